@@ -1,0 +1,55 @@
+/** @file calibration.h  The few constants that are no datasheet facts, one set per (GPU class, software class): GEMM,
+ *  attention, memory and network efficiency, kernel and step overhead, contention. Symbols and plausible ranges:
+ *  costmodel/README.md. A preset of costmodel/presets/calibrations or a file; each says what it was fitted on. */
+#ifndef REDCO_CALIBRATION_H
+#define REDCO_CALIBRATION_H
+
+#include "topology/base/json.h"
+#include "topology/topology.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct redco_calibration {
+    char name[64];
+    char basis[256];                 /**< what it was fitted on, for people */
+    uint32_t fitted_rows;            /**< 0: literature mid-range, nothing fitted */
+    double mape_ratio;               /**< in-sample error of the fit; 0 when fitted_rows is 0 */
+    double band_ratio;               /**< half-width of the confidence band on tokens/s; 0 = none is claimed */
+    double gemm_efficiency;          /**< e_g, share of peak of a large GEMM */
+    double gemm_k0;                  /**< inner dimension at which a GEMM loses half of that */
+    double kernel_s;                 /**< tau, per GEMM */
+    double attention_efficiency;     /**< e_a, flash forward */
+    double attention_backward_ratio; /**< r_b */
+    double memory_traffic_factor;    /**< w, on the bytes of memory-bound operators */
+    double head_traffic_factor;      /**< w_h */
+    double optimizer_factor;         /**< o */
+    double nvlink_efficiency;    /**< share of the modelled collective bandwidth that a training step gets, in a node */
+    double network_efficiency;   /**< likewise across nodes */
+    double latency_factor;       /**< on the modelled latency of a collective */
+    double launch_s;             /**< per collective call, not hidden */
+    double tp_exposed_ratio;     /**< x_t */
+    double tp_launch_s;          /**< lambda, per tensor-parallel collective */
+    double overlap_window_ratio; /**< y, usable share of a compute window */
+    double contention_ratio;     /**< kappa, slow-down of compute per second of hidden communication */
+    double host_forward_s;       /**< eta_f, floor of a layer's forward; 0 = none seen */
+    double host_backward_s;      /**< eta_b */
+    double step_overhead_s;      /**< t_0 */
+    double scale_ratio;          /**< varsigma, per doubling of nodes */
+    double reserve_bytes;        /**< context, NCCL buffers, fragmentation */
+    double usable_memory_ratio;  /**< plans above this share of physical memory are refused */
+} redco_calibration;
+
+/** @param name_or_path  preset or file; NULL picks the default set of the machine's GPU architecture */
+redco_status redco_calibration_read(const char *name_or_path, const redco_machine *machine,
+                                    redco_calibration *calibration_out, redco_error *err);
+redco_status redco_calibration_from_json(const redco_json_value *value, redco_calibration *calibration_out,
+                                         redco_error *err);
+/** New reference; accepted by redco_calibration_from_json(). */
+json_t *redco_calibration_describe(const redco_calibration *calibration);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

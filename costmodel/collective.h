@@ -1,0 +1,64 @@
+/** @file collective.h  Seconds of a collective on a group mesh: from a measured profile where there is one, else NCCL's
+ *  own latency-bandwidth model (NCCL 2.30 graph tuning; reference in collective_nccl.h). */
+#ifndef REDCO_COLLECTIVE_H
+#define REDCO_COLLECTIVE_H
+
+#include "topology/base/sharding.h"
+#include "topology/topology.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum redco_collective {
+    REDCO_ALL_REDUCE,
+    REDCO_ALL_GATHER,
+    REDCO_REDUCE_SCATTER,
+    REDCO_BROADCAST,
+    REDCO_REDUCE,
+    REDCO_ALL_TO_ALL,
+    REDCO_SEND_RECV,
+    REDCO_COLLECTIVE_COUNT
+} redco_collective;
+
+/** A group of ranks: mesh.gpus ranks in each of mesh.nodes nodes. */
+typedef struct redco_group {
+    redco_mesh mesh;
+    uint32_t stride;          /**< rank distance of neighbours inside a node (1 = adjacent GPUs) */
+    uint32_t groups_per_node; /**< equal groups that communicate at once and share a node's links and NICs, >= 1 */
+} redco_group;
+
+/** Prices collectives of one machine; immutable after creation, callable from any thread. Opaque: profile tables and
+ *  NCCL parameters live inside. */
+typedef struct redco_comm redco_comm;
+
+/** @param profiles  paths of nccl-tests logs, CSVs or redco-profile files, borrowed; may be NULL when count is 0
+ *  @param machine   copied */
+redco_status redco_comm_create(const redco_machine *machine, const char *const *profiles, uint32_t profile_count,
+                               redco_comm **comm_out, redco_error *err);
+void redco_comm_free(redco_comm *comm);
+
+/** The parts of one collective's time: latency_s + wire_s, so that callers may scale each (calibration). From a
+ *  profile, latency_s is the time of the smallest measured size and wire_s the rest. */
+typedef struct redco_comm_time {
+    double latency_s;
+    double wire_s;
+    bool measured; /**< from a profile */
+    bool network;  /**< crosses nodes: occupies NICs; else NVLink or PCIe only */
+} redco_comm_time;
+
+/** @param size_bytes  S as nccl-tests counts it: the full buffer for all-reduce and broadcast, the whole gathered
+ *                     (scattered) buffer for all-gather (reduce-scatter). One rank, or 0 bytes, takes 0 s.
+ *  Cheap (no allocation): the planner calls it some 10^5 times a run. */
+redco_comm_time redco_comm_price(const redco_comm *comm, redco_collective op, double size_bytes, redco_group group);
+
+/** SHA-256 over the profile files in order, "" without profiles. */
+const char *redco_comm_profile_sha256(const redco_comm *comm);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

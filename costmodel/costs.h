@@ -1,0 +1,128 @@
+/** @file costs.h  What one layer under one configuration costs, and what a whole step of a strategy costs: the closed
+ *  form that the planner optimises over (the event simulator is its reference). All times are per step and per rank.
+ *
+ *  The step is linear in the layers except for two windows: with n layers,
+ *      step_s = scale * ( fixed_s + sum over layers (compute_s + exposed_s)
+ *                         + window(grad_comm_s, grad_window_s) + window(spread_comm_s, spread_window_s) ) + overhead_s
+ *      window(X, C) = X                                       if that traffic is not overlapped
+ *                   = max( (kappa + 0.03) X, X - (1 - kappa) y C )  over the sums X, C of all layers, if it is
+ *      memory_bytes = sum over layers resident_bytes + fixed_bytes + largest transient in use
+ *  so that it fits a linear program exactly. */
+#ifndef REDCO_COSTS_H
+#define REDCO_COSTS_H
+
+#include "costmodel/calibration.h"
+#include "costmodel/collective.h"
+#include "costmodel/model.h"
+#include "topology/base/sharding.h"
+#include "topology/topology.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What is trained, given by the user. */
+typedef struct redco_workload {
+    uint32_t seq_len;
+    uint64_t global_batch; /**< sequences a step */
+    redco_precision precision;
+    redco_scheme scheme;
+    uint32_t overlap; /**< redco_overlap bits */
+    bool sequence_parallel;
+    bool mfu_causal;       /**< MFU counts half of attention */
+    uint64_t bucket_bytes; /**< U: gradient all-reduce bucket, e.g. 1 GiB */
+} redco_workload;
+
+/** The outer choices of a strategy. */
+typedef struct redco_setting {
+    uint32_t tp, pp, cp;
+    uint32_t micro_batch;   /**< sequences */
+    uint64_t micro_batches; /**< per step and rank */
+    redco_mesh dp;          /**< s0_dp = gpus per node / tp, s1_dp = nodes (pp = cp = 1) */
+    redco_mesh secondary;   /**< ZeRO++ hpZ: backward gathers use this mesh; 0x0 = none */
+} redco_setting;
+
+/** The inner choice, per layer. */
+typedef struct redco_layer_config {
+    redco_shards shards;
+    redco_recompute recompute;
+} redco_layer_config;
+
+/** Transient buffers that exist once when any layer needs them. */
+enum {
+    REDCO_TRANSIENT_GATHER = 0, /**< gathered weights in flight: parameters sharded */
+    REDCO_TRANSIENT_GRADIENT,   /**< full gradient of a layer before it is scattered */
+    REDCO_TRANSIENT_RECOMPUTE,  /**< working set of a recomputed layer */
+    REDCO_TRANSIENT_SELECTIVE,  /**< attention scores computed again */
+    REDCO_TRANSIENT_COUNT
+};
+
+typedef struct redco_layer_cost {
+    double compute_s; /**< forward + backward + recomputation, exposed tensor-parallel traffic included */
+    double exposed_s; /**< gathers, reduce-scatters, per-micro-batch reductions that no compute hides, launches, and the
+                           slow-down that hidden ones cause */
+    double grad_comm_s, grad_window_s;     /**< once a step: gradient reduction; last micro-batch's backward */
+    double spread_comm_s, spread_window_s; /**< once a step: updated parameters; first micro-batch's forward */
+    double optimizer_s;                    /**< update of the owned states */
+    /* Parts of the above, for reports. */
+    double forward_s, backward_s, recompute_s;
+    double tp_s, gather_s, reduce_scatter_s, grad_shard_s; /**< whole times, hidden or not; grad_reduce = grad_comm_s */
+    double amsp_s; /**< its share of the paper's T_comm (equations of section IV-C) */
+    uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes; /**< resident on the fullest rank */
+    uint64_t transient_bytes[REDCO_TRANSIENT_COUNT]; /**< needed once if a layer like this exists */
+} redco_layer_cost;
+
+/** What does not depend on the layers' configurations. */
+typedef struct redco_fixed_cost {
+    double fixed_s;               /**< loss and other work outside layers */
+    double overhead_s;            /**< t_0 */
+    double scale;                 /**< 1 + varsigma log2(nodes) */
+    uint64_t fixed_bytes;         /**< logits, workspace, reserve */
+    uint64_t capacity_bytes;      /**< the most a plan may use */
+    double window_hidden_factor;  /**< kappa + 0.03 */
+    double window_use;            /**< (1 - kappa) y */
+    double model_flops_per_token; /**< MFU convention of the workload */
+    double peak_flops_per_s;      /**< per GPU */
+} redco_fixed_cost;
+
+/** @p layers members of class @p class_index that use @p config. */
+typedef struct redco_assignment {
+    uint32_t class_index;
+    uint32_t layers;
+    redco_layer_config config;
+} redco_assignment;
+
+/** DESIGN section 4, "predicted". */
+typedef struct redco_prediction {
+    double step_s, tokens_per_s_per_gpu, mfu, model_flops_per_token;
+    double compute_s, exposed_comm_s;
+    double forward_s, backward_s, recompute_s, optimizer_s, other_s;
+    double grad_reduce_exposed_s, spread_exposed_s, layer_exposed_s;
+    double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s, tp_s, amsp_total_s;
+    uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes, total_bytes,
+        capacity_bytes;
+} redco_prediction;
+
+/** Bundles the inputs; caches operator times. Inputs are borrowed and must outlive it. Not thread-safe. */
+typedef struct redco_costs redco_costs;
+
+redco_status redco_costs_create(const redco_machine *machine, const redco_model *model, const redco_workload *workload,
+                                const redco_calibration *calibration, const redco_comm *comm, redco_costs **costs_out,
+                                redco_error *err);
+void redco_costs_free(redco_costs *costs);
+
+/** Checks an outer choice: divisibility of heads, batch, sequence, nodes; names what does not divide. */
+redco_status redco_setting_check(const redco_costs *costs, const redco_setting *setting, redco_error *err);
+redco_fixed_cost redco_cost_fixed(const redco_costs *costs, const redco_setting *setting);
+redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                  const redco_layer_config *config);
+/** Sums @p count assignments that together hold every layer exactly once. */
+redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
+                                 uint32_t count);
+/** A lower bound of any strategy with this setting: compute alone. */
+double redco_cost_bound(redco_costs *costs, const redco_setting *setting);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,128 @@
+#include "topology/base/file.h"
+#include "topology/base/json.h"
+#include "topology/base/units.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct quantity_row {
+    const char *text;
+    redco_unit unit;
+    double value; /* by hand; < 0: must be refused */
+};
+
+static void quantities_read_as_written(void **state)
+{
+    static const struct quantity_row rows[] = {
+        {"4.8 TB/s", REDCO_UNIT_BYTES_PER_S, 4.8e12},
+        {"200 Gb/s", REDCO_UNIT_BYTES_PER_S, 25e9},
+        {"200Gbit/s", REDCO_UNIT_BYTES_PER_S, 25e9},
+        {"80 GB", REDCO_UNIT_BYTES, 80e9},
+        {"80 GiB", REDCO_UNIT_BYTES, 85899345920.0},
+        {"5 us", REDCO_UNIT_SECONDS, 5e-6},
+        {"1.5 ms", REDCO_UNIT_SECONDS, 1.5e-3},
+        {"312 TFLOP/s", REDCO_UNIT_FLOPS_PER_S, 312e12},
+        {"400 W", REDCO_UNIT_WATTS, 400.0},
+        {"80", REDCO_UNIT_BYTES, -1.0},
+        {"-80 GB", REDCO_UNIT_BYTES, -1.0},
+        {"80 GX", REDCO_UNIT_BYTES, -1.0},
+        {"nan GB", REDCO_UNIT_BYTES, -1.0},
+        {"inf GB", REDCO_UNIT_BYTES, -1.0},
+        {"1e40 GB", REDCO_UNIT_BYTES, -1.0},
+        {"0x10 GB", REDCO_UNIT_BYTES, -1.0},
+        {"", REDCO_UNIT_BYTES, -1.0},
+        {"80 GB/s", REDCO_UNIT_BYTES, -1.0},
+        {"1..5 GB", REDCO_UNIT_BYTES, -1.0},
+        {"GB", REDCO_UNIT_BYTES, -1.0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        double value = 0.0;
+        redco_error err = {0};
+        const redco_status st = redco_unit_parse(rows[i].text, rows[i].unit, "here", &value, &err);
+        if (rows[i].value < 0.0) {
+            assert_int_equal(st, REDCO_EVALUE);
+            assert_string_equal(err.place, "here");
+        } else {
+            assert_int_equal(st, REDCO_OK);
+            assert_true(value > rows[i].value * (1 - 1e-12) && value < rows[i].value * (1 + 1e-12));
+        }
+    }
+}
+
+static void quantities_print_with_four_digits(void **state)
+{
+    char buffer[32];
+    (void)state;
+    assert_string_equal(redco_unit_format(57.123e9, REDCO_UNIT_BYTES, buffer, sizeof buffer), "57.12 GB");
+    assert_string_equal(redco_unit_format(1.1714, REDCO_UNIT_SECONDS, buffer, sizeof buffer), "1.171 s");
+    assert_string_equal(redco_unit_format(12.5e-6, REDCO_UNIT_SECONDS, buffer, sizeof buffer), "12.5 us");
+    assert_string_equal(redco_unit_format(0.0, REDCO_UNIT_SECONDS, buffer, sizeof buffer), "0 s");
+    assert_string_equal(redco_unit_format(999999.0, REDCO_UNIT_BYTES, buffer, sizeof buffer), "1 MB");
+}
+
+static void sha256_matches_the_standard(void **state)
+{
+    char hex[REDCO_SHA256_HEX_SIZE];
+    (void)state;
+    redco_sha256_hex("abc", 3, hex); /* FIPS 180-4, example 1 */
+    assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+static void json_errors_name_the_place(void **state)
+{
+    redco_json *document = NULL;
+    redco_error err = {0};
+    uint32_t number = 0;
+    double bytes = 0.0;
+    (void)state;
+    assert_int_equal(redco_json_parse("{\n \"a\": }", 9, "x.json", &document, &err), REDCO_EVALUE);
+    assert_non_null(strstr(err.place, "x.json:2:"));
+    redco_error_clear(&err);
+
+    static const char text[] = "{\"a\":{\"n\":7,\"m\":\"80 GB\",\"bare\":80}}";
+    assert_int_equal(redco_json_parse(text, strlen(text), "y.json", &document, &err), REDCO_OK);
+    const redco_json_value root = redco_json_root(document);
+    redco_json_value a;
+    assert_int_equal(redco_json_object(&root, "a", &a, &err), REDCO_OK);
+    assert_int_equal(redco_json_u32(&a, "n", 0, 10, &number, &err), REDCO_OK);
+    assert_int_equal(number, 7);
+    assert_int_equal(redco_json_u32(&a, "n", 8, 10, &number, &err), REDCO_EVALUE);
+    assert_string_equal(err.place, "y.json:/a/n");
+    redco_error_clear(&err);
+    assert_int_equal(redco_json_quantity(&a, "m", REDCO_UNIT_BYTES, &bytes, &err), REDCO_OK);
+    assert_true(bytes == 80e9);
+    assert_int_equal(redco_json_quantity(&a, "bare", REDCO_UNIT_BYTES, &bytes, &err), REDCO_EVALUE);
+    redco_error_clear(&err);
+    static const char *const known[] = {"n", "m", "bear", NULL};
+    assert_int_equal(redco_json_only(&a, known, &err), REDCO_EVALUE);
+    assert_non_null(strstr(err.text, "did you mean \"bear\""));
+    redco_json_close(document);
+}
+
+static void deep_brackets_are_refused(void **state)
+{
+    const size_t size = 1000000;
+    char *text = malloc(size);
+    redco_json *document = NULL;
+    (void)state;
+    memset(text, '[', size);
+    assert_int_equal(redco_json_parse(text, size, "deep", &document, NULL), REDCO_EVALUE);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quantities_read_as_written),  cmocka_unit_test(quantities_print_with_four_digits),
+        cmocka_unit_test(sha256_matches_the_standard), cmocka_unit_test(json_errors_name_the_place),
+        cmocka_unit_test(deep_brackets_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

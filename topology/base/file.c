@@ -1,0 +1,150 @@
+#include "topology/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <nettle/sha2.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static redco_status read_stream(FILE *stream, const char *path, size_t max_bytes, char **contents_out, size_t *size_out,
+                                redco_error *err)
+{
+    size_t capacity = 65536;
+    size_t size = 0;
+    char *contents = malloc(capacity + 1);
+    if (contents == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
+    for (;;) {
+        const size_t got = fread(contents + size, 1, capacity - size, stream);
+        size += got;
+        if (size > max_bytes) {
+            free(contents);
+            return redco_fail(err, REDCO_EVALUE, path, "larger than %zu bytes, the most that is read here", max_bytes);
+        }
+        if (got == 0) { break; }
+        if (size == capacity) {
+            capacity *= 2;
+            char *larger = realloc(contents, capacity + 1);
+            if (larger == NULL) {
+                free(contents);
+                return redco_fail(err, REDCO_ENOMEM, path, "out of memory");
+            }
+            contents = larger;
+        }
+    }
+    if (ferror(stream)) {
+        free(contents);
+        return redco_fail(err, REDCO_EIO, path, "cannot read: %s", strerror(errno));
+    }
+    contents[size] = '\0';
+    *contents_out = contents;
+    *size_out = size;
+    return REDCO_OK;
+}
+
+redco_status redco_file_read(const char *path, size_t max_bytes, char **contents_out, size_t *size_out,
+                             redco_error *err)
+{
+    if (strcmp(path, "-") == 0) { return read_stream(stdin, "standard input", max_bytes, contents_out, size_out, err); }
+    FILE *stream = fopen(path, "re");
+    if (stream == NULL) { return redco_fail(err, REDCO_EIO, path, "cannot open: %s", strerror(errno)); }
+    struct stat info;
+    redco_status st = REDCO_OK;
+    if (fstat(fileno(stream), &info) == 0 && S_ISDIR(info.st_mode)) {
+        st = redco_fail(err, REDCO_EIO, path, "is a folder, not a file");
+    } else {
+        st = read_stream(stream, path, max_bytes, contents_out, size_out, err);
+    }
+    (void)fclose(stream);
+    return st;
+}
+
+static bool write_all(int fd, const char *contents, size_t size)
+{
+    while (size > 0) {
+        const ssize_t written = write(fd, contents, size);
+        if (written < 0) {
+            if (errno == EINTR) { continue; }
+            return false;
+        }
+        contents += written;
+        size -= (size_t)written;
+    }
+    return true;
+}
+
+static redco_status write_directly(const char *path, const char *contents, size_t size, redco_error *err)
+{
+    const int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) { return redco_fail(err, REDCO_EIO, path, "cannot open for writing: %s", strerror(errno)); }
+    const bool ok = write_all(fd, contents, size);
+    const int why = errno;
+    (void)close(fd);
+    return ok ? REDCO_OK : redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(why));
+}
+
+/* The rename is only durable once the folder is. */
+static void sync_folder_of(const char *path)
+{
+    char *copy = strdup(path);
+    if (copy == NULL) { return; }
+    const int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(copy);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        (void)close(fd);
+    }
+}
+
+redco_status redco_file_write(const char *path, const char *contents, size_t size, redco_error *err)
+{
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) { return write_directly(path, contents, size, err); }
+    const size_t length = strlen(path) + sizeof ".XXXXXX";
+    char *temporary = malloc(length);
+    if (temporary == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
+    (void)snprintf(temporary, length, "%s.XXXXXX", path);
+    const int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) {
+        const int why = errno;
+        free(temporary);
+        return redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(why));
+    }
+    const mode_t mask = umask(0);
+    (void)umask(mask);
+    bool ok = fchmod(fd, 0666 & ~mask) == 0 && write_all(fd, contents, size) && fsync(fd) == 0;
+    int why = errno;
+    if (close(fd) != 0 && ok) {
+        ok = false;
+        why = errno;
+    }
+    if (ok && rename(temporary, path) != 0) {
+        ok = false;
+        why = errno;
+    }
+    if (!ok) { (void)unlink(temporary); }
+    free(temporary);
+    if (!ok) { return redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(why)); }
+    sync_folder_of(path);
+    return REDCO_OK;
+}
+
+void redco_sha256_hex(const void *bytes, size_t size, char hex_out[REDCO_SHA256_HEX_SIZE])
+{
+    static const char digits[] = "0123456789abcdef";
+    struct sha256_ctx context;
+    uint8_t digest[SHA256_DIGEST_SIZE];
+    sha256_init(&context);
+    sha256_update(&context, size, bytes);
+    sha256_digest(&context, sizeof digest, digest);
+    for (size_t i = 0; i < sizeof digest; i++) {
+        hex_out[2 * i] = digits[digest[i] >> 4];
+        hex_out[2 * i + 1] = digits[digest[i] & 15];
+    }
+    hex_out[2 * sizeof digest] = '\0';
+}

@@ -1,0 +1,31 @@
+/** @file file.h  Whole files in, whole files out, and their digests. */
+#ifndef REDCO_BASE_FILE_H
+#define REDCO_BASE_FILE_H
+
+#include "topology/base/status.h"
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { REDCO_SHA256_HEX_SIZE = 65 };
+
+/** Reads a whole regular file (or "-" for standard input); a 0 byte is appended but not counted.
+ *  @param max_bytes     larger files are refused
+ *  @param contents_out  to be freed with free() */
+redco_status redco_file_read(const char *path, size_t max_bytes, char **contents_out, size_t *size_out,
+                             redco_error *err);
+
+/** Writes the file whole or not at all: temporary name in the same folder, fsync, rename. A device or pipe
+ *  ("/dev/stdout") is written directly. */
+redco_status redco_file_write(const char *path, const char *contents, size_t size, redco_error *err);
+
+/** SHA-256 of @p size bytes as 64 hexadecimal digits. */
+void redco_sha256_hex(const void *bytes, size_t size, char hex_out[REDCO_SHA256_HEX_SIZE]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

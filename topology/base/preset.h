@@ -1,0 +1,37 @@
+/** @file preset.h  The data files that ship inside the library: GPUs, clusters, models, calibrations. They are
+ *  compiled in, so that an installed program needs no data folder. */
+#ifndef REDCO_BASE_PRESET_H
+#define REDCO_BASE_PRESET_H
+
+#include "topology/base/json.h"
+#include "topology/base/status.h"
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Folder name of a kind: "gpus", "clusters", "models", "calibrations". */
+typedef struct redco_preset {
+    const char *kind;
+    const char *name; /**< file name without ".json" */
+    const char *text; /**< the file, static, 0-terminated */
+    size_t size;
+} redco_preset;
+
+/** Case-insensitive look-up. @return static, or NULL if there is none */
+const redco_preset *redco_preset_find(const char *kind, const char *name);
+/** The @p index-th preset of a kind in ascending order of name, or NULL past the last. */
+const redco_preset *redco_preset_at(const char *kind, size_t index);
+/** All names of a kind, comma-separated, for error texts and --help. @return @p buffer */
+const char *redco_preset_names(const char *kind, char *buffer, size_t size);
+/** Parses a preset: by name, or when there is none of that name, the file of that path. An unknown name lists the
+ *  known ones. @p what: "a model", for the error text. */
+redco_status redco_preset_open(const char *kind, const char *what, const char *name_or_path, redco_json **document_out,
+                               redco_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,3 @@
+#include "topology/topology.h"
+
+#include <stdio.h>

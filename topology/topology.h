@@ -1,0 +1,84 @@
+/** @file topology.h  GPUs, nodes and clusters: what is read from hwloc, NCCL XML, Slurm or a cluster file.
+ *  Rates are bytes per second and one direction; 0 means absent. */
+#ifndef REDCO_TOPOLOGY_H
+#define REDCO_TOPOLOGY_H
+
+#include "topology/base/json.h"
+#include "topology/base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** One GPU type: a preset of topology/presets/gpus (every value there names its source). */
+typedef struct redco_gpu {
+    char name[48];               /**< e.g. "A800-SXM4-80GB" */
+    char vendor[16];             /**< "NVIDIA", "AMD", "Google" */
+    char arch[16];               /**< "Ampere", "Hopper", ... */
+    uint32_t compute_capability; /**< 80 for 8.0; 0 where it does not apply */
+    double fp16_flops_per_s;     /**< dense matrix peak; 0 = not supported (likewise below) */
+    double bf16_flops_per_s;
+    double fp8_flops_per_s;
+    double tf32_flops_per_s;
+    double fp32_flops_per_s;
+    uint64_t memory_bytes; /**< physical, as sold: an "80 GB" part has 80 GiB */
+    double memory_bandwidth_bytes_per_s;
+    char link[24];               /**< "NVLink3", "NVLink3-bridge", "InfinityFabric", "none" */
+    uint32_t link_count;         /**< links per GPU */
+    double scale_up_bytes_per_s; /**< sum of its links */
+    double pcie_bytes_per_s;     /**< its PCIe slot */
+    uint32_t pcie_gen;
+    double tdp_w;
+} redco_gpu;
+
+/** Finds a GPU preset by name (case-insensitive); an unknown name lists the known ones. */
+redco_status redco_gpu_find(const char *name, redco_gpu *gpu_out, redco_error *err);
+
+typedef enum redco_cpu_vendor {
+    REDCO_CPU_UNKNOWN,
+    REDCO_CPU_INTEL,
+    REDCO_CPU_AMD,
+    REDCO_CPU_ARM,
+    REDCO_CPU_POWER
+} redco_cpu_vendor;
+
+/** How the GPUs of a node reach one another. */
+typedef enum redco_fabric {
+    REDCO_FABRIC_PCIE,   /**< through PCIe and the CPU only */
+    REDCO_FABRIC_DIRECT, /**< point-to-point links (bridges, hybrid meshes, XGMI) */
+    REDCO_FABRIC_SWITCH  /**< NVSwitch: any pair at full rate */
+} redco_fabric;
+
+/** One kind of node (= one NVLink domain; a GB200 NVL72 rack is one node of 18 hosts). Opaque; see node.h for the
+ *  builder and getters. */
+typedef struct redco_node redco_node;
+
+/** What the cost model needs of a cluster, flattened: plain values, no ownership. */
+typedef struct redco_machine {
+    char name[64];
+    redco_gpu gpu;
+    redco_cpu_vendor cpu;
+    uint32_t nodes;              /**< in use */
+    uint32_t gpus_per_node;      /**< in use; nodes * gpus_per_node = all GPUs */
+    uint32_t node_gpus_physical; /**< GPUs in the whole node, >= gpus_per_node: they share the NICs */
+    uint32_t hosts_per_node;     /**< 1, or e.g. 18 for an NVL72 rack */
+    redco_fabric fabric;
+    uint32_t link_group_gpus;    /**< GPUs that reach one another at scale_up rate: all with NVSwitch, 2 with
+                                      bridges, 1 without links */
+    double scale_up_bytes_per_s; /**< per GPU, inside a link group */
+    double peer_bytes_per_s;     /**< per GPU between link groups of one node (PCIe) */
+    uint32_t nics_per_node;
+    double nic_bytes_per_s;          /**< per NIC */
+    double node_network_bytes_per_s; /**< nics_per_node * nic_bytes_per_s */
+    uint32_t nodes_per_leaf;         /**< 0: not known, taken as one leaf */
+    double oversubscription_ratio;   /**< leaf down-link over up-link rate, >= 1 */
+    double network_latency_s;        /**< extra one-way latency of the network beyond NCCL's own, >= 0 */
+} redco_machine;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
