@@ -26,7 +26,6 @@ typedef struct redco_workload {
     uint32_t seq_len;
     uint64_t global_batch; /**< sequences a step */
     redco_precision precision;
-    redco_scheme scheme;
     uint32_t overlap; /**< redco_overlap bits */
     bool sequence_parallel;
     bool mfu_causal;       /**< MFU counts half of attention */
@@ -39,7 +38,8 @@ typedef struct redco_setting {
     uint32_t micro_batch;   /**< sequences */
     uint64_t micro_batches; /**< per step and rank */
     redco_mesh dp;          /**< s0_dp = gpus per node / tp, s1_dp = nodes (pp = cp = 1) */
-    redco_mesh secondary;   /**< ZeRO++ hpZ: backward gathers use this mesh; 0x0 = none */
+    redco_scheme scheme;
+    redco_mesh secondary; /**< ZeRO++ hpZ: backward gathers use this mesh; 0x0 = none */
 } redco_setting;
 
 /** The inner choice, per layer. */
