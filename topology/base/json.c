@@ -100,7 +100,8 @@ const char *redco_json_place(const redco_json_value *value, const char *key, cha
     return buffer;
 }
 
-redco_status redco_json_fail(const redco_json_value *value, const char *key, redco_error *err, const char *format, ...)
+/* In brackets: not the macro that json.h has for the analyser. */
+redco_status(redco_json_fail)(const redco_json_value *value, const char *key, redco_error *err, const char *format, ...)
 {
     char place[512];
     char text[768];

@@ -43,6 +43,9 @@ const char *redco_json_place(const redco_json_value *value, const char *key, cha
 /** Fails with REDCO_EVALUE at that place. */
 __attribute__((format(printf, 4, 5))) redco_status redco_json_fail(const redco_json_value *value, const char *key,
                                                                    redco_error *err, const char *format, ...);
+#ifdef __clang_analyzer__ /* as for redco_fail() */
+#define redco_json_fail(value, key, ...) ((void)redco_json_fail(value, key, __VA_ARGS__), REDCO_EVALUE)
+#endif
 
 /** Each getter returns REDCO_EVALUE and names place, what stood there and what would be right. */
 bool redco_json_has(const redco_json_value *object, const char *key); /**< present and not null */

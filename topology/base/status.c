@@ -12,7 +12,8 @@ static void make_printable(char *text)
     }
 }
 
-redco_status redco_fail(redco_error *err, redco_status status, const char *place, const char *format, ...)
+/* In brackets: not the macro that status.h has for the analyser. */
+redco_status(redco_fail)(redco_error *err, redco_status status, const char *place, const char *format, ...)
 {
     if (err == NULL || err->status != REDCO_OK) { return status; }
     err->status = status;

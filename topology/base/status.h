@@ -27,6 +27,9 @@ typedef struct redco_error {
  *  @param place  file, file:line:column, file:/json/pointer or the name of an option; "" if none */
 __attribute__((format(printf, 4, 5))) redco_status redco_fail(redco_error *err, redco_status status, const char *place,
                                                               const char *format, ...);
+#ifdef __clang_analyzer__ /* it sees one file at a time: tell it that a failure is what comes back */
+#define redco_fail(err, status, ...) ((void)redco_fail(err, status, __VA_ARGS__), (status))
+#endif
 
 /** Forgets an error that was handled, so that the record can be used again. NULL is accepted. */
 void redco_error_clear(redco_error *err);

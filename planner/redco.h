@@ -1,0 +1,22 @@
+/** @file redco.h  All public headers of libredco.a, and the list of what is installed (tools/install.cmake reads it).
+ *  It lies in the planner because that is the last module of the chain: everything it includes is below it. */
+#ifndef REDCO_H
+#define REDCO_H
+
+#include "costmodel/calibration.h"
+#include "costmodel/collective.h"
+#include "costmodel/costs.h"
+#include "costmodel/model.h"
+#include "planner/plan/plan.h"
+#include "planner/search.h"
+#include "topology/base/file.h"
+#include "topology/base/json.h"
+#include "topology/base/preset.h"
+#include "topology/base/sharding.h"
+#include "topology/base/status.h"
+#include "topology/base/units.h"
+#include "topology/cluster.h"
+#include "topology/node.h"
+#include "topology/topology.h"
+
+#endif

@@ -1,0 +1,43 @@
+#!/bin/sh
+# The golden runner must fail what differs: each line below makes one case and says what the runner must exit with.
+set -u
+runner=$(cd "$(dirname "$0")" && pwd)/golden.sh
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+failures=0
+
+# expect CODE CMD [FILE CONTENT]...
+expect() {
+    want=$1
+    rm -rf "$scratch/case" && mkdir "$scratch/case"
+    echo "$2" >"$scratch/case/cmd"
+    shift 2
+    while [ $# -gt 0 ]; do
+        printf '%s\n' "$2" >"$scratch/case/$1"
+        shift 2
+    done
+    "$runner" "$scratch" "$scratch/case" >"$scratch/log" 2>&1
+    got=$?
+    if [ $got -ne "$want" ]; then
+        echo "exit $got, not $want:" && cat "$scratch/case/cmd" "$scratch/log"
+        failures=$((failures + 1))
+    fi
+}
+expect 0 'echo a' stdout a
+expect 1 'echo a' stdout b
+expect 1 'echo a' stdout "a
+b"
+expect 0 'echo a >&2' stderr a
+expect 1 'echo a >&2' stderr ''
+expect 0 'echo anything'
+expect 1 'exit 2'
+expect 0 'exit 2' exit 2
+expect 1 'true' exit 1
+expect 1 'kill -SEGV $$'
+expect 1 'echo "x.c:1: runtime error: y" >&2; exit 1' exit 1
+expect 77 'true' needs no-such-program-anywhere
+expect 77 'true' needs shared/no/such/file
+expect 0 'echo took 5 s' filter 's/took [0-9]/took N/' stdout 'took 7 s'
+expect 0 'test -f ../../golden.sh && test -d ../../../topology && echo x > written && cat written' stdout x
+test ! -e "$scratch/case/written" || failures=$((failures + 1))
+[ $failures -eq 0 ]

@@ -1,0 +1,21 @@
+#!/bin/sh
+# tests/install/run.sh BUILD COMPILER [FLAG]: installs into a scratch folder, then builds and runs example.c the way a
+# stranger would, with pkg-config alone; every installed tool answers --version and has a man page.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+prefix=$(mktemp -d)
+trap 'rm -rf "$prefix"' EXIT
+cmake --install "$1" --prefix "$prefix/usr" >"$prefix/log" || { cat "$prefix/log" && exit 1; }
+cd "$prefix"
+pc=$(find usr -name redco.pc)
+PKG_CONFIG_PATH=$prefix/$(dirname "$pc")
+export PKG_CONFIG_PATH
+# shellcheck disable=SC2046,SC2086 # flags are words
+"$2" -std=c11 -Wall -Wextra -Werror ${3:-} -o example "$here/example.c" $(pkg-config --cflags --libs redco)
+./example
+for tool in usr/bin/*; do
+    [ -e "$tool" ] || break
+    "$tool" --version
+    page=usr/share/man/man1/$(basename "$tool").1
+    [ -f "$page" ] || { echo "no man page $page" && exit 1; }
+done

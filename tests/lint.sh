@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# tests/lint.sh BUILD: format, static analysis, scripts and man pages. BUILD holds compile_commands.json.
+set -uo pipefail
+build=$(readlink -f "$1")
+cd "$(dirname "$(readlink -f "$0")")/.." || exit 2
+status=0
+
+# have PROGRAM: whether it can be used; says so where it cannot.
+have() { command -v "$1" >/dev/null || { echo "$1 is not installed: not checked" && return 1; }; }
+
+report() { # WHAT COUNT CODE
+    if [ "$3" -eq 0 ]; then echo "$1: $2 files, nothing to say"; else status=1 && echo "$1: FAILED"; fi
+}
+
+mapfile -d '' -t c_files < <(find topology costmodel planner traces tools tests -name '*.[ch]' -print0 | sort -z)
+if have clang-format; then
+    clang-format --dry-run --Werror "${c_files[@]}"
+    report clang-format ${#c_files[@]} $?
+fi
+
+if have clang-tidy; then
+    # One process a file, as many at once as there are processors; only files that are compiled can be analysed.
+    mapfile -t analysed < <(printf '%s\n' "${c_files[@]}" | grep '\.c$' |
+        grep -Fxf <(sed -n "s|.*\"file\": \"$PWD/\(.*\)\".*|\1|p" "$build/compile_commands.json"))
+    printf '%s\0' "${analysed[@]}" | xargs -0 -P "$(nproc)" -n 1 clang-tidy --quiet -p "$build" >"$build/tidy.log" 2>&1
+    code=$?
+    [ $code -eq 0 ] || { grep -E ': (error|warning):' "$build/tidy.log" | sort -u && echo "how it comes: $build/tidy.log"; }
+    report clang-tidy ${#analysed[@]} $code
+fi
+
+if have shellcheck; then
+    mapfile -t scripts < <(find tests tools -name '*.sh')
+    scripts+=(tools/run .ci/run)
+    shellcheck -x "${scripts[@]}"
+    report shellcheck ${#scripts[@]} $?
+fi
+
+if have mandoc; then
+    mapfile -t pages < <(find tools/man -name '*.1')
+    [ ${#pages[@]} -eq 0 ] || mandoc -T lint -W warning "${pages[@]}"
+    report mandoc ${#pages[@]} $?
+fi
+exit $status
