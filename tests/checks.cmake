@@ -1,0 +1,25 @@
+# Golden cases: every folder tests/golden/CASE with a file cmd (see golden.sh). Exit code 77 = skipped, with the reason.
+file(GLOB cases CONFIGURE_DEPENDS golden/*/cmd)
+foreach(cmd ${cases})
+  get_filename_component(case_dir ${cmd} DIRECTORY)
+  get_filename_component(case_name ${case_dir} NAME)
+  add_test(NAME golden.${case_name}
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/golden.sh ${CMAKE_BINARY_DIR}/tools ${case_dir})
+  set_tests_properties(golden.${case_name} PROPERTIES LABELS golden TIMEOUT 120 SKIP_RETURN_CODE 77)
+endforeach()
+
+# Checks of the house itself; each is a script that prints what is wrong.
+find_program(CXX_COMPILER NAMES g++ c++)
+add_test(NAME house.golden-runner COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/golden-selftest.sh)
+add_test(NAME house.headers-c
+         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers.sh ${CMAKE_C_COMPILER} -std=c11 -x c)
+add_test(NAME house.headers-c++
+         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers.sh ${CXX_COMPILER} -std=c++17 -x c++ -- ${REDCO_PUBLIC_HEADERS})
+add_test(NAME house.exported-names COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exports.sh ${CMAKE_NM} $<TARGET_FILE:redco>)
+add_test(NAME house.install
+         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/run.sh ${CMAKE_BINARY_DIR} ${CMAKE_C_COMPILER}
+                 "$<$<BOOL:${REDCO_SANITIZE}>:-fsanitize=address,undefined>")
+add_test(NAME house.schemas COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/schemas.sh ${CMAKE_BINARY_DIR}/tools)
+add_test(NAME house.man-pages COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/man.sh ${CMAKE_BINARY_DIR}/tools)
+set_tests_properties(house.man-pages house.golden-runner house.headers-c house.headers-c++ house.exported-names house.install house.schemas
+                     PROPERTIES LABELS house SKIP_RETURN_CODE 77)
