@@ -1,5 +1,6 @@
 /** @file plan.h  The plan: what was chosen, what is predicted, from which inputs. The plan file is the JSON document of
- *  redco-plan --json (docs: planner/plan/plan.schema.json). Own library: executors read plans without the planner. */
+ *  redco-plan --json (its JSON Schema: planner/plan/plan.schema.json). Own library: executors read plans without the
+ *  planner. */
 #ifndef REDCO_PLAN_H
 #define REDCO_PLAN_H
 
@@ -13,6 +14,8 @@
 extern "C" {
 #endif
 
+enum { REDCO_PLAN_VERSION = 1, REDCO_PLAN_DIGITS = 10 /**< significant digits of every number written */ };
+
 /** Consecutive layers first_layer..last_layer of one class under one configuration. */
 typedef struct redco_plan_layers {
     char class_name[24];
@@ -22,30 +25,44 @@ typedef struct redco_plan_layers {
 } redco_plan_layers;
 
 typedef struct redco_plan_rule {
-    const char *match; /**< RedCoast key, e.g. "q_proj/kernel" */
-    int32_t dim;       /**< split dimension, -1 = replicated */
+    char *match; /**< RedCoast key, e.g. "q_proj/kernel" */
+    int32_t dim; /**< split dimension, -1 = replicated */
 } redco_plan_rule;
 
 /** Numbers of DESIGN section 4; seconds and bytes. */
 typedef struct redco_plan_predicted {
-    double step_s, tokens_per_s_per_gpu, tokens_per_s_per_gpu_band, mfu, model_flops_per_token, compute_s,
-        exposed_comm_s;
+    double step_s, tokens_per_s_per_gpu, tokens_per_s_per_gpu_band /**< half-width; 0 = none is claimed */, mfu,
+        model_flops_per_token, compute_s, exposed_comm_s;
     double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s, tp_s, amsp_total_s;
+    /** Where step_s goes. */
+    double forward_s, backward_s, recompute_s, optimizer_s, other_s, layer_exposed_s, grad_exposed_s, spread_exposed_s;
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes, total_bytes,
         capacity_bytes;
 } redco_plan_predicted;
 
+/** One number of redco_plan_predicted and its place in the file. */
+typedef struct redco_plan_field {
+    const char *group; /**< member of "predicted", NULL for its own members */
+    const char *key;
+    size_t offset; /**< in redco_plan_predicted */
+    bool bytes;    /**< uint64_t, else double */
+} redco_plan_field;
+
+/** All of them in file order (tokens_per_s_per_gpu_band aside, which may be null). */
+const redco_plan_field *redco_plan_fields(size_t *count_out);
+
 /** An owning record: strings and arrays belong to it; json members are references it holds. Filled by the planner or
  *  by redco_plan_read(); freed by redco_plan_free(). */
 typedef struct redco_plan {
+    char *strategy; /**< "optimum", "fixed", or a name of --strategy */
     char *model_name, *model_type;
     uint64_t params;
     uint32_t model_layers;
     json_t *model_config; /**< HuggingFace config: the plan is self-contained */
     char *cluster_name, *gpu_name;
-    uint32_t nodes, gpus_per_node;
-    json_t *cluster_description; /**< of redco_cluster_describe() */
-    json_t *calibration;         /**< of redco_calibration_describe() */
+    uint32_t nodes, gpus_per_node, hosts_per_node; /**< in use */
+    json_t *cluster_description;                   /**< of redco_cluster_describe() */
+    json_t *calibration;                           /**< of redco_calibration_describe() */
     uint32_t seq_len;
     uint64_t global_batch;
     uint32_t micro_batch;
@@ -55,7 +72,7 @@ typedef struct redco_plan {
     uint32_t overlap;
     bool sequence_parallel, mfu_causal;
     uint64_t bucket_bytes;
-    uint32_t tp, pp, cp;
+    uint32_t tp, pp, cp, ep;  /**< ep is 1 in version 1 */
     redco_mesh dp, secondary; /**< secondary 0x0 = none */
     redco_plan_layers *layers;
     uint32_t layers_count;
@@ -68,22 +85,38 @@ typedef struct redco_plan {
     uint32_t spanning_groups;
     redco_plan_predicted predicted;
     char *solver_name, *solver_status;
+    bool objective_comm; /**< solver_objective is the paper's T_comm instead of the step time */
     double solver_objective, solver_gap, solver_seconds;
     uint64_t solver_candidates;
-    char model_sha256[65], cluster_sha256[65], profile_sha256[65];
+    char model_sha256[65], cluster_sha256[65], profile_sha256[65]; /**< of redco_plan_digest(); "" = no profile */
     char *redco_version;
 } redco_plan;
 
 redco_plan *redco_plan_new(void); /**< NULL when out of memory */
 void redco_plan_free(redco_plan *plan);
+uint64_t redco_plan_gpus(const redco_plan *plan);
+
+/** SHA-256 of the value's compact text (no white space, members in their order, numbers as in plan files), so that
+ *  whoever has the plan can compute it again. @return false when out of memory */
+bool redco_plan_digest(const json_t *value, char hex_out[65]);
+
 /** New reference to the JSON document, or NULL when out of memory. */
 json_t *redco_plan_to_json(const redco_plan *plan);
+
 /** Reads and checks a plan on its own: version, ranges, and that its numbers agree with one another (mesh against GPU
- *  count, micro-batches against batch, AMSP's dependency rule, layers covered exactly once, memory sum). */
+ *  count, micro-batches against batch, AMSP's dependency rule, layers covered exactly once, memory sum, digests).
+ *  The error names file and JSON pointer. */
 redco_status redco_plan_read(const char *path, redco_plan **plan_out, redco_error *err);
 redco_status redco_plan_from_json(const redco_json_value *root, redco_plan **plan_out, redco_error *err);
-/** Written whole or not at all. */
+
+/** Written whole or not at all. solver.seconds is written as 0: the same inputs give the same bytes. */
 redco_status redco_plan_write(const redco_plan *plan, const char *path, redco_error *err);
+
+/** The words of plan files and command lines, NULL-terminated, indexed by the enums; overlap by bit number. */
+extern const char *const redco_recompute_words[];
+extern const char *const redco_precision_words[];
+extern const char *const redco_scheme_words[];
+extern const char *const redco_overlap_words[];
 
 #ifdef __cplusplus
 }

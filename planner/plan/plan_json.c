@@ -1,0 +1,164 @@
+/* A plan as its JSON document. Members appear in the order of the contract, with what makes the file self-contained
+ * behind them. json_pack() takes over every 'o' also when it fails. */
+#include "planner/plan/plan_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static json_t *mesh_json(redco_mesh mesh)
+{
+    return json_pack("{s:I,s:I}", "gpus", (json_int_t)mesh.gpus, "nodes", (json_int_t)mesh.nodes);
+}
+
+/* New reference; an absent value is an empty object so that json_pack() does not fail. */
+static json_t *shared(json_t *value)
+{
+    return value != NULL ? json_incref(value) : json_object();
+}
+
+static json_t *model_json(const redco_plan *plan)
+{
+    return json_pack("{s:s,s:s,s:I,s:I,s:o}", "name", plan->model_name, "type", plan->model_type, "params",
+                     (json_int_t)plan->params, "layers", (json_int_t)plan->model_layers, "config",
+                     shared(plan->model_config));
+}
+
+static json_t *cluster_json(const redco_plan *plan)
+{
+    return json_pack("{s:s,s:I,s:I,s:s,s:I,s:o}", "name", plan->cluster_name, "nodes", (json_int_t)plan->nodes,
+                     "gpus_per_node", (json_int_t)plan->gpus_per_node, "gpu", plan->gpu_name, "hosts_per_node",
+                     (json_int_t)plan->hosts_per_node, "description", shared(plan->cluster_description));
+}
+
+static json_t *overlap_json(uint32_t overlap)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; redco_overlap_words[i] != NULL && array != NULL; i++) {
+        if ((overlap >> i & 1) != 0 && json_array_append_new(array, json_string(redco_overlap_words[i])) != 0) {
+            json_decref(array);
+            array = NULL;
+        }
+    }
+    return array;
+}
+
+static json_t *workload_json(const redco_plan *plan)
+{
+    return json_pack("{s:I,s:I,s:I,s:I,s:s,s:s,s:o,s:b,s:I,s:s}", "seq_len", (json_int_t)plan->seq_len, "global_batch",
+                     (json_int_t)plan->global_batch, "micro_batch", (json_int_t)plan->micro_batch, "micro_batches",
+                     (json_int_t)plan->micro_batches, "precision", redco_precision_words[plan->precision], "scheme",
+                     redco_scheme_words[plan->scheme], "overlap", overlap_json(plan->overlap), "sequence_parallel",
+                     plan->sequence_parallel, "bucket_bytes", (json_int_t)plan->bucket_bytes, "mfu_convention",
+                     plan->mfu_causal ? "causal" : "full");
+}
+
+static json_t *all_mesh_json(const redco_plan *plan)
+{
+    return json_pack("{s:I,s:I,s:I,s:I,s:o,s:o}", "tp", (json_int_t)plan->tp, "pp", (json_int_t)plan->pp, "cp",
+                     (json_int_t)plan->cp, "ep", (json_int_t)plan->ep, "dp", mesh_json(plan->dp), "secondary",
+                     plan->secondary.gpus != 0 ? mesh_json(plan->secondary) : json_null());
+}
+
+static json_t *sharding_json(const redco_plan *plan)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < plan->layers_count && array != NULL; i++) {
+        const redco_plan_layers *row = &plan->layers[i];
+        json_t *entry =
+            json_pack("{s:s,s:[I,I],s:o,s:o,s:o,s:s}", "class", row->class_name, "layers", (json_int_t)row->first_layer,
+                      (json_int_t)row->last_layer, "parameters", mesh_json(row->shards.parameters), "gradients",
+                      mesh_json(row->shards.gradients), "optimizer", mesh_json(row->shards.optimizer), "recompute",
+                      redco_recompute_words[row->recompute]);
+        if (json_array_append_new(array, entry) != 0) {
+            json_decref(array);
+            array = NULL;
+        }
+    }
+    return array;
+}
+
+static json_t *tensor_parallel_json(const redco_plan *plan)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < plan->rules_count && array != NULL; i++) {
+        const redco_plan_rule *rule = &plan->rules[i];
+        json_t *entry = json_pack("{s:s,s:o}", "match", rule->match, "dim",
+                                  rule->dim < 0 ? json_null() : json_integer((json_int_t)rule->dim));
+        if (json_array_append_new(array, entry) != 0) {
+            json_decref(array);
+            array = NULL;
+        }
+    }
+    return json_pack("{s:s,s:o}", "placement", plan->tp_placement, "rules", array);
+}
+
+static json_t *placement_json(const redco_plan *plan)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < plan->hosts_count && array != NULL; i++) {
+        if (json_array_append_new(array, json_string(plan->hosts[i])) != 0) {
+            json_decref(array);
+            array = NULL;
+        }
+    }
+    return json_pack("{s:o,s:s,s:I}", "hosts", array, "rank_order", plan->rank_order, "spanning_groups",
+                     (json_int_t)plan->spanning_groups);
+}
+
+static json_t *predicted_json(const redco_plan_predicted *predicted)
+{
+    size_t count = 0;
+    const redco_plan_field *field = redco_plan_fields(&count);
+    json_t *json = json_object();
+    for (size_t i = 0; i < count; i++, field++) {
+        const char *at = (const char *)predicted + field->offset;
+        json_t *object = json;
+        json_t *number = NULL;
+        if (field->group != NULL) {
+            object = json_object_get(json, field->group);
+            if (object == NULL) {
+                (void)json_object_set_new(json, field->group, json_object());
+                object = json_object_get(json, field->group);
+            }
+        }
+        if (field->bytes) {
+            uint64_t bytes = 0;
+            memcpy(&bytes, at, sizeof bytes);
+            number = json_integer((json_int_t)bytes);
+        } else {
+            double value = 0.0;
+            memcpy(&value, at, sizeof value);
+            number = json_real(value);
+        }
+        if (json_object_set_new(object, field->key, number) != 0) {
+            json_decref(json);
+            return NULL;
+        }
+        if (field->offset == offsetof(redco_plan_predicted, tokens_per_s_per_gpu)) {
+            const double band = predicted->tokens_per_s_per_gpu_band;
+            (void)json_object_set_new(json, "tokens_per_s_per_gpu_band", band > 0.0 ? json_real(band) : json_null());
+        }
+    }
+    return json;
+}
+
+static json_t *solver_json(const redco_plan *plan)
+{
+    return json_pack("{s:s,s:s,s:f,s:s,s:f,s:f,s:I}", "name", plan->solver_name, "status", plan->solver_status,
+                     "objective", plan->solver_objective, "minimises", plan->objective_comm ? "comm" : "step-time",
+                     "gap", plan->solver_gap, "seconds", plan->solver_seconds, "candidates",
+                     (json_int_t)plan->solver_candidates);
+}
+
+json_t *redco_plan_to_json(const redco_plan *plan)
+{
+    json_t *inputs =
+        json_pack("{s:s,s:s,s:s,s:s}", "model_sha256", plan->model_sha256, "cluster_sha256", plan->cluster_sha256,
+                  "profile_sha256", plan->profile_sha256, "redco_version", plan->redco_version);
+    return json_pack("{s:s,s:i,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "format", "redco-plan", "version",
+                     REDCO_PLAN_VERSION, "feasible", 1, "strategy", plan->strategy, "model", model_json(plan),
+                     "cluster", cluster_json(plan), "workload", workload_json(plan), "mesh", all_mesh_json(plan),
+                     "sharding", sharding_json(plan), "tensor_parallel", tensor_parallel_json(plan), "placement",
+                     placement_json(plan), "predicted", predicted_json(&plan->predicted), "solver", solver_json(plan),
+                     "calibration", shared(plan->calibration), "inputs", inputs);
+}

@@ -1,0 +1,421 @@
+/* The plan file, member by member. What one member alone must satisfy is checked here; what members say about one
+ * another in plan_check.c. */
+#include "planner/plan/plan_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_LAYERS = 1 << 20,
+    MOST_RULES = 1 << 16,
+    MOST_HOSTS = 1 << 22,
+    MOST_RANKS = 1 << 28,
+    LONGEST_WORD = 1024,
+    LONGEST_NAME = 23
+};
+static const uint64_t most_count = (uint64_t)1 << 53; /* a double still counts exactly up to here */
+static const double most_number = 1e18;               /* seconds, tokens/s, FLOPs per token */
+
+static redco_status read_text(const redco_json_value *object, const char *key, char **out, redco_error *err)
+{
+    const char *text = NULL;
+    const redco_status st = redco_json_string(object, key, &text, err);
+    if (st != REDCO_OK) { return st; }
+    if (text[0] == '\0' || strlen(text) > LONGEST_WORD) {
+        return redco_json_fail(object, key, err, "is empty or longer than %d bytes", LONGEST_WORD);
+    }
+    free(*out);
+    *out = strdup(text);
+    return *out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, object->name, "out of memory");
+}
+
+static redco_status read_word(const redco_json_value *object, const char *key, const char *const *words, uint32_t *out,
+                              redco_error *err)
+{
+    const char *text = NULL;
+    char known[128] = "";
+    const redco_status st = redco_json_string(object, key, &text, err);
+    if (st != REDCO_OK) { return st; }
+    for (uint32_t i = 0; words[i] != NULL; i++) {
+        if (strcmp(words[i], text) == 0) {
+            *out = i;
+            return REDCO_OK;
+        }
+        const size_t used = strlen(known);
+        (void)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", words[i]);
+    }
+    return redco_json_fail(object, key, err, "is \"%.40s\"; one of %s is needed", text, known);
+}
+
+static redco_status read_mesh(const redco_json_value *object, const char *key, redco_mesh *out, redco_error *err)
+{
+    redco_json_value mesh;
+    redco_status st = redco_json_object(object, key, &mesh, err);
+    if (st != REDCO_OK || (st = redco_json_u32(&mesh, "gpus", 1, MOST_RANKS, &out->gpus, err)) != REDCO_OK) {
+        return st;
+    }
+    return redco_json_u32(&mesh, "nodes", 1, MOST_RANKS, &out->nodes, err);
+}
+
+static redco_status keep_object(const redco_json_value *object, const char *key, json_t **out, redco_error *err)
+{
+    redco_json_value value;
+    const redco_status st = redco_json_object(object, key, &value, err);
+    if (st == REDCO_OK) { *out = json_incref((json_t *)(uintptr_t)value.json); }
+    return st;
+}
+
+static redco_status read_model(const redco_json_value *root, redco_plan *plan, redco_error *err)
+{
+    redco_json_value model;
+    redco_status st = redco_json_object(root, "model", &model, err);
+    if (st != REDCO_OK || (st = read_text(&model, "name", &plan->model_name, err)) != REDCO_OK ||
+        (st = read_text(&model, "type", &plan->model_type, err)) != REDCO_OK ||
+        (st = redco_json_u64(&model, "params", 1, most_count, &plan->params, err)) != REDCO_OK ||
+        (st = redco_json_u32(&model, "layers", 1, MOST_LAYERS, &plan->model_layers, err)) != REDCO_OK) {
+        return st;
+    }
+    return keep_object(&model, "config", &plan->model_config, err);
+}
+
+static redco_status read_cluster(const redco_json_value *root, redco_plan *plan, redco_error *err)
+{
+    redco_json_value cluster;
+    redco_status st = redco_json_object(root, "cluster", &cluster, err);
+    if (st != REDCO_OK || (st = read_text(&cluster, "name", &plan->cluster_name, err)) != REDCO_OK ||
+        (st = redco_json_u32(&cluster, "nodes", 1, MOST_RANKS, &plan->nodes, err)) != REDCO_OK ||
+        (st = redco_json_u32(&cluster, "gpus_per_node", 1, MOST_RANKS, &plan->gpus_per_node, err)) != REDCO_OK ||
+        (st = redco_json_u32(&cluster, "hosts_per_node", 1, MOST_HOSTS, &plan->hosts_per_node, err)) != REDCO_OK ||
+        (st = read_text(&cluster, "gpu", &plan->gpu_name, err)) != REDCO_OK) {
+        return st;
+    }
+    return keep_object(&cluster, "description", &plan->cluster_description, err);
+}
+
+static redco_status read_overlap(const redco_json_value *workload, uint32_t *overlap_out, redco_error *err)
+{
+    redco_json_value array;
+    size_t count = 0;
+    uint32_t overlap = 0;
+    redco_status st = redco_json_array(workload, "overlap", &array, &count, err);
+    if (st != REDCO_OK) { return st; }
+    for (size_t i = 0; i < count; i++) {
+        redco_json_value word;
+        uint32_t bit = 0;
+        if ((st = redco_json_element(&array, i, &word, err)) != REDCO_OK) { return st; }
+        const char *text = json_string_value(word.json);
+        while (text != NULL && redco_overlap_words[bit] != NULL && strcmp(redco_overlap_words[bit], text) != 0) {
+            bit++;
+        }
+        if (text == NULL || redco_overlap_words[bit] == NULL || (overlap >> bit & 1) != 0) {
+            return redco_json_fail(&word, NULL, err, "must be one of ag-rs, ar, bc, each at most once");
+        }
+        overlap |= 1U << bit;
+    }
+    *overlap_out = overlap;
+    return REDCO_OK;
+}
+
+static redco_status read_workload(const redco_json_value *root, redco_plan *plan, redco_error *err)
+{
+    static const char *const conventions[] = {"full", "causal", NULL};
+    redco_json_value workload;
+    uint32_t precision = 0;
+    uint32_t scheme = 0;
+    uint32_t convention = 0;
+    redco_status st = redco_json_object(root, "workload", &workload, err);
+    if (st != REDCO_OK || (st = redco_json_u32(&workload, "seq_len", 1, MOST_RANKS, &plan->seq_len, err)) != REDCO_OK ||
+        (st = redco_json_u64(&workload, "global_batch", 1, most_count, &plan->global_batch, err)) != REDCO_OK ||
+        (st = redco_json_u32(&workload, "micro_batch", 1, MOST_RANKS, &plan->micro_batch, err)) != REDCO_OK ||
+        (st = redco_json_u64(&workload, "micro_batches", 1, most_count, &plan->micro_batches, err)) != REDCO_OK ||
+        (st = read_word(&workload, "precision", redco_precision_words, &precision, err)) != REDCO_OK ||
+        (st = read_word(&workload, "scheme", redco_scheme_words, &scheme, err)) != REDCO_OK ||
+        (st = read_overlap(&workload, &plan->overlap, err)) != REDCO_OK ||
+        (st = redco_json_bool(&workload, "sequence_parallel", &plan->sequence_parallel, err)) != REDCO_OK ||
+        (st = redco_json_u64(&workload, "bucket_bytes", 1, most_count, &plan->bucket_bytes, err)) != REDCO_OK ||
+        (st = read_word(&workload, "mfu_convention", conventions, &convention, err)) != REDCO_OK) {
+        return st;
+    }
+    plan->precision = (redco_precision)precision;
+    plan->scheme = (redco_scheme)scheme;
+    plan->mfu_causal = convention == 1;
+    return REDCO_OK;
+}
+
+static redco_status read_all_meshes(const redco_json_value *root, redco_plan *plan, redco_error *err)
+{
+    redco_json_value mesh;
+    redco_status st = redco_json_object(root, "mesh", &mesh, err);
+    if (st != REDCO_OK || (st = redco_json_u32(&mesh, "tp", 1, MOST_RANKS, &plan->tp, err)) != REDCO_OK ||
+        (st = redco_json_u32(&mesh, "pp", 1, MOST_RANKS, &plan->pp, err)) != REDCO_OK ||
+        (st = redco_json_u32(&mesh, "cp", 1, MOST_RANKS, &plan->cp, err)) != REDCO_OK ||
+        (st = redco_json_u32(&mesh, "ep", 1, 1, &plan->ep, err)) != REDCO_OK ||
+        (st = read_mesh(&mesh, "dp", &plan->dp, err)) != REDCO_OK) {
+        return st;
+    }
+    return redco_json_has(&mesh, "secondary") ? read_mesh(&mesh, "secondary", &plan->secondary, err) : REDCO_OK;
+}
+
+static redco_status read_layer_range(const redco_json_value *entry, redco_plan_layers *out, redco_error *err)
+{
+    redco_json_value range;
+    size_t count = 0;
+    const redco_status st = redco_json_array(entry, "layers", &range, &count, err);
+    if (st != REDCO_OK) { return st; }
+    const json_t *first = json_array_get(range.json, 0);
+    const json_t *last = json_array_get(range.json, 1);
+    if (count != 2 || !json_is_integer(first) || !json_is_integer(last) || json_integer_value(first) < 0 ||
+        json_integer_value(last) >= MOST_LAYERS || json_integer_value(first) > json_integer_value(last)) {
+        return redco_json_fail(&range, NULL, err, "must be [first, last], whole numbers from 0 to %d, first <= last",
+                               MOST_LAYERS - 1);
+    }
+    out->first_layer = (uint32_t)json_integer_value(first);
+    out->last_layer = (uint32_t)json_integer_value(last);
+    return REDCO_OK;
+}
+
+static redco_status read_layers(const redco_json_value *entry, redco_plan_layers *out, redco_error *err)
+{
+    const char *name = NULL;
+    uint32_t recompute = 0;
+    redco_status st = redco_json_string(entry, "class", &name, err);
+    if (st != REDCO_OK) { return st; }
+    if (name[0] == '\0' || strlen(name) > LONGEST_NAME) {
+        return redco_json_fail(entry, "class", err, "is empty or longer than %d bytes", LONGEST_NAME);
+    }
+    (void)snprintf(out->class_name, sizeof out->class_name, "%s", name);
+    if ((st = read_layer_range(entry, out, err)) != REDCO_OK ||
+        (st = read_mesh(entry, "parameters", &out->shards.parameters, err)) != REDCO_OK ||
+        (st = read_mesh(entry, "gradients", &out->shards.gradients, err)) != REDCO_OK ||
+        (st = read_mesh(entry, "optimizer", &out->shards.optimizer, err)) != REDCO_OK ||
+        (st = read_word(entry, "recompute", redco_recompute_words, &recompute, err)) != REDCO_OK) {
+        return st;
+    }
+    out->recompute = (redco_recompute)recompute;
+    return REDCO_OK;
+}
+
+/* An array of @p size byte records for a JSON array of 1 (or @p least) to @p most elements. */
+static redco_status open_array(const redco_json_value *object, const char *key, size_t least, size_t most, size_t size,
+                               redco_json_value *array_out, uint32_t *count_out, void **records_out, redco_error *err)
+{
+    size_t count = 0;
+    const redco_status st = redco_json_array(object, key, array_out, &count, err);
+    if (st != REDCO_OK) { return st; }
+    if (count < least || count > most) {
+        return redco_json_fail(object, key, err, "has %zu elements; %zu to %zu are needed", count, least, most);
+    }
+    void *records = calloc(count > 0 ? count : 1, size);
+    if (records == NULL) { return redco_fail(err, REDCO_ENOMEM, object->name, "out of memory"); }
+    *records_out = records;
+    *count_out = (uint32_t)count;
+    return REDCO_OK;
+}
+
+static redco_status read_sharding(const redco_json_value *root, redco_plan *plan, redco_error *err)
+{
+    redco_json_value array;
+    void *records = NULL;
+    redco_status st =
+        open_array(root, "sharding", 1, MOST_LAYERS, sizeof *plan->layers, &array, &plan->layers_count, &records, err);
+    if (st != REDCO_OK) { return st; }
+    plan->layers = records;
+    for (uint32_t i = 0; i < plan->layers_count; i++) {
+        redco_json_value entry;
+        if ((st = redco_json_element(&array, i, &entry, err)) != REDCO_OK ||
+            (st = read_layers(&entry, &plan->layers[i], err)) != REDCO_OK) {
+            return st;
+        }
+    }
+    return REDCO_OK;
+}
+
+static redco_status read_rules(const redco_json_value *root, redco_plan *plan, redco_error *err)
+{
+    enum { HIGHEST_DIMENSION = 3 };
+    redco_json_value parallel;
+    redco_json_value array;
+    void *records = NULL;
+    redco_status st = redco_json_object(root, "tensor_parallel", &parallel, err);
+    if (st != REDCO_OK || (st = read_text(&parallel, "placement", &plan->tp_placement, err)) != REDCO_OK ||
+        (st = open_array(&parallel, "rules", 0, MOST_RULES, sizeof *plan->rules, &array, &plan->rules_count, &records,
+                         err)) != REDCO_OK) {
+        return st;
+    }
+    plan->rules = records;
+    for (uint32_t i = 0; i < plan->rules_count; i++) {
+        redco_json_value entry;
+        uint32_t dimension = 0;
+        if ((st = redco_json_element(&array, i, &entry, err)) != REDCO_OK ||
+            (st = read_text(&entry, "match", &plan->rules[i].match, err)) != REDCO_OK) {
+            return st;
+        }
+        plan->rules[i].dim = -1;
+        if (json_is_null(json_object_get(entry.json, "dim"))) { continue; }
+        if ((st = redco_json_u32(&entry, "dim", 0, HIGHEST_DIMENSION, &dimension, err)) != REDCO_OK) { return st; }
+        plan->rules[i].dim = (int32_t)dimension;
+    }
+    return REDCO_OK;
+}
+
+/* Host names end up in launch scripts, so only characters that need no quoting there. */
+static bool is_host_name(const char *text)
+{
+    const size_t length = strlen(text);
+    return length > 0 && length <= LONGEST_WORD && text[0] != '-' &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:") == length;
+}
+
+static redco_status read_placement(const redco_json_value *root, redco_plan *plan, redco_error *err)
+{
+    redco_json_value placement;
+    redco_json_value array;
+    void *records = NULL;
+    redco_status st = redco_json_object(root, "placement", &placement, err);
+    if (st != REDCO_OK || (st = open_array(&placement, "hosts", 0, MOST_HOSTS, sizeof *plan->hosts, &array,
+                                           &plan->hosts_count, &records, err)) != REDCO_OK) {
+        return st;
+    }
+    plan->hosts = records;
+    for (uint32_t i = 0; i < plan->hosts_count; i++) {
+        redco_json_value entry;
+        if ((st = redco_json_element(&array, i, &entry, err)) != REDCO_OK) { return st; }
+        if (!json_is_string(entry.json) || !is_host_name(json_string_value(entry.json))) {
+            return redco_json_fail(&entry, NULL, err, "is not a host name");
+        }
+        plan->hosts[i] = strdup(json_string_value(entry.json));
+        if (plan->hosts[i] == NULL) { return redco_fail(err, REDCO_ENOMEM, root->name, "out of memory"); }
+    }
+    if ((st = read_text(&placement, "rank_order", &plan->rank_order, err)) != REDCO_OK) { return st; }
+    return redco_json_u32(&placement, "spanning_groups", 0, UINT32_MAX, &plan->spanning_groups, err);
+}
+
+static redco_status read_field(const redco_json_value *predicted, const redco_plan_field *field,
+                               redco_plan_predicted *out, redco_error *err)
+{
+    redco_json_value group = *predicted;
+    redco_status st = REDCO_OK;
+    char *at = (char *)out + field->offset;
+    if (field->group != NULL && (st = redco_json_object(predicted, field->group, &group, err)) != REDCO_OK) {
+        return st;
+    }
+    if (field->bytes) {
+        uint64_t bytes = 0;
+        st = redco_json_u64(&group, field->key, 0, most_count, &bytes, err);
+        memcpy(at, &bytes, sizeof bytes);
+    } else {
+        double value = 0.0;
+        st = redco_json_number(&group, field->key, 0.0, most_number, &value, err);
+        memcpy(at, &value, sizeof value);
+    }
+    return st;
+}
+
+static redco_status read_predicted(const redco_json_value *root, redco_plan *plan, redco_error *err)
+{
+    size_t count = 0;
+    const redco_plan_field *fields = redco_plan_fields(&count);
+    redco_json_value predicted;
+    redco_status st = redco_json_object(root, "predicted", &predicted, err);
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        st = read_field(&predicted, &fields[i], &plan->predicted, err);
+    }
+    if (st == REDCO_OK && redco_json_has(&predicted, "tokens_per_s_per_gpu_band")) {
+        st = redco_json_number(&predicted, "tokens_per_s_per_gpu_band", 0.0, most_number,
+                               &plan->predicted.tokens_per_s_per_gpu_band, err);
+    }
+    return st;
+}
+
+static redco_status read_solver(const redco_json_value *root, redco_plan *plan, redco_error *err)
+{
+    static const char *const objectives[] = {"step-time", "comm", NULL};
+    redco_json_value solver;
+    uint32_t objective = 0;
+    redco_status st = redco_json_object(root, "solver", &solver, err);
+    if (st != REDCO_OK || (st = read_text(&solver, "name", &plan->solver_name, err)) != REDCO_OK ||
+        (st = read_text(&solver, "status", &plan->solver_status, err)) != REDCO_OK ||
+        (st = read_word(&solver, "minimises", objectives, &objective, err)) != REDCO_OK ||
+        (st = redco_json_number(&solver, "objective", 0.0, most_number, &plan->solver_objective, err)) != REDCO_OK ||
+        (st = redco_json_number(&solver, "gap", 0.0, 1.0, &plan->solver_gap, err)) != REDCO_OK ||
+        (st = redco_json_number(&solver, "seconds", 0.0, most_number, &plan->solver_seconds, err)) != REDCO_OK) {
+        return st;
+    }
+    plan->objective_comm = objective == 1;
+    return redco_json_u64(&solver, "candidates", 0, most_count, &plan->solver_candidates, err);
+}
+
+static redco_status read_digest(const redco_json_value *inputs, const char *key, bool optional, char *out,
+                                redco_error *err)
+{
+    const char *text = NULL;
+    const redco_status st = redco_json_string(inputs, key, &text, err);
+    if (st != REDCO_OK) { return st; }
+    if (!(optional && text[0] == '\0') && (strlen(text) != 64 || strspn(text, "0123456789abcdef") != 64)) {
+        return redco_json_fail(inputs, key, err, "is not a SHA-256: 64 digits of 0-9, a-f");
+    }
+    (void)snprintf(out, 65, "%s", text);
+    return REDCO_OK;
+}
+
+static redco_status read_inputs(const redco_json_value *root, redco_plan *plan, redco_error *err)
+{
+    redco_json_value inputs;
+    redco_status st = redco_json_object(root, "inputs", &inputs, err);
+    if (st != REDCO_OK || (st = read_digest(&inputs, "model_sha256", false, plan->model_sha256, err)) != REDCO_OK ||
+        (st = read_digest(&inputs, "cluster_sha256", false, plan->cluster_sha256, err)) != REDCO_OK ||
+        (st = read_digest(&inputs, "profile_sha256", true, plan->profile_sha256, err)) != REDCO_OK) {
+        return st;
+    }
+    return read_text(&inputs, "redco_version", &plan->redco_version, err);
+}
+
+static redco_status read_plan(const redco_json_value *root, redco_plan *plan, redco_error *err)
+{
+    uint32_t version = 0;
+    bool feasible = true;
+    redco_status st = redco_json_format(root, "redco-plan", REDCO_PLAN_VERSION, &version, err);
+    if (st != REDCO_OK) { return st; }
+    if (redco_json_has(root, "feasible") && (st = redco_json_bool(root, "feasible", &feasible, err)) != REDCO_OK) {
+        return st;
+    }
+    if (!feasible) {
+        return redco_json_fail(root, "feasible", err, "is false: no plan was found, so there is none here");
+    }
+    if ((st = read_text(root, "strategy", &plan->strategy, err)) != REDCO_OK ||
+        (st = read_model(root, plan, err)) != REDCO_OK || (st = read_cluster(root, plan, err)) != REDCO_OK ||
+        (st = read_workload(root, plan, err)) != REDCO_OK || (st = read_all_meshes(root, plan, err)) != REDCO_OK ||
+        (st = read_sharding(root, plan, err)) != REDCO_OK || (st = read_rules(root, plan, err)) != REDCO_OK ||
+        (st = read_placement(root, plan, err)) != REDCO_OK || (st = read_predicted(root, plan, err)) != REDCO_OK ||
+        (st = read_solver(root, plan, err)) != REDCO_OK ||
+        (st = keep_object(root, "calibration", &plan->calibration, err)) != REDCO_OK ||
+        (st = read_inputs(root, plan, err)) != REDCO_OK) {
+        return st;
+    }
+    return redcoi_plan_consistent(plan, root->name, err);
+}
+
+redco_status redco_plan_from_json(const redco_json_value *root, redco_plan **plan_out, redco_error *err)
+{
+    redco_plan *plan = redco_plan_new();
+    if (plan == NULL) { return redco_fail(err, REDCO_ENOMEM, root->name, "out of memory"); }
+    const redco_status st = read_plan(root, plan, err);
+    if (st != REDCO_OK) {
+        redco_plan_free(plan);
+        return st;
+    }
+    *plan_out = plan;
+    return REDCO_OK;
+}
+
+redco_status redco_plan_read(const char *path, redco_plan **plan_out, redco_error *err)
+{
+    redco_json *document = NULL;
+    redco_status st = redco_json_open(path, &document, err);
+    if (st != REDCO_OK) { return st; }
+    const redco_json_value root = redco_json_root(document);
+    st = redco_plan_from_json(&root, plan_out, err);
+    redco_json_close(document);
+    return st;
+}
