@@ -16,8 +16,8 @@ mapfile -d '' -t c_files < <(find topology costmodel planner traces tools tests 
 if have clang-format; then
     clang-format --dry-run --Werror "${c_files[@]}" 2>"$build/format.log"
     code=$?
-    [ $code -eq 0 ] || { sed -n 's/: error: code should.*//p' "$build/format.log" | cut -d: -f1,2 | sort -uV; }
-    report "clang-format (tools/run format does it)" ${#c_files[@]} $code
+    [ $code -eq 0 ] || { sed -n 's/: error: code should.*//p' "$build/format.log" | cut -d: -f1,2 | sort -uV && echo 'tools/run format mends it'; }
+    report clang-format ${#c_files[@]} $code
 fi
 
 if have clang-tidy; then
