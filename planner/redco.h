@@ -1,5 +1,5 @@
-/** @file redco.h  All public headers of libredco.a, and the list of what is installed (tools/install.cmake reads it).
- *  It lies in the planner because that is the last module of the chain: everything it includes is below it. */
+/** @file redco.h  All public headers of libredco.a; what it reaches is what is installed (tools/install.cmake). It lies
+ *  in the planner because that is the last module of the chain: everything it includes is below it. */
 #ifndef REDCO_H
 #define REDCO_H
 

@@ -8,18 +8,26 @@ foreach(module ${modules})
 endforeach()
 install(TARGETS redco ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
-# Public headers are those that redco.h includes. They include one another by their path from the project's root, so that
-# path is kept below include/redco, which redco.pc puts on the include path; redco.h itself lies at its top.
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS planner/redco.h)
-file(STRINGS planner/redco.h lines REGEX "^#include \"")
-set(REDCO_PUBLIC_HEADERS planner/redco.h)
-foreach(line ${lines})
-  string(REGEX REPLACE "^#include \"(.*)\".*" "\\1" header "${line}")
-  get_filename_component(folder ${header} DIRECTORY)
-  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/redco/${folder})
-  list(APPEND REDCO_PUBLIC_HEADERS ${header})
-endforeach()
-install(FILES planner/redco.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/redco)
+# Public headers are redco.h and what it includes, directly or not. They include one another by their path from the
+# project's root, so that path is kept below include/redco, which redco.pc puts on the include path; redco.h itself lies
+# at its top.
+set(REDCO_PUBLIC_HEADERS "")
+set(reached planner/redco.h)
+while(reached)
+  list(POP_FRONT reached header)
+  if(NOT header IN_LIST REDCO_PUBLIC_HEADERS)
+    list(APPEND REDCO_PUBLIC_HEADERS ${header})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+    file(STRINGS ${header} lines REGEX "^#include \"")
+    list(TRANSFORM lines REPLACE "^#include \"(.*)\".*" "\\1")
+    list(APPEND reached ${lines})
+    get_filename_component(folder ${header} DIRECTORY)
+    if(header STREQUAL planner/redco.h)
+      set(folder .)
+    endif()
+    install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/redco/${folder})
+  endif()
+endwhile()
 
 set(pc_folder ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH REDCO_PC_TO_PREFIX ${pc_folder} ${CMAKE_INSTALL_PREFIX})
