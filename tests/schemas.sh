@@ -1,6 +1,7 @@
 #!/bin/sh
-# tests/schemas.sh TOOLS: every preset, and what the tools print, against the JSON Schema of its format. Needs Debian's
-# python3-jsonschema (its command, not a Python of one's own); skipped (77) without it.
+# tests/schemas.sh TOOLS: every preset, and what the tools print, against the JSON Schema of its format; and that the
+# schemas refuse what the readers refuse. Needs Debian's python3-jsonschema (its command, not a Python of one's own);
+# skipped (77) without it.
 set -u
 tools=$1
 cd "$(dirname "$0")/.." || exit 2
@@ -10,19 +11,47 @@ trap 'rm -rf "$scratch"' EXIT
 failures=0
 checked=0
 
+valid() { # SCHEMA FILE
+    [ -f "$1" ] && [ -f "$2" ] && /usr/bin/jsonschema --base-uri "file://$PWD/$(dirname "$1")/" -i "$2" "$1"
+}
+
 check() { # SCHEMA FILE...
     schema=$1
     shift
-    [ -e "$1" ] || return 0
-    [ -f "$schema" ] || { echo "no schema $schema" && failures=$((failures + 1)) && return; }
     for file in "$@"; do
         checked=$((checked + 1))
-        /usr/bin/jsonschema --base-uri "file://$PWD/$(dirname "$schema")/" -i "$file" "$schema" ||
-            failures=$((failures + 1))
+        valid "$schema" "$file" || { echo "$file is not a $schema" && failures=$((failures + 1)); }
     done
 }
 
-"$tools/redco-topo" --json >"$scratch/node.json" 2>/dev/null && check topology/node.schema.json "$scratch/node.json"
+# refuse SCHEMA FILE SED: what the file becomes by the script must not pass.
+refuse() {
+    sed "$3" "$2" >"$scratch/bad.json"
+    checked=$((checked + 1))
+    if cmp -s "$2" "$scratch/bad.json"; then echo "$3 changes nothing in $2" && failures=$((failures + 1)); fi
+    if valid "$1" "$scratch/bad.json" >/dev/null 2>&1; then
+        echo "$1 lets $3 pass"
+        failures=$((failures + 1))
+    fi
+}
+
+gpu=topology/presets/gpus/A800-SXM4-80GB.json
+cluster=topology/presets/clusters/a800-hdr.json
 check topology/gpu.schema.json topology/presets/gpus/*.json
+refuse topology/gpu.schema.json $gpu 's/"80 GiB"/"80"/'
+refuse topology/gpu.schema.json $gpu 's/"version": 1/"version": 2/'
+refuse topology/gpu.schema.json $gpu 's/"tdp"/"tpd"/'
+check topology/cluster.schema.json topology/presets/clusters/*.json
+refuse topology/cluster.schema.json $cluster 's/"gpus": 8/"gpus": 0/'
+refuse topology/cluster.schema.json $cluster 's/"200 Gb\/s"/"200"/'
+check costmodel/calibration.schema.json costmodel/presets/calibrations/*.json
+refuse costmodel/calibration.schema.json costmodel/presets/calibrations/a100-eager.json '/kernel_s/d'
+
+"$tools/redco-topo" --json --quiet >"$scratch/node.json"
+check topology/node.schema.json "$scratch/node.json"
+"$tools/redco-plan" --gpus 64 --quiet -o "$scratch/plan.json" >/dev/null
+check planner/plan/plan.schema.json "$scratch/plan.json" tests/data/plans/hand.json
+refuse planner/plan/plan.schema.json "$scratch/plan.json" 's/"step_s"/"step"/'
+
 echo "$checked documents, $failures failures"
 [ $failures -eq 0 ]
