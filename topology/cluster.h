@@ -13,37 +13,49 @@ extern "C" {
 
 typedef struct redco_cluster redco_cluster;
 
-/** One leaf switch: which hosts hang under it. Borrowed from the cluster. */
+/** One leaf switch and the free hosts under it, in file order. Borrowed from the cluster. */
 typedef struct redco_leaf {
     const char *name;
     uint32_t host_count;
-    const char *const *hosts; /**< NULL where the cluster only knows counts */
-    uint32_t parent;          /**< index of the leaf's group of leaves at the next level up; equal parents are nearer */
-    uint32_t root;            /**< index of the tree this leaf belongs to: jobs cannot span trees */
+    const char *const *hosts;
+    uint32_t node_count;         /**< nodes with a free host; equal to host_count unless a node has several hosts */
+    const uint32_t *node_starts; /**< node i is hosts[node_starts[i]] up to hosts[node_starts[i + 1]], exclusive */
+    uint32_t parent;             /**< switch directly above, by number; equal parents are nearer. Itself if none */
+    uint32_t root;               /**< uppermost switch above: jobs cannot span trees */
+    uint32_t ancestor_count;     /**< switches above */
+    const uint32_t *ancestors;   /**< from the parent up to the root */
 } redco_leaf;
+
+/** Nodes of a leaf with at least @p hosts_per_node free hosts. */
+uint32_t redco_leaf_nodes(const redco_leaf *leaf, uint32_t hosts_per_node);
 
 /** Reads a cluster by preset name, cluster file (JSON), or from parts.
  *  @param name_or_path  preset or cluster file; NULL when @p node_path is given
  *  @param node_path     NULL, or what replaces the node type: hwloc XML, NCCL XML, node JSON of redco-topo
  *  @param slurm_path    NULL, or a Slurm topology.conf that replaces the network's shape
- *  @param hosts         NULL, or a host list ("node[001-128,200]") of free hosts; others are drained
+ *  @param hosts         NULL, or a host list ("node[001-128,200]") of free hosts; others are drained. On a cluster that
+ *                       names no hosts they are its nodes and fill leaves in their order (with a warning)
  *  Warnings (doubled links and the like) are kept: redco_cluster_warning(). */
 redco_status redco_cluster_read(const char *name_or_path, const char *node_path, const char *slurm_path,
                                 const char *hosts, redco_cluster **cluster_out, redco_error *err);
-/** The same from the "description" that redco_cluster_describe() wrote (plan files). */
+/** The same from the "description" that redco_cluster_describe() wrote (plan files). Opens no other file: a path in it
+ *  is an error. */
 redco_status redco_cluster_from_json(const redco_json_value *value, redco_cluster **cluster_out, redco_error *err);
 void redco_cluster_free(redco_cluster *cluster);
 
 const char *redco_cluster_name(const redco_cluster *cluster);
 const redco_node *redco_cluster_node(const redco_cluster *cluster);
-/** Nodes that exist (free ones where a host list was given); 0 = as many as asked for (presets). */
+/** Nodes that exist (with a free host, where a host list was given); 0 = as many as asked for (presets). */
 uint32_t redco_cluster_nodes(const redco_cluster *cluster);
+/** Named leaves; 0 where the cluster knows only counts (then redco_machine's nodes_per_leaf says all there is). */
 size_t redco_cluster_leaves(const redco_cluster *cluster, const redco_leaf **leaves_out);
 /** The @p index-th warning or NULL. */
 const char *redco_cluster_warning(const redco_cluster *cluster, size_t index);
 
-/** The flat view of @p gpus GPUs of the cluster (0 = all it has). Whole nodes, or a part of one node that divides it;
- *  of a multi-host node (NVL72), equal parts of whole hosts.
+/** The flat view of @p gpus GPUs of the cluster (0 = all it has; of a forest, what its largest tree has). Whole nodes,
+ * or a part of one host that divides it; of multi-host nodes (NVL72) the smallest number of nodes such that all hold
+ * the same number of whole hosts, and the machine's GPUs, NICs and hosts per node are those of the hosts in use.
+ *  nodes_per_leaf is the smallest of the leaves that are needed when the largest are taken first.
  *  @return REDCO_EVALUE if @p gpus is 0 on an endless cluster, does not fill nodes, or is more than there are */
 redco_status redco_cluster_machine(const redco_cluster *cluster, uint64_t gpus, redco_machine *machine_out,
                                    redco_error *err);
