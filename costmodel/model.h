@@ -28,18 +28,28 @@ typedef struct redco_layer_class {
     char name[24]; /**< "embedding", "block", "encoder", "decoder", "head": as in plan files */
     redco_class_kind kind;
     uint32_t layers;      /**< members, >= 1 */
-    uint32_t first_layer; /**< index of the first member among all members of all classes of its stack; 0 for embedding,
-                             head */
+    uint32_t first_layer; /**< index of the first member: layers are numbered from 0 within their class */
     uint64_t params;      /**< of one member; a tied table counts in the embedding only */
     uint32_t tensors;     /**< of one member */
-    uint32_t modules;     /**< linear, norm, embedding modules of one member: AMSP's K */
+    uint32_t modules;     /**< linear, norm, embedding modules with parameters in one member: AMSP's K */
     uint64_t largest_tensor_params;
 } redco_layer_class;
+
+/** What a tensor is in its module; decides its name and layout in other frameworks. */
+typedef enum redco_param_role {
+    REDCO_PARAM_LINEAR,     /**< [out, in] */
+    REDCO_PARAM_CONV1D,     /**< [in, out]: GPT-2's linears */
+    REDCO_PARAM_TABLE,      /**< [rows, width]: embedding, positions, relative attention bias */
+    REDCO_PARAM_LAYER_NORM, /**< gain of a norm with mean */
+    REDCO_PARAM_RMS_NORM,   /**< gain of a norm without mean */
+    REDCO_PARAM_BIAS        /**< of a linear or a layer norm */
+} redco_param_role;
 
 /** One parameter tensor in the HuggingFace (torch) layout: linears are [out, in]. */
 typedef struct redco_param {
     const char *name; /**< "model.layers.{}.self_attn.q_proj.weight": {} stands for the layer index */
-    uint32_t rank;    /**< 1 to 4 */
+    redco_param_role role;
+    uint32_t rank; /**< 1 to 4 */
     uint64_t shape[4];
     uint32_t class_index;
     uint32_t count; /**< members of its class */
@@ -47,28 +57,32 @@ typedef struct redco_param {
 
 typedef struct redco_model_dims {
     uint32_t hidden;
-    uint32_t ffn;            /**< width of one FFN matrix */
+    uint32_t ffn;            /**< width of one FFN matrix; of encoder and decoder the larger */
     uint32_t layers;         /**< decoder(-only) blocks */
     uint32_t encoder_layers; /**< 0 for decoder-only */
     uint32_t heads;          /**< query heads */
     uint32_t kv_heads;
     uint32_t head_dim;
     uint64_t vocab;
-    uint32_t max_positions; /**< 0 = unlimited (relative, rotary beyond config) */
+    uint32_t max_positions; /**< rows of a learned position table; 0 = no such table, hence no limit */
     bool gated;             /**< three FFN matrices */
     bool tied;              /**< input and output embeddings share one table */
     bool learned_positions;
-    bool parallel_block; /**< attention and FFN read the same norm (GPT-J, GPT-NeoX) */
+    bool parallel_block; /**< attention and FFN both read the block's input (GPT-J, GPT-NeoX) */
     bool dropout;        /**< classic GPT training with dropout masks */
 } redco_model_dims;
 
-/** @param name_or_path  preset or config.json; an unknown model_type names the known ones */
+/** @param name_or_path  preset or config.json; an unknown model_type names the known ones. The name shown to people is
+ *  the config's "_name", else its "_name_or_path", else @p name_or_path. */
 redco_status redco_model_read(const char *name_or_path, redco_model **model_out, redco_error *err);
-/** From the "config" member of a plan file. @param name  as shown to people */
+/** From a config that is part of another document, such as a plan file.
+ *  @param name  as shown to people; NULL: from the config, as above */
 redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
                                    redco_error *err);
-/** Compares every tensor's name and shape with a .safetensors file or model.safetensors.index.json (names only, plus
- *  total_size); the first difference is the error. Prefixes ("model.", "transformer.") may be absent. */
+/** Compares every tensor's name and shape with a .safetensors file or model.safetensors.index.json (shapes where its
+ *  shards lie beside it, else names and total_size); the first difference is the error. Prefixes ("model.",
+ *  "transformer.", "gpt_neox.") may be absent; copies of a tied table and buffers of older versions of transformers may
+ *  be present. */
 redco_status redco_model_check_safetensors(const redco_model *model, const char *path, redco_error *err);
 void redco_model_free(redco_model *model);
 

@@ -1,0 +1,173 @@
+#include "costmodel/model.h"
+
+#include "costmodel/model_build.h"
+#include "topology/base/preset.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 16 bytes of training state for each of this many parameters still fit into 64 bits with room. */
+static const uint64_t max_params = 1000000000000000;
+
+struct family {
+    const char *type;
+    void (*build)(redcoi_build *build);
+};
+
+static const struct family families[] = {
+    {"llama", redcoi_build_llama},     {"mistral", redcoi_build_llama},     {"qwen2", redcoi_build_llama},
+    {"internlm2", redcoi_build_llama}, {"gemma", redcoi_build_llama},       {"gpt2", redcoi_build_gpt2},
+    {"gptj", redcoi_build_gptj},       {"gpt_neox", redcoi_build_gpt_neox}, {"opt", redcoi_build_opt},
+    {"bloom", redcoi_build_bloom},     {"mpt", redcoi_build_mpt},           {"t5", redcoi_build_t5},
+    {"mt5", redcoi_build_t5},          {"bart", redcoi_build_bart},
+};
+enum { FAMILIES = sizeof families / sizeof families[0] };
+
+static const char *family_names(char *buffer, size_t size)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < FAMILIES && used < size; i++) {
+        used += (size_t)snprintf(buffer + used, size - used, "%s%s", i > 0 ? ", " : "", families[i].type);
+    }
+    return buffer;
+}
+
+static redco_status find_family(const redco_json_value *config, const struct family **family_out, redco_error *err)
+{
+    char names[256];
+    const char *type = NULL;
+    if (json_is_object(config->json) && !redco_json_has(config, "model_type")) {
+        return redco_json_fail(config, "model_type", err, "is missing; one of: %s", family_names(names, sizeof names));
+    }
+    const redco_status st = redco_json_string(config, "model_type", &type, err);
+    if (st != REDCO_OK) { return st; }
+    for (size_t i = 0; i < FAMILIES; i++) {
+        if (strcmp(families[i].type, type) == 0) {
+            *family_out = &families[i];
+            return REDCO_OK;
+        }
+    }
+    return redco_json_fail(config, "model_type", err, "\"%.40s\" is not a model type that redco knows; known: %s", type,
+                           family_names(names, sizeof names));
+}
+
+static void sum_params(redcoi_build *build)
+{
+    redco_model *model = build->model;
+    for (size_t i = 0; redcoi_building(build) && i < model->class_count; i++) {
+        const redco_layer_class *class = &model->classes[i];
+        uint64_t params = 0;
+        if (!redco_mul_u64(class->params, class->layers, &params) || params > max_params ||
+            model->total_params + params > max_params) {
+            redcoi_build_fail(build, NULL, "has more than %llu parameters, the most that redco reads",
+                              (unsigned long long)max_params);
+        }
+        model->total_params += params;
+    }
+}
+
+static redco_status choose_name(const redco_json_value *config, const char *given, const char *fallback,
+                                const char **name_out, redco_error *err)
+{
+    static const char *const keys[] = {"_name", "_name_or_path"};
+    *name_out = given != NULL ? given : fallback;
+    for (size_t i = 0; given == NULL && i < sizeof keys / sizeof keys[0]; i++) {
+        const char *text = NULL;
+        if (!redco_json_has(config, keys[i])) { continue; }
+        const redco_status st = redco_json_string(config, keys[i], &text, err);
+        if (st != REDCO_OK) { return st; }
+        if (text[0] != '\0') {
+            *name_out = text;
+            break;
+        }
+    }
+    return REDCO_OK;
+}
+
+redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
+                                   redco_error *err)
+{
+    const struct family *family = NULL;
+    const char *shown = NULL;
+    redco_status st = find_family(config, &family, err);
+    if (st == REDCO_OK) { st = choose_name(config, name, config->name, &shown, err); }
+    if (st != REDCO_OK) { return st; }
+    redco_model *model = calloc(1, sizeof *model);
+    char *copy = strdup(shown);
+    if (model == NULL || copy == NULL) {
+        free(model);
+        free(copy);
+        return redco_fail(err, REDCO_ENOMEM, config->name, "out of memory");
+    }
+    model->name = copy;
+    model->type = family->type;
+    model->config = json_incref((json_t *)(uintptr_t)config->json);
+    redcoi_build build = {.model = model, .config = *config, .prefix = "", .status = REDCO_OK, .err = err};
+    family->build(&build);
+    sum_params(&build);
+    if (!redcoi_building(&build)) {
+        redco_model_free(model);
+        return build.status;
+    }
+    *model_out = model;
+    return REDCO_OK;
+}
+
+redco_status redco_model_read(const char *name_or_path, redco_model **model_out, redco_error *err)
+{
+    redco_json *document = NULL;
+    redco_status st = redco_preset_open("models", "a model", name_or_path, &document, err);
+    if (st != REDCO_OK) { return st; }
+    const redco_json_value root = redco_json_root(document);
+    st = redco_model_from_json(&root, NULL, model_out, err);
+    redco_json_close(document);
+    return st;
+}
+
+void redco_model_free(redco_model *model)
+{
+    if (model == NULL) { return; }
+    for (size_t i = 0; i < model->param_count; i++) { free((char *)(uintptr_t)model->params[i].name); }
+    free(model->params);
+    json_decref(model->config);
+    free(model->name);
+    free(model);
+}
+
+const char *redco_model_name(const redco_model *model)
+{
+    return model->name;
+}
+
+const char *redco_model_type(const redco_model *model)
+{
+    return model->type;
+}
+
+const redco_model_dims *redco_model_get_dims(const redco_model *model)
+{
+    return &model->dims;
+}
+
+uint64_t redco_model_params(const redco_model *model)
+{
+    return model->total_params;
+}
+
+size_t redco_model_classes(const redco_model *model, const redco_layer_class **classes_out)
+{
+    *classes_out = model->classes;
+    return model->class_count;
+}
+
+size_t redco_model_tensors(const redco_model *model, const redco_param **params_out)
+{
+    *params_out = model->params;
+    return model->param_count;
+}
+
+const json_t *redco_model_config(const redco_model *model)
+{
+    return model->config;
+}

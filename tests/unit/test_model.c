@@ -1,0 +1,338 @@
+#include "costmodel/model.h"
+#include "topology/base/preset.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct count_row {
+    const char *preset;
+    uint64_t params;
+};
+
+/* Sums over named_parameters() of HuggingFace transformers 4.48.0 for the same dimensions (PyTorch's meta device); T5,
+ * OPT-66B, GPT-J and LLaMA-7B also by redco 0.4.23 on the Flax models.
+ * internlm2-7b by hand: 2 x 92544 x 4096 + 4096 + 32 x (6144 x 4096 + 4096^2 + 3 x 14336 x 4096 + 2 x 4096). */
+static const struct count_row counts[] = {
+    {"llama-7b", 6738415616},     {"llama-13b", 13015864320},    {"llama-30b", 32528943616},
+    {"llama-65b", 65285660672},   {"amsp-30b", 27573049344},     {"llama-2-70b", 68976648192},
+    {"llama-3-8b", 8030261248},   {"llama-3-70b", 70553706496},  {"llama-3.1-405b", 405853388800},
+    {"mistral-7b", 7241732096},   {"qwen2-0.5b", 494032768},     {"qwen2-7b", 7615616512},
+    {"internlm2-7b", 7737708544}, {"gemma-2b", 2506172416},      {"gemma-7b", 8537680896},
+    {"gpt2", 124439808},          {"gpt2-large", 774030080},     {"gpt2-xl", 1557611200},
+    {"gpt-j-6b", 6050882784},     {"gpt-neox-20b", 20554567680}, {"opt-125m", 125239296},
+    {"opt-13b", 12853473280},     {"opt-66b", 65719701504},      {"bloom-560m", 559214592},
+    {"bloom-7b1", 7069016064},    {"bloom-176b", 176247271424},  {"mpt-7b", 6649286656},
+    {"t5-11b", 11307321344},      {"bart-large", 406291456},
+};
+
+static uint64_t elements_of(const redco_param *param)
+{
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < param->rank; i++) { elements *= param->shape[i]; }
+    return elements;
+}
+
+/* Whatever the family: classes, tensors and total agree with one another. */
+static void check_sums(const redco_model *model)
+{
+    const redco_layer_class *classes = NULL;
+    const redco_param *params = NULL;
+    const size_t class_count = redco_model_classes(model, &classes);
+    const size_t param_count = redco_model_tensors(model, &params);
+    uint64_t total = 0;
+    for (size_t i = 0; i < class_count; i++) {
+        uint64_t sum = 0;
+        uint64_t largest = 0;
+        uint32_t tensors = 0;
+        for (size_t j = 0; j < param_count; j++) {
+            if (params[j].class_index != i) { continue; }
+            const uint64_t elements = elements_of(&params[j]);
+            assert_int_equal(params[j].count, classes[i].layers);
+            assert_int_equal(strstr(params[j].name, "{}") != NULL,
+                             classes[i].kind == REDCO_CLASS_BLOCK || classes[i].kind == REDCO_CLASS_CROSS);
+            sum += elements;
+            largest = elements > largest ? elements : largest;
+            tensors++;
+        }
+        assert_int_equal(classes[i].params, sum);
+        assert_int_equal(classes[i].tensors, tensors);
+        assert_int_equal(classes[i].largest_tensor_params, largest);
+        assert_true(classes[i].modules <= tensors);
+        total += sum * classes[i].layers;
+    }
+    assert_int_equal(redco_model_params(model), total);
+}
+
+static void presets_have_the_published_counts(void **state)
+{
+    (void)state;
+    size_t rows = 0;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        redco_model *model = NULL;
+        redco_error err = {0};
+        assert_int_equal(redco_model_read(counts[i].preset, &model, &err), REDCO_OK);
+        if (redco_model_params(model) != counts[i].params) { print_error("%s\n", counts[i].preset); }
+        assert_int_equal(redco_model_params(model), counts[i].params);
+        check_sums(model);
+        redco_model_free(model);
+        rows++;
+    }
+    /* Every preset is in the table. */
+    size_t presets = 0;
+    while (redco_preset_at("models", presets) != NULL) { presets++; }
+    assert_int_equal(presets, rows);
+}
+
+struct default_row {
+    const char *type;
+    uint64_t params;
+};
+
+/* {"model_type": TYPE} and nothing else: transformers 4.48.0 with the defaults of its configuration classes. */
+static const struct default_row defaults[] = {
+    {"llama", 6738415616},     {"mistral", 7241732096}, {"qwen2", 12049846272}, {"gemma", 8537680896},
+    {"gpt2", 124439808},       {"gptj", 6050882784},    {"opt", 125239296},     {"bloom", 16156544},
+    {"gpt_neox", 20554567680}, {"mpt", 1311213568},     {"t5", 60506624},       {"mt5", 300176768},
+    {"bart", 406291456},
+};
+
+static redco_status read_text(const char *text, redco_model **model_out, redco_error *err)
+{
+    redco_json *document = NULL;
+    redco_status st = redco_json_parse(text, strlen(text), "config.json", &document, err);
+    if (st != REDCO_OK) { return st; }
+    const redco_json_value root = redco_json_root(document);
+    st = redco_model_from_json(&root, NULL, model_out, err);
+    redco_json_close(document);
+    return st;
+}
+
+static void absent_keys_take_the_defaults_of_transformers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
+        char text[64];
+        redco_model *model = NULL;
+        (void)snprintf(text, sizeof text, "{\"model_type\":\"%s\"}", defaults[i].type);
+        assert_int_equal(read_text(text, &model, NULL), REDCO_OK);
+        assert_string_equal(redco_model_type(model), defaults[i].type);
+        assert_int_equal(redco_model_params(model), defaults[i].params);
+        redco_model_free(model);
+    }
+}
+
+/* Every tensor of the model, layers written out, is in the list with the same shape, and no other. */
+static void compare_with_list(const redco_model *model, const json_t *wanted, const char *file)
+{
+    const redco_param *params = NULL;
+    const size_t count = redco_model_tensors(model, &params);
+    size_t seen = 0;
+    for (size_t i = 0; i < count; i++) {
+        for (uint32_t layer = 0; layer < params[i].count; layer++) {
+            char name[200];
+            const char *brace = strstr(params[i].name, "{}");
+            const int before = brace != NULL ? (int)(brace - params[i].name) : (int)strlen(params[i].name);
+            (void)snprintf(name, sizeof name, "%.*s", before, params[i].name);
+            if (brace != NULL) {
+                (void)snprintf(name + before, sizeof name - (size_t)before, "%u%s", layer, brace + 2);
+            }
+            const json_t *shape = json_object_get(wanted, name);
+            if (shape == NULL) { print_error("%s: %s\n", file, name); }
+            assert_non_null(shape);
+            assert_int_equal(json_array_size(shape), params[i].rank);
+            for (uint32_t d = 0; d < params[i].rank; d++) {
+                assert_int_equal(json_integer_value(json_array_get(shape, d)), params[i].shape[d]);
+            }
+            seen++;
+        }
+    }
+    assert_int_equal(seen, json_object_size(wanted));
+}
+
+static void tensors_are_those_of_transformers(void **state)
+{
+    (void)state;
+    const char *folder = REDCO_TEST_DATA "/models";
+    DIR *listing = opendir(folder);
+    size_t files = 0;
+    assert_non_null(listing);
+    for (const struct dirent *item = readdir(listing); item != NULL; item = readdir(listing)) {
+        char path[512];
+        redco_json *document = NULL;
+        redco_json_value config;
+        redco_model *model = NULL;
+        if (strstr(item->d_name, ".json") == NULL) { continue; }
+        (void)snprintf(path, sizeof path, "%s/%s", folder, item->d_name);
+        assert_int_equal(redco_json_open(path, &document, NULL), REDCO_OK);
+        const redco_json_value root = redco_json_root(document);
+        assert_int_equal(redco_json_object(&root, "config", &config, NULL), REDCO_OK);
+        assert_int_equal(redco_model_from_json(&config, item->d_name, &model, NULL), REDCO_OK);
+        assert_string_equal(redco_model_name(model), item->d_name);
+        check_sums(model);
+        compare_with_list(model, json_object_get(root.json, "tensors"), item->d_name);
+        redco_model_free(model);
+        redco_json_close(document);
+        files++;
+    }
+    (void)closedir(listing);
+    assert_true(files >= 29);
+}
+
+static void t5_keeps_its_position_bias_in_the_embedding(void **state)
+{
+    const redco_layer_class *classes = NULL;
+    redco_model *model = NULL;
+    (void)state;
+    assert_int_equal(redco_model_read("T5-11B", &model, NULL), REDCO_OK);
+    assert_string_equal(redco_model_name(model), "T5-11B");
+    assert_int_equal(redco_model_classes(model, &classes), 4);
+    assert_string_equal(classes[0].name, "embedding");
+    /* 32128 x 1024 words + 2 x 32 buckets x 128 heads */
+    assert_int_equal(classes[0].params, 32899072 + 8192);
+    assert_int_equal(classes[0].modules, 3);
+    assert_string_equal(classes[1].name, "encoder");
+    assert_int_equal(classes[1].kind, REDCO_CLASS_BLOCK);
+    assert_int_equal(classes[1].layers, 24);
+    assert_int_equal(classes[1].modules, 8); /* q k v o wi wo, two norms */
+    assert_string_equal(classes[2].name, "decoder");
+    assert_int_equal(classes[2].kind, REDCO_CLASS_CROSS);
+    assert_int_equal(classes[2].first_layer, 0);
+    assert_int_equal(classes[2].modules, 13); /* 2 x q k v o, wi wo, three norms */
+    assert_string_equal(classes[3].name, "head");
+    assert_int_equal(classes[3].params, 2048); /* the final norms: the output table is the input's */
+    const redco_model_dims *dims = redco_model_get_dims(model);
+    assert_int_equal(dims->encoder_layers, 24);
+    assert_int_equal(dims->heads * dims->head_dim, 16384);
+    assert_true(dims->tied && dims->dropout && !dims->gated && !dims->learned_positions);
+    redco_model_free(model);
+}
+
+static void dims_say_what_the_cost_model_needs(void **state)
+{
+    redco_model *model = NULL;
+    (void)state;
+    assert_int_equal(redco_model_read("llama-3-8b", &model, NULL), REDCO_OK);
+    const redco_model_dims *llama = redco_model_get_dims(model);
+    assert_true(llama->gated && !llama->tied && !llama->dropout && !llama->parallel_block);
+    assert_int_equal(llama->kv_heads, 8);
+    assert_int_equal(llama->head_dim, 128);
+    assert_int_equal(llama->max_positions, 0); /* rotary: any length */
+    redco_model_free(model);
+    assert_int_equal(redco_model_read("opt-66b", &model, NULL), REDCO_OK);
+    const redco_model_dims *opt = redco_model_get_dims(model);
+    assert_true(!opt->gated && opt->tied && opt->dropout && opt->learned_positions);
+    assert_int_equal(opt->max_positions, 2048);
+    redco_model_free(model);
+    assert_int_equal(redco_model_read("gpt-j-6b", &model, NULL), REDCO_OK);
+    assert_true(redco_model_get_dims(model)->parallel_block);
+    redco_model_free(model);
+    /* Without ALiBi MPT learns its positions: 2048 x 2048 more than the default of 1311213568. */
+    assert_int_equal(read_text("{\"model_type\":\"mpt\",\"attn_config\":{\"alibi\":false}}", &model, NULL), REDCO_OK);
+    assert_int_equal(redco_model_params(model), 1311213568 + 2048 * 2048);
+    redco_model_free(model);
+}
+
+struct bad_row {
+    const char *config, *place, *text;
+};
+
+static const struct bad_row bad[] = {
+    {"[]", "config.json", "is an array"},
+    {"{}", "config.json:/model_type", "is missing; one of: llama, mistral"},
+    {"{\"model_type\":7}", "config.json:/model_type", "is a number; a string is needed"},
+    {"{\"model_type\":\"mixtral\"}", "config.json:/model_type",
+     "\"mixtral\" is not a model type that redco knows; known: llama, mistral, qwen2, internlm2, gemma, gpt2, gptj, "
+     "gpt_neox, opt, bloom, mpt, t5, mt5, bart"},
+    {"{\"model_type\":\"llama\",\"hidden_size\":0}", "config.json:/hidden_size", "is 0"},
+    {"{\"model_type\":\"llama\",\"hidden_size\":-4096}", "config.json:/hidden_size", "is -4096"},
+    {"{\"model_type\":\"llama\",\"hidden_size\":4096.5}", "config.json:/hidden_size", "is a number; a whole number"},
+    {"{\"model_type\":\"llama\",\"hidden_size\":\"4096\"}", "config.json:/hidden_size", "is a string"},
+    {"{\"model_type\":\"llama\",\"hidden_size\":1099511627776}", "config.json:/hidden_size", "1 to 1048576 is needed"},
+    {"{\"model_type\":\"llama\",\"num_hidden_layers\":4000000000}", "config.json:/num_hidden_layers", "1 to 10000"},
+    {"{\"model_type\":\"llama\",\"num_attention_heads\":31}", "config.json:/num_attention_heads",
+     "num_attention_heads = 31 must divide hidden_size = 4096"},
+    {"{\"model_type\":\"llama\",\"num_key_value_heads\":5}", "config.json:/num_key_value_heads",
+     "num_key_value_heads = 5 must divide num_attention_heads = 32"},
+    {"{\"model_type\":\"llama\",\"tie_word_embeddings\":\"no\"}", "config.json:/tie_word_embeddings", "is a string"},
+    {"{\"model_type\":\"llama\",\"hidden_size\":1048576,\"intermediate_size\":8388608,\"num_hidden_layers\":10000}",
+     "config.json", "has more than 1000000000000000 parameters"},
+    {"{\"model_type\":\"llama\",\"hidden_size\":1048576,\"head_dim\":1048576,\"num_attention_heads\":65536,"
+     "\"num_hidden_layers\":10000}",
+     "config.json", "has more than 1000000000000000 parameters"},
+    {"{\"model_type\":\"gpt2\",\"n_head\":7}", "config.json:/n_head", "n_head = 7 must divide n_embd = 768"},
+    {"{\"model_type\":\"gpt2\",\"resid_pdrop\":1.5}", "config.json:/resid_pdrop", "is 1.5"},
+    {"{\"model_type\":\"gpt2\",\"add_cross_attention\":true}", "config.json:/add_cross_attention", "is true"},
+    {"{\"model_type\":\"bart\",\"decoder_attention_heads\":3}", "config.json:/decoder_attention_heads",
+     "must divide d_model = 1024"},
+    {"{\"model_type\":\"t5\",\"feed_forward_proj\":\"a-b\"}", "config.json:/feed_forward_proj",
+     "is \"a-b\"; ACTIVATION or gated-ACTIVATION is needed"},
+    {"{\"model_type\":\"t5\",\"num_decoder_layers\":0}", "config.json:/num_decoder_layers", "is 0"},
+    {"{\"model_type\":\"mpt\",\"no_bias\":false}", "config.json:/no_bias", "is false"},
+    {"{\"model_type\":\"mpt\",\"attn_config\":{\"attn_type\":\"multiquery_attention\"}}",
+     "config.json:/attn_config/attn_type", "\"multihead_attention\" is needed"},
+    {"{\"model_type\":\"mpt\",\"attn_config\":3}", "config.json:/attn_config", "is a number; an object is needed"},
+    {"{\"model_type\":\"llama\",\"_name\":3}", "config.json:/_name", "is a number; a string is needed"},
+};
+
+static void bad_configs_name_the_key(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        redco_model *model = NULL;
+        redco_error err = {0};
+        assert_int_equal(read_text(bad[i].config, &model, &err), REDCO_EVALUE);
+        assert_null(model);
+        assert_string_equal(err.place, bad[i].place);
+        if (strstr(err.text, bad[i].text) == NULL) { print_error("%s: %s\n", bad[i].config, err.text); }
+        assert_non_null(strstr(err.text, bad[i].text));
+    }
+}
+
+static void unknown_presets_list_the_known(void **state)
+{
+    redco_model *model = NULL;
+    redco_error err = {0};
+    (void)state;
+    assert_int_equal(redco_model_read("llama-8b", &model, &err), REDCO_EVALUE);
+    assert_non_null(strstr(err.text, "amsp-30b, "));
+    redco_error_clear(&err);
+    assert_int_equal(redco_model_read("/nonexistent/config.json", &model, &err), REDCO_EIO);
+}
+
+static void the_name_comes_from_the_config(void **state)
+{
+    redco_model *model = NULL;
+    (void)state;
+    assert_int_equal(read_text("{\"model_type\":\"gpt2\",\"_name_or_path\":\"my/gpt\"}", &model, NULL), REDCO_OK);
+    assert_string_equal(redco_model_name(model), "my/gpt");
+    redco_model_free(model);
+    assert_int_equal(read_text("{\"model_type\":\"gpt2\",\"_name_or_path\":\"\"}", &model, NULL), REDCO_OK);
+    assert_string_equal(redco_model_name(model), "config.json");
+    /* The config outlives the document that it was read from. */
+    assert_string_equal(json_string_value(json_object_get(redco_model_config(model), "model_type")), "gpt2");
+    redco_model_free(model);
+    redco_model_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(presets_have_the_published_counts),
+        cmocka_unit_test(absent_keys_take_the_defaults_of_transformers),
+        cmocka_unit_test(tensors_are_those_of_transformers),
+        cmocka_unit_test(t5_keeps_its_position_bias_in_the_embedding),
+        cmocka_unit_test(dims_say_what_the_cost_model_needs),
+        cmocka_unit_test(bad_configs_name_the_key),
+        cmocka_unit_test(unknown_presets_list_the_known),
+        cmocka_unit_test(the_name_comes_from_the_config),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
