@@ -27,14 +27,16 @@ typedef struct redco_calibration {
     double optimizer_factor;         /**< o */
     double nvlink_efficiency;    /**< share of the modelled collective bandwidth that a training step gets, in a node */
     double network_efficiency;   /**< likewise across nodes */
+    double tp_link_efficiency;   /**< likewise of tensor-parallel collectives */
     double latency_factor;       /**< on the modelled latency of a collective */
     double launch_s;             /**< per collective call, not hidden */
     double tp_exposed_ratio;     /**< x_t */
-    double tp_launch_s;          /**< lambda, per tensor-parallel collective */
+    double tp_launch_s;          /**< lambda, least latency of a tensor-parallel collective */
     double overlap_window_ratio; /**< y, usable share of a compute window */
     double contention_ratio;     /**< kappa, slow-down of compute per second of hidden communication */
     double host_forward_s;       /**< eta_f, floor of a layer's forward; 0 = none seen */
     double host_backward_s;      /**< eta_b */
+    double host_collective_s;    /**< eta_c, added to both floors twice when tp > 1 */
     double step_overhead_s;      /**< t_0 */
     double scale_ratio;          /**< varsigma, per doubling of nodes */
     double reserve_bytes;        /**< context, NCCL buffers, fragmentation */

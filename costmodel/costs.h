@@ -2,12 +2,13 @@
  *  form that the planner optimises over (the event simulator is its reference). All times are per step and per rank.
  *
  *  The step is linear in the layers except for two windows: with n layers,
- *      step_s = scale * ( fixed_s + sum over layers (compute_s + exposed_s)
+ *      step_s = scale * ( fixed_s + sum over layers (compute_s + exposed_s + optimizer_s)
  *                         + window(grad_comm_s, grad_window_s) + window(spread_comm_s, spread_window_s) ) + overhead_s
- *      window(X, C) = X                                       if that traffic is not overlapped
- *                   = max( (kappa + 0.03) X, X - (1 - kappa) y C )  over the sums X, C of all layers, if it is
- *      memory_bytes = sum over layers resident_bytes + fixed_bytes + largest transient in use
- *  so that it fits a linear program exactly. */
+ *      window(X, C) = X                                                            if that traffic is not overlapped
+ *                   = max( window_hidden_factor X, X - window_use C )  over the sums X, C of all layers, if it is
+ *      memory_bytes = sum over layers resident bytes (parameter + gradient + optimizer + activation) + fixed_bytes
+ *                     + sum over kinds of transient of the largest transient_bytes[kind] of any layer
+ *  so that it fits a linear program exactly. Formulas: costmodel/README.md. */
 #ifndef REDCO_COSTS_H
 #define REDCO_COSTS_H
 
@@ -64,10 +65,13 @@ typedef struct redco_layer_cost {
     double grad_comm_s, grad_window_s;     /**< once a step: gradient reduction; last micro-batch's backward */
     double spread_comm_s, spread_window_s; /**< once a step: updated parameters; first micro-batch's forward */
     double optimizer_s;                    /**< update of the owned states */
-    /* Parts of the above, for reports. */
-    double forward_s, backward_s, recompute_s;
-    double tp_s, gather_s, reduce_scatter_s, grad_shard_s; /**< whole times, hidden or not; grad_reduce = grad_comm_s */
-    double amsp_s; /**< its share of the paper's T_comm (equations of section IV-C) */
+    /* For reports. */
+    double forward_s, backward_s, recompute_s; /**< parts of compute_s */
+    double tp_s;                               /**< tensor-parallel traffic, whole, hidden or not */
+    /** This layer's share of AMSP's T_comm, equations of section IV-C with times as measured or modelled alone, before
+     *  calibration: T_p (gathers, reduce-scatters), T_os0, T_g, T_os1. amsp_s is their sum. */
+    double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s;
+    double amsp_s;
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes; /**< resident on the fullest rank */
     uint64_t transient_bytes[REDCO_TRANSIENT_COUNT]; /**< needed once if a layer like this exists */
 } redco_layer_cost;
@@ -95,10 +99,14 @@ typedef struct redco_assignment {
 /** DESIGN section 4, "predicted". */
 typedef struct redco_prediction {
     double step_s, tokens_per_s_per_gpu, mfu, model_flops_per_token;
-    double compute_s, exposed_comm_s;
-    double forward_s, backward_s, recompute_s, optimizer_s, other_s;
+    double compute_s;      /**< forward_s + backward_s + recompute_s, exposed tensor-parallel traffic included */
+    double exposed_comm_s; /**< grad_reduce_exposed_s + spread_exposed_s + layer_exposed_s */
+    double forward_s, backward_s, recompute_s, optimizer_s;
+    double other_s; /**< step_s less compute_s, exposed_comm_s, optimizer_s: overhead, scale, pipeline transfers */
     double grad_reduce_exposed_s, spread_exposed_s, layer_exposed_s;
-    double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s, tp_s, amsp_total_s;
+    double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s; /**< as in redco_layer_cost */
+    double tp_s, amsp_total_s;
+    /** transient_bytes holds fixed_bytes too; the five components add up to total_bytes. */
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes, total_bytes,
         capacity_bytes;
 } redco_prediction;

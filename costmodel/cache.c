@@ -1,0 +1,207 @@
+#include "costmodel/costs_internal.h"
+#include "costmodel/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Ring collectives reach this share of the links' rate (NCCL 2.30 graph search on NVSwitch nodes: A100 240 of 300,
+ * H100 360 of 450, B200 720 of 900 GB/s). */
+static const double ring_link_ratio = 0.8;
+/* Share of context-parallel traffic that the ring of attention steps does not hide. */
+static const double cp_exposed_ratio = 0.3;
+/* A layer's launches take longer when every core complex of the node drives a rank. */
+static const double full_node_host_factor = 1.3;
+/* A broadcast's pipeline fills at this share of the latency of a whole ring of hops. */
+static const double broadcast_fill_ratio = 0.5;
+
+redco_shape redcoi_shape_of(const redco_costs *costs, uint32_t tp, uint32_t cp, uint32_t micro_batch)
+{
+    return (redco_shape){.seq_len = costs->workload.seq_len,
+                         .micro_batch = micro_batch,
+                         .tp = tp,
+                         .cp = cp,
+                         .sequence_parallel = costs->workload.sequence_parallel,
+                         .precision = costs->workload.precision};
+}
+
+static bool price_matches(const redcoi_price *price, redco_collective op, double size_bytes, redco_group group)
+{
+    return price->size_bytes == size_bytes && price->op == op && redco_mesh_equal(price->group.mesh, group.mesh) &&
+           price->group.stride == group.stride && price->group.groups_per_node == group.groups_per_node;
+}
+
+redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group)
+{
+    if (!(size_bytes > 0.0) || redco_mesh_ranks(group.mesh) <= 1) { return (redco_comm_time){.network = false}; }
+    uint64_t key = 0;
+    memcpy(&key, &size_bytes, sizeof key);
+    key ^= ((uint64_t)op << 56) ^ ((uint64_t)group.mesh.gpus << 40) ^ ((uint64_t)group.mesh.nodes << 16) ^
+           ((uint64_t)group.stride << 8) ^ group.groups_per_node;
+    key *= UINT64_C(0x9e3779b97f4a7c15); /* Fibonacci hashing: the high bits mix all of the key */
+    redcoi_price *const slot = &costs->prices[key >> 54];
+    if (!price_matches(slot, op, size_bytes, group)) {
+        *slot = (redcoi_price){size_bytes, op, group, redco_comm_price(costs->comm, op, size_bytes, group)};
+    }
+    return slot->time;
+}
+_Static_assert(REDCOI_PRICES_CACHED == 1024, "the hash keeps 10 bits");
+
+/* Bytes that one rank sends over its links for a buffer of @p size_bytes, ring algorithm. */
+static double link_bytes(redco_collective op, double size_bytes, double ranks)
+{
+    switch (op) {
+    case REDCO_ALL_REDUCE: return 2.0 * size_bytes * (ranks - 1.0) / ranks;
+    case REDCO_ALL_GATHER:
+    case REDCO_REDUCE_SCATTER:
+    case REDCO_ALL_TO_ALL: return size_bytes * (ranks - 1.0) / ranks;
+    default: return size_bytes;
+    }
+}
+
+double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes, redco_group group, bool *network_out)
+{
+    const redco_calibration *const c = &costs->calibration;
+    const redco_comm_time time = redcoi_price_find(costs, op, size_bytes, group);
+    double latency_s = time.latency_s;
+    double wire_s = time.wire_s / (time.network ? c->network_efficiency : c->nvlink_efficiency);
+    if (network_out != NULL) { *network_out = time.network; }
+    if (wire_s > 0.0 && time.network && group.mesh.gpus > 1 && costs->machine.scale_up_bytes_per_s > 0.0) {
+        /* A ring over nodes also passes through every GPU's links, which may be the slower part. */
+        const double link_rate = c->nvlink_efficiency * ring_link_ratio * costs->machine.scale_up_bytes_per_s;
+        wire_s = fmax(wire_s, link_bytes(op, size_bytes, (double)redco_mesh_ranks(group.mesh)) / link_rate);
+    }
+    if (op == REDCO_BROADCAST && latency_s > 0.0) {
+        const redco_comm_time ring = redcoi_price_find(costs, REDCO_ALL_GATHER, size_bytes, group);
+        latency_s = fmax(latency_s, broadcast_fill_ratio * ring.latency_s);
+    }
+    return latency_s * c->latency_factor + wire_s;
+}
+
+/* One tensor-parallel all-reduce of a T x h tensor; with sequence parallelism a reduce-scatter and an all-gather. */
+static double tp_collective_s(redco_costs *costs, const redco_shape *shape)
+{
+    if (shape->tp <= 1) { return 0.0; }
+    const redco_calibration *const c = &costs->calibration;
+    const double tokens = (double)shape->micro_batch * ceil((double)shape->seq_len / shape->cp);
+    const double bytes = tokens * costs->dims->hidden * costs->compute.element_bytes;
+    const redco_group group = {
+        .mesh = {shape->tp, 1}, .stride = 1, .groups_per_node = costs->machine.gpus_per_node / shape->tp};
+    double total_s = 0.0;
+    const redco_collective split[2] = {REDCO_REDUCE_SCATTER, REDCO_ALL_GATHER};
+    const redco_collective whole[1] = {REDCO_ALL_REDUCE};
+    const redco_collective *const ops = shape->sequence_parallel ? split : whole;
+    for (int i = 0; i < (shape->sequence_parallel ? 2 : 1); i++) {
+        const redco_comm_time time = redcoi_price_find(costs, ops[i], bytes, group);
+        total_s += fmax(time.latency_s * c->latency_factor, c->tp_launch_s) + time.wire_s / c->tp_link_efficiency;
+    }
+    return total_s;
+}
+
+/* Context parallelism: forward passes keys and values around, backward those and their gradients (twice). */
+static double cp_exposed_s(redco_costs *costs, const redco_shape *shape)
+{
+    if (shape->cp <= 1) { return 0.0; }
+    const uint32_t room = costs->machine.gpus_per_node / shape->tp;
+    const uint32_t local = shape->cp < room ? shape->cp : room > 0 ? room : 1;
+    const redco_group group = {.mesh = {local, (shape->cp + local - 1) / local},
+                               .stride = shape->tp,
+                               .groups_per_node = costs->machine.gpus_per_node / local};
+    const double width = 2.0 * redco_rank_kv_heads(costs->dims, shape->tp) * costs->dims->head_dim;
+    const double bytes = (double)shape->micro_batch * shape->seq_len * width * costs->compute.element_bytes;
+    return cp_exposed_ratio * redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, group, NULL);
+}
+
+/* Tensor-parallel collectives of one pass: one after each split pair of matrices, forward after the second, backward
+ * before the first; one for the vocabulary-parallel table (forward) and output projection (backward). */
+static void tp_counts(const redco_costs *costs, redco_class_kind kind, double *forward, double *backward)
+{
+    double count = costs->dims->parallel_block ? 1.0 : 2.0;
+    if (kind == REDCO_CLASS_CROSS) { count += 1.0; }
+    if (kind == REDCO_CLASS_EMBEDDING || kind == REDCO_CLASS_HEAD) { count = 0.0; }
+    *forward = kind == REDCO_CLASS_EMBEDDING ? 1.0 : count;
+    *backward = kind == REDCO_CLASS_HEAD ? 1.0 : count;
+}
+
+static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_shape *shape, redcoi_times *times)
+{
+    const redco_calibration *const c = &costs->calibration;
+    const redco_class_kind kind = costs->classes[class_index].kind;
+    const bool block = kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
+    redco_operator ops[REDCO_OPERATORS_MAX];
+    const uint32_t count = redco_layer_operators(costs->model, class_index, shape, ops);
+    double forward_s = 0.0, backward_s = 0.0, forward_tp = 0.0, backward_tp = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        const double s = redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_FORWARD);
+        forward_s += s;
+        if (ops[i].kind == REDCO_OPERATOR_ATTENTION) { times->attention_s += s; }
+        backward_s += redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_INPUT) +
+                      redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_WEIGHT);
+    }
+    const double collective_s = tp_collective_s(costs, shape);
+    tp_counts(costs, kind, &forward_tp, &backward_tp);
+    times->tp_forward_s = forward_tp * collective_s;
+    times->tp_backward_s = backward_tp * collective_s;
+    forward_s += c->tp_exposed_ratio * times->tp_forward_s;
+    backward_s += c->tp_exposed_ratio * times->tp_backward_s;
+    double host_factor = block ? 1.0 : 0.0;
+    if (shape->tp > 1 && shape->tp == costs->machine.gpus_per_node) { host_factor *= full_node_host_factor; }
+    const double host_tp_s = shape->tp > 1 ? 2.0 * c->host_collective_s : 0.0;
+    if (block) {
+        const double cp_s = cp_exposed_s(costs, shape);
+        forward_s += cp_s;
+        backward_s += 2.0 * cp_s;
+    }
+    times->forward_s = redco_pass_s(forward_s, host_factor * (c->host_forward_s + host_tp_s));
+    times->backward_s = redco_pass_s(backward_s, host_factor * (c->host_backward_s + host_tp_s));
+}
+
+static void fill(redco_costs *costs, redcoi_rank *rank)
+{
+    const redco_shape shape = redcoi_shape_of(costs, rank->tp, rank->cp, rank->micro_batch);
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        redcoi_times *const times = &rank->classes[i];
+        const redco_layer_class *const class = &costs->classes[i];
+        *times = (redcoi_times){.params = redco_rank_params(costs->model, i, rank->tp)};
+        fill_seconds(costs, i, &shape, times);
+        times->gather_params = times->params;
+        if (class->kind == REDCO_CLASS_HEAD && costs->dims->tied) {
+            times->gather_params += redco_share_up(costs->dims->vocab, costs->dims->hidden, rank->tp);
+        }
+        for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
+            times->activation_bytes[r] = redco_activation_bytes(costs->model, i, &shape, (redco_recompute)r);
+            times->recompute_bytes[r] = redco_recompute_bytes(costs->model, i, &shape, (redco_recompute)r);
+        }
+        rank->params += times->params * class->layers;
+        const bool block = class->kind == REDCO_CLASS_BLOCK || class->kind == REDCO_CLASS_CROSS;
+        if (block && times->params > rank->block_params) { rank->block_params = times->params; }
+    }
+}
+
+const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *setting)
+{
+    for (uint32_t i = 0; i < REDCOI_TIMES_CACHED; i++) {
+        const uint32_t at = (costs->newest + i) % REDCOI_TIMES_CACHED; /* calls come in runs of one setting */
+        const redcoi_rank *const rank = &costs->ranks[at];
+        if (rank->tp == setting->tp && rank->cp == setting->cp && rank->micro_batch == setting->micro_batch) {
+            costs->newest = at;
+            return rank;
+        }
+    }
+    costs->newest = costs->next_rank;
+    costs->next_rank = (costs->next_rank + 1) % REDCOI_TIMES_CACHED;
+    redcoi_rank *const rank = &costs->ranks[costs->newest];
+    *rank = (redcoi_rank){.tp = setting->tp, .cp = setting->cp, .micro_batch = setting->micro_batch};
+    fill(costs, rank);
+    return rank;
+}
+
+uint64_t redcoi_fullest_owner(redco_costs *costs, uint32_t tp, uint64_t owners)
+{
+    for (uint32_t i = 0; i < REDCOI_OWNERS_CACHED; i++) {
+        if (costs->owners[i].tp == tp && costs->owners[i].owners == owners) { return costs->owners[i].params; }
+    }
+    redcoi_owners *const slot = &costs->owners[costs->next_owners];
+    costs->next_owners = (costs->next_owners + 1) % REDCOI_OWNERS_CACHED;
+    *slot = (redcoi_owners){tp, owners, redco_fullest_owner_params(costs->model, tp, owners)};
+    return slot->params;
+}

@@ -1,0 +1,133 @@
+#include "costmodel/calibration.h"
+
+#include "topology/base/preset.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static const char format_name[] = "redco-calibration";
+static const uint32_t newest_version = 1;
+
+/* One number of a set: SI units, accepted range. Ranges are wide: they catch slips of the pen, not unusual machines. */
+struct field {
+    const char *key;
+    double min, max;
+    size_t offset;
+};
+
+#define FIELD(name, min, max)                                                                                          \
+    {                                                                                                                  \
+#name, min, max, offsetof(redco_calibration, name)                                                             \
+    }
+
+static const struct field fields[] = {
+    FIELD(mape_ratio, 0.0, 10.0),
+    FIELD(band_ratio, 0.0, 1.0),
+    FIELD(gemm_efficiency, 0.01, 1.5),
+    FIELD(gemm_k0, 0.0, 1e5),
+    FIELD(kernel_s, 0.0, 1e-2),
+    FIELD(attention_efficiency, 0.01, 1.5),
+    FIELD(attention_backward_ratio, 0.05, 2.0),
+    FIELD(memory_traffic_factor, 0.05, 20.0),
+    FIELD(head_traffic_factor, 0.05, 20.0),
+    FIELD(optimizer_factor, 0.05, 20.0),
+    FIELD(nvlink_efficiency, 0.01, 3.0),
+    FIELD(network_efficiency, 0.01, 3.0),
+    FIELD(tp_link_efficiency, 0.01, 3.0),
+    FIELD(latency_factor, 0.0, 100.0),
+    FIELD(launch_s, 0.0, 0.1),
+    FIELD(tp_exposed_ratio, 0.0, 2.0),
+    FIELD(tp_launch_s, 0.0, 0.1),
+    FIELD(overlap_window_ratio, 0.0, 1.0),
+    FIELD(contention_ratio, 0.0, 0.95),
+    FIELD(host_forward_s, 0.0, 1.0),
+    FIELD(host_backward_s, 0.0, 1.0),
+    FIELD(host_collective_s, 0.0, 1.0),
+    FIELD(step_overhead_s, 0.0, 100.0),
+    FIELD(scale_ratio, 0.0, 1.0),
+    FIELD(reserve_bytes, 0.0, 1e12),
+    FIELD(usable_memory_ratio, 0.1, 1.0),
+};
+enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
+
+static redco_status only_known(const redco_json_value *value, redco_error *err)
+{
+    const char *keys[FIELD_COUNT + 6] = {"format", "version", "name", "basis", "fitted_rows"};
+    for (size_t i = 0; i < FIELD_COUNT; i++) { keys[5 + i] = fields[i].key; }
+    return redco_json_only(value, keys, err);
+}
+
+static redco_status text(const redco_json_value *value, const char *key, char *out, size_t size, redco_error *err)
+{
+    const char *found = NULL;
+    const redco_status st = redco_json_string(value, key, &found, err);
+    if (st != REDCO_OK) { return st; }
+    if (strlen(found) >= size) {
+        return redco_json_fail(value, key, err, "has %zu characters; at most %zu are kept", strlen(found), size - 1);
+    }
+    (void)snprintf(out, size, "%s", found);
+    return REDCO_OK;
+}
+
+redco_status redco_calibration_from_json(const redco_json_value *value, redco_calibration *calibration_out,
+                                         redco_error *err)
+{
+    redco_calibration read = {.fitted_rows = 0};
+    uint32_t version = 0;
+    redco_status st = redco_json_format(value, format_name, newest_version, &version, err);
+    if (st != REDCO_OK || (st = only_known(value, err)) != REDCO_OK ||
+        (st = text(value, "name", read.name, sizeof read.name, err)) != REDCO_OK ||
+        (st = text(value, "basis", read.basis, sizeof read.basis, err)) != REDCO_OK ||
+        (st = redco_json_u32(value, "fitted_rows", 0, UINT32_MAX, &read.fitted_rows, err)) != REDCO_OK) {
+        return st;
+    }
+    for (size_t i = 0; i < FIELD_COUNT; i++) {
+        double number = 0.0;
+        st = redco_json_number(value, fields[i].key, fields[i].min, fields[i].max, &number, err);
+        if (st != REDCO_OK) { return st; }
+        memcpy((char *)&read + fields[i].offset, &number, sizeof number);
+    }
+    *calibration_out = read;
+    return REDCO_OK;
+}
+
+json_t *redco_calibration_describe(const redco_calibration *calibration)
+{
+    json_t *const object =
+        json_pack("{s:s, s:i, s:s, s:s, s:I}", "format", format_name, "version", (int)newest_version, "name",
+                  calibration->name, "basis", calibration->basis, "fitted_rows", (json_int_t)calibration->fitted_rows);
+    if (object == NULL) { return NULL; }
+    for (size_t i = 0; i < FIELD_COUNT; i++) {
+        double number = 0.0;
+        memcpy(&number, (const char *)calibration + fields[i].offset, sizeof number);
+        if (json_object_set_new(object, fields[i].key, json_real(number)) != 0) {
+            json_decref(object);
+            return NULL;
+        }
+    }
+    return object;
+}
+
+/* Engines that shard states over data-parallel ranks are PyTorch programs, so a machine gets the eager set of its GPU
+ * generation; Blackwell has been measured under Transformer Engine only. */
+static const char *default_set(const redco_gpu *gpu)
+{
+    if (strcasecmp(gpu->arch, "Blackwell") == 0) { return "blackwell-te"; }
+    if (strcasecmp(gpu->arch, "Hopper") == 0) { return "h100-eager"; }
+    return "a100-eager";
+}
+
+redco_status redco_calibration_read(const char *name_or_path, const redco_machine *machine,
+                                    redco_calibration *calibration_out, redco_error *err)
+{
+    redco_json *document = NULL;
+    const char *const set = name_or_path != NULL ? name_or_path : default_set(&machine->gpu);
+    redco_status st = redco_preset_open("calibrations", "a calibration set", set, &document, err);
+    if (st != REDCO_OK) { return st; }
+    const redco_json_value root = redco_json_root(document);
+    st = redco_calibration_from_json(&root, calibration_out, err);
+    redco_json_close(document);
+    return st;
+}

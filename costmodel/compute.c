@@ -1,0 +1,219 @@
+#include "costmodel/compute.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Share of memory bandwidth that the operands of a GEMM reach (costmodel/README.md, section 2). */
+static const double gemm_memory_ratio = 0.85;
+/* FlashAttention-1, the only flash kernel before Ampere, against FlashAttention-2 (Dao 2023, figures 4 to 6). */
+static const double flash1_ratio = 0.65;
+
+/* Gathers operators while the layer is described in forward order. */
+struct list {
+    redco_operator *out;
+    uint32_t count;
+    double element_bytes;
+    double memory_unit; /* traffic constants of the reference are for 2-byte elements */
+};
+
+static void add_gemm(struct list *list, const char *name, uint64_t m, uint64_t n, uint64_t k)
+{
+    const double dm = (double)m, dn = (double)n, dk = (double)k;
+    list->out[list->count++] = (redco_operator){.name = name,
+                                                .kind = REDCO_OPERATOR_GEMM,
+                                                .m = m,
+                                                .n = n,
+                                                .k = k,
+                                                .flops = 2.0 * dm * dn * dk,
+                                                .bytes = list->element_bytes * (dm * dk + dk * dn + dm * dn)};
+}
+
+static void add_bytes(struct list *list, const char *name, redco_operator_kind kind, double bytes)
+{
+    list->out[list->count++] = (redco_operator){.name = name, .kind = kind, .bytes = bytes * list->memory_unit};
+}
+
+/* Dimensions of one rank. */
+struct rank {
+    double tokens;     /* T, of this rank's part of the sequence */
+    uint64_t t;        /* the same as a count */
+    double sigma;      /* divides what sequence parallelism divides */
+    uint64_t q, kv;    /* width of queries, of keys (= of values) */
+    double pair_flops; /* 4 b s^2 q / cp: scores and product with V over the full square */
+};
+
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0 ? 1 : 0);
+}
+
+static struct rank rank_of(const redco_model_dims *dims, const redco_shape *shape)
+{
+    struct rank rank;
+    rank.t = (uint64_t)shape->micro_batch * ceil_div(shape->seq_len, shape->cp);
+    rank.tokens = (double)rank.t;
+    rank.sigma = shape->sequence_parallel ? (double)shape->tp : 1.0;
+    rank.q = ceil_div(dims->heads, shape->tp) * dims->head_dim;
+    rank.kv = (uint64_t)redco_rank_kv_heads(dims, shape->tp) * dims->head_dim;
+    rank.pair_flops = 4.0 * rank.tokens * (double)shape->seq_len * (double)rank.q;
+    return rank;
+}
+
+uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp)
+{
+    return tp >= dims->kv_heads ? 1 : (uint32_t)ceil_div(dims->kv_heads, tp);
+}
+
+/* Rotary embedding is what models without position tables, biases (ALiBi) or relative buckets use. */
+static bool rotary(const redco_model *model)
+{
+    static const char *const without[] = {"t5", "mt5", "bloom", "mpt"};
+    const char *const type = redco_model_type(model);
+    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
+        if (strcmp(type, without[i]) == 0) { return false; }
+    }
+    return !redco_model_get_dims(model)->learned_positions;
+}
+
+static void add_attention(struct list *list, const char *name, double flops, const struct rank *rank)
+{
+    const double bytes = 2.0 * rank->tokens * (double)(rank->q + rank->kv); /* q, k, v in, output out */
+    list->out[list->count++] = (redco_operator){
+        .name = name, .kind = REDCO_OPERATOR_ATTENTION, .flops = flops, .bytes = bytes * list->element_bytes};
+}
+
+static void add_block(struct list *list, const redco_model *model, bool cross, bool causal, const struct rank *rank,
+                      uint32_t tp)
+{
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const uint64_t h = dims->hidden, f = ceil_div(dims->ffn, tp);
+    const double norm_bytes = 10.0 * rank->tokens * (double)h / rank->sigma;
+    const double heads_bytes = 4.0 * rank->tokens * (double)(rank->q + rank->kv);
+    add_bytes(list, "attn_norm", REDCO_OPERATOR_MEMORY, norm_bytes);
+    add_gemm(list, "qkv", rank->t, rank->q + 2 * rank->kv, h);
+    add_bytes(list, rotary(model) ? "rotary" : "split_heads", REDCO_OPERATOR_MEMORY, heads_bytes);
+    add_attention(list, "attention", causal ? rank->pair_flops / 2.0 : rank->pair_flops, rank);
+    add_gemm(list, "out", rank->t, h, rank->q);
+    if (cross) { /* queries of the decoder, keys and values of the encoder's output: every pair */
+        add_bytes(list, "cross_norm", REDCO_OPERATOR_MEMORY, norm_bytes);
+        add_gemm(list, "cross_q", rank->t, rank->q, h);
+        add_gemm(list, "cross_kv", rank->t, 2 * rank->kv, h);
+        add_attention(list, "cross_attention", rank->pair_flops, rank);
+        add_gemm(list, "cross_out", rank->t, h, rank->q);
+    }
+    if (!dims->parallel_block) { add_bytes(list, "ffn_norm", REDCO_OPERATOR_MEMORY, norm_bytes); }
+    add_gemm(list, "ffn_in", rank->t, dims->gated ? 2 * f : f, h);
+    add_bytes(list, "activation", REDCO_OPERATOR_MEMORY, (dims->gated ? 8.0 : 4.0) * rank->tokens * (double)f);
+    add_gemm(list, "ffn_out", rank->t, h, f);
+}
+
+static void add_head(struct list *list, const redco_model_dims *dims, const struct rank *rank, uint32_t tp)
+{
+    const uint64_t width = ceil_div(dims->vocab, tp);
+    add_bytes(list, "final_norm", REDCO_OPERATOR_MEMORY, 10.0 * rank->tokens * (double)dims->hidden / rank->sigma);
+    add_gemm(list, "head", rank->t, width, dims->hidden);
+    /* 24 bytes per logit in all, a third of them forward; the loss computes in 32 bit whatever the precision. */
+    list->out[list->count++] =
+        (redco_operator){.name = "loss", .kind = REDCO_OPERATOR_LOSS, .bytes = 8.0 * rank->tokens * (double)width};
+}
+
+uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                               redco_operator operators_out[REDCO_OPERATORS_MAX])
+{
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const redco_layer_class *classes = NULL;
+    (void)redco_model_classes(model, &classes);
+    const double element_bytes = shape->precision == REDCO_FP32 ? 4.0 : 2.0;
+    struct list list = {.out = operators_out, .element_bytes = element_bytes, .memory_unit = element_bytes / 2.0};
+    const struct rank rank = rank_of(dims, shape);
+    const bool encoder = dims->encoder_layers > 0;
+    switch (classes[class_index].kind) {
+    case REDCO_CLASS_EMBEDDING: /* 20 bytes per element in all, a third of them forward */
+        add_bytes(&list, "embedding", REDCO_OPERATOR_EMBEDDING, 20.0 / 3.0 * rank.tokens * (double)dims->hidden);
+        break;
+    case REDCO_CLASS_BLOCK: add_block(&list, model, false, !encoder, &rank, shape->tp); break;
+    case REDCO_CLASS_CROSS: add_block(&list, model, true, true, &rank, shape->tp); break;
+    case REDCO_CLASS_HEAD: add_head(&list, dims, &rank, shape->tp); break;
+    }
+    return list.count;
+}
+
+redco_status redco_compute_create(const redco_gpu *gpu, redco_precision precision, const redco_calibration *calibration,
+                                  redco_compute *compute_out, redco_error *err)
+{
+    redco_compute compute = {.memory_bandwidth_bytes_per_s = gpu->memory_bandwidth_bytes_per_s,
+                             .element_bytes = precision == REDCO_FP32 ? 4 : 2,
+                             .calibration = *calibration,
+                             .attention_efficiency = calibration->attention_efficiency};
+    switch (precision) {
+    case REDCO_BF16: compute.peak_flops_per_s = gpu->bf16_flops_per_s; break;
+    case REDCO_FP16: compute.peak_flops_per_s = gpu->fp16_flops_per_s; break;
+    case REDCO_FP32:
+        compute.tf32 = gpu->tf32_flops_per_s > 0.0;
+        compute.peak_flops_per_s = compute.tf32 ? gpu->tf32_flops_per_s : gpu->fp32_flops_per_s;
+        break;
+    }
+    if (!(compute.peak_flops_per_s > 0.0)) {
+        const char *const instead = gpu->bf16_flops_per_s > 0.0   ? "bf16"
+                                    : gpu->fp16_flops_per_s > 0.0 ? "fp16"
+                                                                  : "fp32";
+        return redco_fail(err, REDCO_EVALUE, gpu->name, "has no %s matrix units: use precision %s",
+                          precision == REDCO_BF16   ? "bf16"
+                          : precision == REDCO_FP16 ? "fp16"
+                                                    : "fp32",
+                          instead);
+    }
+    if (!(compute.memory_bandwidth_bytes_per_s > 0.0)) {
+        return redco_fail(err, REDCO_EVALUE, gpu->name, "has no memory bandwidth in its description");
+    }
+    if (gpu->compute_capability > 0 && gpu->compute_capability < 80) { compute.attention_efficiency *= flash1_ratio; }
+    *compute_out = compute;
+    return REDCO_OK;
+}
+
+double redco_gemm_s(const redco_compute *compute, uint64_t m, uint64_t n, uint64_t k)
+{
+    const redco_calibration *const c = &compute->calibration;
+    const double dm = (double)m, dn = (double)n, dk = (double)k;
+    const double flops_s = 2.0 * dm * dn * dk / (compute->peak_flops_per_s * c->gemm_efficiency);
+    const double bytes = (double)compute->element_bytes * (dm * dk + dk * dn + dm * dn);
+    const double memory_s = bytes / (gemm_memory_ratio * compute->memory_bandwidth_bytes_per_s);
+    return fmax(flops_s * (1.0 + c->gemm_k0 / dk), memory_s) + c->kernel_s;
+}
+
+static double gemm_pass_s(const redco_compute *compute, const redco_operator *op, redco_pass pass)
+{
+    switch (pass) {
+    case REDCO_PASS_FORWARD: return redco_gemm_s(compute, op->m, op->n, op->k);
+    case REDCO_PASS_GRAD_INPUT: return redco_gemm_s(compute, op->m, op->k, op->n);
+    case REDCO_PASS_GRAD_WEIGHT: return redco_gemm_s(compute, op->k, op->n, op->m);
+    }
+    return 0.0;
+}
+
+double redco_operator_s(const redco_compute *compute, const redco_operator *op, redco_pass pass)
+{
+    const redco_calibration *const c = &compute->calibration;
+    const double peak = compute->peak_flops_per_s;
+    double traffic = op->bytes;
+    switch (op->kind) {
+    case REDCO_OPERATOR_GEMM: return gemm_pass_s(compute, op, pass);
+    case REDCO_OPERATOR_ATTENTION: {
+        /* Backward computes the scores again: five products where forward has two (Dao et al. 2022). */
+        const double forward_s = op->flops / (peak * compute->attention_efficiency);
+        const double backward_s = 2.5 * forward_s / c->attention_backward_ratio;
+        return pass == REDCO_PASS_FORWARD ? forward_s : pass == REDCO_PASS_GRAD_INPUT ? backward_s : 0.0;
+    }
+    case REDCO_OPERATOR_MEMORY: traffic *= c->memory_traffic_factor; break;
+    case REDCO_OPERATOR_LOSS: traffic *= c->head_traffic_factor; break;
+    case REDCO_OPERATOR_EMBEDDING: break;
+    }
+    const double passes = pass == REDCO_PASS_FORWARD ? 1.0 : pass == REDCO_PASS_GRAD_INPUT ? 2.0 : 0.0;
+    return passes * traffic / compute->memory_bandwidth_bytes_per_s;
+}
+
+double redco_pass_s(double gpu_s, double host_s)
+{
+    if (!(host_s > 0.0)) { return gpu_s; }
+    return pow(pow(gpu_s, 6.0) + pow(host_s, 6.0), 1.0 / 6.0);
+}

@@ -1,0 +1,81 @@
+/** @file compute.h  The operators of one layer for one micro-batch on one GPU, and their seconds. Planner, simulator
+ * and executor share the operators' names. Formulas and constants: costmodel/README.md, section 2. Pure functions. */
+#ifndef REDCO_COMPUTE_H
+#define REDCO_COMPUTE_H
+
+#include "costmodel/calibration.h"
+#include "costmodel/model.h"
+#include "topology/base/sharding.h"
+#include "topology/topology.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What one rank computes at a time. */
+typedef struct redco_shape {
+    uint32_t seq_len;     /**< whole sequence, before cp cuts it */
+    uint32_t micro_batch; /**< sequences */
+    uint32_t tp, cp;
+    bool sequence_parallel; /**< work outside the split matrices is divided by tp too */
+    redco_precision precision;
+} redco_shape;
+
+typedef enum redco_operator_kind {
+    REDCO_OPERATOR_GEMM,
+    REDCO_OPERATOR_ATTENTION, /**< flash attention core: scores, softmax, product with V */
+    REDCO_OPERATOR_MEMORY,    /**< bound by memory traffic: norms, activation functions, rotary */
+    REDCO_OPERATOR_LOSS,      /**< softmax and cross entropy over the vocabulary */
+    REDCO_OPERATOR_EMBEDDING  /**< table look-up */
+} redco_operator_kind;
+
+typedef enum redco_pass {
+    REDCO_PASS_FORWARD,
+    REDCO_PASS_GRAD_INPUT, /**< all of the backward of operators without weights of note */
+    REDCO_PASS_GRAD_WEIGHT /**< GEMMs only, else 0 s */
+} redco_pass;
+
+/** One operator of one rank, forward. A GEMM multiplies [m][k] by [k][n]; m, n, k are 0 for other kinds. */
+typedef struct redco_operator {
+    const char *name; /**< static: "attn_norm", "qkv", "rotary", "attention", "out", "ffn_norm", "ffn_in", ... */
+    redco_operator_kind kind;
+    uint64_t m, n, k;
+    double flops;
+    double bytes; /**< read and written, each operand once; traffic factors of the calibration come on top */
+} redco_operator;
+
+enum { REDCO_OPERATORS_MAX = 16 };
+
+/** Operators of one member of a class in forward order. @return their number */
+uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                               redco_operator operators_out[REDCO_OPERATORS_MAX]);
+
+/** KV heads one tensor-parallel rank holds: they are replicated where there are fewer than ranks. */
+uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp);
+
+/** A GPU at one precision. */
+typedef struct redco_compute {
+    double peak_flops_per_s; /**< matrix peak: fp32 means TF32 where the GPU has it */
+    double memory_bandwidth_bytes_per_s;
+    uint32_t element_bytes;
+    bool tf32; /**< peak_flops_per_s is that of TF32 */
+    redco_calibration calibration;
+    double attention_efficiency; /**< e_a, less on GPUs that flash attention 2 does not support */
+} redco_compute;
+
+/** @return REDCO_EVALUE if the GPU does not support @p precision; the text says which one to use */
+redco_status redco_compute_create(const redco_gpu *gpu, redco_precision precision, const redco_calibration *calibration,
+                                  redco_compute *compute_out, redco_error *err);
+
+double redco_operator_s(const redco_compute *compute, const redco_operator *op, redco_pass pass);
+/** C = A B with A [m][k]. */
+double redco_gemm_s(const redco_compute *compute, uint64_t m, uint64_t n, uint64_t k);
+
+/** A layer pass takes the longer of what the GPU computes and what the host needs to launch it; the corner between is
+ *  round: (gpu^6 + host^6)^(1/6). */
+double redco_pass_s(double gpu_s, double host_s);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

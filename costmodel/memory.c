@@ -1,0 +1,214 @@
+#include "costmodel/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Far above any memory, and low enough that a thousand of them still add up. */
+static const uint64_t saturated_bytes = (uint64_t)1 << 53;
+/* What is left of the memory as sold for a process: an 80 GiB part shows about 79.2 GiB to the framework. */
+static const double visible_ratio = 0.99;
+
+__extension__ typedef unsigned __int128 wide;
+
+uint64_t redco_share_up(uint64_t a, uint64_t b, uint64_t c)
+{
+    const wide share = ((wide)a * b + (c - 1)) / c;
+    return share > saturated_bytes ? saturated_bytes : (uint64_t)share;
+}
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    return redco_share_up(a, b, 1);
+}
+
+redco_state_bytes redco_state_bytes_of(redco_precision precision)
+{
+    return precision == REDCO_FP32 ? (redco_state_bytes){4, 4, 8} : (redco_state_bytes){2, 2, 12};
+}
+
+static uint64_t tensor_params(const redco_param *tensor, uint32_t tp)
+{
+    uint64_t params = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++) { params = times(params, tensor->shape[i]); }
+    return tensor->rank >= 2 ? redco_share_up(params, 1, tp) : params;
+}
+
+/* Attentions of one member whose keys and values are replicated when there are fewer heads than ranks. */
+static uint64_t replicated_kv_params(const redco_model *model, redco_class_kind kind, uint32_t tp)
+{
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    if ((kind != REDCO_CLASS_BLOCK && kind != REDCO_CLASS_CROSS) || tp <= dims->kv_heads) { return 0; }
+    const uint64_t attentions = kind == REDCO_CLASS_CROSS ? 2 : 1;
+    const uint64_t one_head = (uint64_t)dims->hidden * dims->head_dim;
+    const uint64_t held = redco_share_up(one_head, dims->kv_heads, tp);
+    return attentions * 2 * (one_head - held);
+}
+
+uint64_t redco_rank_params(const redco_model *model, uint32_t class_index, uint32_t tp)
+{
+    const redco_layer_class *classes = NULL;
+    const redco_param *tensors = NULL;
+    (void)redco_model_classes(model, &classes);
+    if (tp <= 1) { return classes[class_index].params; }
+    const size_t count = redco_model_tensors(model, &tensors);
+    uint64_t params = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (tensors[i].class_index == class_index) { params += tensor_params(&tensors[i], tp); }
+    }
+    return params + replicated_kv_params(model, classes[class_index].kind, tp);
+}
+
+struct tensor_size {
+    uint64_t params;
+    uint32_t count;
+};
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct tensor_size *const x = a, *const y = b;
+    return x->params < y->params ? 1 : x->params > y->params ? -1 : 0;
+}
+
+/* Restores a binary heap whose root grew: the emptiest owner stays at index 0. */
+static void sift_down(uint64_t *load, size_t count)
+{
+    size_t at = 0;
+    for (;;) {
+        const size_t left = 2 * at + 1;
+        size_t least = at;
+        if (left < count && load[left] < load[least]) { least = left; }
+        if (left + 1 < count && load[left + 1] < load[least]) { least = left + 1; }
+        if (least == at) { return; }
+        const uint64_t kept = load[at];
+        load[at] = load[least];
+        load[least] = kept;
+        at = least;
+    }
+}
+
+static uint64_t deal(const struct tensor_size *sizes, size_t kinds, uint64_t *load, size_t owners)
+{
+    uint64_t fullest = 0;
+    for (size_t i = 0; i < kinds; i++) {
+        for (uint32_t j = 0; j < sizes[i].count; j++) {
+            load[0] += sizes[i].params;
+            if (load[0] > fullest) { fullest = load[0]; }
+            sift_down(load, owners);
+        }
+    }
+    return fullest;
+}
+
+uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint64_t owners)
+{
+    const redco_param *tensors = NULL;
+    const size_t kinds = redco_model_tensors(model, &tensors);
+    uint64_t total = 0, count = 0, largest = 0, fullest = 0;
+    struct tensor_size *const sizes = calloc(kinds > 0 ? kinds : 1, sizeof *sizes);
+    if (sizes == NULL) { return saturated_bytes; }
+    for (size_t i = 0; i < kinds; i++) {
+        sizes[i] = (struct tensor_size){tensor_params(&tensors[i], tp), tensors[i].count};
+        total += times(sizes[i].params, sizes[i].count);
+        count += sizes[i].count;
+        if (sizes[i].params > largest) { largest = sizes[i].params; }
+    }
+    if (owners <= 1) {
+        fullest = total;
+    } else if (owners >= count) {
+        fullest = largest;
+    } else {
+        uint64_t *const load = calloc((size_t)owners, sizeof *load);
+        qsort(sizes, kinds, sizeof *sizes, larger_first);
+        /* Out of memory: the bound of list scheduling (Graham 1969) stands in for the exact deal. */
+        fullest = load != NULL ? deal(sizes, kinds, load, (size_t)owners) : total / owners + largest;
+        free(load);
+    }
+    free(sizes);
+    return fullest;
+}
+
+static uint64_t tokens_of(const redco_shape *shape)
+{
+    return times(shape->micro_batch, redco_share_up(shape->seq_len, 1, shape->cp));
+}
+
+/* Activations are in the compute precision; the constants count 2-byte elements. */
+static uint64_t at_precision(uint64_t bytes, redco_precision precision)
+{
+    return precision == REDCO_FP32 ? times(bytes, 2) : bytes;
+}
+
+/* One block, nothing recomputed, flash attention, fused norms:  10 T h / sigma + 1.1 T (8 h + 4 (1+g) f) / t.
+ * Korthikanti et al. 2022, equation 2, less the scores that flash attention does not keep; 8 h is q, k, v and the
+ * attention's output, so fewer KV heads make it less. With dropout masks counted the 1.1 falls away. */
+static uint64_t block_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape)
+{
+    const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
+    const uint64_t tokens = tokens_of(shape);
+    const uint64_t q = redco_share_up(dims->heads, 1, shape->tp) * dims->head_dim;
+    const uint64_t kv = (uint64_t)redco_rank_kv_heads(dims, shape->tp) * dims->head_dim;
+    const uint64_t ffn = redco_share_up(dims->ffn, dims->gated ? 8 : 4, shape->tp);
+    const uint64_t attentions = cross ? 2 : 1;
+    const uint64_t whole = redco_share_up(times(tokens, dims->hidden), cross ? 15 : 10, sigma);
+    const uint64_t split = times(tokens, attentions * 4 * (q + kv) + ffn);
+    return whole + redco_share_up(split, dims->dropout ? 10 : 11, 10);
+}
+
+/* Output and softmax statistics (one 32-bit number per head and token) of an attention core: what selective
+ * recomputation drops and computes again. */
+static uint64_t attention_core_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape)
+{
+    const uint64_t heads = redco_share_up(dims->heads, 1, shape->tp);
+    return times(tokens_of(shape), (cross ? 2 : 1) * heads * (2 * (uint64_t)dims->head_dim + 4));
+}
+
+uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                                redco_recompute recompute)
+{
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const redco_layer_class *classes = NULL;
+    (void)redco_model_classes(model, &classes);
+    const redco_class_kind kind = classes[class_index].kind;
+    const bool cross = kind == REDCO_CLASS_CROSS;
+    const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
+    const uint64_t plane = redco_share_up(times(tokens_of(shape), dims->hidden), 2, sigma); /* one T x h tensor */
+    uint64_t bytes = 0;
+    switch (kind) {
+    case REDCO_CLASS_EMBEDDING: bytes = plane; break;      /* its output */
+    case REDCO_CLASS_HEAD: bytes = times(plane, 2); break; /* in and out of the final norm; logits are counted apart */
+    case REDCO_CLASS_BLOCK:
+    case REDCO_CLASS_CROSS:
+        bytes = recompute == REDCO_RECOMPUTE_FULL ? plane : block_bytes(dims, cross, shape);
+        if (recompute == REDCO_RECOMPUTE_SELECTIVE) { bytes -= attention_core_bytes(dims, cross, shape); }
+        break;
+    }
+    return at_precision(bytes, shape->precision);
+}
+
+uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                               redco_recompute recompute)
+{
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const redco_layer_class *classes = NULL;
+    (void)redco_model_classes(model, &classes);
+    const redco_class_kind kind = classes[class_index].kind;
+    const bool cross = kind == REDCO_CLASS_CROSS;
+    if (kind != REDCO_CLASS_BLOCK && !cross) { return 0; }
+    uint64_t bytes = 0;
+    if (recompute == REDCO_RECOMPUTE_FULL) { bytes = block_bytes(dims, cross, shape); }
+    if (recompute == REDCO_RECOMPUTE_SELECTIVE) { bytes = attention_core_bytes(dims, cross, shape); }
+    return at_precision(bytes, shape->precision);
+}
+
+uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape)
+{
+    /* 16-bit logits and their gradient, 32-bit copy and its gradient; in fp32 one copy less: 12 bytes either way. */
+    const uint64_t width = redco_share_up(redco_model_get_dims(model)->vocab, 1, shape->tp);
+    return times(times(tokens_of(shape), width), 12);
+}
+
+uint64_t redco_usable_memory_bytes(const redco_gpu *gpu, const redco_calibration *calibration)
+{
+    return (uint64_t)floor((double)gpu->memory_bytes * visible_ratio * calibration->usable_memory_ratio);
+}

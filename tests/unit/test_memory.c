@@ -1,0 +1,178 @@
+/* Bytes per GPU against sums worked out by hand. LLaMA-7B: 32 blocks of 4 x 4096^2 + 3 x 4096 x 11008 + 2 x 4096 =
+ * 202,383,360 parameters, embedding 32000 x 4096 = 131,072,000, head the same + 4096; in all 6,738,415,616. */
+#include "cost_fixture.h"
+#include "costmodel/memory.h"
+
+static redco_shape shape_of(uint32_t tp, bool sequence_parallel)
+{
+    return (redco_shape){.seq_len = 4096,
+                         .micro_batch = 1,
+                         .tp = tp,
+                         .cp = 1,
+                         .sequence_parallel = sequence_parallel,
+                         .precision = REDCO_BF16};
+}
+
+/* On 64 GPUs every layer divides evenly: 202,383,360 / 64 = 3,162,240; 131,072,000 / 64 = 2,048,000; head 2,048,064;
+ * the whole model 105,287,744. */
+static void zero_stages(void **state)
+{
+    (void)state;
+    static const uint64_t whole = UINT64_C(6738415616), part = UINT64_C(105287744);
+    static const struct {
+        redco_shards shards;
+        uint64_t parameter_bytes, gradient_bytes, optimizer_bytes;
+    } rows[] = {{{{1, 1}, {1, 1}, {1, 1}}, 2 * whole, 2 * whole, 12 * whole},
+                {{{1, 1}, {1, 1}, {8, 8}}, 2 * whole, 2 * whole, 12 * part},
+                {{{1, 1}, {8, 8}, {8, 8}}, 2 * whole, 2 * part, 12 * part},
+                {{{8, 8}, {8, 8}, {8, 8}}, 2 * part, 2 * part, 12 * part}};
+    struct bundle b;
+    bundle_open(&b, "llama-7b", a800_machine(8), plain_workload(64));
+    redco_setting setting = plain_setting(&b, 1);
+    setting.scheme = REDCO_INTRA_TENSOR;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const redco_prediction p = uniform_step(&b, &setting, rows[i].shards, REDCO_RECOMPUTE_NONE);
+        assert_int_equal(p.parameter_bytes, rows[i].parameter_bytes);
+        assert_int_equal(p.gradient_bytes, rows[i].gradient_bytes);
+        assert_int_equal(p.optimizer_bytes, rows[i].optimizer_bytes);
+        assert_int_equal(p.total_bytes, p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes + p.activation_bytes +
+                                            p.transient_bytes);
+    }
+    bundle_close(&b);
+}
+
+static void full_precision_states(void **state)
+{
+    (void)state;
+    struct bundle b;
+    redco_workload workload = plain_workload(64);
+    workload.precision = REDCO_FP32;
+    bundle_open(&b, "llama-7b", a800_machine(8), workload);
+    const redco_setting setting = plain_setting(&b, 1);
+    const redco_shards shards = {{1, 1}, {1, 1}, {1, 1}};
+    const redco_prediction p = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_NONE);
+    assert_int_equal(p.parameter_bytes, 4 * UINT64_C(6738415616));
+    assert_int_equal(p.gradient_bytes, 4 * UINT64_C(6738415616));
+    assert_int_equal(p.optimizer_bytes, 8 * UINT64_C(6738415616));
+    bundle_close(&b);
+}
+
+static void activations(void **state)
+{
+    (void)state;
+    struct bundle b;
+    bundle_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
+    const uint32_t block = class_of(&b, "block");
+    const redco_shape shape = shape_of(1, false);
+    /* T h 10 = 167,772,160; 1.1 T (8 h + 8 f) = 1.1 x 494,927,872 = 544,420,659.2, rounded up. */
+    assert_int_equal(redco_activation_bytes(b.model, block, &shape, REDCO_RECOMPUTE_NONE), 167772160 + 544420660);
+    assert_int_equal(redco_activation_bytes(b.model, block, &shape, REDCO_RECOMPUTE_FULL), 2 * 4096 * 4096);
+    /* The attention core's output, 2 T h, and 4 bytes for each of 32 heads and token. */
+    assert_int_equal(redco_activation_bytes(b.model, block, &shape, REDCO_RECOMPUTE_SELECTIVE),
+                     712192820 - 4096 * 32 * (256 + 4));
+    assert_int_equal(redco_recompute_bytes(b.model, block, &shape, REDCO_RECOMPUTE_FULL), 712192820);
+    assert_int_equal(redco_recompute_bytes(b.model, block, &shape, REDCO_RECOMPUTE_NONE), 0);
+    assert_int_equal(redco_logits_bytes(b.model, &shape), UINT64_C(12) * 4096 * 32000);
+    /* tp 8 cuts the second part; with sequence parallelism the first too. 544,420,659.2 / 8 = 68,052,582.4 */
+    const redco_shape split = shape_of(8, false), sequence = shape_of(8, true);
+    assert_int_equal(redco_activation_bytes(b.model, block, &split, REDCO_RECOMPUTE_NONE), 167772160 + 68052583);
+    assert_int_equal(redco_activation_bytes(b.model, block, &sequence, REDCO_RECOMPUTE_NONE), 20971520 + 68052583);
+    assert_int_equal(redco_activation_bytes(b.model, block, &sequence, REDCO_RECOMPUTE_FULL), 2 * 4096 * 512);
+    assert_int_equal(redco_logits_bytes(b.model, &split), UINT64_C(12) * 4096 * 4000);
+    bundle_close(&b);
+}
+
+static void tensor_parallel_ranks(void **state)
+{
+    (void)state;
+    struct bundle b;
+    bundle_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
+    /* 202,375,168 / 8 + two norms of 4096, which every rank holds */
+    assert_int_equal(redco_rank_params(b.model, class_of(&b, "block"), 8), 25296896 + 8192);
+    assert_int_equal(redco_rank_params(b.model, class_of(&b, "embedding"), 8), 131072000 / 8);
+    bundle_close(&b);
+    /* Llama-3-8B, tp 16, 8 KV heads: q and out 2 x 4096 x 256, k and v one whole head each 2 x 4096 x 128, FFN
+     * 3 x 4096 x 896, norms 8192. */
+    bundle_open(&b, "llama-3-8b", a800_machine(1), plain_workload(8));
+    assert_int_equal(redco_rank_params(b.model, class_of(&b, "block"), 16), 2097152 + 1048576 + 11010048 + 8192);
+    bundle_close(&b);
+}
+
+static void whole_tensors_are_dealt(void **state)
+{
+    (void)state;
+    struct bundle b;
+    bundle_open(&b, "llama-7b", a800_machine(1), plain_workload(8));
+    const uint64_t total = UINT64_C(6738415616), largest = 131072000;
+    assert_int_equal(redco_fullest_owner_params(b.model, 1, 1), total);
+    /* 2 tables of 131,072,000, 96 FFN matrices of 45,088,768, 128 attention matrices of 16,777,216, 65 norms of 4096.
+     * Two owners, largest first: a table, 48 + 64 matrices and at most 33 norms each. */
+    assert_int_equal(redco_fullest_owner_params(b.model, 1, 2),
+                     largest + UINT64_C(48) * 45088768 + 64 * 16777216 + 33 * 4096);
+    assert_int_equal(redco_fullest_owner_params(b.model, 1, 291), largest);  /* one tensor each */
+    assert_int_equal(redco_fullest_owner_params(b.model, 1, 1024), largest); /* most own nothing */
+    uint64_t before = total;
+    for (uint64_t owners = 2; owners <= 512; owners *= 2) {
+        const uint64_t fullest = redco_fullest_owner_params(b.model, 1, owners);
+        assert_true(fullest <= before);
+        assert_true(fullest >= largest && fullest * owners >= total);
+        assert_true(fullest <= total / owners + largest); /* Graham 1969 */
+        before = fullest;
+    }
+    bundle_close(&b);
+}
+
+static void capacity(void **state)
+{
+    (void)state;
+    const redco_gpu gpu = a800_gpu();
+    const redco_calibration calibration = {.usable_memory_ratio = 0.94};
+    /* 85,899,345,920 x 0.99 x 0.94 = 79,937,931,313.15 */
+    assert_in_range(redco_usable_memory_bytes(&gpu, &calibration), 79937931312, 79937931314);
+    assert_int_equal(redco_share_up(7, 3, 2), 11);                         /* 10.5 */
+    assert_int_equal(redco_share_up(UINT64_MAX, 1, 1), UINT64_C(1) << 53); /* saturates */
+    assert_int_equal(redco_share_up(UINT64_C(1) << 50, UINT64_C(1) << 50, UINT64_C(1) << 60), UINT64_C(1) << 40);
+}
+
+/* AMSP's own choices (Table IV) ran on 80 GB GPUs: 7B and 13B without recomputation, 30B with. */
+static void table_4_fits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model;
+        redco_shards shards;
+        redco_recompute recompute;
+    } rows[] = {{"llama-7b", {{1, 1}, {1, 1}, {8, 1}}, REDCO_RECOMPUTE_NONE},
+                {"llama-13b", {{4, 1}, {4, 1}, {8, 1}}, REDCO_RECOMPUTE_NONE},
+                {"amsp-30b", {{8, 1}, {8, 1}, {8, 4}}, REDCO_RECOMPUTE_FULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bundle b;
+        bundle_open(&b, rows[i].model, a800_machine(128), plain_workload(1024));
+        const redco_setting setting = plain_setting(&b, 1);
+        const redco_prediction p = uniform_step(&b, &setting, rows[i].shards, rows[i].recompute);
+        print_message("%-10s %5.1f of %5.1f GB\n", rows[i].model, (double)p.total_bytes / 1e9,
+                      (double)p.capacity_bytes / 1e9);
+        assert_true(p.total_bytes <= p.capacity_bytes);
+        assert_true(p.total_bytes > p.capacity_bytes / 4);
+        bundle_close(&b);
+    }
+    struct bundle b; /* and 13B replicated needs 16 x 13.0e9 bytes of states alone */
+    bundle_open(&b, "llama-13b", a800_machine(128), plain_workload(1024));
+    const redco_setting setting = plain_setting(&b, 1);
+    const redco_shards ddp = {{1, 1}, {1, 1}, {1, 1}};
+    const redco_prediction p = uniform_step(&b, &setting, ddp, REDCO_RECOMPUTE_FULL);
+    assert_true(p.total_bytes > p.capacity_bytes);
+    bundle_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(zero_stages),
+                                       cmocka_unit_test(full_precision_states),
+                                       cmocka_unit_test(activations),
+                                       cmocka_unit_test(tensor_parallel_ranks),
+                                       cmocka_unit_test(whole_tensors_are_dealt),
+                                       cmocka_unit_test(capacity),
+                                       cmocka_unit_test(table_4_fits)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
