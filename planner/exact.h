@@ -1,0 +1,41 @@
+/** @file exact.h  Internal: problem.h solved exactly without GLPK. Uniform: every composition of a group. Layer-wise:
+ *  branch and bound over the transient buffers, then label-setting dynamic programming over counts, its labels pruned
+ *  by the Lagrangian bound (bound.c). The second opinion of --verify, and what closes gaps where GLPK is slow. */
+#ifndef REDCO_EXACT_H
+#define REDCO_EXACT_H
+
+#include "planner/problem.h"
+
+typedef enum redcoi_goal {
+    REDCOI_LEAST_TIME,  /**< then least memory */
+    REDCOI_LEAST_MEMORY /**< then least time */
+} redcoi_goal;
+
+/** Enumerates every composition of @p group that fits and takes at most @p cutoff_s; partial ones that cannot are cut.
+ *  Of equal ones the one with more layers in earlier options (less recomputation) wins.
+ *  @param looked_at  NULL, or increased by the number of whole compositions
+ *  @return false when there is none */
+bool redcoi_exact_group(const redcoi_problem *problem, uint32_t group, redcoi_goal goal, double cutoff_s,
+                        redcoi_answer *answer_out, uint64_t *looked_at);
+
+typedef struct redcoi_exact_result {
+    bool feasible; /**< answer is set and better than the cut-off */
+    bool proven;   /**< within the gap asked for */
+    redcoi_answer answer;
+    double bound_s;  /**< no answer is better, unless it is no better than (1 - gap) times the cut-off */
+    uint64_t states; /**< labels made */
+} redcoi_exact_result;
+
+/** One problem without transient buffers. @p cutoff_s: only better answers are of interest (INFINITY: any). */
+typedef redco_status (*redcoi_leaf)(const redcoi_problem *problem, double cutoff_s, double gap_ratio, void *context,
+                                    redcoi_exact_result *result_out, redco_error *err);
+
+/** Label-setting dynamic programming, a redcoi_leaf; @p context is not used. */
+redco_status redcoi_labels_solve(const redcoi_problem *problem, double cutoff_s, double gap_ratio, void *context,
+                                 redcoi_exact_result *result_out, redco_error *err);
+
+/** Layer-wise: splits by the sizes of transient buffers until each part has fixed ones, solves those with @p leaf. */
+redco_status redcoi_layerwise_solve(const redcoi_problem *problem, double cutoff_s, double gap_ratio, redcoi_leaf leaf,
+                                    void *context, redcoi_exact_result *result_out, redco_error *err);
+
+#endif

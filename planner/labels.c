@@ -1,0 +1,313 @@
+/* Label-setting dynamic programming for problem.h without transient buffers. A label is a partial answer: so many
+   layers left in the class, sums of bytes, base and kinks. The Lagrangian bound turns every layer's choice into a
+   reduced cost >= 0, their sum plus the bound being a lower bound of any completion: with a limit just above the bound
+   only few options and counts remain. The limit starts near the bound and is raised until an answer is found. */
+#include "planner/exact.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NO_STEP = UINT32_MAX };
+
+/* Memory, not time, sets these: 2^22 labels of 56 bytes. */
+static const size_t most_labels = (size_t)1 << 22;
+
+struct label {
+    double base_s, kink_s[REDCOI_WINDOWS], reduced_s;
+    uint64_t bytes;
+    uint32_t left;
+    uint32_t step; /**< how it came to be */
+};
+
+/** One choice on the way to a label. */
+struct step {
+    uint32_t before, option, layers;
+};
+
+struct labels {
+    struct label *list;
+    size_t count, capacity;
+};
+
+struct pass {
+    const redcoi_problem *problem;
+    double slack_s;     /**< most that reduced costs may add up to */
+    double tolerance_s; /**< per stage: a label this much better than another is still dropped */
+    struct labels now, next;
+    struct step *steps;
+    size_t step_count, step_capacity;
+    uint64_t states;
+    bool truncated;
+};
+
+/** An option that can be part of an answer below the limit. */
+struct entry {
+    uint32_t option, class_rank;
+    double reduced_s;
+};
+
+struct stages {
+    struct entry *entries; /**< by class rank, dearest first */
+    size_t count;
+    uint32_t class_order[REDCOI_MAX_CLASSES]; /**< smallest class first */
+    uint64_t rest_bytes[REDCOI_MAX_CLASSES + 1];
+};
+
+static bool push_label(struct pass *p, const struct label *label)
+{
+    struct labels *to = &p->next;
+    if (to->count == to->capacity) {
+        const size_t capacity = to->capacity > 0 ? 2 * to->capacity : 4096;
+        struct label *more = capacity <= most_labels ? realloc(to->list, capacity * sizeof *more) : NULL;
+        if (more == NULL) { return false; }
+        to->list = more;
+        to->capacity = capacity;
+    }
+    to->list[to->count++] = *label;
+    return true;
+}
+
+static bool push_step(struct pass *p, struct step step, uint32_t *index_out)
+{
+    if (p->step_count == p->step_capacity) {
+        const size_t capacity = p->step_capacity > 0 ? 2 * p->step_capacity : 4096;
+        struct step *more = capacity <= 4 * most_labels ? realloc(p->steps, capacity * sizeof *more) : NULL;
+        if (more == NULL) { return false; }
+        p->steps = more;
+        p->step_capacity = capacity;
+    }
+    *index_out = (uint32_t)p->step_count;
+    p->steps[p->step_count++] = step;
+    return true;
+}
+
+static int compare_labels(const void *left, const void *right)
+{
+    const struct label *a = left;
+    const struct label *b = right;
+    if (a->left != b->left) { return a->left < b->left ? -1 : 1; }
+    if (a->bytes != b->bytes) { return a->bytes < b->bytes ? -1 : 1; }
+    if (a->base_s < b->base_s || a->base_s > b->base_s) { return a->base_s < b->base_s ? -1 : 1; }
+    return a->step == b->step ? 0 : (a->step < b->step ? -1 : 1);
+}
+
+/* Any completion of b is one of a, with windows that grow by at most the positive differences. */
+static bool dominates(const struct label *a, const struct label *b, double tolerance_s)
+{
+    double base_s = a->base_s;
+    for (int k = 0; k < REDCOI_WINDOWS; k++) { base_s += fmax(0.0, a->kink_s[k] - b->kink_s[k]); }
+    return base_s <= b->base_s + tolerance_s;
+}
+
+static void drop_dominated(struct pass *p)
+{
+    struct labels *labels = &p->next;
+    if (labels->count == 0) { return; }
+    qsort(labels->list, labels->count, sizeof *labels->list, compare_labels);
+    size_t kept = 0;
+    size_t run = 0; /* first kept label with as many layers left; those kept need no more bytes */
+    for (size_t i = 0; i < labels->count; i++) {
+        const struct label label = labels->list[i];
+        if (kept > 0 && labels->list[run].left != label.left) { run = kept; }
+        bool dominated = false;
+        for (size_t j = kept; j-- > run && !dominated;) {
+            dominated = dominates(&labels->list[j], &label, p->tolerance_s);
+        }
+        if (!dominated) { labels->list[kept++] = label; }
+    }
+    labels->count = kept;
+}
+
+static void swap_lists(struct pass *p)
+{
+    const struct labels old = p->now;
+    p->now = p->next;
+    p->next = old;
+    p->next.count = 0;
+}
+
+static bool add_layers(struct pass *p, const struct label *from, const struct entry *entry, uint32_t layers)
+{
+    const redcoi_option *option = &p->problem->options[entry->option];
+    struct label to = *from;
+    to.left -= layers;
+    to.base_s += layers * option->base_s;
+    for (int k = 0; k < REDCOI_WINDOWS; k++) { to.kink_s[k] += layers * option->kink_s[k]; }
+    to.reduced_s += layers * entry->reduced_s;
+    to.bytes += layers * option->resident_bytes;
+    p->states++;
+    if (layers > 0 && !push_step(p, (struct step){from->step, entry->option, layers}, &to.step)) { return false; }
+    return push_label(p, &to);
+}
+
+/* One option: every label takes it 0 to left times, or, if it is its class's last, for all that is left. */
+static void run_stage(struct pass *p, const struct stages *stages, size_t index)
+{
+    const struct entry *entry = &stages->entries[index];
+    const redcoi_option *option = &p->problem->options[entry->option];
+    uint64_t least_bytes = UINT64_MAX; /* of the class's later options */
+    for (size_t i = index + 1; i < stages->count && stages->entries[i].class_rank == entry->class_rank; i++) {
+        const uint64_t bytes = p->problem->options[stages->entries[i].option].resident_bytes;
+        if (bytes < least_bytes) { least_bytes = bytes; }
+    }
+    const bool last_option = least_bytes == UINT64_MAX;
+    const uint64_t rest_bytes = stages->rest_bytes[entry->class_rank + 1];
+    for (size_t i = 0; i < p->now.count && !p->truncated; i++) {
+        const struct label *from = &p->now.list[i];
+        for (uint32_t layers = last_option ? from->left : 0; layers <= from->left; layers++) {
+            if (from->reduced_s + layers * entry->reduced_s > p->slack_s) { break; }
+            const uint64_t later = last_option ? 0 : (from->left - layers) * least_bytes;
+            if (from->bytes + layers * option->resident_bytes + later + rest_bytes > p->problem->budget_bytes) {
+                continue;
+            }
+            if (!add_layers(p, from, entry, layers)) {
+                p->truncated = true;
+                break;
+            }
+        }
+    }
+    drop_dominated(p);
+    swap_lists(p);
+    if (last_option && entry->class_rank + 1 < p->problem->class_count) {
+        const uint32_t layers = p->problem->class_layers[stages->class_order[entry->class_rank + 1]];
+        for (size_t i = 0; i < p->now.count; i++) { p->now.list[i].left = layers; }
+    }
+}
+
+static double label_time(const redcoi_problem *problem, const struct label *label)
+{
+    double time_s = problem->constant_s + label->base_s;
+    for (int k = 0; k < REDCOI_WINDOWS; k++) { time_s += fmax(0.0, label->kink_s[k]); }
+    return time_s;
+}
+
+static bool trace_back(const struct pass *p, const struct label *label, redcoi_answer *answer)
+{
+    answer->count = 0;
+    for (uint32_t s = label->step; s != NO_STEP; s = p->steps[s].before) {
+        if (answer->count == REDCOI_MAX_PARTS) { return false; }
+        answer->parts[answer->count++] = (redcoi_part){p->steps[s].option, p->steps[s].layers};
+    }
+    return redcoi_answer_evaluate(p->problem, answer);
+}
+
+static int compare_entries(const void *left, const void *right)
+{
+    const struct entry *a = left;
+    const struct entry *b = right;
+    if (a->class_rank != b->class_rank) { return a->class_rank < b->class_rank ? -1 : 1; }
+    if (a->reduced_s < b->reduced_s || a->reduced_s > b->reduced_s) { return a->reduced_s > b->reduced_s ? -1 : 1; }
+    return a->option == b->option ? 0 : (a->option < b->option ? -1 : 1);
+}
+
+static void order_classes(const redcoi_problem *problem, struct stages *stages, uint32_t ranks[REDCOI_MAX_CLASSES])
+{
+    for (uint32_t c = 0; c < problem->class_count; c++) {
+        uint32_t rank = 0;
+        for (uint32_t d = 0; d < problem->class_count; d++) {
+            const bool before = problem->class_layers[d] < problem->class_layers[c] ||
+                                (problem->class_layers[d] == problem->class_layers[c] && d < c);
+            if (before) { rank++; }
+        }
+        ranks[c] = rank;
+        stages->class_order[rank] = c;
+    }
+}
+
+/* Keeps the options that an answer within the slack can use. */
+static void fill_stages(const redcoi_problem *problem, const redcoi_bound *bound, double slack_s, struct stages *stages)
+{
+    uint32_t ranks[REDCOI_MAX_CLASSES];
+    order_classes(problem, stages, ranks);
+    double least[REDCOI_MAX_CLASSES];
+    uint64_t least_bytes[REDCOI_MAX_CLASSES];
+    for (uint32_t c = 0; c < problem->class_count; c++) {
+        least[c] = (double)INFINITY;
+        least_bytes[c] = UINT64_MAX;
+    }
+    for (size_t i = 0; i < problem->option_count; i++) {
+        const redcoi_option *option = &problem->options[i];
+        least[option->class_index] = fmin(least[option->class_index], redcoi_bound_price(option, bound));
+    }
+    stages->count = 0;
+    for (size_t i = 0; i < problem->option_count; i++) {
+        const redcoi_option *option = &problem->options[i];
+        const uint32_t c = option->class_index;
+        const double reduced_s = redcoi_bound_price(option, bound) - least[c];
+        if (reduced_s > slack_s) { continue; }
+        if (option->resident_bytes < least_bytes[c]) { least_bytes[c] = option->resident_bytes; }
+        stages->entries[stages->count++] = (struct entry){(uint32_t)i, ranks[c], reduced_s};
+    }
+    qsort(stages->entries, stages->count, sizeof *stages->entries, compare_entries);
+    stages->rest_bytes[problem->class_count] = 0;
+    for (uint32_t rank = problem->class_count; rank-- > 0;) {
+        const uint32_t c = stages->class_order[rank];
+        stages->rest_bytes[rank] = stages->rest_bytes[rank + 1] + problem->class_layers[c] * least_bytes[c];
+    }
+}
+
+/* Finds the best answer below bound + slack, to the tolerance. @return false when there is none or labels ran out */
+static bool run_pass(const redcoi_problem *problem, const redcoi_bound *bound, double slack_s, double tolerance_s,
+                     struct stages *stages, redcoi_exact_result *result, bool *truncated_out)
+{
+    fill_stages(problem, bound, slack_s, stages);
+    struct pass p = {.problem = problem, .slack_s = slack_s, .tolerance_s = tolerance_s / (double)stages->count};
+    const struct label start = {.left = problem->class_layers[stages->class_order[0]], .step = NO_STEP};
+    p.truncated = !push_label(&p, &start);
+    swap_lists(&p);
+    for (size_t i = 0; i < stages->count && !p.truncated; i++) { run_stage(&p, stages, i); }
+    const struct label *best = NULL;
+    for (size_t i = 0; i < p.now.count && !p.truncated; i++) {
+        const struct label *label = &p.now.list[i];
+        if (best == NULL || label_time(problem, label) < label_time(problem, best)) { best = label; }
+    }
+    const bool found = best != NULL && trace_back(&p, best, &result->answer);
+    result->states += p.states;
+    *truncated_out = p.truncated || (best != NULL && !found);
+    free(p.now.list);
+    free(p.next.list);
+    free(p.steps);
+    return found;
+}
+
+redco_status redcoi_labels_solve(const redcoi_problem *problem, double cutoff_s, double gap_ratio, void *context,
+                                 redcoi_exact_result *result_out, redco_error *err)
+{
+    (void)context;
+    *result_out = (redcoi_exact_result){.proven = true};
+    const redcoi_bound bound = redcoi_bound_best(problem, 0, problem->option_count);
+    result_out->bound_s = bound.value_s;
+    /* Half of the gap is left unsearched below the cut-off, half is what dropped labels may cost. */
+    const double ceiling_s = cutoff_s * (1.0 - gap_ratio / 2.0);
+    if (bound.value_s >= ceiling_s) { return REDCO_OK; }
+    struct stages stages = {.entries = malloc(problem->option_count * sizeof *stages.entries)};
+    if (stages.entries == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    const double unit_s = fmax(fabs(bound.value_s), 1e-9);
+    const double tolerance_s = unit_s * gap_ratio / 2.0;
+    for (double slack_s = unit_s * fmax(gap_ratio, 5e-4);; slack_s *= 2.0) {
+        const double limit_s = fmin(bound.value_s + slack_s, ceiling_s);
+        bool truncated = false;
+        const bool found =
+            run_pass(problem, &bound, limit_s - bound.value_s, tolerance_s, &stages, result_out, &truncated);
+        if (truncated) {
+            result_out->proven = false;
+            break;
+        }
+        /* A limit may cut the best answer's label only if that answer is no better than the limit. */
+        const bool within = found && result_out->answer.objective_s <= limit_s;
+        const double proven_s = within ? result_out->answer.objective_s : limit_s;
+        result_out->bound_s = fmax(result_out->bound_s, proven_s - tolerance_s);
+        if (within) {
+            result_out->feasible = result_out->answer.objective_s < cutoff_s;
+            break;
+        }
+        if (limit_s >= ceiling_s) { break; }
+        if (slack_s > 1e6 * unit_s) { /* nothing fits: rounding of bytes in the bound */
+            result_out->bound_s = (double)INFINITY;
+            break;
+        }
+    }
+    free(stages.entries);
+    return REDCO_OK;
+}

@@ -1,0 +1,368 @@
+/* Uniform: every group of every outer choice that its bound does not rule out is enumerated (exact.c), which ranks
+   points; GLPK then proves the first over all groups left, and near ties are broken. Layer-wise: from the uniform
+   optimum on, GLPK works on what the Lagrangian bound leaves, with a limit on nodes; where it does not reach the gap,
+   the dynamic program (labels.c) does. */
+#include "planner/exact.h"
+#include "planner/milp.h"
+#include "planner/ranking.h"
+#include "planner/space.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Among points within this share of the optimum, and within the gap asked for, the leanest is chosen. */
+static const double tie_ratio = 1e-3;
+/* T_comm: brute force must find the same value, so only rounding makes a tie. */
+static const double exact_tie_ratio = 1e-9;
+
+enum { UNIFORM_NODES = 20000, LAYERWISE_NODES = 300, MOST_RANKED = 1000 };
+
+struct search {
+    redcoi_space *space;
+    redcoi_ranking ranking;
+    double bound_s; /**< no answer is better */
+};
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double tie_limit(const struct search *s, double best_s)
+{
+    return best_s * (1.0 + (s->space->comm ? exact_tie_ratio : tie_ratio));
+}
+
+/* What a point must not exceed to matter: the last rank and its near ties. */
+static double limit_of(const struct search *s)
+{
+    if (s->ranking.count < s->ranking.capacity) { return (double)INFINITY; }
+    return tie_limit(s, s->ranking.points[s->ranking.count - 1].value_s);
+}
+
+/* The best composition of one group. For T_comm, the fastest of those that attain its least. */
+static bool solve_group(const struct search *s, const redcoi_outer *outer, uint32_t group, double limit_s,
+                        redcoi_point *point)
+{
+    point->outer = outer;
+    if (!redcoi_exact_group(outer->lean, group, REDCOI_LEAST_TIME, limit_s, &point->answer, NULL)) { return false; }
+    redcoi_answer_to_origin(outer->lean, outer->goal, &point->answer);
+    redcoi_point_measure(point);
+    if (!s->space->comm) { return true; }
+    redcoi_point fastest = {.outer = outer};
+    if (redcoi_exact_group(outer->steps, group, REDCOI_LEAST_TIME, (double)INFINITY, &fastest.answer, NULL)) {
+        redcoi_point_measure(&fastest);
+        if (fastest.value_s <= point->value_s * (1.0 + exact_tie_ratio)) { *point = fastest; }
+    }
+    return true;
+}
+
+struct indexed_bound {
+    double bound_s;
+    uint32_t group;
+};
+
+static int compare_bounds(const void *left, const void *right)
+{
+    const struct indexed_bound *a = left;
+    const struct indexed_bound *b = right;
+    if (a->bound_s < b->bound_s || a->bound_s > b->bound_s) { return a->bound_s < b->bound_s ? -1 : 1; }
+    return a->group == b->group ? 0 : (a->group < b->group ? -1 : 1);
+}
+
+static redco_status rank_groups(struct search *s, const redcoi_outer *outer, redco_error *err)
+{
+    struct indexed_bound *order = malloc(outer->group_count * sizeof *order);
+    redcoi_point *point = malloc(sizeof *point);
+    redco_status st = REDCO_OK;
+    if (order == NULL || point == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    for (uint32_t g = 0; g < outer->group_count; g++) { order[g] = (struct indexed_bound){outer->bounds_s[g], g}; }
+    qsort(order, outer->group_count, sizeof *order, compare_bounds);
+    for (uint32_t i = 0; i < outer->group_count; i++) {
+        const double limit_s = limit_of(s);
+        if (order[i].bound_s > limit_s || isinf(order[i].bound_s)) { break; }
+        if (solve_group(s, outer, order[i].group, limit_s, point)) { redcoi_ranking_add(&s->ranking, point); }
+    }
+out:
+    free(order);
+    free(point);
+    return st;
+}
+
+static redco_status rank_all(struct search *s, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < s->space->outer_count && st == REDCO_OK; i++) {
+        redcoi_outer *outer = &s->space->outers[i];
+        if (outer->least_s > limit_of(s)) { break; } /* sorted by it */
+        st = redcoi_space_price(s->space, outer, err);
+        if (st == REDCO_OK) { st = rank_groups(s, outer, err); }
+    }
+    return st;
+}
+
+/* GLPK over the groups of one outer choice that may hold something better than the first rank. */
+static redco_status prove_outer(struct search *s, const redcoi_outer *outer, redco_error *err)
+{
+    const redcoi_point *best = &s->ranking.points[0];
+    redcoi_milp_result *result = malloc(sizeof *result);
+    redcoi_point *better = malloc(sizeof *better);
+    bool *keep = malloc(outer->group_count * sizeof *keep);
+    redcoi_problem *problem = NULL;
+    redco_status st = REDCO_OK;
+    if (result == NULL || better == NULL || keep == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    bool any = false;
+    for (uint32_t g = 0; g < outer->group_count; g++) {
+        keep[g] = outer->bounds_s[g] < best->value_s || (best->outer == outer && best->group == g);
+        any = any || keep[g];
+    }
+    if (!any) { goto out; }
+    problem = redcoi_problem_copy(outer->lean, keep);
+    if (problem == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    const redcoi_milp_options options = {
+        .uniform = true, .gap_ratio = s->space->options.gap_ratio / 4.0, .node_limit = UNIFORM_NODES};
+    if ((st = redcoi_milp_solve(problem, &options, result, err)) != REDCO_OK) { goto out; }
+    s->bound_s = fmin(s->bound_s, result->bound_s);
+    if (result->feasible && result->answer.objective_s < best->value_s * (1.0 - exact_tie_ratio)) {
+        redcoi_answer_to_origin(problem, outer->lean, &result->answer);
+        redcoi_answer_to_origin(outer->lean, outer->goal, &result->answer);
+        *better = (redcoi_point){.outer = outer, .answer = result->answer};
+        redcoi_point_measure(better);
+        redcoi_ranking_lead(&s->ranking, better);
+    }
+out:
+    redcoi_problem_free(problem);
+    free(keep);
+    free(better);
+    free(result);
+    return st;
+}
+
+static redco_status prove_all(struct search *s, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    s->bound_s = s->ranking.points[0].value_s;
+    for (uint32_t i = 0; i < s->space->outer_count && st == REDCO_OK; i++) {
+        const redcoi_outer *outer = &s->space->outers[i];
+        if (outer->lean != NULL && outer->least_s <= s->ranking.points[0].value_s) { st = prove_outer(s, outer, err); }
+    }
+    return st;
+}
+
+/* How far a near tie may be from the optimum and still be within the gap of the proven bound. */
+static double tie_ceiling(const struct search *s, double best_s)
+{
+    const double gap_limit_s = s->bound_s / (1.0 - s->space->options.gap_ratio);
+    return fmax(best_s, fmin(tie_limit(s, best_s), gap_limit_s));
+}
+
+static bool leaner_tie(const struct search *s, const redcoi_point *point, const redcoi_point *chosen)
+{
+    return s->space->comm ? redcoi_point_compare(point, chosen) < 0 : redcoi_point_compare_lean(point, chosen) < 0;
+}
+
+/* The leanest of all points up to the ceiling leads; for T_comm the fastest, then the leanest. */
+static redco_status break_ties(struct search *s, redco_error *err)
+{
+    const double ceiling_s = tie_ceiling(s, s->ranking.points[0].value_s);
+    redcoi_point *points = malloc(2 * sizeof *points);
+    if (points == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    redcoi_point *chosen = &points[0];
+    redcoi_point *point = &points[1];
+    *chosen = s->ranking.points[0];
+    for (uint32_t i = 0; i < s->space->outer_count; i++) {
+        const redcoi_outer *outer = &s->space->outers[i];
+        for (uint32_t g = 0; outer->lean != NULL && g < outer->group_count; g++) {
+            if (outer->bounds_s[g] > ceiling_s) { continue; }
+            bool found = false;
+            if (s->space->comm) {
+                found = solve_group(s, outer, g, ceiling_s, point);
+            } else {
+                found = redcoi_exact_group(outer->lean, g, REDCOI_LEAST_MEMORY, ceiling_s, &point->answer, NULL);
+                point->outer = outer;
+                if (found) { redcoi_answer_to_origin(outer->lean, outer->goal, &point->answer); }
+                if (found) { redcoi_point_measure(point); }
+            }
+            if (found && leaner_tie(s, point, chosen)) { *chosen = *point; }
+        }
+    }
+    redcoi_ranking_lead(&s->ranking, chosen);
+    free(points);
+    return REDCO_OK;
+}
+
+/* GLPK first, with a limit on nodes; what it leaves open the dynamic program closes. */
+static redco_status solve_leaf(const redcoi_problem *problem, double cutoff_s, double gap_ratio, void *context,
+                               redcoi_exact_result *result_out, redco_error *err)
+{
+    (void)context;
+    redcoi_milp_result *glpk = malloc(sizeof *glpk);
+    redcoi_exact_result *labels = malloc(sizeof *labels);
+    redco_status st = REDCO_OK;
+    *result_out = (redcoi_exact_result){.proven = true};
+    if (glpk == NULL || labels == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    const redcoi_milp_options options = {.gap_ratio = gap_ratio, .node_limit = LAYERWISE_NODES};
+    if ((st = redcoi_milp_solve(problem, &options, glpk, err)) != REDCO_OK) { goto out; }
+    result_out->bound_s = glpk->bound_s;
+    double best_s = cutoff_s;
+    if (glpk->feasible && glpk->answer.objective_s < best_s) {
+        result_out->feasible = true;
+        result_out->answer = glpk->answer;
+        best_s = glpk->answer.objective_s;
+    }
+    if (result_out->bound_s >= best_s * (1.0 - gap_ratio)) { goto out; }
+    if ((st = redcoi_labels_solve(problem, best_s, gap_ratio, NULL, labels, err)) != REDCO_OK) { goto out; }
+    result_out->states = labels->states;
+    result_out->proven = labels->proven;
+    result_out->bound_s = fmax(result_out->bound_s, labels->bound_s);
+    if (labels->feasible) {
+        result_out->feasible = true;
+        result_out->answer = labels->answer;
+    }
+out:
+    free(glpk);
+    free(labels);
+    return st;
+}
+
+static redco_status search_layerwise(struct search *s, redco_error *err)
+{
+    const double gap_ratio = s->space->options.gap_ratio;
+    redcoi_exact_result *result = malloc(sizeof *result);
+    redcoi_point *point = malloc(sizeof *point);
+    redco_status st = REDCO_OK;
+    if (result == NULL || point == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    s->bound_s = (double)INFINITY;
+    for (uint32_t i = 0; i < s->space->outer_count; i++) {
+        redcoi_outer *outer = &s->space->outers[i];
+        const double best_s = s->ranking.count > 0 ? s->ranking.points[0].value_s : (double)INFINITY;
+        if (outer->least_s >= best_s * (1.0 - gap_ratio)) {
+            s->bound_s = fmin(s->bound_s, outer->least_s);
+            break;
+        }
+        if ((st = redcoi_space_price(s->space, outer, err)) != REDCO_OK) { goto out; }
+        st = redcoi_layerwise_solve(outer->goal, best_s, gap_ratio, solve_leaf, NULL, result, err);
+        if (st != REDCO_OK) { goto out; }
+        s->bound_s = fmin(s->bound_s, result->bound_s);
+        if (!result->feasible) { continue; }
+        *point = (redcoi_point){.outer = outer, .answer = result->answer};
+        redcoi_point_measure(point);
+        redcoi_ranking_add(&s->ranking, point);
+    }
+    if (s->ranking.count > 0) { s->bound_s = fmin(s->bound_s, s->ranking.points[0].value_s); }
+out:
+    free(result);
+    free(point);
+    return st;
+}
+
+static double proven_gap(double value_s, double bound_s)
+{
+    return value_s > 0.0 && bound_s < value_s ? (value_s - bound_s) / value_s : 0.0;
+}
+
+static redco_status fill_ranked(const struct search *s, redco_search_result *result, redco_error *err)
+{
+    result->ranked = calloc(s->ranking.count, sizeof *result->ranked);
+    if (result->ranked == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    for (uint32_t i = 0; i < s->ranking.count; i++) {
+        const redcoi_point *point = &s->ranking.points[i];
+        const redco_status st = redcoi_space_candidate(s->space, point->outer, &point->answer, &result->ranked[i], err);
+        if (st != REDCO_OK) { return st; }
+        result->ranked_count = i + 1;
+    }
+    return REDCO_OK;
+}
+
+static redco_status run(struct search *s, const redcoi_inputs *inputs, redco_search_result *result, redco_error *err)
+{
+    const redco_search_options *o = &s->space->options;
+    redco_status st = rank_all(s, err);
+    if (st != REDCO_OK) { return st; }
+    result->status = "infeasible";
+    if (o->layerwise) {
+        st = search_layerwise(s, err);
+    } else if (s->ranking.count > 0) {
+        st = prove_all(s, err);
+    }
+    if (st == REDCO_OK && s->ranking.count > 0) { st = break_ties(s, err); }
+    if (st != REDCO_OK) { return st; }
+    if (s->ranking.count == 0) { return redcoi_shortfall_find(s->space, inputs, &result->shortfall, err); }
+    const double value_s = s->ranking.points[0].value_s;
+    result->gap_ratio = proven_gap(value_s, s->bound_s);
+    result->status = result->gap_ratio <= o->gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
+    if ((st = fill_ranked(s, result, err)) != REDCO_OK) { return st; }
+    return o->verify ? redcoi_space_verify(s->space, value_s, result, err) : REDCO_OK;
+}
+
+static redco_status check_options(const redco_search_options *options, redco_error *err)
+{
+    if (!(options->gap_ratio >= 0.0) || options->gap_ratio > 0.5) {
+        return redco_fail(err, REDCO_EVALUE, "gap", "%g must be from 0 to 0.5", options->gap_ratio);
+    }
+    if (options->top > MOST_RANKED) {
+        return redco_fail(err, REDCO_EVALUE, "--top", "%u answers: at most %d are ranked", options->top, MOST_RANKED);
+    }
+    return REDCO_OK;
+}
+
+redco_status redco_search(const redco_machine *machine, const redco_model *model, const redco_calibration *calibration,
+                          const redco_comm *comm, const redco_search_options *options, redco_search_result **result_out,
+                          redco_error *err)
+{
+    const double start_s = seconds_now();
+    const redcoi_inputs inputs = {machine, model, calibration, comm};
+    struct search s = {.space = NULL};
+    redco_search_result *result = NULL;
+    redco_status st = check_options(options, err);
+    if (st != REDCO_OK) { return st; }
+    result = calloc(1, sizeof *result);
+    if (result == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    if ((st = redcoi_space_create(&inputs, options, &s.space, err)) != REDCO_OK) { goto out; }
+    s.ranking.capacity = s.space->options.top;
+    s.ranking.points = malloc(s.ranking.capacity * sizeof *s.ranking.points);
+    if (s.ranking.points == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    result->candidates = s.space->candidates;
+    result->settings = s.space->outer_count;
+    result->solver = redcoi_glpk_name();
+    if ((st = run(&s, &inputs, result, err)) != REDCO_OK) { goto out; }
+    result->seconds = seconds_now() - start_s;
+    *result_out = result;
+    result = NULL;
+out:
+    redco_search_result_free(result);
+    free(s.ranking.points);
+    redcoi_space_free(s.space);
+    return st;
+}
+
+void redco_search_result_free(redco_search_result *result)
+{
+    if (result == NULL) { return; }
+    for (uint32_t i = 0; i < result->ranked_count; i++) { free(result->ranked[i].assignments); }
+    free(result->ranked);
+    free(result->shortfall.leanest.assignments);
+    free(result);
+}

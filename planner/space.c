@@ -1,0 +1,368 @@
+#include "planner/space.h"
+
+#include "planner/strategy.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Micro-batches of more sequences are not tried; those given are. */
+enum { LARGEST_MICRO_BATCH = 65536 };
+
+/* Layer-wise T_comm: step time enters with this weight, so that it breaks ties and little else. */
+static const double step_weight = 1e-6;
+
+static bool is_block(redco_class_kind kind)
+{
+    return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
+}
+
+static void free_outer(redcoi_outer *outer)
+{
+    free(outer->groups);
+    free(outer->bounds_s);
+    redcoi_problem_free(outer->lean);
+    if (outer->goal != outer->steps) { redcoi_problem_free(outer->goal); }
+    redcoi_problem_free(outer->steps);
+}
+
+void redcoi_space_free(redcoi_space *space)
+{
+    if (space == NULL) { return; }
+    for (uint32_t i = 0; i < space->outer_count; i++) { free_outer(&space->outers[i]); }
+    free(space->outers);
+    redco_costs_free(space->costs);
+    free(space);
+}
+
+/* Triples of the setting, times policies where one must hold for all layers. */
+static redco_status list_groups(const redcoi_space *space, redcoi_outer *outer, redco_error *err)
+{
+    const redco_search_options *o = &space->options;
+    redco_shards *triples = NULL;
+    size_t count = 0;
+    const redco_status st = redco_strategy_triples(outer->setting.dp, o->strategy, &o->fix, &triples, &count, err);
+    if (st != REDCO_OK) { return st; }
+    const bool one_policy = o->strategy == REDCO_STRATEGY_AMSP && o->recompute == REDCO_RECOMPUTE_COUNT;
+    const uint32_t policies = one_policy ? REDCO_RECOMPUTE_COUNT : 1;
+    /* Without updated parameters to spread both schemes are one: it is listed under the first. */
+    const bool second_scheme = !o->scheme_fixed && outer->setting.scheme == REDCO_INTRA_TENSOR;
+    outer->groups = malloc(count * policies * sizeof *outer->groups);
+    if (outer->groups == NULL) {
+        free(triples);
+        return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (second_scheme && redco_mesh_equal(triples[i].parameters, triples[i].optimizer)) { continue; }
+        for (uint32_t r = 0; r < policies; r++) {
+            outer->groups[outer->group_count++] =
+                (redcoi_group){triples[i], one_policy ? (redco_recompute)r : o->recompute};
+        }
+    }
+    free(triples);
+    return REDCO_OK;
+}
+
+static redco_status add_outer(redcoi_space *space, const redco_setting *setting, redco_error *err)
+{
+    redco_status st = redco_setting_check(space->costs, setting, err);
+    if (st != REDCO_OK) { return st; }
+    if (space->outer_count == space->outer_capacity) {
+        const uint32_t capacity = space->outer_capacity > 0 ? 2 * space->outer_capacity : 32;
+        redcoi_outer *more = realloc(space->outers, capacity * sizeof *more);
+        if (more == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+        space->outers = more;
+        space->outer_capacity = capacity;
+    }
+    redcoi_outer *outer = &space->outers[space->outer_count];
+    *outer = (redcoi_outer){.setting = *setting};
+    if ((st = list_groups(space, outer, err)) != REDCO_OK) { return st; }
+    if (outer->group_count == 0) {
+        free(outer->groups);
+        return REDCO_OK;
+    }
+    outer->least_s = space->comm ? 0.0 : redco_cost_bound(space->costs, setting);
+    if (!isfinite(outer->least_s)) {
+        free(outer->groups);
+        return redco_fail(err, REDCO_EVALUE, "cost model", "the compute time of a step is %g s", outer->least_s);
+    }
+    const bool mixes =
+        space->options.recompute == REDCO_RECOMPUTE_COUNT && outer->groups[0].policy == REDCO_RECOMPUTE_COUNT;
+    space->candidates += (uint64_t)outer->group_count * (mixes ? REDCO_RECOMPUTE_COUNT : 1);
+    space->outer_count++;
+    return REDCO_OK;
+}
+
+/* World = tp x cp x dp x pp, tp fastest, then cp, then dp; a node holds what is left of it beside tp and cp. */
+static redco_status place_ranks(const redcoi_inputs *inputs, redco_setting *setting, redco_error *err)
+{
+    const redco_machine *machine = inputs->machine;
+    const uint64_t world = (uint64_t)machine->nodes * machine->gpus_per_node;
+    const uint64_t inner = (uint64_t)setting->tp * setting->cp;
+    if (inner > world || setting->pp > world || world % (inner * setting->pp) != 0) {
+        return redco_fail(err, REDCO_EVALUE, "--gpus", "%llu GPUs are not a multiple of tp x cp x pp = %u x %u x %u",
+                          (unsigned long long)world, setting->tp, setting->cp, setting->pp);
+    }
+    const uint64_t dp = world / (inner * setting->pp);
+    const uint64_t room = inner < machine->gpus_per_node ? machine->gpus_per_node / inner : 1;
+    const uint64_t in_node = dp < room ? dp : room;
+    if (dp % in_node != 0) {
+        return redco_fail(err, REDCO_EVALUE, "--tp", "%llu data-parallel ranks do not fill nodes with %llu each",
+                          (unsigned long long)dp, (unsigned long long)in_node);
+    }
+    setting->dp = (redco_mesh){(uint32_t)in_node, (uint32_t)(dp / in_node)};
+    return REDCO_OK;
+}
+
+static redco_status add_schemes(redcoi_space *space, redco_setting *setting, redco_error *err)
+{
+    static const redco_scheme schemes[2] = {REDCO_INTER_TENSOR, REDCO_INTRA_TENSOR};
+    const redco_search_options *o = &space->options;
+    redco_status st = REDCO_OK;
+    setting->secondary = redco_strategy_secondary(o->strategy, setting->dp);
+    for (int i = 0; i < 2 && st == REDCO_OK; i++) {
+        if (o->scheme_fixed && schemes[i] != o->scheme) { continue; }
+        setting->scheme = schemes[i];
+        st = add_outer(space, setting, err);
+    }
+    return st;
+}
+
+/* All micro-batches of one tensor-parallel degree. REDCO_EVALUE: it has none, or one that does not divide. */
+static redco_status add_degree(redcoi_space *space, const redcoi_inputs *inputs, uint32_t tp, redco_error *err)
+{
+    const redco_search_options *o = &space->options;
+    redco_setting setting = {.tp = tp, .pp = o->pp, .cp = o->cp};
+    redco_status st = place_ranks(inputs, &setting, err);
+    if (st != REDCO_OK) { return st; }
+    const uint64_t ranks = redco_mesh_ranks(setting.dp);
+    const uint64_t batch = o->workload.global_batch;
+    if (batch % ranks != 0) {
+        return redco_fail(err, REDCO_EVALUE, "--global-batch",
+                          "%llu sequences do not divide over %llu data-parallel ranks (tp = %u)",
+                          (unsigned long long)batch, (unsigned long long)ranks, tp);
+    }
+    const uint64_t per_rank = batch / ranks;
+    if (o->micro_batch != 0 && per_rank % o->micro_batch != 0) {
+        return redco_fail(err, REDCO_EVALUE, "--micro-batch",
+                          "%u does not divide the %llu sequences of a data-parallel rank (tp = %u)", o->micro_batch,
+                          (unsigned long long)per_rank, tp);
+    }
+    const uint64_t first = o->micro_batch != 0 ? o->micro_batch : 1;
+    const uint64_t most = per_rank < LARGEST_MICRO_BATCH ? per_rank : LARGEST_MICRO_BATCH;
+    const uint64_t last = o->micro_batch != 0 ? o->micro_batch : most;
+    for (uint64_t b = first; b <= last; b++) {
+        if (per_rank % b != 0) { continue; }
+        setting.micro_batch = (uint32_t)b;
+        setting.micro_batches = per_rank / b;
+        if ((st = add_schemes(space, &setting, err)) != REDCO_OK) { return st; }
+    }
+    return REDCO_OK;
+}
+
+/* T_comm leaves tensor-parallel traffic out, so that a free degree would always be the largest: the paper's is 1. */
+static redco_status add_all(redcoi_space *space, const redcoi_inputs *inputs, redco_error *err)
+{
+    const redco_search_options *o = &space->options;
+    const uint32_t gpus = inputs->machine->gpus_per_node;
+    if (o->tp != 0 || space->comm) { return add_degree(space, inputs, o->tp != 0 ? o->tp : 1, err); }
+    redco_error first = {0};
+    for (uint32_t tp = 1; tp <= gpus; tp++) {
+        if (gpus % tp != 0) { continue; }
+        const redco_status st = add_degree(space, inputs, tp, &first);
+        /* A degree that does not divide something is no option, unless all are none. */
+        if (st != REDCO_OK && st != REDCO_EVALUE) { return redco_fail(err, st, first.place, "%s", first.text); }
+    }
+    if (space->outer_count == 0) { return redco_fail(err, first.status, first.place, "%s", first.text); }
+    return REDCO_OK;
+}
+
+static int compare_outers(const void *left, const void *right)
+{
+    const redcoi_outer *a = left;
+    const redcoi_outer *b = right;
+    if (a->least_s < b->least_s || a->least_s > b->least_s) { return a->least_s < b->least_s ? -1 : 1; }
+    if (a->setting.tp != b->setting.tp) { return a->setting.tp < b->setting.tp ? -1 : 1; }
+    if (a->setting.micro_batch != b->setting.micro_batch) {
+        return a->setting.micro_batch < b->setting.micro_batch ? -1 : 1;
+    }
+    return a->setting.scheme == b->setting.scheme ? 0 : (a->setting.scheme < b->setting.scheme ? -1 : 1);
+}
+
+redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search_options *options,
+                                 redcoi_space **space_out, redco_error *err)
+{
+    redcoi_space *space = calloc(1, sizeof *space);
+    if (space == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    space->options = *options;
+    redco_search_options *o = &space->options;
+    if (o->pp == 0) { o->pp = 1; }
+    if (o->cp == 0) { o->cp = 1; }
+    if (o->top == 0) { o->top = 1; }
+    if (o->strategy == REDCO_STRATEGY_AMSP) {
+        o->layerwise = false;
+        if (!o->scheme_fixed) { o->scheme = REDCO_INTER_TENSOR; }
+        o->scheme_fixed = true;
+    }
+    space->comm = o->objective == REDCO_OBJECTIVE_COMM || o->strategy == REDCO_STRATEGY_AMSP;
+    redco_status st = redco_costs_create(inputs->machine, inputs->model, &o->workload, inputs->calibration,
+                                         inputs->comm, &space->costs, err);
+    if (st != REDCO_OK) { goto out; }
+    space->class_count = (uint32_t)redco_model_classes(inputs->model, &space->classes);
+    if (space->class_count == 0 || space->class_count > REDCOI_MAX_CLASSES) {
+        st = redco_fail(err, REDCO_EVALUE, "model", "%u layer classes: 1 to %d can be planned", space->class_count,
+                        REDCOI_MAX_CLASSES);
+        goto out;
+    }
+    if ((st = add_all(space, inputs, err)) != REDCO_OK) { goto out; }
+    qsort(space->outers, space->outer_count, sizeof *space->outers, compare_outers);
+    *space_out = space;
+    space = NULL;
+out:
+    redcoi_space_free(space);
+    return st;
+}
+
+/* max(h X, X - u C) = h X + max(0, (1 - h) X - u C) */
+static void add_window(redcoi_option *option, int window, bool overlapped, const redco_fixed_cost *fixed, double comm_s,
+                       double compute_s)
+{
+    const double hidden = overlapped ? fixed->window_hidden_factor : 1.0;
+    option->base_s += fixed->scale * hidden * comm_s;
+    option->kink_s[window] =
+        overlapped ? fixed->scale * ((1.0 - hidden) * comm_s - fixed->window_use * compute_s) : 0.0;
+}
+
+static redcoi_option make_option(const redcoi_space *space, const redco_fixed_cost *fixed, const redco_layer_cost *cost)
+{
+    const uint32_t overlap = space->options.workload.overlap;
+    redcoi_option option = {
+        .base_s = fixed->scale * (cost->compute_s + cost->exposed_s + cost->optimizer_s),
+        .resident_bytes = cost->parameter_bytes + cost->gradient_bytes + cost->optimizer_bytes + cost->activation_bytes,
+    };
+    add_window(&option, 0, (overlap & REDCO_OVERLAP_AR) != 0, fixed, cost->grad_comm_s, cost->grad_window_s);
+    add_window(&option, 1, (overlap & REDCO_OVERLAP_BC) != 0, fixed, cost->spread_comm_s, cost->spread_window_s);
+    memcpy(option.transient_bytes, cost->transient_bytes, sizeof option.transient_bytes);
+    return option;
+}
+
+static redcoi_option comm_option(const redcoi_space *space, const redcoi_option *step, const redco_layer_cost *cost)
+{
+    redcoi_option option = *step;
+    const double weight = space->options.layerwise ? step_weight : 0.0;
+    option.base_s = cost->amsp_s + weight * step->base_s;
+    for (int k = 0; k < REDCOI_WINDOWS; k++) { option.kink_s[k] = weight * step->kink_s[k]; }
+    return option;
+}
+
+/* Embedding and head are computed once and freed at once: only blocks are worth computing again. */
+static void price_class(redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed, uint32_t group,
+                        uint32_t class_index)
+{
+    const redco_recompute policy = outer->groups[group].policy;
+    const bool block = is_block(space->classes[class_index].kind);
+    for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
+        const bool wanted = block ? policy == REDCO_RECOMPUTE_COUNT || policy == (redco_recompute)r
+                                  : (redco_recompute)r == REDCO_RECOMPUTE_NONE;
+        if (!wanted) { continue; }
+        const redco_layer_config config = {outer->groups[group].shards, (redco_recompute)r};
+        const redco_layer_cost cost = redco_cost_layer(space->costs, &outer->setting, class_index, &config);
+        redcoi_option option = make_option(space, fixed, &cost);
+        option.class_index = class_index;
+        option.group = group;
+        option.recompute = (redco_recompute)r;
+        outer->steps->options[outer->steps->option_count++] = option;
+        if (space->comm) { outer->goal->options[outer->goal->option_count++] = comm_option(space, &option, &cost); }
+    }
+}
+
+static redcoi_problem *new_problem(const redcoi_space *space, const redcoi_outer *outer, const redco_fixed_cost *fixed)
+{
+    redcoi_problem *problem = calloc(1, sizeof *problem);
+    if (problem == NULL) { return NULL; }
+    const size_t most = (size_t)outer->group_count * space->class_count * REDCO_RECOMPUTE_COUNT;
+    problem->options = malloc(most * sizeof *problem->options);
+    if (problem->options == NULL) {
+        free(problem);
+        return NULL;
+    }
+    problem->class_count = space->class_count;
+    for (uint32_t c = 0; c < space->class_count; c++) { problem->class_layers[c] = space->classes[c].layers; }
+    problem->group_count = outer->group_count;
+    problem->constant_s = fixed->scale * fixed->fixed_s + fixed->overhead_s;
+    problem->budget_bytes = fixed->capacity_bytes > fixed->fixed_bytes ? fixed->capacity_bytes - fixed->fixed_bytes : 0;
+    return problem;
+}
+
+static redco_status bound_groups(redcoi_outer *outer, redco_error *err)
+{
+    outer->lean = redcoi_problem_copy(outer->goal, NULL);
+    outer->bounds_s = malloc(outer->group_count * sizeof *outer->bounds_s);
+    if (outer->lean == NULL || outer->bounds_s == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    redcoi_problem_pareto(outer->lean, true);
+    size_t first = 0;
+    for (uint32_t g = 0; g < outer->group_count; g++) {
+        size_t last = first;
+        while (last < outer->lean->option_count && outer->lean->options[last].group == g) { last++; }
+        outer->bounds_s[g] = redcoi_bound_best(outer->lean, first, last).value_s;
+        first = last;
+    }
+    return REDCO_OK;
+}
+
+redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, redco_error *err)
+{
+    if (outer->lean != NULL) { return REDCO_OK; }
+    const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &outer->setting);
+    outer->fixed_bytes = fixed.fixed_bytes;
+    outer->capacity_bytes = fixed.capacity_bytes;
+    outer->steps = new_problem(space, outer, &fixed);
+    outer->goal = space->comm ? new_problem(space, outer, &fixed) : outer->steps;
+    if (outer->steps == NULL || outer->goal == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    for (uint32_t g = 0; g < outer->group_count; g++) {
+        for (uint32_t c = 0; c < space->class_count; c++) { price_class(space, outer, &fixed, g, c); }
+    }
+    redco_status st = redcoi_problem_check(outer->steps, err);
+    if (st != REDCO_OK) { return st; }
+    if (space->comm) {
+        outer->goal->constant_s = 0.0;
+        if ((st = redcoi_problem_check(outer->goal, err)) != REDCO_OK) { return st; }
+    }
+    return bound_groups(outer, err);
+}
+
+static int compare_assignments(const void *left, const void *right)
+{
+    const redco_assignment *a = left;
+    const redco_assignment *b = right;
+    if (a->class_index != b->class_index) { return a->class_index < b->class_index ? -1 : 1; }
+    const redco_mesh ours[3] = {a->config.shards.parameters, a->config.shards.gradients, a->config.shards.optimizer};
+    const redco_mesh theirs[3] = {b->config.shards.parameters, b->config.shards.gradients, b->config.shards.optimizer};
+    for (int i = 0; i < 3; i++) {
+        const uint64_t x = redco_mesh_ranks(ours[i]);
+        const uint64_t y = redco_mesh_ranks(theirs[i]);
+        if (x != y) { return x < y ? -1 : 1; }
+        if (ours[i].gpus != theirs[i].gpus) { return ours[i].gpus < theirs[i].gpus ? -1 : 1; }
+    }
+    return (int)a->config.recompute - (int)b->config.recompute;
+}
+
+redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *outer, const redcoi_answer *answer,
+                                    redco_candidate *candidate_out, redco_error *err)
+{
+    redco_assignment *list = malloc((answer->count > 0 ? answer->count : 1) * sizeof *list);
+    if (list == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    for (uint32_t i = 0; i < answer->count; i++) {
+        const redcoi_option *option = &outer->steps->options[answer->parts[i].option];
+        list[i] = (redco_assignment){.class_index = option->class_index,
+                                     .layers = answer->parts[i].layers,
+                                     .config = {outer->groups[option->group].shards, option->recompute}};
+    }
+    qsort(list, answer->count, sizeof *list, compare_assignments);
+    *candidate_out =
+        (redco_candidate){.setting = outer->setting, .assignments = list, .assignment_count = answer->count};
+    candidate_out->prediction = redco_cost_step(space->costs, &outer->setting, list, answer->count);
+    candidate_out->objective = space->options.objective == REDCO_OBJECTIVE_COMM ? candidate_out->prediction.amsp_total_s
+                                                                                : candidate_out->prediction.step_s;
+    return REDCO_OK;
+}

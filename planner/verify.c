@@ -1,0 +1,60 @@
+/* The second opinion: shares prices with the search, but neither its filters nor its bounds nor GLPK. */
+#include "planner/exact.h"
+#include "planner/space.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static redco_status enumerate_all(redcoi_space *space, redco_search_result *result, redco_error *err)
+{
+    redcoi_answer *answer = malloc(sizeof *answer);
+    if (answer == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    redco_status st = REDCO_OK;
+    double best_s = (double)INFINITY;
+    for (uint32_t i = 0; i < space->outer_count && st == REDCO_OK; i++) {
+        redcoi_outer *outer = &space->outers[i];
+        st = redcoi_space_price(space, outer, err);
+        for (uint32_t g = 0; g < outer->group_count && st == REDCO_OK; g++) {
+            if (redcoi_exact_group(outer->goal, g, REDCOI_LEAST_TIME, best_s, answer, &result->verify_count)) {
+                best_s = fmin(best_s, answer->objective_s);
+            }
+        }
+    }
+    result->verify_objective = best_s;
+    free(answer);
+    return st;
+}
+
+static redco_status solve_all(redcoi_space *space, double answer_s, redco_search_result *result, redco_error *err)
+{
+    redcoi_exact_result *exact = malloc(sizeof *exact);
+    if (exact == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    redco_status st = REDCO_OK;
+    double best_s = answer_s;
+    for (uint32_t i = 0; i < space->outer_count && st == REDCO_OK; i++) {
+        redcoi_outer *outer = &space->outers[i];
+        if ((st = redcoi_space_price(space, outer, err)) != REDCO_OK) { break; }
+        st = redcoi_layerwise_solve(outer->goal, best_s, space->options.gap_ratio, redcoi_labels_solve, NULL, exact,
+                                    err);
+        if (st != REDCO_OK) { break; }
+        result->verify_count += exact->states;
+        if (exact->feasible) { best_s = fmin(best_s, exact->answer.objective_s); }
+    }
+    result->verify_objective = best_s;
+    free(exact);
+    return st;
+}
+
+redco_status redcoi_space_verify(redcoi_space *space, double answer_s, redco_search_result *result, redco_error *err)
+{
+    const bool layerwise = space->options.layerwise;
+    const redco_status st = layerwise ? solve_all(space, answer_s, result, err) : enumerate_all(space, result, err);
+    if (st != REDCO_OK) { return st; }
+    result->verified = true;
+    result->verify_method = layerwise ? "dynamic programming" : "exhaustive enumeration";
+    const double allowed_s = answer_s * (1.0 - space->options.gap_ratio) - 1e-12;
+    /* An answer below the least that enumeration finds would be wrong as well. */
+    const bool below = !layerwise && answer_s < result->verify_objective * (1.0 - 1e-9);
+    result->verify_failed = result->verify_objective < allowed_s || below;
+    return REDCO_OK;
+}
