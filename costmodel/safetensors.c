@@ -1,5 +1,6 @@
 #include "costmodel/safetensors.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -354,7 +355,7 @@ static bool is_text(FILE *stream)
     unsigned char start[LENGTH_BYTES];
     const size_t got = fread(start, 1, sizeof start, stream);
     rewind(stream);
-    return got == sizeof start && length_of(start) > MAX_HEADER_BYTES && memchr("{ \t\r\n", start[0], 5) != NULL;
+    return got == sizeof start && length_of(start) > MAX_HEADER_BYTES && (start[0] == '{' || isspace(start[0]));
 }
 
 redco_status redco_safetensors_open(const char *path, redco_safetensors **tensors_out, redco_error *err)

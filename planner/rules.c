@@ -57,11 +57,15 @@ static bool ends_with(struct name name, const char *text)
     return name.length >= length && memcmp(name.text + name.length - length, text, length) == 0;
 }
 
-/* First or last letter is one of @p letters. */
+static bool is_one_of(char letter, const char *letters)
+{
+    while (*letters != '\0' && *letters != letter) { letters++; }
+    return *letters != '\0';
+}
+
 static bool at_an_end(struct name name, const char *letters)
 {
-    return name.length > 0 && (memchr(letters, name.text[0], strlen(letters)) != NULL ||
-                               memchr(letters, name.text[name.length - 1], strlen(letters)) != NULL);
+    return name.length > 0 && (is_one_of(name.text[0], letters) || is_one_of(name.text[name.length - 1], letters));
 }
 
 /* One of the words between underscores is @p word. */

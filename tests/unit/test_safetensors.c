@@ -15,11 +15,11 @@
 enum { FILE_SIZE = 65536 };
 
 /* Header length, little-endian, and header. @return bytes written */
-static size_t build_file(const char *header, unsigned char *file)
+static size_t build_file(const char *header, unsigned char file[FILE_SIZE])
 {
     const size_t length = strlen(header);
     for (size_t i = 0; i < 8; i++) { file[i] = (unsigned char)(length >> (8 * i)); }
-    memcpy(file + 8, header, length);
+    (void)snprintf((char *)file + 8, FILE_SIZE - 8, "%s", header);
     return 8 + length;
 }
 
