@@ -117,6 +117,20 @@ static const char *shape_text(const redco_rules_param *param, int32_t dim, uint6
     return buffer;
 }
 
+/* "6.738 B", "124.4 M", "1111". */
+static const char *count_text(double count, char *buffer, size_t size)
+{
+    static const char *const units[] = {"", " k", " M", " B", " T"};
+    size_t unit = 0;
+    if (count >= 1e5) {
+        for (; count >= 999.95 && unit + 1 < sizeof units / sizeof units[0]; unit++) { count /= 1000.0; }
+        (void)snprintf(buffer, size, "%.4g%s", count, units[unit]);
+    } else {
+        (void)snprintf(buffer, size, "%.0f", count);
+    }
+    return buffer;
+}
+
 /* What took one rule. */
 struct taken {
     size_t count;
@@ -133,11 +147,11 @@ static void print_rules(const redco_rules *rules, const struct taken *taken, con
     for (size_t i = 0; i < count; i++) {
         if ((int)strlen(list[i].key) > width) { width = (int)strlen(list[i].key); }
     }
-    (void)printf("%-*s  %-10s  %10s  %s\n", width, "rule", "split", "parameters", "first of them");
+    (void)printf("%-*s  %-6s  %7s  %s\n", width, "rule", "split", "tensors", "first of them");
     for (size_t i = 0; i < count; i++) {
         char split[24] = "-";
         if (list[i].dim >= 0) { (void)snprintf(split, sizeof split, "dim %" PRId32, list[i].dim); }
-        (void)printf("%-*s  %-10s  %10zu", width, list[i].key, split, taken[i].count);
+        (void)printf("%-*s  %-6s  %7zu", width, list[i].key, split, taken[i].count);
         if (taken[i].count > 0) {
             const redco_rules_param *first = &params[taken[i].first];
             (void)printf("  %s %s", first->path,
@@ -153,6 +167,8 @@ static int print_table(const struct arguments *arguments, const redco_rules *rul
     const redco_rule *list = NULL;
     const size_t rule_count = redco_rules_list(rules, &list);
     struct taken *taken = calloc(rule_count + 1, sizeof *taken);
+    char all_text[32];
+    char mine_text[32];
     double total = 0.0;
     double mine = 0.0;
     if (taken == NULL) {
@@ -168,13 +184,14 @@ static int print_table(const struct arguments *arguments, const redco_rules *rul
         struct taken *row = &taken[rule - list];
         if (row->count++ == 0) { row->first = i; }
     }
+    (void)count_text(total, all_text, sizeof all_text);
     if (rule_count > 0) {
         print_rules(rules, taken, params, arguments->shards);
+        (void)printf("%zu tensors, %s parameters; %s on each of %" PRIu64 " shards (%.2f %%)\n", count, all_text,
+                     count_text(mine, mine_text, sizeof mine_text), arguments->shards, 100.0 * mine / total);
     } else {
-        (void)printf("1 shard: no rules, every parameter whole\n");
+        (void)printf("1 shard: no rules, all %zu tensors with %s parameters whole\n", count, all_text);
     }
-    (void)printf("%zu tensors, %.6g parameters; %.6g on each of %" PRIu64 " shards (%.2f %%)\n", count, total, mine,
-                 arguments->shards, 100.0 * mine / total);
     free(taken);
     return cli_finish(&arguments->cli, CLI_DONE);
 }
