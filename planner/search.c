@@ -339,7 +339,7 @@ redco_status redco_search(const redco_machine *machine, const redco_model *model
     if (result == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     if ((st = redcoi_space_create(&inputs, options, &s.space, err)) != REDCO_OK) { goto out; }
     s.ranking.capacity = s.space->options.top;
-    s.ranking.points = malloc(s.ranking.capacity * sizeof *s.ranking.points);
+    s.ranking.points = calloc(s.ranking.capacity, sizeof *s.ranking.points);
     if (s.ranking.points == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;

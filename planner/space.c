@@ -2,6 +2,7 @@
 
 #include "planner/strategy.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,7 @@ static redco_status place_ranks(const redcoi_inputs *inputs, redco_setting *sett
     const uint64_t dp = world / (inner * setting->pp);
     const uint64_t room = inner < machine->gpus_per_node ? machine->gpus_per_node / inner : 1;
     const uint64_t in_node = dp < room ? dp : room;
+    assert(in_node > 0); /* machines have GPUs, and inner <= world */
     if (dp % in_node != 0) {
         return redco_fail(err, REDCO_EVALUE, "--tp", "%llu data-parallel ranks do not fill nodes with %llu each",
                           (unsigned long long)dp, (unsigned long long)in_node);

@@ -21,10 +21,11 @@ if have clang-format; then
 fi
 
 if have clang-tidy; then
-    # One process a file, as many at once as there are processors; only files that are compiled can be analysed.
+    # One process a file, as many at once as there are processors; only files that are compiled can be analysed. What
+    # assert() promises is told to the analyser.
     mapfile -t analysed < <(printf '%s\n' "${c_files[@]}" | grep '\.c$' |
         grep -Fxf <(sed -n "s|.*\"file\": \"$PWD/\(.*\)\".*|\1|p" "$build/compile_commands.json"))
-    printf '%s\0' "${analysed[@]}" | xargs -0 -P "$(nproc)" -n 1 clang-tidy --quiet -p "$build" >"$build/tidy.log" 2>&1
+    printf '%s\0' "${analysed[@]}" | xargs -0 -P "$(nproc)" -n 1 clang-tidy --quiet --extra-arg=-UNDEBUG -p "$build" >"$build/tidy.log" 2>&1
     code=$?
     [ $code -eq 0 ] || { grep -E ': (error|warning):' "$build/tidy.log" | sort -u && echo "how it comes: $build/tidy.log"; }
     report clang-tidy ${#analysed[@]} $code
