@@ -105,7 +105,9 @@ void redcoi_gpu_identify(redcoi_found_gpu *gpu, uint32_t vendor, uint32_t device
     const char *preset = known ? part->preset : NULL;
     if (preset == NULL && driver_model != NULL) { preset = redcoi_preset_of_model(driver_model); }
     if (preset != NULL) { redcoi_text_copy(gpu->gpu.preset, sizeof gpu->gpu.preset, preset); }
-    const char *model = driver_model != NULL ? driver_model : known ? part->name : "";
+    /* AMD's tools garble names ("deon Instinct MI50") or name the board; NVIDIA's are exact. */
+    const bool trust_driver = driver_model != NULL && !(known && vendor == REDCOI_VENDOR_AMD);
+    const char *model = trust_driver ? driver_model : known ? part->name : "";
     redcoi_text_copy(gpu->gpu.model, sizeof gpu->gpu.model, model);
     gpu->vendor = vendor;
 }
@@ -257,6 +259,8 @@ static void drop_virtual_functions(redcoi_finds *finds)
 /* The ports of one card share its PCIe slot. A rate far below the port's is a sleeping or emulated link, no limit. */
 static void limit_nics(redco_node *node, const redcoi_finds *finds)
 {
+    size_t limited = 0;
+    char example[256] = "";
     for (size_t i = 0; i < finds->nic_count; i++) {
         const redcoi_found_nic *found = &finds->nics[i];
         redco_node_nic *nic = &node->nics[i];
@@ -264,11 +268,15 @@ static void limit_nics(redco_node *node, const redcoi_finds *finds)
         for (size_t j = 0; j < finds->nic_count; j++) { ports += finds->nics[j].slot == found->slot; }
         const double share = found->pcie_bytes_per_s / (double)ports;
         if (nic->pci[0] == '\0' || share >= nic->bytes_per_s || share < nic->bytes_per_s / 8.0) { continue; }
-        redcoi_node_warn(node, "NIC %s: %.4g Gb/s %s, but %.4g GB/s PCIe%s; used: %.4g Gb/s", nic->name,
-                         nic->bytes_per_s * 8e-9, nic->model, found->pcie_bytes_per_s / 1e9,
-                         ports > 1 ? " shared with its card's other ports" : "", share * 8e-9);
+        if (limited++ == 0) {
+            (void)snprintf(example, sizeof example,
+                           "%s: a port of %.4g Gb/s behind %.4g GB/s of PCIe%s counts %.4g Gb/s", nic->name,
+                           nic->bytes_per_s * 8e-9, found->pcie_bytes_per_s / 1e9,
+                           ports > 1 ? ", shared with its card's other ports," : "", share * 8e-9);
+        }
         nic->bytes_per_s = share;
     }
+    if (limited > 0) { redcoi_node_warn(node, "PCIe limits %zu of %zu NICs (%s)", limited, node->nic_count, example); }
 }
 
 static void warn_unknown_nics(redco_node *node)
@@ -280,7 +288,7 @@ static void warn_unknown_nics(redco_node *node)
         if (unknown++ == 0) { example = node->nics[i].name; }
     }
     if (unknown > 0) {
-        redcoi_node_warn(node, "the rate of %zu of %zu NICs is unknown (%s%s); give it in the cluster file", unknown,
+        redcoi_node_warn(node, REDCOI_UNKNOWN_NICS " %zu of %zu NICs (%s%s); say what it is: redco-topo --nic", unknown,
                          node->nic_count, example, unknown > 1 ? ", ..." : "");
     }
 }
@@ -366,13 +374,13 @@ static redco_status complete_gpus(redco_node *node, redco_error *err)
         if (!(gpu->pcie_bytes_per_s > 0.0)) { gpu->pcie_bytes_per_s = type.pcie_bytes_per_s; }
         /* error correction and firmware take up to 8 % of some parts; less than 85 % is a part of a GPU */
         if ((double)gpu->memory_bytes < 0.85 * (double)type.memory_bytes) {
-            redcoi_node_warn(node, "GPU %zu has %.4g GiB, a %s %.4g GiB: a partition of a GPU?", i,
+            redcoi_node_warn(node, "GPU %zu has %.4g GiB, the type %s %.4g GiB: a partition of a GPU?", i,
                              (double)gpu->memory_bytes / 0x1p30, type.name, (double)type.memory_bytes / 0x1p30);
         }
     }
     if (unknown > 0) {
-        redcoi_node_warn(node, "no GPU preset for %zu of %zu GPUs (%s); give the GPU type", unknown, node->gpu_count,
-                         example[0] != '\0' ? example : "the file names no part");
+        redcoi_node_warn(node, REDCOI_UNKNOWN_GPUS " %zu of %zu GPUs (%s); say what they are: redco-topo --gpu",
+                         unknown, node->gpu_count, example[0] != '\0' ? example : "the file names no part");
     }
     return REDCO_OK;
 }

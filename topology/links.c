@@ -92,19 +92,19 @@ static void assume_direct(redco_node *node, const redco_gpu *gpu)
 static void assume(redco_node *node, const redco_gpu *gpu)
 {
     if (gpu == NULL && node->switches > 0) {
-        redcoi_node_warn(node, "%u NVSwitch seen, but the GPU type is unknown or mixed: no links assumed",
+        redcoi_node_warn(node, REDCOI_UNKNOWN_GPUS " the GPUs behind %u NVSwitch, or several types: no links assumed",
                          node->switches);
     }
     if (gpu == NULL || node->gpu_count < 2 || !(gpu->scale_up_bytes_per_s > 0.0)) { return; }
     if (is_bridged_part(gpu)) {
         redcoi_node_warn(node,
-                         "no NVLink matrix was recorded; a %s has links only where a bridge joins a pair, which PCI "
-                         "does not show: none assumed",
+                         "no NVLink matrix was recorded; the type %s has links only where a bridge joins a pair, which "
+                         "PCI does not show: none assumed",
                          gpu->name);
     } else if (switch_is_likely(node, gpu)) {
         fill_all(node, gpu->scale_up_bytes_per_s);
         node->fabric = REDCO_FABRIC_SWITCH;
-        char seen[48] = "that board type has NVSwitch";
+        char seen[64] = "NVSwitch, as boards of that type have; none was seen";
         if (node->switches > 0) { (void)snprintf(seen, sizeof seen, "%u NVSwitch seen on PCI", node->switches); }
         redcoi_node_warn(
             node, "no NVLink matrix was recorded; assumed from the GPU type %s: any pair at %.4g GB/s (%s)%s",
@@ -125,7 +125,7 @@ static void assume_pairs(redco_node *node, const redco_gpu *gpu)
     node->fabric = node->gpu_count > 1 ? REDCO_FABRIC_DIRECT : REDCO_FABRIC_PCIE;
     redcoi_node_warn(node,
                      "the nvlink elements name their own GPU as target; taken as bridges between neighbours "
-                     "(GPU 0-1, 2-3, ...) at %.4g GB/s, the total of a %s",
+                     "(GPU 0-1, 2-3, ...) at %.4g GB/s, the total of type %s",
                      gpu->scale_up_bytes_per_s / 1e9, gpu->name);
 }
 
@@ -145,7 +145,7 @@ static double correction(redco_node *node, const redco_gpu *gpu, const redcoi_li
     if (ratio < 1.0 - tolerance) {
         const bool doubled = begins(gpu->link, "NVLink") && fabs(ratio - 0.5) < tolerance;
         redcoi_node_warn(node,
-                         "%s gives %.4g GB/s per GPU, but a %s has %.4g GB/s (%s); used: the matrix scaled down to "
+                         "%s gives %.4g GB/s per GPU, but type %s has %.4g GB/s (%s); used: the matrix scaled down to "
                          "%.4g GB/s per GPU",
                          recorded->name, most / 1e9, gpu->name, gpu->scale_up_bytes_per_s / 1e9,
                          doubled ? "hwloc before 2.12 doubles some NVLink rates" : "the rates look nominal",
@@ -159,11 +159,11 @@ static double correction(redco_node *node, const redco_gpu *gpu, const redcoi_li
         least = fmin(least, recorded->totals[i]);
     }
     if (short_count > 0) {
-        redcoi_node_warn(node,
-                         "%s gives %zu of %zu GPUs less than the %.4g GB/s of a %s (down to %.4g GB/s): links that are "
-                         "down or not wired; used as recorded",
-                         recorded->name, short_count, node->gpu_count, gpu->scale_up_bytes_per_s / 1e9, gpu->name,
-                         least / 1e9);
+        redcoi_node_warn(
+            node,
+            "%s gives %zu of %zu GPUs less than the %.4g GB/s of type %s (down to %.4g GB/s): links that are "
+            "down or not wired; used as recorded",
+            recorded->name, short_count, node->gpu_count, gpu->scale_up_bytes_per_s / 1e9, gpu->name, least / 1e9);
     }
     return 1.0;
 }

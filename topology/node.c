@@ -174,6 +174,37 @@ redco_status redco_node_uniform(const char *name, const redco_gpu *gpu, uint32_t
     return REDCO_OK;
 }
 
+static void drop_warnings(redco_node *node, const char *beginning)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < node->warning_count; i++) {
+        if (strncmp(node->warnings[i], beginning, strlen(beginning)) == 0) {
+            free(node->warnings[i]);
+        } else {
+            node->warnings[kept++] = node->warnings[i];
+        }
+    }
+    node->warning_count = kept;
+}
+
+redco_status redco_node_set_nic_rate(redco_node *node, double bytes_per_s, redco_error *err)
+{
+    size_t unknown = 0;
+    if (!isfinite(bytes_per_s) || !(bytes_per_s > 0.0)) {
+        return redco_fail(err, REDCO_EVALUE, node->name, "NIC rate %g bytes/s; it must be above 0", bytes_per_s);
+    }
+    for (size_t i = 0; i < node->nic_count; i++) {
+        if (node->nics[i].bytes_per_s > 0.0) { continue; }
+        node->nics[i].bytes_per_s = bytes_per_s;
+        unknown++;
+    }
+    if (unknown == 0) {
+        return redco_fail(err, REDCO_EVALUE, node->name, "the rates of all its %zu NICs are known", node->nic_count);
+    }
+    drop_warnings(node, REDCOI_UNKNOWN_NICS);
+    return REDCO_OK;
+}
+
 redco_status redco_node_set_gpu(redco_node *node, const redco_gpu *gpu, redco_error *err)
 {
     bool linked = false;
@@ -195,6 +226,7 @@ redco_status redco_node_set_gpu(redco_node *node, const redco_gpu *gpu, redco_er
         if (unknown->memory_bytes == 0) { unknown->memory_bytes = gpu->memory_bytes; }
         if (!(unknown->pcie_bytes_per_s > 0.0)) { unknown->pcie_bytes_per_s = gpu->pcie_bytes_per_s; }
     }
+    drop_warnings(node, REDCOI_UNKNOWN_GPUS);
     if (!linked) { redcoi_links_settle(node, &(redcoi_links){0}); }
     return REDCO_OK;
 }

@@ -73,6 +73,9 @@ void redco_node_free(redco_node *node);
  *  none were found. @return REDCO_EVALUE if a GPU is known to be something else, or there is none */
 redco_status redco_node_set_gpu(redco_node *node, const redco_gpu *gpu, redco_error *err);
 
+/** Says what the rate of each NIC of unknown rate is. @return REDCO_EVALUE if all are known */
+redco_status redco_node_set_nic_rate(redco_node *node, double bytes_per_s, redco_error *err);
+
 const char *redco_node_name(const redco_node *node);
 size_t redco_node_gpus(const redco_node *node, const redco_node_gpu **gpus_out);
 size_t redco_node_nics(const redco_node *node, const redco_node_nic **nics_out);

@@ -12,6 +12,10 @@ enum {
     REDCOI_WARNINGS_MAX = 64
 };
 
+/* Warnings that go when the user says what the file did not: how they begin. */
+#define REDCOI_UNKNOWN_GPUS "unknown type of"
+#define REDCOI_UNKNOWN_NICS "unknown rate of"
+
 struct redco_node {
     char name[64];
     redco_cpu_vendor cpu;
