@@ -341,12 +341,12 @@ static void wake_links(redco_node *node)
 static void warn_left_out(redco_node *node, const redcoi_finds *finds)
 {
     if (finds->undriven_gpus > 0) {
-        redcoi_node_warn(node, "%zu PCI devices look like GPUs, but no driver shows them (%s%s): not counted",
+        redcoi_node_warn(node, "PCI devices that look like GPUs but that no driver shows: %zu (%s%s), not counted",
                          finds->undriven_gpus, finds->undriven_pci, finds->undriven_gpus > 1 ? ", ..." : "");
     }
     if (finds->down_nics > 0) {
-        redcoi_node_warn(node, "%zu NICs have no active port (%s%s): not counted", finds->down_nics, finds->down_nic,
-                         finds->down_nics > 1 ? ", ..." : "");
+        redcoi_node_warn(node, "NICs without an active port: %zu (%s%s), not counted", finds->down_nics,
+                         finds->down_nic, finds->down_nics > 1 ? ", ..." : "");
     }
 }
 
