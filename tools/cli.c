@@ -32,6 +32,9 @@ int cli_parse(const struct argp *argp, int argc, char **argv, struct cli *cli)
 {
     char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     cli->program = slash != NULL ? slash + 1 : argv[0];
+    /* hwloc explains odd machines in many lines on standard error; this is its only switch. The user's own setting
+     * wins. */
+    (void)setenv("HWLOC_HIDE_ERRORS", "2", 0);
     /* argp and getopt would print two lines and exit with 64. --help and --version still exit with 0 inside. */
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0 || strcmp(argv[i], "--usage") == 0 ||

@@ -34,8 +34,11 @@ typedef struct redco_gpu {
     double tdp_w;
 } redco_gpu;
 
-/** Finds a GPU preset by name (case-insensitive); an unknown name lists the known ones. */
+/** Finds a GPU preset by name (case-insensitive), or reads the GPU file of that path; an unknown name lists the known
+ *  ones. */
 redco_status redco_gpu_find(const char *name, redco_gpu *gpu_out, redco_error *err);
+/** Reads {"format":"redco-gpu","version":1,...}: each value {"value":"312 TFLOP/s","source":"..."} or bare. */
+redco_status redco_gpu_from_json(const redco_json_value *value, redco_gpu *gpu_out, redco_error *err);
 
 typedef enum redco_cpu_vendor {
     REDCO_CPU_UNKNOWN,

@@ -1,0 +1,110 @@
+/* Shows this machine, or a recorded one, as a node description. */
+#include "tools/cli.h"
+#include "tools/topo_print.h"
+#include "topology/base/file.h"
+#include "topology/node.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+const char *argp_program_version = "redco-topo " REDCO_VERSION; /* argp's own name for it */
+
+struct arguments {
+    struct cli cli;
+    const char *xml, *gpu, *output;
+    double nic_bytes_per_s; /* negative: not given */
+};
+
+enum { KEY_XML = 0x100, KEY_GPU, KEY_NIC };
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case KEY_XML: arguments->xml = arg; return 0;
+    case KEY_GPU: arguments->gpu = arg; return 0;
+    case KEY_NIC:
+        return redco_unit_parse(arg, REDCO_UNIT_BYTES_PER_S, "--nic", &arguments->nic_bytes_per_s,
+                                &arguments->cli.err) == REDCO_OK
+                   ? 0
+                   : EINVAL;
+    case 'o': arguments->output = arg; return 0;
+    default: return cli_option(key, arg, state);
+    }
+}
+
+/* `*json_out` stays NULL where nobody wants it. */
+static redco_status describe(const struct arguments *arguments, const redco_node *node, json_t **json_out,
+                             redco_error *err)
+{
+    if (!arguments->cli.json && arguments->output == NULL) { return REDCO_OK; }
+    *json_out = redco_node_describe(node);
+    return *json_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+}
+
+static redco_status write_file(const char *path, const json_t *json, redco_error *err)
+{
+    enum { DIGITS = 10 };
+    size_t size = 0;
+    char *text = redco_json_text(json, DIGITS, &size);
+    if (text == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
+    const redco_status st = redco_file_write(path, text, size, err);
+    free(text);
+    return st;
+}
+
+static redco_status discover(const struct arguments *arguments, redco_node **node_out, redco_error *err)
+{
+    redco_gpu gpu;
+    redco_status st = arguments->xml != NULL ? redco_node_read(arguments->xml, node_out, err)
+                                             : redco_node_discover(NULL, node_out, err);
+    if (st == REDCO_OK && arguments->nic_bytes_per_s >= 0.0) {
+        st = redco_node_set_nic_rate(*node_out, arguments->nic_bytes_per_s, err);
+    }
+    if (st != REDCO_OK || arguments->gpu == NULL) { return st; }
+    st = redco_gpu_find(arguments->gpu, &gpu, err);
+    return st == REDCO_OK ? redco_node_set_gpu(*node_out, &gpu, err) : st;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"xml", KEY_XML, "FILE", 0,
+         "A recorded machine instead of this one: hwloc XML, NCCL topology XML or what --json printed", 0},
+        {"gpu", KEY_GPU, "GPU", 0, "What GPUs of unknown type are: a preset or a GPU file", 0},
+        {"nic", KEY_NIC, "RATE", 0, "Rate of each NIC of unknown rate, such as \"200 Gb/s\"", 0},
+        {"output", 'o', "FILE", 0, "Write the node description as JSON", 0},
+        CLI_OPTIONS,
+        {0},
+    };
+    static const struct argp argp = {
+        options, parse_option, NULL, "Shows the GPUs of a machine, their links and their network cards.",
+        NULL,    NULL,         NULL};
+    struct arguments arguments = {.nic_bytes_per_s = -1.0};
+    redco_error err = {0};
+    redco_node *node = NULL;
+    json_t *json = NULL;
+    int code = cli_parse(&argp, argc, argv, &arguments.cli);
+    if (code != CLI_RUN) { return code; }
+    redco_status st = discover(&arguments, &node, &err);
+    if (st == REDCO_OK) { st = describe(&arguments, node, &json, &err); }
+    if (st == REDCO_OK && arguments.output != NULL) { st = write_file(arguments.output, json, &err); }
+    if (st != REDCO_OK) {
+        code = cli_fail(&arguments.cli, &err);
+    } else {
+        code = CLI_DONE;
+        if (arguments.cli.json) {
+            code = cli_print_json(&arguments.cli, json);
+        } else if (arguments.output == NULL || !arguments.cli.quiet) {
+            topo_print(stdout, node);
+            if (arguments.output != NULL) { (void)printf("wrote %s\n", arguments.output); }
+        }
+        code = cli_finish(&arguments.cli, code);
+        for (size_t i = 0; redco_node_warning(node, i) != NULL; i++) {
+            cli_warn(&arguments.cli, redco_node_warning(node, i));
+        }
+    }
+    json_decref(json);
+    redco_node_free(node);
+    return code;
+}
