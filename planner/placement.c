@@ -6,8 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Branch-and-bound nodes per tier, and programs per call: a few 10 ms in all. */
-static const uint32_t milp_node_limit = 500;
+/* Trees of a forest that GLPK looks at. */
 static const uint32_t most_programs = 16;
 
 static int by_root(const void *a, const void *b)
@@ -69,9 +68,11 @@ static redco_status place_in_tree(const redcoi_place_leaf *leaves, const uint32_
         answer->crossing = redcoi_place_evaluate(tree, sizes, order, answer->spanning);
     }
     if (use_glpk) {
-        st = redcoi_place_milp(tree, sizes, milp_node_limit, bound_bytes, &proven, err);
+        st = redcoi_place_milp(tree, sizes, bound_bytes, &proven, err);
         if (st != REDCO_OK) { goto out; }
-        answer->proven_by_glpk = proven == tree->tiers && agrees(sizes, &answer->crossing, bound_bytes, proven);
+        answer->proven_by_glpk =
+            (proven > 0 || tree->tiers == 0) && agrees(sizes, &answer->crossing, bound_bytes, proven);
+        answer->exact = answer->exact || (answer->proven_by_glpk && proven == tree->tiers);
     }
     for (uint32_t i = 0; i < sizes->nodes; i++) { order[i] = tree->leaf_index[order[i]]; }
 out:
@@ -248,7 +249,7 @@ static redco_status fill(redco_placement *placement, const redcoi_place_sizes *s
     uint32_t weighty = 0;
     for (uint32_t j = 0; j < sizes->count; j++) { weighty += sizes->bytes[j] > 0; }
     const bool whole = weighty == sizes->chain_count;
-    placement->status = whole && (answer->proven_by_glpk || answer->exact) ? "optimal" : "feasible";
+    placement->status = whole && answer->exact ? "optimal" : "feasible";
     placement->solver_seconds = answer->seconds;
     return count_leaves(placement, leaf_count, err);
 }

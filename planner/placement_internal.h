@@ -81,17 +81,19 @@ redco_status redcoi_place_exact(const redcoi_place_tree *tree, const redcoi_plac
                                 bool *exact_out, redco_error *err);
 
 /** GLPK's bound: the least bytes beyond each tier (given the least beyond the tiers below) by integer counts y_{u,j} of
- *  groups of size j whole under switch u, equal leaves of one switch taken together.
- *  @param node_limit  branch-and-bound nodes per tier (a count, not a time, so that answers do not vary)
+ *  groups of size j whole under switch u, equal leaves of one switch taken together. Stops after a number of
+ *  branch-and-bound nodes (a count, not a time, so that answers do not vary).
  *  @param proven_out  tiers that were solved to the end */
-redco_status redcoi_place_milp(const redcoi_place_tree *tree, const redcoi_place_sizes *sizes, uint32_t node_limit,
+redco_status redcoi_place_milp(const redcoi_place_tree *tree, const redcoi_place_sizes *sizes,
                                double bytes_out[REDCOI_PLACE_TIERS], uint32_t *proven_out, redco_error *err);
+
 /** All trees: the best placement of sizes->nodes nodes. The outputs are sized by the caller: one entry per node. */
 typedef struct redcoi_place_answer {
     uint32_t *leaf_of_node; /**< index in leaves, rank order; to be freed */
     uint32_t spanning[REDCOI_PLACE_SIZES];
     redcoi_crossing crossing, file_order;
-    bool proven_by_glpk, exact;
+    bool proven_by_glpk; /**< at least that no other placement has less beyond leaf switches */
+    bool exact;          /**< no other placement is better in any tier */
     double seconds;
 } redcoi_place_answer;
 

@@ -14,6 +14,9 @@
 /* Larger programs are left to the exact method: GLPK would take seconds for what is known already. */
 enum { MOST_COLUMNS = 20000 };
 
+/* Branch-and-bound nodes times columns, per tier: some 10 ms. */
+static const uint32_t node_columns = 20000;
+
 /* Leaves of one parent with equal free nodes, or one upper switch. */
 struct place {
     uint32_t parent;
@@ -240,15 +243,10 @@ static redco_status build_and_solve(void *context, redco_error *err)
     return REDCO_OK;
 }
 
-redco_status redcoi_place_milp(const redcoi_place_tree *tree, const redcoi_place_sizes *sizes, uint32_t node_limit,
+redco_status redcoi_place_milp(const redcoi_place_tree *tree, const redcoi_place_sizes *sizes,
                                double bytes_out[REDCOI_PLACE_TIERS], uint32_t *proven_out, redco_error *err)
 {
-    struct program p = {.tree = tree,
-                        .sizes = sizes,
-                        .node_limit = node_limit,
-                        .scale = 1.0,
-                        .bytes_out = bytes_out,
-                        .proven_out = proven_out};
+    struct program p = {.tree = tree, .sizes = sizes, .scale = 1.0, .bytes_out = bytes_out, .proven_out = proven_out};
     redco_status st = REDCO_OK;
     *proven_out = 0;
     memset(bytes_out, 0, REDCOI_PLACE_TIERS * sizeof *bytes_out);
@@ -264,6 +262,7 @@ redco_status redcoi_place_milp(const redcoi_place_tree *tree, const redcoi_place
     if (!listed || p.columns == NULL || p.values == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "placement", "out of memory");
     } else if (columns <= MOST_COLUMNS) {
+        p.node_limit = node_columns / (uint32_t)columns;
         st = redcoi_glpk_run(build_and_solve, &p, err);
     }
     free(p.places);

@@ -20,8 +20,19 @@ struct forest {
     uint32_t nodes[MAX_LEAVES];
     uint32_t height[MAX_SWITCHES];
     uint32_t ancestors[MAX_LEAVES][REDCOI_PLACE_TIERS];
+    uint32_t common[MAX_LEAVES][MAX_LEAVES]; /* height of the lowest common switch; NONE in different trees */
     redcoi_place_leaf leaves[MAX_LEAVES];
 };
+
+static uint32_t find_common(const struct forest *forest, uint32_t a, uint32_t b)
+{
+    for (uint32_t x = a; x != REDCOI_PLACE_NONE; x = forest->parent[x]) {
+        for (uint32_t y = b; y != REDCOI_PLACE_NONE; y = forest->parent[y]) {
+            if (x == y) { return forest->height[x]; }
+        }
+    }
+    return REDCOI_PLACE_NONE;
+}
 
 static void finish_forest(struct forest *forest)
 {
@@ -40,17 +51,9 @@ static void finish_forest(struct forest *forest)
         }
         forest->leaves[i] = leaf;
     }
-}
-
-/* Height of the lowest common switch; REDCOI_PLACE_NONE in different trees. */
-static uint32_t common_height(const struct forest *forest, uint32_t a, uint32_t b)
-{
-    for (uint32_t x = a; x != REDCOI_PLACE_NONE; x = forest->parent[x]) {
-        for (uint32_t y = b; y != REDCOI_PLACE_NONE; y = forest->parent[y]) {
-            if (x == y) { return forest->height[x]; }
-        }
+    for (uint32_t a = 0; a < forest->leaf_count; a++) {
+        for (uint32_t b = 0; b < forest->leaf_count; b++) { forest->common[a][b] = find_common(forest, a, b); }
     }
-    return REDCOI_PLACE_NONE;
 }
 
 /* Exhaustive search over all sequences of leaves. */
@@ -67,7 +70,7 @@ static void add_group(const struct brute *brute, uint32_t end, uint32_t size, ui
 {
     uint32_t height = 0;
     for (uint32_t i = end - size + 1; i < end; i++) {
-        const uint32_t h = common_height(brute->forest, brute->order[end - size], brute->order[i]);
+        const uint32_t h = brute->forest->common[brute->order[end - size]][brute->order[i]];
         height = h > height ? h : height;
     }
     for (uint32_t t = 0; t < height; t++) { crossing->bytes[t] += bytes; }
@@ -89,7 +92,7 @@ static void search(struct brute *brute, uint32_t at, redcoi_crossing crossing)
     }
     for (uint32_t leaf = 0; leaf < brute->forest->leaf_count; leaf++) {
         if (brute->left[leaf] == 0) { continue; }
-        if (at > 0 && common_height(brute->forest, brute->order[0], leaf) == REDCOI_PLACE_NONE) { continue; }
+        if (at > 0 && brute->forest->common[brute->order[0]][leaf] == REDCOI_PLACE_NONE) { continue; }
         brute->left[leaf]--;
         brute->order[at] = leaf;
         search(brute, at + 1, crossing);
@@ -100,28 +103,23 @@ static void search(struct brute *brute, uint32_t at, redcoi_crossing crossing)
 /* The answer's own order, priced by the test. */
 static redcoi_crossing price(const struct forest *forest, const redcoi_place_sizes *sizes, const uint32_t *order)
 {
-    static struct brute brute;
     redcoi_crossing crossing = {{0}};
     uint32_t used[MAX_LEAVES] = {0};
-    brute = (struct brute){.forest = forest, .sizes = sizes};
-    uint32_t *long_order = calloc(sizes->nodes, sizeof *long_order);
-    memcpy(long_order, order, sizes->nodes * sizeof *order);
     for (uint32_t i = 0; i < sizes->nodes; i++) {
         assert_true(order[i] < forest->leaf_count);
         assert_true(++used[order[i]] <= forest->nodes[order[i]]);
-        assert_true(common_height(forest, order[0], order[i]) != REDCOI_PLACE_NONE);
+        assert_true(forest->common[order[0]][order[i]] != REDCOI_PLACE_NONE);
     }
     for (uint32_t j = 0; j < sizes->count; j++) {
         for (uint32_t first = 0; first < sizes->nodes; first += sizes->size[j]) {
             uint32_t height = 0;
             for (uint32_t i = 1; i < sizes->size[j]; i++) {
-                const uint32_t h = common_height(forest, long_order[first], long_order[first + i]);
+                const uint32_t h = forest->common[order[first]][order[first + i]];
                 height = h > height ? h : height;
             }
             for (uint32_t t = 0; t < height; t++) { crossing.bytes[t] += sizes->bytes[j]; }
         }
     }
-    free(long_order);
     return crossing;
 }
 
@@ -275,7 +273,7 @@ static uint32_t next_random(uint32_t *seed)
 static void random_forest(struct forest *forest, uint32_t leaves, uint32_t most_nodes, uint32_t *seed)
 {
     const uint32_t middles = next_random(seed) % 4; /* switches between leaves and roots */
-    const uint32_t roots = 1 + (next_random(seed) % 6 == 0) + (next_random(seed) % 9 == 0);
+    const uint32_t roots = 1u + (next_random(seed) % 6 == 0 ? 1u : 0u) + (next_random(seed) % 9 == 0 ? 1u : 0u);
     *forest = (struct forest){.leaf_count = leaves, .switch_count = leaves + middles + roots};
     for (uint32_t s = 0; s < forest->switch_count; s++) {
         const uint32_t root = leaves + middles + next_random(seed) % roots;
@@ -297,7 +295,8 @@ static redcoi_place_sizes random_sizes(uint32_t nodes, uint32_t *seed)
     if (next_random(seed) % 2 == 0) { levels[count++] = (redco_placement_level){nodes, 1 + next_random(seed) % 20}; }
     while (size > 1 && count < 8) {
         uint32_t divisor = 2 + next_random(seed) % 3;
-        while (size % divisor != 0) { divisor++; }
+        while (divisor < size && size % divisor != 0) { divisor++; }
+        if (divisor > size) { divisor = size; }
         size /= divisor;
         if (next_random(seed) % 4 != 0) { levels[count++] = (redco_placement_level){size, next_random(seed) % 20}; }
     }
