@@ -5,6 +5,7 @@
 
 #include "topology/base/sharding.h"
 #include "topology/topology.h"
+#include "traces/collective_op.h" /* redco_collective */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,17 +13,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef enum redco_collective {
-    REDCO_ALL_REDUCE,
-    REDCO_ALL_GATHER,
-    REDCO_REDUCE_SCATTER,
-    REDCO_BROADCAST,
-    REDCO_REDUCE,
-    REDCO_ALL_TO_ALL,
-    REDCO_SEND_RECV,
-    REDCO_COLLECTIVE_COUNT
-} redco_collective;
 
 /** A group of ranks: mesh.gpus ranks in each of mesh.nodes nodes. */
 typedef struct redco_group {
