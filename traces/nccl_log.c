@@ -154,7 +154,7 @@ static redco_status find_op(struct log *log, const struct redcoi_nccl_row *row, 
         op = log->about.op;
     } else if ((mask & (mask - 1)) == 0) {
         for (op = REDCO_ALL_REDUCE; (mask & BIT(op)) == 0;) { op++; }
-    } else if (log->header_has_redop && (mask & BIT(REDCO_ALL_TO_ALL)) != 0) {
+    } else if (log->header_has_redop && row->lead_only && (mask & BIT(REDCO_ALL_TO_ALL)) != 0) {
         op = REDCO_ALL_TO_ALL; /* only alltoall's old header has a redop heading over an empty column */
     } else if (!redcoi_collective_in_text(base, strlen(base), &op) || (mask & BIT(op)) == 0) {
         return redcoi_profile_fail(log->profile, row->line, log->err,
@@ -226,7 +226,7 @@ static redco_status finish_table(struct log *log, const char *name)
     }
     redcoi_copy_text(run.network, sizeof run.network, log->about.network, strlen(log->about.network));
     redcoi_copy_text(run.tool, sizeof run.tool, log->about.tool, strlen(log->about.tool));
-    run.one_process |= strstr(run.tool, "1 process x") != NULL;
+    run.one_process |= log->about.one_process;
     st = redcoi_profile_begin(log->profile, &run, row->line, log->err);
     for (size_t i = 0; i < log->row_count && st == REDCO_OK; i++) {
         const struct redcoi_nccl_row *r = &log->rows[i];

@@ -169,6 +169,7 @@ bool redcoi_nccl_row(const struct redcoi_word *words, size_t word_count, size_t 
     *what_out = "is not a count of elements";
     if (!redcoi_whole(words[1].text, words[1].length, &row.count)) { return false; }
     row.element_bytes = type_bytes(&words[2]);
+    row.lead_only = lead == 3;
     for (size_t i = 3; i < lead; i++) {
         const struct redcoi_word *word = &words[i];
         if (is_word(word, "-") || is_word(word, "-1") || is_word(word, "none")) { continue; }

@@ -29,6 +29,7 @@ struct redcoi_nccl_row {
     uint64_t size, count;
     uint32_t element_bytes; /* 0 = type not known */
     bool has_redop, has_root;
+    bool lead_only; /* neither a redop nor a root column */
     struct redcoi_nccl_half half[REDCO_PLACEMENTS];
     uint32_t line;
 };

@@ -9,6 +9,7 @@ struct redcoi_profile_about {
     bool has_op;
     redco_collective op;
     uint32_t ranks, nodes; /* 0 = not said */
+    bool one_process;      /* "1 process x 8 GPUs" */
     char hardware[160];
     char network[160];
     char tool[200];

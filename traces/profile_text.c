@@ -80,6 +80,7 @@ static uint32_t number_after(const char *text, size_t length, const char *key)
 void redcoi_profile_comment(struct redcoi_profile_about *about, const char *text, size_t length)
 {
     size_t at = 0;
+    about->one_process |= memmem(text, length, "1 process x", 11) != NULL;
     if (starts_with(text, length, "collective:", &at)) {
         size_t end = at;
         while (end < length && (isalnum((unsigned char)text[end]) || text[end] == '_' || text[end] == '-')) { end++; }
