@@ -23,6 +23,7 @@ struct redco_comm {
     uint32_t ports;
     redco_nccl_graphs *table; /* [linked][gpus][ports], ports 0 = one node */
     redcoi_curves curves;
+    uint32_t algorithms, protocols; /* allowed; 0 = all */
 };
 
 static size_t slot_of(const redco_comm *comm, bool linked, uint32_t gpus, uint32_t ports)
@@ -44,8 +45,8 @@ static redco_nccl_graphs graphs_of(const redco_comm *comm, redco_mesh mesh, cons
 static redco_status fill_table(redco_comm *comm, redco_error *err)
 {
     const redco_machine *machine = &comm->machine;
-    const uint32_t gpus = machine->node_gpus_physical > machine->gpus_per_node ? machine->node_gpus_physical
-                                                                               : machine->gpus_per_node;
+    const uint32_t gpus =
+        machine->node_gpus_physical > machine->gpus_per_node ? machine->node_gpus_physical : machine->gpus_per_node;
     if (gpus == 0 || gpus > MAX_TABLE_GPUS) { return REDCO_OK; }
     comm->gpus = gpus;
     comm->ports = gpus;
@@ -56,8 +57,7 @@ static redco_status fill_table(redco_comm *comm, redco_error *err)
             for (uint32_t nodes = 1; nodes <= 2; nodes++) {
                 const redco_mesh mesh = {.gpus = g, .nodes = nodes};
                 const redco_nccl_reach reach = redco_nccl_reach_of(machine, mesh, stride, 1);
-                redco_nccl_graphs *kept =
-                    &comm->table[slot_of(comm, reach.linked, g, nodes > 1 ? reach.ports : 0)];
+                redco_nccl_graphs *kept = &comm->table[slot_of(comm, reach.linked, g, nodes > 1 ? reach.ports : 0)];
                 if (kept->ring.channels == 0.0) { *kept = redco_nccl_search(machine, g, nodes > 1, &reach); }
             }
         }
@@ -70,16 +70,15 @@ static double network_rate(const redco_nccl_reach *reach)
     return reach->ports * reach->port_bytes_per_s * wire_use_ratio * reach->share_ratio;
 }
 
-/* Every rank sends S/n to each other one. Inside the node g-1 of the shares go over the GPU's links; the g ranks of a node
- * send (N-1) g shares each through the ports they reach. Both happen at once. Peers are served 8 at a time. */
+/* Every rank sends S/n to each other one. Inside the node g-1 of the shares go over the GPU's links; the g ranks of a
+ * node send (N-1) g shares each through the ports they reach. Both happen at once. Peers are served 8 at a time. */
 static redcoi_model_time all_to_all(const redco_nccl_group *group, const redco_nccl_reach *reach, redco_mesh mesh,
                                     double size_bytes)
 {
     const double share = size_bytes / group->ranks;
     const double gpus = mesh.gpus;
     const double inside_s = mesh.gpus > 1 ? share * (gpus - 1.0) / reach->link_bytes_per_s : 0.0;
-    const double network_s =
-        mesh.nodes > 1 ? share * gpus * gpus * (mesh.nodes - 1.0) / network_rate(reach) : 0.0;
+    const double network_s = mesh.nodes > 1 ? share * gpus * gpus * (mesh.nodes - 1.0) / network_rate(reach) : 0.0;
     const double rounds = ceil((group->ranks - 1.0) / PEERS_AT_ONCE);
     return (redcoi_model_time){
         .latency_s = point_to_point_base_s + rounds * redco_nccl_hop_s(group, mesh.nodes > 1),
@@ -87,8 +86,8 @@ static redcoi_model_time all_to_all(const redco_nccl_group *group, const redco_n
     };
 }
 
-/* Every rank sends S to the next one, as pipeline stages do: one hop. With several ranks in a node only one of them leaves
- * it. */
+/* Every rank sends S to the next one, as pipeline stages do: one hop. With several ranks in a node only one of them
+ * leaves it. */
 static redcoi_model_time send_recv(const redco_comm *comm, const redco_nccl_group *group, const redco_nccl_reach *reach,
                                    redco_group where, double size_bytes)
 {
@@ -112,14 +111,15 @@ static redcoi_model_time send_recv(const redco_comm *comm, const redco_nccl_grou
 
 static redcoi_model_time model_time(const redco_comm *comm, redco_collective op, double size_bytes, redco_group where)
 {
-    const redco_nccl_reach reach =
-        redco_nccl_reach_of(&comm->machine, where.mesh, where.stride, where.groups_per_node);
+    const redco_nccl_reach reach = redco_nccl_reach_of(&comm->machine, where.mesh, where.stride, where.groups_per_node);
     redco_nccl_group group = redco_nccl_group_of(&comm->machine, where.mesh, reach.linked);
     redco_nccl_time time = {0};
     if (op == REDCO_ALL_TO_ALL) { return all_to_all(&group, &reach, where.mesh, size_bytes); }
     if (op == REDCO_SEND_RECV) { return send_recv(comm, &group, &reach, where, size_bytes); }
     const redco_nccl_graphs graphs = graphs_of(comm, where.mesh, &reach);
     redco_nccl_set_graphs(&group, &graphs, reach.share_ratio);
+    group.algorithms = comm->algorithms;
+    group.protocols = comm->protocols;
     if (!redco_nccl_fastest(&group, op, size_bytes, &time)) {
         return (redcoi_model_time){.latency_s = 0.0, .wire_s = INFINITY}; /* no rate at all */
     }
@@ -155,6 +155,12 @@ void redco_comm_free(redco_comm *comm)
     redcoi_curves_free(&comm->curves);
     free(comm->table);
     free(comm);
+}
+
+void redco_comm_restrict(redco_comm *comm, uint32_t algorithms, uint32_t protocols)
+{
+    comm->algorithms = algorithms;
+    comm->protocols = protocols;
 }
 
 const char *redco_comm_profile_sha256(const redco_comm *comm)
@@ -194,8 +200,7 @@ redco_comm_time redco_comm_price(const redco_comm *comm, redco_collective op, do
         return price;
     }
     const redco_group where = redcoi_group_normal(&comm->machine, group);
-    const redcoi_curve *curve =
-        comm->curves.count > 0 ? redcoi_curves_find(&comm->curves, op, where, &exact) : NULL;
+    const redcoi_curve *curve = comm->curves.count > 0 ? redcoi_curves_find(&comm->curves, op, where, &exact) : NULL;
     redcoi_model_time time;
     if (exact) {
         time = measured_time(comm, curve, op, size_bytes, where);

@@ -116,7 +116,9 @@ static redco_status take_profile(const redco_machine *machine, const redco_profi
     const bool mixed = is_mixed(runs, count);
     for (size_t r = 0; r < count; r++) {
         struct point point = {.op = runs[r].op, .bandwidth_only = runs[r].bandwidth_only};
-        if ((mixed && !names_gpu(runs[r].hardware, machine)) || !place_run(machine, &runs[r], &point.group)) { continue; }
+        if ((mixed && !names_gpu(runs[r].hardware, machine)) || !place_run(machine, &runs[r], &point.group)) {
+            continue;
+        }
         for (size_t i = 0; i < runs[r].row_count; i++) {
             const redco_profile_row *row = &runs[r].rows[i];
             if (row->size_bytes == 0) { continue; }
@@ -136,7 +138,8 @@ static size_t merge_sizes(struct point *items, size_t count)
     size_t kept = 0;
     for (size_t i = 0; i < count;) {
         size_t end = i;
-        while (end < count && compare_curves(&items[i], &items[end]) == 0 && items[i].size_bytes == items[end].size_bytes) {
+        while (end < count && compare_curves(&items[i], &items[end]) == 0 &&
+               items[i].size_bytes == items[end].size_bytes) {
             end++;
         }
         const size_t middle = i + (end - i) / 2;
@@ -307,8 +310,8 @@ static double interpolate(const double *x, const double *y, size_t count, double
 
 double redcoi_curve_ratio(const redcoi_curves *curves, const redcoi_curve *curve, double size_bytes)
 {
-    return exp(interpolate(curves->log_size + curve->first, curves->log_ratio + curve->first, curve->count,
-                           log(size_bytes)));
+    return exp(
+        interpolate(curves->log_size + curve->first, curves->log_ratio + curve->first, curve->count, log(size_bytes)));
 }
 
 double redcoi_curve_time(const redcoi_curves *curves, const redcoi_curve *curve, double size_bytes)

@@ -1,8 +1,9 @@
 /** @file collective_curve.h  Internal to costmodel: measured times of collectives as curves over size.
  *
- *  A curve is what was measured for one collective on one group. Rows of one size (repeats, several files) are merged to
- *  their median; of a row the in-place time counts, as frameworks reduce and gather in place, else the other one.
- *  Between sizes the time is interpolated linearly in log size and log time, above the largest at constant bandwidth. */
+ *  A curve is what was measured for one collective on one group. Rows of one size (repeats, several files) are merged
+ * to their median; of a row the in-place time counts, as frameworks reduce and gather in place, else the other one.
+ *  Between sizes the time is interpolated linearly in log size and log time, above the largest at constant bandwidth.
+ */
 #ifndef REDCO_COLLECTIVE_CURVE_H
 #define REDCO_COLLECTIVE_CURVE_H
 
@@ -20,9 +21,9 @@ typedef redcoi_model_time (*redcoi_model)(const redco_comm *comm, redco_collecti
 typedef struct redcoi_curve {
     redco_collective op;
     redco_group group;
-    size_t first, count;   /* points in redcoi_curves */
-    bool bandwidth_only;   /* one ratio for the wire part */
-    double wire_ratio;     /* measured over modelled, for bandwidth_only */
+    size_t first, count; /* points in redcoi_curves */
+    bool bandwidth_only; /* one ratio for the wire part */
+    double wire_ratio;   /* measured over modelled, for bandwidth_only */
     double log_gpus, log_nodes;
 } redcoi_curve;
 
@@ -36,8 +37,8 @@ typedef struct redcoi_curves {
 /* The largest size at which a time still is a latency: a curve that begins above it says nothing about small sizes. */
 #define REDCOI_LATENCY_BYTES 65536.0
 
-/** The same group written one way: what makes no difference (the stride behind a switch, other groups when no network is
- *  shared) is set to 1. */
+/** The same group written one way: what makes no difference (the stride behind a switch, other groups when no network
+ * is shared) is set to 1. */
 redco_group redcoi_group_normal(const redco_machine *machine, redco_group group);
 
 redco_status redcoi_curves_read(const redco_machine *machine, const char *const *paths, uint32_t path_count,

@@ -5,17 +5,18 @@
  *   one node       n = floor(budget / s), s maximising n * s
  *   several nodes  n <= ports, s <= port rate, and (n - floor(n / gpus)) * s <= budget: a ring leaves every GPU by its
  *                  links in all channels but those that go out through the GPU's own port
- * Rates of lists and links: NCCL 2.30.7 src/graph/search.cc, topo.h; Infinity Fabric: RCCL src/graph/topo.h (36 GB/s per
- * MI200 link of 50, 48 per MI300 link of 64). Checked against the channels NCCL logs on A100, A800, H100, H800, B200.
+ * Rates of lists and links: NCCL 2.30.7 src/graph/search.cc, topo.h; Infinity Fabric: RCCL src/graph/topo.h (36 GB/s
+ * per MI200 link of 50, 48 per MI300 link of 64). Checked against the channels NCCL logs on A100, A800, H100, H800,
+ * B200.
  *
  * Fabrics that NCCL searches and this file approximates:
- *   point to point (bridges, hybrid meshes, XGMI)  a GPU of a group of g among L joined GPUs uses the links to the other
- *                  g - 1 members only: (g - 1)/(L - 1) of its links' rate. A group not inside one link group uses PCIe.
- *   PCIe           budget = peer_bytes_per_s, which the topology reader has already lowered to what bridges and sockets
- *                  carry; Intel hosts lose a sixth (GPU-to-GPU packets of 64 bytes, NCCL's "P2P overhead" 6/5). The NIC shares
- *                  the GPU's slot, so all channels count against the budget.
- *   NICs           k ports, GPU i nearest to port floor(i k / GPUs). More NICs than GPUs: those of one GPU act as one port of
- *                  their joint rate (NIC fusion since NCCL 2.23, multi-rail plug-ins). A NIC of unknown rate counts 10 Gb/s. */
+ *   point to point (bridges, hybrid meshes, XGMI)  a GPU of a group of g among L joined GPUs uses the links to the
+ * other g - 1 members only: (g - 1)/(L - 1) of its links' rate. A group not inside one link group uses PCIe. PCIe
+ * budget = peer_bytes_per_s, which the topology reader has already lowered to what bridges and sockets carry; Intel
+ * hosts lose a sixth (GPU-to-GPU packets of 64 bytes, NCCL's "P2P overhead" 6/5). The NIC shares the GPU's slot, so all
+ * channels count against the budget. NICs           k ports, GPU i nearest to port floor(i k / GPUs). More NICs than
+ * GPUs: those of one GPU act as one port of their joint rate (NIC fusion since NCCL 2.23, multi-rail plug-ins). A NIC
+ * of unknown rate counts 10 Gb/s. */
 #include "costmodel/collective_nccl.h"
 
 #include <math.h>
@@ -89,8 +90,8 @@ static double slot_bytes_per_s(const redco_machine *machine)
 
 static double peer_bytes_per_s(const redco_machine *machine)
 {
-    const double raw = machine->peer_bytes_per_s > 0.0 ? machine->peer_bytes_per_s * pcie_use_ratio
-                                                       : slot_bytes_per_s(machine);
+    const double raw =
+        machine->peer_bytes_per_s > 0.0 ? machine->peer_bytes_per_s * pcie_use_ratio : slot_bytes_per_s(machine);
     return machine->cpu == REDCO_CPU_INTEL ? raw / intel_peer_overhead : raw;
 }
 
@@ -99,8 +100,8 @@ static void reach_links(const redco_machine *machine, uint32_t gpus, uint32_t st
     const uint32_t joined = machine->link_group_gpus;
     const uint64_t span = gpus > 0 ? (uint64_t)(gpus - 1) * stride : 0;
     const double full = machine->scale_up_bytes_per_s * link_use_ratio(&machine->gpu);
-    reach->linked = full > 0.0 && machine->fabric != REDCO_FABRIC_PCIE &&
-                    (machine->fabric == REDCO_FABRIC_SWITCH || span < joined);
+    reach->linked =
+        full > 0.0 && machine->fabric != REDCO_FABRIC_PCIE && (machine->fabric == REDCO_FABRIC_SWITCH || span < joined);
     if (!reach->linked) {
         reach->link_bytes_per_s = peer_bytes_per_s(machine);
     } else if (machine->fabric == REDCO_FABRIC_DIRECT && joined > 2 && gpus > 1 && gpus < joined) {
@@ -125,7 +126,8 @@ static void reach_network(const redco_machine *machine, redco_mesh mesh, uint32_
         reach->ports = mesh.gpus;
         nic = network / gpus;
     } else {
-        /* Distinct values of floor(i * stride * nics / gpus): all different where neighbours are a port or more apart. */
+        /* Distinct values of floor(i * stride * nics / gpus): all different where neighbours are a port or more apart.
+         */
         const uint64_t apart = (uint64_t)stride * nics;
         const uint64_t ports = apart >= gpus ? mesh.gpus : (mesh.gpus * apart + gpus - 1) / gpus;
         reach->ports = (uint32_t)(ports < 1 ? 1 : (ports > mesh.gpus ? mesh.gpus : ports));

@@ -7,7 +7,12 @@
 enum { TREE = REDCO_NCCL_TREE, RING = REDCO_NCCL_RING, DIRECT = REDCO_NCCL_COLLNET_DIRECT };
 enum { CHAIN = REDCO_NCCL_COLLNET_CHAIN, NVLS = REDCO_NCCL_NVLS, NVLS_TREE = REDCO_NCCL_NVLS_TREE };
 enum { PAT = REDCO_NCCL_PAT, ALGORITHMS = REDCO_NCCL_ALGORITHM_COUNT };
-enum { LL = REDCO_NCCL_LL, LL128 = REDCO_NCCL_LL128, SIMPLE = REDCO_NCCL_SIMPLE, PROTOCOLS = REDCO_NCCL_PROTOCOL_COUNT };
+enum {
+    LL = REDCO_NCCL_LL,
+    LL128 = REDCO_NCCL_LL128,
+    SIMPLE = REDCO_NCCL_SIMPLE,
+    PROTOCOLS = REDCO_NCCL_PROTOCOL_COUNT
+};
 enum { HW_NVLINK, HW_PCI, HW_NET, HW_COUNT };
 enum { ARCHS = 4, COLUMNS = 3 }; /* columns: one node, two, more */
 
@@ -15,16 +20,24 @@ static const double base_latency_us[ALGORITHMS][PROTOCOLS] = {
     [TREE] = {6.8, 14.0, 8.4}, [RING] = {6.6, 14.0, 8.4}, [PAT] = {8.0, 8.0, 8.0}};
 
 static const double hardware_latency_us[HW_COUNT][ALGORITHMS][PROTOCOLS] = {
-    [HW_NVLINK] = {[TREE] = {0.6, 1.25, 4.0}, [RING] = {0.6, 1.9, 3.4},  [DIRECT] = {0.0, 0.0, 3.7},
-                   [CHAIN] = {0.0, 0.0, 2.8}, [NVLS] = {0.0, 0.0, 25.0}, [NVLS_TREE] = {0.0, 0.0, 25.0},
+    [HW_NVLINK] = {[TREE] = {0.6, 1.25, 4.0},
+                   [RING] = {0.6, 1.9, 3.4},
+                   [DIRECT] = {0.0, 0.0, 3.7},
+                   [CHAIN] = {0.0, 0.0, 2.8},
+                   [NVLS] = {0.0, 0.0, 25.0},
+                   [NVLS_TREE] = {0.0, 0.0, 25.0},
                    [PAT] = {0.0, 0.0, 4.0}},
     [HW_PCI] = {[TREE] = {1.0, 1.9, 4.0},
                 [RING] = {1.0, 2.5, 5.7},
                 [DIRECT] = {0.0, 0.0, 3.7},
                 [CHAIN] = {0.0, 0.0, 2.8},
                 [PAT] = {0.0, 0.0, 4.0}},
-    [HW_NET] = {[TREE] = {5.0, 8.5, 14.0},  [RING] = {2.7, 4.0, 14.0},  [DIRECT] = {0.0, 0.0, 31.0},
-                [CHAIN] = {0.0, 0.0, 30.0}, [NVLS] = {0.0, 0.0, 18.0}, [NVLS_TREE] = {0.0, 0.0, 20.9},
+    [HW_NET] = {[TREE] = {5.0, 8.5, 14.0},
+                [RING] = {2.7, 4.0, 14.0},
+                [DIRECT] = {0.0, 0.0, 31.0},
+                [CHAIN] = {0.0, 0.0, 30.0},
+                [NVLS] = {0.0, 0.0, 18.0},
+                [NVLS_TREE] = {0.0, 0.0, 20.9},
                 [PAT] = {0.0, 0.0, 14.0}},
 };
 
@@ -44,8 +57,7 @@ static const double nvls_efficiency[ARCHS] = {0.0, 0.0, 0.85, 0.74};
 enum { CORRECTIONS = 24 };
 static const double tree_correction[PROTOCOLS][CORRECTIONS] = {
     [LL] = {1.0, 1.0, 1.0, 1.0, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1.0, 1.0, 1.0, 1.0, 1.0},
-    [LL128] = {1.0, 1.0, 1.0, 1.0, 1.0, .9, .8, .8, .8, .7, .6, .6,
-               .6,  .6,  .6,  .6,  .8,  .9, .9, .9, .9, 1.0, 1.0, 1.0},
+    [LL128] = {1.0, 1.0, 1.0, 1.0, 1.0, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1.0, 1.0, 1.0},
     [SIMPLE] = {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9},
 };
 
@@ -97,8 +109,8 @@ static bool exists(const redco_nccl_group *group, redco_collective op, int algor
     case NVLS_TREE: return reduce_all && nvls_here && group->nodes > 1;
     /* Over several nodes NVLS reduces in the network: all-reduce with CollNet only. */
     case NVLS:
-        return nvls_here && (group->nodes == 1 ? reduce_all || is_gather(op)
-                                               : reduce_all && group->collnet.channels > 0.0);
+        return nvls_here &&
+               (group->nodes == 1 ? reduce_all || is_gather(op) : reduce_all && group->collnet.channels > 0.0);
     case DIRECT: return reduce_all;
     case PAT: return is_gather(op) && group->nodes == group->ranks && group->compute_capability >= 60;
     default: return false;
@@ -161,9 +173,7 @@ static double ring_steps(redco_collective op, double ranks)
 static double bandwidth_ratio(const redco_nccl_group *group, redco_collective op, int algorithm)
 {
     const bool nvls = algorithm == NVLS || algorithm == NVLS_TREE;
-    if (algorithm == RING || (nvls && op == REDCO_ALL_REDUCE)) {
-        return group->ranks / ring_steps(op, group->ranks);
-    }
+    if (algorithm == RING || (nvls && op == REDCO_ALL_REDUCE)) { return group->ranks / ring_steps(op, group->ranks); }
     return is_gather(op) ? 1.0 : 0.5;
 }
 
@@ -196,8 +206,9 @@ static double ring_latency_us(const redco_nccl_group *group, redco_collective op
     const double base_us = base_latency_us[RING][protocol];
     const double nodes = group->nodes;
     if (op == REDCO_BROADCAST || op == REDCO_REDUCE) {
-        return base_us + (group->nodes > 1 ? hardware_latency_us[HW_NET][RING][protocol] + group->network_latency_s * 1e6
-                                           : hops.intra_us);
+        return base_us + (group->nodes > 1
+                              ? hardware_latency_us[HW_NET][RING][protocol] + group->network_latency_s * 1e6
+                              : hops.intra_us);
     }
     const double steps = ring_steps(op, group->ranks);
     double network_steps = 0.0;

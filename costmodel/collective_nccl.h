@@ -1,8 +1,8 @@
-/** @file collective_nccl.h  NCCL 2.30's own latency-bandwidth model, which its tuner uses to choose algorithm and protocol:
- *      t(S) = L + S / B        for every (collective, algorithm, protocol)
- *  Source of every constant and formula: NCCL 2.30.7, src/graph/tuning.cc (NVIDIA, BSD licence); of graphs (channels and
- *  their rates): src/graph/search.cc and topo.h of the same version, restated in closed form in collective_graph.c.
- *  Pure functions, no allocation, callable from any thread. */
+/** @file collective_nccl.h  NCCL 2.30's own latency-bandwidth model, which its tuner uses to choose algorithm and
+ * protocol: t(S) = L + S / B        for every (collective, algorithm, protocol) Source of every constant and formula:
+ * NCCL 2.30.7, src/graph/tuning.cc (NVIDIA, BSD licence); of graphs (channels and their rates): src/graph/search.cc and
+ * topo.h of the same version, restated in closed form in collective_graph.c. Pure functions, no allocation, callable
+ * from any thread. */
 #ifndef REDCO_COLLECTIVE_NCCL_H
 #define REDCO_COLLECTIVE_NCCL_H
 
@@ -54,12 +54,12 @@ typedef struct redco_nccl_group {
     uint32_t ranks, nodes; /**< ranks >= nodes >= 1 */
     redco_nccl_arch arch;
     uint32_t compute_capability;
-    bool linked;    /**< neighbours inside a node are joined by NVLink (or its like), not PCIe */
-    bool ll128;     /**< protocol LL128 is on */
-    bool cpu_amd;   /**< AMD x86 host: dearer network posting, other LL cap */
+    bool linked;  /**< neighbours inside a node are joined by NVLink (or its like), not PCIe */
+    bool ll128;   /**< protocol LL128 is on */
+    bool cpu_amd; /**< AMD x86 host: dearer network posting, other LL cap */
     bool cpu_x86;
-    bool cpu_power; /**< POWER host: another PCIe latency */
-    bool tree_unbalanced; /**< some node fell back to the plain tree pattern */
+    bool cpu_power;           /**< POWER host: another PCIe latency */
+    bool tree_unbalanced;     /**< some node fell back to the plain tree pattern */
     double network_latency_s; /**< per hop, beyond NCCL's constant */
     uint32_t algorithms;      /**< bits 1 << redco_nccl_algorithm that may be used; 0 = all */
     uint32_t protocols;       /**< likewise */
@@ -83,9 +83,9 @@ bool redco_nccl_price(const redco_nccl_group *group, redco_collective op, redco_
 bool redco_nccl_fastest(const redco_nccl_group *group, redco_collective op, double size_bytes,
                         redco_nccl_time *time_out);
 
-/** Time until the last rank of a broadcast or reduce ring sees its first byte, beyond the one hop that NCCL's tuner counts
- *  (it compares protocols, for which the chain cancels; a prediction needs it):
- *  the ring's other hops, at the protocol's latency each. 0 for other collectives. */
+/** Time until the last rank of a broadcast or reduce ring sees its first byte, beyond the one hop that NCCL's tuner
+ * counts (it compares protocols, for which the chain cancels; a prediction needs it): the ring's other hops, at the
+ * protocol's latency each. 0 for other collectives. */
 double redco_nccl_chain_s(const redco_nccl_group *group, redco_collective op, redco_nccl_protocol protocol);
 
 /** What one hop inside a node, and one between nodes, takes in the Simple ring protocol; posting included. */

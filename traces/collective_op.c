@@ -12,11 +12,9 @@ struct spelling {
 };
 
 static const struct spelling spellings[] = {
-    {"allreduce", REDCO_ALL_REDUCE},         {"allgather", REDCO_ALL_GATHER},
-    {"reducescatter", REDCO_REDUCE_SCATTER}, {"broadcast", REDCO_BROADCAST},
-    {"bcast", REDCO_BROADCAST},              {"reduce", REDCO_REDUCE},
-    {"alltoall", REDCO_ALL_TO_ALL},          {"all2all", REDCO_ALL_TO_ALL},
-    {"sendrecv", REDCO_SEND_RECV},
+    {"allreduce", REDCO_ALL_REDUCE}, {"allgather", REDCO_ALL_GATHER}, {"reducescatter", REDCO_REDUCE_SCATTER},
+    {"broadcast", REDCO_BROADCAST},  {"bcast", REDCO_BROADCAST},      {"reduce", REDCO_REDUCE},
+    {"alltoall", REDCO_ALL_TO_ALL},  {"all2all", REDCO_ALL_TO_ALL},   {"sendrecv", REDCO_SEND_RECV},
 };
 
 const char *redco_collective_name(redco_collective op)

@@ -154,8 +154,9 @@ static redco_status find_op(struct log *log, const struct redcoi_nccl_row *row, 
         op = log->about.op;
     } else if ((mask & (mask - 1)) == 0) {
         for (op = REDCO_ALL_REDUCE; (mask & BIT(op)) == 0;) { op++; }
-    } else if (log->header_has_redop && row->lead_only && (mask & BIT(REDCO_ALL_TO_ALL)) != 0) {
-        op = REDCO_ALL_TO_ALL; /* only alltoall's old header has a redop heading over an empty column */
+    } else if (log->header_seen && row->lead_only) {
+        /* Old layouts: alltoall's header has a redop heading over an empty column, all-gather's has not. */
+        op = log->header_has_redop ? REDCO_ALL_TO_ALL : REDCO_ALL_GATHER;
     } else if (!redcoi_collective_in_text(base, strlen(base), &op) || (mask & BIT(op)) == 0) {
         return redcoi_profile_fail(log->profile, row->line, log->err,
                                    "the table may be all-gather or all-to-all, which look alike; add a line "
@@ -288,21 +289,6 @@ static void launch_line(struct log *log, const struct redcoi_line *line)
     log->one_process = threads > 1 || gpus > 1;
 }
 
-/* "/opt/nccl-tests/build/all_reduce_perf -b 8": the program that prints the next table. */
-static void program_line(struct log *log, const struct redcoi_line *line)
-{
-    const char *perf = memmem(line->text, line->length, "_perf", 5);
-    if (perf == NULL) { return; }
-    const char *start = perf;
-    while (start > line->text && (isalnum((unsigned char)start[-1]) || start[-1] == '_')) { start--; }
-    const size_t length = (size_t)(perf - start);
-    log->unsupported[0] = '\0';
-    log->about.has_op = redco_collective_parse(start, length, &log->about.op);
-    if (!log->about.has_op && length > 0) {
-        redcoi_copy_text(log->unsupported, sizeof log->unsupported, start, length);
-    }
-}
-
 static bool begins(const struct redcoi_line *line, const char *text)
 {
     const size_t length = strlen(text);
@@ -318,6 +304,28 @@ static bool has_word(const struct redcoi_line *line, const char *text, size_t *a
         }
     }
     return false;
+}
+
+/* "/opt/nccl-tests/build/all_reduce_perf -b 8": the program that prints the next table. @return false if none is named
+ */
+static bool program_in(const struct redcoi_line *line, const char **name_out, size_t *length_out)
+{
+    const char *perf = memmem(line->text, line->length, "_perf", 5);
+    if (perf == NULL || begins(line, "tool:") || begins(line, "source:") || begins(line, "Collective test concluded")) {
+        return false;
+    }
+    const char *start = perf;
+    while (start > line->text && (isalnum((unsigned char)start[-1]) || start[-1] == '_')) { start--; }
+    *name_out = start;
+    *length_out = (size_t)(perf - start);
+    return *length_out > 0;
+}
+
+static void note_program(struct log *log, const char *name, size_t length)
+{
+    log->unsupported[0] = '\0';
+    log->about.has_op = redco_collective_parse(name, length, &log->about.op);
+    if (!log->about.has_op) { redcoi_copy_text(log->unsupported, sizeof log->unsupported, name, length); }
 }
 
 /* "size count type redop root time algbw busbw #wrong time ...": how wide each half is. */
@@ -343,8 +351,11 @@ static void header_line(struct log *log, const struct redcoi_line *line)
 static redco_status text_line(struct log *log, const struct redcoi_line *line, const char *name)
 {
     size_t at = 0;
-    const bool starts = begins(line, "nThread") || begins(line, "Using devices") ||
-                        begins(line, "Collective test starting") || (has_word(line, "size", &at) && at == 0) ||
+    const char *program = NULL;
+    size_t program_length = 0;
+    const bool has_program = program_in(line, &program, &program_length);
+    const bool starts = has_program || begins(line, "nThread") || begins(line, "Using devices") ||
+                        (has_word(line, "size", &at) && at == 0) ||
                         (line->comment && (begins(line, "collective:") || begins(line, "nodes:") ||
                                            begins(line, "ranks:") || begins(line, "hardware:")));
     if (starts && log->row_count > 0) {
@@ -360,8 +371,8 @@ static redco_status text_line(struct log *log, const struct redcoi_line *line, c
         launch_line(log, line);
     } else if (has_word(line, "size", &at) && at == 0 && has_word(line, "count", &at)) {
         header_line(log, line);
-    } else if (!begins(line, "tool:") && !begins(line, "source:")) {
-        program_line(log, line);
+    } else if (has_program) {
+        note_program(log, program, program_length);
     }
     return REDCO_OK;
 }
@@ -396,7 +407,8 @@ static redco_status keep_row(struct log *log, const struct redcoi_word *words, s
 static void keep_pending(struct log *log, const struct redcoi_line *line)
 {
     size_t words = 0;
-    while (words < line->word_count && words < 5 && memchr(line->words[words].text, ':', line->words[words].length) == NULL) {
+    while (words < line->word_count && words < 5 &&
+           memchr(line->words[words].text, ':', line->words[words].length) == NULL) {
         words++;
     }
     if (log->pending_length > 0) { redcoi_profile_skip(log->profile); }

@@ -68,10 +68,9 @@ struct type_size {
 };
 
 static const struct type_size types[] = {
-    {"int8", 1},     {"uint8", 1},    {"char", 1},     {"int32", 4},   {"int", 4},      {"uint32", 4},
-    {"int64", 8},    {"uint64", 8},   {"half", 2},     {"float16", 2}, {"float", 4},    {"float32", 4},
-    {"double", 8},   {"float64", 8},  {"bfloat16", 2}, {"fp8_e4m3", 1}, {"fp8_e5m2", 1}, {"f8e4m3", 1},
-    {"f8e5m2", 1},
+    {"int8", 1},     {"uint8", 1},    {"char", 1},     {"int32", 4},  {"int", 4},     {"uint32", 4}, {"int64", 8},
+    {"uint64", 8},   {"half", 2},     {"float16", 2},  {"float", 4},  {"float32", 4}, {"double", 8}, {"float64", 8},
+    {"bfloat16", 2}, {"fp8_e4m3", 1}, {"fp8_e5m2", 1}, {"f8e4m3", 1}, {"f8e5m2", 1},
 };
 
 static uint32_t type_bytes(const struct redcoi_word *word)

@@ -104,8 +104,8 @@ redco_status redcoi_profile_begin(redco_profile *profile, const redco_profile_ru
                                    run->stride, run->groups_per_node, MAX_RANKS);
     }
     void *runs = profile->runs;
-    const redco_status st = grow(profile, &runs, profile->run_count, &profile->run_capacity, sizeof *run, MAX_RUNS,
-                                 "measured groups", err);
+    const redco_status st =
+        grow(profile, &runs, profile->run_count, &profile->run_capacity, sizeof *run, MAX_RUNS, "measured groups", err);
     profile->runs = runs;
     if (st != REDCO_OK) { return st; }
     profile->runs[profile->run_count] = *run;
@@ -138,10 +138,9 @@ redco_status redcoi_profile_add(redco_profile *profile, uint64_t size_bytes, dou
                                    (unsigned long long)size_bytes, (unsigned long long)max_size_bytes);
     }
     if (run->row_count > 0 && size_bytes < profile->rows[profile->row_count - 1].size_bytes) {
-        return redcoi_profile_fail(profile, line, err,
-                                   "size %llu follows %llu; sizes of one run must not fall (start a new table instead)",
-                                   (unsigned long long)size_bytes,
-                                   (unsigned long long)profile->rows[profile->row_count - 1].size_bytes);
+        return redcoi_profile_fail(
+            profile, line, err, "size %llu follows %llu; sizes of one run must not fall (start a new table instead)",
+            (unsigned long long)size_bytes, (unsigned long long)profile->rows[profile->row_count - 1].size_bytes);
     }
     redco_status st = check_time(profile, size_bytes, out_of_place_s, line, err);
     if (st == REDCO_OK) { st = check_time(profile, size_bytes, in_place_s, line, err); }
@@ -162,8 +161,8 @@ redco_status redcoi_profile_add(redco_profile *profile, uint64_t size_bytes, dou
 redco_status redcoi_profile_add_gemm(redco_profile *profile, const redco_profile_gemm *gemm, redco_error *err)
 {
     void *gemms = profile->gemms;
-    const redco_status st = grow(profile, &gemms, profile->gemm_count, &profile->gemm_capacity, sizeof *gemm, MAX_GEMMS,
-                                 "GEMM rows", err);
+    const redco_status st =
+        grow(profile, &gemms, profile->gemm_count, &profile->gemm_capacity, sizeof *gemm, MAX_GEMMS, "GEMM rows", err);
     profile->gemms = gemms;
     if (st == REDCO_OK) { profile->gemms[profile->gemm_count++] = *gemm; }
     return st;

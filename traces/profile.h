@@ -72,7 +72,8 @@ size_t redco_profile_runs(const redco_profile *profile, const redco_profile_run 
 size_t redco_profile_gemms(const redco_profile *profile, const redco_profile_gemm **gemms_out);
 /** Rows of all runs together. */
 size_t redco_profile_row_count(const redco_profile *profile);
-/** Rows that were left out because their printed precision is too low to give a time, or because the log was cut there. */
+/** Rows that were left out because their printed precision is too low to give a time, or because the log was cut there.
+ */
 size_t redco_profile_skipped(const redco_profile *profile);
 
 #ifdef __cplusplus

@@ -21,7 +21,8 @@ void redcoi_profile_set_format(redco_profile *profile, const char *format);
 /** Starts a run; later rows belong to it. rows and row_count are ignored. Checks ranks, nodes, stride, groups. */
 redco_status redcoi_profile_begin(redco_profile *profile, const redco_profile_run *run, uint32_t line,
                                   redco_error *err);
-/** Adds a row: times in seconds, 0 = not measured. Refuses NaN, negative and zero times, falling sizes, absurd rates. */
+/** Adds a row: times in seconds, 0 = not measured. Refuses NaN, negative and zero times, falling sizes, absurd rates.
+ */
 redco_status redcoi_profile_add(redco_profile *profile, uint64_t size_bytes, double out_of_place_s, double in_place_s,
                                 uint32_t line, redco_error *err);
 redco_status redcoi_profile_add_gemm(redco_profile *profile, const redco_profile_gemm *gemm, redco_error *err);

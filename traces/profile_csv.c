@@ -165,7 +165,9 @@ static redco_status add_bandwidth(struct csv *csv, redco_profile_run run, uint64
         redcoi_profile_skip(csv->profile);
         return REDCO_OK;
     }
-    if (run.ranks < 2) { return redcoi_profile_begin(csv->profile, &run, csv->line, csv->err); } /* says what is wrong */
+    if (run.ranks < 2) {
+        return redcoi_profile_begin(csv->profile, &run, csv->line, csv->err);
+    } /* says what is wrong */
     return add(csv, run, size, 0.0, redco_collective_bus_factor(run.op, run.ranks) * (double)size / bus_bytes_per_s);
 }
 
@@ -238,8 +240,8 @@ static uint32_t number_behind(const struct field *field, const char *key)
     const char *found = memmem(field->text, field->length, key, strlen(key));
     if (found == NULL) { return 0; }
     uint32_t value = 0;
-    for (found += strlen(key); found < field->text + field->length && isdigit((unsigned char)*found) && value < 1u << 20;
-         found++) {
+    for (found += strlen(key);
+         found < field->text + field->length && isdigit((unsigned char)*found) && value < 1u << 20; found++) {
         value = value * 10 + (uint32_t)(*found - '0');
     }
     return value;
@@ -351,8 +353,8 @@ static redco_status columns_of(struct csv *csv, const char *text, size_t size, s
     for (size_t column = 1; column < columns && st == REDCO_OK; column++) {
         split(csv, csv->header, csv->header_length);
         const struct field head = csv->fields[column];
-        redco_profile_run run = {.op = csv->about.op, .nodes = number_behind(&head, "busbw_"),
-                                 .ranks = number_behind(&head, "node_")};
+        redco_profile_run run = {
+            .op = csv->about.op, .nodes = number_behind(&head, "busbw_"), .ranks = number_behind(&head, "node_")};
         if (!csv->about.has_op || run.nodes == 0 || run.ranks == 0) {
             return redcoi_profile_fail(csv->profile, csv->line, csv->err,
                                        "columns must be named like busbw_4node_32gpu_GBs, below a line \"# collective: "
@@ -415,9 +417,7 @@ redco_status redcoi_profile_csv(const char *text, size_t size, const char *name,
     }
     redco_status st =
         redcoi_profile_create(name, wide ? "ML Engineering torch table" : dialect->format, &csv.profile, err);
-    if (st == REDCO_OK) {
-        st = wide ? columns_of(&csv, text, size, at) : rows_of(&csv, dialect, text, size, at);
-    }
+    if (st == REDCO_OK) { st = wide ? columns_of(&csv, text, size, at) : rows_of(&csv, dialect, text, size, at); }
     if (st == REDCO_OK) { st = redcoi_profile_finish(csv.profile, err); }
     if (st == REDCO_OK) {
         *profile_out = csv.profile;

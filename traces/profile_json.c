@@ -15,7 +15,8 @@ static redco_status add_row(redco_profile *profile, const redco_json_value *row,
                             redco_error *err)
 {
     redco_error why = {0};
-    const redco_status st = redcoi_profile_add(profile, size, time_s[REDCO_OUT_OF_PLACE], time_s[REDCO_IN_PLACE], 0, &why);
+    const redco_status st =
+        redcoi_profile_add(profile, size, time_s[REDCO_OUT_OF_PLACE], time_s[REDCO_IN_PLACE], 0, &why);
     if (st == REDCO_EVALUE) { return redco_json_fail(row, NULL, err, "%s", why.text); }
     return st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
 }
@@ -113,8 +114,7 @@ static redco_status own_gemm(redco_profile *profile, const redco_json_value *ite
 
 static redco_status own_document(redco_profile *profile, const redco_json_value *root, redco_error *err)
 {
-    static const char *const keys[] = {"format",  "version",     "hardware", "network",
-                                       "tool",    "collectives", "gemm",     NULL};
+    static const char *const keys[] = {"format", "version", "hardware", "network", "tool", "collectives", "gemm", NULL};
     redco_profile_run run = {0};
     uint32_t version = 0;
     size_t count = 0;

@@ -62,7 +62,8 @@ static bool starts_with(const char *text, size_t length, const char *key, size_t
     return true;
 }
 
-/* The whole number behind @p key in the line, e.g. 8 for "ranks:" in "nodes: 1 gpus_per_node: 4 ranks: 8"; 0 if none. */
+/* The whole number behind @p key in the line, e.g. 8 for "ranks:" in "nodes: 1 gpus_per_node: 4 ranks: 8"; 0 if none.
+ */
 static uint32_t number_after(const char *text, size_t length, const char *key)
 {
     const char *found = memmem(text, length, key, strlen(key));

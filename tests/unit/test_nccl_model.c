@@ -23,7 +23,8 @@ static const struct config configs[] = {
     {"H100x8", 8, REDCO_NCCL_HOPPER, 90, false, {8, 48, 48}, {8, 48, 48}},
     {"H100x128", 128, REDCO_NCCL_HOPPER, 90, false, {8, 48, 48}, {8, 48, 48}},
 };
-static const char *const algorithm_names[] = {"Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"};
+static const char *const algorithm_names[] = {"Tree",     "Ring", "CollNetDirect", "CollNetChain", "NVLS",
+                                              "NVLSTree", "PAT"};
 static const char *const protocol_names[] = {"LL", "LL128", "Simple"};
 
 static redco_nccl_graph in_si(redco_nccl_graph graph)
@@ -98,7 +99,7 @@ static void reproduces_every_reference_vector(void **state)
         rows++;
     }
     (void)fclose(file);
-    assert_int_equal(rows, 860); /* lines of the file less 3 comments and the header */
+    assert_int_equal(rows, 860);               /* lines of the file less 3 comments and the header */
     assert_int_equal(chosen_rows, 11 * 4 * 5); /* configurations x collectives x sizes */
 }
 
@@ -108,12 +109,13 @@ struct graph_row {
     redco_cpu_vendor cpu;
     double links, pcie; /* GB/s */
     uint32_t nodes, gpus, nics;
-    double nic;                     /* GB/s */
-    double channels, intra, inter;  /* ring, as NCCL logs it */
+    double nic;                    /* GB/s */
+    double channels, intra, inter; /* ring, as NCCL logs it */
 };
 
-/* What NCCL's search prints on these nodes, as its documentation, issues and the closed form's derivation give it. The last
- * three by hand: L40S-like box 23.8 -> two channels of 12 = 24 <= 24; 4 H100, 2 NICs of 200G -> 2 x 24; H800 22 by list. */
+/* What NCCL's search prints on these nodes, as its documentation, issues and the closed form's derivation give it. The
+ * last three by hand: L40S-like box 23.8 -> two channels of 12 = 24 <= 24; 4 H100, 2 NICs of 200G -> 2 x 24; H800 22 by
+ * list. */
 static void graphs_are_those_nccl_finds(void **state)
 {
     (void)state;
@@ -201,8 +203,7 @@ static void collnet_by_hand(void **state)
     (void)state;
     redco_nccl_group group = group_from(&configs[8]);
     redco_nccl_time time;
-    assert_false(
-        redco_nccl_price(&group, REDCO_ALL_REDUCE, REDCO_NCCL_COLLNET_DIRECT, REDCO_NCCL_SIMPLE, 1e9, &time));
+    assert_false(redco_nccl_price(&group, REDCO_ALL_REDUCE, REDCO_NCCL_COLLNET_DIRECT, REDCO_NCCL_SIMPLE, 1e9, &time));
     group.collnet = (redco_nccl_graph){8, 48e9, 48e9};
     assert_true(redco_nccl_price(&group, REDCO_ALL_REDUCE, REDCO_NCCL_COLLNET_DIRECT, REDCO_NCCL_SIMPLE, 1e9, &time));
     assert_close(time.latency_s, 44.0e-6, 1e-12);
@@ -215,8 +216,10 @@ static void collnet_by_hand(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reproduces_every_reference_vector), cmocka_unit_test(graphs_are_those_nccl_finds),
-        cmocka_unit_test(nvls_and_tree_graphs),              cmocka_unit_test(pat_by_hand),
+        cmocka_unit_test(reproduces_every_reference_vector),
+        cmocka_unit_test(graphs_are_those_nccl_finds),
+        cmocka_unit_test(nvls_and_tree_graphs),
+        cmocka_unit_test(pat_by_hand),
         cmocka_unit_test(collnet_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
