@@ -5,6 +5,7 @@
 
 #include "topology/base/sharding.h"
 #include "topology/topology.h"
+#include "traces/collective_op.h" /* redco_collective */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,17 +13,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef enum redco_collective {
-    REDCO_ALL_REDUCE,
-    REDCO_ALL_GATHER,
-    REDCO_REDUCE_SCATTER,
-    REDCO_BROADCAST,
-    REDCO_REDUCE,
-    REDCO_ALL_TO_ALL,
-    REDCO_SEND_RECV,
-    REDCO_COLLECTIVE_COUNT
-} redco_collective;
 
 /** A group of ranks: mesh.gpus ranks in each of mesh.nodes nodes. */
 typedef struct redco_group {
@@ -54,6 +44,12 @@ typedef struct redco_comm_time {
  *                     (scattered) buffer for all-gather (reduce-scatter). One rank, or 0 bytes, takes 0 s.
  *  Cheap (no allocation): the planner calls it some 10^5 times a run. */
 redco_comm_time redco_comm_price(const redco_comm *comm, redco_collective op, double size_bytes, redco_group group);
+
+/** Restricts the model (not profiles) as NCCL_ALGO and NCCL_PROTO do; call before the first price.
+ *  @param algorithms  bits 1 << redco_nccl_algorithm of collective_nccl.h, 0 = all
+ *  @param protocols   bits 1 << redco_nccl_protocol, 0 = all
+ *  A collective for which none of them works is priced as infinitely slow. */
+void redco_comm_restrict(redco_comm *comm, uint32_t algorithms, uint32_t protocols);
 
 /** SHA-256 over the profile files in order, "" without profiles. */
 const char *redco_comm_profile_sha256(const redco_comm *comm);

@@ -1,0 +1,34 @@
+/** @file validate.h  The modes of redco-validate and what they share. */
+#ifndef REDCO_VALIDATE_H
+#define REDCO_VALIDATE_H
+
+#include "costmodel/collective.h"
+#include "tools/cli.h"
+#include "traces/profile.h"
+
+#include <stddef.h>
+
+struct validate_arguments {
+    struct cli cli; /* first */
+    bool profiles;  /* mode: model against measured collectives */
+    char **files;   /* borrowed from argv */
+    size_t file_count;
+    double launch_s; /* added where one process drives several GPUs */
+};
+
+/** @return exit code */
+int validate_profiles(const struct validate_arguments *arguments);
+
+/** What a profile was measured on, guessed from its words. */
+struct validate_machine {
+    redco_machine machine;
+    redco_group group;
+    bool network_stated; /* NIC rates are in the file, or no network was used */
+    uint32_t algorithms; /* NCCL_ALGO of the run, 0 = free choice */
+    uint32_t protocols;
+};
+
+/** @return false if no GPU that is known is named in the file or its name */
+bool validate_deduce(const redco_profile_run *run, const char *path, struct validate_machine *out);
+
+#endif

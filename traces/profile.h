@@ -1,0 +1,82 @@
+/** @file profile.h  Measured times of collectives (and GEMMs): nccl-tests and rccl-tests logs, tables of other projects
+ *  and redco's own files, all read into one form. A profile is a list of runs; a run is one collective on one group of
+ *  ranks at growing sizes.
+ *
+ *  Which format a file has is found from its content:
+ *  - nccl-tests / rccl-tests text output and tables made of such rows (nccl_log.h), and nccl-tests -J JSON
+ *  - redco-profile JSON (traces/profile.schema.json) and redco's CSV, header
+ *    `op,gpus_per_node,nodes,size_bytes,in_place,time_s`
+ *  - CSV tables of Galvatron, vTrain, Vidur and the ML Engineering book, known by their header line
+ *  Tables that hold no times (SimAI's efficiencies, model vectors) are refused and named. */
+#ifndef REDCO_PROFILE_H
+#define REDCO_PROFILE_H
+
+#include "topology/base/status.h"
+#include "traces/collective_op.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { REDCO_OUT_OF_PLACE = 0, REDCO_IN_PLACE = 1, REDCO_PLACEMENTS = 2 };
+
+/** One measured size; at least one time is known. */
+typedef struct redco_profile_row {
+    uint64_t size_bytes;             /**< S as nccl-tests prints it; ascending in a run, may repeat, may be 0 */
+    double time_s[REDCO_PLACEMENTS]; /**< per operation; 0 = not measured (or, at size 0, too short to show) */
+    uint32_t line;                   /**< in the file, from 1; 0 where the format has no lines */
+} redco_profile_row;
+
+typedef struct redco_profile_run {
+    redco_collective op;
+    uint32_t ranks;           /**< >= 2 */
+    uint32_t nodes;           /**< hosts; 0 = the file does not say */
+    uint32_t stride;          /**< rank distance inside a node; 1 = adjacent GPUs */
+    uint32_t groups_per_node; /**< equal groups that ran at the same time */
+    bool one_process;         /**< one process drove several GPUs: its launches cost more */
+    bool bandwidth_only;      /**< the table gives a bandwidth at an unstated large size */
+    char hardware[160];       /**< as the file words it; "" = not stated (likewise below) */
+    char network[160];
+    char tool[200];
+    const redco_profile_row *rows;
+    size_t row_count;
+} redco_profile_run;
+
+typedef struct redco_profile_gemm {
+    uint32_t m, n, k;
+    char type[16]; /**< "bf16", "fp16", "fp32", "fp8" */
+    double time_s;
+} redco_profile_gemm;
+
+typedef struct redco_profile redco_profile;
+
+/** Size at which tables of bare bandwidths are entered. */
+#define REDCO_PROFILE_NOMINAL_BYTES ((uint64_t)1 << 30)
+
+/** Reads a file of at most 64 MiB. @return REDCO_EIO, or REDCO_EVALUE with file:line or file:/json/pointer */
+redco_status redco_profile_read(const char *path, redco_profile **profile_out, redco_error *err);
+/** The same from memory.
+ *  @param name  stands for the path in errors; its last part may tell all-gather from all-to-all, which look alike in
+ *               nccl-tests' tables */
+redco_status redco_profile_parse(const char *text, size_t size, const char *name, redco_profile **profile_out,
+                                 redco_error *err);
+void redco_profile_free(redco_profile *profile);
+
+/** "nccl-tests log", "redco-profile JSON", ... */
+const char *redco_profile_format(const redco_profile *profile);
+size_t redco_profile_runs(const redco_profile *profile, const redco_profile_run **runs_out);
+size_t redco_profile_gemms(const redco_profile *profile, const redco_profile_gemm **gemms_out);
+/** Rows of all runs together. */
+size_t redco_profile_row_count(const redco_profile *profile);
+/** Rows that were left out because their printed precision is too low to give a time, or because the log was cut there.
+ */
+size_t redco_profile_skipped(const redco_profile *profile);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
