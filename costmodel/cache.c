@@ -11,6 +11,8 @@ static const double ring_link_ratio = 0.8;
 static const double cp_exposed_ratio = 0.3;
 /* A layer's launches take longer when every core complex of the node drives a rank. */
 static const double full_node_host_factor = 1.3;
+/* Rings over many nodes lose this share of the network's rate per doubling (README, section 3). */
+static const double spread_loss_ratio = 0.03;
 /* A broadcast's pipeline fills at this share of the latency of a whole ring of hops. */
 static const double broadcast_fill_ratio = 0.5;
 
@@ -64,6 +66,7 @@ double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes,
     const redco_comm_time time = redcoi_price_find(costs, op, size_bytes, group);
     double latency_s = time.latency_s;
     double wire_s = time.wire_s / (time.network ? c->network_efficiency : c->nvlink_efficiency);
+    if (time.network && !time.measured) { wire_s *= 1.0 + spread_loss_ratio * log2((double)group.mesh.nodes); }
     if (network_out != NULL) { *network_out = time.network; }
     if (wire_s > 0.0 && time.network && group.mesh.gpus > 1 && costs->machine.scale_up_bytes_per_s > 0.0) {
         /* A ring over nodes also passes through every GPU's links, which may be the slower part. */

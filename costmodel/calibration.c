@@ -64,8 +64,8 @@ static redco_status text(const redco_json_value *value, const char *key, char *o
     const char *found = NULL;
     const redco_status st = redco_json_string(value, key, &found, err);
     if (st != REDCO_OK) { return st; }
-    if (strlen(found) >= size) {
-        return redco_json_fail(value, key, err, "has %zu characters; at most %zu are kept", strlen(found), size - 1);
+    if (found[0] == '\0' || strlen(found) >= size) {
+        return redco_json_fail(value, key, err, "has %zu characters; 1 to %zu are needed", strlen(found), size - 1);
     }
     (void)snprintf(out, size, "%s", found);
     return REDCO_OK;

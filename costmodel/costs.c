@@ -201,7 +201,8 @@ redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, 
         const double share = (double)held / costs->blocks;
         return (redcoi_stage){micro_batches * share + (pp - 1.0) / pp, share, held, costs->blocks, in_flight};
     }
-    return (redcoi_stage){edge_repeat(costs, rank, setting, class_index), 1.0, 1, 1, 1};
+    const bool first = costs->classes[class_index].kind == REDCO_CLASS_EMBEDDING;
+    return (redcoi_stage){edge_repeat(costs, rank, setting, class_index), 1.0, 1, 1, first ? in_flight : 1};
 }
 
 double redcoi_stage_params(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting)
