@@ -271,7 +271,6 @@ static void layerwise_glpk_equals_dynamic_program(void **state)
             assert_true(e.answer.objective_s >= g.bound_s * (1.0 - 1e-9));
             assert_true(g.answer.objective_s >= e.bound_s * (1.0 - 1e-9));
             assert_true(e.answer.objective_s <= e.bound_s / (1.0 - gap_ratio) * (1.0 + 1e-9));
-                    g.bound_s);
             if (g.proven) { check_near(e.answer.objective_s, g.bound_s, 2.0 * gap_ratio); }
             /* Never worse than one mesh for all. */
             assert_true(e.bound_s <= best_of_groups(p) * (1.0 + 1e-9));
