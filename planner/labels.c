@@ -10,8 +10,9 @@
 
 enum { NO_STEP = UINT32_MAX };
 
-/* Memory, not time, sets these: 2^22 labels of 56 bytes. */
+/* 2^22 labels of 56 bytes; 2^28 comparisons are about half a second. Past either the answer is not proven. */
 static const size_t most_labels = (size_t)1 << 22;
+static const uint64_t most_comparisons = UINT64_C(1) << 28;
 
 struct label {
     double base_s, kink_s[REDCOI_WINDOWS], reduced_s;
@@ -38,6 +39,7 @@ struct pass {
     struct step *steps;
     size_t step_count, step_capacity;
     uint64_t states;
+    uint64_t *comparisons; /**< of all passes */
     bool truncated;
 };
 
@@ -92,12 +94,39 @@ static int compare_labels(const void *left, const void *right)
     return a->step == b->step ? 0 : (a->step < b->step ? -1 : 1);
 }
 
+static double positive(double x)
+{
+    return x > 0.0 ? x : 0.0; /* the innermost loop: fmax() would be a call */
+}
+
 /* Any completion of b is one of a, with windows that grow by at most the positive differences. */
 static bool dominates(const struct label *a, const struct label *b, double tolerance_s)
 {
     double base_s = a->base_s;
-    for (int k = 0; k < REDCOI_WINDOWS; k++) { base_s += fmax(0.0, a->kink_s[k] - b->kink_s[k]); }
+    for (int k = 0; k < REDCOI_WINDOWS; k++) { base_s += positive(a->kink_s[k] - b->kink_s[k]); }
     return base_s <= b->base_s + tolerance_s;
+}
+
+/** Least and most that the layers still to be placed can add to each window. */
+struct future {
+    double per_layer[REDCOI_WINDOWS][2]; /**< of the class being placed */
+    double rest[REDCOI_WINDOWS][2];      /**< of the classes after it */
+};
+
+/* A window that stays hidden whatever follows, or exposed, is linear: its kink is taken only as far as it can still
+   matter, so that labels which differ beyond that compare as equal. */
+static void settle_windows(const struct future *future, struct label *label)
+{
+    for (int k = 0; k < REDCOI_WINDOWS; k++) {
+        const double least_s = label->left * future->per_layer[k][0] + future->rest[k][0];
+        const double most_s = label->left * future->per_layer[k][1] + future->rest[k][1];
+        if (label->kink_s[k] < -most_s) {
+            label->kink_s[k] = -most_s;
+        } else if (label->kink_s[k] > -least_s) {
+            label->base_s += label->kink_s[k] + least_s;
+            label->kink_s[k] = -least_s;
+        }
+    }
 }
 
 static void drop_dominated(struct pass *p)
@@ -111,10 +140,14 @@ static void drop_dominated(struct pass *p)
         const struct label label = labels->list[i];
         if (kept > 0 && labels->list[run].left != label.left) { run = kept; }
         bool dominated = false;
-        for (size_t j = kept; j-- > run && !dominated;) {
-            dominated = dominates(&labels->list[j], &label, p->tolerance_s);
-        }
+        size_t j = kept;
+        while (j > run && !dominated) { dominated = dominates(&labels->list[--j], &label, p->tolerance_s); }
+        *p->comparisons += kept - j;
         if (!dominated) { labels->list[kept++] = label; }
+        if (*p->comparisons > most_comparisons) {
+            p->truncated = true;
+            break;
+        }
     }
     labels->count = kept;
 }
@@ -127,7 +160,8 @@ static void swap_lists(struct pass *p)
     p->next.count = 0;
 }
 
-static bool add_layers(struct pass *p, const struct label *from, const struct entry *entry, uint32_t layers)
+static bool add_layers(struct pass *p, const struct label *from, const struct entry *entry, uint32_t layers,
+                       const struct future *future)
 {
     const redcoi_option *option = &p->problem->options[entry->option];
     struct label to = *from;
@@ -136,9 +170,42 @@ static bool add_layers(struct pass *p, const struct label *from, const struct en
     for (int k = 0; k < REDCOI_WINDOWS; k++) { to.kink_s[k] += layers * option->kink_s[k]; }
     to.reduced_s += layers * entry->reduced_s;
     to.bytes += layers * option->resident_bytes;
+    settle_windows(future, &to);
     p->states++;
     if (layers > 0 && !push_step(p, (struct step){from->step, entry->option, layers}, &to.step)) { return false; }
     return push_label(p, &to);
+}
+
+static void widen(double range[2], double low, double high)
+{
+    range[0] = low < range[0] ? low : range[0];
+    range[1] = high > range[1] ? high : range[1];
+}
+
+/* What can follow stage @p index. */
+static struct future future_of(const redcoi_problem *problem, const struct stages *stages, size_t index)
+{
+    const uint32_t rank = stages->entries[index].class_rank;
+    struct future future = {.rest = {{0.0}}};
+    for (int k = 0; k < REDCOI_WINDOWS; k++) {
+        double classes[REDCOI_MAX_CLASSES][2];
+        for (uint32_t c = 0; c < problem->class_count; c++) {
+            classes[c][0] = (double)INFINITY;
+            classes[c][1] = -(double)INFINITY;
+        }
+        for (size_t i = index + 1; i < stages->count; i++) {
+            const double kink_s = problem->options[stages->entries[i].option].kink_s[k];
+            widen(classes[stages->entries[i].class_rank], kink_s, kink_s);
+        }
+        const bool last_option = classes[rank][0] > classes[rank][1];
+        for (int end = 0; end < 2; end++) {
+            future.per_layer[k][end] = last_option ? 0.0 : classes[rank][end];
+            for (uint32_t r = rank + 1; r < problem->class_count; r++) {
+                future.rest[k][end] += problem->class_layers[stages->class_order[r]] * classes[r][end];
+            }
+        }
+    }
+    return future;
 }
 
 /* One option: every label takes it 0 to left times, or, if it is its class's last, for all that is left. */
@@ -153,6 +220,7 @@ static void run_stage(struct pass *p, const struct stages *stages, size_t index)
     }
     const bool last_option = least_bytes == UINT64_MAX;
     const uint64_t rest_bytes = stages->rest_bytes[entry->class_rank + 1];
+    const struct future future = future_of(p->problem, stages, index);
     for (size_t i = 0; i < p->now.count && !p->truncated; i++) {
         const struct label *from = &p->now.list[i];
         for (uint32_t layers = last_option ? from->left : 0; layers <= from->left; layers++) {
@@ -161,7 +229,7 @@ static void run_stage(struct pass *p, const struct stages *stages, size_t index)
             if (from->bytes + layers * option->resident_bytes + later + rest_bytes > p->problem->budget_bytes) {
                 continue;
             }
-            if (!add_layers(p, from, entry, layers)) {
+            if (!add_layers(p, from, entry, layers, &future)) {
                 p->truncated = true;
                 break;
             }
@@ -249,10 +317,13 @@ static void fill_stages(const redcoi_problem *problem, const redcoi_bound *bound
 
 /* Finds the best answer below bound + slack, to the tolerance. @return false when there is none or labels ran out */
 static bool run_pass(const redcoi_problem *problem, const redcoi_bound *bound, double slack_s, double tolerance_s,
-                     struct stages *stages, redcoi_exact_result *result, bool *truncated_out)
+                     struct stages *stages, redcoi_exact_result *result, uint64_t *comparisons, bool *truncated_out)
 {
     fill_stages(problem, bound, slack_s, stages);
-    struct pass p = {.problem = problem, .slack_s = slack_s, .tolerance_s = tolerance_s / (double)stages->count};
+    struct pass p = {.problem = problem,
+                     .slack_s = slack_s,
+                     .tolerance_s = tolerance_s / (double)stages->count,
+                     .comparisons = comparisons};
     const struct label start = {.left = problem->class_layers[stages->class_order[0]], .step = NO_STEP};
     p.truncated = !push_label(&p, &start);
     swap_lists(&p);
@@ -285,11 +356,12 @@ redco_status redcoi_labels_solve(const redcoi_problem *problem, double cutoff_s,
     if (stages.entries == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     const double unit_s = fmax(fabs(bound.value_s), 1e-9);
     const double tolerance_s = unit_s * gap_ratio / 2.0;
+    uint64_t comparisons = 0;
     for (double slack_s = unit_s * fmax(gap_ratio, 5e-4);; slack_s *= 2.0) {
         const double limit_s = fmin(bound.value_s + slack_s, ceiling_s);
         bool truncated = false;
-        const bool found =
-            run_pass(problem, &bound, limit_s - bound.value_s, tolerance_s, &stages, result_out, &truncated);
+        const bool found = run_pass(problem, &bound, limit_s - bound.value_s, tolerance_s, &stages, result_out,
+                                    &comparisons, &truncated);
         if (truncated) {
             result_out->proven = false;
             break;

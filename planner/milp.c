@@ -14,7 +14,7 @@ static const double gib = 1073741824.0;
 static const double ms = 1e-3;
 
 /* How often the memory row is tightened when GLPK's tolerance let an answer exceed it by a few kilobytes. */
-enum { MEMORY_ATTEMPTS = 3 };
+enum { MEMORY_ATTEMPTS = 4 };
 
 /** A sparse matrix that grows; GLPK counts from 1. */
 struct matrix {
@@ -59,28 +59,49 @@ const char *redcoi_glpk_name(void)
     return "GLPK " VERSION_TEXT(GLP_MAJOR_VERSION, GLP_MINOR_VERSION);
 }
 
+/** Where a fatal error inside GLPK leads. */
+struct escape {
+    jmp_buf point;
+    char text[160]; /**< the last line that GLPK printed */
+};
+
 static void jump_out(void *info)
 {
-    longjmp(*(jmp_buf *)info, 1);
+    longjmp(((struct escape *)info)->point, 1);
+}
+
+/* GLPK switches its output on to report an error: it ends here. */
+static int swallow(void *info, const char *text)
+{
+    struct escape *escape = info;
+    const size_t length = strcspn(text, "\n");
+    if (length > 0 && length < sizeof escape->text && strncmp(text, "Error detected", 14) != 0) {
+        memcpy(escape->text, text, length);
+        escape->text[length] = '\0';
+    }
+    return 1;
 }
 
 redco_status redcoi_glpk_run(redco_status (*work)(void *context, redco_error *err), void *context, redco_error *err)
 {
-    jmp_buf escape;
+    struct escape escape = {.text = ""};
     const int had_environment = glp_init_env();
     if (had_environment > 1) {
         return redco_fail(err, REDCO_ESYSTEM, "GLPK", "cannot start: code %d", had_environment);
     }
     const int old_output = glp_term_out(GLP_OFF);
-    if (setjmp(escape) != 0) {
+    if (setjmp(escape.point) != 0) {
         /* After an error GLPK only allows its environment to be freed. */
         glp_error_hook(NULL, NULL);
+        glp_term_hook(NULL, NULL);
         (void)glp_free_env();
-        return redco_fail(err, REDCO_ESYSTEM, "GLPK", "failed inside (%s)", redcoi_glpk_name());
+        return redco_fail(err, REDCO_ESYSTEM, redcoi_glpk_name(), "failed inside: %s", escape.text);
     }
     glp_error_hook(jump_out, &escape);
+    glp_term_hook(swallow, &escape);
     const redco_status st = work(context, err);
     glp_error_hook(NULL, NULL);
+    glp_term_hook(NULL, NULL);
     (void)glp_term_out(old_output);
     if (had_environment == 0) { (void)glp_free_env(); }
     return st;
@@ -356,6 +377,7 @@ static bool solve_once(struct solve *s, glp_prob *lp, redco_status *st, redco_er
     glp_init_iocp(&branching);
     branching.msg_lev = GLP_MSG_OFF;
     branching.mip_gap = s->options->gap_ratio;
+    branching.tol_int = 1e-6;
     branching.cb_func = watch;
     branching.cb_info = s;
     const int code = glp_intopt(lp, &branching);
@@ -371,6 +393,9 @@ static bool solve_once(struct solve *s, glp_prob *lp, redco_status *st, redco_er
         return true;
     }
     if (status == GLP_OPT && code == 0) { s->bound_ms = fmax(s->bound_ms, glp_mip_obj_val(lp)); }
+    if (code == GLP_EMIPGAP) { /* by GLPK's definition of that gap */
+        s->bound_ms = fmax(s->bound_ms, glp_mip_obj_val(lp) * (1.0 - s->options->gap_ratio));
+    }
     result->bound_s = s->bound_ms * ms;
     if (status == GLP_UNDEF) { return true; } /* stopped before any answer */
     redcoi_answer *answer = &result->answer;
@@ -394,6 +419,7 @@ static redco_status build_and_solve(void *context, redco_error *err)
     }
     glp_load_matrix(lp, s->matrix.count, s->matrix.rows, s->matrix.columns, s->matrix.values);
     double budget_gib = (double)s->problem->budget_bytes / gib;
+    double tighten = 1e-6;
     for (int attempt = 0; attempt < MEMORY_ATTEMPTS; attempt++) {
         glp_set_row_bnds(lp, memory_row, GLP_UP, 0.0, budget_gib);
         /* The first bound holds for every attempt: later ones only tighten. */
@@ -402,7 +428,8 @@ static redco_status build_and_solve(void *context, redco_error *err)
         if (attempt > 0) { s->result->bound_s = first_bound_s; }
         if (done) { break; }
         s->result->proven = false;
-        budget_gib -= 4e-7 * (1.0 + budget_gib);
+        budget_gib -= tighten * (1.0 + budget_gib);
+        tighten *= 10.0;
     }
     if (!s->result->feasible && isfinite(s->result->bound_s)) { s->result->proven = false; }
     glp_delete_prob(lp);
