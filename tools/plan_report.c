@@ -9,7 +9,7 @@
 #define TIMES "\xc3\x97"
 #define DOT " \xc2\xb7 "
 
-enum { SHORT = 32, LABEL = 10, WIDEST = 110 };
+enum { SHORT = 64, LABEL = 10, WIDEST = 110 };
 
 const char *report_mesh(redco_mesh mesh, char *buffer, size_t size)
 {
