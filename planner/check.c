@@ -203,13 +203,16 @@ static redco_status check_prediction(const redco_plan *plan, const char *name, c
                                    .scheme = plan->scheme,
                                    .secondary = plan->secondary};
     redco_costs *costs = NULL;
+    redco_error why = {0};
     redco_assignment *assignments = calloc(plan->layers_count, sizeof *assignments);
     redco_status st = REDCO_OK;
     if (assignments == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "out of memory"); }
-    if ((st = to_assignments(plan, name, inputs->model, assignments, err)) != REDCO_OK ||
-        (st = redco_costs_create(&inputs->machine, inputs->model, &workload, &inputs->calibration, inputs->comm, &costs,
-                                 err)) != REDCO_OK ||
-        (st = redco_setting_check(costs, &setting, err)) != REDCO_OK) {
+    if ((st = to_assignments(plan, name, inputs->model, assignments, err)) != REDCO_OK) { goto out; }
+    if ((st = redco_costs_create(&inputs->machine, inputs->model, &workload, &inputs->calibration, inputs->comm, &costs,
+                                 &why)) != REDCO_OK ||
+        (st = redco_setting_check(costs, &setting, &why)) != REDCO_OK) {
+        st = st == REDCO_EVALUE ? refuse(name, "/mesh", err, "%s: %s", why.place, why.text)
+                                : redco_fail(err, st, why.place, "%s", why.text);
         goto out;
     }
     const redco_prediction prediction = redco_cost_step(costs, &setting, assignments, plan->layers_count);

@@ -14,6 +14,24 @@ const char *answer_name(const redco_search_options *options)
     return redco_options_fixed(options) ? "fixed" : "optimum";
 }
 
+int answer_fail(const struct cli *cli, const redco_error *err)
+{
+    static const struct {
+        const char *quantity, *option;
+    } names[] = {{"tp", "--tp"},
+                 {"gpus", "--gpus"},
+                 {"sequence length", "--seq"},
+                 {"global batch", "--global-batch"},
+                 {"batch", "--global-batch"}};
+    redco_error named = *err;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(err->place, names[i].quantity) == 0) {
+            (void)snprintf(named.place, sizeof named.place, "%s", names[i].option);
+        }
+    }
+    return cli_fail(cli, &named);
+}
+
 json_t *answer_infeasible(const char *strategy, const char *reason, uint64_t short_bytes,
                           const redco_shortfall *shortfall)
 {
@@ -66,8 +84,10 @@ static redco_status find(struct answer *answer, redco_error *err)
         if ((st = ask(inputs, &freed, &answer->free_result, err)) != REDCO_OK) { return st; }
     }
     const redco_candidate *best = &answer->result->ranked[0];
-    /* People always see what would help; programs only when they ask, for it costs four searches. */
-    if (answer->args->explain || (!answer->args->cli.json && options->top <= 1)) {
+    /* People always see what would help; programs only when they ask, for it costs four searches. AMSP's T_comm knows
+     * neither memory nor compute, and its times are as measured, so there it has no meaning. */
+    if (options->objective == REDCO_OBJECTIVE_STEP_TIME &&
+        (answer->args->explain || (!answer->args->cli.json && options->top <= 1))) {
         if ((st = redco_would_help(inputs, options, best->objective, answer->help, err)) != REDCO_OK) { return st; }
         answer->helped = true;
     }
@@ -251,7 +271,7 @@ int answer_plan(struct plan_args *args, const redco_inputs *inputs)
     if (st == REDCO_OK) { st = assemble(&answer, &err); }
     if (st == REDCO_OK && args->out != NULL) { st = redco_plan_write(answer.plan, args->out, &err); }
     if (st != REDCO_OK) {
-        rc = cli_fail(&args->cli, &err);
+        rc = answer_fail(&args->cli, &err);
         goto out;
     }
     if (args->cli.json) {

@@ -49,7 +49,9 @@ static void note_bad(struct list *list, const char *name, const redco_error *why
 {
     struct entry *entry = &list->entries[list->count - 1];
     struct report_row *row = &list->rows[list->count - 1];
-    (void)snprintf(row->reason, sizeof row->reason, "%.390s", why->text);
+    const bool placed = strchr(why->place, '/') == NULL && strcmp(why->place, "--gpus") != 0;
+    (void)snprintf(row->reason, sizeof row->reason, "%.80s%s%.300s", placed ? why->place : "", placed ? ": " : "",
+                   why->text);
     if (list->args->cli.json) { entry->json = answer_infeasible(name, row->reason, 0, NULL); }
     if (list->first_bad.status == REDCO_OK) { list->first_bad = *why; }
 }
@@ -102,7 +104,7 @@ static redco_status add(struct list *list, const redco_inputs *inputs, const red
 
 static int finish(const struct list *list)
 {
-    if (list->all_bad && list->first_bad.status != REDCO_OK) { return cli_fail(&list->args->cli, &list->first_bad); }
+    if (list->all_bad && list->first_bad.status != REDCO_OK) { return answer_fail(&list->args->cli, &list->first_bad); }
     return CLI_RUN;
 }
 
@@ -163,7 +165,7 @@ int answer_compare(struct plan_args *args, const redco_inputs *inputs)
     options.strategy = REDCO_STRATEGY_ANY;
     const bool fits = st == REDCO_OK && list.rows[0].candidate != NULL;
     if (st == REDCO_OK && fits && args->out != NULL) { st = write_optimum(&list, inputs, &options, &err); }
-    rc = st == REDCO_OK ? finish(&list) : cli_fail(&args->cli, &err);
+    rc = st == REDCO_OK ? finish(&list) : answer_fail(&args->cli, &err);
     if (rc == CLI_RUN) { rc = print_compare(&list, inputs); }
     if (rc == CLI_DONE && fits && args->out != NULL && !args->cli.json) { (void)printf("wrote %s\n", args->out); }
     if (rc == CLI_DONE) {
@@ -206,7 +208,7 @@ int answer_sweep(struct plan_args *args, redco_inputs *inputs)
             (void)json_object_set_new(list.entries[i].json, "gpus", json_integer((json_int_t)args->sweep[i]));
         }
     }
-    rc = st == REDCO_OK ? finish(&list) : cli_fail(&args->cli, &err);
+    rc = st == REDCO_OK ? finish(&list) : answer_fail(&args->cli, &err);
     if (rc == CLI_RUN && args->cli.json) {
         json_t *json = json_pack("{s:o}", "plans", plans_json(&list, 0));
         rc = cli_print_json(&args->cli, json);

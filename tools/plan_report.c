@@ -333,9 +333,10 @@ void report_placement(const redco_plan *plan)
     if (plan->hosts_count == 0) { return; }
     line_begin(&line, "hosts");
     if (plan->hosts_count > 1) {
-        line_item(&line, "%.80s to %.80s in rank order", plan->hosts[0], plan->hosts[plan->hosts_count - 1]);
+        line_item(&line, "%u in rank order, from %.60s to %.60s", plan->hosts_count, plan->hosts[0],
+                  plan->hosts[plan->hosts_count - 1]);
     } else {
-        line_item(&line, "%.80s", plan->hosts[0]);
+        line_item(&line, "%.60s", plan->hosts[0]);
     }
     line_item(&line, "%u sharding %s leaf switches", plan->spanning_groups,
               plan->spanning_groups == 1 ? "group spans" : "groups span");
