@@ -133,6 +133,7 @@ redco_status redcoi_ranges(const redco_model *model, const redco_assignment *ass
     redco_status st = REDCO_OK;
     uint32_t made = 0;
     uint32_t next = 0;
+    const redco_assignment *last = NULL;
     if (sorted == NULL || rows == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
@@ -146,10 +147,10 @@ redco_status redcoi_ranges(const redco_model *model, const redco_assignment *ass
             goto out;
         }
         if (from->layers == 0) { continue; }
-        if (made > 0 && i > 0 && same_config(from, &sorted[i - 1])) {
+        if (last != NULL && same_config(from, last)) {
             rows[made - 1].last_layer += from->layers;
             next += from->layers;
-            continue;
+            continue; /* the search may name one configuration twice */
         }
         const redco_layer_class *class = &classes[from->class_index];
         if (made == 0 || strcmp(rows[made - 1].class_name, class->name) != 0) { next = class->first_layer; }
@@ -159,6 +160,7 @@ redco_status redcoi_ranges(const redco_model *model, const redco_assignment *ass
         row->last_layer = next + from->layers - 1;
         row->shards = from->config.shards;
         row->recompute = from->config.recompute;
+        last = from;
         next += from->layers;
     }
     *layers_out = rows;
