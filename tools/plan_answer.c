@@ -210,6 +210,7 @@ static void print_one(const struct answer *answer)
     (void)report_table(answer->inputs, "strategy", &row, 1, false, false);
     report_layers(answer->plan->layers, answer->plan->layers_count);
     report_time(best);
+    if (args->options.objective == REDCO_OBJECTIVE_COMM) { report_comm(&best->prediction); }
     report_memory(&best->prediction);
     report_placement(answer->plan);
     if (answer->helped) { report_help(answer->help, REDCO_HELP_COUNT); }

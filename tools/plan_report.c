@@ -128,7 +128,7 @@ static const char *mesh_cell(const redco_candidate *candidate, size_t offset, ch
     return report_mesh(first, buffer, size);
 }
 
-static void table_heading(struct table *table, const char *what, bool many, bool sweep)
+static void table_heading(struct table *table, const char *what, bool many, bool schemes, bool sweep)
 {
     table_row(table);
     table_cell(table, "%s", "");
@@ -138,6 +138,7 @@ static void table_heading(struct table *table, const char *what, bool many, bool
     table_cell(table, "%s", many ? "params" : "parameters");
     table_cell(table, "%s", many ? "grads" : "gradients");
     table_cell(table, "optimizer");
+    if (schemes) { table_cell(table, "update"); }
     if (many) { table_cell(table, "recompute"); }
     table_cell(table, "%s", many ? "memory" : "memory/GPU");
     table_cell(table, "step");
@@ -148,7 +149,7 @@ static void table_heading(struct table *table, const char *what, bool many, bool
 }
 
 static void table_strategy(struct table *table, const redco_inputs *inputs, const struct report_row *row, bool many,
-                           double like_s)
+                           bool schemes, double like_s)
 {
     char a[SHORT];
     char b[SHORT];
@@ -163,6 +164,7 @@ static void table_strategy(struct table *table, const redco_inputs *inputs, cons
     table_cell(table, "%s", mesh_cell(candidate, offsetof(redco_shards, parameters), a, sizeof a));
     table_cell(table, "%s", mesh_cell(candidate, offsetof(redco_shards, gradients), a, sizeof a));
     table_cell(table, "%s", mesh_cell(candidate, offsetof(redco_shards, optimizer), a, sizeof a));
+    if (schemes) { table_cell(table, "%s", candidate->setting.scheme == REDCO_INTER_TENSOR ? "broadcast" : "gather"); }
     if (many) {
         table_cell(table, "%s", recompute_cell(inputs->model, candidate, a, sizeof a));
         table_cell(table, "%s GB", format_gigabytes((double)p->total_bytes, a, sizeof a));
@@ -181,12 +183,23 @@ static void table_strategy(struct table *table, const redco_inputs *inputs, cons
     table_cell(table, "%s", format_time(p->exposed_comm_s, like_s, a, sizeof a));
 }
 
+/* True when some rows spread updated parameters one way and some the other. */
+static bool schemes_differ(const struct report_row *rows, uint32_t count)
+{
+    bool seen[2] = {false, false};
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].candidate != NULL) { seen[rows[i].candidate->setting.scheme == REDCO_INTER_TENSOR] = true; }
+    }
+    return seen[0] && seen[1];
+}
+
 bool report_table(const redco_inputs *inputs, const char *what, const struct report_row *rows, uint32_t count,
                   bool many, bool sweep)
 {
     double like_s = 0.0;
     double first = 0.0;
-    struct table *table = table_new(sweep ? "lrrrrrrlrrrrrr" : many ? "llrrrrrlrrrrrr" : "llrrrrrrrrrr");
+    const bool schemes = many && schemes_differ(rows, count);
+    struct table *table = table_new(!many ? "llrrrrrrrrrr" : schemes ? "llrrrrrllrrrrrr" : "llrrrrrlrrrrrr");
     if (table == NULL) { return false; }
     for (uint32_t i = 0; i < count; i++) {
         if (rows[i].candidate == NULL) { continue; }
@@ -194,17 +207,21 @@ bool report_table(const redco_inputs *inputs, const char *what, const struct rep
         if (like_s <= 0.0 || p->step_s < like_s) { like_s = p->step_s; }
         if (first <= 0.0) { first = p->tokens_per_s_per_gpu; }
     }
-    table_heading(table, sweep ? "GPUs" : what, many, sweep);
+    table_heading(table, sweep ? "   GPUs" : what, many, schemes, sweep);
     for (uint32_t i = 0; i < count; i++) {
         char gpus[SHORT];
         table_row(table);
         table_cell(table, "%s", rows[i].marked ? "*" : "");
-        table_cell(table, "%s", sweep ? format_count(rows[i].gpus, gpus, sizeof gpus) : rows[i].name);
+        if (sweep) {
+            table_cell(table, "%7s", format_count(rows[i].gpus, gpus, sizeof gpus));
+        } else {
+            table_cell(table, "%s", rows[i].name);
+        }
         if (rows[i].candidate == NULL) {
             table_rest(table, "%s", rows[i].reason);
             continue;
         }
-        table_strategy(table, inputs, &rows[i], many, like_s);
+        table_strategy(table, inputs, &rows[i], many, schemes, like_s);
         if (sweep) {
             const double now = rows[i].candidate->prediction.tokens_per_s_per_gpu;
             table_cell(table, "%.0f %%", 100.0 * now / first);
@@ -305,6 +322,21 @@ void report_time(const redco_candidate *candidate)
     line_time(&line, inter ? "parameter broadcast" : "parameter all-gather", p->spread_exposed_s, p->step_s);
     line_time(&line, "optimizer", p->optimizer_s, p->step_s);
     line_time(&line, "other", p->other_s, p->step_s);
+    (void)printf("\n");
+}
+
+void report_comm(const redco_prediction *p)
+{
+    struct line line;
+    const double like_s = p->amsp_total_s;
+    char text[SHORT];
+    line_begin(&line, "T_comm");
+    line_item(&line, "%s, before calibration and overlap", format_time(like_s, like_s, text, sizeof text));
+    line_time(&line, "gathers", p->gather_s, like_s);
+    line_time(&line, "reduce-scatters", p->reduce_scatter_s, like_s);
+    line_time(&line, "gradient sharding", p->grad_shard_s, like_s);
+    line_time(&line, "gradient reduction", p->grad_reduce_s, like_s);
+    line_time(&line, "parameter update", p->broadcast_s, like_s);
     (void)printf("\n");
 }
 
@@ -465,17 +497,18 @@ void report_free_optimum(const struct plan_args *args, const redco_candidate *mi
     char os[SHORT];
     char change[SHORT];
     char time[SHORT];
+    const bool comm = args->options.objective == REDCO_OBJECTIVE_COMM;
     const double ratio = mine->objective / best->objective - 1.0;
     const redco_shards shards = redco_main_assignment(best)->config.shards;
     (void)printf("%-*syour ", LABEL, "fixed");
     print_fixed(&args->options);
     if (ratio < 0.0005) {
-        (void)printf(": costs nothing, the free optimum is no faster\n");
+        (void)printf(": costs nothing, the free optimum is no %s\n", comm ? "better" : "faster");
         return;
     }
-    (void)printf(": %s against the free optimum\n%*s%s with tp = %u, %llu micro-%s of %u, %s %s %s\n",
-                 format_change(ratio, change, sizeof change), LABEL, "",
-                 format_time(best->prediction.step_s, best->prediction.step_s, time, sizeof time), best->setting.tp,
+    (void)printf(": %s%s against the free optimum\n%*s%s%s with tp = %u, %llu micro-%s of %u, %s %s %s\n",
+                 format_change(ratio, change, sizeof change), comm ? " T_comm" : "", LABEL, "", comm ? "T_comm " : "",
+                 format_time(best->objective, best->objective, time, sizeof time), best->setting.tp,
                  (unsigned long long)best->setting.micro_batches,
                  best->setting.micro_batches == 1 ? "batch" : "batches", best->setting.micro_batch,
                  report_mesh(shards.parameters, p, sizeof p), report_mesh(shards.gradients, g, sizeof g),

@@ -27,6 +27,8 @@ bool report_table(const redco_inputs *inputs, const char *what, const struct rep
 void report_layers(const redco_plan_layers *layers, uint32_t count);
 void report_placement(const redco_plan *plan);
 void report_time(const redco_candidate *candidate);
+/** AMSP's communication time, for --objective comm. */
+void report_comm(const redco_prediction *prediction);
 void report_memory(const redco_prediction *prediction);
 void report_help(const redco_help *help, size_t count);
 void report_neighbours(const redco_neighbour *neighbours, size_t count, double like_s);
