@@ -207,7 +207,7 @@ static void print_one(const struct answer *answer)
         (void)snprintf(name, sizeof name, "%s (%s)", answer_name(&args->options), redco_strategy_name(known));
     }
     report_header(args, answer->inputs, best);
-    (void)report_table(answer->inputs, "strategy", &row, 1, false, false);
+    (void)report_table(answer->inputs, REPORT_ONE, &row, 1);
     report_layers(answer->plan->layers, answer->plan->layers_count);
     report_time(best);
     if (args->options.objective == REDCO_OBJECTIVE_COMM) { report_comm(&best->prediction); }
@@ -232,7 +232,7 @@ static int print_top(const struct answer *answer)
             .name = names[i], .marked = i == 0, .candidate = &answer->result->ranked[i], .reason = ""};
     }
     report_header(answer->args, answer->inputs, NULL);
-    (void)report_table(answer->inputs, "rank", rows, count, true, false);
+    (void)report_table(answer->inputs, REPORT_RANKS, rows, count);
     report_solver(answer->result, answer->inputs);
     return CLI_DONE;
 }

@@ -126,7 +126,7 @@ static int print_compare(struct list *list, const redco_inputs *inputs)
     }
     report_header(list->args, inputs, NULL);
     list->rows[0].marked = true;
-    if (!report_table(inputs, "strategy", list->rows, list->count, true, false)) { return CLI_SYSTEM; }
+    if (!report_table(inputs, REPORT_STRATEGIES, list->rows, list->count)) { return CLI_SYSTEM; }
     if (list->entries[0].result != NULL && list->entries[0].result->ranked_count > 0) {
         report_solver(list->entries[0].result, inputs);
     }
@@ -215,7 +215,7 @@ int answer_sweep(struct plan_args *args, redco_inputs *inputs)
         json_decref(json);
     } else if (rc == CLI_RUN) {
         report_header(args, inputs, NULL);
-        rc = report_table(inputs, "GPUs", list.rows, list.count, true, true) ? CLI_DONE : CLI_SYSTEM;
+        rc = report_table(inputs, REPORT_SIZES, list.rows, list.count) ? CLI_DONE : CLI_SYSTEM;
     }
     if (rc == CLI_DONE) { rc = cli_finish(&args->cli, list.any_fits ? CLI_DONE : CLI_NO); }
     list_free(&list);

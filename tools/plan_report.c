@@ -128,78 +128,83 @@ static const char *mesh_cell(const redco_candidate *candidate, size_t offset, ch
     return report_mesh(first, buffer, size);
 }
 
-static void table_heading(struct table *table, const char *what, bool many, bool schemes, bool sweep)
+static void table_heading(struct table *table, enum report_kind kind)
 {
+    static const char *const names[] = {"strategy", "strategy", "rank", "   GPUs"};
+    const bool many = kind != REPORT_ONE;
     table_row(table);
     table_cell(table, "%s", "");
-    table_cell(table, "%s", what);
+    table_cell(table, "%s", names[kind]);
     table_cell(table, "tp");
     if (many) { table_cell(table, "micro"); }
     table_cell(table, "%s", many ? "params" : "parameters");
     table_cell(table, "%s", many ? "grads" : "gradients");
     table_cell(table, "optimizer");
-    if (schemes) { table_cell(table, "update"); }
+    if (kind == REPORT_RANKS) { table_cell(table, "update"); }
     if (many) { table_cell(table, "recompute"); }
     table_cell(table, "%s", many ? "memory" : "memory/GPU");
     table_cell(table, "step");
     table_cell(table, "tokens/s/GPU");
     table_cell(table, "MFU");
     table_cell(table, "%s", many ? "exposed" : "exposed comm");
-    if (sweep) { table_cell(table, "scaling"); }
+    if (kind == REPORT_SIZES) { table_cell(table, "scaling"); }
 }
 
-static void table_strategy(struct table *table, const redco_inputs *inputs, const struct report_row *row, bool many,
-                           bool schemes, double like_s)
+static const char *update_word(const redco_candidate *candidate)
+{
+    const redco_shards shards = redco_main_assignment(candidate)->config.shards;
+    if (redco_mesh_equal(shards.optimizer, shards.parameters)) { return "local"; }
+    return candidate->setting.scheme == REDCO_INTER_TENSOR ? "broadcast" : "gather";
+}
+
+static void table_tokens(struct table *table, const redco_inputs *inputs, const redco_prediction *p)
+{
+    char tokens[SHORT];
+    char range[SHORT];
+    const double band = redco_band(&inputs->calibration, p);
+    (void)format_count((uint64_t)(p->tokens_per_s_per_gpu + 0.5), tokens, sizeof tokens);
+    if (band > 0.0) {
+        table_cell(table, "%s \xc2\xb1 %s", tokens, format_count((uint64_t)(band + 0.5), range, sizeof range));
+    } else {
+        table_cell(table, "%s", tokens);
+    }
+}
+
+static void table_strategy(struct table *table, const redco_inputs *inputs, enum report_kind kind,
+                           const redco_candidate *candidate, double like_s)
 {
     char a[SHORT];
     char b[SHORT];
-    const redco_candidate *candidate = row->candidate;
     const redco_prediction *p = &candidate->prediction;
-    const double band = redco_band(&inputs->calibration, p);
     table_cell(table, "%u", candidate->setting.tp);
-    if (many) {
+    if (kind != REPORT_ONE) {
         table_cell(table, "%llu" TIMES "%u", (unsigned long long)candidate->setting.micro_batches,
                    candidate->setting.micro_batch);
     }
     table_cell(table, "%s", mesh_cell(candidate, offsetof(redco_shards, parameters), a, sizeof a));
     table_cell(table, "%s", mesh_cell(candidate, offsetof(redco_shards, gradients), a, sizeof a));
     table_cell(table, "%s", mesh_cell(candidate, offsetof(redco_shards, optimizer), a, sizeof a));
-    if (schemes) { table_cell(table, "%s", candidate->setting.scheme == REDCO_INTER_TENSOR ? "broadcast" : "gather"); }
-    if (many) {
-        table_cell(table, "%s", recompute_cell(inputs->model, candidate, a, sizeof a));
-        table_cell(table, "%s GB", format_gigabytes((double)p->total_bytes, a, sizeof a));
+    if (kind == REPORT_RANKS) { table_cell(table, "%s", update_word(candidate)); }
+    (void)format_gigabytes((double)p->total_bytes, a, sizeof a);
+    if (kind == REPORT_ONE) {
+        table_cell(table, "%s / %s GB", a, format_gigabytes((double)p->capacity_bytes, b, sizeof b));
     } else {
-        table_cell(table, "%s / %s GB", format_gigabytes((double)p->total_bytes, a, sizeof a),
-                   format_gigabytes((double)p->capacity_bytes, b, sizeof b));
+        table_cell(table, "%s", recompute_cell(inputs->model, candidate, b, sizeof b));
+        table_cell(table, "%s GB", a);
     }
     table_cell(table, "%s", format_time(p->step_s, like_s, a, sizeof a));
-    if (band > 0.0) {
-        table_cell(table, "%s \xc2\xb1 %s", format_count((uint64_t)(p->tokens_per_s_per_gpu + 0.5), a, sizeof a),
-                   format_count((uint64_t)(band + 0.5), b, sizeof b));
-    } else {
-        table_cell(table, "%s", format_count((uint64_t)(p->tokens_per_s_per_gpu + 0.5), a, sizeof a));
-    }
+    table_tokens(table, inputs, p);
     table_cell(table, "%.2f", p->mfu);
     table_cell(table, "%s", format_time(p->exposed_comm_s, like_s, a, sizeof a));
 }
 
-/* True when some rows spread updated parameters one way and some the other. */
-static bool schemes_differ(const struct report_row *rows, uint32_t count)
-{
-    bool seen[2] = {false, false};
-    for (uint32_t i = 0; i < count; i++) {
-        if (rows[i].candidate != NULL) { seen[rows[i].candidate->setting.scheme == REDCO_INTER_TENSOR] = true; }
-    }
-    return seen[0] && seen[1];
-}
-
-bool report_table(const redco_inputs *inputs, const char *what, const struct report_row *rows, uint32_t count,
-                  bool many, bool sweep)
+bool report_table(const redco_inputs *inputs, enum report_kind kind, const struct report_row *rows, uint32_t count)
 {
     double like_s = 0.0;
     double first = 0.0;
-    const bool schemes = many && schemes_differ(rows, count);
-    struct table *table = table_new(!many ? "llrrrrrrrrrr" : schemes ? "llrrrrrllrrrrrr" : "llrrrrrlrrrrrr");
+    struct table *table = table_new(kind == REPORT_ONE     ? "llrrrrrrrrrr"
+                                    : kind == REPORT_RANKS ? "llrrrrrllrrrrrr"
+                                                           : "llrrrrrlrrrrrr");
     if (table == NULL) { return false; }
     for (uint32_t i = 0; i < count; i++) {
         if (rows[i].candidate == NULL) { continue; }
@@ -207,24 +212,24 @@ bool report_table(const redco_inputs *inputs, const char *what, const struct rep
         if (like_s <= 0.0 || p->step_s < like_s) { like_s = p->step_s; }
         if (first <= 0.0) { first = p->tokens_per_s_per_gpu; }
     }
-    table_heading(table, sweep ? "   GPUs" : what, many, schemes, sweep);
+    table_heading(table, kind);
     for (uint32_t i = 0; i < count; i++) {
+        const redco_candidate *candidate = rows[i].candidate;
         char gpus[SHORT];
         table_row(table);
         table_cell(table, "%s", rows[i].marked ? "*" : "");
-        if (sweep) {
+        if (kind == REPORT_SIZES) {
             table_cell(table, "%7s", format_count(rows[i].gpus, gpus, sizeof gpus));
         } else {
             table_cell(table, "%s", rows[i].name);
         }
-        if (rows[i].candidate == NULL) {
+        if (candidate == NULL) {
             table_rest(table, "%s", rows[i].reason);
             continue;
         }
-        table_strategy(table, inputs, &rows[i], many, schemes, like_s);
-        if (sweep) {
-            const double now = rows[i].candidate->prediction.tokens_per_s_per_gpu;
-            table_cell(table, "%.0f %%", 100.0 * now / first);
+        table_strategy(table, inputs, kind, candidate, like_s);
+        if (kind == REPORT_SIZES) {
+            table_cell(table, "%.0f %%", 100.0 * candidate->prediction.tokens_per_s_per_gpu / first);
         }
     }
     const bool whole = table_print(table, "  ", stdout);

@@ -18,12 +18,15 @@ struct report_row {
 
 /** Model, cluster, workload; what all rows share. @param one  the only strategy shown, or NULL */
 void report_header(const struct plan_args *args, const redco_inputs *inputs, const redco_candidate *one);
-/** @param what  heading of the names
- *  @param many  columns for what the header does not say: micro-batches, recomputation
- *  @param sweep  GPUs and scaling efficiency against the first row that fits
- *  @return false when out of memory */
-bool report_table(const redco_inputs *inputs, const char *what, const struct report_row *rows, uint32_t count,
-                  bool many, bool sweep);
+enum report_kind {
+    REPORT_ONE,        /* one strategy: the header says the rest */
+    REPORT_STRATEGIES, /* named ones */
+    REPORT_RANKS,      /* the best, which may differ only in how parameters are spread */
+    REPORT_SIZES       /* numbers of GPUs, with scaling efficiency against the first row that fits */
+};
+
+/** @return false when out of memory */
+bool report_table(const redco_inputs *inputs, enum report_kind kind, const struct report_row *rows, uint32_t count);
 void report_layers(const redco_plan_layers *layers, uint32_t count);
 void report_placement(const redco_plan *plan);
 void report_time(const redco_candidate *candidate);
