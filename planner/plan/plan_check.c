@@ -139,7 +139,7 @@ static redco_status check_classes_once(const struct check *check)
     const redco_plan *plan = check->plan;
     uint32_t count = 0;
     redco_status st = REDCO_OK;
-    const char **names = malloc(plan->layers_count * sizeof *names);
+    const char **names = calloc(plan->layers_count + (size_t)1, sizeof *names);
     if (names == NULL) { return redco_fail(check->err, REDCO_ENOMEM, check->name, "out of memory"); }
     for (uint32_t i = 0; i < plan->layers_count; i++) {
         if (i == 0 || strcmp(plan->layers[i].class_name, plan->layers[i - 1].class_name) != 0) {

@@ -33,7 +33,7 @@ static void put(json_t *root, const char *pointer, const char *value)
     (void)snprintf(path, sizeof path, "%s", pointer);
     char *key = strtok_r(path, "/", &save);
     for (char *next = strtok_r(NULL, "/", &save); next != NULL; key = next, next = strtok_r(NULL, "/", &save)) {
-        at = json_is_array(at) ? json_array_get(at, (size_t)atoi(key)) : json_object_get(at, key);
+        at = json_is_array(at) ? json_array_get(at, strtoul(key, NULL, 10)) : json_object_get(at, key);
         assert_non_null(at);
     }
     if (strcmp(value, "(none)") == 0) {
@@ -42,8 +42,9 @@ static void put(json_t *root, const char *pointer, const char *value)
     }
     json_t *json = json_loads(value, JSON_DECODE_ANY, NULL);
     assert_non_null(json);
-    assert_int_equal(
-        json_is_array(at) ? json_array_set_new(at, (size_t)atoi(key), json) : json_object_set_new(at, key, json), 0);
+    assert_int_equal(json_is_array(at) ? json_array_set_new(at, strtoul(key, NULL, 10), json)
+                                       : json_object_set_new(at, key, json),
+                     0);
 }
 
 static redco_status parse(const json_t *json, redco_plan **plan_out, redco_error *err)

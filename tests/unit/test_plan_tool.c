@@ -23,7 +23,7 @@ static int run(const char *arguments, char **output_out)
     size_t capacity = 1 << 16;
     char *output = malloc(capacity);
     (void)snprintf(command, sizeof command, "'%s' %s 2>/dev/null", REDCO_PLAN_TOOL, arguments);
-    FILE *pipe = popen(command, "r");
+    FILE *pipe = popen(command, "r"); /* NOLINT(cert-env33-c): the tool under test */
     assert_non_null(pipe);
     assert_non_null(output);
     for (size_t got = 1; got > 0;) {
@@ -62,7 +62,7 @@ static json_t *at(json_t *root, const char *pointer)
     char *save = NULL;
     (void)snprintf(path, sizeof path, "%s", pointer);
     for (char *key = strtok_r(path, "/", &save); key != NULL && root != NULL; key = strtok_r(NULL, "/", &save)) {
-        root = json_is_array(root) ? json_array_get(root, (size_t)atoi(key)) : json_object_get(root, key);
+        root = json_is_array(root) ? json_array_get(root, strtoul(key, NULL, 10)) : json_object_get(root, key);
     }
     return root;
 }
