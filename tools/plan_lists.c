@@ -222,6 +222,15 @@ int answer_sweep(struct plan_args *args, redco_inputs *inputs)
     return rc;
 }
 
+/* Another redco may predict otherwise: then it is not the plan that contradicts itself. */
+static void note_version(const redco_plan *plan, redco_error *err)
+{
+    const size_t used = strlen(err->text);
+    if (strcmp(plan->redco_version, REDCO_VERSION) == 0) { return; }
+    (void)snprintf(err->text + used, sizeof err->text - used, " (the plan is of redco %.40s, this is %s)",
+                   plan->redco_version, REDCO_VERSION);
+}
+
 int answer_check(struct plan_args *args)
 {
     redco_plan *plan = NULL;
@@ -231,6 +240,7 @@ int answer_check(struct plan_args *args)
     redco_status st = redco_plan_read(args->check, &plan, &err);
     if (st == REDCO_OK) {
         st = redco_plan_verify(plan, args->check, args->names.profiles, args->names.profile_count, &err);
+        if (st == REDCO_EVALUE) { note_version(plan, &err); }
     }
     if (st != REDCO_OK) {
         redco_plan_free(plan);

@@ -1,4 +1,4 @@
-/* The plan file alone: data/plans/hand.json was written by hand, so that every relation in it can be followed:
+/* The plan file alone: data/plans/v1.json was written by hand, so that every relation in it can be followed:
  * 2 nodes x 8 GPUs = tp 2 x dp 4x2; 4 micro-batches x 2 x 8 ranks = 64 sequences; 64 x 128 tokens / 16 GPUs / 0.25 s =
  * 2048 tokens/s/GPU; memory 1000 + 1000 + 500 + 2000 + 300 = 4800; T_comm 0.02 + 0.01 + 0.02 + 0 + 0.005 = 0.055. */
 #include "planner/plan/plan.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char sample[] = REDCO_TEST_DATA "/plans/hand.json";
+static const char sample[] = REDCO_TEST_DATA "/plans/v1.json";
 
 static json_t *load(void)
 {
