@@ -1,4 +1,4 @@
-/* The plan file alone: data/plans/hand.json was written by hand, so that every relation in it can be followed:
+/* The plan file alone: data/plans/v1.json was written by hand, so that every relation in it can be followed:
  * 2 nodes x 8 GPUs = tp 2 x dp 4x2; 4 micro-batches x 2 x 8 ranks = 64 sequences; 64 x 128 tokens / 16 GPUs / 0.25 s =
  * 2048 tokens/s/GPU; memory 1000 + 1000 + 500 + 2000 + 300 = 4800; T_comm 0.02 + 0.01 + 0.02 + 0 + 0.005 = 0.055. */
 #include "planner/plan/plan.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char sample[] = REDCO_TEST_DATA "/plans/hand.json";
+static const char sample[] = REDCO_TEST_DATA "/plans/v1.json";
 
 static json_t *load(void)
 {
@@ -33,7 +33,7 @@ static void put(json_t *root, const char *pointer, const char *value)
     (void)snprintf(path, sizeof path, "%s", pointer);
     char *key = strtok_r(path, "/", &save);
     for (char *next = strtok_r(NULL, "/", &save); next != NULL; key = next, next = strtok_r(NULL, "/", &save)) {
-        at = json_is_array(at) ? json_array_get(at, (size_t)atoi(key)) : json_object_get(at, key);
+        at = json_is_array(at) ? json_array_get(at, strtoul(key, NULL, 10)) : json_object_get(at, key);
         assert_non_null(at);
     }
     if (strcmp(value, "(none)") == 0) {
@@ -42,8 +42,9 @@ static void put(json_t *root, const char *pointer, const char *value)
     }
     json_t *json = json_loads(value, JSON_DECODE_ANY, NULL);
     assert_non_null(json);
-    assert_int_equal(
-        json_is_array(at) ? json_array_set_new(at, (size_t)atoi(key), json) : json_object_set_new(at, key, json), 0);
+    assert_int_equal(json_is_array(at) ? json_array_set_new(at, strtoul(key, NULL, 10), json)
+                                       : json_object_set_new(at, key, json),
+                     0);
 }
 
 static redco_status parse(const json_t *json, redco_plan **plan_out, redco_error *err)

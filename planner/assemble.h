@@ -1,0 +1,45 @@
+/** @file assemble.h  From an answer of the search to a plan, and back: a plan's numbers computed again from the model,
+ *  cluster and calibration that it embeds. */
+#ifndef REDCO_ASSEMBLE_H
+#define REDCO_ASSEMBLE_H
+
+#include "planner/inputs.h"
+#include "planner/plan/plan.h"
+#include "planner/search.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What all plans made from the same inputs share (descriptions, digests), so that it is made once. */
+typedef struct redco_assembler redco_assembler;
+
+/** @param inputs, options  borrowed until redco_assembler_free()
+ *  @param version          of redco, for the plan file; borrowed */
+redco_status redco_assembler_create(const redco_inputs *inputs, const redco_search_options *options,
+                                    const char *version, redco_assembler **assembler_out, redco_error *err);
+void redco_assembler_free(redco_assembler *assembler);
+
+/** Fills a plan: consecutive layers per configuration (within a class: most recomputation first, then fewest ranks of
+ *  parameters, gradients, optimizer states), RedCoast's rules for the tensor-parallel degree, hosts in rank order.
+ *  @param result     of the search that found @p candidate: solver and proof
+ *  @param strategy   "optimum", "fixed" or the name of a named strategy
+ *  @param plan_out   freed with redco_plan_free() */
+redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_search_result *result,
+                                 const redco_candidate *candidate, const char *strategy, redco_plan **plan_out,
+                                 redco_error *err);
+
+/** Rebuilds model, cluster, calibration and costs from what @p plan embeds, predicts again and compares every number.
+ *  @param name      of the plan, for errors, which name JSON pointer, stated and recomputed value
+ *  @param profiles  the files whose digest the plan states; NULL with 0
+ *  @return REDCO_OK when nothing contradicts */
+redco_status redco_plan_verify(const redco_plan *plan, const char *name, const char *const *profiles,
+                               uint32_t profile_count, redco_error *err);
+
+/** The half-width of the confidence band on tokens/s/GPU; 0 when the calibration claims none. */
+double redco_band(const redco_calibration *calibration, const redco_prediction *prediction);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,235 @@
+#include "planner/explain.h"
+
+#include "planner/strategy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double more = 1.1;
+
+const redco_assignment *redco_main_assignment(const redco_candidate *candidate)
+{
+    const redco_assignment *most = &candidate->assignments[0];
+    for (uint32_t i = 1; i < candidate->assignment_count; i++) {
+        if (candidate->assignments[i].layers > most->layers) { most = &candidate->assignments[i]; }
+    }
+    return most;
+}
+
+bool redco_options_fixed(const redco_search_options *options)
+{
+    return options->tp != 0 || options->micro_batch != 0 || options->recompute != REDCO_RECOMPUTE_COUNT ||
+           options->scheme_fixed || options->strategy != REDCO_STRATEGY_ANY || options->fix.parameters.gpus != 0 ||
+           options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0;
+}
+
+redco_search_options redco_options_freed(const redco_search_options *options)
+{
+    redco_search_options freed = *options;
+    freed.tp = 0;
+    freed.micro_batch = 0;
+    freed.recompute = REDCO_RECOMPUTE_COUNT;
+    freed.scheme_fixed = false;
+    freed.strategy = REDCO_STRATEGY_ANY;
+    freed.fix = (redco_shards){0};
+    freed.verify = false;
+    freed.top = 1;
+    return freed;
+}
+
+/* The same machine with 10 % more of one thing. More link rate acts on the time on the wire, measured or modelled. */
+static const char *improve(int index, redco_machine *machine, redco_calibration *calibration)
+{
+    switch (index) {
+    case 0: calibration->network_efficiency *= more; return "NIC";
+    case 1:
+        calibration->nvlink_efficiency *= more;
+        calibration->tp_link_efficiency *= more;
+        return strncmp(machine->gpu.link, "NVLink", 6) == 0 ? "NVLink" : "node link";
+    case 2: machine->gpu.memory_bytes = (uint64_t)((double)machine->gpu.memory_bytes * more); return "memory";
+    default:
+        machine->gpu.fp16_flops_per_s *= more;
+        machine->gpu.bf16_flops_per_s *= more;
+        machine->gpu.fp8_flops_per_s *= more;
+        machine->gpu.tf32_flops_per_s *= more;
+        machine->gpu.fp32_flops_per_s *= more;
+        return "compute";
+    }
+}
+
+redco_status redco_would_help(const redco_inputs *inputs, const redco_search_options *options, double best_objective,
+                              redco_help help_out[REDCO_HELP_COUNT], redco_error *err)
+{
+    redco_search_options quick = *options;
+    quick.verify = false;
+    quick.top = 1;
+    for (int i = 0; i < REDCO_HELP_COUNT; i++) {
+        redco_machine machine = inputs->machine;
+        redco_calibration calibration = inputs->calibration;
+        redco_search_result *result = NULL;
+        help_out[i] = (redco_help){.what = improve(i, &machine, &calibration)};
+        const redco_status st = redco_search(&machine, inputs->model, &calibration, inputs->comm, &quick, &result, err);
+        if (st != REDCO_OK) { return st; }
+        /* The gap that the search may leave must not look like a loss. */
+        if (result->ranked_count > 0 && result->ranked[0].objective < best_objective) {
+            help_out[i].gain_ratio = best_objective / result->ranked[0].objective - 1.0;
+        }
+        redco_search_result_free(result);
+    }
+    return REDCO_OK;
+}
+
+struct explorer {
+    const redco_inputs *inputs;
+    const redco_search_options *options;
+    const redco_candidate *best;
+    redco_neighbour *out;
+    size_t count;
+    redco_error *err;
+};
+
+static redco_status try_one(struct explorer *explorer, const redco_search_options *options, const char *what)
+{
+    redco_search_result *result = NULL;
+    redco_error why = {0};
+    const redco_inputs *inputs = explorer->inputs;
+    if (explorer->count == REDCO_MOST_NEIGHBOURS) { return REDCO_OK; }
+    redco_neighbour *neighbour = &explorer->out[explorer->count++];
+    *neighbour = (redco_neighbour){0};
+    (void)snprintf(neighbour->what, sizeof neighbour->what, "%s", what);
+    const redco_status st =
+        redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, options, &result, &why);
+    if (st == REDCO_EVALUE) {
+        (void)snprintf(neighbour->reason, sizeof neighbour->reason, "%.150s", why.text);
+        return REDCO_OK;
+    }
+    if (st != REDCO_OK) { return redco_fail(explorer->err, st, why.place, "%s", why.text); }
+    if (result->ranked_count == 0) {
+        neighbour->short_bytes = result->shortfall.short_bytes;
+    } else {
+        const redco_candidate *found = &result->ranked[0];
+        neighbour->feasible = true;
+        neighbour->cost_ratio = found->objective / explorer->best->objective - 1.0;
+        neighbour->setting = found->setting;
+        neighbour->shards = redco_main_assignment(found)->config.shards;
+        neighbour->step_s = found->prediction.step_s;
+    }
+    redco_search_result_free(result);
+    return REDCO_OK;
+}
+
+/* What was found stays, but for the one thing that a caller moves next. */
+static redco_search_options around(const struct explorer *explorer)
+{
+    redco_search_options options = *explorer->options;
+    options.tp = explorer->best->setting.tp;
+    options.micro_batch = explorer->best->setting.micro_batch;
+    options.strategy = REDCO_STRATEGY_ANY;
+    options.layerwise = false;
+    options.verify = false;
+    options.top = 1;
+    return options;
+}
+
+static redco_status try_meshes(struct explorer *explorer, size_t offset, const char *name)
+{
+    redco_mesh *chain = NULL;
+    size_t length = 0;
+    redco_mesh now;
+    memcpy(&now, (const char *)&redco_main_assignment(explorer->best)->config.shards + offset, sizeof now);
+    redco_status st = redco_mesh_options(explorer->best->setting.dp, &chain, &length, explorer->err);
+    if (st != REDCO_OK) { return st; }
+    size_t at = 0;
+    while (at < length && !redco_mesh_equal(chain[at], now)) { at++; }
+    for (int step = -1; step <= 1 && st == REDCO_OK && at < length; step += 2) {
+        char what[48];
+        if ((step < 0 && at == 0) || (step > 0 && at + 1 == length)) { continue; }
+        const redco_mesh moved = chain[step < 0 ? at - 1 : at + 1];
+        redco_search_options options = around(explorer);
+        options.fix = (redco_shards){0};
+        memcpy((char *)&options.fix + offset, &moved, sizeof moved);
+        (void)snprintf(what, sizeof what, "%s %u\xc3\x97%u", name, moved.gpus, moved.nodes);
+        st = try_one(explorer, &options, what);
+    }
+    free(chain);
+    return st;
+}
+
+/* The next divisor of @p whole below or above @p now, 0 if there is none within a factor of 64. */
+static uint64_t next_divisor(uint64_t whole, uint64_t now, int step)
+{
+    const uint64_t least = step < 0 ? 1 : now;
+    const uint64_t most = step < 0 ? now : now * 64;
+    for (uint64_t d = step < 0 ? now - 1 : now + 1; d >= least && d <= most && d <= whole;
+         d = step < 0 ? d - 1 : d + 1) {
+        if (whole % d == 0) { return d; }
+    }
+    return 0;
+}
+
+static redco_status try_tp(struct explorer *explorer, int step)
+{
+    char what[48];
+    const uint64_t moved = next_divisor(explorer->inputs->machine.gpus_per_node, explorer->best->setting.tp, step);
+    if (moved == 0) { return REDCO_OK; }
+    redco_search_options options = around(explorer);
+    options.tp = (uint32_t)moved;
+    options.micro_batch = explorer->options->micro_batch;
+    options.fix = (redco_shards){0};
+    (void)snprintf(what, sizeof what, "tp %u", options.tp);
+    return try_one(explorer, &options, what);
+}
+
+static redco_status try_micro_batch(struct explorer *explorer, int step)
+{
+    char what[48];
+    const redco_setting *setting = &explorer->best->setting;
+    const uint64_t replica = setting->micro_batches * setting->micro_batch;
+    const uint64_t moved = next_divisor(replica, setting->micro_batch, step);
+    if (moved == 0 || moved > UINT32_MAX) { return REDCO_OK; }
+    redco_search_options options = around(explorer);
+    options.micro_batch = (uint32_t)moved;
+    (void)snprintf(what, sizeof what, "micro-batch %u", options.micro_batch);
+    return try_one(explorer, &options, what);
+}
+
+static bool is_policy_of_all(const redco_candidate *candidate, redco_recompute policy)
+{
+    for (uint32_t i = 0; i < candidate->assignment_count; i++) {
+        if (candidate->assignments[i].layers > 0 && candidate->assignments[i].config.recompute != policy) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static redco_status try_recompute(struct explorer *explorer, redco_recompute policy, const char *word)
+{
+    char what[48];
+    if (is_policy_of_all(explorer->best, policy)) { return REDCO_OK; }
+    redco_search_options options = around(explorer);
+    options.recompute = policy;
+    (void)snprintf(what, sizeof what, "recompute %s", word);
+    return try_one(explorer, &options, what);
+}
+
+redco_status redco_neighbours(const redco_inputs *inputs, const redco_search_options *options,
+                              const redco_candidate *best, redco_neighbour *neighbours_out, size_t *count_out,
+                              redco_error *err)
+{
+    struct explorer explorer = {.inputs = inputs, .options = options, .best = best, .out = neighbours_out, .err = err};
+    redco_status st = REDCO_OK;
+    if ((st = try_meshes(&explorer, offsetof(redco_shards, parameters), "parameters")) != REDCO_OK ||
+        (st = try_meshes(&explorer, offsetof(redco_shards, gradients), "gradients")) != REDCO_OK ||
+        (st = try_meshes(&explorer, offsetof(redco_shards, optimizer), "optimizer")) != REDCO_OK ||
+        (st = try_tp(&explorer, -1)) != REDCO_OK || (st = try_tp(&explorer, 1)) != REDCO_OK ||
+        (st = try_micro_batch(&explorer, -1)) != REDCO_OK || (st = try_micro_batch(&explorer, 1)) != REDCO_OK ||
+        (st = try_recompute(&explorer, REDCO_RECOMPUTE_NONE, "none")) != REDCO_OK ||
+        (st = try_recompute(&explorer, REDCO_RECOMPUTE_SELECTIVE, "selective")) != REDCO_OK ||
+        (st = try_recompute(&explorer, REDCO_RECOMPUTE_FULL, "full")) != REDCO_OK) {
+        return st;
+    }
+    *count_out = explorer.count;
+    return REDCO_OK;
+}

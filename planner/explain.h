@@ -1,0 +1,55 @@
+/** @file explain.h  Why this plan: what its neighbours would cost, what would help most, what the user's own choices
+ *  cost. Each answer is a search of its own, so everything that is not named is optimised again. */
+#ifndef REDCO_EXPLAIN_H
+#define REDCO_EXPLAIN_H
+
+#include "planner/inputs.h"
+#include "planner/search.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { REDCO_HELP_COUNT = 4, REDCO_MOST_NEIGHBOURS = 16 };
+
+/** What 10 % more of something gives. */
+typedef struct redco_help {
+    const char *what;  /**< "NIC", "NVLink" (or the node's own link), "memory", "compute": static */
+    double gain_ratio; /**< objective before / objective after - 1 */
+} redco_help;
+
+/** @param best_objective  of the answer that is explained */
+redco_status redco_would_help(const redco_inputs *inputs, const redco_search_options *options, double best_objective,
+                              redco_help help_out[REDCO_HELP_COUNT], redco_error *err);
+
+/** The best strategy with one thing moved to its next smaller or larger value. */
+typedef struct redco_neighbour {
+    char what[48]; /**< "parameters 2x1" (with a multiplication sign), "tp 2", "micro-batch 2", "recompute full" */
+    bool feasible;
+    double cost_ratio; /**< objective / objective of the answer - 1 */
+    redco_setting setting;
+    redco_shards shards; /**< of the most layers; feasible only */
+    double step_s;
+    uint64_t short_bytes; /**< when it does not fit */
+    char reason[160];     /**< when it cannot be: which rule forbids it */
+} redco_neighbour;
+
+/** Neighbours of @p best in the chains of parameters, gradients, optimizer, tp, micro-batch and recomputation. tp and
+ *  micro-batch stay as they are except where they are what is moved.
+ *  @param neighbours_out  room for REDCO_MOST_NEIGHBOURS */
+redco_status redco_neighbours(const redco_inputs *inputs, const redco_search_options *options,
+                              const redco_candidate *best, redco_neighbour *neighbours_out, size_t *count_out,
+                              redco_error *err);
+
+/** True when a degree, policy or name was given that the search would else choose. */
+bool redco_options_fixed(const redco_search_options *options);
+/** The same question with all of that left to the search. */
+redco_search_options redco_options_freed(const redco_search_options *options);
+
+/** The configuration that most layers of @p candidate have (the first of equals). */
+const redco_assignment *redco_main_assignment(const redco_candidate *candidate);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

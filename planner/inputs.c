@@ -1,0 +1,89 @@
+#include "planner/inputs.h"
+
+#include "topology/base/preset.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char default_model[] = "llama-7b";
+static const char default_cluster[] = "a800-hdr";
+
+/* What --cluster names: a preset or JSON file stays, XML is a node, anything else a topology.conf. */
+static redco_status tell_apart(redco_input_names *names, redco_error *err)
+{
+    char start[512];
+    size_t at = 0;
+    if (names->cluster == NULL || redco_preset_find("clusters", names->cluster) != NULL) { return REDCO_OK; }
+    FILE *stream = fopen(names->cluster, "re");
+    if (stream == NULL) { return REDCO_OK; /* the cluster's reader lists the presets, too */ }
+    const size_t size = fread(start, 1, sizeof start, stream);
+    (void)fclose(stream);
+    while (at < size && isspace((unsigned char)start[at])) { at++; }
+    if (at == size || start[at] == '{' || start[at] == '[') { return REDCO_OK; }
+    const bool xml = start[at] == '<';
+    const char **replaced = xml ? &names->node : &names->topology;
+    if (*replaced != NULL) {
+        return redco_fail(err, REDCO_EVALUE, names->cluster, "is %s, but one is given already",
+                          xml ? "a node's XML" : "a topology.conf");
+    }
+    if (!xml && names->node == NULL) {
+        return redco_fail(
+            err, REDCO_EVALUE, names->cluster,
+            "is no cluster file; if it is a Slurm topology.conf, it tells nothing of the nodes: give it as "
+            "--topology, beside --cluster or --node");
+    }
+    *replaced = names->cluster;
+    names->cluster = NULL;
+    return REDCO_OK;
+}
+
+redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, redco_inputs *inputs_out,
+                               redco_error *err)
+{
+    redco_input_names names = *given;
+    redco_inputs inputs = {0};
+    redco_status st = tell_apart(&names, err);
+    if (st != REDCO_OK) { goto out; }
+    if (names.cluster == NULL && names.node == NULL) { names.cluster = default_cluster; }
+    if ((st = redco_model_read(names.model != NULL ? names.model : default_model, &inputs.model, err)) != REDCO_OK ||
+        (st = redco_cluster_read(names.cluster, names.node, names.topology, names.hosts, &inputs.cluster, err)) !=
+            REDCO_OK ||
+        (st = redco_cluster_machine(inputs.cluster, gpus, &inputs.machine, err)) != REDCO_OK ||
+        (st = redco_calibration_read(names.calibration, &inputs.machine, &inputs.calibration, err)) != REDCO_OK ||
+        (st = redco_comm_create(&inputs.machine, names.profiles, names.profile_count, &inputs.comm, err)) != REDCO_OK) {
+        goto out;
+    }
+    if (names.safetensors != NULL &&
+        (st = redco_model_check_safetensors(inputs.model, names.safetensors, err)) != REDCO_OK) {
+        goto out;
+    }
+    *inputs_out = inputs;
+    inputs = (redco_inputs){0};
+out:
+    redco_inputs_free(&inputs);
+    return st;
+}
+
+redco_status redco_inputs_resize(redco_inputs *inputs, const redco_input_names *names, uint64_t gpus, redco_error *err)
+{
+    redco_machine machine;
+    redco_comm *comm = NULL;
+    redco_status st = redco_cluster_machine(inputs->cluster, gpus, &machine, err);
+    if (st != REDCO_OK ||
+        (st = redco_comm_create(&machine, names->profiles, names->profile_count, &comm, err)) != REDCO_OK) {
+        return st;
+    }
+    redco_comm_free(inputs->comm);
+    inputs->comm = comm;
+    inputs->machine = machine;
+    return REDCO_OK;
+}
+
+void redco_inputs_free(redco_inputs *inputs)
+{
+    redco_comm_free(inputs->comm);
+    redco_cluster_free(inputs->cluster);
+    redco_model_free(inputs->model);
+    *inputs = (redco_inputs){0};
+}

@@ -1,0 +1,290 @@
+#include "tools/plan_answer.h"
+
+#include "planner/assemble.h"
+#include "planner/explain.h"
+#include "planner/strategy.h"
+#include "tools/plan_report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *answer_name(const redco_search_options *options)
+{
+    if (options->strategy != REDCO_STRATEGY_ANY) { return redco_strategy_name(options->strategy); }
+    return redco_options_fixed(options) ? "fixed" : "optimum";
+}
+
+int answer_fail(const struct cli *cli, const redco_error *err)
+{
+    static const struct {
+        const char *quantity, *option;
+    } names[] = {{"tp", "--tp"},
+                 {"gpus", "--gpus"},
+                 {"sequence length", "--seq"},
+                 {"global batch", "--global-batch"},
+                 {"batch", "--global-batch"}};
+    redco_error named = *err;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(err->place, names[i].quantity) == 0) {
+            (void)snprintf(named.place, sizeof named.place, "%s", names[i].option);
+        }
+    }
+    return cli_fail(cli, &named);
+}
+
+json_t *answer_infeasible(const char *strategy, const char *reason, uint64_t short_bytes,
+                          const redco_shortfall *shortfall)
+{
+    json_t *json =
+        json_pack("{s:s,s:i,s:b,s:s,s:s,s:I}", "format", "redco-plan", "version", REDCO_PLAN_VERSION, "feasible", 0,
+                  "strategy", strategy, "reason", reason, "short_bytes", (json_int_t)short_bytes);
+    if (json != NULL && shortfall != NULL && shortfall->largest != NULL) {
+        (void)json_object_set_new(json, "largest", json_string(shortfall->largest));
+        (void)json_object_set_new(json, "cheapest_change", json_string(shortfall->cheapest_change));
+    }
+    return json;
+}
+
+/* One search and what belongs to it. */
+struct answer {
+    struct plan_args *args;
+    const redco_inputs *inputs;
+    redco_search_result *result;
+    redco_search_result *free_result; /* NULL when nothing was fixed */
+    redco_assembler *assembler;       /* NULL until a plan is needed */
+    redco_plan *plan;                 /* of the best */
+    redco_help help[REDCO_HELP_COUNT];
+    bool helped;
+    redco_neighbour neighbours[REDCO_MOST_NEIGHBOURS];
+    size_t neighbour_count;
+};
+
+static void answer_free(struct answer *answer)
+{
+    redco_plan_free(answer->plan);
+    redco_assembler_free(answer->assembler);
+    redco_search_result_free(answer->free_result);
+    redco_search_result_free(answer->result);
+}
+
+static redco_status ask(const redco_inputs *inputs, const redco_search_options *options,
+                        redco_search_result **result_out, redco_error *err)
+{
+    return redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, options, result_out, err);
+}
+
+static redco_status find(struct answer *answer, redco_error *err)
+{
+    const redco_search_options *options = &answer->args->options;
+    const redco_inputs *inputs = answer->inputs;
+    redco_status st = ask(inputs, options, &answer->result, err);
+    if (st != REDCO_OK || answer->result->ranked_count == 0) { return st; }
+    if (redco_options_fixed(options)) {
+        const redco_search_options freed = redco_options_freed(options);
+        if ((st = ask(inputs, &freed, &answer->free_result, err)) != REDCO_OK) { return st; }
+    }
+    const redco_candidate *best = &answer->result->ranked[0];
+    /* People always see what would help; programs only when they ask, for it costs four searches. AMSP's T_comm knows
+     * neither memory nor compute, and its times are as measured, so there it has no meaning. */
+    if (options->objective == REDCO_OBJECTIVE_STEP_TIME &&
+        (answer->args->explain || (!answer->args->cli.json && options->top <= 1))) {
+        if ((st = redco_would_help(inputs, options, best->objective, answer->help, err)) != REDCO_OK) { return st; }
+        answer->helped = true;
+    }
+    if (answer->args->explain) {
+        return redco_neighbours(inputs, options, best, answer->neighbours, &answer->neighbour_count, err);
+    }
+    return REDCO_OK;
+}
+
+static redco_status assemble(struct answer *answer, redco_error *err)
+{
+    const redco_search_options *options = &answer->args->options;
+    redco_status st = redco_assembler_create(answer->inputs, options, REDCO_VERSION, &answer->assembler, err);
+    if (st != REDCO_OK) { return st; }
+    return redco_plan_assemble(answer->assembler, answer->result, &answer->result->ranked[0], answer_name(options),
+                               &answer->plan, err);
+}
+
+static json_t *mesh_json(redco_mesh mesh)
+{
+    return json_pack("{s:I,s:I}", "gpus", (json_int_t)mesh.gpus, "nodes", (json_int_t)mesh.nodes);
+}
+
+static json_t *neighbour_json(const redco_neighbour *other)
+{
+    if (!other->feasible) {
+        json_t *json = json_pack("{s:s,s:b,s:I}", "what", other->what, "feasible", 0, "short_bytes",
+                                 (json_int_t)other->short_bytes);
+        if (other->reason[0] != '\0') { (void)json_object_set_new(json, "reason", json_string(other->reason)); }
+        return json;
+    }
+    return json_pack("{s:s,s:b,s:f,s:f,s:I,s:I,s:o,s:o,s:o}", "what", other->what, "feasible", 1, "cost_ratio",
+                     other->cost_ratio, "step_s", other->step_s, "tp", (json_int_t)other->setting.tp, "micro_batch",
+                     (json_int_t)other->setting.micro_batch, "parameters", mesh_json(other->shards.parameters),
+                     "gradients", mesh_json(other->shards.gradients), "optimizer", mesh_json(other->shards.optimizer));
+}
+
+static json_t *explain_json(const struct answer *answer)
+{
+    json_t *neighbours = json_array();
+    json_t *help = json_array();
+    for (size_t i = 0; i < answer->neighbour_count; i++) {
+        (void)json_array_append_new(neighbours, neighbour_json(&answer->neighbours[i]));
+    }
+    for (size_t i = 0; i < REDCO_HELP_COUNT && answer->helped; i++) {
+        (void)json_array_append_new(help, json_pack("{s:s,s:f,s:f}", "what", answer->help[i].what, "more_ratio", 0.1,
+                                                    "gain_ratio", answer->help[i].gain_ratio));
+    }
+    return json_pack("{s:o,s:o}", "neighbours", neighbours, "would_help", help);
+}
+
+static json_t *verify_json(const redco_search_result *result)
+{
+    return json_pack("{s:s,s:b,s:f,s:I}", "method", result->verify_method, "beaten", result->verify_failed, "objective",
+                     result->verify_objective, "candidates", (json_int_t)result->verify_count);
+}
+
+/* The plan, with what was asked beside it. */
+static json_t *one_json(const struct answer *answer)
+{
+    json_t *json = redco_plan_to_json(answer->plan);
+    if (json == NULL) { return NULL; }
+    if (answer->free_result != NULL && answer->free_result->ranked_count > 0) {
+        const redco_candidate *best = &answer->free_result->ranked[0];
+        (void)json_object_set_new(json, "free_optimum",
+                                  json_pack("{s:f,s:f}", "step_s", best->prediction.step_s, "cost_ratio",
+                                            answer->result->ranked[0].objective / best->objective - 1.0));
+    }
+    if (answer->result->verified) { (void)json_object_set_new(json, "verify", verify_json(answer->result)); }
+    if (answer->args->explain) { (void)json_object_set_new(json, "explain", explain_json(answer)); }
+    return json;
+}
+
+static redco_status top_json(const struct answer *answer, json_t **json_out, redco_error *err)
+{
+    json_t *plans = json_array();
+    for (uint32_t i = 0; i < answer->result->ranked_count; i++) {
+        redco_plan *plan = NULL;
+        const redco_status st = redco_plan_assemble(answer->assembler, answer->result, &answer->result->ranked[i],
+                                                    answer_name(&answer->args->options), &plan, err);
+        if (st != REDCO_OK) {
+            json_decref(plans);
+            return st;
+        }
+        (void)json_array_append_new(plans, redco_plan_to_json(plan));
+        redco_plan_free(plan);
+    }
+    *json_out = json_pack("{s:o}", "plans", plans);
+    return REDCO_OK;
+}
+
+static int print_json(const struct answer *answer)
+{
+    const struct cli *cli = &answer->args->cli;
+    redco_error err = {0};
+    json_t *json = NULL;
+    if (answer->args->options.top <= 1) {
+        json = one_json(answer);
+    } else if (top_json(answer, &json, &err) != REDCO_OK) {
+        return cli_fail(cli, &err);
+    }
+    const int rc = cli_print_json(cli, json);
+    json_decref(json);
+    return rc;
+}
+
+static void print_one(const struct answer *answer)
+{
+    const struct plan_args *args = answer->args;
+    const redco_candidate *best = &answer->result->ranked[0];
+    char name[64];
+    const redco_strategy known =
+        redco_strategy_of(best->setting.dp, best->setting.secondary, &redco_main_assignment(best)->config.shards);
+    struct report_row row = {.name = name, .marked = true, .candidate = best};
+    (void)snprintf(name, sizeof name, "%s", answer_name(&args->options));
+    if (args->options.strategy == REDCO_STRATEGY_ANY && known != REDCO_STRATEGY_ANY && !args->options.layerwise) {
+        (void)snprintf(name, sizeof name, "%s (%s)", answer_name(&args->options), redco_strategy_name(known));
+    }
+    report_header(args, answer->inputs, best);
+    (void)report_table(answer->inputs, REPORT_ONE, &row, 1);
+    report_layers(answer->plan->layers, answer->plan->layers_count);
+    report_time(best);
+    if (args->options.objective == REDCO_OBJECTIVE_COMM) { report_comm(&best->prediction); }
+    report_memory(&best->prediction);
+    report_placement(answer->plan);
+    if (answer->helped) { report_help(answer->help, REDCO_HELP_COUNT); }
+    if (answer->free_result != NULL && answer->free_result->ranked_count > 0) {
+        report_free_optimum(args, best, &answer->free_result->ranked[0]);
+    }
+    report_solver(answer->result, answer->inputs);
+    if (args->explain) { report_neighbours(answer->neighbours, answer->neighbour_count, best->prediction.step_s); }
+}
+
+static int print_top(const struct answer *answer)
+{
+    struct report_row rows[PLAN_MOST_TOP];
+    char names[PLAN_MOST_TOP][12];
+    const uint32_t count = answer->result->ranked_count;
+    for (uint32_t i = 0; i < count && i < PLAN_MOST_TOP; i++) {
+        (void)snprintf(names[i], sizeof names[i], "%u", i + 1);
+        rows[i] = (struct report_row){
+            .name = names[i], .marked = i == 0, .candidate = &answer->result->ranked[i], .reason = ""};
+    }
+    report_header(answer->args, answer->inputs, NULL);
+    (void)report_table(answer->inputs, REPORT_RANKS, rows, count);
+    report_solver(answer->result, answer->inputs);
+    return CLI_DONE;
+}
+
+static int print_infeasible(const struct answer *answer)
+{
+    const struct plan_args *args = answer->args;
+    const redco_search_result *result = answer->result;
+    redco_error err = {0};
+    char reason[400];
+    (void)report_reason(result, reason, sizeof reason);
+    if (args->cli.json) {
+        json_t *json =
+            answer_infeasible(answer_name(&args->options), reason, result->shortfall.short_bytes, &result->shortfall);
+        const int rc = cli_print_json(&args->cli, json);
+        json_decref(json);
+        if (rc != CLI_DONE) { return rc; }
+    } else {
+        report_header(args, answer->inputs, NULL);
+        report_shortfall(&result->shortfall);
+    }
+    (void)redco_fail(&err, REDCO_EINFEASIBLE, "", "%s%s%s", reason,
+                     result->shortfall.cheapest_change[0] != '\0' ? "; " : "", result->shortfall.cheapest_change);
+    return cli_fail(&args->cli, &err);
+}
+
+int answer_plan(struct plan_args *args, const redco_inputs *inputs)
+{
+    struct answer answer = {.args = args, .inputs = inputs};
+    redco_error err = {0};
+    int rc = CLI_DONE;
+    redco_status st = find(&answer, &err);
+    if (st == REDCO_OK && answer.result->ranked_count == 0) {
+        rc = print_infeasible(&answer);
+        goto out;
+    }
+    if (st == REDCO_OK) { st = assemble(&answer, &err); }
+    if (st == REDCO_OK && args->out != NULL) { st = redco_plan_write(answer.plan, args->out, &err); }
+    if (st != REDCO_OK) {
+        rc = answer_fail(&args->cli, &err);
+        goto out;
+    }
+    if (args->cli.json) {
+        rc = print_json(&answer);
+    } else if (args->options.top > 1) {
+        rc = print_top(&answer);
+    } else {
+        print_one(&answer);
+    }
+    if (args->out != NULL && !args->cli.json) { (void)printf("wrote %s\n", args->out); }
+    if (rc == CLI_DONE) { rc = cli_finish(&args->cli, answer.result->verify_failed ? CLI_NO : CLI_DONE); }
+out:
+    answer_free(&answer);
+    return rc;
+}

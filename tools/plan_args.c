@@ -1,0 +1,376 @@
+#include "tools/plan_args.h"
+
+#include "planner/plan/plan.h"
+#include "planner/strategy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *argp_program_version = "redco-plan " REDCO_VERSION;
+
+enum key {
+    KEY_GPUS = 0x100,
+    KEY_MODEL,
+    KEY_SAFETENSORS,
+    KEY_CLUSTER,
+    KEY_NODE,
+    KEY_TOPOLOGY,
+    KEY_HOSTS,
+    KEY_SEQ,
+    KEY_GLOBAL_BATCH,
+    KEY_MICRO_BATCH,
+    KEY_TP,
+    KEY_PP,
+    KEY_CP,
+    KEY_TP_PLACEMENT,
+    KEY_SEQUENCE_PARALLEL,
+    KEY_RECOMPUTE,
+    KEY_PRECISION,
+    KEY_OBJECTIVE,
+    KEY_LAYERWISE,
+    KEY_UNIFORM,
+    KEY_STRATEGY,
+    KEY_FIX,
+    KEY_SCHEME,
+    KEY_OVERLAP,
+    KEY_PROFILE,
+    KEY_CALIBRATION,
+    KEY_MFU_CONVENTION,
+    KEY_VERIFY,
+    KEY_TOP,
+    KEY_COMPARE,
+    KEY_EXPLAIN,
+    KEY_SWEEP,
+    KEY_CHECK
+};
+
+/* clang-format off */
+static const struct argp_option flags[] = {
+    {NULL, 0, NULL, 0, "What is trained, on what:", 1},
+    {"gpus", KEY_GPUS, "N", 0, "GPUs in use; may be left out when the cluster has a fixed size", 1},
+    {"model", KEY_MODEL, "M", 0, "Preset or HuggingFace config.json (default llama-7b)", 1},
+    {"safetensors", KEY_SAFETENSORS, "FILE", 0, "Check the model's tensors against a .safetensors file or index", 1},
+    {"cluster", KEY_CLUSTER, "C", 0, "Preset, cluster file, hwloc or NCCL XML of a node (default a800-hdr)", 1},
+    {"node", KEY_NODE, "FILE", 0, "hwloc XML, NCCL XML or redco-topo JSON that replaces the cluster's node type", 1},
+    {"topology", KEY_TOPOLOGY, "FILE", 0, "Slurm topology.conf that replaces the cluster's switches", 1},
+    {"hosts", KEY_HOSTS, "LIST", 0, "Free hosts, such as node[001-128,200]; the others are left out", 1},
+    {"seq", KEY_SEQ, "N", 0, "Tokens of a sequence (default 4096)", 1},
+    {"global-batch", KEY_GLOBAL_BATCH, "SEQS", 0, "Sequences of a step (default 1024)", 1},
+    {"precision", KEY_PRECISION, "bf16|fp16|fp32", 0, "Of weights and gradients in compute (default bf16)", 1},
+    {NULL, 0, NULL, 0, "What is fixed; all else is optimised:", 2},
+    {"micro-batch", KEY_MICRO_BATCH, "N|auto", 0, "Sequences of a micro-batch", 2},
+    {"tp", KEY_TP, "N|auto", 0, "Tensor-parallel degree", 2},
+    {"pp", KEY_PP, "1", 0, "Pipeline stages: only 1 so far", 2},
+    {"cp", KEY_CP, "1", 0, "Context-parallel degree: only 1 so far", 2},
+    {"tp-placement", KEY_TP_PLACEMENT, "rules", 0, "Which dimension tensor parallelism splits: RedCoast's rules", 2},
+    {"sequence-parallel", KEY_SEQUENCE_PARALLEL, NULL, 0, "Split norms and dropout over the tensor-parallel ranks, too", 2},
+    {"recompute", KEY_RECOMPUTE, "none|selective|full|auto", 0, "One policy for all layers; auto may mix them", 2},
+    {"strategy", KEY_STRATEGY, "NAME", 0, "ddp, zero1, zero2, zero3, mics, zeropp, hsdp or amsp", 2},
+    {"fix", KEY_FIX, "p=AxB,g=AxB,os=AxB", 0, "Meshes (GPUs x nodes) of parameters, gradients, optimizer; any of them", 2},
+    {"scheme", KEY_SCHEME, "WORD", 0, "inter-tensor (broadcast) or intra-tensor (all-gather) optimizer shards", 2},
+    {"uniform", KEY_UNIFORM, NULL, 0, "The same meshes for all layers (default)", 2},
+    {"layerwise", KEY_LAYERWISE, NULL, 0, "Meshes may differ from layer to layer", 2},
+    {NULL, 0, NULL, 0, "How it is judged:", 3},
+    {"objective", KEY_OBJECTIVE, "step-time|comm", 0, "Step time (default) or AMSP's communication time", 3},
+    {"overlap", KEY_OVERLAP, "LIST|none", 0, "Traffic hidden behind compute: ag-rs, ar, bc (default all three)", 3},
+    {"profile", KEY_PROFILE, "FILE", 0, "Measured collectives (nccl-tests log or CSV); may be repeated", 3},
+    {"calibration", KEY_CALIBRATION, "FILE", 0, "Preset or file of fitted constants (default: by GPU)", 3},
+    {"mfu-convention", KEY_MFU_CONVENTION, "full|causal", 0, "Count attention in full (default) or its causal half", 3},
+    {NULL, 0, NULL, 0, "What is answered:", 4},
+    {"verify", KEY_VERIFY, NULL, 0, "Prove the optimum by a second method; exit 1 if it is beaten", 4},
+    {"top", KEY_TOP, "K", 0, "The K best strategies", 4},
+    {"compare", KEY_COMPARE, NULL, 0, "The named strategies beside the optimum", 4},
+    {"explain", KEY_EXPLAIN, NULL, 0, "Why not the neighbours, and what would help", 4},
+    {"sweep", KEY_SWEEP, "gpus=N,N,...", 0, "One plan for each number of GPUs", 4},
+    {"check", KEY_CHECK, "PLAN", 0, "Read a plan file and compute its numbers again", 4},
+    {"output", 'o', "PLAN", 0, "Write the plan file", 4},
+    CLI_OPTIONS,
+    {0}
+};
+/* clang-format on */
+
+static error_t read_count(struct plan_args *args, const char *option, const char *text, uint64_t most, uint32_t *out)
+{
+    uint64_t value = 0;
+    const error_t why = cli_u64(&args->cli, option, text, 1, most, &value);
+    if (why == 0) { *out = (uint32_t)value; }
+    return why;
+}
+
+/* A number, or "auto", which leaves it to the search. */
+static error_t read_degree(struct plan_args *args, const char *option, const char *text, uint32_t *out)
+{
+    enum { MOST_DEGREE = 1 << 24 };
+    if (strcmp(text, "auto") == 0) {
+        *out = 0;
+        return 0;
+    }
+    return read_count(args, option, text, MOST_DEGREE, out);
+}
+
+static error_t read_only_one(struct plan_args *args, const char *option, const char *text, const char *what)
+{
+    uint32_t value = 0;
+    const error_t why = read_degree(args, option, text, &value);
+    if (why != 0 || value <= 1) { return why; }
+    return cli_bad_option(&args->cli, option, "%u: this redco does not plan %s; only 1 is possible", value, what);
+}
+
+/* "AxB"; the multiplication sign that the tables print is accepted, too. @return behind it, or NULL */
+static const char *read_mesh(const char *text, redco_mesh *out)
+{
+    static const char times[] = "\xc3\x97";
+    char *end = NULL;
+    uint64_t factors[2];
+    for (int i = 0; i < 2; i++) {
+        if (*text < '0' || *text > '9') { return NULL; }
+        factors[i] = strtoull(text, &end, 10);
+        if (factors[i] == 0 || factors[i] > UINT32_MAX) { return NULL; }
+        text = end;
+        if (i == 1) { break; }
+        if (*text == 'x' || *text == 'X') {
+            text++;
+        } else if (strncmp(text, times, sizeof times - 1) == 0) {
+            text += sizeof times - 1;
+        } else {
+            return NULL;
+        }
+    }
+    *out = (redco_mesh){.gpus = (uint32_t)factors[0], .nodes = (uint32_t)factors[1]};
+    return text;
+}
+
+static error_t read_fix(struct plan_args *args, const char *text)
+{
+    static const char help[] = "is not of the form p=AxB,g=AxB,os=AxB, where A and B are GPUs and nodes from 1";
+    redco_shards *fix = &args->options.fix;
+    const struct {
+        const char *name;
+        redco_mesh *mesh;
+    } parts[] = {{"p=", &fix->parameters}, {"g=", &fix->gradients}, {"os=", &fix->optimizer}};
+    const char *at = text;
+    for (;;) {
+        size_t i = 0;
+        while (i < 3 && strncmp(at, parts[i].name, strlen(parts[i].name)) != 0) { i++; }
+        if (i == 3) { return cli_bad_option(&args->cli, "--fix", "\"%.60s\" %s", text, help); }
+        if (parts[i].mesh->gpus != 0) {
+            return cli_bad_option(&args->cli, "--fix", "\"%.60s\" gives %s twice", text, parts[i].name);
+        }
+        at = read_mesh(at + strlen(parts[i].name), parts[i].mesh);
+        if (at == NULL || (*at != ',' && *at != '\0')) {
+            return cli_bad_option(&args->cli, "--fix", "\"%.60s\" %s", text, help);
+        }
+        if (*at == '\0') { return 0; }
+        at++;
+    }
+}
+
+static error_t read_overlap(struct plan_args *args, const char *text)
+{
+    uint32_t bits = 0;
+    if (strcmp(text, "none") == 0 || strcmp(text, "all") == 0) {
+        args->options.workload.overlap = text[0] == 'n' ? REDCO_OVERLAP_NONE : REDCO_OVERLAP_ALL;
+        return 0;
+    }
+    for (const char *at = text;; at++) {
+        const size_t length = strcspn(at, ",");
+        uint32_t bit = 0;
+        while (redco_overlap_words[bit] != NULL &&
+               (strlen(redco_overlap_words[bit]) != length || strncmp(redco_overlap_words[bit], at, length) != 0)) {
+            bit++;
+        }
+        if (redco_overlap_words[bit] == NULL) {
+            return cli_bad_option(&args->cli, "--overlap", "\"%.40s\" is not a list of ag-rs, ar, bc, nor all or none",
+                                  text);
+        }
+        bits |= 1U << bit;
+        at += length;
+        if (*at == '\0') { break; }
+    }
+    args->options.workload.overlap = bits;
+    return 0;
+}
+
+static error_t read_sweep(struct plan_args *args, const char *text)
+{
+    static const char start[] = "gpus=";
+    const uint64_t most_gpus = (uint64_t)1 << 24;
+    const char *at = text + sizeof start - 1;
+    if (strncmp(text, start, sizeof start - 1) != 0 || *at == '\0') {
+        return cli_bad_option(&args->cli, "--sweep", "\"%.60s\" is not of the form gpus=8,32,1024", text);
+    }
+    for (;; at++) {
+        char *end = NULL;
+        const unsigned long long gpus = *at >= '0' && *at <= '9' ? strtoull(at, &end, 10) : 0;
+        if (gpus == 0 || gpus > most_gpus || (*end != ',' && *end != '\0')) {
+            return cli_bad_option(&args->cli, "--sweep", "\"%.60s\": numbers of GPUs from 1 to %llu, between commas",
+                                  text, (unsigned long long)most_gpus);
+        }
+        if (args->sweep_count == PLAN_MOST_SWEEP) {
+            return cli_bad_option(&args->cli, "--sweep", "has more than %d numbers", PLAN_MOST_SWEEP);
+        }
+        args->sweep[args->sweep_count++] = gpus;
+        at = end;
+        if (*at == '\0') { return 0; }
+    }
+}
+
+static error_t read_strategy(struct plan_args *args, const char *text)
+{
+    redco_strategy strategy = REDCO_STRATEGY_ANY;
+    if (!redco_strategy_parse(text, &strategy) || strategy == REDCO_STRATEGY_ANY) {
+        return cli_bad_option(&args->cli, "--strategy",
+                              "\"%.40s\" is not one of: ddp, zero1, zero2, zero3, mics, zeropp, hsdp, amsp", text);
+    }
+    args->options.strategy = strategy;
+    return 0;
+}
+
+static error_t add_profile(struct plan_args *args, const char *path)
+{
+    if (args->names.profile_count == PLAN_MOST_PROFILES) {
+        return cli_bad_option(&args->cli, "--profile", "more than %d files", PLAN_MOST_PROFILES);
+    }
+    args->profiles[args->names.profile_count++] = path;
+    args->names.profiles = args->profiles;
+    return 0;
+}
+
+/* Options whose value is one word of a list. */
+static error_t read_choice(struct plan_args *args, int key, const char *text)
+{
+    static const char *const recompute[] = {"none", "selective", "full", "auto", NULL};
+    static const char *const objective[] = {"step-time", "comm", NULL};
+    static const char *const convention[] = {"full", "causal", NULL};
+    static const char *const placement[] = {"rules", NULL};
+    redco_search_options *options = &args->options;
+    int word = 0;
+    error_t why = 0;
+    switch (key) {
+    case KEY_RECOMPUTE:
+        why = cli_word(&args->cli, "--recompute", text, recompute, &word);
+        options->recompute = (redco_recompute)word; /* "auto" is REDCO_RECOMPUTE_COUNT */
+        return why;
+    case KEY_PRECISION:
+        why = cli_word(&args->cli, "--precision", text, redco_precision_words, &word);
+        options->workload.precision = (redco_precision)word;
+        return why;
+    case KEY_OBJECTIVE:
+        why = cli_word(&args->cli, "--objective", text, objective, &word);
+        options->objective = word == 0 ? REDCO_OBJECTIVE_STEP_TIME : REDCO_OBJECTIVE_COMM;
+        return why;
+    case KEY_SCHEME:
+        why = cli_word(&args->cli, "--scheme", text, redco_scheme_words, &word);
+        options->scheme = (redco_scheme)word;
+        options->scheme_fixed = true;
+        return why;
+    case KEY_MFU_CONVENTION:
+        why = cli_word(&args->cli, "--mfu-convention", text, convention, &word);
+        options->workload.mfu_causal = word == 1;
+        return why;
+    default: return cli_word(&args->cli, "--tp-placement", text, placement, &word);
+    }
+}
+
+static error_t read_workload(struct plan_args *args, int key, const char *text)
+{
+    enum { MOST_TOKENS = 1 << 30 };
+    const uint64_t most_gpus = (uint64_t)1 << 24;
+    const uint64_t most_batch = (uint64_t)1 << 40;
+    redco_search_options *options = &args->options;
+    switch (key) {
+    case KEY_GPUS: return cli_u64(&args->cli, "--gpus", text, 1, most_gpus, &args->gpus);
+    case KEY_SEQ: return read_count(args, "--seq", text, MOST_TOKENS, &options->workload.seq_len);
+    case KEY_GLOBAL_BATCH:
+        return cli_u64(&args->cli, "--global-batch", text, 1, most_batch, &options->workload.global_batch);
+    case KEY_MICRO_BATCH: return read_degree(args, "--micro-batch", text, &options->micro_batch);
+    case KEY_TP: return read_degree(args, "--tp", text, &options->tp);
+    case KEY_PP: return read_only_one(args, "--pp", text, "pipeline parallelism");
+    case KEY_CP: return read_only_one(args, "--cp", text, "context parallelism");
+    default: return read_count(args, "--top", text, PLAN_MOST_TOP, &options->top);
+    }
+}
+
+static error_t read_flag(int key, char *text, struct argp_state *state)
+{
+    struct plan_args *args = state->input;
+    redco_search_options *options = &args->options;
+    const bool of_check = key == KEY_CHECK || key == KEY_PROFILE || key == CLI_KEY_JSON || key == CLI_KEY_QUIET;
+    if (((key >= KEY_GPUS && key <= KEY_CHECK) || key == 'o') && !of_check) { args->plans = true; }
+    switch (key) {
+    case KEY_MODEL: args->names.model = text; return 0;
+    case KEY_SAFETENSORS: args->names.safetensors = text; return 0;
+    case KEY_CLUSTER: args->names.cluster = text; return 0;
+    case KEY_NODE: args->names.node = text; return 0;
+    case KEY_TOPOLOGY: args->names.topology = text; return 0;
+    case KEY_HOSTS: args->names.hosts = text; return 0;
+    case KEY_CALIBRATION: args->names.calibration = text; return 0;
+    case KEY_PROFILE: return add_profile(args, text);
+    case KEY_GPUS:
+    case KEY_SEQ:
+    case KEY_GLOBAL_BATCH:
+    case KEY_MICRO_BATCH:
+    case KEY_TP:
+    case KEY_PP:
+    case KEY_CP:
+    case KEY_TOP: return read_workload(args, key, text);
+    case KEY_RECOMPUTE:
+    case KEY_PRECISION:
+    case KEY_OBJECTIVE:
+    case KEY_SCHEME:
+    case KEY_MFU_CONVENTION:
+    case KEY_TP_PLACEMENT: return read_choice(args, key, text);
+    case KEY_STRATEGY: return read_strategy(args, text);
+    case KEY_FIX: return read_fix(args, text);
+    case KEY_OVERLAP: return read_overlap(args, text);
+    case KEY_SWEEP: return read_sweep(args, text);
+    case KEY_SEQUENCE_PARALLEL: options->workload.sequence_parallel = true; return 0;
+    case KEY_LAYERWISE: options->layerwise = true; return 0;
+    case KEY_UNIFORM: args->uniform_given = true; return 0;
+    case KEY_VERIFY: options->verify = true; return 0;
+    case KEY_COMPARE: args->compare = true; return 0;
+    case KEY_EXPLAIN: args->explain = true; return 0;
+    case KEY_CHECK: args->check = text; return 0;
+    case 'o': args->out = text; return 0;
+    default: return cli_option(key, text, state);
+    }
+}
+
+/* Options that contradict one another. */
+static void check_together(struct plan_args *args)
+{
+    struct cli *cli = &args->cli;
+    const redco_search_options *options = &args->options;
+    const bool fixed =
+        options->fix.parameters.gpus != 0 || options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0;
+    if (args->check != NULL && args->plans) {
+        (void)cli_bad_option(cli, "--check", "goes only with --profile, --json and --quiet: the plan says the rest");
+    } else if (options->layerwise && args->uniform_given) {
+        (void)cli_bad_option(cli, "--layerwise", "contradicts --uniform");
+    } else if (options->strategy != REDCO_STRATEGY_ANY && fixed) {
+        (void)cli_bad_option(cli, "--fix", "contradicts --strategy: give one of them");
+    } else if (args->compare && (options->strategy != REDCO_STRATEGY_ANY || fixed)) {
+        (void)cli_bad_option(cli, "--compare", "takes every named strategy: leave out --strategy and --fix");
+    } else if (args->compare + (args->sweep_count > 0) + (options->top > 1) + args->explain > 1) {
+        (void)cli_bad_option(cli, "",
+                             "--compare, --sweep, --top and --explain are different answers: give one of them");
+    } else if (args->sweep_count > 0 && (args->gpus != 0 || args->out != NULL)) {
+        (void)cli_bad_option(cli, "--sweep", "gives the numbers of GPUs and many plans: leave out --gpus and -o");
+    } else if (args->out != NULL && (args->out[0] == '\0' || strcmp(args->out, "-") == 0)) {
+        (void)cli_bad_option(cli, "-o", "needs a file; --json prints the plan");
+    }
+}
+
+int plan_args_parse(int argc, char **argv, struct plan_args *args)
+{
+    static const struct argp argp = {
+        .options = flags,
+        .parser = read_flag,
+        .doc = "Finds the sharding strategy that trains fastest within memory, and proves it."
+               "\vA mesh AxB is A GPUs in each of B nodes. Exit code: 0 planned, 1 nothing fits, 2 bad input, 3 a "
+               "system failure."};
+    const int rc = cli_parse(&argp, argc, argv, &args->cli);
+    if (rc != CLI_RUN) { return rc; }
+    check_together(args);
+    return args->cli.err.status == REDCO_OK ? CLI_RUN : cli_fail(&args->cli, &args->cli.err);
+}

@@ -1,0 +1,29 @@
+/** @file plan_args.h  The command line of redco-plan. */
+#ifndef REDCO_TOOLS_PLAN_ARGS_H
+#define REDCO_TOOLS_PLAN_ARGS_H
+
+#include "planner/inputs.h"
+#include "planner/search.h"
+#include "tools/cli.h"
+
+enum { PLAN_MOST_PROFILES = 64, PLAN_MOST_SWEEP = 64, PLAN_MOST_TOP = 1000 };
+
+struct plan_args {
+    struct cli cli; /* first: see cli.h */
+    redco_input_names names;
+    const char *profiles[PLAN_MOST_PROFILES];
+    uint64_t gpus; /* 0: not given */
+    redco_search_options options;
+    bool uniform_given;
+    bool compare, explain;
+    uint64_t sweep[PLAN_MOST_SWEEP];
+    uint32_t sweep_count;
+    const char *out;
+    const char *check;
+    bool plans; /* an option that --check has no use for was given */
+};
+
+/** @return CLI_RUN, or the exit code */
+int plan_args_parse(int argc, char **argv, struct plan_args *args);
+
+#endif

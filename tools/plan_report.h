@@ -1,0 +1,49 @@
+/** @file plan_report.h  What redco-plan shows to people, on standard output. */
+#ifndef REDCO_TOOLS_PLAN_REPORT_H
+#define REDCO_TOOLS_PLAN_REPORT_H
+
+#include "planner/assemble.h"
+#include "planner/explain.h"
+#include "planner/strategy.h"
+#include "tools/plan_args.h"
+
+/** One row of the table of strategies. */
+struct report_row {
+    const char *name;
+    bool marked;
+    uint64_t gpus;                    /* sweep only */
+    const redco_candidate *candidate; /* NULL: why not is in reason */
+    char reason[400];
+};
+
+/** Model, cluster, workload; what all rows share. @param one  the only strategy shown, or NULL */
+void report_header(const struct plan_args *args, const redco_inputs *inputs, const redco_candidate *one);
+enum report_kind {
+    REPORT_ONE,        /* one strategy: the header says the rest */
+    REPORT_STRATEGIES, /* named ones */
+    REPORT_RANKS,      /* the best, which may differ only in how parameters are spread */
+    REPORT_SIZES       /* numbers of GPUs, with scaling efficiency against the first row that fits */
+};
+
+/** @return false when out of memory */
+bool report_table(const redco_inputs *inputs, enum report_kind kind, const struct report_row *rows, uint32_t count);
+void report_layers(const redco_plan_layers *layers, uint32_t count);
+void report_placement(const redco_plan *plan);
+void report_time(const redco_candidate *candidate);
+/** AMSP's communication time, for --objective comm. */
+void report_comm(const redco_prediction *prediction);
+void report_memory(const redco_prediction *prediction);
+void report_help(const redco_help *help, size_t count);
+void report_neighbours(const redco_neighbour *neighbours, size_t count, double like_s);
+void report_solver(const redco_search_result *result, const redco_inputs *inputs);
+/** What was fixed costs, against the free optimum. */
+void report_free_optimum(const struct plan_args *args, const redco_candidate *mine, const redco_candidate *best);
+/** The leanest strategy when nothing fits. */
+void report_shortfall(const redco_shortfall *shortfall);
+
+/** "no strategy fits ...": one sentence for the error line and the JSON document. @return @p buffer */
+const char *report_reason(const redco_search_result *result, char *buffer, size_t size);
+/** "8x128" with the multiplication sign. @return @p buffer */
+const char *report_mesh(redco_mesh mesh, char *buffer, size_t size);
+
+#endif

@@ -1,0 +1,72 @@
+/* redco-plan: the strategy that trains fastest within memory, why, and a plan file. */
+#include "tools/plan_answer.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Told before the search: a plan that cannot be kept need not be found. */
+static redco_status check_writable(const char *path, redco_error *err)
+{
+    struct stat info;
+    const bool exists = stat(path, &info) == 0;
+    if (exists && S_ISDIR(info.st_mode)) { return redco_fail(err, REDCO_EIO, path, "is a folder, not a file"); }
+    char *copy = strdup(path);
+    if (copy == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
+    const int why = exists && !S_ISREG(info.st_mode) ? access(path, W_OK) : access(dirname(copy), W_OK | X_OK);
+    free(copy);
+    return why == 0 ? REDCO_OK : redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(errno));
+}
+
+/* Of a sweep, for the first size that the cluster can have. */
+static redco_status read_inputs(const struct plan_args *args, redco_inputs *inputs_out, redco_error *err)
+{
+    if (args->sweep_count == 0) { return redco_inputs_read(&args->names, args->gpus, inputs_out, err); }
+    redco_status st = REDCO_EVALUE;
+    for (uint32_t i = 0; i < args->sweep_count && st == REDCO_EVALUE; i++) {
+        st = redco_inputs_read(&args->names, args->sweep[i], inputs_out, err);
+    }
+    if (st == REDCO_OK) { redco_error_clear(err); }
+    return st;
+}
+
+static int run(struct plan_args *args)
+{
+    redco_inputs inputs = {0};
+    redco_error err = {0};
+    int rc = CLI_DONE;
+    if (args->out != NULL && check_writable(args->out, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
+    if (read_inputs(args, &inputs, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
+    for (size_t i = 0; redco_cluster_warning(inputs.cluster, i) != NULL; i++) {
+        cli_warn(&args->cli, redco_cluster_warning(inputs.cluster, i));
+    }
+    if (args->sweep_count > 0) {
+        rc = answer_sweep(args, &inputs);
+    } else if (args->compare) {
+        rc = answer_compare(args, &inputs);
+    } else {
+        rc = answer_plan(args, &inputs);
+    }
+    redco_inputs_free(&inputs);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct plan_args args = {
+        .options = {.workload = {.seq_len = 4096,
+                                 .global_batch = 1024,
+                                 .precision = REDCO_BF16,
+                                 .overlap = REDCO_OVERLAP_ALL,
+                                 .bucket_bytes = (uint64_t)1 << 30},
+                    .recompute = REDCO_RECOMPUTE_COUNT,
+                    .top = 1,
+                    .gap_ratio = 0.0005},
+    };
+    const int rc = plan_args_parse(argc, argv, &args);
+    if (rc != CLI_RUN) { return rc; }
+    return args.check != NULL ? answer_check(&args) : run(&args);
+}
