@@ -31,6 +31,11 @@ if have clang-tidy; then
     report clang-tidy ${#analysed[@]} $code
 fi
 
+# Calls that no caller can use safely; numbers are read with strtol() and its kin, or sscanf() with widths.
+mapfile -t shipped < <(printf '%s\n' "${c_files[@]}" | grep -v '^tests/')
+grep -nE '(^|[^a-z_>.])(atoi|atol|atoll|atof|gets|strcpy|strcat|sprintf|vsprintf|strtok)\(' "${shipped[@]}"
+report 'banned calls' ${#shipped[@]} $(($? == 0))
+
 if have shellcheck; then
     mapfile -t scripts < <(find tests tools -name '*.sh')
     scripts+=(tools/run .ci/run)
