@@ -26,15 +26,30 @@ struct work {
     const redcoi_place_sizes *sizes;
     uint32_t unit; /* c_1 */
     uint32_t tiers;
-    struct table *tables; /* per upper switch, until its parent has used it */
-    uint32_t **pick;      /* per upper child: its q for every sum of q up to it */
+    struct table *tables; /* per part, until its switch has used it */
+    uint32_t **pick;      /* per part: its q for every sum of q up to it */
     uint32_t *amount;     /* nodes used under each switch */
     uint64_t steps, picks;
+    bool tabled; /* tables and picks are there */
 };
 
 static bool is_leaf(const struct work *w, uint32_t node)
 {
     return node < w->tree->leaf_count;
+}
+
+/* The parts of u stand in child order; its leaf children together are one, in the place of the first of them. */
+static uint32_t first_leaf(const struct work *w, uint32_t u)
+{
+    for (uint32_t c = w->tree->child_start[u]; c < w->tree->child_start[u + 1]; c++) {
+        if (is_leaf(w, w->tree->children[c])) { return w->tree->children[c]; }
+    }
+    return REDCOI_PLACE_NONE;
+}
+
+static bool is_part(const struct work *w, uint32_t child, uint32_t first)
+{
+    return child == first || !is_leaf(w, child);
 }
 
 /* Groups of chain size j that fit whole into single leaf children of u. */
@@ -138,16 +153,24 @@ static bool finish_table(const struct work *w, uint32_t u, struct table *sum)
     return true;
 }
 
-/* The table of upper switch u from those of its children. */
+/* Most q of a part. */
+static uint32_t part_most(const struct work *w, uint32_t u, uint32_t part)
+{
+    return units(w, is_leaf(w, part) ? leaf_capacity(w, u, 0) * w->unit : w->tree->nodes[part]);
+}
+
+/* The table of upper switch u from those of its parts. */
 static bool solve_switch(struct work *w, uint32_t u)
 {
     const redcoi_place_tree *tree = w->tree;
     const uint32_t limit = units(w, tree->nodes[u]);
+    const uint32_t first = first_leaf(w, u);
     struct table *sum = &w->tables[u];
-    if (!leaves_table(w, u, sum)) { return false; }
+    if (!table_make(w, 0, sum)) { return false; }
     for (uint32_t c = tree->child_start[u]; c < tree->child_start[u + 1]; c++) {
         const uint32_t child = tree->children[c];
-        if (is_leaf(w, child)) { continue; }
+        if (!is_part(w, child, first)) { continue; }
+        if (child == first && !leaves_table(w, u, &w->tables[child])) { return false; }
         if (!merge(w, sum, &w->tables[child], limit, &w->pick[child])) { return false; }
     }
     return finish_table(w, u, sum);
@@ -159,10 +182,11 @@ static bool affordable(struct work *w)
     const redcoi_place_tree *tree = w->tree;
     for (uint32_t u = tree->leaf_count; u < tree->switch_count; u++) {
         const uint64_t limit = units(w, tree->nodes[u]);
-        uint64_t sum = units(w, leaf_capacity(w, u, 0) * w->unit);
+        const uint32_t first = first_leaf(w, u);
+        uint64_t sum = 0;
         for (uint32_t c = tree->child_start[u]; c < tree->child_start[u + 1]; c++) {
-            if (is_leaf(w, tree->children[c])) { continue; }
-            const uint64_t part = units(w, tree->nodes[tree->children[c]]);
+            if (!is_part(w, tree->children[c], first)) { continue; }
+            const uint64_t part = part_most(w, u, tree->children[c]);
             w->steps += (sum + 1) * (part + 1) * w->tiers;
             sum = sum + part < limit ? sum + part : limit;
             w->picks += sum + 1;
@@ -207,55 +231,63 @@ static void share_leaves(struct work *w, uint32_t u, uint32_t q, uint32_t nodes)
     }
 }
 
-/* Divides the nodes of u among its parts: whole groups as picked, then single nodes in file order. */
-static void share(struct work *w, uint32_t u)
+/* Nodes of the leaf children of u together, or of an upper child. */
+static uint32_t part_nodes(const struct work *w, uint32_t u, uint32_t part)
+{
+    uint32_t nodes = 0;
+    if (!is_leaf(w, part)) { return w->tree->nodes[part]; }
+    for (uint32_t c = w->tree->child_start[u]; c < w->tree->child_start[u + 1]; c++) {
+        if (is_leaf(w, w->tree->children[c])) { nodes += w->tree->nodes[w->tree->children[c]]; }
+    }
+    return nodes;
+}
+
+/* Whole groups for every part of u, `sum` of them in all: as picked, or without tables in file order. */
+static void share_groups(struct work *w, uint32_t u, uint32_t sum)
 {
     const redcoi_place_tree *tree = w->tree;
-    uint32_t rest = w->amount[u];
-    uint32_t sum = rest / w->unit;
-    uint32_t leaf_nodes = 0;
-    for (uint32_t c = tree->child_start[u]; c < tree->child_start[u + 1]; c++) {
-        if (is_leaf(w, tree->children[c])) { leaf_nodes += tree->nodes[tree->children[c]]; }
-    }
-    /* The sums of parts end where no part can take more. */
-    uint64_t most = units(w, leaf_capacity(w, u, 0) * w->unit);
-    for (uint32_t c = tree->child_start[u]; c < tree->child_start[u + 1]; c++) {
-        if (!is_leaf(w, tree->children[c])) { most += units(w, tree->nodes[tree->children[c]]); }
-    }
-    if (sum > most) { sum = (uint32_t)most; }
-    for (uint32_t c = tree->child_start[u + 1]; c-- > tree->child_start[u];) {
-        const uint32_t child = tree->children[c];
-        if (is_leaf(w, child)) { continue; }
-        const uint32_t q = w->pick[child][sum];
-        w->amount[child] = q * w->unit;
+    const uint32_t first = first_leaf(w, u);
+    const uint32_t *begin = tree->children + tree->child_start[u];
+    const uint32_t *end = tree->children + tree->child_start[u + 1];
+    for (const uint32_t *c = end; w->tabled && c-- > begin;) {
+        if (!is_part(w, *c, first)) { continue; }
+        const uint32_t q = w->pick[*c][sum];
+        w->amount[*c] = q * w->unit;
         sum -= q;
-        rest -= q * w->unit;
     }
-    rest -= sum * w->unit;
-    const uint32_t room = leaf_nodes - sum * w->unit;
-    const uint32_t extra = rest < room ? rest : room;
-    rest -= extra;
-    share_leaves(w, u, sum, sum * w->unit + extra);
-    for (uint32_t c = tree->child_start[u]; c < tree->child_start[u + 1] && rest > 0; c++) {
-        const uint32_t child = tree->children[c];
-        if (is_leaf(w, child)) { continue; }
-        const uint32_t free_nodes = tree->nodes[child] - w->amount[child];
-        const uint32_t take = rest < free_nodes ? rest : free_nodes;
-        w->amount[child] += take;
-        rest -= take;
+    for (const uint32_t *c = begin; !w->tabled && c < end; c++) {
+        if (!is_part(w, *c, first)) { continue; }
+        const uint32_t most = part_most(w, u, *c);
+        const uint32_t q = sum < most ? sum : most;
+        w->amount[*c] = q * w->unit;
+        sum -= q;
     }
 }
 
-/* Without tables: children are filled in file order. */
-static void share_greedily(struct work *w, uint32_t u)
+/* Divides the nodes of u among its parts: whole groups, then single nodes in file order. */
+static void share(struct work *w, uint32_t u)
 {
     const redcoi_place_tree *tree = w->tree;
+    const uint32_t first = first_leaf(w, u);
+    const uint32_t *begin = tree->children + tree->child_start[u];
+    const uint32_t *end = tree->children + tree->child_start[u + 1];
+    uint64_t most = 0; /* the sums of parts end where no part can take more */
     uint32_t rest = w->amount[u];
-    for (uint32_t c = tree->child_start[u]; c < tree->child_start[u + 1]; c++) {
-        const uint32_t child = tree->children[c];
-        w->amount[child] = rest < tree->nodes[child] ? rest : tree->nodes[child];
-        rest -= w->amount[child];
+    for (const uint32_t *c = begin; c < end; c++) { most += is_part(w, *c, first) ? part_most(w, u, *c) : 0; }
+    share_groups(w, u, rest / w->unit < most ? rest / w->unit : (uint32_t)most);
+    const uint32_t leaf_groups = first != REDCOI_PLACE_NONE ? w->amount[first] / w->unit : 0;
+    for (const uint32_t *c = begin; c < end; c++) { rest -= is_part(w, *c, first) ? w->amount[*c] : 0; }
+    for (const uint32_t *c = begin; c < end && rest > 0; c++) {
+        if (!is_part(w, *c, first)) { continue; }
+        const uint32_t room = part_nodes(w, u, *c) - w->amount[*c];
+        const uint32_t take = rest < room ? rest : room;
+        w->amount[*c] += take;
+        rest -= take;
     }
+    if (first == REDCOI_PLACE_NONE) { return; }
+    const uint32_t leaf_nodes = w->amount[first];
+    w->amount[first] = 0;
+    share_leaves(w, u, leaf_groups, leaf_nodes);
 }
 
 /* Groups under construction: a group is named by its first node; queues hold groups of one size in order. */
@@ -381,22 +413,18 @@ redco_status redcoi_place_exact(const redcoi_place_tree *tree, const redcoi_plac
         goto out;
     }
     /* Without spare nodes there is nothing to choose. */
-    const bool choose = sizes->nodes < tree->nodes[tree->switch_count - 1];
-    if (choose) { *exact_out = affordable(&w); }
-    for (uint32_t u = tree->leaf_count; choose && *exact_out && u < tree->switch_count; u++) {
+    if (sizes->nodes < tree->nodes[tree->switch_count - 1]) {
+        w.tabled = affordable(&w);
+        *exact_out = w.tabled;
+    }
+    for (uint32_t u = tree->leaf_count; w.tabled && u < tree->switch_count; u++) {
         if (!solve_switch(&w, u)) {
             st = redco_fail(err, REDCO_ENOMEM, "placement", "out of memory");
             goto out;
         }
     }
     w.amount[tree->switch_count - 1] = sizes->nodes;
-    for (uint32_t u = tree->switch_count; u-- > tree->leaf_count;) {
-        if (choose && *exact_out) {
-            share(&w, u);
-        } else {
-            share_greedily(&w, u);
-        }
-    }
+    for (uint32_t u = tree->switch_count; u-- > tree->leaf_count;) { share(&w, u); }
     st = order_nodes(&w, order_out, err);
 out:
     for (uint32_t u = 0; u < tree->switch_count; u++) {

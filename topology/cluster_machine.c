@@ -251,20 +251,21 @@ static redco_status find_nodes_per_leaf(const redco_cluster *cluster, struct sha
     return st;
 }
 
-/* Rate of one GPU to the others of its link group, at most what the part can do. */
-static double scale_up_rate(const redco_node *node, uint32_t group, const redco_gpu *gpu)
+/* What a GPU can send to its link group when only the first `gpus` GPUs work: with point-to-point links those to idle
+ * GPUs carry nothing. */
+static double scale_up_rate(const redco_node *node, uint32_t gpus)
 {
-    const redco_node_gpu *gpus = NULL;
-    const size_t count = redco_node_gpus(node, &gpus);
-    double fastest = 0.0;
-    if (redco_node_fabric(node) == REDCO_FABRIC_PCIE) { return 0.0; }
-    for (size_t peer = 1; peer < count; peer++) {
-        const double link = redco_node_link(node, 0, peer);
-        fastest = link > fastest ? link : fastest;
+    const redco_node_gpu *all = NULL;
+    double least = redco_node_scale_up(node);
+    if (redco_node_fabric(node) != REDCO_FABRIC_DIRECT || gpus < 2 || gpus >= redco_node_gpus(node, &all)) {
+        return least;
     }
-    /* Point to point, each peer has links of its own; a switch takes all of them to any one peer. */
-    const double rate = redco_node_fabric(node) == REDCO_FABRIC_DIRECT && group > 1 ? fastest * (group - 1) : fastest;
-    return gpu->scale_up_bytes_per_s > 0.0 && rate > gpu->scale_up_bytes_per_s ? gpu->scale_up_bytes_per_s : rate;
+    for (size_t from = 0; from < gpus; from++) {
+        double rate = 0.0;
+        for (size_t to = 0; to < gpus; to++) { rate += redco_node_link(node, from, to); }
+        least = rate < least ? rate : least;
+    }
+    return least;
 }
 
 static redco_status fill_machine(const redco_cluster *cluster, const struct offer *offer, struct shape shape,
@@ -294,7 +295,7 @@ static redco_status fill_machine(const redco_cluster *cluster, const struct offe
     machine->fabric = redco_node_fabric(node);
     machine->link_group_gpus = redco_node_link_group(node);
     if (machine->link_group_gpus > shape.gpus_per_node) { machine->link_group_gpus = shape.gpus_per_node; }
-    machine->scale_up_bytes_per_s = scale_up_rate(node, machine->link_group_gpus, &machine->gpu);
+    machine->scale_up_bytes_per_s = scale_up_rate(node, shape.gpus_per_node);
     machine->peer_bytes_per_s = machine->gpu.pcie_bytes_per_s;
     /* NICs of the hosts in use; at least one, should a node have fewer NICs than hosts. */
     machine->nics_per_node = (uint32_t)((uint64_t)nics * shape.hosts / offer->hosts);

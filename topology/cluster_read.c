@@ -135,7 +135,8 @@ redco_status redco_cluster_read(const char *name_or_path, const char *node_path,
     }
     if (name_or_path == NULL) {
         if ((st = redco_node_read(node_path, &cluster->node, err)) != REDCO_OK) { goto out; }
-        (void)snprintf(cluster->name, sizeof cluster->name, "%s", redco_node_name(cluster->node));
+        const char *name = redco_node_name(cluster->node);
+        (void)snprintf(cluster->name, sizeof cluster->name, "%s", name[0] != '\0' ? name : "node");
     } else {
         st = redco_preset_open("clusters", "a cluster", name_or_path, &document, err);
         if (st != REDCO_OK) { goto out; }

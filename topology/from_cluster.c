@@ -165,22 +165,43 @@ static redco_status read_short_node(const redco_json_value *object, const redcoi
                               node_out, err);
 }
 
+/* The file of a node: "node.xml", or {"file": "node.xml", "gpu": "H100-SXM5-80GB"} where it does not name its GPUs. */
+static redco_status read_node_file(const redco_json_value *object, const char *key, const redcoi_cluster_source *source,
+                                   redco_node **node_out, redco_error *err)
+{
+    char *path = NULL;
+    redco_status st = read_path(object, key, source, &path, err);
+    if (st == REDCO_OK) { st = redco_node_read(path, node_out, err); }
+    free(path);
+    return st;
+}
+
+static redco_status read_file_node(const redco_json_value *object, const redcoi_cluster_source *source,
+                                   redco_node **node_out, redco_error *err)
+{
+    static const char *const keys[] = {"file", "gpu", "source", NULL};
+    const char *name = NULL;
+    redco_gpu gpu;
+    redco_status st = redco_json_only(object, keys, err);
+    if (st == REDCO_OK) { st = read_node_file(object, "file", source, node_out, err); }
+    if (st != REDCO_OK || !redco_json_has(object, "gpu")) { return st; }
+    st = read_text(object, "gpu", &name, err);
+    if (st == REDCO_OK) { st = find_gpu(object, name, source, &gpu, err); }
+    return st == REDCO_OK ? redco_node_set_gpu(*node_out, &gpu, err) : st;
+}
+
 static redco_status read_node(const redco_json_value *root, const redcoi_cluster_source *source, redco_cluster *cluster,
                               redco_error *err)
 {
-    const json_t *json = json_object_get(root->json, "node");
-    if (source->node_path != NULL) { return redco_node_read(source->node_path, &cluster->node, err); }
-    if (json_is_string(json)) {
-        char *path = NULL;
-        redco_status st = read_path(root, "node", source, &path, err);
-        if (st == REDCO_OK) { st = redco_node_read(path, &cluster->node, err); }
-        free(path);
-        return st;
-    }
     redco_json_value object;
+    if (source->node_path != NULL) { return redco_node_read(source->node_path, &cluster->node, err); }
+    if (json_is_string(json_object_get(root->json, "node"))) {
+        return read_node_file(root, "node", source, &cluster->node, err);
+    }
     const redco_status st = redco_json_object(root, "node", &object, err);
     if (st != REDCO_OK) { return st; }
     if (redco_json_has(&object, "format")) { return redco_node_from_json(&object, &cluster->node, err); }
+    if (redco_json_has(&object, "file")) { return read_file_node(&object, source, &cluster->node, err); }
     return read_short_node(&object, source, cluster->name, &cluster->node, err);
 }
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_LEAVES = 64, MAX_SWITCHES = 128 };
 
@@ -327,7 +328,8 @@ static void equal_to_exhaustive_search(void **state)
         random_forest(&forest, 2 + next_random(&seed) % 4, 5, &seed);
         const uint32_t most = largest_tree(&forest);
         const uint32_t nodes = 2 + next_random(&seed) % 11;
-        if (nodes > most) { continue; }
+        /* Five leaves to the power of 12 nodes would take the sanitizers minutes. */
+        if (nodes > most || nodes * forest.leaf_count > 48) { continue; }
         const redcoi_place_sizes sizes = random_sizes(nodes, &seed);
         redcoi_place_answer answer = place(&forest, &sizes);
         struct brute brute = {.forest = &forest, .sizes = &sizes};
@@ -369,13 +371,161 @@ static void exact_method_meets_glpk(void **state)
     assert_true(proven >= solved * 9 / 10);
 }
 
+/* A choice among 600,000 nodes under two halls: too much for the exact method, which must say so and stay quick. GLPK
+ * still proves it, since pairs fit anywhere. */
+static void huge_trees_with_spares_do_not_hang(void **state)
+{
+    struct forest forest = {
+        .leaf_count = 2, .switch_count = 5, .parent = {2, 3, 4, 4, REDCOI_PLACE_NONE}, .nodes = {300001, 300000}};
+    const redco_placement_level levels[] = {{2, 5}, {400000, 1}};
+    (void)state;
+    finish_forest(&forest);
+    const redcoi_place_sizes sizes = sizes_of(400000, levels, 2);
+    redcoi_place_answer answer = place(&forest, &sizes);
+    assert_int_equal(answer.crossing.bytes[0], 1); /* the whole job; file order cuts a pair, too: 5 + 1 */
+    assert_int_equal(answer.file_order.bytes[0], 6);
+    assert_true(answer.proven_by_glpk);
+    free(answer.leaf_of_node);
+}
+
+static redco_placement *solve(const redco_cluster *cluster, uint64_t gpus, const redco_placement_level *levels,
+                              uint32_t count)
+{
+    redco_machine machine;
+    redco_placement *placement = NULL;
+    redco_error err = {0};
+    redco_status st = redco_cluster_machine(cluster, gpus, &machine, &err);
+    if (st == REDCO_OK) { st = redco_placement_solve(cluster, &machine, levels, count, &placement, &err); }
+    if (st != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
+    return placement;
+}
+
+/* combined.json: leaves of 6, 5, 4 (hall 1), 8, 3 (hall 2), 4. 16 nodes in groups of 4: a1 4, a2 4, a3 4 and four of
+ * another leaf keep all groups whole; the whole job spans. In file order (6, 5, 4, 1) groups 2 (n05-n08) and 3
+ * (n09-n12) and 4 (n13-n15, m1) are cut. */
+static void hosts_come_in_rank_order(void **state)
+{
+    const redco_placement_level levels[] = {{4, 100}, {16, 1}};
+    redco_cluster *cluster = NULL;
+    (void)state;
+    assert_int_equal(redco_cluster_read(REDCO_TEST_DATA "/topology/combined.json", NULL, NULL, NULL, &cluster, NULL),
+                     REDCO_OK);
+    redco_placement *placement = solve(cluster, 4 * 16, levels, 2);
+    assert_string_equal(placement->solver, "GLPK 5.0");
+    assert_string_equal(placement->status, "optimal");
+    assert_int_equal(placement->host_count, 16);
+    assert_int_equal(placement->spanning_groups, 0);
+    assert_int_equal(placement->spanning_bytes, 1);
+    assert_int_equal(placement->file_order_bytes, 301);
+    assert_int_equal(placement->level_count, 2);
+    assert_int_equal(placement->levels[1].groups, 1);
+    assert_int_equal(placement->levels[1].spanning_groups, 1);
+    assert_string_equal(placement->hosts[0], "n01");
+    assert_string_equal(placement->hosts[4], "n07");
+    assert_string_equal(placement->hosts[8], "n12");
+    /* Beyond the halls only the whole job: nothing is better than three groups here and one there. */
+    assert_string_equal(placement->hosts[12], "m1-ib");
+    redco_placement_free(placement);
+    redco_cluster_free(cluster);
+}
+
+/* Racks of 3 hosts, of which two are used each: the rack that lacks a host still serves. */
+static void racks_give_whole_hosts(void **state)
+{
+    static const char text[] =
+        "{\"format\":\"redco-cluster\",\"version\":1,\"name\":\"racks\",\"node\":{\"gpu\":\"T4\","
+        "\"gpus\":6,\"hosts\":3,\"fabric\":\"pcie\",\"nics\":3,\"nic_rate\":\"25 Gb/s\"},\"network\":{"
+        "\"leaves\":{\"r1\":[\"a[1,3]\"],\"r2\":\"b[1-3]\"},\"switches\":{\"s\":\"r[1-2]\"}}}";
+    static const char *const want[] = {"a1", "a3", "b1", "b2"};
+    const redco_placement_level levels[] = {{2, 1}};
+    redco_json *document = NULL;
+    redco_cluster *cluster = NULL;
+    (void)state;
+    assert_int_equal(redco_json_parse(text, strlen(text), "racks", &document, NULL), REDCO_OK);
+    const redco_json_value root = redco_json_root(document);
+    assert_int_equal(redco_cluster_from_json(&root, &cluster, NULL), REDCO_OK);
+    redco_placement *placement = solve(cluster, 8, levels, 1);
+    assert_int_equal(placement->host_count, 4);
+    for (int i = 0; i < 4; i++) { assert_string_equal(placement->hosts[i], want[i]); }
+    redco_placement_free(placement);
+    redco_cluster_free(cluster);
+    redco_json_close(document);
+}
+
+/* Leaves of 20 without names: a group of 16 needs a leaf of its own, so 820 leaves hold 820 of 1024 such groups whole.
+ */
+static void endless_clusters_count_only(void **state)
+{
+    const redco_placement_level levels[] = {{4, 10}, {16, 20}, {16384, 1}};
+    redco_cluster *cluster = NULL;
+    (void)state;
+    assert_int_equal(redco_cluster_read("a800-hdr", NULL, NULL, NULL, &cluster, NULL), REDCO_OK);
+    redco_placement *placement = solve(cluster, 131072, levels, 3);
+    assert_null(placement->hosts);
+    assert_int_equal(placement->leaves_used, 820);
+    assert_int_equal(placement->levels[0].spanning_groups, 0);
+    assert_int_equal(placement->levels[1].spanning_groups, 204);
+    assert_int_equal(placement->spanning_bytes, 204 * 20 + 1);
+    assert_string_equal(placement->status, "optimal");
+    redco_placement_free(placement);
+    placement = solve(cluster, 8 * 20, NULL, 0);
+    assert_int_equal(placement->leaves_used, 1);
+    assert_int_equal(placement->spanning_bytes, 0);
+    redco_placement_free(placement);
+    redco_cluster_free(cluster);
+}
+
+/* 10000 hosts, 1300 drained by a fixed pattern, four tiers. No size can keep more whole than its leaves allow:
+ * groups of 4 whole <= sum of floor(free / 4). */
+static void large_topology_with_drained_hosts(void **state)
+{
+    static const char slurm[] = REDCO_SHARED_DIR "/topology/slurm/tree_4level_10000nodes.conf";
+    const redco_placement_level levels[] = {{4, 10}, {16, 3}, {64, 2}, {8192, 1}};
+    const redco_leaf *leaves = NULL;
+    redco_cluster *cluster = NULL;
+    char *hosts = NULL;
+    size_t size = 0;
+    uint32_t fit = 0;
+    (void)state;
+    if (access(slurm, R_OK) != 0) {
+        print_message("skipped: no %s\n", slurm);
+        skip();
+    }
+    FILE *stream = open_memstream(&hosts, &size);
+    (void)fprintf(stream, "peta[10000");
+    for (uint32_t i = 1; i < 10000; i++) {
+        if (i * 7919 % 100 >= 13) { (void)fprintf(stream, ",%u", 10000 + i); }
+    }
+    (void)fprintf(stream, "]");
+    (void)fclose(stream);
+    assert_int_equal(redco_cluster_read("a800-hdr", NULL, slurm, hosts, &cluster, NULL), REDCO_OK);
+    const size_t count = redco_cluster_leaves(cluster, &leaves);
+    for (size_t i = 0; i < count; i++) { fit += leaves[i].node_count / 4; }
+    redco_placement *placement = solve(cluster, 65536, levels, 4);
+    assert_int_equal(placement->levels[0].spanning_groups, fit < 2048 ? 2048 - fit : 0);
+    assert_true(placement->spanning_bytes < placement->file_order_bytes);
+    assert_string_equal(placement->status, "optimal");
+    redco_placement_free(placement);
+    redco_cluster_free(cluster);
+    free(hosts);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_leaf_holds_all),         cmocka_unit_test(spare_nodes_avoid_a_cut),
-        cmocka_unit_test(leaves_before_upper_tiers),  cmocka_unit_test(a_job_stays_in_one_tree),
-        cmocka_unit_test(bad_levels_are_refused),     cmocka_unit_test(sizes_that_do_not_nest),
-        cmocka_unit_test(equal_to_exhaustive_search), cmocka_unit_test(exact_method_meets_glpk),
+        cmocka_unit_test(one_leaf_holds_all),
+        cmocka_unit_test(spare_nodes_avoid_a_cut),
+        cmocka_unit_test(leaves_before_upper_tiers),
+        cmocka_unit_test(a_job_stays_in_one_tree),
+        cmocka_unit_test(bad_levels_are_refused),
+        cmocka_unit_test(sizes_that_do_not_nest),
+        cmocka_unit_test(equal_to_exhaustive_search),
+        cmocka_unit_test(exact_method_meets_glpk),
+        cmocka_unit_test(huge_trees_with_spares_do_not_hang),
+        cmocka_unit_test(hosts_come_in_rank_order),
+        cmocka_unit_test(racks_give_whole_hosts),
+        cmocka_unit_test(endless_clusters_count_only),
+        cmocka_unit_test(large_topology_with_drained_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
