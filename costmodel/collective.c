@@ -13,8 +13,6 @@ enum { MAX_TABLE_GPUS = 128 };
 /* NCCL's point-to-point kernel works on up to 8 peers at a time (NCCL_MAX_DEV_WORK_P2P_PER_BATCH). */
 enum { PEERS_AT_ONCE = 8 };
 static const double point_to_point_base_s = 8.4e-6; /* as the Simple ring's */
-/* NCCL lays channels of 24 GB/s over a NIC of 25, 48 over 50: the share of the wire that payload gets. */
-static const double wire_use_ratio = 0.96;
 
 struct redco_comm {
     redco_machine machine;
@@ -67,7 +65,7 @@ static redco_status fill_table(redco_comm *comm, redco_error *err)
 
 static double network_rate(const redco_nccl_reach *reach)
 {
-    return reach->ports * reach->port_bytes_per_s * wire_use_ratio * reach->share_ratio;
+    return reach->ports * reach->port_payload_bytes_per_s * reach->share_ratio;
 }
 
 /* Every rank sends S/n to each other one. Inside the node g-1 of the shares go over the GPU's links; the g ranks of a

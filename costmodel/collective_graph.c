@@ -42,6 +42,8 @@ static const double pcie_use_ratio = 24.0 / 31.5;
 static const double intel_peer_overhead = 6.0 / 5.0;
 static const double unknown_nic_bytes_per_s = 1.25e9;
 static const double unknown_pcie_bytes_per_s = 15.75e9; /* Gen3 x16, as NCCL assumes */
+/* NCCL lays channels of 24 GB/s over a NIC of 25, 48 over 50. */
+static const double nic_use_ratio = 0.96;
 static const double rounding = 1.0 + 1e-9;
 
 static bool is_nvidia(const redco_gpu *gpu)
@@ -134,6 +136,7 @@ static void reach_network(const redco_machine *machine, redco_mesh mesh, uint32_
         if (reach->ports > nics) { reach->ports = nics; }
     }
     reach->port_bytes_per_s = fmin(nic, slot_bytes_per_s(machine));
+    reach->port_payload_bytes_per_s = fmin(nic * nic_use_ratio, slot_bytes_per_s(machine));
     double left = network / (groups > 0 ? groups : 1);
     if (machine->nodes_per_leaf > 0 && mesh.nodes > machine->nodes_per_leaf && machine->oversubscription_ratio > 1.0) {
         left /= machine->oversubscription_ratio;

@@ -97,7 +97,8 @@ typedef struct redco_nccl_reach {
     double link_bytes_per_s; /**< what one GPU can send to the others of its group inside the node, as NCCL rates it */
     uint32_t ports;          /**< network ports nearest to the group's GPUs, at most one per GPU */
     double port_bytes_per_s; /**< of each, not above the GPU's PCIe slot */
-    double share_ratio;      /**< share of those ports' rate left by other groups and the leaf's up-links, 0 to 1 */
+    double port_payload_bytes_per_s; /**< what of it is left for data, for traffic that no graph is searched for */
+    double share_ratio; /**< share of those ports' rate left by other groups and the leaf's up-links, 0 to 1 */
 } redco_nccl_reach;
 
 /** @param nodes_in_group  ranks of the group are on that many nodes, @p gpus on each */

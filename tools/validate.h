@@ -28,7 +28,8 @@ struct validate_machine {
     uint32_t protocols;
 };
 
-/** @return false if no GPU that is known is named in the file or its name */
-bool validate_deduce(const redco_profile_run *run, const char *path, struct validate_machine *out);
+/** *@p found_out is false if neither the file nor its name names a GPU that is known. */
+redco_status validate_deduce(const redco_profile_run *run, const char *path, bool *found_out,
+                             struct validate_machine *out, redco_error *err);
 
 #endif

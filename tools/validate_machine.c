@@ -7,14 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Typical nodes. GB/s one way per GPU; vendor data sheets (links, PCIe after coding) and reference designs (NICs, CPU).
- */
+/* Typical nodes of a GPU: vendors' reference designs. */
 struct known {
-    const char *word; /* in the text, lower case; the first that is found counts */
-    const char *gpu, *vendor;
-    uint32_t compute_capability;
+    const char *word; /* in the text, any case; the first that is found counts */
+    const char *gpu;  /* preset */
     redco_fabric fabric;
-    double links, pcie;
     uint32_t gpus, joined, hosts; /* of a node; GPUs in a link group; hosts in a node */
     redco_cpu_vendor cpu;
     uint32_t nics; /* per node */
@@ -22,18 +19,18 @@ struct known {
 };
 
 static const struct known known[] = {
-    {"gb200", "GB200", "NVIDIA", 100, REDCO_FABRIC_SWITCH, 900, 63, 72, 72, 18, REDCO_CPU_ARM, 72, 400},
-    {"b200", "B200", "NVIDIA", 100, REDCO_FABRIC_SWITCH, 900, 63, 8, 8, 1, REDCO_CPU_INTEL, 8, 400},
-    {"h200", "H200", "NVIDIA", 90, REDCO_FABRIC_SWITCH, 450, 63, 8, 8, 1, REDCO_CPU_INTEL, 8, 400},
-    {"h800", "H800", "NVIDIA", 90, REDCO_FABRIC_SWITCH, 200, 63, 8, 8, 1, REDCO_CPU_INTEL, 8, 400},
-    {"h100_pairwise", "H100-PCIe", "NVIDIA", 90, REDCO_FABRIC_DIRECT, 300, 63, 4, 2, 1, REDCO_CPU_AMD, 1, 100},
-    {"4-gpu board", "H100", "NVIDIA", 90, REDCO_FABRIC_DIRECT, 450, 63, 4, 4, 1, REDCO_CPU_AMD, 2, 200},
-    {"h100", "H100", "NVIDIA", 90, REDCO_FABRIC_SWITCH, 450, 63, 8, 8, 1, REDCO_CPU_INTEL, 8, 400},
-    {"a800", "A800", "NVIDIA", 80, REDCO_FABRIC_SWITCH, 200, 31.5, 8, 8, 1, REDCO_CPU_AMD, 4, 200},
-    {"a100_pairwise", "A100-PCIe", "NVIDIA", 80, REDCO_FABRIC_DIRECT, 300, 31.5, 4, 2, 1, REDCO_CPU_AMD, 1, 100},
-    {"a100", "A100", "NVIDIA", 80, REDCO_FABRIC_SWITCH, 300, 31.5, 8, 8, 1, REDCO_CPU_AMD, 8, 200},
-    {"v100", "V100", "NVIDIA", 70, REDCO_FABRIC_DIRECT, 150, 15.75, 8, 8, 1, REDCO_CPU_INTEL, 4, 100},
-    {"mi300x", "MI300X", "AMD", 0, REDCO_FABRIC_DIRECT, 448, 63, 8, 8, 1, REDCO_CPU_INTEL, 8, 400},
+    {"gb200", "GB200-per-GPU", REDCO_FABRIC_SWITCH, 72, 72, 18, REDCO_CPU_ARM, 72, 400},
+    {"b200", "B200-SXM-180GB", REDCO_FABRIC_SWITCH, 8, 8, 1, REDCO_CPU_INTEL, 8, 400},
+    {"h200", "H200-SXM-141GB", REDCO_FABRIC_SWITCH, 8, 8, 1, REDCO_CPU_INTEL, 8, 400},
+    {"h800", "H800-SXM5-80GB", REDCO_FABRIC_SWITCH, 8, 8, 1, REDCO_CPU_INTEL, 8, 400},
+    {"h100_pairwise", "H100-PCIe-80GB", REDCO_FABRIC_DIRECT, 4, 2, 1, REDCO_CPU_AMD, 1, 100},
+    {"4-gpu board", "H100-SXM5-80GB", REDCO_FABRIC_DIRECT, 4, 4, 1, REDCO_CPU_AMD, 2, 200},
+    {"h100", "H100-SXM5-80GB", REDCO_FABRIC_SWITCH, 8, 8, 1, REDCO_CPU_INTEL, 8, 400},
+    {"a800", "A800-SXM4-80GB", REDCO_FABRIC_SWITCH, 8, 8, 1, REDCO_CPU_AMD, 4, 200},
+    {"a100_pairwise", "A100-PCIe-80GB", REDCO_FABRIC_DIRECT, 4, 2, 1, REDCO_CPU_AMD, 1, 100},
+    {"a100", "A100-SXM4-80GB", REDCO_FABRIC_SWITCH, 8, 8, 1, REDCO_CPU_AMD, 8, 200},
+    {"v100", "V100-SXM2-16GB", REDCO_FABRIC_DIRECT, 8, 8, 1, REDCO_CPU_INTEL, 4, 100},
+    {"mi300x", "MI300X", REDCO_FABRIC_DIRECT, 8, 8, 1, REDCO_CPU_INTEL, 8, 400},
 };
 
 static bool contains(const char *text, const char *word)
@@ -97,9 +94,12 @@ static bool place(const redco_profile_run *run, const struct known *node, redco_
     return true;
 }
 
-static redco_machine machine_from(const struct known *node, uint32_t nodes, uint32_t nics, double nic_gbit)
+static redco_machine machine_from(const struct known *node, const redco_gpu *gpu, uint32_t nodes, uint32_t nics,
+                                  double nic_gbit)
 {
-    redco_machine machine = {
+    const double nic = nic_gbit / 8.0 * 1e9;
+    return (redco_machine){
+        .gpu = *gpu,
         .cpu = node->cpu,
         .nodes = nodes,
         .gpus_per_node = node->gpus,
@@ -107,23 +107,17 @@ static redco_machine machine_from(const struct known *node, uint32_t nodes, uint
         .hosts_per_node = node->hosts,
         .fabric = node->fabric,
         .link_group_gpus = node->joined,
-        .scale_up_bytes_per_s = node->links * 1e9,
-        .peer_bytes_per_s = node->pcie * 1e9,
+        .scale_up_bytes_per_s = gpu->scale_up_bytes_per_s,
+        .peer_bytes_per_s = gpu->pcie_bytes_per_s,
         .nics_per_node = nics,
-        .nic_bytes_per_s = nic_gbit / 8.0 * 1e9,
+        .nic_bytes_per_s = nic,
+        .node_network_bytes_per_s = nics * nic,
         .oversubscription_ratio = 1.0,
     };
-    machine.node_network_bytes_per_s = nics * machine.nic_bytes_per_s;
-    machine.gpu.compute_capability = node->compute_capability;
-    machine.gpu.pcie_bytes_per_s = node->pcie * 1e9;
-    machine.gpu.scale_up_bytes_per_s = node->links * 1e9;
-    machine.gpu.fp8_flops_per_s = node->compute_capability == 0 ? 1.0 : 0.0; /* CDNA3 has it, CDNA2 not */
-    (void)snprintf(machine.gpu.name, sizeof machine.gpu.name, "%s", node->gpu);
-    (void)snprintf(machine.gpu.vendor, sizeof machine.gpu.vendor, "%s", node->vendor);
-    return machine;
 }
 
-bool validate_deduce(const redco_profile_run *run, const char *path, struct validate_machine *out)
+redco_status validate_deduce(const redco_profile_run *run, const char *path, bool *found_out,
+                             struct validate_machine *out, redco_error *err)
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash != NULL ? slash + 1 : path;
@@ -135,7 +129,11 @@ bool validate_deduce(const redco_profile_run *run, const char *path, struct vali
         }
     }
     *out = (struct validate_machine){.network_stated = false};
-    if (node == NULL || !place(run, node, &out->group)) { return false; }
+    *found_out = node != NULL && place(run, node, &out->group);
+    if (!*found_out) { return REDCO_OK; }
+    redco_gpu gpu = {0};
+    const redco_status st = redco_gpu_find(node->gpu, &gpu, err);
+    if (st != REDCO_OK) { return st; }
     uint32_t nics = node->nics;
     double nic_gbit = node->nic_gbit;
     const bool stated = network_in(run->network, &nics, &nic_gbit) || network_in(run->hardware, &nics, &nic_gbit);
@@ -144,7 +142,7 @@ bool validate_deduce(const redco_profile_run *run, const char *path, struct vali
         nic_gbit = node->nic_gbit;
     }
     out->network_stated = stated || out->group.mesh.nodes == 1;
-    out->machine = machine_from(node, out->group.mesh.nodes, nics, nic_gbit);
+    out->machine = machine_from(node, &gpu, out->group.mesh.nodes, nics, nic_gbit);
     settings_in(run->tool, out);
-    return true;
+    return REDCO_OK;
 }

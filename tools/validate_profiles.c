@@ -124,7 +124,10 @@ static redco_status compare_run(struct report *report, const char *file, const r
 {
     redco_comm *comm = NULL;
     struct result result = {.run = *run, .fingerprint = fingerprint_of(run), .copy_of = report->count};
-    if (!validate_deduce(run, file, &result.where)) {
+    bool found = false;
+    redco_status st = validate_deduce(run, file, &found, &result.where, report->err);
+    if (st != REDCO_OK) { return st; }
+    if (!found) {
         char reason[320];
         (void)snprintf(reason, sizeof reason, "%s on %u GPUs: names no GPU that is known here (\"%.80s\")",
                        redco_collective_name(run->op), run->ranks, run->hardware);
@@ -137,7 +140,7 @@ static redco_status compare_run(struct report *report, const char *file, const r
         report->results = larger;
         report->capacity = wanted;
     }
-    const redco_status st = redco_comm_create(&result.where.machine, NULL, 0, &comm, report->err);
+    st = redco_comm_create(&result.where.machine, NULL, 0, &comm, report->err);
     if (st != REDCO_OK) { return st; }
     redco_comm_restrict(comm, result.where.algorithms, result.where.protocols);
     for (size_t i = 0; i < run->row_count; i++) { compare_row(comm, report, run, &run->rows[i], &result); }
