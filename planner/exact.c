@@ -53,7 +53,7 @@ static void look_at(struct enumeration *e, const struct partial *sum)
     const uint64_t bytes = whole_bytes(sum);
     if (bytes > e->problem->budget_bytes || time_s > e->cutoff_s) { return; }
     bool better = !e->found;
-    if (e->goal == REDCOI_LEAST_TIME) {
+    if (e->goal != REDCOI_LEAST_MEMORY) {
         better = better || time_s < e->best_s || (time_s <= e->best_s && bytes < e->best_bytes);
     } else {
         better = better || bytes < e->best_bytes || (bytes == e->best_bytes && time_s < e->best_s);
@@ -63,11 +63,8 @@ static void look_at(struct enumeration *e, const struct partial *sum)
     e->best = e->now;
     e->best_s = time_s;
     e->best_bytes = bytes;
-    if (e->goal == REDCOI_LEAST_TIME) {
-        e->cutoff_s = time_s;
-    } else {
-        e->most_bytes = bytes;
-    }
+    if (e->goal == REDCOI_LEAST_TIME) { e->cutoff_s = time_s; }
+    if (e->goal == REDCOI_LEAST_MEMORY) { e->most_bytes = bytes; }
 }
 
 /* Option i of class c gets from left down to 0 layers, the last option what is left. */
@@ -118,6 +115,22 @@ static bool find_classes(struct enumeration *e, size_t first, size_t last)
         e->rest_bytes[c] = e->rest_bytes[c + 1] + problem->class_layers[c] * least_bytes;
     }
     return true;
+}
+
+/* C(layers + options - 1, options - 1) ways to share a class's layers out */
+double redcoi_exact_count(const redcoi_problem *problem, uint32_t group)
+{
+    size_t first = 0;
+    size_t last = 0;
+    redcoi_problem_group(problem, group, &first, &last);
+    uint32_t options[REDCOI_MAX_CLASSES] = {0};
+    for (size_t i = first; i < last; i++) { options[problem->options[i].class_index]++; }
+    double count = 1.0;
+    for (uint32_t c = 0; c < problem->class_count; c++) {
+        for (uint32_t k = 1; k < options[c]; k++) { count *= (double)(problem->class_layers[c] + k) / k; }
+        if (options[c] == 0) { return 0.0; }
+    }
+    return count;
 }
 
 bool redcoi_exact_group(const redcoi_problem *problem, uint32_t group, redcoi_goal goal, double cutoff_s,

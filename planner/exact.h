@@ -7,9 +7,13 @@
 #include "planner/problem.h"
 
 typedef enum redcoi_goal {
-    REDCOI_LEAST_TIME,  /**< then least memory */
-    REDCOI_LEAST_MEMORY /**< then least time */
+    REDCOI_LEAST_TIME,   /**< then least memory */
+    REDCOI_LEAST_MEMORY, /**< then least time */
+    REDCOI_EVERY_TIME    /**< as REDCOI_LEAST_TIME, but whatever fits is looked at, also where it cannot win */
 } redcoi_goal;
+
+/** How many compositions @p group has. */
+double redcoi_exact_count(const redcoi_problem *problem, uint32_t group);
 
 /** Enumerates every composition of @p group that fits and takes at most @p cutoff_s; partial ones that cannot are cut.
  *  Of equal ones the one with more layers in earlier options (less recomputation) wins.

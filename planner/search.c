@@ -12,7 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Among points within this share of the optimum, and within the gap asked for, the leanest is chosen. */
+/* Among points (outer choice and meshes) within this share of the optimum, and within the gap asked for, the leanest
+   is chosen. */
 static const double tie_ratio = 1e-3;
 /* T_comm: brute force must find the same value, so only rounding makes a tie. */
 static const double exact_tie_ratio = 1e-9;
@@ -23,6 +24,7 @@ struct search {
     redcoi_space *space;
     redcoi_ranking ranking;
     double bound_s; /**< no answer is better */
+    bool explain;   /**< what would fit, when nothing does */
 };
 
 static double seconds_now(void)
@@ -174,7 +176,8 @@ static bool leaner_tie(const struct search *s, const redcoi_point *point, const 
     return s->space->comm ? redcoi_point_compare(point, chosen) < 0 : redcoi_point_compare_lean(point, chosen) < 0;
 }
 
-/* The leanest of all points up to the ceiling leads; for T_comm the fastest, then the leanest. */
+/* The leanest of all points up to the ceiling leads; for T_comm the fastest, then the leanest. Points compare at their
+   best compositions: nothing is recomputed just because a tie would allow it. */
 static redco_status break_ties(struct search *s, redco_error *err)
 {
     const double ceiling_s = tie_ceiling(s, s->ranking.points[0].value_s);
@@ -187,15 +190,7 @@ static redco_status break_ties(struct search *s, redco_error *err)
         const redcoi_outer *outer = &s->space->outers[i];
         for (uint32_t g = 0; outer->lean != NULL && g < outer->group_count; g++) {
             if (outer->bounds_s[g] > ceiling_s) { continue; }
-            bool found = false;
-            if (s->space->comm) {
-                found = solve_group(s, outer, g, ceiling_s, point);
-            } else {
-                found = redcoi_exact_group(outer->lean, g, REDCOI_LEAST_MEMORY, ceiling_s, &point->answer, NULL);
-                point->outer = outer;
-                if (found) { redcoi_answer_to_origin(outer->lean, outer->goal, &point->answer); }
-                if (found) { redcoi_point_measure(point); }
-            }
+            const bool found = solve_group(s, outer, g, ceiling_s, point);
             if (found && leaner_tie(s, point, chosen)) { *chosen = *point; }
         }
     }
@@ -306,7 +301,9 @@ static redco_status run(struct search *s, const redcoi_inputs *inputs, redco_sea
     }
     if (st == REDCO_OK && s->ranking.count > 0) { st = break_ties(s, err); }
     if (st != REDCO_OK) { return st; }
-    if (s->ranking.count == 0) { return redcoi_shortfall_find(s->space, inputs, &result->shortfall, err); }
+    if (s->ranking.count == 0) {
+        return s->explain ? redcoi_shortfall_find(s->space, inputs, &result->shortfall, err) : REDCO_OK;
+    }
     const double value_s = s->ranking.points[0].value_s;
     result->gap_ratio = proven_gap(value_s, s->bound_s);
     result->status = result->gap_ratio <= o->gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
@@ -325,37 +322,61 @@ static redco_status check_options(const redco_search_options *options, redco_err
     return REDCO_OK;
 }
 
+static redco_status search_space(const redcoi_inputs *inputs, const redco_search_options *options, bool explain,
+                                 redco_search_result *result, redco_error *err)
+{
+    struct search s = {.explain = explain};
+    redco_status st = redcoi_space_create(inputs, options, &s.space, err);
+    if (st != REDCO_OK) { return st; }
+    s.ranking.capacity = s.space->options.top;
+    s.ranking.points = malloc(s.ranking.capacity * sizeof *s.ranking.points);
+    if (s.ranking.points == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    result->candidates += s.space->candidates;
+    result->settings = s.space->outer_count;
+    st = run(&s, inputs, result, err);
+out:
+    free(s.ranking.points);
+    redcoi_space_free(s.space);
+    return st;
+}
+
+/* T_comm knows nothing of recomputation and would always buy less traffic with more of it. AMSP takes the policy as
+   given: here, the first with which anything fits. */
+static redco_status search_policies(const redcoi_inputs *inputs, const redco_search_options *options,
+                                    redco_search_result *result, redco_error *err)
+{
+    redco_search_options fixed = *options;
+    redco_status st = REDCO_OK;
+    for (int r = 0; r < REDCO_RECOMPUTE_COUNT && st == REDCO_OK && result->ranked_count == 0; r++) {
+        fixed.recompute = (redco_recompute)r;
+        st = search_space(inputs, &fixed, r == REDCO_RECOMPUTE_FULL, result, err);
+    }
+    return st;
+}
+
 redco_status redco_search(const redco_machine *machine, const redco_model *model, const redco_calibration *calibration,
                           const redco_comm *comm, const redco_search_options *options, redco_search_result **result_out,
                           redco_error *err)
 {
     const double start_s = seconds_now();
     const redcoi_inputs inputs = {machine, model, calibration, comm};
-    struct search s = {.space = NULL};
-    redco_search_result *result = NULL;
     redco_status st = check_options(options, err);
     if (st != REDCO_OK) { return st; }
-    result = calloc(1, sizeof *result);
+    redco_search_result *result = calloc(1, sizeof *result);
     if (result == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    if ((st = redcoi_space_create(&inputs, options, &s.space, err)) != REDCO_OK) { goto out; }
-    s.ranking.capacity = s.space->options.top;
-    s.ranking.points = calloc(s.ranking.capacity, sizeof *s.ranking.points);
-    if (s.ranking.points == NULL) {
-        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
-        goto out;
-    }
-    result->candidates = s.space->candidates;
-    result->settings = s.space->outer_count;
     result->solver = redcoi_glpk_name();
-    if ((st = run(&s, &inputs, result, err)) != REDCO_OK) { goto out; }
+    const bool policies = options->strategy == REDCO_STRATEGY_AMSP && options->recompute == REDCO_RECOMPUTE_COUNT;
+    st = policies ? search_policies(&inputs, options, result, err) : search_space(&inputs, options, true, result, err);
+    if (st != REDCO_OK) {
+        redco_search_result_free(result);
+        return st;
+    }
     result->seconds = seconds_now() - start_s;
     *result_out = result;
-    result = NULL;
-out:
-    redco_search_result_free(result);
-    free(s.ranking.points);
-    redcoi_space_free(s.space);
-    return st;
+    return REDCO_OK;
 }
 
 void redco_search_result_free(redco_search_result *result)

@@ -10,6 +10,8 @@
 extern "C" {
 #endif
 
+/** COMM is AMSP's T_comm (arXiv 2311.00257, section IV-C), which leaves tensor-parallel traffic out: tp is then 1
+ * unless given, since the largest would always win. */
 typedef enum redco_objective { REDCO_OBJECTIVE_STEP_TIME, REDCO_OBJECTIVE_COMM } redco_objective;
 
 /** A name for a set of points of the space (name table: strategy.h). */
@@ -22,7 +24,8 @@ typedef enum redco_strategy {
     REDCO_STRATEGY_MICS,   /**< p = g = os = k, any k smaller than the whole data-parallel mesh */
     REDCO_STRATEGY_ZEROPP, /**< ZeRO-3 with a secondary copy of the parameters sharded over one node */
     REDCO_STRATEGY_HSDP,   /**< p = g = os = all GPUs of one node */
-    REDCO_STRATEGY_AMSP,   /**< the paper's own planner: least T_comm over its space, one recomputation policy */
+    REDCO_STRATEGY_AMSP,   /**< the paper's own planner: least T_comm over its space (tp = 1 and inter-tensor unless
+                              given),   one recomputation policy: the least with which anything fits */
     REDCO_STRATEGY_COUNT
 } redco_strategy;
 
@@ -64,7 +67,7 @@ typedef struct redco_search_result {
     uint64_t candidates;     /**< strategies (setting x mesh triple x policy) in the space */
     uint64_t settings;       /**< outer choices */
     const char *solver;      /**< "GLPK 5.0" */
-    const char *status;      /**< "optimal", or "feasible" when the gap asked for was not reached: static */
+    const char *status;      /**< "optimal", "feasible" when the gap asked for was not reached, "infeasible": static */
     double gap_ratio;        /**< proven */
     double seconds;          /**< wall time of the search */
     redco_shortfall shortfall;
@@ -76,8 +79,11 @@ typedef struct redco_search_result {
     uint64_t verify_count; /**< strategies (or states) it looked at */
 } redco_search_result;
 
-/** @return REDCO_OK also when nothing fits (ranked_count 0, shortfall filled); REDCO_EVALUE when an option contradicts
- *  machine or model (named in @p err); REDCO_ESYSTEM when GLPK fails */
+/** Ranks points, that is an outer choice and meshes, each at its best recomputation. The first is proven optimal; among
+ *  points within 0.1 % of it, and within gap_ratio of the bound, the one with the least memory leads, then the smallest
+ *  factors (COMM: exact ties only, by step time first).
+ *  @return REDCO_OK also when nothing fits (ranked_count 0, shortfall filled); REDCO_EVALUE when an option contradicts
+ *  machine or model, or no such strategy exists there (named in @p err); REDCO_ESYSTEM when GLPK fails */
 redco_status redco_search(const redco_machine *machine, const redco_model *model, const redco_calibration *calibration,
                           const redco_comm *comm, const redco_search_options *options, redco_search_result **result_out,
                           redco_error *err);

@@ -130,8 +130,9 @@ static bool more_nodes(const redcoi_inputs *inputs, const redco_search_options *
         /* More ranks than sequences, whatever the tensor-parallel degree: no further. */
         if (gpus / larger.gpus_per_node > options->workload.global_batch) { return false; }
         if (!fits(&with, options)) { continue; }
-        (void)snprintf(text, size, "%llu GPUs (%u nodes) instead of %llu would fit", (unsigned long long)gpus,
-                       larger.nodes, (unsigned long long)inputs->machine->nodes * inputs->machine->gpus_per_node);
+        (void)snprintf(text, size, "%llu GPUs (%u node%s) instead of %llu would fit", (unsigned long long)gpus,
+                       larger.nodes, larger.nodes == 1 ? "" : "s",
+                       (unsigned long long)inputs->machine->nodes * inputs->machine->gpus_per_node);
         return true;
     }
     return false;

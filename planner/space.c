@@ -36,31 +36,20 @@ void redcoi_space_free(redcoi_space *space)
     free(space);
 }
 
-/* Triples of the setting, times policies where one must hold for all layers. */
 static redco_status list_groups(const redcoi_space *space, redcoi_outer *outer, redco_error *err)
 {
     const redco_search_options *o = &space->options;
-    redco_shards *triples = NULL;
     size_t count = 0;
-    const redco_status st = redco_strategy_triples(outer->setting.dp, o->strategy, &o->fix, &triples, &count, err);
+    const redco_status st =
+        redco_strategy_triples(outer->setting.dp, o->strategy, &o->fix, &outer->groups, &count, err);
     if (st != REDCO_OK) { return st; }
-    const bool one_policy = o->strategy == REDCO_STRATEGY_AMSP && o->recompute == REDCO_RECOMPUTE_COUNT;
-    const uint32_t policies = one_policy ? REDCO_RECOMPUTE_COUNT : 1;
     /* Without updated parameters to spread both schemes are one: it is listed under the first. */
     const bool second_scheme = !o->scheme_fixed && outer->setting.scheme == REDCO_INTRA_TENSOR;
-    outer->groups = malloc(count * policies * sizeof *outer->groups);
-    if (outer->groups == NULL) {
-        free(triples);
-        return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
-    }
     for (size_t i = 0; i < count; i++) {
-        if (second_scheme && redco_mesh_equal(triples[i].parameters, triples[i].optimizer)) { continue; }
-        for (uint32_t r = 0; r < policies; r++) {
-            outer->groups[outer->group_count++] =
-                (redcoi_group){triples[i], one_policy ? (redco_recompute)r : o->recompute};
-        }
+        const redco_shards *s = &outer->groups[i];
+        if (second_scheme && redco_mesh_equal(s->parameters, s->optimizer)) { continue; }
+        outer->groups[outer->group_count++] = *s;
     }
-    free(triples);
     return REDCO_OK;
 }
 
@@ -87,9 +76,8 @@ static redco_status add_outer(redcoi_space *space, const redco_setting *setting,
         free(outer->groups);
         return redco_fail(err, REDCO_EVALUE, "cost model", "the compute time of a step is %g s", outer->least_s);
     }
-    const bool mixes =
-        space->options.recompute == REDCO_RECOMPUTE_COUNT && outer->groups[0].policy == REDCO_RECOMPUTE_COUNT;
-    space->candidates += (uint64_t)outer->group_count * (mixes ? REDCO_RECOMPUTE_COUNT : 1);
+    const uint32_t policies = space->options.recompute == REDCO_RECOMPUTE_COUNT ? REDCO_RECOMPUTE_COUNT : 1;
+    space->candidates += (uint64_t)outer->group_count * policies;
     space->outer_count++;
     return REDCO_OK;
 }
@@ -261,13 +249,13 @@ static redcoi_option comm_option(const redcoi_space *space, const redcoi_option 
 static void price_class(redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed, uint32_t group,
                         uint32_t class_index)
 {
-    const redco_recompute policy = outer->groups[group].policy;
+    const redco_recompute policy = space->options.recompute;
     const bool block = is_block(space->classes[class_index].kind);
     for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
         const bool wanted = block ? policy == REDCO_RECOMPUTE_COUNT || policy == (redco_recompute)r
                                   : (redco_recompute)r == REDCO_RECOMPUTE_NONE;
         if (!wanted) { continue; }
-        const redco_layer_config config = {outer->groups[group].shards, (redco_recompute)r};
+        const redco_layer_config config = {outer->groups[group], (redco_recompute)r};
         const redco_layer_cost cost = redco_cost_layer(space->costs, &outer->setting, class_index, &config);
         redcoi_option option = make_option(space, fixed, &cost);
         option.class_index = class_index;
@@ -358,7 +346,7 @@ redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *out
         const redcoi_option *option = &outer->steps->options[answer->parts[i].option];
         list[i] = (redco_assignment){.class_index = option->class_index,
                                      .layers = answer->parts[i].layers,
-                                     .config = {outer->groups[option->group].shards, option->recompute}};
+                                     .config = {outer->groups[option->group], option->recompute}};
     }
     qsort(list, answer->count, sizeof *list, compare_assignments);
     *candidate_out =

@@ -1,21 +1,15 @@
 /** @file space.h  Internal: what redco_search() searches. An outer choice is a redco_setting; inside it every group
- *  (mesh triple, and policy where one holds for all layers) and every count is an optimisation problem (problem.h). */
+ *  (mesh triple) and every count is an optimisation problem (problem.h). */
 #ifndef REDCO_SPACE_H
 #define REDCO_SPACE_H
 
 #include "planner/problem.h"
 #include "planner/search.h"
 
-/** One (P, G, OS), with one policy for all blocks or REDCO_RECOMPUTE_COUNT: free, may mix. */
-typedef struct redcoi_group {
-    redco_shards shards;
-    redco_recompute policy;
-} redcoi_group;
-
 typedef struct redcoi_outer {
     redco_setting setting;
-    double least_s; /**< no strategy of it is better in the objective; of the cost model, nothing priced yet */
-    redcoi_group *groups;
+    double least_s;       /**< no strategy of it is better in the objective; of the cost model, nothing priced yet */
+    redco_shards *groups; /**< mesh triples */
     uint32_t group_count;
     uint64_t fixed_bytes, capacity_bytes;
     redcoi_problem *steps; /**< step time; NULL until priced */

@@ -5,17 +5,29 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* About a second of looking at every strategy; larger spaces are enumerated with partial sums cut at the best so far.
+ */
+static const double most_every = 1e8;
+
 static redco_status enumerate_all(redcoi_space *space, redco_search_result *result, redco_error *err)
 {
     redcoi_answer *answer = malloc(sizeof *answer);
     if (answer == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     redco_status st = REDCO_OK;
+    double count = 0.0;
+    for (uint32_t i = 0; i < space->outer_count && st == REDCO_OK; i++) {
+        st = redcoi_space_price(space, &space->outers[i], err);
+        for (uint32_t g = 0; g < space->outers[i].group_count && st == REDCO_OK; g++) {
+            count += redcoi_exact_count(space->outers[i].goal, g);
+        }
+    }
     double best_s = (double)INFINITY;
     for (uint32_t i = 0; i < space->outer_count && st == REDCO_OK; i++) {
-        redcoi_outer *outer = &space->outers[i];
-        st = redcoi_space_price(space, outer, err);
-        for (uint32_t g = 0; g < outer->group_count && st == REDCO_OK; g++) {
-            if (redcoi_exact_group(outer->goal, g, REDCOI_LEAST_TIME, best_s, answer, &result->verify_count)) {
+        const redcoi_outer *outer = &space->outers[i];
+        for (uint32_t g = 0; g < outer->group_count; g++) {
+            const bool every = count <= most_every;
+            if (redcoi_exact_group(outer->goal, g, every ? REDCOI_EVERY_TIME : REDCOI_LEAST_TIME,
+                                   every ? (double)INFINITY : best_s, answer, &result->verify_count)) {
                 best_s = fmin(best_s, answer->objective_s);
             }
         }

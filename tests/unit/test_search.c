@@ -171,6 +171,24 @@ static void uniform_beats_one_policy_and_is_verified(void **state)
     assert_true(infeasible < 30);
 }
 
+/* AMSP recomputes no more than it takes for anything to fit. */
+static void check_least_policy(const synthetic *s, const redco_search_result *amsp)
+{
+    if (amsp->ranked_count == 0) { return; }
+    int policy = 0;
+    for (uint32_t i = 0; i < amsp->ranked[0].assignment_count; i++) {
+        const int r = (int)amsp->ranked[0].assignments[i].config.recompute;
+        policy = r > policy ? r : policy;
+    }
+    if (policy == 0) { return; }
+    redco_search_options o = defaults(s);
+    o.strategy = REDCO_STRATEGY_AMSP;
+    o.recompute = (redco_recompute)(policy - 1);
+    redco_search_result *less = search(s, &o);
+    assert_int_equal(less->ranked_count, 0);
+    redco_search_result_free(less);
+}
+
 /* "With --objective comm its optimum must equal brute force over the paper's space." */
 static void comm_equals_brute_force(void **state)
 {
@@ -198,6 +216,7 @@ static void comm_equals_brute_force(void **state)
             assert_true(redco_shards_equal(list[a].config.shards, list[0].config.shards));
             assert_int_not_equal(list[a].class_index, list[a - 1].class_index); /* one policy */
         }
+        check_least_policy(&s, r);
         redco_search_result_free(r);
         synthetic_free(&s);
     }
@@ -347,6 +366,29 @@ static void top_k_is_sorted_and_distinct(void **state)
     synthetic_free(&s);
 }
 
+/* A tie may go up to bound / (1 - gap); the bound is within a quarter of the gap. */
+static void near_ties_go_to_the_leanest(void **state)
+{
+    (void)state;
+    int ties = 0;
+    for (uint32_t i = 2; i < 40; i++) {
+        synthetic s = instance(i);
+        redco_search_options o = defaults(&s);
+        o.top = 30;
+        redco_search_result *r = search(&s, &o);
+        double best_s = (double)INFINITY;
+        for (uint32_t k = 0; k < r->ranked_count; k++) { best_s = fmin(best_s, r->ranked[k].prediction.step_s); }
+        for (uint32_t k = 1; k < r->ranked_count; k++) {
+            if (r->ranked[k].prediction.step_s > best_s * (1.0 + 0.7 * o.gap_ratio)) { continue; }
+            ties++;
+            assert_true(r->ranked[0].prediction.total_bytes <= r->ranked[k].prediction.total_bytes);
+        }
+        redco_search_result_free(r);
+        synthetic_free(&s);
+    }
+    assert_true(ties > 0);
+}
+
 static void same_inputs_same_answer(void **state)
 {
     (void)state;
@@ -467,6 +509,7 @@ int main(void)
         cmocka_unit_test(impossible_options_are_named),
         cmocka_unit_test(top_k_is_sorted_and_distinct),
         cmocka_unit_test(same_inputs_same_answer),
+        cmocka_unit_test(near_ties_go_to_the_leanest),
         cmocka_unit_test(shortfall_names_what_would_fit),
         cmocka_unit_test(a_planted_answer_is_caught),
         cmocka_unit_test(uniform_beats_one_policy_and_is_verified),
