@@ -56,7 +56,7 @@ refuse traces/profile.schema.json tests/data/profiles/own.json 's/"all_reduce"/"
 "$tools/redco-topo" --json --quiet >"$scratch/node.json"
 check topology/node.schema.json "$scratch/node.json"
 "$tools/redco-plan" --gpus 64 --quiet -o "$scratch/plan.json" >/dev/null
-check planner/plan/plan.schema.json "$scratch/plan.json" tests/data/plans/hand.json
+check planner/plan/plan.schema.json "$scratch/plan.json" tests/data/plans/v1.json
 refuse planner/plan/plan.schema.json "$scratch/plan.json" 's/"step_s"/"step"/'
 
 echo "$checked documents, $failures failures"

@@ -90,11 +90,20 @@ error_t cli_word(struct cli *cli, const char *option, const char *text, const ch
     return cli_bad_option(cli, option, "\"%.40s\" is not one of: %s", text, list);
 }
 
+/* File names and what files hold may contain line ends and terminal sequences: an error is one plain line. */
+static void print_plain(const char *text)
+{
+    for (; *text != '\0'; text++) { (void)fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, stderr); }
+}
+
 int cli_fail(const struct cli *cli, const redco_error *err)
 {
-    const bool placed = err->place[0] != '\0';
     (void)fflush(stdout);
-    (void)fprintf(stderr, "%s: %s%s%s\n", cli->program, err->place, placed ? ": " : "", err->text);
+    (void)fprintf(stderr, "%s: ", cli->program);
+    print_plain(err->place);
+    if (err->place[0] != '\0') { (void)fputs(": ", stderr); }
+    print_plain(err->text);
+    (void)fputc('\n', stderr);
     switch (err->status) {
     case REDCO_OK: return CLI_DONE;
     case REDCO_EVALUE:

@@ -108,6 +108,14 @@ static int finish(const struct list *list)
     return CLI_RUN;
 }
 
+/* The error line of a list in which nothing fits: why the first does not. */
+static int none_fits(const struct list *list)
+{
+    redco_error err = {0};
+    (void)redco_fail(&err, REDCO_EINFEASIBLE, "", "%s: %s", list->rows[0].name, list->rows[0].reason);
+    return answer_fail(&list->args->cli, &err);
+}
+
 static json_t *plans_json(struct list *list, uint32_t first)
 {
     json_t *plans = json_array();
@@ -140,8 +148,8 @@ static redco_status write_optimum(const struct list *list, const redco_inputs *i
     redco_plan *plan = NULL;
     const redco_search_result *result = list->entries[0].result;
     redco_status st = redco_assembler_create(inputs, options, REDCO_VERSION, &assembler, err);
-    if (st == REDCO_OK && (st = redco_plan_assemble(assembler, result, &result->ranked[0], answer_name(options), &plan,
-                                                    err)) == REDCO_OK) {
+    if (st == REDCO_OK &&
+        (st = redco_plan_assemble(assembler, result, &result->ranked[0], "optimum", &plan, err)) == REDCO_OK) {
         st = redco_plan_write(plan, list->args->out, err);
     }
     redco_plan_free(plan);
@@ -160,7 +168,7 @@ int answer_compare(struct plan_args *args, const redco_inputs *inputs)
     for (int i = REDCO_STRATEGY_ANY; i < REDCO_STRATEGY_COUNT && st == REDCO_OK; i++) {
         options.strategy = (redco_strategy)i;
         options.verify = args->options.verify && i == REDCO_STRATEGY_ANY;
-        st = add(&list, inputs, &options, answer_name(&options), &shared, &err);
+        st = add(&list, inputs, &options, i == REDCO_STRATEGY_ANY ? "optimum" : answer_name(&options), &shared, &err);
     }
     options.strategy = REDCO_STRATEGY_ANY;
     const bool fits = st == REDCO_OK && list.rows[0].candidate != NULL;
@@ -170,7 +178,8 @@ int answer_compare(struct plan_args *args, const redco_inputs *inputs)
     if (rc == CLI_DONE && fits && args->out != NULL && !args->cli.json) { (void)printf("wrote %s\n", args->out); }
     if (rc == CLI_DONE) {
         const bool beaten = fits && list.entries[0].result->verify_failed;
-        rc = cli_finish(&args->cli, fits && !beaten ? CLI_DONE : CLI_NO);
+        rc = cli_finish(&args->cli, beaten ? CLI_NO : CLI_DONE);
+        if (rc == CLI_DONE && !fits) { rc = none_fits(&list); }
     }
     redco_assembler_free(shared);
     list_free(&list);
@@ -217,7 +226,8 @@ int answer_sweep(struct plan_args *args, redco_inputs *inputs)
         report_header(args, inputs, NULL);
         rc = report_table(inputs, REPORT_SIZES, list.rows, list.count) ? CLI_DONE : CLI_SYSTEM;
     }
-    if (rc == CLI_DONE) { rc = cli_finish(&args->cli, list.any_fits ? CLI_DONE : CLI_NO); }
+    if (rc == CLI_DONE) { rc = cli_finish(&args->cli, CLI_DONE); }
+    if (rc == CLI_DONE && !list.any_fits) { rc = none_fits(&list); }
     list_free(&list);
     return rc;
 }
