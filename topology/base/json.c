@@ -1,6 +1,7 @@
 #include "topology/base/json.h"
 
 #include "topology/base/file.h"
+#include "topology/base/word.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -265,28 +266,6 @@ redco_status redco_json_quantity(const redco_json_value *object, const char *key
                             err);
 }
 
-/* Levenshtein distance of two short words. */
-static size_t distance(const char *a, const char *b)
-{
-    enum { LONGEST = 63 };
-    size_t row[LONGEST + 1];
-    const size_t rows = strlen(a);
-    const size_t columns = strlen(b);
-    if (rows > LONGEST || columns > LONGEST) { return LONGEST; }
-    for (size_t j = 0; j <= columns; j++) { row[j] = j; }
-    for (size_t i = 1; i <= rows; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= columns; j++) {
-            const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            const size_t shifted = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            row[j] = substituted < shifted ? substituted : shifted;
-        }
-    }
-    return row[columns];
-}
-
 redco_status redco_json_only(const redco_json_value *object, const char *const *keys, redco_error *err)
 {
     if (!json_is_object(object->json)) {
@@ -295,13 +274,12 @@ redco_status redco_json_only(const redco_json_value *object, const char *const *
     void *walk = json_object_iter((json_t *)(uintptr_t)object->json);
     for (; walk != NULL; walk = json_object_iter_next((json_t *)(uintptr_t)object->json, walk)) {
         const char *key = json_object_iter_key(walk);
-        const char *nearest = keys[0];
         bool known = false;
-        for (size_t i = 0; keys[i] != NULL && !known; i++) {
-            known = strcmp(key, keys[i]) == 0;
-            if (distance(key, keys[i]) < distance(key, nearest)) { nearest = keys[i]; }
+        for (size_t i = 0; keys[i] != NULL && !known; i++) { known = strcmp(key, keys[i]) == 0; }
+        if (!known) {
+            return redco_json_fail(object, key, err, "is not known here; did you mean \"%s\"?",
+                                   redco_word_nearest(key, keys));
         }
-        if (!known) { return redco_json_fail(object, key, err, "is not known here; did you mean \"%s\"?", nearest); }
     }
     return REDCO_OK;
 }
