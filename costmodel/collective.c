@@ -86,8 +86,8 @@ static redcoi_model_time all_to_all(const redco_nccl_group *group, const redco_n
 
 /* Every rank sends S to the next one, as pipeline stages do: one hop. With several ranks in a node only one of them
  * leaves it. */
-static redcoi_model_time send_recv(const redco_comm *comm, const redco_nccl_group *group, const redco_nccl_reach *reach,
-                                   redco_group where, double size_bytes)
+static redcoi_model_time send_recv(const redco_comm *comm, const redco_nccl_group *group, redco_group where,
+                                   double size_bytes)
 {
     double rate = INFINITY;
     if (where.mesh.gpus > 1) {
@@ -100,7 +100,6 @@ static redcoi_model_time send_recv(const redco_comm *comm, const redco_nccl_grou
             &comm->machine, (redco_mesh){.gpus = 1, .nodes = where.mesh.nodes}, 1, where.groups_per_node);
         rate = fmin(rate, network_rate(&one));
     }
-    (void)reach;
     return (redcoi_model_time){
         .latency_s = point_to_point_base_s + redco_nccl_hop_s(group, where.mesh.nodes > 1),
         .wire_s = size_bytes / rate,
@@ -113,7 +112,7 @@ static redcoi_model_time model_time(const redco_comm *comm, redco_collective op,
     redco_nccl_group group = redco_nccl_group_of(&comm->machine, where.mesh, reach.linked);
     redco_nccl_time time = {0};
     if (op == REDCO_ALL_TO_ALL) { return all_to_all(&group, &reach, where.mesh, size_bytes); }
-    if (op == REDCO_SEND_RECV) { return send_recv(comm, &group, &reach, where, size_bytes); }
+    if (op == REDCO_SEND_RECV) { return send_recv(comm, &group, where, size_bytes); }
     const redco_nccl_graphs graphs = graphs_of(comm, where.mesh, &reach);
     redco_nccl_set_graphs(&group, &graphs, reach.share_ratio);
     group.algorithms = comm->algorithms;

@@ -21,6 +21,7 @@ struct log {
     uint32_t device_lines, highest_rank;
     uint64_t *hosts; /* hash of each device line's host name */
     size_t host_capacity;
+    uint32_t counted_lines, distinct_hosts; /* of the first counted_lines */
     char gpu[64];
     size_t half_words;
     bool header_has_redop, header_seen;
@@ -54,10 +55,13 @@ static uint32_t host_count(struct log *log)
 {
     if (!devices_complete(log)) { return 0; }
     uint32_t distinct = 0;
+    if (log->counted_lines == log->device_lines) { return log->distinct_hosts; }
     qsort(log->hosts, log->device_lines, sizeof *log->hosts, compare_u64);
     for (uint32_t i = 0; i < log->device_lines; i++) {
         distinct += i == 0 || log->hosts[i] != log->hosts[i - 1] ? 1 : 0;
     }
+    log->counted_lines = log->device_lines;
+    log->distinct_hosts = distinct;
     return distinct;
 }
 
@@ -366,6 +370,7 @@ static redco_status text_line(struct log *log, const struct redcoi_line *line, c
     if (begins(line, "Rank ")) { return device_line(log, line); }
     if (begins(line, "Using devices")) {
         log->device_lines = 0;
+        log->counted_lines = 0;
         log->highest_rank = 0;
     } else if (begins(line, "nThread")) {
         launch_line(log, line);

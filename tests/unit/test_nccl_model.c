@@ -113,9 +113,9 @@ struct graph_row {
     double channels, intra, inter; /* ring, as NCCL logs it */
 };
 
-/* What NCCL's search prints on these nodes, as its documentation, issues and the closed form's derivation give it. The
- * last three by hand: L40S-like box 23.8 -> two channels of 12 = 24 <= 24; 4 H100, 2 NICs of 200G -> 2 x 24; H800 22 by
- * list. */
+/* Switched nodes: what NCCL prints at start-up on such machines (channels x rate), as issues of its repository show it.
+ * Below, by hand from the lists: PCIe 31.5 x 24/31.5 = 24 = 2 x 12 (20 and 18 fit once); 4 GPUs with two NICs of 25: 2
+ * x 24. */
 static void graphs_are_those_nccl_finds(void **state)
 {
     (void)state;
