@@ -46,7 +46,7 @@ static bool is_filler(const char *name)
 static void read_name(struct scan *scan)
 {
     static const char *const keys[] = {"DMIProductName", "PlatformModel", "HostName"};
-    const hwloc_obj_t root = hwloc_get_root_obj(scan->topology);
+    hwloc_obj_t root = hwloc_get_root_obj(scan->topology);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *name = info(root, keys[i]);
         if (name == NULL || is_filler(name)) { continue; }
@@ -63,7 +63,7 @@ static bool begins(const char *text, const char *with)
 
 static redco_cpu_vendor cpu_of(hwloc_topology_t topology)
 {
-    const hwloc_obj_t package = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, NULL);
+    hwloc_obj_t package = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, NULL);
     const char *vendor = info(package, "CPUVendor");
     const char *model = info(package, "CPUModel");
     const char *arch = info(hwloc_get_root_obj(topology), "Architecture");
@@ -95,7 +95,7 @@ static redco_status read_numas(struct scan *scan)
 /* Unknown where a device hangs at the whole of a machine with several nodes. */
 static uint32_t numa_of(struct scan *scan, hwloc_obj_t device)
 {
-    const hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(scan->topology, device);
+    hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(scan->topology, device);
     uint32_t first = UINT32_MAX;
     size_t inside = 0;
     hwloc_obj_t node = NULL;
@@ -145,7 +145,7 @@ static redco_status bridge_of(struct scan *scan, hwloc_obj_t device, uint32_t *b
     }
     uint32_t parent = at != NULL && at->type == HWLOC_OBJ_BRIDGE ? (uint32_t)(mark_of(at) - 1) : UINT32_MAX;
     while (count > 0) {
-        const hwloc_obj_t bridge = unmarked[--count];
+        hwloc_obj_t bridge = unmarked[--count];
         const bool host = bridge->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST;
         const redco_status st = redcoi_finds_bridge(&scan->finds, parent, host, &parent, scan->err);
         if (st != REDCO_OK) { return st; }
@@ -234,7 +234,7 @@ static struct vendor_view view_vendor(struct scan *scan, unsigned vendor)
 static redco_status take_gpu(struct scan *scan, hwloc_obj_t device)
 {
     const struct hwloc_pcidev_attr_s *pci = &device->attr->pcidev;
-    const hwloc_obj_t driver = best_driver(device);
+    hwloc_obj_t driver = best_driver(device);
     redcoi_found_gpu *found = NULL;
     uint32_t bridge = UINT32_MAX;
     redco_status st = bridge_of(scan, device, &bridge);
@@ -277,7 +277,7 @@ static bool is_down(hwloc_obj_t openfabrics)
         (void)snprintf(key, sizeof key, "Port%uState", port);
         const char *state = info(openfabrics, key);
         if (state == NULL) { continue; }
-        if (atoi(state) == 4) { return false; } /* IBV_PORT_ACTIVE */
+        if (strcmp(state, "4") == 0) { return false; } /* IBV_PORT_ACTIVE */
         told = true;
     }
     return told;
@@ -328,7 +328,7 @@ static redco_status consider_nic(struct scan *scan, hwloc_obj_t device)
         if (st != REDCO_OK) { return st; }
         taken = true;
     }
-    const hwloc_obj_t network = child_of_type(device, HWLOC_OBJ_OSDEV_NETWORK);
+    hwloc_obj_t network = child_of_type(device, HWLOC_OBJ_OSDEV_NETWORK);
     if (taken || network == NULL || part == NULL || part->kind != REDCOI_PART_NIC) { return REDCO_OK; }
     return take_nic(scan, device, network);
 }

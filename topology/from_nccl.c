@@ -95,17 +95,26 @@ static uint32_t number(struct reader *reader, const XML_Char **attributes, const
     return (uint32_t)value;
 }
 
+/* Hexadecimal digits up to `end`, where *at is left behind it. */
+static bool read_hex(const char **at, char end, unsigned long max, uint32_t *out)
+{
+    const size_t digits = strspn(*at, "0123456789abcdefABCDEF");
+    if (digits < 1 || digits > 8 || (*at)[digits] != end) { return false; }
+    const unsigned long value = strtoul(*at, NULL, 16);
+    *at += digits + (end != '\0' ? 1 : 0);
+    *out = (uint32_t)value;
+    return value <= max;
+}
+
 /* "0000:a4:00.0" */
 static bool read_busid(const char *text, char out[16], uint64_t *slot_out)
 {
-    unsigned domain = 0;
-    unsigned bus = 0;
-    unsigned device = 0;
-    unsigned function = 0;
-    int used = 0;
-    if (text[strspn(text, "0123456789abcdefABCDEF:.")] != '\0' ||
-        sscanf(text, "%8x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &used) != 4 || text[used] != '\0' ||
-        domain > 0xffff) {
+    uint32_t domain = 0;
+    uint32_t bus = 0;
+    uint32_t device = 0;
+    uint32_t function = 0;
+    if (!read_hex(&text, ':', 0xffff, &domain) || !read_hex(&text, ':', 0xff, &bus) ||
+        !read_hex(&text, '.', 0xff, &device) || !read_hex(&text, '\0', 0xf, &function)) {
         return false;
     }
     (void)snprintf(out, 16, "%04x:%02x:%02x.%x", domain & 0xffff, bus & 0xff, device & 0xff, function & 0xf);
@@ -254,8 +263,9 @@ static void start_link(struct reader *reader, const struct level *level, const X
     link.gpu = reader->pcis[level->pci].gpu;
     /* 0680 is NVSwitch, other bridges are the processors of POWER machines */
     link.to = target_class == 0x0680 ? TO_SWITCH : target_class >> 8 == 0x06 ? TO_CPU : TO_GPU;
+    if (reader->status != REDCO_OK) { return; }
     struct link *larger = room(reader, reader->links, reader->link_count, sizeof *larger);
-    if (larger == NULL || reader->status != REDCO_OK) { return; }
+    if (larger == NULL) { return; }
     reader->links = larger;
     larger[reader->link_count++] = link;
 }

@@ -3,7 +3,7 @@
 #include "topology/topology.h"
 
 #include <stddef.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { GPU_VERSION = 1 };
@@ -64,16 +64,14 @@ static bool in_range(const struct field *field, double value)
 static redco_status read_capability(const redco_json_value *at, const char *key, uint32_t *out, redco_error *err)
 {
     const char *text = NULL;
-    unsigned major = 0;
-    unsigned minor = 0;
-    int used = 0;
     const redco_status st = redco_json_string(at, key, &text, err);
     if (st != REDCO_OK) { return st; }
-    const bool plain = text[strspn(text, "0123456789.")] == '\0'; /* sscanf would also take signs and spaces */
-    if (!plain || sscanf(text, "%2u.%1u%n", &major, &minor, &used) != 2 || text[used] != '\0') {
+    const size_t digits = strspn(text, "0123456789");
+    const char *minor = text + digits + 1;
+    if (digits < 1 || digits > 2 || text[digits] != '.' || strspn(minor, "0123456789") != 1 || minor[1] != '\0') {
         return redco_json_fail(at, key, err, "is \"%.20s\"; a CUDA compute capability such as \"8.0\" is needed", text);
     }
-    *out = major * 10 + minor;
+    *out = (uint32_t)strtoul(text, NULL, 10) * 10 + (uint32_t)(minor[0] - '0');
     return REDCO_OK;
 }
 

@@ -214,7 +214,8 @@ redco_status redco_node_set_gpu(redco_node *node, const redco_gpu *gpu, redco_er
     for (size_t i = 0; i < node->gpu_count; i++) {
         const redco_node_gpu *known = &node->gpus[i];
         if (known->preset[0] != '\0' && strcmp(known->preset, gpu->name) != 0) {
-            return redco_fail(err, REDCO_EVALUE, node->name, "GPU %zu is a %s, not a %s", i, known->preset, gpu->name);
+            return redco_fail(err, REDCO_EVALUE, node->name, "GPU %zu is of type %s, not %s", i, known->preset,
+                              gpu->name);
         }
         for (size_t j = 0; j < node->gpu_count; j++) { linked = linked || redco_node_link(node, i, j) > 0.0; }
     }
@@ -365,7 +366,8 @@ redco_status redco_node_gpu_type(const redco_node *node, redco_gpu *gpu_out, red
                               gpu->pci[0] != '\0' ? gpu->pci : gpu->os_name, seen_as);
         }
         if (strcmp(gpu->preset, node->gpus[0].preset) != 0) {
-            return redco_fail(err, REDCO_EVALUE, node->name, "GPU 0 is a %s, GPU %zu a %s; GPUs of one type are needed",
+            return redco_fail(err, REDCO_EVALUE, node->name,
+                              "GPU 0 is of type %s, GPU %zu of type %s; GPUs of one type are needed",
                               node->gpus[0].preset, i, gpu->preset);
         }
     }

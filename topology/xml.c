@@ -17,8 +17,6 @@ struct check {
     redco_error *err;
     redco_status status;
     unsigned depth;
-    char root[16];
-    char version[16];
     bool hwloc; /* the root is an hwloc topology that can be read */
     size_t processors;
     unsigned skipped; /* depth of the element that is left out; 0: none */
@@ -102,9 +100,8 @@ static const char *attribute(const XML_Char **attributes, const char *key)
 
 static void start_root(struct check *check, const char *element, const XML_Char **attributes)
 {
-    unsigned major = 1;
+    unsigned long major = 1;
     const char *version = attribute(attributes, "version");
-    (void)snprintf(check->root, sizeof check->root, "%s", element);
     if (strcmp(element, "system") == 0) { return; } /* NCCL topology: its own reader goes on */
     if (strcmp(element, "graphs") == 0 || strcmp(element, "graph") == 0) {
         refuse(
@@ -117,7 +114,8 @@ static void start_root(struct check *check, const char *element, const XML_Char 
                "element <%.40s> is neither hwloc XML (<topology>) nor NCCL topology XML (<system>)", element);
         return;
     }
-    if (version != NULL && sscanf(version, "%9u", &major) != 1) {
+    if (version != NULL) { major = strtoul(version, NULL, 10); }
+    if (version != NULL && (version[0] < '0' || version[0] > '9')) {
         refuse(check, REDCO_EVALUE, "hwloc XML version \"%.20s\" is not a version", version);
         return;
     }
@@ -129,7 +127,6 @@ static void start_root(struct check *check, const char *element, const XML_Char 
         return;
     }
     check->hwloc = true;
-    (void)snprintf(check->version, sizeof check->version, "%s", version != NULL ? version : "");
     emit_text(check, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<");
     emit_text(check, element);
     if (version != NULL) {

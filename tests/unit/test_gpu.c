@@ -27,7 +27,7 @@ static void every_value_has_a_source(void **state)
     for (; redco_preset_at("gpus", presets) != NULL; presets++) {
         const redco_preset *preset = redco_preset_at("gpus", presets);
         redco_json *document = NULL;
-        redco_gpu gpu;
+        redco_gpu gpu = {0};
         redco_error err = {0};
         const char *key = NULL;
         json_t *value = NULL;
@@ -68,7 +68,7 @@ static void link_totals_match_link_counts(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        redco_gpu gpu;
+        redco_gpu gpu = {0};
         assert_int_equal(redco_gpu_find(rows[i].name, &gpu, NULL), REDCO_OK);
         assert_int_equal(gpu.link_count, rows[i].links);
         assert_true(close_to(gpu.scale_up_bytes_per_s, rows[i].gigabytes_per_s * 1e9));
@@ -77,12 +77,12 @@ static void link_totals_match_link_counts(void **state)
 
 static double column(char *const *cells, size_t index)
 {
-    return cells[index][0] != '\0' ? strtod(cells[index], NULL) : 0.0;
+    return cells[index] != NULL && cells[index][0] != '\0' ? strtod(cells[index], NULL) : 0.0;
 }
 
 static void check_csv_row(char *const *cells)
 {
-    redco_gpu gpu;
+    redco_gpu gpu = {0};
     assert_int_equal(redco_gpu_find(cells[0], &gpu, NULL), REDCO_OK);
     assert_string_equal(gpu.vendor, cells[1]);
     assert_string_equal(gpu.arch, cells[2]);
@@ -129,7 +129,7 @@ static void presets_match_the_hardware_table(void **state)
 
 static void unknown_names_list_the_known(void **state)
 {
-    redco_gpu gpu;
+    redco_gpu gpu = {0};
     redco_error err = {0};
     (void)state;
     assert_int_equal(redco_gpu_find("a100-sxm4-80gb", &gpu, NULL), REDCO_OK); /* in any case */
@@ -156,7 +156,7 @@ static redco_status read_text(const char *text, redco_gpu *gpu, redco_error *err
 
 static void bare_values_are_read(void **state)
 {
-    redco_gpu gpu;
+    redco_gpu gpu = {0};
     (void)state;
     assert_int_equal(
         read_text(HEAD REST ",\"links\":2,\"scale_up\":{\"value\":\"400 Gb/s\",\"source\":\"us\"}}", &gpu, NULL),

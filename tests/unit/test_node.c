@@ -193,7 +193,7 @@ static void mixed_types_are_named(void **state)
                      REDCO_OK);
     assert_string_equal(redco_node_name(node), "b\xc3\xbc?ro");
     assert_int_equal(redco_node_gpu_type(node, &gpu, &err), REDCO_EVALUE);
-    assert_non_null(strstr(err.text, "GPU 0 is a T4, GPU 1 a A10"));
+    assert_non_null(strstr(err.text, "GPU 0 is of type T4, GPU 1 of type A10"));
     redco_node_free(node);
 }
 
