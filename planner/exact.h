@@ -34,7 +34,12 @@ typedef struct redcoi_exact_result {
 typedef redco_status (*redcoi_leaf)(const redcoi_problem *problem, double cutoff_s, double gap_ratio, void *context,
                                     redcoi_exact_result *result_out, redco_error *err);
 
-/** Label-setting dynamic programming, a redcoi_leaf; @p context is not used. */
+/** Comparisons of labels that one search may make; about a second. A count, so that answers do not depend on the clock.
+ */
+static const uint64_t redcoi_effort_default = UINT64_C(1) << 28;
+
+/** Label-setting dynamic programming, a redcoi_leaf. When the effort runs out the result is not proven.
+ *  @param context  NULL, or a uint64_t: the effort left, counted down */
 redco_status redcoi_labels_solve(const redcoi_problem *problem, double cutoff_s, double gap_ratio, void *context,
                                  redcoi_exact_result *result_out, redco_error *err);
 

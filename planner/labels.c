@@ -10,9 +10,8 @@
 
 enum { NO_STEP = UINT32_MAX };
 
-/* 2^22 labels of 56 bytes; 2^28 comparisons are about half a second. Past either the answer is not proven. */
+/* Of 56 bytes each. Past it the answer is not proven. */
 static const size_t most_labels = (size_t)1 << 22;
-static const uint64_t most_comparisons = UINT64_C(1) << 28;
 
 struct label {
     double base_s, kink_s[REDCOI_WINDOWS], reduced_s;
@@ -39,7 +38,7 @@ struct pass {
     struct step *steps;
     size_t step_count, step_capacity;
     uint64_t states;
-    uint64_t *comparisons; /**< of all passes */
+    uint64_t *effort; /**< comparisons that may still be made */
     bool truncated;
 };
 
@@ -136,15 +135,22 @@ static void drop_dominated(struct pass *p)
     qsort(labels->list, labels->count, sizeof *labels->list, compare_labels);
     size_t kept = 0;
     size_t run = 0; /* first kept label with as many layers left; those kept need no more bytes */
+    double least_s = 0.0;
     for (size_t i = 0; i < labels->count; i++) {
         const struct label label = labels->list[i];
         if (kept > 0 && labels->list[run].left != label.left) { run = kept; }
+        if (run == kept) { least_s = (double)INFINITY; }
         bool dominated = false;
-        size_t j = kept;
-        while (j > run && !dominated) { dominated = dominates(&labels->list[--j], &label, p->tolerance_s); }
-        *p->comparisons += kept - j;
-        if (!dominated) { labels->list[kept++] = label; }
-        if (*p->comparisons > most_comparisons) {
+        /* Who dominates has no larger base, windows aside: where those are settled this decides at once. */
+        const bool possible = least_s <= label.base_s + p->tolerance_s;
+        for (size_t j = kept; j > run && possible && !dominated && *p->effort > 0; (*p->effort)--) {
+            dominated = dominates(&labels->list[--j], &label, p->tolerance_s);
+        }
+        if (!dominated) {
+            labels->list[kept++] = label;
+            least_s = label.base_s < least_s ? label.base_s : least_s;
+        }
+        if (*p->effort == 0) {
             p->truncated = true;
             break;
         }
@@ -315,15 +321,54 @@ static void fill_stages(const redcoi_problem *problem, const redcoi_bound *bound
     }
 }
 
-/* Finds the best answer below bound + slack, to the tolerance. @return false when there is none or labels ran out */
-static bool run_pass(const redcoi_problem *problem, const redcoi_bound *bound, double slack_s, double tolerance_s,
-                     struct stages *stages, redcoi_exact_result *result, uint64_t *comparisons, bool *truncated_out)
+/* The most that sign * (sum of kinks) can be when reduced costs add up to at most the slack: the dual of a fractional
+   knapsack, at the best of some prices. */
+static double most_kink(const redcoi_problem *problem, const struct stages *stages, double slack_s, int window,
+                        double sign)
 {
+    double best_s = (double)INFINITY;
+    for (double price = 0.0; price<1e6; price = price> 0.0 ? 2.0 * price : 1e-3) {
+        double most[REDCOI_MAX_CLASSES];
+        for (uint32_t r = 0; r < problem->class_count; r++) { most[r] = -(double)INFINITY; }
+        for (size_t i = 0; i < stages->count; i++) {
+            const struct entry *entry = &stages->entries[i];
+            const double gain_s = sign * problem->options[entry->option].kink_s[window] - price * entry->reduced_s;
+            if (gain_s > most[entry->class_rank]) { most[entry->class_rank] = gain_s; }
+        }
+        double sum_s = price * slack_s;
+        for (uint32_t r = 0; r < problem->class_count; r++) {
+            sum_s += problem->class_layers[stages->class_order[r]] * most[r];
+        }
+        best_s = fmin(best_s, sum_s);
+    }
+    return best_s;
+}
+
+/* A window that every answer within the slack hides is dropped, one that every answer exposes becomes linear: without
+   kinks labels compare in two dimensions, of which few survive. @p problem is the pass's own copy. */
+static void settle_problem(redcoi_problem *problem, const struct stages *stages, double slack_s)
+{
+    for (int k = 0; k < REDCOI_WINDOWS; k++) {
+        const bool hidden = most_kink(problem, stages, slack_s, k, 1.0) <= 0.0;
+        const bool exposed = !hidden && most_kink(problem, stages, slack_s, k, -1.0) <= 0.0;
+        for (size_t i = 0; i < problem->option_count && (hidden || exposed); i++) {
+            if (exposed) { problem->options[i].base_s += problem->options[i].kink_s[k]; }
+            problem->options[i].kink_s[k] = 0.0;
+        }
+    }
+}
+
+/* Finds the best answer below bound + slack, to the tolerance. @return false when there is none or labels ran out */
+static bool run_pass(const redcoi_problem *original, const redcoi_bound *bound, double slack_s, double tolerance_s,
+                     struct stages *stages, redcoi_exact_result *result, uint64_t *effort, bool *truncated_out)
+{
+    redcoi_problem *problem = redcoi_problem_copy(original, NULL);
+    *truncated_out = problem == NULL;
+    if (problem == NULL) { return false; }
     fill_stages(problem, bound, slack_s, stages);
-    struct pass p = {.problem = problem,
-                     .slack_s = slack_s,
-                     .tolerance_s = tolerance_s / (double)stages->count,
-                     .comparisons = comparisons};
+    settle_problem(problem, stages, slack_s);
+    struct pass p = {
+        .problem = problem, .slack_s = slack_s, .tolerance_s = tolerance_s / (double)stages->count, .effort = effort};
     const struct label start = {.left = problem->class_layers[stages->class_order[0]], .step = NO_STEP};
     p.truncated = !push_label(&p, &start);
     swap_lists(&p);
@@ -336,32 +381,76 @@ static bool run_pass(const redcoi_problem *problem, const redcoi_bound *bound, d
     const bool found = best != NULL && trace_back(&p, best, &result->answer);
     result->states += p.states;
     *truncated_out = p.truncated || (best != NULL && !found);
+    if (found) { (void)redcoi_answer_evaluate(original, &result->answer); }
+    redcoi_problem_free(problem);
     free(p.now.list);
     free(p.next.list);
     free(p.steps);
     return found;
 }
 
+static int compare_by_bytes(const void *left, const void *right)
+{
+    const redcoi_option *a = left;
+    const redcoi_option *b = right;
+    if (a->class_index != b->class_index) { return a->class_index < b->class_index ? -1 : 1; }
+    if (a->resident_bytes != b->resident_bytes) { return a->resident_bytes < b->resident_bytes ? -1 : 1; }
+    if (a->base_s < b->base_s || a->base_s > b->base_s) { return a->base_s < b->base_s ? -1 : 1; }
+    return a->origin == b->origin ? 0 : (a->origin < b->origin ? -1 : 1);
+}
+
+/* Drops options that a leaner one nearly equals: many meshes differ by microseconds. Every dropped option maps to a
+   kept one, so that no answer gets worse by more than the classes' shares of @p tolerance_s together. */
+static redcoi_problem *representatives(const redcoi_problem *problem, double tolerance_s)
+{
+    redcoi_problem *few = redcoi_problem_copy(problem, NULL);
+    if (few == NULL) { return NULL; }
+    qsort(few->options, few->option_count, sizeof *few->options, compare_by_bytes);
+    size_t kept = 0;
+    size_t run = 0;
+    for (size_t i = 0; i < few->option_count; i++) {
+        const redcoi_option option = few->options[i];
+        if (kept > 0 && few->options[run].class_index != option.class_index) { run = kept; }
+        const double share_s = tolerance_s / problem->class_count / problem->class_layers[option.class_index];
+        bool near = false;
+        for (size_t j = kept; j-- > run && !near;) {
+            const redcoi_option *other = &few->options[j];
+            double base_s = other->base_s;
+            for (int k = 0; k < REDCOI_WINDOWS; k++) { base_s += positive(other->kink_s[k] - option.kink_s[k]); }
+            near = base_s <= option.base_s + share_s;
+        }
+        if (!near) { few->options[kept++] = option; }
+    }
+    few->option_count = kept;
+    return few;
+}
+
 redco_status redcoi_labels_solve(const redcoi_problem *problem, double cutoff_s, double gap_ratio, void *context,
                                  redcoi_exact_result *result_out, redco_error *err)
 {
-    (void)context;
+    uint64_t own_effort = redcoi_effort_default;
+    uint64_t *effort = context != NULL ? context : &own_effort;
     *result_out = (redcoi_exact_result){.proven = true};
     const redcoi_bound bound = redcoi_bound_best(problem, 0, problem->option_count);
     result_out->bound_s = bound.value_s;
-    /* Half of the gap is left unsearched below the cut-off, half is what dropped labels may cost. */
+    /* Half of the gap is left unsearched below the cut-off, a quarter each is what dropped labels and options cost. */
     const double ceiling_s = cutoff_s * (1.0 - gap_ratio / 2.0);
     if (bound.value_s >= ceiling_s) { return REDCO_OK; }
-    struct stages stages = {.entries = malloc(problem->option_count * sizeof *stages.entries)};
-    if (stages.entries == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     const double unit_s = fmax(fabs(bound.value_s), 1e-9);
     const double tolerance_s = unit_s * gap_ratio / 2.0;
-    uint64_t comparisons = 0;
+    redcoi_problem *few = representatives(problem, tolerance_s / 2.0);
+    struct stages stages = {.entries = malloc((problem->option_count + 1) * sizeof *stages.entries)};
+    if (few == NULL || stages.entries == NULL) {
+        redcoi_problem_free(few);
+        free(stages.entries);
+        return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    }
+    const redcoi_bound inner = redcoi_bound_best(few, 0, few->option_count);
     for (double slack_s = unit_s * fmax(gap_ratio, 5e-4);; slack_s *= 2.0) {
         const double limit_s = fmin(bound.value_s + slack_s, ceiling_s);
         bool truncated = false;
-        const bool found = run_pass(problem, &bound, limit_s - bound.value_s, tolerance_s, &stages, result_out,
-                                    &comparisons, &truncated);
+        const bool found = limit_s > inner.value_s && run_pass(few, &inner, limit_s - inner.value_s, tolerance_s / 2.0,
+                                                               &stages, result_out, effort, &truncated);
         if (truncated) {
             result_out->proven = false;
             break;
@@ -380,6 +469,8 @@ redco_status redcoi_labels_solve(const redcoi_problem *problem, double cutoff_s,
             break;
         }
     }
+    if (result_out->feasible) { redcoi_answer_to_origin(few, problem, &result_out->answer); }
+    redcoi_problem_free(few);
     free(stages.entries);
     return REDCO_OK;
 }

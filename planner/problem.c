@@ -116,40 +116,56 @@ static bool beats(const redcoi_option *a, const redcoi_option *b)
     return bytes <= b->resident_bytes;
 }
 
-static bool beaten(const redcoi_problem *problem, const bool *gone, size_t i, size_t first, size_t last)
+/* An option can only be beaten by one that comes before it here, equal ones aside. */
+static int compare_by_base(const void *left, const void *right)
 {
-    const redcoi_option *option = &problem->options[i];
-    for (size_t j = first; j < last; j++) {
-        const redcoi_option *other = &problem->options[j];
-        if (j == i || gone[j] || other->class_index != option->class_index || !beats(other, option)) { continue; }
-        /* Of equal options the first stays; the later one must not drop it. */
-        if (j > i && beats(option, other)) { continue; }
-        return true;
+    const redcoi_option *a = *(const redcoi_option *const *)left;
+    const redcoi_option *b = *(const redcoi_option *const *)right;
+    if (a->base_s < b->base_s || a->base_s > b->base_s) { return a->base_s < b->base_s ? -1 : 1; }
+    if (a->resident_bytes != b->resident_bytes) { return a->resident_bytes < b->resident_bytes ? -1 : 1; }
+    return a == b ? 0 : (a < b ? -1 : 1);
+}
+
+/* "Beats" is transitive, so an option need only be compared with those kept. @p order is scratch of all options */
+static void mark_beaten(const redcoi_problem *problem, size_t first, size_t last, uint32_t class_index,
+                        const redcoi_option **order, bool *gone)
+{
+    size_t count = 0;
+    for (size_t i = first; i < last; i++) {
+        if (problem->options[i].class_index == class_index) { order[count++] = &problem->options[i]; }
     }
-    return false;
+    qsort(order, count, sizeof(const redcoi_option *), compare_by_base);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        const redcoi_option *option = order[i];
+        bool beaten = false;
+        for (size_t j = kept; j-- > 0 && !beaten;) { beaten = beats(order[j], option); }
+        if (beaten) {
+            gone[option - problem->options] = true;
+        } else {
+            order[kept++] = option;
+        }
+    }
 }
 
 void redcoi_problem_pareto(redcoi_problem *problem, bool within_group)
 {
-    bool *gone = calloc(problem->option_count > 0 ? problem->option_count : 1, sizeof *gone);
-    if (gone == NULL) { return; } /* The filter is for speed only. */
+    const size_t count = problem->option_count;
+    bool *gone = calloc(count + 1, sizeof *gone);
+    const redcoi_option **order = malloc((count + 1) * sizeof(const redcoi_option *));
     size_t first = 0;
-    size_t last = problem->option_count;
-    for (size_t i = 0; i < problem->option_count; i++) {
-        if (within_group) {
-            if (problem->options[i].group != problem->options[first].group) { first = i; }
-            last = i + 1;
-            while (last < problem->option_count && problem->options[last].group == problem->options[i].group) {
-                last++;
-            }
-        }
-        gone[i] = beaten(problem, gone, i, first, last);
+    while (gone != NULL && order != NULL && first < count) { /* Out of memory: the filter is for speed only. */
+        size_t last = within_group ? first : count;
+        while (last < count && problem->options[last].group == problem->options[first].group) { last++; }
+        for (uint32_t c = 0; c < problem->class_count; c++) { mark_beaten(problem, first, last, c, order, gone); }
+        first = last;
     }
     size_t kept = 0;
-    for (size_t i = 0; i < problem->option_count; i++) {
+    for (size_t i = 0; i < count && gone != NULL; i++) {
         if (!gone[i]) { problem->options[kept++] = problem->options[i]; }
     }
-    problem->option_count = kept;
+    if (gone != NULL) { problem->option_count = kept; }
+    free(order);
     free(gone);
 }
 

@@ -199,30 +199,53 @@ static redco_status break_ties(struct search *s, redco_error *err)
     return REDCO_OK;
 }
 
+/* Options whose price alone lifts the bound to the cut-off are in no better answer. */
+static void drop_dear(redcoi_problem *problem, double cutoff_s)
+{
+    const redcoi_bound bound = redcoi_bound_best(problem, 0, problem->option_count);
+    if (!(cutoff_s - bound.value_s < (double)INFINITY)) { return; }
+    double least[REDCOI_MAX_CLASSES];
+    for (uint32_t c = 0; c < problem->class_count; c++) { least[c] = (double)INFINITY; }
+    for (size_t i = 0; i < problem->option_count; i++) {
+        const redcoi_option *option = &problem->options[i];
+        least[option->class_index] = fmin(least[option->class_index], redcoi_bound_price(option, &bound));
+    }
+    const double slack_s = fmax(0.0, cutoff_s - bound.value_s) + 1e-9 * fabs(cutoff_s);
+    size_t kept = 0;
+    for (size_t i = 0; i < problem->option_count; i++) {
+        const redcoi_option option = problem->options[i];
+        if (redcoi_bound_price(&option, &bound) - least[option.class_index] > slack_s) { continue; }
+        problem->options[kept++] = option;
+    }
+    problem->option_count = kept;
+}
+
 /* GLPK first, with a limit on nodes; what it leaves open the dynamic program closes. */
 static redco_status solve_leaf(const redcoi_problem *problem, double cutoff_s, double gap_ratio, void *context,
                                redcoi_exact_result *result_out, redco_error *err)
 {
-    (void)context;
     redcoi_milp_result *glpk = malloc(sizeof *glpk);
     redcoi_exact_result *labels = malloc(sizeof *labels);
+    redcoi_problem *few = redcoi_problem_copy(problem, NULL);
     redco_status st = REDCO_OK;
     *result_out = (redcoi_exact_result){.proven = true};
-    if (glpk == NULL || labels == NULL) {
+    if (glpk == NULL || labels == NULL || few == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
     const redcoi_milp_options options = {.gap_ratio = gap_ratio, .node_limit = LAYERWISE_NODES};
-    if ((st = redcoi_milp_solve(problem, &options, glpk, err)) != REDCO_OK) { goto out; }
-    result_out->bound_s = glpk->bound_s;
+    drop_dear(few, cutoff_s);
+    if ((st = redcoi_milp_solve(few, &options, glpk, err)) != REDCO_OK) { goto out; }
+    result_out->bound_s = fmin(glpk->bound_s, cutoff_s);
     double best_s = cutoff_s;
     if (glpk->feasible && glpk->answer.objective_s < best_s) {
         result_out->feasible = true;
         result_out->answer = glpk->answer;
+        redcoi_answer_to_origin(few, problem, &result_out->answer);
         best_s = glpk->answer.objective_s;
     }
     if (result_out->bound_s >= best_s * (1.0 - gap_ratio)) { goto out; }
-    if ((st = redcoi_labels_solve(problem, best_s, gap_ratio, NULL, labels, err)) != REDCO_OK) { goto out; }
+    if ((st = redcoi_labels_solve(problem, best_s, gap_ratio, context, labels, err)) != REDCO_OK) { goto out; }
     result_out->states = labels->states;
     result_out->proven = labels->proven;
     result_out->bound_s = fmax(result_out->bound_s, labels->bound_s);
@@ -231,6 +254,7 @@ static redco_status solve_leaf(const redcoi_problem *problem, double cutoff_s, d
         result_out->answer = labels->answer;
     }
 out:
+    redcoi_problem_free(few);
     free(glpk);
     free(labels);
     return st;
@@ -246,6 +270,7 @@ static redco_status search_layerwise(struct search *s, redco_error *err)
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
+    uint64_t effort = redcoi_effort_default;
     s->bound_s = (double)INFINITY;
     for (uint32_t i = 0; i < s->space->outer_count; i++) {
         redcoi_outer *outer = &s->space->outers[i];
@@ -255,7 +280,7 @@ static redco_status search_layerwise(struct search *s, redco_error *err)
             break;
         }
         if ((st = redcoi_space_price(s->space, outer, err)) != REDCO_OK) { goto out; }
-        st = redcoi_layerwise_solve(outer->goal, best_s, gap_ratio, solve_leaf, NULL, result, err);
+        st = redcoi_layerwise_solve(outer->goal, best_s, gap_ratio, solve_leaf, &effort, result, err);
         if (st != REDCO_OK) { goto out; }
         s->bound_s = fmin(s->bound_s, result->bound_s);
         if (!result->feasible) { continue; }
