@@ -241,11 +241,12 @@ static bool whole(const char *text, size_t length, uint64_t min, uint64_t max, u
 /* A decimal above 0; strtod alone would also take hexadecimal, "inf", "nan", signs and leading spaces. */
 static bool decimal(const char *text, double unit, double *out)
 {
+    static const double smallest = 1e-30;
     static const double largest = 1e30;
     char *end = NULL;
     if (!isdigit((unsigned char)text[0]) || text[strspn(text, "0123456789.eE+-")] != '\0') { return false; }
     const double value = strtod(text, &end) * unit;
-    if (*end != '\0' || !isfinite(value) || value <= 0.0 || value > largest) { return false; }
+    if (*end != '\0' || !isfinite(value) || value < smallest || value > largest) { return false; }
     *out = value;
     return true;
 }
