@@ -64,10 +64,11 @@ double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes,
 {
     const redco_calibration *const c = &costs->calibration;
     const redco_comm_time time = redcoi_price_find(costs, op, size_bytes, group);
+    if (network_out != NULL) { *network_out = time.network; }
+    if (time.measured) { return time.latency_s + time.wire_s; } /* the factors below correct NCCL's model only */
     double latency_s = time.latency_s;
     double wire_s = time.wire_s / (time.network ? c->network_efficiency : c->nvlink_efficiency);
-    if (time.network && !time.measured) { wire_s *= 1.0 + spread_loss_ratio * log2((double)group.mesh.nodes); }
-    if (network_out != NULL) { *network_out = time.network; }
+    if (time.network) { wire_s *= 1.0 + spread_loss_ratio * log2((double)group.mesh.nodes); }
     if (wire_s > 0.0 && time.network && group.mesh.gpus > 1 && costs->machine.scale_up_bytes_per_s > 0.0) {
         /* A ring over nodes also passes through every GPU's links, which may be the slower part. */
         const double link_rate = c->nvlink_efficiency * ring_link_ratio * costs->machine.scale_up_bytes_per_s;
@@ -95,7 +96,9 @@ static double tp_collective_s(redco_costs *costs, const redco_shape *shape)
     const redco_collective *const ops = shape->sequence_parallel ? split : whole;
     for (int i = 0; i < (shape->sequence_parallel ? 2 : 1); i++) {
         const redco_comm_time time = redcoi_price_find(costs, ops[i], bytes, group);
-        total_s += fmax(time.latency_s * c->latency_factor, c->tp_launch_s) + time.wire_s / c->tp_link_efficiency;
+        total_s += time.measured
+                       ? time.latency_s + time.wire_s
+                       : fmax(time.latency_s * c->latency_factor, c->tp_launch_s) + time.wire_s / c->tp_link_efficiency;
     }
     return total_s;
 }

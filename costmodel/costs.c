@@ -229,7 +229,8 @@ static double pipeline_s(const redco_costs *costs, const redco_setting *setting)
     const double cut = costs->workload.sequence_parallel ? (double)setting->tp : 1.0;
     const double bytes = tokens * costs->dims->hidden * costs->compute.element_bytes / cut;
     const redco_comm_time time = redco_comm_price(costs->comm, REDCO_SEND_RECV, bytes, pair);
-    const double wire_s = time.wire_s / (time.network ? c->network_efficiency : c->nvlink_efficiency);
+    const double efficiency = time.measured ? 1.0 : time.network ? c->network_efficiency : c->nvlink_efficiency;
+    const double wire_s = time.wire_s / efficiency;
     const double transfers = (double)setting->micro_batches + 2.0 * (setting->pp - 1.0);
     return transfers * (pipeline_latency_s + wire_s);
 }

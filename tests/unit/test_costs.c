@@ -1,6 +1,7 @@
 /* The closed form of a step: against the paper's equations written out, against its own header's formula, and against
  * properties that hold for any constants. */
 #include "cost_fixture.h"
+#include "costmodel/costs_internal.h"
 
 #include <math.h>
 
@@ -398,6 +399,30 @@ static void bad_workloads_are_named(void **state)
     bundle_close(&b);
 }
 
+/* Profiles are taken as they are: the factors that turn NCCL's model into what a training step gets do not apply. */
+static void measured_times_are_not_corrected(void **state)
+{
+    static const char *const profile[] = {REDCO_TEST_DATA "/profiles/own.csv"}; /* all-reduce and all-gather */
+    redco_error err = {.status = REDCO_OK};
+    struct bundle b;
+    (void)state;
+    bundle_open(&b, "llama-7b", a800_machine(8), plain_workload(1024));
+    redco_comm_free(b.comm);
+    check_ok(redco_comm_create(&b.machine, profile, 1, &b.comm, &err), &err);
+    bundle_costs(&b);
+    bool network = false;
+    const redco_group whole = {{8, 8}, 1, 1};
+    const double before_s = redcoi_comm_s(b.costs, REDCO_ALL_REDUCE, 1e9, whole, &network);
+    assert_true(redco_comm_price(b.comm, REDCO_ALL_REDUCE, 1e9, whole).measured);
+    assert_true(network);
+    b.calibration.network_efficiency /= 2.0;
+    b.calibration.nvlink_efficiency /= 2.0;
+    b.calibration.latency_factor *= 2.0;
+    bundle_costs(&b);
+    check_near(redcoi_comm_s(b.costs, REDCO_ALL_REDUCE, 1e9, whole, &network), before_s, 0.0);
+    bundle_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(paper_equations),
@@ -411,6 +436,7 @@ int main(void)
                                        cmocka_unit_test(recomputation_trades_time_for_memory),
                                        cmocka_unit_test(secondary_shards),
                                        cmocka_unit_test(pipeline),
+                                       cmocka_unit_test(measured_times_are_not_corrected),
                                        cmocka_unit_test(bad_settings_are_named),
                                        cmocka_unit_test(bad_workloads_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
