@@ -66,6 +66,15 @@ static redco_status discover(const struct arguments *arguments, redco_node **nod
     return st == REDCO_OK ? redco_node_set_gpu(*node_out, &gpu, err) : st;
 }
 
+/* Quiet with a file to write, there is nothing to say. @return the exit code */
+static int show(const struct arguments *arguments, const redco_node *node, const json_t *json)
+{
+    if (arguments->cli.json) { return cli_print_json(&arguments->cli, json); }
+    if (arguments->output == NULL || !arguments->cli.quiet) { topo_print(stdout, node); }
+    if (arguments->output != NULL && !arguments->cli.quiet) { (void)printf("wrote %s\n", arguments->output); }
+    return cli_finish(&arguments->cli, CLI_DONE);
+}
+
 int main(int argc, char **argv)
 {
     static const struct argp_option options[] = {
@@ -89,20 +98,9 @@ int main(int argc, char **argv)
     redco_status st = discover(&arguments, &node, &err);
     if (st == REDCO_OK) { st = describe(&arguments, node, &json, &err); }
     if (st == REDCO_OK && arguments.output != NULL) { st = write_file(arguments.output, json, &err); }
-    if (st != REDCO_OK) {
-        code = cli_fail(&arguments.cli, &err);
-    } else {
-        code = CLI_DONE;
-        if (arguments.cli.json) {
-            code = cli_print_json(&arguments.cli, json);
-        } else if (arguments.output == NULL || !arguments.cli.quiet) {
-            topo_print(stdout, node);
-            if (arguments.output != NULL) { (void)printf("wrote %s\n", arguments.output); }
-        }
-        code = cli_finish(&arguments.cli, code);
-        for (size_t i = 0; redco_node_warning(node, i) != NULL; i++) {
-            cli_warn(&arguments.cli, redco_node_warning(node, i));
-        }
+    code = st == REDCO_OK ? show(&arguments, node, json) : cli_fail(&arguments.cli, &err);
+    for (size_t i = 0; st == REDCO_OK && redco_node_warning(node, i) != NULL; i++) {
+        cli_warn(&arguments.cli, redco_node_warning(node, i));
     }
     json_decref(json);
     redco_node_free(node);
