@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NO_STEP = UINT32_MAX };
+enum { NO_STEP = UINT32_MAX, PRICES = 30 };
+
+/* Of reduced seconds in seconds of window, doubled PRICES times; any price gives a valid limit. */
+static const double lowest_price = 1e-3;
 
 /* Of 56 bytes each. Past it the answer is not proven. */
 static const size_t most_labels = (size_t)1 << 22;
@@ -195,9 +198,9 @@ static struct future future_of(const redcoi_problem *problem, const struct stage
     struct future future = {.rest = {{0.0}}};
     for (int k = 0; k < REDCOI_WINDOWS; k++) {
         double classes[REDCOI_MAX_CLASSES][2];
-        for (uint32_t c = 0; c < problem->class_count; c++) {
-            classes[c][0] = (double)INFINITY;
-            classes[c][1] = -(double)INFINITY;
+        for (uint32_t r = 0; r < REDCOI_MAX_CLASSES; r++) {
+            classes[r][0] = (double)INFINITY;
+            classes[r][1] = -(double)INFINITY;
         }
         for (size_t i = index + 1; i < stages->count; i++) {
             const double kink_s = problem->options[stages->entries[i].option].kink_s[k];
@@ -327,11 +330,12 @@ static double most_kink(const redcoi_problem *problem, const struct stages *stag
                         double sign)
 {
     double best_s = (double)INFINITY;
-    for (double price = 0.0; price<1e6; price = price> 0.0 ? 2.0 * price : 1e-3) {
+    for (int i = 0; i <= PRICES; i++) {
+        const double price = i > 0 ? ldexp(lowest_price, i) : 0.0;
         double most[REDCOI_MAX_CLASSES];
         for (uint32_t r = 0; r < problem->class_count; r++) { most[r] = -(double)INFINITY; }
-        for (size_t i = 0; i < stages->count; i++) {
-            const struct entry *entry = &stages->entries[i];
+        for (size_t j = 0; j < stages->count; j++) {
+            const struct entry *entry = &stages->entries[j];
             const double gain_s = sign * problem->options[entry->option].kink_s[window] - price * entry->reduced_s;
             if (gain_s > most[entry->class_rank]) { most[entry->class_rank] = gain_s; }
         }
@@ -367,8 +371,8 @@ static bool run_pass(const redcoi_problem *original, const redcoi_bound *bound, 
     if (problem == NULL) { return false; }
     fill_stages(problem, bound, slack_s, stages);
     settle_problem(problem, stages, slack_s);
-    struct pass p = {
-        .problem = problem, .slack_s = slack_s, .tolerance_s = tolerance_s / (double)stages->count, .effort = effort};
+    struct pass p = {.problem = problem, .slack_s = slack_s, .tolerance_s = tolerance_s / (double)stages->count};
+    p.effort = effort;
     const struct label start = {.left = problem->class_layers[stages->class_order[0]], .step = NO_STEP};
     p.truncated = !push_label(&p, &start);
     swap_lists(&p);
