@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NO_STEP = UINT32_MAX };
+enum { NO_STEP = UINT32_MAX, PRICES = 30 };
+
+/* Of reduced seconds in seconds of window, doubled PRICES times; any price gives a valid limit. */
+static const double lowest_price = 1e-3;
 
 /* Of 56 bytes each. Past it the answer is not proven. */
 static const size_t most_labels = (size_t)1 << 22;
@@ -32,6 +35,7 @@ struct labels {
 
 struct pass {
     const redcoi_problem *problem;
+    const redcoi_bound *bound;
     double slack_s;     /**< most that reduced costs may add up to */
     double tolerance_s; /**< per stage: a label this much better than another is still dropped */
     struct labels now, next;
@@ -51,8 +55,9 @@ struct entry {
 struct stages {
     struct entry *entries; /**< by class rank, dearest first */
     size_t count;
-    uint32_t class_order[REDCOI_MAX_CLASSES]; /**< smallest class first */
-    uint64_t rest_bytes[REDCOI_MAX_CLASSES + 1];
+    uint32_t class_order[REDCOI_MAX_CLASSES];    /**< smallest class first */
+    uint64_t rest_bytes[REDCOI_MAX_CLASSES + 1]; /**< least of all later classes */
+    uint64_t most_bytes[REDCOI_MAX_CLASSES + 1]; /**< and most */
 };
 
 static bool push_label(struct pass *p, const struct label *label)
@@ -113,17 +118,22 @@ struct future {
 };
 
 /* A window that stays hidden whatever follows, or exposed, is linear: its kink is taken only as far as it can still
-   matter, so that labels which differ beyond that compare as equal. */
-static void settle_windows(const struct future *future, struct label *label)
+   matter, so that labels which differ beyond that compare as equal. What the bound's price of the window did not
+   count is certain then, and joins the reduced costs. */
+static void settle_windows(const redcoi_bound *bound, const struct future *future, struct label *label)
 {
     for (int k = 0; k < REDCOI_WINDOWS; k++) {
         const double least_s = label->left * future->per_layer[k][0] + future->rest[k][0];
         const double most_s = label->left * future->per_layer[k][1] + future->rest[k][1];
-        if (label->kink_s[k] < -most_s) {
+        const double hidden_s = -most_s - label->kink_s[k];
+        const double exposed_s = label->kink_s[k] + least_s;
+        if (hidden_s > 0.0) {
             label->kink_s[k] = -most_s;
-        } else if (label->kink_s[k] > -least_s) {
-            label->base_s += label->kink_s[k] + least_s;
+            label->reduced_s += bound->window_ratio[k] * hidden_s;
+        } else if (exposed_s > 0.0) {
+            label->base_s += exposed_s;
             label->kink_s[k] = -least_s;
+            label->reduced_s += (1.0 - bound->window_ratio[k]) * exposed_s;
         }
     }
 }
@@ -176,7 +186,8 @@ static bool add_layers(struct pass *p, const struct label *from, const struct en
     for (int k = 0; k < REDCOI_WINDOWS; k++) { to.kink_s[k] += layers * option->kink_s[k]; }
     to.reduced_s += layers * entry->reduced_s;
     to.bytes += layers * option->resident_bytes;
-    settle_windows(future, &to);
+    settle_windows(p->bound, future, &to);
+    if (to.reduced_s > p->slack_s) { return true; }
     p->states++;
     if (layers > 0 && !push_step(p, (struct step){from->step, entry->option, layers}, &to.step)) { return false; }
     return push_label(p, &to);
@@ -195,9 +206,9 @@ static struct future future_of(const redcoi_problem *problem, const struct stage
     struct future future = {.rest = {{0.0}}};
     for (int k = 0; k < REDCOI_WINDOWS; k++) {
         double classes[REDCOI_MAX_CLASSES][2];
-        for (uint32_t c = 0; c < problem->class_count; c++) {
-            classes[c][0] = (double)INFINITY;
-            classes[c][1] = -(double)INFINITY;
+        for (uint32_t r = 0; r < REDCOI_MAX_CLASSES; r++) {
+            classes[r][0] = (double)INFINITY;
+            classes[r][1] = -(double)INFINITY;
         }
         for (size_t i = index + 1; i < stages->count; i++) {
             const double kink_s = problem->options[stages->entries[i].option].kink_s[k];
@@ -214,27 +225,53 @@ static struct future future_of(const redcoi_problem *problem, const struct stage
     return future;
 }
 
+/* Bytes of a class's options after stage @p index. */
+struct later {
+    bool none;
+    uint64_t least_bytes, most_bytes;
+};
+
+static struct later later_of(const redcoi_problem *problem, const struct stages *stages, size_t index)
+{
+    struct later later = {.none = true, .least_bytes = UINT64_MAX};
+    const uint32_t rank = stages->entries[index].class_rank;
+    for (size_t i = index + 1; i < stages->count && stages->entries[i].class_rank == rank; i++) {
+        const uint64_t bytes = problem->options[stages->entries[i].option].resident_bytes;
+        later.none = false;
+        later.least_bytes = bytes < later.least_bytes ? bytes : later.least_bytes;
+        later.most_bytes = bytes > later.most_bytes ? bytes : later.most_bytes;
+    }
+    return later;
+}
+
+/* Seconds that a label wastes at least by leaving memory unused that the bound prices; INFINITY: it cannot fit. */
+static double memory_waste(const struct pass *p, uint64_t bytes, uint64_t least_later, uint64_t most_later)
+{
+    static const double gib = 1073741824.0;
+    if (bytes + least_later > p->problem->budget_bytes) { return (double)INFINITY; }
+    if (bytes + most_later >= p->problem->budget_bytes) { return 0.0; }
+    return p->bound->memory_s_per_gib * ((double)(p->problem->budget_bytes - bytes - most_later) / gib);
+}
+
 /* One option: every label takes it 0 to left times, or, if it is its class's last, for all that is left. */
 static void run_stage(struct pass *p, const struct stages *stages, size_t index)
 {
     const struct entry *entry = &stages->entries[index];
     const redcoi_option *option = &p->problem->options[entry->option];
-    uint64_t least_bytes = UINT64_MAX; /* of the class's later options */
-    for (size_t i = index + 1; i < stages->count && stages->entries[i].class_rank == entry->class_rank; i++) {
-        const uint64_t bytes = p->problem->options[stages->entries[i].option].resident_bytes;
-        if (bytes < least_bytes) { least_bytes = bytes; }
-    }
-    const bool last_option = least_bytes == UINT64_MAX;
+    const struct later later = later_of(p->problem, stages, index);
     const uint64_t rest_bytes = stages->rest_bytes[entry->class_rank + 1];
+    const uint64_t most_bytes = stages->most_bytes[entry->class_rank + 1];
     const struct future future = future_of(p->problem, stages, index);
     for (size_t i = 0; i < p->now.count && !p->truncated; i++) {
         const struct label *from = &p->now.list[i];
-        for (uint32_t layers = last_option ? from->left : 0; layers <= from->left; layers++) {
-            if (from->reduced_s + layers * entry->reduced_s > p->slack_s) { break; }
-            const uint64_t later = last_option ? 0 : (from->left - layers) * least_bytes;
-            if (from->bytes + layers * option->resident_bytes + later + rest_bytes > p->problem->budget_bytes) {
-                continue;
-            }
+        for (uint32_t layers = later.none ? from->left : 0; layers <= from->left; layers++) {
+            const double reduced_s = from->reduced_s + layers * entry->reduced_s;
+            if (reduced_s > p->slack_s) { break; }
+            const uint64_t left = from->left - layers;
+            const uint64_t bytes = from->bytes + layers * option->resident_bytes;
+            const double waste_s = memory_waste(p, bytes, rest_bytes + (left > 0 ? left * later.least_bytes : 0),
+                                                most_bytes + left * later.most_bytes);
+            if (reduced_s + waste_s > p->slack_s) { continue; }
             if (!add_layers(p, from, entry, layers, &future)) {
                 p->truncated = true;
                 break;
@@ -243,7 +280,7 @@ static void run_stage(struct pass *p, const struct stages *stages, size_t index)
     }
     drop_dominated(p);
     swap_lists(p);
-    if (last_option && entry->class_rank + 1 < p->problem->class_count) {
+    if (later.none && entry->class_rank + 1 < p->problem->class_count) {
         const uint32_t layers = p->problem->class_layers[stages->class_order[entry->class_rank + 1]];
         for (size_t i = 0; i < p->now.count; i++) { p->now.list[i].left = layers; }
     }
@@ -296,6 +333,7 @@ static void fill_stages(const redcoi_problem *problem, const redcoi_bound *bound
     order_classes(problem, stages, ranks);
     double least[REDCOI_MAX_CLASSES];
     uint64_t least_bytes[REDCOI_MAX_CLASSES];
+    uint64_t most_bytes[REDCOI_MAX_CLASSES] = {0};
     for (uint32_t c = 0; c < problem->class_count; c++) {
         least[c] = (double)INFINITY;
         least_bytes[c] = UINT64_MAX;
@@ -311,13 +349,16 @@ static void fill_stages(const redcoi_problem *problem, const redcoi_bound *bound
         const double reduced_s = redcoi_bound_price(option, bound) - least[c];
         if (reduced_s > slack_s) { continue; }
         if (option->resident_bytes < least_bytes[c]) { least_bytes[c] = option->resident_bytes; }
+        if (option->resident_bytes > most_bytes[c]) { most_bytes[c] = option->resident_bytes; }
         stages->entries[stages->count++] = (struct entry){(uint32_t)i, ranks[c], reduced_s};
     }
     qsort(stages->entries, stages->count, sizeof *stages->entries, compare_entries);
     stages->rest_bytes[problem->class_count] = 0;
+    stages->most_bytes[problem->class_count] = 0;
     for (uint32_t rank = problem->class_count; rank-- > 0;) {
         const uint32_t c = stages->class_order[rank];
         stages->rest_bytes[rank] = stages->rest_bytes[rank + 1] + problem->class_layers[c] * least_bytes[c];
+        stages->most_bytes[rank] = stages->most_bytes[rank + 1] + problem->class_layers[c] * most_bytes[c];
     }
 }
 
@@ -327,11 +368,12 @@ static double most_kink(const redcoi_problem *problem, const struct stages *stag
                         double sign)
 {
     double best_s = (double)INFINITY;
-    for (double price = 0.0; price<1e6; price = price> 0.0 ? 2.0 * price : 1e-3) {
+    for (int i = 0; i <= PRICES; i++) {
+        const double price = i > 0 ? ldexp(lowest_price, i) : 0.0;
         double most[REDCOI_MAX_CLASSES];
         for (uint32_t r = 0; r < problem->class_count; r++) { most[r] = -(double)INFINITY; }
-        for (size_t i = 0; i < stages->count; i++) {
-            const struct entry *entry = &stages->entries[i];
+        for (size_t j = 0; j < stages->count; j++) {
+            const struct entry *entry = &stages->entries[j];
             const double gain_s = sign * problem->options[entry->option].kink_s[window] - price * entry->reduced_s;
             if (gain_s > most[entry->class_rank]) { most[entry->class_rank] = gain_s; }
         }
@@ -368,7 +410,8 @@ static bool run_pass(const redcoi_problem *original, const redcoi_bound *bound, 
     fill_stages(problem, bound, slack_s, stages);
     settle_problem(problem, stages, slack_s);
     struct pass p = {
-        .problem = problem, .slack_s = slack_s, .tolerance_s = tolerance_s / (double)stages->count, .effort = effort};
+        .problem = problem, .bound = bound, .slack_s = slack_s, .tolerance_s = tolerance_s / (double)stages->count};
+    p.effort = effort;
     const struct label start = {.left = problem->class_layers[stages->class_order[0]], .step = NO_STEP};
     p.truncated = !push_label(&p, &start);
     swap_lists(&p);

@@ -354,7 +354,7 @@ static redco_status search_space(const redcoi_inputs *inputs, const redco_search
     redco_status st = redcoi_space_create(inputs, options, &s.space, err);
     if (st != REDCO_OK) { return st; }
     s.ranking.capacity = s.space->options.top;
-    s.ranking.points = malloc(s.ranking.capacity * sizeof *s.ranking.points);
+    s.ranking.points = calloc(s.ranking.capacity, sizeof *s.ranking.points);
     if (s.ranking.points == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;

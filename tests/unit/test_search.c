@@ -121,7 +121,7 @@ static const struct size {
 } sizes[] = {
     {1, 1, 1, 0, 1000000, 4},         {1, 1, 12, 0, 7000000, 16},    {1, 8, 24, 0, 50000000, 64},
     {2, 8, 32, 0, 200000000, 128},    {4, 8, 40, 0, 300000000, 64},  {16, 8, 60, 0, 450000000, 512},
-    {128, 8, 32, 0, 200000000, 1024}, {3, 4, 24, 24, 100000000, 48}, {12, 6, 16, 4, 250000000, 144},
+    {128, 8, 32, 0, 200000000, 1024}, {3, 4, 12, 12, 200000000, 48}, {12, 6, 16, 4, 250000000, 144},
     {128, 8, 60, 0, 450000000, 1024},
 };
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
@@ -140,7 +140,7 @@ static void uniform_beats_one_policy_and_is_verified(void **state)
     (void)state;
     uint64_t verified = 0;
     int infeasible = 0;
-    for (uint32_t i = 0; i < 60; i++) {
+    for (uint32_t i = 0; i < 30; i++) {
         synthetic s = instance(i);
         redco_search_options o = defaults(&s);
         o.verify = true;
@@ -168,7 +168,7 @@ static void uniform_beats_one_policy_and_is_verified(void **state)
         synthetic_free(&s);
     }
     assert_true(verified > 100000);
-    assert_true(infeasible < 30);
+    assert_true(infeasible < 15);
 }
 
 /* AMSP recomputes no more than it takes for anything to fit. */
@@ -193,7 +193,7 @@ static void check_least_policy(const synthetic *s, const redco_search_result *am
 static void comm_equals_brute_force(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < 60; i++) {
+    for (uint32_t i = 0; i < 30; i++) {
         synthetic s = instance(i);
         redco_search_options o = defaults(&s);
         o.objective = REDCO_OBJECTIVE_COMM;
@@ -226,7 +226,7 @@ static void layerwise_is_never_worse(void **state)
 {
     (void)state;
     int better = 0;
-    for (uint32_t i = 0; i < 40; i++) {
+    for (uint32_t i = 0; i < 30; i++) {
         synthetic s = instance(i);
         redco_search_options o = defaults(&s);
         redco_search_result *u = search(&s, &o);
@@ -408,7 +408,7 @@ static void same_inputs_same_answer(void **state)
                 assert_int_equal(x->config.recompute, y->config.recompute);
                 assert_true(redco_shards_equal(x->config.shards, y->config.shards));
             }
-            assert_true(memcmp(&a->gap_ratio, &b->gap_ratio, sizeof a->gap_ratio) == 0);
+            assert_true(a->gap_ratio <= b->gap_ratio && a->gap_ratio >= b->gap_ratio);
         }
         redco_search_result_free(a);
         redco_search_result_free(b);
