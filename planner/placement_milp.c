@@ -261,7 +261,7 @@ redco_status redcoi_place_milp(const redcoi_place_tree *tree, const redcoi_place
     p.values = calloc(columns + 2, sizeof *p.values);
     if (!listed || p.columns == NULL || p.values == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "placement", "out of memory");
-    } else if (columns <= MOST_COLUMNS) {
+    } else if (columns > 0 && columns <= MOST_COLUMNS) {
         p.node_limit = node_columns / (uint32_t)columns;
         st = redcoi_glpk_run(build_and_solve, &p, err);
     }

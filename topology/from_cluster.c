@@ -394,8 +394,8 @@ static redco_status read_network(const redco_json_value *root, const redcoi_clus
 static redco_status check_node_count(const redco_json_value *root, const redco_cluster *cluster, redco_error *err)
 {
     if (cluster->tree == NULL || cluster->nodes == 0 || cluster->nodes == cluster->node_count) { return REDCO_OK; }
-    return redco_json_fail(root, "nodes", err, "is %u, but the network names the hosts of %u nodes; leave it out",
-                           cluster->nodes, cluster->node_count);
+    return redco_json_fail(root, "nodes", err, "is %u, but the network names the hosts of %u node%s; leave it out",
+                           cluster->nodes, cluster->node_count, cluster->node_count == 1 ? "" : "s");
 }
 
 redco_status redcoi_cluster_from_root(const redco_json_value *root, const redcoi_cluster_source *source,

@@ -381,7 +381,7 @@ static void bad_files_say_where_and_what(void **state)
         {NODE, ",\"network\":{\"leaves\":{\"a\":\"n1\"},\"switches\":{\"s\":\"t\",\"t\":\"s\"}}",
          "c.json:/network/switches/", "form a cycle"},
         {NODE, ",\"nodes\":3,\"network\":{\"leaves\":{\"a\":\"n1\"}}", "c.json:/nodes",
-         "is 3, but the network names the hosts of 1 nodes"},
+         "is 3, but the network names the hosts of 1 node; leave it out"},
         {NODE, ",\"network\":{\"slurm_topology\":\"t.conf\"}", "c.json:/network/slurm_topology", "is a path"},
     };
     char text[1024];
