@@ -35,13 +35,16 @@ static uint32_t *members_by_tree(const redcoi_place_leaf *leaves, uint32_t count
 }
 
 /* GLPK's bound agrees with what was found: both are sums of the same bytes, GLPK's in floating point. */
-static bool agrees(const redcoi_place_sizes *sizes, const redcoi_crossing *crossing, const double *bound_bytes,
-                   uint32_t tiers)
+static bool agrees(const redcoi_place_tree *tree, const redcoi_place_sizes *sizes, const uint32_t *order,
+                   const double *bound_bytes, uint32_t tiers)
 {
+    const redcoi_crossing crossing = redcoi_place_evaluate_chain(tree, sizes, order);
     double all = 0.0;
-    for (uint32_t j = 0; j < sizes->count; j++) { all += (double)sizes->bytes[j] * (sizes->nodes / sizes->size[j]); }
+    for (uint32_t j = 0; j < sizes->chain_traffic; j++) {
+        all += (double)sizes->chain_bytes[j] * (sizes->nodes / sizes->chain_size[j]);
+    }
     for (uint32_t t = 0; t < tiers; t++) {
-        if (!((double)crossing->bytes[t] <= bound_bytes[t] + 1e-6 * all)) { return false; }
+        if (!((double)crossing.bytes[t] <= bound_bytes[t] + 1e-6 * all)) { return false; }
     }
     return true;
 }
@@ -70,8 +73,7 @@ static redco_status place_in_tree(const redcoi_place_leaf *leaves, const uint32_
     if (use_glpk) {
         st = redcoi_place_milp(tree, sizes, bound_bytes, &proven, err);
         if (st != REDCO_OK) { goto out; }
-        answer->proven_by_glpk =
-            (proven > 0 || tree->tiers == 0) && agrees(sizes, &answer->crossing, bound_bytes, proven);
+        answer->proven_by_glpk = (proven > 0 || tree->tiers == 0) && agrees(tree, sizes, order, bound_bytes, proven);
         answer->exact = answer->exact || (answer->proven_by_glpk && proven == tree->tiers);
     }
     for (uint32_t i = 0; i < sizes->nodes; i++) { order[i] = tree->leaf_index[order[i]]; }
@@ -248,7 +250,7 @@ static redco_status fill(redco_placement *placement, const redcoi_place_sizes *s
     /* The chain leaves out what does not nest or carries no bytes; only the first kind is not proven. */
     uint32_t weighty = 0;
     for (uint32_t j = 0; j < sizes->count; j++) { weighty += sizes->bytes[j] > 0; }
-    const bool whole = weighty == sizes->chain_count;
+    const bool whole = weighty == sizes->chain_traffic;
     placement->status = whole && answer->exact ? "optimal" : "feasible";
     placement->solver_seconds = answer->seconds;
     return count_leaves(placement, leaf_count, err);

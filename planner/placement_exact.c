@@ -79,7 +79,7 @@ static bool table_make(const struct work *w, uint32_t most, struct table *table)
 /* All leaf children of u as one part. */
 static bool leaves_table(const struct work *w, uint32_t u, struct table *table)
 {
-    uint64_t capacity[REDCOI_PLACE_SIZES];
+    uint64_t capacity[REDCOI_PLACE_SIZES + 1] = {0};
     for (uint32_t j = 0; j < w->sizes->chain_count; j++) { capacity[j] = leaf_capacity(w, u, j); }
     const uint32_t most = units(w, capacity[0] * w->unit);
     if (!table_make(w, most, table)) { return false; }
@@ -400,7 +400,7 @@ redco_status redcoi_place_exact(const redcoi_place_tree *tree, const redcoi_plac
     struct work w = {.tree = tree, .sizes = sizes, .tiers = tree->tiers > 0 ? tree->tiers : 1};
     redco_status st = REDCO_OK;
     *exact_out = true;
-    if (sizes->chain_count == 0) { /* nothing crosses: any order will do */
+    if (sizes->chain_count == 0) { /* one node */
         redcoi_place_file_order(tree, sizes->nodes, order_out);
         return REDCO_OK;
     }

@@ -27,16 +27,18 @@ typedef struct redcoi_place_leaf {
     const uint32_t *ancestors;
 } redcoi_place_leaf;
 
-/** Sizes ascending, each > 1, each dividing nodes; in_chain: takes part in the optimisation (each such divides the next
- *  such and has bytes). */
+/** Sizes ascending, each > 1, each dividing nodes. The chain is what is optimised: sizes with bytes of which each
+ * divides the next. Its bytes count double, so that the whole job can stand at its end with a weight of 1 where it has
+ * no bytes of its own: less than anything else, but among equal answers the job stays together. */
 typedef struct redcoi_place_sizes {
     uint32_t nodes; /**< of the job */
     uint32_t count;
     uint32_t size[REDCOI_PLACE_SIZES];
     uint64_t bytes[REDCOI_PLACE_SIZES];
-    uint32_t chain_count;
-    uint32_t chain_size[REDCOI_PLACE_SIZES];
-    uint64_t chain_bytes[REDCOI_PLACE_SIZES];
+    uint32_t chain_count;   /**< 0 only for a job of one node */
+    uint32_t chain_traffic; /**< of these, how many have bytes: all, or all but the last */
+    uint32_t chain_size[REDCOI_PLACE_SIZES + 1];
+    uint64_t chain_bytes[REDCOI_PLACE_SIZES + 1];
 } redcoi_place_sizes;
 
 /** One tree. Switch 0 .. leaf_count - 1 are its leaves in file order, then upper switches by ascending height, the root
@@ -52,9 +54,11 @@ typedef struct redcoi_place_tree {
     uint32_t tiers; /**< height of the root: tiers that can be crossed */
 } redcoi_place_tree;
 
-/** Bytes a step beyond each tier: [0] beyond leaves, [1] beyond the switches above them, ... Compared in this order. */
+/** Bytes a step beyond each tier: [0] beyond leaves, [1] beyond the switches above them, ... Compared in this order,
+ * then by how far apart the job's nodes are. */
 typedef struct redcoi_crossing {
     uint64_t bytes[REDCOI_PLACE_TIERS];
+    uint32_t job_tiers; /**< height of the lowest switch above the whole job */
 } redcoi_crossing;
 
 int redcoi_crossing_compare(const redcoi_crossing *a, const redcoi_crossing *b);
@@ -72,6 +76,9 @@ void redcoi_place_tree_free(redcoi_place_tree *tree);
  *  @param spanning_out  NULL, or per size the groups that are not under one leaf */
 redcoi_crossing redcoi_place_evaluate(const redcoi_place_tree *tree, const redcoi_place_sizes *sizes,
                                       const uint32_t *order, uint32_t *spanning_out);
+/** The same of the chain, in its doubled bytes, as GLPK counts it. */
+redcoi_crossing redcoi_place_evaluate_chain(const redcoi_place_tree *tree, const redcoi_place_sizes *sizes,
+                                            const uint32_t *order);
 /** The baseline: free nodes in file order. */
 void redcoi_place_file_order(const redcoi_place_tree *tree, uint32_t nodes, uint32_t *order_out);
 
@@ -80,9 +87,9 @@ void redcoi_place_file_order(const redcoi_place_tree *tree, uint32_t nodes, uint
 redco_status redcoi_place_exact(const redcoi_place_tree *tree, const redcoi_place_sizes *sizes, uint32_t *order_out,
                                 bool *exact_out, redco_error *err);
 
-/** GLPK's bound: the least bytes beyond each tier (given the least beyond the tiers below) by integer counts y_{u,j} of
- *  groups of size j whole under switch u, equal leaves of one switch taken together. Stops after a number of
- *  branch-and-bound nodes (a count, not a time, so that answers do not vary).
+/** GLPK's bound: the least of the chain's (doubled) bytes beyond each tier (given the least beyond the tiers below) by
+ * integer counts y_{u,j} of groups of size j whole under switch u, equal leaves of one switch taken together. Stops
+ * after a number of branch-and-bound nodes (a count, not a time, so that answers do not vary).
  *  @param proven_out  tiers that were solved to the end */
 redco_status redcoi_place_milp(const redcoi_place_tree *tree, const redcoi_place_sizes *sizes,
                                double bytes_out[REDCOI_PLACE_TIERS], uint32_t *proven_out, redco_error *err);

@@ -100,7 +100,7 @@ static void add_column(glp_prob *lp, int column, double most)
 
 static void add_columns(struct program *p)
 {
-    const int per_place = (int)p->sizes->chain_count + 1;
+    const int per_place = (int)p->sizes->chain_traffic + 1;
     glp_add_cols(p->lp, (int)p->place_count * per_place);
     for (uint32_t i = 0; i < p->place_count; i++) {
         struct place *place = &p->places[i];
@@ -118,7 +118,7 @@ static void add_columns(struct program *p)
 /* c y_{u,j} <= the next smaller thing that the groups consist of. */
 static void add_nesting(struct program *p)
 {
-    const uint32_t sizes = p->sizes->chain_count;
+    const uint32_t sizes = p->sizes->chain_traffic;
     int row = glp_add_rows(p->lp, (int)(p->place_count * sizes));
     for (uint32_t i = 0; i < p->place_count; i++) {
         for (uint32_t j = 0; j < sizes; j++, row++) {
@@ -172,7 +172,7 @@ static int set_objective(struct program *p, uint32_t t)
     for (uint32_t i = 0; i < p->place_count; i++) {
         const struct place *place = &p->places[i];
         if (place->height > t || place->parent_height <= t) { continue; }
-        for (uint32_t j = 0; j < p->sizes->chain_count; j++) {
+        for (uint32_t j = 0; j < p->sizes->chain_traffic; j++) {
             const double weight = (double)p->sizes->chain_bytes[j] / p->scale;
             glp_set_obj_coef(p->lp, place->x + 1 + (int)j, weight);
             p->columns[++length] = place->x + 1 + (int)j;
@@ -210,7 +210,7 @@ static bool solve(struct program *p, double *best_out)
 static void solve_tiers(struct program *p)
 {
     double all = 0.0; /* scaled bytes if every group spanned */
-    for (uint32_t j = 0; j < p->sizes->chain_count; j++) {
+    for (uint32_t j = 0; j < p->sizes->chain_traffic; j++) {
         all += (double)p->sizes->chain_bytes[j] / p->scale * (p->sizes->nodes / p->sizes->chain_size[j]);
     }
     for (uint32_t t = 0; t < p->tree->tiers; t++) {
@@ -250,18 +250,18 @@ redco_status redcoi_place_milp(const redcoi_place_tree *tree, const redcoi_place
     redco_status st = REDCO_OK;
     *proven_out = 0;
     memset(bytes_out, 0, REDCOI_PLACE_TIERS * sizeof *bytes_out);
-    if (sizes->chain_count == 0 || tree->tiers == 0) { /* nothing can cross */
+    if (sizes->chain_traffic == 0 || tree->tiers == 0) { /* nothing can cross */
         *proven_out = tree->tiers;
         return REDCO_OK;
     }
-    for (uint32_t j = 0; j < sizes->chain_count; j++) { p.scale = fmax(p.scale, (double)sizes->chain_bytes[j]); }
+    for (uint32_t j = 0; j < sizes->chain_traffic; j++) { p.scale = fmax(p.scale, (double)sizes->chain_bytes[j]); }
     const bool listed = list_places(&p);
-    const size_t columns = (size_t)p.place_count * (sizes->chain_count + 1);
+    const size_t columns = (size_t)p.place_count * (sizes->chain_traffic + 1);
     p.columns = calloc(columns + 2, sizeof *p.columns);
     p.values = calloc(columns + 2, sizeof *p.values);
     if (!listed || p.columns == NULL || p.values == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "placement", "out of memory");
-    } else if (columns <= MOST_COLUMNS) {
+    } else if (columns > 0 && columns <= MOST_COLUMNS) {
         p.node_limit = node_columns / (uint32_t)columns;
         st = redcoi_glpk_run(build_and_solve, &p, err);
     }

@@ -9,7 +9,7 @@ int redcoi_crossing_compare(const redcoi_crossing *a, const redcoi_crossing *b)
     for (int t = 0; t < REDCOI_PLACE_TIERS; t++) {
         if (a->bytes[t] != b->bytes[t]) { return a->bytes[t] < b->bytes[t] ? -1 : 1; }
     }
-    return 0;
+    return (a->job_tiers > b->job_tiers) - (a->job_tiers < b->job_tiers);
 }
 
 static int by_size(const void *a, const void *b)
@@ -40,14 +40,20 @@ static void pick_chain(redcoi_place_sizes *sizes)
     for (uint32_t i = last; i != REDCOI_PLACE_NONE; i = before[i]) {
         at--;
         sizes->chain_size[at] = sizes->size[i];
-        sizes->chain_bytes[at] = sizes->bytes[i];
+        sizes->chain_bytes[at] = 2 * sizes->bytes[i];
+    }
+    sizes->chain_traffic = sizes->chain_count;
+    const uint32_t largest = sizes->chain_count > 0 ? sizes->chain_size[sizes->chain_count - 1] : 1;
+    if (largest < sizes->nodes) {
+        sizes->chain_size[sizes->chain_count] = sizes->nodes;
+        sizes->chain_bytes[sizes->chain_count++] = 1;
     }
 }
 
 redco_status redcoi_place_sizes_make(uint32_t nodes, const redco_placement_level *levels, uint32_t level_count,
                                      redcoi_place_sizes *sizes_out, redco_error *err)
 {
-    static const uint64_t most_bytes = (uint64_t)1 << 62; /* sums over all levels stay exact */
+    static const uint64_t most_bytes = (uint64_t)1 << 61; /* sums over all levels stay exact, even doubled */
     const char *const place = "placement";
     redcoi_place_sizes sizes = {.nodes = nodes};
     uint64_t total_bytes = 0;
@@ -283,21 +289,46 @@ static uint32_t common_switch(const redcoi_place_tree *tree, uint32_t a, uint32_
     return a;
 }
 
+/* The lowest switch above nodes first .. first + size - 1 of the order. */
+static uint32_t group_switch(const redcoi_place_tree *tree, const uint32_t *order, uint32_t first, uint32_t size)
+{
+    uint32_t above = order[first];
+    for (uint32_t i = first + 1; i < first + size; i++) {
+        if (order[i] != order[i - 1]) { above = common_switch(tree, above, order[i]); }
+    }
+    return above;
+}
+
+/* Adds the bytes of all groups of a size that cross. @return how many are not under one leaf */
+static uint32_t add_crossing(const redcoi_place_tree *tree, const uint32_t *order, uint32_t nodes, uint32_t size,
+                             uint64_t bytes, redcoi_crossing *crossing)
+{
+    uint32_t spanning = 0;
+    for (uint32_t first = 0; first < nodes; first += size) {
+        const uint32_t height = tree->height[group_switch(tree, order, first, size)];
+        for (uint32_t t = 0; t < height; t++) { crossing->bytes[t] += bytes; }
+        spanning += height > 0;
+    }
+    return spanning;
+}
+
 redcoi_crossing redcoi_place_evaluate(const redcoi_place_tree *tree, const redcoi_place_sizes *sizes,
                                       const uint32_t *order, uint32_t *spanning_out)
 {
-    redcoi_crossing crossing = {{0}};
+    redcoi_crossing crossing = {.job_tiers = tree->height[group_switch(tree, order, 0, sizes->nodes)]};
     for (uint32_t j = 0; j < sizes->count; j++) {
-        uint32_t spanning = 0;
-        for (uint32_t first = 0; first < sizes->nodes; first += sizes->size[j]) {
-            uint32_t above = order[first];
-            for (uint32_t i = 1; i < sizes->size[j]; i++) {
-                if (order[first + i] != order[first + i - 1]) { above = common_switch(tree, above, order[first + i]); }
-            }
-            for (uint32_t t = 0; t < tree->height[above]; t++) { crossing.bytes[t] += sizes->bytes[j]; }
-            spanning += tree->height[above] > 0;
-        }
+        const uint32_t spanning = add_crossing(tree, order, sizes->nodes, sizes->size[j], sizes->bytes[j], &crossing);
         if (spanning_out != NULL) { spanning_out[j] = spanning; }
+    }
+    return crossing;
+}
+
+redcoi_crossing redcoi_place_evaluate_chain(const redcoi_place_tree *tree, const redcoi_place_sizes *sizes,
+                                            const uint32_t *order)
+{
+    redcoi_crossing crossing = {{0}, 0};
+    for (uint32_t j = 0; j < sizes->chain_traffic; j++) {
+        (void)add_crossing(tree, order, sizes->nodes, sizes->chain_size[j], sizes->chain_bytes[j], &crossing);
     }
     return crossing;
 }

@@ -52,6 +52,17 @@ static redco_status read_quantity(const redco_json_value *object, const char *ke
     return st == REDCO_OK ? redco_json_quantity(&field.object, field.key, unit, out, err) : st;
 }
 
+static redco_status read_nic_rate(const redco_json_value *object, double *out, redco_error *err)
+{
+    static const double least = 1e6; /* bytes/s; no port of a training cluster is outside of these */
+    static const double most = 1e13;
+    const redco_status st = read_quantity(object, "nic_rate", REDCO_UNIT_BYTES_PER_S, out, err);
+    if (st == REDCO_OK && !(*out >= least && *out <= most)) {
+        return redco_json_fail(object, "nic_rate", err, "is %g Gb/s; 0.008 Gb/s to 80000 Gb/s can be", *out * 8e-9);
+    }
+    return st;
+}
+
 /* One of a NULL-terminated list of words; the error lists them. */
 static redco_status read_word(const redco_json_value *object, const char *key, const char *const *words,
                               uint32_t *index_out, redco_error *err)
@@ -146,15 +157,14 @@ static redco_status read_short_node(const redco_json_value *object, const redcoi
     if (st == REDCO_OK) { st = read_text(object, "gpu", &gpu_name, err); }
     if (st == REDCO_OK) { st = read_count(object, "gpus", 1, MOST_GPUS, &gpus, err); }
     if (st == REDCO_OK) { st = read_word(object, "fabric", fabrics, &fabric, err); }
-    if (st == REDCO_OK && redco_json_has(object, "nics")) { st = read_count(object, "nics", 0, MOST_NICS, &nics, err); }
-    if (st == REDCO_OK && nics > 0) { st = read_quantity(object, "nic_rate", REDCO_UNIT_BYTES_PER_S, &rate, err); }
+    if (st == REDCO_OK && (redco_json_has(object, "nics") || redco_json_has(object, "nic_rate"))) {
+        st = read_count(object, "nics", 0, MOST_NICS, &nics, err);
+    }
+    if (st == REDCO_OK && nics > 0) { st = read_nic_rate(object, &rate, err); }
     if (st == REDCO_OK && redco_json_has(object, "cpu")) { st = read_word(object, "cpu", cpus, &cpu, err); }
     if (st == REDCO_OK && redco_json_has(object, "hosts")) { st = read_count(object, "hosts", 1, gpus, &hosts, err); }
     if (st != REDCO_OK) { return st; }
     if (gpus % hosts != 0) { return redco_json_fail(object, "hosts", err, "= %u must divide gpus = %u", hosts, gpus); }
-    if (nics > 0 && !(rate > 0.0)) {
-        return redco_json_fail(object, "nic_rate", err, "is 0; a rate above 0 is needed");
-    }
     if ((st = find_gpu(object, gpu_name, source, &gpu, err)) != REDCO_OK) { return st; }
     uint32_t group = default_link_group((redco_fabric)fabric, &gpu, gpus);
     if (redco_json_has(object, "link_group")) {
@@ -375,10 +385,7 @@ static redco_status read_network(const redco_json_value *root, const redcoi_clus
         cluster->nics_given = true;
     }
     if (st == REDCO_OK && redco_json_has(&network, "nic_rate")) {
-        st = read_quantity(&network, "nic_rate", REDCO_UNIT_BYTES_PER_S, &cluster->nic_bytes_per_s, err);
-        if (st == REDCO_OK && !(cluster->nic_bytes_per_s > 0.0)) {
-            st = redco_json_fail(&network, "nic_rate", err, "is 0; a rate above 0 is needed");
-        }
+        st = read_nic_rate(&network, &cluster->nic_bytes_per_s, err);
     }
     if (st != REDCO_OK || source->slurm_path != NULL) { return st; }
     if (redco_json_has(&network, "leaves")) { return read_switches(&network, cluster, err); }
@@ -394,8 +401,8 @@ static redco_status read_network(const redco_json_value *root, const redcoi_clus
 static redco_status check_node_count(const redco_json_value *root, const redco_cluster *cluster, redco_error *err)
 {
     if (cluster->tree == NULL || cluster->nodes == 0 || cluster->nodes == cluster->node_count) { return REDCO_OK; }
-    return redco_json_fail(root, "nodes", err, "is %u, but the network names the hosts of %u nodes; leave it out",
-                           cluster->nodes, cluster->node_count);
+    return redco_json_fail(root, "nodes", err, "is %u, but the network names the hosts of %u node%s; leave it out",
+                           cluster->nodes, cluster->node_count, cluster->node_count == 1 ? "" : "s");
 }
 
 redco_status redcoi_cluster_from_root(const redco_json_value *root, const redcoi_cluster_source *source,

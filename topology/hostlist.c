@@ -145,7 +145,7 @@ static redco_status measure_ranges(const struct part *part, uint64_t *count_out,
         if (st != REDCO_OK) { return st; }
         const uint64_t numbers = range.last - range.first + 1;
         if (numbers > REDCO_HOSTLIST_MAX_NAMES || count + numbers > REDCO_HOSTLIST_MAX_NAMES) {
-            return redco_fail(err, REDCO_EVALUE, place, "\"[%.*s\" names more than %d hosts, the most that is read",
+            return redco_fail(err, REDCO_EVALUE, place, "\"[%.*s]\" names more than %d hosts, the most that is read",
                               (int)(part->ranges_length < 40 ? part->ranges_length : 40), part->ranges,
                               REDCO_HOSTLIST_MAX_NAMES);
         }

@@ -84,7 +84,11 @@ static void search(struct brute *brute, uint32_t at, redcoi_crossing crossing)
             add_group(brute, at, brute->sizes->size[j], brute->sizes->bytes[j], &crossing);
         }
     }
-    /* Bytes only grow, so what is not better now never will be. */
+    if (at > 0) {
+        const uint32_t height = brute->forest->common[brute->order[0]][brute->order[at - 1]];
+        crossing.job_tiers = height > crossing.job_tiers ? height : crossing.job_tiers;
+    }
+    /* Bytes and distance only grow, so what is not better now never will be. */
     if (brute->found && redcoi_crossing_compare(&crossing, &brute->best) >= 0) { return; }
     if (at == brute->sizes->nodes) {
         brute->best = crossing;
@@ -104,9 +108,11 @@ static void search(struct brute *brute, uint32_t at, redcoi_crossing crossing)
 /* The answer's own order, priced by the test. */
 static redcoi_crossing price(const struct forest *forest, const redcoi_place_sizes *sizes, const uint32_t *order)
 {
-    redcoi_crossing crossing = {{0}};
+    redcoi_crossing crossing = {{0}, 0};
     uint32_t used[MAX_LEAVES] = {0};
     for (uint32_t i = 0; i < sizes->nodes; i++) {
+        const uint32_t height = forest->common[order[0]][order[i]];
+        crossing.job_tiers = height > crossing.job_tiers ? height : crossing.job_tiers;
         assert_true(order[i] < forest->leaf_count);
         assert_true(++used[order[i]] <= forest->nodes[order[i]]);
         assert_true(forest->common[order[0]][order[i]] != REDCOI_PLACE_NONE);
@@ -231,6 +237,25 @@ static void a_job_stays_in_one_tree(void **state)
     assert_non_null(strstr(err.text, "8 nodes do not fit: the largest network has 6 free"));
 }
 
+/* Nothing crosses, yet 8 nodes go under the one leaf that holds them rather than 3 + 5 in file order. */
+static void a_job_without_subgroups_stays_together(void **state)
+{
+    struct forest forest = {
+        .leaf_count = 3, .switch_count = 4, .parent = {3, 3, 3, REDCOI_PLACE_NONE}, .nodes = {3, 8, 4}};
+    (void)state;
+    finish_forest(&forest);
+    redcoi_place_sizes sizes = sizes_of(8, NULL, 0);
+    redcoi_place_answer answer = place(&forest, &sizes);
+    for (int i = 0; i < 8; i++) { assert_int_equal(answer.leaf_of_node[i], 1); }
+    assert_int_equal(answer.crossing.job_tiers, 0);
+    assert_int_equal(answer.file_order.job_tiers, 1);
+    free(answer.leaf_of_node);
+    sizes = sizes_of(1, NULL, 0);
+    answer = place(&forest, &sizes);
+    assert_int_equal(answer.leaf_of_node[0], 0);
+    free(answer.leaf_of_node);
+}
+
 static void bad_levels_are_refused(void **state)
 {
     const redco_placement_level uneven[] = {{3, 1}};
@@ -256,7 +281,7 @@ static void sizes_that_do_not_nest(void **state)
     (void)state;
     finish_forest(&forest);
     const redcoi_place_sizes sizes = sizes_of(12, levels, 2);
-    assert_int_equal(sizes.chain_count, 1);
+    assert_int_equal(sizes.chain_traffic, 1);
     assert_int_equal(sizes.chain_size[0], 6);
     redcoi_place_answer answer = place(&forest, &sizes);
     assert_int_equal(answer.spanning[1], 0);
@@ -334,7 +359,7 @@ static void equal_to_exhaustive_search(void **state)
         redcoi_place_answer answer = place(&forest, &sizes);
         struct brute brute = {.forest = &forest, .sizes = &sizes};
         memcpy(brute.left, forest.nodes, sizeof brute.left);
-        search(&brute, 0, (redcoi_crossing){{0}});
+        search(&brute, 0, (redcoi_crossing){{0}, 0});
         if (redcoi_crossing_compare(&answer.crossing, &brute.best) != 0) {
             fail_msg("instance %u: %llu, exhaustive %llu", solved, (unsigned long long)answer.crossing.bytes[0],
                      (unsigned long long)brute.best.bytes[0]);
@@ -517,6 +542,7 @@ int main(void)
         cmocka_unit_test(spare_nodes_avoid_a_cut),
         cmocka_unit_test(leaves_before_upper_tiers),
         cmocka_unit_test(a_job_stays_in_one_tree),
+        cmocka_unit_test(a_job_without_subgroups_stays_together),
         cmocka_unit_test(bad_levels_are_refused),
         cmocka_unit_test(sizes_that_do_not_nest),
         cmocka_unit_test(equal_to_exhaustive_search),
