@@ -72,7 +72,7 @@ static const struct argp_option flags[] = {
     {"layerwise", KEY_LAYERWISE, NULL, 0, "Meshes may differ from layer to layer", 2},
     {NULL, 0, NULL, 0, "How it is judged:", 3},
     {"objective", KEY_OBJECTIVE, "step-time|comm", 0, "Step time (default) or AMSP's communication time", 3},
-    {"overlap", KEY_OVERLAP, "LIST|none", 0, "Traffic hidden behind compute: ag-rs, ar, bc (default all three)", 3},
+    {"overlap", KEY_OVERLAP, "LIST|none", 0, "Traffic hidden behind compute: ag_rs, ar, bc (default all three)", 3},
     {"profile", KEY_PROFILE, "FILE", 0, "Measured collectives (nccl-tests log or CSV); may be repeated", 3},
     {"calibration", KEY_CALIBRATION, "FILE", 0, "Preset or file of fitted constants (default: by GPU)", 3},
     {"mfu-convention", KEY_MFU_CONVENTION, "full|causal", 0, "Count attention in full (default) or its causal half", 3},
@@ -180,7 +180,7 @@ static error_t read_overlap(struct plan_args *args, const char *text)
             bit++;
         }
         if (redco_overlap_words[bit] == NULL) {
-            return cli_bad_option(&args->cli, "--overlap", "\"%.40s\" is not a list of ag-rs, ar, bc, nor all or none",
+            return cli_bad_option(&args->cli, "--overlap", "\"%.40s\" is not a list of ag_rs, ar, bc, nor all or none",
                                   text);
         }
         bits |= 1U << bit;

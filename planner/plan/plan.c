@@ -9,7 +9,7 @@
 const char *const redco_recompute_words[] = {"none", "selective", "full", NULL};
 const char *const redco_precision_words[] = {"bf16", "fp16", "fp32", NULL};
 const char *const redco_scheme_words[] = {"inter-tensor", "intra-tensor", NULL};
-const char *const redco_overlap_words[] = {"ag-rs", "ar", "bc", NULL};
+const char *const redco_overlap_words[] = {"ag_rs", "ar", "bc", NULL};
 
 #define SECONDS(group, key, member)                                                                                    \
     {                                                                                                                  \

@@ -109,7 +109,7 @@ static redco_status read_overlap(const redco_json_value *workload, uint32_t *ove
             bit++;
         }
         if (text == NULL || redco_overlap_words[bit] == NULL || (overlap >> bit & 1) != 0) {
-            return redco_json_fail(&word, NULL, err, "must be one of ag-rs, ar, bc, each at most once");
+            return redco_json_fail(&word, NULL, err, "must be one of ag_rs, ar, bc, each at most once");
         }
         overlap |= 1U << bit;
     }

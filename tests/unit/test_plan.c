@@ -147,7 +147,7 @@ static const struct row contradictions[] = {
     {"/workload/precision", "\"int4\"", "/workload/precision", "one of bf16, fp16, fp32"},
     {"/workload/scheme", "7", "/workload/scheme", "a string is needed"},
     {"/workload/overlap", "[\"ar\",\"ar\"]", "/workload/overlap/1", "each at most once"},
-    {"/workload/overlap", "[\"all\"]", "/workload/overlap/0", "one of ag-rs, ar, bc"},
+    {"/workload/overlap", "[\"all\"]", "/workload/overlap/0", "one of ag_rs, ar, bc"},
     {"/workload/mfu_convention", "\"half\"", "/workload/mfu_convention", "one of full, causal"},
     {"/workload/sequence_parallel", "1", "/workload/sequence_parallel", "true or false"},
     {"/mesh/tp", "4", "/mesh", "make 32 ranks, but the cluster has 2 x 8 = 16 GPUs"},
