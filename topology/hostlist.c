@@ -151,13 +151,15 @@ static redco_status measure_ranges(const struct part *part, uint64_t *count_out,
         }
         count += numbers;
         /* The last number is the longest: as long as it is written, or padded to the width of the first. */
-        if (used > widest) { widest = used; }
+        const size_t last_width = used > range.width ? used - range.width - 1 : 0;
+        const size_t width = last_width > range.width ? last_width : range.width;
+        if (width > widest) { widest = width; }
         at += used;
         if (at == part->ranges_length) { break; }
         at++; /* the comma, after which another range must follow */
     }
     *count_out = count;
-    *width_out = widest < MAX_DIGITS ? widest : MAX_DIGITS;
+    *width_out = widest;
     return REDCO_OK;
 }
 

@@ -317,6 +317,9 @@ static redco_status read_links(redco_node *node, const redco_json_value *root, r
         return st;
     }
     redco_status st = get_list(root, "links", node->gpu_count * node->gpu_count, &list, &count, err);
+    if (st == REDCO_OK && linked && count == 0 && node->gpu_count > 1) {
+        return redco_json_fail(root, "links", err, "is empty; a node whose GPUs have no links has the fabric \"pcie\"");
+    }
     for (size_t i = 0; st == REDCO_OK && i < count; i++) {
         redco_json_value at;
         st = redco_json_element(&list, i, &at, err);
