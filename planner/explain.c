@@ -2,6 +2,7 @@
 
 #include "planner/strategy.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,12 @@ const redco_assignment *redco_main_assignment(const redco_candidate *candidate)
         if (candidate->assignments[i].layers > most->layers) { most = &candidate->assignments[i]; }
     }
     return most;
+}
+
+double redco_cost_ratio(double objective, double best)
+{
+    if (best > 0.0) { return objective / best - 1.0; }
+    return objective > 0.0 ? (double)INFINITY : 0.0;
 }
 
 bool redco_options_fixed(const redco_search_options *options)
@@ -110,7 +117,7 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
     } else {
         const redco_candidate *found = &result->ranked[0];
         neighbour->feasible = true;
-        neighbour->cost_ratio = found->objective / explorer->best->objective - 1.0;
+        neighbour->cost_ratio = redco_cost_ratio(found->objective, explorer->best->objective);
         neighbour->setting = found->setting;
         neighbour->shards = redco_main_assignment(found)->config.shards;
         neighbour->step_s = found->prediction.step_s;

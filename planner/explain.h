@@ -46,6 +46,10 @@ bool redco_options_fixed(const redco_search_options *options);
 /** The same question with all of that left to the search. */
 redco_search_options redco_options_freed(const redco_search_options *options);
 
+/** What @p objective costs more than @p best, as a ratio: 0 where both are 0 (no communication at all), infinite where
+ *  only @p best is. */
+double redco_cost_ratio(double objective, double best);
+
 /** The configuration that most layers of @p candidate have (the first of equals). */
 const redco_assignment *redco_main_assignment(const redco_candidate *candidate);
 

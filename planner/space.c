@@ -89,8 +89,9 @@ static redco_status place_ranks(const redcoi_inputs *inputs, redco_setting *sett
     const uint64_t world = (uint64_t)machine->nodes * machine->gpus_per_node;
     const uint64_t inner = (uint64_t)setting->tp * setting->cp;
     if (inner > world || setting->pp > world || world % (inner * setting->pp) != 0) {
-        return redco_fail(err, REDCO_EVALUE, "--gpus", "%llu GPUs are not a multiple of tp x cp x pp = %u x %u x %u",
-                          (unsigned long long)world, setting->tp, setting->cp, setting->pp);
+        return redco_fail(err, REDCO_EVALUE, "--gpus", "%llu GPU%s not a multiple of tp x cp x pp = %u x %u x %u",
+                          (unsigned long long)world, world == 1 ? " is" : "s are", setting->tp, setting->cp,
+                          setting->pp);
     }
     const uint64_t dp = world / (inner * setting->pp);
     const uint64_t room = inner < machine->gpus_per_node ? machine->gpus_per_node / inner : 1;
@@ -128,15 +129,17 @@ static redco_status add_degree(redcoi_space *space, const redcoi_inputs *inputs,
     const uint64_t ranks = redco_mesh_ranks(setting.dp);
     const uint64_t batch = o->workload.global_batch;
     if (batch % ranks != 0) {
-        return redco_fail(err, REDCO_EVALUE, "--global-batch",
-                          "%llu sequences do not divide over %llu data-parallel ranks (tp = %u)",
-                          (unsigned long long)batch, (unsigned long long)ranks, tp);
+        return redco_fail(
+            err, REDCO_EVALUE, "--global-batch",
+            "%llu sequence%s not divide over %llu data-parallel ranks (tp = %u); a multiple of %llu would",
+            (unsigned long long)batch, batch == 1 ? " does" : "s do", (unsigned long long)ranks, tp,
+            (unsigned long long)ranks);
     }
     const uint64_t per_rank = batch / ranks;
     if (o->micro_batch != 0 && per_rank % o->micro_batch != 0) {
         return redco_fail(err, REDCO_EVALUE, "--micro-batch",
-                          "%u does not divide the %llu sequences of a data-parallel rank (tp = %u)", o->micro_batch,
-                          (unsigned long long)per_rank, tp);
+                          "%u does not divide the %llu sequence%s of a data-parallel rank (tp = %u)", o->micro_batch,
+                          (unsigned long long)per_rank, per_rank == 1 ? "" : "s", tp);
     }
     const uint64_t first = o->micro_batch != 0 ? o->micro_batch : 1;
     const uint64_t most = per_rank < LARGEST_MICRO_BATCH ? per_rank : LARGEST_MICRO_BATCH;

@@ -74,6 +74,13 @@ error_t cli_u64(struct cli *cli, const char *option, const char *text, uint64_t 
     return 0;
 }
 
+error_t cli_name(struct cli *cli, const char *option, const char *text, const char **out)
+{
+    if (text[0] == '\0') { return cli_bad_option(cli, option, "is empty; a name is needed"); }
+    *out = text;
+    return 0;
+}
+
 error_t cli_word(struct cli *cli, const char *option, const char *text, const char *const *words, int *out)
 {
     char list[256] = "";

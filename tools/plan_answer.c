@@ -5,6 +5,7 @@
 #include "planner/strategy.h"
 #include "tools/plan_report.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,7 +51,7 @@ struct answer {
     struct plan_args *args;
     const redco_inputs *inputs;
     redco_search_result *result;
-    redco_search_result *free_result; /* NULL when nothing was fixed */
+    redco_search_result *free_result; /* NULL when nothing was fixed, or without it no degree divides */
     redco_assembler *assembler;       /* NULL until a plan is needed */
     redco_plan *plan;                 /* of the best */
     redco_help help[REDCO_HELP_COUNT];
@@ -81,13 +82,16 @@ static redco_status find(struct answer *answer, redco_error *err)
     if (st != REDCO_OK || answer->result->ranked_count == 0) { return st; }
     if (redco_options_fixed(options)) {
         const redco_search_options freed = redco_options_freed(options);
-        if ((st = ask(inputs, &freed, &answer->free_result, err)) != REDCO_OK) { return st; }
+        redco_error none = {0};
+        st = ask(inputs, &freed, &answer->free_result, &none);
+        /* T_comm has tp = 1 where it is free, and the batch need not divide then. */
+        if (st != REDCO_OK && st != REDCO_EVALUE) { return redco_fail(err, st, none.place, "%s", none.text); }
     }
     const redco_candidate *best = &answer->result->ranked[0];
     /* People always see what would help; programs only when they ask, for it costs four searches. AMSP's T_comm knows
      * neither memory nor compute, and its times are as measured, so there it has no meaning. */
     if (options->objective == REDCO_OBJECTIVE_STEP_TIME &&
-        (answer->args->explain || (!answer->args->cli.json && options->top <= 1))) {
+        (answer->args->explain || (!answer->args->cli.json && options->top == 0))) {
         if ((st = redco_would_help(inputs, options, best->objective, answer->help, err)) != REDCO_OK) { return st; }
         answer->helped = true;
     }
@@ -111,6 +115,12 @@ static json_t *mesh_json(redco_mesh mesh)
     return json_pack("{s:I,s:I}", "gpus", (json_int_t)mesh.gpus, "nodes", (json_int_t)mesh.nodes);
 }
 
+/* JSON has no infinity: null is "up from nothing". */
+static json_t *ratio_json(double ratio)
+{
+    return isfinite(ratio) ? json_real(ratio) : json_null();
+}
+
 static json_t *neighbour_json(const redco_neighbour *other)
 {
     if (!other->feasible) {
@@ -119,10 +129,11 @@ static json_t *neighbour_json(const redco_neighbour *other)
         if (other->reason[0] != '\0') { (void)json_object_set_new(json, "reason", json_string(other->reason)); }
         return json;
     }
-    return json_pack("{s:s,s:b,s:f,s:f,s:I,s:I,s:o,s:o,s:o}", "what", other->what, "feasible", 1, "cost_ratio",
-                     other->cost_ratio, "step_s", other->step_s, "tp", (json_int_t)other->setting.tp, "micro_batch",
-                     (json_int_t)other->setting.micro_batch, "parameters", mesh_json(other->shards.parameters),
-                     "gradients", mesh_json(other->shards.gradients), "optimizer", mesh_json(other->shards.optimizer));
+    return json_pack("{s:s,s:b,s:o,s:f,s:I,s:I,s:o,s:o,s:o}", "what", other->what, "feasible", 1, "cost_ratio",
+                     ratio_json(other->cost_ratio), "step_s", other->step_s, "tp", (json_int_t)other->setting.tp,
+                     "micro_batch", (json_int_t)other->setting.micro_batch, "parameters",
+                     mesh_json(other->shards.parameters), "gradients", mesh_json(other->shards.gradients), "optimizer",
+                     mesh_json(other->shards.optimizer));
 }
 
 static json_t *explain_json(const struct answer *answer)
@@ -152,9 +163,10 @@ static json_t *one_json(const struct answer *answer)
     if (json == NULL) { return NULL; }
     if (answer->free_result != NULL && answer->free_result->ranked_count > 0) {
         const redco_candidate *best = &answer->free_result->ranked[0];
+        const double mine = answer->result->ranked[0].objective;
         (void)json_object_set_new(json, "free_optimum",
-                                  json_pack("{s:f,s:f}", "step_s", best->prediction.step_s, "cost_ratio",
-                                            answer->result->ranked[0].objective / best->objective - 1.0));
+                                  json_pack("{s:f,s:o}", "step_s", best->prediction.step_s, "cost_ratio",
+                                            ratio_json(redco_cost_ratio(mine, best->objective))));
     }
     if (answer->result->verified) { (void)json_object_set_new(json, "verify", verify_json(answer->result)); }
     if (answer->args->explain) { (void)json_object_set_new(json, "explain", explain_json(answer)); }
@@ -184,7 +196,7 @@ static int print_json(const struct answer *answer)
     const struct cli *cli = &answer->args->cli;
     redco_error err = {0};
     json_t *json = NULL;
-    if (answer->args->options.top <= 1) {
+    if (answer->args->options.top == 0) {
         json = one_json(answer);
     } else if (top_json(answer, &json, &err) != REDCO_OK) {
         return cli_fail(cli, &err);
@@ -277,7 +289,7 @@ int answer_plan(struct plan_args *args, const redco_inputs *inputs)
     }
     if (args->cli.json) {
         rc = print_json(&answer);
-    } else if (args->options.top > 1) {
+    } else if (args->options.top > 0) {
         rc = print_top(&answer);
     } else {
         print_one(&answer);

@@ -105,7 +105,14 @@ static error_t read_degree(struct plan_args *args, const char *option, const cha
         *out = 0;
         return 0;
     }
-    return read_count(args, option, text, MOST_DEGREE, out);
+    struct cli trial = {.program = args->cli.program};
+    uint64_t value = 0;
+    if (cli_u64(&trial, option, text, 1, MOST_DEGREE, &value) != 0) {
+        return cli_bad_option(&args->cli, option, "\"%.40s\" is neither a whole number from 1 to %d nor auto", text,
+                              MOST_DEGREE);
+    }
+    *out = (uint32_t)value;
+    return 0;
 }
 
 static error_t read_only_one(struct plan_args *args, const char *option, const char *text, const char *what)
@@ -231,7 +238,9 @@ static error_t add_profile(struct plan_args *args, const char *path)
     if (args->names.profile_count == PLAN_MOST_PROFILES) {
         return cli_bad_option(&args->cli, "--profile", "more than %d files", PLAN_MOST_PROFILES);
     }
-    args->profiles[args->names.profile_count++] = path;
+    const error_t why = cli_name(&args->cli, "--profile", path, &args->profiles[args->names.profile_count]);
+    if (why != 0) { return why; }
+    args->names.profile_count++;
     args->names.profiles = args->profiles;
     return 0;
 }
@@ -298,13 +307,13 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     const bool of_check = key == KEY_CHECK || key == KEY_PROFILE || key == CLI_KEY_JSON || key == CLI_KEY_QUIET;
     if (((key >= KEY_GPUS && key <= KEY_CHECK) || key == 'o') && !of_check) { args->plans = true; }
     switch (key) {
-    case KEY_MODEL: args->names.model = text; return 0;
-    case KEY_SAFETENSORS: args->names.safetensors = text; return 0;
-    case KEY_CLUSTER: args->names.cluster = text; return 0;
-    case KEY_NODE: args->names.node = text; return 0;
-    case KEY_TOPOLOGY: args->names.topology = text; return 0;
+    case KEY_MODEL: return cli_name(&args->cli, "--model", text, &args->names.model);
+    case KEY_SAFETENSORS: return cli_name(&args->cli, "--safetensors", text, &args->names.safetensors);
+    case KEY_CLUSTER: return cli_name(&args->cli, "--cluster", text, &args->names.cluster);
+    case KEY_NODE: return cli_name(&args->cli, "--node", text, &args->names.node);
+    case KEY_TOPOLOGY: return cli_name(&args->cli, "--topology", text, &args->names.topology);
     case KEY_HOSTS: args->names.hosts = text; return 0;
-    case KEY_CALIBRATION: args->names.calibration = text; return 0;
+    case KEY_CALIBRATION: return cli_name(&args->cli, "--calibration", text, &args->names.calibration);
     case KEY_PROFILE: return add_profile(args, text);
     case KEY_GPUS:
     case KEY_SEQ:
@@ -330,7 +339,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_VERIFY: options->verify = true; return 0;
     case KEY_COMPARE: args->compare = true; return 0;
     case KEY_EXPLAIN: args->explain = true; return 0;
-    case KEY_CHECK: args->check = text; return 0;
+    case KEY_CHECK: return cli_name(&args->cli, "--check", text, &args->check);
     case 'o': args->out = text; return 0;
     default: return cli_option(key, text, state);
     }
@@ -351,7 +360,7 @@ static void check_together(struct plan_args *args)
         (void)cli_bad_option(cli, "--fix", "contradicts --strategy: give one of them");
     } else if (args->compare && (options->strategy != REDCO_STRATEGY_ANY || fixed)) {
         (void)cli_bad_option(cli, "--compare", "takes every named strategy: leave out --strategy and --fix");
-    } else if (args->compare + (args->sweep_count > 0) + (options->top > 1) + args->explain > 1) {
+    } else if (args->compare + (args->sweep_count > 0) + (options->top > 0) + args->explain > 1) {
         (void)cli_bad_option(cli, "",
                              "--compare, --sweep, --top and --explain are different answers: give one of them");
     } else if (args->sweep_count > 0 && (args->gpus != 0 || args->out != NULL)) {

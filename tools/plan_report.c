@@ -503,7 +503,7 @@ void report_free_optimum(const struct plan_args *args, const redco_candidate *mi
     char change[SHORT];
     char time[SHORT];
     const bool comm = args->options.objective == REDCO_OBJECTIVE_COMM;
-    const double ratio = mine->objective / best->objective - 1.0;
+    const double ratio = redco_cost_ratio(mine->objective, best->objective);
     const redco_shards shards = redco_main_assignment(best)->config.shards;
     (void)printf("%-*syour ", LABEL, "fixed");
     print_fixed(&args->options);
@@ -528,11 +528,12 @@ void report_shortfall(const redco_shortfall *shortfall)
     char os[SHORT];
     if (leanest->assignment_count == 0) { return; }
     const redco_shards shards = redco_main_assignment(leanest)->config.shards;
-    (void)printf("%-10stp %u" DOT "%llu micro-batches of %u" DOT "parameters %s, gradients %s, optimizer %s" DOT
+    (void)printf("%-10stp %u" DOT "%llu micro-%s of %u" DOT "parameters %s, gradients %s, optimizer %s" DOT
                  "recompute %s\n",
                  "leanest", leanest->setting.tp, (unsigned long long)leanest->setting.micro_batches,
-                 leanest->setting.micro_batch, report_mesh(shards.parameters, p, sizeof p),
-                 report_mesh(shards.gradients, g, sizeof g), report_mesh(shards.optimizer, os, sizeof os),
+                 leanest->setting.micro_batches == 1 ? "batch" : "batches", leanest->setting.micro_batch,
+                 report_mesh(shards.parameters, p, sizeof p), report_mesh(shards.gradients, g, sizeof g),
+                 report_mesh(shards.optimizer, os, sizeof os),
                  redco_recompute_words[redco_main_assignment(leanest)->config.recompute]);
     report_memory(&leanest->prediction);
     (void)printf("%-10s%s GB, of which %s GB can be used: %s GB too much\n", "in all",

@@ -63,7 +63,7 @@ int main(int argc, char **argv)
                                  .overlap = REDCO_OVERLAP_ALL,
                                  .bucket_bytes = (uint64_t)1 << 30},
                     .recompute = REDCO_RECOMPUTE_COUNT,
-                    .top = 1,
+                    .top = 0,
                     .gap_ratio = 0.0005},
     };
     const int rc = plan_args_parse(argc, argv, &args);

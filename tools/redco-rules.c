@@ -35,8 +35,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     struct arguments *arguments = state->input;
     struct cli *cli = &arguments->cli;
     switch (key) {
-    case KEY_PARAMS: arguments->params = text; return 0;
-    case KEY_MODEL: arguments->model = text; return 0;
+    case KEY_PARAMS: return cli_name(cli, "--params", text, &arguments->params);
+    case KEY_MODEL: return cli_name(cli, "--model", text, &arguments->model);
     case KEY_SHARDS: return cli_u64(cli, "--shards", text, 1, 1U << 20, &arguments->shards);
     case ARGP_KEY_END:
         if ((arguments->params == NULL) == (arguments->model == NULL)) {

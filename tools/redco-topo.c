@@ -21,14 +21,14 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     switch (key) {
-    case KEY_XML: arguments->xml = arg; return 0;
-    case KEY_GPU: arguments->gpu = arg; return 0;
+    case KEY_XML: return cli_name(&arguments->cli, "--xml", arg, &arguments->xml);
+    case KEY_GPU: return cli_name(&arguments->cli, "--gpu", arg, &arguments->gpu);
     case KEY_NIC:
         return redco_unit_parse(arg, REDCO_UNIT_BYTES_PER_S, "--nic", &arguments->nic_bytes_per_s,
                                 &arguments->cli.err) == REDCO_OK
                    ? 0
                    : EINVAL;
-    case 'o': arguments->output = arg; return 0;
+    case 'o': return cli_name(&arguments->cli, "-o", arg, &arguments->output);
     default: return cli_option(key, arg, state);
     }
 }

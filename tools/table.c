@@ -156,7 +156,9 @@ const char *format_large(double count, char *buffer, size_t size)
 const char *format_change(double ratio, char *buffer, size_t size)
 {
     const double percent = ratio * 100.0;
-    if (fabs(percent) < 0.05) {
+    if (isinf(ratio)) {
+        (void)snprintf(buffer, size, "up from nothing");
+    } else if (fabs(percent) < 0.05) {
         (void)snprintf(buffer, size, "0 %%");
     } else if (fabs(percent) >= 999.5) {
         (void)snprintf(buffer, size, "x %.1f", ratio + 1.0);

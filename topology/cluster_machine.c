@@ -316,7 +316,7 @@ redco_status redco_cluster_machine(const redco_cluster *cluster, uint64_t gpus, 
     redco_status st = make_offer(cluster, &offer, err);
     if (st != REDCO_OK) { goto out; }
     if (gpus == 0 && cluster->tree == NULL && cluster->nodes == 0) {
-        st = redco_fail(err, REDCO_EVALUE, "--gpus", "0 GPUs; \"%s\" has no fixed size, so say how many, at least 1",
+        st = redco_fail(err, REDCO_EVALUE, "--gpus", "is missing: \"%s\" has no fixed size, so say how many GPUs",
                         cluster->name);
         goto out;
     }

@@ -165,7 +165,7 @@ struct count_row {
 static void impossible_counts_name_the_nearest(void **state)
 {
     static const struct count_row rows[] = {
-        {"a800-hdr", 0, "0 GPUs; \"a800-hdr\" has no fixed size"},
+        {"a800-hdr", 0, "is missing: \"a800-hdr\" has no fixed size"},
         {"a800-hdr", 1020, "1020 GPUs do not fill nodes of 8 GPUs; 1016 or 1024 would"},
         {"a800-hdr", 9, "9 GPUs do not fill nodes of 8 GPUs; 8 or 16 would"},
         {"a800-hdr", 3, "neither whole nodes of 8 GPUs nor a part that divides one; 2 or 4 would be right"},
