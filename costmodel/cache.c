@@ -7,10 +7,10 @@
 /* Ring collectives reach this share of the links' rate (NCCL 2.30 graph search on NVSwitch nodes: A100 240 of 300,
  * H100 360 of 450, B200 720 of 900 GB/s). */
 static const double ring_link_ratio = 0.8;
-/* Share of context-parallel traffic that the ring of attention steps does not hide. */
-static const double cp_exposed_ratio = 0.3;
 /* A layer's launches take longer when every core complex of the node drives a rank. */
 static const double full_node_host_factor = 1.3;
+/* Checkpointing per operator repeats this share of the matrix products, and all that is bound by memory. */
+static const double partial_gemm_ratio = 0.5;
 /* Rings over many nodes lose this share of the network's rate per doubling (README, section 3). */
 static const double spread_loss_ratio = 0.03;
 /* A broadcast's pipeline fills at this share of the latency of a whole ring of hops. */
@@ -23,7 +23,8 @@ redco_shape redcoi_shape_of(const redco_costs *costs, uint32_t tp, uint32_t cp, 
                          .tp = tp,
                          .cp = cp,
                          .sequence_parallel = costs->workload.sequence_parallel,
-                         .precision = costs->workload.precision};
+                         .precision = costs->workload.precision,
+                         .engine = costs->workload.engine};
 }
 
 static bool price_matches(const redcoi_price *price, redco_collective op, double size_bytes, redco_group group)
@@ -60,6 +61,15 @@ static double link_bytes(redco_collective op, double size_bytes, double ranks)
     }
 }
 
+/* Many groups that share a node's NICs reach less of them together than one group over the whole node does: one rank
+ * per node gets c of the rate, as many as there are NICs or GPUs in a node all of it, evenly in log2 between. */
+static double shared_nic_factor(const redco_costs *costs, redco_group group)
+{
+    const double gpus = (double)costs->machine.gpus_per_node, here = (double)group.mesh.gpus;
+    if (group.groups_per_node <= 1 || gpus <= 1.0 || here >= gpus) { return 1.0; }
+    return pow(costs->calibration.shared_nic_ratio, 1.0 - log2(here) / log2(gpus));
+}
+
 double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes, redco_group group, bool *network_out)
 {
     const redco_calibration *const c = &costs->calibration;
@@ -68,17 +78,27 @@ double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes,
     if (time.measured) { return time.latency_s + time.wire_s; } /* the factors below correct NCCL's model only */
     double latency_s = time.latency_s;
     double wire_s = time.wire_s / (time.network ? c->network_efficiency : c->nvlink_efficiency);
-    if (time.network) { wire_s *= 1.0 + spread_loss_ratio * log2((double)group.mesh.nodes); }
+    if (time.network) {
+        wire_s *= (1.0 + spread_loss_ratio * log2((double)group.mesh.nodes)) / shared_nic_factor(costs, group);
+    }
     if (wire_s > 0.0 && time.network && group.mesh.gpus > 1 && costs->machine.scale_up_bytes_per_s > 0.0) {
         /* A ring over nodes also passes through every GPU's links, which may be the slower part. */
         const double link_rate = c->nvlink_efficiency * ring_link_ratio * costs->machine.scale_up_bytes_per_s;
         wire_s = fmax(wire_s, link_bytes(op, size_bytes, (double)redco_mesh_ranks(group.mesh)) / link_rate);
     }
     if (op == REDCO_BROADCAST && latency_s > 0.0) {
-        const redco_comm_time ring = redcoi_price_find(costs, REDCO_ALL_GATHER, size_bytes, group);
-        latency_s = fmax(latency_s, broadcast_fill_ratio * ring.latency_s);
+        const double ring_s = redcoi_price_find(costs, REDCO_ALL_GATHER, size_bytes, group).latency_s;
+        latency_s = fmax(latency_s, broadcast_fill_ratio * ring_s);
     }
     return latency_s * c->latency_factor + wire_s;
+}
+
+double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_group pair)
+{
+    const redco_calibration *const c = &costs->calibration;
+    const redco_comm_time time = redco_comm_price(costs->comm, REDCO_SEND_RECV, size_bytes, pair);
+    const double efficiency = time.measured ? 1.0 : time.network ? c->network_efficiency : c->nvlink_efficiency;
+    return time.wire_s / efficiency;
 }
 
 /* One tensor-parallel all-reduce of a T x h tensor; with sequence parallelism a reduce-scatter and an all-gather. */
@@ -114,7 +134,7 @@ static double cp_exposed_s(redco_costs *costs, const redco_shape *shape)
                                .groups_per_node = costs->machine.gpus_per_node / local};
     const double width = 2.0 * redco_rank_kv_heads(costs->dims, shape->tp) * costs->dims->head_dim;
     const double bytes = (double)shape->micro_batch * shape->seq_len * width * costs->compute.element_bytes;
-    return cp_exposed_ratio * redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, group, NULL);
+    return costs->calibration.cp_exposed_ratio * redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, group, NULL);
 }
 
 /* Tensor-parallel collectives of one pass: one after each split pair of matrices, forward after the second, backward
@@ -128,6 +148,17 @@ static void tp_counts(const redco_costs *costs, redco_class_kind kind, double *f
     *backward = kind == REDCO_CLASS_HEAD ? 1.0 : count;
 }
 
+/* Every rank gets the logits of the others, and later the gradients of its own from them. */
+static double gathered_logits_s(redco_costs *costs, const redco_shape *shape)
+{
+    if (shape->tp <= 1) { return 0.0; }
+    const double tokens = (double)shape->micro_batch * ceil((double)shape->seq_len / shape->cp);
+    const double bytes = tokens * (double)costs->dims->vocab * costs->compute.element_bytes;
+    const redco_group group = {
+        .mesh = {shape->tp, 1}, .stride = 1, .groups_per_node = costs->machine.gpus_per_node / shape->tp};
+    return redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, group, NULL);
+}
+
 static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_shape *shape, redcoi_times *times)
 {
     const redco_calibration *const c = &costs->calibration;
@@ -136,21 +167,29 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     redco_operator ops[REDCO_OPERATORS_MAX];
     const uint32_t count = redco_layer_operators(costs->model, class_index, shape, ops);
     double forward_s = 0.0, backward_s = 0.0, forward_tp = 0.0, backward_tp = 0.0;
+    double attention_s = 0.0, gemm_s = 0.0;
     for (uint32_t i = 0; i < count; i++) {
         const double s = redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_FORWARD);
         forward_s += s;
-        if (ops[i].kind == REDCO_OPERATOR_ATTENTION) { times->attention_s += s; }
+        if (ops[i].kind == REDCO_OPERATOR_ATTENTION || ops[i].kind == REDCO_OPERATOR_SCORES) { attention_s += s; }
+        if (ops[i].kind == REDCO_OPERATOR_GEMM) { gemm_s += s; }
         backward_s += redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_INPUT) +
                       redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_WEIGHT);
     }
-    const double collective_s = tp_collective_s(costs, shape);
+    const double repeated_s = forward_s - attention_s - (1.0 - partial_gemm_ratio) * gemm_s;
+    double collective_s = tp_collective_s(costs, shape);
+    if (shape->engine.async_tp) { collective_s *= c->tp_async_ratio; }
+    if (kind == REDCO_CLASS_HEAD && shape->engine.logits_gathered) {
+        forward_s += gathered_logits_s(costs, shape);
+        backward_s += gathered_logits_s(costs, shape);
+    }
     tp_counts(costs, kind, &forward_tp, &backward_tp);
     times->tp_forward_s = forward_tp * collective_s;
     times->tp_backward_s = backward_tp * collective_s;
     forward_s += c->tp_exposed_ratio * times->tp_forward_s;
     backward_s += c->tp_exposed_ratio * times->tp_backward_s;
     double host_factor = block ? 1.0 : 0.0;
-    if (shape->tp > 1 && shape->tp == costs->machine.gpus_per_node) { host_factor *= full_node_host_factor; }
+    if (shape->tp > 1 && shape->tp == costs->machine.node_gpus_physical) { host_factor *= full_node_host_factor; }
     const double host_tp_s = shape->tp > 1 ? 2.0 * c->host_collective_s : 0.0;
     if (block) {
         const double cp_s = cp_exposed_s(costs, shape);
@@ -159,6 +198,8 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     }
     times->forward_s = redco_pass_s(forward_s, host_factor * (c->host_forward_s + host_tp_s));
     times->backward_s = redco_pass_s(backward_s, host_factor * (c->host_backward_s + host_tp_s));
+    times->recompute_s[REDCO_RECOMPUTE_SELECTIVE] = attention_s;
+    times->recompute_s[REDCO_RECOMPUTE_FULL] = shape->engine.partial_recompute ? repeated_s : times->forward_s;
 }
 
 static void fill(redco_costs *costs, redcoi_rank *rank)

@@ -2,44 +2,62 @@
 
 #include "topology/base/preset.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 static const char format_name[] = "redco-calibration";
-static const uint32_t newest_version = 1;
+static const uint32_t newest_version = 2;
 
 /* One number of a set: SI units, accepted range. Ranges are wide: they catch slips of the pen, not unusual machines. */
 struct field {
     const char *key;
     double min, max;
     size_t offset;
+    double older; /* value of sets that were written before the field was; NAN: all have it */
 };
 
 #define FIELD(name, min, max)                                                                                          \
     {                                                                                                                  \
-#name, min, max, offsetof(redco_calibration, name)                                                             \
+#name, min, max, offsetof(redco_calibration, name), NAN                                                        \
+    }
+#define NEWER(name, min, max, older)                                                                                   \
+    {                                                                                                                  \
+#name, min, max, offsetof(redco_calibration, name), older                                                      \
     }
 
 static const struct field fields[] = {
     FIELD(mape_ratio, 0.0, 10.0),
+    NEWER(cross_validated_ratio, 0.0, 10.0, 0.0),
+    NEWER(left_out_ratio, 0.0, 10.0, 0.0),
     FIELD(band_ratio, 0.0, 1.0),
     FIELD(gemm_efficiency, 0.01, 1.5),
     FIELD(gemm_k0, 0.0, 1e5),
     FIELD(kernel_s, 0.0, 1e-2),
     FIELD(attention_efficiency, 0.01, 1.5),
     FIELD(attention_backward_ratio, 0.05, 2.0),
+    NEWER(flash1_ratio, 0.05, 2.0, 0.65),
+    NEWER(scores_traffic_factor, 0.05, 20.0, 1.1),
+    NEWER(fp8_efficiency, 0.05, 2.0, 0.9),
+    NEWER(fp4_efficiency, 0.05, 2.0, 0.8),
     FIELD(memory_traffic_factor, 0.05, 20.0),
+    NEWER(norm_traffic_factor, 0.05, 20.0, 2.7),
+    NEWER(compiled_ratio, 0.05, 2.0, 0.65),
     FIELD(head_traffic_factor, 0.05, 20.0),
     FIELD(optimizer_factor, 0.05, 20.0),
     FIELD(nvlink_efficiency, 0.01, 3.0),
     FIELD(network_efficiency, 0.01, 3.0),
     FIELD(tp_link_efficiency, 0.01, 3.0),
     FIELD(latency_factor, 0.0, 100.0),
+    NEWER(shared_nic_ratio, 0.05, 1.0, 1.0),
     FIELD(launch_s, 0.0, 0.1),
+    NEWER(sync_s, 0.0, 0.01, 0.0),
     FIELD(tp_exposed_ratio, 0.0, 2.0),
     FIELD(tp_launch_s, 0.0, 0.1),
+    NEWER(tp_async_ratio, 0.0, 2.0, 0.75),
+    NEWER(cp_exposed_ratio, 0.0, 2.0, 0.3),
     FIELD(overlap_window_ratio, 0.0, 1.0),
     FIELD(contention_ratio, 0.0, 0.95),
     FIELD(host_forward_s, 0.0, 1.0),
@@ -84,8 +102,9 @@ redco_status redco_calibration_from_json(const redco_json_value *value, redco_ca
         return st;
     }
     for (size_t i = 0; i < FIELD_COUNT; i++) {
-        double number = 0.0;
-        st = redco_json_number(value, fields[i].key, fields[i].min, fields[i].max, &number, err);
+        double number = fields[i].older;
+        const bool absent = version < 2 && !isnan(number) && !redco_json_has(value, fields[i].key);
+        if (!absent) { st = redco_json_number(value, fields[i].key, fields[i].min, fields[i].max, &number, err); }
         if (st != REDCO_OK) { return st; }
         memcpy((char *)&read + fields[i].offset, &number, sizeof number);
     }

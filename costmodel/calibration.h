@@ -13,25 +13,37 @@ extern "C" {
 
 typedef struct redco_calibration {
     char name[64];
-    char basis[256];                 /**< what it was fitted on, for people */
-    uint32_t fitted_rows;            /**< 0: literature mid-range, nothing fitted */
-    double mape_ratio;               /**< in-sample error of the fit; 0 when fitted_rows is 0 */
-    double band_ratio;               /**< half-width of the confidence band on tokens/s; 0 = none is claimed */
-    double gemm_efficiency;          /**< e_g, share of peak of a large GEMM */
-    double gemm_k0;                  /**< inner dimension at which a GEMM loses half of that */
-    double kernel_s;                 /**< tau, per GEMM */
-    double attention_efficiency;     /**< e_a, flash forward */
+    char basis[256];              /**< what it was fitted on, for people */
+    uint32_t fitted_rows;         /**< 0: literature mid-range, nothing fitted */
+    double mape_ratio;            /**< in-sample error of the fit; 0 when fitted_rows is 0 */
+    double cross_validated_ratio; /**< mean error on the half of the rows that was not fitted, twice; 0 = not known */
+    double left_out_ratio;        /**< mean error on a model that was left out of the fit; 0 = not known */
+    double band_ratio;            /**< half-width of the confidence band on tokens/s; 0 = none is claimed */
+    double gemm_efficiency;       /**< e_g, share of peak of a large GEMM */
+    double gemm_k0;               /**< inner dimension at which a GEMM loses half of that */
+    double kernel_s;              /**< tau, per GEMM */
+    double attention_efficiency;  /**< e_a, flash forward */
     double attention_backward_ratio; /**< r_b */
+    double flash1_ratio;             /**< speed of FlashAttention-1 over that of version 2 */
+    double scores_traffic_factor;    /**< u, on the bytes of attention that writes its scores out */
+    double fp8_efficiency;           /**< e_8, on e_g, of products in 8-bit formats */
+    double fp4_efficiency;           /**< on that again, of products in 4-bit formats */
     double memory_traffic_factor;    /**< w, on the bytes of memory-bound operators */
+    double norm_traffic_factor;      /**< rho, on norms of several kernels */
+    double compiled_ratio;           /**< on w under torch.compile */
     double head_traffic_factor;      /**< w_h */
     double optimizer_factor;         /**< o */
-    double nvlink_efficiency;    /**< share of the modelled collective bandwidth that a training step gets, in a node */
-    double network_efficiency;   /**< likewise across nodes */
-    double tp_link_efficiency;   /**< likewise of tensor-parallel collectives */
-    double latency_factor;       /**< on the modelled latency of a collective */
-    double launch_s;             /**< per collective call, not hidden */
+    double nvlink_efficiency;  /**< share of the modelled collective bandwidth that a training step gets, in a node */
+    double network_efficiency; /**< likewise across nodes */
+    double tp_link_efficiency; /**< likewise of tensor-parallel collectives */
+    double latency_factor;     /**< on the modelled latency of a collective */
+    double shared_nic_ratio;   /**< share of the network rate that one rank per node of many reaches */
+    double launch_s;           /**< per collective call, not hidden */
+    double sync_s; /**< per collective call and rank of a group over nodes, not hidden: ranks wait for the last */
     double tp_exposed_ratio;     /**< x_t */
     double tp_launch_s;          /**< lambda, least latency of a tensor-parallel collective */
+    double tp_async_ratio;       /**< on exposed tensor-parallel traffic where it is overlapped */
+    double cp_exposed_ratio;     /**< share of context-parallel traffic that the ring of attention steps leaves */
     double overlap_window_ratio; /**< y, usable share of a compute window */
     double contention_ratio;     /**< kappa, slow-down of compute per second of hidden communication */
     double host_forward_s;       /**< eta_f, floor of a layer's forward; 0 = none seen */

@@ -5,8 +5,16 @@
 
 /* Share of memory bandwidth that the operands of a GEMM reach (costmodel/README.md, section 2). */
 static const double gemm_memory_ratio = 0.85;
-/* FlashAttention-1, the only flash kernel before Ampere, against FlashAttention-2 (Dao 2023, figures 4 to 6). */
-static const double flash1_ratio = 0.65;
+/* Share of a GEMM's efficiency that the batched products of unfused attention reach, and how much slower they are with
+ * a head size that is no multiple of 8 (README, section 2). */
+static const double scores_gemm_ratio = 0.55;
+static const double misaligned_factor = 7.5;
+/* Bytes moved per score: with one kernel for mask and softmax, and with one for each operation. */
+static const double fused_score_bytes = 11.0, plain_score_bytes = 26.0;
+/* Backward of unfused attention over its forward: twice the products, 1.6 times the bytes. */
+static const double scores_backward_flops = 2.0, scores_backward_bytes = 1.6;
+/* Bytes per element of a norm: fused, and what several kernels add per unit of rho. */
+static const double norm_bytes = 10.0, plain_norm_bytes = 18.0;
 
 /* Gathers operators while the layer is described in forward order. */
 struct list {
@@ -14,6 +22,8 @@ struct list {
     uint32_t count;
     double element_bytes;
     double memory_unit; /* traffic constants of the reference are for 2-byte elements */
+    const redco_engine *engine;
+    bool in_block;
 };
 
 static void add_gemm(struct list *list, const char *name, uint64_t m, uint64_t n, uint64_t k)
@@ -24,6 +34,7 @@ static void add_gemm(struct list *list, const char *name, uint64_t m, uint64_t n
                                                 .m = m,
                                                 .n = n,
                                                 .k = k,
+                                                .narrow = list->in_block,
                                                 .flops = 2.0 * dm * dn * dk,
                                                 .bytes = list->element_bytes * (dm * dk + dk * dn + dm * dn)};
 }
@@ -35,10 +46,11 @@ static void add_bytes(struct list *list, const char *name, redco_operator_kind k
 
 /* Dimensions of one rank. */
 struct rank {
-    double tokens;     /* T, of this rank's part of the sequence */
-    uint64_t t;        /* the same as a count */
-    double sigma;      /* divides what sequence parallelism divides */
-    uint64_t q, kv;    /* width of queries, of keys (= of values) */
+    double tokens;  /* T, of this rank's part of the sequence */
+    uint64_t t;     /* the same as a count */
+    double sigma;   /* divides what sequence parallelism divides */
+    uint64_t q, kv; /* width of queries, of keys (= of values) */
+    uint32_t head_dim;
     double pair_flops; /* 4 b s^2 q / cp: scores and product with V over the full square */
 };
 
@@ -53,6 +65,7 @@ static struct rank rank_of(const redco_model_dims *dims, const redco_shape *shap
     rank.t = (uint64_t)shape->micro_batch * ceil_div(shape->seq_len, shape->cp);
     rank.tokens = (double)rank.t;
     rank.sigma = shape->sequence_parallel ? (double)shape->tp : 1.0;
+    rank.head_dim = dims->head_dim;
     rank.q = ceil_div(dims->heads, shape->tp) * dims->head_dim;
     rank.kv = (uint64_t)redco_rank_kv_heads(dims, shape->tp) * dims->head_dim;
     rank.pair_flops = 4.0 * rank.tokens * (double)shape->seq_len * (double)rank.q;
@@ -75,8 +88,26 @@ static bool rotary(const redco_model *model)
     return !redco_model_get_dims(model)->learned_positions;
 }
 
+static void add_norm(struct list *list, const char *name, const struct rank *rank, uint64_t hidden)
+{
+    const redco_operator_kind kind = list->engine->plain_norm ? REDCO_OPERATOR_NORM : REDCO_OPERATOR_MEMORY;
+    add_bytes(list, name, kind, norm_bytes * rank->tokens * (double)hidden / rank->sigma);
+}
+
 static void add_attention(struct list *list, const char *name, double flops, const struct rank *rank)
 {
+    const redco_attention kernel = list->engine->attention;
+    if (kernel == REDCO_ATTENTION_FUSED || kernel == REDCO_ATTENTION_UNFUSED) { /* the full square, causal or not */
+        const double scores = rank->pair_flops / 4.0 / (double)rank->head_dim;
+        list->out[list->count++] =
+            (redco_operator){.name = name,
+                             .kind = REDCO_OPERATOR_SCORES,
+                             .misaligned = rank->head_dim % 8 != 0,
+                             .flops = rank->pair_flops,
+                             .bytes = scores * list->memory_unit *
+                                      (kernel == REDCO_ATTENTION_FUSED ? fused_score_bytes : plain_score_bytes)};
+        return;
+    }
     const double bytes = 2.0 * rank->tokens * (double)(rank->q + rank->kv); /* q, k, v in, output out */
     list->out[list->count++] = (redco_operator){
         .name = name, .kind = REDCO_OPERATOR_ATTENTION, .flops = flops, .bytes = bytes * list->element_bytes};
@@ -87,34 +118,39 @@ static void add_block(struct list *list, const redco_model *model, bool cross, b
 {
     const redco_model_dims *const dims = redco_model_get_dims(model);
     const uint64_t h = dims->hidden, f = ceil_div(dims->ffn, tp);
-    const double norm_bytes = 10.0 * rank->tokens * (double)h / rank->sigma;
     const double heads_bytes = 4.0 * rank->tokens * (double)(rank->q + rank->kv);
-    add_bytes(list, "attn_norm", REDCO_OPERATOR_MEMORY, norm_bytes);
+    list->in_block = true;
+    add_norm(list, "attn_norm", rank, h);
     add_gemm(list, "qkv", rank->t, rank->q + 2 * rank->kv, h);
     add_bytes(list, rotary(model) ? "rotary" : "split_heads", REDCO_OPERATOR_MEMORY, heads_bytes);
     add_attention(list, "attention", causal ? rank->pair_flops / 2.0 : rank->pair_flops, rank);
     add_gemm(list, "out", rank->t, h, rank->q);
     if (cross) { /* queries of the decoder, keys and values of the encoder's output: every pair */
-        add_bytes(list, "cross_norm", REDCO_OPERATOR_MEMORY, norm_bytes);
+        add_norm(list, "cross_norm", rank, h);
         add_gemm(list, "cross_q", rank->t, rank->q, h);
         add_gemm(list, "cross_kv", rank->t, 2 * rank->kv, h);
         add_attention(list, "cross_attention", rank->pair_flops, rank);
         add_gemm(list, "cross_out", rank->t, h, rank->q);
     }
-    if (!dims->parallel_block) { add_bytes(list, "ffn_norm", REDCO_OPERATOR_MEMORY, norm_bytes); }
+    if (!dims->parallel_block) { add_norm(list, "ffn_norm", rank, h); }
     add_gemm(list, "ffn_in", rank->t, dims->gated ? 2 * f : f, h);
     add_bytes(list, "activation", REDCO_OPERATOR_MEMORY, (dims->gated ? 8.0 : 4.0) * rank->tokens * (double)f);
     add_gemm(list, "ffn_out", rank->t, h, f);
+    if (list->engine->gemm_format != REDCO_GEMM_SAME) { /* inputs and gradients of the products */
+        const double elements = 6.0 * (double)h / (double)tp + 3.0 * (double)f;
+        add_bytes(list, "casts", REDCO_OPERATOR_CAST, rank->tokens * elements);
+    }
 }
 
 static void add_head(struct list *list, const redco_model_dims *dims, const struct rank *rank, uint32_t tp)
 {
     const uint64_t width = ceil_div(dims->vocab, tp);
-    add_bytes(list, "final_norm", REDCO_OPERATOR_MEMORY, 10.0 * rank->tokens * (double)dims->hidden / rank->sigma);
+    add_norm(list, "final_norm", rank, dims->hidden);
     add_gemm(list, "head", rank->t, width, dims->hidden);
+    const uint64_t held = list->engine->logits_gathered ? dims->vocab : width;
     /* 24 bytes per logit in all, a third of them forward; the loss computes in 32 bit whatever the precision. */
     list->out[list->count++] =
-        (redco_operator){.name = "loss", .kind = REDCO_OPERATOR_LOSS, .bytes = 8.0 * rank->tokens * (double)width};
+        (redco_operator){.name = "loss", .kind = REDCO_OPERATOR_LOSS, .bytes = 8.0 * rank->tokens * (double)held};
 }
 
 uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, const redco_shape *shape,
@@ -124,7 +160,10 @@ uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, c
     const redco_layer_class *classes = NULL;
     (void)redco_model_classes(model, &classes);
     const double element_bytes = shape->precision == REDCO_FP32 ? 4.0 : 2.0;
-    struct list list = {.out = operators_out, .element_bytes = element_bytes, .memory_unit = element_bytes / 2.0};
+    struct list list = {.out = operators_out,
+                        .element_bytes = element_bytes,
+                        .memory_unit = element_bytes / 2.0,
+                        .engine = &shape->engine};
     const struct rank rank = rank_of(dims, shape);
     const bool encoder = dims->encoder_layers > 0;
     switch (classes[class_index].kind) {
@@ -166,27 +205,74 @@ redco_status redco_compute_create(const redco_gpu *gpu, redco_precision precisio
     if (!(compute.memory_bandwidth_bytes_per_s > 0.0)) {
         return redco_fail(err, REDCO_EVALUE, gpu->name, "has no memory bandwidth in its description");
     }
-    if (gpu->compute_capability > 0 && gpu->compute_capability < 80) { compute.attention_efficiency *= flash1_ratio; }
+    /* FlashAttention-1 is the only flash kernel before Ampere. */
+    if (gpu->compute_capability > 0 && gpu->compute_capability < 80) {
+        compute.attention_efficiency *= calibration->flash1_ratio;
+    }
+    compute.narrow_flops_per_s = compute.peak_flops_per_s;
     *compute_out = compute;
     return REDCO_OK;
 }
 
-double redco_gemm_s(const redco_compute *compute, uint64_t m, uint64_t n, uint64_t k)
+redco_status redco_compute_use_engine(redco_compute *compute, const redco_gpu *gpu, const redco_engine *engine,
+                                      redco_error *err)
+{
+    redco_calibration *const c = &compute->calibration;
+    if (engine->attention == REDCO_ATTENTION_FLASH1) {
+        compute->attention_efficiency = c->attention_efficiency * c->flash1_ratio;
+    } else if (engine->attention == REDCO_ATTENTION_FLASH2 || engine->attention == REDCO_ATTENTION_FLASH3) {
+        compute->attention_efficiency = c->attention_efficiency;
+    }
+    if (engine->compiled) { c->memory_traffic_factor *= c->compiled_ratio; }
+    compute->narrow_flops_per_s = compute->peak_flops_per_s;
+    if (engine->gemm_format == REDCO_GEMM_SAME) { return REDCO_OK; }
+    if (!(gpu->fp8_flops_per_s > 0.0)) { return redco_fail(err, REDCO_EVALUE, gpu->name, "has no 8-bit matrix units"); }
+    compute->narrow_flops_per_s = gpu->fp8_flops_per_s * c->fp8_efficiency;
+    if (engine->gemm_format == REDCO_GEMM_NVFP4) { /* twice the 8-bit rate on GPUs that have it */
+        if (gpu->compute_capability < 100) {
+            return redco_fail(err, REDCO_EVALUE, gpu->name, "has no 4-bit matrix units");
+        }
+        compute->narrow_flops_per_s *= 2.0 * c->fp4_efficiency;
+    }
+    return REDCO_OK;
+}
+
+static double gemm_at_s(const redco_compute *compute, double peak_flops_per_s, uint64_t m, uint64_t n, uint64_t k)
 {
     const redco_calibration *const c = &compute->calibration;
     const double dm = (double)m, dn = (double)n, dk = (double)k;
-    const double flops_s = 2.0 * dm * dn * dk / (compute->peak_flops_per_s * c->gemm_efficiency);
+    const double flops_s = 2.0 * dm * dn * dk / (peak_flops_per_s * c->gemm_efficiency);
     const double bytes = (double)compute->element_bytes * (dm * dk + dk * dn + dm * dn);
     const double memory_s = bytes / (gemm_memory_ratio * compute->memory_bandwidth_bytes_per_s);
     return fmax(flops_s * (1.0 + c->gemm_k0 / dk), memory_s) + c->kernel_s;
 }
 
+double redco_gemm_s(const redco_compute *compute, uint64_t m, uint64_t n, uint64_t k)
+{
+    return gemm_at_s(compute, compute->peak_flops_per_s, m, n, k);
+}
+
 static double gemm_pass_s(const redco_compute *compute, const redco_operator *op, redco_pass pass)
 {
+    const double peak = op->narrow ? compute->narrow_flops_per_s : compute->peak_flops_per_s;
     switch (pass) {
-    case REDCO_PASS_FORWARD: return redco_gemm_s(compute, op->m, op->n, op->k);
-    case REDCO_PASS_GRAD_INPUT: return redco_gemm_s(compute, op->m, op->k, op->n);
-    case REDCO_PASS_GRAD_WEIGHT: return redco_gemm_s(compute, op->k, op->n, op->m);
+    case REDCO_PASS_FORWARD: return gemm_at_s(compute, peak, op->m, op->n, op->k);
+    case REDCO_PASS_GRAD_INPUT: return gemm_at_s(compute, peak, op->m, op->k, op->n);
+    case REDCO_PASS_GRAD_WEIGHT: return gemm_at_s(compute, peak, op->k, op->n, op->m);
+    }
+    return 0.0;
+}
+
+static double scores_s(const redco_compute *compute, const redco_operator *op, redco_pass pass)
+{
+    const redco_calibration *const c = &compute->calibration;
+    const double flops_s = op->flops / (scores_gemm_ratio * compute->peak_flops_per_s * c->gemm_efficiency);
+    const double bytes_s = c->scores_traffic_factor * op->bytes / compute->memory_bandwidth_bytes_per_s;
+    const double factor = op->misaligned ? misaligned_factor : 1.0;
+    switch (pass) {
+    case REDCO_PASS_FORWARD: return factor * (flops_s + bytes_s);
+    case REDCO_PASS_GRAD_INPUT: return factor * (scores_backward_flops * flops_s + scores_backward_bytes * bytes_s);
+    case REDCO_PASS_GRAD_WEIGHT: return 0.0;
     }
     return 0.0;
 }
@@ -204,7 +290,12 @@ double redco_operator_s(const redco_compute *compute, const redco_operator *op, 
         const double backward_s = 2.5 * forward_s / c->attention_backward_ratio;
         return pass == REDCO_PASS_FORWARD ? forward_s : pass == REDCO_PASS_GRAD_INPUT ? backward_s : 0.0;
     }
+    case REDCO_OPERATOR_SCORES: return scores_s(compute, op, pass);
+    case REDCO_OPERATOR_NORM:
+        traffic *= c->memory_traffic_factor * (1.0 + c->norm_traffic_factor * plain_norm_bytes / norm_bytes);
+        break;
     case REDCO_OPERATOR_MEMORY: traffic *= c->memory_traffic_factor; break;
+    case REDCO_OPERATOR_CAST:
     case REDCO_OPERATOR_LOSS: traffic *= c->head_traffic_factor; break;
     case REDCO_OPERATOR_EMBEDDING: break;
     }

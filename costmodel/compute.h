@@ -4,6 +4,7 @@
 #define REDCO_COMPUTE_H
 
 #include "costmodel/calibration.h"
+#include "costmodel/engine.h"
 #include "costmodel/model.h"
 #include "topology/base/sharding.h"
 #include "topology/topology.h"
@@ -19,6 +20,7 @@ typedef struct redco_shape {
     uint32_t tp, cp;
     bool sequence_parallel; /**< work outside the split matrices is divided by tp too */
     redco_precision precision;
+    redco_engine engine;
 } redco_shape;
 
 typedef enum redco_operator_kind {
@@ -26,7 +28,10 @@ typedef enum redco_operator_kind {
     REDCO_OPERATOR_ATTENTION, /**< flash attention core: scores, softmax, product with V */
     REDCO_OPERATOR_MEMORY,    /**< bound by memory traffic: norms, activation functions, rotary */
     REDCO_OPERATOR_LOSS,      /**< softmax and cross entropy over the vocabulary */
-    REDCO_OPERATOR_EMBEDDING  /**< table look-up */
+    REDCO_OPERATOR_EMBEDDING, /**< table look-up */
+    REDCO_OPERATOR_SCORES,    /**< attention core that writes its scores to memory */
+    REDCO_OPERATOR_NORM,      /**< norm of several kernels; bytes are those of a fused one */
+    REDCO_OPERATOR_CAST       /**< conversions to and from 8-bit formats */
 } redco_operator_kind;
 
 typedef enum redco_pass {
@@ -40,6 +45,8 @@ typedef struct redco_operator {
     const char *name; /**< static: "attn_norm", "qkv", "rotary", "attention", "out", "ffn_norm", "ffn_in", ... */
     redco_operator_kind kind;
     uint64_t m, n, k;
+    bool narrow;     /**< GEMM in the engine's format instead of the training precision */
+    bool misaligned; /**< scores of a head size that matrix units do not take */
     double flops;
     double bytes; /**< read and written, each operand once; traffic factors of the calibration come on top */
 } redco_operator;
@@ -55,7 +62,8 @@ uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp);
 
 /** A GPU at one precision. */
 typedef struct redco_compute {
-    double peak_flops_per_s; /**< matrix peak: fp32 means TF32 where the GPU has it */
+    double peak_flops_per_s;   /**< matrix peak: fp32 means TF32 where the GPU has it */
+    double narrow_flops_per_s; /**< of products in blocks: peak of the engine's format times its relative efficiency */
     double memory_bandwidth_bytes_per_s;
     uint32_t element_bytes;
     bool tf32; /**< peak_flops_per_s is that of TF32 */
@@ -66,9 +74,12 @@ typedef struct redco_compute {
 /** @return REDCO_EVALUE if the GPU does not support @p precision; the text says which one to use */
 redco_status redco_compute_create(const redco_gpu *gpu, redco_precision precision, const redco_calibration *calibration,
                                   redco_compute *compute_out, redco_error *err);
+/** Takes an engine's kernels into account. @return REDCO_EVALUE if the GPU lacks the format of its products */
+redco_status redco_compute_use_engine(redco_compute *compute, const redco_gpu *gpu, const redco_engine *engine,
+                                      redco_error *err);
 
 double redco_operator_s(const redco_compute *compute, const redco_operator *op, redco_pass pass);
-/** C = A B with A [m][k]. */
+/** C = A B with A [m][k], in the training precision. */
 double redco_gemm_s(const redco_compute *compute, uint64_t m, uint64_t n, uint64_t k);
 
 /** A layer pass takes the longer of what the GPU computes and what the host needs to launch it; the corner between is

@@ -49,6 +49,7 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     redco_status st = check_inputs(machine, model, workload, err);
     if (st != REDCO_OK) { return st; }
     st = redco_compute_create(&machine->gpu, workload->precision, calibration, &compute, err);
+    if (st == REDCO_OK) { st = redco_compute_use_engine(&compute, &machine->gpu, &workload->engine, err); }
     if (st != REDCO_OK) { return st; }
     redco_costs *const costs = calloc(1, sizeof *costs);
     if (costs == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
@@ -61,6 +62,7 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     costs->comm = comm;
     costs->compute = compute;
     costs->state_bytes = redco_state_bytes_of(workload->precision);
+    if (workload->engine.gradient_bytes > 0) { costs->state_bytes.gradient = workload->engine.gradient_bytes; }
     for (uint32_t i = 0; i < costs->class_count; i++) {
         if (is_block(costs->classes[i].kind)) { costs->blocks += costs->classes[i].layers; }
     }
@@ -71,6 +73,16 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
 void redco_costs_free(redco_costs *costs)
 {
     free(costs);
+}
+
+void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibration)
+{
+    const redco_gpu *const gpu = &costs->machine.gpu;
+    costs->calibration = *calibration;
+    /* Neither call fails: what they check was checked when the costs were created, and is no constant. */
+    (void)redco_compute_create(gpu, costs->workload.precision, calibration, &costs->compute, NULL);
+    (void)redco_compute_use_engine(&costs->compute, gpu, &costs->workload.engine, NULL);
+    for (uint32_t i = 0; i < REDCOI_TIMES_CACHED; i++) { costs->ranks[i].tp = 0; }
 }
 
 static redco_status check_tensor_parallel(const redco_costs *costs, const redco_setting *s, redco_error *err)
@@ -164,9 +176,9 @@ redco_status redco_setting_check(const redco_costs *costs, const redco_setting *
     return REDCO_OK;
 }
 
-/* Pipeline stages (README, section 4):  T = m t_max + (p - 1) S, with S an even share of the layers. The slowest stage
- * holds ceil(L / p) blocks; the first also the embedding, the last the head, and of these two only the longer adds.
- * With uneven stages the head takes a block's place. */
+/* Pipeline stages (README, section 4):  T = m t_max + (p - 1) / v S, with v model chunks a stage and S an even share of
+ * the layers. The slowest stage holds ceil(L / p) blocks; the first also the embedding, the last the head, and of these
+ * two only the longer adds. With uneven stages the head takes a block's place. */
 static double edge_repeat(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
                           uint32_t class_index)
 {
@@ -189,6 +201,12 @@ static double edge_repeat(const redco_costs *costs, const redcoi_rank *rank, con
     return head == (edge_s[1] >= edge_s[0]) ? micro_batches : 0.0;
 }
 
+static double chunks_of(const redco_costs *costs)
+{
+    const uint32_t chunks = costs->workload.engine.virtual_stages;
+    return chunks > 1 ? chunks : 1.0;
+}
+
 redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
                              uint32_t class_index)
 {
@@ -199,7 +217,8 @@ redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, 
         const double pp = setting->pp;
         const uint64_t held = (costs->blocks + setting->pp - 1) / setting->pp;
         const double share = (double)held / costs->blocks;
-        return (redcoi_stage){micro_batches * share + (pp - 1.0) / pp, share, held, costs->blocks, in_flight};
+        return (redcoi_stage){micro_batches * share + (pp - 1.0) / pp / chunks_of(costs), share, held, costs->blocks,
+                              in_flight};
     }
     const bool first = costs->classes[class_index].kind == REDCO_CLASS_EMBEDDING;
     return (redcoi_stage){edge_repeat(costs, rank, setting, class_index), 1.0, 1, 1, first ? in_flight : 1};
@@ -216,23 +235,19 @@ double redcoi_stage_params(const redco_costs *costs, const redcoi_rank *rank, co
     return params;
 }
 
-/* One activation from stage to stage and one gradient back for every micro-batch, and the same to fill and drain. */
+/* One activation from stage to stage and one gradient back for every micro-batch and model chunk, and the same to fill
+ * and drain. Tensor-parallel ranks send a part each and gather it behind (Narayanan et al. 2021, section 4.1). */
 static double pipeline_s(const redco_costs *costs, const redco_setting *setting)
 {
     if (setting->pp <= 1) { return 0.0; }
-    const redco_calibration *const c = &costs->calibration;
     const bool across = redco_mesh_ranks(setting->dp) * setting->tp * setting->cp >= costs->machine.gpus_per_node;
     const redco_group pair = {.mesh = across ? (redco_mesh){1, 2} : (redco_mesh){2, 1},
                               .stride = 1,
                               .groups_per_node = across ? costs->machine.gpus_per_node : 1};
     const double tokens = (double)setting->micro_batch * costs->workload.seq_len / setting->cp;
-    const double cut = costs->workload.sequence_parallel ? (double)setting->tp : 1.0;
-    const double bytes = tokens * costs->dims->hidden * costs->compute.element_bytes / cut;
-    const redco_comm_time time = redco_comm_price(costs->comm, REDCO_SEND_RECV, bytes, pair);
-    const double efficiency = time.measured ? 1.0 : time.network ? c->network_efficiency : c->nvlink_efficiency;
-    const double wire_s = time.wire_s / efficiency;
-    const double transfers = (double)setting->micro_batches + 2.0 * (setting->pp - 1.0);
-    return transfers * (pipeline_latency_s + wire_s);
+    const double bytes = tokens * costs->dims->hidden * costs->compute.element_bytes / setting->tp;
+    const double transfers = (double)setting->micro_batches * chunks_of(costs) + 2.0 * (setting->pp - 1.0);
+    return transfers * (pipeline_latency_s + redcoi_transfer_s(costs, bytes, pair));
 }
 
 /* 6 N + 12 L a d s per token: attention in full, nothing recomputed (the convention of AMSP and most others); causal

@@ -14,6 +14,7 @@
 
 #include "costmodel/calibration.h"
 #include "costmodel/collective.h"
+#include "costmodel/engine.h"
 #include "costmodel/model.h"
 #include "topology/base/sharding.h"
 #include "topology/topology.h"
@@ -31,6 +32,7 @@ typedef struct redco_workload {
     bool sequence_parallel;
     bool mfu_causal;       /**< MFU counts half of attention */
     uint64_t bucket_bytes; /**< U: gradient all-reduce bucket, e.g. 1 GiB */
+    redco_engine engine;   /**< zeroed: a present-day engine */
 } redco_workload;
 
 /** The outer choices of a strategy. */
@@ -118,6 +120,8 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
                                 const redco_calibration *calibration, const redco_comm *comm, redco_costs **costs_out,
                                 redco_error *err);
 void redco_costs_free(redco_costs *costs);
+/** Replaces the constants: what was cached is computed again, with the same meaning as a new redco_costs. */
+void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibration);
 
 /** Checks an outer choice: divisibility of heads, batch, sequence, nodes; names what does not divide. */
 redco_status redco_setting_check(const redco_costs *costs, const redco_setting *setting, redco_error *err);

@@ -11,8 +11,8 @@ enum { REDCOI_CLASSES_MAX = 8, REDCOI_TIMES_CACHED = 32, REDCOI_OWNERS_CACHED = 
 
 /** One member of a class, one micro-batch, one rank; nothing that depends on data-parallel meshes. */
 typedef struct redcoi_times {
-    double forward_s, backward_s;       /**< with exposed tensor- and context-parallel traffic and the host's floor */
-    double attention_s;                 /**< forward of the attention core */
+    double forward_s, backward_s; /**< with exposed tensor- and context-parallel traffic and the host's floor */
+    double recompute_s[REDCO_RECOMPUTE_COUNT];
     double tp_forward_s, tp_backward_s; /**< tensor-parallel traffic, whole */
     uint64_t params;                    /**< of one rank */
     uint64_t gather_params;             /**< params, and the shared table where a tied head needs it */
@@ -77,5 +77,7 @@ redco_shape redcoi_shape_of(const redco_costs *costs, uint32_t tp, uint32_t cp, 
 
 /** Seconds of a collective inside a training step: the modelled or measured time scaled by the calibration. */
 double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes, redco_group group, bool *network_out);
+/** Seconds on the wire of a message from one rank to another, all ranks of a node sending at once. */
+double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_group pair);
 
 #endif

@@ -6,6 +6,8 @@
 /* Bytes the optimizer moves per owned parameter: 32-bit master weight and two moments read and written, gradient read,
  * 16-bit weight written, and its share of norm and casts (costmodel/README.md, section 4). */
 static const double optimizer_traffic_bytes = 30.0;
+/* How much sooner the last of some ranks is ready when they share a node. */
+static const double node_sync_ratio = 0.35;
 
 /* What all parts of one call need. */
 struct job {
@@ -17,7 +19,7 @@ struct job {
     redcoi_stage stage;
     redco_shards shards;
     redco_recompute recompute;
-    double element_bytes;
+    double element_bytes, gradient_bytes;
     double state_params; /* all parameters of the fullest rank before sharding: the paper's Phi */
 };
 
@@ -31,14 +33,22 @@ static void add_traffic(struct traffic *traffic, bool network, double seconds)
     *(network ? &traffic->network_s : &traffic->nvlink_s) += seconds;
 }
 
-/* Ranks that are @p outer over @p inner: those that hold equal (or consecutive) shards of inner. */
-static redco_group group_of(const struct job *job, redco_mesh outer, redco_mesh inner, bool over_cp)
+/* Whether an engine that shards over data- and context-parallel ranks alike spreads this mesh over the latter too. */
+static bool over_cp(const struct job *job, redco_mesh mesh)
+{
+    return job->costs->workload.engine.shard_over_cp && job->setting->cp > 1 && redco_mesh_ranks(mesh) > 1 &&
+           redco_mesh_equal(mesh, job->setting->dp);
+}
+
+/* Ranks that are @p outer over @p inner: those that hold equal (or consecutive) shards of inner; @p with_cp: those of
+ * one context-parallel group belong to it. */
+static redco_group group_of(const struct job *job, redco_mesh outer, redco_mesh inner, bool with_cp)
 {
     const redco_setting *const s = job->setting;
     const uint32_t per_node = job->costs->machine.gpus_per_node;
     redco_group group = {.mesh = {outer.gpus / inner.gpus, outer.nodes / inner.nodes},
                          .stride = s->tp * s->cp * inner.gpus};
-    if (over_cp && s->cp > 1) { /* ranks of one context-parallel group reduce the same gradients */
+    if (with_cp && s->cp > 1) {
         const uint32_t room = per_node / (s->tp * group.mesh.gpus);
         const uint32_t local = s->cp < room ? s->cp : room > 0 ? room : 1;
         group.mesh.gpus *= local;
@@ -75,11 +85,25 @@ static double unhidden_s(const redco_calibration *c, struct traffic x, double co
 }
 
 /* Gathering (scattering) a layer module by module: K collectives of a K-th each. */
-static double modules_s(const struct job *job, redco_collective op, redco_group group, uint64_t params, bool *network)
+static double units_of(const struct job *job)
 {
-    const double modules = job->class->modules > 0 ? job->class->modules : 1.0;
-    const double bytes = (double)params * job->element_bytes / modules;
-    return modules * redcoi_comm_s(job->costs, op, bytes, group, network);
+    if (job->costs->workload.engine.layer_units || job->class->modules == 0) { return 1.0; }
+    return job->class->modules;
+}
+
+static double modules_s(const struct job *job, redco_collective op, redco_group group, double size_bytes, bool *network)
+{
+    const double units = units_of(job);
+    return units * redcoi_comm_s(job->costs, op, size_bytes / units, group, network);
+}
+
+/* What a call costs that nothing hides: its launch, and the wait until the last rank has arrived, which grows with the
+ * number of ranks; inside a node ranks start closer together. */
+static double call_s(const struct job *job, redco_group group)
+{
+    const redco_calibration *const c = &job->costs->calibration;
+    const double ranks = (double)redco_mesh_ranks(group.mesh);
+    return c->launch_s + (group.mesh.nodes > 1 ? 1.0 : node_sync_ratio) * c->sync_s * ranks;
 }
 
 static double raw_s(const struct job *job, redco_collective op, double size_bytes, redco_group group)
@@ -96,8 +120,8 @@ struct buckets {
 static struct buckets buckets_of(const struct job *job)
 {
     const double shards = (double)redco_mesh_ranks(job->shards.parameters);
-    const double rank_bytes = job->state_params * job->element_bytes / shards;
-    const double layer_bytes = (double)job->times->params * job->element_bytes / shards;
+    const double rank_bytes = job->state_params * job->gradient_bytes / shards;
+    const double layer_bytes = (double)job->times->params * job->gradient_bytes / shards;
     const double bytes = fmin((double)job->costs->workload.bucket_bytes, rank_bytes);
     if (!(bytes > 0.0)) { return (struct buckets){0.0, 0.0, 0.0}; }
     return (struct buckets){bytes, layer_bytes / bytes, bytes / rank_bytes};
@@ -111,21 +135,21 @@ static void add_micro_batches(const struct job *job, redco_layer_cost *cost, str
     const redco_calibration *const c = &costs->calibration;
     const redco_shards *const shards = &job->shards;
     const bool overlap = (costs->workload.overlap & REDCO_OVERLAP_AG_RS) != 0;
-    const redco_group group = group_of(job, shards->parameters, one, false);
-    const redco_group again = group_of(job, backward_mesh(job), one, false);
-    const uint64_t params = job->times->gather_params;
+    const redco_group group = group_of(job, shards->parameters, one, over_cp(job, shards->parameters));
+    const redco_group again = group_of(job, backward_mesh(job), one, over_cp(job, backward_mesh(job)));
+    const double bytes = (double)job->times->gather_params * job->element_bytes;
     bool network = false;
-    double launches = 0.0;
+    double calls_s = 0.0;
     if (redco_mesh_ranks(shards->parameters) > 1) {
-        double s = modules_s(job, REDCO_ALL_GATHER, group, params, &network);
+        double s = modules_s(job, REDCO_ALL_GATHER, group, bytes, &network);
         add_traffic(forward, network, s);
-        s = modules_s(job, REDCO_REDUCE_SCATTER, group, job->times->params, &network);
+        s = modules_s(job, REDCO_REDUCE_SCATTER, group, (double)job->times->params * job->gradient_bytes, &network);
         add_traffic(backward, network, s);
-        launches = 2.0 * job->class->modules;
+        calls_s = 2.0 * units_of(job) * call_s(job, group);
         if (job->class->kind != REDCO_CLASS_EMBEDDING) { /* looking up has no use of the table in backward */
-            s = modules_s(job, REDCO_ALL_GATHER, again, params, &network);
+            s = modules_s(job, REDCO_ALL_GATHER, again, bytes, &network);
             add_traffic(backward, network, s);
-            launches += job->class->modules;
+            calls_s += units_of(job) * call_s(job, again);
         }
     }
     const double window_s = cost->backward_s + cost->recompute_s; /* of one micro-batch so far */
@@ -134,12 +158,13 @@ static void add_micro_batches(const struct job *job, redco_layer_cost *cost, str
     double other_s = last_s;
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) { /* T_g: reduced in every micro-batch but the last */
         const struct buckets buckets = buckets_of(job);
-        const redco_group reduce = group_of(job, shards->gradients, shards->parameters, false);
+        const redco_group reduce = group_of(job, shards->gradients, shards->parameters,
+                                            over_cp(job, shards->gradients) && !over_cp(job, shards->parameters));
         const redco_collective op =
             job->setting->scheme == REDCO_INTRA_TENSOR ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
         const double s = buckets.count * redcoi_comm_s(costs, op, buckets.bytes, reduce, &network);
         struct traffic both = overlap ? *backward : (struct traffic){0.0, 0.0};
-        other_s += buckets.count * c->launch_s;
+        other_s += buckets.count * call_s(job, reduce);
         if ((costs->workload.overlap & REDCO_OVERLAP_AR) != 0) {
             const double alone_s = overlap ? unhidden_s(c, both, window_s) : 0.0;
             add_traffic(&both, network, (1.0 - buckets.tail_ratio) * s);
@@ -148,9 +173,14 @@ static void add_micro_batches(const struct job *job, redco_layer_cost *cost, str
             other_s += s;
         }
     }
-    const double launch_s = launches * c->launch_s;
     cost->exposed_s +=
-        (job->stage.repeat - job->stage.once) * other_s + job->stage.once * last_s + job->stage.repeat * launch_s;
+        (job->stage.repeat - job->stage.once) * other_s + job->stage.once * last_s + job->stage.repeat * calls_s;
+}
+
+static double chunks_of(const struct job *job)
+{
+    const uint32_t chunks = job->costs->workload.engine.virtual_stages;
+    return chunks > 1 && job->setting->pp > 1 ? chunks : 1.0;
 }
 
 /* What is left of a window for once-a-step traffic on a link that gathers already use. */
@@ -163,11 +193,13 @@ static double window_left_s(const struct job *job, double compute_s, struct traf
 }
 
 /* Once a step: gradients over all ranks that hold the same parameters, in buckets. Ranks that own a shard each need
- * only that shard of the sum. The last bucket is full only when backward ends, so nothing hides it. */
+ * only that shard of the sum. The last bucket is full only when backward ends, so nothing hides it. With several model
+ * chunks only the last one's backward is left to hide behind. */
 static void add_gradients(const struct job *job, redco_layer_cost *cost, double window_s, struct traffic used)
 {
     redco_costs *const costs = job->costs;
-    const redco_group group = group_of(job, job->setting->dp, job->shards.parameters, true);
+    const redco_group group =
+        group_of(job, job->setting->dp, job->shards.parameters, !over_cp(job, job->shards.parameters));
     if (redco_mesh_ranks(group.mesh) <= 1) { return; }
     const bool whole = redco_mesh_equal(job->shards.optimizer, job->setting->dp);
     const redco_collective op = whole ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
@@ -177,15 +209,16 @@ static void add_gradients(const struct job *job, redco_layer_cost *cost, double 
     const bool overlap = (costs->workload.overlap & REDCO_OVERLAP_AR) != 0;
     const double tail_s = overlap ? buckets.tail_ratio * s : 0.0;
     cost->grad_comm_s = s - tail_s;
-    cost->exposed_s += tail_s + job->stage.once * buckets.count * costs->calibration.launch_s;
-    cost->grad_window_s = job->stage.once * window_left_s(job, window_s, used, network);
+    cost->exposed_s += tail_s + job->stage.once * buckets.count * call_s(job, group);
+    cost->grad_window_s = job->stage.once * window_left_s(job, window_s, used, network) / chunks_of(job);
 }
 
 /* Once a step: updated parameters to the ranks that share them. */
 static void add_spread(const struct job *job, redco_layer_cost *cost, double window_s, struct traffic used)
 {
     redco_costs *const costs = job->costs;
-    const redco_group group = group_of(job, job->shards.optimizer, job->shards.parameters, false);
+    const redco_group group = group_of(job, job->shards.optimizer, job->shards.parameters,
+                                       over_cp(job, job->shards.optimizer) && !over_cp(job, job->shards.parameters));
     const double owners = (double)redco_mesh_ranks(group.mesh);
     if (owners <= 1.0) { return; }
     const double shards = (double)redco_mesh_ranks(job->shards.parameters);
@@ -197,8 +230,8 @@ static void add_spread(const struct job *job, redco_layer_cost *cost, double win
     const double s =
         calls * redcoi_comm_s(costs, inter ? REDCO_BROADCAST : REDCO_ALL_GATHER, rank_bytes / calls, group, &network);
     cost->spread_comm_s = share * s;
-    cost->exposed_s += share * calls * costs->calibration.launch_s;
-    cost->spread_window_s = job->stage.once * window_left_s(job, window_s, used, network);
+    cost->exposed_s += share * calls * call_s(job, group);
+    cost->spread_window_s = job->stage.once * window_left_s(job, window_s, used, network) / chunks_of(job);
 }
 
 /* AMSP, arXiv 2311.00257, section IV-C: each component's share of this layer. Bucket counts are ratios, as there. */
@@ -235,12 +268,17 @@ static void add_paper_terms(const struct job *job, redco_layer_cost *cost)
         cost->gather_s + cost->reduce_scatter_s + cost->grad_reduce_s + cost->grad_shard_s + cost->broadcast_s;
 }
 
+static uint64_t ranks_with_cp(const struct job *job, redco_mesh mesh)
+{
+    return redco_mesh_ranks(mesh) * (over_cp(job, mesh) ? job->setting->cp : 1);
+}
+
 /* The fullest rank's share of one layer's states. Whole tensors (inter-tensor sharding) do not divide evenly, so each
  * layer carries the imbalance of the whole model's deal in proportion. */
 static uint64_t sharded_params(const struct job *job, redco_mesh mesh)
 {
-    const uint64_t parameter_shards = redco_mesh_ranks(job->shards.parameters);
-    const uint64_t owners = redco_mesh_ranks(mesh) / parameter_shards;
+    const uint64_t parameter_shards = ranks_with_cp(job, job->shards.parameters);
+    const uint64_t owners = ranks_with_cp(job, mesh) / parameter_shards;
     const uint64_t params = redco_share_up(job->times->params, 1, parameter_shards);
     if (owners <= 1) { return params; }
     if (job->setting->scheme == REDCO_INTRA_TENSOR) { return redco_share_up(params, 1, owners); }
@@ -289,16 +327,16 @@ redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setti
                       .shards = config->shards,
                       .recompute = config->recompute,
                       .element_bytes = costs->compute.element_bytes,
+                      .gradient_bytes = costs->state_bytes.gradient,
                       .state_params = redcoi_stage_params(costs, rank, setting)};
     const redcoi_times *const times = job.times;
     redco_layer_cost cost = {.forward_s = times->forward_s, .backward_s = times->backward_s};
     const bool block = job.class->kind == REDCO_CLASS_BLOCK || job.class->kind == REDCO_CLASS_CROSS;
     double tp_s = times->tp_forward_s + times->tp_backward_s;
-    if (block && config->recompute == REDCO_RECOMPUTE_FULL) {
-        cost.recompute_s = times->forward_s;
-        tp_s += times->tp_forward_s;
-    } else if (block && config->recompute == REDCO_RECOMPUTE_SELECTIVE) {
-        cost.recompute_s = times->attention_s;
+    if (block) {
+        cost.recompute_s = times->recompute_s[config->recompute];
+        const bool whole = config->recompute == REDCO_RECOMPUTE_FULL && !costs->workload.engine.partial_recompute;
+        tp_s += whole ? times->tp_forward_s : 0.0;
     }
     const double forward_window_s = cost.forward_s, backward_window_s = cost.backward_s + cost.recompute_s;
     struct traffic forward = {0.0, 0.0}, backward = {0.0, 0.0};

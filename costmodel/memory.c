@@ -8,6 +8,11 @@
 static const uint64_t saturated_bytes = (uint64_t)1 << 53;
 /* What is left of the memory as sold for a process: an 80 GiB part shows about 79.2 GiB to the framework. */
 static const double visible_ratio = 0.99;
+/* Bytes per element of a block's input that norms of several kernels keep (README, section 5). */
+static const uint64_t plain_norm_bytes = 14;
+
+/* Where every rank holds all logits: 16-bit and 32-bit copies before and after the gathering (README, section 5). */
+static const uint64_t gathered_logit_bytes = 20;
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -139,6 +144,20 @@ static uint64_t at_precision(uint64_t bytes, redco_precision precision)
     return precision == REDCO_FP32 ? times(bytes, 2) : bytes;
 }
 
+static bool keeps_scores(const redco_engine *engine)
+{
+    return engine->attention == REDCO_ATTENTION_FUSED || engine->attention == REDCO_ATTENTION_UNFUSED;
+}
+
+/* Scores, softmax and dropout mask kept for backward: 5 bytes each with a fused softmax (Korthikanti et al. 2022,
+ * equation 2), half as much again where every operation keeps its own. */
+static uint64_t score_bytes(const redco_model_dims *dims, const redco_shape *shape)
+{
+    const uint64_t heads = redco_share_up(dims->heads, 1, shape->tp);
+    const uint64_t scores = times(times(tokens_of(shape), shape->seq_len), heads);
+    return redco_share_up(scores, shape->engine.attention == REDCO_ATTENTION_FUSED ? 10 : 15, 2);
+}
+
 /* One block, nothing recomputed, flash attention, fused norms:  10 T h / sigma + 1.1 T (8 h + 4 (1+g) f) / t.
  * Korthikanti et al. 2022, equation 2, less the scores that flash attention does not keep; 8 h is q, k, v and the
  * attention's output, so fewer KV heads make it less. With dropout masks counted the 1.1 falls away. */
@@ -150,9 +169,11 @@ static uint64_t block_bytes(const redco_model_dims *dims, bool cross, const redc
     const uint64_t kv = (uint64_t)redco_rank_kv_heads(dims, shape->tp) * dims->head_dim;
     const uint64_t ffn = redco_share_up(dims->ffn, dims->gated ? 8 : 4, shape->tp);
     const uint64_t attentions = cross ? 2 : 1;
-    const uint64_t whole = redco_share_up(times(tokens, dims->hidden), cross ? 15 : 10, sigma);
+    const uint64_t norms = shape->engine.plain_norm ? plain_norm_bytes : 0;
+    const uint64_t whole = redco_share_up(times(tokens, dims->hidden), (cross ? 15 : 10) + norms, sigma);
     const uint64_t split = times(tokens, attentions * 4 * (q + kv) + ffn);
-    return whole + redco_share_up(split, dims->dropout ? 10 : 11, 10);
+    const uint64_t scores = keeps_scores(&shape->engine) ? times(attentions, score_bytes(dims, shape)) : 0;
+    return whole + redco_share_up(split, dims->dropout ? 10 : 11, 10) + scores;
 }
 
 /* Output and softmax statistics (one 32-bit number per head and token) of an attention core: what selective
@@ -160,6 +181,7 @@ static uint64_t block_bytes(const redco_model_dims *dims, bool cross, const redc
 static uint64_t attention_core_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape)
 {
     const uint64_t heads = redco_share_up(dims->heads, 1, shape->tp);
+    if (keeps_scores(&shape->engine)) { return times(cross ? 2 : 1, score_bytes(dims, shape)); }
     return times(tokens_of(shape), (cross ? 2 : 1) * heads * (2 * (uint64_t)dims->head_dim + 4));
 }
 
@@ -180,6 +202,9 @@ uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, 
     case REDCO_CLASS_BLOCK:
     case REDCO_CLASS_CROSS:
         bytes = recompute == REDCO_RECOMPUTE_FULL ? plane : block_bytes(dims, cross, shape);
+        if (recompute == REDCO_RECOMPUTE_FULL && shape->engine.partial_recompute) { /* half of the rest is kept */
+            bytes += (block_bytes(dims, cross, shape) - plane) / 2;
+        }
         if (recompute == REDCO_RECOMPUTE_SELECTIVE) { bytes -= attention_core_bytes(dims, cross, shape); }
         break;
     }
@@ -204,8 +229,9 @@ uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, c
 uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape)
 {
     /* 16-bit logits and their gradient, 32-bit copy and its gradient; in fp32 one copy less: 12 bytes either way. */
-    const uint64_t width = redco_share_up(redco_model_get_dims(model)->vocab, 1, shape->tp);
-    return times(times(tokens_of(shape), width), 12);
+    const uint64_t vocab = redco_model_get_dims(model)->vocab;
+    if (shape->engine.logits_gathered) { return times(times(tokens_of(shape), vocab), gathered_logit_bytes); }
+    return times(times(tokens_of(shape), redco_share_up(vocab, 1, shape->tp)), 12);
 }
 
 uint64_t redco_usable_memory_bytes(const redco_gpu *gpu, const redco_calibration *calibration)
