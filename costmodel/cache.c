@@ -61,15 +61,6 @@ static double link_bytes(redco_collective op, double size_bytes, double ranks)
     }
 }
 
-/* Many groups that share a node's NICs reach less of them together than one group over the whole node does: one rank
- * per node gets c of the rate, as many as there are NICs or GPUs in a node all of it, evenly in log2 between. */
-static double shared_nic_factor(const redco_costs *costs, redco_group group)
-{
-    const double gpus = (double)costs->machine.gpus_per_node, here = (double)group.mesh.gpus;
-    if (group.groups_per_node <= 1 || gpus <= 1.0 || here >= gpus) { return 1.0; }
-    return pow(costs->calibration.shared_nic_ratio, 1.0 - log2(here) / log2(gpus));
-}
-
 double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes, redco_group group, bool *network_out)
 {
     const redco_calibration *const c = &costs->calibration;
@@ -78,9 +69,7 @@ double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes,
     if (time.measured) { return time.latency_s + time.wire_s; } /* the factors below correct NCCL's model only */
     double latency_s = time.latency_s;
     double wire_s = time.wire_s / (time.network ? c->network_efficiency : c->nvlink_efficiency);
-    if (time.network) {
-        wire_s *= (1.0 + spread_loss_ratio * log2((double)group.mesh.nodes)) / shared_nic_factor(costs, group);
-    }
+    if (time.network) { wire_s *= 1.0 + spread_loss_ratio * log2((double)group.mesh.nodes); }
     if (wire_s > 0.0 && time.network && group.mesh.gpus > 1 && costs->machine.scale_up_bytes_per_s > 0.0) {
         /* A ring over nodes also passes through every GPU's links, which may be the slower part. */
         const double link_rate = c->nvlink_efficiency * ring_link_ratio * costs->machine.scale_up_bytes_per_s;
@@ -205,6 +194,7 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
 static void fill(redco_costs *costs, redcoi_rank *rank)
 {
     const redco_shape shape = redcoi_shape_of(costs, rank->tp, rank->cp, rank->micro_batch);
+    rank->logits_bytes = redco_logits_bytes(costs->model, &shape);
     for (uint32_t i = 0; i < costs->class_count; i++) {
         redcoi_times *const times = &rank->classes[i];
         const redco_layer_class *const class = &costs->classes[i];

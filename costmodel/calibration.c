@@ -51,7 +51,6 @@ static const struct field fields[] = {
     FIELD(network_efficiency, 0.01, 3.0),
     FIELD(tp_link_efficiency, 0.01, 3.0),
     FIELD(latency_factor, 0.0, 100.0),
-    NEWER(shared_nic_ratio, 0.05, 1.0, 1.0),
     FIELD(launch_s, 0.0, 0.1),
     NEWER(sync_s, 0.0, 0.01, 0.0),
     FIELD(tp_exposed_ratio, 0.0, 2.0),

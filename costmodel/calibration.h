@@ -37,7 +37,6 @@ typedef struct redco_calibration {
     double network_efficiency; /**< likewise across nodes */
     double tp_link_efficiency; /**< likewise of tensor-parallel collectives */
     double latency_factor;     /**< on the modelled latency of a collective */
-    double shared_nic_ratio;   /**< share of the network rate that one rank per node of many reaches */
     double launch_s;           /**< per collective call, not hidden */
     double sync_s; /**< per collective call and rank of a group over nodes, not hidden: ranks wait for the last */
     double tp_exposed_ratio;     /**< x_t */

@@ -224,6 +224,26 @@ redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, 
     return (redcoi_stage){edge_repeat(costs, rank, setting, class_index), 1.0, 1, 1, first ? in_flight : 1};
 }
 
+/* Micro-batches whose activations stage 1 of p keeps: p in 1F1B; with v chunks a stage 1 + (p - 1) / (p v) times as
+ * many (Korthikanti et al. 2022, section 4.2.3). The last stage keeps one. */
+static uint64_t in_flight(const redco_costs *costs, const redco_setting *setting)
+{
+    const double pp = setting->pp, chunks = chunks_of(costs);
+    const double most = chunks > 1.0 ? ceil(pp * (1.0 + (pp - 1.0) / (pp * chunks))) : pp;
+    return most < (double)setting->micro_batches ? (uint64_t)most : setting->micro_batches;
+}
+
+redcoi_stage redcoi_edge_stage(const redco_costs *costs, const redco_setting *setting, uint32_t class_index, bool last)
+{
+    const redco_class_kind kind = costs->classes[class_index].kind;
+    if (is_block(kind)) {
+        const uint64_t held = (costs->blocks + setting->pp - 1) / setting->pp;
+        return (redcoi_stage){.held = held, .of = costs->blocks, .in_flight = last ? 1 : in_flight(costs, setting)};
+    }
+    const bool here = last == (kind == REDCO_CLASS_HEAD);
+    return (redcoi_stage){.held = here ? 1 : 0, .of = 1, .in_flight = last ? 1 : in_flight(costs, setting)};
+}
+
 double redcoi_stage_params(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting)
 {
     if (setting->pp <= 1) { return (double)rank->params; }
@@ -324,6 +344,41 @@ static void add_layers(redco_prediction *sum, redco_layer_cost *windows, const r
     }
 }
 
+/* Memory of the first or last stage of a pipeline into the memory fields of a prediction. */
+static redco_prediction stage_memory(redco_costs *costs, const redco_setting *setting,
+                                     const redco_assignment *assignments, uint32_t count, bool last)
+{
+    const uint64_t logits_bytes = redcoi_rank_find(costs, setting)->logits_bytes;
+    redco_prediction p = {.transient_bytes = redco_cost_fixed(costs, setting).fixed_bytes - (last ? 0 : logits_bytes)};
+    redco_layer_cost most = {.compute_s = 0.0};
+    for (uint32_t i = 0; i < count; i++) {
+        const redco_assignment *const a = &assignments[i];
+        const redcoi_stage stage = redcoi_edge_stage(costs, setting, a->class_index, last);
+        redco_layer_cost cost = {.compute_s = 0.0};
+        redcoi_layer_memory(costs, setting, a->class_index, &a->config, stage, last ? logits_bytes : 0, &cost);
+        add_layers(&p, &most, &cost, stage.held > 0 ? a->layers : 0);
+    }
+    for (int kind = 0; kind < REDCO_TRANSIENT_COUNT; kind++) { p.transient_bytes += most.transient_bytes[kind]; }
+    p.total_bytes = p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes + p.activation_bytes + p.transient_bytes;
+    return p;
+}
+
+/* The first stage keeps the most activations, the last one the logits: a pipeline needs what the fuller of them does.
+ */
+static void set_pipeline_memory(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
+                                uint32_t count, redco_prediction *prediction)
+{
+    const redco_prediction first = stage_memory(costs, setting, assignments, count, false);
+    const redco_prediction last = stage_memory(costs, setting, assignments, count, true);
+    const redco_prediction *const fuller = first.total_bytes >= last.total_bytes ? &first : &last;
+    prediction->parameter_bytes = fuller->parameter_bytes;
+    prediction->gradient_bytes = fuller->gradient_bytes;
+    prediction->optimizer_bytes = fuller->optimizer_bytes;
+    prediction->activation_bytes = fuller->activation_bytes;
+    prediction->transient_bytes = fuller->transient_bytes;
+    prediction->total_bytes = fuller->total_bytes;
+}
+
 redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                                  uint32_t count)
 {
@@ -351,6 +406,7 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *settin
     p.mfu = p.tokens_per_s_per_gpu * fixed.model_flops_per_token / fixed.peak_flops_per_s;
     for (int kind = 0; kind < REDCO_TRANSIENT_COUNT; kind++) { p.transient_bytes += sums.transient_bytes[kind]; }
     p.total_bytes = p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes + p.activation_bytes + p.transient_bytes;
+    if (setting->pp > 1) { set_pipeline_memory(costs, setting, assignments, count, &p); }
     return p;
 }
 

@@ -25,6 +25,7 @@ typedef struct redcoi_rank {
     uint32_t tp, cp, micro_batch; /**< tp 0: empty */
     uint64_t params;              /**< all layers */
     uint64_t block_params;        /**< of the largest block */
+    uint64_t logits_bytes;
     redcoi_times classes[REDCOI_CLASSES_MAX];
 } redcoi_rank;
 
@@ -69,6 +70,12 @@ typedef struct redcoi_stage {
 const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *setting);
 uint64_t redcoi_fullest_owner(redco_costs *costs, uint32_t tp, uint64_t owners);
 redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group);
+/** What of a class the first or the last stage of a pipeline holds in memory. */
+redcoi_stage redcoi_edge_stage(const redco_costs *costs, const redco_setting *setting, uint32_t class_index, bool last);
+/** The memory fields of a layer's cost, for a stage that holds logits of that size at another time. */
+void redcoi_layer_memory(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                         const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
+                         redco_layer_cost *cost_out);
 redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
                              uint32_t class_index);
 /** Parameters of the fullest stage, before data-parallel sharding. */

@@ -42,7 +42,6 @@ static const struct constant constants[] = {
     {AT(network_efficiency), 0.3, 0.1, 1.05},
     {AT(tp_link_efficiency), 0.3, 0.1, 1.3},
     {AT(latency_factor), 0.6, 0.1, 20.0},
-    {AT(shared_nic_ratio), 0.2, 0.3, 1.0},
     {AT(launch_s), 0.7, 1e-6, 1e-3},
     {AT(sync_s), 0.7, 1e-8, 200e-6},
     {AT(tp_exposed_ratio), 0.25, 0.2, 1.5},

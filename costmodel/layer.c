@@ -20,7 +20,8 @@ struct job {
     redco_shards shards;
     redco_recompute recompute;
     double element_bytes, gradient_bytes;
-    double state_params; /* all parameters of the fullest rank before sharding: the paper's Phi */
+    uint64_t logits_bytes; /* counted elsewhere, and free again when layers are recomputed */
+    double state_params;   /* all parameters of the fullest rank before sharding: the paper's Phi */
 };
 
 /* Traffic of one link kind against one compute window. */
@@ -84,26 +85,38 @@ static double unhidden_s(const redco_calibration *c, struct traffic x, double co
     return fmax(nvlink_s + kappa * fmin(x.network_s, usable_s), network_s + kappa * fmin(x.nvlink_s, usable_s));
 }
 
-/* Gathering (scattering) a layer module by module: K collectives of a K-th each. */
+/* The wait until the last rank has arrived, which grows with their number; inside a node ranks start closer together.
+ */
+static double sync_s(const struct job *job, redco_group group)
+{
+    const double ranks = (double)redco_mesh_ranks(group.mesh);
+    return (group.mesh.nodes > 1 ? 1.0 : node_sync_ratio) * job->costs->calibration.sync_s * ranks;
+}
+
+static bool by_layer(const struct job *job)
+{
+    return job->costs->workload.engine.layer_units || job->class->modules == 0;
+}
+
+/* What a call costs that nothing hides: its launch, and the wait for the last rank where only the next module is
+ * fetched ahead: the multiprocessors of a collective that waits are lost to the product beside it. Fetching a layer
+ * ahead leaves ranks a layer's compute to arrive. */
+static double call_s(const struct job *job, redco_group group)
+{
+    return job->costs->calibration.launch_s + (by_layer(job) ? 0.0 : sync_s(job, group));
+}
+
+/* Gathering (scattering) a layer unit by unit: K modules of a K-th each, or the whole. */
 static double units_of(const struct job *job)
 {
-    if (job->costs->workload.engine.layer_units || job->class->modules == 0) { return 1.0; }
-    return job->class->modules;
+    return by_layer(job) ? 1.0 : job->class->modules;
 }
 
 static double modules_s(const struct job *job, redco_collective op, redco_group group, double size_bytes, bool *network)
 {
     const double units = units_of(job);
-    return units * redcoi_comm_s(job->costs, op, size_bytes / units, group, network);
-}
-
-/* What a call costs that nothing hides: its launch, and the wait until the last rank has arrived, which grows with the
- * number of ranks; inside a node ranks start closer together. */
-static double call_s(const struct job *job, redco_group group)
-{
-    const redco_calibration *const c = &job->costs->calibration;
-    const double ranks = (double)redco_mesh_ranks(group.mesh);
-    return c->launch_s + (group.mesh.nodes > 1 ? 1.0 : node_sync_ratio) * c->sync_s * ranks;
+    return units * redcoi_comm_s(job->costs, op, size_bytes / units, group, network) +
+           (by_layer(job) ? sync_s(job, group) : 0.0);
 }
 
 static double raw_s(const struct job *job, redco_collective op, double size_bytes, redco_group group)
@@ -164,7 +177,7 @@ static void add_micro_batches(const struct job *job, redco_layer_cost *cost, str
             job->setting->scheme == REDCO_INTRA_TENSOR ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
         const double s = buckets.count * redcoi_comm_s(costs, op, buckets.bytes, reduce, &network);
         struct traffic both = overlap ? *backward : (struct traffic){0.0, 0.0};
-        other_s += buckets.count * call_s(job, reduce);
+        other_s += buckets.count * c->launch_s;
         if ((costs->workload.overlap & REDCO_OVERLAP_AR) != 0) {
             const double alone_s = overlap ? unhidden_s(c, both, window_s) : 0.0;
             add_traffic(&both, network, (1.0 - buckets.tail_ratio) * s);
@@ -209,7 +222,7 @@ static void add_gradients(const struct job *job, redco_layer_cost *cost, double 
     const bool overlap = (costs->workload.overlap & REDCO_OVERLAP_AR) != 0;
     const double tail_s = overlap ? buckets.tail_ratio * s : 0.0;
     cost->grad_comm_s = s - tail_s;
-    cost->exposed_s += tail_s + job->stage.once * buckets.count * call_s(job, group);
+    cost->exposed_s += tail_s + job->stage.once * buckets.count * costs->calibration.launch_s;
     cost->grad_window_s = job->stage.once * window_left_s(job, window_s, used, network) / chunks_of(job);
 }
 
@@ -230,7 +243,7 @@ static void add_spread(const struct job *job, redco_layer_cost *cost, double win
     const double s =
         calls * redcoi_comm_s(costs, inter ? REDCO_BROADCAST : REDCO_ALL_GATHER, rank_bytes / calls, group, &network);
     cost->spread_comm_s = share * s;
-    cost->exposed_s += share * calls * call_s(job, group);
+    cost->exposed_s += share * calls * costs->calibration.launch_s;
     cost->spread_window_s = job->stage.once * window_left_s(job, window_s, used, network) / chunks_of(job);
 }
 
@@ -268,6 +281,12 @@ static void add_paper_terms(const struct job *job, redco_layer_cost *cost)
         cost->gather_s + cost->reduce_scatter_s + cost->grad_reduce_s + cost->grad_shard_s + cost->broadcast_s;
 }
 
+/* A stage that holds the head of a tied model without its embedding has a copy of the table. */
+static uint64_t held_params(const struct job *job)
+{
+    return job->setting->pp > 1 ? job->times->gather_params : job->times->params;
+}
+
 static uint64_t ranks_with_cp(const struct job *job, redco_mesh mesh)
 {
     return redco_mesh_ranks(mesh) * (over_cp(job, mesh) ? job->setting->cp : 1);
@@ -279,7 +298,7 @@ static uint64_t sharded_params(const struct job *job, redco_mesh mesh)
 {
     const uint64_t parameter_shards = ranks_with_cp(job, job->shards.parameters);
     const uint64_t owners = ranks_with_cp(job, mesh) / parameter_shards;
-    const uint64_t params = redco_share_up(job->times->params, 1, parameter_shards);
+    const uint64_t params = redco_share_up(held_params(job), 1, parameter_shards);
     if (owners <= 1) { return params; }
     if (job->setting->scheme == REDCO_INTRA_TENSOR) { return redco_share_up(params, 1, owners); }
     const uint64_t fullest = redcoi_fullest_owner(job->costs, job->setting->tp, owners);
@@ -310,8 +329,26 @@ static uint64_t add_memory(const struct job *job, redco_layer_cost *cost)
         cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = job->times->params * bytes.gradient;
     }
     const int kind = job->recompute == REDCO_RECOMPUTE_FULL ? REDCO_TRANSIENT_RECOMPUTE : REDCO_TRANSIENT_SELECTIVE;
-    cost->transient_bytes[kind] = job->times->recompute_bytes[job->recompute];
+    const uint64_t again = job->times->recompute_bytes[job->recompute];
+    cost->transient_bytes[kind] = again > job->logits_bytes ? again - job->logits_bytes : 0;
     return owned;
+}
+
+void redcoi_layer_memory(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                         const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
+                         redco_layer_cost *cost_out)
+{
+    const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
+    const struct job job = {.costs = costs,
+                            .setting = setting,
+                            .class = &costs->classes[class_index],
+                            .rank = rank,
+                            .times = &rank->classes[class_index],
+                            .stage = stage,
+                            .shards = config->shards,
+                            .recompute = config->recompute,
+                            .logits_bytes = logits_bytes};
+    (void)add_memory(&job, cost_out);
 }
 
 redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
@@ -328,6 +365,7 @@ redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setti
                       .recompute = config->recompute,
                       .element_bytes = costs->compute.element_bytes,
                       .gradient_bytes = costs->state_bytes.gradient,
+                      .logits_bytes = rank->logits_bytes,
                       .state_params = redcoi_stage_params(costs, rank, setting)};
     const redcoi_times *const times = job.times;
     redco_layer_cost cost = {.forward_s = times->forward_s, .backward_s = times->backward_s};
