@@ -129,10 +129,12 @@ json_t *redco_calibration_describe(const redco_calibration *calibration)
 }
 
 /* Engines that shard states over data-parallel ranks are PyTorch programs, so a machine gets the eager set of its GPU
- * generation; Blackwell has been measured under Transformer Engine only. */
+ * generation; Blackwell has been measured under Transformer Engine only, A800s under AMSP's engine. */
 static const char *default_set(const redco_gpu *gpu)
 {
     if (strcasecmp(gpu->arch, "Blackwell") == 0) { return "blackwell-te"; }
+    if (strncasecmp(gpu->name, "A800", 4) == 0) { return "a800-amsp"; }
+    if (strncasecmp(gpu->name, "H200", 4) == 0) { return "h200-eager"; }
     if (strcasecmp(gpu->arch, "Hopper") == 0) { return "h100-eager"; }
     return "a100-eager";
 }

@@ -323,9 +323,14 @@ redco_prediction redco_evaluations_predict(redco_evaluations *evaluations, size_
     return redco_cost_step(row->costs, &row->input.setting, assignments, (uint32_t)count);
 }
 
-const char *redco_calibration_set(const redco_gpu *gpu, redco_software software)
+const char *redco_calibration_set(const redco_gpu *gpu, redco_software software, const char *framework)
 {
     if (strcasecmp(gpu->arch, "Blackwell") == 0) { return "blackwell-te"; }
-    if (strcasecmp(gpu->arch, "Hopper") == 0) { return software == REDCO_SOFTWARE_TE_XLA ? "h100-te" : "h100-eager"; }
+    if (strcasecmp(gpu->arch, "Hopper") == 0) {
+        const bool fused = software == REDCO_SOFTWARE_TE_XLA;
+        if (strncasecmp(gpu->name, "H200", 4) == 0) { return fused ? "h200-te" : "h200-eager"; }
+        return fused ? "h100-te" : "h100-eager";
+    }
+    if (strncasecmp(gpu->name, "A800", 4) == 0 && strcmp(framework, "amsp") == 0) { return "a800-amsp"; }
     return software == REDCO_SOFTWARE_MEGATRON ? "a100-megatron" : "a100-eager";
 }

@@ -44,8 +44,9 @@ redco_prediction redco_evaluations_predict(redco_evaluations *evaluations, size_
 /** The row's costs under the constants of the last prediction, for other evaluators of the same row. */
 redco_costs *redco_evaluations_costs(redco_evaluations *evaluations, size_t index);
 
-/** Name of the shipped set for a GPU and software class: "a100-eager", ... */
-const char *redco_calibration_set(const redco_gpu *gpu, redco_software software);
+/** Name of the shipped set for a GPU and a class of software: "a100-eager", ...
+ *  @param framework  "amsp" has a set of its own on A800s; may be "" */
+const char *redco_calibration_set(const redco_gpu *gpu, redco_software software, const char *framework);
 
 #ifdef __cplusplus
 }

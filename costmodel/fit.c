@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double default_noise_ratio = 0.03;
+static const double default_noise_ratio = 0.02;
 /* A forward difference in units of a prior's width: far above rounding, far below the widths themselves. */
 static const double difference = 1e-4;
 enum { DEFAULT_ITERATIONS = 60 };
 
 /* A constant that may be fitted: how wide the classes' published values scatter (standard deviation of the logarithm),
- * and what is physically possible. */
+ * and the published ranges of all classes with some room (costmodel/README.md, section 6). */
 struct constant {
     size_t offset;
     double width, min, max;
@@ -25,35 +25,35 @@ struct constant {
 
 #define AT(name) offsetof(redco_calibration, name)
 static const struct constant constants[] = {
-    {AT(gemm_efficiency), 0.15, 0.3, 1.05},
-    {AT(gemm_k0), 0.5, 10.0, 4000.0},
-    {AT(kernel_s), 0.5, 1e-6, 100e-6},
-    {AT(attention_efficiency), 0.25, 0.05, 1.0},
-    {AT(attention_backward_ratio), 0.1, 0.4, 1.2},
-    {AT(flash1_ratio), 0.2, 0.3, 1.0},
-    {AT(scores_traffic_factor), 0.3, 0.3, 4.0},
-    {AT(fp8_efficiency), 0.15, 0.4, 1.2},
-    {AT(fp4_efficiency), 0.2, 0.3, 1.2},
-    {AT(memory_traffic_factor), 0.4, 0.3, 6.0},
-    {AT(norm_traffic_factor), 0.3, 0.5, 8.0},
-    {AT(head_traffic_factor), 0.4, 0.3, 5.0},
-    {AT(optimizer_factor), 0.4, 0.2, 5.0},
-    {AT(nvlink_efficiency), 0.3, 0.1, 1.3},
+    {AT(gemm_efficiency), 0.15, 0.5, 1.05},
+    {AT(gemm_k0), 0.5, 80.0, 2500.0},
+    {AT(kernel_s), 0.5, 2e-6, 75e-6},
+    {AT(attention_efficiency), 0.25, 0.1, 0.8},
+    {AT(attention_backward_ratio), 0.1, 0.55, 0.95},
+    {AT(flash1_ratio), 0.2, 0.4, 1.0},
+    {AT(scores_traffic_factor), 0.3, 0.5, 2.0},
+    {AT(fp8_efficiency), 0.15, 0.6, 1.1},
+    {AT(fp4_efficiency), 0.2, 0.5, 1.1},
+    {AT(memory_traffic_factor), 0.4, 0.4, 4.0},
+    {AT(norm_traffic_factor), 0.3, 1.3, 4.0},
+    {AT(head_traffic_factor), 0.4, 0.4, 4.0},
+    {AT(optimizer_factor), 0.4, 0.4, 2.0},
+    {AT(nvlink_efficiency), 0.3, 0.4, 1.25},
     {AT(network_efficiency), 0.3, 0.1, 1.05},
-    {AT(tp_link_efficiency), 0.3, 0.1, 1.3},
-    {AT(latency_factor), 0.6, 0.1, 20.0},
-    {AT(launch_s), 0.7, 1e-6, 1e-3},
-    {AT(sync_s), 0.7, 1e-8, 200e-6},
-    {AT(tp_exposed_ratio), 0.25, 0.2, 1.5},
-    {AT(tp_launch_s), 0.6, 1e-6, 300e-6},
-    {AT(tp_async_ratio), 0.2, 0.3, 1.1},
-    {AT(cp_exposed_ratio), 0.5, 0.05, 1.5},
-    {AT(overlap_window_ratio), 0.15, 0.3, 1.0},
-    {AT(contention_ratio), 0.5, 0.01, 0.6},
-    {AT(host_forward_s), 0.5, 1e-6, 10e-3},
-    {AT(host_backward_s), 0.5, 1e-6, 10e-3},
-    {AT(step_overhead_s), 0.7, 1e-4, 1.0},
-    {AT(scale_ratio), 0.7, 1e-5, 0.1},
+    {AT(tp_link_efficiency), 0.3, 0.4, 1.25},
+    {AT(latency_factor), 0.6, 0.3, 4.0},
+    {AT(launch_s), 0.7, 5e-6, 300e-6},
+    {AT(sync_s), 0.7, 1e-6, 100e-6},
+    {AT(tp_exposed_ratio), 0.25, 0.4, 1.3},
+    {AT(tp_launch_s), 0.6, 5e-6, 150e-6},
+    {AT(tp_async_ratio), 0.2, 0.5, 1.0},
+    {AT(cp_exposed_ratio), 0.5, 0.1, 1.0},
+    {AT(overlap_window_ratio), 0.15, 0.6, 1.0},
+    {AT(contention_ratio), 0.5, 0.04, 0.45},
+    {AT(host_forward_s), 0.5, 100e-6, 3e-3},
+    {AT(host_backward_s), 0.5, 100e-6, 3e-3},
+    {AT(step_overhead_s), 0.7, 2e-3, 0.15},
+    {AT(scale_ratio), 0.7, 1e-3, 0.025},
 };
 #undef AT
 enum { CONSTANTS = sizeof constants / sizeof constants[0] };

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 typedef struct redco_fit_options {
-    double noise_ratio;  /**< error of a run from which on the loss grows linearly; 0 = 0.03 */
+    double noise_ratio;  /**< error of a run from which on the loss grows linearly; 0 = 0.02 */
     double width_factor; /**< on the widths of the priors; 0 = 1 */
     uint32_t iterations; /**< at most; 0 = 60 */
 } redco_fit_options;

@@ -318,8 +318,8 @@ static uint64_t add_memory(const struct job *job, redco_layer_cost *cost)
     }
     cost->parameter_bytes = redco_share_up(params * bytes.parameter, held, of);
     cost->gradient_bytes = redco_share_up(sharded_params(job, shards->gradients) * bytes.gradient, held, of);
-    cost->optimizer_bytes = redco_share_up(owned * bytes.optimizer, held, of);
     const uint64_t kept = redco_share_up(job->times->activation_bytes[job->recompute], job->stage.in_flight, 1);
+    cost->optimizer_bytes = redco_share_up(owned * bytes.optimizer, held, of);
     cost->activation_bytes = redco_share_up(kept, held, of);
     if (redco_mesh_ranks(shards->parameters) > 1) { /* this layer's weights and those of the block fetched ahead */
         cost->transient_bytes[REDCO_TRANSIENT_GATHER] =

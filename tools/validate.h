@@ -9,15 +9,18 @@
 #include <stddef.h>
 
 struct validate_arguments {
-    struct cli cli; /* first */
-    bool profiles;  /* mode: model against measured collectives */
-    char **files;   /* borrowed from argv */
+    struct cli cli;          /* first */
+    bool profiles;           /* mode: model against measured collectives */
+    bool measured;           /* mode: predictions against measured runs */
+    const char *calibration; /* NULL: the shipped set of each row's GPU and software */
+    char **files;            /* borrowed from argv */
     size_t file_count;
     double launch_s; /* added where one process drives several GPUs */
 };
 
 /** @return exit code */
 int validate_profiles(const struct validate_arguments *arguments);
+int validate_measured(const struct validate_arguments *arguments);
 
 /** What a profile was measured on, guessed from its words. */
 struct validate_machine {

@@ -1,0 +1,111 @@
+/* redco-calibrate: fits the cost model's constants to measured runs. */
+#include "tools/calibrate.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *argp_program_version = "redco-calibrate " REDCO_VERSION;
+
+enum {
+    KEY_MEASURED = 0x100,
+    KEY_PRIOR,
+    KEY_SOURCE,
+    KEY_FRAMEWORK,
+    KEY_SOFTWARE,
+    KEY_GPU,
+    KEY_NAME,
+    KEY_ANCHOR,
+    KEY_SEED,
+    KEY_EACH
+};
+
+static const struct argp_option options[] = {
+    {"measured", KEY_MEASURED, "CSV...", 0, "Tables of measured runs, or folders of such", 0},
+    {"output", 'o', "FILE", 0, "Write the fitted set", 0},
+    {"prior", KEY_PRIOR, "SET", 0,
+     "Set around which constants are fitted: a preset or a file (default: literature's of the rows' class, "
+     "prior-a100-eager and so on; with --anchor the shipped set)",
+     0},
+    {"source", KEY_SOURCE, "NAME", 0, "Only rows of this source", 0},
+    {"framework", KEY_FRAMEWORK, "NAME", 0, "Only rows of this framework", 0},
+    {"software", KEY_SOFTWARE, "CLASS", 0, "Only rows of this class of software: eager, megatron or te_xla", 0},
+    {"gpu", KEY_GPU, "NAME", 0, "Only rows of GPUs whose name begins so; may be given several times", 0},
+    {"name", KEY_NAME, "NAME", 0, "Name of the fitted set (default: the class, such as a100-eager)", 0},
+    {"anchor", KEY_ANCHOR, "N", 0,
+     "Fit on N rows drawn at random and predict the rest, twenty times: what N measured runs of one's own are worth",
+     0},
+    {"each", KEY_EACH, "WHAT", 0,
+     "Fit many sets and print a table: source (a set for each source and GPU), class (one for each class of GPU and "
+     "software), unseen (each source by the others of its class, without and with one anchor run)",
+     0},
+    {"seed", KEY_SEED, "N", 0, "Of the random halves and draws (default 1)", 0},
+    CLI_OPTIONS,
+    {0},
+};
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+    static const char *const software[] = {"eager", "megatron", "te_xla", NULL};
+    static const char *const each[] = {"source", "class", "unseen", NULL};
+    struct calibrate_arguments *const a = state->input;
+    int word = 0;
+    uint64_t number = 0;
+    error_t error = 0;
+    switch (key) {
+    case KEY_MEASURED: /* fall through */
+    case ARGP_KEY_ARG: a->files[a->file_count++] = text; return 0;
+    case 'o': a->output = text; return 0;
+    case KEY_PRIOR: a->prior = text; return 0;
+    case KEY_SOURCE: a->source = text; return 0;
+    case KEY_FRAMEWORK: a->framework = text; return 0;
+    case KEY_SOFTWARE:
+        error = cli_word(&a->cli, "--software", text, software, &word);
+        a->software = (redco_software)(word + 1);
+        return error;
+    case KEY_GPU:
+        if (a->gpu_count == CALIBRATE_GPUS) { return cli_bad_option(&a->cli, "--gpu", "is given too often"); }
+        a->gpus[a->gpu_count++] = text;
+        return 0;
+    case KEY_NAME: a->name = text; return 0;
+    case KEY_ANCHOR:
+        error = cli_u64(&a->cli, "--anchor", text, 1, 1000, &number);
+        a->anchor = (size_t)number;
+        return error;
+    case KEY_SEED: return cli_u64(&a->cli, "--seed", text, 0, UINT32_MAX, &a->seed);
+    case KEY_EACH:
+        error = cli_word(&a->cli, "--each", text, each, &word);
+        a->each = (enum calibrate_each)(word + 1);
+        return error;
+    case ARGP_KEY_END:
+        if (a->file_count == 0) {
+            return cli_bad_option(&a->cli, "--measured", "is missing; see redco-calibrate --help");
+        }
+        if (a->output != NULL && (a->each != CALIBRATE_ONE || a->anchor > 0)) {
+            return cli_bad_option(&a->cli, "--output", "writes one set: not with --each or --anchor");
+        }
+        return 0;
+    default: return cli_option(key, text, state);
+    }
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = parse_option,
+    .args_doc = "--measured CSV...",
+    .doc =
+        "Fits the few constants of the cost model that are no data sheet facts to measured training runs, and says how "
+        "well they predict runs that they have not seen.\v"
+        "Exit code: 0 done, 2 bad input or usage, 3 system error.",
+};
+
+int main(int argc, char **argv)
+{
+    struct calibrate_arguments arguments = {.files = calloc((size_t)argc + 1, sizeof *arguments.files), .seed = 1};
+    if (arguments.files == NULL) { return CLI_SYSTEM; }
+    int code = cli_parse(&argp, argc, argv, &arguments.cli);
+    if (code == CLI_RUN) { code = calibrate(&arguments); }
+    free(arguments.files);
+    return code;
+}
