@@ -295,8 +295,8 @@ double redco_operator_s(const redco_compute *compute, const redco_operator *op, 
         traffic *= c->memory_traffic_factor * (1.0 + c->norm_traffic_factor * plain_norm_bytes / norm_bytes);
         break;
     case REDCO_OPERATOR_MEMORY: traffic *= c->memory_traffic_factor; break;
-    case REDCO_OPERATOR_CAST:
     case REDCO_OPERATOR_LOSS: traffic *= c->head_traffic_factor; break;
+    case REDCO_OPERATOR_CAST:
     case REDCO_OPERATOR_EMBEDDING: break;
     }
     const double passes = pass == REDCO_PASS_FORWARD ? 1.0 : pass == REDCO_PASS_GRAD_INPUT ? 2.0 : 0.0;

@@ -507,7 +507,7 @@ static redco_status write_set(struct work *work, const redco_calibration *set)
 static void basis_of(const struct work *work, const struct pool *pool, const redco_calibration *prior, char *text,
                      size_t size)
 {
-    size_t used = (size_t)snprintf(text, size, "fitted around %s to", prior->name);
+    size_t used = (size_t)snprintf(text, size, "fitted around %s to runs of", prior->name);
     bool any = false;
     for (size_t i = 0; i < pool->count && used + 1 < size; i++) {
         bool seen = false;
@@ -516,7 +516,6 @@ static void basis_of(const struct work *work, const struct pool *pool, const red
         if (!seen) { used += (size_t)snprintf(text + used, size - used, "%s %s", any ? "," : "", source); }
         any = true;
     }
-    if (used < size) { (void)snprintf(text + used, size - used, " (public runs, traces/data)"); }
 }
 
 static redco_status one_set(struct work *work, struct table *table, json_t *lines)

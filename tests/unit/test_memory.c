@@ -1,7 +1,10 @@
 /* Bytes per GPU against sums worked out by hand. LLaMA-7B: 32 blocks of 4 x 4096^2 + 3 x 4096 x 11008 + 2 x 4096 =
  * 202,383,360 parameters, embedding 32000 x 4096 = 131,072,000, head the same + 4096; in all 6,738,415,616. */
 #include "cost_fixture.h"
+
 #include "costmodel/memory.h"
+
+#include <math.h>
 
 static redco_shape shape_of(uint32_t tp, bool sequence_parallel)
 {
@@ -38,6 +41,40 @@ static void zero_stages(void **state)
         assert_int_equal(p.total_bytes, p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes + p.activation_bytes +
                                             p.transient_bytes);
     }
+    bundle_close(&b);
+}
+
+/* LLaMA-7B in 4 stages of 8 blocks, one GPU each, 8 micro-batches. The first keeps 4 micro-batches of activations, the last
+ * one and the logits; gathered logits (20 bytes each) can make the last the fuller one. */
+static void a_pipeline_needs_its_fuller_end(void **state)
+{
+    (void)state;
+    struct bundle b;
+    redco_machine machine = a800_machine(1);
+    machine.gpus_per_node = 4;
+    machine.node_gpus_physical = 4;
+    machine.link_group_gpus = 4;
+    bundle_open(&b, "llama-7b", machine, plain_workload(8));
+    redco_setting setting = plain_setting(&b, 1);
+    setting.pp = 4;
+    setting.dp = (redco_mesh){1, 1};
+    setting.micro_batches = 8;
+    const redco_shards whole = {{1, 1}, {1, 1}, {1, 1}};
+    const uint64_t blocks = 8 * UINT64_C(202383360), table = 131072000;
+    const uint64_t block_activations = 712192820, plane = 2 * 4096 * 4096; /* see activations() */
+    redco_prediction p = uniform_step(&b, &setting, whole, REDCO_RECOMPUTE_NONE);
+    assert_int_equal(p.parameter_bytes, 2 * (blocks + table)); /* first: embedding, no head */
+    assert_int_equal(p.activation_bytes, 4 * (8 * block_activations + plane));
+    assert_int_equal(p.transient_bytes, (uint64_t)ceil(b.calibration.reserve_bytes));
+    b.workload.seq_len = 256;
+    b.workload.engine = (redco_engine){.logits_gathered = true};
+    setting.micro_batch = 64;
+    setting.micro_batches = 1;
+    b.workload.global_batch = 64;
+    bundle_costs(&b);
+    p = uniform_step(&b, &setting, whole, REDCO_RECOMPUTE_FULL);
+    assert_int_equal(p.parameter_bytes, 2 * (blocks + table + 4096)); /* last: head and its norm */
+    assert_true(p.transient_bytes >= UINT64_C(20) * 64 * 256 * 32000);
     bundle_close(&b);
 }
 
@@ -168,7 +205,8 @@ static void table_4_fits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(zero_stages),
-                                       cmocka_unit_test(full_precision_states),
+                                       cmocka_unit_test(a_pipeline_needs_its_fuller_end),
+        cmocka_unit_test(full_precision_states),
                                        cmocka_unit_test(activations),
                                        cmocka_unit_test(tensor_parallel_ranks),
                                        cmocka_unit_test(whole_tensors_are_dealt),
