@@ -164,7 +164,9 @@ static redco_status read_short_node(const redco_json_value *object, const redcoi
     if (st == REDCO_OK && redco_json_has(object, "cpu")) { st = read_word(object, "cpu", cpus, &cpu, err); }
     if (st == REDCO_OK && redco_json_has(object, "hosts")) { st = read_count(object, "hosts", 1, gpus, &hosts, err); }
     if (st != REDCO_OK) { return st; }
-    if (gpus % hosts != 0) { return redco_json_fail(object, "hosts", err, "= %u must divide gpus = %u", hosts, gpus); }
+    if (gpus % hosts != 0) {
+        return redco_json_fail(object, "hosts", err, "is %u, which does not divide the %u GPUs", hosts, gpus);
+    }
     if ((st = find_gpu(object, gpu_name, source, &gpu, err)) != REDCO_OK) { return st; }
     uint32_t group = default_link_group((redco_fabric)fabric, &gpu, gpus);
     if (redco_json_has(object, "link_group")) {
