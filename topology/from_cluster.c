@@ -1,6 +1,7 @@
 /* The cluster file: node type, number of nodes and network. */
 #include "topology/base/preset.h"
 #include "topology/cluster_internal.h"
+#include "topology/node_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -426,7 +427,7 @@ redco_status redcoi_cluster_from_root(const redco_json_value *root, const redcoi
         return redco_json_fail(root, "name", err, "is %zu bytes long; 1 to %zu are needed", strlen(name),
                                sizeof cluster->name - 1);
     }
-    (void)snprintf(cluster->name, sizeof cluster->name, "%s", name);
+    redcoi_text_copy(cluster->name, sizeof cluster->name, name);
     if (redco_json_has(root, "nodes")) { st = read_count(root, "nodes", 1, REDCOI_MAX_NODES, &cluster->nodes, err); }
     if (st == REDCO_OK) { st = read_node(root, source, cluster, err); }
     if (st == REDCO_OK) { st = read_network(root, source, cluster, err); }
