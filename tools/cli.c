@@ -124,7 +124,10 @@ int cli_fail(const struct cli *cli, const redco_error *err)
 
 void cli_warn(const struct cli *cli, const char *text)
 {
-    if (!cli->quiet) { (void)fprintf(stderr, "%s: warning: %s\n", cli->program, text); }
+    if (cli->quiet) { return; }
+    (void)fprintf(stderr, "%s: warning: ", cli->program);
+    print_plain(text);
+    (void)fputc('\n', stderr);
 }
 
 int cli_print_json(const struct cli *cli, const json_t *json)

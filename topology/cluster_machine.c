@@ -68,7 +68,7 @@ static redco_status make_offer(const redco_cluster *cluster, struct offer *offer
     *offer = (struct offer){.hosts = redco_node_hosts(cluster->node)};
     offer->gpus_per_host = (uint32_t)(gpu_count / offer->hosts);
     if (offer->gpus_per_host == 0) {
-        return redco_fail(err, REDCO_EVALUE, cluster->name, "node \"%s\" has no GPU, so there is nothing to plan for",
+        return redco_fail(err, REDCO_EVALUE, cluster->place, "node \"%s\" has no GPU, so there is nothing to plan for",
                           redco_node_name(cluster->node));
     }
     offer->nodes = calloc((size_t)offer->hosts + 1, sizeof *offer->nodes);
@@ -274,11 +274,12 @@ static redco_status fill_machine(const redco_cluster *cluster, const struct offe
     const redco_node *node = cluster->node;
     uint32_t nics = 0;
     double nic_bytes_per_s = 0.0;
-    redco_status st = redco_node_gpu_type(node, &machine->gpu, err);
-    if (st != REDCO_OK) { return st; }
+    redco_error why = {0};
+    redco_status st = redco_node_gpu_type(node, &machine->gpu, &why);
+    if (st != REDCO_OK) { return redco_fail(err, st, cluster->place, "%s", why.text); }
     redcoi_cluster_nics(cluster, &nics, &nic_bytes_per_s);
     if (shape.nodes > 1 && (nics == 0 || !(nic_bytes_per_s > 0.0))) {
-        return redco_fail(err, REDCO_EVALUE, cluster->name,
+        return redco_fail(err, REDCO_EVALUE, cluster->place,
                           nics == 0
                               ? "node \"%s\" has no NIC, so that %u nodes cannot work together; give \"nics\" and "
                                 "\"nic_rate\" in the cluster file's \"network\""
