@@ -153,9 +153,9 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     if (shape->tp > 1 && shape->tp == costs->machine.gpus_per_node) { host_factor *= full_node_host_factor; }
     const double host_tp_s = shape->tp > 1 ? 2.0 * c->host_collective_s : 0.0;
     if (block) {
-        const double cp_s = cp_exposed_s(costs, shape);
-        forward_s += cp_s;
-        backward_s += 2.0 * cp_s;
+        times->cp_forward_s = cp_exposed_s(costs, shape);
+        forward_s += times->cp_forward_s;
+        backward_s += 2.0 * times->cp_forward_s;
     }
     times->forward_s = redco_pass_s(forward_s, host_factor * (c->host_forward_s + host_tp_s));
     times->backward_s = redco_pass_s(backward_s, host_factor * (c->host_backward_s + host_tp_s));

@@ -7,20 +7,6 @@
  * 16-bit weight written, and its share of norm and casts (costmodel/README.md, section 4). */
 static const double optimizer_traffic_bytes = 30.0;
 
-/* What all parts of one call need. */
-struct job {
-    redco_costs *costs;
-    const redco_setting *setting;
-    const redco_layer_class *class;
-    const redcoi_rank *rank;
-    const redcoi_times *times;
-    redcoi_stage stage;
-    redco_shards shards;
-    redco_recompute recompute;
-    double element_bytes;
-    double state_params; /* all parameters of the fullest rank before sharding: the paper's Phi */
-};
-
 /* Traffic of one link kind against one compute window. */
 struct traffic {
     double nvlink_s, network_s;
@@ -32,7 +18,7 @@ static void add_traffic(struct traffic *traffic, bool network, double seconds)
 }
 
 /* Ranks that are @p outer over @p inner: those that hold equal (or consecutive) shards of inner. */
-static redco_group group_of(const struct job *job, redco_mesh outer, redco_mesh inner, bool over_cp)
+redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh inner, bool over_cp)
 {
     const redco_setting *const s = job->setting;
     const uint32_t per_node = job->costs->machine.gpus_per_node;
@@ -52,15 +38,15 @@ static redco_group group_of(const struct job *job, redco_mesh outer, redco_mesh 
 static const redco_mesh one = {1, 1};
 
 /* ZeRO++ keeps a secondary copy of the parameters, sharded over fewer ranks, for the gathers of backward. */
-static bool has_secondary(const struct job *job)
+bool redcoi_has_secondary(const redcoi_job *job)
 {
     const uint64_t ranks = redco_mesh_ranks(job->setting->secondary);
     return ranks > 0 && ranks < redco_mesh_ranks(job->shards.parameters);
 }
 
-static redco_mesh backward_mesh(const struct job *job)
+redco_mesh redcoi_backward_mesh(const redcoi_job *job)
 {
-    return has_secondary(job) ? job->setting->secondary : job->shards.parameters;
+    return redcoi_has_secondary(job) ? job->setting->secondary : job->shards.parameters;
 }
 
 /* What a window of compute does not hide of the traffic beside it, the slow-down of hidden traffic included:
@@ -75,14 +61,14 @@ static double unhidden_s(const redco_calibration *c, struct traffic x, double co
 }
 
 /* Gathering (scattering) a layer module by module: K collectives of a K-th each. */
-static double modules_s(const struct job *job, redco_collective op, redco_group group, uint64_t params, bool *network)
+static double modules_s(const redcoi_job *job, redco_collective op, redco_group group, uint64_t params, bool *network)
 {
     const double modules = job->class->modules > 0 ? job->class->modules : 1.0;
     const double bytes = (double)params * job->element_bytes / modules;
     return modules * redcoi_comm_s(job->costs, op, bytes, group, network);
 }
 
-static double raw_s(const struct job *job, redco_collective op, double size_bytes, redco_group group)
+static double raw_s(const redcoi_job *job, redco_collective op, double size_bytes, redco_group group)
 {
     const redco_comm_time time = redcoi_price_find(job->costs, op, size_bytes, group);
     return time.latency_s + time.wire_s;
@@ -93,7 +79,7 @@ struct buckets {
     double bytes, count, tail_ratio;
 };
 
-static struct buckets buckets_of(const struct job *job)
+static struct buckets buckets_of(const redcoi_job *job)
 {
     const double shards = (double)redco_mesh_ranks(job->shards.parameters);
     const double rank_bytes = job->state_params * job->element_bytes / shards;
@@ -104,15 +90,15 @@ static struct buckets buckets_of(const struct job *job)
 }
 
 /* Traffic of parameters and gradients in every micro-batch, and what of it the layer's own compute does not hide. */
-static void add_micro_batches(const struct job *job, redco_layer_cost *cost, struct traffic *forward,
+static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, struct traffic *forward,
                               struct traffic *backward)
 {
     redco_costs *const costs = job->costs;
     const redco_calibration *const c = &costs->calibration;
     const redco_shards *const shards = &job->shards;
     const bool overlap = (costs->workload.overlap & REDCO_OVERLAP_AG_RS) != 0;
-    const redco_group group = group_of(job, shards->parameters, one, false);
-    const redco_group again = group_of(job, backward_mesh(job), one, false);
+    const redco_group group = redcoi_group_of(job, shards->parameters, one, false);
+    const redco_group again = redcoi_group_of(job, redcoi_backward_mesh(job), one, false);
     const uint64_t params = job->times->gather_params;
     bool network = false;
     double launches = 0.0;
@@ -134,7 +120,7 @@ static void add_micro_batches(const struct job *job, redco_layer_cost *cost, str
     double other_s = last_s;
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) { /* T_g: reduced in every micro-batch but the last */
         const struct buckets buckets = buckets_of(job);
-        const redco_group reduce = group_of(job, shards->gradients, shards->parameters, false);
+        const redco_group reduce = redcoi_group_of(job, shards->gradients, shards->parameters, false);
         const redco_collective op =
             job->setting->scheme == REDCO_INTRA_TENSOR ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
         const double s = buckets.count * redcoi_comm_s(costs, op, buckets.bytes, reduce, &network);
@@ -154,7 +140,7 @@ static void add_micro_batches(const struct job *job, redco_layer_cost *cost, str
 }
 
 /* What is left of a window for once-a-step traffic on a link that gathers already use. */
-static double window_left_s(const struct job *job, double compute_s, struct traffic used, bool network)
+static double window_left_s(const redcoi_job *job, double compute_s, struct traffic used, bool network)
 {
     const redco_calibration *const c = &job->costs->calibration;
     if ((job->costs->workload.overlap & REDCO_OVERLAP_AG_RS) == 0) { return compute_s; }
@@ -164,10 +150,10 @@ static double window_left_s(const struct job *job, double compute_s, struct traf
 
 /* Once a step: gradients over all ranks that hold the same parameters, in buckets. Ranks that own a shard each need
  * only that shard of the sum. The last bucket is full only when backward ends, so nothing hides it. */
-static void add_gradients(const struct job *job, redco_layer_cost *cost, double window_s, struct traffic used)
+static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, double window_s, struct traffic used)
 {
     redco_costs *const costs = job->costs;
-    const redco_group group = group_of(job, job->setting->dp, job->shards.parameters, true);
+    const redco_group group = redcoi_group_of(job, job->setting->dp, job->shards.parameters, true);
     if (redco_mesh_ranks(group.mesh) <= 1) { return; }
     const bool whole = redco_mesh_equal(job->shards.optimizer, job->setting->dp);
     const redco_collective op = whole ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
@@ -182,10 +168,10 @@ static void add_gradients(const struct job *job, redco_layer_cost *cost, double 
 }
 
 /* Once a step: updated parameters to the ranks that share them. */
-static void add_spread(const struct job *job, redco_layer_cost *cost, double window_s, struct traffic used)
+static void add_spread(const redcoi_job *job, redco_layer_cost *cost, double window_s, struct traffic used)
 {
     redco_costs *const costs = job->costs;
-    const redco_group group = group_of(job, job->shards.optimizer, job->shards.parameters, false);
+    const redco_group group = redcoi_group_of(job, job->shards.optimizer, job->shards.parameters, false);
     const double owners = (double)redco_mesh_ranks(group.mesh);
     if (owners <= 1.0) { return; }
     const double shards = (double)redco_mesh_ranks(job->shards.parameters);
@@ -202,7 +188,7 @@ static void add_spread(const struct job *job, redco_layer_cost *cost, double win
 }
 
 /* AMSP, arXiv 2311.00257, section IV-C: each component's share of this layer. Bucket counts are ratios, as there. */
-static void add_paper_terms(const struct job *job, redco_layer_cost *cost)
+static void add_paper_terms(const redcoi_job *job, redco_layer_cost *cost)
 {
     const redco_shards *const shards = &job->shards;
     const redco_mesh dp = job->setting->dp;
@@ -210,21 +196,21 @@ static void add_paper_terms(const struct job *job, redco_layer_cost *cost)
     const double shard_count = (double)redco_mesh_ranks(shards->parameters);
     const double module_bytes = params * job->element_bytes / modules;
     const double micro_batches = (double)job->setting->micro_batches;
-    const redco_group gather = group_of(job, shards->parameters, one, false);
-    const redco_group again = group_of(job, backward_mesh(job), one, false);
+    const redco_group gather = redcoi_group_of(job, shards->parameters, one, false);
+    const redco_group again = redcoi_group_of(job, redcoi_backward_mesh(job), one, false);
     const double gathers_s =
         raw_s(job, REDCO_ALL_GATHER, module_bytes, gather) + raw_s(job, REDCO_ALL_GATHER, module_bytes, again);
     cost->gather_s = micro_batches * modules * gathers_s;
     cost->reduce_scatter_s = micro_batches * modules * raw_s(job, REDCO_REDUCE_SCATTER, module_bytes, gather);
     const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
     const double buckets = params * job->element_bytes / (bucket_bytes * shard_count);
-    const redco_group reduce = group_of(job, dp, shards->parameters, false);
+    const redco_group reduce = redcoi_group_of(job, dp, shards->parameters, false);
     cost->grad_reduce_s = buckets * raw_s(job, REDCO_ALL_REDUCE, bucket_bytes, reduce);
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) {
-        const redco_group part = group_of(job, shards->gradients, shards->parameters, false);
+        const redco_group part = redcoi_group_of(job, shards->gradients, shards->parameters, false);
         cost->grad_shard_s = (micro_batches - 1.0) * buckets * raw_s(job, REDCO_ALL_REDUCE, bucket_bytes, part);
     }
-    const redco_group spread = group_of(job, shards->optimizer, shards->parameters, false);
+    const redco_group spread = redcoi_group_of(job, shards->optimizer, shards->parameters, false);
     const double owners = (double)redco_mesh_ranks(spread.mesh);
     const double rank_bytes = job->state_params * job->element_bytes / shard_count;
     const double share = params / job->state_params;
@@ -237,7 +223,7 @@ static void add_paper_terms(const struct job *job, redco_layer_cost *cost)
 
 /* The fullest rank's share of one layer's states. Whole tensors (inter-tensor sharding) do not divide evenly, so each
  * layer carries the imbalance of the whole model's deal in proportion. */
-static uint64_t sharded_params(const struct job *job, redco_mesh mesh)
+static uint64_t sharded_params(const redcoi_job *job, redco_mesh mesh)
 {
     const uint64_t parameter_shards = redco_mesh_ranks(job->shards.parameters);
     const uint64_t owners = redco_mesh_ranks(mesh) / parameter_shards;
@@ -248,48 +234,66 @@ static uint64_t sharded_params(const struct job *job, redco_mesh mesh)
     return redco_share_up(params, fullest, job->rank->params);
 }
 
-/* @return parameters whose optimizer states the fullest rank owns */
-static uint64_t add_memory(const struct job *job, redco_layer_cost *cost)
+redcoi_states redcoi_layer_states(const redcoi_job *job)
 {
     const redco_state_bytes bytes = job->costs->state_bytes;
-    const redco_shards *const shards = &job->shards;
-    const uint64_t held = job->stage.held, of = job->stage.of;
-    const uint64_t owned = sharded_params(job, shards->optimizer);
-    uint64_t params = sharded_params(job, shards->parameters);
-    if (has_secondary(job)) {
+    uint64_t params = sharded_params(job, job->shards.parameters);
+    if (redcoi_has_secondary(job)) {
         params += redco_share_up(job->times->params, 1, redco_mesh_ranks(job->setting->secondary));
     }
-    cost->parameter_bytes = redco_share_up(params * bytes.parameter, held, of);
-    cost->gradient_bytes = redco_share_up(sharded_params(job, shards->gradients) * bytes.gradient, held, of);
-    cost->optimizer_bytes = redco_share_up(owned * bytes.optimizer, held, of);
+    const uint64_t owned = sharded_params(job, job->shards.optimizer);
+    return (redcoi_states){.owned_params = owned,
+                           .parameter_bytes = params * bytes.parameter,
+                           .gradient_bytes = sharded_params(job, job->shards.gradients) * bytes.gradient,
+                           .optimizer_bytes = owned * bytes.optimizer};
+}
+
+static void add_memory(const redcoi_job *job, const redcoi_states *states, redco_layer_cost *cost)
+{
+    const redco_state_bytes bytes = job->costs->state_bytes;
+    const uint64_t held = job->stage.held, of = job->stage.of;
+    cost->parameter_bytes = redco_share_up(states->parameter_bytes, held, of);
+    cost->gradient_bytes = redco_share_up(states->gradient_bytes, held, of);
+    cost->optimizer_bytes = redco_share_up(states->optimizer_bytes, held, of);
     const uint64_t kept = redco_share_up(job->times->activation_bytes[job->recompute], job->stage.in_flight, 1);
     cost->activation_bytes = redco_share_up(kept, held, of);
-    if (redco_mesh_ranks(shards->parameters) > 1) { /* this layer's weights and those of the block fetched ahead */
+    if (redco_mesh_ranks(job->shards.parameters) > 1) { /* this layer's weights and those of the block fetched ahead */
         cost->transient_bytes[REDCO_TRANSIENT_GATHER] =
             (job->times->gather_params + job->rank->block_params) * bytes.parameter;
     }
-    if (redco_mesh_ranks(shards->gradients) > 1) {
+    if (redco_mesh_ranks(job->shards.gradients) > 1) {
         cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = job->times->params * bytes.gradient;
     }
     const int kind = job->recompute == REDCO_RECOMPUTE_FULL ? REDCO_TRANSIENT_RECOMPUTE : REDCO_TRANSIENT_SELECTIVE;
     cost->transient_bytes[kind] = job->times->recompute_bytes[job->recompute];
-    return owned;
+}
+
+double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params)
+{
+    return optimizer_traffic_bytes * costs->calibration.optimizer_factor * (double)owned_params /
+           costs->compute.memory_bandwidth_bytes_per_s;
+}
+
+redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                         const redco_layer_config *config)
+{
+    const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
+    return (redcoi_job){.costs = costs,
+                        .setting = setting,
+                        .class = &costs->classes[class_index],
+                        .rank = rank,
+                        .times = &rank->classes[class_index],
+                        .stage = redcoi_stage_of(costs, rank, setting, class_index),
+                        .shards = config->shards,
+                        .recompute = config->recompute,
+                        .element_bytes = costs->compute.element_bytes,
+                        .state_params = redcoi_stage_params(costs, rank, setting)};
 }
 
 redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
                                   const redco_layer_config *config)
 {
-    const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
-    struct job job = {.costs = costs,
-                      .setting = setting,
-                      .class = &costs->classes[class_index],
-                      .rank = rank,
-                      .times = &rank->classes[class_index],
-                      .stage = redcoi_stage_of(costs, rank, setting, class_index),
-                      .shards = config->shards,
-                      .recompute = config->recompute,
-                      .element_bytes = costs->compute.element_bytes,
-                      .state_params = redcoi_stage_params(costs, rank, setting)};
+    const redcoi_job job = redcoi_job_of(costs, setting, class_index, config);
     const redcoi_times *const times = job.times;
     redco_layer_cost cost = {.forward_s = times->forward_s, .backward_s = times->backward_s};
     const bool block = job.class->kind == REDCO_CLASS_BLOCK || job.class->kind == REDCO_CLASS_CROSS;
@@ -306,13 +310,13 @@ redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setti
     add_gradients(&job, &cost, backward_window_s, backward);
     add_spread(&job, &cost, forward_window_s, forward);
     add_paper_terms(&job, &cost);
-    const uint64_t owned = add_memory(&job, &cost);
+    const redcoi_states states = redcoi_layer_states(&job);
+    add_memory(&job, &states, &cost);
     cost.forward_s *= job.stage.repeat;
     cost.backward_s *= job.stage.repeat;
     cost.recompute_s *= job.stage.repeat;
     cost.compute_s = cost.forward_s + cost.backward_s + cost.recompute_s;
     cost.tp_s = job.stage.repeat * tp_s;
-    cost.optimizer_s = job.stage.once * optimizer_traffic_bytes * costs->calibration.optimizer_factor * (double)owned /
-                       costs->compute.memory_bandwidth_bytes_per_s;
+    cost.optimizer_s = job.stage.once * redcoi_optimizer_s(costs, states.owned_params);
     return cost;
 }
