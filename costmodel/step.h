@@ -129,6 +129,10 @@ typedef struct redco_step_options {
     uint32_t chunks;        /**< model chunks of a pipeline stage (interleaved 1F1B); 0 is 1 */
     uint64_t micro_batches; /**< build only so many of them; 0 = all */
     uint32_t steps;         /**< consecutive ones; 0 is 1 */
+    /** Inter-tensor scheme: count buckets per owner of optimizer states, so that those of many owners fill only at the
+     *  end of backward (InternEvo with sharded gradients); else one bucket for all gradients of a rank, as in the
+     *  closed form and in AMSP's measured runs. */
+    bool buckets_per_owner;
 } redco_step_options;
 
 typedef struct redco_step redco_step;

@@ -96,7 +96,7 @@ typedef struct redcoi_builder {
     const redco_setting *setting;
     redco_step *step;
     double scale; /**< of all durations */
-    bool overlap_gather, overlap_reduce, overlap_update;
+    bool overlap_gather, overlap_reduce, overlap_update, buckets_per_owner;
     uint32_t chunks;
     uint64_t micro_batches;
     uint32_t steps;

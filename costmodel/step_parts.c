@@ -304,25 +304,25 @@ static uint32_t pile_index(redcoi_builder *b, const redcoi_pile *pile)
     return b->pile_count++;
 }
 
-/* InternEvo counts a bucket per owner of whole tensors; even cuts share one. */
+/* One bucket for all gradients that the same ranks reduce, or one for each owner of whole tensors. */
 static void fill_piles(redcoi_builder *b, const redcoi_job *job, redcoi_parts *parts)
 {
     const redco_shards *const shards = &job->shards;
     const redco_setting *const s = job->setting;
-    const bool inter = s->scheme == REDCO_INTER_TENSOR;
+    const bool inter = s->scheme == REDCO_INTER_TENSOR, per_owner = inter && b->buckets_per_owner;
     const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
     const uint64_t p = redco_mesh_ranks(shards->parameters);
     redcoi_pile pile = {.group = redcoi_group_of(job, s->dp, shards->parameters, true),
                         .op = redco_mesh_equal(shards->optimizer, s->dp) ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE,
                         .limit_bytes = bucket_bytes,
-                        .calls = inter ? (uint32_t)(redco_mesh_ranks(shards->optimizer) / p) : 1,
+                        .calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->optimizer) / p) : 1,
                         .once = true};
     parts->once_pile = parts->shard_pile = REDCO_STEP_NONE;
     if (redco_mesh_ranks(pile.group.mesh) > 1) { parts->once_pile = pile_index(b, &pile); }
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) {
         pile.group = redcoi_group_of(job, shards->gradients, shards->parameters, false);
         pile.op = inter ? REDCO_ALL_REDUCE : REDCO_REDUCE_SCATTER;
-        pile.calls = inter ? (uint32_t)(redco_mesh_ranks(shards->gradients) / p) : 1;
+        pile.calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->gradients) / p) : 1;
         pile.once = false;
         parts->shard_pile = pile_index(b, &pile);
     }

@@ -307,6 +307,7 @@ redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, 
                         .overlap_gather = (overlap & REDCO_OVERLAP_AG_RS) != 0,
                         .overlap_reduce = (overlap & REDCO_OVERLAP_AR) != 0,
                         .overlap_update = (overlap & REDCO_OVERLAP_BC) != 0,
+                        .buckets_per_owner = o->buckets_per_owner,
                         .chunks = o->chunks > 0 ? o->chunks : 1,
                         .steps = o->steps > 0 ? o->steps : 1,
                         .micro_batches = fewer ? o->micro_batches : setting->micro_batches};
