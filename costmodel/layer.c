@@ -74,19 +74,46 @@ static double raw_s(const redcoi_job *job, redco_collective op, double size_byte
     return time.latency_s + time.wire_s;
 }
 
-/* Gradients of a rank, in buckets of U: how large a bucket is, and this layer's share of them as a count. */
+/* Gradients of a rank, in buckets of U: those that fill during backward, and the last one, which is reduced when
+ * backward is through. Counts are this layer's share. */
 struct buckets {
-    double bytes, count, tail_ratio;
+    double bytes, count;           /* full ones before the last */
+    double last_bytes, last_count; /* between 0 and U */
+    double full;                   /* of all layers, before the last */
+    double first_left_ratio;       /* of backward, when the first is full */
+    double last_left_ratio;        /* of backward, when the last but one is */
 };
 
 static struct buckets buckets_of(const redcoi_job *job)
 {
     const double shards = (double)redco_mesh_ranks(job->shards.parameters);
     const double rank_bytes = job->state_params * job->element_bytes / shards;
-    const double layer_bytes = (double)job->times->params * job->element_bytes / shards;
-    const double bytes = fmin((double)job->costs->workload.bucket_bytes, rank_bytes);
-    if (!(bytes > 0.0)) { return (struct buckets){0.0, 0.0, 0.0}; }
-    return (struct buckets){bytes, layer_bytes / bytes, bytes / rank_bytes};
+    const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
+    if (!(rank_bytes > 0.0)) { return (struct buckets){.full = 0.0}; }
+    const double share = (double)job->times->params / job->state_params;
+    const double full = ceil(rank_bytes / bucket_bytes) - 1.0;
+    return (struct buckets){.bytes = bucket_bytes,
+                            .count = share * full,
+                            .last_bytes = rank_bytes - full * bucket_bytes,
+                            .last_count = share,
+                            .full = full,
+                            .first_left_ratio = fmax(0.0, 1.0 - bucket_bytes / rank_bytes),
+                            .last_left_ratio = fmax(0.0, 1.0 - full * bucket_bytes / rank_bytes)};
+}
+
+/* The share of a window that buckets can use. Bucket i of n is full when i U of R bytes are; what is not hidden is what
+ * is left after backward of the worst queue:  max over i of  (n - i + 1) x - use (1 - i U/R) C,  linear in i, so that
+ * the first or the last decides. Written as  n x - use C'  it is a window again. */
+static double bucket_window_s(const redco_calibration *c, const struct buckets *buckets, double residue_ratio,
+                              double comm_s, double window_s)
+{
+    const double kappa = c->contention_ratio + residue_ratio;
+    const double use = (1.0 - c->contention_ratio) * c->overlap_window_ratio;
+    const double first_s = buckets->first_left_ratio * window_s;
+    if (!(buckets->full > 0.0) || !(use > 0.0)) { return first_s; }
+    const double last_s =
+        (1.0 - 1.0 / buckets->full) * (1.0 - kappa) * comm_s / use + buckets->last_left_ratio * window_s;
+    return fmin(first_s, last_s);
 }
 
 /* Traffic of parameters and gradients in every micro-batch, and what of it the layer's own compute does not hide. */
@@ -123,13 +150,17 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
         const redco_group reduce = redcoi_group_of(job, shards->gradients, shards->parameters, false);
         const redco_collective op =
             job->setting->scheme == REDCO_INTRA_TENSOR ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
+        const double last_reduce_s =
+            buckets.last_count * redcoi_comm_s(costs, op, buckets.last_bytes, reduce, &network);
         const double s = buckets.count * redcoi_comm_s(costs, op, buckets.bytes, reduce, &network);
         struct traffic both = overlap ? *backward : (struct traffic){0.0, 0.0};
-        other_s += buckets.count * c->launch_s;
+        other_s += (buckets.count + buckets.last_count) * c->launch_s + last_reduce_s;
         if ((costs->workload.overlap & REDCO_OVERLAP_AR) != 0) {
+            const double left_s = bucket_window_s(c, &buckets, 0.0, s, window_s);
+            const double use = (1.0 - c->contention_ratio) * c->overlap_window_ratio;
             const double alone_s = overlap ? unhidden_s(c, both, window_s) : 0.0;
-            add_traffic(&both, network, (1.0 - buckets.tail_ratio) * s);
-            other_s += unhidden_s(c, both, window_s) - alone_s + buckets.tail_ratio * s;
+            add_traffic(&both, network, s);
+            other_s += fmax(unhidden_s(c, both, window_s) - alone_s, s - use * left_s);
         } else {
             other_s += s;
         }
@@ -158,13 +189,16 @@ static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, double 
     const bool whole = redco_mesh_equal(job->shards.optimizer, job->setting->dp);
     const redco_collective op = whole ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
     const struct buckets buckets = buckets_of(job);
+    const double once = job->stage.once;
     bool network = false;
-    const double s = job->stage.once * buckets.count * redcoi_comm_s(costs, op, buckets.bytes, group, &network);
+    const double last_s = once * buckets.last_count * redcoi_comm_s(costs, op, buckets.last_bytes, group, &network);
+    const double full_s = once * buckets.count * redcoi_comm_s(costs, op, buckets.bytes, group, &network);
     const bool overlap = (costs->workload.overlap & REDCO_OVERLAP_AR) != 0;
-    const double tail_s = overlap ? buckets.tail_ratio * s : 0.0;
-    cost->grad_comm_s = s - tail_s;
-    cost->exposed_s += tail_s + job->stage.once * buckets.count * costs->calibration.launch_s;
-    cost->grad_window_s = job->stage.once * window_left_s(job, window_s, used, network);
+    cost->grad_comm_s = overlap ? full_s : full_s + last_s;
+    cost->exposed_s +=
+        (overlap ? last_s : 0.0) + once * (buckets.count + buckets.last_count) * costs->calibration.launch_s;
+    const double left_s = once * window_left_s(job, window_s, used, network);
+    cost->grad_window_s = bucket_window_s(&costs->calibration, &buckets, redcoi_hidden_residue_ratio, full_s, left_s);
 }
 
 /* Once a step: updated parameters to the ranks that share them. */
