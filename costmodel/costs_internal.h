@@ -9,14 +9,26 @@
 
 enum { REDCOI_CLASSES_MAX = 8, REDCOI_TIMES_CACHED = 32, REDCOI_OWNERS_CACHED = 64, REDCOI_PRICES_CACHED = 1024 };
 
+/** A matrix of a layer and what comes before it: weights are fetched by such groups in backward. Seconds add up to
+ * those of the layer. */
+typedef struct redcoi_group_times {
+    double forward_s, weight_s, input_s; /**< input_s: all of backward but the gradient of the matrix */
+    double tp_forward_s, tp_backward_s;  /**< exposed tensor-parallel traffic behind it */
+    double share;                        /**< of the layer's parameters */
+} redcoi_group_times;
+
+enum { REDCOI_GROUP_TIMES_MAX = 8 };
+
 /** One member of a class, one micro-batch, one rank; nothing that depends on data-parallel meshes. */
 typedef struct redcoi_times {
     double forward_s, backward_s;       /**< with exposed tensor- and context-parallel traffic and the host's floor */
     double attention_s;                 /**< forward of the attention core */
     double tp_forward_s, tp_backward_s; /**< tensor-parallel traffic, whole */
     double cp_forward_s;                /**< context-parallel traffic, the exposed share; backward has twice that */
-    uint64_t params;                    /**< of one rank */
-    uint64_t gather_params;             /**< params, and the shared table where a tied head needs it */
+    redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
+    uint32_t group_count;
+    uint64_t params;        /**< of one rank */
+    uint64_t gather_params; /**< params, and the shared table where a tied head needs it */
     uint64_t activation_bytes[REDCO_RECOMPUTE_COUNT];
     uint64_t recompute_bytes[REDCO_RECOMPUTE_COUNT];
 } redcoi_times;
@@ -112,6 +124,20 @@ redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh 
 bool redcoi_has_secondary(const redcoi_job *job);
 /** The mesh over which backward gathers parameters. */
 redco_mesh redcoi_backward_mesh(const redcoi_job *job);
+
+/** Whether a block's operator is the first or the last of a pair of split matrices: a tensor-parallel collective stands
+ *  before or behind it. */
+bool redcoi_tp_enters(const redco_model_dims *dims, const char *operator_name);
+bool redcoi_tp_leaves(const redco_model_dims *dims, const char *operator_name);
+
+/** What sharded parameters add to one pass through a layer that follows others like it. */
+typedef struct redcoi_shard_traffic {
+    double gather_s, scatter_s; /**< of the whole layer */
+    double calls;               /**< gathers, as many as scatters */
+    bool network;
+} redcoi_shard_traffic;
+double redcoi_forward_exposed_s(const redcoi_job *job, const redcoi_shard_traffic *traffic);
+double redcoi_backward_exposed_s(const redcoi_job *job, const redcoi_shard_traffic *traffic);
 
 /** Seconds of a collective inside a training step: the modelled or measured time scaled by the calibration. */
 double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes, redco_group group, bool *network_out);

@@ -116,6 +116,17 @@ static double bucket_window_s(const redco_calibration *c, const struct buckets *
     return fmin(first_s, last_s);
 }
 
+/* Gathers and scatters of a block between others like it, launches included. */
+static double layer_exposed_s(const redcoi_job *job, const struct traffic *forward, const struct traffic *backward)
+{
+    const double gather_s = forward->nvlink_s + forward->network_s;
+    const redcoi_shard_traffic traffic = {.gather_s = gather_s,
+                                          .scatter_s = backward->nvlink_s + backward->network_s - gather_s,
+                                          .calls = job->class->modules,
+                                          .network = forward->network_s > 0.0};
+    return redcoi_forward_exposed_s(job, &traffic) + redcoi_backward_exposed_s(job, &traffic);
+}
+
 /* Traffic of parameters and gradients in every micro-batch, and what of it the layer's own compute does not hide. */
 static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, struct traffic *forward,
                               struct traffic *backward)
@@ -142,8 +153,13 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
         }
     }
     const double window_s = cost->backward_s + cost->recompute_s; /* of one micro-batch so far */
-    const double last_s = overlap ? unhidden_s(c, *forward, cost->forward_s) + unhidden_s(c, *backward, window_s)
-                                  : forward->nvlink_s + forward->network_s + backward->nvlink_s + backward->network_s;
+    const bool block = job->class->kind == REDCO_CLASS_BLOCK || job->class->kind == REDCO_CLASS_CROSS;
+    double last_s = overlap ? unhidden_s(c, *forward, cost->forward_s) + unhidden_s(c, *backward, window_s)
+                            : forward->nvlink_s + forward->network_s + backward->nvlink_s + backward->network_s;
+    if (overlap && block && launches > 0.0 && !redcoi_has_secondary(job)) {
+        last_s = layer_exposed_s(job, forward, backward);
+        launches = 0.0; /* it counts them */
+    }
     double other_s = last_s;
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) { /* T_g: reduced in every micro-batch but the last */
         const struct buckets buckets = buckets_of(job);

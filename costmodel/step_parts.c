@@ -222,10 +222,8 @@ static void fill_tensor_parallel(const redcoi_builder *b, const redcoi_job *job,
     const double share = split ? 0.5 : 1.0;
     for (uint32_t i = 0; i < parts->op_count; i++) {
         redcoi_part_op *const op = &parts->ops[i];
-        const bool enters = strcmp(op->name, "qkv") == 0 || strcmp(op->name, "cross_q") == 0 ||
-                            (strcmp(op->name, "ffn_in") == 0 && !parallel);
-        const bool leaves = (strcmp(op->name, "out") == 0 && !parallel) || strcmp(op->name, "cross_out") == 0 ||
-                            strcmp(op->name, "ffn_out") == 0;
+        const bool enters = redcoi_tp_enters(job->costs->dims, op->name);
+        const bool leaves = redcoi_tp_leaves(job->costs->dims, op->name);
         if (enters) {
             op->backward_tp.after_s = share * backward_s / pairs;
             if (split) { op->forward_tp.before_s = share * forward_s / pairs; }

@@ -257,8 +257,6 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
     if (part->attention && parts->recompute_selective) { recompute_attention(at, part); }
     wait_before(at, part, part->backward_tp.before_s);
     if (part->attention) { wait_around(at, part, 2.0 * parts->cp_forward_s, REDCO_WORK_CONTEXT, REDCO_SUFFIX_CONTEXT); }
-    redcoi_wait(at->unit, at->layer->scattered); /* of the micro-batch before: the same buffer */
-    at->layer->scattered = REDCO_STEP_NONE;
     if (part->matrix) {
         op.suffix = REDCO_SUFFIX_WEIGHT;
         op.seconds = part->weight_s;
@@ -333,6 +331,8 @@ static void backward_layer(const struct place *at, const struct place *next)
         if (b->overlap_gather) { fetch_ahead(at, next, parts->group_count - 1, true); }
         forward_layer(&again, parts->gathered_again && !b->overlap_gather);
     }
+    redcoi_wait(at->unit, at->layer->scattered); /* of the micro-batch before: the same buffer */
+    at->layer->scattered = REDCO_STEP_NONE;
     for (uint32_t g = parts->group_count; g-- > 0;) {
         const redcoi_part_group *const group = &parts->groups[g];
         const bool begins = g + 1 == parts->group_count;
