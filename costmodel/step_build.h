@@ -77,8 +77,8 @@ typedef struct redcoi_layer {
 
 typedef struct redcoi_pile_state {
     double filled_bytes;
-    int64_t transient_bytes;
-    uint32_t ready; /**< the operator behind which all that fills it is there */
+    int64_t held_bytes; /**< by buckets, where the gradients themselves are not kept */
+    uint32_t ready;     /**< the operator behind which all that fills it is there */
     uint32_t serial;
 } redcoi_pile_state;
 

@@ -81,12 +81,16 @@ static uint32_t reduce(redcoi_builder *b, redcoi_unit *unit, uint32_t pile_index
     op.micro_batch = micro_batch;
     op.traffic = redco_step_add_traffic(b->step, &traffic);
     const uint32_t done = redcoi_collective(b, unit, op, state->ready);
-    redco_step_add_memory(b->step, REDCO_HOLDER_BUCKETS, (int64_t)bytes);
-    redco_step_add_memory(b->step, REDCO_HOLDER_BUCKETS, -(int64_t)bytes);
-    if (state->transient_bytes > 0) {
-        redco_step_add_memory(b->step, REDCO_HOLDER_SCATTERED, -state->transient_bytes);
-        state->transient_bytes = 0;
+    if (state->held_bytes == 0) { /* gradients stay where they are: the bucket is a copy while it travels */
+        redco_step_add_memory(b->step, REDCO_HOLDER_BUCKETS, (int64_t)bytes);
+        redco_step_add_memory(b->step, REDCO_HOLDER_BUCKETS, -(int64_t)bytes);
+    } else {
+        const double left = state->filled_bytes;
+        const int64_t kept = (int64_t)left < state->held_bytes ? (int64_t)left : state->held_bytes;
+        redco_step_add_memory(b->step, REDCO_HOLDER_BUCKETS, kept - state->held_bytes);
+        state->held_bytes = kept;
     }
+    if (!b->overlap_reduce) { redcoi_wait(unit, done); }
     return done;
 }
 
@@ -109,9 +113,13 @@ void redcoi_gradients(redcoi_builder *b, redcoi_unit *unit, const redcoi_parts *
     const redcoi_pile *const pile = &b->piles[index];
     redcoi_pile_state *const state = &unit->piles[index];
     state->filled_bytes += bytes;
-    state->transient_bytes += whole_bytes;
+    if (whole_bytes > 0) { /* moved into the bucket */
+        redco_step_add_memory(b->step, REDCO_HOLDER_SCATTERED, -whole_bytes);
+        redco_step_add_memory(b->step, REDCO_HOLDER_BUCKETS, (int64_t)bytes);
+        state->held_bytes += (int64_t)bytes;
+    }
     state->ready = ready != REDCO_STEP_NONE ? ready : unit->last;
-    while (b->overlap_reduce && state->filled_bytes >= pile->limit_bytes * pile->calls) {
+    while (state->filled_bytes >= pile->limit_bytes * pile->calls) {
         state->filled_bytes -= pile->limit_bytes * pile->calls;
         (void)reduce(b, unit, index, pile->limit_bytes, micro_batch);
     }
@@ -124,15 +132,12 @@ void redcoi_flush(redcoi_builder *b, redcoi_unit *unit, bool once, uint32_t micr
         redcoi_pile_state *const state = &unit->piles[i];
         uint32_t done = REDCO_STEP_NONE;
         if (pile->once != once) { continue; }
-        while (state->filled_bytes > rounding_bytes) {
-            const double each = state->filled_bytes / pile->calls;
-            const double bytes = each < pile->limit_bytes ? each : pile->limit_bytes;
-            state->filled_bytes = bytes < each ? state->filled_bytes - bytes * pile->calls : 0.0;
+        if (state->filled_bytes > rounding_bytes) {
+            const double bytes = state->filled_bytes / pile->calls;
+            state->filled_bytes = 0.0;
             done = reduce(b, unit, i, bytes, micro_batch);
-            if (!b->overlap_reduce) { redcoi_wait(unit, done); }
         }
         redcoi_wait(unit, done);
-        state->filled_bytes = 0.0;
         state->serial = once ? state->serial : 0;
     }
 }
