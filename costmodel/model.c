@@ -71,7 +71,9 @@ static redco_status choose_name(const redco_json_value *config, const char *give
                                 const char **name_out, redco_error *err)
 {
     static const char *const keys[] = {"_name", "_name_or_path"};
-    *name_out = given != NULL ? given : fallback;
+    const char *slash = strrchr(fallback, '/');
+    /* Without its folder: the same file gives the same plan wherever it lies. */
+    *name_out = given != NULL ? given : slash != NULL && slash[1] != '\0' ? slash + 1 : fallback;
     for (size_t i = 0; given == NULL && i < sizeof keys / sizeof keys[0]; i++) {
         const char *text = NULL;
         if (!redco_json_has(config, keys[i])) { continue; }

@@ -303,6 +303,8 @@ static redco_status fill_machine(const redco_cluster *cluster, const struct offe
     if (machine->nics_per_node == 0 && nics > 0) { machine->nics_per_node = 1; }
     machine->nic_bytes_per_s = nic_bytes_per_s;
     machine->node_network_bytes_per_s = machine->nics_per_node * nic_bytes_per_s;
+    machine->whole_node_gpus = offer->hosts * offer->gpus_per_host;
+    machine->most_nodes = nics > 0 ? offer->nodes[offer->hosts] : 1;
     machine->oversubscription_ratio = cluster->oversubscription_ratio;
     machine->network_latency_s = cluster->latency_s;
     return find_nodes_per_leaf(cluster, shape, &machine->nodes_per_leaf, err);
