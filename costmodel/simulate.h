@@ -12,6 +12,7 @@
 #define REDCO_SIMULATE_H
 
 #include "costmodel/step.h"
+#include "traces/trace.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,6 +59,22 @@ typedef struct redco_account {
 /** @param micro_batch  count only its operators and the waits before them, or REDCO_STEP_NONE - 1 for all */
 redco_account redco_timeline_account(const redco_timeline *timeline, uint32_t rank, uint32_t micro_batch);
 #define REDCO_ALL_MICRO_BATCHES (REDCO_STEP_NONE - 1)
+
+/** What a rank holds from a time on. */
+typedef struct redco_memory_point {
+    double time_s;
+    uint64_t held_bytes[REDCO_HOLDER_COUNT];
+} redco_memory_point;
+
+/** All of them in order of time: what starts at the time of an end comes after it.
+ *  @param points_out  to be freed with free() */
+redco_status redco_timeline_memory(const redco_timeline *timeline, uint32_t rank, redco_memory_point **points_out,
+                                   uint32_t *count_out, redco_error *err);
+
+/** The timeline as a trace: ranks as processes, streams as threads; layer, micro-batch, bytes, group in the arguments;
+ *  flows from gathers, updates and transfers to what waited for them; memory by holder as a counter.
+ *  @param trace_out  to be freed with redco_trace_free() */
+redco_status redco_timeline_trace(const redco_timeline *timeline, redco_trace **trace_out, redco_error *err);
 
 /** A whole step. */
 typedef struct redco_simulation {
