@@ -50,7 +50,7 @@ static const struct argp_option flags[] = {
     {"gpus", KEY_GPUS, "N", 0, "GPUs in use; may be left out when the cluster has a fixed size", 1},
     {"model", KEY_MODEL, "M", 0, "Preset or HuggingFace config.json (default llama-7b)", 1},
     {"safetensors", KEY_SAFETENSORS, "FILE", 0, "Check the model's tensors against a .safetensors file or index", 1},
-    {"cluster", KEY_CLUSTER, "C", 0, "Preset, cluster file, hwloc or NCCL XML of a node (default a800-hdr)", 1},
+    {"cluster", KEY_CLUSTER, "C", 0, "Preset, cluster file, or a node: hwloc XML, NCCL XML or redco-topo JSON (default a800-hdr)", 1},
     {"node", KEY_NODE, "FILE", 0, "hwloc XML, NCCL XML or redco-topo JSON that replaces the cluster's node type", 1},
     {"topology", KEY_TOPOLOGY, "FILE", 0, "Slurm topology.conf that replaces the cluster's switches", 1},
     {"hosts", KEY_HOSTS, "LIST", 0, "Free hosts, such as node[001-128,200]; the others are left out", 1},
