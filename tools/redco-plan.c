@@ -43,6 +43,7 @@ static int run(struct plan_args *args)
     for (size_t i = 0; redco_cluster_warning(inputs.cluster, i) != NULL; i++) {
         cli_warn(&args->cli, redco_cluster_warning(inputs.cluster, i));
     }
+    if (redco_comm_warning(inputs.comm) != NULL) { cli_warn(&args->cli, redco_comm_warning(inputs.comm)); }
     if (args->sweep_count > 0) {
         rc = answer_sweep(args, &inputs);
     } else if (args->compare) {
