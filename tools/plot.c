@@ -103,7 +103,7 @@ static const struct {
 } strategies[] = {/* index + 1 is the style in common.gp */
                   {"ddp", "DDP"},          {"zero1", "ZeRO-1"}, {"zero2", "ZeRO-2"},
                   {"zero3", "ZeRO-3"},     {"mics", "MiCS"},    {"zeropp", "ZeRO++"},
-                  {"hsdp", "hybrid FSDP"}, {"amsp", "AMSP"},    {"optimum", "redco's optimum"},
+                  {"hsdp", "hybrid FSDP"}, {"amsp", "AMSP"},    {"optimum", "optimum"},
                   {"fixed", "fixed"}};
 
 int plot_strategy_style(const char *name)
@@ -153,7 +153,7 @@ static void write_terminal(FILE *out, enum plot_format format, const struct plot
     case PLOT_PNG:
         (void)fprintf(out,
                       "set terminal pngcairo noenhanced size %u,%u font 'sans,12' fontscale 1.5 linewidth 2 "
-                      "pointscale 2\n",
+                      "pointscale 2.5\n",
                       2 * w, 2 * h);
         break;
     case PLOT_PDF:

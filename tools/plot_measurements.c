@@ -11,7 +11,7 @@ static redco_status figures_text(const redco_json_value *entry, char *buffer, si
 {
     static const struct {
         const char *key, *name;
-    } figures[] = {{"mape", "MAPE"}, {"median_ape", "median"}, {"p90_ape", "90 % below"}};
+    } figures[] = {{"mape", "MAPE"}, {"median_ape", "median"}, {"p90_ape", "p90"}};
     uint64_t rows = 0;
     redco_status st = redco_json_u64(entry, "rows", 0, MOST_ROWS, &rows, err);
     int used = snprintf(buffer, size, "%llu runs", (unsigned long long)rows);
@@ -40,7 +40,7 @@ static redco_status write_rows(FILE *out, const redco_json_value *rows, size_t r
             break;
         }
         if (strcmp(own, source) != 0 || redco_json_has(&row, "skipped") || !redco_json_has(&row, "predicted_tgs") ||
-            !redco_json_has(&row, "measured_tgs")) {
+            !redco_json_has(&row, "measured_tgs") || !redco_json_has(&row, "error")) {
             continue;
         }
         if ((st = redco_json_number(&row, "measured_tgs", 0.0, most_rate, &measured, err)) != REDCO_OK ||
@@ -123,7 +123,7 @@ redco_status plot_scatter(const redco_json_value *root, struct plot_sheet *sheet
     (void)fprintf(sheet->text, "overall = ");
     plot_quote(sheet->text, overall);
     sheet->script = "predicted-vs-measured";
-    sheet->width = 1040;
+    sheet->width = 1080;
     sheet->height = 620;
     (void)fprintf(sheet->text, "\nwidth = %u\nheight = %u\n", sheet->width, sheet->height);
     return st;

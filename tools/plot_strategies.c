@@ -87,17 +87,33 @@ static void write_stack(FILE *out, const struct plot_plans *plans, bool memory, 
     (void)fprintf(out, "\n\n");
 }
 
+/* The total stands above its bar; above the mark of what is usable where that would run through it. */
+static double label_at(const struct plot_plan *plan, bool memory, double highest)
+{
+    const double total = memory ? plan->total_bytes * 1e-9 : plan->step_s;
+    const double capacity = plan->capacity_bytes * 1e-9;
+    const double letters = 0.08 * highest; /* their height and distance */
+    return memory && capacity >= total && capacity < total + letters ? capacity : total;
+}
+
 /* Totals above the bars, the usable memory of each, and what does not fit. */
 static void write_marks(FILE *out, const struct plot_plans *plans, bool memory)
 {
     const double capacity = first_feasible(plans)->capacity_bytes * 1e-9;
+    double highest = memory ? capacity : 0.0;
     size_t without = 0;
+    for (size_t i = 0; i < plans->count; i++) {
+        const struct plot_plan *plan = &plans->rows[i];
+        const double total = memory ? plan->total_bytes * 1e-9 : plan->step_s;
+        if (plan->reason == NULL && total > highest) { highest = total; }
+    }
     (void)fprintf(out, "$totals << EOD\n");
     for (size_t i = 0; i < plans->count; i++) {
         const struct plot_plan *plan = &plans->rows[i];
         if (plan->reason != NULL) { continue; }
         const double total = memory ? plan->total_bytes * 1e-9 : plan->step_s;
-        (void)fprintf(out, "%zu\t%.6g\t%.3g\t%.6g\t%d\n", i, total, total, plan->capacity_bytes * 1e-9, plan->chosen);
+        (void)fprintf(out, "%zu\t%.6g\t%d\t%.6g\t%.6g\n", i, total, plan->chosen, plan->capacity_bytes * 1e-9,
+                      label_at(plan, memory, highest));
     }
     (void)fprintf(out, "EOD\n$missing << EOD\n");
     for (size_t i = 0; i < plans->count; i++) {
@@ -369,7 +385,7 @@ redco_status plot_overlap(const struct plot_plans *plans, const struct plot_inpu
             const struct plot_plan *plan = groups[g].plans[used[i]];
             const struct plot_plan *none = groups[g].plans[0];
             if (plan == NULL) { continue; }
-            const double gain = none != NULL ? plan->tokens_per_s_per_gpu / none->tokens_per_s_per_gpu : 0.0;
+            const double gain = none != NULL && none != plan ? plan->tokens_per_s_per_gpu / none->tokens_per_s_per_gpu : 0.0;
             banded = banded || plan->band > 0.0;
             (void)fprintf(out, "%zu\t%.6g\t%.6g\t%.3f\t%.6g\n", g, plan->tokens_per_s_per_gpu, plan->band, gain,
                           groups[g].measured[used[i]]);

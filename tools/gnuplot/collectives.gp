@@ -16,4 +16,4 @@ set offsets graph 0.02, graph 0.02, graph 0.02, graph 0.02
 plot for [i=1:curves] $curves index i-1 using 1:3 with lines lw 1.6 dt dash[i] lc rgb tone[i] notitle, \
      for [i=1:curves] $curves index i-1 using 1:2 with points pt marker[i] ps 0.8 lc rgb tone[i] notitle, \
      for [i=1:curves] 1/0 with linespoints lw 1.8 dt dash[i] pt marker[i] lc rgb tone[i] title curve[i], \
-     1/0 with points ps 0 lc rgb '#ffffff' title 'lines: model, points: measured'
+     1/0 with lines lw 0.1 lc rgb '#ffffff' title 'lines: model, points: measured'

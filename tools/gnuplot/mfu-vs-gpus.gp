@@ -25,15 +25,15 @@ do for [p=1:panels] {
     draw = "plot -1 notitle lw 0"
     if (line_last[p] >= line_first[p]) {
         draw = draw.", for [i=line_first[p]:line_last[p]] $lines index i-1 using 1:2 with linespoints ls line_style[i] ps 0.7 notitle"
-        if (banded) { draw = draw.", for [i=line_first[p]:line_last[p]] $lines index i-1 using 1:2:3 with yerrorbars ls line_style[i] dt 1 ps 0 lw 0.6 notitle" }
+        if (banded) { draw = draw.", for [i=line_first[p]:line_last[p]] $lines index i-1 using 1:($2-$3):(0):(2*$3) with vectors nohead lw 1 lc rgb colour[line_style[i]] notitle" }
     }
     if (run_last[p] >= run_first[p]) {
-        draw = draw.", for [i=run_first[p]:run_last[p]] $runs index i-1 using 1:2 with points pt filled[run_style[i]] ps 1.9 lc rgb '#ffffff' notitle"
-        draw = draw.", for [i=run_first[p]:run_last[p]] $runs index i-1 using 1:2 with points pt filled[run_style[i]] ps 1.4 lc rgb colour[run_style[i]] notitle"
+        draw = draw.", for [i=run_first[p]:run_last[p]] $runs index i-1 using 1:2 with points pt filled[run_style[i]] ps 1.5 lc rgb '#ffffff' notitle"
+        draw = draw.", for [i=run_first[p]:run_last[p]] $runs index i-1 using 1:2 with points pt filled[run_style[i]] ps 1.1 lc rgb colour[run_style[i]] notitle"
     }
     if (p == panels) {
         draw = draw.", for [k=1:keys] 1/0 with linespoints ls key_style[k] ps 0.7 title key[k]"
-        if (runs) { draw = draw.", 1/0 with points pt 7 ps 1.4 lc rgb '#555555' title 'filled: measured'" }
+        if (runs) { draw = draw.", 1/0 with points pt 7 ps 1.1 lc rgb '#555555' title 'filled: measured'" }
     }
     eval draw
 }
