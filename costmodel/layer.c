@@ -10,6 +10,7 @@ static const double optimizer_traffic_bytes = 30.0;
 /* Traffic of one link kind against one compute window. */
 struct traffic {
     double nvlink_s, network_s;
+    double exposed_s; /* what of it the window does not hide */
 };
 
 static void add_traffic(struct traffic *traffic, bool network, double seconds)
@@ -117,14 +118,15 @@ static double bucket_window_s(const redco_calibration *c, const struct buckets *
 }
 
 /* Gathers and scatters of a block between others like it, launches included. */
-static double layer_exposed_s(const redcoi_job *job, const struct traffic *forward, const struct traffic *backward)
+static void expose_block(const redcoi_job *job, struct traffic *forward, struct traffic *backward)
 {
     const double gather_s = forward->nvlink_s + forward->network_s;
     const redcoi_shard_traffic traffic = {.gather_s = gather_s,
                                           .scatter_s = backward->nvlink_s + backward->network_s - gather_s,
                                           .calls = job->class->modules,
                                           .network = forward->network_s > 0.0};
-    return redcoi_forward_exposed_s(job, &traffic) + redcoi_backward_exposed_s(job, &traffic);
+    forward->exposed_s = redcoi_forward_exposed_s(job, &traffic);
+    backward->exposed_s = redcoi_backward_exposed_s(job, &traffic);
 }
 
 /* Traffic of parameters and gradients in every micro-batch, and what of it the layer's own compute does not hide. */
@@ -154,12 +156,13 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     }
     const double window_s = cost->backward_s + cost->recompute_s; /* of one micro-batch so far */
     const bool block = job->class->kind == REDCO_CLASS_BLOCK || job->class->kind == REDCO_CLASS_CROSS;
-    double last_s = overlap ? unhidden_s(c, *forward, cost->forward_s) + unhidden_s(c, *backward, window_s)
-                            : forward->nvlink_s + forward->network_s + backward->nvlink_s + backward->network_s;
+    forward->exposed_s = overlap ? unhidden_s(c, *forward, cost->forward_s) : forward->nvlink_s + forward->network_s;
+    backward->exposed_s = overlap ? unhidden_s(c, *backward, window_s) : backward->nvlink_s + backward->network_s;
     if (overlap && block && launches > 0.0 && !redcoi_has_secondary(job)) {
-        last_s = layer_exposed_s(job, forward, backward);
+        expose_block(job, forward, backward);
         launches = 0.0; /* it counts them */
     }
+    const double last_s = forward->exposed_s + backward->exposed_s;
     double other_s = last_s;
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) { /* T_g: reduced in every micro-batch but the last */
         const struct buckets buckets = buckets_of(job);
@@ -169,7 +172,7 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
         const double last_reduce_s =
             buckets.last_count * redcoi_comm_s(costs, op, buckets.last_bytes, reduce, &network);
         const double s = buckets.count * redcoi_comm_s(costs, op, buckets.bytes, reduce, &network);
-        struct traffic both = overlap ? *backward : (struct traffic){0.0, 0.0};
+        struct traffic both = overlap ? *backward : (struct traffic){.exposed_s = 0.0};
         other_s += (buckets.count + buckets.last_count) * c->launch_s + last_reduce_s;
         if ((costs->workload.overlap & REDCO_OVERLAP_AR) != 0) {
             const double left_s = bucket_window_s(c, &buckets, 0.0, s, window_s);
@@ -186,13 +189,17 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
         (job->stage.repeat - job->stage.once) * other_s + job->stage.once * last_s + job->stage.repeat * launch_s;
 }
 
-/* What is left of a window for once-a-step traffic on a link that gathers already use. */
+/* What is left of a window for once-a-step traffic: less what gathers use of the same link, more what computation waits
+ * for gathers on the other, undisturbed. */
 static double window_left_s(const redcoi_job *job, double compute_s, struct traffic used, bool network)
 {
     const redco_calibration *const c = &job->costs->calibration;
-    if ((job->costs->workload.overlap & REDCO_OVERLAP_AG_RS) == 0) { return compute_s; }
-    if (!(c->overlap_window_ratio > 0.0)) { return 0.0; }
-    return fmax(0.0, compute_s - (network ? used.network_s : used.nvlink_s) / c->overlap_window_ratio);
+    const double use = (1.0 - c->contention_ratio) * c->overlap_window_ratio;
+    const double same_s = network ? used.network_s : used.nvlink_s, other_s = network ? used.nvlink_s : used.network_s;
+    if (!(use > 0.0)) { return 0.0; }
+    const double idle_s = other_s > same_s ? used.exposed_s / use : 0.0;
+    if ((job->costs->workload.overlap & REDCO_OVERLAP_AG_RS) == 0) { return compute_s + idle_s; }
+    return fmax(0.0, compute_s + idle_s - same_s / c->overlap_window_ratio);
 }
 
 /* Once a step: gradients over all ranks that hold the same parameters, in buckets. Ranks that own a shard each need
@@ -355,7 +362,7 @@ redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setti
         cost.recompute_s = times->attention_s;
     }
     const double forward_window_s = cost.forward_s, backward_window_s = cost.backward_s + cost.recompute_s;
-    struct traffic forward = {0.0, 0.0}, backward = {0.0, 0.0};
+    struct traffic forward = {.exposed_s = 0.0}, backward = {.exposed_s = 0.0};
     add_micro_batches(&job, &cost, &forward, &backward);
     add_gradients(&job, &cost, backward_window_s, backward);
     add_spread(&job, &cost, forward_window_s, forward);

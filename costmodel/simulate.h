@@ -84,7 +84,8 @@ typedef struct redco_simulation {
     double bubble_s;       /**< waits for other pipeline stages, transfers included */
     redco_account account; /**< of the rank that computes most; adds up to step_s */
     uint32_t rank;         /**< that rank */
-    uint32_t peak_rank;    /**< the rank whose memory is fullest */
+    double critical_s[REDCO_WORK_COUNT]; /**< the critical path by kind of work; adds up to step_s */
+    uint32_t peak_rank;                  /**< the rank whose memory is fullest */
     redco_memory_peak peak;
     char peak_name[96];               /**< the operator at the peak */
     uint64_t simulated_micro_batches; /**< the others repeat one of them exactly */
@@ -92,10 +93,17 @@ typedef struct redco_simulation {
 } redco_simulation;
 
 /** Builds as many micro-batches as are needed until one repeats the one before in every stream and extrapolates the
- *  rest; options->micro_batches = all of them forces a full simulation. */
+ *  rest; options->micro_batches = all of them forces a full simulation. Every timeline is checked
+ *  (redco_timeline_check()). @p options NULL: no model chunks. */
 redco_status redco_simulate(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                             uint32_t count, const redco_step_options *options, redco_simulation *simulation_out,
                             redco_error *err);
+
+/** The step as a trace: all micro-batches, or, where they would be too many to look at, as few as redco_simulate()
+ * needed (the trace's notes say how many). */
+redco_status redco_simulate_trace(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
+                                  uint32_t count, const redco_step_options *options, redco_trace **trace_out,
+                                  redco_error *err);
 
 #ifdef __cplusplus
 }

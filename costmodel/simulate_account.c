@@ -97,7 +97,7 @@ redco_account redco_timeline_account(const redco_timeline *timeline, uint32_t ra
             if (counts) { account.busy_s[o->work] += o->seconds; }
             if (stream != REDCO_STREAM_COMPUTE) { continue; }
             if (counts) {
-                account.contention_s += t->end_s[op] - t->start_s[op] - o->seconds;
+                account.contention_s += fmax(0.0, t->end_s[op] - t->start_s[op] - o->seconds);
                 blame(t, t->cause[op], free_s, t->start_s[op], &account);
             }
             free_s = t->end_s[op];
@@ -160,6 +160,17 @@ static bool is_compute(int work)
     return work <= REDCO_WORK_OVERHEAD;
 }
 
+/* The critical path by kind; of one micro-batch, or of all. */
+static void add_critical(const redco_timeline *t, uint32_t micro_batch, double times,
+                         double critical_s[REDCO_WORK_COUNT])
+{
+    for (uint32_t op = t->last; op != REDCO_STEP_NONE; op = t->cause[op]) {
+        const redco_step_op *const o = &t->step->ops[op];
+        if (micro_batch != REDCO_ALL_MICRO_BATCHES && o->micro_batch != micro_batch) { continue; }
+        critical_s[o->work] += times * (t->end_s[op] - t->start_s[op]);
+    }
+}
+
 static uint32_t busiest_rank(const redco_timeline *t)
 {
     uint32_t busiest = 0;
@@ -188,15 +199,20 @@ static void conclude(const redco_costs *costs, const redco_setting *setting, con
                           .simulated_micro_batches = t->step->micro_batches,
                           .operators = t->step->op_count};
     s.account = redco_timeline_account(t, s.rank, REDCO_ALL_MICRO_BATCHES);
+    add_critical(t, REDCO_ALL_MICRO_BATCHES, 1.0, s.critical_s);
     for (uint32_t i = 0; repeated > 0.0 && i < unit; i++) {
         const redco_account part = redco_timeline_account(t, s.rank, model + i);
         add_account(&s.account, &part, repeated / unit);
+        add_critical(t, model + i, repeated / unit, s.critical_s);
     }
     for (uint32_t r = 0; r < t->step->ranks; r++) {
         if (t->peaks[r].bytes > t->peaks[s.peak_rank].bytes) { s.peak_rank = r; }
     }
     s.peak = t->peaks[s.peak_rank];
     if (s.peak.op != REDCO_STEP_NONE) { (void)redco_step_name(t->step, s.peak.op, s.peak_name, sizeof s.peak_name); }
+    double critical_s = 0.0; /* the path may cross the edges of a micro-batch of a pipeline elsewhere in the next */
+    for (int i = 0; i < REDCO_WORK_COUNT; i++) { critical_s += s.critical_s[i]; }
+    for (int i = 0; i < REDCO_WORK_COUNT && critical_s > 0.0; i++) { s.critical_s[i] *= s.step_s / critical_s; }
     const double *const busy_s = s.account.busy_s;
     s.compute_s = busy_s[REDCO_WORK_FORWARD] + busy_s[REDCO_WORK_RECOMPUTE] + busy_s[REDCO_WORK_BACKWARD] +
                   busy_s[REDCO_WORK_NORM];
@@ -221,7 +237,10 @@ static redco_status simulate_some(redco_costs *costs, const redco_setting *setti
     const uint32_t built = (uint32_t)options->micro_batches;
     const double repeated = (double)(setting->micro_batches - built);
     redco_status st = redco_step_build(costs, setting, assignments, count, options, &step, err);
-    if (st != REDCO_OK || (st = redco_timeline_create(step, &timeline, err)) != REDCO_OK) { goto out; }
+    if (st != REDCO_OK || (st = redco_timeline_create(step, &timeline, err)) != REDCO_OK ||
+        (st = redco_timeline_check(timeline, err)) != REDCO_OK) {
+        goto out;
+    }
     double period_s = 0.0;
     if (repeated > 0.0) {
         marks.end_s = malloc((size_t)built * step->ranks * sizeof(double));

@@ -171,3 +171,38 @@ redco_status redco_timeline_trace(const redco_timeline *timeline, redco_trace **
     }
     return st;
 }
+
+/* Perfetto draws some 10^5 spans with ease. */
+enum { MOST_SPANS = 200000 };
+
+redco_status redco_simulate_trace(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
+                                  uint32_t count, const redco_step_options *options, redco_trace **trace_out,
+                                  redco_error *err)
+{
+    redco_step_options o = options != NULL ? *options : (redco_step_options){.chunks = 1};
+    redco_simulation simulation;
+    redco_step *step = NULL;
+    redco_timeline *timeline = NULL;
+    char text[64];
+    redco_status st = redco_simulate(costs, setting, assignments, count, &o, &simulation, err);
+    if (st != REDCO_OK) { return st; }
+    const double each = (double)simulation.operators / (double)simulation.simulated_micro_batches;
+    const bool all = each * (double)setting->micro_batches <= MOST_SPANS;
+    o.micro_batches = all ? setting->micro_batches : simulation.simulated_micro_batches;
+    if ((st = redco_step_build(costs, setting, assignments, count, &o, &step, err)) != REDCO_OK ||
+        (st = redco_timeline_create(step, &timeline, err)) != REDCO_OK ||
+        (st = redco_timeline_check(timeline, err)) != REDCO_OK ||
+        (st = redco_timeline_trace(timeline, trace_out, err)) != REDCO_OK) {
+        goto out;
+    }
+    redco_trace_add_note(*trace_out, "format", "redco-timeline");
+    (void)snprintf(text, sizeof text, "%llu of %llu", (unsigned long long)o.micro_batches,
+                   (unsigned long long)setting->micro_batches);
+    redco_trace_add_note(*trace_out, "micro_batches", text);
+    (void)snprintf(text, sizeof text, "%.9g", simulation.step_s);
+    redco_trace_add_note(*trace_out, "step_s", text);
+out:
+    redco_timeline_free(timeline);
+    redco_step_free(step);
+    return st;
+}

@@ -153,6 +153,7 @@ static void table_heading(struct table *table, enum report_kind kind)
     if (many) { table_cell(table, "recompute"); }
     table_cell(table, "%s", many ? "memory" : "memory/GPU");
     table_cell(table, "step");
+    if (kind == REPORT_RANKS) { table_cell(table, "simulated"); }
     table_cell(table, "tokens/s/GPU");
     table_cell(table, "MFU");
     table_cell(table, "%s", many ? "exposed" : "exposed comm");
@@ -202,6 +203,9 @@ static void table_strategy(struct table *table, const redco_inputs *inputs, enum
         table_cell(table, "%s GB", a);
     }
     table_cell(table, "%s", format_time(p->step_s, like_s, a, sizeof a));
+    if (kind == REPORT_RANKS) {
+        table_cell(table, "%s", format_time(candidate->simulated_step_s, like_s, a, sizeof a));
+    }
     table_tokens(table, inputs, p);
     table_cell(table, "%.2f", p->mfu);
     table_cell(table, "%s", format_time(p->exposed_comm_s, like_s, a, sizeof a));
@@ -212,7 +216,7 @@ bool report_table(const redco_inputs *inputs, enum report_kind kind, const struc
     double like_s = 0.0;
     double first = 0.0;
     struct table *table = table_new(kind == REPORT_ONE     ? "llrrrrrrrrrr"
-                                    : kind == REPORT_RANKS ? "llrrrrrllrrrrrr"
+                                    : kind == REPORT_RANKS ? "llrrrrrllrrrrrrr"
                                                            : "llrrrrrlrrrrrr");
     if (table == NULL) { return false; }
     for (uint32_t i = 0; i < count; i++) {
@@ -337,6 +341,12 @@ void report_time(const redco_candidate *candidate)
     line_time(&line, "optimizer", p->optimizer_s, p->step_s);
     line_time(&line, "other", p->other_s, p->step_s);
     (void)printf("\n");
+    if (candidate->simulated_step_s > 0.0) {
+        char simulated[SHORT];
+        line_begin(&line, "simulated");
+        line_item(&line, "%s a step", format_time(candidate->simulated_step_s, p->step_s, simulated, sizeof simulated));
+        (void)printf("\n");
+    }
 }
 
 void report_comm(const redco_prediction *p)
