@@ -143,7 +143,7 @@ static bool print_communication(const struct sim_answer *a)
     for (int i = 0; i < COMMUNICATIONS; i++) {
         char busy[SHORT], exposed[SHORT];
         const double busy_s = s->account.busy_s[communication[i]], waiting_s = s->account.waiting_s[communication[i]];
-        if (!(busy_s > 0.0)) { continue; }
+        if (busy_s < least_ratio * s->step_s) { continue; }
         any = true;
         table_row(table);
         table_cell(table, "%s", words_of(communication[i]));
