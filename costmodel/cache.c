@@ -82,10 +82,11 @@ double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes,
     return latency_s * c->latency_factor + wire_s;
 }
 
-double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_group pair)
+double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_group pair, bool *network_out)
 {
     const redco_calibration *const c = &costs->calibration;
     const redco_comm_time time = redco_comm_price(costs->comm, REDCO_SEND_RECV, size_bytes, pair);
+    if (network_out != NULL) { *network_out = time.network; }
     const double efficiency = time.measured ? 1.0 : time.network ? c->network_efficiency : c->nvlink_efficiency;
     return time.wire_s / efficiency;
 }
@@ -148,6 +149,58 @@ static double gathered_logits_s(redco_costs *costs, const redco_shape *shape)
     return redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, group, NULL);
 }
 
+bool redcoi_tp_enters(const redco_model_dims *dims, const char *operator_name)
+{
+    return strcmp(operator_name, "qkv") == 0 || strcmp(operator_name, "cross_q") == 0 ||
+           (strcmp(operator_name, "ffn_in") == 0 && !dims->parallel_block);
+}
+
+bool redcoi_tp_leaves(const redco_model_dims *dims, const char *operator_name)
+{
+    return strcmp(operator_name, "ffn_out") == 0 || strcmp(operator_name, "cross_out") == 0 ||
+           (strcmp(operator_name, "out") == 0 && !dims->parallel_block);
+}
+
+/* Groups end with a matrix; what follows the last one belongs to it. */
+static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t count, redcoi_times *times)
+{
+    const double exposed = costs->calibration.tp_exposed_ratio;
+    double forward_s = 0.0, backward_s = 0.0, params = 0.0, pairs = 0.0;
+    uint32_t matrices = 0;
+    for (uint32_t i = 0; i < count; i++) { matrices += ops[i].kind == REDCO_OPERATOR_GEMM ? 1 : 0; }
+    times->group_count = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        redcoi_group_times *const group = &times->groups[times->group_count - 1];
+        const bool matrix = ops[i].kind == REDCO_OPERATOR_GEMM;
+        group->forward_s += redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_FORWARD);
+        group->weight_s += redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_WEIGHT);
+        group->input_s += redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_INPUT);
+        if (matrix) { group->share += (double)ops[i].n * (double)ops[i].k; }
+        if (redcoi_tp_enters(costs->dims, ops[i].name)) { group->tp_backward_s = 1.0; }
+        if (redcoi_tp_leaves(costs->dims, ops[i].name)) {
+            group->tp_forward_s = 1.0;
+            pairs += 1.0;
+        }
+        if (matrix && --matrices > 0 && times->group_count < REDCOI_GROUP_TIMES_MAX) { times->group_count++; }
+    }
+    for (uint32_t g = 0; g < times->group_count; g++) {
+        forward_s += times->groups[g].forward_s;
+        backward_s += times->groups[g].weight_s + times->groups[g].input_s;
+        params += times->groups[g].share;
+    }
+    const double forward = (times->forward_s - exposed * times->tp_forward_s) / forward_s;
+    const double backward = (times->backward_s - exposed * times->tp_backward_s) / backward_s;
+    for (uint32_t g = 0; g < times->group_count; g++) {
+        redcoi_group_times *const group = &times->groups[g];
+        group->forward_s *= forward;
+        group->weight_s *= backward;
+        group->input_s *= backward;
+        group->share = params > 0.0 ? group->share / params : 1.0;
+        group->tp_forward_s *= pairs > 0.0 ? exposed * times->tp_forward_s / pairs : 0.0;
+        group->tp_backward_s *= pairs > 0.0 ? exposed * times->tp_backward_s / pairs : 0.0;
+    }
+}
+
 static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_shape *shape, redcoi_times *times)
 {
     const redco_calibration *const c = &costs->calibration;
@@ -181,14 +234,15 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     if (shape->tp > 1 && shape->tp == costs->machine.node_gpus_physical) { host_factor *= full_node_host_factor; }
     const double host_tp_s = shape->tp > 1 ? 2.0 * c->host_collective_s : 0.0;
     if (block) {
-        const double cp_s = cp_exposed_s(costs, shape);
-        forward_s += cp_s;
-        backward_s += 2.0 * cp_s;
+        times->cp_forward_s = cp_exposed_s(costs, shape);
+        forward_s += times->cp_forward_s;
+        backward_s += 2.0 * times->cp_forward_s;
     }
     times->forward_s = redco_pass_s(forward_s, host_factor * (c->host_forward_s + host_tp_s));
     times->backward_s = redco_pass_s(backward_s, host_factor * (c->host_backward_s + host_tp_s));
     times->recompute_s[REDCO_RECOMPUTE_SELECTIVE] = attention_s;
     times->recompute_s[REDCO_RECOMPUTE_FULL] = shape->engine.partial_recompute ? repeated_s : times->forward_s;
+    if (block) { fill_groups(costs, ops, count, times); }
 }
 
 static void fill(redco_costs *costs, redcoi_rank *rank)

@@ -160,6 +160,11 @@ void redco_comm_restrict(redco_comm *comm, uint32_t algorithms, uint32_t protoco
     comm->protocols = protocols;
 }
 
+const char *redco_comm_warning(const redco_comm *comm)
+{
+    return comm->curves.warning[0] != '\0' ? comm->curves.warning : NULL;
+}
+
 const char *redco_comm_profile_sha256(const redco_comm *comm)
 {
     return comm->sha256;

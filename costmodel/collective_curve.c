@@ -1,6 +1,7 @@
 #include "costmodel/collective_curve.h"
 
 #include "topology/base/file.h"
+#include "topology/base/preset.h"
 #include "traces/profile.h"
 
 #include <ctype.h>
@@ -77,11 +78,21 @@ static redco_status add_point(struct points *points, const struct point *point, 
     return REDCO_OK;
 }
 
-/* Whether @p text speaks of the machine's GPU: "H200" of "H200-SXM-141GB". */
-static bool names_gpu(const char *text, const redco_machine *machine)
+/* Whether @p text speaks of a GPU: "H200" of "H200-SXM-141GB". */
+static bool names_gpu(const char *text, const char *gpu_name)
 {
-    const size_t length = strcspn(machine->gpu.name, "-");
-    return length > 0 && memmem(text, strlen(text), machine->gpu.name, length) != NULL;
+    const size_t length = strcspn(gpu_name, "-");
+    return length > 0 && memmem(text, strlen(text), gpu_name, length) != NULL;
+}
+
+/* Whether @p text speaks of a GPU that redco knows, and not of @p gpu_name. */
+static bool names_other_gpu(const char *text, const char *gpu_name)
+{
+    if (names_gpu(text, gpu_name)) { return false; }
+    for (size_t i = 0; redco_preset_at("gpus", i) != NULL; i++) {
+        if (names_gpu(text, redco_preset_at("gpus", i)->name)) { return true; }
+    }
+    return false;
 }
 
 /* Some tables hold several machines. */
@@ -116,7 +127,7 @@ static redco_status take_profile(const redco_machine *machine, const redco_profi
     const bool mixed = is_mixed(runs, count);
     for (size_t r = 0; r < count; r++) {
         struct point point = {.op = runs[r].op, .bandwidth_only = runs[r].bandwidth_only};
-        if ((mixed && !names_gpu(runs[r].hardware, machine)) || !place_run(machine, &runs[r], &point.group)) {
+        if ((mixed && !names_gpu(runs[r].hardware, machine->gpu.name)) || !place_run(machine, &runs[r], &point.group)) {
             continue;
         }
         for (size_t i = 0; i < runs[r].row_count; i++) {
@@ -130,6 +141,19 @@ static redco_status take_profile(const redco_machine *machine, const redco_profi
         }
     }
     return REDCO_OK;
+}
+
+/* Times of other GPUs are taken, for nobody else may have any; it is said. */
+static void look_at_hardware(const redco_machine *machine, const redco_profile *profile, const char *path,
+                             redcoi_curves *curves)
+{
+    const redco_profile_run *runs = NULL;
+    const size_t count = redco_profile_runs(profile, &runs);
+    if (curves->warning[0] != '\0' || is_mixed(runs, count) || count == 0) { return; }
+    if (!names_other_gpu(runs[0].hardware, machine->gpu.name)) { return; }
+    (void)snprintf(curves->warning, sizeof curves->warning,
+                   "%.200s: measured on \"%.120s\", taken for the %.40s of this cluster", path, runs[0].hardware,
+                   machine->gpu.name);
 }
 
 /* Sorted points of one curve and size become one, their median. @return new count */
@@ -207,6 +231,7 @@ redco_status redcoi_curves_read(const redco_machine *machine, const char *const 
         if (st == REDCO_OK) { st = append(&all, &used, text, size, err); }
         if (st == REDCO_OK) { st = redco_profile_parse(text, size, paths[i], &profile, err); }
         if (st == REDCO_OK) { st = take_profile(machine, profile, &points, err); }
+        if (st == REDCO_OK && points.count > before) { look_at_hardware(machine, profile, paths[i], curves_out); }
         if (st == REDCO_OK && points.count == before && redco_profile_row_count(profile) > 0) {
             st = redco_fail(err, REDCO_EVALUE, paths[i], "nothing in it was measured on nodes of %u x %s like these",
                             machine->node_gpus_physical, machine->gpu.name);

@@ -4,8 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Hidden once-a-step traffic still costs this share of itself besides contention (launches between buckets). */
-static const double hidden_residue_ratio = 0.03;
+const double redcoi_hidden_residue_ratio = 0.03;
 /* A pipeline transfer's own latency (costmodel/README.md, section 4). */
 static const double pipeline_latency_s = 12e-6;
 
@@ -255,19 +254,26 @@ double redcoi_stage_params(const redco_costs *costs, const redcoi_rank *rank, co
     return params;
 }
 
-/* One activation from stage to stage and one gradient back for every micro-batch and model chunk, and the same to fill
- * and drain. Tensor-parallel ranks send a part each and gather it behind (Narayanan et al. 2021, section 4.1). */
-static double pipeline_s(const redco_costs *costs, const redco_setting *setting)
+double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *setting, double *bytes_out,
+                               bool *network_out)
 {
-    if (setting->pp <= 1) { return 0.0; }
     const bool across = redco_mesh_ranks(setting->dp) * setting->tp * setting->cp >= costs->machine.gpus_per_node;
     const redco_group pair = {.mesh = across ? (redco_mesh){1, 2} : (redco_mesh){2, 1},
                               .stride = 1,
                               .groups_per_node = across ? costs->machine.gpus_per_node : 1};
+    /* Tensor-parallel ranks send a part each and gather it behind (Narayanan et al. 2021, section 4.1). */
     const double tokens = (double)setting->micro_batch * costs->workload.seq_len / setting->cp;
     const double bytes = tokens * costs->dims->hidden * costs->compute.element_bytes / setting->tp;
+    if (bytes_out != NULL) { *bytes_out = bytes; }
+    return pipeline_latency_s + redcoi_transfer_s(costs, bytes, pair, network_out);
+}
+
+/* One activation and one gradient for every micro-batch and model chunk, and the same to fill and drain. */
+static double pipeline_s(const redco_costs *costs, const redco_setting *setting)
+{
+    if (setting->pp <= 1) { return 0.0; }
     const double transfers = (double)setting->micro_batches * chunks_of(costs) + 2.0 * (setting->pp - 1.0);
-    return transfers * (pipeline_latency_s + redcoi_transfer_s(costs, bytes, pair));
+    return transfers * redcoi_stage_transfer_s(costs, setting, NULL, NULL);
 }
 
 /* 6 N + 12 L a d s per token: attention in full, nothing recomputed (the convention of AMSP and most others); causal
@@ -302,7 +308,7 @@ redco_fixed_cost redco_cost_fixed(const redco_costs *costs, const redco_setting 
                               .fixed_bytes = redco_logits_bytes(costs->model, &shape) + bucket_bytes +
                                              (uint64_t)ceil(c->reserve_bytes),
                               .capacity_bytes = redco_usable_memory_bytes(&costs->machine.gpu, c),
-                              .window_hidden_factor = c->contention_ratio + hidden_residue_ratio,
+                              .window_hidden_factor = c->contention_ratio + redcoi_hidden_residue_ratio,
                               .window_use = (1.0 - c->contention_ratio) * c->overlap_window_ratio,
                               .model_flops_per_token = model_flops_per_token(costs),
                               .peak_flops_per_s = costs->compute.peak_flops_per_s};

@@ -9,13 +9,26 @@
 
 enum { REDCOI_CLASSES_MAX = 8, REDCOI_TIMES_CACHED = 32, REDCOI_OWNERS_CACHED = 64, REDCOI_PRICES_CACHED = 1024 };
 
+/** A matrix of a layer and what comes before it: weights are fetched by such groups in backward. Seconds add up to
+ * those of the layer. */
+typedef struct redcoi_group_times {
+    double forward_s, weight_s, input_s; /**< input_s: all of backward but the gradient of the matrix */
+    double tp_forward_s, tp_backward_s;  /**< exposed tensor-parallel traffic behind it */
+    double share;                        /**< of the layer's parameters */
+} redcoi_group_times;
+
+enum { REDCOI_GROUP_TIMES_MAX = 8 };
+
 /** One member of a class, one micro-batch, one rank; nothing that depends on data-parallel meshes. */
 typedef struct redcoi_times {
     double forward_s, backward_s; /**< with exposed tensor- and context-parallel traffic and the host's floor */
     double recompute_s[REDCO_RECOMPUTE_COUNT];
     double tp_forward_s, tp_backward_s; /**< tensor-parallel traffic, whole */
-    uint64_t params;                    /**< of one rank */
-    uint64_t gather_params;             /**< params, and the shared table where a tied head needs it */
+    double cp_forward_s;                /**< context-parallel traffic, the exposed share; backward has twice that */
+    redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
+    uint32_t group_count;
+    uint64_t params;        /**< of one rank */
+    uint64_t gather_params; /**< params, and the shared table where a tied head needs it */
     uint64_t activation_bytes[REDCO_RECOMPUTE_COUNT];
     uint64_t recompute_bytes[REDCO_RECOMPUTE_COUNT];
 } redcoi_times;
@@ -59,6 +72,9 @@ struct redco_costs {
     redcoi_price prices[REDCOI_PRICES_CACHED];
 };
 
+/** Hidden once-a-step traffic costs this share of itself besides contention (launches between buckets). */
+extern const double redcoi_hidden_residue_ratio;
+
 /** How a step repeats a layer: pipeline stages hold shares of the layers. */
 typedef struct redcoi_stage {
     double repeat;      /**< micro-batches, pipeline bubble included */
@@ -80,11 +96,64 @@ redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, 
                              uint32_t class_index);
 /** Parameters of the fullest stage, before data-parallel sharding. */
 double redcoi_stage_params(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting);
+/** One activation (or gradient) from stage to stage, alone. */
+double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *setting, double *bytes_out,
+                               bool *network_out);
 redco_shape redcoi_shape_of(const redco_costs *costs, uint32_t tp, uint32_t cp, uint32_t micro_batch);
+
+/** One layer under one configuration: what all parts of its cost need. */
+typedef struct redcoi_job {
+    redco_costs *costs;
+    const redco_setting *setting;
+    const redco_layer_class *class;
+    const redcoi_rank *rank;
+    const redcoi_times *times;
+    redcoi_stage stage;
+    redco_shards shards;
+    redco_recompute recompute;
+    double element_bytes, gradient_bytes;
+    uint64_t logits_bytes; /**< counted elsewhere, and free again when layers are recomputed */
+    double state_params;   /**< all parameters of the fullest rank before sharding: the paper's Phi */
+} redcoi_job;
+
+/** What the fullest rank keeps of one whole layer. */
+typedef struct redcoi_states {
+    uint64_t owned_params; /**< whose optimizer states it holds */
+    uint64_t parameter_bytes, gradient_bytes, optimizer_bytes;
+} redcoi_states;
+
+redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                         const redco_layer_config *config);
+/** What a call costs that nothing hides: its launch, and the wait for the last rank where only the next module is
+ *  fetched ahead: the multiprocessors of a collective that waits are lost to the product beside it. Fetching a layer
+ *  ahead leaves ranks a layer's compute to arrive. */
+double redcoi_call_s(const redcoi_job *job, redco_group group);
+redcoi_states redcoi_layer_states(const redcoi_job *job);
+double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params);
+/** Ranks that are @p outer over @p inner: those that hold equal (or consecutive) shards of inner.
+ *  @param over_cp  context-parallel ranks are in the group, too */
+redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh inner, bool over_cp);
+bool redcoi_has_secondary(const redcoi_job *job);
+/** The mesh over which backward gathers parameters. */
+redco_mesh redcoi_backward_mesh(const redcoi_job *job);
+
+/** Whether a block's operator is the first or the last of a pair of split matrices: a tensor-parallel collective stands
+ *  before or behind it. */
+bool redcoi_tp_enters(const redco_model_dims *dims, const char *operator_name);
+bool redcoi_tp_leaves(const redco_model_dims *dims, const char *operator_name);
+
+/** What sharded parameters add to one pass through a layer that follows others like it. */
+typedef struct redcoi_shard_traffic {
+    double gather_s, scatter_s; /**< of the whole layer */
+    double calls_s;             /**< that nothing hides, of its gathers; as much again of its scatters */
+    bool network;
+} redcoi_shard_traffic;
+double redcoi_forward_exposed_s(const redcoi_job *job, const redcoi_shard_traffic *traffic);
+double redcoi_backward_exposed_s(const redcoi_job *job, const redcoi_shard_traffic *traffic);
 
 /** Seconds of a collective inside a training step: the modelled or measured time scaled by the calibration. */
 double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes, redco_group group, bool *network_out);
 /** Seconds on the wire of a message from one rank to another, all ranks of a node sending at once. */
-double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_group pair);
+double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_group pair, bool *network_out);
 
 #endif

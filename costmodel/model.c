@@ -71,7 +71,9 @@ static redco_status choose_name(const redco_json_value *config, const char *give
                                 const char **name_out, redco_error *err)
 {
     static const char *const keys[] = {"_name", "_name_or_path"};
-    *name_out = given != NULL ? given : fallback;
+    const char *slash = strrchr(fallback, '/');
+    /* Without its folder: the same file gives the same plan wherever it lies. */
+    *name_out = given != NULL ? given : slash != NULL && slash[1] != '\0' ? slash + 1 : fallback;
     for (size_t i = 0; given == NULL && i < sizeof keys / sizeof keys[0]; i++) {
         const char *text = NULL;
         if (!redco_json_has(config, keys[i])) { continue; }
@@ -85,6 +87,21 @@ static redco_status choose_name(const redco_json_value *config, const char *give
     return REDCO_OK;
 }
 
+/* What is shown: names may be paths of any length and bytes. */
+static char *shown_name(const char *name)
+{
+    enum { MOST_SHOWN = 64 };
+    size_t size = strlen(name);
+    if (size > MOST_SHOWN) {
+        for (size = MOST_SHOWN; size > 0 && ((unsigned char)name[size] & 0xc0) == 0x80;) { size--; }
+    }
+    char *copy = strndup(name, size);
+    for (char *c = copy; c != NULL && *c != '\0'; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) { *c = '?'; }
+    }
+    return copy;
+}
+
 redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
                                    redco_error *err)
 {
@@ -94,7 +111,7 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
     if (st == REDCO_OK) { st = choose_name(config, name, config->name, &shown, err); }
     if (st != REDCO_OK) { return st; }
     redco_model *model = calloc(1, sizeof *model);
-    char *copy = strdup(shown);
+    char *copy = shown_name(shown);
     if (model == NULL || copy == NULL) {
         free(model);
         free(copy);

@@ -238,6 +238,7 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
     copy_inputs(plan, assembler);
     copy_setting(plan, &candidate->setting);
     plan->predicted = redcoi_predicted(&candidate->prediction, &assembler->inputs->calibration);
+    plan->predicted.simulated_step_s = candidate->simulated_step_s;
     plan->objective_comm = assembler->options->objective == REDCO_OBJECTIVE_COMM;
     plan->solver_objective = candidate->objective;
     plan->solver_gap = result->gap_ratio;

@@ -36,6 +36,24 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
 redco_status redco_plan_verify(const redco_plan *plan, const char *name, const char *const *profiles,
                                uint32_t profile_count, redco_error *err);
 
+/** A plan to compute with: model, cluster, calibration rebuilt from what it embeds. */
+typedef struct redco_plan_case {
+    redco_inputs inputs;
+    redco_workload workload;
+    redco_costs *costs;
+    redco_setting setting;
+    redco_assignment *assignments;
+    uint32_t assignment_count;
+} redco_plan_case;
+
+/** @param name, profiles  as for redco_plan_verify()
+ *  @param case_out        freed with redco_plan_case_free() */
+redco_status redco_plan_reopen(const redco_plan *plan, const char *name, const char *const *profiles,
+                               uint32_t profile_count, redco_plan_case *case_out, redco_error *err);
+/** The same plan under other overlap: redco_overlap bits. */
+redco_status redco_plan_case_overlap(redco_plan_case *reopened, uint32_t overlap, redco_error *err);
+void redco_plan_case_free(redco_plan_case *reopened);
+
 /** The half-width of the confidence band on tokens/s/GPU; 0 when the calibration claims none. */
 double redco_band(const redco_calibration *calibration, const redco_prediction *prediction);
 

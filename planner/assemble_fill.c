@@ -53,11 +53,11 @@ static const redco_layer_class *class_of(const redco_model *model, const char *n
 
 /* Bytes a step inside one subgroup of each component, AMSP's equations for T_p, T_g and T_os1 without their times: two
  * gathers and a reduce-scatter in every micro-batch, a reduction in all but the last, one spreading of the update. */
-static void add_levels(const redco_plan *plan, const redco_plan_layers *row, double params,
+static void add_levels(const redco_plan *plan, const redco_plan_layers *row, double params, double scale,
                        redco_placement_level levels[3])
 {
     const double element_bytes = plan->precision == REDCO_FP32 ? 4.0 : 2.0;
-    const double bytes = element_bytes * params * (row->last_layer - row->first_layer + 1.0) / plan->tp;
+    const double bytes = scale * element_bytes * params * (row->last_layer - row->first_layer + 1.0) / plan->tp;
     const double micro_batches = (double)plan->micro_batches;
     const redco_mesh p = row->shards.parameters;
     const redco_mesh g = row->shards.gradients;
@@ -69,14 +69,23 @@ static void add_levels(const redco_plan *plan, const redco_plan_layers *row, dou
     levels[2] = (redco_placement_level){.nodes = row->shards.optimizer.nodes, .bytes = (uint64_t)bytes};
 }
 
+/* 1, or what keeps the sum of the whole cluster's bytes exact in 64 bits: only their proportions place nodes. */
+static double placement_scale(const redco_plan *plan)
+{
+    const double most_bytes = 0x1p60;
+    const double bytes = 6.0 * (double)plan->micro_batches * 4.0 * (double)plan->params * plan->nodes;
+    return bytes > most_bytes ? most_bytes / bytes : 1.0;
+}
+
 static redco_status solve_placement(const redco_plan *plan, const redco_inputs *inputs, redco_placement **placement_out,
                                     redco_error *err)
 {
     redco_placement_level *levels = calloc(3 * (size_t)plan->layers_count, sizeof *levels);
     if (levels == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    const double scale = placement_scale(plan);
     for (uint32_t i = 0; i < plan->layers_count; i++) {
         const redco_layer_class *class = class_of(inputs->model, plan->layers[i].class_name);
-        add_levels(plan, &plan->layers[i], class != NULL ? (double)class->params : 0.0, &levels[3 * (size_t)i]);
+        add_levels(plan, &plan->layers[i], class != NULL ? (double)class->params : 0.0, scale, &levels[3 * (size_t)i]);
     }
     const redco_status st =
         redco_placement_solve(inputs->cluster, &inputs->machine, levels, 3 * plan->layers_count, placement_out, err);

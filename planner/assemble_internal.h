@@ -13,5 +13,14 @@ redco_status redcoi_ranges(const redco_model *model, const redco_assignment *ass
 redco_status redcoi_fill_rules(redco_plan *plan, const redco_model *model, redco_error *err);
 /** placement of a plan whose meshes, layers, precision and micro-batches are set. */
 redco_status redcoi_fill_placement(redco_plan *plan, const redco_inputs *inputs, redco_error *err);
+/** "NAME:POINTER: what". */
+__attribute__((format(printf, 4, 5))) redco_status redcoi_refuse(const char *name, const char *pointer,
+                                                                 redco_error *err, const char *format, ...);
+/** The profile that the plan was made with is the one given. */
+redco_status redcoi_check_profile(const redco_plan *plan, const char *name, const redco_comm *comm, redco_error *err);
+redco_status redcoi_reopen_inputs(const redco_plan *plan, const char *name, const char *const *profiles,
+                                  uint32_t profile_count, redco_inputs *out, redco_error *err);
+/** Fills all but inputs. */
+redco_status redcoi_reopen_costs(const redco_plan *plan, const char *name, redco_plan_case *reopened, redco_error *err);
 
 #endif

@@ -1,33 +1,61 @@
 #include "planner/inputs.h"
 
+#include "topology/base/json.h"
 #include "topology/base/preset.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char default_model[] = "llama-7b";
 static const char default_cluster[] = "a800-hdr";
 
-/* What --cluster names: a preset or JSON file stays, XML is a node, anything else a topology.conf. */
-static redco_status tell_apart(redco_input_names *names, redco_error *err)
+/* How a file begins. @return '{' for JSON, '<' for XML, 'a' for other text, 0 where that is the reader's to find out:
+ * no file, an empty one, or a pipe, which can be read only once */
+static char sniff(const char *path)
 {
     char start[512];
     size_t at = 0;
-    if (names->cluster == NULL || redco_preset_find("clusters", names->cluster) != NULL) { return REDCO_OK; }
-    FILE *stream = fopen(names->cluster, "re");
-    if (stream == NULL) { return REDCO_OK; /* the cluster's reader lists the presets, too */ }
-    const size_t size = fread(start, 1, sizeof start, stream);
+    struct stat what;
+    FILE *stream = fopen(path, "re");
+    if (stream == NULL) { return 0; }
+    const bool plain = fstat(fileno(stream), &what) == 0 && S_ISREG(what.st_mode);
+    const size_t size = plain ? fread(start, 1, sizeof start, stream) : 0;
     (void)fclose(stream);
     while (at < size && isspace((unsigned char)start[at])) { at++; }
-    if (at == size || start[at] == '{' || start[at] == '[') { return REDCO_OK; }
-    const bool xml = start[at] == '<';
-    const char **replaced = xml ? &names->node : &names->topology;
+    if (at == size) { return 0; }
+    if (start[at] == '<') { return '<'; }
+    return start[at] == '{' || start[at] == '[' ? '{' : 'a';
+}
+
+/* Whether it is what redco-topo writes; what cannot be read at all is the cluster reader's to tell. */
+static bool is_node_json(const char *path)
+{
+    redco_json *document = NULL;
+    const char *format = "";
+    if (redco_json_open(path, &document, NULL) != REDCO_OK) { return false; }
+    const redco_json_value root = redco_json_root(document);
+    const bool node =
+        redco_json_string(&root, "format", &format, NULL) == REDCO_OK && strcmp(format, "redco-node") == 0;
+    redco_json_close(document);
+    return node;
+}
+
+/* What --cluster names: a preset or cluster file stays, XML and redco-topo's JSON are a node, anything else a
+ * topology.conf. */
+static redco_status tell_apart(redco_input_names *names, redco_error *err)
+{
+    if (names->cluster == NULL || redco_preset_find("clusters", names->cluster) != NULL) { return REDCO_OK; }
+    const char kind = sniff(names->cluster);
+    if (kind == 0 || (kind == '{' && !is_node_json(names->cluster))) { return REDCO_OK; }
+    const bool node = kind != 'a';
+    const char **replaced = node ? &names->node : &names->topology;
     if (*replaced != NULL) {
         return redco_fail(err, REDCO_EVALUE, names->cluster, "is %s, but one is given already",
-                          xml ? "a node's XML" : "a topology.conf");
+                          node ? "a node" : "a topology.conf");
     }
-    if (!xml && names->node == NULL) {
+    if (!node && names->node == NULL) {
         return redco_fail(
             err, REDCO_EVALUE, names->cluster,
             "is no cluster file; if it is a Slurm topology.conf, it tells nothing of the nodes: give it as "

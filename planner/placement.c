@@ -242,7 +242,7 @@ static redco_status fill(redco_placement *placement, const redcoi_place_sizes *s
                                                     .bytes = sizes->bytes[j],
                                                     .groups = sizes->nodes / sizes->size[j],
                                                     .spanning_groups = answer->spanning[j]};
-        if (sizes->size[j] < sizes->nodes) { placement->spanning_groups += answer->spanning[j]; }
+        placement->spanning_groups += answer->spanning[j];
     }
     placement->spanning_bytes = answer->crossing.bytes[0];
     placement->file_order_bytes = answer->file_order.bytes[0];

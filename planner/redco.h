@@ -8,10 +8,13 @@
 #include "costmodel/costs.h"
 #include "costmodel/model.h"
 #include "costmodel/safetensors.h"
+#include "costmodel/simulate.h"
+#include "costmodel/step.h"
 #include "planner/assemble.h"
 #include "planner/explain.h"
 #include "planner/inputs.h"
 #include "planner/plan/plan.h"
+#include "planner/rerank.h"
 #include "planner/rules.h"
 #include "planner/rules_params.h"
 #include "planner/search.h"
@@ -24,5 +27,6 @@
 #include "topology/cluster.h"
 #include "topology/node.h"
 #include "topology/topology.h"
+#include "traces/trace.h"
 
 #endif

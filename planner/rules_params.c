@@ -159,6 +159,15 @@ static redco_status read_shape(const redco_json_value *entry, redco_rules_param 
     return REDCO_OK;
 }
 
+/* Names reach terminals. */
+static bool is_printable(const char *name)
+{
+    for (; *name != '\0'; name++) {
+        if ((unsigned char)*name < 0x20 || *name == 0x7f) { return false; }
+    }
+    return true;
+}
+
 static redco_status read_path(const redco_json_value *entry, redco_rules_param *param, redco_error *err)
 {
     const redco_status st = redco_json_string(entry, "path", &param->path, err);
@@ -167,6 +176,9 @@ static redco_status read_path(const redco_json_value *entry, redco_rules_param *
     if (length == 0 || param->path[0] == '/' || param->path[length - 1] == '/' || strstr(param->path, "//") != NULL) {
         return redco_json_fail(entry, "path", err,
                                "is \"%.80s\"; names joined with '/', none of them empty, are needed", param->path);
+    }
+    if (!is_printable(param->path)) {
+        return redco_json_fail(entry, "path", err, "is \"%.80s\", which has a control character", param->path);
     }
     if (length >= MAX_PATH_BYTES) {
         return redco_json_fail(entry, "path", err, "has %zu bytes; less than %d are read", length, MAX_PATH_BYTES);
@@ -283,6 +295,9 @@ static redco_status add_tensor(redco_rules_tree *tree, const redco_safetensors *
     if (strlen(tensor->name) >= MAX_PATH_BYTES) {
         return redco_fail(err, REDCO_EVALUE, file, "the name %.40s... has %zu bytes; less than %d are read",
                           tensor->name, strlen(tensor->name), MAX_PATH_BYTES);
+    }
+    if (!is_printable(tensor->name)) {
+        return redco_fail(err, REDCO_EVALUE, file, "the name %.80s has a control character", tensor->name);
     }
     const char *leaf = leaf_of(tensors, tensor, &turn);
     write_path(path, sizeof path, tensor->name, leaf);

@@ -51,6 +51,7 @@ typedef struct redco_candidate {
     uint32_t assignment_count;
     redco_prediction prediction; /**< of redco_cost_step() */
     double objective;            /**< seconds, of the chosen objective */
+    double simulated_step_s;     /**< of redco_rerank(); 0 = not simulated */
 } redco_candidate;
 
 /** Why nothing fits, or null values when something does. */

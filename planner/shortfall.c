@@ -114,25 +114,52 @@ static bool freed_meshes(const redcoi_inputs *inputs, const redco_search_options
     return true;
 }
 
+/* The next larger machine: twice the GPUs of a node until the node is whole, then more nodes. False: there is none. */
+static bool enlarge(redco_machine *machine)
+{
+    const uint32_t whole = machine->whole_node_gpus > 0 ? machine->whole_node_gpus : machine->node_gpus_physical;
+    if (machine->nodes > 1 || machine->gpus_per_node * 2 > whole) {
+        if (machine->nodes > MOST_NODES / 2) { return false; }
+        machine->nodes *= 2;
+        return true;
+    }
+    machine->gpus_per_node *= 2;
+    if (machine->gpus_per_node > machine->node_gpus_physical) { machine->node_gpus_physical = machine->gpus_per_node; }
+    if (machine->fabric == REDCO_FABRIC_SWITCH) { machine->link_group_gpus = machine->gpus_per_node; }
+    return true;
+}
+
+/* Between half of these nodes, which do not fit, and all of them. */
+static void fewer_nodes(redcoi_inputs *with, redco_machine *larger, const redco_search_options *options)
+{
+    enum { TRIES = 8 };
+    const uint32_t fitting = larger->nodes;
+    const uint32_t step = fitting / 2 > TRIES ? fitting / 2 / TRIES : 1;
+    for (uint32_t nodes = fitting / 2 + step; nodes < fitting; nodes += step) {
+        larger->nodes = nodes;
+        if (fits(with, options)) { return; }
+    }
+    larger->nodes = fitting;
+}
+
 static bool more_nodes(const redcoi_inputs *inputs, const redco_search_options *options, char *text, size_t size)
 {
     redco_machine larger = *inputs->machine;
     redcoi_inputs with = *inputs;
     with.machine = &larger;
-    while (larger.gpus_per_node * 2 <= larger.node_gpus_physical || larger.nodes <= MOST_NODES / 2) {
-        if (larger.nodes == 1 && larger.gpus_per_node * 2 <= larger.node_gpus_physical) {
-            larger.gpus_per_node *= 2;
-            if (larger.fabric == REDCO_FABRIC_SWITCH) { larger.link_group_gpus = larger.gpus_per_node; }
-        } else {
-            larger.nodes *= 2;
-        }
-        const uint64_t gpus = (uint64_t)larger.nodes * larger.gpus_per_node;
+    while (enlarge(&larger)) {
         /* More ranks than sequences, whatever the tensor-parallel degree: no further. */
-        if (gpus / larger.gpus_per_node > options->workload.global_batch) { return false; }
+        if (larger.nodes > options->workload.global_batch) { return false; }
         if (!fits(&with, options)) { continue; }
-        (void)snprintf(text, size, "%llu GPUs (%u node%s) instead of %llu would fit", (unsigned long long)gpus,
-                       larger.nodes, larger.nodes == 1 ? "" : "s",
-                       (unsigned long long)inputs->machine->nodes * inputs->machine->gpus_per_node);
+        if (larger.nodes > 1) { fewer_nodes(&with, &larger, options); }
+        const int used = snprintf(text, size, "%llu GPUs (%u node%s) instead of %llu would fit",
+                                  (unsigned long long)larger.nodes * larger.gpus_per_node, larger.nodes,
+                                  larger.nodes == 1 ? "" : "s",
+                                  (unsigned long long)inputs->machine->nodes * inputs->machine->gpus_per_node);
+        if (larger.most_nodes > 0 && larger.nodes > larger.most_nodes && used > 0 && (size_t)used < size) {
+            (void)snprintf(text + used, size - (size_t)used, ", but %.63s has %u node%s", larger.name,
+                           larger.most_nodes, larger.most_nodes == 1 ? "" : "s");
+        }
         return true;
     }
     return false;

@@ -57,6 +57,11 @@ refuse traces/profile.schema.json tests/data/profiles/own.json 's/"all_reduce"/"
 check topology/node.schema.json "$scratch/node.json"
 "$tools/redco-plan" --gpus 64 --quiet -o "$scratch/plan.json" >/dev/null
 check planner/plan/plan.schema.json "$scratch/plan.json" tests/data/plans/v1.json
+"$tools/redco-sim" "$scratch/plan.json" --json --timeline "$scratch/trace.json" >"$scratch/simulation.json"
+check costmodel/simulation.schema.json "$scratch/simulation.json"
+refuse costmodel/simulation.schema.json "$scratch/simulation.json" 's/"bubble_s"/"bubbles"/'
+check traces/trace.schema.json "$scratch/trace.json"
+refuse traces/trace.schema.json "$scratch/trace.json" 's/"dur"/"duration"/'
 refuse planner/plan/plan.schema.json "$scratch/plan.json" 's/"step_s"/"step"/'
 
 echo "$checked documents, $failures failures"

@@ -3,10 +3,13 @@
 #include "topology/base/json.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { JSON_DIGITS = 10 };
 
@@ -103,6 +106,18 @@ static void print_plain(const char *text)
     for (; *text != '\0'; text++) { (void)fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, stderr); }
 }
 
+redco_status cli_writable(const char *path, redco_error *err)
+{
+    struct stat info;
+    const bool exists = stat(path, &info) == 0;
+    if (exists && S_ISDIR(info.st_mode)) { return redco_fail(err, REDCO_EIO, path, "is a folder, not a file"); }
+    char *copy = strdup(path);
+    if (copy == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
+    const int why = exists && !S_ISREG(info.st_mode) ? access(path, W_OK) : access(dirname(copy), W_OK | X_OK);
+    free(copy);
+    return why == 0 ? REDCO_OK : redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(errno));
+}
+
 int cli_fail(const struct cli *cli, const redco_error *err)
 {
     (void)fflush(stdout);
@@ -124,7 +139,10 @@ int cli_fail(const struct cli *cli, const redco_error *err)
 
 void cli_warn(const struct cli *cli, const char *text)
 {
-    if (!cli->quiet) { (void)fprintf(stderr, "%s: warning: %s\n", cli->program, text); }
+    if (cli->quiet) { return; }
+    (void)fprintf(stderr, "%s: warning: ", cli->program);
+    print_plain(text);
+    (void)fputc('\n', stderr);
 }
 
 int cli_print_json(const struct cli *cli, const json_t *json)

@@ -41,6 +41,9 @@ error_t cli_name(struct cli *cli, const char *option, const char *text, const ch
 /** The index of @p text in a NULL-terminated list, or an error that lists the words. */
 error_t cli_word(struct cli *cli, const char *option, const char *text, const char *const *words, int *out);
 
+/** Whether a file could be written there, told before the work. */
+redco_status cli_writable(const char *path, redco_error *err);
+
 /** Prints the error as one line on standard error. @return the exit code its status asks for */
 int cli_fail(const struct cli *cli, const redco_error *err);
 /** "PROGRAM: warning: TEXT" on standard error unless --quiet. */

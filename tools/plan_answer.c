@@ -1,7 +1,9 @@
 #include "tools/plan_answer.h"
 
+#include "costmodel/simulate.h"
 #include "planner/assemble.h"
 #include "planner/explain.h"
+#include "planner/rerank.h"
 #include "planner/strategy.h"
 #include "tools/plan_report.h"
 
@@ -79,7 +81,10 @@ static redco_status find(struct answer *answer, redco_error *err)
     const redco_search_options *options = &answer->args->options;
     const redco_inputs *inputs = answer->inputs;
     redco_status st = ask(inputs, options, &answer->result, err);
-    if (st != REDCO_OK || answer->result->ranked_count == 0) { return st; }
+    if (st != REDCO_OK || answer->result->ranked_count == 0 ||
+        (st = redco_rerank(inputs, options, answer->result, err)) != REDCO_OK) {
+        return st;
+    }
     if (redco_options_fixed(options)) {
         const redco_search_options freed = redco_options_freed(options);
         redco_error none = {0};
@@ -108,6 +113,24 @@ static redco_status assemble(struct answer *answer, redco_error *err)
     if (st != REDCO_OK) { return st; }
     return redco_plan_assemble(answer->assembler, answer->result, &answer->result->ranked[0], answer_name(options),
                                &answer->plan, err);
+}
+
+/* The best plan's step, for a viewer. */
+static redco_status write_timeline(const struct answer *answer, redco_error *err)
+{
+    const redco_inputs *inputs = answer->inputs;
+    const redco_candidate *best = &answer->result->ranked[0];
+    redco_costs *costs = NULL;
+    redco_trace *trace = NULL;
+    redco_status st = redco_costs_create(&inputs->machine, inputs->model, &answer->args->options.workload,
+                                         &inputs->calibration, inputs->comm, &costs, err);
+    if (st == REDCO_OK) {
+        st = redco_simulate_trace(costs, &best->setting, best->assignments, best->assignment_count, NULL, &trace, err);
+    }
+    if (st == REDCO_OK) { st = redco_trace_write(trace, answer->args->timeline, err); }
+    redco_trace_free(trace);
+    redco_costs_free(costs);
+    return st;
 }
 
 static json_t *mesh_json(redco_mesh mesh)
@@ -283,6 +306,7 @@ int answer_plan(struct plan_args *args, const redco_inputs *inputs)
     }
     if (st == REDCO_OK) { st = assemble(&answer, &err); }
     if (st == REDCO_OK && args->out != NULL) { st = redco_plan_write(answer.plan, args->out, &err); }
+    if (st == REDCO_OK && args->timeline != NULL) { st = write_timeline(&answer, &err); }
     if (st != REDCO_OK) {
         rc = answer_fail(&args->cli, &err);
         goto out;
@@ -295,6 +319,7 @@ int answer_plan(struct plan_args *args, const redco_inputs *inputs)
         print_one(&answer);
     }
     if (args->out != NULL && !args->cli.json) { (void)printf("wrote %s\n", args->out); }
+    if (args->timeline != NULL && !args->cli.json) { (void)printf("wrote %s\n", args->timeline); }
     if (rc == CLI_DONE) { rc = cli_finish(&args->cli, answer.result->verify_failed ? CLI_NO : CLI_DONE); }
 out:
     answer_free(&answer);

@@ -2,6 +2,7 @@
 
 #include "planner/plan/plan.h"
 #include "planner/strategy.h"
+#include "tools/overlap_option.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,7 @@ enum key {
     KEY_COMPARE,
     KEY_EXPLAIN,
     KEY_SWEEP,
+    KEY_TIMELINE,
     KEY_CHECK
 };
 
@@ -50,7 +52,7 @@ static const struct argp_option flags[] = {
     {"gpus", KEY_GPUS, "N", 0, "GPUs in use; may be left out when the cluster has a fixed size", 1},
     {"model", KEY_MODEL, "M", 0, "Preset or HuggingFace config.json (default llama-7b)", 1},
     {"safetensors", KEY_SAFETENSORS, "FILE", 0, "Check the model's tensors against a .safetensors file or index", 1},
-    {"cluster", KEY_CLUSTER, "C", 0, "Preset, cluster file, hwloc or NCCL XML of a node (default a800-hdr)", 1},
+    {"cluster", KEY_CLUSTER, "C", 0, "Preset, cluster file, or a node: hwloc XML, NCCL XML or redco-topo JSON (default a800-hdr)", 1},
     {"node", KEY_NODE, "FILE", 0, "hwloc XML, NCCL XML or redco-topo JSON that replaces the cluster's node type", 1},
     {"topology", KEY_TOPOLOGY, "FILE", 0, "Slurm topology.conf that replaces the cluster's switches", 1},
     {"hosts", KEY_HOSTS, "LIST", 0, "Free hosts, such as node[001-128,200]; the others are left out", 1},
@@ -84,6 +86,7 @@ static const struct argp_option flags[] = {
     {"sweep", KEY_SWEEP, "gpus=N,N,...", 0, "One plan for each number of GPUs", 4},
     {"check", KEY_CHECK, "PLAN", 0, "Read a plan file and compute its numbers again", 4},
     {"output", 'o', "PLAN", 0, "Write the plan file", 4},
+    {"timeline", KEY_TIMELINE, "TRACE", 0, "Write the simulated step as a trace for Perfetto", 4},
     CLI_OPTIONS,
     {0}
 };
@@ -170,32 +173,6 @@ static error_t read_fix(struct plan_args *args, const char *text)
         if (*at == '\0') { return 0; }
         at++;
     }
-}
-
-static error_t read_overlap(struct plan_args *args, const char *text)
-{
-    uint32_t bits = 0;
-    if (strcmp(text, "none") == 0 || strcmp(text, "all") == 0) {
-        args->options.workload.overlap = text[0] == 'n' ? REDCO_OVERLAP_NONE : REDCO_OVERLAP_ALL;
-        return 0;
-    }
-    for (const char *at = text;; at++) {
-        const size_t length = strcspn(at, ",");
-        uint32_t bit = 0;
-        while (redco_overlap_words[bit] != NULL &&
-               (strlen(redco_overlap_words[bit]) != length || strncmp(redco_overlap_words[bit], at, length) != 0)) {
-            bit++;
-        }
-        if (redco_overlap_words[bit] == NULL) {
-            return cli_bad_option(&args->cli, "--overlap", "\"%.40s\" is not a list of ag_rs, ar, bc, nor all or none",
-                                  text);
-        }
-        bits |= 1U << bit;
-        at += length;
-        if (*at == '\0') { break; }
-    }
-    args->options.workload.overlap = bits;
-    return 0;
 }
 
 static error_t read_sweep(struct plan_args *args, const char *text)
@@ -331,7 +308,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_TP_PLACEMENT: return read_choice(args, key, text);
     case KEY_STRATEGY: return read_strategy(args, text);
     case KEY_FIX: return read_fix(args, text);
-    case KEY_OVERLAP: return read_overlap(args, text);
+    case KEY_OVERLAP: return overlap_option(&args->cli, "--overlap", text, &args->options.workload.overlap);
     case KEY_SWEEP: return read_sweep(args, text);
     case KEY_SEQUENCE_PARALLEL: options->workload.sequence_parallel = true; return 0;
     case KEY_LAYERWISE: options->layerwise = true; return 0;
@@ -341,6 +318,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_EXPLAIN: args->explain = true; return 0;
     case KEY_CHECK: return cli_name(&args->cli, "--check", text, &args->check);
     case 'o': args->out = text; return 0;
+    case KEY_TIMELINE: return cli_name(&args->cli, "--timeline", text, &args->timeline);
     default: return cli_option(key, text, state);
     }
 }
@@ -365,6 +343,8 @@ static void check_together(struct plan_args *args)
                              "--compare, --sweep, --top and --explain are different answers: give one of them");
     } else if (args->sweep_count > 0 && (args->gpus != 0 || args->out != NULL)) {
         (void)cli_bad_option(cli, "--sweep", "gives the numbers of GPUs and many plans: leave out --gpus and -o");
+    } else if (args->timeline != NULL && (args->sweep_count > 0 || args->compare)) {
+        (void)cli_bad_option(cli, "--timeline", "shows one plan: leave out --compare and --sweep");
     } else if (args->out != NULL && (args->out[0] == '\0' || strcmp(args->out, "-") == 0)) {
         (void)cli_bad_option(cli, "-o", "needs a file; --json prints the plan");
     }

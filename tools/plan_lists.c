@@ -2,6 +2,7 @@
 #include "tools/plan_answer.h"
 
 #include "planner/assemble.h"
+#include "planner/rerank.h"
 #include "planner/strategy.h"
 #include "tools/plan_report.h"
 
@@ -98,6 +99,8 @@ static redco_status add(struct list *list, const redco_inputs *inputs, const red
         return REDCO_OK;
     }
     list->any_fits = true;
+    const redco_status simulated = redco_rerank(inputs, options, entry->result, err);
+    if (simulated != REDCO_OK) { return simulated; }
     row->candidate = &entry->result->ranked[0];
     return list->args->cli.json ? to_json(list, inputs, options, entry->result, name, shared, err) : REDCO_OK;
 }

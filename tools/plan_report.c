@@ -9,7 +9,7 @@
 #define TIMES "\xc3\x97"
 #define DOT " \xc2\xb7 "
 
-enum { SHORT = 64, LABEL = 10, WIDEST = 110 };
+enum { SHORT = 64, LABEL = 10, WIDEST = 110, WIDEST_HEADER = 120 };
 
 const char *report_mesh(redco_mesh mesh, char *buffer, size_t size)
 {
@@ -69,16 +69,20 @@ static void print_recompute(const redco_model *model, const redco_candidate *can
     }
 }
 
-static void print_network(const redco_machine *machine)
+/* "NVLink 200 GB/s, 4 x 200 Gb/s per node" */
+static void network_text(const redco_machine *machine, char *buffer, size_t size)
 {
     const size_t name_length = strcspn(machine->gpu.link, "0123456789-");
+    int used = 0;
     if (machine->fabric == REDCO_FABRIC_PCIE || machine->scale_up_bytes_per_s <= 0.0) {
-        (void)printf(", PCIe %.4g GB/s", machine->peer_bytes_per_s / 1e9);
+        used = snprintf(buffer, size, "PCIe %.4g GB/s", machine->peer_bytes_per_s / 1e9);
     } else {
-        (void)printf(", %.*s %.4g GB/s", (int)name_length, machine->gpu.link, machine->scale_up_bytes_per_s / 1e9);
+        used = snprintf(buffer, size, "%.*s %.4g GB/s", (int)name_length, machine->gpu.link,
+                        machine->scale_up_bytes_per_s / 1e9);
     }
-    if (machine->nics_per_node > 0) {
-        (void)printf(", %u " TIMES " %.4g Gb/s per node", machine->nics_per_node, machine->nic_bytes_per_s * 8.0 / 1e9);
+    if (machine->nics_per_node > 0 && used > 0 && (size_t)used < size) {
+        (void)snprintf(buffer + used, size - (size_t)used, ", %u " TIMES " %.4g Gb/s per node", machine->nics_per_node,
+                       machine->nic_bytes_per_s * 8.0 / 1e9);
     }
 }
 
@@ -88,17 +92,22 @@ void report_header(const struct plan_args *args, const redco_inputs *inputs, con
     char sequences[SHORT];
     const redco_workload *workload = &args->options.workload;
     const redco_machine *machine = &inputs->machine;
-    (void)printf("%s, %s parameters" DOT "%s: ", redco_model_name(inputs->model),
-                 format_large((double)redco_model_params(inputs->model), large, sizeof large),
-                 redco_cluster_name(inputs->cluster));
+    char model[4 * SHORT];
+    char network[2 * SHORT];
+    char where[6 * SHORT] = "";
+    network_text(machine, network, sizeof network);
+    (void)snprintf(model, sizeof model, "%s, %s parameters", redco_model_name(inputs->model),
+                   format_large((double)redco_model_params(inputs->model), large, sizeof large));
     if (args->sweep_count == 0) {
-        (void)printf("%u %s " TIMES " %u %s", machine->nodes, machine->nodes == 1 ? "node" : "nodes",
-                     machine->gpus_per_node, machine->gpu.name);
-    } else {
-        (void)printf("%s", machine->gpu.name);
+        (void)snprintf(where, sizeof where, "%u %s " TIMES " %u ", machine->nodes,
+                       machine->nodes == 1 ? "node" : "nodes", machine->gpus_per_node);
     }
-    print_network(machine);
-    (void)printf(DOT "%s\n", redco_precision_words[workload->precision]);
+    const size_t used = strlen(where);
+    (void)snprintf(where + used, sizeof where - used, "%s, %s" DOT "%s", machine->gpu.name, network,
+                   redco_precision_words[workload->precision]);
+    const char *cluster = redco_cluster_name(inputs->cluster);
+    const bool wide = table_width(model) + table_width(cluster) + table_width(where) + 5 > WIDEST_HEADER;
+    (void)printf("%s%s%s: %s\n", model, wide ? "\n" : DOT, cluster, where);
     (void)printf("%s tokens a step: %s sequences " TIMES " %u",
                  format_large((double)workload->global_batch * workload->seq_len, large, sizeof large),
                  format_count(workload->global_batch, sequences, sizeof sequences), workload->seq_len);
@@ -144,6 +153,7 @@ static void table_heading(struct table *table, enum report_kind kind)
     if (many) { table_cell(table, "recompute"); }
     table_cell(table, "%s", many ? "memory" : "memory/GPU");
     table_cell(table, "step");
+    if (kind == REPORT_RANKS) { table_cell(table, "simulated"); }
     table_cell(table, "tokens/s/GPU");
     table_cell(table, "MFU");
     table_cell(table, "%s", many ? "exposed" : "exposed comm");
@@ -193,6 +203,9 @@ static void table_strategy(struct table *table, const redco_inputs *inputs, enum
         table_cell(table, "%s GB", a);
     }
     table_cell(table, "%s", format_time(p->step_s, like_s, a, sizeof a));
+    if (kind == REPORT_RANKS) {
+        table_cell(table, "%s", format_time(candidate->simulated_step_s, like_s, a, sizeof a));
+    }
     table_tokens(table, inputs, p);
     table_cell(table, "%.2f", p->mfu);
     table_cell(table, "%s", format_time(p->exposed_comm_s, like_s, a, sizeof a));
@@ -203,7 +216,7 @@ bool report_table(const redco_inputs *inputs, enum report_kind kind, const struc
     double like_s = 0.0;
     double first = 0.0;
     struct table *table = table_new(kind == REPORT_ONE     ? "llrrrrrrrrrr"
-                                    : kind == REPORT_RANKS ? "llrrrrrllrrrrrr"
+                                    : kind == REPORT_RANKS ? "llrrrrrllrrrrrrr"
                                                            : "llrrrrrlrrrrrr");
     if (table == NULL) { return false; }
     for (uint32_t i = 0; i < count; i++) {
@@ -328,6 +341,12 @@ void report_time(const redco_candidate *candidate)
     line_time(&line, "optimizer", p->optimizer_s, p->step_s);
     line_time(&line, "other", p->other_s, p->step_s);
     (void)printf("\n");
+    if (candidate->simulated_step_s > 0.0) {
+        char simulated[SHORT];
+        line_begin(&line, "simulated");
+        line_item(&line, "%s a step", format_time(candidate->simulated_step_s, p->step_s, simulated, sizeof simulated));
+        (void)printf("\n");
+    }
 }
 
 void report_comm(const redco_prediction *p)

@@ -1,26 +1,6 @@
 /* redco-plan: the strategy that trains fastest within memory, why, and a plan file. */
 #include "tools/plan_answer.h"
 
-#include <errno.h>
-#include <libgen.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-/* Told before the search: a plan that cannot be kept need not be found. */
-static redco_status check_writable(const char *path, redco_error *err)
-{
-    struct stat info;
-    const bool exists = stat(path, &info) == 0;
-    if (exists && S_ISDIR(info.st_mode)) { return redco_fail(err, REDCO_EIO, path, "is a folder, not a file"); }
-    char *copy = strdup(path);
-    if (copy == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
-    const int why = exists && !S_ISREG(info.st_mode) ? access(path, W_OK) : access(dirname(copy), W_OK | X_OK);
-    free(copy);
-    return why == 0 ? REDCO_OK : redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(errno));
-}
-
 /* Of a sweep, for the first size that the cluster can have. */
 static redco_status read_inputs(const struct plan_args *args, redco_inputs *inputs_out, redco_error *err)
 {
@@ -38,11 +18,16 @@ static int run(struct plan_args *args)
     redco_inputs inputs = {0};
     redco_error err = {0};
     int rc = CLI_DONE;
-    if (args->out != NULL && check_writable(args->out, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
+    /* Told before the search: a plan that cannot be kept need not be found. */
+    if ((args->out != NULL && cli_writable(args->out, &err) != REDCO_OK) ||
+        (args->timeline != NULL && cli_writable(args->timeline, &err) != REDCO_OK)) {
+        return cli_fail(&args->cli, &err);
+    }
     if (read_inputs(args, &inputs, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
     for (size_t i = 0; redco_cluster_warning(inputs.cluster, i) != NULL; i++) {
         cli_warn(&args->cli, redco_cluster_warning(inputs.cluster, i));
     }
+    if (redco_comm_warning(inputs.comm) != NULL) { cli_warn(&args->cli, redco_comm_warning(inputs.comm)); }
     if (args->sweep_count > 0) {
         rc = answer_sweep(args, &inputs);
     } else if (args->compare) {

@@ -187,8 +187,9 @@ static int print_table(const struct arguments *arguments, const redco_rules *rul
     (void)count_text(total, all_text, sizeof all_text);
     if (rule_count > 0) {
         print_rules(rules, taken, params, arguments->shards);
-        (void)printf("%zu tensors, %s parameters; %s on each of %" PRIu64 " shards (%.2f %%)\n", count, all_text,
-                     count_text(mine, mine_text, sizeof mine_text), arguments->shards, 100.0 * mine / total);
+        (void)printf("%zu tensor%s, %s parameters; %s on each of %" PRIu64 " shards (%.2f %%)\n", count,
+                     count == 1 ? "" : "s", all_text, count_text(mine, mine_text, sizeof mine_text), arguments->shards,
+                     100.0 * mine / total);
     } else {
         (void)printf("1 shard: no rules, all %zu tensors with %s parameters whole\n", count, all_text);
     }

@@ -28,6 +28,7 @@ struct result {
     struct validate_machine where;
     struct errors errors;
     size_t rows;
+    json_t *points; /* size and both times of each row */
     uint64_t largest_bytes;
     double peak_measured, peak_model; /* bytes/s of bus bandwidth */
     uint64_t fingerprint;
@@ -109,6 +110,8 @@ static void compare_row(const redco_comm *comm, const struct report *report, con
     const redco_comm_time time = redco_comm_price(comm, run->op, size, result->where.group);
     const double model_s = time.latency_s + time.wire_s + (run->one_process ? report->arguments->launch_s : 0.0);
     result->rows++;
+    (void)json_array_append_new(result->points, json_pack("{s:I,s:f,s:f}", "size_bytes", (json_int_t)row->size_bytes,
+                                                          "measured_s", measured_s, "model_s", model_s));
     if (row->size_bytes > result->largest_bytes) { result->largest_bytes = row->size_bytes; }
     result->peak_measured = fmax(result->peak_measured, factor * size / measured_s);
     result->peak_model = fmax(result->peak_model, factor * size / model_s);
@@ -142,6 +145,7 @@ static redco_status compare_run(struct report *report, const char *file, const r
     }
     st = redco_comm_create(&result.where.machine, NULL, 0, &comm, report->err);
     if (st != REDCO_OK) { return st; }
+    result.points = json_array();
     redco_comm_restrict(comm, result.where.algorithms, result.where.protocols);
     for (size_t i = 0; i < run->row_count; i++) { compare_row(comm, report, run, &run->rows[i], &result); }
     redco_comm_free(comm);
@@ -150,7 +154,10 @@ static redco_status compare_run(struct report *report, const char *file, const r
     }
     result.run.rows = NULL;
     result.file = strdup(file);
-    if (result.file == NULL) { return out_of_memory(report); }
+    if (result.file == NULL) {
+        json_decref(result.points);
+        return out_of_memory(report);
+    }
     report->results[report->count++] = result;
     return REDCO_OK;
 }
@@ -387,6 +394,9 @@ static json_t *result_json(const struct report *report, size_t index)
                   result->where.network_stated, "one_process", result->run.one_process, "repeated",
                   result->copy_of != index, "rows", (json_int_t)result->rows, "decades", decades_json(&result->errors),
                   "peak_measured_bytes_per_s", result->peak_measured, "peak_model_bytes_per_s", result->peak_model);
+    (void)json_object_set_new(json, "bus_factor",
+                              json_real(redco_collective_bus_factor(result->run.op, result->run.ranks)));
+    (void)json_object_set(json, "points", result->points);
     return json;
 }
 
@@ -442,7 +452,10 @@ int validate_profiles(const struct validate_arguments *arguments)
         print_report(&report);
         code = cli_finish(&arguments->cli, CLI_DONE);
     }
-    for (size_t i = 0; i < report.count; i++) { free(report.results[i].file); }
+    for (size_t i = 0; i < report.count; i++) {
+        free(report.results[i].file);
+        json_decref(report.results[i].points);
+    }
     for (size_t i = 0; i < report.skipped_count; i++) { free(report.skipped[i].file); }
     free(report.results);
     free(report.skipped);

@@ -9,6 +9,7 @@ enum { REDCOI_MAX_NODES = REDCO_HOSTLIST_MAX_NAMES };
 
 struct redco_cluster {
     char name[64];
+    char place[256]; /* file or preset that says what the nodes are, for errors */
     redco_node *node;
     uint32_t nodes;      /* counted nodes, 0 = endless; unused with a tree */
     uint32_t leaf_nodes; /* nodes under each leaf, 0 = not known; unused with a tree */

@@ -68,7 +68,7 @@ static redco_status make_offer(const redco_cluster *cluster, struct offer *offer
     *offer = (struct offer){.hosts = redco_node_hosts(cluster->node)};
     offer->gpus_per_host = (uint32_t)(gpu_count / offer->hosts);
     if (offer->gpus_per_host == 0) {
-        return redco_fail(err, REDCO_EVALUE, cluster->name, "node \"%s\" has no GPU, so there is nothing to plan for",
+        return redco_fail(err, REDCO_EVALUE, cluster->place, "node \"%s\" has no GPU, so there is nothing to plan for",
                           redco_node_name(cluster->node));
     }
     offer->nodes = calloc((size_t)offer->hosts + 1, sizeof *offer->nodes);
@@ -274,11 +274,12 @@ static redco_status fill_machine(const redco_cluster *cluster, const struct offe
     const redco_node *node = cluster->node;
     uint32_t nics = 0;
     double nic_bytes_per_s = 0.0;
-    redco_status st = redco_node_gpu_type(node, &machine->gpu, err);
-    if (st != REDCO_OK) { return st; }
+    redco_error why = {0};
+    redco_status st = redco_node_gpu_type(node, &machine->gpu, &why);
+    if (st != REDCO_OK) { return redco_fail(err, st, cluster->place, "%s", why.text); }
     redcoi_cluster_nics(cluster, &nics, &nic_bytes_per_s);
     if (shape.nodes > 1 && (nics == 0 || !(nic_bytes_per_s > 0.0))) {
-        return redco_fail(err, REDCO_EVALUE, cluster->name,
+        return redco_fail(err, REDCO_EVALUE, cluster->place,
                           nics == 0
                               ? "node \"%s\" has no NIC, so that %u nodes cannot work together; give \"nics\" and "
                                 "\"nic_rate\" in the cluster file's \"network\""
@@ -302,6 +303,8 @@ static redco_status fill_machine(const redco_cluster *cluster, const struct offe
     if (machine->nics_per_node == 0 && nics > 0) { machine->nics_per_node = 1; }
     machine->nic_bytes_per_s = nic_bytes_per_s;
     machine->node_network_bytes_per_s = machine->nics_per_node * nic_bytes_per_s;
+    machine->whole_node_gpus = offer->hosts * offer->gpus_per_host;
+    machine->most_nodes = nics > 0 ? offer->nodes[offer->hosts] : 1;
     machine->oversubscription_ratio = cluster->oversubscription_ratio;
     machine->network_latency_s = cluster->latency_s;
     return find_nodes_per_leaf(cluster, shape, &machine->nodes_per_leaf, err);

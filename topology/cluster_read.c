@@ -133,6 +133,7 @@ redco_status redco_cluster_read(const char *name_or_path, const char *node_path,
                         "needed");
         goto out;
     }
+    (void)snprintf(cluster->place, sizeof cluster->place, "%s", node_path != NULL ? node_path : name_or_path);
     if (name_or_path == NULL) {
         if ((st = redco_node_read(node_path, &cluster->node, err)) != REDCO_OK) { goto out; }
         const char *name = redco_node_name(cluster->node);
@@ -158,6 +159,7 @@ redco_status redco_cluster_from_json(const redco_json_value *value, redco_cluste
     static const redcoi_cluster_source sealed = {NULL, NULL, NULL};
     redco_cluster *cluster = new_cluster();
     if (cluster == NULL) { return redco_fail(err, REDCO_ENOMEM, value->name, "out of memory"); }
+    (void)snprintf(cluster->place, sizeof cluster->place, "%s", value->name);
     redco_status st = redcoi_cluster_from_root(value, &sealed, cluster, err);
     if (st == REDCO_OK) { st = complete(cluster, NULL, NULL, err); }
     if (st != REDCO_OK) {

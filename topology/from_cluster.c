@@ -1,6 +1,7 @@
 /* The cluster file: node type, number of nodes and network. */
 #include "topology/base/preset.h"
 #include "topology/cluster_internal.h"
+#include "topology/node_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,7 +165,9 @@ static redco_status read_short_node(const redco_json_value *object, const redcoi
     if (st == REDCO_OK && redco_json_has(object, "cpu")) { st = read_word(object, "cpu", cpus, &cpu, err); }
     if (st == REDCO_OK && redco_json_has(object, "hosts")) { st = read_count(object, "hosts", 1, gpus, &hosts, err); }
     if (st != REDCO_OK) { return st; }
-    if (gpus % hosts != 0) { return redco_json_fail(object, "hosts", err, "= %u must divide gpus = %u", hosts, gpus); }
+    if (gpus % hosts != 0) {
+        return redco_json_fail(object, "hosts", err, "is %u, which does not divide the %u GPUs", hosts, gpus);
+    }
     if ((st = find_gpu(object, gpu_name, source, &gpu, err)) != REDCO_OK) { return st; }
     uint32_t group = default_link_group((redco_fabric)fabric, &gpu, gpus);
     if (redco_json_has(object, "link_group")) {
@@ -424,7 +427,7 @@ redco_status redcoi_cluster_from_root(const redco_json_value *root, const redcoi
         return redco_json_fail(root, "name", err, "is %zu bytes long; 1 to %zu are needed", strlen(name),
                                sizeof cluster->name - 1);
     }
-    (void)snprintf(cluster->name, sizeof cluster->name, "%s", name);
+    redcoi_text_copy(cluster->name, sizeof cluster->name, name);
     if (redco_json_has(root, "nodes")) { st = read_count(root, "nodes", 1, REDCOI_MAX_NODES, &cluster->nodes, err); }
     if (st == REDCO_OK) { st = read_node(root, source, cluster, err); }
     if (st == REDCO_OK) { st = read_network(root, source, cluster, err); }

@@ -362,8 +362,8 @@ redco_status redco_node_gpu_type(const redco_node *node, redco_gpu *gpu_out, red
         if (gpu->preset[0] == '\0') {
             const char *seen_as = gpu->model[0] != '\0' ? gpu->model : "a part that the file does not name";
             return redco_fail(err, REDCO_EVALUE, node->name,
-                              "GPU %zu (%s) is %s, for which there is no GPU preset; give its type", i,
-                              gpu->pci[0] != '\0' ? gpu->pci : gpu->os_name, seen_as);
+                              "GPU %zu (%s) is %s, for which there is no GPU preset; redco-topo --gpu says what it is",
+                              i, gpu->pci[0] != '\0' ? gpu->pci : gpu->os_name, seen_as);
         }
         if (strcmp(gpu->preset, node->gpus[0].preset) != 0) {
             return redco_fail(err, REDCO_EVALUE, node->name,

@@ -78,6 +78,8 @@ typedef struct redco_machine {
     double node_network_bytes_per_s; /**< nics_per_node * nic_bytes_per_s */
     uint32_t nodes_per_leaf;         /**< 0: not known, taken as one leaf */
     double oversubscription_ratio;   /**< leaf down-link over up-link rate, >= 1 */
+    uint32_t whole_node_gpus;        /**< what a job that uses all of a node has in it; 0 = node_gpus_physical */
+    uint32_t most_nodes;             /**< whole nodes that one job can have; 0 = not known */
     double network_latency_s;        /**< extra one-way latency of the network beyond NCCL's own, >= 0 */
 } redco_machine;
 

@@ -137,6 +137,29 @@ static void start_root(struct check *check, const char *element, const XML_Char 
     emit_text(check, ">\n");
 }
 
+/* hwloc compares the sets of siblings without asking whether they are there (2.9.0 reads address 0). Devices have none.
+ */
+static void check_object(struct check *check, const XML_Char **attributes)
+{
+    static const char *const without[] = {"Bridge", "PCIDev", "OSDev", "Misc"};
+    static const char *const sets[] = {"cpuset", "complete_cpuset"};
+    const char *type = attribute(attributes, "type");
+    if (type == NULL) {
+        refuse(check, REDCO_EVALUE, "<object> without a type");
+        return;
+    }
+    if (strcmp(type, "PU") == 0) { check->processors++; }
+    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
+        if (strcmp(type, without[i]) == 0) { return; }
+    }
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        if (attribute(attributes, sets[i]) == NULL) {
+            refuse(check, REDCO_EVALUE, "<object> of type %.20s without \"%s\"", type, sets[i]);
+            return;
+        }
+    }
+}
+
 static void on_start(void *context, const XML_Char *element, const XML_Char **attributes)
 {
     struct check *check = context;
@@ -154,8 +177,7 @@ static void on_start(void *context, const XML_Char *element, const XML_Char **at
         check->skipped = check->depth; /* applications' own: may hold anything */
         return;
     }
-    const char *type = attribute(attributes, "type");
-    if (strcmp(element, "object") == 0 && type != NULL && strcmp(type, "PU") == 0) { check->processors++; }
+    if (strcmp(element, "object") == 0) { check_object(check, attributes); }
     close_open_tag(check);
     emit_text(check, "<");
     emit_text(check, element);

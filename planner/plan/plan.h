@@ -33,6 +33,7 @@ typedef struct redco_plan_rule {
 typedef struct redco_plan_predicted {
     double step_s, tokens_per_s_per_gpu, tokens_per_s_per_gpu_band /**< half-width; 0 = none is claimed */, mfu,
         model_flops_per_token, compute_s, exposed_comm_s;
+    double simulated_step_s; /**< step_s by the event simulator; 0 = not simulated */
     double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s, tp_s, amsp_total_s;
     /** Where step_s goes. */
     double forward_s, backward_s, recompute_s, optimizer_s, other_s, layer_exposed_s, grad_exposed_s, spread_exposed_s;
@@ -48,7 +49,8 @@ typedef struct redco_plan_field {
     bool bytes;    /**< uint64_t, else double */
 } redco_plan_field;
 
-/** All of them in file order (tokens_per_s_per_gpu_band aside, which may be null). */
+/** All of them in file order (tokens_per_s_per_gpu_band, which may be null, and simulated_step_s,
+ * which may be absent, aside). */
 const redco_plan_field *redco_plan_fields(size_t *count_out);
 
 /** An owning record: strings and arrays belong to it; json members are references it holds. Filled by the planner or

@@ -134,6 +134,9 @@ static json_t *predicted_json(const redco_plan_predicted *predicted)
             json_decref(json);
             return NULL;
         }
+        if (field->offset == offsetof(redco_plan_predicted, step_s) && predicted->simulated_step_s > 0.0) {
+            (void)json_object_set_new(json, "simulated_step_s", json_real(predicted->simulated_step_s));
+        }
         if (field->offset == offsetof(redco_plan_predicted, tokens_per_s_per_gpu)) {
             const double band = predicted->tokens_per_s_per_gpu_band;
             (void)json_object_set_new(json, "tokens_per_s_per_gpu_band", band > 0.0 ? json_real(band) : json_null());

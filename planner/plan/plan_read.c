@@ -325,6 +325,10 @@ static redco_status read_predicted(const redco_json_value *root, redco_plan *pla
         st = redco_json_number(&predicted, "tokens_per_s_per_gpu_band", 0.0, most_number,
                                &plan->predicted.tokens_per_s_per_gpu_band, err);
     }
+    if (st == REDCO_OK && redco_json_has(&predicted, "simulated_step_s")) {
+        st =
+            redco_json_number(&predicted, "simulated_step_s", 0.0, most_number, &plan->predicted.simulated_step_s, err);
+    }
     return st;
 }
 

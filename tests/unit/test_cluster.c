@@ -361,7 +361,7 @@ static void bad_files_say_where_and_what(void **state)
         {"{\"gpu\":\"T4\",\"gpus\":8,\"fabric\":\"pcie\",\"nics\":2,\"nic_rate\":\"0 Gb/s\"}", "",
          "c.json:/node/nic_rate", "is 0 Gb/s; 0.008 Gb/s to 80000 Gb/s can be"},
         {"{\"gpu\":\"T4\",\"gpus\":8,\"fabric\":\"pcie\",\"hosts\":3}", "", "c.json:/node/hosts",
-         "= 3 must divide gpus = 8"},
+         "is 3, which does not divide the 8 GPUs"},
         {"{\"gpu\":\"T4\",\"gpus\":8,\"fabric\":\"pcie\",\"nick\":1}", "", "c.json:/node/nick",
          "did you mean \"nics\""},
         {NODE, ",\"network\":{\"nic_rate\":\"200 Eb/s\"}", "c.json:/network/nic_rate", "is 2e+11 Gb/s"},

@@ -439,7 +439,7 @@ static void hosts_come_in_rank_order(void **state)
     assert_string_equal(placement->solver, "GLPK 5.0");
     assert_string_equal(placement->status, "optimal");
     assert_int_equal(placement->host_count, 16);
-    assert_int_equal(placement->spanning_groups, 0);
+    assert_int_equal(placement->spanning_groups, 1);
     assert_int_equal(placement->spanning_bytes, 1);
     assert_int_equal(placement->file_order_bytes, 301);
     assert_int_equal(placement->level_count, 2);

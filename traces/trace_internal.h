@@ -1,0 +1,31 @@
+/** @file trace_internal.h  A trace in memory, shared by trace.c, trace_write.c and trace_read.c. */
+#ifndef REDCO_TRACE_INTERNAL_H
+#define REDCO_TRACE_INTERNAL_H
+
+#include "traces/trace.h"
+
+/** An array that grows. */
+typedef struct redcoi_trace_list {
+    void *items;
+    uint32_t count, capacity;
+} redcoi_trace_list;
+
+struct redco_trace {
+    redcoi_trace_list spans, args, counters, flows, threads, processes, notes;
+    redcoi_trace_list texts;   /**< char *, each kept once */
+    redcoi_trace_list buckets; /**< hash table of indices into texts, plus one; 0 = empty */
+    uint32_t *last_args;       /**< arg_count of what was added last */
+    bool failed;               /**< out of memory */
+};
+
+typedef struct redcoi_trace_note {
+    const char *key, *text;
+} redcoi_trace_note;
+
+/** A copy that lives as long as the trace, the same for the same text; "" when out of memory. */
+const char *redcoi_trace_keep(redco_trace *trace, const char *text, size_t size);
+
+/** Nanoseconds, as files hold them. */
+int64_t redcoi_trace_ns(double seconds);
+
+#endif
