@@ -41,6 +41,7 @@ enum key {
     KEY_COMPARE,
     KEY_EXPLAIN,
     KEY_SWEEP,
+    KEY_REPORT,
     KEY_CHECK
 };
 
@@ -82,6 +83,7 @@ static const struct argp_option flags[] = {
     {"compare", KEY_COMPARE, NULL, 0, "The named strategies beside the optimum", 4},
     {"explain", KEY_EXPLAIN, NULL, 0, "Why not the neighbours, and what would help", 4},
     {"sweep", KEY_SWEEP, "gpus=N,N,...", 0, "One plan for each number of GPUs", 4},
+    {"report", KEY_REPORT, "HTML", 0, "Also write one page with the choice, its reasons, tables and pictures", 4},
     {"check", KEY_CHECK, "PLAN", 0, "Read a plan file and compute its numbers again", 4},
     {"output", 'o', "PLAN", 0, "Write the plan file", 4},
     CLI_OPTIONS,
@@ -330,6 +332,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_VERIFY: options->verify = true; return 0;
     case KEY_COMPARE: args->compare = true; return 0;
     case KEY_EXPLAIN: args->explain = true; return 0;
+    case KEY_REPORT: args->report = text; return 0;
     case KEY_CHECK: args->check = text; return 0;
     case 'o': args->out = text; return 0;
     default: return cli_option(key, text, state);
@@ -356,6 +359,10 @@ static void check_together(struct plan_args *args)
                              "--compare, --sweep, --top and --explain are different answers: give one of them");
     } else if (args->sweep_count > 0 && (args->gpus != 0 || args->out != NULL)) {
         (void)cli_bad_option(cli, "--sweep", "gives the numbers of GPUs and many plans: leave out --gpus and -o");
+    } else if (args->report != NULL && (args->compare || args->sweep_count > 0 || options->top > 1)) {
+        (void)cli_bad_option(cli, "--report", "holds one plan and its comparison: leave out --compare, --sweep, --top");
+    } else if (args->report != NULL && (args->report[0] == '\0' || strcmp(args->report, "-") == 0)) {
+        (void)cli_bad_option(cli, "--report", "needs a file");
     } else if (args->out != NULL && (args->out[0] == '\0' || strcmp(args->out, "-") == 0)) {
         (void)cli_bad_option(cli, "-o", "needs a file; --json prints the plan");
     }

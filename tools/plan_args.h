@@ -19,6 +19,7 @@ struct plan_args {
     uint64_t sweep[PLAN_MOST_SWEEP];
     uint32_t sweep_count;
     const char *out;
+    const char *report; /* HTML page; NULL: none */
     const char *check;
     bool plans; /* an option that --check has no use for was given */
 };

@@ -39,6 +39,7 @@ static int run(struct plan_args *args)
     redco_error err = {0};
     int rc = CLI_DONE;
     if (args->out != NULL && check_writable(args->out, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
+    if (args->report != NULL && check_writable(args->report, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
     if (read_inputs(args, &inputs, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
     for (size_t i = 0; redco_cluster_warning(inputs.cluster, i) != NULL; i++) {
         cli_warn(&args->cli, redco_cluster_warning(inputs.cluster, i));

@@ -5,7 +5,7 @@ set xlabel "memory per GPU (GB)\n "
 set ylabel 'throughput (tokens/s per GPU)'
 set xrange [*:capacity * 1.02]
 set offsets graph 0.03, 0, graph 0.06, graph 0.03
-set key below center horizontal samplen 3 spacing 1.25
+set key below center horizontal samplen 3 spacing 1.25 width -3
 set arrow 1 from capacity, graph 0 to capacity, graph 1 nohead dt (6,4) lw 1.5 lc rgb '#555555'
 draw = "plot $front using 1:2 with steps lw 1.2 dt (2,2) lc rgb '#333333' title 'nothing beats it in both'"
 if (listed) { draw = draw.", $listed using 1:2 with points pt 7 ps 0.35 lc rgb '#aaaaaa' title sprintf('the %d best candidates', listed)" }
