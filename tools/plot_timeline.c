@@ -106,17 +106,15 @@ static size_t write_boxes(FILE *out, const struct box *boxes, size_t count, size
     return written;
 }
 
-/* The whole name, or as much of its end as fits: what lies behind its first '/', or its last. NULL: nothing fits. */
+/* The whole name, or as much of its end, from a '/' on, as fits. NULL: nothing fits. */
 static const char *label_of(const struct trace_span *span, double width_s, double pixel_s)
 {
-    const char *first = strchr(span->name, '/');
-    const char *last = strrchr(span->name, '/');
-    const char *const names[] = {span->name, first != NULL ? first + 1 : "", last != NULL ? last + 1 : ""};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const double needed_s = pixel_s * (double)(LETTER * strlen(names[i]) + 6);
-        if (names[i][0] != '\0' && needed_s <= width_s) { return names[i]; }
+    const char *label = span->name;
+    while (label[0] != '\0' && pixel_s * (double)(LETTER * strlen(label) + 6) > width_s) {
+        label += strcspn(label, "/");
+        label += strspn(label, "/");
     }
-    return NULL;
+    return label[0] != '\0' ? label : NULL;
 }
 
 /* Names that fit into their boxes. @return their number */

@@ -23,7 +23,7 @@ set ylabel 'predicted (tokens/s per GPU)'
 set key at screen 640.0 / width, 1 - 40.0 / height left top vertical Left reverse samplen 1.5 spacing 1.2 width -2
 band = "filledcurves fs solid noborder lc rgb '#dcdcdc'"
 line = "lines lw 1 lc rgb '#555555'"
-dots = "with points pt marker[i] ps (many[i] ? 0.4 : 0.6) lw 1.1 lc rgb tone[i]"
+dots = "with points pt marker[i] ps (many[i] ? 0.45 : 0.6) lw 1.1 lc rgb tone[i]"
 head = "-1 with lines lw 0.1 lc rgb '#ffffff' title"
 draw = "plot '+' using 1:($1 * 0.9):($1 * 1.1) with ".band." title '±10 %', x with ".line." title 'predicted = measured'"
 draw = draw.", ".head." 'source (runs): error in mean / median / 90th percentile'"

@@ -1,10 +1,10 @@
 # Bars of components, one for each plan: memory against what is usable, or the parts of a step.
 if (memory) {
-    array tone[5] = ['#0072B2', '#E69F00', '#009E73', '#F0E442', '#CC79A7']
+    array tone[5] = ['#0072B2', '#D55E00', '#4DC3A0', '#F0E442', '#CC79A7']
     array texture[5] = [3, 4, 3, 3, 5]
 } else {
     array tone[8] = ['#56B4E9', '#0072B2', '#009E73', '#F0E442', '#E69F00', '#D55E00', '#CC79A7', '#FFFFFF']
-    array texture[8] = [3, 3, 4, 3, 5, 3, 4, 3]
+    array texture[8] = [3, 3, 4, 3, 5, 3, 2, 3]
 }
 set title title noenhanced
 set grid y ls 100

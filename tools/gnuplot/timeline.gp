@@ -1,6 +1,6 @@
 # Threads as rows, spans as boxes, memory below. The boxes' tones are light: names stand in them.
-array tone[16] = ['#56B4E9', '#F0E442', '#CC79A7', '#E69F00', '#4DC3A0', '#F08A50', '#999999', '#FFFFFF', '#8FB4D9', '#D8C690', '#E6B3C8', '#B9D98C', '#A0A0E0', '#E0D0FF', '#FFD8B0', '#D0F0F0']
-array layer[12] = ['#0072B2', '#E69F00', '#009E73', '#BBBBBB', '#F0E442', '#D55E00', '#CC79A7', '#56B4E9', '#777777', '#8C6D1F', '#B9D98C', '#000000']
+array tone[16] = ['#56B4E9', '#F0E442', '#CC79A7', '#E69F00', '#A9DDC9', '#E07030', '#777777', '#FFFFFF', '#8FB4D9', '#C8A860', '#E6B3C8', '#B9D98C', '#A0A0E0', '#E0D0FF', '#FFD8B0', '#D0F0F0']
+array layer[12] = ['#0072B2', '#D55E00', '#4DC3A0', '#BBBBBB', '#F0E442', '#E69F00', '#CC79A7', '#56B4E9', '#777777', '#8C6D1F', '#B9D98C', '#000000']
 set multiplot
 set label 1 title noenhanced at screen 0.5, 1 - 18 / height center font ',14'
 set lmargin at screen 0.145
