@@ -181,6 +181,12 @@ static error_t read_overlap(struct plan_args *args, const char *text)
     }
     for (const char *at = text;; at++) {
         const size_t length = strcspn(at, ",");
+        if (length == 5 && strncmp(at, "ag-rs", length) == 0) { /* as options are spelt */
+            bits |= REDCO_OVERLAP_AG_RS;
+            at += length;
+            if (*at == '\0') { break; }
+            continue;
+        }
         uint32_t bit = 0;
         while (redco_overlap_words[bit] != NULL &&
                (strlen(redco_overlap_words[bit]) != length || strncmp(redco_overlap_words[bit], at, length) != 0)) {
