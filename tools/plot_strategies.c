@@ -63,7 +63,7 @@ static void bar_label(const struct plot_plans *plans, size_t index, char *buffer
     if (plan->listed) {
         (void)snprintf(buffer, size, "%zu.", index + 1);
     } else if (!same_gpus && same_name) {
-        (void)snprintf(buffer, size, "%llu", (unsigned long long)plan->gpus);
+        (void)snprintf(buffer, size, "%llu GPUs", (unsigned long long)plan->gpus);
     } else if (!same_gpus && plan->gpus > 0) {
         (void)snprintf(buffer, size, "%s %llu", name, (unsigned long long)plan->gpus);
     } else {
