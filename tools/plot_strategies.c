@@ -63,7 +63,7 @@ static void bar_label(const struct plot_plans *plans, size_t index, char *buffer
     if (plan->listed) {
         (void)snprintf(buffer, size, "%zu.", index + 1);
     } else if (!same_gpus && same_name) {
-        (void)snprintf(buffer, size, "%llu", (unsigned long long)plan->gpus);
+        (void)snprintf(buffer, size, "%llu GPUs", (unsigned long long)plan->gpus);
     } else if (!same_gpus && plan->gpus > 0) {
         (void)snprintf(buffer, size, "%s %llu", name, (unsigned long long)plan->gpus);
     } else {
@@ -355,8 +355,8 @@ static void find_measured(struct group *group, const struct plot_input *inputs, 
 redco_status plot_overlap(const struct plot_plans *plans, const struct plot_input *inputs, size_t count,
                           struct plot_sheet *sheet, redco_error *err)
 {
-    static const char *const names[SETTINGS] = {"none", "ag-rs",     "ar",     "ag-rs, ar",
-                                                "bc",   "ag-rs, bc", "ar, bc", "ag-rs, ar, bc"};
+    static const char *const names[SETTINGS] = {"none", "ag_rs",     "ar",     "ag_rs, ar",
+                                                "bc",   "ag_rs, bc", "ar, bc", "ag_rs, ar, bc"};
     struct group groups[MOST_GROUPS] = {{0}};
     size_t group_count = 0;
     size_t measured = 0;

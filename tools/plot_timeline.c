@@ -146,12 +146,19 @@ static double sum_of(const struct trace_memory *memory, size_t parts)
     return sum;
 }
 
+/* A step of a curve from the value that was drawn last, if any. */
+static void write_corner(FILE *out, double at_s, double before, double bytes)
+{
+    if (before >= 0.0) { (void)fprintf(out, "%.6g\t%.5g\n", 1e3 * at_s, before * 1e-9); }
+    (void)fprintf(out, "%.6g\t%.5g\n", 1e3 * at_s, bytes * 1e-9);
+}
+
 /* Corners of the sum of the first @p parts of process @p pid, thinned to what can be seen: the highest value of a few
  * pixels. */
 static void write_steps(FILE *out, const struct trace *trace, json_int_t pid, size_t parts, struct window window)
 {
     const double column_s = FINEST * (window.to_s - window.from_s) / DRAWN;
-    double column = 0.0;
+    double column = -1.0;
     double highest = 0.0;
     double last = 0.0;
     double drawn = -1.0;
@@ -160,22 +167,21 @@ static void write_steps(FILE *out, const struct trace *trace, json_int_t pid, si
         if (memory->pid != pid || memory->at_s > window.to_s) { continue; }
         const double now = fmax(0.0, floor((memory->at_s - window.from_s) / column_s));
         const double bytes = sum_of(memory, parts);
-        if (now > column) {
-            if (fabs(highest - drawn) > 0.0) {
-                (void)fprintf(out, "%.6g\t%.5g\n", 1e3 * column * column_s, fmax(drawn, 0.0) * 1e-9);
-                (void)fprintf(out, "%.6g\t%.5g\n", 1e3 * column * column_s, highest * 1e-9);
-            }
+        if (now > column && column >= 0.0) {
+            if (fabs(highest - drawn) > 0.0) { write_corner(out, column * column_s, drawn, highest); }
             drawn = highest;
-            highest = now > column + 1.0 ? fmax(last, bytes) : bytes;
-            column = now;
+            highest = now > column + 1.0 ? bytes : fmax(last, bytes);
         } else {
             highest = memory->at_s < window.from_s ? bytes : fmax(highest, bytes);
         }
         last = bytes;
+        column = now;
     }
-    (void)fprintf(out, "%.6g\t%.5g\n%.6g\t%.5g\n", 1e3 * column * column_s, fmax(drawn, 0.0) * 1e-9,
-                  1e3 * column * column_s, highest * 1e-9);
-    (void)fprintf(out, "%.6g\t%.5g\n\n\n", 1e3 * (window.to_s - window.from_s), highest * 1e-9);
+    if (column >= 0.0) {
+        write_corner(out, column * column_s, drawn, highest);
+        write_corner(out, window.to_s - window.from_s, last, last);
+    }
+    (void)fprintf(out, "\n\n");
 }
 
 static const char *process_name(const struct trace *trace, json_int_t pid)
