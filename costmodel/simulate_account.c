@@ -117,7 +117,6 @@ struct marks {
 static void find_marks(const redco_timeline *t, uint32_t micro_batches, struct marks *marks)
 {
     const redco_step *const step = t->step;
-    for (uint32_t i = 0; i < micro_batches * step->ranks; i++) { marks->end_s[i] = marks->lag_s[i] = 0.0; }
     for (uint32_t op = 0; op < step->op_count; op++) {
         const redco_step_op *const o = &step->ops[op];
         if (o->micro_batch >= micro_batches) { continue; }
@@ -243,8 +242,8 @@ static redco_status simulate_some(redco_costs *costs, const redco_setting *setti
     }
     double period_s = 0.0;
     if (repeated > 0.0) {
-        marks.end_s = malloc((size_t)built * step->ranks * sizeof(double));
-        marks.lag_s = malloc((size_t)built * step->ranks * sizeof(double));
+        marks.end_s = calloc((size_t)built * step->ranks, sizeof(double));
+        marks.lag_s = calloc((size_t)built * step->ranks, sizeof(double));
         if (marks.end_s == NULL || marks.lag_s == NULL) {
             st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
             goto out;

@@ -4,22 +4,27 @@
  *
  *  A pipeline stage is represented by one rank. A step begins when the optimizer of the step before has ended: all
  *  gradients meet in the norm, so nothing else crosses that line, and a step that follows a step takes as long as any.
+ */
+/* clang-format off */
+/** Names are the same in prediction and measurement:
  *
- *  Names are the same in prediction and measurement:
- *
- *      name      = pass "/" layer "/" what                 pass = "fwd" | "bwd" | "re" (forward again, in backward)
- *                | pass "/stage." index "/send"            activations (fwd), their gradients (bwd) to the next stage
- *                | "bwd/gradients/" batch "." index        batch = "bucket" (once a step) | "shards" (every
- * micro-batch) | "step/" what layer     = class "." index                         "block.12", "embedding.0", "head.0";
- * index as in plan files what      = operator                                compute.h: "qkv"; backward of what has no
- * matrix | operator "/input" | operator "/weight"  backward of a matrix: both gradients | module "/gather" | module
- * "/scatter"    weights of sharded parameters, their gradients: "q_proj" | operator "/reduce" tensor-parallel
- * all-reduce behind an operator, or, with | operator "/tp_gather" | ".../tp_scatter"    sequence parallelism, around it
- *                | operator "/context"                     keys and values of other context-parallel ranks
- *                | "launch"                                the host launches the collectives that follow
- *                | "update"                                updated parameters to the ranks that share them
- *      module    = the end of the parameter's name that is unique in its layer: "q_proj", "SelfAttention.q"
- *      "step/"   : "launch", "grad_norm", "grad_norm/reduce", "optimizer", "overhead" */
+ *      name   = pass "/" layer "/" what          pass = "fwd" | "bwd" | "re" (forward again, in backward)
+ *             | pass "/stage." index "/send"     activations (fwd), their gradients (bwd) to the next stage
+ *             | "bwd/gradients/" batch "." index batch = "bucket" (once a step) | "shards" (every micro-batch)
+ *             | "step/" once
+ *      layer  = class "." index                  "block.12", "embedding.0", "head.0"; index as in plan files
+ *      what   = operator                         compute.h: "qkv"; backward of what has no matrix
+ *             | operator "/input" | "/weight"    backward of a matrix: the two gradients
+ *             | module "/gather" | "/scatter"    weights of sharded parameters, their gradients
+ *             | operator "/reduce"               tensor-parallel all-reduce behind an operator, or, with sequence
+ *             | operator "/tp_gather" | "/tp_scatter"    parallelism, around it
+ *             | operator "/context"              keys and values of other context-parallel ranks
+ *             | "launch"                         the host launches the collectives that follow
+ *             | "update"                         updated parameters to the ranks that share them
+ *      module = the end of the parameter's name that is unique in its layer: "q_proj", "SelfAttention.q"
+ *      once   = "launch" | "grad_norm" | "grad_norm/reduce" | "optimizer" | "overhead"
+ */
+/* clang-format on */
 #ifndef REDCO_STEP_H
 #define REDCO_STEP_H
 

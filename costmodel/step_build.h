@@ -124,6 +124,8 @@ uint8_t redcoi_link_of(bool network);
 uint32_t redcoi_compute(redcoi_builder *b, redcoi_unit *unit, redco_step_op op);
 /** One collective, behind the computation issued so far and @p input (or NONE). */
 uint32_t redcoi_collective(redcoi_builder *b, redcoi_unit *unit, redco_step_op op, uint32_t input);
+/** One collective in the place of a computation: behind all that the next one waits for. */
+uint32_t redcoi_behind_waits(redcoi_builder *b, const redcoi_unit *unit, redco_step_op op);
 void redcoi_wait(redcoi_unit *unit, uint32_t op); /**< the next computation waits for @p op; NONE is ignored */
 /** The host launches collectives, which takes @p seconds before scaling. */
 void redcoi_launch(redcoi_builder *b, redcoi_unit *unit, uint32_t label, redco_step_pass pass, uint32_t layer,

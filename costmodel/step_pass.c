@@ -59,6 +59,15 @@ uint32_t redcoi_collective(redcoi_builder *b, redcoi_unit *unit, redco_step_op o
     return redco_step_add(b->step, &op, inputs, count);
 }
 
+uint32_t redcoi_behind_waits(redcoi_builder *b, const redcoi_unit *unit, redco_step_op op)
+{
+    uint32_t inputs[REDCOI_WAITS_MAX + 1];
+    uint32_t count = 0;
+    if (unit->last != REDCO_STEP_NONE) { inputs[count++] = unit->last; }
+    for (uint32_t i = 0; i < unit->wait_count; i++) { inputs[count++] = unit->waits[i]; }
+    return redco_step_add(b->step, &op, inputs, count);
+}
+
 void redcoi_launch(redcoi_builder *b, redcoi_unit *unit, uint32_t label, redco_step_pass pass, uint32_t layer,
                    uint32_t micro_batch, double seconds)
 {
@@ -89,7 +98,7 @@ static void wait_around(const struct place *at, const redcoi_part_op *part, doub
     op.seconds = seconds;
     op.stream = REDCO_STREAM_TENSOR;
     op.link = work == REDCO_WORK_CONTEXT ? at->parts->cp_link : (uint8_t)REDCO_LINK_NVLINK;
-    redcoi_wait(at->unit, redcoi_collective(at->b, at->unit, op, REDCO_STEP_NONE));
+    redcoi_wait(at->unit, redcoi_behind_waits(at->b, at->unit, op));
 }
 
 static void wait_before(const struct place *at, const redcoi_part_op *part, double seconds)
@@ -156,11 +165,11 @@ static void forward_layer(const struct place *at, bool fetch_each)
         for (uint32_t i = group->first_op; i < group->last_op; i++) {
             const redcoi_part_op *const part = &parts->ops[i];
             redco_step_op op = op_at(at, part->label, again ? REDCO_WORK_RECOMPUTE : REDCO_WORK_FORWARD, 0);
-            const int64_t used_bytes = parts->sharded ? wait_modules(at, group, i) : 0;
             wait_before(at, part, part->forward_tp.before_s);
             if (part->attention) {
                 wait_around(at, part, parts->cp_forward_s, REDCO_WORK_CONTEXT, REDCO_SUFFIX_CONTEXT);
             }
+            const int64_t used_bytes = parts->sharded ? wait_modules(at, group, i) : 0;
             op.seconds = part->forward_s;
             (void)redcoi_compute(at->b, at->unit, op);
             if (i == 0) {

@@ -2,6 +2,7 @@
  * Flush) and its interleaved form (Narayanan et al. 2021, section 2.2; order of Megatron-LM's schedules.py). */
 #include "costmodel/step_build.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ static struct turn pass_at(const struct schedule *s, uint32_t number, bool forwa
 {
     if (s->chunks == 1) { return (struct turn){forward, number, 0}; }
     const uint32_t round = s->stages * s->chunks; /* each chunk takes as many micro-batches as there are stages */
+    assert(s->stages > 0 && round > 0);
     const uint32_t chunk = number % round / s->stages;
     return (struct turn){forward, number / round * s->stages + number % s->stages,
                          forward ? chunk : s->chunks - 1 - chunk};
@@ -69,11 +71,7 @@ static uint32_t send(redcoi_builder *b, redcoi_unit *unit, redco_step_pass pass,
                               .pass = (uint8_t)pass,
                               .suffix = REDCO_SUFFIX_SEND,
                               .contends = true};
-    uint32_t inputs[REDCOI_WAITS_MAX + 1]; /* behind collectives that the last operator still has to see, too */
-    uint32_t count = 0;
-    if (unit->last != REDCO_STEP_NONE) { inputs[count++] = unit->last; }
-    for (uint32_t i = 0; i < unit->wait_count; i++) { inputs[count++] = unit->waits[i]; }
-    return redco_step_add(b->step, &op, inputs, count);
+    return redcoi_behind_waits(b, unit, op);
 }
 
 /* Issues a pass if its input has been issued. */
@@ -165,6 +163,9 @@ static void deal_layers(redcoi_builder *b)
 static redco_status check(const redcoi_builder *b, redco_error *err)
 {
     const uint32_t pp = b->setting->pp;
+    if (pp == 0 || b->micro_batches == 0 || b->layer_count == 0) {
+        return redco_fail(err, REDCO_EVALUE, "setting", "has no pipeline stages, micro-batches or layers");
+    }
     if (b->chunks > CHUNKS_MAX || (uint64_t)pp * b->chunks > b->costs->blocks || pp > REDCOI_WAITS_MAX) {
         return redco_fail(err, REDCO_EVALUE, "chunks", "%u in each of %u pipeline stages are more than the %u layers",
                           b->chunks, pp, b->costs->blocks);
@@ -255,11 +256,13 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
 {
     const redco_calibration *const c = &b->costs->calibration;
     redco_step *const step = b->step;
+    const uint32_t pp = b->setting->pp;
     double fullest = 0.0, bytes = 0.0;
     bool network = false;
+    assert(pp > 0); /* check() refuses it */
     list_layers(b, assignments, count);
     deal_layers(b);
-    for (uint32_t r = 0; r < b->setting->pp; r++) { fullest = fmax(fullest, rank_params(b, assignments, r)); }
+    for (uint32_t r = 0; r < pp; r++) { fullest = fmax(fullest, rank_params(b, assignments, r)); }
     b->label_launch = redco_step_add_label(step, "launch");
     b->label_update = redco_step_add_label(step, "update");
     b->label_step_launch = redco_step_add_label(step, "step/launch");
@@ -270,17 +273,17 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
     for (uint32_t l = 0; l < b->layer_count; l++) {
         uint32_t stage = 0;
         while (l >= b->stage_first[stage + 1]) { stage++; }
-        uint64_t *const resident = &step->resident[(size_t)(stage % b->setting->pp) * REDCO_HOLDER_COUNT];
+        uint64_t *const resident = &step->resident[(size_t)(stage % pp) * REDCO_HOLDER_COUNT];
         const redcoi_states *const states = &b->parts[b->layers[l].parts].states;
         resident[REDCO_HOLDER_PARAMETERS] += states->parameter_bytes;
         resident[REDCO_HOLDER_GRADIENTS] += states->gradient_bytes;
         resident[REDCO_HOLDER_OPTIMIZER] += states->optimizer_bytes;
     }
-    for (uint32_t r = 0; r < b->setting->pp; r++) {
+    for (uint32_t r = 0; r < pp; r++) {
         step->resident[(size_t)r * REDCO_HOLDER_COUNT + REDCO_HOLDER_RESERVE] = (uint64_t)ceil(c->reserve_bytes);
         for (uint32_t i = 0; i < b->pile_count; i++) { b->units[r].piles[i].ready = REDCO_STEP_NONE; }
     }
-    if (b->setting->pp > 1) {
+    if (pp > 1) {
         b->send_s = b->scale * redcoi_stage_transfer_s(b->costs, b->setting, &bytes, &network);
         const redco_step_traffic traffic = {.op = REDCO_SEND_RECV,
                                             .calls = 1,

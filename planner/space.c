@@ -39,9 +39,9 @@ void redcoi_space_free(redcoi_space *space)
 static redco_status list_groups(const redcoi_space *space, redcoi_outer *outer, redco_error *err)
 {
     const redco_search_options *o = &space->options;
+    const redco_strategy strategy = outer->setting.secondary.gpus > 0 ? REDCO_STRATEGY_ZEROPP : o->strategy;
     size_t count = 0;
-    const redco_status st =
-        redco_strategy_triples(outer->setting.dp, o->strategy, &o->fix, &outer->groups, &count, err);
+    const redco_status st = redco_strategy_triples(outer->setting.dp, strategy, &o->fix, &outer->groups, &count, err);
     if (st != REDCO_OK) { return st; }
     /* Without updated parameters to spread both schemes are one: it is listed under the first. */
     const bool second_scheme = !o->scheme_fixed && outer->setting.scheme == REDCO_INTRA_TENSOR;
@@ -105,15 +105,28 @@ static redco_status place_ranks(const redcoi_inputs *inputs, redco_setting *sett
     return REDCO_OK;
 }
 
+/* Whether a second copy of the parameters is one of the choices: it is in the free space of step times, but neither in
+   AMSP's nor among meshes that are given. */
+static bool may_copy(const redcoi_space *space, redco_mesh dp)
+{
+    const redco_search_options *o = &space->options;
+    const redco_shards *f = &o->fix;
+    return o->strategy == REDCO_STRATEGY_ANY && !space->comm && f->parameters.gpus == 0 && f->gradients.gpus == 0 &&
+           f->optimizer.gpus == 0 && dp.nodes > 1;
+}
+
 static redco_status add_schemes(redcoi_space *space, redco_setting *setting, redco_error *err)
 {
     static const redco_scheme schemes[2] = {REDCO_INTER_TENSOR, REDCO_INTRA_TENSOR};
     const redco_search_options *o = &space->options;
     redco_status st = REDCO_OK;
-    setting->secondary = redco_strategy_secondary(o->strategy, setting->dp);
     for (int i = 0; i < 2 && st == REDCO_OK; i++) {
         if (o->scheme_fixed && schemes[i] != o->scheme) { continue; }
         setting->scheme = schemes[i];
+        setting->secondary = redco_strategy_secondary(o->strategy, setting->dp);
+        st = add_outer(space, setting, err);
+        if (st != REDCO_OK || !may_copy(space, setting->dp)) { continue; }
+        setting->secondary = redco_strategy_secondary(REDCO_STRATEGY_ZEROPP, setting->dp);
         st = add_outer(space, setting, err);
     }
     return st;
@@ -179,7 +192,8 @@ static int compare_outers(const void *left, const void *right)
     if (a->setting.micro_batch != b->setting.micro_batch) {
         return a->setting.micro_batch < b->setting.micro_batch ? -1 : 1;
     }
-    return a->setting.scheme == b->setting.scheme ? 0 : (a->setting.scheme < b->setting.scheme ? -1 : 1);
+    if (a->setting.scheme != b->setting.scheme) { return a->setting.scheme < b->setting.scheme ? -1 : 1; }
+    return (a->setting.secondary.gpus > 0) - (b->setting.secondary.gpus > 0);
 }
 
 redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search_options *options,

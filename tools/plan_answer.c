@@ -5,6 +5,7 @@
 #include "planner/explain.h"
 #include "planner/rerank.h"
 #include "planner/strategy.h"
+#include "tools/plan_html.h"
 #include "tools/plan_report.h"
 
 #include <math.h>
@@ -96,11 +97,11 @@ static redco_status find(struct answer *answer, redco_error *err)
     /* People always see what would help; programs only when they ask, for it costs four searches. AMSP's T_comm knows
      * neither memory nor compute, and its times are as measured, so there it has no meaning. */
     if (options->objective == REDCO_OBJECTIVE_STEP_TIME &&
-        (answer->args->explain || (!answer->args->cli.json && options->top == 0))) {
+        (answer->args->explain || answer->args->report != NULL || (!answer->args->cli.json && options->top == 0))) {
         if ((st = redco_would_help(inputs, options, best->objective, answer->help, err)) != REDCO_OK) { return st; }
         answer->helped = true;
     }
-    if (answer->args->explain) {
+    if (answer->args->explain || answer->args->report != NULL) {
         return redco_neighbours(inputs, options, best, answer->neighbours, &answer->neighbour_count, err);
     }
     return REDCO_OK;
@@ -294,6 +295,28 @@ static int print_infeasible(const struct answer *answer)
     return cli_fail(&args->cli, &err);
 }
 
+static redco_status write_report(const struct answer *answer, redco_error *err)
+{
+    const struct plan_args *args = answer->args;
+    char note[800] = "";
+    const struct plan_html page = {.args = args,
+                                   .inputs = answer->inputs,
+                                   .name = answer_name(&args->options),
+                                   .plan = answer->plan,
+                                   .result = answer->result,
+                                   .free_result = answer->free_result,
+                                   .help = answer->helped ? answer->help : NULL,
+                                   .neighbours = answer->neighbours,
+                                   .neighbour_count = answer->neighbour_count};
+    const redco_status st = plan_html_write(&page, args->report, note, err);
+    if (st == REDCO_OK && note[0] != '\0') {
+        char text[900];
+        (void)snprintf(text, sizeof text, "%.60s has no pictures: %s", args->report, note);
+        cli_warn(&args->cli, text);
+    }
+    return st;
+}
+
 int answer_plan(struct plan_args *args, const redco_inputs *inputs)
 {
     struct answer answer = {.args = args, .inputs = inputs};
@@ -307,6 +330,7 @@ int answer_plan(struct plan_args *args, const redco_inputs *inputs)
     if (st == REDCO_OK) { st = assemble(&answer, &err); }
     if (st == REDCO_OK && args->out != NULL) { st = redco_plan_write(answer.plan, args->out, &err); }
     if (st == REDCO_OK && args->timeline != NULL) { st = write_timeline(&answer, &err); }
+    if (st == REDCO_OK && args->report != NULL) { st = write_report(&answer, &err); }
     if (st != REDCO_OK) {
         rc = answer_fail(&args->cli, &err);
         goto out;
@@ -320,6 +344,7 @@ int answer_plan(struct plan_args *args, const redco_inputs *inputs)
     }
     if (args->out != NULL && !args->cli.json) { (void)printf("wrote %s\n", args->out); }
     if (args->timeline != NULL && !args->cli.json) { (void)printf("wrote %s\n", args->timeline); }
+    if (args->report != NULL && !args->cli.json) { (void)printf("wrote %s\n", args->report); }
     if (rc == CLI_DONE) { rc = cli_finish(&args->cli, answer.result->verify_failed ? CLI_NO : CLI_DONE); }
 out:
     answer_free(&answer);

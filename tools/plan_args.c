@@ -43,6 +43,7 @@ enum key {
     KEY_EXPLAIN,
     KEY_SWEEP,
     KEY_TIMELINE,
+    KEY_REPORT,
     KEY_CHECK
 };
 
@@ -84,6 +85,7 @@ static const struct argp_option flags[] = {
     {"compare", KEY_COMPARE, NULL, 0, "The named strategies beside the optimum", 4},
     {"explain", KEY_EXPLAIN, NULL, 0, "Why not the neighbours, and what would help", 4},
     {"sweep", KEY_SWEEP, "gpus=N,N,...", 0, "One plan for each number of GPUs", 4},
+    {"report", KEY_REPORT, "HTML", 0, "Also write one page with the choice, its reasons, tables and pictures", 4},
     {"check", KEY_CHECK, "PLAN", 0, "Read a plan file and compute its numbers again", 4},
     {"output", 'o', "PLAN", 0, "Write the plan file", 4},
     {"timeline", KEY_TIMELINE, "TRACE", 0, "Write the simulated step as a trace for Perfetto", 4},
@@ -317,6 +319,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_COMPARE: args->compare = true; return 0;
     case KEY_EXPLAIN: args->explain = true; return 0;
     case KEY_CHECK: return cli_name(&args->cli, "--check", text, &args->check);
+    case KEY_REPORT: return cli_name(&args->cli, "--report", text, &args->report);
     case 'o': args->out = text; return 0;
     case KEY_TIMELINE: return cli_name(&args->cli, "--timeline", text, &args->timeline);
     default: return cli_option(key, text, state);
@@ -345,6 +348,8 @@ static void check_together(struct plan_args *args)
         (void)cli_bad_option(cli, "--sweep", "gives the numbers of GPUs and many plans: leave out --gpus and -o");
     } else if (args->timeline != NULL && (args->sweep_count > 0 || args->compare)) {
         (void)cli_bad_option(cli, "--timeline", "shows one plan: leave out --compare and --sweep");
+    } else if (args->report != NULL && (args->compare || args->sweep_count > 0 || options->top > 1)) {
+        (void)cli_bad_option(cli, "--report", "holds one plan and its comparison: leave out --compare, --sweep, --top");
     } else if (args->out != NULL && (args->out[0] == '\0' || strcmp(args->out, "-") == 0)) {
         (void)cli_bad_option(cli, "-o", "needs a file; --json prints the plan");
     }

@@ -20,6 +20,7 @@ struct plan_args {
     uint32_t sweep_count;
     const char *out;
     const char *timeline;
+    const char *report; /* HTML page; NULL: none */
     const char *check;
     bool plans; /* an option that --check has no use for was given */
 };

@@ -46,7 +46,7 @@ static const char *recompute_cell(const redco_model *model, const redco_candidat
     if (full == all || selective == all || full + selective == 0) {
         (void)snprintf(buffer, size, "%s", full == all ? "full" : selective == all ? "selective" : "none");
     } else if (full > 0 && selective > 0) {
-        (void)snprintf(buffer, size, "full %llu, sel %llu/%llu", full, selective, all);
+        (void)snprintf(buffer, size, "%llu full, %llu sel", full, selective);
     } else {
         (void)snprintf(buffer, size, "%s %llu/%llu", full > 0 ? "full" : "sel", full + selective, all);
     }
@@ -154,7 +154,7 @@ static void table_heading(struct table *table, enum report_kind kind)
     table_cell(table, "%s", many ? "memory" : "memory/GPU");
     table_cell(table, "step");
     if (kind == REPORT_RANKS) { table_cell(table, "simulated"); }
-    table_cell(table, "tokens/s/GPU");
+    table_cell(table, "%s", many ? "tok/s/GPU" : "tokens/s/GPU");
     table_cell(table, "MFU");
     table_cell(table, "%s", many ? "exposed" : "exposed comm");
     if (kind == REPORT_SIZES) { table_cell(table, "scaling"); }
@@ -191,7 +191,8 @@ static void table_strategy(struct table *table, const redco_inputs *inputs, enum
         table_cell(table, "%llu" TIMES "%u", (unsigned long long)candidate->setting.micro_batches,
                    candidate->setting.micro_batch);
     }
-    table_cell(table, "%s", mesh_cell(candidate, offsetof(redco_shards, parameters), a, sizeof a));
+    (void)mesh_cell(candidate, offsetof(redco_shards, parameters), a, sizeof a);
+    table_cell(table, "%s%s", a, candidate->setting.secondary.gpus > 0 ? "+" : "");
     table_cell(table, "%s", mesh_cell(candidate, offsetof(redco_shards, gradients), a, sizeof a));
     table_cell(table, "%s", mesh_cell(candidate, offsetof(redco_shards, optimizer), a, sizeof a));
     if (kind == REPORT_RANKS) { table_cell(table, "%s", update_word(candidate)); }
@@ -215,6 +216,7 @@ bool report_table(const redco_inputs *inputs, enum report_kind kind, const struc
 {
     double like_s = 0.0;
     double first = 0.0;
+    bool copied = false;
     struct table *table = table_new(kind == REPORT_ONE     ? "llrrrrrrrrrr"
                                     : kind == REPORT_RANKS ? "llrrrrrllrrrrrrr"
                                                            : "llrrrrrlrrrrrr");
@@ -240,6 +242,7 @@ bool report_table(const redco_inputs *inputs, enum report_kind kind, const struc
             table_rest(table, "%s", rows[i].reason);
             continue;
         }
+        copied = copied || candidate->setting.secondary.gpus > 0;
         table_strategy(table, inputs, kind, candidate, like_s);
         if (kind == REPORT_SIZES) {
             table_cell(table, "%.0f %%", 100.0 * candidate->prediction.tokens_per_s_per_gpu / first);
@@ -247,6 +250,9 @@ bool report_table(const redco_inputs *inputs, enum report_kind kind, const struc
     }
     const bool whole = table_print(table, "  ", stdout);
     table_free(table);
+    if (copied) {
+        (void)printf("     + and a second copy of the parameters, sharded inside each node, for the backward\n");
+    }
     (void)printf("\n");
     return whole;
 }

@@ -101,10 +101,9 @@ void plot_title(struct plot_sheet *sheet, const char *format, ...)
 static const struct {
     const char *name, *label;
 } strategies[] = {/* index + 1 is the style in common.gp */
-                  {"ddp", "DDP"},          {"zero1", "ZeRO-1"}, {"zero2", "ZeRO-2"},
-                  {"zero3", "ZeRO-3"},     {"mics", "MiCS"},    {"zeropp", "ZeRO++"},
-                  {"hsdp", "hybrid FSDP"}, {"amsp", "AMSP"},    {"optimum", "optimum"},
-                  {"fixed", "fixed"}};
+                  {"ddp", "DDP"},         {"zero1", "ZeRO-1"},  {"zero2", "ZeRO-2"},     {"zero3", "ZeRO-3"},
+                  {"mics", "MiCS"},       {"zeropp", "ZeRO++"}, {"hsdp", "hybrid FSDP"}, {"amsp", "AMSP"},
+                  {"optimum", "optimum"}, {"fixed", "fixed"}};
 
 int plot_strategy_style(const char *name)
 {

@@ -1,32 +1,76 @@
 /* Predictions against measurements: training runs as a scatter, collectives as bandwidth over size. */
 #include "tools/plot.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SOURCES = 16, MOST_ROWS = 1000000, MOST_CURVES = 8, MOST_SIZES = 4096 };
+enum { MOST_SOURCES = 16, MOST_ROWS = 1000000, MOST_CURVES = 8, MOST_SIZES = 4096, MANY_ROWS = 200 };
 static const double most_rate = 1e15;
 
-/* Figures of one source or of all; NAN-free: a figure that the document leaves out is shown as a dash. */
-static redco_status figures_text(const redco_json_value *entry, char *buffer, size_t size, redco_error *err)
+struct figures {
+    const char *name;
+    uint64_t rows;
+    double ratios[3]; /* below 0: not told */
+};
+
+static redco_status read_figures(const redco_json_value *entry, struct figures *out, redco_error *err)
 {
-    static const struct {
-        const char *key, *name;
-    } figures[] = {{"mape", "MAPE"}, {"median_ape", "median"}, {"p90_ape", "p90"}};
-    uint64_t rows = 0;
-    redco_status st = redco_json_u64(entry, "rows", 0, MOST_ROWS, &rows, err);
-    int used = snprintf(buffer, size, "%llu runs", (unsigned long long)rows);
+    static const char *const keys[3] = {"mape", "median_ape", "p90_ape"};
+    redco_status st = redco_json_u64(entry, "rows", 0, MOST_ROWS, &out->rows, err);
     for (size_t i = 0; i < 3 && st == REDCO_OK; i++) {
-        double ratio = 0.0;
-        if (!redco_json_has(entry, figures[i].key)) { continue; }
-        st = redco_json_number(entry, figures[i].key, 0.0, 1e6, &ratio, err);
-        used += snprintf(buffer + used, size - (size_t)used, ", %s %.1f %%", figures[i].name, 100.0 * ratio);
+        out->ratios[i] = -1.0;
+        if (redco_json_has(entry, keys[i])) { st = redco_json_number(entry, keys[i], 0.0, 1e6, &out->ratios[i], err); }
     }
     return st;
 }
 
-/* Points of one source. @return through count_out how many rows were compared */
-static redco_status write_rows(FILE *out, const redco_json_value *rows, size_t row_count, const char *source,
-                               size_t *count_out, redco_error *err)
+/* "amsp (19): 4.4 / 3.1 / 8.8 %": what these are stands above the first. */
+static void write_figures(FILE *out, const struct figures *figures)
+{
+    char text[200];
+    int used = snprintf(text, sizeof text, "%.32s (%llu):", figures->name, (unsigned long long)figures->rows);
+    for (size_t i = 0; i < 3; i++) {
+        const char *slash = i > 0 ? " /" : "";
+        if (figures->ratios[i] < 0.0) {
+            used += snprintf(text + used, sizeof text - (size_t)used, "%s -", slash);
+        } else {
+            used += snprintf(text + used, sizeof text - (size_t)used, "%s %.1f", slash, 100.0 * figures->ratios[i]);
+        }
+    }
+    (void)snprintf(text + used, sizeof text - (size_t)used, " %%");
+    plot_quote(out, text);
+    (void)fprintf(out, "\n");
+}
+
+struct dot {
+    double measured, predicted;
+};
+
+/* One mark of the picture: 2 % along, 1 % across. */
+static int by_place(const void *left, const void *right)
+{
+    const struct dot *a = left;
+    const struct dot *b = right;
+    const double along[2] = {floor(log(a->measured) / 0.02), floor(log(b->measured) / 0.02)};
+    const double across[2] = {floor(100.0 * a->predicted / a->measured), floor(100.0 * b->predicted / b->measured)};
+    if (along[0] < along[1] || along[0] > along[1]) { return along[0] < along[1] ? -1 : 1; }
+    return across[0] < across[1] ? -1 : across[0] > across[1];
+}
+
+/* Points of one source, those that would hide one another once. */
+static void write_dots(FILE *out, struct dot *dots, size_t count)
+{
+    qsort(dots, count, sizeof *dots, by_place);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && by_place(&dots[i - 1], &dots[i]) == 0) { continue; }
+        (void)fprintf(out, "%.6g\t%.6g\n", dots[i].measured, dots[i].predicted);
+    }
+}
+
+/* Rows of one source that were compared. @param dots  room for @p row_count */
+static redco_status read_rows(const redco_json_value *rows, size_t row_count, const char *source, struct dot *dots,
+                              size_t *count_out, redco_error *err)
 {
     redco_status st = REDCO_OK;
     *count_out = 0;
@@ -48,9 +92,42 @@ static redco_status write_rows(FILE *out, const redco_json_value *rows, size_t r
             break;
         }
         if (measured <= 0.0 || predicted <= 0.0) { continue; }
-        (void)fprintf(out, "%.6g\t%.6g\n", measured, predicted);
-        (*count_out)++;
+        dots[(*count_out)++] = (struct dot){measured, predicted};
     }
+    return st;
+}
+
+/* Sources of many runs first, so that they do not hide the others. */
+static int by_rows(const void *left, const void *right)
+{
+    const struct figures *a = left;
+    const struct figures *b = right;
+    if (a->rows != b->rows) { return a->rows > b->rows ? -1 : 1; }
+    return strcmp(a->name, b->name);
+}
+
+/* @param list_out  room for MOST_SOURCES */
+static redco_status read_sources(const redco_json_value *root, struct figures *list_out, size_t *count_out,
+                                 redco_error *err)
+{
+    redco_json_value sources;
+    size_t count = 0;
+    redco_status st = redco_json_array(root, "sources", &sources, &count, err);
+    *count_out = 0;
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        redco_json_value entry;
+        struct figures figures = {0};
+        if ((st = redco_json_element(&sources, i, &entry, err)) != REDCO_OK ||
+            (st = redco_json_string(&entry, "source", &figures.name, err)) != REDCO_OK ||
+            (st = read_figures(&entry, &figures, err)) != REDCO_OK || figures.rows == 0) {
+            continue;
+        }
+        if (*count_out == MOST_SOURCES) {
+            return redco_json_fail(root, "sources", err, "holds more than %d sources with runs to draw", MOST_SOURCES);
+        }
+        list_out[(*count_out)++] = figures;
+    }
+    qsort(list_out, *count_out, sizeof *list_out, by_rows);
     return st;
 }
 
@@ -59,46 +136,33 @@ static redco_status write_sources(const redco_json_value *root, struct plot_shee
                                   redco_error *err)
 {
     FILE *out = sheet->text;
+    struct figures list[MOST_SOURCES];
     redco_json_value rows;
-    redco_json_value sources;
     size_t row_count = 0;
     size_t source_count = 0;
-    redco_json_value entries[MOST_SOURCES];
     redco_status st = redco_json_array(root, "rows", &rows, &row_count, err);
-    if (st == REDCO_OK) { st = redco_json_array(root, "sources", &sources, &source_count, err); }
+    if (st == REDCO_OK) { st = read_sources(root, list, &source_count, err); }
     if (st != REDCO_OK) { return st; }
     if (row_count > MOST_ROWS) {
         return redco_json_fail(root, "rows", err, "holds %zu rows: at most %d can be drawn", row_count, MOST_ROWS);
     }
+    struct dot *dots = calloc(row_count + 1, sizeof *dots);
+    if (dots == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     (void)fprintf(out, "$points << EOD\n");
     *shown_out = 0;
     for (size_t i = 0; i < source_count && st == REDCO_OK; i++) {
-        redco_json_value entry;
-        const char *name = NULL;
         size_t count = 0;
-        if ((st = redco_json_element(&sources, i, &entry, err)) != REDCO_OK ||
-            (st = redco_json_string(&entry, "source", &name, err)) != REDCO_OK ||
-            (st = write_rows(out, &rows, row_count, name, &count, err)) != REDCO_OK) {
-            break;
-        }
-        if (count == 0) { continue; }
+        st = read_rows(&rows, row_count, list[i].name, dots, &count, err);
+        if (st != REDCO_OK || count == 0) { continue; }
+        write_dots(out, dots, count);
         (void)fprintf(out, "\n\n");
-        if (*shown_out == MOST_SOURCES) {
-            return redco_json_fail(root, "sources", err, "holds more than %d sources with runs to draw", MOST_SOURCES);
-        }
-        entries[(*shown_out)++] = entry;
+        list[(*shown_out)++] = list[i];
     }
-    (void)fprintf(out, "EOD\nsources = %zu\narray source[sources + 1]\n", *shown_out);
-    for (size_t i = 0; i < *shown_out && st == REDCO_OK; i++) {
-        char figures[160];
-        char text[240];
-        const char *name = NULL;
-        (void)redco_json_string(&entries[i], "source", &name, err);
-        st = figures_text(&entries[i], figures, sizeof figures, err);
-        (void)snprintf(text, sizeof text, "%.60s: %s", name, figures);
-        (void)fprintf(out, "source[%zu] = ", i + 1);
-        plot_quote(out, text);
-        (void)fprintf(out, "\n");
+    free(dots);
+    (void)fprintf(out, "EOD\nsources = %zu\narray source[sources + 1]\narray many[sources + 1]\n", *shown_out);
+    for (size_t i = 0; i < *shown_out; i++) {
+        (void)fprintf(out, "many[%zu] = %d; source[%zu] = ", i + 1, list[i].rows > MANY_ROWS, i + 1);
+        write_figures(out, &list[i]);
     }
     return st;
 }
@@ -106,7 +170,7 @@ static redco_status write_sources(const redco_json_value *root, struct plot_shee
 redco_status plot_scatter(const redco_json_value *root, struct plot_sheet *sheet, redco_error *err)
 {
     size_t shown = 0;
-    char figures[160] = "";
+    struct figures figures = {.name = "all"};
     redco_json_value all;
     redco_status st = write_sources(root, sheet, &shown, err);
     if (st != REDCO_OK) { return st; }
@@ -115,17 +179,19 @@ redco_status plot_scatter(const redco_json_value *root, struct plot_sheet *sheet
     }
     if (redco_json_has(root, "all")) {
         st = redco_json_object(root, "all", &all, err);
-        if (st == REDCO_OK) { st = figures_text(&all, figures, sizeof figures, err); }
+        if (st == REDCO_OK) { st = read_figures(&all, &figures, err); }
     }
-    char overall[200] = "";
-    if (figures[0] != '\0') { (void)snprintf(overall, sizeof overall, "all: %s", figures); }
     plot_title(sheet, "Predicted against measured throughput");
     (void)fprintf(sheet->text, "overall = ");
-    plot_quote(sheet->text, overall);
+    if (figures.rows > 0) {
+        write_figures(sheet->text, &figures);
+    } else {
+        (void)fprintf(sheet->text, "''\n");
+    }
     sheet->script = "predicted-vs-measured";
-    sheet->width = 1080;
-    sheet->height = 620;
-    (void)fprintf(sheet->text, "\nwidth = %u\nheight = %u\n", sheet->width, sheet->height);
+    sheet->width = 1100;
+    sheet->height = 640 + (shown > 10 ? 22 * (unsigned)(shown - 10) : 0); /* lines of the legend */
+    (void)fprintf(sheet->text, "width = %u\nheight = %u\n", sheet->width, sheet->height);
     return st;
 }
 

@@ -69,11 +69,16 @@ static redco_status read_overlap(const redco_json_value *workload, unsigned *bit
     if (!redco_json_has(workload, "overlap")) { return REDCO_OK; }
     redco_status st = redco_json_array(workload, "overlap", &list, &count, err);
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {
-        st = redco_json_element(&list, i, &word, err);
-        const char *text = st == REDCO_OK ? json_string_value(word.json) : NULL;
-        for (unsigned bit = 0; text != NULL && redco_overlap_words[bit] != NULL; bit++) {
-            if (strcmp(redco_overlap_words[bit], text) == 0) { *bits_out |= 1U << bit; }
+        unsigned bit = 0;
+        if ((st = redco_json_element(&list, i, &word, err)) != REDCO_OK) { break; }
+        const char *text = json_string_value(word.json);
+        while (text != NULL && redco_overlap_words[bit] != NULL && strcmp(redco_overlap_words[bit], text) != 0) {
+            bit++;
         }
+        if (text == NULL || redco_overlap_words[bit] == NULL) {
+            return redco_json_fail(&word, NULL, err, "is not one of: ag_rs, ar, bc");
+        }
+        *bits_out |= 1U << bit;
     }
     return st;
 }

@@ -9,8 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 static redco_status failed(redco_error *err, const char *what)
 {
     return redco_fail(err, REDCO_ESYSTEM, "gnuplot", "%s: %s", what, strerror(errno));

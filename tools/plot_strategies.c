@@ -1,6 +1,7 @@
 /* Pictures that lay plans side by side: memory and time by component, memory against throughput, overlap settings. */
 #include "tools/plot.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +63,7 @@ static void bar_label(const struct plot_plans *plans, size_t index, char *buffer
     if (plan->listed) {
         (void)snprintf(buffer, size, "%zu.", index + 1);
     } else if (!same_gpus && same_name) {
-        (void)snprintf(buffer, size, "%llu", (unsigned long long)plan->gpus);
+        (void)snprintf(buffer, size, "%llu GPUs", (unsigned long long)plan->gpus);
     } else if (!same_gpus && plan->gpus > 0) {
         (void)snprintf(buffer, size, "%s %llu", name, (unsigned long long)plan->gpus);
     } else {
@@ -101,12 +102,16 @@ static void write_marks(FILE *out, const struct plot_plans *plans, bool memory)
 {
     const double capacity = first_feasible(plans)->capacity_bytes * 1e-9;
     double highest = memory ? capacity : 0.0;
+    double needed = 0.0;
     size_t without = 0;
     for (size_t i = 0; i < plans->count; i++) {
         const struct plot_plan *plan = &plans->rows[i];
         const double total = memory ? plan->total_bytes * 1e-9 : plan->step_s;
         if (plan->reason == NULL && total > highest) { highest = total; }
+        if (plan->reason != NULL && memory) { needed = fmax(needed, capacity + plan->short_bytes * 1e-9); }
     }
+    /* What needs many times the memory would make all else flat: it leaves the picture at the top. */
+    highest = fmax(highest, fmin(needed, 1.3 * highest));
     (void)fprintf(out, "$totals << EOD\n");
     for (size_t i = 0; i < plans->count; i++) {
         const struct plot_plan *plan = &plans->rows[i];
@@ -120,8 +125,9 @@ static void write_marks(FILE *out, const struct plot_plans *plans, bool memory)
         const struct plot_plan *plan = &plans->rows[i];
         if (plan->reason == NULL) { continue; }
         without++;
-        (void)fprintf(out, "%zu\t%.6g\t%.6g\t%.3g\n", i, memory ? capacity : 0.0,
-                      memory ? capacity + plan->short_bytes * 1e-9 : 0.0, plan->short_bytes * 1e-9);
+        const double total = capacity + plan->short_bytes * 1e-9;
+        (void)fprintf(out, "%zu\t%.6g\t%.6g\t%.4g\t%d\n", i, memory ? capacity : 0.0,
+                      memory ? fmin(total, highest) : 0.0, total, total > highest);
     }
     (void)fprintf(out, "EOD\nmissing = %zu\n", without);
 }
@@ -349,8 +355,8 @@ static void find_measured(struct group *group, const struct plot_input *inputs, 
 redco_status plot_overlap(const struct plot_plans *plans, const struct plot_input *inputs, size_t count,
                           struct plot_sheet *sheet, redco_error *err)
 {
-    static const char *const names[SETTINGS] = {"none", "ag-rs",     "ar",     "ag-rs, ar",
-                                                "bc",   "ag-rs, bc", "ar, bc", "ag-rs, ar, bc"};
+    static const char *const names[SETTINGS] = {"none", "ag_rs",     "ar",     "ag_rs, ar",
+                                                "bc",   "ag_rs, bc", "ar, bc", "ag_rs, ar, bc"};
     struct group groups[MOST_GROUPS] = {{0}};
     size_t group_count = 0;
     size_t measured = 0;
@@ -385,7 +391,8 @@ redco_status plot_overlap(const struct plot_plans *plans, const struct plot_inpu
             const struct plot_plan *plan = groups[g].plans[used[i]];
             const struct plot_plan *none = groups[g].plans[0];
             if (plan == NULL) { continue; }
-            const double gain = none != NULL && none != plan ? plan->tokens_per_s_per_gpu / none->tokens_per_s_per_gpu : 0.0;
+            const double gain =
+                none != NULL && none != plan ? plan->tokens_per_s_per_gpu / none->tokens_per_s_per_gpu : 0.0;
             banded = banded || plan->band > 0.0;
             (void)fprintf(out, "%zu\t%.6g\t%.6g\t%.3f\t%.6g\n", g, plan->tokens_per_s_per_gpu, plan->band, gain,
                           groups[g].measured[used[i]]);
@@ -402,7 +409,7 @@ redco_status plot_overlap(const struct plot_plans *plans, const struct plot_inpu
     }
     (void)fprintf(out, "EOD\nmeasured = %zu\nbanded = %d\n", measured, banded);
     sheet->script = "overlap";
-    sheet->width = 800;
+    sheet->width = group_count > 3 ? 960 : 800;
     sheet->height = 500;
     return REDCO_OK;
 }

@@ -11,12 +11,13 @@ enum {
     WIDTH = 1100,
     DRAWN = 920,
     LETTER = 6,
+    FINEST = 3, /* boxes and steps that are smaller are drawn together */
     TOP = 44,
     ROW = 34,
     MEMORY = 150,
     AXIS = 70,
     KEY_ROW = 22,
-    KEY_COLUMNS = 7
+    KEY_COLUMNS = 5
 };
 
 struct window {
@@ -39,42 +40,81 @@ static bool inside(const struct trace_span *span, struct window window)
     return span->end_s > window.from_s && span->start_s < window.to_s;
 }
 
-/* Spans of one category: row, from, to, depth, in milliseconds from the left edge. Those that are narrower than a pixel
- * and touch become one box. @return number of boxes */
-static size_t write_boxes(FILE *out, const struct trace *trace, size_t category, struct window window)
+struct box {
+    size_t row, category;
+    double from_s, to_s;
+    int depth;
+};
+
+/* Neighbouring spans that are too small to be told apart are one box, of the category that lasts longest in it.
+ * @return the first span behind it */
+static size_t next_box(const struct trace *trace, size_t first, double finest_s, struct box *box_out)
 {
-    const double pixel_s = (window.to_s - window.from_s) / DRAWN;
-    size_t boxes = 0;
-    for (size_t i = 0; i < trace->span_count; i++) {
-        const struct trace_span *span = &trace->spans[i];
-        double end_s = span->end_s;
-        if (span->category != category || !inside(span, window)) { continue; }
-        for (const struct trace_span *next = span + 1; end_s - span->start_s < pixel_s; next++, i++) {
-            if (i + 1 == trace->span_count || next->row != span->row || next->category != category ||
-                next->depth != span->depth || next->start_s > end_s + 0.2 * pixel_s) {
-                break;
-            }
-            end_s = fmax(end_s, next->end_s);
-        }
-        (void)fprintf(out, "%zu\t%.7g\t%.7g\t%d\n", span->row, 1e3 * fmax(span->start_s - window.from_s, 0.0),
-                      1e3 * (fmin(end_s, window.to_s) - window.from_s), span->depth);
-        boxes++;
+    const struct trace_span *span = &trace->spans[first];
+    double lasted_s[TRACE_CATEGORIES] = {0.0};
+    size_t i = first;
+    *box_out = (struct box){span->row, span->category, span->start_s, span->end_s, span->depth};
+    if (span->end_s - span->start_s >= finest_s) { return first + 1; }
+    for (; i < trace->span_count; i++) {
+        const struct trace_span *next = &trace->spans[i];
+        if (next->row != span->row || next->depth != span->depth || next->end_s > span->start_s + finest_s) { break; }
+        lasted_s[next->category] += next->end_s - next->start_s;
+        if (lasted_s[next->category] > lasted_s[box_out->category]) { box_out->category = next->category; }
+        box_out->to_s = fmax(box_out->to_s, next->end_s);
     }
-    (void)fprintf(out, "\n\n");
-    return boxes;
+    return i > first ? i : first + 1;
 }
 
-/* The whole name, or as much of its end as fits: what lies behind its first '/', or its last. NULL: nothing fits. */
+/* What the window shows. Boxes of small spans that touch and are alike become one. @param boxes  room for all spans */
+static size_t find_boxes(const struct trace *trace, struct window window, struct box *boxes)
+{
+    const double pixel_s = (window.to_s - window.from_s) / DRAWN;
+    size_t count = 0;
+    for (size_t i = 0; i < trace->span_count;) {
+        const size_t first = i;
+        struct box box;
+        if (!inside(&trace->spans[i], window)) {
+            i++;
+            continue;
+        }
+        i = next_box(trace, i, FINEST * pixel_s, &box);
+        struct box *last = count > 0 ? &boxes[count - 1] : NULL;
+        const bool small = i > first + 1 || box.to_s - box.from_s < FINEST * pixel_s;
+        box.from_s = fmax(box.from_s - window.from_s, 0.0);
+        box.to_s = fmin(box.to_s, window.to_s) - window.from_s;
+        if (small && last != NULL && last->row == box.row && last->category == box.category &&
+            last->depth == box.depth && box.from_s < last->to_s + 0.5 * pixel_s) {
+            last->to_s = fmax(last->to_s, box.to_s);
+        } else {
+            boxes[count++] = box;
+        }
+    }
+    return count;
+}
+
+/* Boxes of one category: row, from, to, depth, in milliseconds from the left edge. @return their number */
+static size_t write_boxes(FILE *out, const struct box *boxes, size_t count, size_t category)
+{
+    size_t written = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (boxes[i].category != category) { continue; }
+        (void)fprintf(out, "%zu\t%.7g\t%.7g\t%d\n", boxes[i].row, 1e3 * boxes[i].from_s, 1e3 * boxes[i].to_s,
+                      boxes[i].depth);
+        written++;
+    }
+    if (written > 0) { (void)fprintf(out, "\n\n"); }
+    return written;
+}
+
+/* The whole name, or as much of its end, from a '/' on, as fits. NULL: nothing fits. */
 static const char *label_of(const struct trace_span *span, double width_s, double pixel_s)
 {
-    const char *first = strchr(span->name, '/');
-    const char *last = strrchr(span->name, '/');
-    const char *const names[] = {span->name, first != NULL ? first + 1 : "", last != NULL ? last + 1 : ""};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const double needed_s = pixel_s * (double)(LETTER * strlen(names[i]) + 6);
-        if (names[i][0] != '\0' && needed_s <= width_s) { return names[i]; }
+    const char *label = span->name;
+    while (label[0] != '\0' && pixel_s * (double)(LETTER * strlen(label) + 6) > width_s) {
+        label += strcspn(label, "/");
+        label += strspn(label, "/");
     }
-    return NULL;
+    return label[0] != '\0' ? label : NULL;
 }
 
 /* Names that fit into their boxes. @return their number */
@@ -106,30 +146,42 @@ static double sum_of(const struct trace_memory *memory, size_t parts)
     return sum;
 }
 
-/* Steps of the sum of the first @p parts of process @p pid, thinned to what a pixel can show: the highest value. */
+/* A step of a curve from the value that was drawn last, if any. */
+static void write_corner(FILE *out, double at_s, double before, double bytes)
+{
+    if (before >= 0.0) { (void)fprintf(out, "%.6g\t%.5g\n", 1e3 * at_s, before * 1e-9); }
+    (void)fprintf(out, "%.6g\t%.5g\n", 1e3 * at_s, bytes * 1e-9);
+}
+
+/* Corners of the sum of the first @p parts of process @p pid, thinned to what can be seen: the highest value of a few
+ * pixels. */
 static void write_steps(FILE *out, const struct trace *trace, json_int_t pid, size_t parts, struct window window)
 {
-    const double pixel_s = (window.to_s - window.from_s) / DRAWN;
+    const double column_s = FINEST * (window.to_s - window.from_s) / DRAWN;
     double column = -1.0;
     double highest = 0.0;
     double last = 0.0;
+    double drawn = -1.0;
     for (size_t i = 0; i < trace->memory_count; i++) {
         const struct trace_memory *memory = &trace->memory[i];
         if (memory->pid != pid || memory->at_s > window.to_s) { continue; }
-        const double now = fmax(0.0, floor((memory->at_s - window.from_s) / pixel_s));
+        const double now = fmax(0.0, floor((memory->at_s - window.from_s) / column_s));
         const double bytes = sum_of(memory, parts);
-        const bool before = memory->at_s < window.from_s;
         if (now > column && column >= 0.0) {
-            (void)fprintf(out, "%.7g\t%.5g\n", 1e3 * column * pixel_s, highest * 1e-9);
-            highest = bytes;
+            if (fabs(highest - drawn) > 0.0) { write_corner(out, column * column_s, drawn, highest); }
+            drawn = highest;
+            highest = now > column + 1.0 ? bytes : fmax(last, bytes);
         } else {
-            highest = before ? bytes : fmax(highest, bytes);
+            highest = memory->at_s < window.from_s ? bytes : fmax(highest, bytes);
         }
         last = bytes;
         column = now;
     }
-    (void)fprintf(out, "%.7g\t%.5g\n", 1e3 * fmax(column, 0.0) * pixel_s, highest * 1e-9);
-    (void)fprintf(out, "%.7g\t%.5g\n\n\n", 1e3 * (window.to_s - window.from_s), last * 1e-9);
+    if (column >= 0.0) {
+        write_corner(out, column * column_s, drawn, highest);
+        write_corner(out, window.to_s - window.from_s, last, last);
+    }
+    (void)fprintf(out, "\n\n");
 }
 
 static const char *process_name(const struct trace *trace, json_int_t pid)
@@ -197,27 +249,49 @@ static void write_rows(FILE *out, const struct trace *trace)
     (void)fprintf(out, ")\n");
 }
 
-/* Categories that the window shows, each a data set. @return their number */
-static size_t write_categories(FILE *out, const struct trace *trace, struct window window)
+/* The tone of timeline.gp that a category always has; others take the rest in turn. */
+static unsigned tone_of(const char *category, unsigned *other)
 {
-    bool shown[TRACE_CATEGORIES] = {false};
-    size_t count = 0;
-    for (size_t i = 0; i < trace->span_count; i++) {
-        if (inside(&trace->spans[i], window)) { shown[trace->spans[i].category] = true; }
+    enum { FIRST_OTHER = 12, OTHERS = 5 };
+    static const struct {
+        const char *name;
+        unsigned tone;
+    } known[] = {{"forward", 1},   {"fwd", 1},     {"backward", 2},    {"bwd", 2},         {"recompute", 3},
+                 {"optimizer", 4}, {"opt", 4},     {"gather", 5},      {"scatter", 6},     {"launch", 7},
+                 {"idle", 8},      {"update", 11}, {"grad_reduce", 9}, {"grad_shard", 10}, {"comm", 9}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(known[i].name, category) == 0) { return known[i].tone; }
     }
+    return FIRST_OTHER + (*other)++ % OTHERS;
+}
+
+/* Categories that the window shows, each a data set. */
+static redco_status write_categories(FILE *out, const struct trace *trace, struct window window, size_t *count_out,
+                                     redco_error *err)
+{
+    struct box *boxes = calloc(trace->span_count, sizeof *boxes);
+    bool shown[TRACE_CATEGORIES] = {false};
+    unsigned other = 0;
+    size_t count = 0;
+    if (boxes == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    const size_t box_count = find_boxes(trace, window, boxes);
     (void)fprintf(out, "$boxes << EOD\n");
     for (size_t i = 0; i < trace->category_count; i++) {
-        if (shown[i]) { count += write_boxes(out, trace, i, window) > 0; }
+        shown[i] = write_boxes(out, boxes, box_count, i) > 0;
+        count += shown[i];
     }
-    (void)fprintf(out, "EOD\ncategories = %zu\narray category[categories + 1]\n", count);
+    free(boxes);
+    (void)fprintf(out, "EOD\ncategories = %zu\narray category[categories + 1]\narray tone_of[categories + 1]\n", count);
+    *count_out = count;
     count = 0;
     for (size_t i = 0; i < trace->category_count; i++) {
         if (!shown[i]) { continue; }
-        (void)fprintf(out, "category[%zu] = ", ++count);
+        count++;
+        (void)fprintf(out, "tone_of[%zu] = %u; category[%zu] = ", count, tone_of(trace->categories[i], &other), count);
         plot_quote(out, trace->categories[i]);
         (void)fprintf(out, "\n");
     }
-    return count;
+    return REDCO_OK;
 }
 
 static void write_sizes(struct plot_sheet *sheet, const struct trace *trace, size_t categories, size_t curves)
@@ -241,7 +315,9 @@ static redco_status write_trace(const struct trace *trace, struct window window,
                                 redco_error *err)
 {
     FILE *out = sheet->text;
-    const size_t categories = write_categories(out, trace, window);
+    size_t categories = 0;
+    const redco_status st = write_categories(out, trace, window, &categories, err);
+    if (st != REDCO_OK) { return st; }
     if (categories == 0) {
         return redco_fail(err, REDCO_EVALUE, "--window", "shows nothing: the trace has no span from %.4g s to %.4g s",
                           window.from_s, window.to_s);

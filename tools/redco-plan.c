@@ -20,7 +20,8 @@ static int run(struct plan_args *args)
     int rc = CLI_DONE;
     /* Told before the search: a plan that cannot be kept need not be found. */
     if ((args->out != NULL && cli_writable(args->out, &err) != REDCO_OK) ||
-        (args->timeline != NULL && cli_writable(args->timeline, &err) != REDCO_OK)) {
+        (args->timeline != NULL && cli_writable(args->timeline, &err) != REDCO_OK) ||
+        (args->report != NULL && cli_writable(args->report, &err) != REDCO_OK)) {
         return cli_fail(&args->cli, &err);
     }
     if (read_inputs(args, &inputs, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }

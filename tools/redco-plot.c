@@ -109,14 +109,14 @@ static const struct argp argp = {
     .parser = read_flag,
     .args_doc = "KIND INPUT... -o FILE",
     .doc = "Draws a picture with gnuplot."
-           "\vKIND and its INPUT (\"-\" is standard input):\n"
-           "  mfu-vs-gpus            redco-plan --sweep ... --json, tables of measured runs\n"
-           "  predicted-vs-measured  redco-validate --measured CSV... --json\n"
-           "  memory, time           redco-plan --compare --json (or --top, --sweep)\n"
-           "  pareto                 redco-plan --top K --json and --compare --json\n"
-           "  overlap                redco-plan --overlap ... --json, one for each setting; tables of measured runs\n"
-           "  collectives            redco-validate --profiles FILE... --json\n"
-           "  timeline               the trace of --timeline\n"
+           "\vKIND and its INPUT (\"-\" is standard input), mostly JSON documents:\n"
+           "  mfu-vs-gpus            sweeps of redco-plan; tables of measured runs\n"
+           "  predicted-vs-measured  redco-validate on tables of measured runs\n"
+           "  memory, time           a comparison, a ranking or a sweep of redco-plan\n"
+           "  pareto                 a ranking and a comparison of redco-plan\n"
+           "  overlap                plans, one for each overlap setting; tables of measured runs\n"
+           "  collectives            redco-validate on profiles\n"
+           "  timeline               a trace\n"
            "Exit code: 0 drawn, 2 bad input or usage, 3 gnuplot is missing or failed."};
 
 static int print_done(const struct arguments *args, size_t size)

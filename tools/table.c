@@ -49,23 +49,28 @@ void table_row(struct table *table)
     memset(&table->rows[table->count++], 0, sizeof *table->rows);
 }
 
+static struct row *last_row(struct table *table)
+{
+    return table->count > 0 && !table->failed ? &table->rows[table->count - 1] : NULL;
+}
+
 void table_cell(struct table *table, const char *format, ...)
 {
+    struct row *const row = last_row(table);
     va_list args;
-    struct row *row = table->count > 0 && !table->failed ? &table->rows[table->count - 1] : NULL;
-    if (row == NULL || row->count == MOST_COLUMNS) { return; }
     va_start(args, format);
-    (void)vsnprintf(row->cells[row->count++], TABLE_CELL, format, args);
+    if (row != NULL && row->count < MOST_COLUMNS) {
+        (void)vsnprintf(row->cells[row->count++], TABLE_CELL, format, args);
+    }
     va_end(args);
 }
 
 void table_rest(struct table *table, const char *format, ...)
 {
+    struct row *const row = last_row(table);
     va_list args;
-    struct row *row = table->count > 0 && !table->failed ? &table->rows[table->count - 1] : NULL;
-    if (row == NULL) { return; }
     va_start(args, format);
-    (void)vsnprintf(row->rest, sizeof row->rest, format, args);
+    if (row != NULL) { (void)vsnprintf(row->rest, sizeof row->rest, format, args); }
     va_end(args);
 }
 

@@ -358,6 +358,7 @@ static void top_k_is_sorted_and_distinct(void **state)
         assert_true(a->prediction.step_s <= b->prediction.step_s * (i == 1 ? 1.001 : 1.0 + 1e-9));
         const bool same = a->setting.tp == b->setting.tp && a->setting.micro_batch == b->setting.micro_batch &&
                           a->setting.scheme == b->setting.scheme &&
+                          redco_mesh_equal(a->setting.secondary, b->setting.secondary) &&
                           redco_shards_equal(a->assignments[0].config.shards, b->assignments[0].config.shards);
         assert_false(same);
     }

@@ -60,6 +60,35 @@ static void without_overlap_it_is_a_sum(void **state)
     bundle_close(&b);
 }
 
+/* Tensor- and context-parallel traffic stands on the critical path: still a sum, with sequence parallelism, too. */
+static void split_layers_are_a_sum(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct bundle b;
+        redco_workload workload = plain_workload(64);
+        workload.overlap = REDCO_OVERLAP_NONE;
+        workload.sequence_parallel = i % 2 == 1;
+        bundle_open(&b, i < 2 ? "llama-13b" : "gpt-j-6b", a800_machine(2), workload); /* one with parallel blocks */
+        redco_setting setting = plain_setting(&b, 1);
+        setting.tp = 4;
+        setting.cp = 2;
+        setting.dp = (redco_mesh){1, 2};
+        setting.micro_batches = 32;
+        b.workload.seq_len = 2048;
+        bundle_costs(&b);
+        const redco_shards shards = {one, one, {1, 2}};
+        const redco_prediction p = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_FULL);
+        const redco_simulation s = simulate(&b, &setting, shards, REDCO_RECOMPUTE_FULL, NULL);
+        check_near(s.step_s - s.account.busy_s[REDCO_WORK_NORM_REDUCE], p.step_s, 1e-9 * p.step_s);
+        /* All of it is waited for, the exposed share as the calibration has it. */
+        const double tp_s = redco_cost_fixed(b.costs, &setting).scale * b.calibration.tp_exposed_ratio * p.tp_s;
+        check_near(s.account.waiting_s[REDCO_WORK_TENSOR], tp_s, 1e-9 * p.step_s);
+        assert_true(s.account.waiting_s[REDCO_WORK_CONTEXT] > 0.0);
+        bundle_close(&b);
+    }
+}
+
 /* Meshes as the planner enumerates them, a node filled first. */
 static const redco_mesh meshes[] = {{1, 1}, {2, 1}, {4, 1}, {8, 1}, {8, 2}, {8, 4}, {8, 16}, {8, 128}};
 enum { MESHES = sizeof meshes / sizeof meshes[0] };
@@ -373,6 +402,7 @@ static void all_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(without_overlap_it_is_a_sum),
+                                       cmocka_unit_test(split_layers_are_a_sum),
                                        cmocka_unit_test(closed_form_agrees),
                                        cmocka_unit_test(overlap_never_hurts),
                                        cmocka_unit_test(few_micro_batches_tell_all),

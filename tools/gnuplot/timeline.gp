@@ -1,6 +1,6 @@
 # Threads as rows, spans as boxes, memory below. The boxes' tones are light: names stand in them.
-array tone[16] = ['#56B4E9', '#F0E442', '#CC79A7', '#E69F00', '#4DC3A0', '#F08A50', '#BBBBBB', '#FFFFFF', '#8FB4D9', '#D8C690', '#E6B3C8', '#B9D98C', '#A0A0E0', '#E0D0FF', '#FFD8B0', '#D0F0F0']
-array layer[12] = ['#0072B2', '#E69F00', '#009E73', '#BBBBBB', '#F0E442', '#D55E00', '#CC79A7', '#56B4E9', '#777777', '#8C6D1F', '#B9D98C', '#000000']
+array tone[16] = ['#56B4E9', '#F0E442', '#CC79A7', '#E69F00', '#A9DDC9', '#E07030', '#777777', '#FFFFFF', '#8FB4D9', '#C8A860', '#E6B3C8', '#B9D98C', '#A0A0E0', '#E0D0FF', '#FFD8B0', '#D0F0F0']
+array layer[12] = ['#0072B2', '#D55E00', '#4DC3A0', '#BBBBBB', '#F0E442', '#E69F00', '#CC79A7', '#56B4E9', '#777777', '#8C6D1F', '#B9D98C', '#000000']
 set multiplot
 set label 1 title noenhanced at screen 0.5, 1 - 18 / height center font ',14'
 set lmargin at screen 0.145
@@ -20,11 +20,11 @@ if (curves > 1) {
     set label 3 'memory' at screen 0.02, 1 - memory_key_at / height left
 }
 height_of(d) = 0.36 - 0.1 * d
-draw = "plot for [i=1:categories] $boxes index i-1 using (($2+$3)/2):1:(($3-$2)/2):(height_of($4)) with boxxyerror fs solid border lc rgb '#333333' lw 0.4 lc rgb tone[i] title category[i]"
+draw = "plot for [i=1:categories] $boxes index i-1 using (($2+$3)/2):1:(($3-$2)/2):(height_of($4)) with boxxyerror fs solid border lc rgb '#444444' lw 0.3 lc rgb tone[tone_of[i]] title category[i]"
 if (labels) { draw = draw.", $labels using 2:1:3 with labels font ',9' notitle" }
 eval draw
 if (curves > 0) {
-    unset label 1
+    unset label
     set tmargin at screen 1 - memory_top / height
     set bmargin at screen 1 - memory_bottom / height
     set yrange [0:*]
@@ -37,11 +37,11 @@ if (curves > 0) {
     set style fill solid noborder
     if (curves == 1) { set key off } else { set key at screen 0.56, 1 - memory_key_at / height center center vertical maxrows memory_key_lines samplen 1.5 spacing 1.15 }
     if (stacked) {
-        draw = "plot for [i=curves:1:-1] $memory index i-1 using 1:2 with fillsteps fs solid noborder lc rgb layer[i] notitle"
-        draw = draw.", for [i=1:curves] $memory index i-1 using 1:2 with steps lw 0.5 lc rgb '#333333' notitle"
+        draw = "plot for [i=curves:1:-1] $memory index i-1 using 1:2 with filledcurves y1=0 fs solid noborder lc rgb layer[i] notitle"
+        draw = draw.", for [i=1:curves] $memory index i-1 using 1:2 with lines lw 0.5 lc rgb '#333333' notitle"
         draw = draw.", for [i=1:curves] 1/0 with boxes fs solid border lc rgb '#333333' lw 0.4 lc rgb layer[i] title curve[i]"
     } else {
-        draw = "plot for [i=1:curves] $memory index i-1 using 1:2 with steps lw 1.8 dt i lc rgb layer[i] title curve[i]"
+        draw = "plot for [i=1:curves] $memory index i-1 using 1:2 with lines lw 1.8 dt i lc rgb layer[i] title curve[i]"
     }
     eval draw
 }
