@@ -94,7 +94,7 @@ static redco_status setting_of(const redco_measured_run *run, redco_evaluation_i
     const uint64_t inner = (uint64_t)run->tp * run->cp;
     const uint64_t room = inner < input->machine.gpus_per_node ? input->machine.gpus_per_node / inner : 1;
     const uint32_t local = (uint32_t)(run->dp < room ? run->dp : room);
-    if (run->dp % local != 0) {
+    if (local == 0 || run->dp % local != 0) {
         return redco_fail(err, REDCO_EVALUE, "dp", "%u ranks do not fill nodes of %u", run->dp, local);
     }
     *s =

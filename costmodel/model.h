@@ -79,8 +79,9 @@ redco_status redco_model_read(const char *name_or_path, redco_model **model_out,
  *  @param name  as shown to people; NULL: from the config, as above */
 redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
                                    redco_error *err);
-/** A decoder of plain blocks without biases or learned positions, known by its dimensions alone: what tables of measured
- *  runs say of a model. Its type is "generic" and it has no config. @return REDCO_EVALUE if a dimension is out of range */
+/** A decoder of plain blocks without biases or learned positions, known by its dimensions alone: what tables of
+ * measured runs say of a model. Its type is "generic" and it has no config. @return REDCO_EVALUE if a dimension is out
+ * of range */
 redco_status redco_model_from_dims(const redco_model_dims *dims, const char *name, redco_model **model_out,
                                    redco_error *err);
 /** Compares every tensor's name and shape with a .safetensors file or model.safetensors.index.json (shapes where its

@@ -54,7 +54,7 @@ typedef struct redcoi_parts {
     redcoi_part_group groups[REDCOI_GROUPS_MAX];
     uint32_t op_count, module_count, group_count;
     bool sharded, gathered_again, recompute_full, recompute_selective;
-    bool transient_gradient; /**< whole gradients live until they are reduced */
+    bool transient_gradient;     /**< whole gradients live until they are reduced */
     double call_s, again_call_s; /**< that nothing hides, of a gather or scatter; of a gather in backward */
     double cp_forward_s;
     double update_s;     /**< spreading its updated parameters */

@@ -201,8 +201,7 @@ static void print_head(struct table *table)
 
 static void print_memory(const redco_memory_table *t)
 {
-    const unsigned long long all =
-        (unsigned long long)(t->fits_said_fits + t->fits_said_oom + t->oom_said_fits + t->oom_said_oom);
+    const unsigned long long all = t->fits_said_fits + t->fits_said_oom + t->oom_said_fits + t->oom_said_oom;
     if (all == 0) { return; }
     printf("\nmemory    %llu runs, %.1f %% told right; of those told to fit %.1f %% fail\n", all,
            100.0 * redco_memory_table_right_ratio(t), 100.0 * redco_memory_table_failed_ratio(t));

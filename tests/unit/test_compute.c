@@ -203,8 +203,8 @@ static void precision_needs_the_gpu(void **state)
 }
 
 /* 100 TFLOP/s, 1 TB/s, e_g 0.5, u 1, rho 2, w 2. Scores of 32 heads over 2048 x 2048: 134,217,728; products
- * 4 x 2048 x 2048 x 4096 = 68,719,476,736 FLOP over 0.55 x 50 TFLOP/s = 2.498890 ms; plain softmax 26 x 134,217,728 bytes
- * = 3.489661 ms; backward 2 and 1.6 times those. Fused: 11 bytes, 1.476395 ms. */
+ * 4 x 2048 x 2048 x 4096 = 68,719,476,736 FLOP over 0.55 x 50 TFLOP/s = 2.498890 ms; plain softmax 26 x 134,217,728
+ * bytes = 3.489661 ms; backward 2 and 1.6 times those. Fused: 11 bytes, 1.476395 ms. */
 static void engines_change_operators(void **state)
 {
     (void)state;
@@ -225,7 +225,8 @@ static void engines_change_operators(void **state)
     redco_compute compute;
     redco_operator ops[REDCO_OPERATORS_MAX];
     redco_shape shape = {.seq_len = 2048, .micro_batch = 1, .tp = 1, .cp = 1, .precision = REDCO_BF16};
-    shape.engine = (redco_engine){.attention = REDCO_ATTENTION_UNFUSED, .plain_norm = true, .gemm_format = REDCO_GEMM_FP8};
+    shape.engine =
+        (redco_engine){.attention = REDCO_ATTENTION_UNFUSED, .plain_norm = true, .gemm_format = REDCO_GEMM_FP8};
     check_ok(redco_compute_create(&gpu, REDCO_BF16, &calibration, &compute, &err), &err);
     check_ok(redco_compute_use_engine(&compute, &gpu, &shape.engine, &err), &err);
     check_near(compute.narrow_flops_per_s, 180e12, 1.0);
@@ -242,7 +243,8 @@ static void engines_change_operators(void **state)
     /* 2 x 2048 x 4096 x 4096 FLOP at 0.5 x 180 TFLOP/s x (1 + 512 / 4096), and 10 us. */
     check_near(redco_operator_s(&compute, operator_named(ops, count, "out"), REDCO_PASS_FORWARD),
                2.0 * 2048.0 * 4096.0 * 4096.0 / 90e12 * 1.125 + 10e-6, 1e-12);
-    shape.engine = (redco_engine){.attention = REDCO_ATTENTION_FUSED, .compiled = true, .gemm_format = REDCO_GEMM_NVFP4};
+    shape.engine =
+        (redco_engine){.attention = REDCO_ATTENTION_FUSED, .compiled = true, .gemm_format = REDCO_GEMM_NVFP4};
     check_ok(redco_compute_create(&gpu, REDCO_BF16, &calibration, &compute, &err), &err);
     check_ok(redco_compute_use_engine(&compute, &gpu, &shape.engine, &err), &err);
     check_near(compute.narrow_flops_per_s, 180e12, 1.0); /* 200 x 0.9 x 2 x 0.5 */
@@ -285,13 +287,16 @@ static void calibration_sets_are_whole(void **state)
     static const struct {
         const char *name;
         bool fitted;
-    } sets[] = {{"prior-a100-eager", false}, {"prior-a100-megatron", false}, {"prior-h100-eager", false},
-                {"prior-h100-te", false},    {"prior-blackwell-te", false},  {"a100-eager", true},
-                {"a100-megatron", true},     {"a800-amsp", true},            {"h100-eager", true},
-                {"h100-te", true},           {"h200-eager", false},          {"h200-te", false},
-                {"blackwell-te", true},      {"a100-llm-foundry", true},     {"a100-aleph-alpha", true},
-                {"h100-nemo", true},         {"h100-maxtext", true},         {"a100-megatron-deepspeed", true},
-                {"a100-megatron-lm", true},  {"blackwell-megatron-bridge", true}};
+    } sets[] = {{"prior-a100-eager", false},   {"prior-a100-megatron", false},
+                {"prior-h100-eager", false},   {"prior-h100-te", false},
+                {"prior-blackwell-te", false}, {"a100-eager", true},
+                {"a100-megatron", true},       {"a800-amsp", true},
+                {"h100-eager", true},          {"h100-te", true},
+                {"h200-eager", false},         {"h200-te", false},
+                {"blackwell-te", true},        {"a100-llm-foundry", true},
+                {"a100-aleph-alpha", true},    {"h100-nemo", true},
+                {"h100-maxtext", true},        {"a100-megatron-deepspeed", true},
+                {"a100-megatron-lm", true},    {"blackwell-megatron-bridge", true}};
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
         redco_calibration read, again;
         redco_error err = {.status = REDCO_OK};
@@ -375,8 +380,9 @@ int main(void)
                                        cmocka_unit_test(llama_block_operators),
                                        cmocka_unit_test(other_families),
                                        cmocka_unit_test(precision_needs_the_gpu),
-                                       cmocka_unit_test(engines_change_operators), cmocka_unit_test(older_sets_are_read),
-        cmocka_unit_test(host_floor_is_smooth),
+                                       cmocka_unit_test(engines_change_operators),
+                                       cmocka_unit_test(older_sets_are_read),
+                                       cmocka_unit_test(host_floor_is_smooth),
                                        cmocka_unit_test(calibration_sets_are_whole),
                                        cmocka_unit_test(default_set_follows_the_architecture),
                                        cmocka_unit_test(bad_calibrations_are_refused)};

@@ -44,8 +44,8 @@ static void zero_stages(void **state)
     bundle_close(&b);
 }
 
-/* LLaMA-7B in 4 stages of 8 blocks, one GPU each, 8 micro-batches. The first keeps 4 micro-batches of activations, the last
- * one and the logits; gathered logits (20 bytes each) can make the last the fuller one. */
+/* LLaMA-7B in 4 stages of 8 blocks, one GPU each, 8 micro-batches. The first keeps 4 micro-batches of activations, the
+ * last one and the logits; gathered logits (20 bytes each) can make the last the fuller one. */
 static void a_pipeline_needs_its_fuller_end(void **state)
 {
     (void)state;
@@ -206,7 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(zero_stages),
                                        cmocka_unit_test(a_pipeline_needs_its_fuller_end),
-        cmocka_unit_test(full_precision_states),
+                                       cmocka_unit_test(full_precision_states),
                                        cmocka_unit_test(activations),
                                        cmocka_unit_test(tensor_parallel_ranks),
                                        cmocka_unit_test(whole_tensors_are_dealt),
