@@ -185,8 +185,10 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
         }
     }
     const double launch_s = launches * c->launch_s;
+    /* Embedding or head on a stage that waits for others: nothing of it is exposed. */
+    const double last_repeat = fmin(job->stage.once, job->stage.repeat);
     cost->exposed_s +=
-        (job->stage.repeat - job->stage.once) * other_s + job->stage.once * last_s + job->stage.repeat * launch_s;
+        (job->stage.repeat - last_repeat) * other_s + last_repeat * last_s + job->stage.repeat * launch_s;
 }
 
 /* What is left of a window for once-a-step traffic: less what gathers use of the same link, more what computation waits

@@ -61,6 +61,8 @@ int redcoi_point_compare_lean(const redcoi_point *a, const redcoi_point *b)
     const redco_setting *x = &a->outer->setting;
     const redco_setting *y = &b->outer->setting;
     if (order == 0) { order = compare_u64(x->tp, y->tp); }
+    if (order == 0) { order = compare_u64(x->cp, y->cp); }
+    if (order == 0) { order = compare_u64(x->pp, y->pp); }
     if (order == 0) { order = compare_u64(x->micro_batch, y->micro_batch); }
     if (order == 0) { order = compare_u64(x->scheme, y->scheme); }
     if (order == 0) { order = compare_u64(a->group, b->group); }

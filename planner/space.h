@@ -22,6 +22,7 @@ typedef struct redcoi_space {
     redco_costs *costs;
     const redco_layer_class *classes;
     uint32_t class_count;
+    uint32_t blocks;              /**< members of all block classes */
     redco_search_options options; /**< defaults filled in */
     bool comm;                    /**< the objective is T_comm: --objective comm, or AMSP's planner */
     redcoi_outer *outers;         /**< by least_s, then in order of enumeration */
