@@ -45,5 +45,13 @@ void report_shortfall(const redco_shortfall *shortfall);
 const char *report_reason(const redco_search_result *result, char *buffer, size_t size);
 /** "8x128" with the multiplication sign. @return @p buffer */
 const char *report_mesh(redco_mesh mesh, char *buffer, size_t size);
+/** "tp 8, pp 4": degrees of a strategy, pp and cp only where they are not 1. @param is, comma  between name and degree,
+ *  between degrees. @return @p buffer */
+const char *report_degrees(const redco_setting *setting, const char *is, const char *comma, char *buffer, size_t size);
+/** One cell for the tensor-parallel degree, or several: more of them where a row's pp or cp is not 1. */
+struct report_degrees {
+    bool pp, cp;
+};
+struct report_degrees report_degrees_of(const redco_candidate *candidate, struct report_degrees seen);
 
 #endif
