@@ -9,11 +9,29 @@
 
 static const double more = 1.1;
 
+/* Layers of a class that share a configuration: stages name it again and again. */
+static uint64_t layers_alike(const redco_candidate *candidate, const redco_assignment *like)
+{
+    uint64_t layers = 0;
+    for (uint32_t i = 0; i < candidate->assignment_count; i++) {
+        const redco_assignment *other = &candidate->assignments[i];
+        const bool alike = other->class_index == like->class_index &&
+                           other->config.recompute == like->config.recompute &&
+                           redco_shards_equal(other->config.shards, like->config.shards);
+        layers += alike ? other->layers : 0;
+    }
+    return layers;
+}
+
 const redco_assignment *redco_main_assignment(const redco_candidate *candidate)
 {
     const redco_assignment *most = &candidate->assignments[0];
+    uint64_t most_layers = layers_alike(candidate, most);
     for (uint32_t i = 1; i < candidate->assignment_count; i++) {
-        if (candidate->assignments[i].layers > most->layers) { most = &candidate->assignments[i]; }
+        const uint64_t layers = layers_alike(candidate, &candidate->assignments[i]);
+        if (layers <= most_layers) { continue; }
+        most = &candidate->assignments[i];
+        most_layers = layers;
     }
     return most;
 }

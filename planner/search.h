@@ -51,7 +51,8 @@ typedef struct redco_search_options {
 
 typedef struct redco_candidate {
     redco_setting setting;
-    redco_assignment *assignments; /**< per class, in class order; together every layer once */
+    redco_assignment *assignments; /**< per class, in class order; together every layer once. With pp > 1 and several
+                                      configurations of a class: stage after stage */
     uint32_t assignment_count;
     redco_prediction prediction; /**< of redco_cost_step() */
     double objective;            /**< seconds, of the chosen objective */

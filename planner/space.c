@@ -308,6 +308,29 @@ static void add_window(redcoi_option *option, int window, bool overlapped, const
         overlapped ? fixed->scale * ((1.0 - hidden) * comm_s - fixed->window_use * compute_s) : 0.0;
 }
 
+/* Pipeline stages must take equally long, and the closed form takes them to: what one stage does with its n-th layer,
+   all do. Where stages are unequal or of two kinds of layers, a class has one configuration. */
+static void group_layers(const redcoi_space *space, redcoi_outer *outer)
+{
+    const uint32_t pp = outer->setting.pp;
+    uint32_t block_classes = 0;
+    for (uint32_t c = 0; c < space->class_count; c++) { block_classes += is_block(space->classes[c].kind); }
+    const bool alike = block_classes == 1 && space->blocks % pp == 0;
+    for (uint32_t c = 0; c < space->class_count; c++) {
+        const bool staged = pp > 1 && is_block(space->classes[c].kind);
+        outer->layers_each[c] = !staged ? 1 : alike ? pp : space->classes[c].layers;
+    }
+}
+
+/* One layer of each stage. */
+static void times_layers(redcoi_option *option, uint32_t layers)
+{
+    option->base_s *= layers;
+    for (int k = 0; k < REDCOI_WINDOWS; k++) { option->kink_s[k] *= layers; }
+    const uint64_t bytes = option->resident_bytes;
+    option->resident_bytes = bytes <= UINT64_MAX / layers ? bytes * layers : UINT64_MAX;
+}
+
 static redcoi_option make_option(const redcoi_space *space, const redco_fixed_cost *fixed, const redco_layer_cost *cost)
 {
     const uint32_t overlap = space->options.workload.overlap;
@@ -321,11 +344,12 @@ static redcoi_option make_option(const redcoi_space *space, const redco_fixed_co
     return option;
 }
 
-static redcoi_option comm_option(const redcoi_space *space, const redcoi_option *step, const redco_layer_cost *cost)
+static redcoi_option comm_option(const redcoi_space *space, const redcoi_option *step, uint32_t layers,
+                                 const redco_layer_cost *cost)
 {
     redcoi_option option = *step;
     const double weight = space->options.layerwise ? step_weight : 0.0;
-    option.base_s = cost->amsp_s + weight * step->base_s;
+    option.base_s = layers * cost->amsp_s + weight * step->base_s;
     for (int k = 0; k < REDCOI_WINDOWS; k++) { option.kink_s[k] = weight * step->kink_s[k]; }
     return option;
 }
@@ -343,11 +367,14 @@ static void price_class(redcoi_space *space, redcoi_outer *outer, const redco_fi
         const redco_layer_config config = {outer->groups[group], (redco_recompute)r};
         const redco_layer_cost cost = redco_cost_layer(space->costs, &outer->setting, class_index, &config);
         redcoi_option option = make_option(space, fixed, &cost);
+        times_layers(&option, outer->layers_each[class_index]);
         option.class_index = class_index;
         option.group = group;
         option.recompute = (redco_recompute)r;
         outer->steps->options[outer->steps->option_count++] = option;
-        if (space->comm) { outer->goal->options[outer->goal->option_count++] = comm_option(space, &option, &cost); }
+        if (!space->comm) { continue; }
+        outer->goal->options[outer->goal->option_count++] =
+            comm_option(space, &option, outer->layers_each[class_index], &cost);
     }
 }
 
@@ -362,7 +389,9 @@ static redcoi_problem *new_problem(const redcoi_space *space, const redcoi_outer
         return NULL;
     }
     problem->class_count = space->class_count;
-    for (uint32_t c = 0; c < space->class_count; c++) { problem->class_layers[c] = space->classes[c].layers; }
+    for (uint32_t c = 0; c < space->class_count; c++) {
+        problem->class_layers[c] = space->classes[c].layers / outer->layers_each[c];
+    }
     problem->group_count = outer->group_count;
     problem->constant_s = fixed->scale * fixed->fixed_s + fixed->overhead_s;
     problem->budget_bytes = fixed->capacity_bytes > fixed->fixed_bytes ? fixed->capacity_bytes - fixed->fixed_bytes : 0;
@@ -391,6 +420,7 @@ redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, redco_
     const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &outer->setting);
     outer->fixed_bytes = fixed.fixed_bytes;
     outer->capacity_bytes = fixed.capacity_bytes;
+    group_layers(space, outer);
     outer->steps = new_problem(space, outer, &fixed);
     outer->goal = space->comm ? new_problem(space, outer, &fixed) : outer->steps;
     if (outer->steps == NULL || outer->goal == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
@@ -422,21 +452,53 @@ static int compare_assignments(const void *left, const void *right)
     return (int)a->config.recompute - (int)b->config.recompute;
 }
 
+/* Stage after stage, each with all of its configurations. @return how many were added */
+static uint32_t repeat_stages(redco_assignment *list, const redco_assignment *parts, uint32_t count, uint32_t stages)
+{
+    uint32_t made = 0;
+    for (uint32_t stage = 0; stage < stages; stage++) {
+        for (uint32_t i = 0; i < count; i++) { list[made++] = parts[i]; }
+    }
+    return made;
+}
+
+/* In class order. Where a class has several configurations and there are stages, each stage has its share of each. */
+static uint32_t list_assignments(const redcoi_outer *outer, redco_assignment *parts, uint32_t count,
+                                 redco_assignment *list)
+{
+    uint32_t made = 0;
+    qsort(parts, count, sizeof *parts, compare_assignments);
+    for (uint32_t first = 0, end = 0; first < count; first = end) {
+        const uint32_t each = outer->layers_each[parts[first].class_index];
+        while (end < count && parts[end].class_index == parts[first].class_index) { end++; }
+        const bool mixed = end - first > 1;
+        for (uint32_t i = first; i < end && !mixed; i++) { parts[i].layers *= each; }
+        made += repeat_stages(&list[made], &parts[first], end - first, mixed ? each : 1);
+    }
+    return made;
+}
+
 redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *outer, const redcoi_answer *answer,
                                     redco_candidate *candidate_out, redco_error *err)
 {
-    redco_assignment *list = malloc((answer->count > 0 ? answer->count : 1) * sizeof *list);
-    if (list == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    const size_t most = (size_t)answer->count * outer->setting.pp;
+    redco_assignment *parts = malloc((answer->count > 0 ? answer->count : 1) * sizeof *parts);
+    redco_assignment *list = malloc((most > 0 ? most : 1) * sizeof *list);
+    if (parts == NULL || list == NULL) {
+        free(parts);
+        free(list);
+        return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    }
     for (uint32_t i = 0; i < answer->count; i++) {
         const redcoi_option *option = &outer->steps->options[answer->parts[i].option];
-        list[i] = (redco_assignment){.class_index = option->class_index,
-                                     .layers = answer->parts[i].layers,
-                                     .config = {outer->groups[option->group], option->recompute}};
+        parts[i] = (redco_assignment){.class_index = option->class_index,
+                                      .layers = answer->parts[i].layers,
+                                      .config = {outer->groups[option->group], option->recompute}};
     }
-    qsort(list, answer->count, sizeof *list, compare_assignments);
-    *candidate_out =
-        (redco_candidate){.setting = outer->setting, .assignments = list, .assignment_count = answer->count};
-    candidate_out->prediction = redco_cost_step(space->costs, &outer->setting, list, answer->count);
+    const uint32_t count = list_assignments(outer, parts, answer->count, list);
+    free(parts);
+    *candidate_out = (redco_candidate){.setting = outer->setting, .assignments = list, .assignment_count = count};
+    candidate_out->prediction = redco_cost_step(space->costs, &outer->setting, list, count);
     candidate_out->objective = space->options.objective == REDCO_OBJECTIVE_COMM ? candidate_out->prediction.amsp_total_s
                                                                                 : candidate_out->prediction.step_s;
     return REDCO_OK;

@@ -12,10 +12,11 @@ typedef struct redcoi_outer {
     redco_shards *groups; /**< mesh triples */
     uint32_t group_count;
     uint64_t fixed_bytes, capacity_bytes;
-    redcoi_problem *steps; /**< step time; NULL until priced */
-    redcoi_problem *goal;  /**< the objective, same options in the same order; equals steps unless it is T_comm */
-    redcoi_problem *lean;  /**< goal without options that are beaten within their group */
-    double *bounds_s;      /**< of goal, per group */
+    uint32_t layers_each[REDCOI_MAX_CLASSES]; /**< a layer of the problems stands for so many of a class */
+    redcoi_problem *steps;                    /**< step time; NULL until priced */
+    redcoi_problem *goal; /**< the objective, same options in the same order; equals steps unless it is T_comm */
+    redcoi_problem *lean; /**< goal without options that are beaten within their group */
+    double *bounds_s;     /**< of goal, per group */
 } redcoi_outer;
 
 typedef struct redcoi_space {

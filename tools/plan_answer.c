@@ -246,7 +246,7 @@ static void print_one(const struct answer *answer)
     }
     report_header(args, answer->inputs, best);
     (void)report_table(answer->inputs, REPORT_ONE, &row, 1);
-    report_layers(answer->plan->layers, answer->plan->layers_count);
+    report_layers(answer->plan);
     report_time(best);
     if (args->options.objective == REDCO_OBJECTIVE_COMM) { report_comm(&best->prediction); }
     report_memory(&best->prediction);

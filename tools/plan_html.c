@@ -83,12 +83,14 @@ static void end_table(FILE *out)
 static const char *mix_text(const redco_candidate *candidate, char *buffer, size_t size)
 {
     const redco_recompute main_policy = redco_main_assignment(candidate)->config.recompute;
-    bool mixed = false;
+    uint64_t others = 0;
     for (uint32_t i = 0; i < candidate->assignment_count; i++) {
         const redco_assignment *part = &candidate->assignments[i];
-        mixed = mixed || (part->layers > 1 && part->config.recompute != main_policy);
+        others += part->config.recompute != main_policy ? part->layers : 0;
     }
-    (void)snprintf(buffer, size, "%s%s", mixed ? "mixed, mostly " : "", redco_recompute_words[main_policy]);
+    /* Embedding and head never recompute. */
+    (void)snprintf(buffer, size, "%s%s", others > (main_policy != REDCO_RECOMPUTE_NONE ? 2 : 0) ? "mixed, mostly " : "",
+                   redco_recompute_words[main_policy]);
     return buffer;
 }
 
@@ -240,7 +242,9 @@ static void write_layers(FILE *out, const redco_plan *plan)
     element(out, "<p>", "Not all layers are alike:");
     headings(out, names);
     for (uint32_t i = 0; i < plan->layers_count; i++) {
-        const redco_plan_layers *row = &plan->layers[i];
+        redco_plan_layers shown;
+        const redco_plan_layers *const row = &shown;
+        if (!report_layers_row(plan, i, &shown)) { continue; }
         (void)fputs("<tr>", out);
         if (row->last_layer > row->first_layer) {
             element(out, "<td class=t>", "%s %u\xe2\x80\x93%u", row->class_name, row->first_layer, row->last_layer);
@@ -254,6 +258,10 @@ static void write_layers(FILE *out, const redco_plan *plan)
         (void)fputs("</tr>\n", out);
     }
     end_table(out);
+    if (report_stages_repeat(plan)) {
+        element(out, "<p class=note>", "Every other stage treats its %u layers likewise.",
+                plan->model_layers / plan->pp);
+    }
 }
 
 static void write_proof(FILE *out, const struct plan_html *page)

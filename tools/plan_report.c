@@ -296,9 +296,27 @@ static bool is_stack(const redco_plan_layers *row)
     return strcmp(row->class_name, "embedding") != 0 && strcmp(row->class_name, "head") != 0;
 }
 
-/* Shown where layers differ: every layer when their meshes do, the blocks when only recomputation does. */
-void report_layers(const redco_plan_layers *layers, uint32_t count)
+bool report_stages_repeat(const redco_plan *plan)
 {
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < plan->layers_count; i++) { rows += is_stack(&plan->layers[i]); }
+    return plan->pp > 1 && rows > plan->pp && plan->model_layers % plan->pp == 0;
+}
+
+bool report_layers_row(const redco_plan *plan, uint32_t index, redco_plan_layers *row_out)
+{
+    *row_out = plan->layers[index];
+    if (!is_stack(row_out) || !report_stages_repeat(plan)) { return true; }
+    const uint32_t last = plan->model_layers / plan->pp - 1;
+    if (row_out->last_layer > last) { row_out->last_layer = last; }
+    return row_out->first_layer <= last;
+}
+
+/* Shown where layers differ: every layer when their meshes do, the blocks when only recomputation does. */
+void report_layers(const redco_plan *plan)
+{
+    const redco_plan_layers *layers = plan->layers;
+    const uint32_t count = plan->layers_count;
     char p[SHORT];
     char g[SHORT];
     char os[SHORT];
@@ -313,8 +331,10 @@ void report_layers(const redco_plan_layers *layers, uint32_t count)
     }
     const char *label = "layers";
     for (uint32_t i = 0; i < count; i++) {
-        const redco_plan_layers *row = &layers[i];
-        if (same_meshes && (same_policy || !is_stack(row))) { continue; }
+        redco_plan_layers shown;
+        const redco_plan_layers *const row = &shown;
+        if (same_meshes && (same_policy || !is_stack(&layers[i]))) { continue; }
+        if (!report_layers_row(plan, i, &shown)) { continue; }
         (void)printf("%-*s%s", LABEL, label, row->class_name);
         label = "";
         if (is_stack(row)) { (void)printf(" %u", row->first_layer); }
@@ -325,6 +345,9 @@ void report_layers(const redco_plan_layers *layers, uint32_t count)
                 report_mesh(row->shards.gradients, g, sizeof g), report_mesh(row->shards.optimizer, os, sizeof os));
         }
         (void)printf("%s recompute %s\n", same_meshes ? ":" : ",", redco_recompute_words[row->recompute]);
+    }
+    if (report_stages_repeat(plan) && !(same_meshes && same_policy)) {
+        (void)printf("%-*sand likewise the %u layers of every other stage\n", LABEL, "", plan->model_layers / plan->pp);
     }
 }
 

@@ -27,7 +27,12 @@ enum report_kind {
 
 /** @return false when out of memory */
 bool report_table(const redco_inputs *inputs, enum report_kind kind, const struct report_row *rows, uint32_t count);
-void report_layers(const redco_plan_layers *layers, uint32_t count);
+void report_layers(const redco_plan *plan);
+/** Row @p index of plan->layers as shown: of a plan whose pipeline stages all repeat the first, cut to the first stage.
+ *  @return false when it is not shown */
+bool report_layers_row(const redco_plan *plan, uint32_t index, redco_plan_layers *row_out);
+/** True when report_layers_row() cuts. */
+bool report_stages_repeat(const redco_plan *plan);
 void report_placement(const redco_plan *plan);
 void report_time(const redco_candidate *candidate);
 /** AMSP's communication time, for --objective comm. */
