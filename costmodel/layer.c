@@ -219,8 +219,9 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
             other_s += s;
         }
     }
-    cost->exposed_s +=
-        (job->stage.repeat - job->stage.once) * other_s + job->stage.once * last_s + job->stage.repeat * calls_s;
+    /* Embedding or head on a stage that waits for others: nothing of it is exposed. */
+    const double last_repeat = fmin(job->stage.once, job->stage.repeat);
+    cost->exposed_s += (job->stage.repeat - last_repeat) * other_s + last_repeat * last_s + job->stage.repeat * calls_s;
 }
 
 static double chunks_of(const redcoi_job *job)

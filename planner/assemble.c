@@ -122,9 +122,9 @@ static bool same_config(const redco_assignment *a, const redco_assignment *b)
            redco_shards_equal(a->config.shards, b->config.shards);
 }
 
-/* What the assignments hold, as ranges of layers in the stated order. */
-redco_status redcoi_ranges(const redco_model *model, const redco_assignment *assignments, uint32_t count,
-                           redco_plan_layers **layers_out, uint32_t *count_out, redco_error *err)
+/* What the assignments hold, as ranges of layers in the stated order; with pipeline stages in the order given. */
+redco_status redcoi_ranges(const redco_model *model, uint32_t stages, const redco_assignment *assignments,
+                           uint32_t count, redco_plan_layers **layers_out, uint32_t *count_out, redco_error *err)
 {
     const redco_layer_class *classes = NULL;
     const size_t class_count = redco_model_classes(model, &classes);
@@ -139,7 +139,7 @@ redco_status redcoi_ranges(const redco_model *model, const redco_assignment *ass
         goto out;
     }
     memcpy(sorted, assignments, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, compare_assignments);
+    if (stages <= 1) { qsort(sorted, count, sizeof *sorted, compare_assignments); }
     for (uint32_t i = 0; i < count; i++) {
         const redco_assignment *from = &sorted[i];
         if (from->class_index >= class_count) {
@@ -244,8 +244,8 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
     plan->solver_gap = result->gap_ratio;
     plan->solver_seconds = result->seconds;
     plan->solver_candidates = result->candidates;
-    if ((st = redcoi_ranges(assembler->inputs->model, candidate->assignments, candidate->assignment_count,
-                            &plan->layers, &plan->layers_count, err)) != REDCO_OK ||
+    if ((st = redcoi_ranges(assembler->inputs->model, candidate->setting.pp, candidate->assignments,
+                            candidate->assignment_count, &plan->layers, &plan->layers_count, err)) != REDCO_OK ||
         (st = redcoi_fill_rules(plan, assembler->inputs->model, err)) != REDCO_OK ||
         (st = redcoi_fill_placement(plan, assembler->inputs, err)) != REDCO_OK) {
         goto out;

@@ -21,7 +21,8 @@ redco_status redco_assembler_create(const redco_inputs *inputs, const redco_sear
 void redco_assembler_free(redco_assembler *assembler);
 
 /** Fills a plan: consecutive layers per configuration (within a class: most recomputation first, then fewest ranks of
- *  parameters, gradients, optimizer states), RedCoast's rules for the tensor-parallel degree, hosts in rank order.
+ *  parameters, gradients, optimizer states; with pipeline stages: as the candidate has them), RedCoast's rules for the
+ * tensor-parallel degree, hosts in rank order.
  *  @param result     of the search that found @p candidate: solver and proof
  *  @param strategy   "optimum", "fixed" or the name of a named strategy
  *  @param plan_out   freed with redco_plan_free() */

@@ -51,44 +51,80 @@ static const redco_layer_class *class_of(const redco_model *model, const char *n
     return NULL;
 }
 
+/* Nodes of one data-parallel rank: more than one where context parallelism is larger than a node. */
+static uint32_t nodes_per_rank(const redco_plan *plan)
+{
+    const uint64_t gpus = (uint64_t)plan->tp * plan->cp;
+    return gpus > plan->gpus_per_node ? (uint32_t)(gpus / plan->gpus_per_node) : 1;
+}
+
 /* Bytes a step inside one subgroup of each component, AMSP's equations for T_p, T_g and T_os1 without their times: two
  * gathers and a reduce-scatter in every micro-batch, a reduction in all but the last, one spreading of the update. */
 static void add_levels(const redco_plan *plan, const redco_plan_layers *row, double params, double scale,
                        redco_placement_level levels[3])
 {
     const double element_bytes = plan->precision == REDCO_FP32 ? 4.0 : 2.0;
-    const double bytes = scale * element_bytes * params * (row->last_layer - row->first_layer + 1.0) / plan->tp;
+    const double bytes =
+        scale * element_bytes * params * (row->last_layer - row->first_layer + 1.0) / ((double)plan->tp * plan->pp);
     const double micro_batches = (double)plan->micro_batches;
     const redco_mesh p = row->shards.parameters;
     const redco_mesh g = row->shards.gradients;
-    levels[0] = (redco_placement_level){.nodes = p.nodes, .bytes = (uint64_t)(3.0 * micro_batches * bytes)};
-    levels[1] = (redco_placement_level){.nodes = g.nodes};
+    const uint32_t each = nodes_per_rank(plan);
+    levels[0] = (redco_placement_level){.nodes = each * p.nodes, .bytes = (uint64_t)(3.0 * micro_batches * bytes)};
+    levels[1] = (redco_placement_level){.nodes = each * g.nodes};
     if (redco_mesh_ranks(g) > redco_mesh_ranks(p)) {
         levels[1].bytes = (uint64_t)(2.0 * (micro_batches - 1.0) * bytes);
     }
-    levels[2] = (redco_placement_level){.nodes = row->shards.optimizer.nodes, .bytes = (uint64_t)bytes};
+    levels[2] = (redco_placement_level){.nodes = each * row->shards.optimizer.nodes, .bytes = (uint64_t)bytes};
+}
+
+/* What a stage keeps to itself: its gradients' reduction over all its data-parallel ranks; and keys and values of
+   context-parallel groups larger than a node, gathered forward and twice that backward. One stage alone is the whole
+   job, which no placement changes. */
+static uint32_t add_stage_levels(const redco_plan *plan, const redco_model *model, double scale,
+                                 redco_placement_level levels[2])
+{
+    const redco_model_dims *dims = redco_model_get_dims(model);
+    const double element_bytes = plan->precision == REDCO_FP32 ? 4.0 : 2.0;
+    const uint32_t each = nodes_per_rank(plan);
+    uint32_t count = 0;
+    if (plan->pp > 1) {
+        const double bytes = scale * element_bytes * (double)plan->params / ((double)plan->tp * plan->pp);
+        levels[count++] = (redco_placement_level){.nodes = each * plan->dp.nodes, .bytes = (uint64_t)(2.0 * bytes)};
+    }
+    if (each > 1) {
+        const double tokens = (double)plan->micro_batches * plan->micro_batch * plan->seq_len;
+        const double layers = (double)plan->model_layers / plan->pp;
+        const double bytes = scale * element_bytes * 6.0 * tokens * layers * dims->kv_heads * dims->head_dim / plan->tp;
+        levels[count++] = (redco_placement_level){.nodes = each, .bytes = (uint64_t)bytes};
+    }
+    return count;
 }
 
 /* 1, or what keeps the sum of the whole cluster's bytes exact in 64 bits: only their proportions place nodes. */
 static double placement_scale(const redco_plan *plan)
 {
     const double most_bytes = 0x1p60;
-    const double bytes = 6.0 * (double)plan->micro_batches * 4.0 * (double)plan->params * plan->nodes;
+    const double tokens = (double)plan->micro_batches * plan->micro_batch * plan->seq_len;
+    const double states = 6.0 * (double)plan->micro_batches * 4.0 * (double)plan->params * plan->nodes;
+    const double bytes =
+        plan->cp > 1 ? states * (1.0 + tokens) : states; /* keys and values are narrower than weights */
     return bytes > most_bytes ? most_bytes / bytes : 1.0;
 }
 
 static redco_status solve_placement(const redco_plan *plan, const redco_inputs *inputs, redco_placement **placement_out,
                                     redco_error *err)
 {
-    redco_placement_level *levels = calloc(3 * (size_t)plan->layers_count, sizeof *levels);
+    redco_placement_level *levels = calloc(3 * (size_t)plan->layers_count + 2, sizeof *levels);
     if (levels == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     const double scale = placement_scale(plan);
     for (uint32_t i = 0; i < plan->layers_count; i++) {
         const redco_layer_class *class = class_of(inputs->model, plan->layers[i].class_name);
         add_levels(plan, &plan->layers[i], class != NULL ? (double)class->params : 0.0, scale, &levels[3 * (size_t)i]);
     }
-    const redco_status st =
-        redco_placement_solve(inputs->cluster, &inputs->machine, levels, 3 * plan->layers_count, placement_out, err);
+    uint32_t count = 3 * plan->layers_count;
+    count += add_stage_levels(plan, inputs->model, scale, &levels[count]);
+    const redco_status st = redco_placement_solve(inputs->cluster, &inputs->machine, levels, count, placement_out, err);
     free(levels);
     return st;
 }
@@ -96,7 +132,8 @@ static redco_status solve_placement(const redco_plan *plan, const redco_inputs *
 redco_status redcoi_fill_placement(redco_plan *plan, const redco_inputs *inputs, redco_error *err)
 {
     redco_placement *placement = NULL;
-    plan->rank_order = strdup("tp,dp-gpus,dp-nodes");
+    const bool plain = plan->pp == 1 && plan->cp == 1;
+    plan->rank_order = strdup(plain ? "tp,dp-gpus,dp-nodes" : "tp,cp,dp-gpus,dp-nodes,pp");
     if (plan->rank_order == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     const redco_status st = solve_placement(plan, inputs, &placement, err);
     if (st != REDCO_OK) { return st; }

@@ -7,8 +7,8 @@
 redco_plan_predicted redcoi_predicted(const redco_prediction *prediction, const redco_calibration *calibration);
 /** Transformer layers: all but embedding and head. */
 uint32_t redcoi_blocks(const redco_model *model);
-redco_status redcoi_ranges(const redco_model *model, const redco_assignment *assignments, uint32_t count,
-                           redco_plan_layers **layers_out, uint32_t *count_out, redco_error *err);
+redco_status redcoi_ranges(const redco_model *model, uint32_t stages, const redco_assignment *assignments,
+                           uint32_t count, redco_plan_layers **layers_out, uint32_t *count_out, redco_error *err);
 /** tensor_parallel of a plan whose tp is set. */
 redco_status redcoi_fill_rules(redco_plan *plan, const redco_model *model, redco_error *err);
 /** placement of a plan whose meshes, layers, precision and micro-batches are set. */

@@ -155,8 +155,16 @@ static redco_status check_filled(const redco_plan *plan, const char *name, const
     memcpy(again->layers, plan->layers, plan->layers_count * sizeof *again->layers);
     again->layers_count = plan->layers_count;
     again->tp = plan->tp;
+    again->pp = plan->pp;
+    again->cp = plan->cp;
     again->dp = plan->dp;
+    again->gpus_per_node = plan->gpus_per_node;
+    again->nodes = plan->nodes;
+    again->params = plan->params;
+    again->model_layers = plan->model_layers;
+    again->seq_len = plan->seq_len;
     again->precision = plan->precision;
+    again->micro_batch = plan->micro_batch;
     again->micro_batches = plan->micro_batches;
     if ((st = redcoi_fill_rules(again, inputs->model, err)) == REDCO_OK &&
         (st = check_rules(plan, name, again, err)) == REDCO_OK &&

@@ -9,11 +9,29 @@
 
 static const double more = 1.1;
 
+/* Layers of a class that share a configuration: stages name it again and again. */
+static uint64_t layers_alike(const redco_candidate *candidate, const redco_assignment *like)
+{
+    uint64_t layers = 0;
+    for (uint32_t i = 0; i < candidate->assignment_count; i++) {
+        const redco_assignment *other = &candidate->assignments[i];
+        const bool alike = other->class_index == like->class_index &&
+                           other->config.recompute == like->config.recompute &&
+                           redco_shards_equal(other->config.shards, like->config.shards);
+        layers += alike ? other->layers : 0;
+    }
+    return layers;
+}
+
 const redco_assignment *redco_main_assignment(const redco_candidate *candidate)
 {
     const redco_assignment *most = &candidate->assignments[0];
+    uint64_t most_layers = layers_alike(candidate, most);
     for (uint32_t i = 1; i < candidate->assignment_count; i++) {
-        if (candidate->assignments[i].layers > most->layers) { most = &candidate->assignments[i]; }
+        const uint64_t layers = layers_alike(candidate, &candidate->assignments[i]);
+        if (layers <= most_layers) { continue; }
+        most = &candidate->assignments[i];
+        most_layers = layers;
     }
     return most;
 }
@@ -24,10 +42,17 @@ double redco_cost_ratio(double objective, double best)
     return objective > 0.0 ? (double)INFINITY : 0.0;
 }
 
+/* A pipeline or context degree that is not what it would be by default. */
+static bool is_given(uint32_t degree)
+{
+    return degree > 1 && degree != REDCO_DEGREE_AUTO;
+}
+
 bool redco_options_fixed(const redco_search_options *options)
 {
-    return options->tp != 0 || options->micro_batch != 0 || options->recompute != REDCO_RECOMPUTE_COUNT ||
-           options->scheme_fixed || options->strategy != REDCO_STRATEGY_ANY || options->fix.parameters.gpus != 0 ||
+    return options->tp != 0 || is_given(options->pp) || is_given(options->cp) || options->micro_batch != 0 ||
+           options->recompute != REDCO_RECOMPUTE_COUNT || options->scheme_fixed ||
+           options->strategy != REDCO_STRATEGY_ANY || options->fix.parameters.gpus != 0 ||
            options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0;
 }
 
@@ -35,6 +60,8 @@ redco_search_options redco_options_freed(const redco_search_options *options)
 {
     redco_search_options freed = *options;
     freed.tp = 0;
+    if (is_given(freed.pp)) { freed.pp = REDCO_DEGREE_AUTO; }
+    if (is_given(freed.cp)) { freed.cp = REDCO_DEGREE_AUTO; }
     freed.micro_batch = 0;
     freed.recompute = REDCO_RECOMPUTE_COUNT;
     freed.scheme_fixed = false;
@@ -131,6 +158,8 @@ static redco_search_options around(const struct explorer *explorer)
 {
     redco_search_options options = *explorer->options;
     options.tp = explorer->best->setting.tp;
+    options.pp = explorer->best->setting.pp;
+    options.cp = explorer->best->setting.cp;
     options.micro_batch = explorer->best->setting.micro_batch;
     options.strategy = REDCO_STRATEGY_ANY;
     options.layerwise = false;
@@ -175,17 +204,40 @@ static uint64_t next_divisor(uint64_t whole, uint64_t now, int step)
     return 0;
 }
 
-static redco_status try_tp(struct explorer *explorer, int step)
+/* One of the degrees moved to the next divisor of @p whole. @param offset  of the degree in redco_search_options */
+static redco_status try_degree(struct explorer *explorer, const char *name, size_t offset, uint64_t whole, uint32_t now,
+                               int step)
 {
     char what[48];
-    const uint64_t moved = next_divisor(explorer->inputs->machine.gpus_per_node, explorer->best->setting.tp, step);
-    if (moved == 0) { return REDCO_OK; }
+    const uint64_t moved = next_divisor(whole, now, step);
+    if (moved == 0 || moved > UINT32_MAX) { return REDCO_OK; }
+    const uint32_t degree = (uint32_t)moved;
     redco_search_options options = around(explorer);
-    options.tp = (uint32_t)moved;
+    memcpy((char *)&options + offset, &degree, sizeof degree);
     options.micro_batch = explorer->options->micro_batch;
     options.fix = (redco_shards){0};
-    (void)snprintf(what, sizeof what, "tp %u", options.tp);
+    (void)snprintf(what, sizeof what, "%s %u", name, degree);
     return try_one(explorer, &options, what);
+}
+
+/* T_comm leaves the traffic of all three out. */
+static redco_status try_degrees(struct explorer *explorer)
+{
+    const redco_machine *machine = &explorer->inputs->machine;
+    const redco_setting *now = &explorer->best->setting;
+    const uint64_t ranks = (uint64_t)machine->nodes * machine->gpus_per_node / now->tp;
+    const bool comm = explorer->options->objective == REDCO_OBJECTIVE_COMM;
+    redco_status st = REDCO_OK;
+    for (int step = -1; step <= 1 && st == REDCO_OK; step += 2) {
+        st = try_degree(explorer, "tp", offsetof(redco_search_options, tp), machine->gpus_per_node, now->tp, step);
+    }
+    for (int step = -1; step <= 1 && st == REDCO_OK && !comm; step += 2) {
+        st = try_degree(explorer, "pp", offsetof(redco_search_options, pp), ranks / now->cp, now->pp, step);
+    }
+    for (int step = -1; step <= 1 && st == REDCO_OK && !comm; step += 2) {
+        st = try_degree(explorer, "cp", offsetof(redco_search_options, cp), ranks / now->pp, now->cp, step);
+    }
+    return st;
 }
 
 static redco_status try_micro_batch(struct explorer *explorer, int step)
@@ -230,8 +282,8 @@ redco_status redco_neighbours(const redco_inputs *inputs, const redco_search_opt
     if ((st = try_meshes(&explorer, offsetof(redco_shards, parameters), "parameters")) != REDCO_OK ||
         (st = try_meshes(&explorer, offsetof(redco_shards, gradients), "gradients")) != REDCO_OK ||
         (st = try_meshes(&explorer, offsetof(redco_shards, optimizer), "optimizer")) != REDCO_OK ||
-        (st = try_tp(&explorer, -1)) != REDCO_OK || (st = try_tp(&explorer, 1)) != REDCO_OK ||
-        (st = try_micro_batch(&explorer, -1)) != REDCO_OK || (st = try_micro_batch(&explorer, 1)) != REDCO_OK ||
+        (st = try_degrees(&explorer)) != REDCO_OK || (st = try_micro_batch(&explorer, -1)) != REDCO_OK ||
+        (st = try_micro_batch(&explorer, 1)) != REDCO_OK ||
         (st = try_recompute(&explorer, REDCO_RECOMPUTE_NONE, "none")) != REDCO_OK ||
         (st = try_recompute(&explorer, REDCO_RECOMPUTE_SELECTIVE, "selective")) != REDCO_OK ||
         (st = try_recompute(&explorer, REDCO_RECOMPUTE_FULL, "full")) != REDCO_OK) {

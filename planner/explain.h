@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { REDCO_HELP_COUNT = 4, REDCO_MOST_NEIGHBOURS = 16 };
+enum { REDCO_HELP_COUNT = 4, REDCO_MOST_NEIGHBOURS = 20 };
 
 /** What 10 % more of something gives. */
 typedef struct redco_help {
@@ -24,7 +24,8 @@ redco_status redco_would_help(const redco_inputs *inputs, const redco_search_opt
 
 /** The best strategy with one thing moved to its next smaller or larger value. */
 typedef struct redco_neighbour {
-    char what[48]; /**< "parameters 2x1" (with a multiplication sign), "tp 2", "micro-batch 2", "recompute full" */
+    char what[48]; /**< "parameters 2x1" (with a multiplication sign), "tp 2", "pp 4", "micro-batch 2", "recompute full"
+                    */
     bool feasible;
     double cost_ratio; /**< objective / objective of the answer - 1 */
     redco_setting setting;
@@ -34,8 +35,9 @@ typedef struct redco_neighbour {
     char reason[160];     /**< when it cannot be: which rule forbids it */
 } redco_neighbour;
 
-/** Neighbours of @p best in the chains of parameters, gradients, optimizer, tp, micro-batch and recomputation. tp and
- *  micro-batch stay as they are except where they are what is moved.
+/** Neighbours of @p best in the chains of parameters, gradients, optimizer, tp, pp, cp, micro-batch and
+ *  recomputation. Degrees and micro-batch stay as they are except where they are what is moved; the micro-batch is
+ *  chosen again when a degree moves.
  *  @param neighbours_out  room for REDCO_MOST_NEIGHBOURS */
 redco_status redco_neighbours(const redco_inputs *inputs, const redco_search_options *options,
                               const redco_candidate *best, redco_neighbour *neighbours_out, size_t *count_out,

@@ -43,10 +43,12 @@ static void spread_ranks(const redcoi_point *point, uint64_t sums_out[3])
     memset(sums_out, 0, 3 * sizeof *sums_out);
     for (uint32_t i = 0; i < point->answer.count; i++) {
         const redcoi_part part = point->answer.parts[i];
-        const redco_shards *s = &point->outer->groups[point->outer->steps->options[part.option].group];
-        sums_out[0] += part.layers * redco_mesh_ranks(s->optimizer);
-        sums_out[1] += part.layers * redco_mesh_ranks(s->gradients);
-        sums_out[2] += part.layers * redco_mesh_ranks(s->parameters);
+        const redcoi_option *option = &point->outer->steps->options[part.option];
+        const redco_shards *s = &point->outer->groups[option->group];
+        const uint64_t layers = (uint64_t)part.layers * point->outer->layers_each[option->class_index];
+        sums_out[0] += layers * redco_mesh_ranks(s->optimizer);
+        sums_out[1] += layers * redco_mesh_ranks(s->gradients);
+        sums_out[2] += layers * redco_mesh_ranks(s->parameters);
     }
 }
 
@@ -61,6 +63,8 @@ int redcoi_point_compare_lean(const redcoi_point *a, const redcoi_point *b)
     const redco_setting *x = &a->outer->setting;
     const redco_setting *y = &b->outer->setting;
     if (order == 0) { order = compare_u64(x->tp, y->tp); }
+    if (order == 0) { order = compare_u64(x->cp, y->cp); }
+    if (order == 0) { order = compare_u64(x->pp, y->pp); }
     if (order == 0) { order = compare_u64(x->micro_batch, y->micro_batch); }
     if (order == 0) { order = compare_u64(x->scheme, y->scheme); }
     if (order == 0) { order = compare_u64(a->group, b->group); }

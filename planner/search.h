@@ -1,6 +1,6 @@
-/** @file search.h  Topology + model + workload -> ranked strategies with a proof. Enumerates the outer choices (tensor
- *  parallel degree, micro-batch, optimizer scheme), lets GLPK choose meshes and recomputation inside each (milp.h), and
- *  can prove the answer a second way. Pure: no files, no printing. */
+/** @file search.h  Topology + model + workload -> ranked strategies with a proof. Enumerates the outer choices
+ * (tensor-, pipeline- and context-parallel degree, micro-batch, optimizer scheme), lets GLPK choose meshes and
+ * recomputation inside each (milp.h), and can prove the answer a second way. Pure: no files, no printing. */
 #ifndef REDCO_SEARCH_H
 #define REDCO_SEARCH_H
 
@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/** COMM is AMSP's T_comm (arXiv 2311.00257, section IV-C), which leaves tensor-parallel traffic out: tp is then 1
- * unless given, since the largest would always win. */
+/** COMM is AMSP's T_comm (arXiv 2311.00257, section IV-C), which leaves tensor-parallel traffic out: tp, pp
+ * and cp are then 1 unless given, since the largest would always win. */
 typedef enum redco_objective { REDCO_OBJECTIVE_STEP_TIME, REDCO_OBJECTIVE_COMM } redco_objective;
 
 /** A name for a set of points of the space (name table: strategy.h). */
@@ -29,11 +29,15 @@ typedef enum redco_strategy {
     REDCO_STRATEGY_COUNT
 } redco_strategy;
 
+/** A degree that the search chooses although its default is 1. */
+#define REDCO_DEGREE_AUTO UINT32_MAX
+
 /** 0 (or 0x0, or REDCO_RECOMPUTE_COUNT) means: chosen by the search. What is given is kept. */
 typedef struct redco_search_options {
     redco_workload workload;
-    uint32_t tp, pp, cp, micro_batch; /**< pp and cp: 0 is taken as 1 */
-    redco_recompute recompute;        /**< one policy for all layers; REDCO_RECOMPUTE_COUNT = free, may mix */
+    uint32_t tp, micro_batch;
+    uint32_t pp, cp;           /**< 0: 1; REDCO_DEGREE_AUTO: chosen by the search */
+    redco_recompute recompute; /**< one policy for all layers; REDCO_RECOMPUTE_COUNT = free, may mix */
     bool scheme_fixed;
     redco_scheme scheme;
     redco_shards fix; /**< any mesh that is not 0x0 is kept */
@@ -47,7 +51,8 @@ typedef struct redco_search_options {
 
 typedef struct redco_candidate {
     redco_setting setting;
-    redco_assignment *assignments; /**< per class, in class order; together every layer once */
+    redco_assignment *assignments; /**< per class, in class order; together every layer once. With pp > 1 and several
+                                      configurations of a class: stage after stage */
     uint32_t assignment_count;
     redco_prediction prediction; /**< of redco_cost_step() */
     double objective;            /**< seconds, of the chosen objective */

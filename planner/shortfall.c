@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_NODES = 1 << 17 };
+enum { MOST_NODES = 1 << 17, MOST_STAGES = 64 };
 
 redco_status redcoi_space_leanest(redcoi_space *space, int64_t *short_bytes_out, const redcoi_outer **outer_out,
                                   redcoi_answer *answer_out, redco_error *err)
@@ -81,6 +81,23 @@ static bool higher_tp(const redcoi_inputs *inputs, const redco_search_options *o
         o.tp = tp;
         if (!fits(inputs, &o)) { continue; }
         (void)snprintf(text, size, "tensor parallelism over %u GPUs (--tp %u) instead of %u would fit", tp, tp, now);
+        return true;
+    }
+    return false;
+}
+
+static bool more_stages(const redcoi_inputs *inputs, const redco_search_options *options, char *text, size_t size)
+{
+    redco_search_options o = *options;
+    const bool comm = o.objective == REDCO_OBJECTIVE_COMM || o.strategy == REDCO_STRATEGY_AMSP;
+    if (o.pp == REDCO_DEGREE_AUTO && !comm) { return false; }
+    const uint32_t now = o.pp != 0 && o.pp != REDCO_DEGREE_AUTO ? o.pp : 1;
+    const uint64_t gpus = (uint64_t)inputs->machine->nodes * inputs->machine->gpus_per_node;
+    for (uint32_t pp = now + 1; pp <= gpus && pp <= MOST_STAGES; pp++) {
+        if (gpus % pp != 0) { continue; }
+        o.pp = pp;
+        if (!fits(inputs, &o)) { continue; }
+        (void)snprintf(text, size, "%u pipeline stages (--pp %u) instead of %u would fit", pp, pp, now);
         return true;
     }
     return false;
@@ -186,7 +203,8 @@ redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inp
                                    redco_error *err)
 {
     /* What costs nothing first, what costs money last. */
-    static const change changes[] = {more_recomputation, higher_tp, smaller_micro_batch, freed_meshes, more_nodes};
+    static const change changes[] = {more_recomputation, higher_tp,   smaller_micro_batch,
+                                     freed_meshes,       more_stages, more_nodes};
     const redcoi_outer *outer = NULL;
     int64_t short_bytes = 0;
     redcoi_answer *answer = malloc(sizeof *answer);
@@ -200,8 +218,10 @@ redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inp
     if (st != REDCO_OK) { return st; }
     shortfall_out->short_bytes = short_bytes > 0 ? (uint64_t)short_bytes : 0;
     shortfall_out->largest = largest_component(&shortfall_out->leanest.prediction);
-    (void)snprintf(shortfall_out->cheapest_change, sizeof shortfall_out->cheapest_change,
-                   "no single change of recomputation, tensor parallelism, micro-batch, sharding or node count fits");
+    (void)snprintf(
+        shortfall_out->cheapest_change, sizeof shortfall_out->cheapest_change,
+        "no single change of recomputation, tensor or pipeline parallelism, micro-batch, sharding or node count "
+        "fits");
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         if (changes[i](inputs, &space->options, shortfall_out->cheapest_change,
                        sizeof shortfall_out->cheapest_change)) {

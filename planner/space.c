@@ -4,11 +4,14 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Micro-batches of more sequences are not tried; those given are. */
 enum { LARGEST_MICRO_BATCH = 65536 };
+/* Higher context-parallel degrees are not tried either: each exchanges keys and values in every layer. */
+enum { LARGEST_CONTEXT = 16 };
 
 /* Layer-wise T_comm: step time enters with this weight, so that it breaks ties and little else. */
 static const double step_weight = 1e-6;
@@ -82,6 +85,43 @@ static redco_status add_outer(redcoi_space *space, const redco_setting *setting,
     return REDCO_OK;
 }
 
+/* "tp = 2, pp = 4": the degrees of a setting, for errors; what is 1 by default only where it is not. */
+static const char *degrees_text(const redco_setting *setting, char *buffer, size_t size)
+{
+    const int used = snprintf(buffer, size, "tp = %u", setting->tp);
+    const struct {
+        const char *name;
+        uint32_t degree;
+    } more[] = {{"cp", setting->cp}, {"pp", setting->pp}};
+    size_t at = used > 0 ? (size_t)used : 0;
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+        if (more[i].degree <= 1 || at >= size) { continue; }
+        const int added = snprintf(buffer + at, size - at, ", %s = %u", more[i].name, more[i].degree);
+        at += added > 0 ? (size_t)added : 0;
+    }
+    return buffer;
+}
+
+/* Stages and context-parallel groups are whole nodes, or parts into which a node divides: no group of consecutive ranks
+   then begins in one node and ends in the next. */
+static redco_status check_nodes(const redco_machine *machine, const redco_setting *setting, uint64_t in_node,
+                                redco_error *err)
+{
+    const uint64_t node = machine->gpus_per_node;
+    const uint64_t inner = (uint64_t)setting->tp * setting->cp;
+    if (inner > node ? inner % node != 0 : node % inner != 0) {
+        return redco_fail(err, REDCO_EVALUE, "--cp",
+                          "tp x cp = %u x %u GPUs are neither whole nodes of %llu nor divide one", setting->tp,
+                          setting->cp, (unsigned long long)node);
+    }
+    if (inner <= node && node % (inner * in_node) != 0) {
+        return redco_fail(err, REDCO_EVALUE, "--pp",
+                          "%u stages of %llu GPUs are neither whole nodes of %llu nor divide one", setting->pp,
+                          (unsigned long long)(inner * in_node), (unsigned long long)node);
+    }
+    return REDCO_OK;
+}
+
 /* World = tp x cp x dp x pp, tp fastest, then cp, then dp; a node holds what is left of it beside tp and cp. */
 static redco_status place_ranks(const redcoi_inputs *inputs, redco_setting *setting, redco_error *err)
 {
@@ -102,7 +142,7 @@ static redco_status place_ranks(const redcoi_inputs *inputs, redco_setting *sett
                           (unsigned long long)dp, (unsigned long long)in_node);
     }
     setting->dp = (redco_mesh){(uint32_t)in_node, (uint32_t)(dp / in_node)};
-    return REDCO_OK;
+    return check_nodes(machine, setting, in_node, err);
 }
 
 /* Whether a second copy of the parameters is one of the choices: it is in the free space of step times, but neither in
@@ -132,27 +172,28 @@ static redco_status add_schemes(redcoi_space *space, redco_setting *setting, red
     return st;
 }
 
-/* All micro-batches of one tensor-parallel degree. REDCO_EVALUE: it has none, or one that does not divide. */
-static redco_status add_degree(redcoi_space *space, const redcoi_inputs *inputs, uint32_t tp, redco_error *err)
+/* All micro-batches of one choice of degrees. REDCO_EVALUE: it has none, or one that does not divide. */
+static redco_status add_degrees(redcoi_space *space, const redcoi_inputs *inputs, redco_setting setting,
+                                redco_error *err)
 {
     const redco_search_options *o = &space->options;
-    redco_setting setting = {.tp = tp, .pp = o->pp, .cp = o->cp};
+    char degrees[64];
     redco_status st = place_ranks(inputs, &setting, err);
     if (st != REDCO_OK) { return st; }
     const uint64_t ranks = redco_mesh_ranks(setting.dp);
     const uint64_t batch = o->workload.global_batch;
     if (batch % ranks != 0) {
-        return redco_fail(
-            err, REDCO_EVALUE, "--global-batch",
-            "%llu sequence%s not divide over %llu data-parallel ranks (tp = %u); a multiple of %llu would",
-            (unsigned long long)batch, batch == 1 ? " does" : "s do", (unsigned long long)ranks, tp,
-            (unsigned long long)ranks);
+        return redco_fail(err, REDCO_EVALUE, "--global-batch",
+                          "%llu sequence%s not divide over %llu data-parallel ranks (%s); a multiple of %llu would",
+                          (unsigned long long)batch, batch == 1 ? " does" : "s do", (unsigned long long)ranks,
+                          degrees_text(&setting, degrees, sizeof degrees), (unsigned long long)ranks);
     }
     const uint64_t per_rank = batch / ranks;
     if (o->micro_batch != 0 && per_rank % o->micro_batch != 0) {
         return redco_fail(err, REDCO_EVALUE, "--micro-batch",
-                          "%u does not divide the %llu sequence%s of a data-parallel rank (tp = %u)", o->micro_batch,
-                          (unsigned long long)per_rank, per_rank == 1 ? "" : "s", tp);
+                          "%u does not divide the %llu sequence%s of a data-parallel rank (%s)", o->micro_batch,
+                          (unsigned long long)per_rank, per_rank == 1 ? "" : "s",
+                          degrees_text(&setting, degrees, sizeof degrees));
     }
     const uint64_t first = o->micro_batch != 0 ? o->micro_batch : 1;
     const uint64_t most = per_rank < LARGEST_MICRO_BATCH ? per_rank : LARGEST_MICRO_BATCH;
@@ -166,21 +207,43 @@ static redco_status add_degree(redcoi_space *space, const redcoi_inputs *inputs,
     return REDCO_OK;
 }
 
+/* All pipeline depths beside one tensor- and context-parallel degree: stages hold a layer at least. */
+static redco_status add_depths(redcoi_space *space, const redcoi_inputs *inputs, redco_setting setting,
+                               redco_error *first)
+{
+    const uint32_t given = space->options.pp;
+    const uint64_t world = (uint64_t)inputs->machine->nodes * inputs->machine->gpus_per_node;
+    const uint64_t ranks = world / ((uint64_t)setting.tp * setting.cp);
+    const uint32_t most = given == REDCO_DEGREE_AUTO ? space->blocks : given;
+    for (uint32_t pp = given == REDCO_DEGREE_AUTO ? 1 : given; pp <= most; pp++) {
+        if (given == REDCO_DEGREE_AUTO && (ranks == 0 || ranks % pp != 0)) { continue; }
+        setting.pp = pp;
+        const redco_status st = add_degrees(space, inputs, setting, first);
+        /* A degree that does not divide something is no option, unless all are none. */
+        if (st != REDCO_OK && st != REDCO_EVALUE) { return st; }
+    }
+    return REDCO_OK;
+}
+
 /* T_comm leaves tensor-parallel traffic out, so that a free degree would always be the largest: the paper's is 1. */
 static redco_status add_all(redcoi_space *space, const redcoi_inputs *inputs, redco_error *err)
 {
     const redco_search_options *o = &space->options;
     const uint32_t gpus = inputs->machine->gpus_per_node;
-    if (o->tp != 0 || space->comm) { return add_degree(space, inputs, o->tp != 0 ? o->tp : 1, err); }
+    const uint32_t tp_given = o->tp != 0 ? o->tp : space->comm ? 1 : REDCO_DEGREE_AUTO;
+    const uint32_t most_cp = o->cp == REDCO_DEGREE_AUTO ? LARGEST_CONTEXT : o->cp;
     redco_error first = {0};
-    for (uint32_t tp = 1; tp <= gpus; tp++) {
-        if (gpus % tp != 0) { continue; }
-        const redco_status st = add_degree(space, inputs, tp, &first);
-        /* A degree that does not divide something is no option, unless all are none. */
-        if (st != REDCO_OK && st != REDCO_EVALUE) { return redco_fail(err, st, first.place, "%s", first.text); }
+    redco_status st = REDCO_OK;
+    for (uint32_t tp = tp_given != REDCO_DEGREE_AUTO ? tp_given : 1;
+         tp <= (tp_given != REDCO_DEGREE_AUTO ? tp_given : gpus) && st == REDCO_OK; tp++) {
+        if (tp_given == REDCO_DEGREE_AUTO && gpus % tp != 0) { continue; }
+        for (uint32_t cp = o->cp == REDCO_DEGREE_AUTO ? 1 : o->cp; cp <= most_cp && st == REDCO_OK; cp++) {
+            if (o->cp == REDCO_DEGREE_AUTO && o->workload.seq_len % cp != 0) { continue; }
+            st = add_depths(space, inputs, (redco_setting){.tp = tp, .cp = cp}, &first);
+        }
     }
-    if (space->outer_count == 0) { return redco_fail(err, first.status, first.place, "%s", first.text); }
-    return REDCO_OK;
+    if (st == REDCO_OK && space->outer_count == 0) { st = first.status; }
+    return st == REDCO_OK ? REDCO_OK : redco_fail(err, st, first.place, "%s", first.text);
 }
 
 static int compare_outers(const void *left, const void *right)
@@ -189,6 +252,8 @@ static int compare_outers(const void *left, const void *right)
     const redcoi_outer *b = right;
     if (a->least_s < b->least_s || a->least_s > b->least_s) { return a->least_s < b->least_s ? -1 : 1; }
     if (a->setting.tp != b->setting.tp) { return a->setting.tp < b->setting.tp ? -1 : 1; }
+    if (a->setting.cp != b->setting.cp) { return a->setting.cp < b->setting.cp ? -1 : 1; }
+    if (a->setting.pp != b->setting.pp) { return a->setting.pp < b->setting.pp ? -1 : 1; }
     if (a->setting.micro_batch != b->setting.micro_batch) {
         return a->setting.micro_batch < b->setting.micro_batch ? -1 : 1;
     }
@@ -203,8 +268,6 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
     if (space == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     space->options = *options;
     redco_search_options *o = &space->options;
-    if (o->pp == 0) { o->pp = 1; }
-    if (o->cp == 0) { o->cp = 1; }
     if (o->top == 0) { o->top = 1; }
     if (o->strategy == REDCO_STRATEGY_AMSP) {
         o->layerwise = false;
@@ -212,6 +275,8 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
         o->scheme_fixed = true;
     }
     space->comm = o->objective == REDCO_OBJECTIVE_COMM || o->strategy == REDCO_STRATEGY_AMSP;
+    if (o->pp == 0 || (space->comm && o->pp == REDCO_DEGREE_AUTO)) { o->pp = 1; }
+    if (o->cp == 0 || (space->comm && o->cp == REDCO_DEGREE_AUTO)) { o->cp = 1; }
     redco_status st = redco_costs_create(inputs->machine, inputs->model, &o->workload, inputs->calibration,
                                          inputs->comm, &space->costs, err);
     if (st != REDCO_OK) { goto out; }
@@ -220,6 +285,9 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
         st = redco_fail(err, REDCO_EVALUE, "model", "%u layer classes: 1 to %d can be planned", space->class_count,
                         REDCOI_MAX_CLASSES);
         goto out;
+    }
+    for (uint32_t c = 0; c < space->class_count; c++) {
+        if (is_block(space->classes[c].kind)) { space->blocks += space->classes[c].layers; }
     }
     if ((st = add_all(space, inputs, err)) != REDCO_OK) { goto out; }
     qsort(space->outers, space->outer_count, sizeof *space->outers, compare_outers);
@@ -240,6 +308,29 @@ static void add_window(redcoi_option *option, int window, bool overlapped, const
         overlapped ? fixed->scale * ((1.0 - hidden) * comm_s - fixed->window_use * compute_s) : 0.0;
 }
 
+/* Pipeline stages must take equally long, and the closed form takes them to: what one stage does with its n-th layer,
+   all do. Where stages are unequal or of two kinds of layers, a class has one configuration. */
+static void group_layers(const redcoi_space *space, redcoi_outer *outer)
+{
+    const uint32_t pp = outer->setting.pp;
+    uint32_t block_classes = 0;
+    for (uint32_t c = 0; c < space->class_count; c++) { block_classes += is_block(space->classes[c].kind); }
+    const bool alike = block_classes == 1 && space->blocks % pp == 0;
+    for (uint32_t c = 0; c < space->class_count; c++) {
+        const bool staged = pp > 1 && is_block(space->classes[c].kind);
+        outer->layers_each[c] = !staged ? 1 : alike ? pp : space->classes[c].layers;
+    }
+}
+
+/* One layer of each stage. */
+static void times_layers(redcoi_option *option, uint32_t layers)
+{
+    option->base_s *= layers;
+    for (int k = 0; k < REDCOI_WINDOWS; k++) { option->kink_s[k] *= layers; }
+    const uint64_t bytes = option->resident_bytes;
+    option->resident_bytes = bytes <= UINT64_MAX / layers ? bytes * layers : UINT64_MAX;
+}
+
 static redcoi_option make_option(const redcoi_space *space, const redco_fixed_cost *fixed, const redco_layer_cost *cost)
 {
     const uint32_t overlap = space->options.workload.overlap;
@@ -253,11 +344,12 @@ static redcoi_option make_option(const redcoi_space *space, const redco_fixed_co
     return option;
 }
 
-static redcoi_option comm_option(const redcoi_space *space, const redcoi_option *step, const redco_layer_cost *cost)
+static redcoi_option comm_option(const redcoi_space *space, const redcoi_option *step, uint32_t layers,
+                                 const redco_layer_cost *cost)
 {
     redcoi_option option = *step;
     const double weight = space->options.layerwise ? step_weight : 0.0;
-    option.base_s = cost->amsp_s + weight * step->base_s;
+    option.base_s = layers * cost->amsp_s + weight * step->base_s;
     for (int k = 0; k < REDCOI_WINDOWS; k++) { option.kink_s[k] = weight * step->kink_s[k]; }
     return option;
 }
@@ -275,11 +367,14 @@ static void price_class(redcoi_space *space, redcoi_outer *outer, const redco_fi
         const redco_layer_config config = {outer->groups[group], (redco_recompute)r};
         const redco_layer_cost cost = redco_cost_layer(space->costs, &outer->setting, class_index, &config);
         redcoi_option option = make_option(space, fixed, &cost);
+        times_layers(&option, outer->layers_each[class_index]);
         option.class_index = class_index;
         option.group = group;
         option.recompute = (redco_recompute)r;
         outer->steps->options[outer->steps->option_count++] = option;
-        if (space->comm) { outer->goal->options[outer->goal->option_count++] = comm_option(space, &option, &cost); }
+        if (!space->comm) { continue; }
+        outer->goal->options[outer->goal->option_count++] =
+            comm_option(space, &option, outer->layers_each[class_index], &cost);
     }
 }
 
@@ -294,7 +389,9 @@ static redcoi_problem *new_problem(const redcoi_space *space, const redcoi_outer
         return NULL;
     }
     problem->class_count = space->class_count;
-    for (uint32_t c = 0; c < space->class_count; c++) { problem->class_layers[c] = space->classes[c].layers; }
+    for (uint32_t c = 0; c < space->class_count; c++) {
+        problem->class_layers[c] = space->classes[c].layers / outer->layers_each[c];
+    }
     problem->group_count = outer->group_count;
     problem->constant_s = fixed->scale * fixed->fixed_s + fixed->overhead_s;
     problem->budget_bytes = fixed->capacity_bytes > fixed->fixed_bytes ? fixed->capacity_bytes - fixed->fixed_bytes : 0;
@@ -323,6 +420,7 @@ redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, redco_
     const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &outer->setting);
     outer->fixed_bytes = fixed.fixed_bytes;
     outer->capacity_bytes = fixed.capacity_bytes;
+    group_layers(space, outer);
     outer->steps = new_problem(space, outer, &fixed);
     outer->goal = space->comm ? new_problem(space, outer, &fixed) : outer->steps;
     if (outer->steps == NULL || outer->goal == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
@@ -354,21 +452,53 @@ static int compare_assignments(const void *left, const void *right)
     return (int)a->config.recompute - (int)b->config.recompute;
 }
 
+/* Stage after stage, each with all of its configurations. @return how many were added */
+static uint32_t repeat_stages(redco_assignment *list, const redco_assignment *parts, uint32_t count, uint32_t stages)
+{
+    uint32_t made = 0;
+    for (uint32_t stage = 0; stage < stages; stage++) {
+        for (uint32_t i = 0; i < count; i++) { list[made++] = parts[i]; }
+    }
+    return made;
+}
+
+/* In class order. Where a class has several configurations and there are stages, each stage has its share of each. */
+static uint32_t list_assignments(const redcoi_outer *outer, redco_assignment *parts, uint32_t count,
+                                 redco_assignment *list)
+{
+    uint32_t made = 0;
+    qsort(parts, count, sizeof *parts, compare_assignments);
+    for (uint32_t first = 0, end = 0; first < count; first = end) {
+        const uint32_t each = outer->layers_each[parts[first].class_index];
+        while (end < count && parts[end].class_index == parts[first].class_index) { end++; }
+        const bool mixed = end - first > 1;
+        for (uint32_t i = first; i < end && !mixed; i++) { parts[i].layers *= each; }
+        made += repeat_stages(&list[made], &parts[first], end - first, mixed ? each : 1);
+    }
+    return made;
+}
+
 redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *outer, const redcoi_answer *answer,
                                     redco_candidate *candidate_out, redco_error *err)
 {
-    redco_assignment *list = malloc((answer->count > 0 ? answer->count : 1) * sizeof *list);
-    if (list == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    const size_t most = (size_t)answer->count * outer->setting.pp;
+    redco_assignment *parts = malloc((answer->count > 0 ? answer->count : 1) * sizeof *parts);
+    redco_assignment *list = malloc((most > 0 ? most : 1) * sizeof *list);
+    if (parts == NULL || list == NULL) {
+        free(parts);
+        free(list);
+        return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    }
     for (uint32_t i = 0; i < answer->count; i++) {
         const redcoi_option *option = &outer->steps->options[answer->parts[i].option];
-        list[i] = (redco_assignment){.class_index = option->class_index,
-                                     .layers = answer->parts[i].layers,
-                                     .config = {outer->groups[option->group], option->recompute}};
+        parts[i] = (redco_assignment){.class_index = option->class_index,
+                                      .layers = answer->parts[i].layers,
+                                      .config = {outer->groups[option->group], option->recompute}};
     }
-    qsort(list, answer->count, sizeof *list, compare_assignments);
-    *candidate_out =
-        (redco_candidate){.setting = outer->setting, .assignments = list, .assignment_count = answer->count};
-    candidate_out->prediction = redco_cost_step(space->costs, &outer->setting, list, answer->count);
+    const uint32_t count = list_assignments(outer, parts, answer->count, list);
+    free(parts);
+    *candidate_out = (redco_candidate){.setting = outer->setting, .assignments = list, .assignment_count = count};
+    candidate_out->prediction = redco_cost_step(space->costs, &outer->setting, list, count);
     candidate_out->objective = space->options.objective == REDCO_OBJECTIVE_COMM ? candidate_out->prediction.amsp_total_s
                                                                                 : candidate_out->prediction.step_s;
     return REDCO_OK;

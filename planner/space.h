@@ -12,16 +12,18 @@ typedef struct redcoi_outer {
     redco_shards *groups; /**< mesh triples */
     uint32_t group_count;
     uint64_t fixed_bytes, capacity_bytes;
-    redcoi_problem *steps; /**< step time; NULL until priced */
-    redcoi_problem *goal;  /**< the objective, same options in the same order; equals steps unless it is T_comm */
-    redcoi_problem *lean;  /**< goal without options that are beaten within their group */
-    double *bounds_s;      /**< of goal, per group */
+    uint32_t layers_each[REDCOI_MAX_CLASSES]; /**< a layer of the problems stands for so many of a class */
+    redcoi_problem *steps;                    /**< step time; NULL until priced */
+    redcoi_problem *goal; /**< the objective, same options in the same order; equals steps unless it is T_comm */
+    redcoi_problem *lean; /**< goal without options that are beaten within their group */
+    double *bounds_s;     /**< of goal, per group */
 } redcoi_outer;
 
 typedef struct redcoi_space {
     redco_costs *costs;
     const redco_layer_class *classes;
     uint32_t class_count;
+    uint32_t blocks;              /**< members of all block classes */
     redco_search_options options; /**< defaults filled in */
     bool comm;                    /**< the objective is T_comm: --objective comm, or AMSP's planner */
     redcoi_outer *outers;         /**< by least_s, then in order of enumeration */

@@ -23,6 +23,8 @@ int answer_fail(const struct cli *cli, const redco_error *err)
     static const struct {
         const char *quantity, *option;
     } names[] = {{"tp", "--tp"},
+                 {"pp", "--pp"},
+                 {"cp", "--cp"},
                  {"gpus", "--gpus"},
                  {"sequence length", "--seq"},
                  {"global batch", "--global-batch"},
@@ -153,11 +155,11 @@ static json_t *neighbour_json(const redco_neighbour *other)
         if (other->reason[0] != '\0') { (void)json_object_set_new(json, "reason", json_string(other->reason)); }
         return json;
     }
-    return json_pack("{s:s,s:b,s:o,s:f,s:I,s:I,s:o,s:o,s:o}", "what", other->what, "feasible", 1, "cost_ratio",
-                     ratio_json(other->cost_ratio), "step_s", other->step_s, "tp", (json_int_t)other->setting.tp,
-                     "micro_batch", (json_int_t)other->setting.micro_batch, "parameters",
-                     mesh_json(other->shards.parameters), "gradients", mesh_json(other->shards.gradients), "optimizer",
-                     mesh_json(other->shards.optimizer));
+    return json_pack("{s:s,s:b,s:o,s:f,s:I,s:I,s:I,s:I,s:o,s:o,s:o}", "what", other->what, "feasible", 1, "cost_ratio",
+                     ratio_json(other->cost_ratio), "step_s", other->step_s, "tp", (json_int_t)other->setting.tp, "pp",
+                     (json_int_t)other->setting.pp, "cp", (json_int_t)other->setting.cp, "micro_batch",
+                     (json_int_t)other->setting.micro_batch, "parameters", mesh_json(other->shards.parameters),
+                     "gradients", mesh_json(other->shards.gradients), "optimizer", mesh_json(other->shards.optimizer));
 }
 
 static json_t *explain_json(const struct answer *answer)
@@ -244,7 +246,7 @@ static void print_one(const struct answer *answer)
     }
     report_header(args, answer->inputs, best);
     (void)report_table(answer->inputs, REPORT_ONE, &row, 1);
-    report_layers(answer->plan->layers, answer->plan->layers_count);
+    report_layers(answer->plan);
     report_time(best);
     if (args->options.objective == REDCO_OBJECTIVE_COMM) { report_comm(&best->prediction); }
     report_memory(&best->prediction);

@@ -63,8 +63,8 @@ static const struct argp_option flags[] = {
     {NULL, 0, NULL, 0, "What is fixed; all else is optimised:", 2},
     {"micro-batch", KEY_MICRO_BATCH, "N|auto", 0, "Sequences of a micro-batch", 2},
     {"tp", KEY_TP, "N|auto", 0, "Tensor-parallel degree", 2},
-    {"pp", KEY_PP, "1", 0, "Pipeline stages: only 1 so far", 2},
-    {"cp", KEY_CP, "1", 0, "Context-parallel degree: only 1 so far", 2},
+    {"pp", KEY_PP, "N|auto", 0, "Pipeline stages (default 1)", 2},
+    {"cp", KEY_CP, "N|auto", 0, "Context-parallel degree (default 1)", 2},
     {"tp-placement", KEY_TP_PLACEMENT, "rules", 0, "Which dimension tensor parallelism splits: RedCoast's rules", 2},
     {"sequence-parallel", KEY_SEQUENCE_PARALLEL, NULL, 0, "Split norms and dropout over the tensor-parallel ranks, too", 2},
     {"recompute", KEY_RECOMPUTE, "none|selective|full|auto", 0, "One policy for all layers; auto may mix them", 2},
@@ -120,12 +120,12 @@ static error_t read_degree(struct plan_args *args, const char *option, const cha
     return 0;
 }
 
-static error_t read_only_one(struct plan_args *args, const char *option, const char *text, const char *what)
+/* The same where the default is 1. */
+static error_t read_stages(struct plan_args *args, const char *option, const char *text, uint32_t *out)
 {
-    uint32_t value = 0;
-    const error_t why = read_degree(args, option, text, &value);
-    if (why != 0 || value <= 1) { return why; }
-    return cli_bad_option(&args->cli, option, "%u: this redco does not plan %s; only 1 is possible", value, what);
+    const error_t why = read_degree(args, option, text, out);
+    if (why == 0 && *out == 0) { *out = REDCO_DEGREE_AUTO; }
+    return why;
 }
 
 /* "AxB"; the multiplication sign that the tables print is accepted, too. @return behind it, or NULL */
@@ -273,8 +273,8 @@ static error_t read_workload(struct plan_args *args, int key, const char *text)
         return cli_u64(&args->cli, "--global-batch", text, 1, most_batch, &options->workload.global_batch);
     case KEY_MICRO_BATCH: return read_degree(args, "--micro-batch", text, &options->micro_batch);
     case KEY_TP: return read_degree(args, "--tp", text, &options->tp);
-    case KEY_PP: return read_only_one(args, "--pp", text, "pipeline parallelism");
-    case KEY_CP: return read_only_one(args, "--cp", text, "context parallelism");
+    case KEY_PP: return read_stages(args, "--pp", text, &options->pp);
+    case KEY_CP: return read_stages(args, "--cp", text, &options->cp);
     default: return read_count(args, "--top", text, PLAN_MOST_TOP, &options->top);
     }
 }

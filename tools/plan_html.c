@@ -83,12 +83,14 @@ static void end_table(FILE *out)
 static const char *mix_text(const redco_candidate *candidate, char *buffer, size_t size)
 {
     const redco_recompute main_policy = redco_main_assignment(candidate)->config.recompute;
-    bool mixed = false;
+    uint64_t others = 0;
     for (uint32_t i = 0; i < candidate->assignment_count; i++) {
         const redco_assignment *part = &candidate->assignments[i];
-        mixed = mixed || (part->layers > 1 && part->config.recompute != main_policy);
+        others += part->config.recompute != main_policy ? part->layers : 0;
     }
-    (void)snprintf(buffer, size, "%s%s", mixed ? "mixed, mostly " : "", redco_recompute_words[main_policy]);
+    /* Embedding and head never recompute. */
+    (void)snprintf(buffer, size, "%s%s", others > (main_policy != REDCO_RECOMPUTE_NONE ? 2 : 0) ? "mixed, mostly " : "",
+                   redco_recompute_words[main_policy]);
     return buffer;
 }
 
@@ -198,6 +200,14 @@ static void write_choice(FILE *out, const struct plan_html *page)
     fact(out, "strategy", text);
     (void)snprintf(text, sizeof text, "%u", setting->tp);
     fact(out, "tensor parallel", text);
+    if (setting->cp > 1) {
+        (void)snprintf(text, sizeof text, "%u", setting->cp);
+        fact(out, "context parallel", text);
+    }
+    if (setting->pp > 1) {
+        (void)snprintf(text, sizeof text, "%u", setting->pp);
+        fact(out, "pipeline stages", text);
+    }
     (void)snprintf(text, sizeof text, "%u GPUs of a node " TIMES " %u nodes", setting->dp.gpus, setting->dp.nodes);
     fact(out, "data parallel", text);
     mesh_fact(out, "parameters", shards.parameters);
@@ -232,7 +242,9 @@ static void write_layers(FILE *out, const redco_plan *plan)
     element(out, "<p>", "Not all layers are alike:");
     headings(out, names);
     for (uint32_t i = 0; i < plan->layers_count; i++) {
-        const redco_plan_layers *row = &plan->layers[i];
+        redco_plan_layers shown;
+        const redco_plan_layers *const row = &shown;
+        if (!report_layers_row(plan, i, &shown)) { continue; }
         (void)fputs("<tr>", out);
         if (row->last_layer > row->first_layer) {
             element(out, "<td class=t>", "%s %u\xe2\x80\x93%u", row->class_name, row->first_layer, row->last_layer);
@@ -246,6 +258,10 @@ static void write_layers(FILE *out, const redco_plan *plan)
         (void)fputs("</tr>\n", out);
     }
     end_table(out);
+    if (report_stages_repeat(plan)) {
+        element(out, "<p class=note>", "Every other stage treats its %u layers likewise.",
+                plan->model_layers / plan->pp);
+    }
 }
 
 static void write_proof(FILE *out, const struct plan_html *page)
@@ -282,12 +298,14 @@ static void write_neighbours(FILE *out, const struct plan_html *page)
         char a[SHORT];
         char b[SHORT];
         char c[SHORT];
+        char degrees[SHORT];
         (void)fputs("<tr>", out);
         element(out, "<td class=t>", "%s", other->what);
         if (other->feasible) {
             element(out, "<td>", "%s", format_time(other->step_s, like_s, a, sizeof a));
             element(out, "<td>", "%s", format_change(other->cost_ratio, a, sizeof a));
-            element(out, "<td class=r>", "tp %u, %llu" TIMES "%u, %s %s %s", other->setting.tp,
+            element(out, "<td class=r>", "%s, %llu" TIMES "%u, %s %s %s",
+                    report_degrees(&other->setting, " ", ", ", degrees, sizeof degrees),
                     (unsigned long long)other->setting.micro_batches, other->setting.micro_batch,
                     report_mesh(other->shards.parameters, a, sizeof a),
                     report_mesh(other->shards.gradients, b, sizeof b),
@@ -324,8 +342,8 @@ static void write_figure(FILE *out, const struct html_comparison *comparison, in
     (void)fprintf(out, "<figure role=\"img\" aria-label=\"%s\">%s</figure>\n", what, comparison->svg[picture]);
 }
 
-static void strategy_row(FILE *out, const struct plan_html *page, const redco_candidate *candidate, const char *name,
-                         bool chosen)
+static void strategy_row(FILE *out, const struct plan_html *page, struct report_degrees degrees,
+                         const redco_candidate *candidate, const char *name, bool chosen)
 {
     char a[2 * SHORT];
     const redco_prediction *p = &candidate->prediction;
@@ -333,6 +351,8 @@ static void strategy_row(FILE *out, const struct plan_html *page, const redco_ca
     (void)fputs(chosen ? "<tr class=chosen>" : "<tr>", out);
     element(out, "<td class=t>", "%s", plot_strategy_label(name));
     element(out, "<td>", "%u", candidate->setting.tp);
+    if (degrees.pp) { element(out, "<td>", "%u", candidate->setting.pp); }
+    if (degrees.cp) { element(out, "<td>", "%u", candidate->setting.cp); }
     element(out, "<td>", "%llu" TIMES "%u", (unsigned long long)candidate->setting.micro_batches,
             candidate->setting.micro_batch);
     element(out, "<td>", "%s", report_mesh(shards.parameters, a, sizeof a));
@@ -349,22 +369,36 @@ static void strategy_row(FILE *out, const struct plan_html *page, const redco_ca
 
 static void write_comparison(FILE *out, const struct plan_html *page, const struct html_comparison *comparison)
 {
-    static const char *const names[] = {"<strategy",  "tp",     "micro", "params",       "grads", "optimizer",
-                                        "<recompute", "memory", "step",  "tokens/s/GPU", "MFU",   NULL};
+    static const char *const after[] = {"micro",  "params", "grads",        "optimizer", "<recompute",
+                                        "memory", "step",   "tokens/s/GPU", "MFU",       NULL};
+    const char *names[4 + sizeof after / sizeof after[0]] = {"<strategy", "tp"};
+    struct report_degrees degrees = report_degrees_of(&page->result->ranked[0], (struct report_degrees){.pp = false});
+    for (int i = REDCO_STRATEGY_ANY + 1; i < REDCO_STRATEGY_COUNT; i++) {
+        const redco_search_result *result = comparison->named[i].result;
+        if (result != NULL && result->ranked_count > 0) { degrees = report_degrees_of(&result->ranked[0], degrees); }
+    }
+    size_t count = 2;
+    if (degrees.pp) { names[count++] = "pp"; }
+    if (degrees.cp) { names[count++] = "cp"; }
+    memcpy(&names[count], after, sizeof after);
     element(out, "<h2>", "Beside the named strategies");
     headings(out, names);
-    strategy_row(out, page, &page->result->ranked[0], page->name, true);
+    strategy_row(out, page, degrees, &page->result->ranked[0], page->name, true);
     for (int i = REDCO_STRATEGY_ANY + 1; i < REDCO_STRATEGY_COUNT; i++) {
         const char *name = redco_strategy_name((redco_strategy)i);
         const redco_search_result *result = comparison->named[i].result;
         if (strcmp(name, page->name) == 0) { continue; }
         if (result != NULL && result->ranked_count > 0) {
-            strategy_row(out, page, &result->ranked[0], name, false);
+            strategy_row(out, page, degrees, &result->ranked[0], name, false);
             continue;
         }
         (void)fputs("<tr>", out);
         element(out, "<td class=t>", "%s", plot_strategy_label(name));
-        element(out, "<td class=r colspan=10>", "%s", comparison->named[i].reason);
+        element(out,
+                degrees.pp && degrees.cp   ? "<td class=r colspan=12>"
+                : degrees.pp || degrees.cp ? "<td class=r colspan=11>"
+                                           : "<td class=r colspan=10>",
+                "%s", comparison->named[i].reason);
         (void)fputs("</tr>\n", out);
     }
     end_table(out);

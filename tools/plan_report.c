@@ -113,7 +113,8 @@ void report_header(const struct plan_args *args, const redco_inputs *inputs, con
                  format_count(workload->global_batch, sequences, sizeof sequences), workload->seq_len);
     if (one != NULL) {
         char of[SHORT] = "GPU";
-        if (one->setting.tp > 1) { (void)snprintf(of, sizeof of, "%u GPUs", one->setting.tp); }
+        const uint64_t replica = (uint64_t)one->setting.tp * one->setting.cp * one->setting.pp;
+        if (replica > 1) { (void)snprintf(of, sizeof of, "%llu GPUs", (unsigned long long)replica); }
         (void)printf(", %llu micro-%s of %u per %s", (unsigned long long)one->setting.micro_batches,
                      one->setting.micro_batches == 1 ? "batch" : "batches", one->setting.micro_batch, of);
         print_recompute(inputs->model, one);
@@ -137,7 +138,23 @@ static const char *mesh_cell(const redco_candidate *candidate, size_t offset, ch
     return report_mesh(first, buffer, size);
 }
 
-static void table_heading(struct table *table, enum report_kind kind)
+const char *report_degrees(const redco_setting *setting, const char *is, const char *comma, char *buffer, size_t size)
+{
+    char pp[SHORT] = "";
+    char cp[SHORT] = "";
+    if (setting->pp > 1) { (void)snprintf(pp, sizeof pp, "%spp%s%u", comma, is, setting->pp); }
+    if (setting->cp > 1) { (void)snprintf(cp, sizeof cp, "%scp%s%u", comma, is, setting->cp); }
+    (void)snprintf(buffer, size, "tp%s%u%s%s", is, setting->tp, pp, cp);
+    return buffer;
+}
+
+struct report_degrees report_degrees_of(const redco_candidate *candidate, struct report_degrees seen)
+{
+    return (struct report_degrees){.pp = seen.pp || candidate->setting.pp > 1,
+                                   .cp = seen.cp || candidate->setting.cp > 1};
+}
+
+static void table_heading(struct table *table, enum report_kind kind, struct report_degrees degrees)
 {
     static const char *const names[] = {"strategy", "strategy", "rank", "   GPUs"};
     const bool many = kind != REPORT_ONE;
@@ -145,6 +162,8 @@ static void table_heading(struct table *table, enum report_kind kind)
     table_cell(table, "%s", "");
     table_cell(table, "%s", names[kind]);
     table_cell(table, "tp");
+    if (degrees.pp) { table_cell(table, "pp"); }
+    if (degrees.cp) { table_cell(table, "cp"); }
     if (many) { table_cell(table, "micro"); }
     table_cell(table, "%s", many ? "params" : "parameters");
     table_cell(table, "%s", many ? "grads" : "gradients");
@@ -181,12 +200,14 @@ static void table_tokens(struct table *table, const redco_inputs *inputs, const 
 }
 
 static void table_strategy(struct table *table, const redco_inputs *inputs, enum report_kind kind,
-                           const redco_candidate *candidate, double like_s)
+                           struct report_degrees degrees, const redco_candidate *candidate, double like_s)
 {
     char a[SHORT];
     char b[SHORT];
     const redco_prediction *p = &candidate->prediction;
     table_cell(table, "%u", candidate->setting.tp);
+    if (degrees.pp) { table_cell(table, "%u", candidate->setting.pp); }
+    if (degrees.cp) { table_cell(table, "%u", candidate->setting.cp); }
     if (kind != REPORT_ONE) {
         table_cell(table, "%llu" TIMES "%u", (unsigned long long)candidate->setting.micro_batches,
                    candidate->setting.micro_batch);
@@ -212,14 +233,27 @@ static void table_strategy(struct table *table, const redco_inputs *inputs, enum
     table_cell(table, "%s", format_time(p->exposed_comm_s, like_s, a, sizeof a));
 }
 
+/* Marker, name and degrees, then what the kind of table holds. */
+static struct table *strategy_table(enum report_kind kind, struct report_degrees degrees)
+{
+    char alignment[32];
+    (void)snprintf(alignment, sizeof alignment, "ll%s%s%s", degrees.pp ? "r" : "", degrees.cp ? "r" : "",
+                   kind == REPORT_ONE     ? "rrrrrrrrrr"
+                   : kind == REPORT_RANKS ? "rrrrrllrrrrrrr"
+                                          : "rrrrrlrrrrrr");
+    return table_new(alignment);
+}
+
 bool report_table(const redco_inputs *inputs, enum report_kind kind, const struct report_row *rows, uint32_t count)
 {
     double like_s = 0.0;
     double first = 0.0;
     bool copied = false;
-    struct table *table = table_new(kind == REPORT_ONE     ? "llrrrrrrrrrr"
-                                    : kind == REPORT_RANKS ? "llrrrrrllrrrrrrr"
-                                                           : "llrrrrrlrrrrrr");
+    struct report_degrees degrees = {.pp = false};
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].candidate != NULL) { degrees = report_degrees_of(rows[i].candidate, degrees); }
+    }
+    struct table *table = strategy_table(kind, degrees);
     if (table == NULL) { return false; }
     for (uint32_t i = 0; i < count; i++) {
         if (rows[i].candidate == NULL) { continue; }
@@ -227,7 +261,7 @@ bool report_table(const redco_inputs *inputs, enum report_kind kind, const struc
         if (like_s <= 0.0 || p->step_s < like_s) { like_s = p->step_s; }
         if (first <= 0.0) { first = p->tokens_per_s_per_gpu; }
     }
-    table_heading(table, kind);
+    table_heading(table, kind, degrees);
     for (uint32_t i = 0; i < count; i++) {
         const redco_candidate *candidate = rows[i].candidate;
         char gpus[SHORT];
@@ -243,7 +277,7 @@ bool report_table(const redco_inputs *inputs, enum report_kind kind, const struc
             continue;
         }
         copied = copied || candidate->setting.secondary.gpus > 0;
-        table_strategy(table, inputs, kind, candidate, like_s);
+        table_strategy(table, inputs, kind, degrees, candidate, like_s);
         if (kind == REPORT_SIZES) {
             table_cell(table, "%.0f %%", 100.0 * candidate->prediction.tokens_per_s_per_gpu / first);
         }
@@ -262,9 +296,27 @@ static bool is_stack(const redco_plan_layers *row)
     return strcmp(row->class_name, "embedding") != 0 && strcmp(row->class_name, "head") != 0;
 }
 
-/* Shown where layers differ: every layer when their meshes do, the blocks when only recomputation does. */
-void report_layers(const redco_plan_layers *layers, uint32_t count)
+bool report_stages_repeat(const redco_plan *plan)
 {
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < plan->layers_count; i++) { rows += is_stack(&plan->layers[i]); }
+    return plan->pp > 1 && rows > plan->pp && plan->model_layers % plan->pp == 0;
+}
+
+bool report_layers_row(const redco_plan *plan, uint32_t index, redco_plan_layers *row_out)
+{
+    *row_out = plan->layers[index];
+    if (!is_stack(row_out) || !report_stages_repeat(plan)) { return true; }
+    const uint32_t last = plan->model_layers / plan->pp - 1;
+    if (row_out->last_layer > last) { row_out->last_layer = last; }
+    return row_out->first_layer <= last;
+}
+
+/* Shown where layers differ: every layer when their meshes do, the blocks when only recomputation does. */
+void report_layers(const redco_plan *plan)
+{
+    const redco_plan_layers *layers = plan->layers;
+    const uint32_t count = plan->layers_count;
     char p[SHORT];
     char g[SHORT];
     char os[SHORT];
@@ -279,8 +331,10 @@ void report_layers(const redco_plan_layers *layers, uint32_t count)
     }
     const char *label = "layers";
     for (uint32_t i = 0; i < count; i++) {
-        const redco_plan_layers *row = &layers[i];
-        if (same_meshes && (same_policy || !is_stack(row))) { continue; }
+        redco_plan_layers shown;
+        const redco_plan_layers *const row = &shown;
+        if (same_meshes && (same_policy || !is_stack(&layers[i]))) { continue; }
+        if (!report_layers_row(plan, i, &shown)) { continue; }
         (void)printf("%-*s%s", LABEL, label, row->class_name);
         label = "";
         if (is_stack(row)) { (void)printf(" %u", row->first_layer); }
@@ -291,6 +345,9 @@ void report_layers(const redco_plan_layers *layers, uint32_t count)
                 report_mesh(row->shards.gradients, g, sizeof g), report_mesh(row->shards.optimizer, os, sizeof os));
         }
         (void)printf("%s recompute %s\n", same_meshes ? ":" : ",", redco_recompute_words[row->recompute]);
+    }
+    if (report_stages_repeat(plan) && !(same_meshes && same_policy)) {
+        (void)printf("%-*sand likewise the %u layers of every other stage\n", LABEL, "", plan->model_layers / plan->pp);
     }
 }
 
@@ -422,6 +479,7 @@ void report_neighbours(const redco_neighbour *neighbours, size_t count, double l
     char g[SHORT];
     char os[SHORT];
     char time[SHORT];
+    char degrees[SHORT];
     struct table *table = table_new("lrrl");
     if (table == NULL) { return; }
     for (size_t i = 0; i < count; i++) {
@@ -431,7 +489,8 @@ void report_neighbours(const redco_neighbour *neighbours, size_t count, double l
         if (other->feasible) {
             table_cell(table, "%s", format_change(other->cost_ratio, p, sizeof p));
             table_cell(table, "%s", format_time(other->step_s, like_s, time, sizeof time));
-            table_rest(table, "best then tp %u, %llu" TIMES "%u, %s %s %s", other->setting.tp,
+            table_rest(table, "best then %s, %llu" TIMES "%u, %s %s %s",
+                       report_degrees(&other->setting, " ", ", ", degrees, sizeof degrees),
                        (unsigned long long)other->setting.micro_batches, other->setting.micro_batch,
                        report_mesh(other->shards.parameters, p, sizeof p),
                        report_mesh(other->shards.gradients, g, sizeof g),
@@ -494,6 +553,10 @@ static void print_fixed(const redco_search_options *options)
     } meshes[] = {{"parameters", options->fix.parameters},
                   {"gradients", options->fix.gradients},
                   {"optimizer", options->fix.optimizer}};
+    const struct {
+        const char *name;
+        uint32_t degree;
+    } stages[] = {{"pp", options->pp}, {"cp", options->cp}};
     const char *comma = "";
     char text[SHORT];
     if (options->strategy != REDCO_STRATEGY_ANY) {
@@ -502,6 +565,11 @@ static void print_fixed(const redco_search_options *options)
     }
     if (options->tp != 0) {
         (void)printf("%stp = %u", comma, options->tp);
+        comma = ", ";
+    }
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
+        if (stages[i].degree <= 1 || stages[i].degree == REDCO_DEGREE_AUTO) { continue; }
+        (void)printf("%s%s = %u", comma, stages[i].name, stages[i].degree);
         comma = ", ";
     }
     if (options->micro_batch != 0) {
@@ -536,9 +604,11 @@ void report_free_optimum(const struct plan_args *args, const redco_candidate *mi
         (void)printf(": costs nothing, the free optimum is no %s\n", comm ? "better" : "faster");
         return;
     }
-    (void)printf(": %s%s against the free optimum\n%*s%s%s with tp = %u, %llu micro-%s of %u, %s %s %s\n",
+    char degrees[SHORT];
+    (void)printf(": %s%s against the free optimum\n%*s%s%s with %s, %llu micro-%s of %u, %s %s %s\n",
                  format_change(ratio, change, sizeof change), comm ? " T_comm" : "", LABEL, "", comm ? "T_comm " : "",
-                 format_time(best->objective, best->objective, time, sizeof time), best->setting.tp,
+                 format_time(best->objective, best->objective, time, sizeof time),
+                 report_degrees(&best->setting, " = ", ", ", degrees, sizeof degrees),
                  (unsigned long long)best->setting.micro_batches,
                  best->setting.micro_batches == 1 ? "batch" : "batches", best->setting.micro_batch,
                  report_mesh(shards.parameters, p, sizeof p), report_mesh(shards.gradients, g, sizeof g),
@@ -551,15 +621,16 @@ void report_shortfall(const redco_shortfall *shortfall)
     char p[SHORT];
     char g[SHORT];
     char os[SHORT];
+    char degrees[SHORT];
     if (leanest->assignment_count == 0) { return; }
     const redco_shards shards = redco_main_assignment(leanest)->config.shards;
-    (void)printf("%-10stp %u" DOT "%llu micro-%s of %u" DOT "parameters %s, gradients %s, optimizer %s" DOT
-                 "recompute %s\n",
-                 "leanest", leanest->setting.tp, (unsigned long long)leanest->setting.micro_batches,
-                 leanest->setting.micro_batches == 1 ? "batch" : "batches", leanest->setting.micro_batch,
-                 report_mesh(shards.parameters, p, sizeof p), report_mesh(shards.gradients, g, sizeof g),
-                 report_mesh(shards.optimizer, os, sizeof os),
-                 redco_recompute_words[redco_main_assignment(leanest)->config.recompute]);
+    (void)printf(
+        "%-10s%s" DOT "%llu micro-%s of %u" DOT "parameters %s, gradients %s, optimizer %s" DOT "recompute %s\n",
+        "leanest", report_degrees(&leanest->setting, " ", DOT, degrees, sizeof degrees),
+        (unsigned long long)leanest->setting.micro_batches, leanest->setting.micro_batches == 1 ? "batch" : "batches",
+        leanest->setting.micro_batch, report_mesh(shards.parameters, p, sizeof p),
+        report_mesh(shards.gradients, g, sizeof g), report_mesh(shards.optimizer, os, sizeof os),
+        redco_recompute_words[redco_main_assignment(leanest)->config.recompute]);
     report_memory(&leanest->prediction);
     (void)printf("%-10s%s GB, of which %s GB can be used: %s GB too much\n", "in all",
                  format_gigabytes((double)leanest->prediction.total_bytes, p, sizeof p),

@@ -27,7 +27,12 @@ enum report_kind {
 
 /** @return false when out of memory */
 bool report_table(const redco_inputs *inputs, enum report_kind kind, const struct report_row *rows, uint32_t count);
-void report_layers(const redco_plan_layers *layers, uint32_t count);
+void report_layers(const redco_plan *plan);
+/** Row @p index of plan->layers as shown: of a plan whose pipeline stages all repeat the first, cut to the first stage.
+ *  @return false when it is not shown */
+bool report_layers_row(const redco_plan *plan, uint32_t index, redco_plan_layers *row_out);
+/** True when report_layers_row() cuts. */
+bool report_stages_repeat(const redco_plan *plan);
 void report_placement(const redco_plan *plan);
 void report_time(const redco_candidate *candidate);
 /** AMSP's communication time, for --objective comm. */
@@ -45,5 +50,13 @@ void report_shortfall(const redco_shortfall *shortfall);
 const char *report_reason(const redco_search_result *result, char *buffer, size_t size);
 /** "8x128" with the multiplication sign. @return @p buffer */
 const char *report_mesh(redco_mesh mesh, char *buffer, size_t size);
+/** "tp 8, pp 4": degrees of a strategy, pp and cp only where they are not 1. @param is, comma  between name and degree,
+ *  between degrees. @return @p buffer */
+const char *report_degrees(const redco_setting *setting, const char *is, const char *comma, char *buffer, size_t size);
+/** One cell for the tensor-parallel degree, or several: more of them where a row's pp or cp is not 1. */
+struct report_degrees {
+    bool pp, cp;
+};
+struct report_degrees report_degrees_of(const redco_candidate *candidate, struct report_degrees seen);
 
 #endif

@@ -46,9 +46,25 @@ static redco_status check_mesh(const struct check *check)
                       plan->tp, plan->pp, plan->cp, plan->dp.gpus, plan->dp.nodes, (unsigned long long)ranks,
                       plan->nodes, plan->gpus_per_node, (unsigned long long)gpus);
     }
+    const uint64_t inner = times(plan->tp, plan->cp);
+    if (inner > plan->gpus_per_node && (inner % plan->gpus_per_node != 0 || plan->dp.gpus != 1)) {
+        return refuse(check, "/mesh/cp", "tp %u x cp %u must be whole nodes of %u GPUs, one data-parallel rank in each",
+                      plan->tp, plan->cp, plan->gpus_per_node);
+    }
+    if (plan->cp > 1 && inner <= plan->gpus_per_node && plan->gpus_per_node % times(inner, plan->dp.gpus) != 0) {
+        return refuse(check, "/mesh/dp/gpus", "tp %u x cp %u x %u data-parallel GPUs must divide the %u GPUs of a node",
+                      plan->tp, plan->cp, plan->dp.gpus, plan->gpus_per_node);
+    }
     if (plan->gpus_per_node % times(plan->tp, plan->dp.gpus) != 0) {
         return refuse(check, "/mesh/dp/gpus", "tp %u x %u data-parallel GPUs must divide the %u GPUs of a node",
                       plan->tp, plan->dp.gpus, plan->gpus_per_node);
+    }
+    if (plan->pp > plan->model_layers) {
+        return refuse(check, "/mesh/pp", "%u stages are more than the %u layers of the model", plan->pp,
+                      plan->model_layers);
+    }
+    if (plan->seq_len % plan->cp != 0) {
+        return refuse(check, "/mesh/cp", "%u does not divide the sequence of %u tokens", plan->cp, plan->seq_len);
     }
     const redco_mesh second = plan->secondary;
     if (second.gpus != 0 && (plan->dp.gpus % second.gpus != 0 || plan->dp.nodes % second.nodes != 0)) {

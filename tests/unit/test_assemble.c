@@ -130,6 +130,8 @@ static void no_neighbour_beats_the_optimum(void **state)
     (void)state;
     for (size_t q = 0; q < sizeof questions / sizeof questions[0]; q++) {
         redco_search_options options = defaults();
+        options.pp = REDCO_DEGREE_AUTO; /* the neighbours have other degrees, too */
+        options.cp = REDCO_DEGREE_AUTO;
         redco_inputs inputs;
         redco_neighbour neighbours[REDCO_MOST_NEIGHBOURS];
         size_t count = 0;
@@ -189,11 +191,14 @@ static void freeing_leaves_the_workload(void **state)
     assert_true(redco_options_fixed(&options));
     options = defaults();
     options.tp = 4;
+    options.pp = 2;
     options.recompute = REDCO_RECOMPUTE_NONE;
     options.workload.global_batch = 77;
     const redco_search_options freed = redco_options_freed(&options);
     assert_false(redco_options_fixed(&freed));
     assert_int_equal(freed.workload.global_batch, 77);
+    assert_int_equal(freed.pp, REDCO_DEGREE_AUTO);
+    assert_int_equal(freed.cp, 0); /* was not given: 1 as by default */
 }
 
 static void unknown_names_are_refused(void **state)
