@@ -5,7 +5,7 @@
 #include "topology/cluster.h"
 #include "topology/tree.h"
 
-enum { REDCOI_MAX_NODES = REDCO_HOSTLIST_MAX_NAMES };
+enum { REDCOI_MAX_NODES = 1000000 };
 
 struct redco_cluster {
     char name[64];

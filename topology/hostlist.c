@@ -8,7 +8,7 @@
 
 enum { MAX_BRACKETS = 8, MAX_DIGITS = 18 };
 
-static const size_t max_storage_bytes = (size_t)64 << 20;
+static const size_t max_storage_bytes = (size_t)16 << 20;
 
 struct redco_hostlist {
     char *storage; /* names, each with its 0 byte */

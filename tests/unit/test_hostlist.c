@@ -82,9 +82,9 @@ static void bad_lists_say_what_is_wrong(void **state)
         {"a[1.5]", "\"1.5\" is not a number or range"},
         {"a[3-1]", "the range \"3-1\" runs backwards"},
         {"a[1-010]", "padded to different widths"},
-        {"a[1-1000001]", "more than 1000000 hosts"},
-        {"a[0-999]b[0-999]c[0-1]", "more than 1000000 hosts"},
-        {"a[1-600000],b[1-600000]", "more than 1000000 hosts"},
+        {"a[1-200001]", "more than 200000 hosts"},
+        {"a[0-999]b[0-99]c[0-2]", "more than 200000 hosts"},
+        {"a[1-120000],b[1-120000]", "more than 200000 hosts"},
         {"a[1234567890123456789]", "not a number or range of at most 18 digits"},
         {"a b", "character 0x20 is not part of a name"},
         {"a\tb", "character 0x09"},
@@ -190,14 +190,14 @@ static void compacting_random_lists(void **state)
     }
 }
 
-static void a_million_names(void **state)
+static void as_many_names_as_are_read(void **state)
 {
     redco_hostlist *list = redco_hostlist_new();
     (void)state;
-    assert_int_equal(redco_hostlist_append(list, "n[0-999]x[000-999]", 18, "here", NULL), REDCO_OK);
-    assert_int_equal(redco_hostlist_count(list), 1000000);
+    assert_int_equal(redco_hostlist_append(list, "n[0-199]x[000-999]", 18, "here", NULL), REDCO_OK);
+    assert_int_equal(redco_hostlist_count(list), 200000);
     assert_string_equal(redco_hostlist_name(list, 0), "n0x000");
-    assert_string_equal(redco_hostlist_name(list, 999999), "n999x999");
+    assert_string_equal(redco_hostlist_name(list, 199999), "n199x999");
     assert_int_equal(redco_hostlist_append(list, "a", 1, "here", NULL), REDCO_EVALUE);
     redco_hostlist_free(list);
 }
@@ -210,7 +210,7 @@ int main(void)
         cmocka_unit_test(appending_keeps_what_is_there_on_failure),
         cmocka_unit_test(compacting_reverses_expanding),
         cmocka_unit_test(compacting_random_lists),
-        cmocka_unit_test(a_million_names),
+        cmocka_unit_test(as_many_names_as_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
