@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# tests/fuzz/run.sh BUILD SECONDS [READER...]: fuzzes all targets of a build with preset "fuzz" (or the named ones), as
+# [FUZZ_SEED=N] tests/fuzz/run.sh BUILD SECONDS [READER...]: fuzzes all targets of a build with preset "fuzz" (or the named ones), as
 # many at once as there are processors. Inputs that reach new code are kept in BUILD/found/READER for the next run, what
 # crashes, leaks or takes over a second of processor time in BUILD/crashes. A crasher becomes a file of corpus/READER with
-# its fix.
+# its fix. With FUZZ_SEED and a fresh BUILD the same inputs come in the same order.
 set -uo pipefail
 build=$1 seconds=$2
 shift 2
@@ -19,7 +19,7 @@ fuzz_one() { # BUILD SECONDS CORPUS READER
     local program=$1/tests/fuzz/fuzz_$4 log=$1/$4.log crashes=$1/crashes/$4 status input
     mkdir -p "$1/found/$4" "$crashes"
     rm -f "$crashes"/*
-    "$program" -max_total_time="$2" -timeout=20 -report_slow_units=1 -rss_limit_mb=2048 -print_final_stats=1 \
+    "$program" -seed="${FUZZ_SEED:-0}" -max_total_time="$2" -timeout=20 -report_slow_units=1 -rss_limit_mb=2048 -print_final_stats=1 \
         -verbosity=0 -artifact_prefix="$crashes/" "$1/found/$4" "$3/$4" >"$log" 2>&1
     status=$?
     # libFuzzer's clock runs on while others have the processor: what took it over a second must do so again by its own.
