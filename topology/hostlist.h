@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 enum {
-    REDCO_HOSTLIST_MAX_NAMES = 200000, /**< longer lists are refused before they are expanded */
+    REDCO_HOSTLIST_MAX_NAMES = 200000,  /**< longer lists are refused before they are expanded */
     REDCO_HOSTLIST_MAX_NAME_BYTES = 255 /**< of one name: the limit of a DNS name */
 };
 
