@@ -196,7 +196,7 @@ redco_status redco_compute_create(const redco_gpu *gpu, redco_precision precisio
         const char *const instead = gpu->bf16_flops_per_s > 0.0   ? "bf16"
                                     : gpu->fp16_flops_per_s > 0.0 ? "fp16"
                                                                   : "fp32";
-        return redco_fail(err, REDCO_EVALUE, gpu->name, "has no %s matrix units: use precision %s",
+        return redco_fail(err, REDCO_EVALUE, gpu->name, "has no %s matrix units: use --precision %s",
                           precision == REDCO_BF16   ? "bf16"
                           : precision == REDCO_FP16 ? "fp16"
                                                     : "fp32",

@@ -122,6 +122,7 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
     model->config = json_incref((json_t *)(uintptr_t)config->json);
     redcoi_build build = {.model = model, .config = *config, .prefix = "", .status = REDCO_OK, .err = err};
     family->build(&build);
+    if (redcoi_building(&build)) { redcoi_config_spelling(&build); }
     sum_params(&build);
     if (!redcoi_building(&build)) {
         redco_model_free(model);
@@ -182,6 +183,11 @@ size_t redco_model_tensors(const redco_model *model, const redco_param **params_
 {
     *params_out = model->params;
     return model->param_count;
+}
+
+const char *redco_model_warning(const redco_model *model)
+{
+    return model->warning[0] != '\0' ? model->warning : NULL;
 }
 
 const json_t *redco_model_config(const redco_model *model)

@@ -97,6 +97,8 @@ const redco_model_dims *redco_model_get_dims(const redco_model *model);
 uint64_t redco_model_params(const redco_model *model); /**< exact, tied tables once */
 size_t redco_model_classes(const redco_model *model, const redco_layer_class **classes_out);
 size_t redco_model_tensors(const redco_model *model, const redco_param **params_out);
+/** What is odd about the config, a key that seems misspelt, or NULL. */
+const char *redco_model_warning(const redco_model *model);
 /** The config as read: borrowed. */
 const json_t *redco_model_config(const redco_model *model);
 

@@ -1,5 +1,7 @@
 #include "costmodel/model_build.h"
 
+#include "topology/base/word.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,21 +23,61 @@ void redcoi_build_fail(redcoi_build *build, const char *key, const char *format,
     build->status = redco_json_fail(&build->config, key, build->err, "%s", text);
 }
 
+/* Of the outer config; the readers ask for fewer keys than there is room for. */
+static void note_asked(redcoi_build *build, const char *key, bool absent)
+{
+    if (build->asked_count == REDCOI_MODEL_KEYS) { return; }
+    build->asked[build->asked_count] = key;
+    build->absent[build->asked_count++] = absent;
+}
+
+void redcoi_config_spelling(redcoi_build *build)
+{
+    enum { LONG = 8, SHORT = 5 }; /* letters: shorter keys are alike by chance */
+    enum { MOST_KEYS = 1000 };    /* no config has as many: a hostile one costs no more */
+    redco_model *const model = build->model;
+    const char *key = NULL;
+    json_t *value = NULL;
+    if (json_object_size(build->config.json) > MOST_KEYS) { return; }
+    json_object_foreach((json_t *)(uintptr_t)build->config.json, key, value)
+    {
+        const char *meant = NULL;
+        bool known = false;
+        for (size_t i = 0; i < build->asked_count && !known; i++) {
+            const char *const asked = build->asked[i];
+            const size_t length = strlen(asked);
+            known = strcmp(key, asked) == 0;
+            if (build->absent[i] && length >= SHORT && redco_word_distance(key, asked) <= (length >= LONG ? 2 : 1)) {
+                meant = asked;
+            }
+        }
+        if (known || meant == NULL) { continue; }
+        char place[120];
+        (void)snprintf(model->warning, sizeof model->warning,
+                       "%s: is not known here, and there is no \"%s\", whose default is taken: is it misspelt?",
+                       redco_json_place(&build->config, key, place, sizeof place), meant);
+        return;
+    }
+}
+
 uint32_t redcoi_config_u32(redcoi_build *build, const char *key, const char *alias, uint32_t fallback, uint32_t max)
 {
     uint32_t value = fallback;
     if (!redcoi_building(build)) { return fallback; }
     const char *found = alias != NULL && redco_json_has(&build->config, alias) ? alias : key;
-    if (redco_json_has(&build->config, found)) {
-        build->status = redco_json_u32(&build->config, found, 1, max, &value, build->err);
-    }
+    const bool absent = !redco_json_has(&build->config, found);
+    note_asked(build, key, absent);
+    if (alias != NULL) { note_asked(build, alias, absent); }
+    if (!absent) { build->status = redco_json_u32(&build->config, found, 1, max, &value, build->err); }
     return value;
 }
 
 bool redcoi_config_bool(redcoi_build *build, const char *key, bool fallback)
 {
     bool value = fallback;
-    if (redcoi_building(build) && redco_json_has(&build->config, key)) {
+    if (!redcoi_building(build)) { return fallback; }
+    note_asked(build, key, !redco_json_has(&build->config, key));
+    if (redco_json_has(&build->config, key)) {
         build->status = redco_json_bool(&build->config, key, &value, build->err);
     }
     return value;
@@ -44,7 +86,9 @@ bool redcoi_config_bool(redcoi_build *build, const char *key, bool fallback)
 bool redcoi_config_dropout(redcoi_build *build, const char *key, double fallback)
 {
     double value = fallback;
-    if (redcoi_building(build) && redco_json_has(&build->config, key)) {
+    if (!redcoi_building(build)) { return fallback > 0.0; }
+    note_asked(build, key, !redco_json_has(&build->config, key));
+    if (redco_json_has(&build->config, key)) {
         build->status = redco_json_number(&build->config, key, 0.0, 1.0, &value, build->err);
     }
     return value > 0.0;

@@ -8,6 +8,7 @@
 enum {
     REDCOI_MODEL_CLASSES = 4,
     REDCOI_MODEL_NAME_SIZE = 160,
+    REDCOI_MODEL_KEYS = 48,
     /* Beyond any model, small enough that products of two dimensions fit into 64 bits with room. */
     REDCOI_MAX_WIDTH = 1 << 20,
     REDCOI_MAX_FFN = 1 << 23,
@@ -26,6 +27,7 @@ struct redco_model {
     size_t param_count, param_capacity;
     uint64_t total_params;
     json_t *config;
+    char warning[240]; /**< "" or what is odd about the config */
 };
 
 typedef struct redcoi_build {
@@ -34,6 +36,10 @@ typedef struct redcoi_build {
     const char *prefix; /**< of the tensors of the current class, e.g. "model.layers.{}." */
     redco_status status;
     redco_error *err;
+    /** Keys that the reader asked for, static texts, and which of them took their default. */
+    const char *asked[REDCOI_MODEL_KEYS];
+    bool absent[REDCOI_MODEL_KEYS];
+    size_t asked_count;
 } redcoi_build;
 
 /** @return false after the first error */
@@ -48,6 +54,9 @@ uint32_t redcoi_config_u32(redcoi_build *build, const char *key, const char *ali
 bool redcoi_config_bool(redcoi_build *build, const char *key, bool fallback);
 /** A probability above 0. */
 bool redcoi_config_dropout(redcoi_build *build, const char *key, double fallback);
+/** Keeps a warning about a key that is unknown here and nearly that of an absent one: the default was taken in silence.
+ *  Configs carry many keys that are of no interest, so anything less alike is none. */
+void redcoi_config_spelling(redcoi_build *build);
 /** Fails unless @p divisor divides @p value; @p key is where the divisor stands. */
 void redcoi_config_divides(redcoi_build *build, const char *key, uint32_t divisor, const char *value_name,
                            uint32_t value);

@@ -1,5 +1,6 @@
 #include "tools/cli.h"
 
+#include "topology/base/file.h"
 #include "topology/base/json.h"
 
 #include <errno.h>
@@ -38,14 +39,16 @@ int cli_parse(const struct argp *argp, int argc, char **argv, struct cli *cli)
     /* hwloc explains odd machines in many lines on standard error; this is its only switch. The user's own setting
      * wins. */
     (void)setenv("HWLOC_HIDE_ERRORS", "2", 0);
-    /* argp and getopt would print two lines and exit with 64. --help and --version still exit with 0 inside. */
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0 || strcmp(argv[i], "--usage") == 0 ||
             strcmp(argv[i], "--version") == 0 || strcmp(argv[i], "-V") == 0) {
             char *only[] = {argv[0], argv[i], NULL};
-            (void)argp_parse(argp, 2, only, 0, NULL, cli);
+            /* Left to itself argp exits with 0 whether or not it could print. */
+            (void)argp_parse(argp, 2, only, ARGP_NO_EXIT, NULL, cli);
+            return cli_finish(cli, CLI_DONE);
         }
     }
+    /* argp and getopt would print two lines and exit with 64. */
     const error_t why = argp_parse(argp, argc, argv, ARGP_NO_ERRS | ARGP_NO_EXIT, NULL, cli);
     if (why != 0 && cli->err.status == REDCO_OK) {
         (void)redco_fail(&cli->err, REDCO_EVALUE, "", "%s; see %s --help", strerror(why), cli->program);
@@ -111,10 +114,10 @@ redco_status cli_writable(const char *path, redco_error *err)
     struct stat info;
     const bool exists = stat(path, &info) == 0;
     if (exists && S_ISDIR(info.st_mode)) { return redco_fail(err, REDCO_EIO, path, "is a folder, not a file"); }
-    char *copy = strdup(path);
-    if (copy == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
-    const int why = exists && !S_ISREG(info.st_mode) ? access(path, W_OK) : access(dirname(copy), W_OK | X_OK);
-    free(copy);
+    char *const file = redco_file_behind_links(path);
+    if (file == NULL) { return redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(errno)); }
+    const int why = exists && !S_ISREG(info.st_mode) ? access(path, W_OK) : access(dirname(file), W_OK | X_OK);
+    free(file);
     return why == 0 ? REDCO_OK : redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(errno));
 }
 

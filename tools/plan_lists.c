@@ -273,5 +273,5 @@ int answer_check(struct plan_args *args)
                      (double)plan->predicted.capacity_bytes / 1e9);
     }
     redco_plan_free(plan);
-    return cli_finish(cli, rc);
+    return rc == CLI_DONE ? cli_finish(cli, CLI_DONE) : rc;
 }

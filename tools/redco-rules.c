@@ -52,6 +52,7 @@ static redco_status read_tree(const struct arguments *arguments, redco_rules_tre
     redco_model *model = NULL;
     if (arguments->params != NULL) { return redco_rules_tree_read(arguments->params, tree_out, err); }
     redco_status st = redco_model_read(arguments->model, &model, err);
+    if (st == REDCO_OK && redco_model_warning(model) != NULL) { cli_warn(&arguments->cli, redco_model_warning(model)); }
     if (st == REDCO_OK) { st = redco_rules_tree_from_model(model, true, tree_out, err); }
     redco_model_free(model);
     return st;

@@ -8,8 +8,11 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct quantity_row {
     const char *text;
@@ -117,12 +120,64 @@ static void deep_brackets_are_refused(void **state)
     free(text);
 }
 
+static void check_file(const char *path, const char *contents)
+{
+    char *text = NULL;
+    size_t size = 0;
+    assert_int_equal(redco_file_read(path, 100, &text, &size, NULL), REDCO_OK);
+    assert_string_equal(text, contents);
+    free(text);
+}
+
+/* A link to a link to a file, relative and absolute; a link to a file not yet there; a circle. */
+static void links_are_written_through(void **state)
+{
+    char folder[] = "/tmp/redco-test-XXXXXX";
+    char target[64], first[64], second[64], dangling[64], circle[64], made[64];
+    struct stat info;
+    redco_error err = {0};
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(target, sizeof target, "%s/inner/file", folder);
+    (void)snprintf(first, sizeof first, "%s/inner/first", folder);
+    (void)snprintf(second, sizeof second, "%s/second", folder);
+    (void)snprintf(dangling, sizeof dangling, "%s/dangling", folder);
+    (void)snprintf(circle, sizeof circle, "%s/circle", folder);
+    (void)snprintf(made, sizeof made, "%s/inner/made", folder);
+    char inner[64];
+    (void)snprintf(inner, sizeof inner, "%s/inner", folder);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    assert_int_equal(redco_file_write(target, "old", 3, NULL), REDCO_OK);
+    assert_int_equal(symlink("file", first), 0); /* relative to its own folder, not to the caller's */
+    assert_int_equal(symlink(first, second), 0);
+    assert_int_equal(symlink("inner/made", dangling), 0);
+    assert_int_equal(symlink("circle", circle), 0);
+
+    assert_int_equal(redco_file_write(second, "new", 3, &err), REDCO_OK);
+    check_file(target, "new");
+    assert_int_equal(lstat(second, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_int_equal(lstat(first, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_int_equal(redco_file_write(dangling, "made", 4, &err), REDCO_OK);
+    check_file(made, "made");
+    assert_int_equal(lstat(dangling, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_int_equal(redco_file_write(circle, "x", 1, &err), REDCO_EIO);
+    assert_string_equal(err.place, circle); /* what the user named */
+
+    const char *const files[] = {target, first, second, dangling, circle, made};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) { assert_int_equal(unlink(files[i]), 0); }
+    assert_int_equal(rmdir(inner), 0); /* nothing temporary is left */
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantities_read_as_written),  cmocka_unit_test(quantities_print_with_four_digits),
         cmocka_unit_test(sha256_matches_the_standard), cmocka_unit_test(json_errors_name_the_place),
-        cmocka_unit_test(deep_brackets_are_refused),
+        cmocka_unit_test(deep_brackets_are_refused),   cmocka_unit_test(links_are_written_through),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

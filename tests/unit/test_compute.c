@@ -191,7 +191,7 @@ static void precision_needs_the_gpu(void **state)
                       .memory_bandwidth_bytes_per_s = 900e9};
     assert_int_equal(redco_compute_create(&v100, REDCO_BF16, &calibration, &compute, &err), REDCO_EVALUE);
     assert_string_equal(err.place, "V100-SXM2-16GB");
-    assert_string_equal(err.text, "has no bf16 matrix units: use precision fp16");
+    assert_string_equal(err.text, "has no bf16 matrix units: use --precision fp16");
     check_ok(redco_compute_create(&v100, REDCO_FP32, &calibration, &compute, NULL), &err);
     assert_false(compute.tf32);
     check_near(compute.peak_flops_per_s, 15.7e12, 0.0);

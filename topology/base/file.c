@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <nettle/sha2.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -101,19 +102,42 @@ static void sync_folder_of(const char *path)
     }
 }
 
-redco_status redco_file_write(const char *path, const char *contents, size_t size, redco_error *err)
+/* Links are followed one by one, for realpath() needs the last file to exist. */
+char *redco_file_behind_links(const char *path)
 {
-    struct stat info;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) { return write_directly(path, contents, size, err); }
+    enum { MOST_LINKS = 40 }; /* as the kernel follows */
+    char *file = strdup(path);
+    for (int links = 0; file != NULL; links++) {
+        char target[PATH_MAX];
+        const ssize_t length = readlink(file, target, sizeof target);
+        if (length < 0) { return file; }
+        if (links == MOST_LINKS || (size_t)length == sizeof target) {
+            free(file);
+            errno = links == MOST_LINKS ? ELOOP : ENAMETOOLONG;
+            return NULL;
+        }
+        const char *const slash = target[0] != '/' ? strrchr(file, '/') : NULL;
+        const int folder = slash != NULL ? (int)(slash - file) + 1 : 0;
+        char *next = NULL;
+        if (asprintf(&next, "%.*s%.*s", folder, file, (int)length, target) < 0) { next = NULL; }
+        free(file);
+        file = next;
+    }
+    return NULL;
+}
+
+static redco_status write_by_rename(const char *path, const char *shown, const char *contents, size_t size,
+                                    redco_error *err)
+{
     const size_t length = strlen(path) + sizeof ".XXXXXX";
     char *temporary = malloc(length);
-    if (temporary == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
+    if (temporary == NULL) { return redco_fail(err, REDCO_ENOMEM, shown, "out of memory"); }
     (void)snprintf(temporary, length, "%s.XXXXXX", path);
     const int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0) {
         const int why = errno;
         free(temporary);
-        return redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(why));
+        return redco_fail(err, REDCO_EIO, shown, "cannot write: %s", strerror(why));
     }
     const mode_t mask = umask(0);
     (void)umask(mask);
@@ -129,9 +153,20 @@ redco_status redco_file_write(const char *path, const char *contents, size_t siz
     }
     if (!ok) { (void)unlink(temporary); }
     free(temporary);
-    if (!ok) { return redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(why)); }
+    if (!ok) { return redco_fail(err, REDCO_EIO, shown, "cannot write: %s", strerror(why)); }
     sync_folder_of(path);
     return REDCO_OK;
+}
+
+redco_status redco_file_write(const char *path, const char *contents, size_t size, redco_error *err)
+{
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) { return write_directly(path, contents, size, err); }
+    char *const file = redco_file_behind_links(path);
+    if (file == NULL) { return redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(errno)); }
+    const redco_status st = write_by_rename(file, path, contents, size, err);
+    free(file);
+    return st;
 }
 
 void redco_sha256_hex(const void *bytes, size_t size, char hex_out[REDCO_SHA256_HEX_SIZE])

@@ -18,9 +18,13 @@ enum { REDCO_SHA256_HEX_SIZE = 65 };
 redco_status redco_file_read(const char *path, size_t max_bytes, char **contents_out, size_t *size_out,
                              redco_error *err);
 
-/** Writes the file whole or not at all: temporary name in the same folder, fsync, rename. A device or pipe
- *  ("/dev/stdout") is written directly. */
+/** Writes the file whole or not at all: temporary name in the same folder, fsync, rename. A symbolic link stays one:
+ *  the file that it leads to is written. A device or pipe ("/dev/stdout") is written directly. */
 redco_status redco_file_write(const char *path, const char *contents, size_t size, redco_error *err);
+
+/** The file that symbolic links at @p path lead to, which need not exist; @p path itself where it is no link.
+ *  @return to be freed with free(), or NULL with errno set */
+char *redco_file_behind_links(const char *path);
 
 /** SHA-256 of @p size bytes as 64 hexadecimal digits. */
 void redco_sha256_hex(const void *bytes, size_t size, char hex_out[REDCO_SHA256_HEX_SIZE]);

@@ -1,10 +1,8 @@
 #include "topology/base/word.h"
 
-#include <stddef.h>
 #include <string.h>
 
-/* Levenshtein distance of two short words. */
-static size_t distance(const char *a, const char *b)
+size_t redco_word_distance(const char *a, const char *b)
 {
     enum { LONGEST = 63 };
     size_t row[LONGEST + 1];
@@ -29,7 +27,7 @@ const char *redco_word_nearest(const char *word, const char *const *known)
 {
     const char *nearest = known[0];
     for (size_t i = 1; known[i] != NULL; i++) {
-        if (distance(word, known[i]) < distance(word, nearest)) { nearest = known[i]; }
+        if (redco_word_distance(word, known[i]) < redco_word_distance(word, nearest)) { nearest = known[i]; }
     }
     return nearest;
 }
