@@ -1,4 +1,5 @@
-/** @file plan_report.h  What redco-plan shows to people, on standard output. */
+/** @file plan_report.h  What redco-plan shows to people, on standard output: header and words (plan_report.c), table of
+ *  strategies (plan_report_table.c), lines below it (plan_report_lines.c), reasons (plan_report_reasons.c). */
 #ifndef REDCO_TOOLS_PLAN_REPORT_H
 #define REDCO_TOOLS_PLAN_REPORT_H
 
@@ -50,6 +51,8 @@ void report_shortfall(const redco_shortfall *shortfall);
 const char *report_reason(const redco_search_result *result, char *buffer, size_t size);
 /** "8x128" with the multiplication sign. @return @p buffer */
 const char *report_mesh(redco_mesh mesh, char *buffer, size_t size);
+/** "none", "full", "full 13/40", "13 full, 7 sel": of the transformer layers. @return @p buffer */
+const char *report_recompute(const redco_model *model, const redco_candidate *candidate, char *buffer, size_t size);
 /** "tp 8, pp 4": degrees of a strategy, pp and cp only where they are not 1. @param is, comma  between name and degree,
  *  between degrees. @return @p buffer */
 const char *report_degrees(const redco_setting *setting, const char *is, const char *comma, char *buffer, size_t size);

@@ -24,7 +24,7 @@ struct window {
     double from_s, to_s;
 };
 
-static struct window window_of(const struct trace *trace, const struct plot_options *options)
+static struct window window_of(const struct trace_layout *trace, const struct plot_options *options)
 {
     struct window all = {.from_s = INFINITY, .to_s = -INFINITY};
     for (size_t i = 0; i < trace->span_count; i++) {
@@ -48,7 +48,7 @@ struct box {
 
 /* Neighbouring spans that are too small to be told apart are one box, of the category that lasts longest in it.
  * @return the first span behind it */
-static size_t next_box(const struct trace *trace, size_t first, double finest_s, struct box *box_out)
+static size_t next_box(const struct trace_layout *trace, size_t first, double finest_s, struct box *box_out)
 {
     const struct trace_span *span = &trace->spans[first];
     double lasted_s[TRACE_CATEGORIES] = {0.0};
@@ -66,7 +66,7 @@ static size_t next_box(const struct trace *trace, size_t first, double finest_s,
 }
 
 /* What the window shows. Boxes of small spans that touch and are alike become one. @param boxes  room for all spans */
-static size_t find_boxes(const struct trace *trace, struct window window, struct box *boxes)
+static size_t find_boxes(const struct trace_layout *trace, struct window window, struct box *boxes)
 {
     const double pixel_s = (window.to_s - window.from_s) / DRAWN;
     size_t count = 0;
@@ -118,7 +118,7 @@ static const char *label_of(const struct trace_span *span, double width_s, doubl
 }
 
 /* Names that fit into their boxes. @return their number */
-static size_t write_labels(FILE *out, const struct trace *trace, struct window window)
+static size_t write_labels(FILE *out, const struct trace_layout *trace, struct window window)
 {
     const double pixel_s = (window.to_s - window.from_s) / DRAWN;
     size_t labels = 0;
@@ -153,9 +153,10 @@ static void write_corner(FILE *out, double at_s, double before, double bytes)
     (void)fprintf(out, "%.6g\t%.5g\n", 1e3 * at_s, bytes * 1e-9);
 }
 
-/* Corners of the sum of the first @p parts of process @p pid, thinned to what can be seen: the highest value of a few
+/* Corners of the sum of the first @p parts of a process, thinned to what can be seen: the highest value of a few
  * pixels. */
-static void write_steps(FILE *out, const struct trace *trace, json_int_t pid, size_t parts, struct window window)
+static void write_steps(FILE *out, const struct trace_layout *trace, uint32_t process, size_t parts,
+                        struct window window)
 {
     const double column_s = FINEST * (window.to_s - window.from_s) / DRAWN;
     double column = -1.0;
@@ -164,7 +165,7 @@ static void write_steps(FILE *out, const struct trace *trace, json_int_t pid, si
     double drawn = -1.0;
     for (size_t i = 0; i < trace->memory_count; i++) {
         const struct trace_memory *memory = &trace->memory[i];
-        if (memory->pid != pid || memory->at_s > window.to_s) { continue; }
+        if (memory->process != process || memory->at_s > window.to_s) { continue; }
         const double now = fmax(0.0, floor((memory->at_s - window.from_s) / column_s));
         const double bytes = sum_of(memory, parts);
         if (now > column && column >= 0.0) {
@@ -184,22 +185,24 @@ static void write_steps(FILE *out, const struct trace *trace, json_int_t pid, si
     (void)fprintf(out, "\n\n");
 }
 
-static const char *process_name(const struct trace *trace, json_int_t pid)
+static const char *process_name(const struct trace_layout *trace, uint32_t process)
 {
     for (size_t i = 0; i < trace->row_count; i++) {
-        if (trace->rows[i].pid == pid && trace->rows[i].process != NULL) { return trace->rows[i].process; }
+        if (trace->rows[i].process == process && trace->rows[i].process_name != NULL) {
+            return trace->rows[i].process_name;
+        }
     }
     return "process";
 }
 
 /* Of one process its parts, one above the other; of several their sums. @return number of curves */
-static size_t write_memory(FILE *out, const struct trace *trace, struct window window)
+static size_t write_memory(FILE *out, const struct trace_layout *trace, struct window window)
 {
     const char *names[TRACE_ROWS];
     size_t curves = 0;
     size_t processes = 0;
     for (size_t i = 0; i < trace->memory_count; i++) {
-        processes += i == 0 || trace->memory[i].pid != trace->memory[i - 1].pid;
+        processes += i == 0 || trace->memory[i].process != trace->memory[i - 1].process;
     }
     (void)fprintf(out, "$memory << EOD\n");
     if (processes == 1) {
@@ -207,14 +210,14 @@ static size_t write_memory(FILE *out, const struct trace *trace, struct window w
             double most = 0.0;
             for (size_t i = 0; i < trace->memory_count; i++) { most = fmax(most, trace->memory[i].bytes[part]); }
             if (most <= 0.0) { continue; }
-            write_steps(out, trace, trace->memory[0].pid, part + 1, window);
+            write_steps(out, trace, trace->memory[0].process, part + 1, window);
             names[curves++] = trace->parts[part];
         }
     } else {
         for (size_t i = 0; i < trace->memory_count && curves < TRACE_PARTS; i++) {
-            if (i > 0 && trace->memory[i].pid == trace->memory[i - 1].pid) { continue; }
-            write_steps(out, trace, trace->memory[i].pid, trace->part_count, window);
-            names[curves++] = process_name(trace, trace->memory[i].pid);
+            if (i > 0 && trace->memory[i].process == trace->memory[i - 1].process) { continue; }
+            write_steps(out, trace, trace->memory[i].process, trace->part_count, window);
+            names[curves++] = process_name(trace, trace->memory[i].process);
         }
     }
     (void)fprintf(out, "EOD\nstacked = %d\ncurves = %zu\narray curve[curves + 1]\n", processes == 1, curves);
@@ -226,19 +229,21 @@ static size_t write_memory(FILE *out, const struct trace *trace, struct window w
     return curves;
 }
 
-static void write_rows(FILE *out, const struct trace *trace)
+static void write_rows(FILE *out, const struct trace_layout *trace)
 {
     bool several = false;
-    for (size_t i = 1; i < trace->row_count; i++) { several = several || trace->rows[i].pid != trace->rows[0].pid; }
+    for (size_t i = 1; i < trace->row_count; i++) {
+        several = several || trace->rows[i].process != trace->rows[0].process;
+    }
     (void)fprintf(out, "rows = %zu\nset ytics (", trace->row_count);
     for (size_t i = 0; i < trace->row_count; i++) {
         const struct trace_row *row = &trace->rows[i];
         char label[80];
         char thread[40];
-        (void)snprintf(thread, sizeof thread, "thread %lld", (long long)row->tid);
+        (void)snprintf(thread, sizeof thread, "thread %u", row->thread);
         const char *name = row->name != NULL && row->name[0] != '\0' ? row->name : thread;
-        if (several && row->process != NULL) {
-            (void)snprintf(label, sizeof label, "%.8s: %.14s", row->process, name);
+        if (several && row->process_name != NULL) {
+            (void)snprintf(label, sizeof label, "%.8s: %.14s", row->process_name, name);
         } else {
             (void)snprintf(label, sizeof label, "%.22s", name);
         }
@@ -266,8 +271,8 @@ static unsigned tone_of(const char *category, unsigned *other)
 }
 
 /* Categories that the window shows, each a data set. */
-static redco_status write_categories(FILE *out, const struct trace *trace, struct window window, size_t *count_out,
-                                     redco_error *err)
+static redco_status write_categories(FILE *out, const struct trace_layout *trace, struct window window,
+                                     size_t *count_out, redco_error *err)
 {
     struct box *boxes = calloc(trace->span_count, sizeof *boxes);
     bool shown[TRACE_CATEGORIES] = {false};
@@ -294,7 +299,7 @@ static redco_status write_categories(FILE *out, const struct trace *trace, struc
     return REDCO_OK;
 }
 
-static void write_sizes(struct plot_sheet *sheet, const struct trace *trace, size_t categories, size_t curves)
+static void write_sizes(struct plot_sheet *sheet, const struct trace_layout *trace, size_t categories, size_t curves)
 {
     const unsigned memory = curves > 0 ? MEMORY : 0;
     const unsigned lines = (unsigned)((categories + KEY_COLUMNS - 1) / KEY_COLUMNS);
@@ -311,7 +316,7 @@ static void write_sizes(struct plot_sheet *sheet, const struct trace *trace, siz
                   TOP + rows + memory + AXIS + KEY_ROW * lines + KEY_ROW * more / 2, more);
 }
 
-static redco_status write_trace(const struct trace *trace, struct window window, struct plot_sheet *sheet,
+static redco_status write_trace(const struct trace_layout *trace, struct window window, struct plot_sheet *sheet,
                                 redco_error *err)
 {
     FILE *out = sheet->text;
@@ -333,13 +338,19 @@ static redco_status write_trace(const struct trace *trace, struct window window,
 
 redco_status plot_timeline(const redco_json_value *root, struct plot_sheet *sheet, redco_error *err)
 {
-    struct trace trace = {0};
-    redco_status st = trace_load(root, &trace, err);
+    redco_trace *trace = NULL;
+    struct trace_layout layout = {0};
+    redco_status st = redco_trace_from_json(root, &trace, err);
+    if (st == REDCO_OK) { st = trace_layout_make(trace, &layout, err); }
+    if (st == REDCO_OK && layout.span_count == 0) {
+        st = redco_json_fail(root, NULL, err, "holds no span (an event whose \"ph\" is \"X\"): nothing to draw");
+    }
     if (st == REDCO_OK) {
-        const struct window window = window_of(&trace, sheet->options);
-        st = window.to_s > window.from_s ? write_trace(&trace, window, sheet, err)
+        const struct window window = window_of(&layout, sheet->options);
+        st = window.to_s > window.from_s ? write_trace(&layout, window, sheet, err)
                                          : redco_json_fail(root, NULL, err, "all spans are empty: nothing to draw");
     }
-    trace_clear(&trace);
+    trace_layout_clear(&layout);
+    redco_trace_free(trace);
     return st;
 }

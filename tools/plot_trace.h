@@ -1,47 +1,46 @@
-/** @file plot_trace.h  What the timeline needs of a trace: threads as rows, spans, memory over time. */
+/** @file plot_trace.h  A trace laid out for drawing: threads as rows, spans in them, memory over time. */
 #ifndef REDCO_TOOLS_PLOT_TRACE_H
 #define REDCO_TOOLS_PLOT_TRACE_H
 
 #include "tools/plot.h"
+#include "traces/trace.h"
 
 enum { TRACE_ROWS = 64, TRACE_CATEGORIES = 16, TRACE_PARTS = 12 };
 
 struct trace_row {
-    json_int_t pid, tid, order, process_order;
-    const char *name, *process; /* NULL: not named */
-    size_t spans;
+    uint32_t process, thread;
+    const char *name, *process_name; /* NULL: not named */
 };
 
 struct trace_span {
-    json_int_t pid, tid;
     double start_s, end_s;
     const char *name;
-    const char *category_name;
     size_t category, row;
-    int depth;
+    int depth; /* 0: outermost */
 };
 
 /** Bytes of each part from a time on. */
 struct trace_memory {
-    json_int_t pid;
+    uint32_t process;
     double at_s, bytes[TRACE_PARTS];
-    size_t serial; /* order in the file: of equal times the last counts */
+    size_t serial; /* order in the trace: of equal times the last counts */
 };
 
-/** Texts belong to the document. Zero is empty. */
-struct trace {
+/** Texts belong to the trace that was laid out. Zero is empty. */
+struct trace_layout {
     struct trace_row *rows;
     size_t row_count;
-    struct trace_span *spans;
+    struct trace_span *spans; /* by row and start, what encloses first */
     size_t span_count;
-    struct trace_memory *memory;
+    struct trace_memory *memory; /* by process and time */
     size_t memory_count;
     const char *categories[TRACE_CATEGORIES], *parts[TRACE_PARTS];
     size_t category_count, part_count;
 };
 
-/** Reads, sorts rows and spans, counts categories in the order of rows. Rows without a span are left out. */
-redco_status trace_load(const redco_json_value *root, struct trace *trace_out, redco_error *err);
-void trace_clear(struct trace *trace);
+/** Threads that have a span become rows; categories are counted in the order of rows. Of counters, "memory" is taken.
+ */
+redco_status trace_layout_make(const redco_trace *trace, struct trace_layout *layout_out, redco_error *err);
+void trace_layout_clear(struct trace_layout *layout);
 
 #endif
