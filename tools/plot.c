@@ -181,14 +181,23 @@ static redco_status assemble(const struct plot_sheet *sheet, enum plot_format fo
     return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
 }
 
-static redco_status need_json(enum plot_kind kind, const struct plot_input *inputs, size_t count, const char *from,
-                              redco_json_value *root_out, redco_error *err)
+/* Kinds that are drawn from documents other than plans. */
+static bool takes_documents(enum plot_kind kind)
 {
-    if (count == 1 && inputs[0].json != NULL) {
-        *root_out = redco_json_root(inputs[0].json);
-        return REDCO_OK;
+    return kind == PLOT_PREDICTED_VS_MEASURED || kind == PLOT_TIMELINE || kind == PLOT_COLLECTIVES;
+}
+
+static redco_status write_documents(enum plot_kind kind, const redco_json_value *roots, size_t count,
+                                    struct plot_sheet *sheet, redco_error *err)
+{
+    static const char *const from[PLOT_KIND_COUNT] = {[PLOT_PREDICTED_VS_MEASURED] =
+                                                          "redco-validate --measured CSV... --json",
+                                                      [PLOT_TIMELINE] = "the trace of --timeline"};
+    if (kind == PLOT_COLLECTIVES) { return plot_collectives(roots, count, sheet, err); }
+    if (count != 1) {
+        return redco_fail(err, REDCO_EVALUE, plot_kind_words[kind], "is drawn from one JSON document: %s", from[kind]);
     }
-    return redco_fail(err, REDCO_EVALUE, plot_kind_words[kind], "is drawn from one JSON document: %s", from);
+    return kind == PLOT_TIMELINE ? plot_timeline(roots, sheet, err) : plot_scatter(roots, sheet, err);
 }
 
 /* Data of the kinds that show plans. */
@@ -220,39 +229,56 @@ static redco_status read_plans(enum plot_kind kind, const struct plot_input *inp
     return st;
 }
 
-static redco_status write_data(enum plot_kind kind, const struct plot_input *inputs, size_t count,
-                               struct plot_sheet *sheet, redco_error *err)
+/* A table of measured runs is no document. */
+static redco_status write_inputs(enum plot_kind kind, const struct plot_input *inputs, size_t count,
+                                 struct plot_sheet *sheet, redco_error *err)
 {
     struct plot_plans plans = {0};
-    redco_json_value root;
     redco_status st = REDCO_OK;
-    switch (kind) {
-    case PLOT_PREDICTED_VS_MEASURED:
-        st = need_json(kind, inputs, count, "redco-validate --measured CSV... --json", &root, err);
-        return st == REDCO_OK ? plot_scatter(&root, sheet, err) : st;
-    case PLOT_TIMELINE:
-        st = need_json(kind, inputs, count, "the trace of --timeline", &root, err);
-        return st == REDCO_OK ? plot_timeline(&root, sheet, err) : st;
-    case PLOT_COLLECTIVES: return plot_collectives(inputs, count, sheet, err);
-    default: break;
+    if (!takes_documents(kind)) {
+        st = read_plans(kind, inputs, count, &plans, err);
+        if (st == REDCO_OK) { st = write_plans(kind, &plans, inputs, count, sheet, err); }
+        free(plans.rows);
+        return st;
     }
-    st = read_plans(kind, inputs, count, &plans, err);
-    if (st == REDCO_OK) { st = write_plans(kind, &plans, inputs, count, sheet, err); }
-    free(plans.rows);
+    redco_json_value *const roots = calloc(count + 1, sizeof *roots);
+    if (roots == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        if (inputs[i].json != NULL) {
+            roots[i] = redco_json_root(inputs[i].json);
+        } else {
+            st = redco_fail(err, REDCO_EVALUE, plot_kind_words[kind],
+                            "takes JSON documents, no tables of measured runs");
+        }
+    }
+    if (st == REDCO_OK) { st = write_documents(kind, roots, count, sheet, err); }
+    free(roots);
     return st;
 }
 
-/* @param plans  NULL: from @p inputs */
-static redco_status compose(enum plot_kind kind, const struct plot_plans *plans, const struct plot_input *inputs,
-                            size_t count, const struct plot_options *options, enum plot_format format, char **text_out,
-                            size_t *size_out, redco_error *err)
+/* What a picture is made from: one of the three. */
+struct source {
+    const struct plot_plans *plans;
+    const redco_json_value *document;
+    const struct plot_input *inputs;
+    size_t input_count;
+};
+
+static redco_status compose(enum plot_kind kind, const struct source *source, const struct plot_options *options,
+                            enum plot_format format, char **text_out, size_t *size_out, redco_error *err)
 {
     char *data = NULL;
     size_t size = 0;
+    redco_status st = REDCO_OK;
     struct plot_sheet sheet = {.text = open_memstream(&data, &size), .options = options};
     if (sheet.text == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    redco_status st = plans != NULL ? write_plans(kind, plans, inputs, count, &sheet, err)
-                                    : write_data(kind, inputs, count, &sheet, err);
+    if (source->plans != NULL) {
+        st = write_plans(kind, source->plans, NULL, 0, &sheet, err);
+    } else if (source->document != NULL) {
+        st = write_documents(kind, source->document, 1, &sheet, err);
+    } else {
+        st = write_inputs(kind, source->inputs, source->input_count, &sheet, err);
+    }
     if (fclose(sheet.text) != 0 && st == REDCO_OK) { st = redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     if (st == REDCO_OK) { st = assemble(&sheet, format, data, text_out, size_out, err); }
     free(data);
@@ -263,11 +289,50 @@ redco_status plot_compose(enum plot_kind kind, const struct plot_input *inputs, 
                           const struct plot_options *options, enum plot_format format, char **text_out,
                           size_t *size_out, redco_error *err)
 {
-    return compose(kind, NULL, inputs, count, options, format, text_out, size_out, err);
+    const struct source source = {.inputs = inputs, .input_count = count};
+    return compose(kind, &source, options, format, text_out, size_out, err);
+}
+
+redco_status plot_compose_document(enum plot_kind kind, const redco_json_value *root,
+                                   const struct plot_options *options, enum plot_format format, char **text_out,
+                                   size_t *size_out, redco_error *err)
+{
+    const struct source source = {.document = root};
+    return compose(kind, &source, options, format, text_out, size_out, err);
 }
 
 redco_status plot_compose_plans(enum plot_kind kind, const struct plot_plans *plans, const struct plot_options *options,
                                 enum plot_format format, char **text_out, size_t *size_out, redco_error *err)
 {
-    return compose(kind, plans, NULL, 0, options, format, text_out, size_out, err);
+    const struct source source = {.plans = plans};
+    return compose(kind, &source, options, format, text_out, size_out, err);
+}
+
+bool plot_format_of(const char *path, enum plot_format *format_out)
+{
+    static const struct {
+        const char *suffix;
+        enum plot_format format;
+    } suffixes[] = {{".svg", PLOT_SVG}, {".png", PLOT_PNG}, {".pdf", PLOT_PDF}, {".gp", PLOT_SCRIPT}};
+    const size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        const size_t own = strlen(suffixes[i].suffix);
+        if (length > own && strcmp(path + length - own, suffixes[i].suffix) == 0) {
+            *format_out = suffixes[i].format;
+            return true;
+        }
+    }
+    return false;
+}
+
+redco_status plot_write(const char *script, size_t script_size, enum plot_format format, const char *path,
+                        size_t *bytes_out, redco_error *err)
+{
+    char *image = NULL;
+    size_t size = script_size;
+    redco_status st = format != PLOT_SCRIPT ? plot_render(script, script_size, &image, &size, err) : REDCO_OK;
+    if (st == REDCO_OK) { st = redco_file_write(path, image != NULL ? image : script, size, err); }
+    if (st == REDCO_OK && bytes_out != NULL) { *bytes_out = size; }
+    free(image);
+    return st;
 }

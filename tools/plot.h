@@ -84,11 +84,23 @@ redco_status plot_plans_read(const redco_json_value *root, struct plot_plans *pl
 redco_status plot_compose(enum plot_kind kind, const struct plot_input *inputs, size_t count,
                           const struct plot_options *options, enum plot_format format, char **text_out,
                           size_t *size_out, redco_error *err);
+/** The same from a document in memory, for kinds that are drawn from one: predicted-vs-measured, collectives, timeline.
+ */
+redco_status plot_compose_document(enum plot_kind kind, const redco_json_value *root,
+                                   const struct plot_options *options, enum plot_format format, char **text_out,
+                                   size_t *size_out, redco_error *err);
 /** The same from plans, for kinds that need nothing else: memory, time, pareto. */
 redco_status plot_compose_plans(enum plot_kind kind, const struct plot_plans *plans, const struct plot_options *options,
                                 enum plot_format format, char **text_out, size_t *size_out, redco_error *err);
 /** Lets gnuplot draw. REDCO_ESYSTEM when it is not installed or fails. @param image_out  to be freed with free() */
 redco_status plot_render(const char *script, size_t script_size, char **image_out, size_t *size_out, redco_error *err);
+
+/** By the suffix: .svg, .png, .pdf or .gp. @return false where it is none of them */
+bool plot_format_of(const char *path, enum plot_format *format_out);
+/** Renders what was composed, unless the script itself is wanted, and writes the file.
+ *  @param bytes_out  size of the file; may be NULL */
+redco_status plot_write(const char *script, size_t script_size, enum plot_format format, const char *path,
+                        size_t *bytes_out, redco_error *err);
 
 /** Kinds: write their data and choose script and size. Pure but for the sheet. */
 redco_status plot_mfu(const struct plot_plans *plans, const struct plot_input *inputs, size_t count,
@@ -99,8 +111,7 @@ redco_status plot_pareto(const struct plot_plans *plans, struct plot_sheet *shee
 redco_status plot_overlap(const struct plot_plans *plans, const struct plot_input *inputs, size_t count,
                           struct plot_sheet *sheet, redco_error *err);
 redco_status plot_timeline(const redco_json_value *root, struct plot_sheet *sheet, redco_error *err);
-redco_status plot_collectives(const struct plot_input *inputs, size_t count, struct plot_sheet *sheet,
-                              redco_error *err);
+redco_status plot_collectives(const redco_json_value *roots, size_t count, struct plot_sheet *sheet, redco_error *err);
 
 /** @p string in single quotes, safe for gnuplot: control characters become spaces, bad UTF-8 '?', long text is cut. */
 void plot_quote(FILE *text, const char *string);

@@ -276,7 +276,7 @@ static redco_status write_curves(FILE *out, const redco_json_value *root, char n
     return st;
 }
 
-redco_status plot_collectives(const struct plot_input *inputs, size_t count, struct plot_sheet *sheet, redco_error *err)
+redco_status plot_collectives(const redco_json_value *roots, size_t count, struct plot_sheet *sheet, redco_error *err)
 {
     FILE *out = sheet->text;
     char names[MOST_CURVES][160];
@@ -284,14 +284,7 @@ redco_status plot_collectives(const struct plot_input *inputs, size_t count, str
     redco_status st = REDCO_OK;
     plot_title(sheet, "Collectives: NCCL's model against measurements");
     (void)fprintf(out, "$curves << EOD\n");
-    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
-        if (inputs[i].json == NULL) {
-            return redco_fail(err, REDCO_EVALUE, plot_kind_words[PLOT_COLLECTIVES],
-                              "takes JSON documents of redco-validate --profiles, no tables");
-        }
-        const redco_json_value root = redco_json_root(inputs[i].json);
-        st = write_curves(out, &root, names, &shown, err);
-    }
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) { st = write_curves(out, &roots[i], names, &shown, err); }
     if (st != REDCO_OK) { return st; }
     if (shown == 0) {
         return redco_fail(err, REDCO_EVALUE, plot_kind_words[PLOT_COLLECTIVES],

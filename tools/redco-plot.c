@@ -2,7 +2,6 @@
 #include "tools/cli.h"
 #include "tools/plot.h"
 
-#include "topology/base/file.h"
 #include "topology/base/units.h"
 
 #include <stdlib.h>
@@ -32,19 +31,8 @@ static const struct argp_option flags[] = {
 
 static error_t read_output(struct arguments *args, const char *text)
 {
-    static const struct {
-        const char *suffix;
-        enum plot_format format;
-    } suffixes[] = {{".svg", PLOT_SVG}, {".png", PLOT_PNG}, {".pdf", PLOT_PDF}, {".gp", PLOT_SCRIPT}};
-    const size_t length = strlen(text);
     args->out = text;
-    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
-        const size_t own = strlen(suffixes[i].suffix);
-        if (length > own && strcmp(text + length - own, suffixes[i].suffix) == 0) {
-            args->format = suffixes[i].format;
-            return 0;
-        }
-    }
+    if (plot_format_of(text, &args->format)) { return 0; }
     return cli_bad_option(&args->cli, "-o", "\"%.80s\" ends in none of .svg, .png, .pdf, .gp", text);
 }
 
@@ -136,11 +124,9 @@ static int run(const struct arguments *args)
 {
     struct plot_input inputs[MOST_INPUTS] = {{0}};
     char *script = NULL;
-    char *image = NULL;
     size_t script_size = 0;
-    size_t image_size = 0;
+    size_t bytes = 0;
     redco_error err = {0};
-    int rc = CLI_DONE;
     redco_status st = REDCO_OK;
     for (size_t i = 0; i < args->input_count && st == REDCO_OK; i++) {
         st = plot_input_read(args->inputs[i], &inputs[i], &err);
@@ -149,17 +135,10 @@ static int run(const struct arguments *args)
         st = plot_compose((enum plot_kind)args->kind, inputs, args->input_count, &args->options, args->format, &script,
                           &script_size, &err);
     }
-    if (st == REDCO_OK && args->format != PLOT_SCRIPT) {
-        st = plot_render(script, script_size, &image, &image_size, &err);
-    }
-    if (st == REDCO_OK) {
-        st =
-            redco_file_write(args->out, image != NULL ? image : script, image != NULL ? image_size : script_size, &err);
-    }
-    rc = st == REDCO_OK ? print_done(args, image != NULL ? image_size : script_size) : cli_fail(&args->cli, &err);
+    if (st == REDCO_OK) { st = plot_write(script, script_size, args->format, args->out, &bytes, &err); }
+    const int rc = st == REDCO_OK ? print_done(args, bytes) : cli_fail(&args->cli, &err);
     for (size_t i = 0; i < args->input_count; i++) { plot_input_free(&inputs[i]); }
     free(script);
-    free(image);
     return rc;
 }
 

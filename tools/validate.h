@@ -4,6 +4,7 @@
 
 #include "costmodel/collective.h"
 #include "tools/cli.h"
+#include "tools/plot.h"
 #include "traces/profile.h"
 
 #include <stddef.h>
@@ -13,10 +14,18 @@ struct validate_arguments {
     bool profiles;           /* mode: model against measured collectives */
     bool measured;           /* mode: predictions against measured runs */
     const char *calibration; /* NULL: the shipped set of each row's GPU and software */
-    char **files;            /* borrowed from argv */
+    const char *plot;        /* NULL: no picture */
+    enum plot_format plot_format;
+    char **files; /* borrowed from argv */
     size_t file_count;
     double launch_s; /* added where one process drives several GPUs */
 };
+
+/** Prints or, with --json, dumps what a mode found, after its picture was drawn.
+ *  @param json   the mode's document; NULL: out of memory
+ *  @param print  the tables for people. @return exit code */
+int validate_finish(const struct validate_arguments *arguments, enum plot_kind kind, const json_t *json,
+                    void (*print)(const void *report), const void *report);
 
 /** @return exit code */
 int validate_profiles(const struct validate_arguments *arguments);

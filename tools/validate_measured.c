@@ -33,6 +33,7 @@ struct report {
     size_t *groups;
     json_t *json;
     struct table *table;
+    struct score all;
 };
 
 static redco_status out_of_memory(struct report *report)
@@ -253,8 +254,9 @@ static redco_status add_sources(struct report *report, json_t *sources)
     return st;
 }
 
-static redco_status fill(struct report *report, struct score *all)
+static redco_status fill(struct report *report)
 {
+    struct score *const all = &report->all;
     json_t *const rows = json_array(), *const sources = json_array();
     redco_status st = rows != NULL && sources != NULL ? REDCO_OK : out_of_memory(report);
     print_head(report->table);
@@ -274,7 +276,7 @@ static redco_status fill(struct report *report, struct score *all)
     return st;
 }
 
-static redco_status run(struct report *report, struct score *all)
+static redco_status run(struct report *report)
 {
     const struct validate_arguments *const a = report->arguments;
     redco_status st = measured_files_read(a->files, a->file_count, &report->files, report->err);
@@ -286,26 +288,24 @@ static redco_status run(struct report *report, struct score *all)
     if (report->rows == NULL || report->groups == NULL || report->table == NULL) { return out_of_memory(report); }
     st = redco_measured_groups(report->files.runs, report->files.count, report->groups, report->err);
     if (st == REDCO_OK) { st = predict_rows(report); }
-    return st == REDCO_OK ? fill(report, all) : st;
+    return st == REDCO_OK ? fill(report) : st;
+}
+
+static void print_report(const void *shown)
+{
+    const struct report *const report = shown;
+    (void)table_print(report->table, "", stdout);
+    print_memory(&report->all.memory);
+    print_skipped(report);
 }
 
 int validate_measured(const struct validate_arguments *arguments)
 {
     redco_error err = {.status = REDCO_OK};
     struct report report = {.arguments = arguments, .err = &err};
-    struct score all = {.rows = 0};
-    int code = CLI_DONE;
-    const redco_status st = run(&report, &all);
-    if (st != REDCO_OK) {
-        code = cli_fail(&arguments->cli, &err);
-    } else if (arguments->cli.json) {
-        code = cli_print_json(&arguments->cli, report.json);
-    } else {
-        (void)table_print(report.table, "", stdout);
-        print_memory(&all.memory);
-        print_skipped(&report);
-        code = cli_finish(&arguments->cli, CLI_DONE);
-    }
+    const int code = run(&report) == REDCO_OK
+                         ? validate_finish(arguments, PLOT_PREDICTED_VS_MEASURED, report.json, print_report, &report)
+                         : cli_fail(&arguments->cli, &err);
     json_decref(report.json);
     table_free(report.table);
     free(report.rows);

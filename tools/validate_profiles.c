@@ -350,8 +350,9 @@ static void print_summary(const struct report *report)
     }
 }
 
-static void print_report(const struct report *report)
+static void print_report(const void *shown)
 {
+    const struct report *const report = shown;
     char launch[32];
     (void)printf(
         "Time of NCCL's model over measured time, geometric mean by message size (below 1: the model is "
@@ -407,7 +408,7 @@ static json_t *summary_json(const struct report *report, enum kind kind)
                      decades_json(&all.errors), "peak_mean_error", all.peak_mean, "peak_worst_error", all.peak_worst);
 }
 
-static int print_json(const struct report *report)
+static json_t *report_json(const struct report *report)
 {
     json_t *runs = json_array();
     json_t *skipped = json_array();
@@ -420,16 +421,8 @@ static int print_json(const struct report *report)
     for (int kind = 0; kind < KINDS; kind++) {
         json_object_set_new(all, kind_keys[kind], summary_json(report, (enum kind)kind));
     }
-    json_t *json = json_pack("{s:s,s:i,s:f,s:o,s:o,s:o}", "format", "redco-validate-profiles", "version", 1, "launch_s",
-                             report->arguments->launch_s, "runs", runs, "skipped", skipped, "all", all);
-    if (json == NULL) {
-        redco_error err = {0};
-        (void)redco_fail(&err, REDCO_ENOMEM, "", "out of memory");
-        return cli_fail(&report->arguments->cli, &err);
-    }
-    const int code = cli_print_json(&report->arguments->cli, json);
-    json_decref(json);
-    return code;
+    return json_pack("{s:s,s:i,s:f,s:o,s:o,s:o}", "format", "redco-validate-profiles", "version", 1, "launch_s",
+                     report->arguments->launch_s, "runs", runs, "skipped", skipped, "all", all);
 }
 
 int validate_profiles(const struct validate_arguments *arguments)
@@ -437,21 +430,16 @@ int validate_profiles(const struct validate_arguments *arguments)
     redco_error err = {0};
     struct report report = {.arguments = arguments, .err = &err};
     redco_status st = REDCO_OK;
-    int code = CLI_DONE;
     for (size_t i = 0; i < arguments->file_count && st == REDCO_OK; i++) {
         st = compare_path(&report, arguments->files[i], true, 0);
     }
     if (st == REDCO_OK && report.count == 0) {
         st = redco_fail(&err, REDCO_EVALUE, arguments->files[0], "holds no measured collective that can be compared");
     }
-    if (st != REDCO_OK) {
-        code = cli_fail(&arguments->cli, &err);
-    } else if (arguments->cli.json) {
-        code = print_json(&report);
-    } else {
-        print_report(&report);
-        code = cli_finish(&arguments->cli, CLI_DONE);
-    }
+    json_t *const json = st == REDCO_OK ? report_json(&report) : NULL;
+    const int code = st == REDCO_OK ? validate_finish(arguments, PLOT_COLLECTIVES, json, print_report, &report)
+                                    : cli_fail(&arguments->cli, &err);
+    json_decref(json);
     for (size_t i = 0; i < report.count; i++) {
         free(report.results[i].file);
         json_decref(report.results[i].points);
