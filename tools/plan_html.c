@@ -80,34 +80,6 @@ static void end_table(FILE *out)
     (void)fputs("</tbody></table></div>\n", out);
 }
 
-static const char *mix_text(const redco_candidate *candidate, char *buffer, size_t size)
-{
-    const redco_recompute main_policy = redco_main_assignment(candidate)->config.recompute;
-    uint64_t others = 0;
-    for (uint32_t i = 0; i < candidate->assignment_count; i++) {
-        const redco_assignment *part = &candidate->assignments[i];
-        others += part->config.recompute != main_policy ? part->layers : 0;
-    }
-    /* Embedding and head never recompute. */
-    (void)snprintf(buffer, size, "%s%s", others > (main_policy != REDCO_RECOMPUTE_NONE ? 2 : 0) ? "mixed, mostly " : "",
-                   redco_recompute_words[main_policy]);
-    return buffer;
-}
-
-static void tokens_text(const struct plan_html *page, const redco_prediction *p, char *buffer, size_t size)
-{
-    char tokens[SHORT];
-    char range[SHORT];
-    const double band = redco_band(&page->inputs->calibration, p);
-    (void)format_count((uint64_t)(p->tokens_per_s_per_gpu + 0.5), tokens, sizeof tokens);
-    if (band > 0.0) {
-        (void)snprintf(buffer, size, "%s \xc2\xb1 %s", tokens,
-                       format_count((uint64_t)(band + 0.5), range, sizeof range));
-    } else {
-        (void)snprintf(buffer, size, "%s", tokens);
-    }
-}
-
 static void write_head(FILE *out, const struct plan_html *page)
 {
     char a[SHORT];
@@ -150,8 +122,7 @@ static void write_tiles(FILE *out, const struct plan_html *page)
     char b[SHORT];
     const redco_prediction *p = &page->result->ranked[0].prediction;
     (void)fputs("<div class=tiles>", out);
-    tokens_text(page, p, text, sizeof text);
-    tile(out, text, "tokens/s per GPU");
+    tile(out, report_tokens(page->inputs, p, text, sizeof text), "tokens/s per GPU");
     tile(out, format_time(p->step_s, p->step_s, text, sizeof text), "a step");
     (void)snprintf(text, sizeof text, "%.2f", p->mfu);
     tile(out, text, page->args->options.workload.mfu_causal ? "MFU, causal attention" : "MFU, attention in full");
@@ -216,7 +187,7 @@ static void write_choice(FILE *out, const struct plan_html *page)
     (void)snprintf(text, sizeof text, "%u %s, %llu a step", setting->micro_batch,
                    setting->micro_batch == 1 ? "sequence" : "sequences", (unsigned long long)setting->micro_batches);
     fact(out, "micro-batch", text);
-    fact(out, "recomputation", mix_text(best, text, sizeof text));
+    fact(out, "recomputation", report_recompute(page->inputs->model, best, text, sizeof text));
     if (page->plan->hosts_count > 0) {
         (void)snprintf(text, sizeof text, "%u, from %.60s to %.60s", page->plan->hosts_count, page->plan->hosts[0],
                        page->plan->hosts[page->plan->hosts_count - 1]);
@@ -246,11 +217,7 @@ static void write_layers(FILE *out, const redco_plan *plan)
         const redco_plan_layers *const row = &shown;
         if (!report_layers_row(plan, i, &shown)) { continue; }
         (void)fputs("<tr>", out);
-        if (row->last_layer > row->first_layer) {
-            element(out, "<td class=t>", "%s %u\xe2\x80\x93%u", row->class_name, row->first_layer, row->last_layer);
-        } else {
-            element(out, "<td class=t>", "%s %u", row->class_name, row->first_layer);
-        }
+        element(out, "<td class=t>", "%s", report_layers_name(row, "\xe2\x80\x93", a, sizeof a));
         element(out, "<td>", "%s", report_mesh(row->shards.parameters, a, sizeof a));
         element(out, "<td>", "%s", report_mesh(row->shards.gradients, a, sizeof a));
         element(out, "<td>", "%s", report_mesh(row->shards.optimizer, a, sizeof a));
@@ -347,7 +314,7 @@ static void strategy_row(FILE *out, const struct plan_html *page, struct report_
 {
     char a[2 * SHORT];
     const redco_prediction *p = &candidate->prediction;
-    const redco_shards shards = redco_main_assignment(candidate)->config.shards;
+    const bool copied = candidate->setting.secondary.gpus > 0;
     (void)fputs(chosen ? "<tr class=chosen>" : "<tr>", out);
     element(out, "<td class=t>", "%s", plot_strategy_label(name));
     element(out, "<td>", "%u", candidate->setting.tp);
@@ -355,14 +322,14 @@ static void strategy_row(FILE *out, const struct plan_html *page, struct report_
     if (degrees.cp) { element(out, "<td>", "%u", candidate->setting.cp); }
     element(out, "<td>", "%llu" TIMES "%u", (unsigned long long)candidate->setting.micro_batches,
             candidate->setting.micro_batch);
-    element(out, "<td>", "%s", report_mesh(shards.parameters, a, sizeof a));
-    element(out, "<td>", "%s", report_mesh(shards.gradients, a, sizeof a));
-    element(out, "<td>", "%s", report_mesh(shards.optimizer, a, sizeof a));
-    element(out, "<td class=t>", "%s", mix_text(candidate, a, sizeof a));
+    (void)report_shards(candidate, offsetof(redco_shards, parameters), a, sizeof a);
+    element(out, "<td>", "%s%s", a, copied ? "+" : "");
+    element(out, "<td>", "%s", report_shards(candidate, offsetof(redco_shards, gradients), a, sizeof a));
+    element(out, "<td>", "%s", report_shards(candidate, offsetof(redco_shards, optimizer), a, sizeof a));
+    element(out, "<td class=t>", "%s", report_recompute(page->inputs->model, candidate, a, sizeof a));
     element(out, "<td>", "%s GB", format_gigabytes((double)p->total_bytes, a, sizeof a));
     element(out, "<td>", "%s", format_time(p->step_s, page->result->ranked[0].prediction.step_s, a, sizeof a));
-    tokens_text(page, p, a, sizeof a);
-    element(out, "<td>", "%s", a);
+    element(out, "<td>", "%s", report_tokens(page->inputs, p, a, sizeof a));
     element(out, "<td>", "%.2f", p->mfu);
     (void)fputs("</tr>\n", out);
 }
@@ -373,9 +340,12 @@ static void write_comparison(FILE *out, const struct plan_html *page, const stru
                                         "memory", "step",   "tokens/s/GPU", "MFU",       NULL};
     const char *names[4 + sizeof after / sizeof after[0]] = {"<strategy", "tp"};
     struct report_degrees degrees = report_degrees_of(&page->result->ranked[0], (struct report_degrees){.pp = false});
+    bool copied = page->result->ranked[0].setting.secondary.gpus > 0;
     for (int i = REDCO_STRATEGY_ANY + 1; i < REDCO_STRATEGY_COUNT; i++) {
         const redco_search_result *result = comparison->named[i].result;
-        if (result != NULL && result->ranked_count > 0) { degrees = report_degrees_of(&result->ranked[0], degrees); }
+        if (result == NULL || result->ranked_count == 0) { continue; }
+        degrees = report_degrees_of(&result->ranked[0], degrees);
+        copied = copied || result->ranked[0].setting.secondary.gpus > 0;
     }
     size_t count = 2;
     if (degrees.pp) { names[count++] = "pp"; }
@@ -402,6 +372,10 @@ static void write_comparison(FILE *out, const struct plan_html *page, const stru
         (void)fputs("</tr>\n", out);
     }
     end_table(out);
+    if (copied) {
+        element(out, "<p class=faint>", "%s",
+                "+ and a second copy of the parameters, sharded inside each node, for the backward");
+    }
     if (comparison->missing[0] != '\0') {
         element(out, "<p class=note>", "The pictures of memory, time and all candidates are left out: %s.",
                 comparison->missing);

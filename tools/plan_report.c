@@ -122,6 +122,32 @@ void report_header(const struct plan_args *args, const redco_inputs *inputs, con
     (void)printf("\n\n");
 }
 
+const char *report_shards(const redco_candidate *candidate, size_t offset, char *buffer, size_t size)
+{
+    redco_mesh first;
+    memcpy(&first, (const char *)&candidate->assignments[0].config.shards + offset, sizeof first);
+    for (uint32_t i = 1; i < candidate->assignment_count; i++) {
+        redco_mesh mesh;
+        memcpy(&mesh, (const char *)&candidate->assignments[i].config.shards + offset, sizeof mesh);
+        if (!redco_mesh_equal(mesh, first)) {
+            (void)snprintf(buffer, size, "mixed");
+            return buffer;
+        }
+    }
+    return report_mesh(first, buffer, size);
+}
+
+const char *report_tokens(const redco_inputs *inputs, const redco_prediction *p, char *buffer, size_t size)
+{
+    char tokens[SHORT];
+    char range[SHORT];
+    const double band = redco_band(&inputs->calibration, p);
+    (void)snprintf(
+        buffer, size, "%s%s%s", format_count((uint64_t)(p->tokens_per_s_per_gpu + 0.5), tokens, sizeof tokens),
+        band > 0.0 ? " \xc2\xb1 " : "", band > 0.0 ? format_count((uint64_t)(band + 0.5), range, sizeof range) : "");
+    return buffer;
+}
+
 const char *report_degrees(const redco_setting *setting, const char *is, const char *comma, char *buffer, size_t size)
 {
     char pp[SHORT] = "";

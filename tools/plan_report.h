@@ -32,6 +32,8 @@ void report_layers(const redco_plan *plan);
 /** Row @p index of plan->layers as shown: of a plan whose pipeline stages all repeat the first, cut to the first stage.
  *  @return false when it is not shown */
 bool report_layers_row(const redco_plan *plan, uint32_t index, redco_plan_layers *row_out);
+/** "block 0-3", "embedding". @param to  between the numbers. @return @p buffer */
+const char *report_layers_name(const redco_plan_layers *row, const char *to, char *buffer, size_t size);
 /** True when report_layers_row() cuts. */
 bool report_stages_repeat(const redco_plan *plan);
 void report_placement(const redco_plan *plan);
@@ -51,6 +53,11 @@ void report_shortfall(const redco_shortfall *shortfall);
 const char *report_reason(const redco_search_result *result, char *buffer, size_t size);
 /** "8x128" with the multiplication sign. @return @p buffer */
 const char *report_mesh(redco_mesh mesh, char *buffer, size_t size);
+/** A component's mesh where all layers have the same, else "mixed".
+ *  @param offset  of the component in redco_shards. @return @p buffer */
+const char *report_shards(const redco_candidate *candidate, size_t offset, char *buffer, size_t size);
+/** "3,760 ± 380" tokens/s/GPU, with the band where the calibration has one. @return @p buffer */
+const char *report_tokens(const redco_inputs *inputs, const redco_prediction *p, char *buffer, size_t size);
 /** "none", "full", "full 13/40", "13 full, 7 sel": of the transformer layers. @return @p buffer */
 const char *report_recompute(const redco_model *model, const redco_candidate *candidate, char *buffer, size_t size);
 /** "tp 8, pp 4": degrees of a strategy, pp and cp only where they are not 1. @param is, comma  between name and degree,

@@ -32,6 +32,18 @@ bool report_layers_row(const redco_plan *plan, uint32_t index, redco_plan_layers
     return row_out->first_layer <= last;
 }
 
+const char *report_layers_name(const redco_plan_layers *row, const char *to, char *buffer, size_t size)
+{
+    if (row->last_layer > row->first_layer) {
+        (void)snprintf(buffer, size, "%s %u%s%u", row->class_name, row->first_layer, to, row->last_layer);
+    } else if (is_stack(row)) {
+        (void)snprintf(buffer, size, "%s %u", row->class_name, row->first_layer);
+    } else {
+        (void)snprintf(buffer, size, "%s", row->class_name);
+    }
+    return buffer;
+}
+
 /* Shown where layers differ: every layer when their meshes do, the blocks when only recomputation does. */
 void report_layers(const redco_plan *plan)
 {
@@ -55,10 +67,8 @@ void report_layers(const redco_plan *plan)
         const redco_plan_layers *const row = &shown;
         if (same_meshes && (same_policy || !is_stack(&layers[i]))) { continue; }
         if (!report_layers_row(plan, i, &shown)) { continue; }
-        (void)printf("%-*s%s", LABEL, label, row->class_name);
+        (void)printf("%-*s%s", LABEL, label, report_layers_name(row, "-", p, sizeof p));
         label = "";
-        if (is_stack(row)) { (void)printf(" %u", row->first_layer); }
-        if (row->last_layer > row->first_layer) { (void)printf("-%u", row->last_layer); }
         if (!same_meshes) {
             (void)printf(
                 ": parameters %s, gradients %s, optimizer %s", report_mesh(row->shards.parameters, p, sizeof p),

@@ -10,22 +10,6 @@
 
 enum { SHORT = 64 };
 
-/* One mesh for all layers, or "mixed". @param offset  of the component in redco_shards */
-static const char *mesh_cell(const redco_candidate *candidate, size_t offset, char *buffer, size_t size)
-{
-    redco_mesh first;
-    memcpy(&first, (const char *)&candidate->assignments[0].config.shards + offset, sizeof first);
-    for (uint32_t i = 1; i < candidate->assignment_count; i++) {
-        redco_mesh mesh;
-        memcpy(&mesh, (const char *)&candidate->assignments[i].config.shards + offset, sizeof mesh);
-        if (!redco_mesh_equal(mesh, first)) {
-            (void)snprintf(buffer, size, "mixed");
-            return buffer;
-        }
-    }
-    return report_mesh(first, buffer, size);
-}
-
 static void table_heading(struct table *table, enum report_kind kind, struct report_degrees degrees)
 {
     static const char *const names[] = {"strategy", "strategy", "rank", "   GPUs"};
@@ -58,19 +42,6 @@ static const char *update_word(const redco_candidate *candidate)
     return candidate->setting.scheme == REDCO_INTER_TENSOR ? "broadcast" : "gather";
 }
 
-static void table_tokens(struct table *table, const redco_inputs *inputs, const redco_prediction *p)
-{
-    char tokens[SHORT];
-    char range[SHORT];
-    const double band = redco_band(&inputs->calibration, p);
-    (void)format_count((uint64_t)(p->tokens_per_s_per_gpu + 0.5), tokens, sizeof tokens);
-    if (band > 0.0) {
-        table_cell(table, "%s \xc2\xb1 %s", tokens, format_count((uint64_t)(band + 0.5), range, sizeof range));
-    } else {
-        table_cell(table, "%s", tokens);
-    }
-}
-
 static void table_strategy(struct table *table, const redco_inputs *inputs, enum report_kind kind,
                            struct report_degrees degrees, const redco_candidate *candidate, double like_s)
 {
@@ -84,10 +55,10 @@ static void table_strategy(struct table *table, const redco_inputs *inputs, enum
         table_cell(table, "%llu" TIMES "%u", (unsigned long long)candidate->setting.micro_batches,
                    candidate->setting.micro_batch);
     }
-    (void)mesh_cell(candidate, offsetof(redco_shards, parameters), a, sizeof a);
+    (void)report_shards(candidate, offsetof(redco_shards, parameters), a, sizeof a);
     table_cell(table, "%s%s", a, candidate->setting.secondary.gpus > 0 ? "+" : "");
-    table_cell(table, "%s", mesh_cell(candidate, offsetof(redco_shards, gradients), a, sizeof a));
-    table_cell(table, "%s", mesh_cell(candidate, offsetof(redco_shards, optimizer), a, sizeof a));
+    table_cell(table, "%s", report_shards(candidate, offsetof(redco_shards, gradients), a, sizeof a));
+    table_cell(table, "%s", report_shards(candidate, offsetof(redco_shards, optimizer), a, sizeof a));
     if (kind == REPORT_RANKS) { table_cell(table, "%s", update_word(candidate)); }
     (void)format_gigabytes((double)p->total_bytes, a, sizeof a);
     if (kind == REPORT_ONE) {
@@ -100,7 +71,7 @@ static void table_strategy(struct table *table, const redco_inputs *inputs, enum
     if (kind == REPORT_RANKS) {
         table_cell(table, "%s", format_time(candidate->simulated_step_s, like_s, a, sizeof a));
     }
-    table_tokens(table, inputs, p);
+    table_cell(table, "%s", report_tokens(inputs, p, a, sizeof a));
     table_cell(table, "%.2f", p->mfu);
     table_cell(table, "%s", format_time(p->exposed_comm_s, like_s, a, sizeof a));
 }

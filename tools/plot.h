@@ -57,6 +57,7 @@ struct plot_plan {
     uint32_t seq_len;
     uint64_t global_batch, micro_batch, micro_batches;
     unsigned overlap;    /**< bits of redco_overlap */
+    redco_mesh dp;       /**< data-parallel mesh; 0x0: not told */
     redco_shards shards; /**< of the layers that there are most of; 0x0: not told */
     double step_s, tokens_per_s_per_gpu, band, mfu, short_bytes;
     double memory_bytes[5]; /**< parameters, gradients, optimizer, activations, transient and reserve */

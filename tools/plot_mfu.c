@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PANELS = 4, MOST_SERIES = 48, MOST_POINTS = 4096, MOST_TICS = 32 };
+enum { MOST_PANELS = 4, MOST_SERIES = 48, MOST_POINTS = 4096, MOST_UPRIGHT = 8 };
 
 /* A strategy of a panel, predicted or measured. */
 struct series {
@@ -62,13 +62,39 @@ static redco_status add(struct chart *chart, struct series series, struct point 
     return REDCO_OK;
 }
 
+static bool same_shards(const redco_shards *a, const redco_shards *b)
+{
+    return redco_mesh_equal(a->parameters, b->parameters) && redco_mesh_equal(a->gradients, b->gradients) &&
+           redco_mesh_equal(a->optimizer, b->optimizer);
+}
+
+/* A plan whose degrees were given is called by them: by what they are on the most GPUs, for on one node the shards of
+ * MiCS are those of ZeRO-3. Hybrid FSDP is MiCS within a node: one name for both. */
+static const char *name_of_plan(const struct plot_plans *plans, const struct plot_plan *plan)
+{
+    const redco_mesh none = {0};
+    const struct plot_plan *largest = plan;
+    if (strcmp(plan->name, "fixed") != 0) { return plan->name; }
+    for (size_t i = 0; i < plans->count; i++) {
+        const struct plot_plan *const other = &plans->rows[i];
+        const bool like = other->reason == NULL && strcmp(other->name, "fixed") == 0 &&
+                          strcmp(other->model, plan->model) == 0 && same_shards(&other->shards, &plan->shards);
+        if (like && other->gpus > largest->gpus) { largest = other; }
+    }
+    if (largest->dp.gpus == 0 || largest->shards.parameters.gpus == 0) { return plan->name; }
+    const redco_strategy known = redco_strategy_of(largest->dp, none, &largest->shards);
+    return known == REDCO_STRATEGY_ANY
+               ? plan->name
+               : redco_strategy_name(known == REDCO_STRATEGY_HSDP ? REDCO_STRATEGY_MICS : known);
+}
+
 static redco_status add_plans(struct chart *chart, const struct plot_plans *plans, redco_error *err)
 {
     redco_status st = REDCO_OK;
     for (size_t i = 0; i < plans->count && st == REDCO_OK; i++) {
         const struct plot_plan *plan = &plans->rows[i];
-        struct series series = {.name = plan->name};
         if (plan->reason != NULL || plan->tokens_per_s_per_gpu <= 0.0) { continue; }
+        struct series series = {.name = name_of_plan(plans, plan)};
         st = panel_of(chart, plan->model, &series.panel, err);
         if (st != REDCO_OK) { break; }
         chart->predicted = true;
@@ -102,13 +128,29 @@ static bool predicts(const struct chart *chart, redco_strategy strategy)
     return false;
 }
 
-/* A run of AMSP's own engine bears its name, whichever degrees it has; others are called by theirs. MiCS within a node
- * is hybrid FSDP, too: it is called what the lines are called. */
-static const char *name_of(const struct chart *chart, const redco_measured_run *run)
+/* The plan that was given the run's degrees on as many GPUs, or NULL. */
+static const struct plot_plan *plan_of_degrees(const struct plot_plans *plans, const redco_measured_run *run)
 {
+    for (size_t i = 0; i < plans->count; i++) {
+        const struct plot_plan *const plan = &plans->rows[i];
+        if (plan->reason == NULL && strcmp(plan->name, "fixed") == 0 && strcmp(plan->model, run->model) == 0 &&
+            plan->gpus == run->n_gpus && run->p_secondary.gpus == 0 && same_shards(&plan->shards, &run->shards)) {
+            return plan;
+        }
+    }
+    return NULL;
+}
+
+/* A run of AMSP's own engine bears its name, whichever degrees it has; others are called by theirs, and where a plan
+ * was given the same, like that plan. MiCS within a node is hybrid FSDP, too: it is called what the lines are called.
+ */
+static const char *name_of_run(const struct chart *chart, const struct plot_plans *plans, const redco_measured_run *run)
+{
+    const struct plot_plan *const given = plan_of_degrees(plans, run);
     const uint32_t per_node = run->tp > 0 && run->gpus_per_node >= run->tp ? run->gpus_per_node / run->tp : 1;
     const uint32_t gpus = run->dp < per_node ? run->dp : per_node;
     if (strcmp(run->framework, "amsp") == 0) { return redco_strategy_name(REDCO_STRATEGY_AMSP); }
+    if (given != NULL) { return name_of_plan(plans, given); }
     if (run->dp == 0 || run->shards.parameters.gpus == 0) { return "measured"; }
     const redco_mesh dp = {.gpus = gpus, .nodes = run->dp / gpus};
     const redco_strategy known = redco_strategy_of(dp, run->p_secondary, &run->shards);
@@ -119,7 +161,7 @@ static const char *name_of(const struct chart *chart, const redco_measured_run *
 static redco_status add_run(struct chart *chart, const struct plot_plans *plans, const redco_measured_run *run,
                             redco_error *err)
 {
-    struct series series = {.name = name_of(chart, run), .measured = true};
+    struct series series = {.name = name_of_run(chart, plans, run), .measured = true};
     struct point point = {.gpus = run->n_gpus};
     if (chart->predicted) {
         const struct plot_plan *plan = plan_like(plans, run);
@@ -180,6 +222,7 @@ static void write_tics(FILE *out, const struct chart *chart)
     }
     (void)fprintf(out, "least = %g\nmost = %g\nhighest = %g\nbanded = %d\n", seen[0], seen[distinct - 1],
                   0.1 * ceil(10.0 * highest + 0.1), banded);
+    (void)fprintf(out, "rotated = %d\n", distinct > MOST_UPRIGHT || seen[distinct - 1] >= 10000.0);
     if (distinct > 9) { return; }
     (void)fprintf(out, "set xtics (");
     for (size_t i = 0; i < distinct; i++) { (void)fprintf(out, "%s'%g' %g", i > 0 ? ", " : "", seen[i], seen[i]); }

@@ -114,6 +114,14 @@ static redco_status read_shards(const redco_json_value *root, redco_shards *shar
     return st;
 }
 
+static redco_status read_dp(const redco_json_value *root, redco_mesh *dp, redco_error *err)
+{
+    redco_json_value mesh;
+    if (!redco_json_has(root, "mesh")) { return REDCO_OK; }
+    const redco_status st = redco_json_object(root, "mesh", &mesh, err);
+    return st == REDCO_OK ? read_mesh(&mesh, "dp", dp, err) : st;
+}
+
 static redco_status read_question(const redco_json_value *root, struct plot_plan *plan, redco_error *err)
 {
     redco_json_value model;
@@ -137,6 +145,7 @@ static redco_status read_question(const redco_json_value *root, struct plot_plan
         return st;
     }
     plan->gpus = nodes * per_node;
+    if ((st = read_dp(root, &plan->dp, err)) != REDCO_OK) { return st; }
     if (redco_json_has(root, "sharding") && (st = read_shards(root, &plan->shards, err)) != REDCO_OK) { return st; }
     return read_overlap(&workload, &plan->overlap, err);
 }

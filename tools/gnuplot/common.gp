@@ -9,6 +9,7 @@ set style textbox opaque noborder margins 0.6, 0.4
 set style line 100 lc rgb '#dddddd' lt 1 lw 0.6
 array colour[11] = ['#000000', '#0072B2', '#777777', '#009E73', '#E69F00', '#CC79A7', '#56B4E9', '#D55E00', '#000000', '#777777', '#999999']
 array filled[11] = [1, 5, 11, 13, 15, 9, 3, 7, 2, 9, 2]
+array outline[11] = [1, 4, 10, 12, 14, 8, 3, 6, 2, 8, 2]
 set style line 1 lc rgb '#000000' lw 1.5 dt (1,2) pt 1
 set style line 2 lc rgb '#0072B2' lw 1.5 dt (8,3) pt 4
 set style line 3 lc rgb '#777777' lw 1.5 dt (2,2) pt 10

@@ -24,5 +24,5 @@ if (missing && memory) {
 }
 if (missing && !memory) { draw = draw.", $missing using 1:2:('does not fit') with labels offset 0,0.8 font ',10' notitle" }
 if (memory) { draw = draw.", $totals using ($1-0.4):4:(0.8):(0) with vectors nohead lw 2.5 lc rgb '#000000' title 'usable memory'" }
-draw = draw.", $totals using 1:5:(sprintf(memory ? '%.1f' : '%.3g', $2)) with labels offset 0,0.6 notitle"
+draw = draw.", $totals using 1:5:(sprintf(memory ? '%.1f' : $2 < 99.95 ? '%#.3g' : '%.0f', $2)) with labels offset 0,0.6 notitle"
 eval draw

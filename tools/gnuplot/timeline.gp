@@ -1,6 +1,8 @@
 # Threads as rows, spans as boxes, memory below. The boxes' tones are light: names stand in them.
-array tone[16] = ['#56B4E9', '#F0E442', '#CC79A7', '#E69F00', '#A9DDC9', '#E07030', '#777777', '#FFFFFF', '#8FB4D9', '#C8A860', '#E6B3C8', '#B9D98C', '#A0A0E0', '#E0D0FF', '#FFD8B0', '#D0F0F0']
+array tone[16] = ['#56B4E9', '#F0E442', '#CC79A7', '#C07A00', '#BFE8D8', '#D8602A', '#666666', '#FFFFFF', '#8FB4D9', '#C8A860', '#E6B3C8', '#B9D98C', '#E3E3FA', '#E0D0FF', '#FFD8B0', '#D0F0F0']
 array layer[12] = ['#0072B2', '#D55E00', '#4DC3A0', '#BBBBBB', '#F0E442', '#E69F00', '#CC79A7', '#56B4E9', '#777777', '#8C6D1F', '#B9D98C', '#000000']
+# Textures of memory: 3 is solid. Neighbours in the stack differ in black and white, too.
+array texture[12] = [3, 4, 3, 3, 3, 3, 5, 3, 3, 4, 3, 3]
 set multiplot
 set label 1 title noenhanced at screen 0.5, 1 - 18 / height center font ',14'
 set lmargin at screen 0.145
@@ -37,9 +39,13 @@ if (curves > 0) {
     set style fill solid noborder
     if (curves == 1) { set key off } else { set key at screen 0.56, 1 - memory_key_at / height center center vertical maxrows memory_key_lines samplen 1.5 spacing 1.15 }
     if (stacked) {
-        draw = "plot for [i=curves:1:-1] $memory index i-1 using 1:2 with filledcurves y1=0 fs solid noborder lc rgb layer[i] notitle"
+        draw = "plot -1 with lines notitle"
+        do for [i=curves:1:-1] { # hatching lets through what lies below
+            draw = draw.sprintf(", $memory index %d using 1:2 with filledcurves y1=0 fs solid noborder lc rgb '#ffffff' notitle", i-1)
+            draw = draw.sprintf(", $memory index %d using 1:2 with filledcurves y1=0 fs pattern %d noborder lc rgb '%s' notitle", i-1, texture[i], layer[i])
+        }
         draw = draw.", for [i=1:curves] $memory index i-1 using 1:2 with lines lw 0.5 lc rgb '#333333' notitle"
-        draw = draw.", for [i=1:curves] 1/0 with boxes fs solid border lc rgb '#333333' lw 0.4 lc rgb layer[i] title curve[i]"
+        draw = draw.", for [i=1:curves] 1/0 with boxes fs pattern texture[i] border lc rgb '#333333' lw 0.4 lc rgb layer[i] title curve[i]"
     } else {
         draw = "plot for [i=1:curves] $memory index i-1 using 1:2 with lines lw 1.8 dt i lc rgb layer[i] title curve[i]"
     }
