@@ -1,5 +1,6 @@
 #!/bin/sh
-# The golden runner must fail what differs: each line below makes one case and says what the runner must exit with.
+# The runners of tests must fail what differs and tell what was skipped: each line below makes one case and says what the
+# runner must exit with.
 set -u
 runner=$(cd "$(dirname "$0")" && pwd)/golden.sh
 scratch=$(mktemp -d) || exit 2
@@ -40,4 +41,16 @@ expect 77 'true' needs shared/no/such/file
 expect 0 'echo took 5 s' filter 's/took [0-9]/took N/' stdout 'took 7 s'
 expect 0 'test -f ../../golden.sh && test -d ../../../topology && echo x > written && cat written' stdout x
 test ! -e "$scratch/case/written" || failures=$((failures + 1))
+
+# unit CODE COMMAND: a program of unit tests that does this must count so (unit.sh).
+unit() {
+    printf '#!/bin/sh\n%s\n' "$2" >"$scratch/program" && chmod +x "$scratch/program"
+    "$(dirname "$runner")/unit.sh" "$scratch/program" >"$scratch/log" 2>&1
+    got=$?
+    [ $got -eq "$1" ] || { echo "exit $got, not $1: $2" && failures=$((failures + 1)); }
+}
+unit 0 'echo "[       OK ] a"'
+unit 77 'echo "[  SKIPPED ] a"'
+unit 3 'echo "[  SKIPPED ] a"; exit 3'
+unit 139 'kill -SEGV $$'
 [ $failures -eq 0 ]

@@ -65,8 +65,12 @@ static void reproduces_every_reference_vector(void **state)
     size_t rows = 0;
     size_t chosen_rows = 0;
     if (!have_shared()) { skip(); }
-    FILE *file = fopen(REDCO_SHARED_DIR "/profiles/nccl_model_reference_vectors.csv", "r");
-    if (file == NULL) { skip(); }
+    static const char path[] = REDCO_SHARED_DIR "/profiles/nccl_model_reference_vectors.csv";
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        print_message("skipped: no %s\n", path);
+        skip();
+    }
     while (fgets(line, sizeof line, file) != NULL) {
         double size, latency_us, rate, time_us;
         int chosen;
