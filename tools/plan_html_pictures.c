@@ -152,7 +152,7 @@ static redco_status draw_all(const struct plan_html *page, struct html_compariso
         st = plot_plans_add(&plans, &plan, err);
     }
     if (st == REDCO_OK) { st = draw(PLOT_PARETO, &plans, HTML_PARETO, &out->svg[HTML_PARETO], err); }
-    free(plans.rows);
+    plot_plans_free(&plans);
     return st;
 }
 

@@ -238,7 +238,7 @@ static redco_status write_inputs(enum plot_kind kind, const struct plot_input *i
     if (!takes_documents(kind)) {
         st = read_plans(kind, inputs, count, &plans, err);
         if (st == REDCO_OK) { st = write_plans(kind, &plans, inputs, count, sheet, err); }
-        free(plans.rows);
+        plot_plans_free(&plans);
         return st;
     }
     redco_json_value *const roots = calloc(count + 1, sizeof *roots);

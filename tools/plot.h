@@ -48,9 +48,10 @@ struct plot_sheet {
     unsigned width, height;
 };
 
-/** A plan document, or a member of "plans", as the pictures need it; texts belong to the document. */
+/** A plan as the pictures need it, from a document or filled in; texts belong to the document or to the caller. */
 struct plot_plan {
-    const char *name; /**< strategy */
+    struct redco_plan *document; /**< owned; NULL: filled in, or no plan was found */
+    const char *name;            /**< strategy */
     const char *model, *cluster, *gpu;
     const char *reason; /**< why it cannot be; NULL when it can */
     uint64_t gpus;      /**< 0: not told */
@@ -77,6 +78,8 @@ struct plot_plans {
 redco_status plot_input_read(const char *path, struct plot_input *input_out, redco_error *err);
 void plot_input_free(struct plot_input *input);
 
+/** Also frees the documents of its rows. */
+void plot_plans_free(struct plot_plans *plans);
 redco_status plot_plans_add(struct plot_plans *plans, const struct plot_plan *plan, redco_error *err);
 /** Appends all plans of a document. */
 redco_status plot_plans_read(const redco_json_value *root, struct plot_plans *plans, redco_error *err);
