@@ -111,7 +111,8 @@ json_t *redco_plan_to_json(const redco_plan *plan);
 redco_status redco_plan_read(const char *path, redco_plan **plan_out, redco_error *err);
 redco_status redco_plan_from_json(const redco_json_value *root, redco_plan **plan_out, redco_error *err);
 
-/** Written whole or not at all. solver.seconds is written as 0: the same inputs give the same bytes. */
+/** Written whole or not at all. solver.seconds, the one number that no two runs share, is written as 0:
+ *  the same inputs give the same bytes, so that plan files can be compared and hashed. */
 redco_status redco_plan_write(const redco_plan *plan, const char *path, redco_error *err);
 
 /** The words of plan files and command lines, NULL-terminated, indexed by the enums; overlap by bit number. */
