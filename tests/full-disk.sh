@@ -28,6 +28,7 @@ for json in '' --json; do
     # shellcheck disable=SC2086 # no option at all when empty
     {
         check redco-plan --gpus 8 $json
+        check redco-plan --gpus 8 --model llama-65b $json
         check redco-plan --gpus 8 --compare $json
         check redco-plan --sweep gpus=8,16 $json
         check redco-plan --gpus 8 --top 2 $json

@@ -291,6 +291,8 @@ static int print_infeasible(const struct answer *answer)
     } else {
         report_header(args, answer->inputs, NULL);
         report_shortfall(&result->shortfall);
+        const int rc = cli_finish(&args->cli, CLI_DONE);
+        if (rc != CLI_DONE) { return rc; }
     }
     (void)redco_fail(&err, REDCO_EINFEASIBLE, "", "%s%s%s", reason,
                      result->shortfall.cheapest_change[0] != '\0' ? "; " : "", result->shortfall.cheapest_change);
