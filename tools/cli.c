@@ -112,6 +112,7 @@ static void print_plain(const char *text)
 redco_status cli_writable(const char *path, redco_error *err)
 {
     struct stat info;
+    if (redco_file_descriptor(path) >= 0) { return REDCO_OK; }
     const bool exists = stat(path, &info) == 0;
     if (exists && S_ISDIR(info.st_mode)) { return redco_fail(err, REDCO_EIO, path, "is a folder, not a file"); }
     char *const file = redco_file_behind_links(path);

@@ -172,12 +172,35 @@ static void links_are_written_through(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* An open file is written where it stands, as "/dev/stdout" must be when the shell sends it to a file. */
+static void open_files_are_written_on(void **state)
+{
+    char path[] = "/tmp/redco-test-XXXXXX";
+    char name[32];
+    (void)state;
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    (void)snprintf(name, sizeof name, "/dev/fd/%d", fd);
+    assert_int_equal(redco_file_write(name, "one ", 4, NULL), REDCO_OK);
+    assert_int_equal(redco_file_write(name, "two", 3, NULL), REDCO_OK);
+    check_file(path, "one two");
+    assert_int_equal(redco_file_descriptor("/dev/stdout"), 1);
+    assert_int_equal(redco_file_descriptor("/dev/stdout.json"), -1);
+    assert_int_equal(redco_file_descriptor("/dev/fd/"), -1);
+    assert_int_equal(redco_file_descriptor("/dev/fd/1x"), -1);
+    assert_int_equal(redco_file_descriptor("/dev/fd/99999999999"), -1);
+    (void)close(fd);
+    assert_int_equal(redco_file_write(name, "x", 1, NULL), REDCO_EIO);
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantities_read_as_written),  cmocka_unit_test(quantities_print_with_four_digits),
         cmocka_unit_test(sha256_matches_the_standard), cmocka_unit_test(json_errors_name_the_place),
         cmocka_unit_test(deep_brackets_are_refused),   cmocka_unit_test(links_are_written_through),
+        cmocka_unit_test(open_files_are_written_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

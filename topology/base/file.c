@@ -102,6 +102,18 @@ static void sync_folder_of(const char *path)
     }
 }
 
+int redco_file_descriptor(const char *path)
+{
+    static const char folder[] = "/dev/fd/";
+    enum { MOST_DIGITS = 6 };
+    if (strcmp(path, "/dev/stdout") == 0) { return STDOUT_FILENO; }
+    if (strcmp(path, "/dev/stderr") == 0) { return STDERR_FILENO; }
+    if (strncmp(path, folder, strlen(folder)) != 0) { return -1; }
+    const char *const digits = path + strlen(folder);
+    const size_t length = strspn(digits, "0123456789");
+    return length > 0 && length <= MOST_DIGITS && digits[length] == '\0' ? (int)strtol(digits, NULL, 10) : -1;
+}
+
 /* Links are followed one by one, for realpath() needs the last file to exist. */
 char *redco_file_behind_links(const char *path)
 {
@@ -161,6 +173,12 @@ static redco_status write_by_rename(const char *path, const char *shown, const c
 redco_status redco_file_write(const char *path, const char *contents, size_t size, redco_error *err)
 {
     struct stat info;
+    const int open_already = redco_file_descriptor(path);
+    if (open_already >= 0) { /* behind what was written before, and not by another file of its name */
+        return write_all(open_already, contents, size)
+                   ? REDCO_OK
+                   : redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(errno));
+    }
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) { return write_directly(path, contents, size, err); }
     char *const file = redco_file_behind_links(path);
     if (file == NULL) { return redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(errno)); }

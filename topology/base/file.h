@@ -19,8 +19,12 @@ redco_status redco_file_read(const char *path, size_t max_bytes, char **contents
                              redco_error *err);
 
 /** Writes the file whole or not at all: temporary name in the same folder, fsync, rename. A symbolic link stays one:
- *  the file that it leads to is written. A device or pipe ("/dev/stdout") is written directly. */
+ *  the file that it leads to is written. A device, a pipe and what is open already ("/dev/stdout") are written
+ * directly. */
 redco_status redco_file_write(const char *path, const char *contents, size_t size, redco_error *err);
+
+/** The number of the open file that @p path names ("/dev/stdout", "/dev/stderr", "/dev/fd/N"), or -1. */
+int redco_file_descriptor(const char *path);
 
 /** The file that symbolic links at @p path lead to, which need not exist; @p path itself where it is no link.
  *  @return to be freed with free(), or NULL with errno set */
