@@ -17,6 +17,7 @@
 #include "planner/rerank.h"
 #include "planner/rules.h"
 #include "planner/rules_params.h"
+#include "planner/rules_roles.h"
 #include "planner/search.h"
 #include "topology/base/file.h"
 #include "topology/base/json.h"
