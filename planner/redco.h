@@ -18,6 +18,7 @@
 #include "planner/rules.h"
 #include "planner/rules_params.h"
 #include "planner/rules_roles.h"
+#include "planner/rules_user.h"
 #include "planner/search.h"
 #include "topology/base/file.h"
 #include "topology/base/json.h"
