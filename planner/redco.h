@@ -17,6 +17,7 @@
 #include "planner/rerank.h"
 #include "planner/rules.h"
 #include "planner/rules_costs.h"
+#include "planner/rules_explain.h"
 #include "planner/rules_params.h"
 #include "planner/rules_roles.h"
 #include "planner/rules_user.h"

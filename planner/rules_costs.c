@@ -6,9 +6,8 @@
 
 /* What the kernels of one attention or FFN have in common. */
 struct unit {
-    bool inner_split;    /* queries, or the FFN's inner activations, are split over the shards */
-    uint32_t input_sum;  /* first column kernel on the unit's input: carries the sum of its gradient */
-    uint32_t memory_sum; /* likewise of the encoder's output that a cross attention reads */
+    bool inner_split;   /* queries, or the FFN's inner activations, are split over the shards */
+    uint32_t input_sum; /* first column kernel on the unit's input: carries the sum of its gradient */
 };
 
 struct context {
@@ -18,6 +17,7 @@ struct context {
     size_t count;
     const redco_rules_setting *setting;
     struct unit *units;
+    uint32_t memory_sum; /* first column kernel on the encoder's output, which all cross attentions read */
     uint32_t vocabulary; /* the first such table, or REDCO_PART_NONE */
 };
 
@@ -101,8 +101,7 @@ static void sum_input_gradient(const struct context *context, size_t i, redco_ru
     const redco_rules_part *part = &context->parts[i];
     uint32_t first = (uint32_t)i;
     if (part->unit != REDCO_PART_NONE && part->role != REDCO_ROLE_FFN_OUT && part->role != REDCO_ROLE_ATTENTION_OUT) {
-        const struct unit *unit = &context->units[part->unit];
-        first = reads_memory(part) ? unit->memory_sum : unit->input_sum;
+        first = reads_memory(part) ? context->memory_sum : context->units[part->unit].input_sum;
     }
     if (first == (uint32_t)i) {
         backward(cost, REDCO_TRANSFER_ALL_REDUCE, input_features(context, i));
@@ -265,11 +264,9 @@ static void add_parameter(const struct context *context, size_t i, redco_rules_c
 }
 
 /* Which kernels split the inner activations, and who sums the gradients of inputs. */
-static void fill_units(const struct context *context, size_t unit_count)
+static void fill_units(struct context *context, size_t unit_count)
 {
-    for (size_t i = 0; i < unit_count; i++) {
-        context->units[i] = (struct unit){false, REDCO_PART_NONE, REDCO_PART_NONE};
-    }
+    for (size_t i = 0; i < unit_count; i++) { context->units[i] = (struct unit){false, REDCO_PART_NONE}; }
     for (size_t i = 0; i < context->count; i++) {
         const redco_rules_part *part = &context->parts[i];
         if (part->unit == REDCO_PART_NONE || !is_kernel_role(part->role) || part->role == REDCO_ROLE_FFN_OUT ||
@@ -277,7 +274,7 @@ static void fill_units(const struct context *context, size_t unit_count)
             continue;
         }
         struct unit *unit = &context->units[part->unit];
-        uint32_t *first = reads_memory(part) ? &unit->memory_sum : &unit->input_sum;
+        uint32_t *first = reads_memory(part) ? &context->memory_sum : &unit->input_sum;
         if (*first == REDCO_PART_NONE) { *first = (uint32_t)i; }
         if (part->role != REDCO_ROLE_KEY && part->role != REDCO_ROLE_VALUE) { unit->inner_split = true; }
     }
@@ -287,7 +284,7 @@ redco_status redco_rules_costs(const redco_rules_param *params, const redco_rule
                                size_t count, const redco_rules_setting *setting, redco_rules_cost *costs_out,
                                redco_error *err)
 {
-    struct context context = {params, parts, dims, count, setting, NULL, REDCO_PART_NONE};
+    struct context context = {params, parts, dims, count, setting, NULL, REDCO_PART_NONE, REDCO_PART_NONE};
     size_t unit_count = 0;
     if (setting->shards == 0) { return redco_fail(err, REDCO_EVALUE, "shards", "must be at least 1"); }
     for (size_t i = count; i-- > 0;) {

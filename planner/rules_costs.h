@@ -41,7 +41,8 @@ typedef struct redco_rules_cost {
     redco_transfer backward[REDCO_TRANSFERS];
     uint32_t forward_count, backward_count;
     uint32_t shares;         /**< index of the parameter whose transfer serves this one, too (the gradient of an input
-                                that Q, K and V read; tables that are added), or REDCO_PART_NONE */
+                                that Q, K and V read, or of the encoder's output that the keys and values of all
+                                cross attentions read; tables that are added), or REDCO_PART_NONE */
     redco_input_state input; /**< of a kernel */
     bool heads_cut;          /**< a shard boundary lies inside a head, or between a query and its key */
 } redco_rules_cost;

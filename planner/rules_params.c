@@ -10,6 +10,8 @@ struct redco_rules_tree {
     redco_rules_param *params;
     size_t *tensors; /* where each comes from in its model */
     size_t count, capacity;
+    bool from_model;
+    redco_model_dims dims; /* of that model */
 };
 
 static redco_status out_of_memory(const char *name, redco_error *err)
@@ -132,6 +134,8 @@ redco_status redco_rules_tree_from_model(const redco_model *model, bool every_la
     redco_status st = REDCO_OK;
     redco_rules_tree *tree = calloc(1, sizeof *tree);
     if (tree == NULL) { return out_of_memory(redco_model_name(model), err); }
+    tree->from_model = true;
+    tree->dims = *redco_model_get_dims(model);
     for (uint32_t i = 0; i < class_count && st == REDCO_OK; i++) {
         const uint32_t layers = every_layer ? classes[i].layers : 1;
         for (uint32_t layer = 0; layer < layers && st == REDCO_OK; layer++) {
@@ -403,4 +407,9 @@ size_t redco_rules_tree_params(const redco_rules_tree *tree, const redco_rules_p
 size_t redco_rules_tree_tensor(const redco_rules_tree *tree, size_t index)
 {
     return tree->tensors[index];
+}
+
+const redco_model_dims *redco_rules_tree_dims(const redco_rules_tree *tree)
+{
+    return tree->from_model ? &tree->dims : NULL;
 }

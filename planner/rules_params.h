@@ -38,6 +38,8 @@ size_t redco_rules_tree_params(const redco_rules_tree *tree, const redco_rules_p
  *  @return REDCO_RULES_NO_TENSOR for a parameter that only the Flax class has (BART's final_logits_bias) and for every
  *  parameter of other trees */
 size_t redco_rules_tree_tensor(const redco_rules_tree *tree, size_t index);
+/** The dimensions of the model that a tree was made from. @return NULL for other trees */
+const redco_model_dims *redco_rules_tree_dims(const redco_rules_tree *tree);
 
 #ifdef __cplusplus
 }
