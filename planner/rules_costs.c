@@ -249,14 +249,14 @@ static void add_parameter(const struct context *context, size_t i, redco_rules_c
         if (context->dims[i] >= 0) { gather_parameter(cost, param); }
         return;
     case REDCO_ROLE_OTHER:
-        if (context->parts[i].leaf == REDCO_LEAF_TABLE) {
+        if (context->parts[i].leaf == REDCO_PART_LEAF_TABLE) {
             add_table(context, i, cost);
             return;
         }
         break;
     default: break;
     }
-    if (param->rank >= 2 && context->parts[i].leaf == REDCO_LEAF_KERNEL) {
+    if (param->rank >= 2 && context->parts[i].leaf == REDCO_PART_LEAF_KERNEL) {
         add_linear(context, i, cost);
     } else if (context->dims[i] >= 0) {
         gather_parameter(cost, param);
@@ -307,7 +307,7 @@ bool redco_rules_seem_tied(const redco_rules_param *params, const redco_rules_pa
     bool vocabulary = false;
     for (size_t i = 0; i < count; i++) {
         if (parts[i].role == REDCO_ROLE_HEAD) { return false; }
-        if (parts[i].role == REDCO_ROLE_OTHER && parts[i].leaf == REDCO_LEAF_KERNEL && params[i].rank == 2) {
+        if (parts[i].role == REDCO_ROLE_OTHER && parts[i].leaf == REDCO_PART_LEAF_KERNEL && params[i].rank == 2) {
             return false;
         }
         vocabulary = vocabulary || parts[i].role == REDCO_ROLE_VOCABULARY;

@@ -70,6 +70,7 @@ struct findings {
     size_t count, capacity;
     size_t *first_of_rule;
     uint32_t *roles_of_rule; /* one bit for each role that takes it */
+    size_t *block_before;    /* of a plain rule: the last plain rule before it that is for attention or FFN */
     bool lost;               /* out of memory */
 };
 
@@ -148,26 +149,46 @@ static void check_shared_key(struct findings *findings, size_t i, size_t rule)
     (void)snprintf(text + used, TEXT - used, ", which want different dimensions");
 }
 
+static bool is_block_rule(const struct findings *findings, size_t rule)
+{
+    return (findings->roles_of_rule[rule] & (COLUMN_ROLES | ROW_ROLES)) != 0;
+}
+
+/* Whether a plain rule would have taken @p wanted if only keys of attention and FFN alternated. */
+static bool is_flipped(const struct findings *findings, size_t index, const redco_rules_param *param, uint32_t wanted)
+{
+    const redco_rule *rule = &findings->rules[index];
+    if (rule->reason != REDCO_RULE_PLAIN || rule->previous == REDCO_RULES_NONE ||
+        is_block_rule(findings, rule->previous)) {
+        return false;
+    }
+    const size_t related = findings->block_before[index];
+    const int32_t highest = rule->turned ? findings->rules[rule->previous].dim : rule->dim;
+    const bool turned = related != REDCO_RULES_NONE && findings->rules[related].dim == highest;
+    /* Without its turn the rule keeps the highest; with it, another, if that divides. */
+    if (rule->turned == turned || param->shape[wanted] % findings->view->setting->shards != 0) { return false; }
+    return turned ? (int32_t)wanted != highest : (int32_t)wanted == highest;
+}
+
 static void check_direction(struct findings *findings, size_t i, size_t index)
 {
     const redco_rules_part *part = &findings->view->parts[i];
-    const redco_rule *rule = &findings->rules[index];
+    const redco_rules_param *param = &findings->view->params[i];
     const int32_t dim = redco_rules_dim(findings->view->rules, i);
     uint32_t wanted = 0;
     char why[160];
     if (dim < 0 || !wants(part, &wanted) || (uint32_t)dim == wanted || part->role == REDCO_ROLE_QKV ||
-        findings->view->params[i].rank < 2) {
+        param->rank < 2) {
         return;
     }
-    const bool plain = rule->reason == REDCO_RULE_PLAIN && rule->previous != REDCO_RULES_NONE;
-    const bool flipped = plain && (findings->roles_of_rule[rule->previous] & (COLUMN_ROLES | ROW_ROLES)) == 0 &&
-                         (rule->turned || findings->rules[rule->previous].dim != rule->dim);
+    const bool flipped = is_flipped(findings, index, param, wanted);
     char *text = warn(findings, flipped ? REDCO_CONCERN_FLIPPED : REDCO_CONCERN_DIRECTION, i);
     if (text == NULL) { return; }
-    (void)snprintf(text, TEXT, "%s is split by its %s, its pair needs the %s (%s)", redco_role_name(part->role),
+    (void)snprintf(text, TEXT, "%s is split by its %s, its pair needs the %s (%s)%s", redco_role_name(part->role),
                    (uint32_t)dim == part->input_dim ? "input" : "output",
                    wanted == part->input_dim ? "input" : "output",
-                   redco_rule_why(findings->rules, index, findings->view->setting->shards, why, sizeof why));
+                   redco_rule_why(findings->rules, index, findings->view->setting->shards, why, sizeof why),
+                   flipped ? ", which has nothing to do with it" : "");
 }
 
 static void check_fused(struct findings *findings, size_t i)
@@ -250,7 +271,7 @@ static void check_whole(struct findings *findings, size_t i, size_t index)
     const redco_rules_part *part = &view->parts[i];
     const redco_rule *rule = &findings->rules[index];
     char why[160];
-    if (part->leaf == REDCO_LEAF_OTHER || view->params[i].rank < 2 || redco_rules_dim(view->rules, i) >= 0 ||
+    if (part->leaf == REDCO_PART_LEAF_OTHER || view->params[i].rank < 2 || redco_rules_dim(view->rules, i) >= 0 ||
         part->role == REDCO_ROLE_VOCABULARY || part->role == REDCO_ROLE_HEAD || rule->reason == REDCO_RULE_USER) {
         return;
     }
@@ -276,7 +297,7 @@ static void check_key(struct findings *findings, size_t i, size_t index)
     const redco_rules_param *param = &view->params[i];
     const redco_rule *rule = &findings->rules[index];
     if (rule->reason == REDCO_RULE_USER || strcmp(rule->key, own_key(param->path)) == 0 ||
-        (rule->dim < 0 && view->parts[i].leaf == REDCO_LEAF_OTHER)) {
+        (rule->dim < 0 && view->parts[i].leaf == REDCO_PART_LEAF_OTHER)) {
         return;
     }
     char *text = warn(findings, REDCO_CONCERN_OTHER_KEY, i);
@@ -301,12 +322,20 @@ static void check_relative_bias(struct findings *findings, size_t i)
     (void)snprintf(text, TEXT, "the relative bias is cut by bucket, not by head: all shards gather it");
 }
 
-static void check_all(struct findings *findings)
+static void check_all(struct findings *findings, size_t rule_count)
 {
     const redco_rules_view *view = findings->view;
     for (size_t i = 0; i < view->count; i++) {
         const size_t rule = (size_t)(redco_rules_of(view->rules, i) - findings->rules);
         findings->roles_of_rule[rule] |= 1U << view->parts[i].role;
+    }
+    for (size_t i = 0; i < rule_count; i++) {
+        const size_t previous = findings->rules[i].previous;
+        findings->first_of_rule[i] = REDCO_RULES_NONE;
+        findings->block_before[i] = previous;
+        if (previous != REDCO_RULES_NONE && !is_block_rule(findings, previous)) {
+            findings->block_before[i] = findings->block_before[previous];
+        }
     }
     for (size_t i = 0; i < view->count; i++) {
         const size_t rule = (size_t)(redco_rules_of(view->rules, i) - findings->rules);
@@ -331,14 +360,15 @@ redco_status redco_rules_warnings(const redco_rules_view *view, redco_rules_warn
     if (rule_count == 0) { return REDCO_OK; }
     findings.first_of_rule = calloc(rule_count, sizeof *findings.first_of_rule);
     findings.roles_of_rule = calloc(rule_count, sizeof *findings.roles_of_rule);
-    if (findings.first_of_rule == NULL || findings.roles_of_rule == NULL) {
+    findings.block_before = calloc(rule_count, sizeof *findings.block_before);
+    if (findings.first_of_rule == NULL || findings.roles_of_rule == NULL || findings.block_before == NULL) {
         findings.lost = true;
     } else {
-        for (size_t i = 0; i < rule_count; i++) { findings.first_of_rule[i] = REDCO_RULES_NONE; }
-        check_all(&findings);
+        check_all(&findings, rule_count);
     }
     free(findings.first_of_rule);
     free(findings.roles_of_rule);
+    free(findings.block_before);
     free(findings.next);
     if (findings.lost) {
         free(findings.list);

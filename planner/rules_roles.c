@@ -289,8 +289,8 @@ static void fill_part(redco_rules_part *part, const redco_rules_param *param, co
         part->input_dim = param->rank - 2;
         part->output_dim = param->rank - 1;
     }
-    if (is(path->leaf, "kernel")) { part->leaf = REDCO_LEAF_KERNEL; }
-    if (is(path->leaf, "embedding")) { part->leaf = REDCO_LEAF_TABLE; }
+    if (is(path->leaf, "kernel")) { part->leaf = REDCO_PART_LEAF_KERNEL; }
+    if (is(path->leaf, "embedding")) { part->leaf = REDCO_PART_LEAF_TABLE; }
     if (part->role == REDCO_ROLE_QKV) { part->qkv = qkv_order(path->module); }
     part->cross =
         holds(path->attention, "cross") || holds(path->attention, "encoder_attn") || holds(path->attention, "encdec");

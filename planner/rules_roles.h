@@ -42,13 +42,13 @@ typedef enum redco_qkv_order {
 } redco_qkv_order;
 
 /** What the last name of a path says. */
-typedef enum redco_leaf { REDCO_LEAF_OTHER, REDCO_LEAF_KERNEL, REDCO_LEAF_TABLE } redco_leaf;
+typedef enum redco_part_leaf { REDCO_PART_LEAF_OTHER, REDCO_PART_LEAF_KERNEL, REDCO_PART_LEAF_TABLE } redco_part_leaf;
 
 #define REDCO_PART_NONE UINT32_MAX
 
 typedef struct redco_rules_part {
     redco_role role;
-    redco_leaf leaf;
+    redco_part_leaf leaf;
     redco_qkv_order qkv;
     uint32_t input_dim;  /**< of a kernel with 2 dimensions or more: the dimension of its input features */
     uint32_t output_dim; /**< and of its output features. FlaxConv1D (GPT-2) stores (out, in) */

@@ -187,7 +187,9 @@ static void assert_layer(const char *preset, uint32_t shards, const char *prefix
     for (size_t i = 0; i < count; i++) { split[i] = redco_rules_dim(rules, i); }
     assert_int_equal(redco_rules_costs(params, parts, split, count, &setting, costs, NULL), REDCO_OK);
     for (size_t i = 0; i < count; i++) {
-        if (strncmp(params[i].path, prefix, strlen(prefix)) != 0 || parts[i].leaf != REDCO_LEAF_KERNEL) { continue; }
+        if (strncmp(params[i].path, prefix, strlen(prefix)) != 0 || parts[i].leaf != REDCO_PART_LEAF_KERNEL) {
+            continue;
+        }
         for (uint32_t j = 0; j < costs[i].forward_count; j++) {
             assert_int_equal(costs[i].forward[j].kind, REDCO_TRANSFER_ALL_REDUCE);
             sums[0] += costs[i].forward[j].elements_per_token;
