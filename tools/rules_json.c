@@ -53,15 +53,24 @@ static json_t *transfers_json(const redco_transfer *transfers, uint32_t count)
     return array;
 }
 
+static json_t *shape_json(const redco_rules_param *param)
+{
+    json_t *shape = json_array();
+    for (uint32_t i = 0; i < param->rank; i++) {
+        json_array_append_new(shape, json_integer((json_int_t)param->shape[i]));
+    }
+    return shape;
+}
+
 static json_t *explanation_json(const struct rules_answer *answer, size_t i)
 {
     const redco_rule *rule = redco_rules_of(answer->rules, i);
     const redco_rules_cost *cost = &answer->costs[i];
-    json_t *row =
-        json_pack("{s:s,s:s?,s:s?,s:o,s:o}", "role", redco_role_name(answer->parts[i].role), "rule",
-                  rule != NULL ? rule->key : NULL, "case", rule != NULL ? redco_rule_case_name(rule->reason) : NULL,
-                  "forward", transfers_json(cost->forward, cost->forward_count), "backward",
-                  transfers_json(cost->backward, cost->backward_count));
+    json_t *row = json_pack("{s:o,s:s,s:s?,s:s?,s:o,s:o}", "shape", shape_json(&answer->params[i]), "role",
+                            redco_role_name(answer->parts[i].role), "rule", rule != NULL ? rule->key : NULL, "case",
+                            rule != NULL ? redco_rule_case_name(rule->reason) : NULL, "forward",
+                            transfers_json(cost->forward, cost->forward_count), "backward",
+                            transfers_json(cost->backward, cost->backward_count));
     if (cost->shares != REDCO_PART_NONE) {
         json_object_set_new(row, "shares", json_string(answer->params[cost->shares].path));
     }
