@@ -268,6 +268,9 @@ static bool names_table(const char *module, size_t length)
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         if (length == strlen(tables[i]) && memcmp(module, tables[i], length) == 0) { return true; }
     }
+    if ((length == 3 || (length > 3 && module[length - 4] == '_')) && memcmp(module + length - 3, "emb", 3) == 0) {
+        return true;
+    }
     return holds(module, length, "embed") && !holds(module, length, "embed_out") && !holds(module, length, "proj") &&
            !holds(module, length, "mapping");
 }

@@ -6,7 +6,42 @@
 #include "planner/rules_params.h"
 #include "planner/rules_user.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* "embedding[0] fc/kernel[1] bias[-]" */
+static inline void rules_text(const redco_rules *rules, char *buffer, size_t size)
+{
+    const redco_rule *list = NULL;
+    const size_t count = redco_rules_list(rules, &list);
+    size_t used = 0;
+    buffer[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        char dim[16] = "-";
+        if (list[i].dim >= 0) { (void)snprintf(dim, sizeof dim, "%d", (int)list[i].dim); }
+        used += (size_t)snprintf(buffer + used, size - used, "%s%s[%s]", i > 0 ? " " : "", list[i].key, dim);
+    }
+}
+
+static inline bool same_shape(const redco_rules_param *param, const json_t *shape)
+{
+    bool same = json_array_size(shape) == param->rank;
+    for (uint32_t i = 0; i < param->rank && same; i++) {
+        same = (uint64_t)json_integer_value(json_array_get(shape, i)) == param->shape[i];
+    }
+    return same;
+}
+
+static inline const redco_rules_param *find_param(const redco_rules_tree *tree, const char *path)
+{
+    const redco_rules_param *params = NULL;
+    const size_t count = redco_rules_tree_params(tree, &params);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(params[i].path, path) == 0) { return &params[i]; }
+    }
+    return NULL;
+}
 
 struct explained {
     redco_rules_tree *tree;
