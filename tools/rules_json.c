@@ -41,14 +41,16 @@ static json_t *specs_json(const struct rules_answer *answer)
     return object;
 }
 
+/* The size in the one of two units that it has. */
 static json_t *transfers_json(const redco_transfer *transfers, uint32_t count)
 {
     json_t *array = json_array();
     for (uint32_t i = 0; i < count; i++) {
+        const bool tokens = transfers[i].elements_per_token > 0.0;
         json_array_append_new(array,
-                              json_pack("{s:s,s:i,s:f,s:f}", "collective", redco_transfer_name(transfers[i].kind),
-                                        "calls", (int)transfers[i].calls, "elements_per_token",
-                                        transfers[i].elements_per_token, "elements", transfers[i].elements));
+                              json_pack("{s:s,s:i,s:f}", "collective", redco_transfer_name(transfers[i].kind), "calls",
+                                        (int)transfers[i].calls, tokens ? "elements_per_token" : "elements",
+                                        tokens ? transfers[i].elements_per_token : transfers[i].elements));
     }
     return array;
 }
