@@ -246,7 +246,7 @@ static bool own_key(struct group *group, redco_rule *rule)
     return true;
 }
 
-static bool make_rules(redco_rules *rules)
+static bool make_rules(redco_rules *rules, const redco_user_rules *user)
 {
     size_t last = REDCO_RULES_NONE;
     for (size_t i = rules->given; i < rules->given + rules->group_count; i++) {
@@ -254,6 +254,7 @@ static bool make_rules(redco_rules *rules)
         choose_dim(rules, i, &last);
         rules->rules[i].rank = rules->rules[i].dim >= 0 ? group->rank : 0;
         if (!own_key(group, &rules->rules[i])) { return false; }
+        rules->rules[i].overridden = redcoi_user_rule_is(user, rules->rules[i].key);
         rules->count = i + 1;
     }
     return true;
@@ -361,7 +362,7 @@ static redco_status decide(redco_rules *rules, const redco_user_rules *user, con
         rules->group_count = fill_groups(entries, count, params, shards, rules->groups);
     }
     free(entries);
-    if (!copy_given(rules, user) || !make_rules(rules)) { return out_of_memory(err); }
+    if (!copy_given(rules, user) || !make_rules(rules, user)) { return out_of_memory(err); }
     if ((st = take_given(rules, user, params, count, shards, err)) != REDCO_OK ||
         (st = check_all_taken(rules, user, params, count, err)) != REDCO_OK) {
         return st;

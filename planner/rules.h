@@ -46,7 +46,8 @@ typedef struct redco_rule {
     uint32_t rank;   /**< of the parameters with this key; 0 when replicated */
     int32_t dim;     /**< the one dimension that is split, or REDCO_RULES_REPLICATED */
     redco_rule_case reason;
-    bool turned; /**< (g): not the highest valid dimension, as the plain key before took that */
+    bool overridden; /**< one of RedCoast's, but a user's rule has the same key: it is never taken */
+    bool turned;     /**< (g): not the highest valid dimension, as the plain key before took that */
     size_t
         previous; /**< (g): index of the plain key before, whose turn this one alternates with, or REDCO_RULES_NONE */
 } redco_rule;

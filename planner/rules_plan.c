@@ -23,10 +23,12 @@ static redco_status replace_rules(redco_plan *plan, const redco_rules *rules, re
     redco_plan_rule *copies = calloc(count + 1, sizeof *copies);
     uint32_t copied = 0;
     if (placement == NULL || copies == NULL) { goto failed; }
-    for (; copied < count; copied++) {
-        copies[copied].dim = list[copied].dim;
-        copies[copied].match = strdup(list[copied].key);
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].overridden) { continue; }
+        copies[copied].dim = list[i].dim;
+        copies[copied].match = strdup(list[i].key);
         if (copies[copied].match == NULL) { goto failed; }
+        copied++;
     }
     free_rules(plan->rules, plan->rules_count);
     free(plan->tp_placement);

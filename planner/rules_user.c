@@ -85,20 +85,34 @@ size_t redcoi_user_rule_of(const redco_user_rules *user, const char *path)
     return user != NULL && user->count > 0 ? match_path(user, path, NULL) : REDCO_RULES_NONE;
 }
 
+bool redcoi_user_rule_is(const redco_user_rules *user, const char *match)
+{
+    return user != NULL && look_up(user, (struct run){match, strlen(match)}) != REDCO_RULES_NONE;
+}
+
 static const char *rule_place(const redco_user_rules *user, size_t rule, char *buffer, size_t size)
 {
     (void)snprintf(buffer, size, "%.480s/%zu", user->place, rule);
     return buffer;
 }
 
-/* The end of a path that has so many names, or NULL if it has fewer. */
-static const char *last_names(const char *path, size_t names)
+/* Copies of the @p names last names of a path and of those before the last, as far as there are so many.
+ * @return false when out of memory */
+static bool add_proposals(const char *path, size_t names, char **list, size_t *count)
 {
-    const char *start = path + strlen(path);
-    for (size_t found = 0; start > path; start--) {
-        if (start[-1] == '/' && ++found == names) { return start; }
+    const size_t all = names_in(path);
+    const char *end = path + strlen(path);
+    for (size_t left = all; left >= names && left + 1 >= all; left--) {
+        const char *start = end;
+        for (size_t found = 0; start > path; start--) {
+            if (start[-1] == '/' && ++found == names) { break; }
+        }
+        list[*count] = strndup(start, (size_t)(end - start));
+        if (list[*count] == NULL) { return false; }
+        (*count)++;
+        while (end > path && *--end != '/') {}
     }
-    return names == names_in(path) ? path : NULL;
+    return true;
 }
 
 static int by_text(const void *a, const void *b)
@@ -111,26 +125,31 @@ static redco_status fail_unmatched(const redco_user_rules *user, size_t rule, co
 {
     char place[sizeof err->place];
     const char *match = user->list[rule].match;
+    const char *known[MAX_PROPOSALS + 1] = {NULL};
+    redco_status st = REDCO_OK;
     size_t used = 0;
-    const char **ends = calloc(count + 1, sizeof *ends);
-    (void)rule_place(user, rule, place, sizeof place);
-    if (ends == NULL) { return out_of_memory(place, err); }
-    for (size_t i = 0; i < count; i++) {
-        const char *end = last_names(params[i].path, names_in(match));
-        if (end != NULL) { ends[used++] = end; }
-    }
-    qsort(ends, used, sizeof *ends, by_text);
     size_t distinct = 0;
-    for (size_t i = 0; i < used && distinct < MAX_PROPOSALS; i++) {
-        if (distinct == 0 || strcmp(ends[distinct - 1], ends[i]) != 0) { ends[distinct++] = ends[i]; }
+    char **proposals = calloc(2 * count + 1, sizeof *proposals);
+    (void)rule_place(user, rule, place, sizeof place);
+    for (size_t i = 0; i < count && proposals != NULL && st == REDCO_OK; i++) {
+        if (!add_proposals(params[i].path, names_in(match), proposals, &used)) { st = REDCO_ENOMEM; }
     }
-    ends[distinct] = NULL;
-    const redco_status st =
+    if (proposals == NULL || st != REDCO_OK) {
+        st = out_of_memory(place, err);
+        goto out;
+    }
+    qsort(proposals, used, sizeof *proposals, by_text);
+    for (size_t i = 0; i < used && distinct < MAX_PROPOSALS; i++) {
+        if (distinct == 0 || strcmp(known[distinct - 1], proposals[i]) != 0) { known[distinct++] = proposals[i]; }
+    }
+    st =
         distinct > 0
             ? redco_fail(err, REDCO_EVALUE, place, "\"%.200s\" matches no parameter; the nearest is \"%.200s\"", match,
-                         redco_word_nearest(match, ends))
+                         redco_word_nearest(match, known))
             : redco_fail(err, REDCO_EVALUE, place, "\"%.200s\" matches no parameter: no path has so many names", match);
-    free(ends);
+out:
+    for (size_t i = 0; i < used; i++) { free(proposals[i]); }
+    free(proposals);
     return st;
 }
 

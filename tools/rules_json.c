@@ -19,6 +19,7 @@ static json_t *rules_json(const struct rules_answer *answer, const size_t *taken
     json_t *array = json_array();
     for (size_t i = 0; i < answer->rule_count; i++) {
         const redco_rule *rule = &answer->list[i];
+        if (rule->overridden) { continue; }
         json_t *row = json_pack("{s:s,s:o}", "key", rule->key, "spec", spec_json(rule->rank, rule->dim));
         if (answer->explain) {
             json_object_set_new(row, "case", json_string(redco_rule_case_name(rule->reason)));

@@ -84,7 +84,8 @@ static void add_rule(struct table *table, const struct rules_answer *answer, siz
     table_cell(table, "%zu", taken->count);
     if (answer->explain) {
         table_cell(table, "%s", redco_rule_case_name(rule->reason));
-        table_rest(table, "%s", redco_rule_why(answer->list, i, answer->shards, why, sizeof why));
+        table_rest(table, "%s%s", rule->overridden ? "overridden; " : "",
+                   redco_rule_why(answer->list, i, answer->shards, why, sizeof why));
     } else if (taken->count > 0) {
         const redco_rules_param *first = &answer->params[taken->first];
         table_rest(

@@ -106,6 +106,12 @@ static void the_list_has_both(void **state)
     assert_ptr_equal(redco_rules_of(rules, 2), &list[0]);
     assert_ptr_equal(redco_rules_of(rules, 0), &list[1]);
     redco_rules_free(rules);
+    /* RedCoast's own rule for a key that is given stays in the list, as others alternate with it. */
+    assert_int_equal(decide_text("{\"rules\":[{\"match\":\"c_attn/kernel\",\"dim\":0}]}", 2, &rules, NULL), REDCO_OK);
+    assert_int_equal(redco_rules_list(rules, &list), 6);
+    assert_string_equal(list[2].key, "c_attn/kernel");
+    assert_true(list[2].overridden && !list[0].overridden && !list[1].overridden && list[3].previous == 2);
+    redco_rules_free(rules);
     /* One shard: nothing is split, but a rule that matches nothing is told all the same. */
     assert_int_equal(decide_text("{\"rules\":[{\"match\":\"wte\",\"dim\":0}]}", 1, &rules, NULL), REDCO_OK);
     assert_int_equal(redco_rules_list(rules, &list), 0);
@@ -146,6 +152,8 @@ static const struct bad_case bad[] = {
     /* against the parameters */
     {"{\"rules\":[{\"match\":\"c_porj/kernel\",\"dim\":0}]}", "r.json:/rules/0",
      "\"c_porj/kernel\" matches no parameter; the nearest is \"c_proj/kernel\""},
+    {"{\"rules\":[{\"match\":\"mlp/c_porj\",\"dim\":0}]}", "r.json:/rules/0",
+     "\"mlp/c_porj\" matches no parameter; the nearest is \"mlp/c_proj\""},
     {"{\"rules\":[{\"match\":\"0/mlp/c_fc/kernel/x\",\"dim\":0}]}", "r.json:/rules/0",
      "matches no parameter; the nearest is \"h/0/mlp/c_fc/kernel\""},
     {"{\"rules\":[{\"match\":\"a/b/c/d/e/f\",\"dim\":0}]}", "r.json:/rules/0", "no path has so many names"},
