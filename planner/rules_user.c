@@ -288,7 +288,7 @@ out:
 void redco_user_rules_free(redco_user_rules *user)
 {
     if (user == NULL) { return; }
-    for (size_t i = 0; i < user->count; i++) { free((char *)(uintptr_t)user->list[i].match); }
+    for (size_t i = 0; user->list != NULL && i < user->count; i++) { free((char *)(uintptr_t)user->list[i].match); }
     free(user->list);
     free(user->sorted);
     free(user);

@@ -126,7 +126,7 @@ static void print_total(const struct rules_answer *answer)
     if (answer->rule_count > 0) {
         (void)printf("%zu tensor%s, %s parameters; %s on each of %" PRIu32 " shards (%.2f %%)\n", answer->count,
                      answer->count == 1 ? "" : "s", all_text, count_text(mine, mine_text, sizeof mine_text),
-                     answer->shards, 100.0 * mine / total);
+                     answer->shards, total > 0.0 ? 100.0 * mine / total : 100.0);
     } else {
         (void)printf("1 shard: no rules, all %zu tensors with %s parameters whole\n", answer->count, all_text);
     }
@@ -301,7 +301,7 @@ static void print_sums(const struct rules_answer *answer)
 {
     for (int pass = 0; pass < 2; pass++) {
         const char *between = " ";
-        (void)printf("%s", pass == 0 ? "a token, all layers: forward" : "; backward");
+        (void)printf("%s", pass == 0 ? "elements a token, all layers: forward" : "; backward");
         for (redco_transfer_kind kind = REDCO_TRANSFER_ALL_REDUCE; kind <= REDCO_TRANSFER_REDUCE_SCATTER; kind++) {
             char text[32];
             const double elements = per_token(answer, kind, pass == 0);
@@ -311,7 +311,7 @@ static void print_sums(const struct rules_answer *answer)
         }
         if (strcmp(between, " ") == 0) { (void)printf(" nothing"); }
     }
-    (void)printf(" elements\n");
+    (void)printf("\n");
 }
 
 static bool print_warnings(const struct rules_answer *answer)
@@ -338,6 +338,21 @@ static bool print_warnings(const struct rules_answer *answer)
     return printed;
 }
 
+/* Nothing is said of what cannot be judged. */
+static void print_unknown(const struct rules_answer *answer)
+{
+    size_t unknown = 0;
+    size_t all = 0;
+    for (size_t i = 0; i < answer->count; i++) {
+        if (answer->parts[i].leaf == REDCO_PART_LEAF_OTHER) { continue; }
+        all++;
+        unknown += answer->parts[i].role == REDCO_ROLE_OTHER;
+    }
+    if (unknown > 0) {
+        (void)printf("of unknown use, hence not judged: %zu of %zu matrices and tables\n", unknown, all);
+    }
+}
+
 static bool has_attention(const struct rules_answer *answer)
 {
     for (size_t i = 0; i < answer->count; i++) {
@@ -359,6 +374,7 @@ static bool print_explanation(const struct rules_answer *answer)
                      redco_rules_tree_dims(answer->tree) == NULL ? ": there is no other linear that could be" : "");
     }
     printed = printed && print_warnings(answer);
+    print_unknown(answer);
     if (answer->setting.heads == 0 && has_attention(answer)) {
         (void)printf("heads are not known: --heads N and --kv-heads N tell whether shards cut inside them\n");
     }
