@@ -11,6 +11,13 @@ redco_status redcoi_ranges(const redco_model *model, uint32_t stages, const redc
                            uint32_t count, redco_plan_layers **layers_out, uint32_t *count_out, redco_error *err);
 /** tensor_parallel of a plan whose tp is set. */
 redco_status redcoi_fill_rules(redco_plan *plan, const redco_model *model, redco_error *err);
+/** Puts the user's rules, if there are any, before those of a plan, or in their place. */
+redco_status redcoi_apply_user_rules(redco_plan *plan, const redco_inputs *inputs, redco_error *err);
+/** Whether a plan has rules of a user's. */
+bool redcoi_has_user_rules(const redco_plan *plan);
+/** Such rules can be applied to the model.  @param name  of the plan, for errors */
+redco_status redcoi_check_user_rules(const redco_plan *plan, const char *name, const redco_model *model,
+                                     redco_error *err);
 /** placement of a plan whose meshes, layers, precision and micro-batches are set. */
 redco_status redcoi_fill_placement(redco_plan *plan, const redco_inputs *inputs, redco_error *err);
 /** "NAME:POINTER: what". */

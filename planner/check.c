@@ -167,7 +167,8 @@ static redco_status check_filled(const redco_plan *plan, const char *name, const
     again->micro_batch = plan->micro_batch;
     again->micro_batches = plan->micro_batches;
     if ((st = redcoi_fill_rules(again, inputs->model, err)) == REDCO_OK &&
-        (st = check_rules(plan, name, again, err)) == REDCO_OK &&
+        (st = redcoi_has_user_rules(plan) ? redcoi_check_user_rules(plan, name, inputs->model, err)
+                                          : check_rules(plan, name, again, err)) == REDCO_OK &&
         (st = redcoi_fill_placement(again, inputs, err)) == REDCO_OK) {
         st = check_placement(plan, name, again, err);
     }

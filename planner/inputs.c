@@ -86,6 +86,9 @@ redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, re
         (st = redco_model_check_safetensors(inputs.model, names.safetensors, err)) != REDCO_OK) {
         goto out;
     }
+    if (names.tp_rules != NULL && (st = redco_user_rules_read(names.tp_rules, &inputs.tp_rules, err)) != REDCO_OK) {
+        goto out;
+    }
     *inputs_out = inputs;
     inputs = (redco_inputs){0};
 out:
@@ -110,6 +113,7 @@ redco_status redco_inputs_resize(redco_inputs *inputs, const redco_input_names *
 
 void redco_inputs_free(redco_inputs *inputs)
 {
+    redco_user_rules_free(inputs->tp_rules);
     redco_comm_free(inputs->comm);
     redco_cluster_free(inputs->cluster);
     redco_model_free(inputs->model);

@@ -4,6 +4,7 @@
 #define REDCO_INPUTS_H
 
 #include "costmodel/costs.h"
+#include "planner/rules_user.h"
 #include "topology/cluster.h"
 
 #ifdef __cplusplus
@@ -20,6 +21,7 @@ typedef struct redco_input_names {
     const char *topology;    /**< NULL, or a Slurm topology.conf */
     const char *hosts;       /**< NULL, or a host list of free hosts */
     const char *calibration; /**< NULL: the default set of the GPU's architecture */
+    const char *tp_rules;    /**< NULL, or a file of rules for tensor parallelism, see rules_user.h */
     const char *const *profiles;
     uint32_t profile_count;
 } redco_input_names;
@@ -31,6 +33,7 @@ typedef struct redco_inputs {
     redco_machine machine; /**< flat view of the GPUs asked for */
     redco_calibration calibration;
     redco_comm *comm;
+    redco_user_rules *tp_rules; /**< NULL: RedCoast's alone */
 } redco_inputs;
 
 /** @param gpus  0 = all that the cluster has */

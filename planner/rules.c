@@ -1,4 +1,5 @@
 #include "planner/rules.h"
+#include "planner/rules_internal.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -26,15 +27,17 @@ struct entry {
 /* The parameters of one key. */
 struct group {
     struct key key;
-    bool splittable; /* a kernel or an embedding whose ranks agree */
+    redco_rule_case reason; /* NO_WEIGHT, RANKS, or else PLAIN until its name is looked at */
     bool in_attention;
     bool valid[REDCO_RULES_RANK_MAX];
     uint32_t rank;
 };
 
 struct redco_rules {
-    struct group *groups; /* one per rule, in the same order; keys point into texts of the rules */
-    redco_rule *rules;
+    struct group *groups; /* one per rule of RedCoast's, in the same order; keys point into texts of the rules */
+    size_t group_count;
+    redco_rule *rules; /* the user's, then RedCoast's */
+    size_t given;      /* the user's */
     size_t count;
     size_t *rule_of; /* per parameter */
     int32_t *dims;   /* per parameter */
@@ -141,35 +144,34 @@ static struct name last_of(const struct key *key)
 static void begin_group(struct group *group, const struct key *key, uint32_t rank)
 {
     *group = (struct group){.key = *key, .in_attention = true, .rank = rank};
-    group->splittable = is(last_of(key), "kernel") || is(last_of(key), "embedding");
+    group->reason =
+        is(last_of(key), "kernel") || is(last_of(key), "embedding") ? REDCO_RULE_PLAIN : REDCO_RULE_NO_WEIGHT;
     for (uint32_t i = 0; i < rank; i++) { group->valid[i] = true; }
 }
 
 static void add_to_group(struct group *group, const redco_rules_param *param, uint32_t shards)
 {
-    if (param->rank != group->rank) { group->splittable = false; }
-    if (!group->splittable) { return; }
+    if (group->reason == REDCO_RULE_PLAIN && param->rank != group->rank) { group->reason = REDCO_RULE_RANKS; }
+    if (group->reason != REDCO_RULE_PLAIN) { return; }
     for (uint32_t i = 0; i < param->rank; i++) {
         if (param->shape[i] % shards != 0) { group->valid[i] = false; }
     }
     if (!names_attention(param->path)) { group->in_attention = false; }
 }
 
-enum order { PLAIN, HIGHEST, LOWEST };
-
-/* The cases (a) to (g) of the reference, in its order: which valid dimension is preferred. */
-static enum order preference(const struct group *group)
+/* The cases (a) to (g) of the reference, in its order. */
+static redco_rule_case case_of(const struct group *group)
 {
     const struct name first = group->key.names[0];
-    if (is(last_of(&group->key), "embedding")) { return LOWEST; }
-    if (group->in_attention && at_an_end(first, "qkv")) { return HIGHEST; }
-    if (group->in_attention && at_an_end(first, "o")) { return LOWEST; }
+    if (is(last_of(&group->key), "embedding")) { return REDCO_RULE_EMBEDDING; }
+    if (group->in_attention && at_an_end(first, "qkv")) { return REDCO_RULE_ATTENTION_IN; }
+    if (group->in_attention && at_an_end(first, "o")) { return REDCO_RULE_ATTENTION_OUT; }
     if (starts_with(first, "up") || starts_with(first, "gate") || starts_with(first, "wi") || has_word(first, "in")) {
-        return HIGHEST;
+        return REDCO_RULE_FFN_IN;
     }
-    if (starts_with(first, "down") || starts_with(first, "wo") || has_word(first, "out")) { return LOWEST; }
-    if (starts_with(first, "head") || ends_with(first, "head")) { return HIGHEST; }
-    return PLAIN;
+    if (starts_with(first, "down") || starts_with(first, "wo") || has_word(first, "out")) { return REDCO_RULE_FFN_OUT; }
+    if (starts_with(first, "head") || ends_with(first, "head")) { return REDCO_RULE_HEAD; }
+    return REDCO_RULE_PLAIN;
 }
 
 /* Highest valid dimension below @p below, or -1. */
@@ -188,20 +190,29 @@ static int32_t lowest_valid(const struct group *group)
     return REDCO_RULES_REPLICATED;
 }
 
-/* @p last: the dimension that the plain keys before this one took; they alternate. */
-static int32_t choose_dim(const struct group *group, int32_t *last)
+/* @p last: index of the plain key before; plain keys alternate. */
+static void choose_dim(redco_rules *rules, size_t index, size_t *last)
 {
-    if (!group->splittable) { return REDCO_RULES_REPLICATED; }
-    const enum order order = preference(group);
-    if (order == LOWEST) { return lowest_valid(group); }
-    int32_t dim = highest_valid(group, (int32_t)group->rank);
-    if (order == HIGHEST || dim < 0) { return dim; }
-    if (dim == *last) {
-        const int32_t next = highest_valid(group, dim);
-        if (next >= 0) { dim = next; }
+    const struct group *group = &rules->groups[index - rules->given];
+    redco_rule *rule = &rules->rules[index];
+    const int32_t highest = highest_valid(group, (int32_t)group->rank);
+    rule->dim = REDCO_RULES_REPLICATED;
+    rule->previous = REDCO_RULES_NONE;
+    rule->reason = group->reason;
+    if (group->reason != REDCO_RULE_PLAIN) { return; }
+    rule->reason = highest < 0 ? REDCO_RULE_INDIVISIBLE : case_of(group);
+    switch (rule->reason) {
+    case REDCO_RULE_EMBEDDING:
+    case REDCO_RULE_ATTENTION_OUT:
+    case REDCO_RULE_FFN_OUT: rule->dim = lowest_valid(group); return;
+    case REDCO_RULE_PLAIN: break;
+    default: rule->dim = highest; return; /* -1 where nothing is valid */
     }
-    *last = dim;
-    return dim;
+    const int32_t next = highest_valid(group, highest);
+    rule->previous = *last;
+    rule->turned = *last != REDCO_RULES_NONE && rules->rules[*last].dim == highest && next >= 0;
+    rule->dim = rule->turned ? next : highest;
+    *last = index;
 }
 
 static size_t fill_groups(const struct entry *entries, size_t count, const redco_rules_param *params, uint32_t shards,
@@ -235,16 +246,16 @@ static bool own_key(struct group *group, redco_rule *rule)
     return true;
 }
 
-static bool make_rules(redco_rules *rules)
+static bool make_rules(redco_rules *rules, const redco_user_rules *user)
 {
-    int32_t last = REDCO_RULES_REPLICATED;
-    rules->rules = calloc(rules->count + 1, sizeof *rules->rules);
-    if (rules->rules == NULL) { return false; }
-    for (size_t i = 0; i < rules->count; i++) {
-        redco_rule *rule = &rules->rules[i];
-        rule->dim = choose_dim(&rules->groups[i], &last);
-        rule->rank = rule->dim >= 0 ? rules->groups[i].rank : 0;
-        if (!own_key(&rules->groups[i], rule)) { return false; }
+    size_t last = REDCO_RULES_NONE;
+    for (size_t i = rules->given; i < rules->given + rules->group_count; i++) {
+        struct group *group = &rules->groups[i - rules->given];
+        choose_dim(rules, i, &last);
+        rules->rules[i].rank = rules->rules[i].dim >= 0 ? group->rank : 0;
+        if (!own_key(group, &rules->rules[i])) { return false; }
+        rules->rules[i].overridden = redcoi_user_rule_is(user, rules->rules[i].key);
+        rules->count = i + 1;
     }
     return true;
 }
@@ -252,7 +263,7 @@ static bool make_rules(redco_rules *rules)
 static size_t earliest(const redco_rules *rules, const struct key *key, size_t best)
 {
     const struct group wanted = {.key = *key};
-    const struct group *found = bsearch(&wanted, rules->groups, rules->count, sizeof wanted, compare_groups);
+    const struct group *found = bsearch(&wanted, rules->groups, rules->group_count, sizeof wanted, compare_groups);
     const size_t index = found != NULL ? (size_t)(found - rules->groups) : best;
     return index < best ? index : best;
 }
@@ -260,7 +271,7 @@ static size_t earliest(const redco_rules *rules, const struct key *key, size_t b
 /* Rules have one or two names; the first in order that stands anywhere in the path. Its own key is one of them. */
 static size_t resolve(const redco_rules *rules, const char *path)
 {
-    size_t best = rules->count;
+    size_t best = rules->group_count;
     struct key key = {.count = 0};
     for (const char *start = path;; start++) {
         const size_t length = strcspn(start, "/");
@@ -294,52 +305,124 @@ static redco_status check(const redco_rules_param *params, size_t count, uint32_
     return REDCO_OK;
 }
 
-static bool decide(redco_rules *rules, struct entry *entries, const redco_rules_param *params, size_t count,
-                   uint32_t shards)
+/* @return false when out of memory */
+static bool copy_given(redco_rules *rules, const redco_user_rules *user)
 {
+    const redco_user_rule *list = NULL;
+    const size_t count = user != NULL ? redco_user_rules_list(user, &list) : 0;
+    for (size_t i = 0; i < count; i++) {
+        rules->rules[i] = (redco_rule){
+            .key = strdup(list[i].match), .dim = list[i].dim, .reason = REDCO_RULE_USER, .previous = REDCO_RULES_NONE};
+        if (rules->rules[i].key == NULL) { return false; }
+        rules->count = i + 1;
+    }
+    rules->given = count;
+    return true;
+}
+
+static redco_status take_given(redco_rules *rules, const redco_user_rules *user, const redco_rules_param *params,
+                               size_t count, uint32_t shards, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        const size_t given = redcoi_user_rule_of(user, params[i].path);
+        rules->rule_of[i] = given;
+        if (given == REDCO_RULES_NONE) { continue; }
+        redco_rule *rule = &rules->rules[given];
+        if (rule->dim >= 0 && rule->rank == 0) { rule->rank = params[i].rank; }
+        st = redcoi_user_rule_check(user, given, &params[i], shards, err);
+    }
+    return st;
+}
+
+static redco_status out_of_memory(redco_error *err)
+{
+    return redco_fail(err, REDCO_ENOMEM, "rules", "out of memory");
+}
+
+static redco_status check_all_taken(const redco_rules *rules, const redco_user_rules *user,
+                                    const redco_rules_param *params, size_t count, redco_error *err)
+{
+    if (user == NULL || redco_user_rules_mode(user) != REDCO_USER_REPLACE) { return REDCO_OK; }
+    for (size_t i = 0; i < count; i++) {
+        if (rules->rule_of[i] == REDCO_RULES_NONE) { return redcoi_user_rule_missing(user, &params[i], err); }
+    }
+    return REDCO_OK;
+}
+
+static redco_status decide(redco_rules *rules, const redco_user_rules *user, const redco_rules_param *params,
+                           size_t count, uint32_t shards, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    struct entry *entries = calloc(count + 1, sizeof *entries);
+    if (entries == NULL) { return out_of_memory(err); }
     for (size_t i = 0; i < count; i++) { entries[i] = (struct entry){.key = key_of(params[i].path), .index = i}; }
     qsort(entries, count, sizeof *entries, compare_entries);
-    rules->count = fill_groups(entries, count, params, shards, rules->groups);
-    if (!make_rules(rules)) { return false; }
+    if (user == NULL || redco_user_rules_mode(user) == REDCO_USER_OVERRIDE) {
+        rules->group_count = fill_groups(entries, count, params, shards, rules->groups);
+    }
+    free(entries);
+    if (!copy_given(rules, user) || !make_rules(rules, user)) { return out_of_memory(err); }
+    if ((st = take_given(rules, user, params, count, shards, err)) != REDCO_OK ||
+        (st = check_all_taken(rules, user, params, count, err)) != REDCO_OK) {
+        return st;
+    }
     for (size_t i = 0; i < count; i++) {
-        rules->rule_of[i] = resolve(rules, params[i].path);
+        if (rules->rule_of[i] == REDCO_RULES_NONE) {
+            rules->rule_of[i] = rules->given + resolve(rules, params[i].path);
+        }
         rules->dims[i] = dim_of(&rules->rules[rules->rule_of[i]], &params[i]);
     }
-    return true;
+    return REDCO_OK;
+}
+
+static redco_rules *new_rules(size_t count, size_t given)
+{
+    redco_rules *rules = calloc(1, sizeof *rules);
+    if (rules == NULL) { return NULL; }
+    rules->groups = calloc(count + 1, sizeof *rules->groups);
+    rules->rules = calloc(count + given + 1, sizeof *rules->rules);
+    rules->rule_of = calloc(count + 1, sizeof *rules->rule_of);
+    rules->dims = calloc(count + 1, sizeof *rules->dims);
+    if (rules->groups == NULL || rules->rules == NULL || rules->rule_of == NULL || rules->dims == NULL) {
+        redco_rules_free(rules);
+        return NULL;
+    }
+    return rules;
+}
+
+redco_status redco_rules_decide_user(const redco_rules_param *params, size_t count, uint32_t shards,
+                                     const redco_user_rules *user, redco_rules **rules_out, redco_error *err)
+{
+    const redco_user_rule *list = NULL;
+    redco_status st = check(params, count, shards, err);
+    if (st == REDCO_OK && user != NULL) { st = redcoi_user_rules_match(user, params, count, err); }
+    if (st != REDCO_OK) { return st; }
+    redco_rules *rules = new_rules(count, user != NULL ? redco_user_rules_list(user, &list) : 0);
+    if (rules == NULL) { return out_of_memory(err); }
+    if (shards > 1) {
+        st = decide(rules, user, params, count, shards, err);
+    } else {
+        for (size_t i = 0; i < count; i++) { rules->dims[i] = REDCO_RULES_REPLICATED; }
+    }
+    if (st != REDCO_OK) {
+        redco_rules_free(rules);
+        return st;
+    }
+    *rules_out = rules;
+    return REDCO_OK;
 }
 
 redco_status redco_rules_decide(const redco_rules_param *params, size_t count, uint32_t shards, redco_rules **rules_out,
                                 redco_error *err)
 {
-    redco_status st = check(params, count, shards, err);
-    if (st != REDCO_OK) { return st; }
-    redco_rules *rules = calloc(1, sizeof *rules);
-    struct entry *entries = calloc(count + 1, sizeof *entries);
-    if (rules == NULL || entries == NULL) {
-        st = redco_fail(err, REDCO_ENOMEM, "rules", "out of memory");
-        goto out;
-    }
-    rules->groups = calloc(count + 1, sizeof *rules->groups);
-    rules->rule_of = calloc(count + 1, sizeof *rules->rule_of);
-    rules->dims = calloc(count + 1, sizeof *rules->dims);
-    if (rules->groups == NULL || rules->rule_of == NULL || rules->dims == NULL ||
-        (shards > 1 && !decide(rules, entries, params, count, shards))) {
-        st = redco_fail(err, REDCO_ENOMEM, "rules", "out of memory");
-        goto out;
-    }
-    for (size_t i = 0; shards == 1 && i < count; i++) { rules->dims[i] = REDCO_RULES_REPLICATED; }
-    *rules_out = rules;
-    rules = NULL;
-out:
-    redco_rules_free(rules);
-    free(entries);
-    return st;
+    return redco_rules_decide_user(params, count, shards, NULL, rules_out, err);
 }
 
 void redco_rules_free(redco_rules *rules)
 {
     if (rules == NULL) { return; }
-    for (size_t i = 0; rules->rules != NULL && i < rules->count; i++) { free((char *)(uintptr_t)rules->rules[i].key); }
+    for (size_t i = 0; i < rules->count; i++) { free((char *)(uintptr_t)rules->rules[i].key); }
     free(rules->rules);
     free(rules->groups);
     free(rules->rule_of);

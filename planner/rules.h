@@ -8,6 +8,7 @@
 
 #include "topology/base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,10 +24,32 @@ typedef struct redco_rules_param {
     uint64_t shape[REDCO_RULES_RANK_MAX];
 } redco_rules_param;
 
+/** What decided a rule: (a) to (g) are the cases of the reference, in its order. */
+typedef enum redco_rule_case {
+    REDCO_RULE_NO_WEIGHT,     /**< the last name is neither kernel nor embedding: never split */
+    REDCO_RULE_RANKS,         /**< numbers of dimensions differ under one key */
+    REDCO_RULE_INDIVISIBLE,   /**< no dimension is divisible for every parameter of the key */
+    REDCO_RULE_EMBEDDING,     /**< (a) lowest valid dimension */
+    REDCO_RULE_ATTENTION_IN,  /**< (b) q, k or v at an end of the name: highest */
+    REDCO_RULE_ATTENTION_OUT, /**< (c) o at an end of the name: lowest */
+    REDCO_RULE_FFN_IN,        /**< (d) up, gate, wi, the word in: highest */
+    REDCO_RULE_FFN_OUT,       /**< (e) down, wo, the word out: lowest */
+    REDCO_RULE_HEAD,          /**< (f) head at an end: highest */
+    REDCO_RULE_PLAIN,         /**< (g) alternates between the highest and the next lower */
+    REDCO_RULE_USER           /**< given; see rules_user.h */
+} redco_rule_case;
+
+#define REDCO_RULES_NONE SIZE_MAX
+
 typedef struct redco_rule {
     const char *key; /**< "q_proj/kernel", "embedding", "bias" */
     uint32_t rank;   /**< of the parameters with this key; 0 when replicated */
     int32_t dim;     /**< the one dimension that is split, or REDCO_RULES_REPLICATED */
+    redco_rule_case reason;
+    bool overridden; /**< one of RedCoast's, but a user's rule has the same key: it is never taken */
+    bool turned;     /**< (g): not the highest valid dimension, as the plain key before took that */
+    size_t
+        previous; /**< (g): index of the plain key before, whose turn this one alternates with, or REDCO_RULES_NONE */
 } redco_rule;
 
 typedef struct redco_rules redco_rules;

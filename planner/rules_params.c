@@ -8,7 +8,10 @@ enum { MAX_PARAMS = 1000000, MAX_PATH_BYTES = 1000 };
 
 struct redco_rules_tree {
     redco_rules_param *params;
+    size_t *tensors; /* where each comes from in its model */
     size_t count, capacity;
+    bool from_model;
+    redco_model_dims dims; /* of that model */
 };
 
 static redco_status out_of_memory(const char *name, redco_error *err)
@@ -16,18 +19,26 @@ static redco_status out_of_memory(const char *name, redco_error *err)
     return redco_fail(err, REDCO_ENOMEM, name, "out of memory");
 }
 
-/* Takes a copy of the path. */
-static bool append(redco_rules_tree *tree, const redco_rules_param *param)
+static bool grow(redco_rules_tree *tree)
 {
-    if (tree->count == tree->capacity) {
-        const size_t capacity = tree->capacity == 0 ? 64 : 2 * tree->capacity;
-        redco_rules_param *larger = realloc(tree->params, capacity * sizeof *larger);
-        if (larger == NULL) { return false; }
-        tree->params = larger;
-        tree->capacity = capacity;
-    }
+    const size_t capacity = tree->capacity == 0 ? 64 : 2 * tree->capacity;
+    redco_rules_param *params = realloc(tree->params, capacity * sizeof *params);
+    if (params == NULL) { return false; }
+    tree->params = params;
+    size_t *tensors = realloc(tree->tensors, capacity * sizeof *tensors);
+    if (tensors == NULL) { return false; }
+    tree->tensors = tensors;
+    tree->capacity = capacity;
+    return true;
+}
+
+/* Takes a copy of the path. */
+static bool append(redco_rules_tree *tree, const redco_rules_param *param, size_t tensor)
+{
+    if (tree->count == tree->capacity && !grow(tree)) { return false; }
     char *path = strdup(param->path);
     if (path == NULL) { return false; }
+    tree->tensors[tree->count] = tensor;
     tree->params[tree->count] = *param;
     tree->params[tree->count++].path = path;
     return true;
@@ -110,7 +121,7 @@ static redco_status add_model_layer(redco_rules_tree *tree, const redco_model *m
             return redco_fail(err, REDCO_EVALUE, redco_model_name(model),
                               "has more than %d tensors, the most that are read", MAX_PARAMS);
         }
-        if (!append(tree, &param)) { return out_of_memory(redco_model_name(model), err); }
+        if (!append(tree, &param, i)) { return out_of_memory(redco_model_name(model), err); }
     }
     return REDCO_OK;
 }
@@ -123,6 +134,8 @@ redco_status redco_rules_tree_from_model(const redco_model *model, bool every_la
     redco_status st = REDCO_OK;
     redco_rules_tree *tree = calloc(1, sizeof *tree);
     if (tree == NULL) { return out_of_memory(redco_model_name(model), err); }
+    tree->from_model = true;
+    tree->dims = *redco_model_get_dims(model);
     for (uint32_t i = 0; i < class_count && st == REDCO_OK; i++) {
         const uint32_t layers = every_layer ? classes[i].layers : 1;
         for (uint32_t layer = 0; layer < layers && st == REDCO_OK; layer++) {
@@ -133,7 +146,7 @@ redco_status redco_rules_tree_from_model(const redco_model *model, bool every_la
     if (st == REDCO_OK && strcmp(redco_model_type(model), "bart") == 0) {
         const redco_rules_param bias = {
             .path = "final_logits_bias", .rank = 2, .shape = {1, redco_model_get_dims(model)->vocab}};
-        if (!append(tree, &bias)) { st = out_of_memory(redco_model_name(model), err); }
+        if (!append(tree, &bias, REDCO_RULES_NO_TENSOR)) { st = out_of_memory(redco_model_name(model), err); }
     }
     return finish(st, tree, tree_out);
 }
@@ -226,7 +239,7 @@ redco_status redco_rules_tree_from_json(const redco_json_value *root, redco_rule
         st = redco_json_element(&list, i, &entry, err);
         if (st == REDCO_OK) { st = read_path(&entry, &param, err); }
         if (st == REDCO_OK) { st = read_shape(&entry, &param, err); }
-        if (st == REDCO_OK && !append(tree, &param)) { st = out_of_memory(root->name, err); }
+        if (st == REDCO_OK && !append(tree, &param, REDCO_RULES_NO_TENSOR)) { st = out_of_memory(root->name, err); }
     }
     if (st == REDCO_OK) { st = check_unique(tree, redco_json_place(root, "params", place, sizeof place), err); }
     return finish(st, tree, tree_out);
@@ -254,6 +267,9 @@ static bool names_table(const char *module, size_t length)
     static const char *const tables[] = {"wte", "wpe", "shared", "relative_attention_bias"};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         if (length == strlen(tables[i]) && memcmp(module, tables[i], length) == 0) { return true; }
+    }
+    if ((length == 3 || (length > 3 && module[length - 4] == '_')) && memcmp(module + length - 3, "emb", 3) == 0) {
+        return true;
     }
     return holds(module, length, "embed") && !holds(module, length, "embed_out") && !holds(module, length, "proj") &&
            !holds(module, length, "mapping");
@@ -302,7 +318,7 @@ static redco_status add_tensor(redco_rules_tree *tree, const redco_safetensors *
     const char *leaf = leaf_of(tensors, tensor, &turn);
     write_path(path, sizeof path, tensor->name, leaf);
     set_flax_shape(&param, tensor->shape, tensor->rank, turn);
-    return append(tree, &param) ? REDCO_OK : out_of_memory(file, err);
+    return append(tree, &param, REDCO_RULES_NO_TENSOR) ? REDCO_OK : out_of_memory(file, err);
 }
 
 redco_status redco_rules_tree_from_safetensors(const redco_safetensors *tensors, const char *name,
@@ -381,6 +397,7 @@ void redco_rules_tree_free(redco_rules_tree *tree)
     if (tree == NULL) { return; }
     for (size_t i = 0; i < tree->count; i++) { free((char *)(uintptr_t)tree->params[i].path); }
     free(tree->params);
+    free(tree->tensors);
     free(tree);
 }
 
@@ -388,4 +405,14 @@ size_t redco_rules_tree_params(const redco_rules_tree *tree, const redco_rules_p
 {
     *params_out = tree->params;
     return tree->count;
+}
+
+size_t redco_rules_tree_tensor(const redco_rules_tree *tree, size_t index)
+{
+    return tree->tensors[index];
+}
+
+const redco_model_dims *redco_rules_tree_dims(const redco_rules_tree *tree)
+{
+    return tree->from_model ? &tree->dims : NULL;
 }

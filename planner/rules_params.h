@@ -15,6 +15,8 @@
 extern "C" {
 #endif
 
+#define REDCO_RULES_NO_TENSOR SIZE_MAX
+
 typedef struct redco_rules_tree redco_rules_tree;
 
 /** Names as in the Flax modules of transformers (families without one: the torch names in Flax order).
@@ -32,6 +34,12 @@ void redco_rules_tree_free(redco_rules_tree *tree);
 
 /** Parameters in the order of their source; paths are unique. */
 size_t redco_rules_tree_params(const redco_rules_tree *tree, const redco_rules_param **params_out);
+/** Of a tree made from a model: the index of the @p index-th parameter's tensor among redco_model_tensors().
+ *  @return REDCO_RULES_NO_TENSOR for a parameter that only the Flax class has (BART's final_logits_bias) and for every
+ *  parameter of other trees */
+size_t redco_rules_tree_tensor(const redco_rules_tree *tree, size_t index);
+/** The dimensions of the model that a tree was made from. @return NULL for other trees */
+const redco_model_dims *redco_rules_tree_dims(const redco_rules_tree *tree);
 
 #ifdef __cplusplus
 }

@@ -64,5 +64,12 @@ check traces/trace.schema.json "$scratch/trace.json"
 refuse traces/trace.schema.json "$scratch/trace.json" 's/"dur"/"duration"/'
 refuse planner/plan/plan.schema.json "$scratch/plan.json" 's/"step_s"/"step"/'
 
+"$tools/redco-rules" --model gpt2 --shards 2 --explain --json >"$scratch/rules.json"
+"$tools/redco-rules" --model t5-11b --shards 1 --explain --json >"$scratch/whole.json"
+check planner/rules.schema.json "$scratch/rules.json" "$scratch/whole.json" tests/fuzz/corpus/rules_file/*.json
+refuse planner/rules.schema.json "$scratch/rules.json" 's/"key"/"kye"/'
+refuse planner/rules.schema.json "$scratch/rules.json" 's/"mp"/"dp"/'
+refuse planner/rules.schema.json "$scratch/rules.json" 's/"role": "qkv"/"role": "kqv"/'
+
 echo "$checked documents, $failures failures"
 [ $failures -eq 0 ]

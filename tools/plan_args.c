@@ -24,6 +24,7 @@ enum key {
     KEY_PP,
     KEY_CP,
     KEY_TP_PLACEMENT,
+    KEY_TP_RULES,
     KEY_SEQUENCE_PARALLEL,
     KEY_RECOMPUTE,
     KEY_PRECISION,
@@ -66,6 +67,7 @@ static const struct argp_option flags[] = {
     {"pp", KEY_PP, "N|auto", 0, "Pipeline stages (default 1)", 2},
     {"cp", KEY_CP, "N|auto", 0, "Context-parallel degree (default 1)", 2},
     {"tp-placement", KEY_TP_PLACEMENT, "rules", 0, "Which dimension tensor parallelism splits: RedCoast's rules", 2},
+    {"tp-rules", KEY_TP_RULES, "FILE", 0, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", 2},
     {"sequence-parallel", KEY_SEQUENCE_PARALLEL, NULL, 0, "Split norms and dropout over the tensor-parallel ranks, too", 2},
     {"recompute", KEY_RECOMPUTE, "none|selective|full|auto", 0, "One policy for all layers; auto may mix them", 2},
     {"strategy", KEY_STRATEGY, "NAME", 0, "ddp, zero1, zero2, zero3, mics, zeropp, hsdp or amsp", 2},
@@ -293,6 +295,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_TOPOLOGY: return cli_name(&args->cli, "--topology", text, &args->names.topology);
     case KEY_HOSTS: args->names.hosts = text; return 0;
     case KEY_CALIBRATION: return cli_name(&args->cli, "--calibration", text, &args->names.calibration);
+    case KEY_TP_RULES: return cli_name(&args->cli, "--tp-rules", text, &args->names.tp_rules);
     case KEY_PROFILE: return add_profile(args, text);
     case KEY_GPUS:
     case KEY_SEQ:

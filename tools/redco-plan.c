@@ -29,6 +29,9 @@ static int run(struct plan_args *args)
         cli_warn(&args->cli, redco_cluster_warning(inputs.cluster, i));
     }
     if (redco_model_warning(inputs.model) != NULL) { cli_warn(&args->cli, redco_model_warning(inputs.model)); }
+    if (inputs.tp_rules != NULL) {
+        cli_warn(&args->cli, "--tp-rules stand in the plan; time and memory are predicted as without them");
+    }
     if (redco_comm_warning(inputs.comm) != NULL) { cli_warn(&args->cli, redco_comm_warning(inputs.comm)); }
     if (args->sweep_count > 0) {
         rc = answer_sweep(args, &inputs);

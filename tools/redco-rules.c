@@ -1,22 +1,25 @@
 /* redco-rules: RedCoast's tensor-parallel rules for a parameter tree. */
-#include "planner/rules_params.h"
+#include "planner/rules_user.h"
 #include "tools/cli.h"
-#include "topology/base/preset.h"
+#include "tools/rules_report.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *argp_program_version = "redco-rules " REDCO_VERSION;
 
-enum { KEY_PARAMS = 0x100, KEY_MODEL, KEY_SHARDS };
+enum { KEY_PARAMS = 0x100, KEY_MODEL, KEY_SHARDS, KEY_RULES, KEY_RULES_MODE, KEY_EXPLAIN, KEY_HEADS, KEY_KV_HEADS };
+
+enum { MOST_HEADS = 1 << 16 };
 
 struct arguments {
     struct cli cli; /* first */
     const char *params;
     const char *model;
+    const char *rules;
+    int mode; /* -1: as the file says */
     uint64_t shards;
+    bool explain;
+    uint64_t heads, kv_heads;
 };
 
 static const struct argp_option options[] = {
@@ -26,23 +29,55 @@ static const struct argp_option options[] = {
      0},
     {"model", KEY_MODEL, "M", 0, "Instead of --params: a model preset or a HuggingFace config.json", 0},
     {"shards", KEY_SHARDS, "N", 0, "Number of shards", 0},
+    {"rules", KEY_RULES, "FILE", 0,
+     "Rules of your own, which come first: JSON {\"rules\":[{\"match\":\"c_proj/kernel\",\"dim\":0}]}, or what --json "
+     "printed",
+     0},
+    {"rules-mode", KEY_RULES_MODE, "MODE", 0,
+     "override: RedCoast's rules decide on the rest (the default); replace: there are no others", 0},
+    {"explain", KEY_EXPLAIN, NULL, 0,
+     "For every parameter which case of the algorithm decided, the collectives that it costs, and what is poor", 0},
+    {"heads", KEY_HEADS, "N", 0, "Query heads, where no model tells them", 0},
+    {"kv-heads", KEY_KV_HEADS, "N", 0, "Key-value heads (default: as many as query heads)", 0},
     CLI_OPTIONS,
     {0},
 };
 
+static error_t check_arguments(struct arguments *arguments)
+{
+    struct cli *cli = &arguments->cli;
+    if ((arguments->params == NULL) == (arguments->model == NULL)) {
+        return cli_bad_option(cli, "--params", "give either --params FILE or --model M");
+    }
+    if (arguments->shards == 0) { return cli_bad_option(cli, "--shards", "is missing"); }
+    if (arguments->mode >= 0 && arguments->rules == NULL) {
+        return cli_bad_option(cli, "--rules-mode", "needs --rules FILE");
+    }
+    if (arguments->kv_heads != 0 && arguments->heads == 0) {
+        return cli_bad_option(cli, "--kv-heads", "needs --heads N");
+    }
+    if (arguments->heads != 0 && !arguments->explain) { return cli_bad_option(cli, "--heads", "needs --explain"); }
+    if (arguments->kv_heads != 0 && arguments->heads % arguments->kv_heads != 0) {
+        return cli_bad_option(cli, "--kv-heads", "must divide --heads");
+    }
+    return 0;
+}
+
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
+    static const char *const modes[] = {"override", "replace", NULL};
     struct arguments *arguments = state->input;
     struct cli *cli = &arguments->cli;
     switch (key) {
     case KEY_PARAMS: return cli_name(cli, "--params", text, &arguments->params);
     case KEY_MODEL: return cli_name(cli, "--model", text, &arguments->model);
     case KEY_SHARDS: return cli_u64(cli, "--shards", text, 1, 1U << 20, &arguments->shards);
-    case ARGP_KEY_END:
-        if ((arguments->params == NULL) == (arguments->model == NULL)) {
-            return cli_bad_option(cli, "--params", "give either --params FILE or --model M");
-        }
-        return arguments->shards != 0 ? 0 : cli_bad_option(cli, "--shards", "is missing");
+    case KEY_RULES: return cli_name(cli, "--rules", text, &arguments->rules);
+    case KEY_RULES_MODE: return cli_word(cli, "--rules-mode", text, modes, &arguments->mode);
+    case KEY_EXPLAIN: arguments->explain = true; return 0;
+    case KEY_HEADS: return cli_u64(cli, "--heads", text, 1, MOST_HEADS, &arguments->heads);
+    case KEY_KV_HEADS: return cli_u64(cli, "--kv-heads", text, 1, MOST_HEADS, &arguments->kv_heads);
+    case ARGP_KEY_END: return check_arguments(arguments);
     default: return cli_option(key, text, state);
     }
 }
@@ -58,144 +93,71 @@ static redco_status read_tree(const struct arguments *arguments, redco_rules_tre
     return st;
 }
 
-/* One entry for each dimension, null or "mp". */
-static json_t *spec_json(uint32_t rank, int32_t dim)
+static redco_status read_user_rules(const struct arguments *arguments, redco_user_rules **user_out, redco_error *err)
 {
-    json_t *spec = json_array();
-    for (uint32_t i = 0; i < rank; i++) {
-        json_array_append_new(spec, (int32_t)i == dim ? json_string("mp") : json_null());
+    if (arguments->rules == NULL) { return REDCO_OK; }
+    const redco_status st = redco_user_rules_read(arguments->rules, user_out, err);
+    if (st == REDCO_OK && arguments->mode >= 0) {
+        redco_user_rules_set_mode(*user_out, arguments->mode == 1 ? REDCO_USER_REPLACE : REDCO_USER_OVERRIDE);
     }
-    return spec;
+    return st;
 }
 
-static json_t *rules_json(const redco_rules *rules)
+static redco_rules_setting setting_of(const struct arguments *arguments, const struct rules_answer *answer)
 {
-    const redco_rule *list = NULL;
-    const size_t count = redco_rules_list(rules, &list);
-    json_t *array = json_array();
-    for (size_t i = 0; i < count; i++) {
-        json_array_append_new(array,
-                              json_pack("{s:s,s:o}", "key", list[i].key, "spec", spec_json(list[i].rank, list[i].dim)));
-    }
-    return array;
-}
-
-static json_t *specs_json(const redco_rules *rules, const redco_rules_param *params, size_t count)
-{
-    json_t *object = json_object();
-    for (size_t i = 0; i < count; i++) {
-        json_object_set_new(object, params[i].path, spec_json(params[i].rank, redco_rules_dim(rules, i)));
-    }
-    return object;
-}
-
-static int print_json(const struct cli *cli, const redco_rules *rules, const redco_rules_param *params, size_t count)
-{
-    json_t *document = json_pack("{s:o,s:o}", "rules", rules_json(rules), "specs", specs_json(rules, params, count));
-    const int code = cli_print_json(cli, document);
-    json_decref(document);
-    return code;
-}
-
-static double elements_of(const redco_rules_param *param)
-{
-    double elements = 1.0;
-    for (uint32_t i = 0; i < param->rank; i++) { elements *= (double)param->shape[i]; }
-    return elements;
-}
-
-/* "[in, out/8]": the split dimension divided by the number of shards. */
-static const char *shape_text(const redco_rules_param *param, int32_t dim, uint64_t shards, char *buffer, size_t size)
-{
-    size_t used = (size_t)snprintf(buffer, size, "[");
-    for (uint32_t i = 0; i < param->rank && used < size; i++) {
-        used += (size_t)snprintf(buffer + used, size - used, "%s%" PRIu64, i > 0 ? ", " : "", param->shape[i]);
-        if ((int32_t)i == dim && used < size) {
-            used += (size_t)snprintf(buffer + used, size - used, "/%" PRIu64, shards);
-        }
-    }
-    if (used < size) { (void)snprintf(buffer + used, size - used, "]"); }
-    return buffer;
-}
-
-/* "6.738 B", "124.4 M", "1111". */
-static const char *count_text(double count, char *buffer, size_t size)
-{
-    static const char *const units[] = {"", " k", " M", " B", " T"};
-    size_t unit = 0;
-    if (count >= 1e5) {
-        for (; count >= 999.95 && unit + 1 < sizeof units / sizeof units[0]; unit++) { count /= 1000.0; }
-        (void)snprintf(buffer, size, "%.4g%s", count, units[unit]);
+    redco_rules_setting setting = {.shards = answer->shards};
+    const redco_model_dims *dims = redco_rules_tree_dims(answer->tree);
+    if (dims != NULL) {
+        setting.heads = dims->heads;
+        setting.kv_heads = dims->kv_heads;
+        setting.tied = dims->tied;
     } else {
-        (void)snprintf(buffer, size, "%.0f", count);
+        setting.tied = redco_rules_seem_tied(answer->params, answer->parts, answer->count);
     }
-    return buffer;
+    if (arguments->heads != 0) {
+        setting.heads = (uint32_t)arguments->heads;
+        setting.kv_heads = (uint32_t)(arguments->kv_heads != 0 ? arguments->kv_heads : arguments->heads);
+    }
+    return setting;
 }
 
-/* What took one rule. */
-struct taken {
-    size_t count;
-    size_t first;
-};
-
-static void print_rules(const redco_rules *rules, const struct taken *taken, const redco_rules_param *params,
-                        uint64_t shards)
+static redco_status explain(const struct arguments *arguments, struct rules_answer *answer, redco_error *err)
 {
-    char shape[128];
-    const redco_rule *list = NULL;
-    const size_t count = redco_rules_list(rules, &list);
-    int width = (int)strlen("rule");
-    for (size_t i = 0; i < count; i++) {
-        if ((int)strlen(list[i].key) > width) { width = (int)strlen(list[i].key); }
+    redco_status st = redco_rules_parts(answer->params, answer->count, &answer->parts, err);
+    if (st != REDCO_OK) { return st; }
+    int32_t *dims = calloc(answer->count + 1, sizeof *dims);
+    answer->costs = calloc(answer->count + 1, sizeof *answer->costs);
+    if (dims == NULL || answer->costs == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
     }
-    (void)printf("%-*s  %-6s  %7s  %s\n", width, "rule", "split", "tensors", "first of them");
-    for (size_t i = 0; i < count; i++) {
-        char split[24] = "-";
-        if (list[i].dim >= 0) { (void)snprintf(split, sizeof split, "dim %" PRId32, list[i].dim); }
-        (void)printf("%-*s  %-6s  %7zu", width, list[i].key, split, taken[i].count);
-        if (taken[i].count > 0) {
-            const redco_rules_param *first = &params[taken[i].first];
-            (void)printf("  %s %s", first->path,
-                         shape_text(first, redco_rules_dim(rules, taken[i].first), shards, shape, sizeof shape));
-        }
-        (void)printf("\n");
-    }
+    for (size_t i = 0; i < answer->count; i++) { dims[i] = redco_rules_dim(answer->rules, i); }
+    answer->setting = setting_of(arguments, answer);
+    st = redco_rules_costs(answer->params, answer->parts, dims, answer->count, &answer->setting, answer->costs, err);
+    if (st != REDCO_OK) { goto out; }
+    const redco_rules_view view = {answer->params, answer->parts, answer->costs,
+                                   answer->count,  answer->rules, &answer->setting};
+    st = redco_rules_warnings(&view, &answer->warnings, &answer->warning_count, err);
+out:
+    free(dims);
+    return st;
 }
 
-static int print_table(const struct arguments *arguments, const redco_rules *rules, const redco_rules_param *params,
-                       size_t count)
+static redco_status decide(const struct arguments *arguments, struct rules_answer *answer, redco_error *err)
 {
-    const redco_rule *list = NULL;
-    const size_t rule_count = redco_rules_list(rules, &list);
-    struct taken *taken = calloc(rule_count + 1, sizeof *taken);
-    char all_text[32];
-    char mine_text[32];
-    double total = 0.0;
-    double mine = 0.0;
-    if (taken == NULL) {
-        const redco_error err = {.status = REDCO_ENOMEM, .text = "out of memory"};
-        return cli_fail(&arguments->cli, &err);
+    redco_user_rules *user = NULL;
+    redco_status st = read_tree(arguments, &answer->tree, err);
+    if (st == REDCO_OK) { st = read_user_rules(arguments, &user, err); }
+    if (st == REDCO_OK) {
+        answer->count = redco_rules_tree_params(answer->tree, &answer->params);
+        st = redco_rules_decide_user(answer->params, answer->count, answer->shards, user, &answer->rules, err);
     }
-    for (size_t i = 0; i < count; i++) {
-        const double elements = elements_of(&params[i]);
-        const redco_rule *rule = redco_rules_of(rules, i);
-        total += elements;
-        mine += redco_rules_dim(rules, i) >= 0 ? elements / (double)arguments->shards : elements;
-        if (rule == NULL) { continue; }
-        struct taken *row = &taken[rule - list];
-        if (row->count++ == 0) { row->first = i; }
+    if (st == REDCO_OK) {
+        answer->rule_count = redco_rules_list(answer->rules, &answer->list);
+        if (answer->explain) { st = explain(arguments, answer, err); }
     }
-    (void)count_text(total, all_text, sizeof all_text);
-    if (rule_count > 0) {
-        print_rules(rules, taken, params, arguments->shards);
-        (void)printf("%zu tensor%s, %s parameters; %s on each of %" PRIu64 " shards (%.2f %%)\n", count,
-                     count == 1 ? "" : "s", all_text, count_text(mine, mine_text, sizeof mine_text), arguments->shards,
-                     100.0 * mine / total);
-    } else {
-        (void)printf("1 shard: no rules, all %zu tensors with %s parameters whole\n", count, all_text);
-    }
-    free(taken);
-    return cli_finish(&arguments->cli, CLI_DONE);
+    redco_user_rules_free(user);
+    return st;
 }
 
 int main(int argc, char **argv)
@@ -204,28 +166,23 @@ int main(int argc, char **argv)
                                      .parser = parse_option,
                                      .doc = "RedCoast's tensor-parallel rules: which dimension of which parameter is "
                                             "split over N shards."};
-    struct arguments arguments = {.shards = 0};
-    redco_rules_tree *tree = NULL;
-    redco_rules *rules = NULL;
-    const redco_rules_param *params = NULL;
+    struct arguments arguments = {.shards = 0, .mode = -1};
     redco_error err = {0};
     const int parsed = cli_parse(&argp, argc, argv, &arguments.cli);
     if (parsed != CLI_RUN) { return parsed; }
+    struct rules_answer answer = {.shards = (uint32_t)arguments.shards, .explain = arguments.explain};
     int code = CLI_DONE;
-    size_t count = 0;
-    redco_status st = read_tree(&arguments, &tree, &err);
-    if (st == REDCO_OK) {
-        count = redco_rules_tree_params(tree, &params);
-        st = redco_rules_decide(params, count, (uint32_t)arguments.shards, &rules, &err);
-    }
-    if (st != REDCO_OK) {
+    if (decide(&arguments, &answer, &err) != REDCO_OK) {
         code = cli_fail(&arguments.cli, &err);
     } else if (arguments.cli.json) {
-        code = print_json(&arguments.cli, rules, params, count);
+        code = rules_print_json(&arguments.cli, &answer);
     } else {
-        code = print_table(&arguments, rules, params, count);
+        code = rules_print_tables(&arguments.cli, &answer);
     }
-    redco_rules_free(rules);
-    redco_rules_tree_free(tree);
+    free(answer.warnings);
+    free(answer.costs);
+    free(answer.parts);
+    redco_rules_free(answer.rules);
+    redco_rules_tree_free(answer.tree);
     return code;
 }

@@ -1,7 +1,36 @@
-/* A parameter list and RedCoast's rules on it: rules ascend, split dimensions exist, one shard splits nothing. */
+/* A parameter list, RedCoast's rules on it and their explanation: split dimensions exist, one shard splits nothing and
+ * costs nothing, what is shared points at something. */
+#include "planner/rules_explain.h"
 #include "planner/rules_params.h"
 
 #include <stdlib.h>
+
+static void explain(const redco_rules_param *params, size_t count, uint32_t shards, const redco_rules *rules)
+{
+    const redco_rules_setting setting = {shards, 12, 4, shards % 2 == 0};
+    redco_rules_part *parts = NULL;
+    redco_rules_warning *warnings = NULL;
+    size_t warning_count = 0;
+    redco_rules_cost *costs = calloc(count, sizeof *costs);
+    int32_t *dims = calloc(count, sizeof *dims);
+    if (costs == NULL || dims == NULL || redco_rules_parts(params, count, &parts, NULL) != REDCO_OK) { abort(); }
+    for (size_t i = 0; i < count; i++) { dims[i] = redco_rules_dim(rules, i); }
+    if (redco_rules_costs(params, parts, dims, count, &setting, costs, NULL) != REDCO_OK) { abort(); }
+    for (size_t i = 0; i < count; i++) {
+        if (costs[i].forward_count > REDCO_TRANSFERS || costs[i].backward_count > REDCO_TRANSFERS) { abort(); }
+        if (shards == 1 && costs[i].forward_count + costs[i].backward_count > 0) { abort(); }
+        if (costs[i].shares != REDCO_PART_NONE && (costs[i].shares >= count || costs[i].shares == i)) { abort(); }
+    }
+    const redco_rules_view view = {params, parts, costs, count, rules, &setting};
+    if (redco_rules_warnings(&view, &warnings, &warning_count, NULL) != REDCO_OK) { abort(); }
+    for (size_t i = 0; i < warning_count; i++) {
+        if (warnings[i].param >= count || warnings[i].text[0] == '\0') { abort(); }
+    }
+    free(warnings);
+    free(parts);
+    free(costs);
+    free(dims);
+}
 
 static void decide(const redco_rules_param *params, size_t count, uint32_t shards)
 {
@@ -19,6 +48,7 @@ static void decide(const redco_rules_param *params, size_t count, uint32_t shard
         if (dim < REDCO_RULES_REPLICATED || dim >= (int32_t)params[i].rank) { abort(); }
         if (rule == NULL ? shards != 1 : dim >= 0 && dim != rule->dim) { abort(); }
     }
+    explain(params, count, shards, rules);
     redco_rules_free(rules);
 }
 
