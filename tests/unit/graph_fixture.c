@@ -292,6 +292,7 @@ void lab_check_derivatives(lab *l, const char *name, redco_value y)
     redco_value wrt[LAB_INPUTS], gradients[LAB_INPUTS], again[LAB_INPUTS], values[2 + 2 * LAB_INPUTS];
     uint32_t which[LAB_INPUTS], count = 0, used = 0;
     const redco_value f = weighted_sum(l, y, true);
+    for (uint32_t i = 0; i < redco_graph_op_count(l->g); i++) { l->seen[redco_graph_op(l->g, i)->kind] = true; }
     for (uint32_t i = 0; i < l->inputs; i++) {
         if (l->varied[i]) {
             which[count] = i;

@@ -36,6 +36,7 @@ typedef struct lab {
     bool varied[LAB_INPUTS]; /**< derivatives with respect to it are checked */
     uint32_t inputs;
     lab_record first, second, fused;
+    bool seen[REDCO_OP_COUNT]; /**< operators whose derivatives were checked */
 } lab;
 
 void lab_open(lab *l, uint64_t seed);
