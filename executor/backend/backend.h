@@ -79,7 +79,8 @@ typedef struct redco_backend_calls {
     bool (*supports)(const redco_backend *backend, const redco_launch *launch);
     /** Depends on kind, attributes and types only, so that memory can be planned before anything runs. */
     uint64_t (*workspace_bytes)(const redco_backend *backend, const redco_launch *launch);
-    /** REDCO_OP_INPUT is never run, and REDCO_OP_RESHAPE only where its output has memory of its own. */
+    /** REDCO_OP_INPUT and collectives are never run, and REDCO_OP_RESHAPE only where its output has memory of its own.
+     */
     redco_status (*run)(redco_backend *backend, redco_queue *queue, const redco_launch *launch, redco_error *err);
 } redco_backend_calls;
 

@@ -482,3 +482,32 @@ redco_value redco_matmul(redco_graph *graph, redco_value a, redco_value b, bool 
     const redco_value in[2] = {raise_rank(graph, a, rank), raise_rank(graph, b, rank)};
     return apply(graph, REDCO_OP_MATMUL, in, 2, &attributes);
 }
+
+/* Collectives */
+
+static redco_value collective(redco_graph *graph, redco_op_kind kind, redco_value a, redco_group group, uint32_t axis,
+                              uint32_t flags)
+{
+    redco_attributes attributes = no_attributes();
+    attributes.group = group.id;
+    attributes.ranks = group.ranks;
+    attributes.axis[0] = axis;
+    attributes.axis_count = kind == REDCO_OP_ALL_REDUCE ? 0 : 1;
+    attributes.flags = flags;
+    return apply(graph, kind, &a, 1, &attributes);
+}
+
+redco_value redco_all_reduce(redco_graph *graph, redco_value a, redco_group group, bool maximum)
+{
+    return collective(graph, REDCO_OP_ALL_REDUCE, a, group, 0, maximum ? REDCO_FLAG_MAXIMUM : 0);
+}
+
+redco_value redco_all_gather(redco_graph *graph, redco_value a, redco_group group, uint32_t axis)
+{
+    return collective(graph, REDCO_OP_ALL_GATHER, a, group, axis, 0);
+}
+
+redco_value redco_reduce_scatter(redco_graph *graph, redco_value a, redco_group group, uint32_t axis)
+{
+    return collective(graph, REDCO_OP_REDUCE_SCATTER, a, group, axis, 0);
+}

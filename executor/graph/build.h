@@ -160,6 +160,20 @@ typedef struct redco_attention_options {
 redco_value redco_attention(redco_graph *graph, redco_value q, redco_value k, redco_value v, redco_value mask,
                             const redco_attention_options *options);
 
+/* Collectives: of graphs in which layouts have already been applied, one per rank. They cannot be differentiated (the
+ * gradient is made before) and are run by the schedule, through a communicator. */
+
+typedef struct redco_group {
+    uint32_t id;    /**< as the layouts number their groups */
+    uint32_t ranks; /**< in it; 1 needs no operator */
+} redco_group;
+
+redco_value redco_all_reduce(redco_graph *graph, redco_value a, redco_group group, bool maximum);
+/** The ranks' tensors, one behind the other along @p axis. */
+redco_value redco_all_gather(redco_graph *graph, redco_value a, redco_group group, uint32_t axis);
+/** This rank's part along @p axis of the sum. */
+redco_value redco_reduce_scatter(redco_graph *graph, redco_value a, redco_group group, uint32_t axis);
+
 /* Random masks */
 
 /** @p a with a share of @p rate elements set to 0 and the others divided by 1 - rate; streams and part:

@@ -23,9 +23,11 @@ static redco_status sweep_values(redco_graph *g, const redco_value *outputs, con
                                  uint32_t output_count, const redco_value *wrt, uint32_t wrt_count, bool partial,
                                  redco_value *gradients_out);
 
+/** A gradient that meets a collective is an error, not zero. */
 static bool passes_gradient(const redco_op *op)
 {
-    return redcoi_operators[op->kind].vjp != NULL || redcoi_operators[op->kind].decompose != NULL;
+    return redco_op_kind_class(op->kind) == REDCO_CLASS_COLLECTIVE || redcoi_operators[op->kind].vjp != NULL ||
+           redcoi_operators[op->kind].decompose != NULL;
 }
 
 /** Marks what depends on a value that is already marked. */
@@ -103,6 +105,11 @@ static void differentiate_op(const sweep *s, const redco_op *op)
         wanted = wanted || v.needed[i];
     }
     if (!reached || !wanted || !passes_gradient(op)) { return; }
+    if (redco_op_kind_class(op->kind) == REDCO_CLASS_COLLECTIVE) {
+        (void)redcoi_graph_fail(g, "gradient through %s: differentiate before layouts are applied",
+                                redco_op_kind_name(op->kind));
+        return;
+    }
     const redcoi_label before = g->label;
     g->label.layer = op->layer;
     g->label.operator_name = op->operator_name;

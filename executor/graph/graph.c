@@ -90,6 +90,9 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
     return hash;
 }
 
+_Static_assert(sizeof(redco_attributes) == 4 * 8 + 3 * REDCO_RANK_MAX * 8 + REDCO_RANK_MAX * 4 + 6 * 4,
+               "no padding that a hash would see");
+
 static uint64_t hash_op(const redco_op *op)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
@@ -99,11 +102,24 @@ static uint64_t hash_op(const redco_op *op)
     return hash_bytes(hash, &op->attributes, sizeof op->attributes);
 }
 
+/** The scalar as bits: 0 and -0 differ, and not-a-number is itself. */
+static bool same_attributes(const redco_attributes *a, const redco_attributes *b)
+{
+    uint64_t scalar_a, scalar_b;
+    memcpy(&scalar_a, &a->scalar, sizeof scalar_a);
+    memcpy(&scalar_b, &b->scalar, sizeof scalar_b);
+    return scalar_a == scalar_b && a->offset == b->offset && a->window == b->window && a->stream == b->stream &&
+           memcmp(a->begin, b->begin, sizeof a->begin) == 0 && memcmp(a->size, b->size, sizeof a->size) == 0 &&
+           memcmp(a->whole, b->whole, sizeof a->whole) == 0 && memcmp(a->axis, b->axis, sizeof a->axis) == 0 &&
+           a->rank == b->rank && a->axis_count == b->axis_count && a->dtype == b->dtype && a->flags == b->flags &&
+           a->group == b->group && a->ranks == b->ranks;
+}
+
 static bool same_op(const redco_op *a, const redco_op *b)
 {
     return a->kind == b->kind && a->copy == b->copy && a->input_count == b->input_count &&
            (a->input_count == 0 || memcmp(a->inputs, b->inputs, a->input_count * sizeof *a->inputs) == 0) &&
-           memcmp(&a->attributes, &b->attributes, sizeof a->attributes) == 0;
+           same_attributes(&a->attributes, &b->attributes);
 }
 
 /** Where @p op is in the table, or the empty entry where it belongs. */

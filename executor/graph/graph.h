@@ -90,6 +90,9 @@ typedef enum redco_op_kind {
     REDCO_OP_ATTENTION_GRAD,
     REDCO_OP_CROSS_ENTROPY,
     REDCO_OP_CROSS_ENTROPY_GRAD,
+    REDCO_OP_ALL_REDUCE, /**< collectives of a rank's graph: a communicator runs them, not a backend */
+    REDCO_OP_ALL_GATHER,
+    REDCO_OP_REDUCE_SCATTER,
     REDCO_OP_COUNT
 } redco_op_kind;
 
@@ -102,7 +105,8 @@ typedef enum redco_op_class {
     REDCO_CLASS_INDEX,
     REDCO_CLASS_MATMUL,
     REDCO_CLASS_ROWS, /**< rows of the last dimension, each alone */
-    REDCO_CLASS_ATTENTION
+    REDCO_CLASS_ATTENTION,
+    REDCO_CLASS_COLLECTIVE
 } redco_op_class;
 
 enum redco_op_flags {
@@ -112,7 +116,8 @@ enum redco_op_flags {
     REDCO_FLAG_MASKED = 8,       /**< indices out of range are skipped (rows of zeros), else they are an error */
     REDCO_FLAG_INTERLEAVED = 16, /**< rotary: pairs are neighbours (GPT-J), else halves (LLaMA, GPT-NeoX) */
     REDCO_FLAG_INVERSE = 32,     /**< rotary: by the negative angle */
-    REDCO_FLAG_PARAMETER = 64    /**< input: trained */
+    REDCO_FLAG_PARAMETER = 64,   /**< input: trained */
+    REDCO_FLAG_MAXIMUM = 128     /**< all-reduce: the largest instead of the sum */
 };
 
 /** What an operator needs to know besides its inputs. What a kind does not use is 0; plain bytes, compared as such. */
@@ -130,6 +135,8 @@ typedef struct redco_attributes {
     uint32_t axis_count;
     uint32_t dtype; /**< of the result: sources and casts */
     uint32_t flags;
+    uint32_t group; /**< collectives: which group of ranks, as the layouts number them */
+    uint32_t ranks; /**< collectives: how many are in it */
 } redco_attributes;
 
 /** An operator. */

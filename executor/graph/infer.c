@@ -326,3 +326,21 @@ redco_status redcoi_infer_matmul(redcoi_signature *s)
     s->out[0].dim[batch + 1] = b->dim[batch + (tb ? 0 : 1)];
     return REDCO_OK;
 }
+
+redco_status redcoi_infer_collective(redcoi_signature *s)
+{
+    const redco_attributes *a = s->attributes;
+    const uint32_t axis = a->axis[0];
+    s->out[0] = s->in[0];
+    if (a->ranks == 0) { return redcoi_mismatch(s, "a group of no ranks"); }
+    if (s->kind == REDCO_OP_ALL_REDUCE) { return REDCO_OK; }
+    if (axis >= s->in[0].rank) { return redcoi_mismatch(s, "axis %u", axis); }
+    if (s->kind == REDCO_OP_ALL_GATHER) {
+        s->out[0].dim[axis] *= a->ranks;
+    } else if (s->in[0].dim[axis] % a->ranks != 0) {
+        return redcoi_mismatch(s, "%u ranks do not divide dimension %u", a->ranks, axis);
+    } else {
+        s->out[0].dim[axis] /= a->ranks;
+    }
+    return REDCO_OK;
+}

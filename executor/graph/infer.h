@@ -28,6 +28,7 @@ redco_status redcoi_infer_scatter(redcoi_signature *s);
 redco_status redcoi_infer_pick(redcoi_signature *s);
 redco_status redcoi_infer_unpick(redcoi_signature *s);
 redco_status redcoi_infer_matmul(redcoi_signature *s);
+redco_status redcoi_infer_collective(redcoi_signature *s);
 redco_status redcoi_infer_rows(redcoi_signature *s);
 redco_status redcoi_infer_norm(redcoi_signature *s);
 redco_status redcoi_infer_norm_grad(redcoi_signature *s);

@@ -154,6 +154,11 @@ bool redcoi_simplify(redco_graph *graph, const redcoi_signature *s, const redco_
     case REDCO_OP_PAD:
         if (same_dims(s)) { *value_out = in[0]; }
         return same_dims(s);
+    case REDCO_OP_ALL_REDUCE:
+    case REDCO_OP_ALL_GATHER:
+    case REDCO_OP_REDUCE_SCATTER:
+        if (a->ranks == 1) { *value_out = in[0]; }
+        return a->ranks == 1;
     case REDCO_OP_CONCAT:
         if (s->input_count == 1) { *value_out = in[0]; }
         return s->input_count == 1;

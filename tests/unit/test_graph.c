@@ -250,13 +250,38 @@ static void extraction_keeps_what_is_needed(void **state)
     lab_clear(l);
 }
 
+/* What layouts add: types, a group of one, and no gradient. */
+static void collectives(void **state)
+{
+    lab *l = *state;
+    char text[REDCO_TYPE_TEXT_BYTES];
+    const redco_group group = {.id = 2, .ranks = 4}, alone = {.id = 2, .ranks = 1};
+    redco_value x = input(l->g, "x", REDCO_F32, DIMS(8, 3)), d;
+    const redco_value gathered = redco_all_gather(l->g, x, group, 1), part = redco_reduce_scatter(l->g, x, group, 0);
+    assert_string_equal(redco_type_text(redco_value_type(l->g, gathered), text), "f32[8,12]");
+    assert_string_equal(redco_type_text(redco_value_type(l->g, part), text), "f32[2,3]");
+    assert_int_equal(redco_all_reduce(l->g, x, alone, false), x);
+    const redco_value sum = redco_all_reduce(l->g, x, group, false);
+    assert_int_not_equal(sum, redco_all_reduce(l->g, x, group, true));
+    assert_int_equal(redco_value_op(l->g, sum)->attributes.group, 2);
+    redco_error err = {0};
+    float data[24] = {0};
+    const redco_binding binding = {x, data};
+    assert_int_equal(redco_evaluate(l->backend, l->g, &binding, 1, &(redco_result){sum, data}, 1, &err), REDCO_EVALUE);
+    assert_string_equal(err.text, "the host has no all_reduce");
+    redco_gradient(l->g, redco_sum_all(l->g, sum), &x, 1, &d);
+    assert_error(l, "", "gradient through all_reduce: differentiate before layouts are applied");
+    (void)redco_reduce_scatter(l->g, input(l->g, "x", REDCO_F32, DIMS(8, 3)), group, 1);
+    assert_error(l, "", "reduce_scatter of f32[8,3]: 4 ranks do not divide dimension 1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_name_operator_and_shapes), cmocka_unit_test(errors_of_types_and_calls),
         cmocka_unit_test(errors_when_it_is_run),           cmocka_unit_test(equal_operators_are_one),
         cmocka_unit_test(identities_need_no_operator),     cmocka_unit_test(operators_carry_the_simulators_names),
-        cmocka_unit_test(extraction_keeps_what_is_needed),
+        cmocka_unit_test(extraction_keeps_what_is_needed), cmocka_unit_test(collectives),
     };
     return cmocka_run_group_tests(tests, open_lab, close_lab);
 }

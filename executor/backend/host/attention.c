@@ -102,7 +102,7 @@ static uint64_t at(uint64_t b, uint64_t i, uint64_t head, uint64_t sequence, uin
 }
 
 /** scores = scale q k^T of a block, rows of k->keys. */
-static redco_status block_scores(const heads *h, const block *k, const redco_launch *launch, real *scores,
+static redco_status block_scores(const heads *h, const block *k, const redco_launch *launch, void *scores,
                                  redco_error *err)
 {
     const redcoi_gemm g = {

@@ -81,22 +81,19 @@ void redcoi_narrow(redco_dtype dtype, const float *from, uint64_t count, uint16_
     }
 }
 
-#define LOAD(type, expression)                                                                                         \
-    {                                                                                                                  \
-        const type *at = from;                                                                                         \
-        for (uint64_t i = 0; i < count; i++) { to[i] = (double)(expression); }                                         \
-        break;                                                                                                         \
-    }
+#define LOAD(type, convert)                                                                                            \
+    for (uint64_t i = 0; i < count; i++) { to[i] = (double)convert(((const type *)from)[i]); }                         \
+    break;
 
 void redcoi_load(redco_dtype dtype, const void *from, uint64_t count, double *to)
 {
     switch (dtype) {
-    case REDCO_F32: LOAD(float, at[i])
-    case REDCO_F64: LOAD(double, at[i])
-    case REDCO_BF16: LOAD(uint16_t, from_bf16(at[i]))
-    case REDCO_F16: LOAD(uint16_t, from_f16(at[i]))
-    case REDCO_I32: LOAD(int32_t, at[i])
-    default: LOAD(uint8_t, at[i] != 0)
+    case REDCO_F32: LOAD(float, )
+    case REDCO_F64: LOAD(double, )
+    case REDCO_BF16: LOAD(uint16_t, from_bf16)
+    case REDCO_F16: LOAD(uint16_t, from_f16)
+    case REDCO_I32: LOAD(int32_t, )
+    default: LOAD(uint8_t, 0 !=)
     }
 }
 
@@ -108,11 +105,8 @@ static int32_t to_i32(double value)
 }
 
 #define STORE(type, expression)                                                                                        \
-    {                                                                                                                  \
-        type *at = to;                                                                                                 \
-        for (uint64_t i = 0; i < count; i++) { at[i] = (expression); }                                                 \
-        break;                                                                                                         \
-    }
+    for (uint64_t i = 0; i < count; i++) { ((type *)to)[i] = (expression); }                                           \
+    break;
 
 void redcoi_store(redco_dtype dtype, const double *from, uint64_t count, void *to)
 {

@@ -84,26 +84,39 @@ redco_status REAL_NAME(unary)(const redco_launch *launch, redco_error *err)
 /** Loops whose strides the compiler sees, for the cases that matter. */
 #define EACH_PAIR(type, expression)                                                                                    \
     {                                                                                                                  \
-        type *to = (type *)out;                                                                                        \
         if (sa == 1 && sb == 1) {                                                                                      \
             for (uint64_t i = 0; i < n; i++) {                                                                         \
                 const real x = a[i], y = b[i];                                                                         \
-                to[i] = (expression);                                                                                  \
+                ((type *)out)[i] = (expression);                                                                       \
             }                                                                                                          \
         } else if (sa == 1 && sb == 0) {                                                                               \
             const real y = b[0];                                                                                       \
             for (uint64_t i = 0; i < n; i++) {                                                                         \
                 const real x = a[i];                                                                                   \
-                to[i] = (expression);                                                                                  \
+                ((type *)out)[i] = (expression);                                                                       \
             }                                                                                                          \
         } else {                                                                                                       \
             for (uint64_t i = 0; i < n; i++) {                                                                         \
                 const real x = a[i * sa], y = b[i * sb];                                                               \
-                to[i] = (expression);                                                                                  \
+                ((type *)out)[i] = (expression);                                                                       \
             }                                                                                                          \
         }                                                                                                              \
     }                                                                                                                  \
     break;
+
+/** Comparisons and gradients of activations. */
+static void pair_row_other(redco_op_kind kind, uint64_t n, const real *a, uint64_t sa, const real *b, uint64_t sb,
+                           void *out)
+{
+    switch (kind) {
+    case REDCO_OP_EQ: EACH_PAIR(uint8_t, x == y)
+    case REDCO_OP_LT: EACH_PAIR(uint8_t, x < y)
+    case REDCO_OP_LE: EACH_PAIR(uint8_t, x <= y)
+    case REDCO_OP_SILU_GRAD: EACH_PAIR(real, y * silu_slope(x))
+    case REDCO_OP_GELU_GRAD: EACH_PAIR(real, y * gelu_slope(x))
+    default: EACH_PAIR(real, y * gelu_tanh_slope(x))
+    }
+}
 
 static void pair_row(redco_op_kind kind, uint64_t n, const real *a, uint64_t sa, const real *b, uint64_t sb, void *out)
 {
@@ -114,12 +127,7 @@ static void pair_row(redco_op_kind kind, uint64_t n, const real *a, uint64_t sa,
     case REDCO_OP_DIV: EACH_PAIR(real, x / y)
     case REDCO_OP_MAX: EACH_PAIR(real, x >= y || isnan(x) ? x : y)
     case REDCO_OP_MIN: EACH_PAIR(real, x <= y || isnan(x) ? x : y)
-    case REDCO_OP_EQ: EACH_PAIR(uint8_t, x == y)
-    case REDCO_OP_LT: EACH_PAIR(uint8_t, x < y)
-    case REDCO_OP_LE: EACH_PAIR(uint8_t, x <= y)
-    case REDCO_OP_SILU_GRAD: EACH_PAIR(real, y * silu_slope(x))
-    case REDCO_OP_GELU_GRAD: EACH_PAIR(real, y * gelu_slope(x))
-    default: EACH_PAIR(real, y * gelu_tanh_slope(x))
+    default: pair_row_other(kind, n, a, sa, b, sb, out);
     }
 }
 #undef EACH_PAIR

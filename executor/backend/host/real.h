@@ -1,5 +1,5 @@
 /** @file real.h  The element type of kernels on real numbers: files that include it are compiled for float and, with
- *  REDCOI_DOUBLE, for double; their shared names end in _f32 or _f64. Sums are kept in double. */
+ *  REDCOI_DOUBLE, for double; their shared names end in _f32 or _f64. Sums over rows and axes are kept in double. */
 #ifndef REDCO_HOST_REAL_H
 #define REDCO_HOST_REAL_H
 

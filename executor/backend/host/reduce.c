@@ -50,17 +50,16 @@ redco_status REAL_NAME(scatter_add)(const redco_launch *launch, redco_error *err
     const real *update = launch->inputs[1].data;
     const uint64_t count = redco_type_elements(&launch->inputs[0].type), rows = out->type.dim[0];
     const uint64_t n = redco_type_elements(&out->type) / rows;
-    double *sums = launch->workspace;
-    memset(sums, 0, rows * n * sizeof *sums);
+    memset(out->data, 0, rows * n * sizeof(real)); /* sums in double would take twice the table */
     for (uint64_t i = 0; i < count; i++) {
         uint64_t row;
         if (redcoi_row(index[i], launch->attributes->offset, rows, &row)) {
-            for (uint64_t k = 0; k < n; k++) { sums[row * n + k] += (double)update[i * n + k]; }
+            real *to = (real *)out->data + row * n;
+            for (uint64_t k = 0; k < n; k++) { to[k] += update[i * n + k]; }
         } else if ((launch->attributes->flags & REDCO_FLAG_MASKED) == 0) {
             return redcoi_bad_index(launch, index[i], rows, err);
         }
     }
-    for (uint64_t i = 0; i < rows * n; i++) { ((real *)out->data)[i] = (real)sums[i]; }
     return REDCO_OK;
 }
 

@@ -29,6 +29,7 @@ static redcoi_kernel find_kernel(const redco_launch *launch)
         real = real || redco_dtype_is_float(t->type.dtype);
         wide = wide || t->type.dtype == REDCO_F64;
     }
+    if (redco_op_kind_class(launch->kind) == REDCO_CLASS_COLLECTIVE) { return NULL; }
     if (!real) { return redcoi_host_integer; }
     return wide ? redcoi_kernels_f64[launch->kind] : redcoi_kernels_f32[launch->kind];
 }
