@@ -295,6 +295,10 @@ void redco_graph_apply(redco_graph *graph, redco_op_kind kind, const redco_value
 
 void redco_graph_repeat(redco_graph *graph, const redco_op *op, const redco_value *inputs, redco_value *outputs_out)
 {
+    if (op->kind == REDCO_OP_INPUT) { /* its name would stand twice */
+        *outputs_out = redcoi_graph_fail(graph, "an input is repeated: add one of another name");
+        return;
+    }
     const redcoi_label before = graph->label;
     const bool own = op->id < graph->op_count && graph->ops[op->id] == op;
     redco_graph_set_layer(graph, op->layer);
@@ -383,13 +387,13 @@ const char *redco_value_name(const redco_graph *graph, redco_value value)
 
 const char *redco_op_name(const redco_graph *graph, const redco_op *op, char *buffer, size_t size)
 {
-    const char *pass = op->order > 0 ? "bwd" : op->copy > 0 ? "re" : "fwd";
+    const char *pass = strcmp(op->layer, "step") == 0 ? "" : op->order > 0 ? "bwd/" : op->copy > 0 ? "re/" : "fwd/";
     const char *what = op->operator_name[0] != 0 ? op->operator_name : redco_op_kind_name(op->kind);
     const char *side = op->toward == REDCO_NO_VALUE || op->origin == REDCO_NO_OP ? ""
                        : op->toward == 1                                         ? "/weight"
                                                                                  : "/input";
     (void)graph;
-    (void)snprintf(buffer, size, "%s/%s%s%s%s", pass, op->layer, op->layer[0] != 0 ? "/" : "", what, side);
+    (void)snprintf(buffer, size, "%s%s%s%s%s", pass, op->layer, op->layer[0] != 0 ? "/" : "", what, side);
     return buffer;
 }
 

@@ -161,7 +161,8 @@ void redco_graph_free(redco_graph *graph); /**< NULL is accepted */
 /** The first error of any building call since creation. */
 redco_status redco_graph_status(const redco_graph *graph, redco_error *err);
 
-/** Names of what is added from here on. The strings are copied. */
+/** Names of what is added from here on; the layer of what is done once a step (the optimizer) is "step". The strings
+ * are copied. */
 void redco_graph_set_layer(redco_graph *graph, const char *layer);
 void redco_graph_set_operator(redco_graph *graph, const char *operator_name);
 /** Operators of another copy are not merged with equal ones: the schedule recomputes a layer by adding it again. */
@@ -174,8 +175,8 @@ void redco_graph_set_copy(redco_graph *graph, uint32_t copy);
  * existed before: equal operators, identities and folded constants */
 void redco_graph_apply(redco_graph *graph, redco_op_kind kind, const redco_value *inputs, uint32_t input_count,
                        const redco_attributes *attributes, redco_value *outputs_out);
-/** The same for an operator that exists, with its names, order and copy. @p op may be of another graph; its origin is
- *  kept only if it is of this one. */
+/** The same for an operator that exists, with its names, order and copy; not for inputs. @p op may be of another graph;
+ * its origin is kept only if it is of this one. */
 void redco_graph_repeat(redco_graph *graph, const redco_op *op, const redco_value *inputs, redco_value *outputs_out);
 
 /** An input: bound to memory when the graph is run. Its name is unique in the graph. */

@@ -119,11 +119,71 @@ static bool simplify_cast(redco_graph *graph, const redcoi_signature *s, redco_v
     return false;
 }
 
+/** The one axis along which @p pad pads, or its rank if there is none or more than one. */
+static uint32_t padded_axis(const redco_graph *graph, const redco_op *pad)
+{
+    const redco_tensor_type *in = redco_value_type(graph, pad->inputs[0]);
+    uint32_t axis = in->rank;
+    for (uint32_t i = 0; i < in->rank; i++) {
+        if (in->dim[i] == pad->attributes.size[i]) { continue; }
+        if (axis != in->rank) { return in->rank; }
+        axis = i;
+    }
+    return axis;
+}
+
+/** Two neighbours inside zeros, added: one piece. So the gradients of a tensor's slices become a concatenation. */
+static bool add_pads(redco_graph *graph, const redcoi_signature *s, const redco_value *in, redco_value *value_out)
+{
+    const redco_op *a = redco_value_op(graph, in[0]), *b = redco_value_op(graph, in[1]);
+    if (a->kind != REDCO_OP_PAD || b->kind != REDCO_OP_PAD || graph->label.opaque || !is_input_type(s, 0) ||
+        !is_input_type(s, 1)) {
+        return false;
+    }
+    const uint32_t axis = padded_axis(graph, a);
+    if (axis == s->out[0].rank || axis != padded_axis(graph, b)) { return false; }
+    if (b->attributes.begin[axis] < a->attributes.begin[axis]) {
+        const redco_op *kept = a;
+        a = b;
+        b = kept;
+    }
+    const uint64_t size = redco_value_type(graph, a->inputs[0])->dim[axis];
+    if (a->attributes.begin[axis] + size != b->attributes.begin[axis]) { return false; }
+    const redco_value pieces[2] = {a->inputs[0], b->inputs[0]};
+    *value_out = redco_pad(graph, redco_concat(graph, pieces, 2, axis), a->attributes.begin, s->out[0].dim);
+    return true;
+}
+
+/** A concatenation of concatenations along one axis is one. */
+static bool simplify_concat(redco_graph *graph, const redcoi_signature *s, const redco_value *in,
+                            redco_value *value_out)
+{
+    redco_value pieces[REDCO_INPUTS_MAX];
+    const uint32_t axis = s->attributes->axis[0];
+    uint32_t count = 0;
+    if (s->input_count == 1) {
+        *value_out = in[0];
+        return true;
+    }
+    for (uint32_t i = 0; i < s->input_count; i++) {
+        const redco_op *op = redco_value_op(graph, in[i]);
+        const bool inner = op->kind == REDCO_OP_CONCAT && op->attributes.axis[0] == axis && !graph->label.opaque;
+        const uint32_t more = inner ? op->input_count : 1;
+        if (more > REDCO_INPUTS_MAX - count) { return false; }
+        for (uint32_t k = 0; k < more; k++) { pieces[count++] = inner ? op->inputs[k] : in[i]; }
+    }
+    if (count == s->input_count) { return false; }
+    *value_out = redco_concat(graph, pieces, count, axis);
+    return true;
+}
+
 bool redcoi_simplify(redco_graph *graph, const redcoi_signature *s, const redco_value *in, redco_value *value_out)
 {
     const redco_attributes *a = s->attributes;
     switch (s->kind) {
     case REDCO_OP_ADD:
+        if (add_pads(graph, s, in, value_out)) { return true; }
+        return fold_binary(graph, s, in, value_out) || neutral_operand(graph, s, in, value_out);
     case REDCO_OP_SUB:
     case REDCO_OP_MUL:
     case REDCO_OP_DIV: return fold_binary(graph, s, in, value_out) || neutral_operand(graph, s, in, value_out);
@@ -159,9 +219,7 @@ bool redcoi_simplify(redco_graph *graph, const redcoi_signature *s, const redco_
     case REDCO_OP_REDUCE_SCATTER:
         if (a->ranks == 1) { *value_out = in[0]; }
         return a->ranks == 1;
-    case REDCO_OP_CONCAT:
-        if (s->input_count == 1) { *value_out = in[0]; }
-        return s->input_count == 1;
+    case REDCO_OP_CONCAT: return simplify_concat(graph, s, in, value_out);
     default: return false;
     }
 }

@@ -175,6 +175,17 @@ static void identities_need_no_operator(void **state)
     assert_int_equal(redco_sum_axis(l->g, row, 0, true), row);
     assert_int_equal(redco_slice_axis(l->g, x, 0, 0, 2), x);
     assert_int_equal(redco_pow(l->g, x, 1), x);
+    /* The gradient of a tensor that is only cut in three is its parts' gradients side by side. */
+    const redco_value w = input(l->g, "w", REDCO_F32, DIMS(2, 6));
+    redco_value f = redco_scalar(l->g, REDCO_F32, 0), d;
+    for (uint64_t i = 0; i < 3; i++) {
+        const redco_value part = redco_slice_axis(l->g, w, 1, i == 0 ? 0 : i + 1, i == 2 ? 3 : i == 0 ? 2 : 1);
+        f = redco_add(l->g, f, redco_sum_all(l->g, redco_exp(l->g, part)));
+    }
+    redco_gradient(l->g, f, &w, 1, &d);
+    assert_int_equal(redco_value_op(l->g, d)->kind, REDCO_OP_CONCAT);
+    assert_int_equal(redco_value_op(l->g, d)->input_count, 3);
+    assert_int_equal(redco_value_op(l->g, redco_value_op(l->g, d)->inputs[0])->kind, REDCO_OP_EXP);
     /* But where a dimension is repeated, adding zero is no identity. */
     const redco_tensor_type type = redco_type(REDCO_F32, DIMS(2, 3));
     assert_int_not_equal(redco_add(l->g, row, redco_constant(l->g, &type, 0)), row);
@@ -216,6 +227,10 @@ static void operators_carry_the_simulators_names(void **state)
     redco_value again;
     redco_graph_repeat(l->g, redco_value_op(l->g, y), (redco_value[]){x, w}, &again);
     assert_string_equal(redco_op_name(l->g, redco_value_op(l->g, again), name, sizeof name), "re/block.7/qkv");
+    redco_graph_set_layer(l->g, "step");
+    redco_graph_set_operator(l->g, "optimizer");
+    const redco_value moved = redco_sub(l->g, w, d[1]);
+    assert_string_equal(redco_op_name(l->g, redco_value_op(l->g, moved), name, sizeof name), "step/optimizer");
     assert_int_equal(redco_graph_find_input(l->g, "w"), w);
     assert_int_equal(redco_value_op(l->g, w)->attributes.flags, REDCO_FLAG_PARAMETER);
     assert_int_equal(redco_graph_find_input(l->g, "v"), REDCO_NO_VALUE);

@@ -81,8 +81,11 @@ redco_status REAL_NAME(unary)(const redco_launch *launch, redco_error *err)
 }
 #undef EACH
 
+typedef void (*pair_row)(uint64_t n, const real *a, uint64_t sa, const real *b, uint64_t sb, void *out);
+
 /** Loops whose strides the compiler sees, for the cases that matter. */
-#define EACH_PAIR(type, expression)                                                                                    \
+#define PAIR_ROW(name, type, expression)                                                                               \
+    static void name(uint64_t n, const real *a, uint64_t sa, const real *b, uint64_t sb, void *out)                    \
     {                                                                                                                  \
         if (sa == 1 && sb == 1) {                                                                                      \
             for (uint64_t i = 0; i < n; i++) {                                                                         \
@@ -101,48 +104,48 @@ redco_status REAL_NAME(unary)(const redco_launch *launch, redco_error *err)
                 ((type *)out)[i] = (expression);                                                                       \
             }                                                                                                          \
         }                                                                                                              \
-    }                                                                                                                  \
-    break;
-
-/** Comparisons and gradients of activations. */
-static void pair_row_other(redco_op_kind kind, uint64_t n, const real *a, uint64_t sa, const real *b, uint64_t sb,
-                           void *out)
-{
-    switch (kind) {
-    case REDCO_OP_EQ: EACH_PAIR(uint8_t, x == y)
-    case REDCO_OP_LT: EACH_PAIR(uint8_t, x < y)
-    case REDCO_OP_LE: EACH_PAIR(uint8_t, x <= y)
-    case REDCO_OP_SILU_GRAD: EACH_PAIR(real, y * silu_slope(x))
-    case REDCO_OP_GELU_GRAD: EACH_PAIR(real, y * gelu_slope(x))
-    default: EACH_PAIR(real, y * gelu_tanh_slope(x))
     }
-}
 
-static void pair_row(redco_op_kind kind, uint64_t n, const real *a, uint64_t sa, const real *b, uint64_t sb, void *out)
-{
-    switch (kind) {
-    case REDCO_OP_ADD: EACH_PAIR(real, x + y)
-    case REDCO_OP_SUB: EACH_PAIR(real, x - y)
-    case REDCO_OP_MUL: EACH_PAIR(real, x * y)
-    case REDCO_OP_DIV: EACH_PAIR(real, x / y)
-    case REDCO_OP_MAX: EACH_PAIR(real, x >= y || isnan(x) ? x : y)
-    case REDCO_OP_MIN: EACH_PAIR(real, x <= y || isnan(x) ? x : y)
-    default: pair_row_other(kind, n, a, sa, b, sb, out);
-    }
-}
-#undef EACH_PAIR
+PAIR_ROW(add_row, real, x + y)
+PAIR_ROW(sub_row, real, x - y)
+PAIR_ROW(mul_row, real, x *y)
+PAIR_ROW(div_row, real, x / y)
+PAIR_ROW(max_row, real, x >= y || isnan(x) ? x : y)
+PAIR_ROW(min_row, real, x <= y || isnan(x) ? x : y)
+PAIR_ROW(equal_row, uint8_t, x == y)
+PAIR_ROW(less_row, uint8_t, x < y)
+PAIR_ROW(less_equal_row, uint8_t, x <= y)
+PAIR_ROW(silu_grad_row, real, y *silu_slope(x))
+PAIR_ROW(gelu_grad_row, real, y *gelu_slope(x))
+PAIR_ROW(gelu_tanh_grad_row, real, y *gelu_tanh_slope(x))
+
+static const pair_row pair_rows[REDCO_OP_COUNT] = {
+    [REDCO_OP_ADD] = add_row,
+    [REDCO_OP_SUB] = sub_row,
+    [REDCO_OP_MUL] = mul_row,
+    [REDCO_OP_DIV] = div_row,
+    [REDCO_OP_MAX] = max_row,
+    [REDCO_OP_MIN] = min_row,
+    [REDCO_OP_EQ] = equal_row,
+    [REDCO_OP_LT] = less_row,
+    [REDCO_OP_LE] = less_equal_row,
+    [REDCO_OP_SILU_GRAD] = silu_grad_row,
+    [REDCO_OP_GELU_GRAD] = gelu_grad_row,
+    [REDCO_OP_GELU_TANH_GRAD] = gelu_tanh_grad_row,
+};
 
 redco_status REAL_NAME(binary)(const redco_launch *launch, redco_error *err)
 {
     redcoi_walk walk;
+    const pair_row row = pair_rows[launch->kind];
     const uint64_t out_bytes = launch->outputs[0].type.dtype == REDCO_BOOL ? 1 : sizeof(real);
     (void)err;
     redcoi_walk_inputs(&walk, launch);
     const uint32_t last = walk.rank - 1;
     do {
-        pair_row(launch->kind, walk.count, (const real *)launch->inputs[0].data + walk.first[0], walk.stride[0][last],
-                 (const real *)launch->inputs[1].data + walk.first[1], walk.stride[1][last],
-                 (unsigned char *)launch->outputs[0].data + walk.done * out_bytes);
+        row(walk.count, (const real *)launch->inputs[0].data + walk.first[0], walk.stride[0][last],
+            (const real *)launch->inputs[1].data + walk.first[1], walk.stride[1][last],
+            (unsigned char *)launch->outputs[0].data + walk.done * out_bytes);
     } while (redcoi_walk_next(&walk));
     return REDCO_OK;
 }
