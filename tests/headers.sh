@@ -11,7 +11,7 @@ done
 command -v "${compiler%% -*}" >/dev/null || { echo "skipped: no compiler $compiler" && exit 77; }
 if [ $# -gt 0 ]; then shift; fi
 # shellcheck disable=SC2046 # no header has a space in its name
-[ $# -gt 0 ] || set -- $(find topology costmodel planner traces tools -name '*.h')
+[ $# -gt 0 ] || set -- $(find topology costmodel planner executor traces tools -name '*.h')
 failures=0
 for header in "$@"; do
     # shellcheck disable=SC2086 # the compiler and its flags are words

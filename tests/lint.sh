@@ -12,7 +12,7 @@ report() { # WHAT COUNT CODE
     if [ "$3" -eq 0 ]; then echo "$1: $2 files, nothing to say"; else status=1 && echo "$1: FAILED"; fi
 }
 
-mapfile -d '' -t c_files < <(find topology costmodel planner traces tools tests -name '*.[ch]' -print0 | sort -z)
+mapfile -d '' -t c_files < <(find topology costmodel planner executor traces tools tests -name '*.[ch]' -print0 | sort -z)
 if have clang-format; then
     clang-format --dry-run --Werror "${c_files[@]}" 2>"$build/format.log"
     code=$?

@@ -1,0 +1,95 @@
+/** @file backend.h  What a device must be able to do for the executor: a table of calls.
+ *
+ *  Memory is an address that only the backend may follow; address arithmetic stays inside an allocation, so that a
+ * planned arena is one allocation. Work is queued on streams, in order within a stream; events order streams among each
+ * other. A call that queues returns at once where the device allows it, and the memory that it names must live until
+ * the stream has passed it. Errors of queued work may come back from any later call on its stream. A backend belongs to
+ * one thread at a time. */
+#ifndef REDCO_BACKEND_H
+#define REDCO_BACKEND_H
+
+#include "executor/graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct redco_backend redco_backend;
+typedef struct redco_queue redco_queue; /**< a stream of the device */
+typedef struct redco_mark redco_mark;   /**< an event: a point in a queue's work */
+
+typedef enum redco_memory {
+    REDCO_MEMORY_DEVICE, /**< operators read and write it */
+    REDCO_MEMORY_HOST    /**< the program reads and writes it; copies to and from it are fast (pinned) */
+} redco_memory;
+
+/** A dense row-major tensor in device memory, aligned to REDCO_ALIGNMENT_BYTES. */
+typedef struct redco_tensor {
+    redco_tensor_type type;
+    void *data;
+} redco_tensor;
+
+enum { REDCO_ALIGNMENT_BYTES = 256 };
+
+/** One operator on memory. All of it is borrowed for the call; the data until the queue has passed it.
+ *  An output of an elementwise operator may be the memory of an input of the same type; nothing else may overlap. */
+typedef struct redco_launch {
+    redco_op_kind kind;
+    const redco_attributes *attributes;
+    uint32_t input_count, output_count;
+    const redco_tensor *inputs;
+    const redco_tensor *outputs;
+    void *workspace;  /**< of workspace_bytes() bytes, aligned like tensors; contents are lost */
+    const char *name; /**< for errors: "fwd/block.3/qkv" */
+} redco_launch;
+
+typedef struct redco_backend_calls {
+    const char *name; /**< "host", "cuda" */
+    void (*close)(redco_backend *backend);
+
+    redco_status (*allocate)(redco_backend *backend, redco_memory where, uint64_t size_bytes, void **memory_out,
+                             redco_error *err);
+    void (*release)(redco_backend *backend, redco_memory where, void *memory); /**< NULL is accepted */
+
+    redco_status (*queue_create)(redco_backend *backend, redco_queue **queue_out, redco_error *err);
+    void (*queue_free)(redco_backend *backend, redco_queue *queue);
+    /** Waits until the queue is empty. */
+    redco_status (*queue_finish)(redco_backend *backend, redco_queue *queue, redco_error *err);
+
+    redco_status (*mark_create)(redco_backend *backend, redco_mark **mark_out, redco_error *err);
+    void (*mark_free)(redco_backend *backend, redco_mark *mark);
+    /** The mark is passed when all that was queued before is done. A mark may be set again. */
+    redco_status (*mark_set)(redco_backend *backend, redco_queue *queue, redco_mark *mark, redco_error *err);
+    /** Later work of @p queue starts when the mark is passed. */
+    redco_status (*mark_wait)(redco_backend *backend, redco_queue *queue, redco_mark *mark, redco_error *err);
+    /** The program waits. */
+    redco_status (*mark_finish)(redco_backend *backend, redco_mark *mark, redco_error *err);
+    /** Seconds from one passed mark to another, on the device's clock. */
+    redco_status (*mark_between)(redco_backend *backend, redco_mark *from, redco_mark *to, double *seconds_out,
+                                 redco_error *err);
+
+    /** Any of device and host memory to any. */
+    redco_status (*copy)(redco_backend *backend, redco_queue *queue, void *to, const void *from, uint64_t size_bytes,
+                         redco_error *err);
+    redco_status (*fill_zero)(redco_backend *backend, redco_queue *queue, void *to, uint64_t size_bytes,
+                              redco_error *err);
+
+    /** Whether it has the operator for these types; if not, it is decomposed (transform.h).
+     *  data and workspace of @p launch are not looked at. */
+    bool (*supports)(const redco_backend *backend, const redco_launch *launch);
+    /** Depends on kind, attributes and types only, so that memory can be planned before anything runs. */
+    uint64_t (*workspace_bytes)(const redco_backend *backend, const redco_launch *launch);
+    /** REDCO_OP_INPUT and collectives are never run, and REDCO_OP_RESHAPE only where its output has memory of its own.
+     */
+    redco_status (*run)(redco_backend *backend, redco_queue *queue, const redco_launch *launch, redco_error *err);
+} redco_backend_calls;
+
+/** The first member of every backend's own structure. */
+struct redco_backend {
+    const redco_backend_calls *calls;
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,195 @@
+#include "executor/backend/host/host.h"
+
+#include "executor/backend/host/host_internal.h"
+#include "executor/backend/host/kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct host {
+    redco_backend base;
+    uint64_t limit_bytes, live_bytes, peak_bytes;
+} host;
+
+/* A block's size stands in front of it, so that release needs only the address. */
+typedef struct block {
+    uint64_t size_bytes;
+} block;
+
+static redco_status host_allocate(redco_backend *backend, redco_memory where, uint64_t size_bytes, void **memory_out,
+                                  redco_error *err)
+{
+    host *h = (host *)backend;
+    (void)where;
+    if (size_bytes > SIZE_MAX / 2 || (h->limit_bytes > 0 && size_bytes > h->limit_bytes - h->live_bytes)) {
+        return redco_fail(err, REDCO_ENOMEM, "host", "no room for %llu bytes: %llu of %llu are in use",
+                          (unsigned long long)size_bytes, (unsigned long long)h->live_bytes,
+                          (unsigned long long)h->limit_bytes);
+    }
+    const uint64_t unit = REDCO_ALIGNMENT_BYTES, padded = (size_bytes + unit - 1) / unit * unit;
+    unsigned char *memory = aligned_alloc(unit, padded + unit);
+    if (memory == NULL) {
+        return redco_fail(err, REDCO_ENOMEM, "host", "no memory for %llu bytes", (unsigned long long)size_bytes);
+    }
+    memcpy(memory, &(block){size_bytes}, sizeof(block));
+    h->live_bytes += size_bytes;
+    if (h->live_bytes > h->peak_bytes) { h->peak_bytes = h->live_bytes; }
+    *memory_out = memory + unit;
+    return REDCO_OK;
+}
+
+static void host_release(redco_backend *backend, redco_memory where, void *memory)
+{
+    block b;
+    (void)where;
+    if (memory == NULL) { return; }
+    unsigned char *start = (unsigned char *)memory - REDCO_ALIGNMENT_BYTES;
+    memcpy(&b, start, sizeof b);
+    ((host *)backend)->live_bytes -= b.size_bytes;
+    free(start);
+}
+
+/* Work is done where it is queued, by the calling thread; so a queue holds nothing and a mark is a time. */
+struct redco_queue {
+    uint32_t unused;
+};
+
+struct redco_mark {
+    struct timespec time;
+};
+
+static redco_status host_queue_create(redco_backend *backend, redco_queue **queue_out, redco_error *err)
+{
+    (void)backend;
+    *queue_out = calloc(1, sizeof **queue_out);
+    return *queue_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "host", "a queue");
+}
+
+static void host_queue_free(redco_backend *backend, redco_queue *queue)
+{
+    (void)backend;
+    free(queue);
+}
+
+static redco_status host_queue_finish(redco_backend *backend, redco_queue *queue, redco_error *err)
+{
+    (void)backend;
+    (void)queue;
+    (void)err;
+    return REDCO_OK;
+}
+
+static redco_status host_mark_create(redco_backend *backend, redco_mark **mark_out, redco_error *err)
+{
+    (void)backend;
+    *mark_out = calloc(1, sizeof **mark_out);
+    return *mark_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "host", "a mark");
+}
+
+static void host_mark_free(redco_backend *backend, redco_mark *mark)
+{
+    (void)backend;
+    free(mark);
+}
+
+static redco_status host_mark_set(redco_backend *backend, redco_queue *queue, redco_mark *mark, redco_error *err)
+{
+    (void)backend;
+    (void)queue;
+    if (clock_gettime(CLOCK_MONOTONIC, &mark->time) != 0) {
+        return redco_fail(err, REDCO_ESYSTEM, "host", "clock_gettime failed");
+    }
+    return REDCO_OK;
+}
+
+static redco_status host_mark_wait(redco_backend *backend, redco_queue *queue, redco_mark *mark, redco_error *err)
+{
+    (void)mark;
+    return host_queue_finish(backend, queue, err);
+}
+
+static redco_status host_mark_finish(redco_backend *backend, redco_mark *mark, redco_error *err)
+{
+    (void)mark;
+    return host_queue_finish(backend, NULL, err);
+}
+
+static redco_status host_mark_between(redco_backend *backend, redco_mark *from, redco_mark *to, double *seconds_out,
+                                      redco_error *err)
+{
+    (void)backend;
+    (void)err;
+    *seconds_out =
+        (double)(to->time.tv_sec - from->time.tv_sec) + 1e-9 * (double)(to->time.tv_nsec - from->time.tv_nsec);
+    return REDCO_OK;
+}
+
+static redco_status host_copy(redco_backend *backend, redco_queue *queue, void *to, const void *from,
+                              uint64_t size_bytes, redco_error *err)
+{
+    (void)backend;
+    (void)queue;
+    (void)err;
+    memmove(to, from, size_bytes);
+    return REDCO_OK;
+}
+
+static redco_status host_fill_zero(redco_backend *backend, redco_queue *queue, void *to, uint64_t size_bytes,
+                                   redco_error *err)
+{
+    (void)backend;
+    (void)queue;
+    (void)err;
+    memset(to, 0, size_bytes);
+    return REDCO_OK;
+}
+
+static void host_close(redco_backend *backend)
+{
+    free(backend);
+}
+
+static const redco_backend_calls host_calls = {
+    .name = "host",
+    .close = host_close,
+    .allocate = host_allocate,
+    .release = host_release,
+    .queue_create = host_queue_create,
+    .queue_free = host_queue_free,
+    .queue_finish = host_queue_finish,
+    .mark_create = host_mark_create,
+    .mark_free = host_mark_free,
+    .mark_set = host_mark_set,
+    .mark_wait = host_mark_wait,
+    .mark_finish = host_mark_finish,
+    .mark_between = host_mark_between,
+    .copy = host_copy,
+    .fill_zero = host_fill_zero,
+    .supports = redcoi_host_supports,
+    .workspace_bytes = redcoi_host_workspace_bytes,
+    .run = redcoi_host_run,
+};
+
+redco_status redco_host_open(const redco_host_options *options, redco_backend **backend_out, redco_error *err)
+{
+    host *h = calloc(1, sizeof *h);
+    if (h == NULL) { return redco_fail(err, REDCO_ENOMEM, "host", "the backend"); }
+    h->base.calls = &host_calls;
+    h->limit_bytes = options == NULL ? 0 : options->memory_limit_bytes;
+    redcoi_blas_threads(options == NULL || options->threads == 0 ? 1 : (int)options->threads);
+    *backend_out = &h->base;
+    return REDCO_OK;
+}
+
+void redco_backend_close(redco_backend *backend)
+{
+    if (backend != NULL) { backend->calls->close(backend); }
+}
+
+void redco_host_memory(const redco_backend *backend, uint64_t *live_bytes_out, uint64_t *peak_bytes_out)
+{
+    const host *h = (const host *)backend;
+    *live_bytes_out = h->live_bytes;
+    *peak_bytes_out = h->peak_bytes;
+}

@@ -1,0 +1,82 @@
+/** @file graph_fixture.h  A graph with its data on the host backend, and checks of its derivatives. */
+#ifndef REDCO_TEST_GRAPH_FIXTURE_H
+#define REDCO_TEST_GRAPH_FIXTURE_H
+
+#include "executor/backend/evaluate.h"
+#include "executor/backend/host/host.h"
+#include "executor/graph/build.h"
+#include "executor/graph/differentiate.h"
+#include "executor/graph/transform.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { LAB_INPUTS = 96, LAB_ELEMENTS = 4096 };
+
+/** What derivative checks came to. */
+typedef struct lab_record {
+    uint32_t checks;
+    double worst; /**< relative error */
+    char where[64];
+} lab_record;
+
+typedef struct lab {
+    redco_graph *g;
+    redco_backend *backend;
+    uint64_t random; /**< state of the test's own generator */
+    redco_value input[LAB_INPUTS];
+    void *data[LAB_INPUTS];
+    bool varied[LAB_INPUTS]; /**< derivatives with respect to it are checked */
+    uint32_t inputs;
+    lab_record first, second, fused;
+    bool seen[REDCO_OP_COUNT]; /**< operators whose derivatives were checked */
+} lab;
+
+void lab_open(lab *l, uint64_t seed);
+/** A new graph; backend and records stay. */
+void lab_clear(lab *l);
+void lab_close(lab *l);
+
+double lab_uniform(lab *l, double low, double high);
+uint64_t lab_below(lab *l, uint64_t n);
+/** Sizes 1, 2, 3, 5 at random, at most @p limit elements. */
+void lab_dims(lab *l, uint32_t rank, uint64_t limit, uint64_t *dim);
+
+/** F64 inputs whose derivatives are checked: uniform in [low, high), or a shuffled grid of (k + phase) / 10, centred,
+ * so that no two elements are near each other. */
+redco_value lab_real(lab *l, uint32_t rank, const uint64_t *dim, double low, double high);
+redco_value lab_grid(lab *l, uint32_t rank, const uint64_t *dim, double phase);
+redco_value lab_integers(lab *l, uint32_t rank, const uint64_t *dim, int32_t low, int32_t high); /**< in [low, high) */
+redco_value lab_bools(lab *l, uint32_t rank, const uint64_t *dim, double share);
+redco_value lab_given(lab *l, redco_dtype dtype, uint32_t rank, const uint64_t *dim, const void *data);
+
+/** Runs the graph; fails the test on an error. @param out dense data of the value's type */
+void lab_run(lab *l, redco_value value, void *out);
+double lab_scalar(lab *l, redco_value value); /**< of an F64 scalar */
+double lab_first(lab *l, redco_value value);  /**< first element of an F64 value */
+/** Fails the test if the graph holds an error. */
+void lab_assert_ok(const lab *l);
+
+/** All of @p values, flat, one behind the other. */
+redco_value lab_join(lab *l, const redco_value *values, uint32_t count);
+
+/** Checks first and second derivatives of sum(y w), w random and varied too, with respect to all varied inputs along
+ * random directions against central differences of fourth order, and all of them against the graph whose fused
+ * operators are decomposed. */
+void lab_check_derivatives(lab *l, const char *name, redco_value y);
+
+/** Bounds of the relative errors, and why: differences of h = 1e-3 have a truncation error of h^4 f'''''/30, about
+ * 1e-12, and the rounding of f, about 1e-16, divided by h; both relative to the sum of absolute parts of the
+ * derivative. Sharp functions (x^-3 of a second derivative near 0.5) have larger fifth derivatives. */
+#define LAB_FIRST_BOUND 1e-8
+#define LAB_SECOND_BOUND 2e-7
+#define LAB_FUSED_BOUND 1e-10
+
+#endif

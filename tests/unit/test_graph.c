@@ -1,0 +1,302 @@
+/* Building: types, errors, names, equal operators, identities, copies of graphs. */
+#include "graph_fixture.h"
+
+static redco_value input(redco_graph *g, const char *name, redco_dtype dtype, uint32_t rank, const uint64_t *dim)
+{
+    const redco_tensor_type type = redco_type(dtype, rank, dim);
+    return redco_input(g, name, &type);
+}
+
+#define DIMS(...)                                                                                                      \
+    (uint32_t)(sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)), (const uint64_t[])                               \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+
+static int open_lab(void **state)
+{
+    static lab l;
+    lab_open(&l, 3);
+    *state = &l;
+    return 0;
+}
+
+static int close_lab(void **state)
+{
+    lab_close(*state);
+    return 0;
+}
+
+/* The graph keeps the first error, with layer and operator as its place; everything after it passes through. */
+static void assert_error(lab *l, const char *place, const char *text)
+{
+    redco_error err = {0};
+    assert_int_equal(redco_graph_status(l->g, &err), REDCO_EVALUE);
+    assert_string_equal(err.place, place);
+    assert_string_equal(err.text, text);
+    assert_int_equal(redco_neg(l->g, REDCO_NO_VALUE), REDCO_NO_VALUE);
+    assert_int_equal(redco_scalar(l->g, REDCO_F32, 1), REDCO_NO_VALUE);
+    lab_clear(l);
+}
+
+static void errors_name_operator_and_shapes(void **state)
+{
+    lab *l = *state;
+    redco_graph_set_layer(l->g, "block.3");
+    redco_graph_set_operator(l->g, "qkv");
+    (void)redco_matmul(l->g, input(l->g, "x", REDCO_BF16, DIMS(2, 3)), input(l->g, "w", REDCO_BF16, DIMS(4, 5)), false,
+                       false);
+    assert_error(l, "block.3/qkv", "matmul of bf16[2,3] and bf16[4,5]: inner dimensions 3 and 4 differ");
+    (void)redco_matmul(l->g, input(l->g, "x", REDCO_F32, DIMS(2, 3)), input(l->g, "w", REDCO_F32, DIMS(4, 3)), true,
+                       true);
+    assert_error(l, "", "matmul of f32[2,3] and f32[4,3]: inner dimensions 2 (transposed) and 3 (transposed) differ");
+    (void)redco_add(l->g, input(l->g, "x", REDCO_F32, DIMS(2, 3)), input(l->g, "y", REDCO_F32, DIMS(2)));
+    assert_error(l, "", "add of f32[2,3] and f32[1,2]: dimension 1 is 3 and 2");
+    (void)redco_add(l->g, input(l->g, "x", REDCO_F32, DIMS(2)), input(l->g, "y", REDCO_F64, DIMS(2)));
+    assert_error(l, "", "add of f32[2] and f64[2]: element types differ: cast one");
+    (void)redco_exp(l->g, input(l->g, "x", REDCO_I32, DIMS(2)));
+    assert_error(l, "", "exp of i32[2]: it needs a floating-point tensor");
+    (void)redco_select(l->g, input(l->g, "c", REDCO_F32, DIMS(2)), input(l->g, "x", REDCO_F32, DIMS(2)),
+                       input(l->g, "y", REDCO_F32, DIMS(2)));
+    assert_error(l, "", "select of f32[2], f32[2] and f32[2]: the condition is a bool tensor");
+    (void)redco_reshape(l->g, input(l->g, "x", REDCO_F32, DIMS(2, 3)), DIMS(4));
+    assert_error(l, "", "reshape of f32[2,3]: f32[4] has another number of elements");
+    (void)redco_slice_axis(l->g, input(l->g, "x", REDCO_F32, DIMS(2, 3)), 1, 2, 2);
+    assert_error(l, "", "slice of f32[2,3]: dimension 1: 2 from 2 on do not lie in 3");
+    (void)redco_slice_axis(l->g, input(l->g, "x", REDCO_F32, DIMS(2, 3)), 1, UINT64_MAX, 2);
+    assert_error(l, "", "slice of f32[2,3]: dimension 1: 2 from 18446744073709551615 on do not lie in 3");
+    (void)redco_sum_axis(l->g, input(l->g, "x", REDCO_F32, DIMS(2, 3)), 2, false);
+    assert_error(l, "", "sum of f32[2,3]: axis 2; axes ascend and are below 2");
+    (void)redco_transpose(l->g, input(l->g, "x", REDCO_F32, DIMS(2, 3)), (uint32_t[]){1, 1});
+    assert_error(l, "", "transpose of f32[2,3]: axis 1 is out of range or stands twice");
+    (void)redco_gather(l->g, input(l->g, "t", REDCO_F32, DIMS(4, 3)), input(l->g, "i", REDCO_F32, DIMS(2)), NULL);
+    assert_error(l, "", "gather of f32[4,3] and f32[2]: indices are i32");
+    (void)redco_rms_norm(l->g, input(l->g, "x", REDCO_F32, DIMS(4, 3)), input(l->g, "w", REDCO_F32, DIMS(4)), 0);
+    assert_error(l, "",
+                 "rms_norm of f32[4,3] and f32[4]: input 1 must be a vector of the last dimension's size and type");
+    (void)redco_attention(l->g, input(l->g, "q", REDCO_F32, DIMS(1, 2, 3, 4)),
+                          input(l->g, "k", REDCO_F32, DIMS(1, 2, 2, 4)), input(l->g, "v", REDCO_F32, DIMS(1, 2, 2, 4)),
+                          REDCO_NO_VALUE, &(redco_attention_options){0});
+    assert_error(
+        l, "",
+        "attention of f32[1,2,3,4], f32[1,2,2,4] and f32[1,2,2,4]: query heads must be a multiple of key heads, "
+        "which are as many as value heads");
+    (void)redco_cross_entropy(l->g, input(l->g, "x", REDCO_F32, DIMS(4, 3)), input(l->g, "t", REDCO_I32, DIMS(3)),
+                              false);
+    assert_error(l, "", "cross_entropy of f32[4,3] and i32[3]: all dimensions but the last must agree");
+    (void)redco_concat(
+        l->g, (redco_value[]){input(l->g, "x", REDCO_F32, DIMS(4, 3)), input(l->g, "y", REDCO_F32, DIMS(4, 2))}, 2, 0);
+    assert_error(l, "", "concat of f32[4,3] and f32[4,2]: dimension 1 differs");
+}
+
+static void errors_of_types_and_calls(void **state)
+{
+    lab *l = *state;
+    (void)input(l->g, "x", REDCO_F32, DIMS(2, 0));
+    assert_error(l, "", "dimension 1 is 0; each must be at least 1");
+    (void)input(l->g, "x", REDCO_F32, DIMS(UINT64_C(1) << 30, UINT64_C(1) << 30));
+    assert_error(l, "", "a tensor of more than 2^48 elements");
+    (void)input(l->g, "x", REDCO_F32, DIMS(1, 1, 1, 1, 1, 1, 1, 1, 1));
+    assert_error(l, "", "input: rank 9; at most 8 are supported");
+    (void)input(l->g, "x", REDCO_F32, DIMS(1));
+    (void)input(l->g, "x", REDCO_F32, DIMS(1));
+    assert_error(l, "", "two inputs are named \"x\"");
+    (void)redco_neg(l->g, 17);
+    assert_error(l, "", "neg: input 0 is no value of this graph");
+    (void)redco_dropout(l->g, input(l->g, "x", REDCO_F32, DIMS(1)), 1, 0, 0, NULL);
+    assert_error(l, "", "dropout rate 1; it is in [0, 1)");
+    redco_value d;
+    redco_value x = input(l->g, "x", REDCO_F32, DIMS(2));
+    redco_gradient(l->g, x, &x, 1, &d);
+    assert_error(l, "", "gradient: the loss is f32[2]; it must be a scalar");
+    x = input(l->g, "x", REDCO_I32, DIMS(2));
+    redco_gradient(l->g, redco_scalar(l->g, REDCO_F32, 1), &x, 1, &d);
+    assert_error(l, "", "gradient: value 0 is i32[2]; it must be floating-point");
+    const redco_tensor_type drawn = redco_type(REDCO_BF16, DIMS(2));
+    (void)redco_uniform(l->g, input(l->g, "key", REDCO_I32, DIMS(2)), 0, &drawn, NULL);
+    assert_error(l, "", "uniform of i32[2]: numbers are f32 or f64: cast them");
+}
+
+static void errors_when_it_is_run(void **state)
+{
+    lab *l = *state;
+    redco_error err = {0};
+    float out[8];
+    redco_graph_set_layer(l->g, "embedding.0");
+    redco_graph_set_operator(l->g, "embedding");
+    const redco_value table = input(l->g, "table", REDCO_F32, DIMS(3, 2)),
+                      index = input(l->g, "index", REDCO_I32, DIMS(2));
+    const redco_value rows = redco_gather(l->g, table, index, NULL);
+    const redco_binding bindings[2] = {{table, (float[6]){0}}, {index, (int32_t[2]){1, -1}}};
+    assert_int_equal(redco_evaluate(l->backend, l->g, bindings, 2, &(redco_result){rows, out}, 1, &err), REDCO_EVALUE);
+    assert_string_equal(err.place, "fwd/embedding.0/embedding");
+    assert_string_equal(err.text, "gather: index -1 is outside of [0, 3)");
+    redco_error_clear(&err);
+    assert_int_equal(redco_evaluate(l->backend, l->g, bindings, 1, &(redco_result){rows, out}, 1, &err), REDCO_EVALUE);
+    assert_string_equal(err.place, "index");
+    assert_string_equal(err.text, "no data is bound to this input");
+    lab_clear(l);
+}
+
+static void equal_operators_are_one(void **state)
+{
+    lab *l = *state;
+    const redco_value x = input(l->g, "x", REDCO_F32, DIMS(2, 3)), y = input(l->g, "y", REDCO_F32, DIMS(2, 3));
+    const redco_value sum = redco_add(l->g, x, y);
+    const uint32_t ops = redco_graph_op_count(l->g);
+    assert_int_equal(redco_add(l->g, x, y), sum);
+    assert_int_not_equal(redco_add(l->g, y, x), sum);
+    assert_int_equal(redco_graph_op_count(l->g), ops + 1);
+    assert_int_not_equal(redco_pow(l->g, x, 2), redco_pow(l->g, x, 3));
+    redco_graph_set_copy(l->g, 1); /* recomputation is not merged with the first computation */
+    const redco_value again = redco_add(l->g, x, y);
+    assert_int_not_equal(again, sum);
+    assert_int_equal(redco_add(l->g, x, y), again);
+    /* More operators than the first table of the graph holds. */
+    redco_value last = x;
+    for (int i = 0; i < 3000; i++) { last = redco_shift(l->g, last, 1 + i); }
+    for (int i = 0; i < 3000; i++) { last = i == 0 ? redco_shift(l->g, x, 1) : redco_shift(l->g, last, 1 + i); }
+    assert_true(redco_graph_op_count(l->g) < 6020);
+    lab_assert_ok(l);
+    lab_clear(l);
+}
+
+static void identities_need_no_operator(void **state)
+{
+    lab *l = *state;
+    const redco_value x = input(l->g, "x", REDCO_F32, DIMS(2, 3)), row = input(l->g, "row", REDCO_F32, DIMS(1, 3));
+    assert_int_equal(redco_shift(l->g, x, 0), x);
+    assert_int_equal(redco_scale(l->g, x, 1), x);
+    assert_int_equal(redco_sub(l->g, x, redco_scalar(l->g, REDCO_F32, 0)), x);
+    assert_int_equal(redco_neg(l->g, redco_neg(l->g, x)), x);
+    assert_int_equal(redco_cast(l->g, x, REDCO_F32), x);
+    assert_int_equal(redco_transpose(l->g, redco_transpose(l->g, x, (uint32_t[]){1, 0}), (uint32_t[]){1, 0}), x);
+    assert_int_equal(redco_reshape(l->g, redco_reshape(l->g, x, DIMS(6)), DIMS(2, 3)), x);
+    assert_int_equal(redco_sum_axis(l->g, row, 0, true), row);
+    assert_int_equal(redco_slice_axis(l->g, x, 0, 0, 2), x);
+    assert_int_equal(redco_pow(l->g, x, 1), x);
+    /* The gradient of a tensor that is only cut in three is its parts' gradients side by side. */
+    const redco_value w = input(l->g, "w", REDCO_F32, DIMS(2, 6));
+    redco_value f = redco_scalar(l->g, REDCO_F32, 0), d;
+    for (uint64_t i = 0; i < 3; i++) {
+        const redco_value part = redco_slice_axis(l->g, w, 1, i == 0 ? 0 : i + 1, i == 2 ? 3 : i == 0 ? 2 : 1);
+        f = redco_add(l->g, f, redco_sum_all(l->g, redco_exp(l->g, part)));
+    }
+    redco_gradient(l->g, f, &w, 1, &d);
+    assert_int_equal(redco_value_op(l->g, d)->kind, REDCO_OP_CONCAT);
+    assert_int_equal(redco_value_op(l->g, d)->input_count, 3);
+    assert_int_equal(redco_value_op(l->g, redco_value_op(l->g, d)->inputs[0])->kind, REDCO_OP_EXP);
+    /* But where a dimension is repeated, adding zero is no identity. */
+    const redco_tensor_type type = redco_type(REDCO_F32, DIMS(2, 3));
+    assert_int_not_equal(redco_add(l->g, row, redco_constant(l->g, &type, 0)), row);
+    /* Constants: 2 + 3 = 5, rounded as f32 is. */
+    const redco_value five = redco_add(l->g, redco_scalar(l->g, REDCO_F32, 2), redco_scalar(l->g, REDCO_F32, 3));
+    assert_int_equal(five, redco_scalar(l->g, REDCO_F32, 5));
+    const redco_value third = redco_div(l->g, redco_scalar(l->g, REDCO_F32, 1), redco_scalar(l->g, REDCO_F32, 3));
+    assert_true(redco_value_op(l->g, third)->attributes.scalar == (double)(1.0F / 3.0F));
+    /* Not-a-number and infinities are left to the run. */
+    const redco_value zero = redco_scalar(l->g, REDCO_F32, 0);
+    assert_int_equal(redco_value_op(l->g, redco_div(l->g, zero, zero))->kind, REDCO_OP_DIV);
+    lab_clear(l);
+}
+
+static void operators_carry_the_simulators_names(void **state)
+{
+    lab *l = *state;
+    char name[100];
+    const redco_tensor_type weight = redco_type(REDCO_F32, DIMS(3, 4));
+    redco_graph_set_layer(l->g, "block.7");
+    redco_graph_set_operator(l->g, "qkv");
+    const redco_value x = input(l->g, "x", REDCO_F32, DIMS(2, 3)), w = redco_parameter(l->g, "w", &weight);
+    const redco_value y = redco_matmul(l->g, x, w, false, false);
+    redco_graph_set_operator(l->g, "activation");
+    const redco_value a = redco_silu(l->g, y);
+    const redco_value wrt[2] = {x, w};
+    redco_value d[2];
+    redco_gradient(l->g, redco_sum_all(l->g, a), wrt, 2, d);
+    lab_assert_ok(l);
+    assert_string_equal(redco_op_name(l->g, redco_value_op(l->g, y), name, sizeof name), "fwd/block.7/qkv");
+    assert_string_equal(redco_op_name(l->g, redco_value_op(l->g, d[0]), name, sizeof name), "bwd/block.7/qkv/input");
+    assert_string_equal(redco_op_name(l->g, redco_value_op(l->g, d[1]), name, sizeof name), "bwd/block.7/qkv/weight");
+    const redco_op *gate = redco_value_op(l->g, redco_value_op(l->g, d[1])->inputs[1]);
+    assert_int_equal(gate->kind, REDCO_OP_SILU_GRAD);
+    assert_string_equal(redco_op_name(l->g, gate, name, sizeof name), "bwd/block.7/activation");
+    assert_int_equal(gate->order, 1);
+    assert_int_equal(gate->origin, redco_value_op(l->g, a)->id);
+    redco_graph_set_copy(l->g, 1);
+    redco_value again;
+    redco_graph_repeat(l->g, redco_value_op(l->g, y), (redco_value[]){x, w}, &again);
+    assert_string_equal(redco_op_name(l->g, redco_value_op(l->g, again), name, sizeof name), "re/block.7/qkv");
+    redco_graph_set_layer(l->g, "step");
+    redco_graph_set_operator(l->g, "optimizer");
+    const redco_value moved = redco_sub(l->g, w, d[1]);
+    assert_string_equal(redco_op_name(l->g, redco_value_op(l->g, moved), name, sizeof name), "step/optimizer");
+    assert_int_equal(redco_graph_find_input(l->g, "w"), w);
+    assert_int_equal(redco_value_op(l->g, w)->attributes.flags, REDCO_FLAG_PARAMETER);
+    assert_int_equal(redco_graph_find_input(l->g, "v"), REDCO_NO_VALUE);
+    assert_string_equal(redco_value_name(l->g, w), "w");
+    lab_clear(l);
+}
+
+static void extraction_keeps_what_is_needed(void **state)
+{
+    lab *l = *state;
+    const redco_value x = lab_real(l, 2, (uint64_t[]){2, 3}, -1, 1), unused = lab_real(l, 1, (uint64_t[]){4}, -1, 1);
+    (void)redco_exp(l->g, unused);
+    redco_graph_set_layer(l->g, "block.0");
+    const redco_value y = redco_softmax(l->g, x), f = redco_sum_all(l->g, redco_mul(l->g, y, y));
+    redco_value d, map[64];
+    redco_gradient(l->g, f, &x, 1, &d);
+    lab_assert_ok(l);
+    assert_true(redco_graph_value_count(l->g) <= 64);
+    redco_graph *small = NULL;
+    assert_int_equal(redco_graph_extract(l->g, &d, 1, NULL, NULL, &small, map, NULL), REDCO_OK);
+    assert_true(redco_graph_op_count(small) < redco_graph_op_count(l->g));
+    assert_int_equal(map[unused], REDCO_NO_VALUE);
+    assert_string_equal(redco_value_name(small, map[x]), redco_value_name(l->g, x));
+    assert_string_equal(redco_value_op(small, map[y])->layer, "block.0");
+    assert_int_equal(redco_value_op(small, map[d])->origin, redco_value_op(small, map[y])->id);
+    double before[6], after[6];
+    lab_run(l, d, before);
+    const redco_binding binding = {map[x], l->data[0]};
+    assert_int_equal(redco_evaluate(l->backend, small, &binding, 1, &(redco_result){map[d], after}, 1, NULL), REDCO_OK);
+    assert_memory_equal(before, after, sizeof before);
+    redco_graph_free(small);
+    lab_clear(l);
+}
+
+/* What layouts add: types, a group of one, and no gradient. */
+static void collectives(void **state)
+{
+    lab *l = *state;
+    char text[REDCO_TYPE_TEXT_BYTES];
+    const redco_group group = {.id = 2, .ranks = 4}, alone = {.id = 2, .ranks = 1};
+    redco_value x = input(l->g, "x", REDCO_F32, DIMS(8, 3)), d;
+    const redco_value gathered = redco_all_gather(l->g, x, group, 1), part = redco_reduce_scatter(l->g, x, group, 0);
+    assert_string_equal(redco_type_text(redco_value_type(l->g, gathered), text), "f32[8,12]");
+    assert_string_equal(redco_type_text(redco_value_type(l->g, part), text), "f32[2,3]");
+    assert_int_equal(redco_all_reduce(l->g, x, alone, false), x);
+    const redco_value sum = redco_all_reduce(l->g, x, group, false);
+    assert_int_not_equal(sum, redco_all_reduce(l->g, x, group, true));
+    assert_int_equal(redco_value_op(l->g, sum)->attributes.group, 2);
+    redco_error err = {0};
+    float data[24] = {0};
+    const redco_binding binding = {x, data};
+    assert_int_equal(redco_evaluate(l->backend, l->g, &binding, 1, &(redco_result){sum, data}, 1, &err), REDCO_EVALUE);
+    assert_string_equal(err.text, "the host has no all_reduce");
+    redco_gradient(l->g, redco_sum_all(l->g, sum), &x, 1, &d);
+    assert_error(l, "", "gradient through all_reduce: differentiate before layouts are applied");
+    (void)redco_reduce_scatter(l->g, input(l->g, "x", REDCO_F32, DIMS(8, 3)), group, 1);
+    assert_error(l, "", "reduce_scatter of f32[8,3]: 4 ranks do not divide dimension 1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(errors_name_operator_and_shapes), cmocka_unit_test(errors_of_types_and_calls),
+        cmocka_unit_test(errors_when_it_is_run),           cmocka_unit_test(equal_operators_are_one),
+        cmocka_unit_test(identities_need_no_operator),     cmocka_unit_test(operators_carry_the_simulators_names),
+        cmocka_unit_test(extraction_keeps_what_is_needed), cmocka_unit_test(collectives),
+    };
+    return cmocka_run_group_tests(tests, open_lab, close_lab);
+}
