@@ -163,20 +163,26 @@ out:
     return st;
 }
 
-/* @p part of @p parts of every class of blocks recomputed in full, as whole layers of every stage. */
-static void full_counts(const struct finder *f, uint32_t pp, uint32_t part, uint32_t parts, redco_recompute policy,
-                        struct counts *counts)
+/* Two policies that share the blocks: @p part of @p parts of every class has the first, as whole layers of every stage.
+ */
+struct mix {
+    redco_recompute some, rest;
+};
+
+static void mix_counts(const struct finder *f, uint32_t pp, uint32_t part, uint32_t parts, struct mix mix,
+                       struct counts *counts)
 {
     for (uint32_t c = 0; c < f->class_count; c++) {
         const uint32_t layers = f->classes[c].layers;
+        const uint64_t unit = layers % pp == 0 ? pp : 1;
+        const uint64_t some = ((layers / unit * part + parts - 1) / parts) * unit;
         counts[c] = (struct counts){.of = {0}};
-        uint64_t chosen = 0;
         if (is_block(&f->classes[c])) {
-            const uint64_t unit = layers % pp == 0 ? pp : 1;
-            chosen = (((uint64_t)layers / unit * part + parts - 1) / parts) * unit;
+            counts[c].of[mix.some] = (uint32_t)some;
+            counts[c].of[mix.rest] = layers - (uint32_t)some;
+        } else {
+            counts[c].of[REDCO_RECOMPUTE_NONE] = layers;
         }
-        counts[c].of[policy] = (uint32_t)chosen;
-        counts[c].of[REDCO_RECOMPUTE_NONE] += layers - (uint32_t)chosen;
     }
 }
 
@@ -191,11 +197,14 @@ static uint32_t most_layers(const struct finder *f, uint32_t pp)
     return most;
 }
 
-/* One choice of degrees and meshes at its least recomputation, and at the plan's. More layers in full cost time and
-   free memory, so the first number of them that fits is the best. */
+/* One choice of degrees and meshes with the plan's recomputation, and with the least of each mix: more layers of the
+   first policy cost time and free memory, so the first number of them that fits is the best of its mix. */
 static redco_status try_meshes(struct finder *f, const redco_setting *setting, const redco_shards *shards,
                                redco_error *err)
 {
+    static const struct mix mixes[] = {{REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_NONE},
+                                       {REDCO_RECOMPUTE_SELECTIVE, REDCO_RECOMPUTE_NONE},
+                                       {REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_SELECTIVE}};
     struct counts counts[REDCOI_MAX_CLASSES];
     redcoi_offer point = {.setting = *setting,
                           .overlap = f->ability->overlap(setting, shards, f->plan->overlap),
@@ -203,18 +212,16 @@ static redco_status try_meshes(struct finder *f, const redco_setting *setting, c
                           .shard_over_cp = f->ability->shard_over_cp && setting->cp > 1};
     redco_costs *costs = NULL;
     redco_error why = {0};
-    bool fits = false;
     redco_status st = costs_for(f, point.overlap, point.shard_over_cp, &costs, err);
     if (st != REDCO_OK || redco_setting_check(costs, setting, &why) != REDCO_OK) { return st; }
     if (can_recompute(f, f->planned, setting->pp)) { st = consider(f, costs, &point, shards, f->planned, NULL, err); }
     const uint32_t parts = most_layers(f, setting->pp);
-    if (st == REDCO_OK && f->ability->recompute != REDCOI_RECOMPUTE_FULL_COUNT) {
-        full_counts(f, setting->pp, 1, 1, REDCO_RECOMPUTE_SELECTIVE, counts);
-        st = consider(f, costs, &point, shards, counts, NULL, err);
-    }
-    for (uint32_t part = 0; part <= parts && st == REDCO_OK && !fits; part++) {
-        full_counts(f, setting->pp, part, parts, REDCO_RECOMPUTE_FULL, counts);
-        if (can_recompute(f, counts, setting->pp)) { st = consider(f, costs, &point, shards, counts, &fits, err); }
+    for (size_t i = 0; i < sizeof mixes / sizeof mixes[0]; i++) {
+        bool fits = false;
+        for (uint32_t part = 0; part <= parts && st == REDCO_OK && !fits; part++) {
+            mix_counts(f, setting->pp, part, parts, mixes[i], counts);
+            if (can_recompute(f, counts, setting->pp)) { st = consider(f, costs, &point, shards, counts, &fits, err); }
+        }
     }
     return st;
 }

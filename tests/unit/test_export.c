@@ -171,8 +171,8 @@ static void strategies_are_told_apart(void **state)
 }
 
 /* The fastest of what DeepSpeed can say, found by the planner's own search instead: one search per stage, with the
- * overlap that the stage has. 13B of the paper's plan needs no recomputation here. */
-static void nearest_is_the_best_of_deepspeed(void **state)
+ * overlap that the stage has. */
+static double best_of_deepspeed(const struct planned *p, uint32_t micro_batch)
 {
     static const struct {
         redco_strategy strategy;
@@ -183,39 +183,57 @@ static void nearest_is_the_best_of_deepspeed(void **state)
                   {REDCO_STRATEGY_ZERO3, REDCO_OVERLAP_AG_RS | REDCO_OVERLAP_AR},
                   {REDCO_STRATEGY_ZEROPP, REDCO_OVERLAP_AG_RS | REDCO_OVERLAP_AR},
                   {REDCO_STRATEGY_MICS, REDCO_OVERLAP_AG_RS | REDCO_OVERLAP_AR}};
-    const redco_input_names names = {.model = "llama-13b"};
-    redco_search_options options = defaults();
-    struct planned p;
     double best_s = (double)INFINITY;
-    (void)state;
-    options.tp = 1;
-    options.scheme_fixed = true;
-    options.fix = (redco_shards){{4, 1}, {4, 1}, {8, 1}};
-    plan_open(&names, 1024, &options, &p);
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
         redco_search_options one = defaults();
         redco_search_result *result = NULL;
         one.tp = 1;
+        one.micro_batch = micro_batch;
         one.scheme_fixed = true;
         one.scheme = REDCO_INTRA_TENSOR;
         one.strategy = stages[i].strategy;
         one.workload.overlap = stages[i].overlap;
-        assert_int_equal(
-            redco_search(&p.inputs.machine, p.inputs.model, &p.inputs.calibration, p.inputs.comm, &one, &result, NULL),
-            REDCO_OK);
+        assert_int_equal(redco_search(&p->inputs.machine, p->inputs.model, &p->inputs.calibration, p->inputs.comm, &one,
+                                      &result, NULL),
+                         REDCO_OK);
         if (result->ranked_count > 0 && result->ranked[0].prediction.step_s < best_s) {
             best_s = result->ranked[0].prediction.step_s;
         }
         redco_search_result_free(result);
     }
-    redco_export *made = export(&p, REDCO_FRAMEWORK_DEEPSPEED);
-    assert_false(made->layout_exact);
-    /* the search may trade 0.1 % for memory */
-    assert_close(number(made, "exported/predicted/step_s"), best_s, 0.0011 * best_s);
-    assert_close(number(made, "loss_ratio"), 1.0 - p.plan->predicted.step_s / number(made, "exported/predicted/step_s"),
-                 1e-9);
-    redco_export_free(made);
-    plan_close(&p);
+    return best_s;
+}
+
+/* With micro-batches of 1 nothing is recomputed and the two agree, but for the 0.1 % that the search trades for memory;
+ * with 4, the search may mix three policies, the export two. */
+static void nearest_is_the_best_of_deepspeed(void **state)
+{
+    static const struct {
+        uint64_t gpus;
+        uint32_t micro_batch;
+        double above; /* at most so much slower */
+    } rows[] = {{1024, 1, 0.0011}, {64, 4, 0.005}, {64, 2, 0.005}};
+    const redco_input_names names = {.model = "llama-13b"};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        redco_search_options options = defaults();
+        struct planned p;
+        options.tp = 1;
+        options.micro_batch = rows[i].micro_batch;
+        options.scheme_fixed = true;
+        options.fix = (redco_shards){{4, 1}, {4, 1}, {8, 1}};
+        plan_open(&names, rows[i].gpus, &options, &p);
+        const double best_s = best_of_deepspeed(&p, rows[i].micro_batch);
+        redco_export *made = export(&p, REDCO_FRAMEWORK_DEEPSPEED);
+        const double step_s = number(made, "exported/predicted/step_s");
+        assert_false(made->layout_exact);
+        if (step_s < best_s * (1.0 - 0.0011) || step_s > best_s * (1.0 + rows[i].above)) {
+            fail_msg("row %zu: %g s, the search has %g s", i, step_s, best_s);
+        }
+        assert_close(number(made, "loss_ratio"), 1.0 - p.plan->predicted.step_s / step_s, 1e-9);
+        redco_export_free(made);
+        plan_close(&p);
+    }
 }
 
 static void assert_config(const redco_export *made, const char *path, const char *wanted)
