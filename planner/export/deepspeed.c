@@ -96,10 +96,12 @@ static void add_notes(const redcoi_context *context)
         note(context, "MiCS needs DeepSpeed 0.9.2 to 0.19.6, and deepspeed.zero.MiCS_Init where the model is built");
     }
     if (full + selective > 0) {
-        (void)snprintf(text, sizeof text,
-                       "which layers are recomputed is the model's own code (torch.utils.checkpoint): %u of %u in "
-                       "full, the attention of %u more",
-                       full, context->plan->model_layers, selective);
+        char attention[48] = "";
+        if (selective > 0) { (void)snprintf(attention, sizeof attention, ", the attention of %u more", selective); }
+        (void)snprintf(
+            text, sizeof text,
+            "which layers are recomputed is the model's own code (torch.utils.checkpoint): %u of %u in full%s", full,
+            context->plan->model_layers, attention);
         note(context, text);
     }
 }

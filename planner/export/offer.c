@@ -132,34 +132,38 @@ static void add_class(const struct finder *f, uint32_t class_index, const struct
     }
 }
 
-/* Keeps the point if it is the best so far. @p fits_out may be NULL */
+/* Keeps the point if it is the best so far. */
 static redco_status consider(struct finder *f, redco_costs *costs, const redcoi_offer *point,
                              const redco_shards *shards, const struct counts *counts, bool *fits_out, redco_error *err)
 {
     const uint32_t most = REDCO_RECOMPUTE_COUNT * f->class_count * point->setting.pp;
-    redcoi_offer offer = *point;
+    const uint32_t pp = point->setting.pp;
+    redco_assignment *parts = calloc(most, sizeof *parts);
+    redco_plan_layers *layers = NULL;
+    uint32_t part_count = 0;
+    uint32_t count = 0;
     redco_status st = REDCO_OK;
-    if (fits_out != NULL) { *fits_out = false; }
-    offer.assignments = calloc(most, sizeof *offer.assignments);
-    if (offer.assignments == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    for (uint32_t c = 0; c < f->class_count; c++) {
-        add_class(f, c, &counts[c], shards, offer.setting.pp, offer.assignments, &offer.assignment_count);
-    }
-    offer.prediction = redco_cost_step(costs, &offer.setting, offer.assignments, offer.assignment_count);
-    const bool fits = offer.prediction.total_bytes <= offer.prediction.capacity_bytes;
-    if (fits_out != NULL) { *fits_out = fits; }
-    if (!fits || (f->found && offer.prediction.step_s >= f->best.prediction.step_s * (1.0 - rounding_ratio))) {
+    *fits_out = false;
+    if (parts == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    for (uint32_t c = 0; c < f->class_count; c++) { add_class(f, c, &counts[c], shards, pp, parts, &part_count); }
+    const redco_prediction prediction = redco_cost_step(costs, &point->setting, parts, part_count);
+    *fits_out = prediction.total_bytes <= prediction.capacity_bytes;
+    if (!*fits_out || (f->found && prediction.step_s >= f->best.prediction.step_s * (1.0 - rounding_ratio))) {
         goto out;
     }
-    st = redcoi_ranges(f->reopened->inputs.model, offer.setting.pp, offer.assignments, offer.assignment_count,
-                       &offer.layers, &offer.count, err);
+    st = redcoi_ranges(f->reopened->inputs.model, pp, parts, part_count, &layers, &count, err);
     if (st != REDCO_OK) { goto out; }
     redcoi_offer_free(&f->best);
-    f->best = offer;
+    f->best = *point;
+    f->best.prediction = prediction;
+    f->best.assignments = parts;
+    f->best.assignment_count = part_count;
+    f->best.layers = layers;
+    f->best.count = count;
     f->found = true;
-    return REDCO_OK;
+    parts = NULL;
 out:
-    redcoi_offer_free(&offer);
+    free(parts);
     return st;
 }
 
@@ -197,31 +201,67 @@ static uint32_t most_layers(const struct finder *f, uint32_t pp)
     return most;
 }
 
-/* One choice of degrees and meshes with the plan's recomputation, and with the least of each mix: more layers of the
-   first policy cost time and free memory, so the first number of them that fits is the best of its mix. */
+/** One choice of degrees and meshes. */
+struct place {
+    redcoi_offer point; /**< without layers */
+    const redco_shards *shards;
+    redco_costs *costs;
+    uint32_t parts;
+};
+
+static redco_status try_part(struct finder *f, const struct place *place, struct mix mix, uint32_t part, bool *can_out,
+                             bool *fits_out, redco_error *err)
+{
+    struct counts counts[REDCOI_MAX_CLASSES];
+    const uint32_t pp = place->point.setting.pp;
+    mix_counts(f, pp, part, place->parts, mix, counts);
+    *fits_out = false;
+    *can_out = can_recompute(f, counts, pp);
+    return *can_out ? consider(f, place->costs, &place->point, place->shards, counts, fits_out, err) : REDCO_OK;
+}
+
+/* More layers of the mix's first policy cost time and free memory (but for the first, which brings its working set), so
+   the least number that fits is the best: found by halving. */
+static redco_status try_mix(struct finder *f, const struct place *place, struct mix mix, redco_error *err)
+{
+    uint32_t low = 0;
+    uint32_t high = place->parts;
+    bool can = false;
+    bool fits = false;
+    redco_status st = try_part(f, place, mix, low, &can, &fits, err);
+    if (st != REDCO_OK || fits) { return st; }
+    st = try_part(f, place, mix, high, &can, &fits, err);
+    if (st != REDCO_OK || !fits) { return st; }
+    while (high - low > 1 && can && st == REDCO_OK) {
+        const uint32_t middle = low + (high - low) / 2;
+        st = try_part(f, place, mix, middle, &can, &fits, err);
+        *(fits ? &high : &low) = middle;
+    }
+    return st;
+}
+
+/* With the plan's recomputation, and with the least of each mix. */
 static redco_status try_meshes(struct finder *f, const redco_setting *setting, const redco_shards *shards,
                                redco_error *err)
 {
     static const struct mix mixes[] = {{REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_NONE},
                                        {REDCO_RECOMPUTE_SELECTIVE, REDCO_RECOMPUTE_NONE},
                                        {REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_SELECTIVE}};
-    struct counts counts[REDCOI_MAX_CLASSES];
-    redcoi_offer point = {.setting = *setting,
-                          .overlap = f->ability->overlap(setting, shards, f->plan->overlap),
-                          .sequence_parallel = has_sequence_parallel(f),
-                          .shard_over_cp = f->ability->shard_over_cp && setting->cp > 1};
-    redco_costs *costs = NULL;
+    struct place place = {.point = {.setting = *setting,
+                                    .overlap = f->ability->overlap(setting, shards, f->plan->overlap),
+                                    .sequence_parallel = has_sequence_parallel(f),
+                                    .shard_over_cp = f->ability->shard_over_cp && setting->cp > 1},
+                          .shards = shards,
+                          .parts = most_layers(f, setting->pp)};
     redco_error why = {0};
-    redco_status st = costs_for(f, point.overlap, point.shard_over_cp, &costs, err);
-    if (st != REDCO_OK || redco_setting_check(costs, setting, &why) != REDCO_OK) { return st; }
-    if (can_recompute(f, f->planned, setting->pp)) { st = consider(f, costs, &point, shards, f->planned, NULL, err); }
-    const uint32_t parts = most_layers(f, setting->pp);
-    for (size_t i = 0; i < sizeof mixes / sizeof mixes[0]; i++) {
-        bool fits = false;
-        for (uint32_t part = 0; part <= parts && st == REDCO_OK && !fits; part++) {
-            mix_counts(f, setting->pp, part, parts, mixes[i], counts);
-            if (can_recompute(f, counts, setting->pp)) { st = consider(f, costs, &point, shards, counts, &fits, err); }
-        }
+    bool fits = false;
+    redco_status st = costs_for(f, place.point.overlap, place.point.shard_over_cp, &place.costs, err);
+    if (st != REDCO_OK || redco_setting_check(place.costs, setting, &why) != REDCO_OK) { return st; }
+    if (can_recompute(f, f->planned, setting->pp)) {
+        st = consider(f, place.costs, &place.point, shards, f->planned, &fits, err);
+    }
+    for (size_t i = 0; i < sizeof mixes / sizeof mixes[0] && st == REDCO_OK; i++) {
+        st = try_mix(f, &place, mixes[i], err);
     }
     return st;
 }
@@ -248,7 +288,7 @@ static redco_status try_setting(struct finder *f, redco_setting setting, redco_e
 }
 
 /* @return false when the degrees do not divide machine or batch */
-static bool place(const struct finder *f, redco_setting *setting)
+static bool divide(const struct finder *f, redco_setting *setting)
 {
     redco_error why = {0};
     if (redcoi_place_ranks(&f->reopened->inputs.machine, setting, &why) != REDCO_OK) { return false; }
@@ -262,7 +302,7 @@ static redco_status try_micro_batches(struct finder *f, redco_setting setting, r
     redco_status st = REDCO_OK;
     for (uint32_t micro = 1; micro <= MOST_MICRO_BATCH && st == REDCO_OK; micro++) {
         setting.micro_batch = micro;
-        if (place(f, &setting)) { st = try_setting(f, setting, err); }
+        if (divide(f, &setting)) { st = try_setting(f, setting, err); }
     }
     return st;
 }
@@ -291,7 +331,7 @@ redco_status redcoi_offer_nearest(const redcoi_ability *ability, const redco_pla
     redco_setting setting = reopened->setting;
     if (!ability->pipeline) { setting.pp = 1; }
     if (!ability->context_parallel) { setting.cp = 1; }
-    if (place(&f, &setting)) { st = try_setting(&f, setting, err); }
+    if (divide(&f, &setting)) { st = try_setting(&f, setting, err); }
     if (st == REDCO_OK && !f.found) { st = try_micro_batches(&f, setting, err); }
     if (st == REDCO_OK && !f.found) { st = try_degrees(&f, setting, err); }
     if (st == REDCO_OK && !f.found) {

@@ -112,28 +112,24 @@ static double number(const redco_export *made, const char *path)
  * gather of updated parameters. ZeRO++ is a second copy of parameters, which Megatron-LM and InternEvo lack. */
 static void strategies_are_told_apart(void **state)
 {
-    static const redco_shards none = {{0, 0}, {0, 0}, {0, 0}};
-    static const redco_shards paper_13b = {{4, 1}, {4, 1}, {8, 1}};
-    static const redco_shards zero1_in_node = {{1, 1}, {1, 1}, {8, 1}};
-    static const redco_shards hybrid = {{8, 1}, {8, 1}, {8, 8}};
     static const struct {
         redco_strategy strategy;
         redco_scheme scheme;
         redco_shards fix;
         const char *told; /* megatron, deepspeed, fsdp, internevo, sbatch */
     } rows[] = {
-        {REDCO_STRATEGY_DDP, REDCO_INTRA_TENSOR, none, "EOEEE"},
-        {REDCO_STRATEGY_ZERO1, REDCO_INTRA_TENSOR, none, "EOENE"},
-        {REDCO_STRATEGY_ZERO1, REDCO_INTER_TENSOR, none, "NNNEE"},
-        {REDCO_STRATEGY_ZERO2, REDCO_INTRA_TENSOR, none, "EOENE"},
-        {REDCO_STRATEGY_ZERO3, REDCO_INTRA_TENSOR, none, "EEEEE"},
-        {REDCO_STRATEGY_MICS, REDCO_INTRA_TENSOR, none, "EEEEE"},
-        {REDCO_STRATEGY_ZEROPP, REDCO_INTRA_TENSOR, none, "NEENE"},
-        {REDCO_STRATEGY_HSDP, REDCO_INTRA_TENSOR, none, "EEEEE"},
+        {REDCO_STRATEGY_DDP, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EOEEE"},
+        {REDCO_STRATEGY_ZERO1, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EOENE"},
+        {REDCO_STRATEGY_ZERO1, REDCO_INTER_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "NNNEE"},
+        {REDCO_STRATEGY_ZERO2, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EOENE"},
+        {REDCO_STRATEGY_ZERO3, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EEEEE"},
+        {REDCO_STRATEGY_MICS, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EEEEE"},
+        {REDCO_STRATEGY_ZEROPP, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "NEENE"},
+        {REDCO_STRATEGY_HSDP, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EEEEE"},
         /* AMSP's choice for 13B (Table IV), ZeRO-1 inside a node, and Megatron's hybrid FSDP */
-        {REDCO_STRATEGY_ANY, REDCO_INTER_TENSOR, paper_13b, "NNNEE"},
-        {REDCO_STRATEGY_ANY, REDCO_INTRA_TENSOR, zero1_in_node, "ENENE"},
-        {REDCO_STRATEGY_ANY, REDCO_INTRA_TENSOR, hybrid, "ENNNE"},
+        {REDCO_STRATEGY_ANY, REDCO_INTER_TENSOR, {{4, 1}, {4, 1}, {8, 1}}, "NNNEE"},
+        {REDCO_STRATEGY_ANY, REDCO_INTRA_TENSOR, {{1, 1}, {1, 1}, {8, 1}}, "ENENE"},
+        {REDCO_STRATEGY_ANY, REDCO_INTRA_TENSOR, {{8, 1}, {8, 1}, {8, 8}}, "ENNNE"},
     };
     const redco_input_names names = {.model = "llama-7b"};
     (void)state;
