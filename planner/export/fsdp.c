@@ -18,9 +18,9 @@ static bool can_shard(const redco_setting *setting, const redco_shards *shards)
     const bool p = is_one(shards->parameters) || redco_mesh_equal(shards->parameters, os);
     const bool g = is_one(shards->gradients) || redco_mesh_equal(shards->gradients, os);
     if (!p || !g || !redcoi_consecutive(os, setting->dp)) { return false; }
-    /* an int that neither is 1 nor all of the shards */
+    /* a copy over one rank is what reshard_after_forward = False keeps */
     const uint64_t again = redco_mesh_ranks(setting->secondary);
-    return again == 0 || (redco_mesh_equal(shards->parameters, os) && again > 1 && again < redco_mesh_ranks(os) &&
+    return again == 0 || (redco_mesh_equal(shards->parameters, os) && again < redco_mesh_ranks(os) &&
                           redcoi_consecutive(setting->secondary, setting->dp));
 }
 
@@ -38,14 +38,15 @@ static const char *strategy_of(const redco_setting *setting, const redco_shards 
 {
     const bool all = redco_mesh_equal(shards->optimizer, setting->dp);
     if (is_one(shards->optimizer)) { return "NO_SHARD"; }
-    if (setting->secondary.gpus > 0) { return NULL; }
-    if (is_one(shards->parameters)) { return all ? "SHARD_GRAD_OP" : "_HYBRID_SHARD_ZERO2"; }
+    const bool copied = setting->secondary.gpus > 0;
+    if (copied && !is_one(setting->secondary)) { return NULL; }
+    if (copied || is_one(shards->parameters)) { return all ? "SHARD_GRAD_OP" : "_HYBRID_SHARD_ZERO2"; }
     return all ? "FULL_SHARD" : "HYBRID_SHARD";
 }
 
 static json_t *reshard_json(const redco_setting *setting, const redco_shards *shards)
 {
-    if (is_one(shards->parameters)) { return json_false(); }
+    if (is_one(shards->parameters) || is_one(setting->secondary)) { return json_false(); }
     if (setting->secondary.gpus == 0) { return json_true(); }
     return json_integer((json_int_t)redco_mesh_ranks(setting->secondary));
 }

@@ -299,6 +299,18 @@ static void sizes_are_the_meshes(void **state)
     redco_export_free(made);
     made = export(&p, REDCO_FRAMEWORK_FSDP);
     assert_config(made, "units/1/reshard_after_forward", "8");
+    assert_config(made, "units/1/sharding_strategy", "null");
+    redco_export_free(made);
+    plan_close(&p);
+
+    /* with eight tensor-parallel ranks a node holds one data-parallel rank: the copy is not cut at all */
+    options.tp = 8;
+    plan_open(&names, 64, &options, &p);
+    made = export(&p, REDCO_FRAMEWORK_FSDP);
+    assert_true(made->exact);
+    assert_config(made, "units/1/reshard_after_forward", "false");
+    assert_config(made, "units/1/set_reshard_after_backward", "true");
+    assert_config(made, "units/1/sharding_strategy", "\"SHARD_GRAD_OP\"");
     redco_export_free(made);
     plan_close(&p);
 }
