@@ -12,6 +12,7 @@
 #include "costmodel/step.h"
 #include "planner/assemble.h"
 #include "planner/explain.h"
+#include "planner/export/export.h"
 #include "planner/inputs.h"
 #include "planner/plan/plan.h"
 #include "planner/rerank.h"

@@ -123,9 +123,8 @@ static redco_status check_nodes(const redco_machine *machine, const redco_settin
 }
 
 /* World = tp x cp x dp x pp, tp fastest, then cp, then dp; a node holds what is left of it beside tp and cp. */
-static redco_status place_ranks(const redcoi_inputs *inputs, redco_setting *setting, redco_error *err)
+redco_status redcoi_place_ranks(const redco_machine *machine, redco_setting *setting, redco_error *err)
 {
-    const redco_machine *machine = inputs->machine;
     const uint64_t world = (uint64_t)machine->nodes * machine->gpus_per_node;
     const uint64_t inner = (uint64_t)setting->tp * setting->cp;
     if (inner > world || setting->pp > world || world % (inner * setting->pp) != 0) {
@@ -178,7 +177,7 @@ static redco_status add_degrees(redcoi_space *space, const redcoi_inputs *inputs
 {
     const redco_search_options *o = &space->options;
     char degrees[64];
-    redco_status st = place_ranks(inputs, &setting, err);
+    redco_status st = redcoi_place_ranks(inputs->machine, &setting, err);
     if (st != REDCO_OK) { return st; }
     const uint64_t ranks = redco_mesh_ranks(setting.dp);
     const uint64_t batch = o->workload.global_batch;

@@ -22,5 +22,6 @@ add_test(NAME house.schemas COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/schemas.sh ${CMA
 add_test(NAME house.man-pages COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/man.sh ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.readme COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/readme.sh ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.full-disk COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/full-disk.sh ${CMAKE_BINARY_DIR}/tools)
-set_tests_properties(house.readme house.full-disk house.man-pages house.golden-runner house.headers-c house.headers-c++ house.exported-names house.install house.schemas
+add_test(NAME house.slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/slurm.sh ${CMAKE_BINARY_DIR}/tools)
+set_tests_properties(house.readme house.full-disk house.slurm house.man-pages house.golden-runner house.headers-c house.headers-c++ house.exported-names house.install house.schemas
                      PROPERTIES LABELS house SKIP_RETURN_CODE 77)

@@ -71,5 +71,48 @@ refuse planner/rules.schema.json "$scratch/rules.json" 's/"key"/"kye"/'
 refuse planner/rules.schema.json "$scratch/rules.json" 's/"mp"/"dp"/'
 refuse planner/rules.schema.json "$scratch/rules.json" 's/"role": "qkv"/"role": "kqv"/'
 
+# Exports of strategies, degrees and precisions: the files that are JSON, the others as the data that they are made from.
+n=0
+export_as() { # OPTION...
+    n=$((n + 1))
+    "$tools/redco-plan" --gpus 64 --json --quiet --export megatron --export deepspeed --export fsdp --export internevo \
+        --export sbatch "$@" >"$scratch/exports.json" || { echo "no exports of $*" && failures=$((failures + 1)) && return; }
+    /usr/bin/python3 - "$scratch" $n <<'END'
+import json, sys
+for export in json.load(open(sys.argv[1] + "/exports.json"))["exports"]:
+    base = "%s/%s-%s" % (sys.argv[1], export["framework"], sys.argv[2])
+    json.dump(export, open(base + "-report.json", "w"))
+    json.dump(export["config"], open(base + "-config.json", "w"))
+END
+}
+for strategy in ddp zero1 zero2 zero3 mics zeropp hsdp amsp; do export_as --strategy $strategy; done
+export_as --fix p=8x1,g=8x1,os=8x8
+export_as --model llama-3-70b --tp 8 --pp 4 --sequence-parallel --recompute full
+export_as --model llama-13b --recompute selective --precision fp16
+export_as --cp 2
+export_as --model gpt2-xl --seq 1024
+check planner/export/export.schema.json "$scratch"/*-report.json
+for framework in megatron deepspeed fsdp internevo; do
+    check planner/export/$framework.schema.json "$scratch/$framework"-*-config.json
+done
+"$tools/redco-plan" --gpus 64 --quiet --strategy zeropp --export deepspeed >"$scratch/ds.json"
+"$tools/redco-plan" --gpus 64 --quiet --strategy zeropp --export fsdp >"$scratch/fsdp.json"
+check planner/export/deepspeed.schema.json "$scratch/ds.json"
+check planner/export/fsdp.schema.json "$scratch/fsdp.json"
+refuse planner/export/deepspeed.schema.json "$scratch/ds.json" 's/"stage": 3/"stage": 4/'
+refuse planner/export/deepspeed.schema.json "$scratch/ds.json" 's/overlap_comm/overlap_comms/'
+refuse planner/export/fsdp.schema.json "$scratch/fsdp.json" 's/"reshard_after_forward": 8/"reshard_after_forward": 1/'
+refuse planner/export/megatron.schema.json "$scratch/megatron-1-config.json" 's/rope/ropes/'
+refuse planner/export/internevo.schema.json "$scratch/internevo-1-config.json" 's/mtp/mptp/'
+# The file for InternEvo is Python: what it defines is that data.
+"$tools/redco-plan" --gpus 64 --quiet --strategy amsp --export internevo >"$scratch/internevo.py"
+/usr/bin/python3 - "$scratch" <<'END' || { echo "internevo.py is not its data" && failures=$((failures + 1)); }
+import json, sys
+names = {}
+exec(open(sys.argv[1] + "/internevo.py").read(), names)
+del names["__builtins__"]
+sys.exit(names != json.load(open(sys.argv[1] + "/internevo-8-config.json")))
+END
+
 echo "$checked documents, $failures failures"
 [ $failures -eq 0 ]

@@ -5,6 +5,7 @@
 #include "planner/explain.h"
 #include "planner/rerank.h"
 #include "planner/strategy.h"
+#include "tools/plan_export.h"
 #include "tools/plan_html.h"
 #include "tools/plan_report.h"
 
@@ -63,10 +64,12 @@ struct answer {
     bool helped;
     redco_neighbour neighbours[REDCO_MOST_NEIGHBOURS];
     size_t neighbour_count;
+    json_t *exports; /* reports; NULL without --json */
 };
 
 static void answer_free(struct answer *answer)
 {
+    json_decref(answer->exports);
     redco_plan_free(answer->plan);
     redco_assembler_free(answer->assembler);
     redco_search_result_free(answer->free_result);
@@ -196,6 +199,7 @@ static json_t *one_json(const struct answer *answer)
     }
     if (answer->result->verified) { (void)json_object_set_new(json, "verify", verify_json(answer->result)); }
     if (answer->args->explain) { (void)json_object_set_new(json, "explain", explain_json(answer)); }
+    if (answer->exports != NULL) { (void)json_object_set(json, "exports", answer->exports); }
     return json;
 }
 
@@ -321,6 +325,25 @@ static redco_status write_report(const struct answer *answer, redco_error *err)
     return st;
 }
 
+/* Standard output holds one thing: a JSON document, an export, or tables and what was written. */
+static int print_answer(const struct answer *answer)
+{
+    const struct plan_args *args = answer->args;
+    int rc = CLI_DONE;
+    if (args->cli.json) { return print_json(answer); }
+    if (plan_export_prints(args)) { return CLI_DONE; }
+    if (args->options.top > 0) {
+        rc = print_top(answer);
+    } else {
+        print_one(answer);
+    }
+    if (args->out != NULL) { (void)printf("wrote %s\n", args->out); }
+    if (args->timeline != NULL) { (void)printf("wrote %s\n", args->timeline); }
+    if (args->report != NULL) { (void)printf("wrote %s\n", args->report); }
+    plan_export_print_written(args);
+    return rc;
+}
+
 int answer_plan(struct plan_args *args, const redco_inputs *inputs)
 {
     struct answer answer = {.args = args, .inputs = inputs};
@@ -335,20 +358,12 @@ int answer_plan(struct plan_args *args, const redco_inputs *inputs)
     if (st == REDCO_OK && args->out != NULL) { st = redco_plan_write(answer.plan, args->out, &err); }
     if (st == REDCO_OK && args->timeline != NULL) { st = write_timeline(&answer, &err); }
     if (st == REDCO_OK && args->report != NULL) { st = write_report(&answer, &err); }
+    if (st == REDCO_OK && args->exports_any) { st = plan_export(args, answer.plan, "plan", &answer.exports, &err); }
     if (st != REDCO_OK) {
         rc = answer_fail(&args->cli, &err);
         goto out;
     }
-    if (args->cli.json) {
-        rc = print_json(&answer);
-    } else if (args->options.top > 0) {
-        rc = print_top(&answer);
-    } else {
-        print_one(&answer);
-    }
-    if (args->out != NULL && !args->cli.json) { (void)printf("wrote %s\n", args->out); }
-    if (args->timeline != NULL && !args->cli.json) { (void)printf("wrote %s\n", args->timeline); }
-    if (args->report != NULL && !args->cli.json) { (void)printf("wrote %s\n", args->report); }
+    rc = print_answer(&answer);
     if (rc == CLI_DONE) { rc = cli_finish(&args->cli, answer.result->verify_failed ? CLI_NO : CLI_DONE); }
 out:
     answer_free(&answer);

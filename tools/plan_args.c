@@ -3,6 +3,7 @@
 #include "planner/plan/plan.h"
 #include "planner/strategy.h"
 #include "tools/overlap_option.h"
+#include "tools/plan_export.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,9 @@ enum key {
     KEY_SWEEP,
     KEY_TIMELINE,
     KEY_REPORT,
-    KEY_CHECK
+    KEY_CHECK,
+    KEY_EXPORT,
+    KEY_FROM
 };
 
 /* clang-format off */
@@ -88,6 +91,8 @@ static const struct argp_option flags[] = {
     {"explain", KEY_EXPLAIN, NULL, 0, "Why not the neighbours, and what would help", 4},
     {"sweep", KEY_SWEEP, "gpus=N,N,...", 0, "One plan for each number of GPUs", 4},
     {"report", KEY_REPORT, "HTML", 0, "Also write one page with the choice, its reasons, tables and pictures", 4},
+    {"export", KEY_EXPORT, "KIND[=FILE]", 0, "Write the plan for megatron, deepspeed, fsdp, internevo or sbatch; alone on standard output", 4},
+    {"from", KEY_FROM, "PLAN", 0, "Export an existing plan file", 4},
     {"check", KEY_CHECK, "PLAN", 0, "Read a plan file and compute its numbers again", 4},
     {"output", 'o', "PLAN", 0, "Write the plan file", 4},
     {"timeline", KEY_TIMELINE, "TRACE", 0, "Write the simulated step as a trace for Perfetto", 4},
@@ -285,7 +290,8 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
 {
     struct plan_args *args = state->input;
     redco_search_options *options = &args->options;
-    const bool of_check = key == KEY_CHECK || key == KEY_PROFILE || key == CLI_KEY_JSON || key == CLI_KEY_QUIET;
+    const bool of_check = key == KEY_CHECK || key == KEY_FROM || key == KEY_EXPORT || key == KEY_PROFILE ||
+                          key == CLI_KEY_JSON || key == CLI_KEY_QUIET;
     if (((key >= KEY_GPUS && key <= KEY_CHECK) || key == 'o') && !of_check) { args->plans = true; }
     switch (key) {
     case KEY_MODEL: return cli_name(&args->cli, "--model", text, &args->names.model);
@@ -322,11 +328,23 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_COMPARE: args->compare = true; return 0;
     case KEY_EXPLAIN: args->explain = true; return 0;
     case KEY_CHECK: return cli_name(&args->cli, "--check", text, &args->check);
+    case KEY_EXPORT: return plan_export_option(args, text);
+    case KEY_FROM: return cli_name(&args->cli, "--from", text, &args->from);
     case KEY_REPORT: return cli_name(&args->cli, "--report", text, &args->report);
     case 'o': args->out = text; return 0;
     case KEY_TIMELINE: return cli_name(&args->cli, "--timeline", text, &args->timeline);
     default: return cli_option(key, text, state);
     }
+}
+
+/* Those that go to standard output; a JSON document has room for all. */
+static int printed_exports(const struct plan_args *args)
+{
+    int count = 0;
+    for (int i = 0; i < REDCO_FRAMEWORK_COUNT; i++) {
+        count += args->exports[i].chosen && args->exports[i].path == NULL && !args->cli.json;
+    }
+    return count;
 }
 
 /* Options that contradict one another. */
@@ -336,8 +354,16 @@ static void check_together(struct plan_args *args)
     const redco_search_options *options = &args->options;
     const bool fixed =
         options->fix.parameters.gpus != 0 || options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0;
-    if (args->check != NULL && args->plans) {
+    if (args->check != NULL && (args->plans || args->exports_any || args->from != NULL)) {
         (void)cli_bad_option(cli, "--check", "goes only with --profile, --json and --quiet: the plan says the rest");
+    } else if (args->from != NULL && (args->plans || !args->exports_any)) {
+        (void)cli_bad_option(cli, "--from",
+                             "goes only with --export, --profile, --json and --quiet, and needs --export");
+    } else if (printed_exports(args) > 1) {
+        (void)cli_bad_option(cli, "--export", "%d kinds without a file: only one fits on standard output",
+                             printed_exports(args));
+    } else if (args->exports_any && (args->compare || args->sweep_count > 0 || options->top > 0)) {
+        (void)cli_bad_option(cli, "--export", "writes one plan: leave out --compare, --sweep and --top");
     } else if (options->layerwise && args->uniform_given) {
         (void)cli_bad_option(cli, "--layerwise", "contradicts --uniform");
     } else if (options->strategy != REDCO_STRATEGY_ANY && fixed) {

@@ -2,11 +2,18 @@
 #ifndef REDCO_TOOLS_PLAN_ARGS_H
 #define REDCO_TOOLS_PLAN_ARGS_H
 
+#include "planner/export/export.h"
 #include "planner/inputs.h"
 #include "planner/search.h"
 #include "tools/cli.h"
 
 enum { PLAN_MOST_PROFILES = 64, PLAN_MOST_SWEEP = 64, PLAN_MOST_TOP = 1000 };
+
+/** --export KIND[=FILE] */
+struct plan_export_choice {
+    bool chosen;
+    const char *path; /**< NULL: standard output */
+};
 
 struct plan_args {
     struct cli cli; /* first: see cli.h */
@@ -21,8 +28,11 @@ struct plan_args {
     const char *out;
     const char *timeline;
     const char *report; /* HTML page; NULL: none */
+    struct plan_export_choice exports[REDCO_FRAMEWORK_COUNT];
+    bool exports_any;
+    const char *from; /**< the plan file to export */
     const char *check;
-    bool plans; /* an option that --check has no use for was given */
+    bool plans; /* an option that --check and --from have no use for was given */
 };
 
 /** @return CLI_RUN, or the exit code */

@@ -1,5 +1,6 @@
 /* redco-plan: the strategy that trains fastest within memory, why, and a plan file. */
 #include "tools/plan_answer.h"
+#include "tools/plan_export.h"
 
 /* Of a sweep, for the first size that the cluster can have. */
 static redco_status read_inputs(const struct plan_args *args, redco_inputs *inputs_out, redco_error *err)
@@ -21,7 +22,8 @@ static int run(struct plan_args *args)
     /* Told before the search: a plan that cannot be kept need not be found. */
     if ((args->out != NULL && cli_writable(args->out, &err) != REDCO_OK) ||
         (args->timeline != NULL && cli_writable(args->timeline, &err) != REDCO_OK) ||
-        (args->report != NULL && cli_writable(args->report, &err) != REDCO_OK)) {
+        (args->report != NULL && cli_writable(args->report, &err) != REDCO_OK) ||
+        plan_export_writable(args, &err) != REDCO_OK) {
         return cli_fail(&args->cli, &err);
     }
     if (read_inputs(args, &inputs, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
@@ -58,5 +60,6 @@ int main(int argc, char **argv)
     };
     const int rc = plan_args_parse(argc, argv, &args);
     if (rc != CLI_RUN) { return rc; }
+    if (args.from != NULL) { return plan_export_file(&args); }
     return args.check != NULL ? answer_check(&args) : run(&args);
 }

@@ -1,0 +1,153 @@
+/* DeepSpeed's JSON. ZeRO stages cut over all data-parallel ranks (stages 1 to 3), or over groups of them (MiCS); hpZ
+   adds a second copy of the parameters. Options: DeepSpeed 0.19.8, deepspeed/runtime/config.py and zero/config.py;
+   mics_shard_size stood there from 0.9.2 to 0.19.6. */
+#include "planner/export/internal.h"
+
+#include <stdlib.h>
+
+static bool is_one(redco_mesh mesh)
+{
+    return redco_mesh_ranks(mesh) == 1;
+}
+
+/* @return -1 when there is none */
+static int stage_of(const redco_setting *setting, const redco_shards *shards)
+{
+    const redco_mesh dp = setting->dp;
+    const redco_mesh p = shards->parameters;
+    const bool all_os = redco_mesh_equal(shards->optimizer, dp);
+    if (is_one(p) && is_one(shards->gradients) && is_one(shards->optimizer)) { return 0; }
+    if (redco_mesh_equal(p, shards->gradients) && redco_mesh_equal(p, shards->optimizer)) { return 3; }
+    if (!is_one(p) || !all_os) { return -1; }
+    if (is_one(shards->gradients)) { return 1; }
+    return redco_mesh_equal(shards->gradients, dp) ? 2 : -1;
+}
+
+static bool is_mics(const redco_setting *setting, const redco_shards *shards)
+{
+    return stage_of(setting, shards) == 3 && !redco_mesh_equal(shards->parameters, setting->dp);
+}
+
+/* Groups of MiCS and hpZ are consecutive ranks of the world: with tensor parallelism they would not be data-parallel.
+ */
+static bool can_shard(const redco_setting *setting, const redco_shards *shards)
+{
+    const int stage = stage_of(setting, shards);
+    if (setting->pp > 1 || setting->cp > 1 || stage < 0) { return false; }
+    if (setting->secondary.gpus > 0) {
+        return stage == 3 && !is_mics(setting, shards) && setting->tp == 1 &&
+               redcoi_consecutive(setting->secondary, setting->dp);
+    }
+    if (!is_mics(setting, shards)) { return true; }
+    return setting->tp == 1 && redcoi_consecutive(shards->parameters, setting->dp);
+}
+
+/* Without ZeRO gradients are reduced after backward. overlap_comm hides the reduction, in stage 3 gathers, too. Updated
+   parameters are gathered at the end of the step, before the next forward. */
+static uint32_t overlap(const redco_setting *setting, const redco_shards *shards, uint32_t wanted)
+{
+    const int stage = stage_of(setting, shards);
+    if (stage == 0) { return REDCO_OVERLAP_NONE; }
+    if (stage < 3) { return wanted & REDCO_OVERLAP_AR; }
+    return (wanted & REDCO_OVERLAP_AG_RS) != 0 ? REDCO_OVERLAP_AG_RS | REDCO_OVERLAP_AR : REDCO_OVERLAP_NONE;
+}
+
+static json_t *zero_json(const redcoi_context *context)
+{
+    const redco_setting *setting = &context->offer->setting;
+    const redco_shards *shards = &context->offer->layers[0].shards;
+    const int stage = stage_of(setting, shards);
+    const json_int_t bucket = (json_int_t)redcoi_bucket_elements(context->plan);
+    json_t *json = json_pack("{s:i}", "stage", stage);
+    if (stage == 0) { return json; }
+    (void)json_object_set_new(json, "overlap_comm",
+                              json_boolean((context->offer->overlap & (REDCO_OVERLAP_AR | REDCO_OVERLAP_AG_RS)) != 0));
+    (void)json_object_set_new(json, "contiguous_gradients", json_true());
+    (void)json_object_set_new(json, "reduce_bucket_size", json_integer(bucket));
+    if (stage < 3) {
+        (void)json_object_set_new(json, "reduce_scatter", json_true());
+        (void)json_object_set_new(json, "allgather_partitions", json_true());
+        (void)json_object_set_new(json, "allgather_bucket_size", json_integer(bucket));
+    }
+    if (setting->secondary.gpus > 0) {
+        (void)json_object_set_new(json, "zero_hpz_partition_size",
+                                  json_integer((json_int_t)redco_mesh_ranks(setting->secondary)));
+    }
+    if (is_mics(setting, shards)) {
+        (void)json_object_set_new(json, "mics_shard_size",
+                                  json_integer((json_int_t)redco_mesh_ranks(shards->parameters)));
+        (void)json_object_set_new(json, "mics_hierarchical_params_gather", json_boolean(shards->parameters.nodes > 1));
+    }
+    return json;
+}
+
+static void note(const redcoi_context *context, const char *text)
+{
+    (void)json_array_append_new(context->notes, json_string(text));
+}
+
+static void add_notes(const redcoi_context *context)
+{
+    const redco_shards *shards = &context->offer->layers[0].shards;
+    const uint32_t full = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL);
+    const uint32_t selective = redcoi_count_recompute(context, REDCO_RECOMPUTE_SELECTIVE);
+    char text[240];
+    if (is_mics(&context->offer->setting, shards)) {
+        note(context, "MiCS needs DeepSpeed 0.9.2 to 0.19.6, and deepspeed.zero.MiCS_Init where the model is built");
+    }
+    if (full + selective > 0) {
+        char attention[48] = "";
+        if (selective > 0) { (void)snprintf(attention, sizeof attention, ", the attention of %u more", selective); }
+        (void)snprintf(
+            text, sizeof text,
+            "which layers are recomputed is the model's own code (torch.utils.checkpoint): %u of %u in full%s", full,
+            context->plan->model_layers, attention);
+        note(context, text);
+    }
+}
+
+static redco_status configure(const redcoi_context *context, json_t **config_out, redco_error *err)
+{
+    const redco_plan *plan = context->plan;
+    const redco_setting *setting = &context->offer->setting;
+    json_t *json =
+        json_pack("{s:I,s:I,s:I,s:o}", "train_batch_size", (json_int_t)plan->global_batch,
+                  "train_micro_batch_size_per_gpu", (json_int_t)setting->micro_batch, "gradient_accumulation_steps",
+                  (json_int_t)setting->micro_batches, "zero_optimization", zero_json(context));
+    if (json == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    if (plan->precision != REDCO_FP32) {
+        const char *word = redco_precision_words[plan->precision];
+        (void)json_object_set_new(json, word, json_pack("{s:b}", "enabled", 1));
+        (void)json_object_set_new(json, "data_types", json_pack("{s:s}", "grad_accum_dtype", word));
+    }
+    if (setting->tp > 1) {
+        (void)json_object_set_new(json, "tensor_parallel", json_pack("{s:I}", "autotp_size", (json_int_t)setting->tp));
+    }
+    add_notes(context);
+    *config_out = json;
+    return REDCO_OK;
+}
+
+static redco_status write(const redcoi_context *context, const json_t *config, FILE *stream, redco_error *err)
+{
+    size_t size = 0;
+    char *text = redco_json_text(config, REDCO_PLAN_DIGITS, &size);
+    (void)context;
+    if (text == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    (void)fwrite(text, 1, size, stream);
+    free(text);
+    return REDCO_OK;
+}
+
+const redcoi_ability redcoi_deepspeed = {
+    .title = "DeepSpeed",
+    .source = "DeepSpeed 0.19.8: deepspeed/runtime/config.py, deepspeed/runtime/zero/config.py; "
+              "deepspeed.ai/docs/config-json",
+    .scheme_fixed = true,
+    .scheme = REDCO_INTRA_TENSOR,
+    .recompute = REDCOI_RECOMPUTE_ANY,
+    .can_shard = can_shard,
+    .overlap = overlap,
+    .configure = configure,
+    .write = write,
+};

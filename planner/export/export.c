@@ -1,0 +1,310 @@
+/* The plan beside what a framework was given, and the file. */
+#include "planner/export/internal.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const redco_framework_words[] = {"megatron", "deepspeed", "fsdp", "internevo", "sbatch", NULL};
+
+static const redcoi_ability *const abilities[REDCO_FRAMEWORK_COUNT] = {
+    [REDCO_FRAMEWORK_MEGATRON] = &redcoi_megatron, [REDCO_FRAMEWORK_DEEPSPEED] = &redcoi_deepspeed,
+    [REDCO_FRAMEWORK_FSDP] = &redcoi_fsdp,         [REDCO_FRAMEWORK_INTERNEVO] = &redcoi_internevo,
+    [REDCO_FRAMEWORK_SBATCH] = &redcoi_sbatch,
+};
+
+/** What the framework does otherwise than the plan says. */
+struct differences {
+    json_t *list;
+    bool layout; /**< more than overlap */
+    char text[400];
+};
+
+__attribute__((format(printf, 5, 6))) static void differ(struct differences *d, const char *what, const char *plan,
+                                                         bool layout, const char *format, ...)
+{
+    char exported[160];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(exported, sizeof exported, format, args);
+    va_end(args);
+    if (strcmp(plan, exported) == 0) { return; }
+    const size_t used = strlen(d->text);
+    (void)snprintf(d->text + used, sizeof d->text - used, "%s%s %s instead of %s", used > 0 ? ", " : "", what, exported,
+                   plan);
+    (void)json_array_append_new(d->list, json_pack("{s:s,s:s,s:s}", "what", what, "plan", plan, "exported", exported));
+    d->layout = d->layout || layout;
+}
+
+static void differ_number(struct differences *d, const char *what, uint64_t plan, uint64_t exported)
+{
+    char text[32];
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)plan);
+    differ(d, what, text, true, "%llu", (unsigned long long)exported);
+}
+
+static void differ_mesh(struct differences *d, const char *what, redco_mesh plan, redco_mesh exported)
+{
+    char a[32];
+    char b[32];
+    const bool none[2] = {plan.gpus == 0, exported.gpus == 0};
+    differ(d, what, none[0] ? "none" : redcoi_mesh_text(plan, a, sizeof a), true, "%s",
+           none[1] ? "none" : redcoi_mesh_text(exported, b, sizeof b));
+}
+
+static const char *overlap_text(uint32_t overlap, char *buffer, size_t size)
+{
+    (void)snprintf(buffer, size, "%s", overlap == 0 ? "none" : "");
+    for (int i = 0; i < 3; i++) {
+        if ((overlap & (1U << i)) == 0) { continue; }
+        const size_t used = strlen(buffer);
+        (void)snprintf(buffer + used, size - used, "%s%s", used > 0 ? "+" : "", redco_overlap_words[i]);
+    }
+    return buffer;
+}
+
+/* "full 13, selective 7", or "none". */
+static const char *recompute_text(const redco_plan_layers *rows, uint32_t count, char *buffer, size_t size)
+{
+    static const redco_recompute order[] = {REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_SELECTIVE};
+    (void)snprintf(buffer, size, "%s", "");
+    for (int r = 0; r < 2; r++) {
+        uint32_t layers = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            if (rows[i].recompute == order[r]) { layers += rows[i].last_layer - rows[i].first_layer + 1; }
+        }
+        const size_t used = strlen(buffer);
+        if (layers > 0) {
+            (void)snprintf(buffer + used, size - used, "%s%u layers %s", used > 0 ? " and " : "", layers,
+                           redco_recompute_words[order[r]]);
+        }
+    }
+    if (buffer[0] == '\0') { (void)snprintf(buffer, size, "none"); }
+    return buffer;
+}
+
+static bool uniform(const redco_plan *plan)
+{
+    for (uint32_t i = 1; i < plan->layers_count; i++) {
+        if (!redco_shards_equal(plan->layers[i].shards, plan->layers[0].shards)) { return false; }
+    }
+    return true;
+}
+
+static void compare_meshes(struct differences *d, const redcoi_context *context)
+{
+    const redco_plan *plan = context->plan;
+    const redcoi_offer *offer = context->offer;
+    const redco_shards *planned = &redcoi_main_layers(plan->layers, plan->layers_count)->shards;
+    const redco_shards *made = &redcoi_main_layers(offer->layers, offer->count)->shards;
+    const bool same_rows = offer->count == plan->layers_count; /* an exact offer repeats the plan's rows */
+    if (!uniform(plan) && !(same_rows && context->exact)) {
+        differ(d, "meshes", "different by layer", true, "%s", "the same for all layers");
+    }
+    differ_mesh(d, "parameters", planned->parameters, made->parameters);
+    differ_mesh(d, "gradients", planned->gradients, made->gradients);
+    differ_mesh(d, "optimizer", planned->optimizer, made->optimizer);
+    differ_mesh(d, "secondary copy", plan->secondary, offer->setting.secondary);
+    if (offer->shard_over_cp && redco_mesh_ranks(made->optimizer) > 1) {
+        differ(d, "shards", "over data-parallel ranks", true, "%s", "over data- and context-parallel ranks");
+    }
+    if (!redco_mesh_equal(made->optimizer, made->parameters) ||
+        !redco_mesh_equal(planned->optimizer, planned->parameters)) {
+        differ(d, "scheme", redco_scheme_words[plan->scheme], true, "%s", redco_scheme_words[offer->setting.scheme]);
+    }
+}
+
+static void compare_overlap(struct differences *d, const redcoi_context *context)
+{
+    const redcoi_offer *offer = context->offer;
+    uint32_t traffic = 0;
+    char planned[64];
+    char made[64];
+    for (uint32_t i = 0; i < offer->count; i++) {
+        traffic |= redcoi_traffic(&offer->setting, &offer->layers[i].shards);
+    }
+    differ(d, "overlap", overlap_text(context->plan->overlap & traffic, planned, sizeof planned), false, "%s",
+           overlap_text(offer->overlap & traffic, made, sizeof made));
+}
+
+static void compare(struct differences *d, const redcoi_context *context)
+{
+    const redco_plan *plan = context->plan;
+    const redcoi_offer *offer = context->offer;
+    char text[80];
+    char made[80];
+    differ_number(d, "tp", plan->tp, offer->setting.tp);
+    differ_number(d, "pp", plan->pp, offer->setting.pp);
+    differ_number(d, "cp", plan->cp, offer->setting.cp);
+    differ_number(d, "micro-batch", plan->micro_batch, offer->setting.micro_batch);
+    if (plan->tp > 1 || offer->setting.tp > 1) {
+        differ(d, "sequence parallelism", plan->sequence_parallel ? "on" : "off", true, "%s",
+               offer->sequence_parallel ? "on" : "off");
+    }
+    compare_meshes(d, context);
+    differ(d, "recompute", recompute_text(plan->layers, plan->layers_count, text, sizeof text), true, "%s",
+           recompute_text(offer->layers, offer->count, made, sizeof made));
+    compare_overlap(d, context);
+}
+
+static json_t *mesh_json(redco_mesh mesh)
+{
+    if (mesh.gpus == 0) { return json_null(); }
+    return json_pack("{s:I,s:I}", "gpus", (json_int_t)mesh.gpus, "nodes", (json_int_t)mesh.nodes);
+}
+
+static json_t *sharding_json(const redcoi_offer *offer)
+{
+    json_t *rows = json_array();
+    for (uint32_t i = 0; i < offer->count; i++) {
+        const redco_plan_layers *row = &offer->layers[i];
+        (void)json_array_append_new(rows, json_pack("{s:s,s:[I,I],s:o,s:o,s:o,s:s}", "class", row->class_name, "layers",
+                                                    (json_int_t)row->first_layer, (json_int_t)row->last_layer,
+                                                    "parameters", mesh_json(row->shards.parameters), "gradients",
+                                                    mesh_json(row->shards.gradients), "optimizer",
+                                                    mesh_json(row->shards.optimizer), "recompute",
+                                                    redco_recompute_words[row->recompute]));
+    }
+    return rows;
+}
+
+static json_t *exported_json(const redcoi_offer *offer)
+{
+    const redco_setting *s = &offer->setting;
+    const redco_prediction *p = &offer->prediction;
+    json_t *overlap = json_array();
+    for (int i = 0; i < 3; i++) {
+        if ((offer->overlap & (1U << i)) != 0) {
+            (void)json_array_append_new(overlap, json_string(redco_overlap_words[i]));
+        }
+    }
+    json_t *json = json_pack("{s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:s,s:b,s:o,s:o}", "tp", (json_int_t)s->tp, "pp",
+                             (json_int_t)s->pp, "cp", (json_int_t)s->cp, "micro_batch", (json_int_t)s->micro_batch,
+                             "micro_batches", (json_int_t)s->micro_batches, "dp", mesh_json(s->dp), "secondary",
+                             mesh_json(s->secondary), "scheme", redco_scheme_words[s->scheme], "sequence_parallel",
+                             offer->sequence_parallel, "overlap", overlap, "sharding", sharding_json(offer));
+    (void)json_object_set_new(json, "predicted",
+                              json_pack("{s:f,s:f,s:I,s:I}", "step_s", p->step_s, "tokens_per_s_per_gpu",
+                                        p->tokens_per_s_per_gpu, "memory_bytes", (json_int_t)p->total_bytes,
+                                        "capacity_bytes", (json_int_t)p->capacity_bytes));
+    return json;
+}
+
+/* Tokens/s lost; a plan that was fixed by hand can be beaten. */
+static double loss_ratio(const redcoi_context *context)
+{
+    const double planned = context->plan->predicted.tokens_per_s_per_gpu;
+    const double loss = planned > 0.0 ? 1.0 - context->offer->prediction.tokens_per_s_per_gpu / planned : 0.0;
+    return fabs(loss) < 1e-9 ? 0.0 : loss; /* the plan's numbers come with REDCO_PLAN_DIGITS digits */
+}
+
+static char *summary_text(const redcoi_ability *ability, const redcoi_context *context, const struct differences *d)
+{
+    char text[900];
+    const redco_prediction *p = &context->offer->prediction;
+    const double loss = loss_ratio(context);
+    (void)snprintf(text, sizeof text, "%s %s: %s: %.3g s a step instead of %.3g s (tokens/s %+.1f %%), %.3g of %.3g GB",
+                   ability->title,
+                   d->layout ? "cannot express all of the plan; nearest that it can"
+                             : "runs this layout, but overlaps otherwise",
+                   d->text, p->step_s, context->plan->predicted.step_s, -100.0 * loss, (double)p->total_bytes / 1e9,
+                   (double)p->capacity_bytes / 1e9);
+    return strdup(text);
+}
+
+static json_t *report_json(const redcoi_ability *ability, redco_framework framework, const redcoi_context *context,
+                           const struct differences *d, json_t *config)
+{
+    const redco_plan_predicted *p = &context->plan->predicted;
+    return json_pack("{s:s,s:i,s:s,s:s,s:b,s:b,s:O,s:O,s:f,s:{s:f,s:f,s:I},s:o,s:O}", "format", "redco-export",
+                     "version", REDCO_EXPORT_VERSION, "framework", redco_framework_words[framework], "source",
+                     ability->source, "exact", context->exact, "layout_exact", !d->layout, "differences", d->list,
+                     "notes", context->notes, "loss_ratio", loss_ratio(context), "plan", "step_s", p->step_s,
+                     "tokens_per_s_per_gpu", p->tokens_per_s_per_gpu, "memory_bytes", (json_int_t)p->total_bytes,
+                     "exported", exported_json(context->offer), "config", config);
+}
+
+/* The file in memory. */
+static redco_status write_text(const redcoi_ability *ability, const redcoi_context *context, const json_t *config,
+                               redco_export *made, redco_error *err)
+{
+    FILE *stream = open_memstream(&made->text, &made->text_size);
+    if (stream == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    redco_status st = ability->write(context, config, stream, err);
+    const bool lost = ferror(stream) != 0;
+    if ((fclose(stream) != 0 || lost) && st == REDCO_OK) { st = redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    return st;
+}
+
+/* @p context holds the offer */
+static redco_status describe(const redcoi_ability *ability, redcoi_context *context, bool expressed, redco_export *made,
+                             redco_error *err)
+{
+    struct differences d = {.list = json_array()};
+    json_t *config = NULL;
+    redco_status st = REDCO_OK;
+    context->notes = json_array();
+    context->exact = expressed;
+    if (d.list == NULL || context->notes == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    compare(&d, context);
+    context->exact = json_array_size(d.list) == 0;
+    if (!context->exact) {
+        made->summary = summary_text(ability, context, &d);
+        if (made->summary == NULL) {
+            st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+            goto out;
+        }
+        context->summary = made->summary;
+    }
+    made->exact = context->exact;
+    made->layout_exact = !d.layout;
+    if ((st = ability->configure(context, &config, err)) != REDCO_OK ||
+        (st = write_text(ability, context, config, made, err)) != REDCO_OK) {
+        goto out;
+    }
+    made->report = report_json(ability, made->framework, context, &d, config);
+    if (made->report == NULL) { st = redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+out:
+    json_decref(config);
+    json_decref(context->notes);
+    json_decref(d.list);
+    return st;
+}
+
+redco_status redco_export_create(const redco_plan *plan, const redco_plan_case *reopened, redco_framework framework,
+                                 redco_export **export_out, redco_error *err)
+{
+    const redcoi_ability *ability = abilities[framework];
+    redcoi_offer offer = {.assignments = NULL};
+    redcoi_context context = {.plan = plan, .reopened = reopened, .offer = &offer};
+    redco_export *made = calloc(1, sizeof *made);
+    bool expressed = false;
+    redco_status st = REDCO_OK;
+    if (made == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    made->framework = framework;
+    if ((st = redcoi_check_hosts(plan, err)) != REDCO_OK ||
+        (st = redcoi_offer_plan(ability, plan, reopened, &expressed, &offer, err)) != REDCO_OK) {
+        goto out;
+    }
+    if (!expressed && (st = redcoi_offer_nearest(ability, plan, reopened, &offer, err)) != REDCO_OK) { goto out; }
+    if ((st = describe(ability, &context, expressed, made, err)) != REDCO_OK) { goto out; }
+    *export_out = made;
+    made = NULL;
+out:
+    redcoi_offer_free(&offer);
+    redco_export_free(made);
+    return st;
+}
+
+void redco_export_free(redco_export *made)
+{
+    if (made == NULL) { return; }
+    free(made->text);
+    free(made->summary);
+    json_decref(made->report);
+    free(made);
+}

@@ -1,0 +1,96 @@
+/** @file internal.h  Shared inside planner/export: what a framework can express (ability), the plan that it is given
+ *  (offer), and writers of text. */
+#ifndef REDCO_EXPORT_INTERNAL_H
+#define REDCO_EXPORT_INTERNAL_H
+
+#include "planner/export/export.h"
+
+#include <stdio.h>
+
+/** Which layers a framework can be told to recompute. */
+typedef enum redcoi_recompute_ability {
+    REDCOI_RECOMPUTE_ANY,       /**< each layer its own way */
+    REDCOI_RECOMPUTE_ONE_KIND,  /**< the attention core of all layers, or some layers of every stage in full */
+    REDCOI_RECOMPUTE_FULL_COUNT /**< some layers of every stage in full */
+} redcoi_recompute_ability;
+
+/** What is exported: the plan itself, or the nearest that can be expressed. Owns its arrays. */
+typedef struct redcoi_offer {
+    redco_setting setting;
+    uint32_t overlap;
+    bool sequence_parallel;
+    bool shard_over_cp; /**< shards are cut over context-parallel ranks, too */
+    redco_assignment *assignments;
+    uint32_t assignment_count;
+    redco_plan_layers *layers; /**< the same as consecutive layers */
+    uint32_t count;
+    redco_prediction prediction;
+} redcoi_offer;
+
+/** What the writers read. Borrowed. */
+typedef struct redcoi_context {
+    const redco_plan *plan;
+    const redco_plan_case *reopened;
+    const redcoi_offer *offer;
+    bool exact;
+    const char *summary; /**< NULL when exact */
+    json_t *notes;       /**< strings that a writer may add: what the user must do beside */
+} redcoi_context;
+
+/** A framework: what it can express, and how it is written. */
+typedef struct redcoi_ability {
+    const char *title;  /**< "DeepSpeed" */
+    const char *source; /**< version and files that its options were read from */
+    bool pipeline, context_parallel, sequence_parallel, layerwise;
+    bool shard_over_cp; /**< shards are cut over context-parallel ranks, too */
+    bool scheme_fixed;  /**< to scheme */
+    redco_scheme scheme;
+    redcoi_recompute_ability recompute;
+    /** Whether these meshes can be said beside these degrees (and secondary mesh). */
+    bool (*can_shard)(const redco_setting *setting, const redco_shards *shards);
+    /** The traffic that is hidden when @p wanted is asked for. */
+    uint32_t (*overlap)(const redco_setting *setting, const redco_shards *shards, uint32_t wanted);
+    /** The configuration as data, new reference; a json_null() where there is none beside the text. */
+    redco_status (*configure)(const redcoi_context *context, json_t **config_out, redco_error *err);
+    /** The file. */
+    redco_status (*write)(const redcoi_context *context, const json_t *config, FILE *stream, redco_error *err);
+} redcoi_ability;
+
+extern const redcoi_ability redcoi_megatron, redcoi_deepspeed, redcoi_fsdp, redcoi_internevo, redcoi_sbatch;
+
+/** The plan itself as an offer: exact unless the overlap differs. @return REDCO_EVALUE (no error text) when it cannot
+ * be expressed */
+redco_status redcoi_offer_plan(const redcoi_ability *ability, const redco_plan *plan, const redco_plan_case *reopened,
+                               bool *expressed_out, redcoi_offer *offer_out, redco_error *err);
+/** The fastest that can be expressed and fits. Degrees and micro-batch stay where they can, and are searched where
+ *  nothing fits otherwise. @return REDCO_EINFEASIBLE when nothing does */
+redco_status redcoi_offer_nearest(const redcoi_ability *ability, const redco_plan *plan,
+                                  const redco_plan_case *reopened, redcoi_offer *offer_out, redco_error *err);
+void redcoi_offer_free(redcoi_offer *offer);
+
+/** redco_overlap bits of traffic that there is at all. */
+uint32_t redcoi_traffic(const redco_setting *setting, const redco_shards *shards);
+/** Shards of the class with most layers. */
+const redco_plan_layers *redcoi_main_layers(const redco_plan_layers *layers, uint32_t count);
+/** A subgroup of consecutive data-parallel ranks. */
+bool redcoi_consecutive(redco_mesh mesh, redco_mesh dp);
+/** Layers of a policy, embedding and head aside. */
+uint32_t redcoi_count_recompute(const redcoi_context *context, redco_recompute policy);
+bool redcoi_is_block(const redco_model *model, const char *class_name);
+uint64_t redcoi_bucket_elements(const redco_plan *plan);
+uint32_t redcoi_gpus_per_host(const redco_plan *plan);
+uint32_t redcoi_hosts(const redco_plan *plan);
+
+/** "4x1". @return @p buffer */
+const char *redcoi_mesh_text(redco_mesh mesh, char *buffer, size_t size);
+
+/** @p text without control characters, in a comment. */
+void redcoi_write_comment(FILE *stream, const char *prefix, const char *text);
+/** The header of a commented file: model, cluster, what differs. */
+void redcoi_write_header(const redcoi_context *context, const char *prefix, const char *title, FILE *stream);
+/** A host name is letters, digits, ".", "_" and "-", and begins with a letter or digit: all else could be code in a
+ * script.
+ *  @return REDCO_EVALUE otherwise */
+redco_status redcoi_check_hosts(const redco_plan *plan, redco_error *err);
+
+#endif

@@ -1,0 +1,269 @@
+/* Megatron-LM's arguments. Two engines: its own data parallelism (replicated parameters and gradients, the optimizer
+   over all or, by --num-distributed-optimizer-instances, over groups of consecutive ranks), and Megatron-FSDP
+   (gradients or all states over such groups; --outer-dp-sharding-strategy optim cuts the optimizer over all ranks all
+   the same). Options: Megatron Core 0.20, megatron/training/arguments.py and the configuration classes that it reads.
+ */
+#include "planner/export/internal.h"
+
+#include <string.h>
+
+typedef enum engine_kind { ENGINE_NONE, ENGINE_DDP, ENGINE_DISTRIBUTED_OPTIMIZER, ENGINE_FSDP } engine_kind;
+
+static engine_kind engine_of(const redco_setting *setting, const redco_shards *shards)
+{
+    const redco_mesh p = shards->parameters;
+    const redco_mesh g = shards->gradients;
+    const redco_mesh os = shards->optimizer;
+    const bool whole = redco_mesh_ranks(p) == 1;
+    if (setting->secondary.gpus > 0 || !redcoi_consecutive(os, setting->dp) || !redcoi_consecutive(g, setting->dp)) {
+        return ENGINE_NONE;
+    }
+    if (whole && redco_mesh_ranks(g) == 1) {
+        return redco_mesh_ranks(os) == 1 ? ENGINE_DDP : ENGINE_DISTRIBUTED_OPTIMIZER;
+    }
+    if (redco_mesh_equal(g, os)) { return whole || redco_mesh_equal(p, os) ? ENGINE_FSDP : ENGINE_NONE; }
+    /* parameters and gradients inside, the optimizer over all */
+    return redco_mesh_equal(p, g) && redco_mesh_equal(os, setting->dp) ? ENGINE_FSDP : ENGINE_NONE;
+}
+
+static bool can_shard(const redco_setting *setting, const redco_shards *shards)
+{
+    const engine_kind engine = engine_of(setting, shards);
+    return engine != ENGINE_NONE && (engine != ENGINE_FSDP || setting->pp == 1);
+}
+
+/* --overlap-param-gather needs --overlap-grad-reduce. Megatron-FSDP has no other switches for its gathers and scatters.
+ */
+static uint32_t overlap(const redco_setting *setting, const redco_shards *shards, uint32_t wanted)
+{
+    const uint32_t reduce = REDCO_OVERLAP_AR;
+    const engine_kind engine = engine_of(setting, shards);
+    if (engine == ENGINE_FSDP) {
+        const bool gathers = (wanted & (REDCO_OVERLAP_AG_RS | REDCO_OVERLAP_BC)) != 0;
+        if (gathers) { return REDCO_OVERLAP_ALL; }
+        return wanted & reduce;
+    }
+    if ((wanted & reduce) == 0) { return REDCO_OVERLAP_NONE; }
+    return engine == ENGINE_DISTRIBUTED_OPTIMIZER ? wanted & (reduce | REDCO_OVERLAP_BC) : reduce;
+}
+
+static void set(json_t *json, const char *option, uint64_t value)
+{
+    (void)json_object_set_new(json, option, json_integer((json_int_t)value));
+}
+
+static void flag(json_t *json, const char *option)
+{
+    (void)json_object_set_new(json, option, json_true());
+}
+
+static void word(json_t *json, const char *option, const char *value)
+{
+    (void)json_object_set_new(json, option, json_string(value));
+}
+
+static void add_sharding(const redcoi_context *context, json_t *json)
+{
+    const redcoi_offer *offer = context->offer;
+    const redco_shards *shards = &offer->layers[0].shards;
+    const engine_kind engine = engine_of(&offer->setting, shards);
+    const uint64_t all = redco_mesh_ranks(offer->setting.dp) * offer->setting.cp;
+    const bool inner = redco_mesh_ranks(shards->gradients) > 1;
+    const uint64_t group = redco_mesh_ranks(inner ? shards->gradients : shards->optimizer);
+    /* a group over all data-parallel ranks holds the context-parallel ones, too */
+    const uint64_t instances = group == redco_mesh_ranks(offer->setting.dp) ? 1 : all / group;
+    if (engine == ENGINE_DDP) {
+        set(json, "ddp-bucket-size", redcoi_bucket_elements(context->plan));
+    } else {
+        flag(json, "use-distributed-optimizer");
+        if (instances > 1) { set(json, "num-distributed-optimizer-instances", instances); }
+    }
+    if (engine == ENGINE_DISTRIBUTED_OPTIMIZER) { set(json, "ddp-bucket-size", redcoi_bucket_elements(context->plan)); }
+    if (engine == ENGINE_FSDP) {
+        flag(json, "use-megatron-fsdp");
+        word(json, "data-parallel-sharding-strategy",
+             redco_mesh_ranks(shards->parameters) > 1 ? "optim_grads_params" : "optim_grads");
+        if (instances > 1) {
+            word(json, "outer-dp-sharding-strategy",
+                 redco_mesh_equal(shards->optimizer, shards->gradients) ? "no_shard" : "optim");
+        }
+        word(json, "ckpt-format", "fsdp_dtensor");
+    }
+    const uint32_t traffic = offer->overlap & redcoi_traffic(&offer->setting, shards);
+    const bool gathers = (traffic & (REDCO_OVERLAP_AG_RS | REDCO_OVERLAP_BC)) != 0;
+    if (gathers || (traffic & REDCO_OVERLAP_AR) != 0) { flag(json, "overlap-grad-reduce"); }
+    if (gathers) { flag(json, "overlap-param-gather"); }
+}
+
+static void add_recompute(const redcoi_context *context, json_t *json)
+{
+    const uint32_t full = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL);
+    if (redcoi_count_recompute(context, REDCO_RECOMPUTE_SELECTIVE) > 0) {
+        word(json, "recompute-granularity", "selective");
+        word(json, "recompute-modules", "core_attn");
+    } else if (full > 0) {
+        word(json, "recompute-granularity", "full");
+        word(json, "recompute-method", "block");
+        set(json, "recompute-num-layers", full / context->offer->setting.pp);
+    }
+}
+
+static bool is_type(const redcoi_context *context, const char *const *types)
+{
+    for (; *types != NULL; types++) {
+        if (strcmp(context->plan->model_type, *types) == 0) { return true; }
+    }
+    return false;
+}
+
+static void add_number(const redcoi_context *context, json_t *json, const char *key, const char *option)
+{
+    const json_t *value = json_object_get(context->plan->model_config, key);
+    if (!json_is_number(value) || json_number_value(value) <= 0.0) { return; }
+    /* --rotary-base is a whole number */
+    if (strcmp(option, "rotary-base") == 0) {
+        set(json, option, (uint64_t)(json_number_value(value) < 1e15 ? json_number_value(value) : 1e15));
+    } else {
+        (void)json_object_set_new(json, option, json_real(json_number_value(value)));
+    }
+}
+
+static void note_if(const redcoi_context *context, bool yes, const char *text)
+{
+    if (yes) { (void)json_array_append_new(context->notes, json_string(text)); }
+}
+
+/* What of the architecture Megatron's GPT model has an option for; the rest is told. */
+static void add_architecture(const redcoi_context *context, json_t *json)
+{
+    static const char *const rotary[] = {"llama", "mistral", "qwen2", "internlm2", "gemma", "gptj", "gpt_neox", NULL};
+    static const char *const rms[] = {"llama", "mistral", "qwen2", "internlm2", "gemma", NULL};
+    static const char *const swiglu[] = {"llama", "mistral", "qwen2", "internlm2", NULL};
+    static const char *const alibi[] = {"bloom", "mpt", NULL};
+    static const char *const relu[] = {"opt", NULL};
+    static const char *const geglu[] = {"gemma", NULL};
+    static const char *const qkv_bias[] = {"qwen2", NULL};
+    const redco_model_dims *dims = redco_model_get_dims(context->reopened->inputs.model);
+    const bool turned = is_type(context, rotary);
+    word(json, "position-embedding-type", turned ? "rope" : (is_type(context, alibi) ? "none" : "learned_absolute"));
+    if (turned) { add_number(context, json, "rope_theta", "rotary-base"); }
+    if (turned) { add_number(context, json, "rotary_pct", "rotary-percent"); }
+    word(json, "normalization", is_type(context, rms) ? "RMSNorm" : "LayerNorm");
+    add_number(context, json, "rms_norm_eps", "norm-epsilon");
+    if (is_type(context, swiglu)) { flag(json, "swiglu"); }
+    if (is_type(context, rms)) { flag(json, "disable-bias-linear"); }
+    if (is_type(context, qkv_bias)) { flag(json, "add-qkv-bias"); }
+    if (!dims->tied) { flag(json, "untie-embeddings-and-output-weights"); }
+    if (!dims->dropout) {
+        set(json, "attention-dropout", 0);
+        set(json, "hidden-dropout", 0);
+    }
+    note_if(context, is_type(context, alibi),
+            "Megatron-LM has no ALiBi positions: the layout stands, the model differs");
+    note_if(context, is_type(context, relu), "Megatron-LM has no ReLU FFN: the layout stands, the model differs");
+    note_if(context, is_type(context, geglu), "Megatron-LM has no GEGLU FFN: the layout stands, the model differs");
+    note_if(context, dims->parallel_block,
+            "Megatron-LM runs attention and FFN one after the other, this model side by side: the model differs");
+}
+
+static void add_model(const redcoi_context *context, json_t *json)
+{
+    const redco_model_dims *dims = redco_model_get_dims(context->reopened->inputs.model);
+    const uint32_t seq = context->plan->seq_len;
+    set(json, "num-layers", dims->layers);
+    set(json, "hidden-size", dims->hidden);
+    set(json, "ffn-hidden-size", dims->ffn);
+    set(json, "num-attention-heads", dims->heads);
+    if ((uint64_t)dims->head_dim * dims->heads != dims->hidden) { set(json, "kv-channels", dims->head_dim); }
+    if (dims->kv_heads < dims->heads) {
+        flag(json, "group-query-attention");
+        set(json, "num-query-groups", dims->kv_heads);
+    }
+    set(json, "vocab-size", dims->vocab);
+    set(json, "seq-length", seq);
+    set(json, "max-position-embeddings",
+        dims->learned_positions && dims->max_positions > seq ? dims->max_positions : seq);
+    add_architecture(context, json);
+}
+
+static redco_status configure(const redcoi_context *context, json_t **config_out, redco_error *err)
+{
+    const redco_setting *setting = &context->offer->setting;
+    const redco_plan *plan = context->plan;
+    if (redco_model_get_dims(context->reopened->inputs.model)->encoder_layers > 0) {
+        return redco_fail(err, REDCO_EINFEASIBLE, "", "Megatron-LM (Core 0.20) trains no encoder-decoder models");
+    }
+    json_t *json = json_object();
+    if (json == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    set(json, "tensor-model-parallel-size", setting->tp);
+    set(json, "pipeline-model-parallel-size", setting->pp);
+    set(json, "context-parallel-size", setting->cp);
+    if (context->offer->sequence_parallel && setting->tp > 1) { flag(json, "sequence-parallel"); }
+    set(json, "micro-batch-size", setting->micro_batch);
+    set(json, "global-batch-size", plan->global_batch);
+    if (plan->precision != REDCO_FP32) { flag(json, redco_precision_words[plan->precision]); }
+    if (plan->precision == REDCO_BF16) { flag(json, "grad-reduce-in-bf16"); } /* gradients of 2 bytes, as planned */
+    add_sharding(context, json);
+    add_recompute(context, json);
+    add_model(context, json);
+    *config_out = json;
+    return REDCO_OK;
+}
+
+static void write_launch(const redcoi_context *context, bool fsdp, FILE *stream)
+{
+    const redco_plan *plan = context->plan;
+    (void)fputs(
+        "# Run it on every host in the Megatron-LM folder with NODE_RANK and MASTER_ADDR set; what it is given\n"
+        "# (data, tokenizer, learning rate, ...) goes to pretrain_gpt.py.\n",
+        stream);
+    (void)fputs(fsdp ? "unset CUDA_DEVICE_MAX_CONNECTIONS\n" : "export CUDA_DEVICE_MAX_CONNECTIONS=1\n", stream);
+    (void)fprintf(stream,
+                  "exec torchrun --nnodes=%u --nproc-per-node=%u --node-rank=\"${NODE_RANK:?}\" "
+                  "--master-addr=\"${MASTER_ADDR:?}\" --master-port=\"${MASTER_PORT:-29500}\" pretrain_gpt.py \\\n",
+                  redcoi_hosts(plan), redcoi_gpus_per_host(plan));
+}
+
+/* Values are numbers and words of the tables above: nothing to quote. */
+static redco_status write(const redcoi_context *context, const json_t *config, FILE *stream, redco_error *err)
+{
+    const char *option = NULL;
+    json_t *value = NULL;
+    (void)err;
+    (void)fputs("#!/bin/sh\n", stream);
+    redcoi_write_header(context, "# ", "Megatron-LM (Core 0.20)", stream);
+    size_t i = 0;
+    json_t *note = NULL;
+    json_array_foreach(context->notes, i, note)
+    {
+        redcoi_write_comment(stream, "# ", json_string_value(note));
+    }
+    write_launch(context, json_object_get(config, "use-megatron-fsdp") != NULL, stream);
+    json_object_foreach((json_t *)(uintptr_t)config, option, value)
+    {
+        (void)fprintf(stream, "    --%s", option);
+        if (json_is_integer(value)) { (void)fprintf(stream, " %" JSON_INTEGER_FORMAT, json_integer_value(value)); }
+        if (json_is_real(value)) { (void)fprintf(stream, " %.*g", REDCO_PLAN_DIGITS, json_real_value(value)); }
+        if (json_is_string(value)) { (void)fprintf(stream, " %s", json_string_value(value)); }
+        (void)fputs(" \\\n", stream);
+    }
+    (void)fputs("    \"$@\"\n", stream);
+    return REDCO_OK;
+}
+
+const redcoi_ability redcoi_megatron = {
+    .title = "Megatron-LM",
+    .source = "Megatron Core 0.20: megatron/training/arguments.py, megatron/core/model_parallel_config.py, "
+              "megatron/core/transformer/transformer_config.py, docs/user-guide/features/megatron_fsdp.md",
+    .pipeline = true,
+    .context_parallel = true,
+    .sequence_parallel = true,
+    .shard_over_cp = true,
+    .scheme_fixed = true,
+    .scheme = REDCO_INTRA_TENSOR,
+    .recompute = REDCOI_RECOMPUTE_ONE_KIND,
+    .can_shard = can_shard,
+    .overlap = overlap,
+    .configure = configure,
+    .write = write,
+};

@@ -1,0 +1,401 @@
+/* What a framework is given: the plan, or the best of what it can express. */
+#include "planner/assemble_internal.h"
+#include "planner/export/internal.h"
+#include "planner/space.h"
+#include "planner/strategy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { COSTS = 32, MOST_MICRO_BATCH = 64 };
+
+/* Sums of the same numbers in another order differ by less. */
+static const double rounding_ratio = 1e-9;
+
+/** Layers of one class by policy. */
+struct counts {
+    uint32_t of[REDCO_RECOMPUTE_COUNT];
+};
+
+struct finder {
+    const redcoi_ability *ability;
+    const redco_plan *plan;
+    const redco_plan_case *reopened;
+    const redco_layer_class *classes;
+    uint32_t class_count, blocks; /**< classes of blocks */
+    redco_costs *costs[COSTS];    /**< by overlap, sequence parallelism, shards over cp; made when needed */
+    struct counts planned[REDCOI_MAX_CLASSES];
+    redcoi_offer best;
+    bool found;
+};
+
+void redcoi_offer_free(redcoi_offer *offer)
+{
+    free(offer->assignments);
+    free(offer->layers);
+    *offer = (redcoi_offer){.assignments = NULL};
+}
+
+static bool is_block(const redco_layer_class *class)
+{
+    return class->kind == REDCO_CLASS_BLOCK || class->kind == REDCO_CLASS_CROSS;
+}
+
+static redco_status finder_open(struct finder *f, const redcoi_ability *ability, const redco_plan *plan,
+                                const redco_plan_case *reopened, redco_error *err)
+{
+    *f = (struct finder){.ability = ability, .plan = plan, .reopened = reopened};
+    const size_t count = redco_model_classes(reopened->inputs.model, &f->classes);
+    if (count > REDCOI_MAX_CLASSES) {
+        return redco_fail(err, REDCO_EVALUE, "model", "%zu layer classes: at most %d can be exported", count,
+                          REDCOI_MAX_CLASSES);
+    }
+    f->class_count = (uint32_t)count;
+    for (size_t c = 0; c < count; c++) { f->blocks += is_block(&f->classes[c]); }
+    for (uint32_t i = 0; i < reopened->assignment_count; i++) {
+        const redco_assignment *part = &reopened->assignments[i];
+        f->planned[part->class_index].of[part->config.recompute] += part->layers;
+    }
+    return REDCO_OK;
+}
+
+static void finder_close(struct finder *f)
+{
+    for (int i = 0; i < COSTS; i++) { redco_costs_free(f->costs[i]); }
+    redcoi_offer_free(&f->best);
+}
+
+static bool has_sequence_parallel(const struct finder *f)
+{
+    return f->plan->sequence_parallel && f->ability->sequence_parallel;
+}
+
+static redco_status costs_for(struct finder *f, uint32_t overlap, bool over_cp, redco_costs **costs_out,
+                              redco_error *err)
+{
+    const bool sequence = has_sequence_parallel(f);
+    const uint32_t slot = (overlap & REDCO_OVERLAP_ALL) | (sequence ? 8U : 0U) | (over_cp ? 16U : 0U);
+    const redco_inputs *inputs = &f->reopened->inputs;
+    redco_status st = REDCO_OK;
+    if (f->costs[slot] == NULL) {
+        redco_workload workload = f->reopened->workload;
+        workload.overlap = overlap;
+        workload.sequence_parallel = sequence;
+        workload.engine.shard_over_cp = over_cp;
+        st = redco_costs_create(&inputs->machine, inputs->model, &workload, &inputs->calibration, inputs->comm,
+                                &f->costs[slot], err);
+    }
+    *costs_out = f->costs[slot];
+    return st;
+}
+
+/* The same number of recomputed layers in every stage, of the kinds that the framework knows. */
+static bool can_recompute(const struct finder *f, const struct counts *counts, uint32_t pp)
+{
+    uint32_t selective = 0;
+    uint32_t full = 0;
+    uint32_t all = 0;
+    bool even = true;
+    if (f->ability->recompute == REDCOI_RECOMPUTE_ANY) { return true; }
+    for (uint32_t c = 0; c < f->class_count; c++) {
+        const uint32_t here = counts[c].of[REDCO_RECOMPUTE_FULL];
+        if (!is_block(&f->classes[c])) {
+            /* tables and head are never recomputed there */
+            if (counts[c].of[REDCO_RECOMPUTE_NONE] != f->classes[c].layers) { return false; }
+            continue;
+        }
+        all += f->classes[c].layers;
+        full += here;
+        selective += counts[c].of[REDCO_RECOMPUTE_SELECTIVE];
+        even = even && here % pp == 0 && (here == 0 || here == f->classes[c].layers || f->blocks == 1);
+    }
+    if (selective > 0) { return f->ability->recompute == REDCOI_RECOMPUTE_ONE_KIND && selective == all; }
+    return even || full == all;
+}
+
+/* Stage after stage, most recomputation first; one range where the layers do not divide. */
+static void add_class(const struct finder *f, uint32_t class_index, const struct counts *counts,
+                      const redco_shards *shards, uint32_t pp, redco_assignment *out, uint32_t *count)
+{
+    static const redco_recompute order[] = {REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_SELECTIVE, REDCO_RECOMPUTE_NONE};
+    uint32_t stages = is_block(&f->classes[class_index]) ? pp : 1;
+    for (int r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
+        if (counts->of[r] % stages != 0) { stages = 1; }
+    }
+    for (uint32_t stage = 0; stage < stages; stage++) {
+        for (int i = 0; i < REDCO_RECOMPUTE_COUNT; i++) {
+            const uint32_t layers = counts->of[order[i]] / stages;
+            if (layers == 0) { continue; }
+            out[(*count)++] = (redco_assignment){
+                .class_index = class_index, .layers = layers, .config = {.shards = *shards, .recompute = order[i]}};
+        }
+    }
+}
+
+/* Keeps the point if it is the best so far. */
+static redco_status consider(struct finder *f, redco_costs *costs, const redcoi_offer *point,
+                             const redco_shards *shards, const struct counts *counts, bool *fits_out, redco_error *err)
+{
+    const uint32_t most = REDCO_RECOMPUTE_COUNT * f->class_count * point->setting.pp;
+    const uint32_t pp = point->setting.pp;
+    redco_assignment *parts = calloc(most, sizeof *parts);
+    redco_plan_layers *layers = NULL;
+    uint32_t part_count = 0;
+    uint32_t count = 0;
+    redco_status st = REDCO_OK;
+    *fits_out = false;
+    if (parts == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    for (uint32_t c = 0; c < f->class_count; c++) { add_class(f, c, &counts[c], shards, pp, parts, &part_count); }
+    const redco_prediction prediction = redco_cost_step(costs, &point->setting, parts, part_count);
+    *fits_out = prediction.total_bytes <= prediction.capacity_bytes;
+    if (!*fits_out || (f->found && prediction.step_s >= f->best.prediction.step_s * (1.0 - rounding_ratio))) {
+        goto out;
+    }
+    st = redcoi_ranges(f->reopened->inputs.model, pp, parts, part_count, &layers, &count, err);
+    if (st != REDCO_OK) { goto out; }
+    redcoi_offer_free(&f->best);
+    f->best = *point;
+    f->best.prediction = prediction;
+    f->best.assignments = parts;
+    f->best.assignment_count = part_count;
+    f->best.layers = layers;
+    f->best.count = count;
+    f->found = true;
+    parts = NULL;
+out:
+    free(parts);
+    return st;
+}
+
+/* Two policies that share the blocks: @p part of @p parts of every class has the first, as whole layers of every stage.
+ */
+struct mix {
+    redco_recompute some, rest;
+};
+
+static void mix_counts(const struct finder *f, uint32_t pp, uint32_t part, uint32_t parts, struct mix mix,
+                       struct counts *counts)
+{
+    for (uint32_t c = 0; c < f->class_count; c++) {
+        const uint32_t layers = f->classes[c].layers;
+        const uint64_t unit = layers % pp == 0 ? pp : 1;
+        const uint64_t some = ((layers / unit * part + parts - 1) / parts) * unit;
+        counts[c] = (struct counts){.of = {0}};
+        if (is_block(&f->classes[c])) {
+            counts[c].of[mix.some] = (uint32_t)some;
+            counts[c].of[mix.rest] = layers - (uint32_t)some;
+        } else {
+            counts[c].of[REDCO_RECOMPUTE_NONE] = layers;
+        }
+    }
+}
+
+static uint32_t most_layers(const struct finder *f, uint32_t pp)
+{
+    uint32_t most = 1;
+    for (uint32_t c = 0; c < f->class_count; c++) {
+        const uint32_t layers = f->classes[c].layers;
+        const uint32_t steps = layers % pp == 0 ? layers / pp : layers;
+        if (is_block(&f->classes[c]) && steps > most) { most = steps; }
+    }
+    return most;
+}
+
+/** One choice of degrees and meshes. */
+struct place {
+    redcoi_offer point; /**< without layers */
+    const redco_shards *shards;
+    redco_costs *costs;
+    uint32_t parts;
+};
+
+static redco_status try_part(struct finder *f, const struct place *place, struct mix mix, uint32_t part, bool *can_out,
+                             bool *fits_out, redco_error *err)
+{
+    struct counts counts[REDCOI_MAX_CLASSES];
+    const uint32_t pp = place->point.setting.pp;
+    mix_counts(f, pp, part, place->parts, mix, counts);
+    *fits_out = false;
+    *can_out = can_recompute(f, counts, pp);
+    return *can_out ? consider(f, place->costs, &place->point, place->shards, counts, fits_out, err) : REDCO_OK;
+}
+
+/* More layers of the mix's first policy cost time and free memory (but for the first, which brings its working set), so
+   the least number that fits is the best: found by halving. */
+static redco_status try_mix(struct finder *f, const struct place *place, struct mix mix, redco_error *err)
+{
+    uint32_t low = 0;
+    uint32_t high = place->parts;
+    bool can = false;
+    bool fits = false;
+    redco_status st = try_part(f, place, mix, low, &can, &fits, err);
+    if (st != REDCO_OK || fits) { return st; }
+    st = try_part(f, place, mix, high, &can, &fits, err);
+    if (st != REDCO_OK || !fits) { return st; }
+    while (high - low > 1 && can && st == REDCO_OK) {
+        const uint32_t middle = low + (high - low) / 2;
+        st = try_part(f, place, mix, middle, &can, &fits, err);
+        *(fits ? &high : &low) = middle;
+    }
+    return st;
+}
+
+/* With the plan's recomputation, and with the least of each mix. */
+static redco_status try_meshes(struct finder *f, const redco_setting *setting, const redco_shards *shards,
+                               redco_error *err)
+{
+    static const struct mix mixes[] = {{REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_NONE},
+                                       {REDCO_RECOMPUTE_SELECTIVE, REDCO_RECOMPUTE_NONE},
+                                       {REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_SELECTIVE}};
+    struct place place = {.point = {.setting = *setting,
+                                    .overlap = f->ability->overlap(setting, shards, f->plan->overlap),
+                                    .sequence_parallel = has_sequence_parallel(f),
+                                    .shard_over_cp = f->ability->shard_over_cp && setting->cp > 1},
+                          .shards = shards,
+                          .parts = most_layers(f, setting->pp)};
+    redco_error why = {0};
+    bool fits = false;
+    redco_status st = costs_for(f, place.point.overlap, place.point.shard_over_cp, &place.costs, err);
+    if (st != REDCO_OK || redco_setting_check(place.costs, setting, &why) != REDCO_OK) { return st; }
+    if (can_recompute(f, f->planned, setting->pp)) {
+        st = consider(f, place.costs, &place.point, shards, f->planned, &fits, err);
+    }
+    for (size_t i = 0; i < sizeof mixes / sizeof mixes[0] && st == REDCO_OK; i++) {
+        st = try_mix(f, &place, mixes[i], err);
+    }
+    return st;
+}
+
+/* Every mesh triple of the planner's space that the framework can say; the second copy of parameters for ZeRO-3. */
+static redco_status try_setting(struct finder *f, redco_setting setting, redco_error *err)
+{
+    static const redco_shards none = {{0, 0}, {0, 0}, {0, 0}};
+    redco_shards *triples = NULL;
+    size_t count = 0;
+    if (f->ability->scheme_fixed) { setting.scheme = f->ability->scheme; }
+    redco_status st = redco_strategy_triples(setting.dp, REDCO_STRATEGY_ANY, &none, &triples, &count, err);
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        setting.secondary = (redco_mesh){0, 0};
+        if (f->ability->can_shard(&setting, &triples[i])) { st = try_meshes(f, &setting, &triples[i], err); }
+        setting.secondary = (redco_mesh){setting.dp.gpus, 1};
+        if (st == REDCO_OK && setting.dp.nodes > 1 && redco_mesh_equal(triples[i].parameters, setting.dp) &&
+            f->ability->can_shard(&setting, &triples[i])) {
+            st = try_meshes(f, &setting, &triples[i], err);
+        }
+    }
+    free(triples);
+    return st;
+}
+
+/* @return false when the degrees do not divide machine or batch */
+static bool divide(const struct finder *f, redco_setting *setting)
+{
+    redco_error why = {0};
+    if (redcoi_place_ranks(&f->reopened->inputs.machine, setting, &why) != REDCO_OK) { return false; }
+    const uint64_t ranks = redco_mesh_ranks(setting->dp) * setting->micro_batch;
+    setting->micro_batches = f->plan->global_batch / ranks;
+    return f->plan->global_batch % ranks == 0;
+}
+
+static redco_status try_micro_batches(struct finder *f, redco_setting setting, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    for (uint32_t micro = 1; micro <= MOST_MICRO_BATCH && st == REDCO_OK; micro++) {
+        setting.micro_batch = micro;
+        if (divide(f, &setting)) { st = try_setting(f, setting, err); }
+    }
+    return st;
+}
+
+/* Tensor parallelism inside a node, stages where there are any. */
+static redco_status try_degrees(struct finder *f, redco_setting setting, redco_error *err)
+{
+    const redco_machine *machine = &f->reopened->inputs.machine;
+    const uint32_t most_stages = f->ability->pipeline ? f->plan->model_layers : 1;
+    redco_status st = REDCO_OK;
+    for (setting.tp = 1; setting.tp <= machine->gpus_per_node && st == REDCO_OK; setting.tp++) {
+        if (machine->gpus_per_node % setting.tp != 0) { continue; }
+        for (setting.pp = 1; setting.pp <= most_stages && st == REDCO_OK; setting.pp *= 2) {
+            st = try_micro_batches(f, setting, err);
+        }
+    }
+    return st;
+}
+
+redco_status redcoi_offer_nearest(const redcoi_ability *ability, const redco_plan *plan,
+                                  const redco_plan_case *reopened, redcoi_offer *offer_out, redco_error *err)
+{
+    struct finder f;
+    redco_status st = finder_open(&f, ability, plan, reopened, err);
+    if (st != REDCO_OK) { return st; }
+    redco_setting setting = reopened->setting;
+    if (!ability->pipeline) { setting.pp = 1; }
+    if (!ability->context_parallel) { setting.cp = 1; }
+    if (divide(&f, &setting)) { st = try_setting(&f, setting, err); }
+    if (st == REDCO_OK && !f.found) { st = try_micro_batches(&f, setting, err); }
+    if (st == REDCO_OK && !f.found) { st = try_degrees(&f, setting, err); }
+    if (st == REDCO_OK && !f.found) {
+        st = redco_fail(err, REDCO_EINFEASIBLE, "", "%s can express no plan that fits on %llu GPUs", ability->title,
+                        (unsigned long long)redco_plan_gpus(plan));
+    }
+    if (st == REDCO_OK) {
+        *offer_out = f.best;
+        f.best = (redcoi_offer){.assignments = NULL};
+    }
+    finder_close(&f);
+    return st;
+}
+
+/* @p overlap_out  what stays hidden for all layers */
+static bool can_express(const struct finder *f, uint32_t *overlap_out)
+{
+    const redcoi_ability *ability = f->ability;
+    const redco_plan *plan = f->plan;
+    const redco_setting *setting = &f->reopened->setting;
+    bool expressed = (plan->pp == 1 || ability->pipeline) && (plan->cp == 1 || ability->context_parallel) &&
+                     (plan->tp == 1 || !plan->sequence_parallel || ability->sequence_parallel) &&
+                     can_recompute(f, f->planned, plan->pp);
+    *overlap_out = REDCO_OVERLAP_ALL;
+    for (uint32_t i = 0; i < plan->layers_count && expressed; i++) {
+        const redco_shards *shards = &plan->layers[i].shards;
+        const uint32_t traffic = redcoi_traffic(setting, shards);
+        expressed = ability->can_shard(setting, shards) &&
+                    (ability->layerwise || redco_shards_equal(*shards, plan->layers[0].shards)) &&
+                    (!ability->scheme_fixed || plan->scheme == ability->scheme ||
+                     redco_mesh_equal(shards->optimizer, shards->parameters));
+        /* what there is no traffic for is as the plan has it */
+        *overlap_out &= (ability->overlap(setting, shards, plan->overlap) & traffic) | (plan->overlap & ~traffic);
+    }
+    return expressed;
+}
+
+redco_status redcoi_offer_plan(const redcoi_ability *ability, const redco_plan *plan, const redco_plan_case *reopened,
+                               bool *expressed_out, redcoi_offer *offer_out, redco_error *err)
+{
+    struct finder f;
+    redcoi_offer offer = {.setting = reopened->setting, .count = plan->layers_count};
+    redco_costs *costs = NULL;
+    redco_status st = finder_open(&f, ability, plan, reopened, err);
+    *expressed_out = false;
+    if (st != REDCO_OK || !can_express(&f, &offer.overlap)) { goto out; }
+    offer.sequence_parallel = plan->sequence_parallel;
+    offer.shard_over_cp = ability->shard_over_cp && plan->cp > 1;
+    offer.assignment_count = reopened->assignment_count;
+    offer.assignments = calloc(offer.assignment_count, sizeof *offer.assignments);
+    offer.layers = calloc(offer.count, sizeof *offer.layers);
+    if (offer.assignments == NULL || offer.layers == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    memcpy(offer.assignments, reopened->assignments, offer.assignment_count * sizeof *offer.assignments);
+    memcpy(offer.layers, plan->layers, offer.count * sizeof *offer.layers);
+    if ((st = costs_for(&f, offer.overlap, offer.shard_over_cp, &costs, err)) != REDCO_OK) { goto out; }
+    offer.prediction = redco_cost_step(costs, &offer.setting, offer.assignments, offer.assignment_count);
+    *offer_out = offer;
+    offer = (redcoi_offer){.assignments = NULL};
+    *expressed_out = true;
+out:
+    redcoi_offer_free(&offer);
+    finder_close(&f);
+    return st;
+}

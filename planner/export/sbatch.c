@@ -1,0 +1,128 @@
+/* A Slurm batch script: the planned hosts in the planned order. sbatch sorts --nodelist by its own order of nodes, so
+   the step is laid out by srun --distribution=arbitrary, which takes SLURM_HOSTFILE line by line (srun(1)); a task's
+   rank there is the node rank that torchrun's static rendezvous keeps. */
+#include "planner/export/internal.h"
+#include "topology/hostlist.h"
+
+#include <stdlib.h>
+
+static bool can_shard(const redco_setting *setting, const redco_shards *shards)
+{
+    (void)setting;
+    (void)shards;
+    return true;
+}
+
+static uint32_t overlap(const redco_setting *setting, const redco_shards *shards, uint32_t wanted)
+{
+    (void)setting;
+    (void)shards;
+    return wanted;
+}
+
+static redco_status configure(const redcoi_context *context, json_t **config_out, redco_error *err)
+{
+    const redco_plan *plan = context->plan;
+    json_t *hosts = json_array();
+    for (uint32_t i = 0; i < plan->hosts_count; i++) {
+        (void)json_array_append_new(hosts, json_string(plan->hosts[i]));
+    }
+    *config_out = json_pack("{s:I,s:I,s:o}", "nodes", (json_int_t)redcoi_hosts(plan), "gpus_per_node",
+                            (json_int_t)redcoi_gpus_per_host(plan), "hosts", hosts);
+    if (plan->hosts_count == 0) {
+        (void)json_array_append_new(
+            context->notes, json_string("the cluster's description names no hosts: Slurm chooses and orders them"));
+    }
+    return *config_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+}
+
+/* Letters that need no quoting anywhere. */
+static void write_name(const char *name, FILE *stream)
+{
+    for (int i = 0; i < 60 && name[i] != '\0'; i++) {
+        const char c = name[i];
+        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.';
+        (void)fputc(plain ? c : '-', stream);
+    }
+}
+
+static redco_status write_head(const redcoi_context *context, FILE *stream, redco_error *err)
+{
+    const redco_plan *plan = context->plan;
+    (void)fputs("#!/bin/bash\n", stream);
+    (void)fputs("#SBATCH --job-name=redco-", stream);
+    write_name(plan->model_name, stream);
+    (void)fprintf(stream, "\n#SBATCH --nodes=%u\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=%u\n",
+                  redcoi_hosts(plan), redcoi_gpus_per_host(plan));
+    if (plan->hosts_count > 0) {
+        char *list = redco_hostlist_compact((const char *const *)plan->hosts, plan->hosts_count);
+        if (list == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+        (void)fprintf(stream, "#SBATCH --nodelist=%s\n", list);
+        free(list);
+    }
+    redcoi_write_header(context, "# ", "Slurm batch script", stream);
+    (void)fputs("# sbatch THIS train.py ARGUMENT...          torchrun starts it on every GPU\n"
+                "# sbatch THIS sh megatron.sh ARGUMENT...    any other command runs once per host, with NODE_RANK,\n"
+                "#                                           MASTER_ADDR and MASTER_PORT set\n"
+                "set -euo pipefail\n",
+                stream);
+    return REDCO_OK;
+}
+
+/* Sets layout, the options of srun that keep the order. */
+static void write_order(const redco_plan *plan, FILE *stream)
+{
+    if (plan->hosts_count == 0) {
+        (void)fputs("MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n"
+                    "layout=(--distribution=block)\n",
+                    stream);
+        return;
+    }
+    (void)fputs("# node ranks follow the plan's order, not Slurm's\n"
+                "SLURM_HOSTFILE=$(mktemp)\n"
+                "export SLURM_HOSTFILE\n"
+                "trap 'rm -f \"$SLURM_HOSTFILE\"' EXIT\n"
+                "cat >\"$SLURM_HOSTFILE\" <<'HOSTS'\n",
+                stream);
+    for (uint32_t i = 0; i < plan->hosts_count; i++) { (void)fprintf(stream, "%s\n", plan->hosts[i]); }
+    (void)fprintf(stream, "HOSTS\nMASTER_ADDR=%s\nlayout=(--distribution=arbitrary)\n", plan->hosts[0]);
+}
+
+static redco_status write(const redcoi_context *context, const json_t *config, FILE *stream, redco_error *err)
+{
+    const redco_plan *plan = context->plan;
+    const uint32_t hosts = redcoi_hosts(plan);
+    const redco_status st = write_head(context, stream, err);
+    (void)config;
+    if (st != REDCO_OK) { return st; }
+    write_order(plan, stream);
+    (void)fputs("MASTER_PORT=${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 20000))}\n"
+                "export MASTER_ADDR MASTER_PORT\n"
+                ": \"${1:?what is to be run}\"\n",
+                stream);
+    (void)fprintf(stream, "srun --nodes=%u --ntasks=%u --kill-on-bad-exit=1 \"${layout[@]}\" bash -c '\n", hosts,
+                  hosts);
+    (void)fprintf(stream,
+                  "export NODE_RANK=$SLURM_PROCID\n"
+                  "case $1 in\n"
+                  "*.py) exec torchrun --nnodes=%u --nproc-per-node=%u --node-rank=\"$NODE_RANK\" "
+                  "--master-addr=\"$MASTER_ADDR\" --master-port=\"$MASTER_PORT\" \"$@\" ;;\n"
+                  "*) exec \"$@\" ;;\n"
+                  "esac' bash \"$@\"\n",
+                  hosts, redcoi_gpus_per_host(plan));
+    return REDCO_OK;
+}
+
+const redcoi_ability redcoi_sbatch = {
+    .title = "Slurm",
+    .source = "Slurm 22.05: sbatch(1), srun(1); PyTorch 2: torchrun",
+    .pipeline = true,
+    .context_parallel = true,
+    .sequence_parallel = true,
+    .layerwise = true,
+    .recompute = REDCOI_RECOMPUTE_ANY,
+    .can_shard = can_shard,
+    .overlap = overlap,
+    .configure = configure,
+    .write = write,
+};

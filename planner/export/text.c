@@ -1,0 +1,115 @@
+/* What the writers share. */
+#include "planner/export/internal.h"
+
+#include <string.h>
+
+const char *redcoi_mesh_text(redco_mesh mesh, char *buffer, size_t size)
+{
+    (void)snprintf(buffer, size, "%ux%u", mesh.gpus, mesh.nodes);
+    return buffer;
+}
+
+void redcoi_write_comment(FILE *stream, const char *prefix, const char *text)
+{
+    (void)fputs(prefix, stream);
+    for (; *text != '\0'; text++) { (void)fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, stream); }
+    (void)fputc('\n', stream);
+}
+
+void redcoi_write_header(const redcoi_context *context, const char *prefix, const char *title, FILE *stream)
+{
+    const redco_plan *plan = context->plan;
+    char line[400];
+    (void)snprintf(line, sizeof line, "%s for %.80s on %llu GPUs of %.80s, written by redco-plan", title,
+                   plan->model_name, (unsigned long long)redco_plan_gpus(plan), plan->cluster_name);
+    redcoi_write_comment(stream, prefix, line);
+    if (context->summary != NULL) { redcoi_write_comment(stream, prefix, context->summary); }
+}
+
+bool redcoi_consecutive(redco_mesh mesh, redco_mesh dp)
+{
+    return mesh.nodes == 1 || mesh.gpus == dp.gpus;
+}
+
+uint32_t redcoi_traffic(const redco_setting *setting, const redco_shards *shards)
+{
+    const uint64_t p = redco_mesh_ranks(shards->parameters);
+    uint32_t traffic = 0;
+    if (p > 1) { traffic |= REDCO_OVERLAP_AG_RS; }
+    if (redco_mesh_ranks(setting->dp) > p) { traffic |= REDCO_OVERLAP_AR; }
+    if (redco_mesh_ranks(shards->optimizer) > p) { traffic |= REDCO_OVERLAP_BC; }
+    return traffic;
+}
+
+const redco_plan_layers *redcoi_main_layers(const redco_plan_layers *layers, uint32_t count)
+{
+    const redco_plan_layers *most = &layers[0];
+    for (uint32_t i = 1; i < count; i++) {
+        if (layers[i].last_layer - layers[i].first_layer > most->last_layer - most->first_layer) { most = &layers[i]; }
+    }
+    return most;
+}
+
+bool redcoi_is_block(const redco_model *model, const char *class_name)
+{
+    const redco_layer_class *classes = NULL;
+    const size_t count = redco_model_classes(model, &classes);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(classes[i].name, class_name) == 0) {
+            return classes[i].kind == REDCO_CLASS_BLOCK || classes[i].kind == REDCO_CLASS_CROSS;
+        }
+    }
+    return false;
+}
+
+uint32_t redcoi_count_recompute(const redcoi_context *context, redco_recompute policy)
+{
+    uint32_t layers = 0;
+    for (uint32_t i = 0; i < context->offer->count; i++) {
+        const redco_plan_layers *row = &context->offer->layers[i];
+        if (row->recompute == policy && redcoi_is_block(context->reopened->inputs.model, row->class_name)) {
+            layers += row->last_layer - row->first_layer + 1;
+        }
+    }
+    return layers;
+}
+
+uint64_t redcoi_bucket_elements(const redco_plan *plan)
+{
+    const uint64_t elements = plan->bucket_bytes / (plan->precision == REDCO_FP32 ? 4 : 2);
+    return elements > 0 ? elements : 1;
+}
+
+uint32_t redcoi_gpus_per_host(const redco_plan *plan)
+{
+    const uint32_t hosts = plan->hosts_per_node > 0 ? plan->hosts_per_node : 1;
+    return plan->gpus_per_node >= hosts ? plan->gpus_per_node / hosts : 1;
+}
+
+uint32_t redcoi_hosts(const redco_plan *plan)
+{
+    return (uint32_t)(redco_plan_gpus(plan) / redcoi_gpus_per_host(plan));
+}
+
+static bool plain_host(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    if (name[0] == '\0' || strchr(letters, name[0]) == NULL) { return false; }
+    for (; *name != '\0'; name++) {
+        if (strchr(letters, *name) == NULL && strchr("._-", *name) == NULL) { return false; }
+    }
+    return true;
+}
+
+redco_status redcoi_check_hosts(const redco_plan *plan, redco_error *err)
+{
+    for (uint32_t i = 0; i < plan->hosts_count; i++) {
+        if (plain_host(plan->hosts[i])) { continue; }
+        return redco_fail(
+            err, REDCO_EVALUE, "/placement/hosts",
+            "\"%.60s\" cannot stand in a script: a host's name is of letters, digits, \".\", \"_\", \"-\" "
+            "and begins with a letter or digit",
+            plan->hosts[i]);
+    }
+    return REDCO_OK;
+}

@@ -1,0 +1,122 @@
+#!/bin/sh
+# tests/slurm.sh TOOLS: a real Slurm (one slurmctld and four slurmd of Debian's packages, on localhost, with a configuration of
+# their own) accepts what --export sbatch writes, with and without named hosts, and runs it: one task per host, node ranks in
+# the planned order, torchrun with the planned numbers. Skipped (77) where Slurm is not installed or does not start.
+set -u
+PATH=$PATH:/usr/sbin
+for program in sbatch scontrol slurmctld slurmd; do
+    command -v $program >/dev/null || { echo "skipped: no $program; Debian's slurm-wlm has it" && exit 77; }
+done
+tools=$(cd "$1" && pwd) || exit 2
+scratch=$(mktemp -d) || exit 2
+stop() {
+    for file in "$scratch"/run/*.pid; do
+        if [ -f "$file" ]; then kill "$(cat "$file")" 2>/dev/null; fi
+    done
+    # they write their state when they end
+    tries=0
+    while [ -n "$(ls run/*.pid 2>/dev/null)" ] && [ $tries -lt 30 ]; do
+        tries=$((tries + 1))
+        sleep 0.2
+    done
+    sleep 0.5
+    rm -rf "$scratch"
+}
+trap stop EXIT
+cd "$scratch" || exit 2
+failures=0
+fail() {
+    echo "$*"
+    failures=$((failures + 1))
+}
+
+# Ports of this process's own, so that two runs do not meet.
+port=$((20000 + $$ % 10000))
+mkdir -p run/state run/spool
+for i in 0 1 2 3 4 5 6 7; do : >gpu$i; done
+echo "Name=gpu File=$scratch/gpu[0-7]" >gres.conf
+cat >slurm.conf <<EOF
+ClusterName=redco
+SlurmctldHost=localhost
+SlurmctldPort=$port
+AuthType=auth/none
+CredType=cred/none
+SlurmUser=$(id -un)
+SlurmdUser=$(id -un)
+StateSaveLocation=$scratch/run/state
+SlurmdSpoolDir=$scratch/run/spool/%n
+SlurmctldPidFile=$scratch/run/slurmctld.pid
+SlurmdPidFile=$scratch/run/slurmd-%n.pid
+SlurmctldLogFile=$scratch/run/slurmctld.log
+SlurmdLogFile=$scratch/run/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+SelectType=select/cons_tres
+MpiDefault=none
+MessageTimeout=5
+GresTypes=gpu
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SlurmdParameters=config_overrides
+NodeName=n1 NodeHostname=localhost Port=$((port + 1)) CPUs=8 Gres=gpu:8
+NodeName=n2 NodeHostname=localhost Port=$((port + 2)) CPUs=8 Gres=gpu:8
+NodeName=n3 NodeHostname=localhost Port=$((port + 3)) CPUs=8 Gres=gpu:8
+NodeName=n4 NodeHostname=localhost Port=$((port + 4)) CPUs=8 Gres=gpu:8
+PartitionName=all Nodes=ALL Default=YES State=UP
+EOF
+export SLURM_CONF="$scratch/slurm.conf"
+timeout 20 slurmctld -c -f "$SLURM_CONF" >/dev/null 2>&1
+for node in n1 n2 n3 n4; do timeout 20 slurmd -N $node -f "$SLURM_CONF" >/dev/null 2>&1; done
+# until all four are idle, at most a quarter of a minute where it answers
+tries=0
+until [ "$(timeout 5 sinfo -h -N -t idle -o %N 2>/dev/null | sort -u | wc -l)" -eq 4 ]; do
+    tries=$((tries + 1))
+    if [ $tries -gt 30 ]; then
+        echo "skipped: slurmctld and slurmd do not come up here"
+        tail -n 3 run/*.log 2>/dev/null
+        exit 77
+    fi
+    sleep 0.5
+done
+
+# A switch tree whose order of hosts is not the alphabet's.
+cat >topology.conf <<'EOF'
+SwitchName=s1 Nodes=n3,n1
+SwitchName=s2 Nodes=n4,n2
+SwitchName=top Switches=s[1-2]
+EOF
+"$tools/redco-plan" --quiet --topology topology.conf --gpus 32 --export sbatch=hosts.sbatch -o plan.json >/dev/null ||
+    fail "no plan"
+"$tools/redco-plan" --quiet --gpus 32 --export sbatch=any.sbatch >/dev/null || fail "no plan without hosts"
+"$tools/redco-plan" --quiet --gpus 2 --global-batch 64 --export sbatch=part.sbatch >/dev/null || fail "no plan of two GPUs"
+for script in hosts any part; do
+    bash -n $script.sbatch || fail "$script.sbatch is no shell script"
+    timeout 30 sbatch --test-only $script.sbatch train.py 2>$script.said || fail "sbatch refuses $script.sbatch: $(cat $script.said)"
+done
+# sbatch --test-only would not take a host that there is not
+sed 's/^#SBATCH --nodelist=.*/#SBATCH --nodelist=n[1-3],absent/' hosts.sbatch >absent.sbatch
+if timeout 30 sbatch --test-only absent.sbatch train.py 2>/dev/null; then fail "--test-only accepts anything"; fi
+
+# run SCRIPT COMMAND...: what the tasks print, sorted
+run() {
+    script=$1
+    shift
+    timeout 60 sbatch --wait --quiet -o "$scratch/said" "$script" "$@" || fail "$script did not run"
+    sort "$scratch/said"
+}
+# shellcheck disable=SC2016 # the script's own variables
+echo 'echo "$NODE_RANK $SLURMD_NODENAME $MASTER_ADDR"' >show.sh
+said=$(run hosts.sbatch sh "$scratch/show.sh" | tr '\n' ',')
+[ "$said" = "0 n3 n3,1 n1 n3,2 n4 n3,3 n2 n3," ] || fail "ranks are not in the planned order: $said"
+said=$(run any.sbatch sh "$scratch/show.sh" | tr '\n' ',')
+[ "$said" = "0 n1 n1,1 n2 n1,2 n3 n1,3 n4 n1," ] || fail "ranks without hosts: $said"
+mkdir bin
+# shellcheck disable=SC2016
+printf '#!/bin/sh\necho "$@"\n' >bin/torchrun
+chmod +x bin/torchrun
+said=$(PATH=$scratch/bin:$PATH run hosts.sbatch train.py --lr '1 e' | grep -c -- "--nnodes=4 --nproc-per-node=8 --node-rank=[0-3] --master-addr=n3 --master-port=[0-9]* train.py --lr 1 e")
+[ "$said" -eq 4 ] || fail "torchrun is not started as planned: $(cat said)"
+
+echo "sbatch of $(sbatch --version): $failures failures"
+[ $failures -eq 0 ]
