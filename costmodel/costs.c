@@ -260,7 +260,8 @@ double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *se
     const bool across = redco_mesh_ranks(setting->dp) * setting->tp * setting->cp >= costs->machine.gpus_per_node;
     const redco_group pair = {.mesh = across ? (redco_mesh){1, 2} : (redco_mesh){2, 1},
                               .stride = 1,
-                              .groups_per_node = across ? costs->machine.gpus_per_node : 1};
+                              .groups_per_node = across ? costs->machine.gpus_per_node : 1,
+                              .tp = setting->tp};
     /* Tensor-parallel ranks send a part each and gather it behind (Narayanan et al. 2021, section 4.1). */
     const double tokens = (double)setting->micro_batch * costs->workload.seq_len / setting->cp;
     const double bytes = tokens * costs->dims->hidden * costs->compute.element_bytes / setting->tp;

@@ -411,7 +411,7 @@ static void measured_times_are_not_corrected(void **state)
     check_ok(redco_comm_create(&b.machine, profile, 1, &b.comm, &err), &err);
     bundle_costs(&b);
     bool network = false;
-    const redco_group whole = {{8, 8}, 1, 1};
+    const redco_group whole = {.mesh = {8, 8}, .stride = 1, .groups_per_node = 1};
     const double before_s = redcoi_comm_s(b.costs, REDCO_ALL_REDUCE, 1e9, whole, &network);
     assert_true(redco_comm_price(b.comm, REDCO_ALL_REDUCE, 1e9, whole).measured);
     assert_true(network);

@@ -1,0 +1,351 @@
+/* Groups of level 0 lie in groups of level 1 and so on; a set is a bit mask. For thresholds of the least rate per
+ * level, block(l, S)  the best of a group S of level l: its own pairs, and cover(l, S) cover(l, S)  S divided into
+ * groups of level l - 1: the one that has S's lowest GPU, and the best of the rest Values are sums per level, compared
+ * from the innermost out; sums over disjoint sets add, so parts of an optimum are optimal. Thresholds are raised level
+ * by level, as far as the sums of the levels inside stay what they were. */
+#include "topology/order.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NEARNESS = 4096 }; /* above the distances of all pairs, so that these decide between equal rates only */
+_Static_assert(REDCO_ORDER_GPUS *(REDCO_ORDER_GPUS - 1) / 2 * (REDCO_PATH_SYS + 1) < NEARNESS, "distances add up");
+
+struct value {
+    int64_t sums[REDCO_ORDER_LEVELS]; /* sums[0] < 0: not possible */
+    uint32_t part;                    /* of cover: the group with the lowest GPU */
+};
+
+struct work {
+    const redco_pairs *pairs;
+    const uint32_t *sizes;
+    uint32_t levels;
+    uint32_t least[REDCO_ORDER_LEVELS]; /* thresholds */
+    uint32_t *slowest;                  /* [mask] least rate of its pairs */
+    int64_t *sum;                       /* [mask] over its pairs */
+    struct value *block, *cover;        /* [level][mask] */
+    struct value best;
+    uint32_t best_mask;
+};
+
+static const int64_t impossible = INT64_MIN;
+
+static uint32_t count_of(uint32_t mask)
+{
+    return (uint32_t)__builtin_popcount(mask);
+}
+
+static int64_t pair_value(const redco_pairs *pairs, uint32_t a, uint32_t b)
+{
+    return (int64_t)pairs->rate[a][b] * NEARNESS - pairs->distance[a][b];
+}
+
+static void measure_sets(struct work *w)
+{
+    w->slowest[0] = UINT32_MAX;
+    for (uint32_t mask = 1; mask < 1u << w->pairs->gpus; mask++) {
+        const uint32_t lowest = (uint32_t)__builtin_ctz(mask);
+        const uint32_t rest = mask & (mask - 1);
+        w->slowest[mask] = w->slowest[rest];
+        w->sum[mask] = w->sum[rest];
+        for (uint32_t left = rest; left != 0; left &= left - 1) {
+            const uint32_t other = (uint32_t)__builtin_ctz(left);
+            const uint32_t rate = w->pairs->rate[lowest][other];
+            w->slowest[mask] = rate < w->slowest[mask] ? rate : w->slowest[mask];
+            w->sum[mask] += pair_value(w->pairs, lowest, other);
+        }
+    }
+}
+
+static int compare_values(const struct value *a, const struct value *b, uint32_t levels)
+{
+    for (uint32_t l = 0; l < levels; l++) {
+        if (a->sums[l] != b->sums[l]) { return a->sums[l] < b->sums[l] ? -1 : 1; }
+    }
+    return 0;
+}
+
+/* Whether the GPUs of a, in ascending order, come before those of b, a set of the same size. */
+static bool comes_first(uint32_t a, uint32_t b)
+{
+    const uint32_t differ = a ^ b;
+    return (a & differ & (~differ + 1)) != 0;
+}
+
+static void consider(struct value *best, const struct value *value, uint32_t part, uint32_t levels)
+{
+    const int order = compare_values(value, best, levels);
+    if (order > 0 || (order == 0 && comes_first(part, best->part))) {
+        *best = *value;
+        best->part = part;
+    }
+}
+
+/* Covers sets of level l by groups of level l - 1; smaller sets come first as smaller masks. */
+static struct value cover_set(const struct work *w, uint32_t level, uint32_t mask)
+{
+    const size_t masks = (size_t)1 << w->pairs->gpus;
+    const struct value *block = w->block + (level - 1) * masks;
+    const struct value *cover = w->cover + level * masks;
+    const uint32_t lowest = mask & (~mask + 1);
+    const uint32_t others = mask ^ lowest;
+    const uint32_t size = w->sizes[level - 1];
+    struct value best = {.sums = {impossible}};
+    for (uint32_t more = others;; more = (more - 1) & others) {
+        const uint32_t part = more | lowest;
+        if (count_of(part) == size && block[part].sums[0] != impossible) {
+            const struct value *rest = &cover[mask ^ part];
+            struct value value = block[part];
+            if (rest->sums[0] != impossible) {
+                for (uint32_t l = 0; l < w->levels; l++) { value.sums[l] += rest->sums[l]; }
+                consider(&best, &value, part, w->levels);
+            }
+        }
+        if (more == 0) { break; }
+    }
+    return best;
+}
+
+static void solve_level(struct work *w, uint32_t level)
+{
+    const size_t masks = (size_t)1 << w->pairs->gpus;
+    struct value *block = w->block + level * masks;
+    struct value *cover = w->cover + level * masks;
+    cover[0] = (struct value){.part = 0};
+    for (uint32_t mask = 1; mask < masks; mask++) {
+        const uint32_t count = count_of(mask);
+        if (count > w->sizes[level] || (level > 0 && count % w->sizes[level - 1] != 0)) { continue; }
+        if (level > 0) { cover[mask] = cover_set(w, level, mask); }
+        if (count != w->sizes[level]) { continue; }
+        block[mask] = level > 0 ? cover[mask] : (struct value){.part = 0};
+        if (count > 1 && w->slowest[mask] < w->least[level]) { block[mask].sums[0] = impossible; }
+        if (block[mask].sums[0] != impossible) { block[mask].sums[level] += w->sum[mask]; }
+    }
+}
+
+/* The best set of all GPUs in use under the thresholds. @return false if there is none */
+static bool solve(struct work *w)
+{
+    const uint32_t masks = 1u << w->pairs->gpus;
+    const struct value *block = w->block + (size_t)(w->levels - 1) * masks;
+    for (uint32_t level = 0; level < w->levels; level++) { solve_level(w, level); }
+    w->best = (struct value){.sums = {impossible}};
+    w->best_mask = 0;
+    for (uint32_t mask = 1; mask < masks; mask++) {
+        if (count_of(mask) != w->sizes[w->levels - 1] || block[mask].sums[0] == impossible) { continue; }
+        const int order = compare_values(&block[mask], &w->best, w->levels);
+        if (order > 0 || (order == 0 && comes_first(mask, w->best_mask))) {
+            w->best = block[mask];
+            w->best_mask = mask;
+        }
+    }
+    return w->best.sums[0] != impossible;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a;
+    const uint32_t y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The rates that occur, each once, ascending. */
+static uint32_t list_rates(const redco_pairs *pairs, uint32_t *rates)
+{
+    uint32_t count = 0;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < pairs->gpus; i++) {
+        for (uint32_t j = i + 1; j < pairs->gpus; j++) { rates[count++] = pairs->rate[i][j]; }
+    }
+    if (count > 0) { qsort(rates, count, sizeof *rates, ascending); }
+    for (uint32_t i = 0; i < count; i++) {
+        if (kept == 0 || rates[kept - 1] != rates[i]) { rates[kept++] = rates[i]; }
+    }
+    return kept;
+}
+
+/* Raises the threshold of a level as far as the sums of the levels inside allow: they bear no less with a lower one. */
+static void raise_threshold(struct work *w, uint32_t level, const uint32_t *rates, uint32_t count)
+{
+    uint32_t good = 0;
+    uint32_t bad = count;
+    const struct value before = w->best;
+    while (bad - good > 1) {
+        const uint32_t middle = good + (bad - good) / 2;
+        w->least[level] = rates[middle];
+        if (solve(w) && compare_values(&w->best, &before, level) == 0) {
+            good = middle;
+        } else {
+            bad = middle;
+        }
+    }
+    w->least[level] = count > 0 ? rates[good] : 0;
+    (void)solve(w);
+}
+
+static void write_order(const struct work *w, uint32_t level, uint32_t mask, uint32_t **out)
+{
+    const size_t masks = (size_t)1 << w->pairs->gpus;
+    if (level == 0) {
+        for (; mask != 0; mask &= mask - 1) { *(*out)++ = (uint32_t)__builtin_ctz(mask); }
+        return;
+    }
+    while (mask != 0) {
+        const uint32_t part = w->cover[level * masks + mask].part;
+        write_order(w, level - 1, part, out);
+        mask ^= part;
+    }
+}
+
+redco_status redco_order_find(const redco_pairs *pairs, const uint32_t *sizes, uint32_t levels, uint32_t *order_out,
+                              redco_error *err)
+{
+    uint32_t rates[REDCO_ORDER_GPUS * (REDCO_ORDER_GPUS - 1) / 2 + 1] = {0};
+    if (pairs->gpus == 0 || pairs->gpus > REDCO_ORDER_GPUS || levels == 0 || levels > REDCO_ORDER_LEVELS) {
+        return redco_fail(err, REDCO_EVALUE, "order", "%u GPUs in %u levels of groups; 1 to %d in 1 to %d are possible",
+                          pairs->gpus, levels, REDCO_ORDER_GPUS, REDCO_ORDER_LEVELS);
+    }
+    for (uint32_t l = 0; l < levels; l++) {
+        const uint32_t next = l + 1 < levels ? sizes[l + 1] : sizes[l];
+        if (sizes[l] == 0 || next % sizes[l] != 0 || next > pairs->gpus) {
+            return redco_fail(err, REDCO_EVALUE, "order", "groups of %u GPUs do not divide groups of %u of %u GPUs",
+                              sizes[l], next, pairs->gpus);
+        }
+    }
+    const size_t masks = (size_t)1 << pairs->gpus;
+    struct work w = {.pairs = pairs, .sizes = sizes, .levels = levels};
+    redco_status st = REDCO_OK;
+    w.slowest = calloc(masks, sizeof *w.slowest);
+    w.sum = calloc(masks, sizeof *w.sum);
+    w.block = calloc(levels * masks, sizeof *w.block);
+    w.cover = calloc(levels * masks, sizeof *w.cover);
+    if (w.slowest == NULL || w.sum == NULL || w.block == NULL || w.cover == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    measure_sets(&w);
+    const uint32_t count = list_rates(pairs, rates);
+    (void)solve(&w);
+    for (uint32_t level = 0; level < levels; level++) { raise_threshold(&w, level, rates, count); }
+    uint32_t *at = order_out;
+    write_order(&w, levels - 1, w.best_mask, &at);
+out:
+    free(w.slowest);
+    free(w.sum);
+    free(w.block);
+    free(w.cover);
+    return st;
+}
+
+bool redco_pairs_of(const redco_node *node, redco_pairs *pairs_out)
+{
+    const redco_node_gpu *gpus = NULL;
+    const size_t count = redco_node_gpus(node, &gpus);
+    if (count == 0 || count > REDCO_ORDER_GPUS) { return false; }
+    *pairs_out = (redco_pairs){.gpus = (uint32_t)count};
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < count; j++) {
+            const double rate = redco_node_path_rate(node, i, j) / 1e6;
+            pairs_out->rate[i][j] = rate < UINT32_MAX ? (uint32_t)(rate + 0.5) : UINT32_MAX;
+            pairs_out->distance[i][j] = (uint8_t)redco_node_path(node, i, j);
+        }
+    }
+    return true;
+}
+
+bool redco_pairs_alike(const redco_pairs *pairs)
+{
+    for (uint32_t i = 0; i < pairs->gpus; i++) {
+        for (uint32_t j = i + 1; j < pairs->gpus; j++) {
+            if (pairs->rate[i][j] != pairs->rate[0][1] || pairs->distance[i][j] != pairs->distance[0][1]) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static uint32_t smallest_prime_factor(uint32_t n)
+{
+    for (uint32_t p = 2; p * p <= n; p++) {
+        if (n % p == 0) { return p; }
+    }
+    return n;
+}
+
+uint32_t redco_order_sizes(uint32_t tp, uint32_t linked, uint32_t gpus, uint32_t sizes_out[REDCO_ORDER_LEVELS])
+{
+    uint32_t count = 0;
+    uint32_t size = tp;
+    if (tp > 1 || gpus == 1) { sizes_out[count++] = tp; }
+    while (size < gpus && count < REDCO_ORDER_LEVELS) {
+        const bool inside = linked > size && linked % size == 0 && gpus % linked == 0;
+        size *= smallest_prime_factor(inside ? linked / size : gpus / size);
+        sizes_out[count++] = size;
+    }
+    return count;
+}
+
+redco_status redco_machine_set_orders(redco_machine *machine, const redco_node *node, redco_error *err)
+{
+    redco_pairs pairs;
+    machine->order_count = 0;
+    if (redco_node_hosts(node) > 1 || !redco_pairs_of(node, &pairs) || redco_pairs_alike(&pairs)) { return REDCO_OK; }
+    const uint32_t gpus = machine->gpus_per_node;
+    for (uint32_t i = 0; i < pairs.gpus; i++) {
+        for (uint32_t j = 0; j < pairs.gpus; j++) { machine->links_bytes_per_s[i][j] = redco_node_link(node, i, j); }
+    }
+    for (uint32_t tp = 1; tp <= gpus && machine->order_count < REDCO_ORDERS; tp++) {
+        uint32_t sizes[REDCO_ORDER_LEVELS];
+        redco_gpu_order *order = &machine->orders[machine->order_count];
+        if (gpus % tp != 0) { continue; }
+        const uint32_t levels = redco_order_sizes(tp, redco_node_link_group(node), gpus, sizes);
+        const redco_status st = redco_order_find(&pairs, sizes, levels, order->gpus, err);
+        if (st != REDCO_OK) { return st; }
+        order->tp = tp;
+        machine->order_count++;
+    }
+    return REDCO_OK;
+}
+
+const redco_gpu_order *redco_machine_order(const redco_machine *machine, uint32_t tp)
+{
+    for (uint32_t i = 0; i < machine->order_count; i++) {
+        if (machine->orders[i].tp == (tp > 0 ? tp : 1)) { return &machine->orders[i]; }
+    }
+    return NULL;
+}
+
+/* The least cut of the GPUs given: over all parts that hold the first one. */
+static double least_cut(const redco_machine *machine, const uint32_t *gpus, uint32_t count)
+{
+    double least = INFINITY;
+    for (uint32_t part = 1; part < (1u << count) - 1; part += 2) {
+        double cut = 0.0;
+        for (uint32_t i = 0; i < count && cut < least; i++) {
+            if ((part >> i & 1) == 0) { continue; }
+            for (uint32_t j = 0; j < count; j++) {
+                if ((part >> j & 1) == 0) { cut += machine->links_bytes_per_s[gpus[i]][gpus[j]]; }
+            }
+        }
+        least = cut < least ? cut : least;
+    }
+    return least;
+}
+
+double redco_machine_group_rate(const redco_machine *machine, uint32_t tp, uint32_t gpus, uint32_t stride)
+{
+    const redco_gpu_order *order = redco_machine_order(machine, tp);
+    const uint64_t span = (uint64_t)gpus * stride;
+    if (order == NULL || gpus < 2 || span == 0 || span > machine->gpus_per_node) { return -1.0; }
+    double least = INFINITY;
+    for (uint32_t block = 0; block + span <= machine->gpus_per_node; block += (uint32_t)span) {
+        for (uint32_t base = block; base < block + stride; base++) {
+            uint32_t members[REDCO_ORDER_GPUS];
+            for (uint32_t i = 0; i < gpus; i++) { members[i] = order->gpus[base + i * stride]; }
+            least = fmin(least, least_cut(machine, members, gpus));
+        }
+    }
+    return least;
+}
