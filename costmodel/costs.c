@@ -88,9 +88,6 @@ static redco_status check_tensor_parallel(const redco_costs *costs, const redco_
 {
     const redco_machine *const m = &costs->machine;
     const redco_model_dims *const dims = costs->dims;
-    /* A node without GPU links at all has no faster group to stay inside. */
-    const uint32_t linked = m->link_group_gpus > 1 ? m->link_group_gpus : m->gpus_per_node;
-    const uint32_t room = linked < m->gpus_per_node ? linked : m->gpus_per_node;
     if (dims->heads % s->tp != 0) {
         return redco_fail(err, REDCO_EVALUE, "tp", "%u does not divide the %u attention heads of %s", s->tp,
                           dims->heads, redco_model_name(costs->model));
@@ -99,9 +96,10 @@ static redco_status check_tensor_parallel(const redco_costs *costs, const redco_
         return redco_fail(err, REDCO_EVALUE, "tp", "%u neither divides the %u key-value heads of %s nor is a multiple",
                           s->tp, dims->kv_heads, redco_model_name(costs->model));
     }
-    if (s->tp > room || room % s->tp != 0) {
-        return redco_fail(err, REDCO_EVALUE, "tp", "%u does not divide the %u GPUs of a link group of %s", s->tp, room,
-                          m->name);
+    /* A group beyond the links of its node is possible and slow: it is priced through PCIe. */
+    if (s->tp > m->gpus_per_node || m->gpus_per_node % s->tp != 0) {
+        return redco_fail(err, REDCO_EVALUE, "tp", "%u does not divide the %u GPUs of a node of %s", s->tp,
+                          m->gpus_per_node, m->name);
     }
     return REDCO_OK;
 }

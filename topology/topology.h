@@ -95,6 +95,14 @@ typedef struct redco_machine {
     double links_bytes_per_s[REDCO_ORDER_GPUS][REDCO_ORDER_GPUS]; /**< with orders: between the GPUs of a node */
 } redco_machine;
 
+/** GPUs of a node that links join, whose divisors are the tensor-parallel degrees that stay inside: all where a node
+ * has no links at all, and so no faster group to stay inside. */
+static inline uint32_t redco_machine_domain(const redco_machine *machine)
+{
+    const uint32_t linked = machine->link_group_gpus > 1 ? machine->link_group_gpus : machine->gpus_per_node;
+    return linked < machine->gpus_per_node ? linked : machine->gpus_per_node;
+}
+
 #ifdef __cplusplus
 }
 #endif
