@@ -238,16 +238,32 @@ out:
     return st;
 }
 
+static double slowest_link(const redco_node *node, size_t count)
+{
+    double least = INFINITY;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < count; j++) {
+            const double rate = redco_node_link(node, i, j);
+            if (rate > 0.0) { least = fmin(least, rate); }
+        }
+    }
+    return least;
+}
+
+/* A group with one pair that no link joins goes through PCIe, whose rate is shared and an upper bound: such pairs come
+   behind the slowest link. */
 bool redco_pairs_of(const redco_node *node, redco_pairs *pairs_out)
 {
     const redco_node_gpu *gpus = NULL;
     const size_t count = redco_node_gpus(node, &gpus);
     if (count == 0 || count > REDCO_ORDER_GPUS) { return false; }
+    const double most = slowest_link(node, count) / 1e6 - 1.0;
     *pairs_out = (redco_pairs){.gpus = (uint32_t)count};
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j < count; j++) {
-            const double rate = redco_node_path_rate(node, i, j) / 1e6;
-            pairs_out->rate[i][j] = rate < UINT32_MAX ? (uint32_t)(rate + 0.5) : UINT32_MAX;
+            double rate = redco_node_path_rate(node, i, j) / 1e6;
+            if (!(redco_node_link(node, i, j) > 0.0)) { rate = fmax(fmin(rate, most), 0.0); }
+            pairs_out->rate[i][j] = rate < 4e9 ? (uint32_t)(rate + 0.5) : 4000000000;
             pairs_out->distance[i][j] = (uint8_t)redco_node_path(node, i, j);
         }
     }

@@ -16,8 +16,9 @@ enum { REDCO_ORDER_LEVELS = 5 };
 
 /** What joins the GPUs of a node, symmetric; diagonals are ignored. */
 typedef struct redco_pairs {
-    uint32_t gpus;                                        /**< 1 to REDCO_ORDER_GPUS */
-    uint32_t rate[REDCO_ORDER_GPUS][REDCO_ORDER_GPUS];    /**< MB/s, one direction, by link or else by PCIe */
+    uint32_t gpus; /**< 1 to REDCO_ORDER_GPUS */
+    uint32_t rate[REDCO_ORDER_GPUS]
+                 [REDCO_ORDER_GPUS]; /**< MB/s, one direction: by link, or by PCIe, then below any link */
     uint8_t distance[REDCO_ORDER_GPUS][REDCO_ORDER_GPUS]; /**< redco_path: less is nearer */
 } redco_pairs;
 
