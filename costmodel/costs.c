@@ -305,7 +305,7 @@ redco_fixed_cost redco_cost_fixed(const redco_costs *costs, const redco_setting 
                               .overhead_s = c->step_overhead_s,
                               .scale = 1.0 + c->scale_ratio * log2((double)costs->machine.nodes),
                               .fixed_bytes = redco_logits_bytes(costs->model, &shape) + bucket_bytes +
-                                             (uint64_t)ceil(c->reserve_bytes),
+                                             redco_reserve_bytes(&costs->machine.gpu, c),
                               .capacity_bytes = redco_usable_memory_bytes(&costs->machine.gpu, c),
                               .window_hidden_factor = c->contention_ratio + redcoi_hidden_residue_ratio,
                               .window_use = (1.0 - c->contention_ratio) * c->overlap_window_ratio,

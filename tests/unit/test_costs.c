@@ -344,7 +344,7 @@ static void bad_settings_are_named(void **state)
                  "3 does not divide the 32 attention heads of LLaMA-7B"},
                 {{.tp = 16, .pp = 1, .cp = 1, .micro_batch = 1, .micro_batches = 256, .dp = {1, 4}},
                  "tp",
-                 "16 does not divide the 8 GPUs of a link group of a800-hdr"},
+                 "16 does not divide the 8 GPUs of a node of a800-hdr"},
                 {{.tp = 1, .pp = 1, .cp = 3, .micro_batch = 1, .micro_batches = 16, .dp = {8, 8}},
                  "cp",
                  "3 does not divide the sequence of 4096 tokens"},
