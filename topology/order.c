@@ -238,6 +238,76 @@ out:
     return st;
 }
 
+struct meeting {
+    uint32_t least;
+    int64_t near_sum, sum;
+};
+
+/* How the members of one group, as they are, meet those of the groups before it from place @p from on, and of all. */
+static struct meeting meeting_of(const redco_pairs *pairs, const uint32_t *order, uint32_t size, uint32_t from,
+                                 uint32_t begin)
+{
+    struct meeting meeting = {.least = UINT32_MAX};
+    for (uint32_t other = 0; other < begin; other += size) {
+        for (uint32_t i = 0; i < size; i++) {
+            const uint32_t rate = pairs->rate[order[other + i]][order[begin + i]];
+            const int64_t value = pair_value(pairs, order[other + i], order[begin + i]);
+            meeting.sum += value;
+            if (other < from) { continue; }
+            meeting.near_sum += value;
+            meeting.least = rate < meeting.least ? rate : meeting.least;
+        }
+    }
+    return meeting;
+}
+
+static bool meets_better(const struct meeting *a, const struct meeting *b)
+{
+    if (a->least != b->least) { return a->least > b->least; }
+    return a->near_sum != b->near_sum ? a->near_sum > b->near_sum : a->sum > b->sum;
+}
+
+/* The next permutation in lexicographic order. @return false after the last one */
+static bool permute_next(uint32_t *list, uint32_t count)
+{
+    uint32_t at = count - 1;
+    uint32_t with = count - 1;
+    while (at > 0 && list[at - 1] >= list[at]) { at--; }
+    if (at == 0) { return false; }
+    while (list[with] <= list[at - 1]) { with--; }
+    const uint32_t kept = list[at - 1];
+    list[at - 1] = list[with];
+    list[with] = kept;
+    for (uint32_t i = at, j = count - 1; i < j; i++, j--) {
+        const uint32_t swapped = list[i];
+        list[i] = list[j];
+        list[j] = swapped;
+    }
+    return true;
+}
+
+void redco_order_align(const redco_pairs *pairs, const uint32_t *sizes, uint32_t levels, uint32_t *order)
+{
+    enum { MOST = 8 };
+    const uint32_t size = sizes[0];
+    if (size < 2 || size > MOST) { return; }
+    for (uint32_t begin = size; begin < sizes[levels - 1]; begin += size) {
+        uint32_t best[MOST];
+        uint32_t level = 1;
+        while (begin % sizes[level] == 0) { level++; } /* the innermost that has earlier groups; the last has */
+        const uint32_t from = begin / sizes[level] * sizes[level];
+        struct meeting most = meeting_of(pairs, order, size, from, begin);
+        memcpy(best, order + begin, size * sizeof *best);
+        while (permute_next(order + begin, size)) {
+            const struct meeting meeting = meeting_of(pairs, order, size, from, begin);
+            if (!meets_better(&meeting, &most)) { continue; }
+            most = meeting;
+            memcpy(best, order + begin, size * sizeof *best);
+        }
+        memcpy(order + begin, best, size * sizeof *best);
+    }
+}
+
 static double slowest_link(const redco_node *node, size_t count)
 {
     double least = INFINITY;
@@ -319,6 +389,7 @@ redco_status redco_machine_set_orders(redco_machine *machine, const redco_node *
         const uint32_t levels = redco_order_sizes(tp, redco_node_link_group(node), gpus, sizes);
         const redco_status st = redco_order_find(&pairs, sizes, levels, order->gpus, err);
         if (st != REDCO_OK) { return st; }
+        if (tp > 1) { redco_order_align(&pairs, sizes, levels, order->gpus); }
         order->tp = tp;
         machine->order_count++;
     }

@@ -1,7 +1,7 @@
 /** @file order.h  Which GPUs of a node form a group: nested groups of equal size (the innermost is tensor parallelism,
  *  those around it the shards of parameters, gradients and optimizer states), so that from the innermost out first the
  *  least rate between two GPUs of a group is as high as possible, then the sum over all pairs of all groups, then
- *  their nearness on PCIe. Exact: dynamic programming over sets of GPUs (README.md of planner, "Which GPUs"). */
+ *  their nearness on PCIe. Exact: dynamic programming over sets of GPUs (planner/GPUS.md). */
 #ifndef REDCO_ORDER_H
 #define REDCO_ORDER_H
 
@@ -34,6 +34,12 @@ bool redco_pairs_alike(const redco_pairs *pairs);
  *  @param order_out  sizes[levels - 1] GPUs */
 redco_status redco_order_find(const redco_pairs *pairs, const uint32_t *sizes, uint32_t levels, uint32_t *order_out,
                               redco_error *err);
+
+/** Puts the members of each group of sizes[0] into the order in which they meet those of earlier groups best: the GPUs
+ * at one place of several groups share data-parallel traffic. Group after group: the least rate to the members at the
+ * same place of the groups that are nearest around it, then the sum over them, then the sum over all earlier groups;
+ * equal ones stay ascending. Groups of more than 8 stay as they are. */
+void redco_order_align(const redco_pairs *pairs, const uint32_t *sizes, uint32_t levels, uint32_t *order);
 
 /** Sizes of the groups for one tensor-parallel degree on @p gpus GPUs of a node: tp, then its multiples up to @p gpus,
  *  through @p linked (GPUs that links join) where it is one of them.

@@ -164,6 +164,63 @@ static void levels_pass_through_the_linked_gpus(void **state)
     }
 }
 
+static struct score meeting_score(const redco_pairs *pairs, const uint32_t *a, const uint32_t *b, uint32_t count)
+{
+    struct score score = {.least = {UINT64_MAX}};
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t rate = pairs->rate[a[i]][b[i]];
+        score.least[0] = rate < score.least[0] ? rate : score.least[0];
+        score.sum[0] += rate;
+        score.near[0] -= pairs->distance[a[i]][b[i]];
+    }
+    return score;
+}
+
+static void best_meeting(const redco_pairs *pairs, const uint32_t *a, uint32_t *b, uint32_t size, uint32_t count,
+                         struct score *best)
+{
+    if (count <= 1) {
+        const struct score score = meeting_score(pairs, a, b, size);
+        if (compare_scores(&score, best, 1) > 0) { *best = score; }
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        best_meeting(pairs, a, b, size, count - 1, best);
+        const uint32_t other = count % 2 == 0 ? i : 0;
+        const uint32_t kept = b[other];
+        b[other] = b[count - 1];
+        b[count - 1] = kept;
+    }
+}
+
+/* Two groups: the best of all ways to put the second beside the first. Links 0-3 and 1-2: 0 meets 3. */
+static void members_meet_as_well_as_they_can(void **state)
+{
+    (void)state;
+    const uint32_t sizes[2] = {2, 4};
+    uint32_t order[8] = {0, 1, 2, 3};
+    redco_pairs ring = {.gpus = 4};
+    ring.rate[0][3] = ring.rate[3][0] = ring.rate[1][2] = ring.rate[2][1] = 20;
+    redco_order_align(&ring, sizes, 2, order);
+    const uint32_t wanted[4] = {0, 1, 3, 2};
+    assert_memory_equal(order, wanted, sizeof wanted);
+    redco_order_align(&(redco_pairs){.gpus = 4}, sizes, 2, order); /* nothing to gain: as it was */
+    assert_memory_equal(order, wanted, sizeof wanted);
+    uint32_t seed = 7;
+    for (uint32_t round = 0; round < 40; round++) {
+        const uint32_t four[2] = {4, 8};
+        const redco_pairs pairs = random_pairs(8, 2 + round % 6, &seed);
+        uint32_t other[4] = {4, 5, 6, 7};
+        struct score best = {.least = {0}};
+        best.sum[0] = INT64_MIN;
+        for (uint32_t i = 0; i < 8; i++) { order[i] = i; }
+        redco_order_align(&pairs, four, 2, order);
+        best_meeting(&pairs, order, other, 4, 4, &best);
+        const struct score found = meeting_score(&pairs, order, order + 4, 4);
+        assert_int_equal(compare_scores(&found, &best, 1), 0);
+    }
+}
+
 static redco_machine machine_of(const char *cluster_name, const char *node_path, uint64_t gpus)
 {
     redco_cluster *cluster = NULL;
@@ -331,6 +388,7 @@ int main(void)
         cmocka_unit_test(alike_gpus_keep_their_order),
         cmocka_unit_test(impossible_groups_are_refused),
         cmocka_unit_test(levels_pass_through_the_linked_gpus),
+        cmocka_unit_test(members_meet_as_well_as_they_can),
         cmocka_unit_test(cube_mesh_pairs_share_two_links),
         cmocka_unit_test(bridged_pairs_are_fast_and_quads_go_through_pcie),
         cmocka_unit_test(recorded_machines_are_grouped),
