@@ -9,12 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NEARNESS = 4096 }; /* above the distances of all pairs, so that these decide between equal rates only */
-_Static_assert(REDCO_ORDER_GPUS *(REDCO_ORDER_GPUS - 1) / 2 * (REDCO_PATH_SYS + 1) < NEARNESS, "distances add up");
-
 struct value {
-    int64_t sums[REDCO_ORDER_LEVELS]; /* sums[0] < 0: not possible */
-    uint32_t part;                    /* of cover: the group with the lowest GPU */
+    int64_t sums[2 * REDCO_ORDER_LEVELS]; /* rates, then distances below 0; sums[0] = impossible: there is none */
+    uint32_t part;                        /* of cover: the group with the lowest GPU */
 };
 
 struct work {
@@ -23,7 +20,7 @@ struct work {
     uint32_t levels;
     uint32_t least[REDCO_ORDER_LEVELS]; /* thresholds */
     uint32_t *slowest;                  /* [mask] least rate of its pairs */
-    int64_t *sum;                       /* [mask] over its pairs */
+    int64_t *sum, *near;                /* [mask] over its pairs: rates, and distances below 0 */
     struct value *block, *cover;        /* [level][mask] */
     struct value best;
     uint32_t best_mask;
@@ -36,11 +33,6 @@ static uint32_t count_of(uint32_t mask)
     return (uint32_t)__builtin_popcount(mask);
 }
 
-static int64_t pair_value(const redco_pairs *pairs, uint32_t a, uint32_t b)
-{
-    return (int64_t)pairs->rate[a][b] * NEARNESS - pairs->distance[a][b];
-}
-
 static void measure_sets(struct work *w)
 {
     w->slowest[0] = UINT32_MAX;
@@ -49,18 +41,21 @@ static void measure_sets(struct work *w)
         const uint32_t rest = mask & (mask - 1);
         w->slowest[mask] = w->slowest[rest];
         w->sum[mask] = w->sum[rest];
+        w->near[mask] = w->near[rest];
         for (uint32_t left = rest; left != 0; left &= left - 1) {
             const uint32_t other = (uint32_t)__builtin_ctz(left);
             const uint32_t rate = w->pairs->rate[lowest][other];
             w->slowest[mask] = rate < w->slowest[mask] ? rate : w->slowest[mask];
-            w->sum[mask] += pair_value(w->pairs, lowest, other);
+            w->sum[mask] += rate;
+            w->near[mask] -= w->pairs->distance[lowest][other];
         }
     }
 }
 
-static int compare_values(const struct value *a, const struct value *b, uint32_t levels)
+/* By the first @p count sums. */
+static int compare_values(const struct value *a, const struct value *b, uint32_t count)
 {
-    for (uint32_t l = 0; l < levels; l++) {
+    for (uint32_t l = 0; l < count; l++) {
         if (a->sums[l] != b->sums[l]) { return a->sums[l] < b->sums[l] ? -1 : 1; }
     }
     return 0;
@@ -73,9 +68,9 @@ static bool comes_first(uint32_t a, uint32_t b)
     return (a & differ & (~differ + 1)) != 0;
 }
 
-static void consider(struct value *best, const struct value *value, uint32_t part, uint32_t levels)
+static void consider(struct value *best, const struct value *value, uint32_t part, uint32_t count)
 {
-    const int order = compare_values(value, best, levels);
+    const int order = compare_values(value, best, count);
     if (order > 0 || (order == 0 && comes_first(part, best->part))) {
         *best = *value;
         best->part = part;
@@ -98,8 +93,8 @@ static struct value cover_set(const struct work *w, uint32_t level, uint32_t mas
             const struct value *rest = &cover[mask ^ part];
             struct value value = block[part];
             if (rest->sums[0] != impossible) {
-                for (uint32_t l = 0; l < w->levels; l++) { value.sums[l] += rest->sums[l]; }
-                consider(&best, &value, part, w->levels);
+                for (uint32_t l = 0; l < 2 * w->levels; l++) { value.sums[l] += rest->sums[l]; }
+                consider(&best, &value, part, 2 * w->levels);
             }
         }
         if (more == 0) { break; }
@@ -120,7 +115,9 @@ static void solve_level(struct work *w, uint32_t level)
         if (count != w->sizes[level]) { continue; }
         block[mask] = level > 0 ? cover[mask] : (struct value){.part = 0};
         if (count > 1 && w->slowest[mask] < w->least[level]) { block[mask].sums[0] = impossible; }
-        if (block[mask].sums[0] != impossible) { block[mask].sums[level] += w->sum[mask]; }
+        if (block[mask].sums[0] == impossible) { continue; }
+        block[mask].sums[level] += w->sum[mask];
+        block[mask].sums[w->levels + level] += w->near[mask];
     }
 }
 
@@ -134,7 +131,7 @@ static bool solve(struct work *w)
     w->best_mask = 0;
     for (uint32_t mask = 1; mask < masks; mask++) {
         if (count_of(mask) != w->sizes[w->levels - 1] || block[mask].sums[0] == impossible) { continue; }
-        const int order = compare_values(&block[mask], &w->best, w->levels);
+        const int order = compare_values(&block[mask], &w->best, 2 * w->levels);
         if (order > 0 || (order == 0 && comes_first(mask, w->best_mask))) {
             w->best = block[mask];
             w->best_mask = mask;
@@ -218,9 +215,10 @@ redco_status redco_order_find(const redco_pairs *pairs, const uint32_t *sizes, u
     redco_status st = REDCO_OK;
     w.slowest = calloc(masks, sizeof *w.slowest);
     w.sum = calloc(masks, sizeof *w.sum);
+    w.near = calloc(masks, sizeof *w.near);
     w.block = calloc(levels * masks, sizeof *w.block);
     w.cover = calloc(levels * masks, sizeof *w.cover);
-    if (w.slowest == NULL || w.sum == NULL || w.block == NULL || w.cover == NULL) {
+    if (w.slowest == NULL || w.sum == NULL || w.near == NULL || w.block == NULL || w.cover == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
@@ -233,6 +231,7 @@ redco_status redco_order_find(const redco_pairs *pairs, const uint32_t *sizes, u
 out:
     free(w.slowest);
     free(w.sum);
+    free(w.near);
     free(w.block);
     free(w.cover);
     return st;
@@ -240,7 +239,7 @@ out:
 
 struct meeting {
     uint32_t least;
-    int64_t near_sum, sum;
+    int64_t value[4]; /* rates and distances below 0 to the groups around, then to all before */
 };
 
 /* How the members of one group, as they are, meet those of the groups before it from place @p from on, and of all. */
@@ -251,10 +250,12 @@ static struct meeting meeting_of(const redco_pairs *pairs, const uint32_t *order
     for (uint32_t other = 0; other < begin; other += size) {
         for (uint32_t i = 0; i < size; i++) {
             const uint32_t rate = pairs->rate[order[other + i]][order[begin + i]];
-            const int64_t value = pair_value(pairs, order[other + i], order[begin + i]);
-            meeting.sum += value;
+            const int64_t distance = pairs->distance[order[other + i]][order[begin + i]];
+            meeting.value[2] += rate;
+            meeting.value[3] -= distance;
             if (other < from) { continue; }
-            meeting.near_sum += value;
+            meeting.value[0] += rate;
+            meeting.value[1] -= distance;
             meeting.least = rate < meeting.least ? rate : meeting.least;
         }
     }
@@ -264,7 +265,10 @@ static struct meeting meeting_of(const redco_pairs *pairs, const uint32_t *order
 static bool meets_better(const struct meeting *a, const struct meeting *b)
 {
     if (a->least != b->least) { return a->least > b->least; }
-    return a->near_sum != b->near_sum ? a->near_sum > b->near_sum : a->sum > b->sum;
+    for (int i = 0; i < 4; i++) {
+        if (a->value[i] != b->value[i]) { return a->value[i] > b->value[i]; }
+    }
+    return false;
 }
 
 /* The next permutation in lexicographic order. @return false after the last one */
@@ -320,6 +324,16 @@ static double slowest_link(const redco_node *node, size_t count)
     return least;
 }
 
+/* Equal links do not say which GPUs sit together, as the two dies of a module do: their places in the node do. Behind
+   switches it does not matter. */
+static redco_path distance_of(const redco_node *node, const redco_node_gpu *gpus, size_t a, size_t b)
+{
+    const redco_path path = redco_node_path(node, a, b);
+    if (path != REDCO_PATH_LINK) { return path; }
+    if (gpus[a].pci_switch != UINT32_MAX && gpus[a].pci_switch == gpus[b].pci_switch) { return REDCO_PATH_PIX; }
+    return gpus[a].numa != UINT32_MAX && gpus[a].numa == gpus[b].numa ? REDCO_PATH_NODE : REDCO_PATH_SYS;
+}
+
 /* A group with one pair that no link joins goes through PCIe, whose rate is shared and an upper bound: such pairs come
    behind the slowest link. */
 bool redco_pairs_of(const redco_node *node, redco_pairs *pairs_out)
@@ -334,7 +348,7 @@ bool redco_pairs_of(const redco_node *node, redco_pairs *pairs_out)
             double rate = redco_node_path_rate(node, i, j) / 1e6;
             if (!(redco_node_link(node, i, j) > 0.0)) { rate = fmax(fmin(rate, most), 0.0); }
             pairs_out->rate[i][j] = rate < 4e9 ? (uint32_t)(rate + 0.5) : 4000000000;
-            pairs_out->distance[i][j] = (uint8_t)redco_node_path(node, i, j);
+            pairs_out->distance[i][j] = (uint8_t)distance_of(node, gpus, i, j);
         }
     }
     return true;

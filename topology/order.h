@@ -1,7 +1,8 @@
 /** @file order.h  Which GPUs of a node form a group: nested groups of equal size (the innermost is tensor parallelism,
  *  those around it the shards of parameters, gradients and optimizer states), so that from the innermost out first the
- *  least rate between two GPUs of a group is as high as possible, then the sum over all pairs of all groups, then
- *  their nearness on PCIe. Exact: dynamic programming over sets of GPUs (planner/GPUS.md). */
+ *  least rate between two GPUs of a group is as high as possible, then the sum over all pairs of all groups; what is
+ *  still equal goes by their nearness on PCIe, from the innermost out again. Exact: dynamic programming over sets of
+ * GPUs (planner/GPUS.md). */
 #ifndef REDCO_ORDER_H
 #define REDCO_ORDER_H
 
