@@ -168,6 +168,7 @@ static void raise_threshold(struct work *w, uint32_t level, const uint32_t *rate
     uint32_t good = 0;
     uint32_t bad = count;
     const struct value before = w->best;
+    if (count < 2) { return; }
     while (bad - good > 1) {
         const uint32_t middle = good + (bad - good) / 2;
         w->least[level] = rates[middle];
@@ -177,7 +178,7 @@ static void raise_threshold(struct work *w, uint32_t level, const uint32_t *rate
             bad = middle;
         }
     }
-    w->least[level] = count > 0 ? rates[good] : 0;
+    w->least[level] = rates[good];
     (void)solve(w);
 }
 
@@ -347,7 +348,7 @@ bool redco_pairs_of(const redco_node *node, redco_pairs *pairs_out)
         for (size_t j = 0; j < count; j++) {
             double rate = redco_node_path_rate(node, i, j) / 1e6;
             if (!(redco_node_link(node, i, j) > 0.0)) { rate = fmax(fmin(rate, most), 0.0); }
-            pairs_out->rate[i][j] = rate < 4e9 ? (uint32_t)(rate + 0.5) : 4000000000;
+            pairs_out->rate[i][j] = rate < 4e9 ? (uint32_t)llround(rate) : 4000000000;
             pairs_out->distance[i][j] = (uint8_t)distance_of(node, gpus, i, j);
         }
     }
@@ -377,8 +378,8 @@ static uint32_t smallest_prime_factor(uint32_t n)
 uint32_t redco_order_sizes(uint32_t tp, uint32_t linked, uint32_t gpus, uint32_t sizes_out[REDCO_ORDER_LEVELS])
 {
     uint32_t count = 0;
-    uint32_t size = tp;
-    if (tp > 1 || gpus == 1) { sizes_out[count++] = tp; }
+    uint32_t size = tp > 0 ? tp : 1;
+    if (size > 1 || gpus == 1) { sizes_out[count++] = size; }
     while (size < gpus && count < REDCO_ORDER_LEVELS) {
         const bool inside = linked > size && linked % size == 0 && gpus % linked == 0;
         size *= smallest_prime_factor(inside ? linked / size : gpus / size);
