@@ -381,7 +381,7 @@ uint32_t redco_order_sizes(uint32_t tp, uint32_t linked, uint32_t gpus, uint32_t
     uint32_t size = tp > 0 ? tp : 1;
     if (size > 1 || gpus == 1) { sizes_out[count++] = size; }
     while (size < gpus && count < REDCO_ORDER_LEVELS) {
-        const bool inside = linked > size && linked % size == 0 && gpus % linked == 0;
+        const bool inside = linked > 1 && linked > size && linked % size == 0 && gpus % linked == 0;
         size *= smallest_prime_factor(inside ? linked / size : gpus / size);
         sizes_out[count++] = size;
     }
