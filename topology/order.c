@@ -87,6 +87,11 @@ static struct value cover_set(const struct work *w, uint32_t level, uint32_t mas
     const uint32_t others = mask ^ lowest;
     const uint32_t size = w->sizes[level - 1];
     struct value best = {.sums = {impossible}};
+    if (count_of(mask) == size) {
+        best = block[mask];
+        best.part = mask;
+        return best;
+    }
     for (uint32_t more = others;; more = (more - 1) & others) {
         const uint32_t part = more | lowest;
         if (count_of(part) == size && block[part].sums[0] != impossible) {
@@ -121,12 +126,13 @@ static void solve_level(struct work *w, uint32_t level)
     }
 }
 
-/* The best set of all GPUs in use under the thresholds. @return false if there is none */
-static bool solve(struct work *w)
+/* The best set of all GPUs in use under the thresholds, of which those of levels below @p first are as they were.
+   @return false if there is none */
+static bool solve(struct work *w, uint32_t first)
 {
     const uint32_t masks = 1u << w->pairs->gpus;
     const struct value *block = w->block + (size_t)(w->levels - 1) * masks;
-    for (uint32_t level = 0; level < w->levels; level++) { solve_level(w, level); }
+    for (uint32_t level = first; level < w->levels; level++) { solve_level(w, level); }
     w->best = (struct value){.sums = {impossible}};
     w->best_mask = 0;
     for (uint32_t mask = 1; mask < masks; mask++) {
@@ -172,14 +178,14 @@ static void raise_threshold(struct work *w, uint32_t level, const uint32_t *rate
     while (bad - good > 1) {
         const uint32_t middle = good + (bad - good) / 2;
         w->least[level] = rates[middle];
-        if (solve(w) && compare_values(&w->best, &before, level) == 0) {
+        if (solve(w, level) && compare_values(&w->best, &before, level) == 0) {
             good = middle;
         } else {
             bad = middle;
         }
     }
     w->least[level] = rates[good];
-    (void)solve(w);
+    (void)solve(w, level);
 }
 
 static void write_order(const struct work *w, uint32_t level, uint32_t mask, uint32_t **out)
@@ -225,7 +231,7 @@ redco_status redco_order_find(const redco_pairs *pairs, const uint32_t *sizes, u
     }
     measure_sets(&w);
     const uint32_t count = list_rates(pairs, rates);
-    (void)solve(&w);
+    (void)solve(&w, 0);
     for (uint32_t level = 0; level < levels; level++) { raise_threshold(&w, level, rates, count); }
     uint32_t *at = order_out;
     write_order(&w, levels - 1, w.best_mask, &at);
