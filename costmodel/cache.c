@@ -30,7 +30,8 @@ redco_shape redcoi_shape_of(const redco_costs *costs, uint32_t tp, uint32_t cp, 
 static bool price_matches(const redcoi_price *price, redco_collective op, double size_bytes, redco_group group)
 {
     return price->size_bytes == size_bytes && price->op == op && redco_mesh_equal(price->group.mesh, group.mesh) &&
-           price->group.stride == group.stride && price->group.groups_per_node == group.groups_per_node;
+           price->group.stride == group.stride && price->group.groups_per_node == group.groups_per_node &&
+           price->group.tp == group.tp;
 }
 
 redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group)
@@ -39,7 +40,7 @@ redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, doubl
     uint64_t key = 0;
     memcpy(&key, &size_bytes, sizeof key);
     key ^= ((uint64_t)op << 56) ^ ((uint64_t)group.mesh.gpus << 40) ^ ((uint64_t)group.mesh.nodes << 16) ^
-           ((uint64_t)group.stride << 8) ^ group.groups_per_node;
+           ((uint64_t)group.stride << 8) ^ ((uint64_t)group.tp << 32) ^ group.groups_per_node;
     key *= UINT64_C(0x9e3779b97f4a7c15); /* Fibonacci hashing: the high bits mix all of the key */
     redcoi_price *const slot = &costs->prices[key >> 54];
     if (!price_matches(slot, op, size_bytes, group)) {
@@ -98,8 +99,10 @@ static double tp_collective_s(redco_costs *costs, const redco_shape *shape)
     const redco_calibration *const c = &costs->calibration;
     const double tokens = (double)shape->micro_batch * ceil((double)shape->seq_len / shape->cp);
     const double bytes = tokens * costs->dims->hidden * costs->compute.element_bytes;
-    const redco_group group = {
-        .mesh = {shape->tp, 1}, .stride = 1, .groups_per_node = costs->machine.gpus_per_node / shape->tp};
+    const redco_group group = {.mesh = {shape->tp, 1},
+                               .stride = 1,
+                               .groups_per_node = costs->machine.gpus_per_node / shape->tp,
+                               .tp = shape->tp};
     double total_s = 0.0;
     const redco_collective split[2] = {REDCO_REDUCE_SCATTER, REDCO_ALL_GATHER};
     const redco_collective whole[1] = {REDCO_ALL_REDUCE};
@@ -121,7 +124,8 @@ static double cp_exposed_s(redco_costs *costs, const redco_shape *shape)
     const uint32_t local = shape->cp < room ? shape->cp : room > 0 ? room : 1;
     const redco_group group = {.mesh = {local, (shape->cp + local - 1) / local},
                                .stride = shape->tp,
-                               .groups_per_node = costs->machine.gpus_per_node / local};
+                               .groups_per_node = costs->machine.gpus_per_node / local,
+                               .tp = shape->tp};
     const double width = 2.0 * redco_rank_kv_heads(costs->dims, shape->tp) * costs->dims->head_dim;
     const double bytes = (double)shape->micro_batch * shape->seq_len * width * costs->compute.element_bytes;
     return costs->calibration.cp_exposed_ratio * redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, group, NULL);
@@ -144,8 +148,10 @@ static double gathered_logits_s(redco_costs *costs, const redco_shape *shape)
     if (shape->tp <= 1) { return 0.0; }
     const double tokens = (double)shape->micro_batch * ceil((double)shape->seq_len / shape->cp);
     const double bytes = tokens * (double)costs->dims->vocab * costs->compute.element_bytes;
-    const redco_group group = {
-        .mesh = {shape->tp, 1}, .stride = 1, .groups_per_node = costs->machine.gpus_per_node / shape->tp};
+    const redco_group group = {.mesh = {shape->tp, 1},
+                               .stride = 1,
+                               .groups_per_node = costs->machine.gpus_per_node / shape->tp,
+                               .tp = shape->tp};
     return redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, group, NULL);
 }
 

@@ -3,6 +3,7 @@
 #include "costmodel/collective_curve.h"
 #include "costmodel/collective_nccl.h"
 #include "topology/base/file.h"
+#include "topology/order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ struct redco_comm {
     uint32_t gpus; /* of a node; 0 = no table */
     uint32_t ports;
     redco_nccl_graphs *table; /* [linked][gpus][ports], ports 0 = one node */
+    double *links;            /* [order][gpus][stride] what the links of such groups carry; NULL where GPUs are alike */
     redcoi_curves curves;
     uint32_t algorithms, protocols; /* allowed; 0 = all */
 };
@@ -29,10 +31,27 @@ static size_t slot_of(const redco_comm *comm, bool linked, uint32_t gpus, uint32
     return ((linked ? comm->gpus : 0u) + gpus - 1) * ((size_t)comm->ports + 1) + ports;
 }
 
+static double *links_slot(const redco_comm *comm, size_t order, uint32_t gpus, uint32_t stride)
+{
+    return &comm->links[(order * (REDCO_ORDER_GPUS + 1) + gpus) * (REDCO_ORDER_GPUS + 1) + stride];
+}
+
+static redco_nccl_reach reach_of(const redco_comm *comm, redco_group where)
+{
+    redco_nccl_reach reach = redco_nccl_reach_of(&comm->machine, where.mesh, where.stride, where.groups_per_node);
+    if (comm->links == NULL || where.mesh.gpus > REDCO_ORDER_GPUS || where.stride > REDCO_ORDER_GPUS) { return reach; }
+    const redco_gpu_order *order = redco_machine_order(&comm->machine, where.tp);
+    if (order == NULL) { return reach; }
+    const double rate =
+        *links_slot(comm, (size_t)(order - comm->machine.orders), where.mesh.gpus, where.stride > 0 ? where.stride : 1);
+    if (rate >= 0.0) { redco_nccl_reach_links(&comm->machine, rate, &reach); }
+    return reach;
+}
+
 static redco_nccl_graphs graphs_of(const redco_comm *comm, redco_mesh mesh, const redco_nccl_reach *reach)
 {
     const uint32_t ports = mesh.nodes > 1 ? reach->ports : 0;
-    if (mesh.gpus <= comm->gpus && ports <= comm->ports) {
+    if (comm->links == NULL && mesh.gpus <= comm->gpus && ports <= comm->ports) {
         const redco_nccl_graphs *kept = &comm->table[slot_of(comm, reach->linked, mesh.gpus, ports)];
         if (kept->ring.channels > 0.0) { return *kept; }
     }
@@ -57,6 +76,25 @@ static redco_status fill_table(redco_comm *comm, redco_error *err)
                 const redco_nccl_reach reach = redco_nccl_reach_of(machine, mesh, stride, 1);
                 redco_nccl_graphs *kept = &comm->table[slot_of(comm, reach.linked, g, nodes > 1 ? reach.ports : 0)];
                 if (kept->ring.channels == 0.0) { *kept = redco_nccl_search(machine, g, nodes > 1, &reach); }
+            }
+        }
+    }
+    return REDCO_OK;
+}
+
+/* Only point-to-point links differ from group to group. */
+static redco_status fill_links(redco_comm *comm, redco_error *err)
+{
+    const redco_machine *machine = &comm->machine;
+    if (machine->order_count == 0 || machine->fabric != REDCO_FABRIC_DIRECT) { return REDCO_OK; }
+    const size_t each = (size_t)(REDCO_ORDER_GPUS + 1) * (REDCO_ORDER_GPUS + 1);
+    comm->links = malloc(machine->order_count * each * sizeof *comm->links);
+    if (comm->links == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    for (uint32_t order = 0; order < machine->order_count; order++) {
+        for (uint32_t gpus = 0; gpus <= REDCO_ORDER_GPUS; gpus++) {
+            for (uint32_t stride = 0; stride <= REDCO_ORDER_GPUS; stride++) {
+                *links_slot(comm, order, gpus, stride) =
+                    redco_machine_group_rate(machine, machine->orders[order].tp, gpus, stride);
             }
         }
     }
@@ -92,7 +130,7 @@ static redcoi_model_time send_recv(const redco_comm *comm, const redco_nccl_grou
     double rate = INFINITY;
     if (where.mesh.gpus > 1) {
         const redco_nccl_reach pair =
-            redco_nccl_reach_of(&comm->machine, (redco_mesh){.gpus = 2, .nodes = 1}, where.stride, 1);
+            reach_of(comm, (redco_group){.mesh = {2, 1}, .stride = where.stride, .groups_per_node = 1, .tp = where.tp});
         rate = pair.link_bytes_per_s;
     }
     if (where.mesh.nodes > 1) {
@@ -108,7 +146,7 @@ static redcoi_model_time send_recv(const redco_comm *comm, const redco_nccl_grou
 
 static redcoi_model_time model_time(const redco_comm *comm, redco_collective op, double size_bytes, redco_group where)
 {
-    const redco_nccl_reach reach = redco_nccl_reach_of(&comm->machine, where.mesh, where.stride, where.groups_per_node);
+    const redco_nccl_reach reach = reach_of(comm, where);
     redco_nccl_group group = redco_nccl_group_of(&comm->machine, where.mesh, reach.linked);
     redco_nccl_time time = {0};
     if (op == REDCO_ALL_TO_ALL) { return all_to_all(&group, &reach, where.mesh, size_bytes); }
@@ -134,6 +172,7 @@ redco_status redco_comm_create(const redco_machine *machine, const char *const *
     if (comm == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     comm->machine = *machine;
     st = fill_table(comm, err);
+    if (st == REDCO_OK) { st = fill_links(comm, err); }
     if (st == REDCO_OK && profile_count > 0) {
         st = redcoi_curves_read(machine, profiles, profile_count, &comm->curves, comm->sha256, err);
     }
@@ -151,6 +190,7 @@ void redco_comm_free(redco_comm *comm)
     if (comm == NULL) { return; }
     redcoi_curves_free(&comm->curves);
     free(comm->table);
+    free(comm->links);
     free(comm);
 }
 

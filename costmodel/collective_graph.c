@@ -9,7 +9,8 @@
  * per MI200 link of 50, 48 per MI300 link of 64). Checked against the channels NCCL logs on A100, A800, H100, H800,
  * B200.
  *
- * Fabrics that NCCL searches and this file approximates:
+ * Fabrics that NCCL searches and this file approximates (where a machine has the links between its GPUs, the least cut
+ * of a group takes the place of the first, order.h):
  *   point to point (bridges, hybrid meshes, XGMI)  a GPU of a group of g among L joined GPUs uses the links to the
  * other g - 1 members only: (g - 1)/(L - 1) of its links' rate. A group not inside one link group uses PCIe. PCIe
  * budget = peer_bytes_per_s, which the topology reader has already lowered to what bridges and sockets carry; Intel
@@ -113,6 +114,13 @@ static void reach_links(const redco_machine *machine, uint32_t gpus, uint32_t st
     }
     /* One GPU has no links inside the node to be slow. */
     if (gpus <= 1 && machine->fabric != REDCO_FABRIC_PCIE) { reach->linked = true; }
+}
+
+void redco_nccl_reach_links(const redco_machine *machine, double links_bytes_per_s, redco_nccl_reach *reach)
+{
+    reach->linked = links_bytes_per_s > 0.0;
+    reach->link_bytes_per_s =
+        reach->linked ? links_bytes_per_s * link_use_ratio(&machine->gpu) : peer_bytes_per_s(machine);
 }
 
 static void reach_network(const redco_machine *machine, redco_mesh mesh, uint32_t stride, uint32_t groups,

@@ -105,6 +105,9 @@ typedef struct redco_nccl_reach {
 redco_nccl_reach redco_nccl_reach_of(const redco_machine *machine, redco_mesh mesh, uint32_t stride,
                                      uint32_t groups_per_node);
 
+/** Puts in what the links of this group carry (redco_machine_group_rate()); 0: they go through PCIe. */
+void redco_nccl_reach_links(const redco_machine *machine, double links_bytes_per_s, redco_nccl_reach *reach);
+
 /** Ring, tree and NVLS graphs of @p gpus ranks per node with @p reach; share_ratio is not applied. */
 typedef struct redco_nccl_graphs {
     redco_nccl_graph ring, tree, nvls;

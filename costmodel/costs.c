@@ -88,9 +88,6 @@ static redco_status check_tensor_parallel(const redco_costs *costs, const redco_
 {
     const redco_machine *const m = &costs->machine;
     const redco_model_dims *const dims = costs->dims;
-    /* A node without GPU links at all has no faster group to stay inside. */
-    const uint32_t linked = m->link_group_gpus > 1 ? m->link_group_gpus : m->gpus_per_node;
-    const uint32_t room = linked < m->gpus_per_node ? linked : m->gpus_per_node;
     if (dims->heads % s->tp != 0) {
         return redco_fail(err, REDCO_EVALUE, "tp", "%u does not divide the %u attention heads of %s", s->tp,
                           dims->heads, redco_model_name(costs->model));
@@ -99,9 +96,10 @@ static redco_status check_tensor_parallel(const redco_costs *costs, const redco_
         return redco_fail(err, REDCO_EVALUE, "tp", "%u neither divides the %u key-value heads of %s nor is a multiple",
                           s->tp, dims->kv_heads, redco_model_name(costs->model));
     }
-    if (s->tp > room || room % s->tp != 0) {
-        return redco_fail(err, REDCO_EVALUE, "tp", "%u does not divide the %u GPUs of a link group of %s", s->tp, room,
-                          m->name);
+    /* A group beyond the links of its node is possible and slow: it is priced through PCIe. */
+    if (s->tp > m->gpus_per_node || m->gpus_per_node % s->tp != 0) {
+        return redco_fail(err, REDCO_EVALUE, "tp", "%u does not divide the %u GPUs of a node of %s", s->tp,
+                          m->gpus_per_node, m->name);
     }
     return REDCO_OK;
 }
@@ -260,7 +258,8 @@ double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *se
     const bool across = redco_mesh_ranks(setting->dp) * setting->tp * setting->cp >= costs->machine.gpus_per_node;
     const redco_group pair = {.mesh = across ? (redco_mesh){1, 2} : (redco_mesh){2, 1},
                               .stride = 1,
-                              .groups_per_node = across ? costs->machine.gpus_per_node : 1};
+                              .groups_per_node = across ? costs->machine.gpus_per_node : 1,
+                              .tp = setting->tp};
     /* Tensor-parallel ranks send a part each and gather it behind (Narayanan et al. 2021, section 4.1). */
     const double tokens = (double)setting->micro_batch * costs->workload.seq_len / setting->cp;
     const double bytes = tokens * costs->dims->hidden * costs->compute.element_bytes / setting->tp;
@@ -306,7 +305,7 @@ redco_fixed_cost redco_cost_fixed(const redco_costs *costs, const redco_setting 
                               .overhead_s = c->step_overhead_s,
                               .scale = 1.0 + c->scale_ratio * log2((double)costs->machine.nodes),
                               .fixed_bytes = redco_logits_bytes(costs->model, &shape) + bucket_bytes +
-                                             (uint64_t)ceil(c->reserve_bytes),
+                                             redco_reserve_bytes(&costs->machine.gpu, c),
                               .capacity_bytes = redco_usable_memory_bytes(&costs->machine.gpu, c),
                               .window_hidden_factor = c->contention_ratio + redcoi_hidden_residue_ratio,
                               .window_use = (1.0 - c->contention_ratio) * c->overlap_window_ratio,

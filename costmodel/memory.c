@@ -11,6 +11,12 @@ static const double visible_ratio = 0.99;
 /* Bytes per element of a block's input that norms of several kernels keep (README, section 5). */
 static const uint64_t plain_norm_bytes = 14;
 
+/* CUDA context and loaded kernels: 1343 MiB before the first tensor of a model (Hugging Face Transformers, "Model
+ * training anatomy"). */
+static const double kernel_bytes = 1343.0 * 0x1p20;
+/* Reserves of calibrations are those of GPUs of 80 GiB. */
+static const double reserve_memory_bytes = 80.0 * 0x1p30;
+
 /* Where every rank holds all logits: 16-bit and 32-bit copies before and after the gathering (README, section 5). */
 static const uint64_t gathered_logit_bytes = 20;
 
@@ -237,4 +243,12 @@ uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape)
 uint64_t redco_usable_memory_bytes(const redco_gpu *gpu, const redco_calibration *calibration)
 {
     return (uint64_t)floor((double)gpu->memory_bytes * visible_ratio * calibration->usable_memory_ratio);
+}
+
+uint64_t redco_reserve_bytes(const redco_gpu *gpu, const redco_calibration *calibration)
+{
+    const double whole = calibration->reserve_bytes;
+    const double share = fmin(1.0, (double)gpu->memory_bytes / reserve_memory_bytes);
+    const double fixed = fmin(whole, kernel_bytes);
+    return (uint64_t)ceil(fixed + share * (whole - fixed));
 }

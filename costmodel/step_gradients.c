@@ -174,7 +174,8 @@ void redcoi_finish_step(redcoi_builder *b)
 {
     const redco_machine *const machine = &b->costs->machine;
     const uint32_t ranks = b->setting->pp;
-    const redco_group world = {{machine->gpus_per_node, machine->nodes}, 1, 1};
+    const redco_group world = {
+        .mesh = {machine->gpus_per_node, machine->nodes}, .stride = 1, .groups_per_node = 1, .tp = b->setting->tp};
     bool network = false;
     const double reduce_s = b->scale * redcoi_comm_s(b->costs, REDCO_ALL_REDUCE, norm_bytes, world, &network);
     const redco_step_traffic traffic = {.op = REDCO_ALL_REDUCE, .calls = 1, .size_bytes = norm_bytes, .group = world};

@@ -1,5 +1,6 @@
 /* Layers to stages, and the order of forward and backward passes: one stage, 1F1B (Narayanan et al. 2019, PipeDream-
  * Flush) and its interleaved form (Narayanan et al. 2021, section 2.2; order of Megatron-LM's schedules.py). */
+#include "costmodel/memory.h"
 #include "costmodel/step_build.h"
 
 #include <assert.h>
@@ -280,7 +281,8 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
         resident[REDCO_HOLDER_OPTIMIZER] += states->optimizer_bytes;
     }
     for (uint32_t r = 0; r < pp; r++) {
-        step->resident[(size_t)r * REDCO_HOLDER_COUNT + REDCO_HOLDER_RESERVE] = (uint64_t)ceil(c->reserve_bytes);
+        step->resident[(size_t)r * REDCO_HOLDER_COUNT + REDCO_HOLDER_RESERVE] =
+            redco_reserve_bytes(&b->costs->machine.gpu, c);
         for (uint32_t i = 0; i < b->pile_count; i++) { b->units[r].piles[i].ready = REDCO_STEP_NONE; }
     }
     if (pp > 1) {
@@ -288,7 +290,10 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
         const redco_step_traffic traffic = {.op = REDCO_SEND_RECV,
                                             .calls = 1,
                                             .size_bytes = bytes,
-                                            .group = {network ? (redco_mesh){1, 2} : (redco_mesh){2, 1}, 1, 1},
+                                            .group = {.mesh = network ? (redco_mesh){1, 2} : (redco_mesh){2, 1},
+                                                      .stride = 1,
+                                                      .groups_per_node = 1,
+                                                      .tp = b->setting->tp},
                                             .contention_ratio = c->contention_ratio};
         b->send_traffic = redco_step_add_traffic(step, &traffic);
         b->send_link = redcoi_link_of(network);

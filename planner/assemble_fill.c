@@ -3,6 +3,7 @@
 #include "planner/placement.h"
 #include "planner/rules.h"
 #include "planner/rules_params.h"
+#include "topology/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -129,13 +130,27 @@ static redco_status solve_placement(const redco_plan *plan, const redco_inputs *
     return st;
 }
 
+/* The order that the search priced; none where every rank takes the GPU of its own number. */
+static redco_status fill_gpu_order(redco_plan *plan, const redco_machine *machine, redco_error *err)
+{
+    const redco_gpu_order *order = redco_machine_order(machine, plan->tp);
+    bool own = true;
+    for (uint32_t i = 0; order != NULL && i < machine->gpus_per_node; i++) { own = own && order->gpus[i] == i; }
+    if (own) { return REDCO_OK; }
+    plan->gpu_order = malloc(machine->gpus_per_node * sizeof *plan->gpu_order);
+    if (plan->gpu_order == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    memcpy(plan->gpu_order, order->gpus, machine->gpus_per_node * sizeof *plan->gpu_order);
+    return REDCO_OK;
+}
+
 redco_status redcoi_fill_placement(redco_plan *plan, const redco_inputs *inputs, redco_error *err)
 {
     redco_placement *placement = NULL;
     const bool plain = plan->pp == 1 && plan->cp == 1;
     plan->rank_order = strdup(plain ? "tp,dp-gpus,dp-nodes" : "tp,cp,dp-gpus,dp-nodes,pp");
     if (plan->rank_order == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    const redco_status st = solve_placement(plan, inputs, &placement, err);
+    redco_status st = fill_gpu_order(plan, &inputs->machine, err);
+    if (st == REDCO_OK) { st = solve_placement(plan, inputs, &placement, err); }
     if (st != REDCO_OK) { return st; }
     plan->spanning_groups = placement->spanning_groups;
     if (placement->hosts != NULL) { /* taken over, not copied */

@@ -123,6 +123,22 @@ static redco_status check_rules(const redco_plan *plan, const char *name, const 
     return REDCO_OK;
 }
 
+static redco_status check_gpu_order(const redco_plan *plan, const char *name, const redco_plan *computed,
+                                    redco_error *err)
+{
+    for (uint32_t i = 0; i < plan->gpus_per_node; i++) {
+        char pointer[64];
+        const uint32_t stated = plan->gpu_order != NULL ? plan->gpu_order[i] : i;
+        const uint32_t follows = computed->gpu_order != NULL ? computed->gpu_order[i] : i;
+        if (stated == follows) { continue; }
+        (void)snprintf(pointer, sizeof pointer, "/placement/gpu_order/%u", i);
+        return redcoi_refuse(name, plan->gpu_order != NULL ? pointer : "/placement", err,
+                             "%s GPU %u, but the links of the node that the plan embeds give GPU %u",
+                             plan->gpu_order != NULL ? "is" : "has no gpu_order: a rank takes", stated, follows);
+    }
+    return REDCO_OK;
+}
+
 static redco_status check_placement(const redco_plan *plan, const char *name, const redco_plan *computed,
                                     redco_error *err)
 {
@@ -137,7 +153,7 @@ static redco_status check_placement(const redco_plan *plan, const char *name, co
         (void)snprintf(pointer, sizeof pointer, "/placement/hosts/%u", i);
         st = same_word(name, pointer, plan->hosts[i], computed->hosts[i], err);
     }
-    if (st != REDCO_OK) { return st; }
+    if (st != REDCO_OK || (st = check_gpu_order(plan, name, computed, err)) != REDCO_OK) { return st; }
     return same_count(name, "/placement/spanning_groups", plan->spanning_groups, computed->spanning_groups, err);
 }
 

@@ -31,6 +31,7 @@
 #include "topology/base/units.h"
 #include "topology/cluster.h"
 #include "topology/node.h"
+#include "topology/order.h"
 #include "topology/topology.h"
 #include "traces/trace.h"
 

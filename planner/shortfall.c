@@ -74,13 +74,15 @@ static bool higher_tp(const redcoi_inputs *inputs, const redco_search_options *o
 {
     redco_search_options o = *options;
     const bool comm = o.objective == REDCO_OBJECTIVE_COMM || o.strategy == REDCO_STRATEGY_AMSP;
-    if (o.tp == 0 && !comm) { return false; } /* all were tried */
-    const uint32_t now = o.tp != 0 ? o.tp : 1;
+    /* Chosen freely, all inside the links of a node were tried. */
+    const uint32_t domain = redco_machine_domain(inputs->machine);
+    const uint32_t now = o.tp != 0 ? o.tp : comm ? 1 : domain;
     for (uint32_t tp = now + 1; tp <= inputs->machine->gpus_per_node; tp++) {
         if (inputs->machine->gpus_per_node % tp != 0) { continue; }
         o.tp = tp;
         if (!fits(inputs, &o)) { continue; }
-        (void)snprintf(text, size, "tensor parallelism over %u GPUs (--tp %u) instead of %u would fit", tp, tp, now);
+        (void)snprintf(text, size, "tensor parallelism over %u GPUs (--tp %u) instead of %u%s would fit", tp, tp, now,
+                       tp > domain ? ", beyond the GPUs that links join," : "");
         return true;
     }
     return false;
@@ -141,6 +143,7 @@ static bool enlarge(redco_machine *machine)
         return true;
     }
     machine->gpus_per_node *= 2;
+    machine->order_count = 0; /* of fewer GPUs; whether something fits does not depend on it */
     if (machine->gpus_per_node > machine->node_gpus_physical) { machine->node_gpus_physical = machine->gpus_per_node; }
     if (machine->fabric == REDCO_FABRIC_SWITCH) { machine->link_group_gpus = machine->gpus_per_node; }
     return true;

@@ -224,18 +224,20 @@ static redco_status add_depths(redcoi_space *space, const redcoi_inputs *inputs,
     return REDCO_OK;
 }
 
-/* T_comm leaves tensor-parallel traffic out, so that a free degree would always be the largest: the paper's is 1. */
+/* T_comm leaves tensor-parallel traffic out, so that a free degree would always be the largest: the paper's is 1. A
+   free degree stays inside the links of a node (pairs with bridges, all with NVSwitch); one that is given may leave
+   them. */
 static redco_status add_all(redcoi_space *space, const redcoi_inputs *inputs, redco_error *err)
 {
     const redco_search_options *o = &space->options;
-    const uint32_t gpus = inputs->machine->gpus_per_node;
+    const uint32_t domain = redco_machine_domain(inputs->machine);
     const uint32_t tp_given = o->tp != 0 ? o->tp : space->comm ? 1 : REDCO_DEGREE_AUTO;
     const uint32_t most_cp = o->cp == REDCO_DEGREE_AUTO ? LARGEST_CONTEXT : o->cp;
     redco_error first = {0};
     redco_status st = REDCO_OK;
     for (uint32_t tp = tp_given != REDCO_DEGREE_AUTO ? tp_given : 1;
-         tp <= (tp_given != REDCO_DEGREE_AUTO ? tp_given : gpus) && st == REDCO_OK; tp++) {
-        if (tp_given == REDCO_DEGREE_AUTO && gpus % tp != 0) { continue; }
+         tp <= (tp_given != REDCO_DEGREE_AUTO ? tp_given : domain) && st == REDCO_OK; tp++) {
+        if (tp_given == REDCO_DEGREE_AUTO && domain % tp != 0) { continue; }
         for (uint32_t cp = o->cp == REDCO_DEGREE_AUTO ? 1 : o->cp; cp <= most_cp && st == REDCO_OK; cp++) {
             if (o->cp == REDCO_DEGREE_AUTO && o->workload.seq_len % cp != 0) { continue; }
             st = add_depths(space, inputs, (redco_setting){.tp = tp, .cp = cp}, &first);

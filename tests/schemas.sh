@@ -56,13 +56,15 @@ refuse traces/profile.schema.json tests/data/profiles/own.json 's/"all_reduce"/"
 "$tools/redco-topo" --json --quiet >"$scratch/node.json"
 check topology/node.schema.json "$scratch/node.json"
 "$tools/redco-plan" --gpus 64 --quiet -o "$scratch/plan.json" >/dev/null
-check planner/plan/plan.schema.json "$scratch/plan.json" tests/data/plans/v1.json
+"$tools/redco-plan" --gpus 8 --cluster p3dn --precision fp16 --quiet -o "$scratch/ordered.json" >/dev/null
+check planner/plan/plan.schema.json "$scratch/plan.json" "$scratch/ordered.json" tests/data/plans/v1.json
 "$tools/redco-sim" "$scratch/plan.json" --json --timeline "$scratch/trace.json" >"$scratch/simulation.json"
 check costmodel/simulation.schema.json "$scratch/simulation.json"
 refuse costmodel/simulation.schema.json "$scratch/simulation.json" 's/"bubble_s"/"bubbles"/'
 check traces/trace.schema.json "$scratch/trace.json"
 refuse traces/trace.schema.json "$scratch/trace.json" 's/"dur"/"duration"/'
 refuse planner/plan/plan.schema.json "$scratch/plan.json" 's/"step_s"/"step"/'
+refuse planner/plan/plan.schema.json "$scratch/ordered.json" 's/"gpu_order": \[/"gpu_order": [-1,/'
 
 "$tools/redco-rules" --model gpt2 --shards 2 --explain --json >"$scratch/rules.json"
 "$tools/redco-rules" --model t5-11b --shards 1 --explain --json >"$scratch/whole.json"

@@ -254,6 +254,7 @@ static void print_one(const struct answer *answer)
     report_time(best);
     if (args->options.objective == REDCO_OBJECTIVE_COMM) { report_comm(&best->prediction); }
     report_memory(&best->prediction);
+    report_gpu_groups(answer->plan, &answer->inputs->machine);
     report_placement(answer->plan);
     if (answer->helped) { report_help(answer->help, REDCO_HELP_COUNT); }
     if (answer->free_result != NULL && answer->free_result->ranked_count > 0) {

@@ -37,6 +37,8 @@ const char *report_layers_name(const redco_plan_layers *row, const char *to, cha
 /** True when report_layers_row() cuts. */
 bool report_stages_repeat(const redco_plan *plan);
 void report_placement(const redco_plan *plan);
+/** Which GPUs of a node share a group, where they are not alike; nothing else. */
+void report_gpu_groups(const redco_plan *plan, const redco_machine *machine);
 void report_time(const redco_candidate *candidate);
 /** AMSP's communication time, for --objective comm. */
 void report_comm(const redco_prediction *prediction);

@@ -2,6 +2,7 @@
 #include "tools/plan_report.h"
 
 #include "tools/table.h"
+#include "topology/order.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -201,4 +202,31 @@ void report_help(const redco_help *help, size_t count)
         line_item(&line, "%s: %s", help[i].what, format_change(help[i].gain_ratio, change, sizeof change));
     }
     (void)printf(" speed\n");
+}
+
+void report_gpu_groups(const redco_plan *plan, const redco_machine *machine)
+{
+    char text[4 * SHORT] = "";
+    struct line line;
+    const redco_gpu_order *order = redco_machine_order(machine, plan->tp);
+    if (order == NULL || (plan->tp == 1 && plan->gpu_order == NULL)) { return; }
+    size_t used = 0;
+    for (uint32_t i = 0; i < plan->gpus_per_node && used < sizeof text; i++) {
+        const char *between = i == 0 ? "" : i % plan->tp == 0 || plan->tp == 1 ? " " : "+";
+        const int added = snprintf(text + used, sizeof text - used, "%s%u", between, order->gpus[i]);
+        used += added > 0 ? (size_t)added : 0;
+    }
+    line_begin(&line, "GPUs");
+    if (plan->tp == 1) {
+        line_item(&line, "%s of a node in rank order", text);
+    } else {
+        const double rate = redco_machine_group_rate(machine, plan->tp, plan->tp, 1);
+        line_item(&line, "%s of a node are its tensor-parallel groups", text);
+        if (rate > 0.0) {
+            line_item(&line, "their links carry %.4g GB/s each way", rate / 1e9);
+        } else {
+            line_item(&line, "PCIe joins them");
+        }
+    }
+    (void)printf("\n");
 }

@@ -1,5 +1,6 @@
 /* The flat view of some GPUs of a cluster: which node counts are possible, and what one such machine looks like. */
 #include "topology/cluster_internal.h"
+#include "topology/order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,18 +252,23 @@ static redco_status find_nodes_per_leaf(const redco_cluster *cluster, struct sha
     return st;
 }
 
-/* What a GPU can send to its link group when only the first `gpus` GPUs work: with point-to-point links those to idle
- * GPUs carry nothing. */
-static double scale_up_rate(const redco_node *node, uint32_t gpus)
+/* What a GPU can send to its link group when only some GPUs work: with point-to-point links those to idle GPUs carry
+ * nothing. */
+static double scale_up_rate(const redco_node *node, const redco_machine *machine)
 {
     const redco_node_gpu *all = NULL;
+    const redco_gpu_order *order = redco_machine_order(machine, 1);
+    const uint32_t gpus = machine->gpus_per_node;
     double least = redco_node_scale_up(node);
     if (redco_node_fabric(node) != REDCO_FABRIC_DIRECT || gpus < 2 || gpus >= redco_node_gpus(node, &all)) {
         return least;
     }
-    for (size_t from = 0; from < gpus; from++) {
+    for (uint32_t from = 0; from < gpus; from++) {
         double rate = 0.0;
-        for (size_t to = 0; to < gpus; to++) { rate += redco_node_link(node, from, to); }
+        for (uint32_t to = 0; to < gpus; to++) {
+            rate +=
+                redco_node_link(node, order != NULL ? order->gpus[from] : from, order != NULL ? order->gpus[to] : to);
+        }
         least = rate < least ? rate : least;
     }
     return least;
@@ -296,7 +302,8 @@ static redco_status fill_machine(const redco_cluster *cluster, const struct offe
     machine->fabric = redco_node_fabric(node);
     machine->link_group_gpus = redco_node_link_group(node);
     if (machine->link_group_gpus > shape.gpus_per_node) { machine->link_group_gpus = shape.gpus_per_node; }
-    machine->scale_up_bytes_per_s = scale_up_rate(node, shape.gpus_per_node);
+    if ((st = redco_machine_set_orders(machine, node, err)) != REDCO_OK) { return st; }
+    machine->scale_up_bytes_per_s = scale_up_rate(node, machine);
     machine->peer_bytes_per_s = machine->gpu.pcie_bytes_per_s;
     /* NICs of the hosts in use; at least one, should a node have fewer NICs than hosts. */
     machine->nics_per_node = (uint32_t)((uint64_t)nics * shape.hosts / offer->hosts);

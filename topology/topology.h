@@ -59,6 +59,15 @@ typedef enum redco_fabric {
  *  builder and getters. */
 typedef struct redco_node redco_node;
 
+/** The GPUs of a node that are not alike are ordered up to this many (12 has the most divisors, 6). */
+enum { REDCO_ORDER_GPUS = 16, REDCO_ORDERS = 6 };
+
+/** Which GPU of its node a rank takes, for one tensor-parallel degree: gpus[i] for place i, tp fastest. */
+typedef struct redco_gpu_order {
+    uint32_t tp;
+    uint32_t gpus[REDCO_ORDER_GPUS];
+} redco_gpu_order;
+
 /** What the cost model needs of a cluster, flattened: plain values, no ownership. */
 typedef struct redco_machine {
     char name[64];
@@ -81,7 +90,18 @@ typedef struct redco_machine {
     uint32_t whole_node_gpus;        /**< what a job that uses all of a node has in it; 0 = node_gpus_physical */
     uint32_t most_nodes;             /**< whole nodes that one job can have; 0 = not known */
     double network_latency_s;        /**< extra one-way latency of the network beyond NCCL's own, >= 0 */
+    uint32_t order_count;            /**< 0: the GPUs of a node are alike (order.h) */
+    redco_gpu_order orders[REDCO_ORDERS];
+    double links_bytes_per_s[REDCO_ORDER_GPUS][REDCO_ORDER_GPUS]; /**< with orders: between the GPUs of a node */
 } redco_machine;
+
+/** GPUs of a node that links join, whose divisors are the tensor-parallel degrees that stay inside: all where a node
+ * has no links at all, and so no faster group to stay inside. */
+static inline uint32_t redco_machine_domain(const redco_machine *machine)
+{
+    const uint32_t linked = machine->link_group_gpus > 1 ? machine->link_group_gpus : machine->gpus_per_node;
+    return linked < machine->gpus_per_node ? linked : machine->gpus_per_node;
+}
 
 #ifdef __cplusplus
 }

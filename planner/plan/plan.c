@@ -86,6 +86,7 @@ void redco_plan_free(redco_plan *plan)
     for (uint32_t i = 0; i < plan->hosts_count; i++) { free(plan->hosts[i]); }
     free(plan->hosts);
     free(plan->rank_order);
+    free(plan->gpu_order);
     free(plan->solver_name);
     free(plan->solver_status);
     free(plan->redco_version);

@@ -84,6 +84,7 @@ typedef struct redco_plan {
     char **hosts; /**< rank order; may be empty */
     uint32_t hosts_count;
     char *rank_order;
+    uint32_t *gpu_order; /**< GPU of its node that each place takes, gpus_per_node of them; NULL: 0, 1, 2, ... */
     uint32_t spanning_groups;
     redco_plan_predicted predicted;
     char *solver_name, *solver_status;

@@ -101,8 +101,19 @@ static json_t *placement_json(const redco_plan *plan)
             array = NULL;
         }
     }
-    return json_pack("{s:o,s:s,s:I}", "hosts", array, "rank_order", plan->rank_order, "spanning_groups",
-                     (json_int_t)plan->spanning_groups);
+    json_t *json = json_pack("{s:o,s:s}", "hosts", array, "rank_order", plan->rank_order);
+    if (plan->gpu_order != NULL) {
+        json_t *order = json_array();
+        for (uint32_t i = 0; i < plan->gpus_per_node; i++) {
+            (void)json_array_append_new(order, json_integer((json_int_t)plan->gpu_order[i]));
+        }
+        (void)json_object_set_new(json, "gpu_order", order);
+    }
+    if (json_object_set_new(json, "spanning_groups", json_integer((json_int_t)plan->spanning_groups)) == 0) {
+        return json;
+    }
+    json_decref(json);
+    return NULL;
 }
 
 static json_t *predicted_json(const redco_plan_predicted *predicted)

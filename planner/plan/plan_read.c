@@ -10,6 +10,7 @@ enum {
     MOST_LAYERS = 1 << 20,
     MOST_RULES = 1 << 16,
     MOST_HOSTS = 1 << 22,
+    MOST_NODE_GPUS = 1024,
     MOST_RANKS = 1 << 28,
     LONGEST_WORD = 1024,
     LONGEST_NAME = 23
@@ -267,6 +268,38 @@ static bool is_host_name(const char *text)
            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:") == length;
 }
 
+/* Absent where every rank takes the GPU of its own number. */
+static redco_status read_gpu_order(const redco_json_value *placement, redco_plan *plan, redco_error *err)
+{
+    redco_json_value array;
+    void *records = NULL;
+    uint32_t count = 0;
+    if (!redco_json_has(placement, "gpu_order")) { return REDCO_OK; }
+    redco_status st =
+        open_array(placement, "gpu_order", 1, MOST_NODE_GPUS, sizeof *plan->gpu_order, &array, &count, &records, err);
+    if (st != REDCO_OK) { return st; }
+    plan->gpu_order = records;
+    if (count != plan->gpus_per_node) {
+        return redco_json_fail(placement, "gpu_order", err, "has %u GPUs, but %u of a node are in use", count,
+                               plan->gpus_per_node);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        redco_json_value entry;
+        if ((st = redco_json_element(&array, i, &entry, err)) != REDCO_OK) { return st; }
+        const json_int_t gpu = json_integer_value(entry.json);
+        if (!json_is_integer(entry.json) || gpu < 0 || gpu >= MOST_NODE_GPUS) {
+            return redco_json_fail(&entry, NULL, err, "must be the number of a GPU, from 0 to %d", MOST_NODE_GPUS - 1);
+        }
+        plan->gpu_order[i] = (uint32_t)gpu;
+        for (uint32_t j = 0; j < i; j++) {
+            if (plan->gpu_order[j] == plan->gpu_order[i]) {
+                return redco_json_fail(&entry, NULL, err, "names GPU %u twice", plan->gpu_order[i]);
+            }
+        }
+    }
+    return REDCO_OK;
+}
+
 static redco_status read_placement(const redco_json_value *root, redco_plan *plan, redco_error *err)
 {
     redco_json_value placement;
@@ -287,7 +320,10 @@ static redco_status read_placement(const redco_json_value *root, redco_plan *pla
         plan->hosts[i] = strdup(json_string_value(entry.json));
         if (plan->hosts[i] == NULL) { return redco_fail(err, REDCO_ENOMEM, root->name, "out of memory"); }
     }
-    if ((st = read_text(&placement, "rank_order", &plan->rank_order, err)) != REDCO_OK) { return st; }
+    if ((st = read_text(&placement, "rank_order", &plan->rank_order, err)) != REDCO_OK ||
+        (st = read_gpu_order(&placement, plan, err)) != REDCO_OK) {
+        return st;
+    }
     return redco_json_u32(&placement, "spanning_groups", 0, UINT32_MAX, &plan->spanning_groups, err);
 }
 

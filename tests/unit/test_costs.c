@@ -344,7 +344,7 @@ static void bad_settings_are_named(void **state)
                  "3 does not divide the 32 attention heads of LLaMA-7B"},
                 {{.tp = 16, .pp = 1, .cp = 1, .micro_batch = 1, .micro_batches = 256, .dp = {1, 4}},
                  "tp",
-                 "16 does not divide the 8 GPUs of a link group of a800-hdr"},
+                 "16 does not divide the 8 GPUs of a node of a800-hdr"},
                 {{.tp = 1, .pp = 1, .cp = 3, .micro_batch = 1, .micro_batches = 16, .dp = {8, 8}},
                  "cp",
                  "3 does not divide the sequence of 4096 tokens"},
@@ -411,7 +411,7 @@ static void measured_times_are_not_corrected(void **state)
     check_ok(redco_comm_create(&b.machine, profile, 1, &b.comm, &err), &err);
     bundle_costs(&b);
     bool network = false;
-    const redco_group whole = {{8, 8}, 1, 1};
+    const redco_group whole = {.mesh = {8, 8}, .stride = 1, .groups_per_node = 1};
     const double before_s = redcoi_comm_s(b.costs, REDCO_ALL_REDUCE, 1e9, whole, &network);
     assert_true(redco_comm_price(b.comm, REDCO_ALL_REDUCE, 1e9, whole).measured);
     assert_true(network);

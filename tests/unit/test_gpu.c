@@ -47,7 +47,7 @@ static void every_value_has_a_source(void **state)
         }
         redco_json_close(document);
     }
-    assert_int_equal(presets, 27); /* 26 parts and the die of a MI250X */
+    assert_int_equal(presets, 30); /* 29 parts and the die of a MI250X */
 }
 
 /* One direction, all links of a GPU: links x rate of a link (20, 25, 50 GB/s for NVLink 1, 2 to 4, 5). */

@@ -166,6 +166,16 @@ static void capacity(void **state)
     const redco_calibration calibration = {.usable_memory_ratio = 0.94};
     /* 85,899,345,920 x 0.99 x 0.94 = 79,937,931,313.15 */
     assert_in_range(redco_usable_memory_bytes(&gpu, &calibration), 79937931312, 79937931314);
+    /* 1343 MiB = 1,408,237,568 of kernels, and of the other 2,591,762,432 an eighth on 10 GiB, half on 40, all from 80
+     */
+    const redco_calibration reserves = {.reserve_bytes = 4e9};
+    const redco_calibration little = {.reserve_bytes = 1e9};
+    const uint64_t gib[] = {10, 40, 80, 180}, wanted[] = {1732207872, 2704118784, 4000000000, 4000000000};
+    for (size_t i = 0; i < sizeof gib / sizeof gib[0]; i++) {
+        const redco_gpu part = {.memory_bytes = gib[i] << 30};
+        assert_int_equal(redco_reserve_bytes(&part, &reserves), wanted[i]);
+        assert_int_equal(redco_reserve_bytes(&part, &little), 1000000000);
+    }
     assert_int_equal(redco_share_up(7, 3, 2), 11);                         /* 10.5 */
     assert_int_equal(redco_share_up(UINT64_MAX, 1, 1), UINT64_C(1) << 53); /* saturates */
     assert_int_equal(redco_share_up(UINT64_C(1) << 50, UINT64_C(1) << 50, UINT64_C(1) << 60), UINT64_C(1) << 40);

@@ -1,4 +1,4 @@
-/* Pipeline and context degrees in the search, on preset models, cluster and calibration. */
+/* Tensor, pipeline and context degrees in the search, on preset models, cluster and calibration. */
 #include "costmodel/simulate.h"
 #include "planner/search.h"
 #include "topology/cluster.h"
@@ -312,6 +312,117 @@ static void the_simulator_agrees_on_stages(void **state)
     assert_true(worst_ratio <= 0.03);
 }
 
+/* 72 heads, which NVL72's domain divides in every way. */
+static redco_model *heads_72(void)
+{
+    static const char text[] =
+        "{\"model_type\": \"llama\", \"vocab_size\": 32000, \"hidden_size\": 9216, \"intermediate_size\": 24576,"
+        " \"num_hidden_layers\": 72, \"num_attention_heads\": 72, \"num_key_value_heads\": 72,"
+        " \"max_position_embeddings\": 8192, \"tie_word_embeddings\": false}";
+    redco_json *document = NULL;
+    redco_model *model = NULL;
+    assert_int_equal(redco_json_parse(text, sizeof text - 1, "heads-72", &document, NULL), REDCO_OK);
+    const redco_json_value root = redco_json_root(document);
+    assert_int_equal(redco_model_from_json(&root, "heads-72", &model, NULL), REDCO_OK);
+    redco_json_close(document);
+    return model;
+}
+
+/* Degrees that the search weighs by itself: divisors of the heads that links join; with fewer KV heads than ranks those
+ * are replicated. A single degree has the rest of the space, so that those of all add up to the free one's. */
+static void free_tensor_parallelism_stays_inside_links(void **state)
+{
+    (void)state;
+    const struct {
+        const char *cluster, *model;
+        uint64_t gpus;
+        uint32_t batch, degrees[13];
+    } cases[] = {{"nc96ads-a100-v4", "llama-7b", 4, 16, {1, 2}},
+                 {"a100-pcie-8x", "llama-7b", 16, 16, {1, 2}},
+                 {"box-4x3090", "llama-7b", 2, 16, {1, 2}},
+                 {"box-4090", "llama-7b", 8, 16, {1, 2, 4, 8}}, /* no links to stay inside */
+                 {"p3dn", "llama-7b", 8, 16, {1, 2, 4, 8}},
+                 {"dgx-a100", "llama-7b", 16, 16, {1, 2, 4, 8}},
+                 {"dgx-a100", "gpt2-xl", 8, 16, {1}},          /* 25 heads */
+                 {"dgx-a100", "gpt2-large", 8, 16, {1, 2, 4}}, /* 20 heads */
+                 {"gb200-nvl72", "llama-3.1-405b", 72, 72, {1, 2, 4, 8}},
+                 {"gb200-nvl72", "llama-3.1-405b", 64, 64, {1, 2, 4, 8, 16, 32, 64}},
+                 {"gb200-nvl72", "llama-7b", 64, 64, {1, 2, 4, 8, 16, 32}},
+                 {"gb200-nvl72", NULL, 72, 72, {1, 2, 3, 4, 6, 8, 9, 12, 18, 24, 36, 72}}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *name = cases[i].model != NULL ? cases[i].model : "llama-7b";
+        struct setup s = open_setup(name, cases[i].cluster, cases[i].gpus, cases[i].batch);
+        s.options.workload.seq_len = 1024;
+        s.options.workload.precision = REDCO_FP16;
+        if (cases[i].model == NULL) {
+            redco_model_free(s.model);
+            s.model = heads_72();
+        }
+        redco_search_result *result = search(&s);
+        uint64_t sum = 0;
+        const uint64_t all = result->settings;
+        redco_search_result_free(result);
+        for (uint32_t d = 0; cases[i].degrees[d] != 0; d++) {
+            s.options.tp = cases[i].degrees[d];
+            result = search(&s);
+            sum += result->settings;
+            redco_search_result_free(result);
+        }
+        if (sum != all) {
+            fail_msg("case %zu: %llu settings, not %llu", i, (unsigned long long)all, (unsigned long long)sum);
+        }
+        close_setup(&s);
+    }
+}
+
+static double fixed_tp_s(struct setup *s, uint32_t tp)
+{
+    s->options.tp = tp;
+    redco_search_result *result = search(s);
+    assert_true(result->ranked_count > 0);
+    const double step_s = result->ranked[0].prediction.step_s;
+    redco_search_result_free(result);
+    return step_s;
+}
+
+/* A given degree may leave the bridges, through PCIe at a price; where nothing else fits, the advice names it. */
+static void given_tensor_parallelism_may_leave_links(void **state)
+{
+    (void)state;
+    struct setup s = open_setup("llama-7b", "nc96ads-a100-v4", 4, 64);
+    s.options.workload.seq_len = 2048;
+    const double free_s = fixed_tp_s(&s, 0);
+    const double pair_s = fixed_tp_s(&s, 2);
+    const double quad_s = fixed_tp_s(&s, 4);
+    assert_true(free_s <= pair_s * (1.0 + 1e-3));
+    assert_true(quad_s > 1.3 * pair_s);
+    close_setup(&s);
+    /* 16 bytes a parameter of 2.5 billion: half of them is too much for 24 GB, a quarter is not */
+    s = open_setup("gemma-2b", "box-4x3090", 4, 4);
+    s.options.workload.seq_len = 2048;
+    s.options.strategy = REDCO_STRATEGY_DDP;
+    redco_search_result *result = search(&s);
+    assert_int_equal(result->ranked_count, 0);
+    assert_int_equal(result->shortfall.leanest.setting.tp, 2);
+    assert_string_equal(
+        result->shortfall.cheapest_change,
+        "tensor parallelism over 4 GPUs (--tp 4) instead of 2, beyond the GPUs that links join, would fit");
+    redco_search_result_free(result);
+    close_setup(&s);
+}
+
+/* One sequence a step leaves data parallelism nothing to do: a rack's wide domain is used beyond 8. */
+static void wide_domains_are_used_where_they_pay(void **state)
+{
+    (void)state;
+    struct setup s = open_setup("llama-3.1-405b", "gb200-nvl72", 64, 4);
+    s.options.workload.seq_len = 8192;
+    redco_search_result *result = search(&s);
+    assert_int_equal(result->ranked[0].setting.tp, 16);
+    redco_search_result_free(result);
+    close_setup(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +431,9 @@ int main(void)
         cmocka_unit_test(impossible_degrees_are_named),
         cmocka_unit_test(comm_leaves_degrees_at_one),
         cmocka_unit_test(the_simulator_agrees_on_stages),
+        cmocka_unit_test(free_tensor_parallelism_stays_inside_links),
+        cmocka_unit_test(given_tensor_parallelism_may_leave_links),
+        cmocka_unit_test(wide_domains_are_used_where_they_pay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
