@@ -1,0 +1,86 @@
+/** @file communicator.h  Collectives among processes: rings over point-to-point messages, the algorithm that the cost
+ *  model prices, so that what is measured is what was predicted.
+ *
+ *  A world is all ranks of a run; a communicator is an ordered group of them. Calls block; a stream that overlaps with
+ *  computation is a thread of its own with a communicator of its own. One thread at a time may use a communicator,
+ *  several communicators may be in use at once. All members make the same calls in the same order.
+ *
+ *  A rank of size n sends to the next and hears from the one before, in rank order:
+ *      reduce-scatter and all-gather  n - 1 steps of a shard
+ *      all-reduce                     both, in place
+ *      broadcast                      a chain from the root, in slices, each passed on while the next arrives
+ *
+ *  Failures (REDCO_ESYSTEM) name the operation, the peer and what it did: closed the connection, or was not heard of
+ * for the time-out. After one, the communicator is of no more use; a rank that then leaves makes its neighbours fail
+ * too, so that a run ends everywhere.
+ */
+#ifndef REDCO_COMMUNICATOR_H
+#define REDCO_COMMUNICATOR_H
+
+#include "executor/graph/type.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct redco_world redco_world;
+typedef struct redco_communicator redco_communicator;
+
+typedef enum redco_transport {
+    REDCO_TRANSPORT_SELF,   /**< one process alone */
+    REDCO_TRANSPORT_SOCKET, /**< TCP, waiting without using the processor */
+    REDCO_TRANSPORT_MPI     /**< ranks and size are MPI's */
+} redco_transport;
+
+typedef struct redco_world_options {
+    redco_transport transport;
+    uint32_t rank, size; /**< sockets only */
+    /** Sockets: "host:port" where rank 0 listens and the others find it. Ranks must reach one another on the addresses
+     *  by which they reach rank 0. */
+    const char *address;
+    double timeout_s; /**< for a silent peer; 0 = 60 */
+} redco_world_options;
+
+enum { REDCO_WORLD_MAX = 65536 };
+
+/** Every rank calls it. @return REDCO_EVALUE on options that make no sense or disagree between ranks */
+redco_status redco_world_open(const redco_world_options *options, redco_world **world_out, redco_error *err);
+/** Communicators must be freed before. NULL is accepted. */
+void redco_world_close(redco_world *world);
+uint32_t redco_world_rank(const redco_world *world);
+uint32_t redco_world_size(const redco_world *world);
+
+/** Groups of equal colour, ordered by world rank; this rank's own is returned. Every rank of the world calls it with
+ * the same colours, in the same order of calls.
+ *  @param colours  of every rank of the world, borrowed for the call
+ *  @param name     of the group, for error messages; copied */
+redco_status redco_communicator_split(redco_world *world, const uint32_t *colours, const char *name,
+                                      redco_communicator **communicator_out, redco_error *err);
+void redco_communicator_free(redco_communicator *communicator);           /**< NULL is accepted */
+uint32_t redco_communicator_rank(const redco_communicator *communicator); /**< position in the group */
+uint32_t redco_communicator_size(const redco_communicator *communicator);
+/** Memory that a communicator holds beside its callers' buffers. */
+size_t redco_communicator_scratch_bytes(void);
+
+typedef enum redco_reduction { REDCO_REDUCE_SUM, REDCO_REDUCE_MAX } redco_reduction;
+
+/** Element counts are of one rank's shard. @p what names the operation in errors. Types: F64, F32, BF16 and F16 (summed
+ * in 32 bits, rounded at every step, as devices do), I32; gathers and broadcasts take any. */
+redco_status redco_all_reduce(redco_communicator *communicator, redco_dtype dtype, redco_reduction reduction,
+                              void *data, uint64_t count, const char *what, redco_error *err);
+/** @param in   size × count elements; shard i is the sum's part of rank i
+ *  @param out  count elements; outside of @p in, or this rank's shard of it */
+redco_status redco_reduce_scatter(redco_communicator *communicator, redco_dtype dtype, redco_reduction reduction,
+                                  const void *in, void *out, uint64_t count, const char *what, redco_error *err);
+/** @param in   count elements; outside of @p out, or this rank's shard of it
+ *  @param out  size × count elements */
+redco_status redco_all_gather(redco_communicator *communicator, redco_dtype dtype, const void *in, void *out,
+                              uint64_t count, const char *what, redco_error *err);
+redco_status redco_broadcast(redco_communicator *communicator, redco_dtype dtype, void *data, uint64_t count,
+                             uint32_t root, const char *what, redco_error *err);
+redco_status redco_barrier(redco_communicator *communicator, const char *what, redco_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,108 @@
+#include "executor/comm/socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+double redcoi_clock_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double redcoi_greeting_deadline_s(double deadline_s)
+{
+    const double soon_s = redcoi_clock_s() + 2.0;
+    return soon_s < deadline_s ? soon_s : deadline_s;
+}
+
+int redcoi_socket_wait(int fd, short events, double deadline_s)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = events};
+    for (;;) {
+        const double left_s = deadline_s - redcoi_clock_s();
+        const int ready = left_s > 0.0 ? poll(&poll_fd, 1, (int)(left_s * 1e3) + 1) : 0;
+        if (ready >= 0 || errno != EINTR) { return ready; }
+    }
+}
+
+/* What both directions share: moves the rest of a message, waiting where it must. */
+static bool transfer(int fd, char *data, size_t size, bool write, double deadline_s)
+{
+    size_t at = 0;
+    while (at < size) {
+        const ssize_t moved = write ? send(fd, data + at, size - at, MSG_NOSIGNAL) : recv(fd, data + at, size - at, 0);
+        if (moved > 0) {
+            at += (size_t)moved;
+        } else if (moved == 0) {
+            errno = 0;
+            return false;
+        } else if (errno == EAGAIN) {
+            const int ready = redcoi_socket_wait(fd, write ? POLLOUT : POLLIN, deadline_s);
+            if (ready == 0) { errno = ETIMEDOUT; }
+            if (ready <= 0) { return false; }
+        } else if (errno != EINTR) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool redcoi_socket_write(int fd, const void *data, size_t size, double deadline_s)
+{
+    return transfer(fd, (char *)(uintptr_t)data, size, true, deadline_s);
+}
+
+bool redcoi_socket_read(int fd, void *data, size_t size, double deadline_s)
+{
+    return transfer(fd, data, size, false, deadline_s);
+}
+
+const char *redcoi_socket_reason(int error)
+{
+    switch (error) {
+    case 0:
+    case EPIPE:
+    case ECONNRESET: return "closed the connection";
+    case ETIMEDOUT: return "was not heard of in time";
+    default: return strerror(error);
+    }
+}
+
+bool redcoi_socket_prepare(int fd)
+{
+    const int on = 1, flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
+           setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0;
+}
+
+int redcoi_socket_connect(const redcoi_door *door, double deadline_s)
+{
+    const int fd = socket(door->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (fd < 0) { return -1; }
+    bool ok = redcoi_socket_prepare(fd);
+    if (ok && connect(fd, (const struct sockaddr *)&door->address, door->length) != 0) {
+        ok = errno == EINPROGRESS;
+        if (ok) {
+            const int ready = redcoi_socket_wait(fd, POLLOUT, deadline_s);
+            if (ready == 0) { errno = ETIMEDOUT; }
+            ok = ready > 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0;
+            if (ok && error != 0) {
+                errno = error;
+                ok = false;
+            }
+        }
+    }
+    if (ok) { return fd; }
+    error = errno;
+    (void)close(fd);
+    errno = error;
+    return -1;
+}

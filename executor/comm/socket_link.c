@@ -1,0 +1,172 @@
+#include "executor/comm/socket.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct ring {
+    const redcoi_sockets *world;
+    uint32_t next, previous; /* world ranks, for messages */
+    int out, in;
+};
+
+/* What opens a connection: whose it is and for which group. Network byte order. */
+struct greeting {
+    uint64_t token;
+    uint32_t sequence, from;
+};
+
+static redco_status lost(const redcoi_sockets *world, uint32_t peer, int error, const char *what, redco_error *err)
+{
+    return redco_fail(err, REDCO_ESYSTEM, what, "rank %u: rank %u %s", world->rank, peer, redcoi_socket_reason(error));
+}
+
+/* One look at a direction that poll() found ready. @return false: the connection is gone (errno) */
+static bool some(int fd, char *data, size_t size, size_t *at, bool sending)
+{
+    const ssize_t moved =
+        sending ? send(fd, data + *at, size - *at, MSG_NOSIGNAL) : recv(fd, data + *at, size - *at, 0);
+    if (moved > 0) {
+        *at += (size_t)moved;
+        return true;
+    }
+    if (moved == 0) { errno = 0; }
+    return moved < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+static redco_status socket_exchange(void *link, const redcoi_exchange *x, redco_error *err)
+{
+    const struct ring *const ring = link;
+    size_t sent = 0, received = 0;
+    double deadline_s = redcoi_clock_s() + ring->world->timeout_s;
+    while (sent < x->send_bytes || received < x->receive_bytes) {
+        struct pollfd fds[2] = {{.fd = sent < x->send_bytes ? ring->out : -1, .events = POLLOUT},
+                                {.fd = received < x->receive_bytes ? ring->in : -1, .events = POLLIN}};
+        const double left_s = deadline_s - redcoi_clock_s();
+        const int ready = left_s > 0.0 ? poll(fds, 2, (int)(left_s * 1e3) + 1) : 0;
+        if (ready < 0 && errno == EINTR) { continue; }
+        if (ready < 0) { return redco_fail(err, REDCO_ESYSTEM, x->what, "poll: %s", redcoi_socket_reason(errno)); }
+        if (ready == 0) {
+            return redco_fail(err, REDCO_ESYSTEM, x->what, "rank %u: rank %u %s (%g s)", ring->world->rank,
+                              fds[1].fd >= 0 ? ring->previous : ring->next,
+                              fds[1].fd >= 0 ? "was not heard of" : "did not take what was sent",
+                              ring->world->timeout_s);
+        }
+        if (fds[1].revents != 0 && !some(ring->in, x->receive, x->receive_bytes, &received, false)) {
+            return lost(ring->world, ring->previous, errno, x->what, err);
+        }
+        if (fds[0].revents != 0 && !some(ring->out, (char *)(uintptr_t)x->send, x->send_bytes, &sent, true)) {
+            return lost(ring->world, ring->next, errno, x->what, err);
+        }
+        deadline_s = redcoi_clock_s() + ring->world->timeout_s; /* something moved */
+    }
+    return REDCO_OK;
+}
+
+static void socket_unlink(void *link)
+{
+    struct ring *const ring = link;
+    if (ring->out >= 0) { (void)close(ring->out); }
+    if (ring->in >= 0) { (void)close(ring->in); }
+    free(ring);
+}
+
+/* A visitor that came early. @return its connection, or -1 */
+static int take_visitor(redcoi_sockets *world, uint32_t sequence, uint32_t from)
+{
+    for (size_t i = 0; i < world->visitors_count; i++) {
+        const redcoi_visitor visitor = world->visitors[i];
+        if (visitor.sequence != sequence || visitor.from != from) { continue; }
+        world->visitors[i] = world->visitors[--world->visitors_count];
+        return visitor.fd;
+    }
+    return -1;
+}
+
+static bool keep_visitor(redcoi_sockets *world, redcoi_visitor visitor)
+{
+    if (world->visitors_count == world->visitors_capacity) {
+        const size_t capacity = 2 * world->visitors_capacity + 8;
+        redcoi_visitor *const more = realloc(world->visitors, capacity * sizeof *more);
+        if (more == NULL) { return false; }
+        world->visitors = more;
+        world->visitors_capacity = capacity;
+    }
+    world->visitors[world->visitors_count++] = visitor;
+    return true;
+}
+
+/* Lets in whoever knocks; strangers are shown out. @return false: nobody came in time, or out of memory (errno) */
+static bool admit(redcoi_sockets *world, double deadline_s)
+{
+    struct greeting greeting;
+    const int ready = redcoi_socket_wait(world->listener, POLLIN, deadline_s);
+    if (ready == 0) { errno = ETIMEDOUT; }
+    if (ready <= 0) { return false; }
+    const int fd = accept4(world->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0) { return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED; }
+    if (redcoi_socket_prepare(fd) &&
+        redcoi_socket_read(fd, &greeting, sizeof greeting, redcoi_greeting_deadline_s(deadline_s)) &&
+        greeting.token == world->token) {
+        const redcoi_visitor visitor = {fd, ntohl(greeting.sequence), ntohl(greeting.from)};
+        if (keep_visitor(world, visitor)) { return true; }
+        errno = ENOMEM;
+    } else {
+        errno = 0;
+    }
+    const int error = errno;
+    (void)close(fd);
+    errno = error;
+    return error == 0;
+}
+
+static redco_status meet(redcoi_sockets *world, struct ring *ring, uint32_t sequence, redco_error *err)
+{
+    const double deadline_s = redcoi_clock_s() + world->timeout_s;
+    const struct greeting greeting = {world->token, htonl(sequence), htonl(world->rank)};
+    ring->out = redcoi_socket_connect(&world->doors[ring->next], deadline_s);
+    if (ring->out < 0 || !redcoi_socket_write(ring->out, &greeting, sizeof greeting, deadline_s)) {
+        return lost(world, ring->next, errno, "connecting", err);
+    }
+    for (;;) {
+        ring->in = take_visitor(world, sequence, ring->previous);
+        if (ring->in >= 0) { return REDCO_OK; }
+        if (!admit(world, deadline_s)) { return lost(world, ring->previous, errno, "waiting to be connected", err); }
+    }
+}
+
+static redco_status socket_link(void *transport, const redcoi_members *members, uint32_t sequence, void **link_out,
+                                redco_error *err)
+{
+    redcoi_sockets *const world = transport;
+    if (members->size == 1) { return REDCO_OK; }
+    struct ring *const ring = calloc(1, sizeof *ring);
+    if (ring == NULL) { return redco_fail(err, REDCO_ENOMEM, "sockets", "out of memory"); }
+    *ring = (struct ring){.world = world,
+                          .next = members->ranks[(members->own + 1) % members->size],
+                          .previous = members->ranks[(members->own + members->size - 1) % members->size],
+                          .out = -1,
+                          .in = -1};
+    const redco_status st = meet(world, ring, sequence, err);
+    if (st != REDCO_OK) {
+        socket_unlink(ring);
+        return st;
+    }
+    *link_out = ring;
+    return REDCO_OK;
+}
+
+static void socket_close(void *transport)
+{
+    redcoi_sockets *const world = transport;
+    for (size_t i = 0; i < world->visitors_count; i++) { (void)close(world->visitors[i].fd); }
+    if (world->listener >= 0) { (void)close(world->listener); }
+    free(world->visitors);
+    free(world->doors);
+    free(world);
+}
+
+const redcoi_transport_calls redcoi_socket_calls = {socket_link, socket_exchange, socket_unlink, socket_close};

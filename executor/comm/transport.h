@@ -1,0 +1,56 @@
+/** @file transport.h  What the rings of ring.c need of a network: a link to the next and from the previous member of a
+ *  group. Internal to executor/comm. */
+#ifndef REDCO_TRANSPORT_H
+#define REDCO_TRANSPORT_H
+
+#include "executor/comm/communicator.h"
+
+/** The members of a group as world ranks, in order; own is the position of this rank. */
+typedef struct redcoi_members {
+    const uint32_t *ranks;
+    uint32_t size, own;
+} redcoi_members;
+
+/** What is exchanged, and for whom errors are. */
+typedef struct redcoi_exchange {
+    const void *send;
+    size_t send_bytes;
+    void *receive;
+    size_t receive_bytes;
+    const char *what;
+} redcoi_exchange;
+
+typedef struct redcoi_transport_calls {
+    /** Collective over the world: makes this rank's ring. @param sequence  how many splits came before */
+    redco_status (*link)(void *transport, const redcoi_members *members, uint32_t sequence, void **link_out,
+                         redco_error *err);
+    /** Sends to the next while receiving from the previous member; returns when both are done. */
+    redco_status (*exchange)(void *link, const redcoi_exchange *exchange, redco_error *err);
+    void (*unlink)(void *link);
+    void (*close)(void *transport);
+} redcoi_transport_calls;
+
+/** What an opened transport is. */
+typedef struct redcoi_transport {
+    const redcoi_transport_calls *calls;
+    void *state; /**< owned; freed by calls->close */
+    uint32_t rank, size;
+} redcoi_transport;
+
+redco_status redcoi_socket_open(const redco_world_options *options, double timeout_s, redcoi_transport *transport_out,
+                                redco_error *err);
+redco_status redcoi_mpi_open(double timeout_s, redcoi_transport *transport_out, redco_error *err);
+
+/** A group of a world. */
+struct redco_communicator {
+    const redcoi_transport_calls *calls;
+    void *link; /* NULL in a group of one */
+    uint32_t rank, size;
+    unsigned char *scratch[2];
+    char name[64];
+};
+
+/** target = target (reduction) other, element by element. @return false on a type that has no sum here */
+bool redcoi_reduce(redco_dtype dtype, redco_reduction reduction, void *target, const void *other, uint64_t count);
+
+#endif

@@ -1,0 +1,117 @@
+#include "executor/comm/transport.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double default_timeout_s = 60.0;
+
+struct redco_world {
+    redcoi_transport transport;
+    uint32_t splits; /* so far */
+};
+
+static redco_status check(const redco_world_options *options, redco_error *err)
+{
+    const bool many = options->transport == REDCO_TRANSPORT_SOCKET;
+    if (!(options->timeout_s >= 0.0 && options->timeout_s <= 86400.0)) {
+        return redco_fail(err, REDCO_EVALUE, "time-out", "%g s is not between 0 and one day", options->timeout_s);
+    }
+    if (many && (options->size == 0 || options->size > REDCO_WORLD_MAX || options->rank >= options->size)) {
+        return redco_fail(err, REDCO_EVALUE, "world", "rank %u of %u: ranks run from 0 to size - 1, sizes to %d",
+                          options->rank, options->size, REDCO_WORLD_MAX);
+    }
+    if (many && (options->address == NULL || strrchr(options->address, ':') == NULL)) {
+        return redco_fail(err, REDCO_EVALUE, "world", "the address of rank 0 must be HOST:PORT");
+    }
+    return REDCO_OK;
+}
+
+redco_status redco_world_open(const redco_world_options *options, redco_world **world_out, redco_error *err)
+{
+    const double timeout_s = options->timeout_s > 0.0 ? options->timeout_s : default_timeout_s;
+    redco_status st = check(options, err);
+    if (st != REDCO_OK) { return st; }
+    redco_world *const world = calloc(1, sizeof *world);
+    if (world == NULL) { return redco_fail(err, REDCO_ENOMEM, "world", "out of memory"); }
+    world->transport = (redcoi_transport){.size = 1};
+    if (options->transport == REDCO_TRANSPORT_SOCKET) {
+        st = redcoi_socket_open(options, timeout_s, &world->transport, err);
+    } else if (options->transport == REDCO_TRANSPORT_MPI) {
+        st = redcoi_mpi_open(timeout_s, &world->transport, err);
+    }
+    if (st != REDCO_OK) {
+        free(world);
+        return st;
+    }
+    *world_out = world;
+    return REDCO_OK;
+}
+
+void redco_world_close(redco_world *world)
+{
+    if (world == NULL) { return; }
+    if (world->transport.calls != NULL) { world->transport.calls->close(world->transport.state); }
+    free(world);
+}
+
+uint32_t redco_world_rank(const redco_world *world)
+{
+    return world->transport.rank;
+}
+
+uint32_t redco_world_size(const redco_world *world)
+{
+    return world->transport.size;
+}
+
+/* The ranks of this rank's colour. @return their number */
+static uint32_t members_of(const redco_world *world, const uint32_t *colours, uint32_t *ranks_out, uint32_t *own_out)
+{
+    const redcoi_transport *const t = &world->transport;
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < t->size; rank++) {
+        if (colours[rank] != colours[t->rank]) { continue; }
+        if (rank == t->rank) { *own_out = count; }
+        ranks_out[count++] = rank;
+    }
+    return count;
+}
+
+redco_status redco_communicator_split(redco_world *world, const uint32_t *colours, const char *name,
+                                      redco_communicator **communicator_out, redco_error *err)
+{
+    const redcoi_transport *const t = &world->transport;
+    const size_t half = redco_communicator_scratch_bytes() / 2;
+    redco_status st = REDCO_OK;
+    uint32_t *const ranks = calloc(t->size, sizeof *ranks);
+    redco_communicator *const c = calloc(1, sizeof *c);
+    if (ranks == NULL || c == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, name, "out of memory");
+        goto out;
+    }
+    c->calls = t->calls;
+    c->size = members_of(world, colours, ranks, &c->rank);
+    snprintf(c->name, sizeof c->name, "%s", name);
+    if (c->size > 1) {
+        c->scratch[0] = malloc(half);
+        c->scratch[1] = malloc(half);
+        if (c->scratch[0] == NULL || c->scratch[1] == NULL) {
+            st = redco_fail(err, REDCO_ENOMEM, name, "out of memory");
+            goto out;
+        }
+    }
+    if (t->calls != NULL) { /* every rank takes part, whatever the size of its own group */
+        const redcoi_members members = {ranks, c->size, c->rank};
+        st = t->calls->link(t->state, &members, world->splits, &c->link, err);
+    }
+    world->splits++;
+out:
+    free(ranks);
+    if (st != REDCO_OK) {
+        redco_communicator_free(c);
+        return st;
+    }
+    *communicator_out = c;
+    return REDCO_OK;
+}

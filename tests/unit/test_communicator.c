@@ -1,0 +1,205 @@
+/* Collectives over sockets among processes of this machine, against sums computed here. Data are small integers, so
+ * that every order of summation gives the same bits in every type. test_communicator_mpi runs the same checks under
+ * mpirun. */
+#include "tests/unit/communicator_checks.h"
+
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MOST = 8 };
+
+typedef int (*rank_main)(redco_world *world);
+
+/* A port that was free a moment ago. */
+static void free_address(char text[32])
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof in;
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&in, size) == 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &size), 0);
+    (void)close(fd);
+    snprintf(text, 32, "127.0.0.1:%u", ntohs(in.sin_port));
+}
+
+static pid_t start(uint32_t rank, uint32_t size, const char *address, double timeout_s, rank_main run)
+{
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0) { return pid; }
+    const redco_world_options options = {REDCO_TRANSPORT_SOCKET, rank, size, address, timeout_s};
+    redco_error err = {.status = REDCO_OK};
+    redco_world *world = NULL;
+    int code = 1;
+    if (redco_world_open(&options, &world, &err) == REDCO_OK) {
+        code = run(world);
+        redco_world_close(world);
+    } else {
+        fprintf(stderr, "rank %u: %s: %s\n", rank, err.place, err.text);
+    }
+    _exit(code);
+}
+
+/* @return how many ranks ended with @p code */
+static uint32_t run_world(uint32_t size, double timeout_s, rank_main run, int code)
+{
+    pid_t ranks[MOST];
+    char address[32];
+    uint32_t count = 0;
+    free_address(address);
+    for (uint32_t i = 0; i < size; i++) { ranks[i] = start(i, size, address, timeout_s, run); }
+    for (uint32_t i = 0; i < size; i++) {
+        int status = 0;
+        assert_int_equal(waitpid(ranks[i], &status, 0), ranks[i]);
+        count += WIFEXITED(status) && WEXITSTATUS(status) == code ? 1 : 0;
+    }
+    return count;
+}
+
+static void test_worlds(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {1, 2, 3, 5, 8};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        assert_int_equal(run_world(sizes[i], 20.0, check_collectives, 0), sizes[i]);
+    }
+}
+
+static void test_meshes(void **state)
+{
+    (void)state;
+    assert_int_equal(run_world(8, 20.0, check_meshes, 0), 8);
+}
+
+static void test_two_streams(void **state)
+{
+    (void)state;
+    assert_int_equal(run_world(4, 20.0, check_two_streams, 0), 4);
+}
+
+static void test_alone(void **state)
+{
+    (void)state;
+    const redco_world_options options = {.transport = REDCO_TRANSPORT_SELF};
+    redco_world *world = NULL;
+    assert_int_equal(redco_world_open(&options, &world, NULL), REDCO_OK);
+    assert_int_equal(check_collectives(world), 0);
+    redco_world_close(world);
+}
+
+enum { LOST = 7 };
+
+/* Rank 1 dies in the middle; the others must learn of it, whoever their neighbours are. */
+static int one_dies(redco_world *world)
+{
+    const uint32_t colours[MOST] = {0};
+    const uint64_t count = 1 << 20;
+    redco_communicator *all = NULL;
+    redco_error err = {.status = REDCO_OK};
+    float *const data = calloc(count, sizeof *data);
+    int code = 1;
+    if (data != NULL && redco_communicator_split(world, colours, "all", &all, &err) == REDCO_OK) {
+        redco_status st = REDCO_OK;
+        for (int i = 0; i < 1000 && st == REDCO_OK; i++) {
+            if (redco_world_rank(world) == 1 && i == 3) { (void)raise(SIGKILL); }
+            st = redco_all_reduce(all, REDCO_F32, REDCO_REDUCE_SUM, data, count, "bwd/gradients/bucket.0", &err);
+        }
+        code = st == REDCO_ESYSTEM && strcmp(err.place, "bwd/gradients/bucket.0") == 0 &&
+                       strstr(err.text, "closed the connection") != NULL
+                   ? LOST
+                   : 2;
+    }
+    redco_communicator_free(all);
+    free(data);
+    return code;
+}
+
+static void test_death(void **state)
+{
+    (void)state;
+    assert_int_equal(run_world(5, 20.0, one_dies, LOST), 4);
+}
+
+/* Rank 2 never calls: the others wait for the time-out, and say for whom. */
+static int one_sleeps(redco_world *world)
+{
+    const uint32_t colours[MOST] = {0};
+    const struct timespec nap = {.tv_sec = 2};
+    redco_communicator *all = NULL;
+    redco_error err = {.status = REDCO_OK};
+    int code = 1;
+    if (redco_communicator_split(world, colours, "all", &all, &err) == REDCO_OK) {
+        if (redco_world_rank(world) == 2) {
+            (void)nanosleep(&nap, NULL);
+            code = 0;
+        } else {
+            const redco_status st = redco_barrier(all, "step/grad_norm/reduce", &err);
+            code = st == REDCO_ESYSTEM && strcmp(err.place, "step/grad_norm/reduce") == 0 ? LOST : 2;
+        }
+    }
+    redco_communicator_free(all);
+    return code;
+}
+
+static void test_silence(void **state)
+{
+    (void)state;
+    assert_int_equal(run_world(3, 0.3, one_sleeps, LOST), 2);
+}
+
+static int nothing(redco_world *world)
+{
+    return redco_world_size(world) > 0 ? 0 : 1;
+}
+
+static void test_disagreement(void **state)
+{
+    char address[32];
+    (void)state;
+    free_address(address);
+    const pid_t leader = start(0, 2, address, 5.0, nothing), other = start(1, 3, address, 5.0, nothing);
+    int status = 0;
+    assert_int_equal(waitpid(leader, &status, 0), leader);
+    assert_int_equal(WEXITSTATUS(status), 1);
+    assert_int_equal(waitpid(other, &status, 0), other);
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
+static void test_options(void **state)
+{
+    static const redco_world_options wrong[] = {
+        {REDCO_TRANSPORT_SOCKET, 2, 2, "127.0.0.1:1", 1.0}, {REDCO_TRANSPORT_SOCKET, 0, 0, "127.0.0.1:1", 1.0},
+        {REDCO_TRANSPORT_SOCKET, 0, 2, "127.0.0.1", 1.0},   {REDCO_TRANSPORT_SOCKET, 0, 2, ":1", 1.0},
+        {REDCO_TRANSPORT_SOCKET, 0, 2, NULL, 1.0},          {REDCO_TRANSPORT_SOCKET, 0, 2, "127.0.0.1:port", 1.0},
+        {REDCO_TRANSPORT_SELF, 0, 1, NULL, -1.0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        redco_world *world = NULL;
+        redco_error err = {.status = REDCO_OK};
+        assert_int_equal(redco_world_open(&wrong[i], &world, &err), REDCO_EVALUE);
+        assert_true(err.text[0] != '\0');
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_worlds),       cmocka_unit_test(test_meshes),  cmocka_unit_test(test_two_streams),
+        cmocka_unit_test(test_alone),        cmocka_unit_test(test_death),   cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_disagreement), cmocka_unit_test(test_options),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
