@@ -219,6 +219,9 @@ redco_status redcoi_mismatch(redcoi_signature *signature, const char *what, ...)
                       inputs, text);
 }
 
+/** No dimension is larger: sums with an offset cannot overflow. */
+#define OFFSET_MAX (INT64_C(1) << 48)
+
 static redco_status infer(redco_graph *graph, redcoi_signature *s)
 {
     const redcoi_operator *row = &redcoi_operators[s->kind];
@@ -230,6 +233,9 @@ static redco_status infer(redco_graph *graph, redcoi_signature *s)
                                s->attributes->rank > s->attributes->axis_count ? s->attributes->rank
                                                                                : s->attributes->axis_count,
                                REDCO_RANK_MAX);
+    }
+    if (s->attributes->offset > OFFSET_MAX || s->attributes->offset < -OFFSET_MAX) {
+        return redcoi_mismatch(s, "offset %lld", (long long)s->attributes->offset);
     }
     redco_status st = row->infer(s);
     for (uint32_t i = 0; i < row->outputs && st == REDCO_OK; i++) {

@@ -332,7 +332,7 @@ redco_status redcoi_infer_collective(redcoi_signature *s)
     const redco_attributes *a = s->attributes;
     const uint32_t axis = a->axis[0];
     s->out[0] = s->in[0];
-    if (a->ranks == 0) { return redcoi_mismatch(s, "a group of no ranks"); }
+    if (a->ranks == 0 || a->ranks > 1 << 15) { return redcoi_mismatch(s, "a group of %u ranks", a->ranks); }
     if (s->kind == REDCO_OP_ALL_REDUCE) { return REDCO_OK; }
     if (axis >= s->in[0].rank) { return redcoi_mismatch(s, "axis %u", axis); }
     if (s->kind == REDCO_OP_ALL_GATHER) {

@@ -105,6 +105,9 @@ static void errors_of_types_and_calls(void **state)
     assert_error(l, "", "neg: input 0 is no value of this graph");
     (void)redco_dropout(l->g, input(l->g, "x", REDCO_F32, DIMS(1)), 1, 0, 0, NULL);
     assert_error(l, "", "dropout rate 1; it is in [0, 1)");
+    (void)redco_gather(l->g, input(l->g, "t", REDCO_F32, DIMS(4, 3)), input(l->g, "i", REDCO_I32, DIMS(2)),
+                       &(redco_index_options){.offset = INT64_MIN});
+    assert_error(l, "", "gather of f32[4,3] and i32[2]: offset -9223372036854775808");
     redco_value d;
     redco_value x = input(l->g, "x", REDCO_F32, DIMS(2));
     redco_gradient(l->g, x, &x, 1, &d);
@@ -135,6 +138,34 @@ static void errors_when_it_is_run(void **state)
     assert_int_equal(redco_evaluate(l->backend, l->g, bindings, 1, &(redco_result){rows, out}, 1, &err), REDCO_EVALUE);
     assert_string_equal(err.place, "index");
     assert_string_equal(err.text, "no data is bound to this input");
+    lab_clear(l);
+}
+
+/* Whatever allocation fails, all memory comes back, and the error says so. */
+static void short_memory_is_an_error(void **state)
+{
+    lab *l = *state;
+    static float data[64];
+    float out[64];
+    uint64_t limit_bytes, peak_bytes, live_bytes;
+    const redco_value x = input(l->g, "x", REDCO_BF16, DIMS(8, 8));
+    const redco_value y = redco_softmax(l->g, redco_matmul(l->g, x, x, false, true));
+    const redco_binding binding = {x, data};
+    bool enough = false;
+    for (limit_bytes = 1; !enough && limit_bytes < 4096; limit_bytes += 64) {
+        redco_backend *b = NULL;
+        redco_error err = {0};
+        const redco_host_options options = {.memory_limit_bytes = limit_bytes};
+        assert_int_equal(redco_host_open(&options, &b, NULL), REDCO_OK);
+        const redco_status st = redco_evaluate(b, l->g, &binding, 1, &(redco_result){y, out}, 1, &err);
+        redco_host_memory(b, &live_bytes, &peak_bytes);
+        assert_int_equal(live_bytes, 0);
+        assert_true(peak_bytes <= limit_bytes);
+        enough = st == REDCO_OK;
+        if (!enough) { assert_int_equal(st, REDCO_ENOMEM); }
+        redco_backend_close(b);
+    }
+    assert_true(enough && limit_bytes > 256);
     lab_clear(l);
 }
 
@@ -293,10 +324,15 @@ static void collectives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_name_operator_and_shapes), cmocka_unit_test(errors_of_types_and_calls),
-        cmocka_unit_test(errors_when_it_is_run),           cmocka_unit_test(equal_operators_are_one),
-        cmocka_unit_test(identities_need_no_operator),     cmocka_unit_test(operators_carry_the_simulators_names),
-        cmocka_unit_test(extraction_keeps_what_is_needed), cmocka_unit_test(collectives),
+        cmocka_unit_test(errors_name_operator_and_shapes),
+        cmocka_unit_test(errors_of_types_and_calls),
+        cmocka_unit_test(errors_when_it_is_run),
+        cmocka_unit_test(equal_operators_are_one),
+        cmocka_unit_test(short_memory_is_an_error),
+        cmocka_unit_test(identities_need_no_operator),
+        cmocka_unit_test(operators_carry_the_simulators_names),
+        cmocka_unit_test(extraction_keeps_what_is_needed),
+        cmocka_unit_test(collectives),
     };
     return cmocka_run_group_tests(tests, open_lab, close_lab);
 }

@@ -493,6 +493,51 @@ static void random_tensors(void **state)
     lab_clear(l);
 }
 
+/* An elementwise result may lie on an input of its type, whichever that is, whatever the other repeats. */
+static void elementwise_in_place(void **state)
+{
+    lab *l = *state;
+    static const redco_op_kind kinds[6] = {REDCO_OP_SILU, REDCO_OP_ADD,       REDCO_OP_DIV,
+                                           REDCO_OP_MAX,  REDCO_OP_SILU_GRAD, REDCO_OP_SELECT};
+    const redco_backend_calls *c = l->backend->calls;
+    for (int n = 0; n < 4 * 6; n++) {
+        const redco_dtype dtype = n % 2 == 0 ? REDCO_F32 : REDCO_BF16;
+        const redco_op_kind kind = kinds[n / 4];
+        const redco_tensor_type full = redco_type(dtype, DIMS(3, 4)), row = redco_type(dtype, DIMS(1, 4));
+        const redco_tensor_type truth = redco_type(REDCO_BOOL, DIMS(3, 4));
+        const uint32_t first = kind == REDCO_OP_SELECT ? 1 : 0, count = kind == REDCO_OP_SILU ? 1 : first + 2;
+        float a[12], b[12], apart[12];
+        uint8_t condition[12];
+        for (int i = 0; i < 12; i++) {
+            a[i] = (float)lab_uniform(l, 1, 2);
+            b[i] = (float)lab_uniform(l, 1, 2);
+            condition[i] = i % 3 == 0;
+        }
+        const redco_attributes none = {0};
+        redco_tensor in[3], out = {full, apart};
+        in[0] = (redco_tensor){truth, condition};
+        in[first] = (redco_tensor){full, a};
+        in[first + 1] = (redco_tensor){n % 4 < 2 ? full : row, b};
+        redco_launch launch = {.kind = kind,
+                               .attributes = &none,
+                               .input_count = count,
+                               .output_count = 1,
+                               .inputs = in,
+                               .outputs = &out,
+                               .name = "in place"};
+        assert_true(c->workspace_bytes(l->backend, &launch) <= 4 * REDCO_ALIGNMENT_BYTES);
+        void *workspace = NULL;
+        assert_int_equal(c->allocate(l->backend, REDCO_MEMORY_DEVICE, 4 * REDCO_ALIGNMENT_BYTES, &workspace, NULL),
+                         REDCO_OK);
+        launch.workspace = workspace;
+        assert_int_equal(c->run(l->backend, NULL, &launch, NULL), REDCO_OK);
+        out.data = a;
+        assert_int_equal(c->run(l->backend, NULL, &launch, NULL), REDCO_OK);
+        assert_memory_equal(a, apart, redco_type_bytes(&full));
+        c->release(l->backend, REDCO_MEMORY_DEVICE, workspace);
+    }
+}
+
 static void table_of_calls(void **state)
 {
     (void)state;
@@ -552,6 +597,7 @@ int main(void)
         cmocka_unit_test(half_precision_is_stored_after_each_operator),
         cmocka_unit_test(random_blocks_are_philox),
         cmocka_unit_test(random_tensors),
+        cmocka_unit_test(elementwise_in_place),
         cmocka_unit_test(table_of_calls),
     };
     return cmocka_run_group_tests(tests, open_lab, close_lab);

@@ -26,8 +26,8 @@ redco_status REAL_NAME(reduce)(const redco_launch *launch, redco_error *err)
     const redco_tensor *in = &launch->inputs[0], *out = &launch->outputs[0];
     const uint64_t results = redco_type_elements(&out->type);
     const double start = launch->kind == REDCO_OP_REDUCE_SUM   ? 0
-                         : launch->kind == REDCO_OP_REDUCE_MAX ? -INFINITY
-                                                               : INFINITY;
+                         : launch->kind == REDCO_OP_REDUCE_MAX ? -(double)INFINITY
+                                                               : (double)INFINITY;
     uint64_t stride[1][REDCO_RANK_MAX] = {{0}};
     redcoi_walk walk;
     double *sums = launch->workspace;
