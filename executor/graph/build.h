@@ -160,6 +160,31 @@ typedef struct redco_attention_options {
 redco_value redco_attention(redco_graph *graph, redco_value q, redco_value k, redco_value v, redco_value mask,
                             const redco_attention_options *options);
 
+/* Optimizer */
+
+/** What AdamW needs besides tensors, as one input: rates and clipping change from step to step. */
+enum redco_adamw_number {
+    REDCO_ADAMW_RATE,
+    REDCO_ADAMW_GRADIENT_SCALE, /**< the gradient is multiplied by it first: clipping, averaging */
+    REDCO_ADAMW_BETA1,
+    REDCO_ADAMW_BETA2,
+    REDCO_ADAMW_EPSILON,
+    REDCO_ADAMW_DECAY,
+    REDCO_ADAMW_CORRECTION1, /**< 1 - beta1^step */
+    REDCO_ADAMW_CORRECTION2, /**< 1 - beta2^step */
+    REDCO_ADAMW_COUNT
+};
+
+/** One step (Loshchilov, Hutter, arXiv 1711.05101), with g = gradient scale:
+ *  m' = beta1 m + (1 - beta1) g,  v' = beta2 v + (1 - beta2) g^2,
+ *  p' = p (1 - rate decay) - rate (m' / correction1) / (sqrt(v' / correction2) + epsilon).
+ *  Elementwise: any part of a tensor may be updated alone.
+ *  @param p, m, v      F32 or F64, one type; @param gradient any floating-point type, the same dimensions
+ *  @param numbers      [REDCO_ADAMW_COUNT] of p's element type
+ *  @param outputs_out  p', m', v'; a backend may write them over p, m, v */
+void redco_adamw(redco_graph *graph, redco_value p, redco_value m, redco_value v, redco_value gradient,
+                 redco_value numbers, redco_value outputs_out[3]);
+
 /* Collectives: of graphs in which layouts have already been applied, one per rank. They cannot be differentiated (the
  * gradient is made before) and are run by the schedule, through a communicator. */
 

@@ -101,3 +101,10 @@ redco_value redco_attention(redco_graph *graph, redco_value q, redco_value k, re
     const redco_value in[4] = {q, k, v, mask};
     return apply(graph, REDCO_OP_ATTENTION, in, mask == REDCO_NO_VALUE ? 3 : 4, &attributes);
 }
+
+void redco_adamw(redco_graph *graph, redco_value p, redco_value m, redco_value v, redco_value gradient,
+                 redco_value numbers, redco_value outputs_out[3])
+{
+    const redco_value in[5] = {p, m, v, gradient, numbers};
+    redco_graph_apply(graph, REDCO_OP_ADAMW, in, 5, NULL, outputs_out);
+}

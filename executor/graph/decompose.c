@@ -1,4 +1,4 @@
-/* Activations, softmax, norms and cross-entropy in basic operators. */
+/* Activations, softmax, norms, cross-entropy and AdamW in basic operators. */
 #include "executor/graph/decompose.h"
 
 #include "executor/graph/build.h"
@@ -270,4 +270,33 @@ REDCOI_DECOMPOSE(cross_entropy_grad)
     const uint64_t n = redco_value_type(g, x)->dim[last_axis(g, x)];
     const redco_value p = redco_exp(g, redco_sub(g, x, as_column(g, in[2])));
     out[0] = down(g, redco_sub(g, redco_mul(g, p, d), redco_unpick(g, in[1], in[3], n, &options)), in[0]);
+}
+
+/** beta a + (1 - beta) b */
+static redco_value moving_mean(redco_graph *g, redco_value beta, redco_value a, redco_value b)
+{
+    const redco_value rest = redco_shift(g, redco_neg(g, beta), 1);
+    return redco_add(g, redco_mul(g, beta, a), redco_mul(g, rest, b));
+}
+
+REDCOI_DECOMPOSE(adamw)
+{
+    UNUSED(attributes);
+    UNUSED(input_count);
+    redco_graph *g = graph;
+    redco_value n[REDCO_ADAMW_COUNT];
+    if (redcoi_graph_failed(g)) { return; }
+    for (uint32_t i = 0; i < REDCO_ADAMW_COUNT; i++) {
+        n[i] = redco_reshape(g, redco_slice_axis(g, in[4], 0, i, 1), 0, NULL);
+    }
+    const redco_dtype dtype = redco_value_type(g, in[0])->dtype;
+    const redco_value gradient = redco_mul(g, redco_cast(g, in[3], dtype), n[REDCO_ADAMW_GRADIENT_SCALE]);
+    out[1] = moving_mean(g, n[REDCO_ADAMW_BETA1], in[1], gradient);
+    out[2] = moving_mean(g, n[REDCO_ADAMW_BETA2], in[2], redco_mul(g, gradient, gradient));
+    const redco_value root = redco_sqrt(g, redco_div(g, out[2], n[REDCO_ADAMW_CORRECTION2]));
+    const redco_value deviation = redco_add(g, root, n[REDCO_ADAMW_EPSILON]);
+    const redco_value step = redco_div(g, redco_div(g, out[1], n[REDCO_ADAMW_CORRECTION1]), deviation);
+    const redco_value decay = redco_mul(g, n[REDCO_ADAMW_RATE], n[REDCO_ADAMW_DECAY]);
+    const redco_value kept = redco_mul(g, in[0], redco_shift(g, redco_neg(g, decay), 1));
+    out[0] = redco_sub(g, kept, redco_mul(g, n[REDCO_ADAMW_RATE], step));
 }

@@ -28,5 +28,6 @@ REDCOI_DECOMPOSE(attention);
 REDCOI_DECOMPOSE(attention_grad);
 REDCOI_DECOMPOSE(cross_entropy);
 REDCOI_DECOMPOSE(cross_entropy_grad);
+REDCOI_DECOMPOSE(adamw);
 
 #endif

@@ -90,6 +90,7 @@ typedef enum redco_op_kind {
     REDCO_OP_ATTENTION_GRAD,
     REDCO_OP_CROSS_ENTROPY,
     REDCO_OP_CROSS_ENTROPY_GRAD,
+    REDCO_OP_ADAMW,
     REDCO_OP_ALL_REDUCE, /**< collectives of a rank's graph: a communicator runs them, not a backend */
     REDCO_OP_ALL_GATHER,
     REDCO_OP_REDUCE_SCATTER,

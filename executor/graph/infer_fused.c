@@ -1,4 +1,5 @@
 /* Types of the results of fused operators. Statistics are f64 for f64 tensors, else f32. */
+#include "executor/graph/build.h"
 #include "executor/graph/infer.h"
 
 static redco_status check_float_rows(redcoi_signature *s)
@@ -181,5 +182,25 @@ redco_status redcoi_infer_cross_entropy_grad(redcoi_signature *s)
         }
     }
     s->out[0] = s->in[0];
+    return REDCO_OK;
+}
+
+/* parameter, first and second moment, gradient, numbers [REDCO_ADAMW_COUNT] -> the first three */
+redco_status redcoi_infer_adamw(redcoi_signature *s)
+{
+    const redco_tensor_type *p = &s->in[0], *numbers = &s->in[4];
+    if (p->dtype != REDCO_F32 && p->dtype != REDCO_F64) {
+        return redcoi_mismatch(s, "parameter and moments are f32 or f64 (master weights)");
+    }
+    if (!same_type(s, 0, 1) || !same_type(s, 0, 2)) {
+        return redcoi_mismatch(s, "parameter and moments must be of one type");
+    }
+    if (!redco_dtype_is_float(s->in[3].dtype) || !redco_type_same_dims(p, &s->in[3])) {
+        return redcoi_mismatch(s, "the gradient must have the parameter's dimensions");
+    }
+    if (numbers->dtype != p->dtype || numbers->rank != 1 || numbers->dim[0] != REDCO_ADAMW_COUNT) {
+        return redcoi_mismatch(s, "the numbers are %s[%d]", redco_dtype_name(p->dtype), REDCO_ADAMW_COUNT);
+    }
+    for (uint32_t i = 0; i < 3; i++) { s->out[i] = *p; }
     return REDCO_OK;
 }

@@ -386,6 +386,24 @@ static void cross_entropies(void **state)
     }
 }
 
+/* Differentiable, too: by learning rates, and through steps of an inner loop. */
+static void optimizer(void **state)
+{
+    lab *l = *state;
+    for (int i = 0; i < REPEATS; i++) {
+        uint64_t dim[3];
+        const uint32_t rank = (uint32_t)lab_below(l, 4);
+        lab_dims(l, rank, 12, dim);
+        const redco_value p = lab_real(l, rank, dim, -1, 1), m = lab_real(l, rank, dim, -1, 1);
+        const redco_value v = lab_real(l, rank, dim, 1, 2), gradient = lab_real(l, rank, dim, -1, 1);
+        const redco_value numbers = lab_real(l, 1, (uint64_t[]){REDCO_ADAMW_COUNT}, 0.5, 0.9);
+        redco_value out[3];
+        redco_adamw(l->g, p, m, v, gradient, numbers, out);
+        lab_check_derivatives(l, "adamw", lab_join(l, out, 3));
+        lab_clear(l);
+    }
+}
+
 static void rotary(void **state)
 {
     lab *l = *state;
@@ -574,6 +592,7 @@ int main(void)
         cmocka_unit_test(softmax_operators),
         cmocka_unit_test(norms),
         cmocka_unit_test(cross_entropies),
+        cmocka_unit_test(optimizer),
         cmocka_unit_test(rotary),
         cmocka_unit_test(attention),
         cmocka_unit_test(randomness_and_casts),

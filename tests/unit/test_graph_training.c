@@ -355,6 +355,38 @@ static void transformers_train_in_every_precision(void **state)
     }
 }
 
+/* PyTorch's torch.optim.AdamW(lr=0.05, weight_decay=0.1, eps=1e-8), five steps from p = (1, -2, 3) with gradients
+ * (p - 1)^2 sin p: the same file. */
+static void adamw_equals_pytorch(void **state)
+{
+    lab *l = *state;
+    redco_graph *g = l->g;
+    const redco_tensor_type type = redco_type(REDCO_F64, DIMS(3)),
+                            count = redco_type(REDCO_F64, DIMS(REDCO_ADAMW_COUNT));
+    const redco_value p = redco_parameter(g, "p", &type), m = redco_input(g, "m", &type),
+                      v = redco_input(g, "v", &type);
+    const redco_value numbers = redco_input(g, "numbers", &count);
+    const redco_value gradient = redco_mul(g, redco_pow(g, redco_shift(g, p, -1), 2), redco_sin(g, p));
+    redco_value next[3];
+    redco_adamw(g, p, m, v, gradient, numbers, next);
+    double state_now[3][3] = {{1, -2, 3}}, state_next[3][3], want[3];
+    double given[REDCO_ADAMW_COUNT] = {0.05, 1, 0.9, 0.999, 1e-8, 0.1};
+    FILE *file = reference("adamw");
+    for (int step = 1; step <= 5; step++) {
+        redco_error err = {0};
+        given[REDCO_ADAMW_CORRECTION1] = 1 - pow(0.9, step);
+        given[REDCO_ADAMW_CORRECTION2] = 1 - pow(0.999, step);
+        const redco_binding bindings[4] = {{p, state_now[0]}, {m, state_now[1]}, {v, state_now[2]}, {numbers, given}};
+        const redco_result results[3] = {{next[0], state_next[0]}, {next[1], state_next[1]}, {next[2], state_next[2]}};
+        if (redco_evaluate(l->backend, g, bindings, 4, results, 3, &err) != REDCO_OK) { fail_msg("%s", err.text); }
+        memcpy(state_now, state_next, sizeof state_now);
+        read_numbers(file, want, 3);
+        for (int i = 0; i < 3; i++) { assert_true(fabs(state_now[0][i] - want[i]) < 1e-13); }
+    }
+    (void)fclose(file);
+    lab_clear(l);
+}
+
 static int open_lab(void **state)
 {
     static lab l;
@@ -375,6 +407,7 @@ int main(void)
         cmocka_unit_test(network_trains_as_by_hand),
         cmocka_unit_test(llama_equals_pytorch),
         cmocka_unit_test(gpt2_equals_pytorch),
+        cmocka_unit_test(adamw_equals_pytorch),
         cmocka_unit_test(transformers_train_in_every_precision),
     };
     return cmocka_run_group_tests(tests, open_lab, close_lab);

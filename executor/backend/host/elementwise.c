@@ -1,6 +1,8 @@
 /* Elementwise kernels on real numbers: compiled for float and double (real.h). */
 #include "executor/backend/host/real.h"
 
+#include "executor/graph/build.h"
+
 static const real half = (real)0.5;
 static const real sqrt_half = (real)0.70710678118654752440;
 static const real inverse_sqrt_two_pi = (real)0.39894228040143267794;
@@ -147,5 +149,26 @@ redco_status REAL_NAME(binary)(const redco_launch *launch, redco_error *err)
             (const real *)launch->inputs[1].data + walk.first[1], walk.stride[1][last],
             (unsigned char *)launch->outputs[0].data + walk.done * out_bytes);
     } while (redcoi_walk_next(&walk));
+    return REDCO_OK;
+}
+
+redco_status REAL_NAME(adamw)(const redco_launch *launch, redco_error *err)
+{
+    const uint64_t count = redco_type_elements(&launch->inputs[0].type);
+    const real *p = launch->inputs[0].data, *m = launch->inputs[1].data, *v = launch->inputs[2].data;
+    const real *gradient = launch->inputs[3].data, *n = launch->inputs[4].data;
+    real *next_p = launch->outputs[0].data, *next_m = launch->outputs[1].data, *next_v = launch->outputs[2].data;
+    const real beta1 = n[REDCO_ADAMW_BETA1], beta2 = n[REDCO_ADAMW_BETA2], scale = n[REDCO_ADAMW_GRADIENT_SCALE];
+    const real rate = n[REDCO_ADAMW_RATE], kept = 1 - rate * n[REDCO_ADAMW_DECAY], epsilon = n[REDCO_ADAMW_EPSILON];
+    const real correction1 = n[REDCO_ADAMW_CORRECTION1], correction2 = n[REDCO_ADAMW_CORRECTION2];
+    (void)err;
+    for (uint64_t i = 0; i < count; i++) {
+        const real g = gradient[i] * scale, first = beta1 * m[i] + (1 - beta1) * g;
+        const real second = beta2 * v[i] + (1 - beta2) * (g * g);
+        const real step = first / correction1 / (REAL_FN(sqrt)(second / correction2) + epsilon);
+        next_p[i] = p[i] * kept - rate * step;
+        next_m[i] = first;
+        next_v[i] = second;
+    }
     return REDCO_OK;
 }

@@ -3,7 +3,7 @@
 
 Made with Debian 12's python3-torch (1.13.1):  python3 make_reference.py > reference.txt
 Parameters and tokens are formulas, the same here and there. Each model: five losses of gradient descent with rate 0.1, then
-for every parameter the length of its first gradient and that gradient's sum weighted by cos(0.3 i)."""
+for every parameter the length of its first gradient and that gradient's sum weighted by cos(0.3 i). Then five steps of AdamW."""
 import math
 
 import torch
@@ -92,3 +92,12 @@ for name in ("llama", "gpt2"):
     for gradient in first:
         weights = torch.cos(0.3 * torch.arange(gradient.numel(), dtype=torch.float64))
         print(f"{gradient.norm().item():.17g} {(gradient.flatten() * weights).sum().item():.17g}")
+
+print("adamw")
+p = torch.tensor([1.0, -2.0, 3.0], requires_grad=True)
+optimizer = torch.optim.AdamW([p], lr=0.05, weight_decay=0.1, eps=1e-8)
+for _ in range(5):
+    with torch.no_grad():
+        p.grad = (p - 1) ** 2 * p.sin()
+    optimizer.step()
+    print(" ".join(f"{x:.17g}" for x in p.tolist()))
