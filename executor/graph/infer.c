@@ -285,6 +285,7 @@ redco_status redcoi_check_rows(redcoi_signature *s, const redco_tensor_type *tab
 redco_status redcoi_infer_pick(redcoi_signature *s)
 {
     if (s->in[1].dtype != REDCO_I32) { return redcoi_mismatch(s, "indices are i32"); }
+    if (!redco_dtype_is_float(s->in[0].dtype)) { return redcoi_mismatch(s, "it needs a floating-point tensor"); }
     s->out[0] = s->in[1];
     s->out[0].dtype = s->in[0].dtype;
     return redcoi_check_rows(s, &s->in[0], &s->in[1]);
@@ -293,6 +294,7 @@ redco_status redcoi_infer_pick(redcoi_signature *s)
 redco_status redcoi_infer_unpick(redcoi_signature *s)
 {
     if (s->in[0].dtype != REDCO_I32) { return redcoi_mismatch(s, "indices are i32"); }
+    if (!redco_dtype_is_float(s->in[1].dtype)) { return redcoi_mismatch(s, "it needs a floating-point tensor"); }
     if (!redco_type_same_dims(&s->in[0], &s->in[1])) { return redcoi_mismatch(s, "dimensions differ"); }
     if (s->in[0].rank == REDCO_RANK_MAX) { return redcoi_mismatch(s, "rank of the result"); }
     s->out[0] = s->in[1];

@@ -89,6 +89,41 @@ static void errors_name_operator_and_shapes(void **state)
     assert_error(l, "", "concat of f32[4,3] and f32[4,2]: dimension 1 differs");
 }
 
+/* Whatever types two inputs have, an operator is refused or it runs: none reaches a kernel that it does not have. */
+static void accepted_types_have_kernels(void **state)
+{
+    lab *l = *state;
+    static unsigned char zeros[64], out[4096];
+    uint32_t ran = 0;
+    for (uint32_t kind = REDCO_OP_CONSTANT; kind < REDCO_OP_ALL_REDUCE; kind++) {
+        for (uint32_t n = 0; n < REDCO_DTYPE_COUNT * REDCO_DTYPE_COUNT * 8; n++) {
+            const redco_dtype first = (redco_dtype)(n % REDCO_DTYPE_COUNT);
+            const redco_dtype second = (redco_dtype)(n / REDCO_DTYPE_COUNT % REDCO_DTYPE_COUNT);
+            const uint32_t count = n / (REDCO_DTYPE_COUNT * REDCO_DTYPE_COUNT);
+            redco_value in[8], made[REDCO_OUTPUTS_MAX];
+            redco_binding bindings[8];
+            char name[2] = {0};
+            for (uint32_t i = 0; i < count; i++) {
+                name[0] = (char)('a' + i);
+                in[i] = input(l->g, name, i == 0 || (i > 1 && n % 3 == 0) ? first : second, DIMS(2));
+                bindings[i] = (redco_binding){in[i], zeros};
+            }
+            const redco_attributes attributes = {.dtype = (uint32_t)second, .size = {2}, .whole = {2}, .rank = 1};
+            redco_graph_apply(l->g, (redco_op_kind)kind, in, count, &attributes, made);
+            if (redco_graph_status(l->g, NULL) == REDCO_OK) {
+                redco_error err = {0};
+                const redco_result result = {made[0], out};
+                if (redco_evaluate(l->backend, l->g, bindings, count, &result, 1, &err) != REDCO_OK) {
+                    fail_msg("%s: %s", redco_op_kind_name((redco_op_kind)kind), err.text);
+                }
+                ran++;
+            }
+            lab_clear(l);
+        }
+    }
+    assert_true(ran > 200);
+}
+
 static void errors_of_types_and_calls(void **state)
 {
     lab *l = *state;
@@ -324,15 +359,11 @@ static void collectives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_name_operator_and_shapes),
-        cmocka_unit_test(errors_of_types_and_calls),
-        cmocka_unit_test(errors_when_it_is_run),
-        cmocka_unit_test(equal_operators_are_one),
-        cmocka_unit_test(short_memory_is_an_error),
-        cmocka_unit_test(identities_need_no_operator),
-        cmocka_unit_test(operators_carry_the_simulators_names),
-        cmocka_unit_test(extraction_keeps_what_is_needed),
-        cmocka_unit_test(collectives),
+        cmocka_unit_test(errors_name_operator_and_shapes), cmocka_unit_test(errors_of_types_and_calls),
+        cmocka_unit_test(accepted_types_have_kernels),     cmocka_unit_test(errors_when_it_is_run),
+        cmocka_unit_test(equal_operators_are_one),         cmocka_unit_test(short_memory_is_an_error),
+        cmocka_unit_test(identities_need_no_operator),     cmocka_unit_test(operators_carry_the_simulators_names),
+        cmocka_unit_test(extraction_keeps_what_is_needed), cmocka_unit_test(collectives),
     };
     return cmocka_run_group_tests(tests, open_lab, close_lab);
 }

@@ -1,9 +1,10 @@
-/* Random graphs of random operators: gradients, and gradients of gradients, against finite differences. */
+/* Random graphs of random operators: gradients, and gradients of gradients, against finite differences. Random calls.
+ */
 #include "graph_fixture.h"
 
 #include <stdio.h>
 
-enum { GRAPHS = 60, POOL = 12 };
+enum { GRAPHS = 60, POOL = 12, CALLS = 30000 };
 
 /** Values of every graph stay in about [-2, 2], so that differences stay exact: what grows is squeezed. */
 static redco_value squeeze(redco_graph *g, redco_value a)
@@ -69,6 +70,70 @@ static void random_graphs(void **state)
     }
 }
 
+/* Calls with random kinds, types and attributes are refused with an error, or run; under the sanitizers nothing else
+ * happens. Indices out of range are errors of the run. */
+static void random_calls(void **state)
+{
+    lab *l = *state;
+    static double bytes[64], out[1 << 16];
+    uint32_t accepted = 0, kinds = 0;
+    bool seen[REDCO_OP_COUNT] = {false};
+    for (uint32_t i = 0; i < 64; i++) { bytes[i] = lab_uniform(l, 0.1, 1); }
+    for (uint32_t n = 0; n < CALLS; n++) {
+        const redco_op_kind kind = (redco_op_kind)(1 + lab_below(l, REDCO_OP_ALL_REDUCE - 1));
+        const uint32_t count = (uint32_t)lab_below(l, 6), rank = (uint32_t)lab_below(l, 5);
+        const bool alike = lab_below(l, 2) == 0; /* else hardly any call is right */
+        uint64_t dim[4] = {1, 1, 1, 1};
+        redco_value in[6], made[REDCO_OUTPUTS_MAX];
+        redco_binding bindings[6];
+        lab_dims(l, rank, 16, dim);
+        for (uint32_t i = 0; i < count; i++) {
+            char name[16];
+            static const redco_dtype dtypes[8] = {REDCO_F32, REDCO_F32, REDCO_F64,  REDCO_BF16,
+                                                  REDCO_F16, REDCO_I32, REDCO_BOOL, REDCO_F32};
+            const uint32_t own = alike ? rank : (uint32_t)lab_below(l, 5);
+            if (!alike) { lab_dims(l, own, 16, dim); }
+            const redco_tensor_type type = redco_type(alike ? REDCO_F32 : dtypes[lab_below(l, 8)], own, dim);
+            (void)snprintf(name, sizeof name, "x%u", i);
+            in[i] = redco_input(l->g, name, &type);
+            bindings[i] = (redco_binding){in[i], bytes};
+        }
+        redco_attributes a;
+        memset(&a, 0, sizeof a);
+        a.scalar = lab_uniform(l, -1, 1);
+        a.offset = (int64_t)lab_below(l, 5) - 2;
+        a.window = lab_below(l, 3);
+        a.rank = alike ? rank : (uint32_t)lab_below(l, 5);
+        a.axis_count = alike ? rank : (uint32_t)lab_below(l, 5);
+        a.dtype = (uint32_t)lab_below(l, REDCO_DTYPE_COUNT);
+        a.flags = (uint32_t)lab_below(l, 256);
+        for (uint32_t i = 0; i < 4; i++) {
+            a.begin[i] = lab_below(l, 8) == 0 ? UINT64_MAX - lab_below(l, 3) : lab_below(l, 2);
+            a.size[i] = lab_below(l, 8) == 0 ? UINT64_MAX >> lab_below(l, 64)
+                        : alike              ? dim[i % 4]
+                                             : 1 + lab_below(l, 3);
+            a.whole[i] = lab_below(l, 6);
+            a.axis[i] = alike ? i : (uint32_t)lab_below(l, 5);
+        }
+        redco_graph_apply(l->g, kind, in, count, &a, made);
+        if (redco_graph_status(l->g, NULL) == REDCO_OK &&
+            redco_type_bytes(redco_value_type(l->g, made[0])) <= sizeof out) {
+            redco_error err = {0};
+            const redco_status st =
+                redco_evaluate(l->backend, l->g, bindings, count, &(redco_result){made[0], out}, 1, &err);
+            if (st != REDCO_OK && strstr(err.text, "is outside of") == NULL) {
+                fail_msg("%s: %s", err.place, err.text);
+            }
+            accepted++;
+            kinds += !seen[kind];
+            seen[kind] = true;
+        }
+        lab_clear(l);
+    }
+    (void)printf("%d random calls: %u of %u kinds accepted and run\n", CALLS, accepted, kinds);
+    assert_true(kinds > 35);
+}
+
 static int open_lab(void **state)
 {
     static lab l;
@@ -88,6 +153,6 @@ static int close_lab(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_graphs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_graphs), cmocka_unit_test(random_calls)};
     return cmocka_run_group_tests(tests, open_lab, close_lab);
 }

@@ -108,18 +108,20 @@ typedef void (*pair_row)(uint64_t n, const real *a, uint64_t sa, const real *b, 
         }                                                                                                              \
     }
 
+/* clang-format off */
 PAIR_ROW(add_row, real, x + y)
 PAIR_ROW(sub_row, real, x - y)
-PAIR_ROW(mul_row, real, x *y)
+PAIR_ROW(mul_row, real, x * y)
 PAIR_ROW(div_row, real, x / y)
 PAIR_ROW(max_row, real, x >= y || isnan(x) ? x : y)
 PAIR_ROW(min_row, real, x <= y || isnan(x) ? x : y)
 PAIR_ROW(equal_row, uint8_t, x == y)
 PAIR_ROW(less_row, uint8_t, x < y)
 PAIR_ROW(less_equal_row, uint8_t, x <= y)
-PAIR_ROW(silu_grad_row, real, y *silu_slope(x))
-PAIR_ROW(gelu_grad_row, real, y *gelu_slope(x))
-PAIR_ROW(gelu_tanh_grad_row, real, y *gelu_tanh_slope(x))
+PAIR_ROW(silu_grad_row, real, y * silu_slope(x))
+PAIR_ROW(gelu_grad_row, real, y * gelu_slope(x))
+PAIR_ROW(gelu_tanh_grad_row, real, y * gelu_tanh_slope(x))
+/* clang-format on */
 
 static const pair_row pair_rows[REDCO_OP_COUNT] = {
     [REDCO_OP_ADD] = add_row,

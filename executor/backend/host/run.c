@@ -30,7 +30,7 @@ static redcoi_kernel find_kernel(const redco_launch *launch)
         wide = wide || t->type.dtype == REDCO_F64;
     }
     if (redco_op_kind_class(launch->kind) == REDCO_CLASS_COLLECTIVE) { return NULL; }
-    if (!real) { return redcoi_host_integer; }
+    if (!real) { return redco_op_kind_class(launch->kind) == REDCO_CLASS_ELEMENTWISE ? redcoi_host_integer : NULL; }
     return wide ? redcoi_kernels_f64[launch->kind] : redcoi_kernels_f32[launch->kind];
 }
 
