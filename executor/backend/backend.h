@@ -89,6 +89,9 @@ struct redco_backend {
     const redco_backend_calls *calls;
 };
 
+/** NULL is accepted. All of its memory, queues and marks must have been freed. */
+void redco_backend_close(redco_backend *backend);
+
 #ifdef __cplusplus
 }
 #endif

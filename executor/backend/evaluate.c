@@ -11,20 +11,20 @@ typedef struct run {
     bool *live;         /**< by operator */
     uint32_t *last_use; /**< by value: operator after which it is released; REDCO_NO_OP for results */
     void **memory;      /**< by value: owned, or NULL */
-    void **data;        /**< by value: memory, or that of the value it is a reshape of */
+    void **data;        /**< by value: memory, or that of the value it is a view of */
     redco_value *owner; /**< by value: whose memory it uses */
     void *workspace;
     redco_error *err;
 } run;
 
-/** Reshapes use their input's memory, so the memory lives until the last use of either. */
+/** Views use their input's memory, so the memory lives until the last use of either. */
 static void find_lifetimes(const run *r, const redco_result *results, uint32_t result_count)
 {
     for (uint32_t i = 0; i < redco_graph_op_count(r->graph); i++) {
         const redco_op *op = redco_graph_op(r->graph, i);
         for (uint32_t k = 0; k < op->output_count; k++) {
             const redco_value out = op->first_output + k;
-            r->owner[out] = op->kind == REDCO_OP_RESHAPE ? r->owner[op->inputs[0]] : out;
+            r->owner[out] = redco_op_is_view(op->kind) ? r->owner[op->inputs[0]] : out;
             if (r->owner[out] == out) { r->last_use[out] = i; }
         }
         for (uint32_t k = 0; r->live[i] && k < op->input_count; k++) { r->last_use[r->owner[op->inputs[k]]] = i; }
@@ -117,7 +117,7 @@ static redco_status run_all(run *r, const redco_binding *bindings, uint32_t bind
         if (!r->live[i]) { continue; }
         if (op->kind == REDCO_OP_INPUT) {
             st = load_input(r, op->first_output, bindings, binding_count);
-        } else if (op->kind == REDCO_OP_RESHAPE) {
+        } else if (redco_op_is_view(op->kind)) {
             r->data[op->first_output] = r->data[op->inputs[0]];
         } else {
             st = run_op(r, op);

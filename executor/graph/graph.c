@@ -418,6 +418,11 @@ uint32_t redco_op_kind_outputs(redco_op_kind kind)
     return redcoi_operators[kind].outputs;
 }
 
+bool redco_op_is_view(redco_op_kind kind)
+{
+    return kind == REDCO_OP_RESHAPE || kind == REDCO_OP_STOP_GRADIENT;
+}
+
 bool redco_op_is_fused(redco_op_kind kind)
 {
     return redcoi_operators[kind].decompose != NULL;

@@ -201,6 +201,8 @@ const char *redco_op_name(const redco_graph *graph, const redco_op *op, char *bu
 const char *redco_op_kind_name(redco_op_kind kind); /**< static: "matmul" */
 redco_op_class redco_op_kind_class(redco_op_kind kind);
 uint32_t redco_op_kind_outputs(redco_op_kind kind);
+/** The output is the input's bytes: no memory and no work are needed (reshape, stop_gradient). */
+bool redco_op_is_view(redco_op_kind kind);
 bool redco_op_is_fused(redco_op_kind kind); /**< it can be decomposed: transform.h */
 
 #ifdef __cplusplus

@@ -182,11 +182,6 @@ redco_status redco_host_open(const redco_host_options *options, redco_backend **
     return REDCO_OK;
 }
 
-void redco_backend_close(redco_backend *backend)
-{
-    if (backend != NULL) { backend->calls->close(backend); }
-}
-
 void redco_host_memory(const redco_backend *backend, uint64_t *live_bytes_out, uint64_t *peak_bytes_out)
 {
     const host *h = (const host *)backend;

@@ -16,9 +16,6 @@ typedef struct redco_host_options {
 
 /** @param options NULL for all zero. @param backend_out to be freed with redco_backend_close() */
 redco_status redco_host_open(const redco_host_options *options, redco_backend **backend_out, redco_error *err);
-/** NULL is accepted. All of its memory, queues and marks must have been freed. */
-void redco_backend_close(redco_backend *backend);
-
 /** Bytes of live allocations, and the most there ever were. */
 void redco_host_memory(const redco_backend *backend, uint64_t *live_bytes_out, uint64_t *peak_bytes_out);
 /** The kernels that OpenBLAS chose, "Haswell": a measured time depends on it. Static. */

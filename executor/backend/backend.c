@@ -1,0 +1,6 @@
+#include "executor/backend/backend.h"
+
+void redco_backend_close(redco_backend *backend)
+{
+    if (backend != NULL) { backend->calls->close(backend); }
+}
