@@ -55,7 +55,7 @@ bool redcoi_reduce(redco_dtype dtype, redco_reduction reduction, void *target, c
     case REDCO_F64: reduce_f64(reduction, target, other, count); return true;
     case REDCO_F32: reduce_f32(reduction, target, other, count); return true;
     case REDCO_I32: reduce_i32(reduction, target, other, count); return true;
-    case REDCO_BF16:
+    case REDCO_BFLOAT16:
     case REDCO_F16: reduce_half(dtype, reduction, target, other, count); return true;
     default: return false;
     }

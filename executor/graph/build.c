@@ -377,7 +377,7 @@ redco_value redco_transpose(redco_graph *graph, redco_value a, const uint32_t *a
     return apply(graph, REDCO_OP_TRANSPOSE, &a, 1, &attributes);
 }
 
-redco_value redco_broadcast(redco_graph *graph, redco_value a, uint32_t rank, const uint64_t *dim)
+redco_value redco_broadcast_to(redco_graph *graph, redco_value a, uint32_t rank, const uint64_t *dim)
 {
     redco_attributes attributes = no_attributes();
     set_size(&attributes, rank, dim);
@@ -485,8 +485,8 @@ redco_value redco_matmul(redco_graph *graph, redco_value a, redco_value b, bool 
 
 /* Collectives */
 
-static redco_value collective(redco_graph *graph, redco_op_kind kind, redco_value a, redco_group group, uint32_t axis,
-                              uint32_t flags)
+static redco_value collective(redco_graph *graph, redco_op_kind kind, redco_value a, redco_rank_group group,
+                              uint32_t axis, uint32_t flags)
 {
     redco_attributes attributes = no_attributes();
     attributes.group = group.id;
@@ -497,17 +497,17 @@ static redco_value collective(redco_graph *graph, redco_op_kind kind, redco_valu
     return apply(graph, kind, &a, 1, &attributes);
 }
 
-redco_value redco_all_reduce(redco_graph *graph, redco_value a, redco_group group, bool maximum)
+redco_value redco_graph_all_reduce(redco_graph *graph, redco_value a, redco_rank_group group, bool maximum)
 {
     return collective(graph, REDCO_OP_ALL_REDUCE, a, group, 0, maximum ? REDCO_FLAG_MAXIMUM : 0);
 }
 
-redco_value redco_all_gather(redco_graph *graph, redco_value a, redco_group group, uint32_t axis)
+redco_value redco_graph_all_gather(redco_graph *graph, redco_value a, redco_rank_group group, uint32_t axis)
 {
     return collective(graph, REDCO_OP_ALL_GATHER, a, group, axis, 0);
 }
 
-redco_value redco_reduce_scatter(redco_graph *graph, redco_value a, redco_group group, uint32_t axis)
+redco_value redco_graph_reduce_scatter(redco_graph *graph, redco_value a, redco_rank_group group, uint32_t axis)
 {
     return collective(graph, REDCO_OP_REDUCE_SCATTER, a, group, axis, 0);
 }

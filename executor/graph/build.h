@@ -92,7 +92,7 @@ redco_value redco_reshape(redco_graph *graph, redco_value a, uint32_t rank, cons
 /** Output dimension i is input dimension axes[i]; as many axes as dimensions. */
 redco_value redco_transpose(redco_graph *graph, redco_value a, const uint32_t *axes);
 /** Repeats dimensions of 1, and adds leading ones. */
-redco_value redco_broadcast(redco_graph *graph, redco_value a, uint32_t rank, const uint64_t *dim);
+redco_value redco_broadcast_to(redco_graph *graph, redco_value a, uint32_t rank, const uint64_t *dim);
 redco_value redco_slice(redco_graph *graph, redco_value a, const uint64_t *begin, const uint64_t *size);
 redco_value redco_slice_axis(redco_graph *graph, redco_value a, uint32_t axis, uint64_t begin, uint64_t size);
 /** @p a at @p begin inside zeros of dimensions @p size: slice's gradient. */
@@ -157,8 +157,8 @@ typedef struct redco_attention_options {
 /** softmax(q k^T scale) v with q [batch, queries, heads, size], k and v [batch, keys, groups, size]; heads / groups
  *  neighbouring query heads share a key head. A query that sees nothing gives 0.
  *  @param mask  REDCO_NO_VALUE, or BOOL [batch or 1, heads or 1, queries or 1, keys]: true is seen */
-redco_value redco_attention(redco_graph *graph, redco_value q, redco_value k, redco_value v, redco_value mask,
-                            const redco_attention_options *options);
+redco_value redco_attend(redco_graph *graph, redco_value q, redco_value k, redco_value v, redco_value mask,
+                         const redco_attention_options *options);
 
 /* Optimizer */
 
@@ -188,16 +188,16 @@ void redco_adamw(redco_graph *graph, redco_value p, redco_value m, redco_value v
 /* Collectives: of graphs in which layouts have already been applied, one per rank. They cannot be differentiated (the
  * gradient is made before) and are run by the schedule, through a communicator. */
 
-typedef struct redco_group {
+typedef struct redco_rank_group {
     uint32_t id;    /**< as the layouts number their groups */
     uint32_t ranks; /**< in it; 1 needs no operator */
-} redco_group;
+} redco_rank_group;
 
-redco_value redco_all_reduce(redco_graph *graph, redco_value a, redco_group group, bool maximum);
+redco_value redco_graph_all_reduce(redco_graph *graph, redco_value a, redco_rank_group group, bool maximum);
 /** The ranks' tensors, one behind the other along @p axis. */
-redco_value redco_all_gather(redco_graph *graph, redco_value a, redco_group group, uint32_t axis);
+redco_value redco_graph_all_gather(redco_graph *graph, redco_value a, redco_rank_group group, uint32_t axis);
 /** This rank's part along @p axis of the sum. */
-redco_value redco_reduce_scatter(redco_graph *graph, redco_value a, redco_group group, uint32_t axis);
+redco_value redco_graph_reduce_scatter(redco_graph *graph, redco_value a, redco_rank_group group, uint32_t axis);
 
 /* Random masks */
 

@@ -77,8 +77,8 @@ void redco_rotary_tables(redco_graph *graph, redco_value positions, uint64_t siz
     *sines_out = redco_cast(graph, redco_sin(graph, angle), dtype);
 }
 
-redco_value redco_attention(redco_graph *graph, redco_value q, redco_value k, redco_value v, redco_value mask,
-                            const redco_attention_options *options)
+redco_value redco_attend(redco_graph *graph, redco_value q, redco_value k, redco_value v, redco_value mask,
+                         const redco_attention_options *options)
 {
     redco_attributes attributes;
     memset(&attributes, 0, sizeof attributes);

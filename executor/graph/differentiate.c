@@ -110,7 +110,7 @@ static void differentiate_op(const sweep *s, const redco_op *op)
                                 redco_op_kind_name(op->kind));
         return;
     }
-    const redcoi_label before = g->label;
+    const redcoi_graph_label before = g->label;
     g->label.layer = op->layer;
     g->label.operator_name = op->operator_name;
     g->label.order = op->order + 1;

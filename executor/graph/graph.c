@@ -12,7 +12,8 @@ redco_graph *redco_graph_create(void)
 {
     redco_graph *graph = calloc(1, sizeof *graph);
     if (graph == NULL) { return NULL; }
-    graph->label = (redcoi_label){.layer = "", .operator_name = "", .origin = REDCO_NO_OP, .toward = REDCO_NO_VALUE};
+    graph->label =
+        (redcoi_graph_label){.layer = "", .operator_name = "", .origin = REDCO_NO_OP, .toward = REDCO_NO_VALUE};
     return graph;
 }
 
@@ -39,7 +40,7 @@ bool redcoi_graph_failed(const redco_graph *graph)
 
 const char *redcoi_graph_place(const redco_graph *graph, char *buffer, size_t size)
 {
-    const redcoi_label *l = &graph->label;
+    const redcoi_graph_label *l = &graph->label;
     (void)snprintf(buffer, size, "%s%s%s", l->layer, l->layer[0] != 0 && l->operator_name[0] != 0 ? "/" : "",
                    l->operator_name);
     return buffer;
@@ -278,7 +279,7 @@ void redco_graph_apply(redco_graph *graph, redco_op_kind kind, const redco_value
                           .err = &graph->error,
                           .place = redcoi_graph_place(graph, place, sizeof place)};
     if (infer(graph, &s) != REDCO_OK || redcoi_simplify(graph, &s, inputs, outputs_out)) { return; }
-    const redcoi_label *l = &graph->label;
+    const redcoi_graph_label *l = &graph->label;
     const redco_op made = {.kind = kind,
                            .input_count = input_count,
                            .output_count = outputs,
@@ -305,7 +306,7 @@ void redco_graph_repeat(redco_graph *graph, const redco_op *op, const redco_valu
         *outputs_out = redcoi_graph_fail(graph, "an input is repeated: add one of another name");
         return;
     }
-    const redcoi_label before = graph->label;
+    const redcoi_graph_label before = graph->label;
     const bool own = op->id < graph->op_count && graph->ops[op->id] == op;
     redco_graph_set_layer(graph, op->layer);
     redco_graph_set_operator(graph, op->operator_name);

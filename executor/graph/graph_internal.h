@@ -6,11 +6,11 @@
 #include "executor/graph/graph.h"
 
 /** What the operators added next are labelled with. */
-typedef struct redcoi_label {
+typedef struct redcoi_graph_label {
     const char *layer, *operator_name; /**< in the graph's arena, or static */
     uint32_t order, copy, origin, toward;
     bool opaque; /**< simplification does not look at how an input was made */
-} redcoi_label;
+} redcoi_graph_label;
 
 typedef struct redcoi_value_entry {
     redco_tensor_type type;
@@ -26,7 +26,7 @@ struct redco_graph {
     uint32_t value_count, value_capacity;
     uint32_t *table; /**< open addressing by hash of an operator; REDCO_NO_OP is empty */
     uint32_t table_size;
-    redcoi_label label;
+    redcoi_graph_label label;
     redco_error error;
 };
 

@@ -8,7 +8,7 @@ static const struct {
     uint32_t bytes;
     bool is_float;
 } dtypes[REDCO_DTYPE_COUNT] = {
-    [REDCO_F32] = {"f32", 4, true}, [REDCO_F64] = {"f64", 8, true},  [REDCO_BF16] = {"bf16", 2, true},
+    [REDCO_F32] = {"f32", 4, true}, [REDCO_F64] = {"f64", 8, true},  [REDCO_BFLOAT16] = {"bf16", 2, true},
     [REDCO_F16] = {"f16", 2, true}, [REDCO_I32] = {"i32", 4, false}, [REDCO_BOOL] = {"bool", 1, false},
 };
 

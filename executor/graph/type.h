@@ -19,8 +19,8 @@ enum { REDCO_RANK_MAX = 8, REDCO_TYPE_TEXT_BYTES = 200 };
 typedef enum redco_dtype {
     REDCO_F32,
     REDCO_F64,
-    REDCO_BF16, /**< 8 bits of exponent, 8 of significand: the upper half of an F32 */
-    REDCO_F16,  /**< IEEE 754 binary16 */
+    REDCO_BFLOAT16, /**< 8 bits of exponent, 8 of significand: the upper half of an F32 */
+    REDCO_F16,      /**< IEEE 754 binary16 */
     REDCO_I32,
     REDCO_BOOL, /**< one byte, 0 or 1 */
     REDCO_DTYPE_COUNT

@@ -160,7 +160,7 @@ bool redcoi_vjp_select(redcoi_vjp *v)
 static redco_value as_input(redcoi_vjp *v, redco_value small)
 {
     const redco_tensor_type *type = redco_value_type(v->graph, v->in[0]);
-    return redco_broadcast(v->graph, small, type->rank, type->dim);
+    return redco_broadcast_to(v->graph, small, type->rank, type->dim);
 }
 
 bool redcoi_vjp_sum(redcoi_vjp *v)

@@ -126,7 +126,7 @@ static int broadcast(redco_world *world, const struct group *g, const struct buf
 
 static int check_group(redco_world *world, const struct group *g, const uint64_t *counts, size_t counts_count)
 {
-    static const redco_dtype types[] = {REDCO_F64, REDCO_F32, REDCO_BF16, REDCO_F16, REDCO_I32};
+    static const redco_dtype types[] = {REDCO_F64, REDCO_F32, REDCO_BFLOAT16, REDCO_F16, REDCO_I32};
     const size_t room = counts[counts_count - 1] * 8 * g->size;
     const struct buffers b = {calloc(room, 1), calloc(room, 1), calloc(room, 1)};
     int line = b.data != NULL && b.expected != NULL && b.shard != NULL ? 0 : 250;

@@ -208,7 +208,7 @@ static void moves(void **state)
         } else if (i % 6 == 2) {
             uint64_t wide[5] = {2};
             for (uint32_t k = 0; k < rank; k++) { wide[k + 1] = dim[k] == 1 ? 1 + lab_below(l, 3) : dim[k]; }
-            y = redco_broadcast(l->g, x, rank + 1, wide);
+            y = redco_broadcast_to(l->g, x, rank + 1, wide);
         } else if (i % 6 == 3) {
             for (uint32_t k = 0; k < rank; k++) { size[k] = 1 + lab_below(l, dim[k] - begin[k]); }
             y = redco_slice(l->g, x, begin, size);
@@ -466,7 +466,7 @@ static void attention(void **state)
         redco_attention_options options;
         uint32_t count = random_attention(l, in, &attributes, &options);
         if (i % 3 == 0) {
-            lab_check_derivatives(l, "attention", redco_attention(l->g, in[0], in[1], in[2], in[3], &options));
+            lab_check_derivatives(l, "attention", redco_attend(l->g, in[0], in[1], in[2], in[3], &options));
         } else if (i % 3 == 1) {
             lab_check_derivatives(l, "attention, lse", apply(l, REDCO_OP_ATTENTION, in, count, &attributes));
         } else {
@@ -482,7 +482,7 @@ static void attention(void **state)
     /* One tensor as query, key and value, and more queries than the kernel takes at a time. */
     const redco_value x = lab_real(l, 4, (uint64_t[]){1, 67, 2, 1}, -1, 1);
     lab_check_derivatives(l, "self-attention",
-                          redco_attention(l->g, x, x, x, REDCO_NO_VALUE, &(redco_attention_options){.causal = true}));
+                          redco_attend(l->g, x, x, x, REDCO_NO_VALUE, &(redco_attention_options){.causal = true}));
     lab_clear(l);
 }
 
@@ -505,7 +505,7 @@ static void randomness_and_casts(void **state)
     lab_clear(l);
     /* Through a cast the gradient comes back in the first type. */
     const redco_value z = lab_real(l, 1, (uint64_t[]){2}, 0.5, 2);
-    redco_gradient(l->g, redco_sum_all(l->g, redco_scale(l->g, redco_cast(l->g, z, REDCO_BF16), 3)), &z, 1, &d);
+    redco_gradient(l->g, redco_sum_all(l->g, redco_scale(l->g, redco_cast(l->g, z, REDCO_BFLOAT16), 3)), &z, 1, &d);
     assert_true(lab_first(l, d) == 3);
     lab_clear(l);
 }

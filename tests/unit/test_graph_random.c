@@ -45,7 +45,7 @@ static redco_value one_step(lab *l, redco_value a, redco_value b)
         const uint64_t heads[4] = {1, type.dim[0], 1, type.dim[1]};
         const redco_value q = redco_reshape(g, a, 4, heads), k = redco_reshape(g, b, 4, heads);
         const redco_attention_options options = {.causal = lab_below(l, 2) == 0};
-        return redco_reshape(g, redco_attention(g, q, k, q, REDCO_NO_VALUE, &options), 2, type.dim);
+        return redco_reshape(g, redco_attend(g, q, k, q, REDCO_NO_VALUE, &options), 2, type.dim);
     }
     }
 }
@@ -89,7 +89,7 @@ static void random_calls(void **state)
         lab_dims(l, rank, 16, dim);
         for (uint32_t i = 0; i < count; i++) {
             char name[16];
-            static const redco_dtype dtypes[8] = {REDCO_F32, REDCO_F32, REDCO_F64,  REDCO_BF16,
+            static const redco_dtype dtypes[8] = {REDCO_F32, REDCO_F32, REDCO_F64,  REDCO_BFLOAT16,
                                                   REDCO_F16, REDCO_I32, REDCO_BOOL, REDCO_F32};
             const uint32_t own = alike ? rank : (uint32_t)lab_below(l, 5);
             if (!alike) { lab_dims(l, own, 16, dim); }

@@ -165,7 +165,7 @@ static redco_value block(model *m, redco_value x, redco_value cosines, redco_val
         k = redco_rotary(g, k, cosines, sines, false);
     }
     redco_graph_set_operator(g, "attention");
-    const redco_value seen = redco_attention(g, q, k, v, REDCO_NO_VALUE, &(redco_attention_options){.causal = true});
+    const redco_value seen = redco_attend(g, q, k, v, REDCO_NO_VALUE, &(redco_attention_options){.causal = true});
     const redco_value joined = redco_reshape(g, seen, DIMS(BATCH, SEQUENCE, WIDTH));
     const redco_value middle = redco_add(g, x, linear(m, "out", joined, WIDTH, WIDTH));
     const redco_value in = linear(m, "ffn_in", norm(m, "ffn_norm", middle), WIDTH, m->llama ? 2 * FFN : FFN);
@@ -331,7 +331,7 @@ static void gpt2_equals_pytorch(void **state)
 static void transformers_train_in_every_precision(void **state)
 {
     lab *l = *state;
-    static const redco_dtype dtypes[4] = {REDCO_F64, REDCO_F32, REDCO_F16, REDCO_BF16};
+    static const redco_dtype dtypes[4] = {REDCO_F64, REDCO_F32, REDCO_F16, REDCO_BFLOAT16};
     static const double bounds[4] = {0, 1.5e-6, 1.2e-2, 1e-1};
     for (int llama = 0; llama < 2; llama++) {
         double exact[10];

@@ -100,7 +100,7 @@ static void elementwise_values(void **state)
     static const struct {
         redco_dtype dtype;
         double bound; /* a few units of the type's last place */
-    } types[] = {{REDCO_F64, 1e-15}, {REDCO_F32, 4e-7}, {REDCO_BF16, 1.01 / 256}, {REDCO_F16, 1.01 / 2048}};
+    } types[] = {{REDCO_F64, 1e-15}, {REDCO_F32, 4e-7}, {REDCO_BFLOAT16, 1.01 / 256}, {REDCO_F16, 1.01 / 2048}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         for (size_t k = 0; k < 4; k++) {
             double want[37], have[37], given[37];
@@ -182,7 +182,7 @@ static void moved_values(void **state)
         assert_true(have[i] == (inside ? p[a * 15 + (b - 2) * 5 + c - 1] : 0));
     }
     const redco_value column = redco_slice_axis(l->g, x, 2, 4, 1);
-    lab_run(l, redco_broadcast(l->g, column, DIMS(2, 2, 3, 4)), have);
+    lab_run(l, redco_broadcast_to(l->g, column, DIMS(2, 2, 3, 4)), have);
     for (uint64_t i = 0; i < 48; i++) { assert_true(have[i] == p[(i / 12 % 2) * 15 + (i / 4 % 3) * 5 + 4]); }
     lab_run(l, redco_concat(l->g, (redco_value[]){x, column, x}, 3, 2), have);
     for (uint64_t i = 0; i < 66; i++) {
@@ -295,7 +295,7 @@ static void attention_values(void **state)
         const redco_attention_options options = {.causal = n % 4 != 0, .window = n % 4 == 3 ? 4 : 0};
         double have[70 * 4 * 5], want[70 * 4 * 5];
         (void)batch;
-        const redco_value y = redco_attention(l->g, q, k, v, mask, &options);
+        const redco_value y = redco_attend(l->g, q, k, v, mask, &options);
         lab_run(l, y, have);
         const double *pq = data_of(l, q), *pk = data_of(l, k), *pv = data_of(l, v);
         const uint8_t *pm = mask == REDCO_NO_VALUE ? NULL : (const uint8_t *)data_of(l, mask);
@@ -395,14 +395,14 @@ static void check_rounding(redco_dtype dtype, uint16_t limit)
 static void half_precision_rounds_to_nearest_even(void **state)
 {
     (void)state;
-    check_rounding(REDCO_BF16, 0x7f80);
+    check_rounding(REDCO_BFLOAT16, 0x7f80);
     check_rounding(REDCO_F16, 0x7c00);
     const float values[4] = {65519.9F, 65520.0F, INFINITY, 1e30F};
     uint16_t have[4];
     redcoi_narrow(REDCO_F16, values, 4, have); /* from the middle of 65504 and 65536 on: infinity */
     assert_memory_equal(have, ((uint16_t[4]){0x7bff, 0x7c00, 0x7c00, 0x7c00}), sizeof have);
     const float large[2] = {0x1.fep127F, 0x1.ffp127F};
-    redcoi_narrow(REDCO_BF16, large, 2, have);
+    redcoi_narrow(REDCO_BFLOAT16, large, 2, have);
     assert_int_equal(have[0], 0x7f7f);
     assert_int_equal(have[1], 0x7f80);
 }
@@ -411,15 +411,15 @@ static void half_precision_rounds_to_nearest_even(void **state)
 static void half_precision_is_stored_after_each_operator(void **state)
 {
     lab *l = *state;
-    const redco_value a = in_type(l, lab_real(l, DIMS(5, 9), -1, 1), REDCO_BF16);
-    const redco_value b = in_type(l, lab_real(l, DIMS(9, 4), -1, 1), REDCO_BF16);
+    const redco_value a = in_type(l, lab_real(l, DIMS(5, 9), -1, 1), REDCO_BFLOAT16);
+    const redco_value b = in_type(l, lab_real(l, DIMS(9, 4), -1, 1), REDCO_BFLOAT16);
     uint16_t have[20], want[20];
     float exact[20];
     lab_run(l, redco_matmul(l->g, a, b, false, false), have);
     const redco_value wide =
         redco_matmul(l->g, redco_cast(l->g, a, REDCO_F32), redco_cast(l->g, b, REDCO_F32), false, false);
     lab_run(l, wide, exact);
-    redcoi_narrow(REDCO_BF16, exact, 20, want);
+    redcoi_narrow(REDCO_BFLOAT16, exact, 20, want);
     assert_memory_equal(want, have, sizeof want);
     lab_clear(l);
 }
@@ -501,7 +501,7 @@ static void elementwise_in_place(void **state)
                                            REDCO_OP_MAX,  REDCO_OP_SILU_GRAD, REDCO_OP_SELECT};
     const redco_backend_calls *c = l->backend->calls;
     for (int n = 0; n < 4 * 6; n++) {
-        const redco_dtype dtype = n % 2 == 0 ? REDCO_F32 : REDCO_BF16;
+        const redco_dtype dtype = n % 2 == 0 ? REDCO_F32 : REDCO_BFLOAT16;
         const redco_op_kind kind = kinds[n / 4];
         const redco_tensor_type full = redco_type(dtype, DIMS(3, 4)), row = redco_type(dtype, DIMS(1, 4));
         const redco_tensor_type truth = redco_type(REDCO_BOOL, DIMS(3, 4));

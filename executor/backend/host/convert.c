@@ -65,7 +65,7 @@ static float round_to_odd(double value)
 
 void redcoi_widen(redco_dtype dtype, const uint16_t *from, uint64_t count, float *to)
 {
-    if (dtype == REDCO_BF16) {
+    if (dtype == REDCO_BFLOAT16) {
         for (uint64_t i = 0; i < count; i++) { to[i] = from_bf16(from[i]); }
     } else {
         for (uint64_t i = 0; i < count; i++) { to[i] = from_f16(from[i]); }
@@ -74,7 +74,7 @@ void redcoi_widen(redco_dtype dtype, const uint16_t *from, uint64_t count, float
 
 void redcoi_narrow(redco_dtype dtype, const float *from, uint64_t count, uint16_t *to)
 {
-    if (dtype == REDCO_BF16) {
+    if (dtype == REDCO_BFLOAT16) {
         for (uint64_t i = 0; i < count; i++) { to[i] = to_bf16(from[i]); }
     } else {
         for (uint64_t i = 0; i < count; i++) { to[i] = to_f16(from[i]); }
@@ -90,7 +90,7 @@ void redcoi_load(redco_dtype dtype, const void *from, uint64_t count, double *to
     switch (dtype) {
     case REDCO_F32: LOAD(float, )
     case REDCO_F64: LOAD(double, )
-    case REDCO_BF16: LOAD(uint16_t, from_bf16)
+    case REDCO_BFLOAT16: LOAD(uint16_t, from_bf16)
     case REDCO_F16: LOAD(uint16_t, from_f16)
     case REDCO_I32: LOAD(int32_t, )
     default: LOAD(uint8_t, 0 !=)
@@ -113,7 +113,7 @@ void redcoi_store(redco_dtype dtype, const double *from, uint64_t count, void *t
     switch (dtype) {
     case REDCO_F32: STORE(float, (float)from[i])
     case REDCO_F64: STORE(double, from[i])
-    case REDCO_BF16: STORE(uint16_t, to_bf16(round_to_odd(from[i])))
+    case REDCO_BFLOAT16: STORE(uint16_t, to_bf16(round_to_odd(from[i])))
     case REDCO_F16: STORE(uint16_t, to_f16(round_to_odd(from[i])))
     case REDCO_I32: STORE(int32_t, to_i32(from[i]))
     default: STORE(uint8_t, from[i] != 0)

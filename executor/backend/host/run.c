@@ -16,7 +16,7 @@ static const redcoi_kernel any_type[REDCO_OP_COUNT] = {
 
 static bool is_half(redco_dtype dtype)
 {
-    return dtype == REDCO_BF16 || dtype == REDCO_F16;
+    return dtype == REDCO_BFLOAT16 || dtype == REDCO_F16;
 }
 
 static redcoi_kernel find_kernel(const redco_launch *launch)
