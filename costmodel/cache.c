@@ -143,9 +143,9 @@ static void tp_counts(const redco_costs *costs, redco_class_kind kind, double *f
 }
 
 /* Every rank gets the logits of the others, and later the gradients of its own from them. */
-static double gathered_logits_s(redco_costs *costs, const redco_shape *shape)
+double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape)
 {
-    if (shape->tp <= 1) { return 0.0; }
+    if (shape->tp <= 1 || !shape->engine.logits_gathered) { return 0.0; }
     const double tokens = (double)shape->micro_batch * ceil((double)shape->seq_len / shape->cp);
     const double bytes = tokens * (double)costs->dims->vocab * costs->compute.element_bytes;
     const redco_group group = {.mesh = {shape->tp, 1},
@@ -153,6 +153,13 @@ static double gathered_logits_s(redco_costs *costs, const redco_shape *shape)
                                .groups_per_node = costs->machine.gpus_per_node / shape->tp,
                                .tp = shape->tp};
     return redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, group, NULL);
+}
+
+double redcoi_repeated_ratio(redco_operator_kind kind, bool partial)
+{
+    if (!partial) { return 1.0; }
+    if (kind == REDCO_OPERATOR_ATTENTION || kind == REDCO_OPERATOR_SCORES) { return 0.0; }
+    return kind == REDCO_OPERATOR_GEMM ? partial_gemm_ratio : 1.0;
 }
 
 bool redcoi_tp_enters(const redco_model_dims *dims, const char *operator_name)
@@ -215,21 +222,20 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     redco_operator ops[REDCO_OPERATORS_MAX];
     const uint32_t count = redco_layer_operators(costs->model, class_index, shape, ops);
     double forward_s = 0.0, backward_s = 0.0, forward_tp = 0.0, backward_tp = 0.0;
-    double attention_s = 0.0, gemm_s = 0.0;
+    double attention_s = 0.0, repeated_s = 0.0;
     for (uint32_t i = 0; i < count; i++) {
         const double s = redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_FORWARD);
         forward_s += s;
         if (ops[i].kind == REDCO_OPERATOR_ATTENTION || ops[i].kind == REDCO_OPERATOR_SCORES) { attention_s += s; }
-        if (ops[i].kind == REDCO_OPERATOR_GEMM) { gemm_s += s; }
+        repeated_s += redcoi_repeated_ratio(ops[i].kind, true) * s;
         backward_s += redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_INPUT) +
                       redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_WEIGHT);
     }
-    const double repeated_s = forward_s - attention_s - (1.0 - partial_gemm_ratio) * gemm_s;
     double collective_s = tp_collective_s(costs, shape);
     if (shape->engine.async_tp) { collective_s *= c->tp_async_ratio; }
-    if (kind == REDCO_CLASS_HEAD && shape->engine.logits_gathered) {
-        forward_s += gathered_logits_s(costs, shape);
-        backward_s += gathered_logits_s(costs, shape);
+    if (kind == REDCO_CLASS_HEAD) {
+        forward_s += redcoi_gathered_logits_s(costs, shape);
+        backward_s += redcoi_gathered_logits_s(costs, shape);
     }
     tp_counts(costs, kind, &forward_tp, &backward_tp);
     times->tp_forward_s = forward_tp * collective_s;

@@ -128,6 +128,13 @@ redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint3
  *  fetched ahead: the multiprocessors of a collective that waits are lost to the product beside it. Fetching a layer
  *  ahead leaves ranks a layer's compute to arrive. */
 double redcoi_call_s(const redcoi_job *job, redco_group group);
+/** Whether an engine that shards over data- and context-parallel ranks alike spreads this mesh over the latter too. */
+bool redcoi_spans_cp(const redcoi_job *job, redco_mesh mesh);
+/** Whether the layer's parameters are gathered at once (flat FSDP units), not by module. */
+bool redcoi_by_layer(const redcoi_job *job);
+/** A gather or scatter of one such unit (module or layer); where it is a layer, with the wait for the last rank. */
+double redcoi_unit_s(const redcoi_job *job, redco_collective op, redco_group group, double size_bytes,
+                     bool *network_out);
 redcoi_states redcoi_layer_states(const redcoi_job *job);
 double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params);
 /** Ranks that are @p outer over @p inner: those that hold equal (or consecutive) shards of inner.
@@ -137,6 +144,11 @@ bool redcoi_has_secondary(const redcoi_job *job);
 /** The mesh over which backward gathers parameters. */
 redco_mesh redcoi_backward_mesh(const redcoi_job *job);
 
+/** What full recomputation repeats of an operator's forward: checkpointing per operator skips the attention core and
+ * half of the products. */
+double redcoi_repeated_ratio(redco_operator_kind kind, bool partial);
+/** Gathering the logits of the whole vocabulary, and as much for their gradients; 0 where each rank keeps its part. */
+double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape);
 /** Whether a block's operator is the first or the last of a pair of split matrices: a tensor-parallel collective stands
  *  before or behind it. */
 bool redcoi_tp_enters(const redco_model_dims *dims, const char *operator_name);

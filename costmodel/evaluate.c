@@ -308,19 +308,38 @@ redco_costs *redco_evaluations_costs(redco_evaluations *evaluations, size_t inde
     return evaluations->rows[index].costs;
 }
 
-redco_prediction redco_evaluations_predict(redco_evaluations *evaluations, size_t index,
-                                           const redco_calibration *calibration)
+enum { CLASSES_MAX = 8 };
+
+/* Every layer under the row's configuration, with these constants. */
+static uint32_t assign(struct evaluation *row, const redco_calibration *calibration,
+                       redco_assignment assignments[CLASSES_MAX])
 {
-    enum { CLASSES_MAX = 8 };
-    struct evaluation *const row = &evaluations->rows[index];
     const redco_layer_class *classes = NULL;
-    redco_assignment assignments[CLASSES_MAX];
     const size_t count = redco_model_classes(row->model, &classes);
     redco_costs_recalibrate(row->costs, calibration);
     for (size_t i = 0; i < count && i < CLASSES_MAX; i++) {
         assignments[i] = (redco_assignment){(uint32_t)i, classes[i].layers, row->input.config};
     }
-    return redco_cost_step(row->costs, &row->input.setting, assignments, (uint32_t)count);
+    return (uint32_t)count;
+}
+
+redco_prediction redco_evaluations_predict(redco_evaluations *evaluations, size_t index,
+                                           const redco_calibration *calibration)
+{
+    struct evaluation *const row = &evaluations->rows[index];
+    redco_assignment assignments[CLASSES_MAX];
+    const uint32_t count = assign(row, calibration, assignments);
+    return redco_cost_step(row->costs, &row->input.setting, assignments, count);
+}
+
+redco_status redco_evaluations_simulate(redco_evaluations *evaluations, size_t index,
+                                        const redco_calibration *calibration, redco_simulation *simulation_out,
+                                        redco_error *err)
+{
+    struct evaluation *const row = &evaluations->rows[index];
+    redco_assignment assignments[CLASSES_MAX];
+    const uint32_t count = assign(row, calibration, assignments);
+    return redco_simulate(row->costs, &row->input.setting, assignments, count, NULL, simulation_out, err);
 }
 
 const char *redco_calibration_set(const redco_gpu *gpu, redco_software software, const char *framework)

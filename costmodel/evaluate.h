@@ -3,7 +3,7 @@
 #ifndef REDCO_EVALUATE_H
 #define REDCO_EVALUATE_H
 
-#include "costmodel/costs.h"
+#include "costmodel/simulate.h"
 #include "traces/measured.h"
 
 #include <stddef.h>
@@ -41,6 +41,11 @@ const redco_evaluation_input *redco_evaluations_input(const redco_evaluations *e
 /** The closed form's prediction of a row that is not skipped. */
 redco_prediction redco_evaluations_predict(redco_evaluations *evaluations, size_t index,
                                            const redco_calibration *calibration);
+/** The event simulator's, likewise; memory stays the closed form's business. @return REDCO_EVALUE if the row's schedule
+ *  cannot be laid out */
+redco_status redco_evaluations_simulate(redco_evaluations *evaluations, size_t index,
+                                        const redco_calibration *calibration, redco_simulation *simulation_out,
+                                        redco_error *err);
 /** The row's costs under the constants of the last prediction, for other evaluators of the same row. */
 redco_costs *redco_evaluations_costs(redco_evaluations *evaluations, size_t index);
 

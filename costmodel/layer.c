@@ -67,7 +67,7 @@ static double unhidden_s(const redco_calibration *c, struct traffic x, double co
 }
 
 /* Whether an engine that shards over data- and context-parallel ranks alike spreads this mesh over the latter too. */
-static bool spans_cp(const redcoi_job *job, redco_mesh mesh)
+bool redcoi_spans_cp(const redcoi_job *job, redco_mesh mesh)
 {
     return job->costs->workload.engine.shard_over_cp && job->setting->cp > 1 && redco_mesh_ranks(mesh) > 1 &&
            redco_mesh_equal(mesh, job->setting->dp);
@@ -81,27 +81,33 @@ static double sync_s(const redcoi_job *job, redco_group group)
     return (group.mesh.nodes > 1 ? 1.0 : node_sync_ratio) * job->costs->calibration.sync_s * ranks;
 }
 
-static bool by_layer(const redcoi_job *job)
+bool redcoi_by_layer(const redcoi_job *job)
 {
     return job->costs->workload.engine.layer_units || job->class->modules == 0;
 }
 
 double redcoi_call_s(const redcoi_job *job, redco_group group)
 {
-    return job->costs->calibration.launch_s + (by_layer(job) ? 0.0 : sync_s(job, group));
+    return job->costs->calibration.launch_s + (redcoi_by_layer(job) ? 0.0 : sync_s(job, group));
 }
 
 /* Gathering (scattering) a layer unit by unit: K modules of a K-th each, or the whole. */
 static double units_of(const redcoi_job *job)
 {
-    return by_layer(job) ? 1.0 : job->class->modules;
+    return redcoi_by_layer(job) ? 1.0 : job->class->modules;
+}
+
+double redcoi_unit_s(const redcoi_job *job, redco_collective op, redco_group group, double size_bytes,
+                     bool *network_out)
+{
+    return redcoi_comm_s(job->costs, op, size_bytes, group, network_out) +
+           (redcoi_by_layer(job) ? sync_s(job, group) : 0.0);
 }
 
 static double modules_s(const redcoi_job *job, redco_collective op, redco_group group, double size_bytes, bool *network)
 {
     const double units = units_of(job);
-    return units * redcoi_comm_s(job->costs, op, size_bytes / units, group, network) +
-           (by_layer(job) ? sync_s(job, group) : 0.0);
+    return units * redcoi_unit_s(job, op, group, size_bytes / units, network);
 }
 
 static double raw_s(const redcoi_job *job, redco_collective op, double size_bytes, redco_group group)
@@ -173,8 +179,8 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     const redco_shards *const shards = &job->shards;
     const bool overlap = (costs->workload.overlap & REDCO_OVERLAP_AG_RS) != 0;
     const redco_mesh again_mesh = redcoi_backward_mesh(job);
-    const redco_group group = redcoi_group_of(job, shards->parameters, one, spans_cp(job, shards->parameters));
-    const redco_group again = redcoi_group_of(job, again_mesh, one, spans_cp(job, again_mesh));
+    const redco_group group = redcoi_group_of(job, shards->parameters, one, redcoi_spans_cp(job, shards->parameters));
+    const redco_group again = redcoi_group_of(job, again_mesh, one, redcoi_spans_cp(job, again_mesh));
     const double bytes = (double)job->times->gather_params * job->element_bytes;
     bool network = false;
     double calls_s = 0.0;
@@ -195,7 +201,7 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     forward->exposed_s = overlap ? unhidden_s(c, *forward, cost->forward_s) : forward->nvlink_s + forward->network_s;
     backward->exposed_s = overlap ? unhidden_s(c, *backward, window_s) : backward->nvlink_s + backward->network_s;
     const bool sharded = redco_mesh_ranks(shards->parameters) > 1;
-    if (overlap && block && sharded && !by_layer(job) && !redcoi_has_secondary(job)) {
+    if (overlap && block && sharded && !redcoi_by_layer(job) && !redcoi_has_secondary(job)) {
         expose_block(job, group, forward, backward);
         calls_s = 0.0; /* it counts them */
     }
@@ -203,7 +209,7 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     double other_s = last_s;
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) { /* T_g: reduced in every micro-batch but the last */
         const struct buckets buckets = buckets_of(job);
-        const bool with_cp = spans_cp(job, shards->gradients) && !spans_cp(job, shards->parameters);
+        const bool with_cp = redcoi_spans_cp(job, shards->gradients) && !redcoi_spans_cp(job, shards->parameters);
         const redco_group reduce = redcoi_group_of(job, shards->gradients, shards->parameters, with_cp);
         const redco_collective op =
             job->setting->scheme == REDCO_INTRA_TENSOR ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
@@ -253,7 +259,7 @@ static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, double 
 {
     redco_costs *const costs = job->costs;
     const redco_group group =
-        redcoi_group_of(job, job->setting->dp, job->shards.parameters, !spans_cp(job, job->shards.parameters));
+        redcoi_group_of(job, job->setting->dp, job->shards.parameters, !redcoi_spans_cp(job, job->shards.parameters));
     if (redco_mesh_ranks(group.mesh) <= 1) { return; }
     const bool whole = redco_mesh_equal(job->shards.optimizer, job->setting->dp);
     const redco_collective op = whole ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
@@ -274,7 +280,7 @@ static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, double 
 static void add_spread(const redcoi_job *job, redco_layer_cost *cost, double window_s, struct traffic used)
 {
     redco_costs *const costs = job->costs;
-    const bool with_cp = spans_cp(job, job->shards.optimizer) && !spans_cp(job, job->shards.parameters);
+    const bool with_cp = redcoi_spans_cp(job, job->shards.optimizer) && !redcoi_spans_cp(job, job->shards.parameters);
     const redco_group group = redcoi_group_of(job, job->shards.optimizer, job->shards.parameters, with_cp);
     const double owners = (double)redco_mesh_ranks(group.mesh);
     if (owners <= 1.0) { return; }
@@ -327,7 +333,7 @@ static void add_paper_terms(const redcoi_job *job, redco_layer_cost *cost)
 
 static uint64_t ranks_with_cp(const redcoi_job *job, redco_mesh mesh)
 {
-    return redco_mesh_ranks(mesh) * (spans_cp(job, mesh) ? job->setting->cp : 1);
+    return redco_mesh_ranks(mesh) * (redcoi_spans_cp(job, mesh) ? job->setting->cp : 1);
 }
 
 /* The fullest rank's share of one layer's states. Whole tensors (inter-tensor sharding) do not divide evenly, so each

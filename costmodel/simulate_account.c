@@ -267,7 +267,8 @@ redco_status redco_simulate(redco_costs *costs, const redco_setting *setting, co
                             uint32_t count, const redco_step_options *options, redco_simulation *simulation_out,
                             redco_error *err)
 {
-    redco_step_options o = options != NULL ? *options : (redco_step_options){.chunks = 1};
+    redco_step_options o = options != NULL ? *options : (redco_step_options){.chunks = 0};
+    o.chunks = redcoi_step_chunks(costs, setting, &o);
     const uint32_t unit = o.chunks > 1 ? setting->pp : 1;
     /* A pipeline fills and drains; without one only the first (updates) and last (reductions) micro-batch differ. */
     const uint32_t edge = setting->pp > 1 ? setting->pp + unit : 1;

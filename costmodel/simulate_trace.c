@@ -179,7 +179,7 @@ redco_status redco_simulate_trace(redco_costs *costs, const redco_setting *setti
                                   uint32_t count, const redco_step_options *options, redco_trace **trace_out,
                                   redco_error *err)
 {
-    redco_step_options o = options != NULL ? *options : (redco_step_options){.chunks = 1};
+    redco_step_options o = options != NULL ? *options : (redco_step_options){.chunks = 0};
     redco_simulation simulation;
     redco_step *step = NULL;
     redco_timeline *timeline = NULL;

@@ -18,6 +18,8 @@ typedef struct redcoi_part_op {
     const char *name;
     uint32_t label;
     double forward_s, input_s, weight_s; /**< weight_s > 0: a matrix */
+    double again_s;                      /**< recomputed; 0: not repeated */
+    double context_s, logits_s;          /**< keys and values of other ranks forward; logits of others, each way */
     redcoi_around forward_tp, backward_tp;
     bool attention, logits, matrix;
 } redcoi_part_op;
@@ -54,12 +56,13 @@ typedef struct redcoi_parts {
     redcoi_part_group groups[REDCOI_GROUPS_MAX];
     uint32_t op_count, module_count, group_count;
     bool sharded, gathered_again, recompute_full, recompute_selective;
+    bool by_layer;               /**< sharded, and one module stands for all parameters */
+    bool partial;                /**< the forward that is recomputed has no tensor-parallel traffic */
     bool transient_gradient;     /**< whole gradients live until they are reduced */
     double call_s, again_call_s; /**< that nothing hides, of a gather or scatter; of a gather in backward */
-    double cp_forward_s;
-    double update_s;     /**< spreading its updated parameters */
-    double update_share; /**< of all parameters: of its collectives, too */
-    double params;       /**< of a rank, before sharding */
+    double update_s;             /**< spreading its updated parameters */
+    double update_share;         /**< of all parameters: of its collectives, too */
+    double params;               /**< of a rank, before sharding */
     uint32_t update_traffic;
     uint8_t update_link, again_stream, cp_link;
     int64_t activation_bytes, recompute_bytes, logits_bytes;

@@ -1,6 +1,8 @@
 /* Around the passes: buckets of gradients, the optimizer, updated parameters. */
 #include "costmodel/step_build.h"
 
+#include <math.h>
+
 /* The norm reads each owned gradient once; the other 28 of the optimizer's 30 bytes (layer.c) are the update's. */
 static const double norm_ratio = 2.0 / 30.0;
 static const double norm_bytes = 4.0;     /* one number */
@@ -121,6 +123,8 @@ void redcoi_gradients(redcoi_builder *b, redcoi_unit *unit, const redcoi_parts *
         state->held_bytes += (int64_t)bytes;
     }
     state->ready = ready != REDCO_STEP_NONE ? ready : unit->last;
+    /* The stage before waits for the gradient of its output: an engine that reduces in between lets it go first. */
+    if (!b->overlap_reduce && b->setting->pp > 1 && state->held_bytes == 0) { return; }
     while (state->filled_bytes >= pile->limit_bytes * pile->calls) {
         state->filled_bytes -= pile->limit_bytes * pile->calls;
         (void)reduce(b, unit, index, pile->limit_bytes, micro_batch);
@@ -134,9 +138,9 @@ void redcoi_flush(redcoi_builder *b, redcoi_unit *unit, bool once, uint32_t micr
         redcoi_pile_state *const state = &unit->piles[i];
         uint32_t done = REDCO_STEP_NONE;
         if (pile->once != once) { continue; }
-        if (state->filled_bytes > rounding_bytes) {
-            const double bytes = state->filled_bytes / pile->calls;
-            state->filled_bytes = 0.0;
+        while (state->filled_bytes > rounding_bytes) {
+            const double bytes = fmin(state->filled_bytes / pile->calls, pile->limit_bytes);
+            state->filled_bytes -= bytes * pile->calls;
             done = reduce(b, unit, i, bytes, micro_batch);
         }
         redcoi_wait(unit, done);

@@ -44,4 +44,7 @@ struct redco_step {
     redco_status status; /**< of the first failure */
 };
 
+/** Model chunks of a stage: as asked for, or as the engine has them. */
+uint32_t redcoi_step_chunks(const redco_costs *costs, const redco_setting *setting, const redco_step_options *options);
+
 #endif

@@ -155,27 +155,50 @@ static double price(redcoi_builder *b, redco_collective op, double bytes, redco_
     return s;
 }
 
+static double price_unit(redcoi_builder *b, const redcoi_job *job, redco_collective op, double bytes, redco_group group,
+                         uint8_t *link)
+{
+    bool network = false;
+    const double s = b->scale * redcoi_unit_s(job, op, group, bytes, &network);
+    *link = redcoi_link_of(network);
+    return s;
+}
+
+/* Over whom parameters (or their secondary copy) are sharded. */
+static redco_group shard_group(const redcoi_job *job, redco_mesh mesh)
+{
+    return redcoi_group_of(job, mesh, one, redcoi_spans_cp(job, mesh));
+}
+
 static void price_module(redcoi_builder *b, const redcoi_job *job, redcoi_part_module *module, double gather_params,
                          double own_params)
 {
-    const redco_group group = redcoi_group_of(job, job->shards.parameters, one, false);
-    const redco_group again = redcoi_group_of(job, redcoi_backward_mesh(job), one, false);
+    const redco_group group = shard_group(job, job->shards.parameters);
+    const redco_group again = shard_group(job, redcoi_backward_mesh(job));
     const double shards = (double)redco_mesh_ranks(job->shards.parameters);
-    const double bytes = gather_params * job->element_bytes, own_bytes = own_params * job->element_bytes;
+    const double bytes = gather_params * job->element_bytes, own_bytes = own_params * job->gradient_bytes;
     module->weight_bytes = (int64_t)ceil(gather_params * job->costs->state_bytes.parameter);
     module->gradient_bytes = (int64_t)ceil(own_params * job->costs->state_bytes.gradient);
     module->reduced_bytes = own_bytes / shards;
     if (shards <= 1.0) { return; }
-    module->gather_s = price(b, REDCO_ALL_GATHER, bytes, group, &module->gather_link);
+    module->gather_s = price_unit(b, job, REDCO_ALL_GATHER, bytes, group, &module->gather_link);
     module->gather = add_traffic(b, REDCO_ALL_GATHER, 1, bytes, group, 0.0);
     if (job->class->kind != REDCO_CLASS_EMBEDDING) { /* looking up has no use of the table in backward */
-        module->again_s = price(b, REDCO_ALL_GATHER, bytes, again, &module->again_link);
+        module->again_s = price_unit(b, job, REDCO_ALL_GATHER, bytes, again, &module->again_link);
         module->again = add_traffic(b, REDCO_ALL_GATHER, 1, bytes, again, 0.0);
     }
     if (own_params > 0.0) {
-        module->scatter_s = price(b, REDCO_REDUCE_SCATTER, own_bytes, group, &module->scatter_link);
+        module->scatter_s = price_unit(b, job, REDCO_REDUCE_SCATTER, own_bytes, group, &module->scatter_link);
         module->scatter = add_traffic(b, REDCO_REDUCE_SCATTER, 1, own_bytes, group, 0.0);
     }
+}
+
+/* All parameters of the layer as one, used by all of its operators. */
+static void fill_unit(redcoi_builder *b, const redcoi_job *job, redcoi_parts *parts)
+{
+    parts->module_count = 1;
+    parts->modules[0] = (redcoi_part_module){.label = redco_step_add_label(b->step, "flat_param")};
+    price_module(b, job, &parts->modules[0], (double)job->times->gather_params, (double)job->times->params);
 }
 
 static void fill_modules(redcoi_builder *b, const redcoi_job *job, uint32_t class_index, redcoi_parts *parts)
@@ -235,6 +258,11 @@ static void fill_tensor_parallel(const redcoi_builder *b, const redcoi_job *job,
     }
 }
 
+static bool is_attention(redco_operator_kind kind)
+{
+    return kind == REDCO_OPERATOR_ATTENTION || kind == REDCO_OPERATOR_SCORES;
+}
+
 /* Durations of the operators, stretched so that with the exposed collectives a pass takes what the closed form says:
  * the host's floor is spread over them. */
 static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t class_index, redcoi_parts *parts)
@@ -254,28 +282,40 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
                                .forward_s = redco_operator_s(compute, &ops[i], REDCO_PASS_FORWARD),
                                .input_s = redco_operator_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT),
                                .weight_s = redco_operator_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT),
-                               .attention = ops[i].kind == REDCO_OPERATOR_ATTENTION,
+                               .attention = is_attention(ops[i].kind),
                                .matrix = ops[i].kind == REDCO_OPERATOR_GEMM,
                                .logits = strcmp(ops[i].name, "head") == 0};
         forward_s += op->forward_s;
         backward_s += op->input_s + op->weight_s;
     }
-    const double forward_left_s = times->forward_s - exposed * times->tp_forward_s - times->cp_forward_s;
-    const double backward_left_s = times->backward_s - exposed * times->tp_backward_s - 2.0 * times->cp_forward_s;
+    const double logits_s = job->class->kind == REDCO_CLASS_HEAD ? redcoi_gathered_logits_s(b->costs, &shape) : 0.0;
+    const double forward_left_s = times->forward_s - exposed * times->tp_forward_s - times->cp_forward_s - logits_s;
+    const double backward_left_s =
+        times->backward_s - exposed * times->tp_backward_s - 2.0 * times->cp_forward_s - logits_s;
     const double forward = forward_s > 0.0 ? b->scale * forward_left_s / forward_s : 0.0;
     const double backward = backward_s > 0.0 ? b->scale * backward_left_s / backward_s : 0.0;
+    double context_s = b->scale * times->cp_forward_s;
     for (uint32_t i = 0; i < parts->op_count; i++) {
-        parts->ops[i].forward_s *= forward;
-        parts->ops[i].input_s *= backward;
-        parts->ops[i].weight_s *= backward;
+        redcoi_part_op *const op = &parts->ops[i];
+        const bool stretched = parts->recompute_full && !parts->partial;
+        op->again_s = (stretched ? forward : b->scale) * op->forward_s *
+                      redcoi_repeated_ratio(ops[i].kind, parts->recompute_full && parts->partial);
+        op->forward_s *= forward;
+        op->input_s *= backward;
+        op->weight_s *= backward;
+        if (op->logits) { op->logits_s = b->scale * logits_s; }
+        if (op->attention) { /* of a decoder's two, self-attention */
+            op->context_s = context_s;
+            context_s = 0.0;
+        }
     }
-    parts->cp_forward_s = b->scale * times->cp_forward_s;
 }
 
 /* As in layer.c: the whole parameters of a rank, one call per owner or one in all, and this layer's share. */
 static void fill_update(redcoi_builder *b, const redcoi_job *job, double stage_params, redcoi_parts *parts)
 {
-    const redco_group group = redcoi_group_of(job, job->shards.optimizer, job->shards.parameters, false);
+    const bool with_cp = redcoi_spans_cp(job, job->shards.optimizer) && !redcoi_spans_cp(job, job->shards.parameters);
+    const redco_group group = redcoi_group_of(job, job->shards.optimizer, job->shards.parameters, with_cp);
     const uint64_t owners = redco_mesh_ranks(group.mesh);
     if (owners <= 1 || !(stage_params > 0.0)) { return; }
     const bool inter = job->setting->scheme == REDCO_INTER_TENSOR;
@@ -310,7 +350,8 @@ static void fill_piles(redcoi_builder *b, const redcoi_job *job, redcoi_parts *p
     const bool inter = s->scheme == REDCO_INTER_TENSOR, per_owner = inter && b->buckets_per_owner;
     const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
     const uint64_t p = redco_mesh_ranks(shards->parameters);
-    redcoi_pile pile = {.group = redcoi_group_of(job, s->dp, shards->parameters, true),
+    const bool parameters_span = redcoi_spans_cp(job, shards->parameters);
+    redcoi_pile pile = {.group = redcoi_group_of(job, s->dp, shards->parameters, !parameters_span),
                         .op = redco_mesh_equal(shards->optimizer, s->dp) ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE,
                         .limit_bytes = bucket_bytes,
                         .calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->optimizer) / p) : 1,
@@ -318,7 +359,8 @@ static void fill_piles(redcoi_builder *b, const redcoi_job *job, redcoi_parts *p
     parts->once_pile = parts->shard_pile = REDCO_STEP_NONE;
     if (redco_mesh_ranks(pile.group.mesh) > 1) { parts->once_pile = pile_index(b, &pile); }
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) {
-        pile.group = redcoi_group_of(job, shards->gradients, shards->parameters, false);
+        const bool with_cp = redcoi_spans_cp(job, shards->gradients) && !parameters_span;
+        pile.group = redcoi_group_of(job, shards->gradients, shards->parameters, with_cp);
         pile.op = inter ? REDCO_ALL_REDUCE : REDCO_REDUCE_SCATTER;
         pile.calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->gradients) / p) : 1;
         pile.once = false;
@@ -338,10 +380,12 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
         .sharded = redco_mesh_ranks(job.shards.parameters) > 1,
         .recompute_full = block && job.recompute == REDCO_RECOMPUTE_FULL,
         .recompute_selective = block && job.recompute == REDCO_RECOMPUTE_SELECTIVE,
+        .by_layer = redco_mesh_ranks(job.shards.parameters) > 1 && redcoi_by_layer(&job),
+        .partial = b->costs->workload.engine.partial_recompute,
         .transient_gradient = redco_mesh_ranks(job.shards.gradients) > 1,
         .params = (double)job.times->params,
-        .call_s = redcoi_call_s(&job, redcoi_group_of(&job, job.shards.parameters, one, false)),
-        .again_call_s = redcoi_call_s(&job, redcoi_group_of(&job, redcoi_backward_mesh(&job), one, false)),
+        .call_s = redcoi_call_s(&job, shard_group(&job, job.shards.parameters)),
+        .again_call_s = redcoi_call_s(&job, shard_group(&job, redcoi_backward_mesh(&job))),
         .again_stream = redcoi_has_secondary(&job) ? REDCO_STREAM_SECONDARY : REDCO_STREAM_PARAMETERS,
         .activation_bytes = (int64_t)job.times->activation_bytes[job.recompute],
         .recompute_bytes = (int64_t)job.times->recompute_bytes[job.recompute],
@@ -351,7 +395,11 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
     parts->gathered_again = parts->sharded && kind != REDCO_CLASS_EMBEDDING;
     fill_operators(b, &job, class_index, parts);
     fill_tensor_parallel(b, &job, parts);
-    fill_modules(b, &job, class_index, parts);
+    if (parts->by_layer) {
+        fill_unit(b, &job, parts);
+    } else {
+        fill_modules(b, &job, class_index, parts);
+    }
     make_groups(parts);
     fill_update(b, &job, stage_params, parts);
     fill_piles(b, &job, parts);

@@ -159,18 +159,25 @@ static void forward_layer(const struct place *at, bool fetch_each)
     const redcoi_parts *const parts = at->parts;
     const bool again = at->pass == REDCO_PASS_NAME_RE;
     redco_step *const step = at->b->step;
+    const bool alone = again && parts->partial;
+    int64_t held_bytes = 0; /* of weights that only the last operator gives back */
     for (uint32_t g = 0; g < parts->group_count; g++) {
         const redcoi_part_group *const group = &parts->groups[g];
         if (fetch_each) { fetch_now(at, group); }
         for (uint32_t i = group->first_op; i < group->last_op; i++) {
             const redcoi_part_op *const part = &parts->ops[i];
             redco_step_op op = op_at(at, part->label, again ? REDCO_WORK_RECOMPUTE : REDCO_WORK_FORWARD, 0);
-            wait_before(at, part, part->forward_tp.before_s);
-            if (part->attention) {
-                wait_around(at, part, parts->cp_forward_s, REDCO_WORK_CONTEXT, REDCO_SUFFIX_CONTEXT);
+            if (alone && i > 0 && !(part->again_s > 0.0)) { continue; }
+            if (!alone) {
+                wait_before(at, part, part->forward_tp.before_s);
+                wait_around(at, part, part->context_s, REDCO_WORK_CONTEXT, REDCO_SUFFIX_CONTEXT);
             }
-            const int64_t used_bytes = parts->sharded ? wait_modules(at, group, i) : 0;
-            op.seconds = part->forward_s;
+            int64_t used_bytes = parts->sharded ? wait_modules(at, group, i) : 0;
+            if (parts->by_layer) {
+                held_bytes += used_bytes;
+                used_bytes = i + 1 == parts->op_count ? held_bytes : 0;
+            }
+            op.seconds = again ? part->again_s : part->forward_s;
             (void)redcoi_compute(at->b, at->unit, op);
             if (i == 0) {
                 redco_step_add_memory(step, again ? REDCO_HOLDER_RECOMPUTED : REDCO_HOLDER_ACTIVATIONS,
@@ -178,7 +185,8 @@ static void forward_layer(const struct place *at, bool fetch_each)
             }
             if (part->logits && !again) { redco_step_add_memory(step, REDCO_HOLDER_LOGITS, parts->logits_bytes); }
             if (!again) { redco_step_add_memory(step, REDCO_HOLDER_GATHERED, -used_bytes); }
-            wait_after(at, part, part->forward_tp.after_s);
+            if (!alone) { wait_after(at, part, part->forward_tp.after_s); }
+            wait_around(at, part, part->logits_s, REDCO_WORK_TENSOR, REDCO_SUFFIX_TP_GATHER);
         }
     }
 }
@@ -226,9 +234,11 @@ static uint32_t scatter(const struct place *at, const redcoi_part_group *group, 
     return last;
 }
 
+/* Whole gradients that an operator brings; of a layer that is one unit, its first operator in backward. */
 static int64_t gradient_bytes(const struct place *at, const redcoi_part_group *group, uint32_t op_index)
 {
     int64_t bytes = 0;
+    if (at->parts->by_layer) { return op_index + 1 == at->parts->op_count ? at->parts->modules[0].gradient_bytes : 0; }
     for (uint32_t i = group->first_module; i < group->last_module && at->parts->transient_gradient; i++) {
         if (at->parts->modules[i].op == op_index) { bytes += at->parts->modules[i].gradient_bytes; }
     }
@@ -240,7 +250,7 @@ static void recompute_attention(const struct place *at, const redcoi_part_op *pa
 {
     redco_step_op op = op_at(at, part->label, REDCO_WORK_RECOMPUTE, REDCO_SUFFIX_NONE);
     op.pass = REDCO_PASS_NAME_RE;
-    op.seconds = part->forward_s;
+    op.seconds = part->again_s;
     (void)redcoi_compute(at->b, at->unit, op);
     redco_step_add_memory(at->b->step, REDCO_HOLDER_RECOMPUTED, at->parts->recompute_bytes);
 }
@@ -252,6 +262,16 @@ static void give_back(const struct place *at)
     redco_step_add_memory(at->b->step, REDCO_HOLDER_ACTIVATIONS, -parts->activation_bytes);
     redco_step_add_memory(at->b->step, REDCO_HOLDER_LOGITS, -parts->logits_bytes);
     if (parts->recompute_full) { redco_step_add_memory(at->b->step, REDCO_HOLDER_RECOMPUTED, -parts->recompute_bytes); }
+}
+
+/* The weights that an operator needs in backward must be there. @return bytes of them that it may give back */
+static int64_t wait_again(const struct place *at, const redcoi_part_group *group, uint32_t op_index)
+{
+    const redcoi_parts *const parts = at->parts;
+    if (!parts->gathered_again) { return 0; }
+    if (!parts->by_layer) { return wait_modules(at, group, op_index); }
+    if (op_index + 1 == parts->op_count) { redcoi_wait(at->unit, at->b->ready[at->layer->first_ready]); }
+    return op_index == 0 ? parts->modules[0].weight_bytes : 0;
 }
 
 /* Backward of one operator. The gradient of a matrix comes first: scattering it overlaps with the gradient of the
@@ -266,7 +286,8 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
     uint32_t ready = REDCO_STEP_NONE;
     if (part->attention && parts->recompute_selective) { recompute_attention(at, part); }
     wait_before(at, part, part->backward_tp.before_s);
-    if (part->attention) { wait_around(at, part, 2.0 * parts->cp_forward_s, REDCO_WORK_CONTEXT, REDCO_SUFFIX_CONTEXT); }
+    wait_around(at, part, 2.0 * part->context_s, REDCO_WORK_CONTEXT, REDCO_SUFFIX_CONTEXT);
+    wait_around(at, part, part->logits_s, REDCO_WORK_TENSOR, REDCO_SUFFIX_TP_SCATTER);
     if (part->matrix) {
         op.suffix = REDCO_SUFFIX_WEIGHT;
         op.seconds = part->weight_s;
@@ -275,7 +296,7 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
         if (parts->sharded) { ready = scatter(at, group, index); }
         op.suffix = REDCO_SUFFIX_INPUT;
     }
-    const int64_t used_bytes = parts->gathered_again ? wait_modules(at, group, index) : 0;
+    const int64_t used_bytes = wait_again(at, group, index);
     op.seconds = part->input_s;
     const uint32_t input = redcoi_compute(at->b, at->unit, op);
     redco_step_add_memory(step, REDCO_HOLDER_GATHERED, -used_bytes);
@@ -292,11 +313,11 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
     return ready;
 }
 
-/* What backward fetches when it comes to a layer: all of it if it goes forward again, else only the group used first.
- */
+/* What backward fetches when it comes to a layer: all of it if it goes forward again or is one unit, else only the
+ * group used first. */
 static uint32_t entry_module(const redcoi_parts *parts)
 {
-    return parts->recompute_full ? 0 : parts->groups[parts->group_count - 1].first_module;
+    return parts->recompute_full || parts->by_layer ? 0 : parts->groups[parts->group_count - 1].first_module;
 }
 
 static uint32_t scatter_count(const redcoi_parts *parts, const redcoi_part_group *group)
@@ -308,16 +329,16 @@ static uint32_t scatter_count(const redcoi_parts *parts, const redcoi_part_group
     return count;
 }
 
-/* Fetches ahead of the groups in backward order: with recomputation the layer after this one when this one begins,
- * without it the group after this one, which may be the first of the next layer. */
+/* Fetches ahead of the groups in backward order: with recomputation, or by whole layers, the layer after this one when
+ * this one begins, without it the group after this one, which may be the first of the next layer. */
 static void fetch_ahead(const struct place *at, const struct place *next, uint32_t g, bool begins)
 {
     const redcoi_parts *const parts = at->parts;
     const redcoi_part_group *const group = &parts->groups[g];
-    const bool last_group = g == 0;
+    const bool last_group = g == 0, whole = parts->recompute_full || parts->by_layer;
     const bool own = begins && parts->gathered_again && !at->layer->fetched;
-    const bool leave = next != NULL && next->parts->gathered_again && (parts->recompute_full ? begins : last_group);
-    const bool inside = parts->gathered_again && !parts->recompute_full && !last_group;
+    const bool leave = next != NULL && next->parts->gathered_again && (whole ? begins : last_group);
+    const bool inside = parts->gathered_again && !whole && !last_group;
     double calls_s = scatter_count(parts, group) * parts->call_s;
     if (own) { calls_s += (parts->module_count - entry_module(parts)) * parts->again_call_s; }
     if (inside) { calls_s += (group[-1].last_module - group[-1].first_module) * parts->again_call_s; }
@@ -333,6 +354,7 @@ static void fetch_ahead(const struct place *at, const struct place *next, uint32
 
 static void backward_layer(const struct place *at, const struct place *next)
 {
+    static const redcoi_part_group nothing = {0, 0, 0, 0};
     redcoi_builder *const b = at->b;
     const redcoi_parts *const parts = at->parts;
     if (parts->recompute_full) {
@@ -350,7 +372,9 @@ static void backward_layer(const struct place *at, const struct place *next)
         if (b->overlap_gather && !(begins && parts->recompute_full)) {
             fetch_ahead(at, next, g, begins);
         } else if (!b->overlap_gather && parts->sharded) {
-            if (parts->gathered_again && !parts->recompute_full) { fetch_now(at, group); }
+            if (parts->gathered_again && !parts->recompute_full) {
+                fetch_now(at, !parts->by_layer ? group : begins ? &parts->groups[0] : &nothing);
+            }
             launch(at, scatter_count(parts, group) * parts->call_s);
         }
         for (uint32_t i = group->last_op; i-- > group->first_op;) {

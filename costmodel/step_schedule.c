@@ -144,18 +144,30 @@ out:
     return st;
 }
 
+/* Embedding and head each take the place of a block: as Llama 3's 126 layers were trained on 128 chunks. */
+static bool edges_count(const redcoi_builder *b)
+{
+    const uint32_t stages = b->setting->pp * b->chunks, blocks = b->costs->blocks;
+    return blocks % stages != 0 && (blocks + 2) % stages == 0;
+}
+
 /* Blocks in equal shares, the first stages one more where they do not divide; the embedding to the first stage, the
  * head to the last (costmodel/README.md, section 4). */
 static void deal_layers(redcoi_builder *b)
 {
     const uint32_t stages = b->setting->pp * b->chunks, blocks = b->costs->blocks;
+    const bool edges = edges_count(b);
     uint32_t at = 0, before = 0;
     for (uint32_t i = 0; i < b->costs->class_count; i++) {
         if (b->costs->classes[i].kind == REDCO_CLASS_EMBEDDING) { before += b->costs->classes[i].layers; }
     }
     for (uint32_t s = 0; s < stages; s++) {
         b->stage_first[s] = at;
-        at += blocks / stages + (s < blocks % stages ? 1 : 0);
+        if (edges) {
+            at += (blocks + 2) / stages - (s == 0 || s + 1 == stages ? 1 : 0);
+        } else {
+            at += blocks / stages + (s < blocks % stages ? 1 : 0);
+        }
         if (s == 0) { at += before; }
     }
     b->stage_first[stages] = b->layer_count;
@@ -167,7 +179,8 @@ static redco_status check(const redcoi_builder *b, redco_error *err)
     if (pp == 0 || b->micro_batches == 0 || b->layer_count == 0) {
         return redco_fail(err, REDCO_EVALUE, "setting", "has no pipeline stages, micro-batches or layers");
     }
-    if (b->chunks > CHUNKS_MAX || (uint64_t)pp * b->chunks > b->costs->blocks || pp > REDCOI_WAITS_MAX) {
+    if (b->chunks > CHUNKS_MAX || pp > REDCOI_WAITS_MAX ||
+        ((uint64_t)pp * b->chunks > b->costs->blocks && !edges_count(b))) {
         return redco_fail(err, REDCO_EVALUE, "chunks", "%u in each of %u pipeline stages are more than the %u layers",
                           b->chunks, pp, b->costs->blocks);
     }
@@ -301,11 +314,18 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
     step->micro_batches = b->micro_batches;
 }
 
+uint32_t redcoi_step_chunks(const redco_costs *costs, const redco_setting *setting, const redco_step_options *options)
+{
+    const uint32_t engine = setting->pp > 1 ? costs->workload.engine.virtual_stages : 1;
+    const uint32_t chunks = options != NULL && options->chunks > 0 ? options->chunks : engine;
+    return chunks > 0 ? chunks : 1;
+}
+
 redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                               uint32_t count, const redco_step_options *options, redco_step **step_out,
                               redco_error *err)
 {
-    const redco_step_options all = {.chunks = 1};
+    const redco_step_options all = {.chunks = 0};
     const redco_step_options *const o = options != NULL ? options : &all;
     const uint32_t overlap = costs->workload.overlap;
     const bool fewer = o->micro_batches > 0 && o->micro_batches < setting->micro_batches;
@@ -316,7 +336,7 @@ redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, 
                         .overlap_reduce = (overlap & REDCO_OVERLAP_AR) != 0,
                         .overlap_update = (overlap & REDCO_OVERLAP_BC) != 0,
                         .buckets_per_owner = o->buckets_per_owner,
-                        .chunks = o->chunks > 0 ? o->chunks : 1,
+                        .chunks = redcoi_step_chunks(costs, setting, o),
                         .steps = o->steps > 0 ? o->steps : 1,
                         .micro_batches = fewer ? o->micro_batches : setting->micro_batches};
     for (uint32_t i = 0; i < count; i++) { b.layer_count += assignments[i].layers; }
