@@ -84,7 +84,11 @@ static void reckon(struct engine *e, uint32_t index)
     uint32_t users[REDCO_LINK_COUNT] = {0};
     double slow[REDCO_LINK_COUNT] = {0.0};
     const uint32_t compute_bit = 1U << REDCO_STREAM_COMPUTE;
-    const bool computing = (rank->running & compute_bit) != 0 && ops[rank->lanes[REDCO_STREAM_COMPUTE].active].contends;
+    const uint32_t computes = rank->lanes[REDCO_STREAM_COMPUTE].active;
+    if ((rank->running & compute_bit) != 0 && rank->running != compute_bit && ops[computes].fold != 0) {
+        e->timeline->shared = true;
+    }
+    const bool computing = (rank->running & compute_bit) != 0 && ops[computes].contends;
     for (uint32_t left = rank->running & ~compute_bit; left != 0; left &= left - 1) {
         const redco_step_op *const op = &ops[rank->lanes[__builtin_ctz(left)].active];
         users[op->link]++;
@@ -116,11 +120,34 @@ static void reckon(struct engine *e, uint32_t index)
     settle(e, index);
 }
 
+/* Memory of the operators that one stands for: their peak, when it starts, and what is left of it, when it ends. */
+static void apply_fold(struct engine *e, uint32_t op, bool at_start, double now_s)
+{
+    const redcoi_fold *const fold = &e->step->folds[e->step->ops[op].fold - 1];
+    const uint32_t index = e->step->ops[op].rank;
+    struct rank *const rank = &e->ranks[index];
+    redco_memory_peak *const peak = &e->timeline->peaks[index];
+    if (at_start) {
+        const uint64_t most = rank->total + (uint64_t)fold->peak_total_bytes;
+        if (fold->peak_op == REDCO_STEP_NONE || most <= peak->bytes) { return; }
+        *peak = (redco_memory_peak){.bytes = most, .time_s = now_s + fold->peak_after_s, .op = fold->peak_op};
+        for (uint32_t h = 0; h < REDCO_HOLDER_COUNT; h++) {
+            peak->held_bytes[h] = rank->held[h] + (uint64_t)fold->peak_bytes[h];
+        }
+        return;
+    }
+    for (uint32_t h = 0; h < REDCO_HOLDER_COUNT; h++) {
+        rank->held[h] += (uint64_t)fold->net_bytes[h];
+        rank->total += (uint64_t)fold->net_bytes[h];
+    }
+}
+
 /* Takes (at a start) or gives back (at an end) what the operator says. */
 static void apply_memory(struct engine *e, uint32_t op, bool at_start, double now_s)
 {
     const redco_step *const step = e->step;
     const uint32_t from = step->first_memory[op], to = step->first_memory[op + 1];
+    if (step->ops[op].fold != 0) { apply_fold(e, op, at_start, now_s); }
     if (from == to) { return; }
     const uint32_t index = step->ops[op].rank;
     struct rank *const rank = &e->ranks[index];

@@ -34,6 +34,7 @@ typedef struct redco_timeline {
     double span_s;            /**< end of the last operator */
     uint32_t last;            /**< that operator */
     redco_memory_peak *peaks; /**< per rank */
+    bool shared;              /**< an operator that stands for many did not have its GPU for itself: not exact */
 } redco_timeline;
 
 redco_status redco_timeline_create(const redco_step *step, redco_timeline **timeline_out, redco_error *err);

@@ -12,6 +12,11 @@ static const double rounding_ratio = 1e-9;
 
 enum { FEWEST_MICRO_BATCHES = 4 };
 
+static bool is_compute(int work)
+{
+    return work <= REDCO_WORK_OVERHEAD;
+}
+
 static redco_status broken(const redco_timeline *t, uint32_t op, redco_error *err, const char *what)
 {
     char name[96];
@@ -66,6 +71,28 @@ redco_status redco_timeline_check(const redco_timeline *timeline, redco_error *e
     return step->op_count > 0 ? check_path(t, err) : REDCO_OK;
 }
 
+/* Time in which an operator ran, from @p from_s until @p until_s, by kind of work. */
+static void add_run(const redco_timeline *t, uint32_t op, double from_s, double until_s, double times,
+                    double work_s[REDCO_WORK_COUNT])
+{
+    const redco_step *const step = t->step;
+    if (step->ops[op].fold == 0) {
+        work_s[step->ops[op].work] += times * (until_s - from_s);
+        return;
+    }
+    const redcoi_fold *const fold = &step->folds[step->ops[op].fold - 1];
+    if (from_s <= t->start_s[op] && until_s >= t->end_s[op]) {
+        for (int w = 0; w < REDCO_WORK_COUNT; w++) { work_s[w] += times * fold->work_s[w]; }
+        return;
+    }
+    double start_s = t->start_s[op];
+    for (uint32_t part = fold->first; part < fold->last && start_s < until_s; part++) {
+        const double end_s = start_s + step->ops[part].seconds;
+        if (end_s > from_s) { work_s[step->ops[part].work] += times * (fmin(end_s, until_s) - fmax(start_s, from_s)); }
+        start_s = end_s;
+    }
+}
+
 /* What the compute stream waited for in [from, until): backwards through causes, each answers for the time it ran. */
 static void blame(const redco_timeline *t, uint32_t cause, double from_s, double until_s, redco_account *account)
 {
@@ -76,10 +103,25 @@ static void blame(const redco_timeline *t, uint32_t cause, double from_s, double
         }
         const double start_s = fmax(t->start_s[cause], from_s);
         if (until_s > start_s) {
-            account->waiting_s[t->step->ops[cause].work] += until_s - start_s;
+            add_run(t, cause, start_s, until_s, 1.0, account->waiting_s);
             until_s = start_s;
         }
         cause = t->cause[cause];
+    }
+}
+
+/* Work of one operator; what many are that it stands for: they ran alone, so that collectives among them were waited
+ * for. */
+static void add_busy(const redco_step *step, uint32_t op, redco_account *account)
+{
+    if (step->ops[op].fold == 0) {
+        account->busy_s[step->ops[op].work] += step->ops[op].seconds;
+        return;
+    }
+    const redcoi_fold *const fold = &step->folds[step->ops[op].fold - 1];
+    for (int w = 0; w < REDCO_WORK_COUNT; w++) {
+        account->busy_s[w] += fold->work_s[w];
+        if (!is_compute(w)) { account->waiting_s[w] += fold->work_s[w]; }
     }
 }
 
@@ -94,7 +136,7 @@ redco_account redco_timeline_account(const redco_timeline *timeline, uint32_t ra
         for (; op != REDCO_STEP_NONE; op = step->next[op]) {
             const redco_step_op *const o = &step->ops[op];
             const bool counts = micro_batch == REDCO_ALL_MICRO_BATCHES || o->micro_batch == micro_batch;
-            if (counts) { account.busy_s[o->work] += o->seconds; }
+            if (counts) { add_busy(step, op, &account); }
             if (stream != REDCO_STREAM_COMPUTE) { continue; }
             if (counts) {
                 account.contention_s += fmax(0.0, t->end_s[op] - t->start_s[op] - o->seconds);
@@ -109,9 +151,9 @@ redco_account redco_timeline_account(const redco_timeline *timeline, uint32_t ra
     return account;
 }
 
-/* When the backward of a micro-batch ends on each rank, and how far its collectives lag behind. */
+/* When forward and backward of a micro-batch end on each rank, and how far its collectives lag behind. */
 struct marks {
-    double *end_s, *lag_s; /* [micro-batch][rank] */
+    double *forward_s, *end_s, *lag_s; /* [micro-batch][rank] */
 };
 
 static void find_marks(const redco_timeline *t, uint32_t micro_batches, struct marks *marks)
@@ -122,24 +164,31 @@ static void find_marks(const redco_timeline *t, uint32_t micro_batches, struct m
         if (o->micro_batch >= micro_batches) { continue; }
         double *const end_s = &marks->end_s[o->micro_batch * step->ranks + o->rank];
         double *const lag_s = &marks->lag_s[o->micro_batch * step->ranks + o->rank];
+        double *const forward_s = &marks->forward_s[o->micro_batch * step->ranks + o->rank];
+        if (o->work == REDCO_WORK_FORWARD) { *forward_s = fmax(*forward_s, t->end_s[op]); }
         if (o->stream == REDCO_STREAM_COMPUTE) { *end_s = fmax(*end_s, t->end_s[op]); }
         *lag_s = fmax(*lag_s, t->end_s[op]);
     }
     for (uint32_t i = 0; i < micro_batches * step->ranks; i++) { marks->lag_s[i] -= marks->end_s[i]; }
 }
 
-/* Whether @p unit micro-batches repeat those before them on all ranks and in all streams, all through the middle of the
- * step. @return the seconds they take, or 0 */
+/* Whether @p unit micro-batches repeat those before them on all ranks and in all streams, for as long as a pipeline
+ * remembers (@p edge), until it begins to drain. @return the seconds they take, or 0 */
 static double find_period(const struct marks *m, uint32_t ranks, uint32_t micro_batches, uint32_t unit, uint32_t edge)
 {
     double period_s = 0.0;
-    for (uint32_t i = edge + unit; i + edge < micro_batches; i++) {
+    const uint32_t window = ranks > 1 ? edge : unit;
+    if (micro_batches < 2 * edge + unit + window) { return 0.0; }
+    for (uint32_t i = micro_batches - edge - window; i < micro_batches - edge; i++) {
         for (uint32_t r = 0; r < ranks; r++) {
             const uint32_t at = i * ranks + r, earlier = at - unit * ranks;
             const double took_s = m->end_s[at] - m->end_s[earlier];
             if (!(period_s > 0.0)) { period_s = took_s; }
             const double slack_s = rounding_ratio * m->end_s[at];
-            if (fabs(took_s - period_s) > slack_s || fabs(m->lag_s[at] - m->lag_s[earlier]) > slack_s) { return 0.0; }
+            if (fabs(took_s - period_s) > slack_s || fabs(m->lag_s[at] - m->lag_s[earlier]) > slack_s ||
+                fabs(m->forward_s[at] - m->forward_s[earlier] - period_s) > slack_s) {
+                return 0.0;
+            }
         }
     }
     return period_s;
@@ -154,11 +203,6 @@ static void add_account(redco_account *sum, const redco_account *part, double ti
     sum->contention_s += times * part->contention_s;
 }
 
-static bool is_compute(int work)
-{
-    return work <= REDCO_WORK_OVERHEAD;
-}
-
 /* The critical path by kind; of one micro-batch, or of all. */
 static void add_critical(const redco_timeline *t, uint32_t micro_batch, double times,
                          double critical_s[REDCO_WORK_COUNT])
@@ -166,7 +210,7 @@ static void add_critical(const redco_timeline *t, uint32_t micro_batch, double t
     for (uint32_t op = t->last; op != REDCO_STEP_NONE; op = t->cause[op]) {
         const redco_step_op *const o = &t->step->ops[op];
         if (micro_batch != REDCO_ALL_MICRO_BATCHES && o->micro_batch != micro_batch) { continue; }
-        critical_s[o->work] += times * (t->end_s[op] - t->start_s[op]);
+        add_run(t, op, t->start_s[op], t->end_s[op], times, critical_s);
     }
 }
 
@@ -228,11 +272,11 @@ static void conclude(const redco_costs *costs, const redco_setting *setting, con
 /* Simulates @p built micro-batches. @return REDCO_OK and *done_out false when the middle does not repeat yet */
 static redco_status simulate_some(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                                   uint32_t count, const redco_step_options *options, uint32_t unit, uint32_t edge,
-                                  bool *done_out, redco_simulation *out, redco_error *err)
+                                  bool *shared_out, bool *done_out, redco_simulation *out, redco_error *err)
 {
     redco_step *step = NULL;
     redco_timeline *timeline = NULL;
-    struct marks marks = {NULL, NULL};
+    struct marks marks = {NULL, NULL, NULL};
     const uint32_t built = (uint32_t)options->micro_batches;
     const double repeated = (double)(setting->micro_batches - built);
     redco_status st = redco_step_build(costs, setting, assignments, count, options, &step, err);
@@ -241,10 +285,13 @@ static redco_status simulate_some(redco_costs *costs, const redco_setting *setti
         goto out;
     }
     double period_s = 0.0;
+    *shared_out = timeline->shared;
+    if (timeline->shared) { goto out; }
     if (repeated > 0.0) {
+        marks.forward_s = calloc((size_t)built * step->ranks, sizeof(double));
         marks.end_s = calloc((size_t)built * step->ranks, sizeof(double));
         marks.lag_s = calloc((size_t)built * step->ranks, sizeof(double));
-        if (marks.end_s == NULL || marks.lag_s == NULL) {
+        if (marks.forward_s == NULL || marks.end_s == NULL || marks.lag_s == NULL) {
             st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
             goto out;
         }
@@ -256,6 +303,7 @@ static redco_status simulate_some(redco_costs *costs, const redco_setting *setti
     conclude(costs, setting, timeline, repeated, unit, built - edge - unit, period_s, out);
     *done_out = true;
 out:
+    free(marks.forward_s);
     free(marks.end_s);
     free(marks.lag_s);
     redco_timeline_free(timeline);
@@ -273,16 +321,21 @@ redco_status redco_simulate(redco_costs *costs, const redco_setting *setting, co
     /* A pipeline fills and drains; without one only the first (updates) and last (reductions) micro-batch differ. */
     const uint32_t edge = setting->pp > 1 ? setting->pp + unit : 1;
     uint64_t built = o.micro_batches;
-    if (built == 0) { built = setting->pp > 1 ? 2 * (uint64_t)edge + 2 * unit : FEWEST_MICRO_BATCHES; }
+    if (built == 0) { built = setting->pp > 1 ? 3 * (uint64_t)edge + unit : FEWEST_MICRO_BATCHES; }
     if (unit > 1) { built = (built + unit - 1) / unit * unit; }
     o.steps = 1;
+    o.fold = setting->pp > 1 && o.micro_batches == 0;
     for (;;) {
-        bool done = false;
+        bool shared = false, done = false;
         if (built > setting->micro_batches) { built = setting->micro_batches; }
         o.micro_batches = built;
         const redco_status st =
-            simulate_some(costs, setting, assignments, count, &o, unit, edge, &done, simulation_out, err);
+            simulate_some(costs, setting, assignments, count, &o, unit, edge, &shared, &done, simulation_out, err);
         if (st != REDCO_OK || done) { return st; }
-        built *= 2;
+        if (shared) {
+            o.fold = false; /* operator by operator */
+        } else {
+            built *= 2;
+        }
     }
 }

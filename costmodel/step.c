@@ -71,6 +71,7 @@ void redco_step_free(redco_step *step)
     free(step->traffic);
     free(step->labels);
     free(step->layers);
+    free(step->folds);
     free(step->lanes);
     free(step->resident);
     free(step);
@@ -80,7 +81,7 @@ static bool valid(const redco_step *step, const redco_step_op *op, const uint32_
 {
     if (op->rank >= step->ranks || op->stream >= REDCO_STREAM_COUNT || op->work >= REDCO_WORK_COUNT ||
         op->link >= REDCO_LINK_COUNT || op->suffix > REDCO_SUFFIX_SEND || op->pass > REDCO_PASS_NAME_RE ||
-        op->label >= step->label_count || !(op->seconds >= 0.0)) {
+        op->label >= step->label_count || op->fold > step->fold_count || !(op->seconds >= 0.0)) {
         return false;
     }
     if (op->traffic != REDCO_STEP_NONE && op->traffic >= step->traffic_count) { return false; }

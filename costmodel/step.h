@@ -112,6 +112,7 @@ typedef struct redco_step_op {
     uint16_t rank;          /**< pipeline stage */
     uint8_t stream, work, link;
     uint8_t pass, suffix; /**< redco_step_pass, redco_step_suffix: parts of the name */
+    uint32_t fold;        /**< 0; in graphs that redco_simulate() makes: stands for many that run behind each other */
     bool contends;        /**< slows, and is slowed by, the other side when communication and computation overlap */
 } redco_step_op;
 
@@ -138,6 +139,8 @@ typedef struct redco_step_options {
      *  end of backward (InternEvo with sharded gradients); else one bucket for all gradients of a rank, as in the
      *  closed form and in AMSP's measured runs. */
     bool buckets_per_owner;
+    /** Lay out passes that repeat one before as few operators: same times, for redco_simulate(). */
+    bool fold;
 } redco_step_options;
 
 typedef struct redco_step redco_step;

@@ -20,6 +20,17 @@ typedef struct redcoi_lane {
     uint32_t first, last;
 } redcoi_lane;
 
+/** Operators [first, last) of a pass, which another operator stands for. */
+typedef struct redcoi_fold {
+    uint32_t first, last;
+    double seconds, work_s[REDCO_WORK_COUNT];
+    int64_t net_bytes[REDCO_HOLDER_COUNT]; /**< taken less given back */
+    /** When they hold most: since the first began; by holder, in all, and the operator whose start that is, or NONE. */
+    double peak_after_s;
+    int64_t peak_bytes[REDCO_HOLDER_COUNT], peak_total_bytes;
+    uint32_t peak_op;
+} redcoi_fold;
+
 struct redco_step {
     redco_step_op *ops;
     uint32_t *next;         /**< of the same stream */
@@ -36,6 +47,8 @@ struct redco_step {
     uint32_t label_count, label_capacity;
     redcoi_step_layer *layers;
     uint32_t layer_count;
+    redcoi_fold *folds; /**< redco_step_op.fold counts from 1 */
+    uint32_t fold_count;
     redcoi_lane *lanes; /**< [rank][stream] */
     uint64_t *resident; /**< [rank][holder] */
     uint32_t ranks;

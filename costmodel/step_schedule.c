@@ -75,6 +75,21 @@ static uint32_t send(redcoi_builder *b, redcoi_unit *unit, redco_step_pass pass,
     return redcoi_behind_waits(b, unit, op);
 }
 
+static void pass(redcoi_builder *b, redcoi_unit *unit, uint32_t virtual, struct turn turn)
+{
+    const uint32_t first_layer = b->stage_first[virtual], end_layer = b->stage_first[virtual + 1];
+    const uint32_t first = b->step->op_count;
+    const bool folds = redcoi_fold_ready(b, unit, virtual, turn.forward, turn.micro_batch);
+    if (folds && redcoi_fold_repeat(b, unit, virtual, turn.forward, turn.micro_batch)) { return; }
+    if (turn.forward) {
+        redcoi_forward(b, unit, first_layer, end_layer, turn.micro_batch);
+    } else {
+        redcoi_backward(b, unit, first_layer, end_layer, turn.micro_batch);
+    }
+    if (folds) { redcoi_fold_learn(b, virtual, turn.forward, first); }
+    redcoi_fold_note(b, unit, first);
+}
+
 /* Issues a pass if its input has been issued. */
 static bool issue(redcoi_builder *b, const struct schedule *s, const struct handover *h, uint32_t stage,
                   struct turn turn)
@@ -82,7 +97,6 @@ static bool issue(redcoi_builder *b, const struct schedule *s, const struct hand
     redcoi_unit *const unit = &b->units[stage];
     const uint32_t virtual = turn.chunk * s->stages + stage, last = s->stages * s->chunks - 1;
     const size_t at = (size_t) virtual * s->micro_batches + turn.micro_batch;
-    const uint32_t first_layer = b->stage_first[virtual], end_layer = b->stage_first[virtual + 1];
     uint32_t input = REDCO_STEP_NONE;
     if (turn.forward) {
         if (virtual > 0) { input = h->forward[at - s->micro_batches]; }
@@ -91,12 +105,11 @@ static bool issue(redcoi_builder *b, const struct schedule *s, const struct hand
     }
     if (input == not_yet) { return false; }
     redcoi_wait(unit, input);
+    pass(b, unit, virtual, turn);
     if (turn.forward) {
-        redcoi_forward(b, unit, first_layer, end_layer, turn.micro_batch);
         h->forward[at] = virtual < last ? send(b, unit, REDCO_PASS_NAME_FWD, turn.micro_batch) : unit->last;
         return true;
     }
-    redcoi_backward(b, unit, first_layer, end_layer, turn.micro_batch);
     if (turn.micro_batch + 1 < s->micro_batches) { redcoi_flush(b, unit, false, turn.micro_batch); }
     h->backward[at] = virtual > 0 ? send(b, unit, REDCO_PASS_NAME_BWD, turn.micro_batch) : unit->last;
     return true;
@@ -132,7 +145,11 @@ redco_status redcoi_schedule(redcoi_builder *b, redco_error *err)
     }
     for (uint32_t i = 0; i < b->steps; i++) {
         for (size_t c = 0; c < cells; c++) { h.forward[c] = h.backward[c] = not_yet; }
-        for (uint32_t r = 0; r < s.stages; r++) { redcoi_spread(b, &b->units[r]); }
+        for (uint32_t r = 0; r < s.stages; r++) {
+            const uint32_t first = b->step->op_count;
+            redcoi_spread(b, &b->units[r]);
+            redcoi_fold_note(b, &b->units[r], first);
+        }
         run_passes(b, &s, &h, numbers);
         for (uint32_t r = 0; r < s.stages; r++) { redcoi_flush(b, &b->units[r], true, REDCO_STEP_NONE); }
         redcoi_finish_step(b);
@@ -203,11 +220,12 @@ static bool allocate(redcoi_builder *b, uint32_t count)
     b->layers = calloc(b->layer_count, sizeof *b->layers);
     b->ready = calloc((size_t)b->layer_count * REDCOI_MODULES_MAX, sizeof *b->ready);
     b->stage_first = calloc((size_t)pp * b->chunks + 1, sizeof *b->stage_first);
+    b->templates = calloc(2 * (size_t)pp * b->chunks, sizeof *b->templates);
     b->piles = calloc(2 * (size_t)count, sizeof *b->piles);
     b->units = calloc(pp, sizeof *b->units);
     b->step = redco_step_new(pp, b->costs->calibration.overlap_window_ratio);
-    if (b->parts == NULL || b->layers == NULL || b->ready == NULL || b->stage_first == NULL || b->piles == NULL ||
-        b->units == NULL || b->step == NULL) {
+    if (b->parts == NULL || b->layers == NULL || b->ready == NULL || b->stage_first == NULL || b->templates == NULL ||
+        b->piles == NULL || b->units == NULL || b->step == NULL) {
         return false;
     }
     for (uint32_t r = 0; r < pp; r++) {
@@ -228,6 +246,7 @@ static void builder_free(redcoi_builder *b)
     free(b->layers);
     free(b->ready);
     free(b->stage_first);
+    free(b->templates);
     free(b->piles);
     free(b->units);
 }
@@ -336,6 +355,7 @@ redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, 
                         .overlap_reduce = (overlap & REDCO_OVERLAP_AR) != 0,
                         .overlap_update = (overlap & REDCO_OVERLAP_BC) != 0,
                         .buckets_per_owner = o->buckets_per_owner,
+                        .fold = o->fold && o->steps <= 1,
                         .chunks = redcoi_step_chunks(costs, setting, o),
                         .steps = o->steps > 0 ? o->steps : 1,
                         .micro_batches = fewer ? o->micro_batches : setting->micro_batches};
