@@ -93,15 +93,14 @@ typedef struct redcoi_unit {
     uint32_t waits[REDCOI_WAITS_MAX]; /**< of the next computation */
     uint32_t wait_count;
     redcoi_pile_state *piles;
-    double pending_s; /**< at most that of updates and reductions that were issued may still be under way */
+    /** What may still be under way when the next computation starts: parameters; reductions of gradients. */
+    double spreading_s, reducing_s;
 } redcoi_unit;
 
-/** A pass of a virtual stage that others repeat. */
+/** A pass of a virtual stage that others repeat: operators [first, end), runs of which are one each. */
 typedef struct redcoi_template {
     bool known;
-    uint32_t fold; /**< what stands for operators [tail, trail); 0: it cannot be folded */
-    /** Operators [first, end); computation ends at trail. */
-    uint32_t first, tail, trail, end;
+    uint32_t first, end, first_fold, fold_count; /**< fold_count 0: it cannot be folded */
 } redcoi_template;
 
 typedef struct redcoi_builder {
@@ -119,8 +118,11 @@ typedef struct redcoi_builder {
     uint32_t layer_count;
     uint32_t *ready;
     bool fold;
-    redcoi_template *templates; /**< [virtual stage][backward, forward] */
-    uint32_t *stage_first;      /**< [chunks * stages + 1]: layers of a virtual stage */
+    redcoi_template *templates;        /**< [virtual stage][backward, forward] */
+    redcoi_pile_state *template_piles; /**< [template][pile], after the pass */
+    uint32_t *places;                  /**< of a pass that is repeated: operators of the repetition */
+    uint32_t place_count;
+    uint32_t *stage_first; /**< [chunks * stages + 1]: layers of a virtual stage */
     redcoi_pile *piles;
     uint32_t pile_count;
     redcoi_unit *units;
@@ -161,11 +163,11 @@ void redcoi_finish_step(redcoi_builder *b);
 
 /** Remembers what of operators from @p from on may run beside later passes of the unit. */
 void redcoi_fold_note(redcoi_builder *b, redcoi_unit *unit, uint32_t from);
-/** Whether a pass is like any other of its virtual stage, and nothing else is under way. */
-bool redcoi_fold_ready(const redcoi_builder *b, const redcoi_unit *unit, uint32_t virtual_stage, bool forward,
-                       uint32_t micro_batch);
+/** Whether a pass is like any other of its virtual stage and direction, and nothing else is under way. */
+bool redcoi_fold_ready(const redcoi_builder *b, const redcoi_unit *unit, bool forward, uint32_t micro_batch);
 /** The pass issued last, from operator @p first on, is what later ones repeat, if they can. */
-void redcoi_fold_learn(redcoi_builder *b, uint32_t virtual_stage, bool forward, uint32_t first);
+void redcoi_fold_learn(redcoi_builder *b, const redcoi_unit *unit, uint32_t virtual_stage, bool forward,
+                       uint32_t first);
 /** Issues a pass as the repetition of one before. @return false if there is none */
 bool redcoi_fold_repeat(redcoi_builder *b, redcoi_unit *unit, uint32_t virtual_stage, bool forward,
                         uint32_t micro_batch);

@@ -3,6 +3,7 @@
  * rest of it is laid out as one operator. The event engine tells when that was wrong (redco_timeline.shared). */
 #include "costmodel/step_build.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Beside other traffic a transfer or reduction gets this share of its speed at least. */
@@ -30,47 +31,53 @@ void redcoi_fold_note(redcoi_builder *b, redcoi_unit *unit, uint32_t from)
     for (uint32_t i = from; b->fold && i < step->op_count; i++) {
         const redco_step_op *const op = &step->ops[i];
         if (is_own(op->stream)) {
-            unit->pending_s -= beside_s(b, op);
-            if (unit->pending_s < 0.0) { unit->pending_s = 0.0; }
+            unit->spreading_s = fmax(0.0, unit->spreading_s - beside_s(b, op));
+            unit->reducing_s = fmax(0.0, unit->reducing_s - beside_s(b, op));
+        } else if (op->stream == REDCO_STREAM_GRADIENTS) {
+            unit->reducing_s += op->seconds;
         } else if (op->stream != REDCO_STREAM_PIPELINE) {
-            unit->pending_s += op->seconds;
+            unit->spreading_s += op->seconds;
         }
     }
 }
 
-/* Whether each operator of a pass starts when the one before it has ended, and for no other reason. */
+/* Whether each operator of a pass starts when the one before it has ended, and for no other reason; reductions of
+ * gradients, which nobody in the pass waits for, aside. */
 static bool is_chain(const redco_step *step, uint32_t first, uint32_t end)
 {
+    uint32_t last = REDCO_STEP_NONE; /* of the chain */
     bool computed = false;
     for (uint32_t op = first; op < end; op++) {
         const redco_step_op *const o = &step->ops[op];
-        bool behind = op == first || o->stream == step->ops[op - 1].stream;
-        if (!is_own(o->stream)) { return false; }
+        const bool own = is_own(o->stream);
+        bool behind = last == REDCO_STEP_NONE || o->stream == step->ops[last].stream;
+        if (!own && o->stream != REDCO_STREAM_GRADIENTS) { return false; }
         for (uint32_t i = step->first_input[op]; i < step->first_input[op + 1]; i++) {
-            if (step->inputs[i] < first && computed) { return false; }
-            behind = behind || step->inputs[i] + 1 == op;
+            const uint32_t input = step->inputs[i];
+            if (input < first ? computed || !own : !is_own(step->ops[input].stream)) { return false; }
+            behind = behind || input == last;
         }
-        if (!behind) { return false; }
+        if (own && !behind) { return false; }
+        last = own ? op : last;
         computed = computed || o->stream == REDCO_STREAM_COMPUTE;
     }
     return true;
 }
 
-/* Gradients of the stage that go into buckets in every micro-batch leave traces in the builder. */
-static bool leaves_shards(const redcoi_builder *b, uint32_t virtual_stage)
+/* Nothing waits to be reduced after this micro-batch: every pass finds its buckets empty. */
+static bool shards_empty(const redcoi_builder *b, const redcoi_unit *unit)
 {
-    for (uint32_t l = b->stage_first[virtual_stage]; l < b->stage_first[virtual_stage + 1]; l++) {
-        if (b->parts[b->layers[l].parts].shard_pile != REDCO_STEP_NONE) { return true; }
+    for (uint32_t i = 0; i < b->pile_count; i++) {
+        if (!b->piles[i].once && unit->piles[i].filled_bytes > 0.0) { return false; }
     }
-    return false;
+    return true;
 }
 
-bool redcoi_fold_ready(const redcoi_builder *b, const redcoi_unit *unit, uint32_t virtual_stage, bool forward,
-                       uint32_t micro_batch)
+bool redcoi_fold_ready(const redcoi_builder *b, const redcoi_unit *unit, bool forward, uint32_t micro_batch)
 {
-    if (!b->fold || unit->pending_s > 0.0) { return false; }
+    if (!b->fold || unit->spreading_s > 0.0 || unit->reducing_s > 0.0) { return false; }
     if (forward) { return micro_batch > 0; } /* the first one waits for updated parameters */
-    return micro_batch + 1 < b->micro_batches && !leaves_shards(b, virtual_stage);
+    return micro_batch + 1 < b->micro_batches && shards_empty(b, unit);
 }
 
 /* What operators [first, last) of a pass amount to, one behind the other. */
@@ -103,29 +110,53 @@ static redcoi_fold sum_of(const redco_step *step, uint32_t first, uint32_t last)
     return fold;
 }
 
-void redcoi_fold_learn(redcoi_builder *b, uint32_t virtual_stage, bool forward, uint32_t first)
+/* The next run of operators from @p op on that nothing else runs beside: between computations, since what is issued in
+ * between starts behind the last one. @p pending_s of other traffic may be under way. @return its first operator */
+static uint32_t next_run(const redcoi_builder *b, uint32_t op, uint32_t end, double *pending_s, uint32_t *last_out)
+{
+    const redco_step_op *const ops = b->step->ops;
+    for (; op < end; op++) {
+        uint32_t last = op;
+        if (*pending_s > 0.0 || ops[op].stream != REDCO_STREAM_COMPUTE) {
+            *pending_s += is_own(ops[op].stream) ? -beside_s(b, &ops[op]) : fmax(0.0, -*pending_s) + ops[op].seconds;
+            continue;
+        }
+        while (last < end && is_own(ops[last].stream)) { last++; }
+        while (last > op && ops[last - 1].stream != REDCO_STREAM_COMPUTE) { last--; }
+        *last_out = last;
+        if (last - op >= FEWEST_PARTS) { return op; }
+    }
+    return end;
+}
+
+static bool add_run(redcoi_builder *b, uint32_t first, uint32_t last)
 {
     redco_step *const step = b->step;
-    redcoi_template *const t = &b->templates[2 * virtual_stage + (forward ? 1 : 0)];
-    const uint32_t end = step->op_count;
-    const double send_s = margin_ratio * b->send_s;
-    double passed_s = 0.0;
-    uint32_t tail = first, trail = end;
-    if (t->known) { return; }
-    t->known = true;
-    if (step->status != REDCO_OK || !is_chain(step, first, end)) { return; }
-    while (tail < end && passed_s < send_s) { passed_s += beside_s(b, &step->ops[tail++]); }
-    while (trail > first && step->ops[trail - 1].stream != REDCO_STREAM_COMPUTE) { trail--; }
-    while (tail < trail && step->ops[tail].stream != REDCO_STREAM_COMPUTE) { tail++; }
-    if (tail + FEWEST_PARTS > trail) { return; }
     redcoi_fold *const folds = realloc(step->folds, (step->fold_count + 1) * sizeof *folds);
     if (folds == NULL) {
         step->status = REDCO_ENOMEM;
-        return;
+        return false;
     }
     step->folds = folds;
-    folds[step->fold_count++] = sum_of(step, tail, trail);
-    *t = (redcoi_template){true, step->fold_count, first, tail, trail, end};
+    folds[step->fold_count++] = sum_of(step, first, last);
+    return true;
+}
+
+void redcoi_fold_learn(redcoi_builder *b, const redcoi_unit *unit, uint32_t virtual_stage, bool forward, uint32_t first)
+{
+    const uint32_t index = 2 * virtual_stage + (forward ? 1 : 0);
+    redcoi_template *const t = &b->templates[index];
+    const uint32_t end = b->step->op_count;
+    double pending_s = margin_ratio * b->send_s;
+    if (t->known) { return; }
+    *t = (redcoi_template){.known = true, .first = first, .end = end, .first_fold = b->step->fold_count};
+    if (b->step->status != REDCO_OK || end - first > b->place_count || !is_chain(b->step, first, end)) { return; }
+    for (uint32_t op = first, last = first; op < end; op = last) {
+        op = next_run(b, op, end, &pending_s, &last);
+        if (op == end || !add_run(b, op, last)) { break; }
+        t->fold_count++;
+    }
+    for (uint32_t i = 0; i < b->pile_count; i++) { b->template_piles[index * b->pile_count + i] = unit->piles[i]; }
 }
 
 /* A pass while it is repeated. */
@@ -133,19 +164,12 @@ struct repetition {
     redcoi_builder *b;
     redcoi_unit *unit;
     redcoi_template t;
-    uint32_t base; /* the operator that repeats the first */
     uint32_t micro_batch;
     bool outside; /* no computation yet: operators wait for what the pass waits for */
 };
 
-static uint32_t place_of(const struct repetition *r, uint32_t op)
-{
-    const uint32_t folded = r->t.trail - r->t.tail - 1;
-    if (op < r->t.tail) { return r->base + op - r->t.first; }
-    return r->base + (op < r->t.trail ? r->t.tail : op - folded) - r->t.first;
-}
-
-static uint32_t repeat_op(struct repetition *r, uint32_t op)
+/* One operator, or the run of @p fold (from 1; 0: none) that begins with it. */
+static uint32_t repeat_op(struct repetition *r, uint32_t op, uint32_t fold)
 {
     redco_step *const step = r->b->step;
     const redcoi_unit *const unit = r->unit;
@@ -158,35 +182,53 @@ static uint32_t repeat_op(struct repetition *r, uint32_t op)
     }
     for (uint32_t i = 0; i < unit->wait_count && r->outside; i++) { inputs[count++] = unit->waits[i]; }
     for (uint32_t i = step->first_input[op]; i < step->first_input[op + 1] && count < INPUTS_MAX; i++) {
-        if (step->inputs[i] >= r->t.first) { inputs[count++] = place_of(r, step->inputs[i]); }
+        if (step->inputs[i] >= r->t.first) { inputs[count++] = r->b->places[step->inputs[i] - r->t.first]; }
     }
     r->outside = r->outside && again.stream != REDCO_STREAM_COMPUTE;
-    if (op == r->t.tail) {
-        again.fold = r->t.fold;
-        again.seconds = step->folds[r->t.fold - 1].seconds;
+    if (fold != 0) {
+        again.fold = fold;
+        again.seconds = step->folds[fold - 1].seconds;
     }
     const uint32_t made = redco_step_add(step, &again, inputs, count);
-    for (uint32_t i = step->first_memory[op]; i < step->first_memory[op + 1] && again.fold == 0; i++) {
+    for (uint32_t i = step->first_memory[op]; i < step->first_memory[op + 1] && fold == 0; i++) {
         const redco_step_memory m = step->memories[i];
         redco_step_add_memory(step, m.holder, m.bytes);
     }
     return made;
 }
 
+/* What a micro-batch leaves in buckets. */
+static void leave_gradients(const redcoi_builder *b, redcoi_unit *unit, uint32_t index)
+{
+    for (uint32_t i = 0; i < b->pile_count; i++) {
+        const redcoi_pile_state *const left = &b->template_piles[index * b->pile_count + i];
+        if (b->piles[i].once) { continue; }
+        unit->piles[i] = *left;
+        unit->piles[i].ready = unit->last;
+    }
+}
+
 bool redcoi_fold_repeat(redcoi_builder *b, redcoi_unit *unit, uint32_t virtual_stage, bool forward,
                         uint32_t micro_batch)
 {
-    struct repetition r = {.b = b,
-                           .unit = unit,
-                           .t = b->templates[2 * virtual_stage + (forward ? 1 : 0)],
-                           .base = b->step->op_count,
-                           .micro_batch = micro_batch,
-                           .outside = true};
-    if (r.t.fold == 0 || b->step->status != REDCO_OK) { return false; }
-    uint32_t last = REDCO_STEP_NONE;
-    for (uint32_t op = r.t.first; op <= r.t.tail; op++) { last = repeat_op(&r, op); }
-    unit->last = last;
+    const uint32_t index = 2 * virtual_stage + (forward ? 1 : 0);
+    struct repetition r = {b, unit, b->templates[index], micro_batch, true};
+    const redcoi_template *const t = &r.t;
+    uint32_t fold = t->first_fold, last = REDCO_STEP_NONE;
+    if (t->fold_count == 0 || b->step->status != REDCO_OK) { return false; }
+    for (uint32_t op = t->first, next = op; op < t->end; op = next) {
+        const bool folded = fold < t->first_fold + t->fold_count && b->step->folds[fold].first == op;
+        const bool computes = b->step->ops[op].stream == REDCO_STREAM_COMPUTE;
+        next = folded ? b->step->folds[fold].last : op + 1;
+        const uint32_t made = repeat_op(&r, op, folded ? ++fold : 0);
+        for (uint32_t i = op; i < next; i++) { b->places[i - t->first] = made; }
+        if (computes) { last = op; }
+    }
+    unit->last = b->places[last - t->first];
     unit->wait_count = 0;
-    for (uint32_t op = r.t.trail; op < r.t.end; op++) { redcoi_wait(unit, repeat_op(&r, op)); }
+    for (uint32_t op = last + 1; op < t->end; op++) { /* what nobody in the pass waits for */
+        if (b->step->ops[op].stream == REDCO_STREAM_TENSOR) { redcoi_wait(unit, b->places[op - t->first]); }
+    }
+    if (!forward) { leave_gradients(b, unit, index); }
     return true;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNKS_MAX = 64, MICRO_BATCHES_MAX = 1 << 20 };
+enum { CHUNKS_MAX = 64, MICRO_BATCHES_MAX = 1 << 20, LAYER_OPS_MAX = 128 };
 
 /* One pass of one stage. */
 struct turn {
@@ -79,14 +79,14 @@ static void pass(redcoi_builder *b, redcoi_unit *unit, uint32_t virtual, struct 
 {
     const uint32_t first_layer = b->stage_first[virtual], end_layer = b->stage_first[virtual + 1];
     const uint32_t first = b->step->op_count;
-    const bool folds = redcoi_fold_ready(b, unit, virtual, turn.forward, turn.micro_batch);
+    const bool folds = redcoi_fold_ready(b, unit, turn.forward, turn.micro_batch);
     if (folds && redcoi_fold_repeat(b, unit, virtual, turn.forward, turn.micro_batch)) { return; }
     if (turn.forward) {
         redcoi_forward(b, unit, first_layer, end_layer, turn.micro_batch);
     } else {
         redcoi_backward(b, unit, first_layer, end_layer, turn.micro_batch);
     }
-    if (folds) { redcoi_fold_learn(b, virtual, turn.forward, first); }
+    if (folds) { redcoi_fold_learn(b, unit, virtual, turn.forward, first); }
     redcoi_fold_note(b, unit, first);
 }
 
@@ -110,8 +110,8 @@ static bool issue(redcoi_builder *b, const struct schedule *s, const struct hand
         h->forward[at] = virtual < last ? send(b, unit, REDCO_PASS_NAME_FWD, turn.micro_batch) : unit->last;
         return true;
     }
-    if (turn.micro_batch + 1 < s->micro_batches) { redcoi_flush(b, unit, false, turn.micro_batch); }
     h->backward[at] = virtual > 0 ? send(b, unit, REDCO_PASS_NAME_BWD, turn.micro_batch) : unit->last;
+    if (turn.micro_batch + 1 < s->micro_batches) { redcoi_flush(b, unit, false, turn.micro_batch); }
     return true;
 }
 
@@ -190,6 +190,22 @@ static void deal_layers(redcoi_builder *b)
     b->stage_first[stages] = b->layer_count;
 }
 
+/* Room for remembering passes. */
+static bool allocate_folds(redcoi_builder *b)
+{
+    const size_t templates = 2 * (size_t)b->setting->pp * b->chunks;
+    uint32_t most = 0;
+    for (uint32_t s = 0; s < b->setting->pp * b->chunks; s++) {
+        const uint32_t layers = b->stage_first[s + 1] - b->stage_first[s];
+        most = layers > most ? layers : most;
+    }
+    b->place_count = most * LAYER_OPS_MAX;
+    b->templates = calloc(templates, sizeof *b->templates);
+    b->template_piles = calloc(templates * (b->pile_count + 1), sizeof *b->template_piles);
+    b->places = calloc((size_t)b->place_count + 1, sizeof *b->places);
+    return b->templates != NULL && b->template_piles != NULL && b->places != NULL;
+}
+
 static redco_status check(const redcoi_builder *b, redco_error *err)
 {
     const uint32_t pp = b->setting->pp;
@@ -220,12 +236,11 @@ static bool allocate(redcoi_builder *b, uint32_t count)
     b->layers = calloc(b->layer_count, sizeof *b->layers);
     b->ready = calloc((size_t)b->layer_count * REDCOI_MODULES_MAX, sizeof *b->ready);
     b->stage_first = calloc((size_t)pp * b->chunks + 1, sizeof *b->stage_first);
-    b->templates = calloc(2 * (size_t)pp * b->chunks, sizeof *b->templates);
     b->piles = calloc(2 * (size_t)count, sizeof *b->piles);
     b->units = calloc(pp, sizeof *b->units);
     b->step = redco_step_new(pp, b->costs->calibration.overlap_window_ratio);
-    if (b->parts == NULL || b->layers == NULL || b->ready == NULL || b->stage_first == NULL || b->templates == NULL ||
-        b->piles == NULL || b->units == NULL || b->step == NULL) {
+    if (b->parts == NULL || b->layers == NULL || b->ready == NULL || b->stage_first == NULL || b->piles == NULL ||
+        b->units == NULL || b->step == NULL) {
         return false;
     }
     for (uint32_t r = 0; r < pp; r++) {
@@ -247,6 +262,8 @@ static void builder_free(redcoi_builder *b)
     free(b->ready);
     free(b->stage_first);
     free(b->templates);
+    free(b->template_piles);
+    free(b->places);
     free(b->piles);
     free(b->units);
 }
@@ -367,6 +384,10 @@ redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, 
         goto out;
     }
     fill(&b, assignments, count);
+    if (b.fold && !allocate_folds(&b)) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
     if ((st = redcoi_schedule(&b, err)) != REDCO_OK || (st = redco_step_finish(b.step, err)) != REDCO_OK) { goto out; }
     *step_out = b.step;
     b.step = NULL;
