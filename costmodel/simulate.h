@@ -90,12 +90,14 @@ typedef struct redco_simulation {
     redco_memory_peak peak;
     char peak_name[96];               /**< the operator at the peak */
     uint64_t simulated_micro_batches; /**< the others repeat one of them exactly */
-    uint64_t operators;               /**< simulated */
+    uint64_t operators;               /**< laid out */
+    uint64_t represented_operators;   /**< of the micro-batches simulated: passes that repeat one before are few */
 } redco_simulation;
 
 /** Builds as many micro-batches as are needed until one repeats the one before in every stream and extrapolates the
- *  rest; options->micro_batches = all of them forces a full simulation. Every timeline is checked
- *  (redco_timeline_check()). @p options NULL: no model chunks. */
+ *  rest; in pipelines, passes that repeat one before are laid out as few operators (step.h, fold). Both are exact to
+ *  rounding; options->micro_batches = all of them forces every operator of them to be laid out. Every timeline is
+ *  checked (redco_timeline_check()). @p options NULL: as the engine works. */
 redco_status redco_simulate(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                             uint32_t count, const redco_step_options *options, redco_simulation *simulation_out,
                             redco_error *err);

@@ -230,6 +230,17 @@ static uint32_t busiest_rank(const redco_timeline *t)
     return busiest;
 }
 
+static uint64_t represented(const redco_step *step)
+{
+    uint64_t operators = step->op_count;
+    for (uint32_t op = 0; op < step->op_count; op++) {
+        if (step->ops[op].fold == 0) { continue; }
+        const redcoi_fold *const fold = &step->folds[step->ops[op].fold - 1];
+        operators += fold->last - fold->first - 1;
+    }
+    return operators;
+}
+
 /* @p repeated micro-batches were not simulated: they repeat @p unit ones from @p model on, which take @p period_s. */
 static void conclude(const redco_costs *costs, const redco_setting *setting, const redco_timeline *t, double repeated,
                      uint32_t unit, uint32_t model, double period_s, redco_simulation *out)
@@ -240,7 +251,8 @@ static void conclude(const redco_costs *costs, const redco_setting *setting, con
     redco_simulation s = {.step_s = t->span_s + repeated / unit * period_s,
                           .rank = busiest_rank(t),
                           .simulated_micro_batches = t->step->micro_batches,
-                          .operators = t->step->op_count};
+                          .operators = t->step->op_count,
+                          .represented_operators = represented(t->step)};
     s.account = redco_timeline_account(t, s.rank, REDCO_ALL_MICRO_BATCHES);
     add_critical(t, REDCO_ALL_MICRO_BATCHES, 1.0, s.critical_s);
     for (uint32_t i = 0; repeated > 0.0 && i < unit; i++) {

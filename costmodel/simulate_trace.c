@@ -175,6 +175,17 @@ redco_status redco_timeline_trace(const redco_timeline *timeline, redco_trace **
 /* Perfetto draws some 10^5 spans with ease. */
 enum { MOST_SPANS = 200000 };
 
+/* Micro-batches of a trace: all, or as few as tell all, in the multiples that interleaved stages need. */
+static uint64_t shown(const redco_simulation *s, const redco_setting *setting, uint32_t chunks)
+{
+    const double each = (double)s->represented_operators / (double)s->simulated_micro_batches;
+    const uint64_t unit = chunks > 1 ? setting->pp : 1;
+    uint64_t few = s->simulated_micro_batches;
+    if (each * (double)setting->micro_batches <= MOST_SPANS) { return setting->micro_batches; }
+    while (few > 2 * unit && each * (double)few > MOST_SPANS) { few -= unit; }
+    return few;
+}
+
 redco_status redco_simulate_trace(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                                   uint32_t count, const redco_step_options *options, redco_trace **trace_out,
                                   redco_error *err)
@@ -186,9 +197,7 @@ redco_status redco_simulate_trace(redco_costs *costs, const redco_setting *setti
     char text[64];
     redco_status st = redco_simulate(costs, setting, assignments, count, &o, &simulation, err);
     if (st != REDCO_OK) { return st; }
-    const double each = (double)simulation.operators / (double)simulation.simulated_micro_batches;
-    const bool all = each * (double)setting->micro_batches <= MOST_SPANS;
-    o.micro_batches = all ? setting->micro_batches : simulation.simulated_micro_batches;
+    o.micro_batches = shown(&simulation, setting, redcoi_step_chunks(costs, setting, &o));
     if ((st = redco_step_build(costs, setting, assignments, count, &o, &step, err)) != REDCO_OK ||
         (st = redco_timeline_create(step, &timeline, err)) != REDCO_OK ||
         (st = redco_timeline_check(timeline, err)) != REDCO_OK ||

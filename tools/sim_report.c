@@ -183,8 +183,11 @@ bool sim_report(const struct sim_answer *answer)
     print_header(answer);
     if (!print_time(answer) || !print_communication(answer)) { return false; }
     print_memory(answer);
-    (void)printf("simulated %s operators of %llu %s%s; checked: streams, inputs, critical path\n",
-                 format_count(s->operators, operators, sizeof operators),
+    (void)printf("simulated %s operators", format_count(s->operators, operators, sizeof operators));
+    if (s->represented_operators > s->operators) {
+        (void)printf(" that stand for %s", format_count(s->represented_operators, operators, sizeof operators));
+    }
+    (void)printf(" of %llu %s%s; checked: streams, inputs, critical path\n",
                  (unsigned long long)s->simulated_micro_batches,
                  s->simulated_micro_batches == 1 ? "micro-batch" : "micro-batches",
                  s->simulated_micro_batches < answer->plan->micro_batches ? ", which the others repeat" : "");
@@ -247,8 +250,9 @@ json_t *sim_json(const struct sim_answer *answer)
 {
     const redco_simulation *const s = &answer->simulation;
     json_t *const simulated =
-        json_pack("{s:I,s:I,s:I}", "operators", (json_int_t)s->operators, "micro_batches",
-                  (json_int_t)s->simulated_micro_batches, "of_micro_batches", (json_int_t)answer->plan->micro_batches);
+        json_pack("{s:I,s:I,s:I,s:I}", "operators", (json_int_t)s->operators, "represented_operators",
+                  (json_int_t)s->represented_operators, "micro_batches", (json_int_t)s->simulated_micro_batches,
+                  "of_micro_batches", (json_int_t)answer->plan->micro_batches);
     return json_pack("{s:s,s:i,s:o,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:o,s:o}", "format", "redco-simulation",
                      "version", 1, "overlap", overlap_json(answer->reopened->workload.overlap), "chunks",
                      (int)answer->chunks, "step_s", s->step_s, "closed_form_step_s", answer->closed.step_s,

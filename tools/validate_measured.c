@@ -1,4 +1,5 @@
-/* redco-validate --measured: predictions against measured training runs. */
+/* redco-validate --measured: the simulator's predictions, and those of the closed form beside them, against measured
+ * training runs. */
 #include "tools/measured_files.h"
 #include "tools/table.h"
 #include "tools/validate.h"
@@ -13,8 +14,10 @@
 struct row {
     const redco_measured_run *run;
     const char *skip; /* NULL = predicted */
-    redco_prediction prediction;
-    bool speed, memory; /* what can be compared */
+    redco_simulation simulation;
+    redco_prediction closed; /* by the closed form */
+    char reason[256];        /* why the simulator cannot lay it out */
+    bool speed, memory;      /* what can be compared */
 };
 
 struct score {
@@ -67,6 +70,20 @@ static redco_status set_of(struct report *report, struct sets *sets, const char 
     return REDCO_OK;
 }
 
+/* A schedule that cannot be laid out is the row's fault. */
+static redco_status predict_row(struct report *report, size_t index, const redco_calibration *set)
+{
+    struct row *const row = &report->rows[index];
+    redco_error why = {.status = REDCO_OK};
+    row->closed = redco_evaluations_predict(report->files.evaluations, index, set);
+    const redco_status st = redco_evaluations_simulate(report->files.evaluations, index, set, &row->simulation, &why);
+    if (st == REDCO_OK) { return REDCO_OK; }
+    if (st != REDCO_EVALUE) { return redco_fail(report->err, st, why.place, "%s", why.text); }
+    (void)snprintf(row->reason, sizeof row->reason, "%.80s: %.160s", why.place, why.text);
+    row->skip = row->reason;
+    return REDCO_OK;
+}
+
 static redco_status predict_rows(struct report *report)
 {
     struct sets *const sets = calloc(1, sizeof *sets);
@@ -83,7 +100,8 @@ static redco_status predict_rows(struct report *report)
                                      : redco_calibration_set(gpu, row->run->software, row->run->framework);
         st = set_of(report, sets, name, &set);
         if (st != REDCO_OK) { break; }
-        row->prediction = redco_evaluations_predict(report->files.evaluations, i, set);
+        st = predict_row(report, i, set);
+        if (st != REDCO_OK || row->skip != NULL) { continue; }
         row->speed = measured_has_speed(&report->files, i);
         row->memory = (row->run->use & REDCO_USE_MEMORY) != 0 && row->run->outcome != REDCO_OUTCOME_UNKNOWN;
     }
@@ -91,13 +109,18 @@ static redco_status predict_rows(struct report *report)
     return st;
 }
 
-static bool fits(const struct row *row)
+static bool fits(const struct row *row, bool closed)
 {
-    return row->prediction.total_bytes <= row->prediction.capacity_bytes;
+    return (closed ? row->closed.total_bytes : row->simulation.peak.bytes) <= row->closed.capacity_bytes;
 }
 
-/* Rows of @p source, or of all where it is NULL. */
-static redco_status assess(struct report *report, const char *source, struct score *score)
+static double predicted_tgs(const struct row *row, bool closed)
+{
+    return closed ? row->closed.tokens_per_s_per_gpu : row->simulation.tokens_per_s_per_gpu;
+}
+
+/* Rows of @p source, or of all where it is NULL; @p closed: predictions of the closed form. */
+static redco_status assess(struct report *report, const char *source, bool closed, struct score *score)
 {
     const size_t most = report->files.count > 0 ? report->files.count : 1;
     double *const measured = calloc(most, sizeof *measured), *const predicted = calloc(most, sizeof *predicted);
@@ -108,10 +131,12 @@ static redco_status assess(struct report *report, const char *source, struct sco
         const struct row *const row = &report->rows[i];
         if (source != NULL && strcmp(row->run->source, source) != 0) { continue; }
         if (row->skip != NULL) { score->skipped++; }
-        if (row->memory) { redco_memory_table_add(&score->memory, row->run->outcome == REDCO_OUTCOME_OK, fits(row)); }
+        if (row->memory) {
+            redco_memory_table_add(&score->memory, row->run->outcome == REDCO_OUTCOME_OK, fits(row, closed));
+        }
         if (!row->speed) { continue; }
         measured[count] = row->run->tokens_per_s_per_gpu;
-        predicted[count] = row->prediction.tokens_per_s_per_gpu;
+        predicted[count] = predicted_tgs(row, closed);
         groups[count++] = report->groups[i];
     }
     score->rows = count;
@@ -127,7 +152,7 @@ static redco_status assess(struct report *report, const char *source, struct sco
 /* MFU under one convention, whatever the source's: 6 N + 12 L h s FLOP per token over the 16-bit peak. */
 static double mfu_of(const struct row *row, double tokens_per_s_per_gpu)
 {
-    const redco_prediction *const p = &row->prediction;
+    const redco_simulation *const p = &row->simulation;
     return p->tokens_per_s_per_gpu > 0.0 ? p->mfu * tokens_per_s_per_gpu / p->tokens_per_s_per_gpu : 0.0;
 }
 
@@ -138,18 +163,20 @@ static json_t *number_or_null(bool known, double value)
 
 static json_t *row_json(const struct row *row)
 {
-    const double measured = row->run->tokens_per_s_per_gpu, predicted = row->prediction.tokens_per_s_per_gpu;
+    const double measured = row->run->tokens_per_s_per_gpu, predicted = predicted_tgs(row, false);
     const bool known = measured > 0.0;
     json_t *const json = json_pack("{s:s,s:s,s:o,s:o,s:o,s:s?,s:o,s:o}", "source", row->run->source, "location",
                                    row->run->location, "measured_tgs", number_or_null(known, measured), "predicted_tgs",
                                    number_or_null(row->skip == NULL, predicted), "error",
                                    number_or_null(row->speed, row->speed ? predicted / measured - 1.0 : 0.0), "skipped",
                                    row->skip, "measured_mfu", number_or_null(row->speed, mfu_of(row, measured)),
-                                   "predicted_mfu", number_or_null(row->skip == NULL, row->prediction.mfu));
+                                   "predicted_mfu", number_or_null(row->skip == NULL, row->simulation.mfu));
     if (json == NULL || row->skip != NULL) { return json; }
-    (void)json_object_set_new(json, "predicted_memory_bytes", json_integer((json_int_t)row->prediction.total_bytes));
-    (void)json_object_set_new(json, "capacity_bytes", json_integer((json_int_t)row->prediction.capacity_bytes));
-    (void)json_object_set_new(json, "predicted_fits", json_boolean(fits(row)));
+    (void)json_object_set_new(json, "closed_form_tgs", json_real(predicted_tgs(row, true)));
+    (void)json_object_set_new(json, "predicted_memory_bytes", json_integer((json_int_t)row->simulation.peak.bytes));
+    (void)json_object_set_new(json, "closed_form_memory_bytes", json_integer((json_int_t)row->closed.total_bytes));
+    (void)json_object_set_new(json, "capacity_bytes", json_integer((json_int_t)row->closed.capacity_bytes));
+    (void)json_object_set_new(json, "predicted_fits", json_boolean(fits(row, false)));
     (void)json_object_set_new(json, "fits",
                               row->memory ? json_boolean(row->run->outcome == REDCO_OUTCOME_OK) : json_null());
     if (row->run->mem_bytes > 0) {
@@ -231,10 +258,35 @@ static void print_skipped(const struct report *report)
     }
 }
 
+static double closed_change(const struct row *row)
+{
+    return row->closed.step_s / row->simulation.step_s - 1.0;
+}
+
+/* The row on which simulator and closed form differ most. */
+static const struct row *farthest_row(const struct report *report)
+{
+    const struct row *worst = NULL;
+    for (size_t i = 0; i < report->files.count; i++) {
+        const struct row *const row = &report->rows[i];
+        if (row->skip != NULL) { continue; }
+        if (worst == NULL || fabs(closed_change(row)) > fabs(closed_change(worst))) { worst = row; }
+    }
+    return worst;
+}
+
+static void print_farthest(const struct report *report)
+{
+    const struct row *const worst = farthest_row(report);
+    if (worst == NULL) { return; }
+    printf("\nclosed form and simulator differ most, by %+.1f %% of the step, on %s: %s\n",
+           100.0 * closed_change(worst), worst->run->source, worst->run->location);
+}
+
 static redco_status add_source(struct report *report, const char *source, json_t *sources)
 {
     struct score score = {.rows = 0};
-    const redco_status st = assess(report, source, &score);
+    const redco_status st = assess(report, source, false, &score);
     if (st != REDCO_OK) { return st; }
     if (score.rows + score.skipped > 0) { print_score(report->table, source, &score); }
     (void)json_array_append_new(sources, score_json(source, &score));
@@ -254,21 +306,36 @@ static redco_status add_sources(struct report *report, json_t *sources)
     return st;
 }
 
+/* How far the closed form, which plans, is from the simulator on the same rows. */
+static json_t *closed_json(const struct report *report, const struct score *closed)
+{
+    json_t *const json = score_json(NULL, closed);
+    const struct row *const worst = farthest_row(report);
+    (void)json_object_set_new(json, "memory", memory_json(&closed->memory));
+    (void)json_object_set_new(json, "farthest_from_simulator",
+                              json_real(worst != NULL ? fabs(closed_change(worst)) : 0.0));
+    return json;
+}
+
 static redco_status fill(struct report *report)
 {
     struct score *const all = &report->all;
     json_t *const rows = json_array(), *const sources = json_array();
+    struct score closed = {.rows = 0};
     redco_status st = rows != NULL && sources != NULL ? REDCO_OK : out_of_memory(report);
     print_head(report->table);
     if (st == REDCO_OK) { st = add_sources(report, sources); }
-    if (st == REDCO_OK) { st = assess(report, NULL, all); }
+    if (st == REDCO_OK) { st = assess(report, NULL, false, all); }
+    if (st == REDCO_OK) { st = assess(report, NULL, true, &closed); }
     for (size_t i = 0; i < report->files.count && st == REDCO_OK; i++) {
         (void)json_array_append_new(rows, row_json(&report->rows[i]));
     }
     if (st == REDCO_OK) {
         print_score(report->table, "all", all);
-        report->json = json_pack("{s:s,s:i,s:O,s:O,s:o,s:o}", "format", "redco-validate", "version", 1, "rows", rows,
-                                 "sources", sources, "all", score_json(NULL, all), "memory", memory_json(&all->memory));
+        print_score(report->table, "by the closed form", &closed);
+        report->json = json_pack("{s:s,s:i,s:O,s:O,s:o,s:o,s:o}", "format", "redco-validate", "version", 1, "rows",
+                                 rows, "sources", sources, "all", score_json(NULL, all), "memory",
+                                 memory_json(&all->memory), "closed_form", closed_json(report, &closed));
         if (report->json == NULL) { st = out_of_memory(report); }
     }
     json_decref(rows);
@@ -296,6 +363,7 @@ static void print_report(const void *shown)
     const struct report *const report = shown;
     (void)table_print(report->table, "", stdout);
     print_memory(&report->all.memory);
+    print_farthest(report);
     print_skipped(report);
 }
 

@@ -1,0 +1,114 @@
+/* Every shipped measured row that redco can express, laid out by the simulator: the bars of the shipped constants hold
+ * for its predictions as for the closed form's (test_evaluate), of throughput and of memory, and it stays close to the
+ * closed form. Tables: traces/data, whose README names the sources. */
+#include "costmodel/evaluate.h"
+#include "traces/statistics.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TABLES REDCO_TEST_DATA "/../../traces/data/"
+
+enum { MOST_TABLES = 32, MOST_ROWS = 3000 };
+
+struct rows {
+    redco_measured *tables[MOST_TABLES];
+    const redco_measured_run *runs[MOST_ROWS];
+    size_t table_count, count;
+};
+
+static struct rows *open_rows(void)
+{
+    struct rows *const rows = calloc(1, sizeof *rows);
+    DIR *const folder = opendir(TABLES);
+    redco_error err = {.status = REDCO_OK};
+    assert_non_null(rows);
+    assert_non_null(folder);
+    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        char path[512];
+        const redco_measured_run *runs = NULL;
+        if (strstr(entry->d_name, ".csv") == NULL) { continue; }
+        (void)snprintf(path, sizeof path, "%s%.200s", TABLES, entry->d_name);
+        assert_true(rows->table_count < MOST_TABLES);
+        assert_int_equal(redco_measured_read(path, &rows->tables[rows->table_count], &err), REDCO_OK);
+        const size_t count = redco_measured_runs(rows->tables[rows->table_count++], &runs);
+        assert_true(rows->count + count <= MOST_ROWS);
+        for (size_t i = 0; i < count; i++) { rows->runs[rows->count++] = &runs[i]; }
+    }
+    (void)closedir(folder);
+    return rows;
+}
+
+static void close_rows(struct rows *rows)
+{
+    for (size_t i = 0; i < rows->table_count; i++) { redco_measured_free(rows->tables[i]); }
+    free(rows);
+}
+
+static void rows_are_simulated(void **state)
+{
+    (void)state;
+    static double measured[MOST_ROWS], predicted[MOST_ROWS];
+    struct rows *const rows = open_rows();
+    redco_evaluations *all = NULL;
+    redco_error err = {.status = REDCO_OK};
+    redco_error_summary errors;
+    redco_memory_table memory = {0, 0, 0, 0};
+    size_t count = 0, laid_out = 0, within2 = 0;
+    double worst = 0.0;
+    assert_int_equal(redco_evaluations_create(rows->runs, rows->count, &all, &err), REDCO_OK);
+    for (size_t i = 0; i < rows->count; i++) {
+        redco_calibration set;
+        redco_simulation s;
+        const redco_measured_run *const run = rows->runs[i];
+        if (redco_evaluations_skip(all, i) != NULL) { continue; }
+        const redco_gpu *const gpu = &redco_evaluations_input(all, i)->machine.gpu;
+        const char *const name = redco_calibration_set(gpu, run->software, run->framework);
+        assert_int_equal(redco_calibration_read(name, NULL, &set, &err), REDCO_OK);
+        const redco_prediction p = redco_evaluations_predict(all, i, &set);
+        if (redco_evaluations_simulate(all, i, &set, &s, &err) != REDCO_OK) {
+            fail_msg("%s, %s: %s: %s", run->source, run->location, err.place, err.text);
+        }
+        const double apart = fabs(s.step_s / p.step_s - 1.0);
+        laid_out++;
+        within2 += apart < 0.02 ? 1 : 0;
+        worst = fmax(worst, apart);
+        if ((run->use & REDCO_USE_MEMORY) != 0 && run->outcome != REDCO_OUTCOME_UNKNOWN) {
+            redco_memory_table_add(&memory, run->outcome == REDCO_OUTCOME_OK, s.peak.bytes <= p.capacity_bytes);
+        }
+        if ((run->use & REDCO_USE_SPEED) == 0 || !(run->tokens_per_s_per_gpu > 0.0)) { continue; }
+        measured[count] = run->tokens_per_s_per_gpu;
+        predicted[count++] = s.tokens_per_s_per_gpu;
+    }
+    assert_int_equal(redco_error_summarise(measured, predicted, count, &errors, NULL), REDCO_OK);
+    print_message("%zu rows, %.1f %% within 2 %% of the closed form, worst %.1f %%; %zu timed: MAPE %.2f %%, median "
+                  "%.2f %%; memory %.1f %% right, %.1f %% of those told to fit fail\n",
+                  laid_out, 100.0 * (double)within2 / (double)laid_out, 100.0 * worst, count, 100.0 * errors.mape_ratio,
+                  100.0 * errors.median_ape_ratio, 100.0 * redco_memory_table_right_ratio(&memory),
+                  100.0 * redco_memory_table_failed_ratio(&memory));
+    assert_true(laid_out >= 1663);
+    assert_true(count >= 1402);
+    assert_true(errors.mape_ratio <= 0.065);
+    assert_true(errors.median_ape_ratio <= 0.044);
+    assert_true(redco_memory_table_right_ratio(&memory) >= 0.96);
+    assert_true(redco_memory_table_failed_ratio(&memory) <= 0.04);
+    assert_true((double)within2 >= 0.95 * (double)laid_out);
+    assert_true(worst < 0.07);
+    redco_evaluations_free(all);
+    close_rows(rows);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_simulated)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

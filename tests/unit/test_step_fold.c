@@ -1,0 +1,127 @@
+/* Passes that repeat one before, laid out as few operators, against every operator of every micro-batch. */
+#include "cost_fixture.h"
+#include "costmodel/simulate.h"
+
+#include <math.h>
+
+static const redco_mesh one = {1, 1};
+
+struct totals {
+    unsigned runs, fewer; /* laid out with less than half of the operators */
+    uint64_t operators, all_operators;
+};
+
+static void check_shares(const double few[REDCO_WORK_COUNT], const double full[REDCO_WORK_COUNT], double step_s,
+                         double tolerance)
+{
+    for (int i = 0; i < REDCO_WORK_COUNT; i++) { check_near(few[i], full[i], tolerance * step_s); }
+}
+
+/* Times, accounts, the critical path and memory: equal to rounding. */
+static void same(const struct bundle *b, const redco_setting *setting, redco_shards shards, redco_recompute recompute,
+                 uint32_t chunks, struct totals *totals)
+{
+    const redco_layer_class *classes = NULL;
+    const uint32_t count = (uint32_t)redco_model_classes(b->model, &classes);
+    const redco_step_options part = {.chunks = chunks},
+                             whole = {.chunks = chunks, .micro_batches = setting->micro_batches};
+    redco_assignment all[8];
+    redco_simulation few, full;
+    redco_error err = {.status = REDCO_OK};
+    for (uint32_t i = 0; i < count; i++) { all[i] = (redco_assignment){i, classes[i].layers, {shards, recompute}}; }
+    check_ok(redco_simulate(b->costs, setting, all, count, &part, &few, &err), &err);
+    check_ok(redco_simulate(b->costs, setting, all, count, &whole, &full, &err), &err);
+    check_near(few.step_s, full.step_s, 1e-9 * full.step_s);
+    check_shares(few.account.busy_s, full.account.busy_s, full.step_s, 1e-8);
+    check_shares(few.account.waiting_s, full.account.waiting_s, full.step_s, 1e-8);
+    check_near(few.account.contention_s, full.account.contention_s, 1e-8 * full.step_s);
+    assert_int_equal(few.rank, full.rank);
+    assert_int_equal(few.peak_rank, full.peak_rank);
+    assert_int_equal(few.peak.bytes, full.peak.bytes);
+    assert_string_equal(few.peak_name, full.peak_name);
+    for (int h = 0; h < REDCO_HOLDER_COUNT; h++) { assert_int_equal(few.peak.held_bytes[h], full.peak.held_bytes[h]); }
+    if (few.simulated_micro_batches == setting->micro_batches) { /* no extrapolation: the same path and instant */
+        check_shares(few.critical_s, full.critical_s, full.step_s, 1e-8);
+        check_near(few.peak.time_s, full.peak.time_s, 1e-9 * full.step_s);
+    }
+    totals->runs++;
+    totals->fewer += 2 * few.operators < full.operators ? 1 : 0;
+    totals->operators += few.operators;
+    totals->all_operators += full.operators;
+}
+
+static void same_for_all(struct bundle *b, uint32_t tp, uint32_t pp, uint32_t chunks, struct totals *totals)
+{
+    redco_setting setting = plain_setting(b, 1);
+    const uint32_t dp = 16 / (tp * pp);
+    setting.tp = tp;
+    setting.pp = pp;
+    setting.dp = (redco_mesh){dp < 8 / tp ? dp : 8 / tp, dp < 8 / tp ? 1 : dp / (8 / tp)};
+    setting.micro_batches = b->workload.global_batch / dp;
+    const redco_mesh all = setting.dp;
+    const redco_shards shards[] = {{one, one, one}, {one, one, all}, {one, all, all}, {all, all, all}};
+    for (size_t s = 0; s < sizeof shards / sizeof shards[0]; s++) {
+        for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
+            for (int scheme = 0; scheme < 2; scheme++) {
+                setting.scheme = scheme == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
+                same(b, &setting, shards[s], (redco_recompute)recompute, chunks, totals);
+            }
+        }
+    }
+}
+
+static void folded_is_full(void **state)
+{
+    (void)state;
+    static const uint32_t overlaps[] = {REDCO_OVERLAP_ALL, REDCO_OVERLAP_NONE, REDCO_OVERLAP_AR};
+    struct totals totals = {.runs = 0};
+    for (size_t o = 0; o < sizeof overlaps / sizeof overlaps[0]; o++) {
+        struct bundle b;
+        redco_workload workload = plain_workload(48);
+        workload.overlap = overlaps[o];
+        workload.seq_len = 1024;
+        workload.sequence_parallel = o == 2;
+        workload.bucket_bytes = (uint64_t)(o == 1 ? 64 : 300) << 20; /* full within a pass, or not */
+        bundle_open(&b, "llama-7b", a800_machine(2), workload);
+        same_for_all(&b, 1, 4, 1, &totals);
+        same_for_all(&b, 4, 2, 1, &totals);
+        same_for_all(&b, 2, 8, 1, &totals); /* 48 micro-batches on 8 stages, the last one slower: it settles late */
+        same_for_all(&b, 2, 4, 2, &totals);
+        bundle_close(&b);
+    }
+    print_message("%u steps, %llu operators for %llu; %u with less than half of them\n", totals.runs,
+                  (unsigned long long)totals.operators, (unsigned long long)totals.all_operators, totals.fewer);
+    assert_true(totals.fewer > totals.runs / 2);
+}
+
+/* A network so slow that a transfer outlasts whole passes: nothing may be folded that it runs beside. */
+static void slow_transfers(void **state)
+{
+    (void)state;
+    struct totals totals = {.runs = 0};
+    redco_machine machine = a800_machine(2);
+    machine.node_network_bytes_per_s = 2e7;
+    machine.nic_bytes_per_s = 5e6;
+    struct bundle b;
+    redco_workload workload = plain_workload(16);
+    workload.seq_len = 256;
+    bundle_open(&b, "opt-125m", machine, workload);
+    redco_setting setting = plain_setting(&b, 1);
+    setting.pp = 2;
+    setting.dp = (redco_mesh){8, 1};
+    setting.micro_batches = 2;
+    workload.global_batch = 16;
+    same(&b, &setting, (redco_shards){one, one, one}, REDCO_RECOMPUTE_NONE, 1, &totals);
+    setting.tp = 4;
+    setting.dp = (redco_mesh){2, 1};
+    setting.micro_batches = 8;
+    same(&b, &setting, (redco_shards){one, one, {2, 1}}, REDCO_RECOMPUTE_FULL, 1, &totals);
+    same(&b, &setting, (redco_shards){one, one, {2, 1}}, REDCO_RECOMPUTE_FULL, 2, &totals);
+    bundle_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(folded_is_full), cmocka_unit_test(slow_transfers)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
