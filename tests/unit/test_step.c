@@ -178,6 +178,48 @@ static void closed_form_agrees(void **state)
     assert_true(tally.over_memory <= 0.02 * tally.all);
 }
 
+/* Pipelines, with the head on the slowest stage: 1F1B is M t_max + (p - 1) S to 2 %, parameters sharded or not. */
+static void closed_form_agrees_on_pipelines(void **state)
+{
+    (void)state;
+    struct tally tally = {.all = 0};
+    for (uint32_t overlap = 0; overlap <= REDCO_OVERLAP_ALL; overlap += REDCO_OVERLAP_ALL) {
+        struct bundle b;
+        redco_workload workload = plain_workload(1024);
+        workload.overlap = overlap;
+        bundle_open(&b, "llama-65b", a800_machine(128), workload);
+        redco_setting setting = plain_setting(&b, 1);
+        for (uint32_t i = 0; i < 16; i++) {
+            setting.tp = i % 2 == 0 ? 2 : 8;
+            setting.cp = i / 2 % 2 == 0 ? 1 : 2;
+            setting.pp = i / 4 < 2 ? 4U << (i / 4) : 16;
+            const uint32_t dp = 1024 / (setting.tp * setting.cp * setting.pp), inner = setting.tp * setting.cp;
+            const uint32_t local = inner < 8 ? 8 / inner : 1;
+            setting.dp = (redco_mesh){local, dp / local};
+            setting.micro_batch = i / 4 == 3 ? 2 : 1;
+            setting.micro_batches = 1024 / dp / setting.micro_batch;
+            for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
+                const redco_shards shards[] = {
+                    {one, one, one}, {one, one, setting.dp}, {{local, 1}, {local, 1}, setting.dp}};
+                for (int s = 0; s < (setting.pp < 16 ? 3 : 2); s++) {
+                    const redco_prediction p = uniform_step(&b, &setting, shards[s], (redco_recompute)recompute);
+                    const double step_s = simulate(&b, &setting, shards[s], (redco_recompute)recompute, NULL).step_s;
+                    const double error = fabs(step_s / p.step_s - 1.0);
+                    tally.all++;
+                    tally.within1 += error < 0.01 ? 1 : 0;
+                    tally.within2 += error < 0.02 ? 1 : 0;
+                    tally.worst = fmax(tally.worst, error);
+                }
+            }
+        }
+        bundle_close(&b);
+    }
+    print_message("%u pipelines: %.1f %% within 1 %%, %.1f %% within 2 %%, worst %.1f %%\n", tally.all,
+                  100.0 * tally.within1 / tally.all, 100.0 * tally.within2 / tally.all, 100.0 * tally.worst);
+    assert_true(tally.within2 >= 0.95 * tally.all);
+    assert_true(tally.worst < 0.05);
+}
+
 /* Each switch off is never faster. */
 static void overlap_never_hurts(void **state)
 {
@@ -404,6 +446,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(without_overlap_it_is_a_sum),
                                        cmocka_unit_test(split_layers_are_a_sum),
                                        cmocka_unit_test(closed_form_agrees),
+                                       cmocka_unit_test(closed_form_agrees_on_pipelines),
                                        cmocka_unit_test(overlap_never_hurts),
                                        cmocka_unit_test(few_micro_batches_tell_all),
                                        cmocka_unit_test(pipelines),
