@@ -204,23 +204,6 @@ static double chunks_of(const redco_costs *costs)
     return chunks > 1 ? chunks : 1.0;
 }
 
-redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
-                             uint32_t class_index)
-{
-    const double micro_batches = (double)setting->micro_batches;
-    if (setting->pp <= 1) { return (redcoi_stage){micro_batches, 1.0, 1, 1, 1}; }
-    const uint64_t in_flight = setting->pp < setting->micro_batches ? setting->pp : setting->micro_batches;
-    if (is_block(costs->classes[class_index].kind)) {
-        const double pp = setting->pp;
-        const uint64_t held = (costs->blocks + setting->pp - 1) / setting->pp;
-        const double share = (double)held / costs->blocks;
-        return (redcoi_stage){micro_batches * share + (pp - 1.0) / pp / chunks_of(costs), share, held, costs->blocks,
-                              in_flight};
-    }
-    const bool first = costs->classes[class_index].kind == REDCO_CLASS_EMBEDDING;
-    return (redcoi_stage){edge_repeat(costs, rank, setting, class_index), 1.0, 1, 1, first ? in_flight : 1};
-}
-
 /* Micro-batches whose activations stage 1 of p keeps: p in 1F1B; with v chunks a stage 1 + (p - 1) / (p v) times as
  * many (Korthikanti et al. 2022, section 4.2.3). The last stage keeps one. */
 static uint64_t in_flight(const redco_costs *costs, const redco_setting *setting)
@@ -228,6 +211,23 @@ static uint64_t in_flight(const redco_costs *costs, const redco_setting *setting
     const double pp = setting->pp, chunks = chunks_of(costs);
     const double most = chunks > 1.0 ? ceil(pp * (1.0 + (pp - 1.0) / (pp * chunks))) : pp;
     return most < (double)setting->micro_batches ? (uint64_t)most : setting->micro_batches;
+}
+
+redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
+                             uint32_t class_index)
+{
+    const double micro_batches = (double)setting->micro_batches;
+    if (setting->pp <= 1) { return (redcoi_stage){micro_batches, 1.0, 1, 1, 1}; }
+    const uint64_t kept = in_flight(costs, setting);
+    if (is_block(costs->classes[class_index].kind)) {
+        const double pp = setting->pp;
+        const uint64_t held = (costs->blocks + setting->pp - 1) / setting->pp;
+        const double share = (double)held / costs->blocks;
+        return (redcoi_stage){micro_batches * share + (pp - 1.0) / pp / chunks_of(costs), share, held, costs->blocks,
+                              kept};
+    }
+    const bool first = costs->classes[class_index].kind == REDCO_CLASS_EMBEDDING;
+    return (redcoi_stage){edge_repeat(costs, rank, setting, class_index), 1.0, 1, 1, first ? kept : 1};
 }
 
 redcoi_stage redcoi_edge_stage(const redco_costs *costs, const redco_setting *setting, uint32_t class_index, bool last)

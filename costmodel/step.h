@@ -154,6 +154,11 @@ redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, 
                               redco_error *err);
 void redco_step_free(redco_step *step);
 
+/** Whether every stage of a setting can hold so many model chunks: 1, or micro-batches in multiples of two stages or
+ *  more and a layer for each chunk. @return REDCO_EVALUE and what does not fit */
+redco_status redco_step_chunks_check(const redco_costs *costs, const redco_setting *setting, uint32_t chunks,
+                                     redco_error *err);
+
 const redco_step_op *redco_step_ops(const redco_step *step, uint32_t *count_out);
 /** Operators that @p op waits for: indices below its own. */
 const uint32_t *redco_step_inputs(const redco_step *step, uint32_t op, uint32_t *count_out);

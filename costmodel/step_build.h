@@ -7,7 +7,7 @@
 #include "costmodel/costs_internal.h"
 #include "costmodel/step_internal.h"
 
-enum { REDCOI_MODULES_MAX = 40, REDCOI_GROUPS_MAX = 8, REDCOI_WAITS_MAX = 256 };
+enum { REDCOI_MODULES_MAX = 40, REDCOI_GROUPS_MAX = 8, REDCOI_WAITS_MAX = REDCOI_STAGES_MAX };
 
 /** Seconds of a pass's collective around an operator; 0: none. */
 typedef struct redcoi_around {

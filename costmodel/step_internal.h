@@ -4,7 +4,7 @@
 
 #include "costmodel/step.h"
 
-enum { REDCOI_LABEL_BYTES = 48, REDCOI_STEP_OPS_MAX = 16000000, REDCOI_STEP_RANKS_MAX = 4096 };
+enum { REDCOI_LABEL_BYTES = 48, REDCOI_STEP_OPS_MAX = 16000000, REDCOI_STEP_RANKS_MAX = 4096, REDCOI_STAGES_MAX = 256 };
 
 typedef struct redcoi_label {
     char text[REDCOI_LABEL_BYTES];
@@ -57,6 +57,8 @@ struct redco_step {
     redco_status status; /**< of the first failure */
 };
 
+/** Whether embedding and head take a block's place each, so that all of so many stages hold as much. */
+bool redcoi_edges_count(uint32_t blocks, uint64_t stages);
 /** Model chunks of a stage: as asked for, or as the engine has them. */
 uint32_t redcoi_step_chunks(const redco_costs *costs, const redco_setting *setting, const redco_step_options *options);
 

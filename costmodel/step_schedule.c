@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNKS_MAX = 64, MICRO_BATCHES_MAX = 1 << 20, LAYER_OPS_MAX = 128 };
+enum { MICRO_BATCHES_MAX = 1 << 20, LAYER_OPS_MAX = 128 };
 
 /* One pass of one stage. */
 struct turn {
@@ -161,19 +161,12 @@ out:
     return st;
 }
 
-/* Embedding and head each take the place of a block: as Llama 3's 126 layers were trained on 128 chunks. */
-static bool edges_count(const redcoi_builder *b)
-{
-    const uint32_t stages = b->setting->pp * b->chunks, blocks = b->costs->blocks;
-    return blocks % stages != 0 && (blocks + 2) % stages == 0;
-}
-
 /* Blocks in equal shares, the first stages one more where they do not divide; the embedding to the first stage, the
  * head to the last (costmodel/README.md, section 4). */
 static void deal_layers(redcoi_builder *b)
 {
     const uint32_t stages = b->setting->pp * b->chunks, blocks = b->costs->blocks;
-    const bool edges = edges_count(b);
+    const bool edges = redcoi_edges_count(blocks, stages);
     uint32_t at = 0, before = 0;
     for (uint32_t i = 0; i < b->costs->class_count; i++) {
         if (b->costs->classes[i].kind == REDCO_CLASS_EMBEDDING) { before += b->costs->classes[i].layers; }
@@ -212,16 +205,10 @@ static redco_status check(const redcoi_builder *b, redco_error *err)
     if (pp == 0 || b->micro_batches == 0 || b->layer_count == 0) {
         return redco_fail(err, REDCO_EVALUE, "setting", "has no pipeline stages, micro-batches or layers");
     }
-    if (b->chunks > CHUNKS_MAX || pp > REDCOI_WAITS_MAX ||
-        ((uint64_t)pp * b->chunks > b->costs->blocks && !edges_count(b))) {
-        return redco_fail(err, REDCO_EVALUE, "chunks", "%u in each of %u pipeline stages are more than the %u layers",
-                          b->chunks, pp, b->costs->blocks);
-    }
-    if (b->chunks > 1 && (pp < 2 || b->micro_batches % pp != 0)) {
-        return redco_fail(err, REDCO_EVALUE, "chunks",
-                          "%u a stage need 2 stages or more and micro-batches in multiples of them, not %u and %llu",
-                          b->chunks, pp, (unsigned long long)b->micro_batches);
-    }
+    redco_setting built = *b->setting;
+    built.micro_batches = b->micro_batches;
+    const redco_status st = redco_step_chunks_check(b->costs, &built, b->chunks, err);
+    if (st != REDCO_OK) { return st; }
     if (b->micro_batches > MICRO_BATCHES_MAX) {
         return redco_fail(err, REDCO_EVALUE, "micro-batches", "%llu are too many to build one by one; at most %d",
                           (unsigned long long)b->micro_batches, MICRO_BATCHES_MAX);
@@ -348,13 +335,6 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
         b->send_link = redcoi_link_of(network);
     }
     step->micro_batches = b->micro_batches;
-}
-
-uint32_t redcoi_step_chunks(const redco_costs *costs, const redco_setting *setting, const redco_step_options *options)
-{
-    const uint32_t engine = setting->pp > 1 ? costs->workload.engine.virtual_stages : 1;
-    const uint32_t chunks = options != NULL && options->chunks > 0 ? options->chunks : engine;
-    return chunks > 0 ? chunks : 1;
 }
 
 redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,

@@ -189,10 +189,11 @@ static bool copy_strings(redco_plan *plan, const redco_assembler *from, const re
            plan->solver_status != NULL && plan->redco_version != NULL;
 }
 
-static void copy_setting(redco_plan *plan, const redco_setting *setting)
+static void copy_setting(redco_plan *plan, const redco_setting *setting, const redco_engine *engine)
 {
     plan->tp = setting->tp;
     plan->pp = setting->pp;
+    plan->pp_chunks = setting->pp > 1 && engine->virtual_stages > 1 ? engine->virtual_stages : 1;
     plan->cp = setting->cp;
     plan->dp = setting->dp;
     plan->secondary = setting->secondary;
@@ -236,7 +237,7 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
         goto out;
     }
     copy_inputs(plan, assembler);
-    copy_setting(plan, &candidate->setting);
+    copy_setting(plan, &candidate->setting, &assembler->options->workload.engine);
     plan->predicted = redcoi_predicted(&candidate->prediction, &assembler->inputs->calibration);
     plan->predicted.simulated_step_s = candidate->simulated_step_s;
     plan->objective_comm = assembler->options->objective == REDCO_OBJECTIVE_COMM;

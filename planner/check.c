@@ -172,6 +172,7 @@ static redco_status check_filled(const redco_plan *plan, const char *name, const
     again->layers_count = plan->layers_count;
     again->tp = plan->tp;
     again->pp = plan->pp;
+    again->pp_chunks = plan->pp_chunks;
     again->cp = plan->cp;
     again->dp = plan->dp;
     again->gpus_per_node = plan->gpus_per_node;

@@ -1,6 +1,8 @@
 /* A plan file as something to compute with again. */
 #include "planner/assemble_internal.h"
 
+#include "costmodel/step.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,7 +121,8 @@ redco_status redcoi_reopen_costs(const redco_plan *plan, const char *name, redco
                                           .overlap = plan->overlap,
                                           .sequence_parallel = plan->sequence_parallel,
                                           .mfu_causal = plan->mfu_causal,
-                                          .bucket_bytes = plan->bucket_bytes};
+                                          .bucket_bytes = plan->bucket_bytes,
+                                          .engine = {.virtual_stages = plan->pp_chunks}};
     reopened->setting = (redco_setting){.tp = plan->tp,
                                         .pp = plan->pp,
                                         .cp = plan->cp,
@@ -137,6 +140,7 @@ redco_status redcoi_reopen_costs(const redco_plan *plan, const char *name, redco
     if ((st = redco_plan_case_overlap(reopened, plan->overlap, &why)) == REDCO_OK) {
         st = redco_setting_check(reopened->costs, &reopened->setting, &why);
     }
+    if (st == REDCO_OK) { st = redco_step_chunks_check(reopened->costs, &reopened->setting, plan->pp_chunks, &why); }
     if (st == REDCO_EVALUE) { return redcoi_refuse(name, "/mesh", err, "%s: %s", why.place, why.text); }
     return st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
 }

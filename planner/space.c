@@ -1,5 +1,6 @@
 #include "planner/space.h"
 
+#include "costmodel/step.h"
 #include "planner/strategy.h"
 
 #include <assert.h>
@@ -171,6 +172,13 @@ static redco_status add_schemes(redcoi_space *space, redco_setting *setting, red
     return st;
 }
 
+/* Whether stages can hold the model chunks that were asked for; one stage has none. */
+static bool may_interleave(const redcoi_space *space, const redco_setting *setting, redco_error *err)
+{
+    const uint32_t chunks = space->options.workload.engine.virtual_stages;
+    return chunks <= 1 || setting->pp <= 1 || redco_step_chunks_check(space->costs, setting, chunks, err) == REDCO_OK;
+}
+
 /* All micro-batches of one choice of degrees. REDCO_EVALUE: it has none, or one that does not divide. */
 static redco_status add_degrees(redcoi_space *space, const redcoi_inputs *inputs, redco_setting setting,
                                 redco_error *err)
@@ -197,13 +205,16 @@ static redco_status add_degrees(redcoi_space *space, const redcoi_inputs *inputs
     const uint64_t first = o->micro_batch != 0 ? o->micro_batch : 1;
     const uint64_t most = per_rank < LARGEST_MICRO_BATCH ? per_rank : LARGEST_MICRO_BATCH;
     const uint64_t last = o->micro_batch != 0 ? o->micro_batch : most;
+    bool any = false;
     for (uint64_t b = first; b <= last; b++) {
         if (per_rank % b != 0) { continue; }
         setting.micro_batch = (uint32_t)b;
         setting.micro_batches = per_rank / b;
+        if (!may_interleave(space, &setting, err)) { continue; }
+        any = true;
         if ((st = add_schemes(space, &setting, err)) != REDCO_OK) { return st; }
     }
-    return REDCO_OK;
+    return any ? REDCO_OK : REDCO_EVALUE;
 }
 
 /* All pipeline depths beside one tensor- and context-parallel degree: stages hold a layer at least. */
@@ -309,17 +320,24 @@ static void add_window(redcoi_option *option, int window, bool overlapped, const
         overlapped ? fixed->scale * ((1.0 - hidden) * comm_s - fixed->window_use * compute_s) : 0.0;
 }
 
+/* Pipeline stages, or, where they hold several model chunks each, those. */
+static uint32_t stages_of(const redcoi_space *space, const redco_setting *setting)
+{
+    const uint32_t chunks = space->options.workload.engine.virtual_stages;
+    return setting->pp > 1 && chunks > 1 ? setting->pp * chunks : setting->pp;
+}
+
 /* Pipeline stages must take equally long, and the closed form takes them to: what one stage does with its n-th layer,
    all do. Where stages are unequal or of two kinds of layers, a class has one configuration. */
 static void group_layers(const redcoi_space *space, redcoi_outer *outer)
 {
-    const uint32_t pp = outer->setting.pp;
+    const uint32_t stages = stages_of(space, &outer->setting);
     uint32_t block_classes = 0;
     for (uint32_t c = 0; c < space->class_count; c++) { block_classes += is_block(space->classes[c].kind); }
-    const bool alike = block_classes == 1 && space->blocks % pp == 0;
+    const bool alike = block_classes == 1 && space->blocks % stages == 0;
     for (uint32_t c = 0; c < space->class_count; c++) {
-        const bool staged = pp > 1 && is_block(space->classes[c].kind);
-        outer->layers_each[c] = !staged ? 1 : alike ? pp : space->classes[c].layers;
+        const bool staged = stages > 1 && is_block(space->classes[c].kind);
+        outer->layers_each[c] = !staged ? 1 : alike ? stages : space->classes[c].layers;
     }
 }
 
@@ -482,7 +500,7 @@ static uint32_t list_assignments(const redcoi_outer *outer, redco_assignment *pa
 redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *outer, const redcoi_answer *answer,
                                     redco_candidate *candidate_out, redco_error *err)
 {
-    const size_t most = (size_t)answer->count * outer->setting.pp;
+    const size_t most = (size_t)answer->count * stages_of(space, &outer->setting);
     redco_assignment *parts = malloc((answer->count > 0 ? answer->count : 1) * sizeof *parts);
     redco_assignment *list = malloc((most > 0 ? most : 1) * sizeof *list);
     if (parts == NULL || list == NULL) {

@@ -25,6 +25,7 @@ int answer_fail(const struct cli *cli, const redco_error *err)
         const char *quantity, *option;
     } names[] = {{"tp", "--tp"},
                  {"pp", "--pp"},
+                 {"chunks", "--pp-chunks"},
                  {"cp", "--cp"},
                  {"gpus", "--gpus"},
                  {"sequence length", "--seq"},

@@ -23,6 +23,7 @@ enum key {
     KEY_MICRO_BATCH,
     KEY_TP,
     KEY_PP,
+    KEY_PP_CHUNKS,
     KEY_CP,
     KEY_TP_PLACEMENT,
     KEY_TP_RULES,
@@ -68,6 +69,7 @@ static const struct argp_option flags[] = {
     {"micro-batch", KEY_MICRO_BATCH, "N|auto", 0, "Sequences of a micro-batch", 2},
     {"tp", KEY_TP, "N|auto", 0, "Tensor-parallel degree", 2},
     {"pp", KEY_PP, "N|auto", 0, "Pipeline stages (default 1)", 2},
+    {"pp-chunks", KEY_PP_CHUNKS, "N", 0, "Model chunks of a pipeline stage: interleaved 1F1B (default 1)", 2},
     {"cp", KEY_CP, "N|auto", 0, "Context-parallel degree (default 1)", 2},
     {"tp-placement", KEY_TP_PLACEMENT, "rules", 0, "Which dimension tensor parallelism splits: RedCoast's rules", 2},
     {"tp-rules", KEY_TP_RULES, "FILE", 0, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", 2},
@@ -269,7 +271,7 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
 
 static error_t read_workload(struct plan_args *args, int key, const char *text)
 {
-    enum { MOST_TOKENS = 1 << 30 };
+    enum { MOST_TOKENS = 1 << 30, MOST_CHUNKS = 64 };
     const uint64_t most_gpus = (uint64_t)1 << 24;
     const uint64_t most_batch = (uint64_t)1 << 40;
     redco_search_options *options = &args->options;
@@ -281,6 +283,8 @@ static error_t read_workload(struct plan_args *args, int key, const char *text)
     case KEY_MICRO_BATCH: return read_degree(args, "--micro-batch", text, &options->micro_batch);
     case KEY_TP: return read_degree(args, "--tp", text, &options->tp);
     case KEY_PP: return read_stages(args, "--pp", text, &options->pp);
+    case KEY_PP_CHUNKS:
+        return read_count(args, "--pp-chunks", text, MOST_CHUNKS, &options->workload.engine.virtual_stages);
     case KEY_CP: return read_stages(args, "--cp", text, &options->cp);
     default: return read_count(args, "--top", text, PLAN_MOST_TOP, &options->top);
     }
@@ -309,6 +313,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_MICRO_BATCH:
     case KEY_TP:
     case KEY_PP:
+    case KEY_PP_CHUNKS:
     case KEY_CP:
     case KEY_TOP: return read_workload(args, key, text);
     case KEY_RECOMPUTE:

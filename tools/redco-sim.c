@@ -23,7 +23,7 @@ struct sim_args {
 static const struct argp_option flags[] = {
     {"timeline", KEY_TIMELINE, "TRACE", 0, "Write the step as a trace for Perfetto", 1},
     {"overlap", KEY_OVERLAP, "LIST|none", 0, "Traffic hidden behind compute: ag_rs, ar, bc (default: the plan's)", 1},
-    {"chunks", KEY_CHUNKS, "N", 0, "Model chunks of a pipeline stage: interleaved 1F1B (default 1)", 1},
+    {"chunks", KEY_CHUNKS, "N", 0, "Model chunks of a pipeline stage: interleaved 1F1B (default: the plan's)", 1},
     {"profile", KEY_PROFILE, "FILE", 0, "Measured collectives that the plan was made with; may be repeated", 1},
     CLI_OPTIONS,
     {0}
@@ -61,10 +61,9 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
 
 static redco_status write_timeline(const struct sim_args *args, const redco_plan_case *c, redco_error *err)
 {
-    const redco_step_options options = {.chunks = args->chunks};
     redco_trace *trace = NULL;
     redco_status st =
-        redco_simulate_trace(c->costs, &c->setting, c->assignments, c->assignment_count, &options, &trace, err);
+        redco_simulate_trace(c->costs, &c->setting, c->assignments, c->assignment_count, NULL, &trace, err);
     if (st == REDCO_OK) { st = redco_trace_write(trace, args->timeline, err); }
     redco_trace_free(trace);
     return st;
@@ -73,12 +72,17 @@ static redco_status write_timeline(const struct sim_args *args, const redco_plan
 static redco_status simulate(const struct sim_args *args, redco_plan_case *c, struct sim_answer *answer,
                              redco_error *err)
 {
-    const redco_step_options options = {.chunks = args->chunks};
     redco_status st = redco_plan_reopen(answer->plan, args->plan, args->profiles, args->profile_count, c, err);
     if (st != REDCO_OK) { return st; }
-    if (args->overlap_given && (st = redco_plan_case_overlap(c, args->overlap, err)) != REDCO_OK) { return st; }
+    if (args->chunks > 0) {
+        c->workload.engine.virtual_stages = args->chunks;
+        if ((st = redco_step_chunks_check(c->costs, &c->setting, args->chunks, err)) != REDCO_OK) { return st; }
+    }
+    answer->chunks = c->setting.pp > 1 ? c->workload.engine.virtual_stages : 1;
+    const uint32_t overlap = args->overlap_given ? args->overlap : c->workload.overlap;
+    if ((st = redco_plan_case_overlap(c, overlap, err)) != REDCO_OK) { return st; }
     answer->closed = redco_cost_step(c->costs, &c->setting, c->assignments, c->assignment_count);
-    st = redco_simulate(c->costs, &c->setting, c->assignments, c->assignment_count, &options, &answer->simulation, err);
+    st = redco_simulate(c->costs, &c->setting, c->assignments, c->assignment_count, NULL, &answer->simulation, err);
     return st == REDCO_OK && args->timeline != NULL ? write_timeline(args, c, err) : st;
 }
 
@@ -107,13 +111,13 @@ int main(int argc, char **argv)
         .args_doc = "PLAN",
         .doc = "Simulates the training step of a plan file: every operator on its stream, in the engine's order."
                "\vExit code: 0 done, 2 bad input, 3 a system failure."};
-    struct sim_args args = {.chunks = 1};
+    struct sim_args args = {.chunks = 0};
     redco_plan_case reopened = {.costs = NULL};
     redco_plan *plan = NULL;
     redco_error err = {0};
     int rc = cli_parse(&argp, argc, argv, &args.cli);
     if (rc != CLI_RUN) { return rc; }
-    struct sim_answer answer = {.reopened = &reopened, .chunks = args.chunks};
+    struct sim_answer answer = {.reopened = &reopened, .chunks = 1};
     redco_status st = args.timeline != NULL ? cli_writable(args.timeline, &err) : REDCO_OK;
     if (st == REDCO_OK) { st = redco_plan_read(args.plan, &plan, &err); }
     answer.plan = plan;

@@ -62,7 +62,7 @@ redco_plan *redco_plan_new(void)
 {
     redco_plan *plan = calloc(1, sizeof *plan);
     if (plan != NULL) {
-        plan->pp = plan->cp = plan->ep = 1;
+        plan->pp = plan->pp_chunks = plan->cp = plan->ep = 1;
         plan->hosts_per_node = 1;
     }
     return plan;

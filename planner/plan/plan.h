@@ -75,6 +75,7 @@ typedef struct redco_plan {
     bool sequence_parallel, mfu_causal;
     uint64_t bucket_bytes;
     uint32_t tp, pp, cp, ep;  /**< ep is 1 in version 1 */
+    uint32_t pp_chunks;       /**< model chunks of a pipeline stage: more than 1 are interleaved */
     redco_mesh dp, secondary; /**< secondary 0x0 = none */
     redco_plan_layers *layers;
     uint32_t layers_count;

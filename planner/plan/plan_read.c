@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum {
+    MOST_CHUNKS = 64,
     MOST_LAYERS = 1 << 20,
     MOST_RULES = 1 << 16,
     MOST_HOSTS = 1 << 22,
@@ -153,6 +154,10 @@ static redco_status read_all_meshes(const redco_json_value *root, redco_plan *pl
         (st = redco_json_u32(&mesh, "cp", 1, MOST_RANKS, &plan->cp, err)) != REDCO_OK ||
         (st = redco_json_u32(&mesh, "ep", 1, 1, &plan->ep, err)) != REDCO_OK ||
         (st = read_mesh(&mesh, "dp", &plan->dp, err)) != REDCO_OK) {
+        return st;
+    }
+    if (redco_json_has(&mesh, "pp_chunks") &&
+        (st = redco_json_u32(&mesh, "pp_chunks", 1, MOST_CHUNKS, &plan->pp_chunks, err)) != REDCO_OK) {
         return st;
     }
     return redco_json_has(&mesh, "secondary") ? read_mesh(&mesh, "secondary", &plan->secondary, err) : REDCO_OK;
