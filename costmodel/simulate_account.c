@@ -178,7 +178,7 @@ static double find_period(const struct marks *m, uint32_t ranks, uint32_t micro_
 {
     double period_s = 0.0;
     const uint32_t window = ranks > 1 ? edge : unit;
-    if (micro_batches < 2 * edge + unit + window) { return 0.0; }
+    if (micro_batches < edge + window + unit) { return 0.0; }
     for (uint32_t i = micro_batches - edge - window; i < micro_batches - edge; i++) {
         for (uint32_t r = 0; r < ranks; r++) {
             const uint32_t at = i * ranks + r, earlier = at - unit * ranks;
@@ -333,7 +333,7 @@ redco_status redco_simulate(redco_costs *costs, const redco_setting *setting, co
     /* A pipeline fills and drains; without one only the first (updates) and last (reductions) micro-batch differ. */
     const uint32_t edge = setting->pp > 1 ? setting->pp + unit : 1;
     uint64_t built = o.micro_batches;
-    if (built == 0) { built = setting->pp > 1 ? 3 * (uint64_t)edge + unit : FEWEST_MICRO_BATCHES; }
+    if (built == 0) { built = setting->pp > 1 ? 2 * ((uint64_t)edge + unit) : FEWEST_MICRO_BATCHES; }
     if (unit > 1) { built = (built + unit - 1) / unit * unit; }
     o.steps = 1;
     o.fold = setting->pp > 1 && o.micro_batches == 0;

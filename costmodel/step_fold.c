@@ -227,7 +227,8 @@ bool redcoi_fold_repeat(redcoi_builder *b, redcoi_unit *unit, uint32_t virtual_s
     unit->last = b->places[last - t->first];
     unit->wait_count = 0;
     for (uint32_t op = last + 1; op < t->end; op++) { /* what nobody in the pass waits for */
-        if (b->step->ops[op].stream == REDCO_STREAM_TENSOR) { redcoi_wait(unit, b->places[op - t->first]); }
+        const bool waited = b->step->ops[op].stream == REDCO_STREAM_TENSOR || !b->overlap_reduce;
+        if (waited) { redcoi_wait(unit, b->places[op - t->first]); }
     }
     if (!forward) { leave_gradients(b, unit, index); }
     return true;

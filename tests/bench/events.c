@@ -74,7 +74,7 @@ static redco_status measure(const struct row *row, redco_error *err)
         redco_step_free(step);
     }
     if (st != REDCO_OK) { goto out; }
-    (void)printf("%-10s %5u %3u %3u %5llu of %4llu %10u %10.2f %12.1f %12.1f %12.1f\n", row->model, row->gpus, row->tp,
+    (void)printf("%-14s %5u %3u %3u %5llu of %4llu %10u %10.2f %12.1f %12.1f %12.1f\n", row->model, row->gpus, row->tp,
                  row->pp, (unsigned long long)simulation.simulated_micro_batches,
                  (unsigned long long)setting.micro_batches, operators, 1e3 * whole_s, 1e-6 * operators / build_s,
                  1e-6 * operators / layout_s, 1e-6 * (double)simulation.operators / whole_s);
@@ -92,9 +92,11 @@ int main(void)
         {"llama-65b", 1024, 1, 1, {{8, 1}, {8, 1}, {8, 8}}, REDCO_RECOMPUTE_FULL},
         {"llama-65b", 1024, 8, 1, {{1, 4}, {1, 4}, {1, 16}}, REDCO_RECOMPUTE_FULL},
         {"llama-65b", 1024, 8, 8, {{1, 1}, {1, 1}, {1, 16}}, REDCO_RECOMPUTE_NONE},
+        {"llama-65b", 1024, 8, 8, {{1, 16}, {1, 16}, {1, 16}}, REDCO_RECOMPUTE_NONE},
+        {"llama-3.1-405b", 1024, 8, 16, {{1, 1}, {1, 1}, {1, 8}}, REDCO_RECOMPUTE_NONE},
     };
     redco_error err = {0};
-    (void)printf("%-10s %5s %3s %3s %13s %10s %10s %12s %12s %12s\n", "model", "GPUs", "tp", "pp", "micro-batches",
+    (void)printf("%-14s %5s %3s %3s %13s %10s %10s %12s %12s %12s\n", "model", "GPUs", "tp", "pp", "micro-batches",
                  "operators", "ms", "graph M/s", "layout M/s", "all M/s");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (measure(&rows[i], &err) != REDCO_OK) {

@@ -94,6 +94,30 @@ static void folded_is_full(void **state)
     assert_true(totals.fewer > totals.runs / 2);
 }
 
+/* Without overlap a bucket that is full when a pass ends holds up what follows, the transfer to the stage before, too:
+ * 4 blocks of LLaMA-30B are 4 x 541 million parameters of 2 bytes, on 4 tensor-parallel ranks a little more than 1 GiB.
+ */
+static void bucket_full_at_the_end(void **state)
+{
+    (void)state;
+    struct totals totals = {.runs = 0};
+    struct bundle b;
+    redco_workload workload = plain_workload(128);
+    workload.overlap = REDCO_OVERLAP_NONE;
+    bundle_open(&b, "llama-30b", a800_machine(32), workload);
+    redco_setting setting = plain_setting(&b, 1);
+    setting.tp = 4;
+    setting.pp = 16;
+    setting.dp = (redco_mesh){2, 2};
+    setting.micro_batches = 32;
+    for (int scheme = 0; scheme < 2; scheme++) {
+        setting.scheme = scheme == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
+        same(&b, &setting, (redco_shards){one, {2, 1}, {2, 1}}, REDCO_RECOMPUTE_NONE, 1, &totals);
+    }
+    assert_true(totals.fewer > 0);
+    bundle_close(&b);
+}
+
 /* A network so slow that a transfer outlasts whole passes: nothing may be folded that it runs beside. */
 static void slow_transfers(void **state)
 {
@@ -122,6 +146,7 @@ static void slow_transfers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(folded_is_full), cmocka_unit_test(slow_transfers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(folded_is_full), cmocka_unit_test(bucket_full_at_the_end),
+                                       cmocka_unit_test(slow_transfers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
