@@ -8,7 +8,7 @@
 #include <strings.h>
 
 /* Gradient buckets where a framework fills them in the order of backward (README, section 3); AMSP's engine: 512 Mi
- * elements per owner (InternEvo, March 2024). */
+ * elements (InternEvo, March 2024, configs/7B_isp_sft.py). */
 static const uint64_t bucket_bytes = 256000000, amsp_bucket_bytes = (uint64_t)1 << 30;
 /* GPUs of a GB200 NVL72 rack, one link domain of 18 hosts. */
 enum { RACK_GPUS = 72 };
@@ -155,16 +155,23 @@ static redco_recompute recompute_of(const redco_measured_run *run)
     return REDCO_RECOMPUTE_NONE;
 }
 
+/* Sharded parameters are fetched module by module in AMSP's engine (arXiv 2311.00257, section V-C) and in DeepSpeed,
+ * whose hooks stand before every sub-module (runtime/zero/parameter_offload.py); elsewhere they are flat FSDP units. */
+static bool fetches_modules(const char *framework)
+{
+    return strcmp(framework, "amsp") == 0 || strcmp(framework, "deepspeed") == 0;
+}
+
 static redco_workload workload_of(const redco_measured_run *run)
 {
-    const bool modules = strcmp(run->framework, "amsp") == 0;
+    const bool amsp = strcmp(run->framework, "amsp") == 0;
     return (redco_workload){
         .seq_len = run->seq_len,
         .global_batch = run->global_batch,
         .precision = run->precision == REDCO_MEASURED_FP16 ? REDCO_FP16 : REDCO_BF16,
         .overlap = run->overlap & REDCO_OVERLAP_ALL,
         .sequence_parallel = run->sequence_parallel,
-        .bucket_bytes = modules ? amsp_bucket_bytes : bucket_bytes,
+        .bucket_bytes = amsp ? amsp_bucket_bytes : bucket_bytes,
         .engine = {.attention = attention_of(run->attention),
                    .gemm_format = format_of(run->precision),
                    .plain_norm = !run->fused_norm,
@@ -172,7 +179,7 @@ static redco_workload workload_of(const redco_measured_run *run)
                    .logits_gathered = run->logits_gathered,
                    .async_tp = (run->overlap & REDCO_MEASURED_OVERLAP_TP) != 0,
                    .partial_recompute = run->recompute == REDCO_MEASURED_RECOMPUTE_HALF,
-                   .layer_units = !modules,
+                   .layer_units = !fetches_modules(run->framework),
                    .shard_over_cp = run->cp > 1,
                    .gradient_bytes = run->grad_reduce_bytes,
                    .virtual_stages = run->virtual_pp},

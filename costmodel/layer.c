@@ -6,11 +6,6 @@
 /* Bytes the optimizer moves per owned parameter: 32-bit master weight and two moments read and written, gradient read,
  * 16-bit weight written, and its share of norm and casts (costmodel/README.md, section 4). */
 static const double optimizer_traffic_bytes = 30.0;
-/* The wait for the last of some ranks, in one node over that between nodes. Chosen, not measured: at 0.35, the share
- * that latencies have, AMSP against MiCS on LLaMA-7B comes out at 1.15 where 1.30 was measured; costmodel/README.md,
- * section 6. */
-static const double node_sync_ratio = 0.5;
-
 /* Traffic of one link kind against one compute window. */
 struct traffic {
     double nvlink_s, network_s;
@@ -73,12 +68,11 @@ bool redcoi_spans_cp(const redcoi_job *job, redco_mesh mesh)
            redco_mesh_equal(mesh, job->setting->dp);
 }
 
-/* The wait until the last rank has arrived, which grows with their number; inside a node ranks start closer together.
- */
+/* The wait until the last rank has arrived, which grows with their number. Inside a node nothing beyond the launch is
+ * seen: runs with parameters over one node are fitted better without (costmodel/README.md, section 3). */
 static double sync_s(const redcoi_job *job, redco_group group)
 {
-    const double ranks = (double)redco_mesh_ranks(group.mesh);
-    return (group.mesh.nodes > 1 ? 1.0 : node_sync_ratio) * job->costs->calibration.sync_s * ranks;
+    return group.mesh.nodes > 1 ? job->costs->calibration.sync_s * (double)redco_mesh_ranks(group.mesh) : 0.0;
 }
 
 bool redcoi_by_layer(const redcoi_job *job)

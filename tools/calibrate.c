@@ -109,7 +109,8 @@ static redco_status choose(struct work *work)
     if (st != REDCO_OK) { return st; }
     for (size_t i = 0; i < work->files.count; i++) {
         const redco_measured_run *const run = work->files.runs[i];
-        if (!measured_has_speed(&work->files, i) || (a->source != NULL && strcmp(run->source, a->source) != 0) ||
+        if (!measured_has_speed(&work->files, i) || (run->use & REDCO_USE_HELD_OUT) != 0 ||
+            (a->source != NULL && strcmp(run->source, a->source) != 0) ||
             (a->framework != NULL && strcmp(run->framework, a->framework) != 0) ||
             (a->software != REDCO_SOFTWARE_UNKNOWN && run->software != a->software) || !gpu_wanted(a, run->gpu)) {
             continue;

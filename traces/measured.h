@@ -79,8 +79,9 @@ typedef enum redco_measured_column {
 /** What a row may be compared with; bits. */
 typedef enum redco_measured_use {
     REDCO_USE_NOTHING = 0,
-    REDCO_USE_SPEED = 1, /**< tokens/s */
-    REDCO_USE_MEMORY = 2 /**< peak memory, or whether the run fits */
+    REDCO_USE_SPEED = 1,   /**< tokens/s */
+    REDCO_USE_MEMORY = 2,  /**< peak memory, or whether the run fits */
+    REDCO_USE_HELD_OUT = 4 /**< compared with, but constants are never fitted to it; beside one of the others */
 } redco_measured_use;
 
 /** Software classes that share constants of the cost model. */

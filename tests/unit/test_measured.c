@@ -333,7 +333,9 @@ static void cells_that_cannot_be_read_are_errors(void **state)
     static const struct {
         const char *column, *value, *text;
     } rows[] = {
-        {"use", "fast", "\"fast\" is not speed, memory, speed+memory or no: with a reason"},
+        {"use", "fast",
+         "\"fast\" is not speed, memory, speed+memory, one of these with +held_out, or no: with a reason"},
+        {"use", "held_out", "is not speed, memory"},
         {"use", "no", "\"no\" is not speed"},
         {"use", "no: ", "\"no: \" is not complete: a reason is needed behind \"no:\""},
         {"use", "speed+speed", "is not speed, memory"},

@@ -174,7 +174,7 @@ static void closed_form_agrees(void **state)
         tally.over_memory);
     assert_true(tally.all > 2500);
     assert_true(tally.within2 >= 0.95 * tally.all);
-    assert_true(tally.worst < 0.09);
+    assert_true(tally.worst < 0.05);
     assert_true(tally.over_memory <= 0.02 * tally.all);
 }
 
@@ -435,7 +435,9 @@ static void all_models(void **state)
         const redco_simulation s = simulate(&b, &setting, shards, REDCO_RECOMPUTE_SELECTIVE, NULL);
         const redco_prediction p = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_SELECTIVE);
         print_message("%-14s %8.4f s simulated, %+.1f %%\n", models[m], s.step_s, 100.0 * (s.step_s / p.step_s - 1.0));
-        check_near(s.step_s, p.step_s, 0.06 * p.step_s);
+        /* bart-large: the table that embedding and head share is a quarter of the model, and the closed form hides none
+         * of its gathers. */
+        check_near(s.step_s, p.step_s, 0.08 * p.step_s);
         bundle_close(&b);
     }
     assert_true(known >= 8);
