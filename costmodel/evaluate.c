@@ -2,6 +2,7 @@
 
 #include "topology/node.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,16 @@ static uint32_t domain_gpus(const redco_measured_run *run)
     return best;
 }
 
+/* Tables give a node's rate. The ports of these clusters are 200 Gb/s InfiniBand beside Ampere, 400 Gb/s since Hopper,
+ * at most one a GPU: four a node for AMSP (arXiv 2311.00257, section VI-A) and vTrain (arXiv 2312.12391), eight
+ * elsewhere. */
+static uint32_t ports_of(const redco_gpu *gpu, double network_bytes_per_s, uint32_t gpus)
+{
+    const double port_bytes_per_s = gpu->compute_capability >= 90 ? 50e9 : 25e9;
+    const double ports = round(network_bytes_per_s / port_bytes_per_s);
+    return ports < 1.0 ? 1 : ports < gpus ? (uint32_t)ports : gpus;
+}
+
 static redco_status machine_of(const redco_measured_run *run, redco_machine *machine_out, redco_error *err)
 {
     redco_gpu gpu;
@@ -51,6 +62,7 @@ static redco_status machine_of(const redco_measured_run *run, redco_machine *mac
     const uint32_t domain = domain_gpus(run);
     const uint32_t physical = domain > run->gpus_per_node ? domain : run->gpus_per_node;
     const double network = run->node_network_bytes_per_s * physical / run->gpus_per_node;
+    const uint32_t ports = ports_of(&gpu, network, physical);
     const bool linked = gpu.scale_up_bytes_per_s > 0.0;
     const bool bridged = strstr(gpu.link, "bridge") != NULL;
     redco_machine machine = {.gpu = gpu,
@@ -66,8 +78,8 @@ static redco_status machine_of(const redco_measured_run *run, redco_machine *mac
                                                           : domain,
                              .scale_up_bytes_per_s = gpu.scale_up_bytes_per_s,
                              .peer_bytes_per_s = gpu.pcie_bytes_per_s,
-                             .nics_per_node = physical, /* tables give a node's rate; each GPU gets an equal share */
-                             .nic_bytes_per_s = network / physical,
+                             .nics_per_node = ports,
+                             .nic_bytes_per_s = network / ports,
                              .node_network_bytes_per_s = network,
                              .oversubscription_ratio = 1.0};
     (void)snprintf(machine.name, sizeof machine.name, "%u x %u %s", machine.nodes, domain, gpu.name);
