@@ -52,7 +52,7 @@ static const struct constant constants[] = {
     {AT(contention_ratio), 0.5, 0.04, 0.45},
     {AT(host_forward_s), 0.5, 100e-6, 3e-3},
     {AT(host_backward_s), 0.5, 100e-6, 3e-3},
-    {AT(step_overhead_s), 1.0, 2e-3, 0.3},
+    {AT(step_overhead_s), 0.7, 2e-3, 0.15},
     {AT(scale_ratio), 0.7, 1e-3, 0.025},
 };
 #undef AT
