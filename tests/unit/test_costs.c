@@ -265,6 +265,31 @@ static void windows_are_convex(void **state)
     bundle_close(&b);
 }
 
+/* Without overlap a block of 9 modules (7 matrices, 2 norms) is gathered twice and scattered once: 32 x 27 calls wait
+ * for 16 ranks over two nodes; the head's norm and matrix 6 more, the embedding, not gathered again, 2. In one node
+ * nobody waits. */
+static void waits_are_between_nodes(void **state)
+{
+    (void)state;
+    struct bundle b;
+    redco_workload workload = plain_workload(16);
+    workload.overlap = 0;
+    bundle_open(&b, "llama-7b", a800_machine(2), workload);
+    const redco_setting setting = plain_setting(&b, 1);
+    const redco_shards shards[] = {{{8, 1}, {8, 1}, {8, 1}}, {{8, 2}, {8, 2}, {8, 2}}};
+    for (int i = 0; i < 2; i++) {
+        b.calibration.sync_s = 0.0;
+        bundle_costs(&b);
+        const redco_prediction none = uniform_step(&b, &setting, shards[i], REDCO_RECOMPUTE_NONE);
+        b.calibration.sync_s = 1e-3;
+        bundle_costs(&b);
+        const redco_prediction some = uniform_step(&b, &setting, shards[i], REDCO_RECOMPUTE_NONE);
+        const double waits = (some.layer_exposed_s - none.layer_exposed_s) / (16.0 * 1e-3);
+        check_near(waits, i == 0 ? 0.0 : 32.0 * 27.0 + 6.0 + 2.0, 1e-6);
+    }
+    bundle_close(&b);
+}
+
 static void recomputation_trades_time_for_memory(void **state)
 {
     (void)state;
@@ -433,6 +458,7 @@ int main(void)
                                        cmocka_unit_test(a_faster_machine_is_never_slower),
                                        cmocka_unit_test(overlap_never_hurts),
                                        cmocka_unit_test(windows_are_convex),
+                                       cmocka_unit_test(waits_are_between_nodes),
                                        cmocka_unit_test(recomputation_trades_time_for_memory),
                                        cmocka_unit_test(secondary_shards),
                                        cmocka_unit_test(pipeline),

@@ -67,6 +67,36 @@ static void a_row_becomes_a_plan(void **state)
     redco_measured_free(table);
 }
 
+/* 100 GB/s beside eight A800 are four ports of 200 Gb/s; 200 GB/s eight; 400 GB/s beside Hopper eight of 400 Gb/s; a
+ * node of two GPUs has no more than two. DeepSpeed and AMSP's engine fetch modules, others flat units. */
+static void a_row_has_ports_and_an_engine(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *gpu, *framework;
+        unsigned gpus, network, ports;
+        bool layer_units;
+    } rows[] = {{"A800-SXM4-80GB", "amsp", 8, 100, 4, false},       {"A800-SXM4-80GB", "deepspeed", 8, 100, 4, false},
+                {"A100-SXM4-80GB", "llm-foundry", 8, 200, 8, true}, {"H100-SXM5-80GB", "nemo", 8, 400, 8, true},
+                {"A100-SXM4-80GB", "x", 2, 100, 2, true},           {"A100-SXM4-80GB", "x", 8, 2, 1, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[512];
+        const redco_measured_run *run = NULL;
+        redco_evaluation_input in;
+        (void)snprintf(text, sizeof text,
+                       "s,speed,m,24,4096,16384,32,32,128,51200,0,1,0,2048,%s,16,%u,%u,%s,eager,16,1,1,1,1,1,1x1,1x1,"
+                       "1x1,intra,0,1,1,16,none,bf16,2,flash2,1,0,none,0,ok,100\n",
+                       rows[i].gpu, rows[i].gpus, rows[i].network, rows[i].framework);
+        redco_measured *const table = parse(text);
+        assert_int_equal(redco_measured_runs(table, &run), 1);
+        assert_int_equal(redco_evaluation_input_of(run, &in, NULL), REDCO_OK);
+        assert_int_equal(in.machine.nics_per_node, rows[i].ports);
+        assert_true(fabs(in.machine.nic_bytes_per_s * rows[i].ports - rows[i].network * 1e9) < 1.0);
+        assert_int_equal(in.workload.engine.layer_units, rows[i].layer_units);
+        redco_measured_free(table);
+    }
+}
+
 static void rows_that_cannot_be_expressed_say_why(void **state)
 {
     (void)state;
@@ -265,6 +295,7 @@ static void amsp_beats_mics_blindly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_row_becomes_a_plan),
+                                       cmocka_unit_test(a_row_has_ports_and_an_engine),
                                        cmocka_unit_test(rows_that_cannot_be_expressed_say_why)};
     const struct CMUnitTest bars[] = {
         cmocka_unit_test(one_set_per_class_meets_the_bar), cmocka_unit_test(memory_meets_the_bar),

@@ -277,6 +277,11 @@ static void sound_row_is_usable(void **state)
     assert_int_equal(run->mem_bytes, 60500000000);
     assert_true(run->overlap == 0 && knows(run, REDCO_COLUMN_OVERLAP));
     redco_measured_free(table);
+    assert_int_equal(parse_changed("use", "speed+held_out", &table, NULL), REDCO_OK);
+    (void)redco_measured_runs(table, &run);
+    assert_int_equal(run->use, REDCO_USE_SPEED | REDCO_USE_HELD_OUT);
+    assert_null(redco_measured_skip(run));
+    redco_measured_free(table);
     /* 64 sequences of 2048 in 2.048 s on 64 GPUs are 1000 tokens/s each */
     assert_int_equal(parse_changed("tokens_per_s_per_gpu", "", &table, NULL), REDCO_OK);
     (void)redco_measured_runs(table, &run);
