@@ -132,6 +132,9 @@ static redco_status write_timeline(const struct answer *answer, redco_error *err
     redco_status st = redco_costs_create(&inputs->machine, inputs->model, &answer->args->options.workload,
                                          &inputs->calibration, inputs->comm, &costs, err);
     if (st == REDCO_OK) {
+        st = redco_tp_attach(costs, inputs->model, answer->args->options.tp_placement, err);
+    }
+    if (st == REDCO_OK) {
         st = redco_simulate_trace(costs, &best->setting, best->assignments, best->assignment_count, NULL, &trace, err);
     }
     if (st == REDCO_OK) { st = redco_trace_write(trace, answer->args->timeline, err); }

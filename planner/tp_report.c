@@ -1,0 +1,240 @@
+/* Rules against the program, for people and for plan files. */
+#include "planner/milp.h"
+#include "planner/tensor_parallel/placed.h"
+#include "planner/tp_placement.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Calls back for every graph of the model under both placements. */
+typedef redco_status (*visitor)(void *context, const redcoi_tp_placed *placed, redco_error *err);
+
+static redco_status visit(redco_costs *costs, const redco_model *model, const redco_setting *setting, visitor each,
+                          void *context, redco_error *err)
+{
+    const redco_shape shape = redco_costs_shape(costs, setting);
+    redcoi_tp_pricing pricing = {.costs = costs};
+    redcoi_tp_ruled_splits ruled = {.count = 0};
+    redcoi_tp_placed *placed = NULL;
+    bool more = true;
+    if (setting->tp <= 1) { return redco_fail(err, REDCO_EVALUE, "tp", "is 1: nothing is split"); }
+    redco_status st = redcoi_tp_rules_splits(model, setting->tp, &ruled, err);
+    if (st == REDCO_OK && (placed = malloc(sizeof *placed)) == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    }
+    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, &shape);
+    for (uint32_t i = 0; st == REDCO_OK; i++) {
+        st = redcoi_tp_place(&base, &ruled, true, i, placed, &more, err);
+        if (st != REDCO_OK || !more) { break; }
+        st = each(context, placed, err);
+    }
+    free(placed);
+    redcoi_tp_rules_splits_free(&ruled);
+    return st;
+}
+
+static redco_tp_side side_of(const redcoi_tp_total *total)
+{
+    redco_tp_side side = {.time_s = total->time_s, .memory_bytes = total->memory_bytes};
+    for (int c = 0; c < REDCOI_TP_CLASSES; c++) {
+        const redcoi_tp_cost *const cost = &total->classes[c];
+        side.compute_s += cost->forward_s + cost->backward_s;
+        side.tp_s += cost->tp_forward_s + cost->tp_backward_s;
+        side.tp_bytes += cost->tp_bytes;
+        side.params += cost->params;
+    }
+    return side;
+}
+
+static void add_side(redco_tp_side *sum, const redco_tp_side *side, uint32_t layers)
+{
+    sum->compute_s += layers * side->compute_s;
+    sum->tp_s += layers * side->tp_s;
+    sum->time_s += layers * side->time_s;
+    sum->tp_bytes += layers * side->tp_bytes;
+    sum->params += layers * side->params;
+    sum->memory_bytes += layers * side->memory_bytes;
+}
+
+static const char *split_word(const redcoi_tp_option *option, bool table)
+{
+    switch (option->split) {
+    case REDCOI_TP_COLUMN:
+        return table ? "vocabulary" : option->output == REDCOI_TP_CUT ? "column, heads cut" : "column";
+    case REDCOI_TP_ROW: return table ? "width" : "row";
+    case REDCOI_TP_REPLICATE:
+    case REDCOI_TP_NO_WEIGHT: break;
+    }
+    return "replicated";
+}
+
+static bool is_table(redcoi_tp_role role)
+{
+    return role == REDCOI_TP_TOKENS || role == REDCOI_TP_POSITIONS || role == REDCOI_TP_RELATIVE;
+}
+
+static void list_weights(const redcoi_tp_placed *placed, redco_tp_class *class)
+{
+    class->same = true;
+    for (int slot = 0; slot < REDCOI_TP_CLASSES; slot++) {
+        for (int role = 0; role < REDCOI_TP_ROLES; role++) {
+            const uint32_t node = placed->layer.node[slot][role];
+            if (node == REDCOI_TP_NONE || class->weight_count == REDCO_TP_REPORT_WEIGHTS) { continue; }
+            const redcoi_tp_option *const rules = redcoi_tp_chosen(&placed->layer, &placed->rules_choice, node);
+            const redcoi_tp_option *const milp = redcoi_tp_chosen(&placed->layer, &placed->milp.choice, node);
+            const bool table = is_table((redcoi_tp_role)role);
+            class->weights[class->weight_count++] =
+                (redco_tp_weight){redcoi_tp_role_names[role], split_word(rules, table), split_word(milp, table)};
+            /* A tie of tables is no difference, cut heads are. */
+            class->same = class->same && rules->split == milp->split && rules->output == milp->output;
+        }
+    }
+}
+
+struct comparison {
+    const redco_layer_class *classes;
+    redco_tp_report *report;
+};
+
+static redco_status compare_one(void *context, const redcoi_tp_placed *placed, redco_error *err)
+{
+    const struct comparison *const c = context;
+    redco_tp_report *const report = c->report;
+    const uint32_t first = placed->layer.classes[0], second = placed->layer.classes[1];
+    (void)err;
+    if (report->class_count == REDCO_TP_REPORT_CLASSES) { return REDCO_OK; }
+    redco_tp_class *const class = &report->classes[report->class_count++];
+    const bool edges = second != UINT32_MAX;
+    class->layers = edges ? 1 : c->classes[first].layers;
+    (void)snprintf(class->name, sizeof class->name, "%s", edges ? "embedding + head" : c->classes[first].name);
+    class->rules = side_of(&placed->rules);
+    class->milp = side_of(&placed->milp.total);
+    list_weights(placed, class);
+    add_side(&report->rules, &class->rules, class->layers);
+    add_side(&report->milp, &class->milp, class->layers);
+    if (!placed->milp.proven) { report->status = "feasible"; }
+    report->gap_ratio = fmax(report->gap_ratio, placed->milp.gap_ratio);
+    report->seconds += placed->milp.seconds;
+    return REDCO_OK;
+}
+
+redco_status redco_tp_compare(redco_costs *costs, const redco_model *model, const redco_setting *setting,
+                              redco_tp_report *report_out, redco_error *err)
+{
+    redco_tp_report report = {.solver = redcoi_glpk_name(), .status = "optimal"};
+    struct comparison comparison = {.report = &report};
+    (void)redco_model_classes(model, &comparison.classes);
+    const redco_status st = visit(costs, model, setting, compare_one, &comparison, err);
+    if (st == REDCO_OK) { *report_out = report; }
+    return st;
+}
+
+struct rule_list {
+    const redco_model *model;
+    const redco_layer_class *classes;
+    uint32_t ranks;
+    redco_tp_rule *rules;
+    uint32_t count, capacity;
+};
+
+/* "model.layers.{}.mlp.up_proj.weight" to "mlp/up_proj/kernel": what stands behind the layer's number. */
+static void write_match(char *match, size_t size, const redco_param *param)
+{
+    const char *brace = strstr(param->name, "{}.");
+    (void)snprintf(match, size, "%s", brace != NULL ? brace + 3 : param->name);
+    for (char *c = match; *c != '\0'; c++) {
+        if (*c == '.') { *c = '/'; }
+    }
+    char *last = strrchr(match, '/');
+    const char *leaf = param->role == REDCO_PARAM_TABLE ? "embedding" : "kernel";
+    if (last != NULL) { (void)snprintf(last + 1, size - (size_t)(last + 1 - match), "%s", leaf); }
+}
+
+static redco_tp_rule rule_of(const struct rule_list *list, redcoi_tp_role role, const redco_param *param,
+                             const redcoi_tp_option *option)
+{
+    const redco_model_dims *const dims = redco_model_get_dims(list->model);
+    const redcoi_tp_fusion fusion = redcoi_tp_fusion_of(redco_model_type(list->model));
+    const bool outputs_first = param->role != REDCO_PARAM_LINEAR; /* in Flax order */
+    redco_tp_rule rule = {.dim = -1, .unit = 1, .parts = 1};
+    if (option->split == REDCOI_TP_REPLICATE) { return rule; }
+    const bool column = option->split == REDCOI_TP_COLUMN;
+    rule.dim = column == outputs_first ? 0 : 1;
+    const bool heads = role <= REDCOI_TP_CROSS_O;
+    if (heads && (column != (role == REDCOI_TP_O || role == REDCOI_TP_CROSS_O))) { rule.unit = dims->head_dim; }
+    if (role == REDCOI_TP_QKV && column) {
+        rule.parts = fusion == REDCOI_TP_THIRDS ? 3 : 1;
+        if (fusion == REDCOI_TP_HEADS) { rule.unit *= 3; }
+        if (fusion == REDCOI_TP_GROUPS) { rule.unit *= dims->heads / dims->kv_heads + 2; }
+    }
+    return rule;
+}
+
+static redco_status add_rule(struct rule_list *list, const redco_tp_rule *rule, const char *match, redco_error *err)
+{
+    for (uint32_t i = 0; i < list->count; i++) { /* encoder and decoder: one rule for both, unless they differ */
+        const redco_tp_rule *const known = &list->rules[i];
+        if (strcmp(known->match, match) != 0) { continue; }
+        if (known->dim == rule->dim && known->unit == rule->unit && known->parts == rule->parts) { return REDCO_OK; }
+        return redco_fail(err, REDCO_EVALUE, redco_model_name(list->model),
+                          "the best layouts of %s differ between encoder and decoder, which rules cannot say", match);
+    }
+    if (list->count == list->capacity) {
+        const uint32_t capacity = list->capacity > 0 ? 2 * list->capacity : 16;
+        redco_tp_rule *more = realloc(list->rules, capacity * sizeof *more);
+        if (more == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+        list->rules = more;
+        list->capacity = capacity;
+    }
+    redco_tp_rule made = *rule;
+    made.match = strdup(match);
+    if (made.match == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    list->rules[list->count++] = made;
+    return REDCO_OK;
+}
+
+static redco_status list_one(void *context, const redcoi_tp_placed *placed, redco_error *err)
+{
+    struct rule_list *const list = context;
+    const redco_param *params = NULL;
+    char match[256];
+    const size_t count = redco_model_tensors(list->model, &params);
+    for (size_t i = 0; i < count; i++) { /* all position tables, not the last alone */
+        for (int slot = 0; slot < REDCOI_TP_CLASSES; slot++) {
+            if (params[i].class_index != placed->layer.classes[slot] || params[i].rank < 2) { continue; }
+            const redcoi_tp_role role = redcoi_tp_role_of(params[i].name);
+            const uint32_t node = role < REDCOI_TP_ROLES ? placed->layer.node[slot][role] : REDCOI_TP_NONE;
+            if (node == REDCOI_TP_NONE) { continue; }
+            const redcoi_tp_option *const option = redcoi_tp_chosen(&placed->layer, &placed->milp.choice, node);
+            const redco_tp_rule rule = rule_of(list, role, &params[i], option);
+            write_match(match, sizeof match, &params[i]);
+            const redco_status st = add_rule(list, &rule, match, err);
+            if (st != REDCO_OK) { return st; }
+        }
+    }
+    return REDCO_OK;
+}
+
+redco_status redco_tp_rules(redco_costs *costs, const redco_model *model, const redco_setting *setting,
+                            redco_tp_rule **rules_out, uint32_t *count_out, redco_error *err)
+{
+    struct rule_list list = {.model = model, .ranks = setting->tp};
+    (void)redco_model_classes(model, &list.classes);
+    const redco_status st = visit(costs, model, setting, list_one, &list, err);
+    if (st != REDCO_OK) {
+        redco_tp_rules_free(list.rules, list.count);
+        return st;
+    }
+    *rules_out = list.rules;
+    *count_out = list.count;
+    return REDCO_OK;
+}
+
+void redco_tp_rules_free(redco_tp_rule *rules, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) { free(rules[i].match); }
+    free(rules);
+}
