@@ -381,7 +381,7 @@ redcoi_tp_total redcoi_tp_limit(redcoi_tp_graph *graph, uint64_t other_bytes)
     redcoi_tp_total total = {.time_s = (double)INFINITY};
     graph->limit_bytes = 0;
     redcoi_tp_reference(graph, allowed);
-    (void)redcoi_tp_enumerate(graph, allowed, &choice, &total, NULL); /* one option a node */
+    (void)redcoi_tp_enumerate(graph, allowed, true, &choice, &total, NULL); /* one option a node */
     uint64_t params = 0;
     for (int c = 0; c < REDCOI_TP_CLASSES; c++) { params += total.classes[c].params; }
     const uint64_t limit =

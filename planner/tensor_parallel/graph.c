@@ -198,7 +198,7 @@ struct walk {
     redcoi_tp_choice choice, best;
     double best_s;
     uint64_t count;
-    bool found;
+    bool every, found;
 };
 
 static double settled_s(const struct walk *walk, uint32_t at)
@@ -239,14 +239,15 @@ static void descend(struct walk *walk, uint32_t at, double value_s, uint64_t mem
         const double own_s = option->forward_s + option->backward_s +
                              graph->exposed_ratio * (option->tp_forward_s + option->tp_backward_s);
         const double sum_s = value_s + own_s + settled_s(walk, at);
+        if (!walk->every && !(sum_s < walk->best_s)) { continue; }
         descend(walk, at + 1, sum_s, memory_bytes + option->params * graph->param_bytes + option->bytes);
     }
 }
 
-bool redcoi_tp_enumerate(const redcoi_tp_graph *graph, const uint32_t allowed[REDCOI_TP_NODES],
+bool redcoi_tp_enumerate(const redcoi_tp_graph *graph, const uint32_t allowed[REDCOI_TP_NODES], bool every,
                          redcoi_tp_choice *best_out, redcoi_tp_total *total_out, uint64_t *count_out)
 {
-    struct walk walk = {.graph = graph, .allowed = allowed, .best_s = (double)INFINITY};
+    struct walk walk = {.graph = graph, .allowed = allowed, .every = every, .best_s = (double)INFINITY};
     for (uint32_t n = 0; n < graph->node_count; n++) {
         walk.last_consumer[n] = REDCOI_TP_NONE;
         for (uint32_t c = n + 1; c < graph->node_count; c++) {

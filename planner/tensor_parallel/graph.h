@@ -112,9 +112,10 @@ redcoi_tp_form redcoi_tp_layout(redcoi_tp_form form);
 /** Adds everything up, straight from the tables. */
 redcoi_tp_total redcoi_tp_evaluate(const redcoi_tp_graph *graph, const redcoi_tp_choice *choice);
 
-/** Looks at every combination of the options that @p allowed (a bit per option of a node) leaves, without cuts.
+/** Looks at the combinations of the options that @p allowed (a bit per option of a node) leaves.
+ *  @param every      true: all of them; false: not those that begin with more than the best
  *  @param count_out  combinations seen; may be NULL. @return false if none is possible within the limit */
-bool redcoi_tp_enumerate(const redcoi_tp_graph *graph, const uint32_t allowed[REDCOI_TP_NODES],
+bool redcoi_tp_enumerate(const redcoi_tp_graph *graph, const uint32_t allowed[REDCOI_TP_NODES], bool every,
                          redcoi_tp_choice *best_out, redcoi_tp_total *total_out, uint64_t *count_out);
 /** The options that may be chosen; those of the reference layout; and those that rules mean, given a split per node
  *  (ignored for nodes without a weight). */

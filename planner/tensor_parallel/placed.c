@@ -119,7 +119,7 @@ static redco_status price_rules(const redcoi_tp_base *base, const redcoi_tp_rule
         if (layer->graph.nodes[n].tied != REDCOI_TP_NONE) { splits[n] = splits[layer->graph.nodes[n].tied]; }
     }
     redcoi_tp_ruled(&layer->graph, splits, allowed);
-    if (!redcoi_tp_enumerate(&layer->graph, allowed, &placed->rules_choice, &placed->rules, NULL)) {
+    if (!redcoi_tp_enumerate(&layer->graph, allowed, false, &placed->rules_choice, &placed->rules, NULL)) {
         return redco_fail(err, REDCO_EVALUE, redco_model_name(base->model),
                           "RedCoast's rules for %u shards give a layout that cannot be priced", base->shape.tp);
     }
