@@ -51,9 +51,10 @@ typedef struct redco_tp_side {
 } redco_tp_side;
 
 typedef struct redco_tp_weight {
-    const char *role;         /**< "q", "down", "tokens": static */
-    const char *rules, *milp; /**< "column", "row", "replicated"; of a table "vocabulary", "width"; "column, heads cut":
-                                   static */
+    const char *role; /**< "q", "down", "tokens": static */
+    const char *rules,
+        *milp; /**< static: "column", "row", "replicated"; of a table "vocabulary", "width"; "column, heads
+                    cut" inside; "column, heads shared" by neighbours, where there are fewer than ranks */
 } redco_tp_weight;
 
 typedef struct redco_tp_class {

@@ -59,11 +59,24 @@ static void add_side(redco_tp_side *sum, const redco_tp_side *side, uint32_t lay
     sum->memory_bytes += layers * side->memory_bytes;
 }
 
-static const char *split_word(const redcoi_tp_option *option, bool table)
+/* More than its share: several ranks hold the same head of keys. */
+static bool shares_heads(const redcoi_tp_graph *graph, uint32_t node, const redcoi_tp_option *option)
+{
+    const redcoi_tp_node *const of = &graph->nodes[node];
+    for (uint32_t o = 0; o < of->option_count; o++) {
+        if (of->options[o].split != REDCOI_TP_REPLICATE) { continue; }
+        return 2 * option->params * graph->ranks >= 3 * of->options[o].params && of->options[o].params > 0;
+    }
+    return false;
+}
+
+static const char *split_word(const redcoi_tp_graph *graph, uint32_t node, const redcoi_tp_option *option, bool table)
 {
     switch (option->split) {
     case REDCOI_TP_COLUMN:
-        return table ? "vocabulary" : option->output == REDCOI_TP_CUT ? "column, heads cut" : "column";
+        if (table) { return "vocabulary"; }
+        if (option->output == REDCOI_TP_CUT) { return "column, heads cut"; }
+        return shares_heads(graph, node, option) ? "column, heads shared" : "column";
     case REDCOI_TP_ROW: return table ? "width" : "row";
     case REDCOI_TP_REPLICATE:
     case REDCOI_TP_NO_WEIGHT: break;
@@ -87,7 +100,8 @@ static void list_weights(const redcoi_tp_placed *placed, redco_tp_class *class)
             const redcoi_tp_option *const milp = redcoi_tp_chosen(&placed->layer, &placed->milp.choice, node);
             const bool table = is_table((redcoi_tp_role)role);
             class->weights[class->weight_count++] =
-                (redco_tp_weight){redcoi_tp_role_names[role], split_word(rules, table), split_word(milp, table)};
+                (redco_tp_weight){redcoi_tp_role_names[role], split_word(&placed->layer.graph, node, rules, table),
+                                  split_word(&placed->layer.graph, node, milp, table)};
             /* A tie of tables is no difference, cut heads are. */
             class->same = class->same && rules->split == milp->split && rules->output == milp->output;
         }

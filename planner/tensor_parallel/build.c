@@ -374,7 +374,7 @@ redco_status redcoi_tp_build_block(const redcoi_tp_base *base, uint32_t class_in
     return redcoi_tp_price(&layer_out->graph, err);
 }
 
-redcoi_tp_total redcoi_tp_limit(redcoi_tp_graph *graph, uint64_t other_bytes)
+redcoi_tp_total redcoi_tp_limit(redcoi_tp_graph *graph, uint64_t other_params)
 {
     uint32_t allowed[REDCOI_TP_NODES];
     redcoi_tp_choice choice;
@@ -384,8 +384,8 @@ redcoi_tp_total redcoi_tp_limit(redcoi_tp_graph *graph, uint64_t other_bytes)
     (void)redcoi_tp_enumerate(graph, allowed, true, &choice, &total, NULL); /* one option a node */
     uint64_t params = 0;
     for (int c = 0; c < REDCOI_TP_CLASSES; c++) { params += total.classes[c].params; }
-    const uint64_t limit =
-        total.memory_bytes + (uint64_t)(replicated_ratio * (double)params * (double)graph->param_bytes);
-    graph->limit_bytes = limit > other_bytes ? limit : other_bytes;
+    const uint64_t most = params + (uint64_t)(replicated_ratio * (double)params);
+    graph->limit_bytes =
+        total.memory_bytes + ((most > other_params ? most : other_params) - params) * graph->param_bytes;
     return total;
 }

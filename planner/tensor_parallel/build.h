@@ -34,8 +34,8 @@ redco_status redcoi_tp_build_block(const redcoi_tp_base *base, uint32_t class_in
 redco_status redcoi_tp_build_edges(const redcoi_tp_base *base, uint32_t embedding, uint32_t head,
                                    redcoi_tp_layer *layer_out, redco_error *err);
 
-/** Sets the limit: what the reference layout needs, and a share of its states' memory on top; or what @p other_bytes
- *  says, whichever is more. Returns the reference's total. */
-redcoi_tp_total redcoi_tp_limit(redcoi_tp_graph *graph, uint64_t other_bytes);
+/** Sets the limit: what the reference layout needs, and a share of its states' memory on top; or the states of
+ *  @p other_params parameters, if these are more. @return the reference's total */
+redcoi_tp_total redcoi_tp_limit(redcoi_tp_graph *graph, uint64_t other_params);
 
 #endif

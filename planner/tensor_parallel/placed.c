@@ -126,6 +126,13 @@ static redco_status price_rules(const redcoi_tp_base *base, const redcoi_tp_rule
     return REDCO_OK;
 }
 
+static uint64_t params_of(const redcoi_tp_total *total)
+{
+    uint64_t params = 0;
+    for (int c = 0; c < REDCOI_TP_CLASSES; c++) { params += total->classes[c].params; }
+    return params;
+}
+
 redco_status redcoi_tp_place(const redcoi_tp_base *base, const redcoi_tp_ruled_splits *ruled, bool program,
                              uint32_t index, redcoi_tp_placed *placed_out, bool *more_out, redco_error *err)
 {
@@ -134,9 +141,14 @@ redco_status redcoi_tp_place(const redcoi_tp_base *base, const redcoi_tp_ruled_s
     if (st != REDCO_OK || !*more_out) { return st; }
     placed->layer.graph.limit_bytes = 0;
     if ((st = price_rules(base, ruled, placed, err)) != REDCO_OK) { return st; }
-    placed->reference = redcoi_tp_limit(&placed->layer.graph, placed->rules.memory_bytes);
+    redcoi_tp_graph *const graph = &placed->layer.graph;
+    placed->reference = redcoi_tp_limit(graph, params_of(&placed->rules));
     placed->milp = (redcoi_tp_answer){.feasible = false};
-    if (!program || (st = redcoi_tp_solve(&placed->layer.graph, &placed->milp, err)) != REDCO_OK) { return st; }
+    if (!program || (st = redcoi_tp_solve(graph, &placed->milp, err)) != REDCO_OK) { return st; }
+    if (placed->milp.total.time_s > placed->rules.time_s && placed->rules.memory_bytes > graph->limit_bytes) {
+        graph->limit_bytes = placed->rules.memory_bytes; /* what rules may use */
+        if ((st = redcoi_tp_solve(graph, &placed->milp, err)) != REDCO_OK) { return st; }
+    }
     if (!placed->milp.feasible) { /* the reference fits, so this is a failure of the solver */
         return redco_fail(err, REDCO_ESYSTEM, redco_model_name(base->model),
                           "GLPK found no tensor-parallel layout for tp = %u", base->shape.tp);

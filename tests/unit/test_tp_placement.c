@@ -430,7 +430,7 @@ static void bert_is_better_by_roles(void **state)
     }
     redcoi_tp_ruled(&layer.graph, splits, allowed);
     assert_true(redcoi_tp_enumerate(&layer.graph, allowed, true, &choice, &ruled, NULL));
-    (void)redcoi_tp_limit(&layer.graph, ruled.memory_bytes);
+    (void)redcoi_tp_limit(&layer.graph, ruled.classes[0].params);
     assert_int_equal(redcoi_tp_solve(&layer.graph, &answer, NULL), REDCO_OK);
     assert_true(answer.feasible && answer.proven);
     print_message("BERT-large, 4 shards, a block: rules %.3f ms, GLPK %.3f ms\n", 1e3 * ruled.time_s,
