@@ -1,54 +1,9 @@
-/* Problem 2: the layouts of a layer. Expected costs are added up by hand from the table of collectives that a correct
- * execution needs (Shoeybi et al. 2019; Korthikanti et al. 2022; for RedCoast's specs: what GSPMD has to insert);
- * optima come from looking at every combination. */
-#include "planner/inputs.h"
+/* Layouts of tensor parallelism and what they cost. Expected traffic is added up by hand from the table of collectives
+ * that a correct execution needs (Shoeybi et al. 2019; Korthikanti et al. 2022; for RedCoast's specs: what GSPMD has to
+ * insert). */
 #include "planner/rules.h"
-#include "planner/tensor_parallel/placed.h"
-#include "planner/tp_placement.h"
 #include "tests/unit/cost_fixture.h"
-#include "topology/base/preset.h"
-
-#include <math.h>
-
-static const uint32_t shards[] = {2, 4, 5, 7, 8};
-
-/* A model on one node of AMSP's testbed. */
-struct subject {
-    redco_inputs inputs;
-    redco_workload workload;
-    redco_costs *costs;
-    redco_setting setting;
-};
-
-/* @return false if tp does not divide the model's heads */
-static bool subject_open(struct subject *s, const char *model, uint32_t tp, bool sequence_parallel)
-{
-    const redco_input_names names = {.model = model};
-    redco_error err = {0};
-    memset(s, 0, sizeof *s);
-    if (redco_inputs_read(&names, 8, &s->inputs, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
-    s->workload = (redco_workload){.seq_len = 1024,
-                                   .global_batch = 512,
-                                   .precision = REDCO_BF16,
-                                   .overlap = REDCO_OVERLAP_ALL,
-                                   .sequence_parallel = sequence_parallel,
-                                   .bucket_bytes = (uint64_t)1 << 30};
-    s->setting = (redco_setting){.tp = tp, .pp = 1, .cp = 1, .micro_batch = 4};
-    const uint32_t gpus = 8 % tp == 0 ? 8 : tp; /* 5 and 7 shards: a node of so many */
-    s->inputs.machine.gpus_per_node = s->inputs.machine.link_group_gpus = gpus;
-    s->setting.dp = (redco_mesh){gpus / tp, 1};
-    s->setting.micro_batches = s->workload.global_batch / 4 / (gpus / tp);
-    assert_int_equal(redco_costs_create(&s->inputs.machine, s->inputs.model, &s->workload, &s->inputs.calibration,
-                                        s->inputs.comm, &s->costs, &err),
-                     REDCO_OK);
-    return redco_setting_check(s->costs, &s->setting, NULL) == REDCO_OK;
-}
-
-static void subject_close(struct subject *s)
-{
-    redco_costs_free(s->costs);
-    redco_inputs_free(&s->inputs);
-}
+#include "tests/unit/tp_fixture.h"
 
 static redco_tp_report compare(struct subject *s)
 {
@@ -58,45 +13,6 @@ static redco_tp_report compare(struct subject *s)
         fail_msg("%s: %s", err.place, err.text);
     }
     return report;
-}
-
-/* ---- costs by hand: a byte of a collective takes a unit, of an all-reduce two; computation is dearer than both ----
- */
-
-static const double unit_s = 1e-13;
-
-static double unit_price(void *context, redco_collective op, double bytes)
-{
-    (void)context;
-    return (op == REDCO_ALL_REDUCE ? 2.0 : 1.0) * bytes * unit_s;
-}
-
-/* Graphs of a model, collectives at the unit price. */
-static redcoi_tp_base unit_base(const struct subject *s)
-{
-    return (redcoi_tp_base){.model = s->inputs.model,
-                            .compute = redco_costs_compute(s->costs),
-                            .shape = redco_costs_shape(s->costs, &s->setting),
-                            .prices = {NULL, unit_price},
-                            .exposed_ratio = 1.0,
-                            .param_bytes = 16};
-}
-
-static redcoi_tp_layer *block_of(const struct subject *s, redco_class_kind kind)
-{
-    redcoi_tp_layer *layer = malloc(sizeof *layer);
-    const redcoi_tp_base base = unit_base(s);
-    const redco_layer_class *classes = NULL;
-    const size_t count = redco_model_classes(s->inputs.model, &classes);
-    redco_error err = {0};
-    assert_non_null(layer);
-    for (uint32_t c = 0; c < count; c++) {
-        if (classes[c].kind != kind) { continue; }
-        if (redcoi_tp_build_block(&base, c, layer, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
-        return layer;
-    }
-    fail_msg("no such class");
-    return layer;
 }
 
 static redcoi_tp_layer *edges_of(const struct subject *s)
@@ -307,6 +223,24 @@ static void reference_is_the_closed_form(void **state)
 
 /* ---- never worse, equal where the rules are right, better where they are known not to be ---- */
 
+/* The whole step, optimizer and all: a single micro-batch pays most for what is replicated. */
+static void check_steps(struct subject *s, const char *name)
+{
+    double step_s[2];
+    for (int one = 0; one < 2; one++) {
+        if (one == 1) { s->setting.micro_batches = 1; }
+        for (int p = REDCO_TP_RULES; p <= REDCO_TP_MILP; p++) {
+            assert_int_equal(redco_tp_attach(s->costs, s->inputs.model, (redco_tp_placement)p, NULL), REDCO_OK);
+            step_s[p] = predict(s).step_s;
+            assert_int_equal(redco_costs_failure(s->costs, NULL), REDCO_OK);
+        }
+        if (step_s[REDCO_TP_MILP] > step_s[REDCO_TP_RULES] * (1.0 + 1e-9)) {
+            fail_msg("%s, %u shards: a step of %.9g s against %.9g s", name, s->setting.tp, step_s[REDCO_TP_MILP],
+                     step_s[REDCO_TP_RULES]);
+        }
+    }
+}
+
 static void never_worse_than_rules(void **state)
 {
     (void)state;
@@ -332,6 +266,7 @@ static void never_worse_than_rules(void **state)
                     fail_msg("%s, %u shards, %s: same layout, other price", name, shards[n / 2], class->name);
                 }
             }
+            check_steps(&s, name);
             compared++;
             subject_close(&s);
         }
@@ -441,217 +376,6 @@ static void bert_is_better_by_roles(void **state)
     subject_close(&s);
 }
 
-/* ---- GLPK against every combination ---- */
-
-static void check_optimum(const redcoi_tp_graph *graph, bool every, uint64_t *count, const char *what)
-{
-    uint32_t allowed[REDCOI_TP_NODES];
-    redcoi_tp_choice choice;
-    redcoi_tp_total total;
-    redcoi_tp_answer answer;
-    redco_error err = {0};
-    uint64_t seen = 0;
-    redcoi_tp_legal(graph, allowed);
-    const bool found = redcoi_tp_enumerate(graph, allowed, every, &choice, &total, &seen);
-    if (redcoi_tp_solve(graph, &answer, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
-    *count += seen;
-    if (answer.feasible != found) { fail_msg("%s: feasible %d against %d", what, answer.feasible, found); }
-    assert_true(answer.proven);
-    if (!found) { return; }
-    assert_true(graph->limit_bytes == 0 || answer.total.memory_bytes <= graph->limit_bytes);
-    if (fabs(answer.total.value_s - total.value_s) > 1e-8 * total.value_s) {
-        fail_msg("%s: GLPK %.12g s, enumeration %.12g s", what, answer.total.value_s, total.value_s);
-    }
-}
-
-static void optimum_of_every_block(void **state)
-{
-    (void)state;
-    uint64_t every = 0, cut = 0;
-    uint32_t blocks = 0;
-    for (size_t i = 0; redco_preset_at("models", i) != NULL; i++) {
-        const char *const name = redco_preset_at("models", i)->name;
-        for (size_t n = 0; n < 2 * sizeof shards / sizeof shards[0]; n++) {
-            struct subject s;
-            const bool sequence_parallel = n % 2 == 1;
-            if (subject_open(&s, name, shards[n / 2], sequence_parallel)) {
-                const redco_shape shape = redco_costs_shape(s.costs, &s.setting);
-                redcoi_tp_pricing pricing = {.costs = s.costs};
-                const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &shape);
-                redcoi_tp_ruled_splits ruled;
-                redcoi_tp_placed placed;
-                bool more = true;
-                assert_int_equal(redcoi_tp_rules_splits(s.inputs.model, shards[n / 2], &ruled, NULL), REDCO_OK);
-                for (uint32_t g = 0;; g++) {
-                    assert_int_equal(redcoi_tp_place(&base, &ruled, false, g, &placed, &more, NULL), REDCO_OK);
-                    if (!more) { break; }
-                    const bool few = placed.layer.graph.node_count <= 12;
-                    check_optimum(&placed.layer.graph, few, few ? &every : &cut, name);
-                    blocks++;
-                }
-                redcoi_tp_rules_splits_free(&ruled);
-            }
-            subject_close(&s);
-        }
-    }
-    print_message("%u graphs; %llu combinations, and %llu of larger graphs with cuts\n", blocks,
-                  (unsigned long long)every, (unsigned long long)cut);
-}
-
-/* Ten weights of a T5 decoder's kind, every combination of the splits, no sequence parallelism: 3^10 and more. */
-static void optimum_of_ten_weights(void **state)
-{
-    (void)state;
-    struct subject s;
-    uint64_t count = 0;
-    assert_true(subject_open(&s, "bart-large", 4, false));
-    const redco_shape shape = redco_costs_shape(s.costs, &s.setting);
-    redcoi_tp_pricing pricing = {.costs = s.costs};
-    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &shape);
-    redcoi_tp_layer layer;
-    assert_int_equal(redcoi_tp_build_block(&base, 2, &layer, NULL), REDCO_OK);
-    (void)redcoi_tp_limit(&layer.graph, 0);
-    check_optimum(&layer.graph, true, &count, "bart decoder");
-    assert_true(count >= 59049);
-    print_message("%llu combinations\n", (unsigned long long)count);
-    subject_close(&s);
-}
-
-/* xorshift64: the same graphs on every run. */
-static uint64_t next_random(uint64_t *seed)
-{
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    return *seed;
-}
-
-static double random_ratio(uint64_t *seed)
-{
-    return (double)(next_random(seed) >> 11) / 9007199254740992.0;
-}
-
-static double random_price(void *context, redco_collective op, double bytes)
-{
-    const double *per_byte_s = context;
-    return 1e-5 + per_byte_s[op] * bytes;
-}
-
-/* Chains with branches, forms as linears, attention and elementwise operators have them. */
-static void random_graph(uint64_t *seed, double per_byte_s[REDCO_COLLECTIVE_COUNT], redcoi_tp_graph *graph)
-{
-    static const redcoi_tp_form wanted[] = {REDCOI_TP_WHOLE, REDCOI_TP_SHARED, REDCOI_TP_SPLIT, REDCOI_TP_ROWS};
-    static const redcoi_tp_form made[] = {REDCOI_TP_WHOLE, REDCOI_TP_SPLIT, REDCOI_TP_PARTIAL, REDCOI_TP_ROWS,
-                                          REDCOI_TP_CUT};
-    for (int i = 0; i < REDCO_COLLECTIVE_COUNT; i++) { per_byte_s[i] = 1e-11 * (0.2 + random_ratio(seed)); }
-    *graph = (redcoi_tp_graph){.ranks = 2U << next_random(seed) % 3,
-                               .node_count = 4 + (uint32_t)(next_random(seed) % 7),
-                               .prices = {per_byte_s, random_price},
-                               .exposed_ratio = 0.5 + random_ratio(seed),
-                               .param_bytes = 16};
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        redcoi_tp_node *const node = &graph->nodes[n];
-        *node = (redcoi_tp_node){.name = "random",
-                                 .class_slot = (uint32_t)(next_random(seed) % 2),
-                                 .input_count = n == 0 ? 0 : 1 + (uint32_t)(n > 2 && next_random(seed) % 3 == 0),
-                                 .width_bytes = 1e8 * random_ratio(seed),
-                                 .traffic_ratio = next_random(seed) % 8 == 0 ? 0.25 : 1.0,
-                                 .tied = REDCOI_TP_NONE,
-                                 .option_count = 1 + (uint32_t)(next_random(seed) % 4)};
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            node->inputs[i] = (uint32_t)(n - 1 - next_random(seed) % (n < 3 ? n : 3));
-        }
-        for (uint32_t o = 0; o < node->option_count; o++) {
-            redcoi_tp_option *const option = &node->options[o];
-            *option = (redcoi_tp_option){.split = (redcoi_tp_split)(REDCOI_TP_REPLICATE + (int)(o % 3)),
-                                         .legal = o == 0 || next_random(seed) % 8 != 0,
-                                         .output = made[next_random(seed) % 5],
-                                         .forward_s = 1e-3 * random_ratio(seed),
-                                         .backward_s = 2e-3 * random_ratio(seed),
-                                         .tp_forward_s = next_random(seed) % 4 == 0 ? 1e-4 : 0.0,
-                                         .params = next_random(seed) % 100000000,
-                                         .bytes = next_random(seed) % 1000000000};
-            for (uint32_t i = 0; i < REDCOI_TP_INPUTS; i++) { option->input[i] = wanted[next_random(seed) % 4]; }
-        }
-        if (n > 3 && next_random(seed) % 8 == 0) { node->tied = n - 2; }
-    }
-}
-
-static void optimum_of_random_graphs(void **state)
-{
-    (void)state;
-    enum { GRAPHS = 400 };
-    uint64_t seed = UINT64_C(0x2545f4914f6cdd1d), count = 0;
-    uint32_t infeasible = 0, bound = 0;
-    for (int i = 0; i < GRAPHS; i++) {
-        static redcoi_tp_graph graph;
-        double per_byte_s[REDCO_COLLECTIVE_COUNT];
-        uint32_t allowed[REDCOI_TP_NODES];
-        redcoi_tp_choice choice;
-        redcoi_tp_total free_total, total;
-        char what[32];
-        (void)snprintf(what, sizeof what, "graph %d", i);
-        random_graph(&seed, per_byte_s, &graph);
-        assert_int_equal(redcoi_tp_price(&graph, NULL), REDCO_OK);
-        check_optimum(&graph, true, &count, what);
-        redcoi_tp_legal(&graph, allowed);
-        if (!redcoi_tp_enumerate(&graph, allowed, true, &choice, &free_total, NULL)) { continue; }
-        /* Limits from far too little to enough. */
-        for (int step = 0; step < 4; step++) {
-            graph.limit_bytes = (uint64_t)((0.55 + 0.15 * step) * (double)free_total.memory_bytes);
-            check_optimum(&graph, true, &count, what);
-            const bool fits = redcoi_tp_enumerate(&graph, allowed, true, &choice, &total, NULL);
-            infeasible += !fits;
-            bound += fits && total.value_s > free_total.value_s;
-        }
-    }
-    print_message("%d graphs, %llu combinations; limits: %u forbid all, %u the best\n", GRAPHS,
-                  (unsigned long long)count, infeasible, bound);
-    assert_true(infeasible > 20 && bound > 100);
-}
-
-/* ---- what cannot be ---- */
-
-static void says_how_much_is_missing(void **state)
-{
-    (void)state;
-    struct subject s;
-    assert_true(subject_open(&s, "llama-7b", 4, false));
-    redcoi_tp_layer *layer = block_of(&s, REDCO_CLASS_BLOCK);
-    redcoi_tp_answer answer;
-    const redcoi_tp_total reference = redcoi_tp_limit(&layer->graph, 0);
-    /* Nothing is leaner than all weights and activations split, which is the reference. */
-    layer->graph.limit_bytes = reference.memory_bytes - 1000;
-    assert_int_equal(redcoi_tp_solve(&layer->graph, &answer, NULL), REDCO_OK);
-    assert_false(answer.feasible);
-    assert_true(answer.proven);
-    assert_int_equal(answer.short_bytes, 1000);
-    layer->graph.limit_bytes = reference.memory_bytes;
-    assert_int_equal(redcoi_tp_solve(&layer->graph, &answer, NULL), REDCO_OK);
-    assert_true(answer.feasible);
-    free(layer);
-    subject_close(&s);
-}
-
-static void refuses_what_is_no_number(void **state)
-{
-    (void)state;
-    struct subject s;
-    redco_error err = {0};
-    assert_true(subject_open(&s, "llama-7b", 4, false));
-    redcoi_tp_layer *layer = block_of(&s, REDCO_CLASS_BLOCK);
-    layer->graph.nodes[2].options[0].forward_s = (double)NAN;
-    assert_int_equal(redcoi_tp_price(&layer->graph, &err), REDCO_EVALUE);
-    assert_string_equal(err.text, "a cost of k is not a number");
-    free(layer);
-    s.setting.tp = 1;
-    redco_tp_report report;
-    redco_error alone = {0};
-    assert_int_equal(redco_tp_compare(s.costs, s.inputs.model, &s.setting, &report, &alone), REDCO_EVALUE);
-    assert_string_equal(alone.text, "is 1: nothing is split");
-    subject_close(&s);
-}
-
 /* ---- as rules ---- */
 
 static const redco_tp_rule *find_rule(const redco_tp_rule *rules, uint32_t count, const char *match)
@@ -706,11 +430,6 @@ int main(void)
         cmocka_unit_test(equal_where_rules_are_right),
         cmocka_unit_test(better_where_rules_are_not),
         cmocka_unit_test(bert_is_better_by_roles),
-        cmocka_unit_test(optimum_of_every_block),
-        cmocka_unit_test(optimum_of_ten_weights),
-        cmocka_unit_test(optimum_of_random_graphs),
-        cmocka_unit_test(says_how_much_is_missing),
-        cmocka_unit_test(refuses_what_is_no_number),
         cmocka_unit_test(rules_say_the_layout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
