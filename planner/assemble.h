@@ -42,6 +42,7 @@ typedef struct redco_plan_case {
     redco_inputs inputs;
     redco_workload workload;
     redco_tp_placement tp_placement;
+    redco_user_rules *tp_rules; /* of a plan whose placement is "user" */
     redco_costs *costs;
     redco_setting setting;
     redco_assignment *assignments;

@@ -22,6 +22,10 @@ redco_status redcoi_plan_placement(const redco_plan *plan, const char *name, red
 redco_status redcoi_apply_user_rules(redco_plan *plan, const redco_inputs *inputs, redco_error *err);
 /** Whether a plan has rules of a user's. */
 bool redcoi_has_user_rules(const redco_plan *plan);
+/** Such rules as read, once it is known that they can be applied to the model; NULL for other plans.
+ *  @param name  of the plan, for errors */
+redco_status redcoi_reopen_user_rules(const redco_plan *plan, const char *name, const redco_model *model,
+                                      redco_user_rules **rules_out, redco_error *err);
 /** Such rules can be applied to the model.  @param name  of the plan, for errors */
 redco_status redcoi_check_user_rules(const redco_plan *plan, const char *name, const redco_model *model,
                                      redco_error *err);

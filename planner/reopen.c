@@ -45,7 +45,7 @@ redco_status redcoi_plan_placement(const redco_plan *plan, const char *name, red
             return REDCO_OK;
         }
     }
-    return redcoi_refuse(name, "/tensor_parallel/placement", err, "is \"%.40s\"; rules and milp are known",
+    return redcoi_refuse(name, "/tensor_parallel/placement", err, "is \"%.40s\"; rules, milp and user are known",
                          plan->tp_placement);
 }
 
@@ -130,7 +130,10 @@ redco_status redcoi_reopen_costs(const redco_plan *plan, const char *name, redco
     redco_status st = REDCO_OK;
     reopened->workload = redcoi_plan_workload(plan);
     reopened->setting = redcoi_plan_setting(plan);
-    if ((st = redcoi_plan_placement(plan, name, &reopened->tp_placement, err)) != REDCO_OK) { return st; }
+    if ((st = redcoi_plan_placement(plan, name, &reopened->tp_placement, err)) != REDCO_OK ||
+        (st = redcoi_reopen_user_rules(plan, name, reopened->inputs.model, &reopened->tp_rules, err)) != REDCO_OK) {
+        return st;
+    }
     reopened->assignment_count = plan->layers_count;
     reopened->assignments = calloc(plan->layers_count, sizeof *reopened->assignments);
     if (reopened->assignments == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "out of memory"); }
@@ -158,7 +161,7 @@ redco_status redco_plan_case_overlap(redco_plan_case *reopened, uint32_t overlap
     const redco_status st = redco_costs_create(&inputs->machine, inputs->model, &reopened->workload,
                                                &inputs->calibration, inputs->comm, &reopened->costs, err);
     if (st != REDCO_OK) { return st; }
-    return redco_tp_attach(reopened->costs, inputs->model, reopened->tp_placement, err);
+    return redco_tp_attach(reopened->costs, inputs->model, reopened->tp_placement, reopened->tp_rules, err);
 }
 
 redco_status redco_plan_reopen(const redco_plan *plan, const char *name, const char *const *profiles,
@@ -179,6 +182,7 @@ redco_status redco_plan_reopen(const redco_plan *plan, const char *name, const c
 void redco_plan_case_free(redco_plan_case *reopened)
 {
     redco_costs_free(reopened->costs);
+    redco_user_rules_free(reopened->tp_rules);
     free(reopened->assignments);
     redco_inputs_free(&reopened->inputs);
     *reopened = (redco_plan_case){.costs = NULL};

@@ -295,7 +295,7 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
     if (o->cp == 0 || (space->comm && o->cp == REDCO_DEGREE_AUTO)) { o->cp = 1; }
     redco_status st = redco_costs_create(inputs->machine, inputs->model, &o->workload, inputs->calibration,
                                          inputs->comm, &space->costs, err);
-    if (st == REDCO_OK) { st = redco_tp_attach(space->costs, inputs->model, o->tp_placement, err); }
+    if (st == REDCO_OK) { st = redco_tp_attach(space->costs, inputs->model, o->tp_placement, o->tp_rules, err); }
     if (st != REDCO_OK) { goto out; }
     space->class_count = (uint32_t)redco_model_classes(inputs->model, &space->classes);
     if (space->class_count == 0 || space->class_count > REDCOI_MAX_CLASSES) {

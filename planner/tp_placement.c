@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const redco_tp_placement_words[] = {"rules", "milp", NULL};
+const char *const redco_tp_placement_words[] = {"rules", "milp", "user", NULL};
 
 enum { MOST_SHAPES = 64 };
 
@@ -21,6 +21,7 @@ struct shape_costs {
 struct source {
     const redco_model *model;
     redco_tp_placement placement;
+    const redco_user_rules *user; /* NULL: RedCoast's rules */
     redcoi_tp_pricing pricing;
     redcoi_tp_ruled_splits ruled; /* of ruled_shards */
     uint32_t ruled_shards;
@@ -74,7 +75,13 @@ static redco_status use_rules(struct source *source, uint32_t shards, redco_erro
     if (source->ruled_shards == shards) { return REDCO_OK; }
     redcoi_tp_rules_splits_free(&source->ruled);
     source->ruled_shards = 0;
-    const redco_status st = redcoi_tp_rules_splits(source->model, shards, &source->ruled, err);
+    redco_error why = {0};
+    redco_status st = redcoi_tp_rules_splits(source->model, shards, source->user, &source->ruled, &why);
+    if (st == REDCO_EVALUE && source->user != NULL) { /* a plan of so many ranks will be refused */
+        st = redcoi_tp_rules_splits(source->model, shards, NULL, &source->ruled, err);
+    } else if (st != REDCO_OK) {
+        return redco_fail(err, st, why.place, "%s", why.text);
+    }
     if (st == REDCO_OK) { source->ruled_shards = shards; }
     return st;
 }
@@ -124,12 +131,13 @@ static void free_source(void *context)
 }
 
 redco_status redco_tp_attach(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
-                             redco_error *err)
+                             const redco_user_rules *user, redco_error *err)
 {
     struct source *source = calloc(1, sizeof *source);
     if (source == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     source->model = model;
     source->placement = placement;
+    source->user = placement == REDCO_TP_USER ? user : NULL;
     source->pricing.costs = costs;
     redco_costs_set_layouts(costs, (redco_layouts){layout_cost, free_source, source});
     return REDCO_OK;

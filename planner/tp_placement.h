@@ -6,22 +6,29 @@
 #define REDCO_TP_PLACEMENT_H
 
 #include "costmodel/costs.h"
+#include "planner/rules_user.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef enum redco_tp_placement { REDCO_TP_RULES, REDCO_TP_MILP } redco_tp_placement;
+typedef enum redco_tp_placement {
+    REDCO_TP_RULES,
+    REDCO_TP_MILP,
+    REDCO_TP_USER /**< rules of the user's before RedCoast's, or instead of them */
+} redco_tp_placement;
 
-/** "rules", "milp", NULL-terminated, indexed by the enum. */
+/** "rules", "milp", "user", NULL-terminated, indexed by the enum. */
 extern const char *const redco_tp_placement_words[];
 
 /** From here on @p costs prices every setting with tp > 1 under that placement (redco_costs_set_layouts). A model of
  *  unknown matrices is priced as if rules split it in pairs; the program refuses it when it is first priced.
  *  @param costs, model  the latter as given to redco_costs_create()
+ *  @param user          for REDCO_TP_USER, borrowed as long as @p costs lives; the first layer of a class stands for
+ * all. Where it cannot be applied (the ranks do not divide a dimension), RedCoast's rules are priced
  *  @return REDCO_ENOMEM */
 redco_status redco_tp_attach(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
-                             redco_error *err);
+                             const redco_user_rules *user, redco_error *err);
 
 /** One rule of a placement: the first whose names stand in a row in a parameter's path (Flax names and order) says how
  *  it is split. Names that no rule has are replicated. */
@@ -75,10 +82,11 @@ typedef struct redco_tp_report {
     double gap_ratio, seconds; /**< the largest gap; all layers together */
 } redco_tp_report;
 
-/** RedCoast's rules against the program, layer by layer.
+/** Rules against the program, layer by layer.
+ *  @param user     NULL: RedCoast's rules
  *  @param setting  tp > 1. @return REDCO_EVALUE if it is 1, or a matrix of the model is not known */
-redco_status redco_tp_compare(redco_costs *costs, const redco_model *model, const redco_setting *setting,
-                              redco_tp_report *report_out, redco_error *err);
+redco_status redco_tp_compare(redco_costs *costs, const redco_model *model, const redco_user_rules *user,
+                              const redco_setting *setting, redco_tp_report *report_out, redco_error *err);
 
 #ifdef __cplusplus
 }

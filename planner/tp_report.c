@@ -12,8 +12,8 @@
 /* Calls back for every graph of the model under both placements. */
 typedef redco_status (*visitor)(void *context, const redcoi_tp_placed *placed, redco_error *err);
 
-static redco_status visit(redco_costs *costs, const redco_model *model, const redco_setting *setting, visitor each,
-                          void *context, redco_error *err)
+static redco_status visit(redco_costs *costs, const redco_model *model, const redco_user_rules *user,
+                          const redco_setting *setting, visitor each, void *context, redco_error *err)
 {
     const redco_shape shape = redco_costs_shape(costs, setting);
     redcoi_tp_pricing pricing = {.costs = costs};
@@ -21,7 +21,7 @@ static redco_status visit(redco_costs *costs, const redco_model *model, const re
     redcoi_tp_placed *placed = NULL;
     bool more = true;
     if (setting->tp <= 1) { return redco_fail(err, REDCO_EVALUE, "tp", "is 1: nothing is split"); }
-    redco_status st = redcoi_tp_rules_splits(model, setting->tp, &ruled, err);
+    redco_status st = redcoi_tp_rules_splits(model, setting->tp, user, &ruled, err);
     if (st == REDCO_OK && (placed = malloc(sizeof *placed)) == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     }
@@ -135,13 +135,13 @@ static redco_status compare_one(void *context, const redcoi_tp_placed *placed, r
     return REDCO_OK;
 }
 
-redco_status redco_tp_compare(redco_costs *costs, const redco_model *model, const redco_setting *setting,
-                              redco_tp_report *report_out, redco_error *err)
+redco_status redco_tp_compare(redco_costs *costs, const redco_model *model, const redco_user_rules *user,
+                              const redco_setting *setting, redco_tp_report *report_out, redco_error *err)
 {
     redco_tp_report report = {.solver = redcoi_glpk_name(), .status = "optimal"};
     struct comparison comparison = {.report = &report};
     (void)redco_model_classes(model, &comparison.classes);
-    const redco_status st = visit(costs, model, setting, compare_one, &comparison, err);
+    const redco_status st = visit(costs, model, user, setting, compare_one, &comparison, err);
     if (st == REDCO_OK) { *report_out = report; }
     return st;
 }
@@ -237,7 +237,7 @@ redco_status redco_tp_rules(redco_costs *costs, const redco_model *model, const 
 {
     struct rule_list list = {.model = model, .ranks = setting->tp};
     (void)redco_model_classes(model, &list.classes);
-    const redco_status st = visit(costs, model, setting, list_one, &list, err);
+    const redco_status st = visit(costs, model, NULL, setting, list_one, &list, err);
     if (st != REDCO_OK) {
         redco_tp_rules_free(list.rules, list.count);
         return st;

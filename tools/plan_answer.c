@@ -137,7 +137,10 @@ static redco_status write_timeline(const struct answer *answer, redco_error *err
     redco_trace *trace = NULL;
     redco_status st = redco_costs_create(&inputs->machine, inputs->model, &answer->args->options.workload,
                                          &inputs->calibration, inputs->comm, &costs, err);
-    if (st == REDCO_OK) { st = redco_tp_attach(costs, inputs->model, answer->args->options.tp_placement, err); }
+    if (st == REDCO_OK) {
+        const redco_search_options *options = &answer->args->options;
+        st = redco_tp_attach(costs, inputs->model, options->tp_placement, options->tp_rules, err);
+    }
     if (st == REDCO_OK) {
         st = redco_simulate_trace(costs, &best->setting, best->assignments, best->assignment_count, NULL, &trace, err);
     }

@@ -238,6 +238,7 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
 {
     static const char *const recompute[] = {"none", "selective", "full", "auto", NULL};
     static const char *const objective[] = {"step-time", "comm", NULL};
+    static const char *const placement[] = {"rules", "milp", NULL};
     static const char *const convention[] = {"full", "causal", NULL};
     redco_search_options *options = &args->options;
     int word = 0;
@@ -265,7 +266,7 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
         options->workload.mfu_causal = word == 1;
         return why;
     default:
-        why = cli_word(&args->cli, "--tp-placement", text, redco_tp_placement_words, &word);
+        why = cli_word(&args->cli, "--tp-placement", text, placement, &word);
         options->tp_placement = (redco_tp_placement)word;
         return why;
     }
@@ -386,6 +387,8 @@ static void check_together(struct plan_args *args)
         (void)cli_bad_option(cli, "--timeline", "shows one plan: leave out --compare and --sweep");
     } else if (args->report != NULL && (args->compare || args->sweep_count > 0 || options->top > 1)) {
         (void)cli_bad_option(cli, "--report", "holds one plan and its comparison: leave out --compare, --sweep, --top");
+    } else if (args->names.tp_rules != NULL && options->tp_placement == REDCO_TP_MILP) {
+        (void)cli_bad_option(cli, "--tp-rules", "contradicts --tp-placement milp: give one of them");
     } else if (args->out != NULL && (args->out[0] == '\0' || strcmp(args->out, "-") == 0)) {
         (void)cli_bad_option(cli, "-o", "needs a file; --json prints the plan");
     }

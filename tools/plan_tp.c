@@ -42,7 +42,7 @@ redco_status plan_tp_try_rows(struct plan_args *args, const redco_inputs *inputs
 static double step_under(redco_costs *costs, const redco_inputs *inputs, const redco_candidate *best,
                          redco_tp_placement placement)
 {
-    if (redco_tp_attach(costs, inputs->model, placement, NULL) != REDCO_OK) { return (double)NAN; }
+    if (redco_tp_attach(costs, inputs->model, placement, inputs->tp_rules, NULL) != REDCO_OK) { return (double)NAN; }
     return redco_cost_step(costs, &best->setting, best->assignments, best->assignment_count).step_s;
 }
 
@@ -56,15 +56,16 @@ redco_status plan_tp_find(const struct plan_args *args, const redco_inputs *inpu
     redco_status st = redco_costs_create(&inputs->machine, inputs->model, &args->options.workload, &inputs->calibration,
                                          inputs->comm, &costs, err);
     if (st != REDCO_OK) { return st; }
-    st = redco_tp_compare(costs, inputs->model, &best->setting, &tp_out->layers, &why);
+    st = redco_tp_compare(costs, inputs->model, inputs->tp_rules, &best->setting, &tp_out->layers, &why);
     if (st == REDCO_OK) {
-        tp_out->rules_step_s = step_under(costs, inputs, best, REDCO_TP_RULES);
+        tp_out->rules_step_s =
+            step_under(costs, inputs, best, inputs->tp_rules != NULL ? REDCO_TP_USER : REDCO_TP_RULES);
         tp_out->milp_step_s = step_under(costs, inputs, best, REDCO_TP_MILP);
         tp_out->known = isfinite(tp_out->rules_step_s) && isfinite(tp_out->milp_step_s);
     }
     redco_costs_free(costs);
     /* Rules go on without a model of the layers. */
-    if (st == REDCO_EVALUE && args->options.tp_placement == REDCO_TP_RULES) { return REDCO_OK; }
+    if (st == REDCO_EVALUE && args->options.tp_placement != REDCO_TP_MILP) { return REDCO_OK; }
     return st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
 }
 
@@ -139,7 +140,10 @@ void plan_tp_report(const struct plan_tp *tp, const redco_search_options *option
     const bool milp = options->tp_placement == REDCO_TP_MILP;
     const double gain = tp->rules_step_s / tp->milp_step_s - 1.0;
     if (!milp && gain <= visible_ratio) { return; }
-    (void)printf("%-10s%s", "tensors", milp ? "split as GLPK found best" : "split by RedCoast's rules");
+    (void)printf("%-10s%s", "tensors",
+                 milp                                     ? "split as GLPK found best"
+                 : options->tp_placement == REDCO_TP_USER ? "split by your rules"
+                                                          : "split by RedCoast's rules");
     if (gain > visible_ratio) {
         (void)printf(milp ? DOT "%.1f %% faster than by RedCoast's rules" : DOT "--tp-placement milp: %.1f %% faster",
                      100.0 * gain);

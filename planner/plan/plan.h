@@ -82,7 +82,7 @@ typedef struct redco_plan {
     redco_mesh dp, secondary; /**< secondary 0x0 = none */
     redco_plan_layers *layers;
     uint32_t layers_count;
-    char *tp_placement; /**< "rules", "milp" */
+    char *tp_placement; /**< "rules", "milp", "user" */
     redco_plan_rule *rules;
     uint32_t rules_count;
     char **hosts; /**< rank order; may be empty */

@@ -16,23 +16,22 @@ static redcoi_tp_split split_of(redco_param_role role, int32_t dim)
     return (dim == 0) == outputs_first ? REDCOI_TP_COLUMN : REDCOI_TP_ROW;
 }
 
-/* The tree lists class after class, a class's tensors in the model's order. */
-static void copy_splits(const redco_model *model, const redco_rules *rules, redcoi_tp_split *splits)
+/* Of several layers the first counts. */
+static void copy_splits(const redco_model *model, const redco_rules_tree *tree, const redco_rules *rules,
+                        redcoi_tp_split *splits)
 {
-    const redco_layer_class *classes = NULL;
     const redco_param *params = NULL;
-    const size_t class_count = redco_model_classes(model, &classes);
-    const size_t count = redco_model_tensors(model, &params);
-    size_t at = 0;
-    for (size_t c = 0; c < class_count; c++) {
-        for (size_t i = 0; i < count; i++) {
-            if (params[i].class_index == c) { splits[i] = split_of(params[i].role, redco_rules_dim(rules, at++)); }
-        }
+    const redco_rules_param *paths = NULL;
+    (void)redco_model_tensors(model, &params);
+    for (size_t i = redco_rules_tree_params(tree, &paths); i-- > 0;) {
+        const size_t tensor = redco_rules_tree_tensor(tree, i);
+        if (tensor == REDCO_RULES_NO_TENSOR) { continue; }
+        splits[tensor] = split_of(params[tensor].role, redco_rules_dim(rules, i));
     }
 }
 
-redco_status redcoi_tp_rules_splits(const redco_model *model, uint32_t shards, redcoi_tp_ruled_splits *splits_out,
-                                    redco_error *err)
+redco_status redcoi_tp_rules_splits(const redco_model *model, uint32_t shards, const redco_user_rules *user,
+                                    redcoi_tp_ruled_splits *splits_out, redco_error *err)
 {
     redco_rules_tree *tree = NULL;
     redco_rules *rules = NULL;
@@ -41,10 +40,10 @@ redco_status redcoi_tp_rules_splits(const redco_model *model, uint32_t shards, r
     const size_t count = redco_model_tensors(model, &params);
     redcoi_tp_split *splits = calloc(count + 1, sizeof *splits);
     redco_status st = splits != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
-    if (st != REDCO_OK || (st = redco_rules_tree_from_model(model, false, &tree, err)) != REDCO_OK) { goto out; }
+    if (st != REDCO_OK || (st = redco_rules_tree_from_model(model, user != NULL, &tree, err)) != REDCO_OK) { goto out; }
     const size_t path_count = redco_rules_tree_params(tree, &paths);
-    if ((st = redco_rules_decide(paths, path_count, shards, &rules, err)) != REDCO_OK) { goto out; }
-    copy_splits(model, rules, splits);
+    if ((st = redco_rules_decide_user(paths, path_count, shards, user, &rules, err)) != REDCO_OK) { goto out; }
+    copy_splits(model, tree, rules, splits);
     *splits_out = (redcoi_tp_ruled_splits){(uint32_t)count, splits};
     splits = NULL;
 out:

@@ -16,14 +16,15 @@ typedef struct redcoi_tp_placed {
     redcoi_tp_answer milp; /**< when asked for */
 } redcoi_tp_placed;
 
-/** RedCoast's split of every tensor of a model, layer 0 of each class. */
+/** The rules' split of every tensor of a model, layer 0 of each class. */
 typedef struct redcoi_tp_ruled_splits {
     uint32_t count;
     redcoi_tp_split *splits; /**< as redco_model_tensors() */
 } redcoi_tp_ruled_splits;
 
-redco_status redcoi_tp_rules_splits(const redco_model *model, uint32_t shards, redcoi_tp_ruled_splits *splits_out,
-                                    redco_error *err);
+/** @param user  NULL: RedCoast's rules */
+redco_status redcoi_tp_rules_splits(const redco_model *model, uint32_t shards, const redco_user_rules *user,
+                                    redcoi_tp_ruled_splits *splits_out, redco_error *err);
 void redcoi_tp_rules_splits_free(redcoi_tp_ruled_splits *splits);
 
 /** What all graphs of a shape are built from: @p costs prices their collectives and is borrowed. */

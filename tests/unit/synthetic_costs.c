@@ -93,8 +93,9 @@ void redco_costs_free(redco_costs *costs)
 
 /* Layouts are part of what is made up here. */
 redco_status redco_tp_attach(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
-                             redco_error *err)
+                             const redco_user_rules *user, redco_error *err)
 {
+    (void)user;
     (void)costs;
     (void)model;
     (void)placement;

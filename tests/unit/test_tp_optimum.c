@@ -39,7 +39,7 @@ static void optimum_of_every_block(void **state)
                 redcoi_tp_ruled_splits ruled;
                 redcoi_tp_placed placed;
                 bool more = true;
-                assert_int_equal(redcoi_tp_rules_splits(s.inputs.model, shards[n / 2], &ruled, NULL), REDCO_OK);
+                assert_int_equal(redcoi_tp_rules_splits(s.inputs.model, shards[n / 2], NULL, &ruled, NULL), REDCO_OK);
                 for (uint32_t g = 0;; g++) {
                     assert_int_equal(redcoi_tp_place(&base, &ruled, false, g, &placed, &more, NULL), REDCO_OK);
                     if (!more) { break; }
@@ -203,7 +203,7 @@ static void refuses_what_is_no_number(void **state)
     s.setting.tp = 1;
     redco_tp_report report;
     redco_error alone = {0};
-    assert_int_equal(redco_tp_compare(s.costs, s.inputs.model, &s.setting, &report, &alone), REDCO_EVALUE);
+    assert_int_equal(redco_tp_compare(s.costs, s.inputs.model, NULL, &s.setting, &report, &alone), REDCO_EVALUE);
     assert_string_equal(alone.text, "is 1: nothing is split");
     subject_close(&s);
 }

@@ -9,7 +9,7 @@ static redco_tp_report compare(struct subject *s)
 {
     redco_tp_report report;
     redco_error err = {0};
-    if (redco_tp_compare(s->costs, s->inputs.model, &s->setting, &report, &err) != REDCO_OK) {
+    if (redco_tp_compare(s->costs, s->inputs.model, NULL, &s->setting, &report, &err) != REDCO_OK) {
         fail_msg("%s: %s", err.place, err.text);
     }
     return report;
@@ -186,7 +186,7 @@ static void agreeing_rules_change_nothing(void **state)
         struct subject s;
         assert_true(subject_open(&s, right[i], 2, false));
         const redco_prediction before = predict(&s);
-        assert_int_equal(redco_tp_attach(s.costs, s.inputs.model, REDCO_TP_RULES, NULL), REDCO_OK);
+        assert_int_equal(redco_tp_attach(s.costs, s.inputs.model, REDCO_TP_RULES, NULL, NULL), REDCO_OK);
         const redco_prediction after = predict(&s);
         assert_int_equal(redco_costs_failure(s.costs, NULL), REDCO_OK);
         assert_true(before.step_s == after.step_s);
@@ -230,7 +230,7 @@ static void check_steps(struct subject *s, const char *name)
     for (int one = 0; one < 2; one++) {
         if (one == 1) { s->setting.micro_batches = 1; }
         for (int p = REDCO_TP_RULES; p <= REDCO_TP_MILP; p++) {
-            assert_int_equal(redco_tp_attach(s->costs, s->inputs.model, (redco_tp_placement)p, NULL), REDCO_OK);
+            assert_int_equal(redco_tp_attach(s->costs, s->inputs.model, (redco_tp_placement)p, NULL, NULL), REDCO_OK);
             step_s[p] = predict(s).step_s;
             assert_int_equal(redco_costs_failure(s->costs, NULL), REDCO_OK);
         }
