@@ -23,6 +23,7 @@ struct source {
     redco_tp_placement placement;
     const redco_user_rules *user; /* NULL: RedCoast's rules */
     redcoi_tp_pricing pricing;
+    redcoi_tp_roles roles;
     redcoi_tp_ruled_splits ruled; /* of ruled_shards */
     uint32_t ruled_shards;
     uint32_t next;
@@ -51,7 +52,7 @@ static redco_status fill_shape(struct source *source, const redco_shape *shape, 
                                redco_error *err)
 {
     const bool program = source->placement == REDCO_TP_MILP;
-    const redcoi_tp_base base = redcoi_tp_base_of(&source->pricing, source->model, shape);
+    const redcoi_tp_base base = redcoi_tp_base_of(&source->pricing, source->model, &source->roles, shape);
     redcoi_tp_placed *placed = malloc(sizeof *placed);
     bool more = true;
     redco_status st = placed != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
@@ -87,13 +88,13 @@ static redco_status use_rules(struct source *source, uint32_t shards, redco_erro
 }
 
 /* Rules price what they can: a model of unknown matrices (known by its dimensions alone, say) stays as it is. */
-static bool known_matrices(const redco_model *model)
+static bool known_matrices(const redco_model *model, const redcoi_tp_roles *roles)
 {
     const redco_layer_class *classes = NULL;
     const size_t count = redco_model_classes(model, &classes);
     redcoi_tp_weights weights;
     for (uint32_t c = 0; c < count; c++) {
-        redcoi_tp_weights_find(model, c, &weights);
+        redcoi_tp_weights_find(model, roles, c, &weights);
         if (weights.unknown != NULL) { return false; }
     }
     return count <= REDCOI_TP_LAYERS;
@@ -112,7 +113,7 @@ static redco_status layout_cost(void *context, const redco_shape *shape, uint32_
     }
     struct shape_costs made = {shape->tp, shape->cp, shape->micro_batch, {{.params = 0}}};
     redco_status st = REDCO_OK;
-    if (source->placement == REDCO_TP_MILP || known_matrices(source->model)) {
+    if (source->placement == REDCO_TP_MILP || known_matrices(source->model, &source->roles)) {
         st = use_rules(source, shape->tp, err);
         if (st == REDCO_OK) { st = fill_shape(source, shape, &made, err); }
     }
@@ -127,6 +128,7 @@ static void free_source(void *context)
 {
     struct source *const source = context;
     redcoi_tp_rules_splits_free(&source->ruled);
+    redcoi_tp_roles_free(&source->roles);
     free(source);
 }
 
@@ -135,6 +137,11 @@ redco_status redco_tp_attach(redco_costs *costs, const redco_model *model, redco
 {
     struct source *source = calloc(1, sizeof *source);
     if (source == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    const redco_status st = redcoi_tp_roles_find(model, &source->roles, err);
+    if (st != REDCO_OK) {
+        free(source);
+        return st;
+    }
     source->model = model;
     source->placement = placement;
     source->user = placement == REDCO_TP_USER ? user : NULL;

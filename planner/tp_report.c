@@ -10,7 +10,8 @@
 #include <string.h>
 
 /* Calls back for every graph of the model under both placements. */
-typedef redco_status (*visitor)(void *context, const redcoi_tp_placed *placed, redco_error *err);
+typedef redco_status (*visitor)(void *context, const redcoi_tp_roles *roles, const redcoi_tp_placed *placed,
+                                redco_error *err);
 
 static redco_status visit(redco_costs *costs, const redco_model *model, const redco_user_rules *user,
                           const redco_setting *setting, visitor each, void *context, redco_error *err)
@@ -18,21 +19,24 @@ static redco_status visit(redco_costs *costs, const redco_model *model, const re
     const redco_shape shape = redco_costs_shape(costs, setting);
     redcoi_tp_pricing pricing = {.costs = costs};
     redcoi_tp_ruled_splits ruled = {.count = 0};
+    redcoi_tp_roles roles = {.role = NULL};
     redcoi_tp_placed *placed = NULL;
     bool more = true;
     if (setting->tp <= 1) { return redco_fail(err, REDCO_EVALUE, "tp", "is 1: nothing is split"); }
     redco_status st = redcoi_tp_rules_splits(model, setting->tp, user, &ruled, err);
+    if (st == REDCO_OK) { st = redcoi_tp_roles_find(model, &roles, err); }
     if (st == REDCO_OK && (placed = malloc(sizeof *placed)) == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     }
-    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, &shape);
+    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, &roles, &shape);
     for (uint32_t i = 0; st == REDCO_OK; i++) {
         st = redcoi_tp_place(&base, &ruled, true, i, placed, &more, err);
         if (st != REDCO_OK || !more) { break; }
-        st = each(context, placed, err);
+        st = each(context, &roles, placed, err);
     }
     free(placed);
     redcoi_tp_rules_splits_free(&ruled);
+    redcoi_tp_roles_free(&roles);
     return st;
 }
 
@@ -113,8 +117,10 @@ struct comparison {
     redco_tp_report *report;
 };
 
-static redco_status compare_one(void *context, const redcoi_tp_placed *placed, redco_error *err)
+static redco_status compare_one(void *context, const redcoi_tp_roles *roles, const redcoi_tp_placed *placed,
+                                redco_error *err)
 {
+    (void)roles;
     const struct comparison *const c = context;
     redco_tp_report *const report = c->report;
     const uint32_t first = placed->layer.classes[0], second = placed->layer.classes[1];
@@ -146,32 +152,44 @@ redco_status redco_tp_compare(redco_costs *costs, const redco_model *model, cons
     return st;
 }
 
+/* Rules that grow in number. */
 struct rule_list {
-    const redco_model *model;
-    const redco_layer_class *classes;
-    uint32_t ranks;
     redco_tp_rule *rules;
     uint32_t count, capacity;
 };
 
-/* "model.layers.{}.mlp.up_proj.weight" to "mlp/up_proj/kernel": what stands behind the layer's number. */
-static void write_match(char *match, size_t size, const redco_param *param)
+struct listing {
+    const redco_model *model;
+    const redco_layer_class *classes;
+    struct rule_list general; /* for all layers */
+    struct rule_list exact;   /* for one: where encoder and decoder differ */
+};
+
+enum { MATCH_SIZE = 256 };
+
+/* "model.layers.{}.mlp.up_proj.weight" to "mlp/up_proj/kernel", what stands behind the layer's number; or with it. */
+static void write_match(char match[MATCH_SIZE], const redco_param *param, bool exact, uint32_t layer)
 {
     const char *brace = strstr(param->name, "{}.");
-    (void)snprintf(match, size, "%s", brace != NULL ? brace + 3 : param->name);
+    if (brace == NULL) {
+        (void)snprintf(match, MATCH_SIZE, "%s", param->name);
+    } else if (exact) {
+        (void)snprintf(match, MATCH_SIZE, "%.*s%u%s", (int)(brace - param->name), param->name, layer, brace + 2);
+    } else {
+        (void)snprintf(match, MATCH_SIZE, "%s", brace + 3);
+    }
     for (char *c = match; *c != '\0'; c++) {
         if (*c == '.') { *c = '/'; }
     }
     char *last = strrchr(match, '/');
     const char *leaf = param->role == REDCO_PARAM_TABLE ? "embedding" : "kernel";
-    if (last != NULL) { (void)snprintf(last + 1, size - (size_t)(last + 1 - match), "%s", leaf); }
+    if (last != NULL) { (void)snprintf(last + 1, MATCH_SIZE - (size_t)(last + 1 - match), "%s", leaf); }
 }
 
-static redco_tp_rule rule_of(const struct rule_list *list, redcoi_tp_role role, const redco_param *param,
-                             const redcoi_tp_option *option)
+static redco_tp_rule rule_of(const redco_model *model, redco_qkv_order qkv, redcoi_tp_role role,
+                             const redco_param *param, const redcoi_tp_option *option)
 {
-    const redco_model_dims *const dims = redco_model_get_dims(list->model);
-    const redcoi_tp_fusion fusion = redcoi_tp_fusion_of(redco_model_type(list->model));
+    const redco_model_dims *const dims = redco_model_get_dims(model);
     const bool outputs_first = param->role != REDCO_PARAM_LINEAR; /* in Flax order */
     redco_tp_rule rule = {.dim = -1, .unit = 1, .parts = 1};
     if (option->split == REDCOI_TP_REPLICATE) { return rule; }
@@ -180,22 +198,15 @@ static redco_tp_rule rule_of(const struct rule_list *list, redcoi_tp_role role, 
     const bool heads = role <= REDCOI_TP_CROSS_O;
     if (heads && (column != (role == REDCOI_TP_O || role == REDCOI_TP_CROSS_O))) { rule.unit = dims->head_dim; }
     if (role == REDCOI_TP_QKV && column) {
-        rule.parts = fusion == REDCOI_TP_THIRDS ? 3 : 1;
-        if (fusion == REDCOI_TP_HEADS) { rule.unit *= 3; }
-        if (fusion == REDCOI_TP_GROUPS) { rule.unit *= dims->heads / dims->kv_heads + 2; }
+        rule.parts = qkv == REDCO_QKV_BLOCKS ? 3 : 1;
+        if (qkv == REDCO_QKV_BY_HEAD) { rule.unit *= 3; }
+        if (qkv == REDCO_QKV_BY_GROUP) { rule.unit *= dims->heads / dims->kv_heads + 2; }
     }
     return rule;
 }
 
-static redco_status add_rule(struct rule_list *list, const redco_tp_rule *rule, const char *match, redco_error *err)
+static redco_status append(struct rule_list *list, const redco_tp_rule *rule, const char *match, redco_error *err)
 {
-    for (uint32_t i = 0; i < list->count; i++) { /* encoder and decoder: one rule for both, unless they differ */
-        const redco_tp_rule *const known = &list->rules[i];
-        if (strcmp(known->match, match) != 0) { continue; }
-        if (known->dim == rule->dim && known->unit == rule->unit && known->parts == rule->parts) { return REDCO_OK; }
-        return redco_fail(err, REDCO_EVALUE, redco_model_name(list->model),
-                          "the best layouts of %s differ between encoder and decoder, which rules cannot say", match);
-    }
     if (list->count == list->capacity) {
         const uint32_t capacity = list->capacity > 0 ? 2 * list->capacity : 16;
         redco_tp_rule *more = realloc(list->rules, capacity * sizeof *more);
@@ -210,22 +221,42 @@ static redco_status add_rule(struct rule_list *list, const redco_tp_rule *rule, 
     return REDCO_OK;
 }
 
-static redco_status list_one(void *context, const redcoi_tp_placed *placed, redco_error *err)
+/* One rule for encoder and decoder; where they differ, one for each layer of the latter. */
+static redco_status add_rule(struct listing *listing, const redco_tp_rule *rule, const redco_param *param,
+                             redco_error *err)
 {
-    struct rule_list *const list = context;
+    const redco_layer_class *const class = &listing->classes[param->class_index];
+    char match[MATCH_SIZE];
+    write_match(match, param, false, 0);
+    for (uint32_t i = 0; i < listing->general.count; i++) {
+        const redco_tp_rule *const known = &listing->general.rules[i];
+        if (strcmp(known->match, match) != 0) { continue; }
+        if (known->dim == rule->dim && known->unit == rule->unit && known->parts == rule->parts) { return REDCO_OK; }
+        redco_status st = REDCO_OK;
+        for (uint32_t layer = 0; layer < class->layers && st == REDCO_OK; layer++) {
+            write_match(match, param, true, layer);
+            st = append(&listing->exact, rule, match, err);
+        }
+        return st;
+    }
+    return append(&listing->general, rule, match, err);
+}
+
+static redco_status list_one(void *context, const redcoi_tp_roles *roles, const redcoi_tp_placed *placed,
+                             redco_error *err)
+{
+    struct listing *const listing = context;
     const redco_param *params = NULL;
-    char match[256];
-    const size_t count = redco_model_tensors(list->model, &params);
+    const size_t count = redco_model_tensors(listing->model, &params);
     for (size_t i = 0; i < count; i++) { /* all position tables, not the last alone */
         for (int slot = 0; slot < REDCOI_TP_CLASSES; slot++) {
-            if (params[i].class_index != placed->layer.classes[slot] || params[i].rank < 2) { continue; }
-            const redcoi_tp_role role = redcoi_tp_role_of(params[i].name);
-            const uint32_t node = role < REDCOI_TP_ROLES ? placed->layer.node[slot][role] : REDCOI_TP_NONE;
+            const redcoi_tp_role role = roles->role[i];
+            if (params[i].class_index != placed->layer.classes[slot] || role == REDCOI_TP_ROLES) { continue; }
+            const uint32_t node = placed->layer.node[slot][role];
             if (node == REDCOI_TP_NONE) { continue; }
             const redcoi_tp_option *const option = redcoi_tp_chosen(&placed->layer, &placed->milp.choice, node);
-            const redco_tp_rule rule = rule_of(list, role, &params[i], option);
-            write_match(match, sizeof match, &params[i]);
-            const redco_status st = add_rule(list, &rule, match, err);
+            const redco_tp_rule rule = rule_of(listing->model, roles->qkv, role, &params[i], option);
+            const redco_status st = add_rule(listing, &rule, &params[i], err);
             if (st != REDCO_OK) { return st; }
         }
     }
@@ -235,15 +266,20 @@ static redco_status list_one(void *context, const redcoi_tp_placed *placed, redc
 redco_status redco_tp_rules(redco_costs *costs, const redco_model *model, const redco_setting *setting,
                             redco_tp_rule **rules_out, uint32_t *count_out, redco_error *err)
 {
-    struct rule_list list = {.model = model, .ranks = setting->tp};
-    (void)redco_model_classes(model, &list.classes);
-    const redco_status st = visit(costs, model, NULL, setting, list_one, &list, err);
+    struct listing listing = {.model = model};
+    struct rule_list *const exact = &listing.exact;
+    (void)redco_model_classes(model, &listing.classes);
+    redco_status st = visit(costs, model, NULL, setting, list_one, &listing, err);
+    for (uint32_t i = 0; i < listing.general.count && st == REDCO_OK; i++) { /* the first that matches counts */
+        st = append(exact, &listing.general.rules[i], listing.general.rules[i].match, err);
+    }
+    redco_tp_rules_free(listing.general.rules, listing.general.count);
     if (st != REDCO_OK) {
-        redco_tp_rules_free(list.rules, list.count);
+        redco_tp_rules_free(exact->rules, exact->count);
         return st;
     }
-    *rules_out = list.rules;
-    *count_out = list.count;
+    *rules_out = exact->rules;
+    *count_out = exact->count;
     return REDCO_OK;
 }
 

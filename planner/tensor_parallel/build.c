@@ -263,8 +263,7 @@ static uint32_t add_heads(struct redcoi_tp_builder *b, bool cross, uint32_t quer
     uint32_t inputs[3];
     uint32_t count = 1;
     if (!cross && has(b, REDCOI_TP_QKV)) {
-        const redcoi_tp_fusion fusion = redcoi_tp_fusion_of(redco_model_type(b->base->model));
-        const bool whole = q_whole && kv_whole && fusion != REDCOI_TP_THIRDS;
+        const bool whole = q_whole && kv_whole && b->base->roles->qkv != REDCO_QKV_BLOCKS;
         const struct redcoi_tp_linear all = {q + 2 * kv, q_rank + 2 * kv_rank, h, ceil_div(h, ranks), true, whole};
         inputs[0] = redcoi_tp_add_linear(b, REDCOI_TP_QKV, "qkv", &all, queries_of);
     } else {
@@ -350,7 +349,7 @@ redco_status redcoi_tp_build_block(const redcoi_tp_base *base, uint32_t class_in
     const bool cross = classes[class_index].kind == REDCO_CLASS_CROSS;
     redcoi_tp_open(&b, base, layer_out);
     layer_out->classes[0] = class_index;
-    redcoi_tp_weights_find(base->model, class_index, &layer_out->weights[0]);
+    redcoi_tp_weights_find(base->model, base->roles, class_index, &layer_out->weights[0]);
     const redco_status st = check_block(&b, cross, err);
     if (st != REDCO_OK) { return st; }
     redcoi_tp_operators(&b, class_index);

@@ -11,6 +11,7 @@
 /** What a graph is built from; borrowed. */
 typedef struct redcoi_tp_base {
     const redco_model *model;
+    const redcoi_tp_roles *roles;
     const redco_compute *compute;
     redco_shape shape; /**< of one rank, tp > 1 */
     redcoi_tp_prices prices;

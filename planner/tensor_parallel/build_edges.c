@@ -82,7 +82,7 @@ static redco_status add_embedding(struct redcoi_tp_builder *b, uint32_t class_in
     redcoi_tp_layer *const layer = b->layer;
     b->slot = 0;
     layer->classes[0] = class_index;
-    redcoi_tp_weights_find(b->base->model, class_index, &layer->weights[0]);
+    redcoi_tp_weights_find(b->base->model, b->base->roles, class_index, &layer->weights[0]);
     const redco_status st = redcoi_tp_check_weights(b, needed, 1, err);
     if (st != REDCO_OK) { return st; }
     redcoi_tp_operators(b, class_index);
@@ -142,7 +142,7 @@ static redco_status add_head(struct redcoi_tp_builder *b, uint32_t class_index, 
     const bool tied = b->dims->tied && tokens != REDCOI_TP_NONE;
     b->slot = 1;
     layer->classes[1] = class_index;
-    redcoi_tp_weights_find(b->base->model, class_index, &layer->weights[1]);
+    redcoi_tp_weights_find(b->base->model, b->base->roles, class_index, &layer->weights[1]);
     const redco_status st = redcoi_tp_check_weights(b, needed, tied ? 0 : 1, err);
     if (st != REDCO_OK) { return st; }
     redcoi_tp_operators(b, class_index);

@@ -65,13 +65,15 @@ static double collective_s(void *context, redco_collective op, double bytes)
     return redco_costs_tp_s(pricing->costs, pricing->tp, op, bytes);
 }
 
-redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model, const redco_shape *shape)
+redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model, const redcoi_tp_roles *roles,
+                                 const redco_shape *shape)
 {
     const redco_compute *const compute = redco_costs_compute(pricing->costs);
     redco_state_bytes bytes = redco_state_bytes_of(shape->precision);
     if (shape->engine.gradient_bytes > 0) { bytes.gradient = shape->engine.gradient_bytes; }
     pricing->tp = shape->tp;
     return (redcoi_tp_base){.model = model,
+                            .roles = roles,
                             .compute = compute,
                             .shape = *shape,
                             .prices = {pricing, collective_s},

@@ -32,7 +32,8 @@ typedef struct redcoi_tp_pricing {
     redco_costs *costs;
     uint32_t tp;
 } redcoi_tp_pricing;
-redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model, const redco_shape *shape);
+redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model, const redcoi_tp_roles *roles,
+                                 const redco_shape *shape);
 
 /** The model's graphs, one at a time: graph @p index, or *more_out false behind the last.
  *  @param program  solve problem 2, too */

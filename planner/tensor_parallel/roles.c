@@ -1,7 +1,8 @@
-/* Sources of the names: modeling_*.py of HuggingFace transformers 4.48; modeling_internlm2.py. */
 #include "planner/tensor_parallel/roles.h"
 
-#include <string.h>
+#include "planner/rules_params.h"
+
+#include <stdlib.h>
 
 const char *const redcoi_tp_role_names[REDCOI_TP_ROLES] = {
     [REDCOI_TP_Q] = "q",
@@ -24,141 +25,108 @@ const char *const redcoi_tp_role_names[REDCOI_TP_ROLES] = {
     [REDCOI_TP_HEAD] = "head",
 };
 
-struct known_name {
-    const char *end; /* the last names of the module, joined with '.' */
-    redcoi_tp_role role;
-};
-
-/* The first entry that the name ends with counts: longer ones stand before shorter ones. */
-static const struct known_name known_names[] = {
-    {"EncDecAttention.q", REDCOI_TP_CROSS_Q},
-    {"EncDecAttention.k", REDCOI_TP_CROSS_K},
-    {"EncDecAttention.v", REDCOI_TP_CROSS_V},
-    {"EncDecAttention.o", REDCOI_TP_CROSS_O},
-    {"encoder_attn.q_proj", REDCOI_TP_CROSS_Q},
-    {"encoder_attn.k_proj", REDCOI_TP_CROSS_K},
-    {"encoder_attn.v_proj", REDCOI_TP_CROSS_V},
-    {"encoder_attn.out_proj", REDCOI_TP_CROSS_O},
-    {"SelfAttention.q", REDCOI_TP_Q},
-    {"SelfAttention.k", REDCOI_TP_K},
-    {"SelfAttention.v", REDCOI_TP_V},
-    {"SelfAttention.o", REDCOI_TP_O},
-    {"relative_attention_bias", REDCOI_TP_RELATIVE},
-    {"attention.self.query", REDCOI_TP_Q}, /* BERT */
-    {"attention.self.key", REDCOI_TP_K},
-    {"attention.self.value", REDCOI_TP_V},
-    {"attention.output.dense", REDCOI_TP_O},
-    {"intermediate.dense", REDCOI_TP_UP},
-    {"output.dense", REDCOI_TP_DOWN},
-    {"q_proj", REDCOI_TP_Q},
-    {"k_proj", REDCOI_TP_K},
-    {"v_proj", REDCOI_TP_V},
-    {"c_attn", REDCOI_TP_QKV},
-    {"query_key_value", REDCOI_TP_QKV},
-    {"Wqkv", REDCOI_TP_QKV},
-    {"wqkv", REDCOI_TP_QKV},
-    {"attn.c_proj", REDCOI_TP_O},
-    {"attention.dense", REDCOI_TP_O},
-    {"self_attention.dense", REDCOI_TP_O},
-    {"attention.wo", REDCOI_TP_O},
-    {"o_proj", REDCOI_TP_O},
-    {"out_proj", REDCOI_TP_O},
-    {"gate_proj", REDCOI_TP_GATE},
-    {"feed_forward.w1", REDCOI_TP_GATE},
-    {"wi_0", REDCOI_TP_GATE},
-    {"up_proj", REDCOI_TP_UP},
-    {"feed_forward.w3", REDCOI_TP_UP},
-    {"wi_1", REDCOI_TP_UP},
-    {"DenseReluDense.wi", REDCOI_TP_UP},
-    {"fc_in", REDCOI_TP_UP},
-    {"fc1", REDCOI_TP_UP},
-    {"c_fc", REDCOI_TP_UP},
-    {"dense_h_to_4h", REDCOI_TP_UP},
-    {"down_proj", REDCOI_TP_DOWN},
-    {"feed_forward.w2", REDCOI_TP_DOWN},
-    {"DenseReluDense.wo", REDCOI_TP_DOWN},
-    {"fc_out", REDCOI_TP_DOWN},
-    {"fc2", REDCOI_TP_DOWN},
-    {"mlp.c_proj", REDCOI_TP_DOWN},
-    {"dense_4h_to_h", REDCOI_TP_DOWN},
-    {"wpe", REDCOI_TP_POSITIONS},
-    {"embed_positions", REDCOI_TP_POSITIONS},
-    {"position_embeddings", REDCOI_TP_POSITIONS},
-    {"wte", REDCOI_TP_TOKENS},
-    {"shared", REDCOI_TP_TOKENS},
-    {"embed_tokens", REDCOI_TP_TOKENS},
-    {"tok_embeddings", REDCOI_TP_TOKENS},
-    {"word_embeddings", REDCOI_TP_TOKENS},
-    {"embed_in", REDCOI_TP_TOKENS},
-    {"project_in", REDCOI_TP_PROJECT_IN},
-    {"project_out", REDCOI_TP_PROJECT_OUT},
-    {"lm_head", REDCOI_TP_HEAD},
-    {"embed_out", REDCOI_TP_HEAD},
-    {"output", REDCOI_TP_HEAD},
-    {"q", REDCOI_TP_Q}, /* models that are known by their dimensions alone */
-    {"k", REDCOI_TP_K},
-    {"v", REDCOI_TP_V},
-    {"out", REDCOI_TP_O},
-    {"ffn_gate", REDCOI_TP_GATE},
-    {"ffn_in", REDCOI_TP_UP},
-    {"ffn_out", REDCOI_TP_DOWN},
-    {"embedding", REDCOI_TP_TOKENS},
-    {"head", REDCOI_TP_HEAD},
-};
-
-static bool separates(char c)
+/* A linear that is none of a block's stands between the tables' width and the blocks'. */
+static redcoi_tp_role other_role(redco_class_kind kind, redco_param_role role)
 {
-    return c == '.' || c == '/';
+    if (role != REDCO_PARAM_LINEAR) { return REDCOI_TP_ROLES; }
+    return kind == REDCO_CLASS_EMBEDDING ? REDCOI_TP_PROJECT_IN
+           : kind == REDCO_CLASS_HEAD    ? REDCOI_TP_PROJECT_OUT
+                                         : REDCOI_TP_ROLES;
 }
 
-static size_t module_length(const char *name)
+/* @param gate  whether an FFN input is the gate of a gated one */
+static redcoi_tp_role role_of(const redco_rules_part *part, bool gate)
 {
-    static const char *const leaves[] = {"weight", "kernel", "embedding"};
-    const size_t length = strlen(name);
-    for (size_t i = 0; i < sizeof leaves / sizeof leaves[0]; i++) {
-        const size_t leaf = strlen(leaves[i]);
-        if (length > leaf && strcmp(name + length - leaf, leaves[i]) == 0 && separates(name[length - leaf - 1])) {
-            return length - leaf - 1;
-        }
-    }
-    return length;
-}
-
-static bool ends_with(const char *name, size_t length, const char *end)
-{
-    const size_t wanted = strlen(end);
-    if (length < wanted || (length > wanted && !separates(name[length - wanted - 1]))) { return false; }
-    for (size_t i = 0; i < wanted; i++) {
-        const char c = name[length - wanted + i];
-        if (c != end[i] && !(separates(c) && separates(end[i]))) { return false; }
-    }
-    return true;
-}
-
-redcoi_tp_role redcoi_tp_role_of(const char *name)
-{
-    const size_t length = module_length(name);
-    for (size_t i = 0; i < sizeof known_names / sizeof known_names[0]; i++) {
-        if (ends_with(name, length, known_names[i].end)) { return known_names[i].role; }
+    switch (part->role) {
+    case REDCO_ROLE_QUERY: return part->cross ? REDCOI_TP_CROSS_Q : REDCOI_TP_Q;
+    case REDCO_ROLE_KEY: return part->cross ? REDCOI_TP_CROSS_K : REDCOI_TP_K;
+    case REDCO_ROLE_VALUE: return part->cross ? REDCOI_TP_CROSS_V : REDCOI_TP_V;
+    case REDCO_ROLE_QKV: return REDCOI_TP_QKV;
+    case REDCO_ROLE_ATTENTION_OUT: return part->cross ? REDCOI_TP_CROSS_O : REDCOI_TP_O;
+    case REDCO_ROLE_FFN_IN: return gate ? REDCOI_TP_GATE : REDCOI_TP_UP;
+    case REDCO_ROLE_FFN_OUT: return REDCOI_TP_DOWN;
+    case REDCO_ROLE_VOCABULARY: return REDCOI_TP_TOKENS;
+    case REDCO_ROLE_POSITIONS: return REDCOI_TP_POSITIONS;
+    case REDCO_ROLE_RELATIVE_BIAS: return REDCOI_TP_RELATIVE;
+    case REDCO_ROLE_HEAD: return REDCOI_TP_HEAD;
+    case REDCO_ROLE_TOKEN_TYPES:
+    case REDCO_ROLE_OTHER:
+    case REDCO_ROLE_NORM:
+    case REDCO_ROLE_BIAS: break;
     }
     return REDCOI_TP_ROLES;
 }
 
-redcoi_tp_fusion redcoi_tp_fusion_of(const char *type)
+/* Of two matrices into a gated FFN the first is the gate. */
+static bool is_gate(const redco_model *model, const redco_param *params, const redcoi_tp_role *role, size_t index)
 {
-    if (strcmp(type, "bloom") == 0 || strcmp(type, "gpt_neox") == 0) { return REDCOI_TP_HEADS; }
-    return strcmp(type, "internlm2") == 0 ? REDCOI_TP_GROUPS : REDCOI_TP_THIRDS;
+    if (!redco_model_get_dims(model)->gated) { return false; }
+    for (size_t i = 0; i < index; i++) {
+        if (params[i].class_index == params[index].class_index && role[i] == REDCOI_TP_GATE) { return false; }
+    }
+    return true;
 }
 
-void redcoi_tp_weights_find(const redco_model *model, uint32_t class_index, redcoi_tp_weights *weights)
+static void fill(const redco_model *model, const redco_rules_tree *tree, size_t paths, const redco_rules_part *parts,
+                 redcoi_tp_roles *roles)
+{
+    const redco_layer_class *classes = NULL;
+    const redco_param *params = NULL;
+    (void)redco_model_classes(model, &classes);
+    (void)redco_model_tensors(model, &params);
+    for (size_t i = 0; i < paths; i++) {
+        const size_t tensor = redco_rules_tree_tensor(tree, i);
+        if (tensor == REDCO_RULES_NO_TENSOR || params[tensor].rank < 2) { continue; }
+        redcoi_tp_role *const role = &roles->role[tensor];
+        *role = role_of(&parts[i], parts[i].role == REDCO_ROLE_FFN_IN && is_gate(model, params, roles->role, tensor));
+        if (*role == REDCOI_TP_ROLES) {
+            *role = other_role(classes[params[tensor].class_index].kind, params[tensor].role);
+        }
+        if (*role == REDCOI_TP_QKV) { roles->qkv = parts[i].qkv; }
+    }
+}
+
+redco_status redcoi_tp_roles_find(const redco_model *model, redcoi_tp_roles *roles_out, redco_error *err)
+{
+    const redco_param *params = NULL;
+    const redco_rules_param *paths = NULL;
+    const size_t count = redco_model_tensors(model, &params);
+    redco_rules_tree *tree = NULL;
+    redco_rules_part *parts = NULL;
+    redcoi_tp_roles roles = {.qkv = REDCO_QKV_NOT_FUSED};
+    redco_status st = redco_rules_tree_from_model(model, false, &tree, err);
+    if (st != REDCO_OK) { return st; }
+    const size_t path_count = redco_rules_tree_params(tree, &paths);
+    if ((st = redco_rules_parts(paths, path_count, &parts, err)) != REDCO_OK) { goto out; }
+    if ((roles.role = calloc(count + 1, sizeof *roles.role)) == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, redco_model_name(model), "out of memory");
+        goto out;
+    }
+    for (size_t i = 0; i < count; i++) { roles.role[i] = REDCOI_TP_ROLES; }
+    fill(model, tree, path_count, parts, &roles);
+    *roles_out = roles;
+out:
+    free(parts);
+    redco_rules_tree_free(tree);
+    return st;
+}
+
+void redcoi_tp_roles_free(redcoi_tp_roles *roles)
+{
+    free(roles->role);
+    *roles = (redcoi_tp_roles){.role = NULL};
+}
+
+void redcoi_tp_weights_find(const redco_model *model, const redcoi_tp_roles *roles, uint32_t class_index,
+                            redcoi_tp_weights *weights)
 {
     const redco_param *params = NULL;
     const size_t count = redco_model_tensors(model, &params);
     *weights = (redcoi_tp_weights){.unknown = NULL};
     for (size_t i = 0; i < count; i++) {
         const redco_param *const param = &params[i];
+        const redcoi_tp_role role = roles->role[i];
         if (param->class_index != class_index || param->rank < 2) { continue; }
-        const redcoi_tp_role role = redcoi_tp_role_of(param->name);
         if (role == REDCOI_TP_ROLES) {
             weights->unknown = param;
             continue;

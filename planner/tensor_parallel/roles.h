@@ -1,9 +1,10 @@
-/** @file roles.h  Internal: which weight of a layer a tensor is, told by the names that transformers gives. */
+/** @file roles.h  Internal: which weight of a layer a tensor is: the roles of rules_roles.h, told apart as far as a
+ * graph needs it. */
 #ifndef REDCO_TP_ROLES_H
 #define REDCO_TP_ROLES_H
 
 #include "costmodel/model.h"
-#include "planner/tensor_parallel/graph.h"
+#include "planner/rules_roles.h"
 
 typedef enum redcoi_tp_role {
     REDCOI_TP_Q,
@@ -24,23 +25,19 @@ typedef enum redcoi_tp_role {
     REDCOI_TP_PROJECT_IN,  /**< between a narrow token table and the blocks (OPT-350m) */
     REDCOI_TP_PROJECT_OUT, /**< and back */
     REDCOI_TP_HEAD,
-    REDCOI_TP_ROLES
+    REDCOI_TP_ROLES /**< no matrix, or none of these */
 } redcoi_tp_role;
-
-/** How a fused matrix holds queries, keys and values. */
-typedef enum redcoi_tp_fusion {
-    REDCOI_TP_THIRDS, /**< all queries, then all keys, then all values: GPT-2, MPT */
-    REDCOI_TP_HEADS,  /**< head by head: Bloom, GPT-NeoX */
-    REDCOI_TP_GROUPS  /**< group by group of query heads with their key and value: InternLM2 */
-} redcoi_tp_fusion;
 
 extern const char *const redcoi_tp_role_names[REDCOI_TP_ROLES];
 
-/** @param name  with dots or slashes, with or without ".weight", "/kernel", "/embedding"
- *  @return REDCOI_TP_ROLES if the name is not known */
-redcoi_tp_role redcoi_tp_role_of(const char *name);
-/** @param type  of a model: "gpt2", "bloom", ... */
-redcoi_tp_fusion redcoi_tp_fusion_of(const char *type);
+/** Of all tensors of a model. */
+typedef struct redcoi_tp_roles {
+    redcoi_tp_role *role; /**< as redco_model_tensors() */
+    redco_qkv_order qkv;  /**< of its fused matrices */
+} redcoi_tp_roles;
+
+redco_status redcoi_tp_roles_find(const redco_model *model, redcoi_tp_roles *roles_out, redco_error *err);
+void redcoi_tp_roles_free(redcoi_tp_roles *roles);
 
 /** The weights of one class of layers by role. */
 typedef struct redcoi_tp_weights {
@@ -50,6 +47,7 @@ typedef struct redcoi_tp_weights {
     const redco_param *unknown;                /**< a matrix without a role, or NULL */
 } redcoi_tp_weights;
 
-void redcoi_tp_weights_find(const redco_model *model, uint32_t class_index, redcoi_tp_weights *weights);
+void redcoi_tp_weights_find(const redco_model *model, const redcoi_tp_roles *roles, uint32_t class_index,
+                            redcoi_tp_weights *weights);
 
 #endif

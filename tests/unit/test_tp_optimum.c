@@ -35,7 +35,7 @@ static void optimum_of_every_block(void **state)
             if (subject_open(&s, name, shards[n / 2], sequence_parallel)) {
                 const redco_shape shape = redco_costs_shape(s.costs, &s.setting);
                 redcoi_tp_pricing pricing = {.costs = s.costs};
-                const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &shape);
+                const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.roles, &shape);
                 redcoi_tp_ruled_splits ruled;
                 redcoi_tp_placed placed;
                 bool more = true;
@@ -65,7 +65,7 @@ static void optimum_of_ten_weights(void **state)
     assert_true(subject_open(&s, "bart-large", 4, false));
     const redco_shape shape = redco_costs_shape(s.costs, &s.setting);
     redcoi_tp_pricing pricing = {.costs = s.costs};
-    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &shape);
+    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.roles, &shape);
     redcoi_tp_layer layer;
     assert_int_equal(redcoi_tp_build_block(&base, 2, &layer, NULL), REDCO_OK);
     (void)redcoi_tp_limit(&layer.graph, 0);

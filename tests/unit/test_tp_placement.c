@@ -339,8 +339,15 @@ static void bert_is_better_by_roles(void **state)
         {.path = "bert/encoder/layer/0/output/dense/kernel", .rank = 2, .shape = {4096, 1024}},
         {.path = "bert/pooler/dense/kernel", .rank = 2, .shape = {1024, 1024}},
     };
-    const redco_model_dims dims = {
-        .hidden = 1024, .ffn = 4096, .layers = 24, .heads = 16, .kv_heads = 16, .head_dim = 64, .vocab = 30522};
+    static const redcoi_tp_role roles_of_tree[] = {REDCOI_TP_Q, REDCOI_TP_K,  REDCOI_TP_V,
+                                                   REDCOI_TP_O, REDCOI_TP_UP, REDCOI_TP_DOWN};
+    /* A block of the same matrices: OPT's, at BERT-large's size. */
+    json_t *config = json_pack("{s:s,s:i,s:i,s:i,s:i,s:i,s:i}", "model_type", "opt", "hidden_size", 1024, "ffn_dim",
+                               4096, "num_hidden_layers", 24, "num_attention_heads", 16, "vocab_size", 30522,
+                               "max_position_embeddings", 2048);
+    const redco_json_value value = redco_json_wrap(config, "BERT-large");
+    redco_rules_part *parts = NULL;
+    redcoi_tp_roles roles;
     struct subject s;
     redco_model *model = NULL;
     redco_rules *rules = NULL;
@@ -351,14 +358,18 @@ static void bert_is_better_by_roles(void **state)
     redcoi_tp_total ruled;
     redcoi_tp_answer answer;
     assert_true(subject_open(&s, "llama-7b", 4, false));
-    assert_int_equal(redco_model_from_dims(&dims, "BERT-large", &model, NULL), REDCO_OK);
+    assert_int_equal(redco_model_from_json(&value, "BERT-large", &model, NULL), REDCO_OK);
+    assert_int_equal(redcoi_tp_roles_find(model, &roles, NULL), REDCO_OK);
     assert_int_equal(redco_rules_decide(tree, 7, 4, &rules, NULL), REDCO_OK);
+    assert_int_equal(redco_rules_parts(tree, 7, &parts, NULL), REDCO_OK);
+    assert_int_equal(parts[3].role, REDCO_ROLE_ATTENTION_OUT);
+    assert_int_equal(parts[5].role, REDCO_ROLE_FFN_OUT);
     const redco_shape shape = redco_costs_shape(s.costs, &s.setting);
     redcoi_tp_pricing pricing = {.costs = s.costs};
-    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, &shape);
+    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, &roles, &shape);
     assert_int_equal(redcoi_tp_build_block(&base, 1, &layer, NULL), REDCO_OK);
     for (size_t i = 0; i < 6; i++) {
-        const uint32_t node = layer.node[0][redcoi_tp_role_of(tree[i].path)];
+        const uint32_t node = layer.node[0][roles_of_tree[i]];
         assert_int_not_equal(node, REDCOI_TP_NONE);
         splits[node] = redco_rules_dim(rules, i) == 1 ? REDCOI_TP_COLUMN : REDCOI_TP_ROW;
         assert_int_equal(splits[node], REDCOI_TP_COLUMN);
@@ -371,8 +382,11 @@ static void bert_is_better_by_roles(void **state)
     print_message("BERT-large, 4 shards, a block: rules %.3f ms, GLPK %.3f ms\n", 1e3 * ruled.time_s,
                   1e3 * answer.total.time_s);
     assert_true(ruled.time_s > 1.1 * answer.total.time_s);
+    free(parts);
     redco_rules_free(rules);
+    redcoi_tp_roles_free(&roles);
     redco_model_free(model);
+    json_decref(config);
     subject_close(&s);
 }
 
@@ -414,6 +428,20 @@ static void rules_say_the_layout(void **state)
     assert_int_equal(redco_tp_rules(s.costs, s.inputs.model, &s.setting, &rules, &count, NULL), REDCO_OK);
     check_rule(find_rule(rules, count, "self_attention/query_key_value/kernel"), 1, 3 * 128, 1);
     check_rule(find_rule(rules, count, "self_attention/dense/kernel"), 0, 128, 1);
+    redco_tp_rules_free(rules, count);
+    subject_close(&s);
+    /* Where the best layouts of encoder and decoder differ, the decoder's layers have rules of their own, first. */
+    assert_true(subject_open(&s, "bart-large", 4, true));
+    assert_int_equal(redco_tp_rules(s.costs, s.inputs.model, &s.setting, &rules, &count, NULL), REDCO_OK);
+    const redco_tp_report report = compare(&s);
+    assert_string_equal(report.classes[1].weights[3].role, "o");
+    if (strcmp(report.classes[1].weights[3].milp, report.classes[2].weights[3].milp) == 0) {
+        fail_msg("no longer an example: encoder and decoder agree");
+    }
+    const redco_tp_rule *const all = find_rule(rules, count, "self_attn/out_proj/kernel");
+    const redco_tp_rule *const last = find_rule(rules, count, "model/decoder/layers/11/self_attn/out_proj/kernel");
+    assert_true(last < all);
+    assert_int_not_equal(last->dim, all->dim);
     redco_tp_rules_free(rules, count);
     subject_close(&s);
 }

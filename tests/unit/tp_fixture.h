@@ -25,6 +25,7 @@ struct subject {
     redco_inputs inputs;
     redco_workload workload;
     redco_costs *costs;
+    redcoi_tp_roles roles;
     redco_setting setting;
 };
 
@@ -49,11 +50,13 @@ static inline bool subject_open(struct subject *s, const char *model, uint32_t t
     assert_int_equal(redco_costs_create(&s->inputs.machine, s->inputs.model, &s->workload, &s->inputs.calibration,
                                         s->inputs.comm, &s->costs, &err),
                      REDCO_OK);
+    assert_int_equal(redcoi_tp_roles_find(s->inputs.model, &s->roles, NULL), REDCO_OK);
     return redco_setting_check(s->costs, &s->setting, NULL) == REDCO_OK;
 }
 
 static inline void subject_close(struct subject *s)
 {
+    redcoi_tp_roles_free(&s->roles);
     redco_costs_free(s->costs);
     redco_inputs_free(&s->inputs);
 }
@@ -73,6 +76,7 @@ static inline double unit_price(void *context, redco_collective op, double bytes
 static inline redcoi_tp_base unit_base(const struct subject *s)
 {
     return (redcoi_tp_base){.model = s->inputs.model,
+                            .roles = &s->roles,
                             .compute = redco_costs_compute(s->costs),
                             .shape = redco_costs_shape(s->costs, &s->setting),
                             .prices = {NULL, unit_price},
