@@ -95,9 +95,9 @@ double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_grou
 double redco_costs_tp_s(redco_costs *costs, uint32_t tp, redco_collective op, double size_bytes)
 {
     const redco_calibration *const c = &costs->calibration;
+    if (tp <= 1 || !(size_bytes > 0.0)) { return 0.0; }
     const redco_group group = {
         .mesh = {tp, 1}, .stride = 1, .groups_per_node = costs->machine.gpus_per_node / tp, .tp = tp};
-    if (tp <= 1 || !(size_bytes > 0.0)) { return 0.0; }
     const redco_comm_time time = redcoi_price_find(costs, op, size_bytes, group);
     if (time.measured) { return time.latency_s + time.wire_s; }
     return fmax(time.latency_s * c->latency_factor, c->tp_launch_s) + time.wire_s / c->tp_link_efficiency;

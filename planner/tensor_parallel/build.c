@@ -199,7 +199,8 @@ uint32_t redcoi_tp_add_sum(struct redcoi_tp_builder *b, const char *name, double
 static uint64_t kept_bytes(const struct redcoi_tp_builder *b, double elements)
 {
     const double per_element = b->dims->dropout ? 1.0 : 1.1;
-    return (uint64_t)ceil(per_element * elements * (double)b->tokens * (b->element_bytes / 2.0));
+    const double most = 0x1p53; /* as redco_share_up() saturates */
+    return (uint64_t)ceil(fmin(most, per_element * elements * (double)b->tokens * (b->element_bytes / 2.0)));
 }
 
 static struct redcoi_tp_seconds core_seconds(const struct redcoi_tp_builder *b, int size, bool cross)

@@ -1,4 +1,5 @@
 /* The graph of embedding and head: tables split by vocabulary (padded to a multiple of the ranks) or by width. */
+#include "costmodel/memory.h"
 #include "planner/tensor_parallel/build_internal.h"
 
 #include <string.h>
@@ -112,9 +113,9 @@ static void add_loss(struct redcoi_tp_builder *b, uint32_t logits)
         redcoi_tp_form form;
         int size;
         uint64_t held;
-    } sizes[] = {{REDCOI_TP_SPLIT, REDCOI_TP_OPS_SPLIT, b->tokens * ceil_div(vocab, ranks)},
-                 {REDCOI_TP_WHOLE, REDCOI_TP_OPS_WHOLE, b->tokens * vocab},
-                 {REDCOI_TP_ROWS, REDCOI_TP_OPS_ROWS, ceil_div(b->tokens, ranks) * vocab}};
+    } sizes[] = {{REDCOI_TP_SPLIT, REDCOI_TP_OPS_SPLIT, redco_share_up(b->tokens, ceil_div(vocab, ranks), 1)},
+                 {REDCOI_TP_WHOLE, REDCOI_TP_OPS_WHOLE, redco_share_up(b->tokens, vocab, 1)},
+                 {REDCOI_TP_ROWS, REDCOI_TP_OPS_ROWS, redco_share_up(ceil_div(b->tokens, ranks), vocab, 1)}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (sizes[i].form == REDCOI_TP_ROWS && !b->rows) { continue; }
         redcoi_tp_option *const option =
@@ -161,7 +162,7 @@ static redco_status add_head(struct redcoi_tp_builder *b, uint32_t class_index, 
         redcoi_tp_option *const option = &b->graph->nodes[head].options[o];
         if (option->split != REDCOI_TP_ROW) { continue; }
         option->legal = false;
-        option->bytes = (uint64_t)b->element_bytes * b->tokens * vocab;
+        option->bytes = (uint64_t)b->element_bytes * redco_share_up(b->tokens, vocab, 1);
     }
     add_loss(b, head);
     if (tied) { tie_head(b, head, tokens); }
