@@ -4,7 +4,8 @@
  *    z_{n,p,w} it is made in form p and wanted in w;  sum_p z_{n,p,w} = d_{n,w},  z_{n,p,w} <= sum of x_{n,o} of form p
  *    minimise  sum x own time + sum z collective,  subject to  sum x bytes <= limit
  * The products p x w stand in their tight form: with the weak one (z >= a + d - 1) GLPK needs minutes where it takes
- * milliseconds with this. Times are in ms, bytes in GiB. */
+ * milliseconds with this. Times are in the unit that makes the longest 1000, bytes in GiB: GLPK's simplex can go in
+ * circles where costs are large. Should it still (limits below), enumeration with cuts answers: it is exact, too. */
 #include "planner/milp.h"
 #include "planner/tensor_parallel/graph.h"
 
@@ -12,10 +13,9 @@
 #include <math.h>
 #include <time.h>
 
-enum { MOST_TERMS = 64, ATTEMPTS = 4, NODE_LIMIT = 100000 };
+enum { MOST_TERMS = 64, ATTEMPTS = 4, NODE_LIMIT = 100000, SIMPLEX_LIMIT = 20000, TIME_LIMIT_MS = 2000 };
 
 static const double gib = 1073741824.0;
-static const double ms = 1e-3;
 
 struct row {
     int columns[MOST_TERMS + 1];
@@ -28,6 +28,7 @@ struct solve {
     redcoi_tp_answer *answer;
     bool leanest; /* minimise memory, without a limit */
     glp_prob *lp;
+    double unit_s;                             /* of times */
     int x[REDCOI_TP_NODES][REDCOI_TP_OPTIONS]; /* columns; 0: not legal */
     int memory_row;
     int nodes_seen;
@@ -62,11 +63,11 @@ static double memory_gib(const redcoi_tp_graph *graph, const redcoi_tp_option *o
     return ((double)option->params * (double)graph->param_bytes + (double)option->bytes) / gib;
 }
 
-static double own_ms(const redcoi_tp_graph *graph, const redcoi_tp_option *option)
+static double own_s(const redcoi_tp_graph *graph, const redcoi_tp_option *option)
 {
     const double tp_s = option->tp_forward_s + option->tp_backward_s;
     const double tie_s = redcoi_tp_tie_s_per_gib * memory_gib(graph, option);
-    return (option->forward_s + option->backward_s + graph->exposed_ratio * tp_s + tie_s) / ms;
+    return (option->forward_s + option->backward_s + graph->exposed_ratio * tp_s + tie_s);
 }
 
 static void add_choices(struct solve *s)
@@ -79,7 +80,7 @@ static void add_choices(struct solve *s)
             const redcoi_tp_option *const option = &node->options[o];
             s->x[n][o] = 0;
             if (!option->legal) { continue; }
-            s->x[n][o] = add_column(s, 1.0, s->leanest ? memory_gib(graph, option) : own_ms(graph, option));
+            s->x[n][o] = add_column(s, 1.0, s->leanest ? memory_gib(graph, option) : own_s(graph, option) / s->unit_s);
             glp_set_col_kind(s->lp, s->x[n][o], GLP_BV);
             put(&one, s->x[n][o], 1.0);
         }
@@ -186,8 +187,8 @@ static void add_products(struct solve *s, uint32_t n, uint32_t made, uint32_t fo
     for (int p = 0; p < REDCOI_TP_FORMS; p++) {
         if ((made & (1U << p)) == 0) { continue; }
         const bool possible = seconds_s[p] < (double)INFINITY;
-        const double cost_ms = possible && !s->leanest ? s->graph->exposed_ratio * seconds_s[p] / ms : 0.0;
-        const int z = add_column(s, possible ? 1.0 : 0.0, cost_ms);
+        const double cost = possible && !s->leanest ? s->graph->exposed_ratio * seconds_s[p] / s->unit_s : 0.0;
+        const int z = add_column(s, possible ? 1.0 : 0.0, cost);
         struct row only = {.length = 0};
         put(&sum, z, 1.0);
         put(&only, z, 1.0);
@@ -235,6 +236,9 @@ static bool optimise(struct solve *s)
     glp_init_iocp(&search);
     simplex.msg_lev = GLP_MSG_OFF;
     search.msg_lev = GLP_MSG_OFF;
+    simplex.meth = GLP_DUALP;
+    simplex.it_lim = SIMPLEX_LIMIT;
+    search.tm_lim = TIME_LIMIT_MS;
     search.tol_obj = 1e-9;
     search.cb_func = watch;
     search.cb_info = s;
@@ -245,15 +249,15 @@ static bool optimise(struct solve *s)
         return false;
     }
     if (glp_get_status(s->lp) != GLP_OPT) { return false; }
-    const double bound_ms = glp_get_obj_val(s->lp);
+    const double bound = glp_get_obj_val(s->lp);
     const int code = glp_intopt(s->lp, &search);
     const int status = glp_mip_status(s->lp);
     s->answer->proven = code == 0;
     if (status != GLP_OPT && status != GLP_FEAS) { return false; }
-    const double value_ms = glp_mip_obj_val(s->lp);
-    s->answer->gap_ratio = status == GLP_OPT || !(value_ms > 0.0) ? 0.0 : fmax(0.0, (value_ms - bound_ms) / value_ms);
+    const double value = glp_mip_obj_val(s->lp);
+    s->answer->gap_ratio = status == GLP_OPT || !(value > 0.0) ? 0.0 : fmax(0.0, (value - bound) / value);
     s->answer->proven = status == GLP_OPT;
-    return isfinite(value_ms);
+    return isfinite(value);
 }
 
 static void read_choice(struct solve *s)
@@ -282,10 +286,33 @@ static bool find(struct solve *s)
     return false;
 }
 
+/* A thousandth of the longest time. */
+static double unit_of(const redcoi_tp_graph *graph)
+{
+    double longest_s = 1e-9;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        for (uint32_t o = 0; o < graph->nodes[n].option_count; o++) {
+            longest_s = fmax(longest_s, own_s(graph, &graph->nodes[n].options[o]));
+        }
+    }
+    return longest_s / 1000.0;
+}
+
+/* The second exact method, where GLPK ran into a limit. */
+static void enumerate(const redcoi_tp_graph *graph, redcoi_tp_answer *answer)
+{
+    uint32_t allowed[REDCOI_TP_NODES];
+    redcoi_tp_legal(graph, allowed);
+    answer->feasible = redcoi_tp_enumerate(graph, allowed, false, &answer->choice, &answer->total, NULL);
+    answer->proven = true;
+    answer->gap_ratio = 0.0;
+}
+
 static redco_status build_and_solve(void *context, redco_error *err)
 {
     struct solve *const s = context;
     (void)err;
+    s->unit_s = unit_of(s->graph);
     s->lp = glp_create_prob();
     glp_set_obj_dir(s->lp, GLP_MIN);
     add_choices(s);
@@ -310,6 +337,7 @@ redco_status redcoi_tp_solve(const redcoi_tp_graph *graph, redcoi_tp_answer *ans
     redcoi_tp_answer answer = {.feasible = false};
     struct solve s = {.graph = graph, .answer = &answer};
     redco_status st = redcoi_glpk_run(build_and_solve, &s, err);
+    if (st == REDCO_OK && !answer.proven) { enumerate(graph, &answer); }
     if (st == REDCO_OK && !answer.feasible && answer.proven && graph->limit_bytes > 0) {
         redcoi_tp_answer leanest = {.feasible = false};
         struct solve lean = {.graph = graph, .answer = &leanest, .leanest = true};
