@@ -92,26 +92,29 @@ double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_grou
     return time.wire_s / efficiency;
 }
 
+double redco_costs_tp_s(redco_costs *costs, uint32_t tp, redco_collective op, double size_bytes)
+{
+    const redco_calibration *const c = &costs->calibration;
+    if (tp <= 1 || !(size_bytes > 0.0)) { return 0.0; }
+    const redco_group group = {
+        .mesh = {tp, 1}, .stride = 1, .groups_per_node = costs->machine.gpus_per_node / tp, .tp = tp};
+    const redco_comm_time time = redcoi_price_find(costs, op, size_bytes, group);
+    if (time.measured) { return time.latency_s + time.wire_s; }
+    return fmax(time.latency_s * c->latency_factor, c->tp_launch_s) + time.wire_s / c->tp_link_efficiency;
+}
+
 /* One tensor-parallel all-reduce of a T x h tensor; with sequence parallelism a reduce-scatter and an all-gather. */
 static double tp_collective_s(redco_costs *costs, const redco_shape *shape)
 {
     if (shape->tp <= 1) { return 0.0; }
-    const redco_calibration *const c = &costs->calibration;
     const double tokens = (double)shape->micro_batch * ceil((double)shape->seq_len / shape->cp);
     const double bytes = tokens * costs->dims->hidden * costs->compute.element_bytes;
-    const redco_group group = {.mesh = {shape->tp, 1},
-                               .stride = 1,
-                               .groups_per_node = costs->machine.gpus_per_node / shape->tp,
-                               .tp = shape->tp};
     double total_s = 0.0;
     const redco_collective split[2] = {REDCO_REDUCE_SCATTER, REDCO_ALL_GATHER};
     const redco_collective whole[1] = {REDCO_ALL_REDUCE};
     const redco_collective *const ops = shape->sequence_parallel ? split : whole;
     for (int i = 0; i < (shape->sequence_parallel ? 2 : 1); i++) {
-        const redco_comm_time time = redcoi_price_find(costs, ops[i], bytes, group);
-        total_s += time.measured
-                       ? time.latency_s + time.wire_s
-                       : fmax(time.latency_s * c->latency_factor, c->tp_launch_s) + time.wire_s / c->tp_link_efficiency;
+        total_s += redco_costs_tp_s(costs, shape->tp, ops[i], bytes);
     }
     return total_s;
 }
@@ -214,7 +217,23 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
     }
 }
 
-static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_shape *shape, redcoi_times *times)
+/* A pass's share of traffic is not less than none: where a layout moves it to the other pass, so does this. */
+static void add_layout_traffic(const redco_layout_cost *layout, double ratio, redcoi_times *times)
+{
+    times->tp_forward_s += ratio * layout->tp_forward_s;
+    times->tp_backward_s += ratio * layout->tp_backward_s;
+    const double both_s = fmax(0.0, times->tp_forward_s + times->tp_backward_s);
+    if (times->tp_forward_s < 0.0) {
+        times->tp_forward_s = 0.0;
+        times->tp_backward_s = both_s;
+    } else if (times->tp_backward_s < 0.0) {
+        times->tp_backward_s = 0.0;
+        times->tp_forward_s = both_s;
+    }
+}
+
+static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_shape *shape,
+                         const redco_layout_cost *layout, redcoi_times *times)
 {
     const redco_calibration *const c = &costs->calibration;
     const redco_class_kind kind = costs->classes[class_index].kind;
@@ -240,6 +259,9 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     tp_counts(costs, kind, &forward_tp, &backward_tp);
     times->tp_forward_s = forward_tp * collective_s;
     times->tp_backward_s = backward_tp * collective_s;
+    add_layout_traffic(layout, shape->engine.async_tp ? c->tp_async_ratio : 1.0, times);
+    forward_s += layout->forward_s;
+    backward_s += layout->backward_s;
     forward_s += c->tp_exposed_ratio * times->tp_forward_s;
     backward_s += c->tp_exposed_ratio * times->tp_backward_s;
     double host_factor = block ? 1.0 : 0.0;
@@ -257,6 +279,19 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     if (block) { fill_groups(costs, ops, count, times); }
 }
 
+static redco_layout_cost layout_cost(redco_costs *costs, const redco_shape *shape, uint32_t class_index)
+{
+    redco_layout_cost cost = {.params = 0};
+    if (shape->tp <= 1 || costs->layouts.cost == NULL || costs->layout_status != REDCO_OK) { return cost; }
+    costs->layout_status = costs->layouts.cost(costs->layouts.context, shape, class_index, &cost, &costs->layout_error);
+    return cost;
+}
+
+static uint64_t shifted(uint64_t value, int64_t by)
+{
+    return by < 0 && (uint64_t)-by > value ? 0 : value + (uint64_t)by;
+}
+
 static void fill(redco_costs *costs, redcoi_rank *rank)
 {
     const redco_shape shape = redcoi_shape_of(costs, rank->tp, rank->cp, rank->micro_batch);
@@ -264,8 +299,10 @@ static void fill(redco_costs *costs, redcoi_rank *rank)
     for (uint32_t i = 0; i < costs->class_count; i++) {
         redcoi_times *const times = &rank->classes[i];
         const redco_layer_class *const class = &costs->classes[i];
-        *times = (redcoi_times){.params = redco_rank_params(costs->model, i, rank->tp)};
-        fill_seconds(costs, i, &shape, times);
+        const redco_layout_cost layout = layout_cost(costs, &shape, i);
+        *times = (redcoi_times){.params = shifted(redco_rank_params(costs->model, i, rank->tp), layout.params)};
+        fill_seconds(costs, i, &shape, &layout, times);
+        rank->logits_bytes = shifted(rank->logits_bytes, layout.logits_bytes);
         times->gather_params = times->params;
         if (class->kind == REDCO_CLASS_HEAD && costs->dims->tied) {
             times->gather_params += redco_share_up(costs->dims->vocab, costs->dims->hidden, rank->tp);
@@ -273,6 +310,11 @@ static void fill(redco_costs *costs, redcoi_rank *rank)
         for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
             times->activation_bytes[r] = redco_activation_bytes(costs->model, i, &shape, (redco_recompute)r);
             times->recompute_bytes[r] = redco_recompute_bytes(costs->model, i, &shape, (redco_recompute)r);
+            if (r == REDCO_RECOMPUTE_FULL) { /* keeps a layer's input alone; the rest is its working set */
+                times->recompute_bytes[r] = shifted(times->recompute_bytes[r], layout.activation_bytes);
+            } else {
+                times->activation_bytes[r] = shifted(times->activation_bytes[r], layout.activation_bytes);
+            }
         }
         rank->params += times->params * class->layers;
         const bool block = class->kind == REDCO_CLASS_BLOCK || class->kind == REDCO_CLASS_CROSS;

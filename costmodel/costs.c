@@ -69,9 +69,40 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     return REDCO_OK;
 }
 
+static void forget_ranks(redco_costs *costs)
+{
+    for (uint32_t i = 0; i < REDCOI_TIMES_CACHED; i++) { costs->ranks[i].tp = 0; }
+}
+
+static void drop_layouts(redco_costs *costs)
+{
+    if (costs->layouts.free != NULL) { costs->layouts.free(costs->layouts.context); }
+    costs->layouts = (redco_layouts){.cost = NULL};
+}
+
 void redco_costs_free(redco_costs *costs)
 {
+    if (costs != NULL) { drop_layouts(costs); }
     free(costs);
+}
+
+void redco_costs_set_layouts(redco_costs *costs, redco_layouts layouts)
+{
+    drop_layouts(costs);
+    forget_ranks(costs);
+    costs->layouts = layouts;
+    costs->layout_status = REDCO_OK;
+}
+
+redco_status redco_costs_failure(const redco_costs *costs, redco_error *err)
+{
+    if (costs->layout_status == REDCO_OK) { return REDCO_OK; }
+    return redco_fail(err, costs->layout_status, costs->layout_error.place, "%s", costs->layout_error.text);
+}
+
+const redco_compute *redco_costs_compute(const redco_costs *costs)
+{
+    return &costs->compute;
 }
 
 void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibration)
@@ -81,7 +112,13 @@ void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibr
     /* Neither call fails: what they check was checked when the costs were created, and is no constant. */
     (void)redco_compute_create(gpu, costs->workload.precision, calibration, &costs->compute, NULL);
     (void)redco_compute_use_engine(&costs->compute, gpu, &costs->workload.engine, NULL);
-    for (uint32_t i = 0; i < REDCOI_TIMES_CACHED; i++) { costs->ranks[i].tp = 0; }
+    drop_layouts(costs);
+    forget_ranks(costs);
+}
+
+redco_shape redco_costs_shape(const redco_costs *costs, const redco_setting *setting)
+{
+    return redcoi_shape_of(costs, setting->tp, setting->cp, setting->micro_batch);
 }
 
 static redco_status check_tensor_parallel(const redco_costs *costs, const redco_setting *s, redco_error *err)
@@ -291,10 +328,9 @@ static double model_flops_per_token(const redco_costs *costs)
     return flops;
 }
 
-redco_fixed_cost redco_cost_fixed(const redco_costs *costs, const redco_setting *setting)
+redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setting)
 {
     const redco_calibration *const c = &costs->calibration;
-    const redco_shape shape = redcoi_shape_of(costs, setting->tp, setting->cp, setting->micro_batch);
     uint64_t bucket_bytes = 0;
     if (redco_mesh_ranks(setting->dp) * setting->cp > 1) { /* a bucket is never larger than all gradients */
         const uint64_t gradients =
@@ -304,7 +340,7 @@ redco_fixed_cost redco_cost_fixed(const redco_costs *costs, const redco_setting 
     return (redco_fixed_cost){.fixed_s = pipeline_s(costs, setting),
                               .overhead_s = c->step_overhead_s,
                               .scale = 1.0 + c->scale_ratio * log2((double)costs->machine.nodes),
-                              .fixed_bytes = redco_logits_bytes(costs->model, &shape) + bucket_bytes +
+                              .fixed_bytes = redcoi_rank_find(costs, setting)->logits_bytes + bucket_bytes +
                                              redco_reserve_bytes(&costs->machine.gpu, c),
                               .capacity_bytes = redco_usable_memory_bytes(&costs->machine.gpu, c),
                               .window_hidden_factor = c->contention_ratio + redcoi_hidden_residue_ratio,

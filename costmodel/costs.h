@@ -14,6 +14,7 @@
 
 #include "costmodel/calibration.h"
 #include "costmodel/collective.h"
+#include "costmodel/compute.h"
 #include "costmodel/engine.h"
 #include "costmodel/model.h"
 #include "topology/base/sharding.h"
@@ -123,9 +124,37 @@ void redco_costs_free(redco_costs *costs);
 /** Replaces the constants: what was cached is computed again, with the same meaning as a new redco_costs. */
 void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibration);
 
+/** What a tensor-parallel layout of one layer and micro-batch costs more than the closed form takes it to: column and
+ * row splits in pairs, whole heads, tables and logits split by a padded vocabulary. Negative where it costs less. */
+typedef struct redco_layout_cost {
+    double forward_s, backward_s;       /**< computation */
+    double tp_forward_s, tp_backward_s; /**< collectives, whole */
+    int64_t params;                     /**< of the fullest rank */
+    int64_t activation_bytes, logits_bytes;
+} redco_layout_cost;
+
+/** Says how the weights lie. Called when a (tp, cp, micro-batch) is first priced, with tp > 1. */
+typedef struct redco_layouts {
+    redco_status (*cost)(void *context, const redco_shape *shape, uint32_t class_index, redco_layout_cost *cost_out,
+                         redco_error *err);
+    void (*free)(void *context);
+    void *context;
+} redco_layouts;
+
+/** Takes @p layouts over; what was priced before is forgotten. redco_costs_recalibrate() drops them. */
+void redco_costs_set_layouts(redco_costs *costs, redco_layouts layouts);
+/** The first failure of a layout's cost, REDCO_OK without one: ask before costs with layouts are relied on. */
+redco_status redco_costs_failure(const redco_costs *costs, redco_error *err);
+/** One collective of a tensor-parallel group as a training step sees it: the latter's factors included.
+ *  @param size_bytes  as for redco_comm_price() */
+double redco_costs_tp_s(redco_costs *costs, uint32_t tp, redco_collective op, double size_bytes);
+const redco_compute *redco_costs_compute(const redco_costs *costs); /**< borrowed */
+/** What one rank computes at a time under @p setting. */
+redco_shape redco_costs_shape(const redco_costs *costs, const redco_setting *setting);
+
 /** Checks an outer choice: divisibility of heads, batch, sequence, nodes; names what does not divide. */
 redco_status redco_setting_check(const redco_costs *costs, const redco_setting *setting, redco_error *err);
-redco_fixed_cost redco_cost_fixed(const redco_costs *costs, const redco_setting *setting);
+redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setting);
 redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
                                   const redco_layer_config *config);
 /** Sums @p count assignments that together hold every layer exactly once. */

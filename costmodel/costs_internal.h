@@ -70,6 +70,9 @@ struct redco_costs {
     redcoi_rank ranks[REDCOI_TIMES_CACHED];
     redcoi_owners owners[REDCOI_OWNERS_CACHED];
     redcoi_price prices[REDCOI_PRICES_CACHED];
+    redco_layouts layouts; /**< cost NULL: none */
+    redco_status layout_status;
+    redco_error layout_error;
 };
 
 /** Hidden once-a-step traffic costs this share of itself besides contention (launches between buckets). */

@@ -242,7 +242,7 @@ static uint64_t represented(const redco_step *step)
 }
 
 /* @p repeated micro-batches were not simulated: they repeat @p unit ones from @p model on, which take @p period_s. */
-static void conclude(const redco_costs *costs, const redco_setting *setting, const redco_timeline *t, double repeated,
+static void conclude(redco_costs *costs, const redco_setting *setting, const redco_timeline *t, double repeated,
                      uint32_t unit, uint32_t model, double period_s, redco_simulation *out)
 {
     const redco_fixed_cost fixed = redco_cost_fixed(costs, setting);

@@ -236,8 +236,9 @@ static void fill_tensor_parallel(const redcoi_builder *b, const redcoi_job *job,
     const double forward_s = exposed * job->times->tp_forward_s, backward_s = exposed * job->times->tp_backward_s;
     if (kind == REDCO_CLASS_EMBEDDING || kind == REDCO_CLASS_HEAD) {
         for (uint32_t i = 0; i < parts->op_count; i++) {
-            if (strcmp(parts->ops[i].name, "embedding") == 0) { parts->ops[i].forward_tp.after_s = forward_s; }
-            if (strcmp(parts->ops[i].name, "head") == 0) { parts->ops[i].backward_tp.after_s = backward_s; }
+            if (strcmp(parts->ops[i].name, "embedding") != 0 && strcmp(parts->ops[i].name, "head") != 0) { continue; }
+            parts->ops[i].forward_tp.after_s = forward_s;
+            parts->ops[i].backward_tp.after_s = backward_s;
         }
         return;
     }
@@ -375,7 +376,6 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
     redcoi_parts *const parts = &b->parts[index];
     const redco_class_kind kind = job.class->kind;
     const bool block = kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
-    const redco_shape shape = redcoi_shape_of(b->costs, b->setting->tp, b->setting->cp, b->setting->micro_batch);
     *parts = (redcoi_parts){
         .sharded = redco_mesh_ranks(job.shards.parameters) > 1,
         .recompute_full = block && job.recompute == REDCO_RECOMPUTE_FULL,
@@ -389,7 +389,7 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
         .again_stream = redcoi_has_secondary(&job) ? REDCO_STREAM_SECONDARY : REDCO_STREAM_PARAMETERS,
         .activation_bytes = (int64_t)job.times->activation_bytes[job.recompute],
         .recompute_bytes = (int64_t)job.times->recompute_bytes[job.recompute],
-        .logits_bytes = kind == REDCO_CLASS_HEAD ? (int64_t)redco_logits_bytes(b->costs->model, &shape) : 0,
+        .logits_bytes = kind == REDCO_CLASS_HEAD ? (int64_t)job.rank->logits_bytes : 0,
         .states = redcoi_layer_states(&job)};
     parts->cp_link = redcoi_link_of(b->setting->tp * b->setting->cp > b->costs->machine.gpus_per_node);
     parts->gathered_again = parts->sharded && kind != REDCO_CLASS_EMBEDDING;

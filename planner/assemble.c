@@ -247,7 +247,7 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
     plan->solver_candidates = result->candidates;
     if ((st = redcoi_ranges(assembler->inputs->model, candidate->setting.pp, candidate->assignments,
                             candidate->assignment_count, &plan->layers, &plan->layers_count, err)) != REDCO_OK ||
-        (st = redcoi_fill_rules(plan, assembler->inputs->model, err)) != REDCO_OK ||
+        (st = redcoi_fill_rules(plan, assembler->inputs, assembler->options->tp_placement, err)) != REDCO_OK ||
         (st = redcoi_apply_user_rules(plan, assembler->inputs, err)) != REDCO_OK ||
         (st = redcoi_fill_placement(plan, assembler->inputs, err)) != REDCO_OK) {
         goto out;

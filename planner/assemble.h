@@ -41,6 +41,8 @@ redco_status redco_plan_verify(const redco_plan *plan, const char *name, const c
 typedef struct redco_plan_case {
     redco_inputs inputs;
     redco_workload workload;
+    redco_tp_placement tp_placement;
+    redco_user_rules *tp_rules; /* of a plan whose placement is "user" */
     redco_costs *costs;
     redco_setting setting;
     redco_assignment *assignments;

@@ -16,6 +16,7 @@ static bool copy_rules(redco_plan *plan, const redco_rules *rules)
     if (plan->rules == NULL) { return false; }
     for (size_t i = 0; i < count; i++) {
         plan->rules[i].dim = list[i].dim;
+        plan->rules[i].unit = plan->rules[i].parts = 1;
         plan->rules[i].match = strdup(list[i].key);
         plan->rules_count = (uint32_t)i + 1;
         if (plan->rules[i].match == NULL) { return false; }
@@ -23,15 +24,12 @@ static bool copy_rules(redco_plan *plan, const redco_rules *rules)
     return true;
 }
 
-redco_status redcoi_fill_rules(redco_plan *plan, const redco_model *model, redco_error *err)
+static redco_status fill_redcoast(redco_plan *plan, const redco_model *model, redco_error *err)
 {
     redco_rules_tree *tree = NULL;
     redco_rules *rules = NULL;
     const redco_rules_param *params = NULL;
     redco_status st = REDCO_OK;
-    plan->tp_placement = strdup("rules");
-    if (plan->tp_placement == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    if (plan->tp == 1) { return REDCO_OK; /* nothing is split */ }
     if ((st = redco_rules_tree_from_model(model, false, &tree, err)) != REDCO_OK) { goto out; }
     const size_t count = redco_rules_tree_params(tree, &params);
     if ((st = redco_rules_decide(params, count, plan->tp, &rules, err)) != REDCO_OK) { goto out; }
@@ -40,6 +38,65 @@ out:
     redco_rules_free(rules);
     redco_rules_tree_free(tree);
     return st;
+}
+
+redco_workload redcoi_plan_workload(const redco_plan *plan)
+{
+    return (redco_workload){.seq_len = plan->seq_len,
+                            .global_batch = plan->global_batch,
+                            .precision = plan->precision,
+                            .overlap = plan->overlap,
+                            .sequence_parallel = plan->sequence_parallel,
+                            .mfu_causal = plan->mfu_causal,
+                            .bucket_bytes = plan->bucket_bytes,
+                            .engine = {.virtual_stages = plan->pp_chunks}};
+}
+
+redco_setting redcoi_plan_setting(const redco_plan *plan)
+{
+    return (redco_setting){.tp = plan->tp,
+                           .pp = plan->pp,
+                           .cp = plan->cp,
+                           .micro_batch = plan->micro_batch,
+                           .micro_batches = plan->micro_batches,
+                           .dp = plan->dp,
+                           .scheme = plan->scheme,
+                           .secondary = plan->secondary};
+}
+
+static redco_status fill_program(redco_plan *plan, const redco_inputs *inputs, redco_error *err)
+{
+    const redco_workload workload = redcoi_plan_workload(plan);
+    const redco_setting setting = redcoi_plan_setting(plan);
+    redco_costs *costs = NULL;
+    redco_tp_rule *rules = NULL;
+    uint32_t count = 0;
+    redco_status st =
+        redco_costs_create(&inputs->machine, inputs->model, &workload, &inputs->calibration, inputs->comm, &costs, err);
+    if (st == REDCO_OK) { st = redco_tp_rules(costs, inputs->model, &setting, &rules, &count, err); }
+    redco_costs_free(costs);
+    if (st != REDCO_OK) { return st; }
+    plan->rules = calloc(count + 1, sizeof *plan->rules);
+    if (plan->rules == NULL) {
+        redco_tp_rules_free(rules, count);
+        return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    }
+    for (uint32_t i = 0; i < count; i++) { /* the names change hands */
+        plan->rules[i] = (redco_plan_rule){rules[i].match, rules[i].dim, rules[i].unit, rules[i].parts};
+        rules[i].match = NULL;
+    }
+    plan->rules_count = count;
+    redco_tp_rules_free(rules, count);
+    return REDCO_OK;
+}
+
+redco_status redcoi_fill_rules(redco_plan *plan, const redco_inputs *inputs, redco_tp_placement placement,
+                               redco_error *err)
+{
+    plan->tp_placement = strdup(redco_tp_placement_words[placement]);
+    if (plan->tp_placement == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    if (plan->tp == 1) { return REDCO_OK; /* nothing is split */ }
+    return placement == REDCO_TP_MILP ? fill_program(plan, inputs, err) : fill_redcoast(plan, inputs->model, err);
 }
 
 static const redco_layer_class *class_of(const redco_model *model, const char *name)

@@ -119,6 +119,12 @@ static redco_status check_rules(const redco_plan *plan, const char *name, const 
             return redcoi_refuse(name, pointer, err, "is %d, but %d follows from the model (-1: null)",
                                  plan->rules[i].dim, computed->rules[i].dim);
         }
+        if (plan->rules[i].unit != computed->rules[i].unit || plan->rules[i].parts != computed->rules[i].parts) {
+            (void)snprintf(pointer, sizeof pointer, "/tensor_parallel/rules/%u", i);
+            return redcoi_refuse(name, pointer, err, "has unit %u, parts %u, but %u, %u follow from the model",
+                                 plan->rules[i].unit, plan->rules[i].parts, computed->rules[i].unit,
+                                 computed->rules[i].parts);
+        }
     }
     return REDCO_OK;
 }
@@ -161,6 +167,7 @@ static redco_status check_placement(const redco_plan *plan, const char *name, co
 static redco_status check_filled(const redco_plan *plan, const char *name, const redco_inputs *inputs, redco_error *err)
 {
     redco_plan *again = redco_plan_new();
+    redco_tp_placement placement = REDCO_TP_RULES;
     redco_status st = REDCO_OK;
     if (again == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "out of memory"); }
     again->layers = calloc(plan->layers_count, sizeof *again->layers);
@@ -183,7 +190,13 @@ static redco_status check_filled(const redco_plan *plan, const char *name, const
     again->precision = plan->precision;
     again->micro_batch = plan->micro_batch;
     again->micro_batches = plan->micro_batches;
-    if ((st = redcoi_fill_rules(again, inputs->model, err)) == REDCO_OK &&
+    again->global_batch = plan->global_batch;
+    again->overlap = plan->overlap;
+    again->sequence_parallel = plan->sequence_parallel;
+    again->bucket_bytes = plan->bucket_bytes;
+    again->pp_chunks = plan->pp_chunks;
+    if ((st = redcoi_plan_placement(plan, name, &placement, err)) == REDCO_OK &&
+        (st = redcoi_fill_rules(again, inputs, placement, err)) == REDCO_OK &&
         (st = redcoi_has_user_rules(plan) ? redcoi_check_user_rules(plan, name, inputs->model, err)
                                           : check_rules(plan, name, again, err)) == REDCO_OK &&
         (st = redcoi_fill_placement(again, inputs, err)) == REDCO_OK) {

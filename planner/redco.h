@@ -23,6 +23,7 @@
 #include "planner/rules_roles.h"
 #include "planner/rules_user.h"
 #include "planner/search.h"
+#include "planner/tp_placement.h"
 #include "topology/base/file.h"
 #include "topology/base/json.h"
 #include "topology/base/preset.h"

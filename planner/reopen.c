@@ -36,6 +36,19 @@ redco_status redcoi_check_profile(const redco_plan *plan, const char *name, cons
                          plan->profile_sha256, computed);
 }
 
+redco_status redcoi_plan_placement(const redco_plan *plan, const char *name, redco_tp_placement *placement_out,
+                                   redco_error *err)
+{
+    for (int i = 0; redco_tp_placement_words[i] != NULL; i++) {
+        if (strcmp(plan->tp_placement, redco_tp_placement_words[i]) == 0) {
+            *placement_out = (redco_tp_placement)i;
+            return REDCO_OK;
+        }
+    }
+    return redcoi_refuse(name, "/tensor_parallel/placement", err, "is \"%.40s\"; rules, milp and user are known",
+                         plan->tp_placement);
+}
+
 static redco_json_value embedded(const json_t *json, const char *name, const char *pointer)
 {
     redco_json_value value = redco_json_wrap(json, name);
@@ -115,22 +128,12 @@ redco_status redcoi_reopen_costs(const redco_plan *plan, const char *name, redco
 {
     redco_error why = {0};
     redco_status st = REDCO_OK;
-    reopened->workload = (redco_workload){.seq_len = plan->seq_len,
-                                          .global_batch = plan->global_batch,
-                                          .precision = plan->precision,
-                                          .overlap = plan->overlap,
-                                          .sequence_parallel = plan->sequence_parallel,
-                                          .mfu_causal = plan->mfu_causal,
-                                          .bucket_bytes = plan->bucket_bytes,
-                                          .engine = {.virtual_stages = plan->pp_chunks}};
-    reopened->setting = (redco_setting){.tp = plan->tp,
-                                        .pp = plan->pp,
-                                        .cp = plan->cp,
-                                        .micro_batch = plan->micro_batch,
-                                        .micro_batches = plan->micro_batches,
-                                        .dp = plan->dp,
-                                        .scheme = plan->scheme,
-                                        .secondary = plan->secondary};
+    reopened->workload = redcoi_plan_workload(plan);
+    reopened->setting = redcoi_plan_setting(plan);
+    if ((st = redcoi_plan_placement(plan, name, &reopened->tp_placement, err)) != REDCO_OK ||
+        (st = redcoi_reopen_user_rules(plan, name, reopened->inputs.model, &reopened->tp_rules, err)) != REDCO_OK) {
+        return st;
+    }
     reopened->assignment_count = plan->layers_count;
     reopened->assignments = calloc(plan->layers_count, sizeof *reopened->assignments);
     if (reopened->assignments == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "out of memory"); }
@@ -142,6 +145,10 @@ redco_status redcoi_reopen_costs(const redco_plan *plan, const char *name, redco
     }
     if (st == REDCO_OK) { st = redco_step_chunks_check(reopened->costs, &reopened->setting, plan->pp_chunks, &why); }
     if (st == REDCO_EVALUE) { return redcoi_refuse(name, "/mesh", err, "%s: %s", why.place, why.text); }
+    if (st == REDCO_OK) { /* prices the layouts */
+        (void)redco_cost_fixed(reopened->costs, &reopened->setting);
+        st = redco_costs_failure(reopened->costs, &why);
+    }
     return st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
 }
 
@@ -151,8 +158,10 @@ redco_status redco_plan_case_overlap(redco_plan_case *reopened, uint32_t overlap
     redco_costs_free(reopened->costs);
     reopened->costs = NULL;
     reopened->workload.overlap = overlap;
-    return redco_costs_create(&inputs->machine, inputs->model, &reopened->workload, &inputs->calibration, inputs->comm,
-                              &reopened->costs, err);
+    const redco_status st = redco_costs_create(&inputs->machine, inputs->model, &reopened->workload,
+                                               &inputs->calibration, inputs->comm, &reopened->costs, err);
+    if (st != REDCO_OK) { return st; }
+    return redco_tp_attach(reopened->costs, inputs->model, reopened->tp_placement, reopened->tp_rules, err);
 }
 
 redco_status redco_plan_reopen(const redco_plan *plan, const char *name, const char *const *profiles,
@@ -173,6 +182,7 @@ redco_status redco_plan_reopen(const redco_plan *plan, const char *name, const c
 void redco_plan_case_free(redco_plan_case *reopened)
 {
     redco_costs_free(reopened->costs);
+    redco_user_rules_free(reopened->tp_rules);
     free(reopened->assignments);
     redco_inputs_free(&reopened->inputs);
     *reopened = (redco_plan_case){.costs = NULL};

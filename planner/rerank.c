@@ -28,6 +28,7 @@ redco_status redco_rerank(const redco_inputs *inputs, const redco_search_options
     redco_simulation simulation;
     redco_status st = redco_costs_create(&inputs->machine, inputs->model, &options->workload, &inputs->calibration,
                                          inputs->comm, &costs, err);
+    if (st == REDCO_OK) { st = redco_tp_attach(costs, inputs->model, options->tp_placement, options->tp_rules, err); }
     for (uint32_t i = 0; st == REDCO_OK && i < result->ranked_count; i++) {
         redco_candidate *const c = &result->ranked[i];
         st = redco_simulate(costs, &c->setting, c->assignments, c->assignment_count, NULL, &simulation, err);

@@ -72,13 +72,11 @@ bool redcoi_has_user_rules(const redco_plan *plan)
     return strcmp(plan->tp_placement, user_placement) == 0;
 }
 
-redco_status redcoi_check_user_rules(const redco_plan *plan, const char *name, const redco_model *model,
-                                     redco_error *err)
+static redco_status rules_of_plan(const redco_plan *plan, const char *name, const redco_model *model,
+                                  redco_user_rules **user_out, redco_error *err)
 {
     char place[512];
-    redco_user_rules *user = NULL;
     redco_rules *rules = NULL;
-    redco_status st = REDCO_OK;
     (void)snprintf(place, sizeof place, "%.470s:/tensor_parallel/rules", name);
     if (plan->tp == 1) {
         return plan->rules_count == 0
@@ -90,11 +88,24 @@ redco_status redcoi_check_user_rules(const redco_plan *plan, const char *name, c
     for (uint32_t i = 0; i < plan->rules_count; i++) {
         list[i] = (redco_user_rule){plan->rules[i].match, plan->rules[i].dim};
     }
-    if ((st = redco_user_rules_create(list, plan->rules_count, REDCO_USER_REPLACE, place, &user, err)) == REDCO_OK) {
-        st = decide(model, plan->tp, user, &rules, err);
-    }
+    redco_status st = redco_user_rules_create(list, plan->rules_count, REDCO_USER_REPLACE, place, user_out, err);
+    if (st == REDCO_OK) { st = decide(model, plan->tp, *user_out, &rules, err); }
     redco_rules_free(rules);
-    redco_user_rules_free(user);
     free(list);
+    return st;
+}
+
+redco_status redcoi_reopen_user_rules(const redco_plan *plan, const char *name, const redco_model *model,
+                                      redco_user_rules **rules_out, redco_error *err)
+{
+    return redcoi_has_user_rules(plan) ? rules_of_plan(plan, name, model, rules_out, err) : REDCO_OK;
+}
+
+redco_status redcoi_check_user_rules(const redco_plan *plan, const char *name, const redco_model *model,
+                                     redco_error *err)
+{
+    redco_user_rules *user = NULL;
+    const redco_status st = rules_of_plan(plan, name, model, &user, err);
+    redco_user_rules_free(user);
     return st;
 }

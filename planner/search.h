@@ -5,6 +5,7 @@
 #define REDCO_SEARCH_H
 
 #include "costmodel/costs.h"
+#include "planner/tp_placement.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,8 +37,10 @@ typedef enum redco_strategy {
 typedef struct redco_search_options {
     redco_workload workload;
     uint32_t tp, micro_batch;
-    uint32_t pp, cp;           /**< 0: 1; REDCO_DEGREE_AUTO: chosen by the search */
-    redco_recompute recompute; /**< one policy for all layers; REDCO_RECOMPUTE_COUNT = free, may mix */
+    uint32_t pp, cp; /**< 0: 1; REDCO_DEGREE_AUTO: chosen by the search */
+    redco_tp_placement tp_placement;
+    const redco_user_rules *tp_rules; /**< of REDCO_TP_USER, else NULL; borrowed */
+    redco_recompute recompute;        /**< one policy for all layers; REDCO_RECOMPUTE_COUNT = free, may mix */
     bool scheme_fixed;
     redco_scheme scheme;
     redco_shards fix; /**< any mesh that is not 0x0 is kept */

@@ -76,6 +76,10 @@ static redco_status add_outer(redcoi_space *space, const redco_setting *setting,
         return REDCO_OK;
     }
     outer->least_s = space->comm ? 0.0 : redco_cost_bound(space->costs, setting);
+    if ((st = redco_costs_failure(space->costs, err)) != REDCO_OK) {
+        free(outer->groups);
+        return st;
+    }
     if (!isfinite(outer->least_s)) {
         free(outer->groups);
         return redco_fail(err, REDCO_EVALUE, "cost model", "the compute time of a step is %g s", outer->least_s);
@@ -291,6 +295,7 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
     if (o->cp == 0 || (space->comm && o->cp == REDCO_DEGREE_AUTO)) { o->cp = 1; }
     redco_status st = redco_costs_create(inputs->machine, inputs->model, &o->workload, inputs->calibration,
                                          inputs->comm, &space->costs, err);
+    if (st == REDCO_OK) { st = redco_tp_attach(space->costs, inputs->model, o->tp_placement, o->tp_rules, err); }
     if (st != REDCO_OK) { goto out; }
     space->class_count = (uint32_t)redco_model_classes(inputs->model, &space->classes);
     if (space->class_count == 0 || space->class_count > REDCOI_MAX_CLASSES) {
@@ -446,8 +451,8 @@ redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, redco_
     for (uint32_t g = 0; g < outer->group_count; g++) {
         for (uint32_t c = 0; c < space->class_count; c++) { price_class(space, outer, &fixed, g, c); }
     }
-    redco_status st = redcoi_problem_check(outer->steps, err);
-    if (st != REDCO_OK) { return st; }
+    redco_status st = redco_costs_failure(space->costs, err);
+    if (st != REDCO_OK || (st = redcoi_problem_check(outer->steps, err)) != REDCO_OK) { return st; }
     if (space->comm) {
         outer->goal->constant_s = 0.0;
         if ((st = redcoi_problem_check(outer->goal, err)) != REDCO_OK) { return st; }

@@ -8,6 +8,7 @@
 #include "tools/plan_export.h"
 #include "tools/plan_html.h"
 #include "tools/plan_report.h"
+#include "tools/plan_tp.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -61,6 +62,7 @@ struct answer {
     redco_search_result *free_result; /* NULL when nothing was fixed, or without it no degree divides */
     redco_assembler *assembler;       /* NULL until a plan is needed */
     redco_plan *plan;                 /* of the best */
+    struct plan_tp tp;                /* layouts of its tensors */
     redco_help help[REDCO_HELP_COUNT];
     bool helped;
     redco_neighbour neighbours[REDCO_MOST_NEIGHBOURS];
@@ -88,6 +90,7 @@ static redco_status find(struct answer *answer, redco_error *err)
     const redco_search_options *options = &answer->args->options;
     const redco_inputs *inputs = answer->inputs;
     redco_status st = ask(inputs, options, &answer->result, err);
+    if (st == REDCO_OK) { st = plan_tp_try_rows(answer->args, inputs, &answer->result, err); }
     if (st != REDCO_OK || answer->result->ranked_count == 0 ||
         (st = redco_rerank(inputs, options, answer->result, err)) != REDCO_OK) {
         return st;
@@ -100,6 +103,9 @@ static redco_status find(struct answer *answer, redco_error *err)
         if (st != REDCO_OK && st != REDCO_EVALUE) { return redco_fail(err, st, none.place, "%s", none.text); }
     }
     const redco_candidate *best = &answer->result->ranked[0];
+    if ((!answer->args->cli.json && options->top == 0) || answer->args->explain) {
+        if ((st = plan_tp_find(answer->args, inputs, best, &answer->tp, err)) != REDCO_OK) { return st; }
+    }
     /* People always see what would help; programs only when they ask, for it costs four searches. AMSP's T_comm knows
      * neither memory nor compute, and its times are as measured, so there it has no meaning. */
     if (options->objective == REDCO_OBJECTIVE_STEP_TIME &&
@@ -131,6 +137,10 @@ static redco_status write_timeline(const struct answer *answer, redco_error *err
     redco_trace *trace = NULL;
     redco_status st = redco_costs_create(&inputs->machine, inputs->model, &answer->args->options.workload,
                                          &inputs->calibration, inputs->comm, &costs, err);
+    if (st == REDCO_OK) {
+        const redco_search_options *options = &answer->args->options;
+        st = redco_tp_attach(costs, inputs->model, options->tp_placement, options->tp_rules, err);
+    }
     if (st == REDCO_OK) {
         st = redco_simulate_trace(costs, &best->setting, best->assignments, best->assignment_count, NULL, &trace, err);
     }
@@ -177,7 +187,9 @@ static json_t *explain_json(const struct answer *answer)
         (void)json_array_append_new(help, json_pack("{s:s,s:f,s:f}", "what", answer->help[i].what, "more_ratio", 0.1,
                                                     "gain_ratio", answer->help[i].gain_ratio));
     }
-    return json_pack("{s:o,s:o}", "neighbours", neighbours, "would_help", help);
+    json_t *json = json_pack("{s:o,s:o}", "neighbours", neighbours, "would_help", help);
+    if (answer->tp.known) { (void)json_object_set_new(json, "tensor_parallel", plan_tp_json(&answer->tp)); }
+    return json;
 }
 
 static json_t *verify_json(const redco_search_result *result)
@@ -257,12 +269,14 @@ static void print_one(const struct answer *answer)
     report_memory(&best->prediction);
     report_gpu_groups(answer->plan, &answer->inputs->machine);
     report_placement(answer->plan);
+    plan_tp_report(&answer->tp, &args->options);
     if (answer->helped) { report_help(answer->help, REDCO_HELP_COUNT); }
     if (answer->free_result != NULL && answer->free_result->ranked_count > 0) {
         report_free_optimum(args, best, &answer->free_result->ranked[0]);
     }
     report_solver(answer->result, answer->inputs);
     if (args->explain) { report_neighbours(answer->neighbours, answer->neighbour_count, best->prediction.step_s); }
+    if (args->explain) { plan_tp_layers(&answer->tp); }
 }
 
 static int print_top(const struct answer *answer)

@@ -71,7 +71,7 @@ static const struct argp_option flags[] = {
     {"pp", KEY_PP, "N|auto", 0, "Pipeline stages (default 1)", 2},
     {"pp-chunks", KEY_PP_CHUNKS, "N", 0, "Model chunks of a pipeline stage: interleaved 1F1B (default 1)", 2},
     {"cp", KEY_CP, "N|auto", 0, "Context-parallel degree (default 1)", 2},
-    {"tp-placement", KEY_TP_PLACEMENT, "rules", 0, "Which dimension tensor parallelism splits: RedCoast's rules", 2},
+    {"tp-placement", KEY_TP_PLACEMENT, "rules|milp", 0, "Which dimension of each weight tensor parallelism splits: by RedCoast's rules (default), or what costs least", 2},
     {"tp-rules", KEY_TP_RULES, "FILE", 0, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", 2},
     {"sequence-parallel", KEY_SEQUENCE_PARALLEL, NULL, 0, "Split norms and dropout over the tensor-parallel ranks, too", 2},
     {"recompute", KEY_RECOMPUTE, "none|selective|full|auto", 0, "One policy for all layers; auto may mix them", 2},
@@ -238,8 +238,8 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
 {
     static const char *const recompute[] = {"none", "selective", "full", "auto", NULL};
     static const char *const objective[] = {"step-time", "comm", NULL};
+    static const char *const placement[] = {"rules", "milp", NULL};
     static const char *const convention[] = {"full", "causal", NULL};
-    static const char *const placement[] = {"rules", NULL};
     redco_search_options *options = &args->options;
     int word = 0;
     error_t why = 0;
@@ -265,7 +265,10 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
         why = cli_word(&args->cli, "--mfu-convention", text, convention, &word);
         options->workload.mfu_causal = word == 1;
         return why;
-    default: return cli_word(&args->cli, "--tp-placement", text, placement, &word);
+    default:
+        why = cli_word(&args->cli, "--tp-placement", text, placement, &word);
+        options->tp_placement = (redco_tp_placement)word;
+        return why;
     }
 }
 
@@ -384,6 +387,8 @@ static void check_together(struct plan_args *args)
         (void)cli_bad_option(cli, "--timeline", "shows one plan: leave out --compare and --sweep");
     } else if (args->report != NULL && (args->compare || args->sweep_count > 0 || options->top > 1)) {
         (void)cli_bad_option(cli, "--report", "holds one plan and its comparison: leave out --compare, --sweep, --top");
+    } else if (args->names.tp_rules != NULL && options->tp_placement == REDCO_TP_MILP) {
+        (void)cli_bad_option(cli, "--tp-rules", "contradicts --tp-placement milp: give one of them");
     } else if (args->out != NULL && (args->out[0] == '\0' || strcmp(args->out, "-") == 0)) {
         (void)cli_bad_option(cli, "-o", "needs a file; --json prints the plan");
     }

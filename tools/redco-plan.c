@@ -32,7 +32,8 @@ static int run(struct plan_args *args)
     }
     if (redco_model_warning(inputs.model) != NULL) { cli_warn(&args->cli, redco_model_warning(inputs.model)); }
     if (inputs.tp_rules != NULL) {
-        cli_warn(&args->cli, "--tp-rules stand in the plan; time and memory are predicted as without them");
+        args->options.tp_placement = REDCO_TP_USER;
+        args->options.tp_rules = inputs.tp_rules;
     }
     if (redco_comm_warning(inputs.comm) != NULL) { cli_warn(&args->cli, redco_comm_warning(inputs.comm)); }
     if (args->sweep_count > 0) {

@@ -84,6 +84,9 @@ static redco_status costs_for(struct finder *f, uint32_t overlap, bool over_cp, 
         workload.engine.shard_over_cp = over_cp;
         st = redco_costs_create(&inputs->machine, inputs->model, &workload, &inputs->calibration, inputs->comm,
                                 &f->costs[slot], err);
+        if (st == REDCO_OK) { /* like with like: the plan's own layouts */
+            st = redco_tp_attach(f->costs[slot], inputs->model, f->reopened->tp_placement, f->reopened->tp_rules, err);
+        }
     }
     *costs_out = f->costs[slot];
     return st;

@@ -27,6 +27,9 @@ typedef struct redco_plan_layers {
 typedef struct redco_plan_rule {
     char *match; /**< RedCoast key, e.g. "q_proj/kernel" */
     int32_t dim; /**< split dimension, -1 = replicated */
+    uint32_t
+        unit; /**< elements of it that stay together; where there are fewer units than ranks, neighbours share one */
+    uint32_t parts; /**< it consists of so many equal parts, each split alike (queries, keys, values) */
 } redco_plan_rule;
 
 /** Numbers of DESIGN section 4; seconds and bytes. */
@@ -79,7 +82,7 @@ typedef struct redco_plan {
     redco_mesh dp, secondary; /**< secondary 0x0 = none */
     redco_plan_layers *layers;
     uint32_t layers_count;
-    char *tp_placement; /**< "rules" */
+    char *tp_placement; /**< "rules", "milp", "user" */
     redco_plan_rule *rules;
     uint32_t rules_count;
     char **hosts; /**< rank order; may be empty */

@@ -86,6 +86,8 @@ static json_t *tensor_parallel_json(const redco_plan *plan)
         const redco_plan_rule *rule = &plan->rules[i];
         json_t *entry = json_pack("{s:s,s:o}", "match", rule->match, "dim",
                                   rule->dim < 0 ? json_null() : json_integer((json_int_t)rule->dim));
+        if (rule->unit > 1) { (void)json_object_set_new(entry, "unit", json_integer((json_int_t)rule->unit)); }
+        if (rule->parts > 1) { (void)json_object_set_new(entry, "parts", json_integer((json_int_t)rule->parts)); }
         if (json_array_append_new(array, entry) != 0) {
             json_decref(array);
             array = NULL;

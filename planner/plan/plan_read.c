@@ -237,9 +237,17 @@ static redco_status read_sharding(const redco_json_value *root, redco_plan *plan
     return REDCO_OK;
 }
 
+/* Absent: 1. */
+static redco_status read_optional(const redco_json_value *entry, const char *key, uint32_t most, uint32_t *out,
+                                  redco_error *err)
+{
+    *out = 1;
+    return redco_json_has(entry, key) ? redco_json_u32(entry, key, 1, most, out, err) : REDCO_OK;
+}
+
 static redco_status read_rules(const redco_json_value *root, redco_plan *plan, redco_error *err)
 {
-    enum { HIGHEST_DIMENSION = 3 };
+    enum { HIGHEST_DIMENSION = 3, MOST_UNIT = 1 << 24, MOST_PARTS = 16 };
     redco_json_value parallel;
     redco_json_value array;
     void *records = NULL;
@@ -255,6 +263,10 @@ static redco_status read_rules(const redco_json_value *root, redco_plan *plan, r
         uint32_t dimension = 0;
         if ((st = redco_json_element(&array, i, &entry, err)) != REDCO_OK ||
             (st = read_text(&entry, "match", &plan->rules[i].match, err)) != REDCO_OK) {
+            return st;
+        }
+        if ((st = read_optional(&entry, "unit", MOST_UNIT, &plan->rules[i].unit, err)) != REDCO_OK ||
+            (st = read_optional(&entry, "parts", MOST_PARTS, &plan->rules[i].parts, err)) != REDCO_OK) {
             return st;
         }
         plan->rules[i].dim = -1;

@@ -1,0 +1,46 @@
+/** @file placed.h  Internal: both placements of a model's layers for one (tp, cp, micro-batch), priced. */
+#ifndef REDCO_TP_PLACED_H
+#define REDCO_TP_PLACED_H
+
+#include "planner/tensor_parallel/build.h"
+#include "planner/tp_placement.h"
+
+enum { REDCOI_TP_LAYERS = 8 /**< classes of layers that a model may have */ };
+
+/** One graph of the model under each placement. */
+typedef struct redcoi_tp_placed {
+    redcoi_tp_layer layer;
+    redcoi_tp_total reference; /**< what the cost model's closed form takes for granted */
+    redcoi_tp_choice rules_choice;
+    redcoi_tp_total rules;
+    redcoi_tp_answer milp; /**< when asked for */
+} redcoi_tp_placed;
+
+/** The rules' split of every tensor of a model, layer 0 of each class. */
+typedef struct redcoi_tp_ruled_splits {
+    uint32_t count;
+    redcoi_tp_split *splits; /**< as redco_model_tensors() */
+} redcoi_tp_ruled_splits;
+
+/** @param user  NULL: RedCoast's rules */
+redco_status redcoi_tp_rules_splits(const redco_model *model, uint32_t shards, const redco_user_rules *user,
+                                    redcoi_tp_ruled_splits *splits_out, redco_error *err);
+void redcoi_tp_rules_splits_free(redcoi_tp_ruled_splits *splits);
+
+/** What all graphs of a shape are built from: @p costs prices their collectives and is borrowed. */
+typedef struct redcoi_tp_pricing {
+    redco_costs *costs;
+    uint32_t tp;
+} redcoi_tp_pricing;
+redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model, const redcoi_tp_roles *roles,
+                                 const redco_shape *shape);
+
+/** The model's graphs, one at a time: graph @p index, or *more_out false behind the last.
+ *  @param program  solve problem 2, too */
+redco_status redcoi_tp_place(const redcoi_tp_base *base, const redcoi_tp_ruled_splits *ruled, bool program,
+                             uint32_t index, redcoi_tp_placed *placed_out, bool *more_out, redco_error *err);
+
+/** Option taken by a weight's node. */
+const redcoi_tp_option *redcoi_tp_chosen(const redcoi_tp_layer *layer, const redcoi_tp_choice *choice, uint32_t node);
+
+#endif
