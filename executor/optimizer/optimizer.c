@@ -104,6 +104,8 @@ static redco_value adamw_numbers(redco_graph *g, const redco_optimizer *o, const
     numbers[REDCO_ADAMW_DECAY] = redco_scalar(g, dtype, o->weight_decay);
     numbers[REDCO_ADAMW_CORRECTION1] = factors[CORRECTION1];
     numbers[REDCO_ADAMW_CORRECTION2] = factors[CORRECTION2];
+    numbers[REDCO_ADAMW_REST1] = redco_scalar(g, dtype, 1.0 - o->beta1);
+    numbers[REDCO_ADAMW_REST2] = redco_scalar(g, dtype, 1.0 - o->beta2);
     for (uint32_t i = 0; i < REDCO_ADAMW_COUNT; i++) { numbers[i] = redco_reshape(g, numbers[i], 1, &(uint64_t){1}); }
     return redco_concat(g, numbers, REDCO_ADAMW_COUNT, 0);
 }
