@@ -92,6 +92,7 @@ static redco_status check_rest(const redco_weights *w, redco_error *err)
 {
     const redco_safetensor *list = NULL;
     const size_t count = redco_safetensors_list(w->tensors, &list);
+    if (count == w->task->parameter_count) { return REDCO_OK; } /* names are unique: all are taken */
     for (size_t i = 0; i < count; i++) {
         if (redco_task_find(w->task, list[i].name) == NULL) {
             return redco_fail(err, REDCO_EVALUE, w->path, "has a tensor %s, which %s does not know", list[i].name,
