@@ -74,6 +74,7 @@ typedef struct redcoi_reader {
 struct redcoi_family {
     const char *type;
     const char *prefix; /**< of a layer's parameters: "model.layers." */
+    const char *fused;  /**< module whose columns are queries, then keys, then values; NULL: none */
     void (*read)(redcoi_reader *config, const redco_model_dims *dims, redcoi_settings *settings_out);
     redco_value (*embed)(redcoi_pass *p, redco_value tokens); /**< to [batch, length, hidden] */
     redco_value (*block)(redcoi_pass *p, redco_value x);

@@ -43,5 +43,10 @@ static redco_value head(redcoi_pass *p, redco_value x)
     return redcoi_lm_logits(p, "/lm_head", "/transformer.wte", y);
 }
 
-const redcoi_family redcoi_family_gpt2 = {
-    .type = "gpt2", .prefix = "transformer.h.", .read = read_settings, .embed = embed, .block = block, .head = head};
+const redcoi_family redcoi_family_gpt2 = {.type = "gpt2",
+                                          .prefix = "transformer.h.",
+                                          .fused = ".attn.c_attn.",
+                                          .read = read_settings,
+                                          .embed = embed,
+                                          .block = block,
+                                          .head = head};

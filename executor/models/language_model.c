@@ -70,12 +70,14 @@ static bool add_parameter(redco_language_model *lm, const redco_layer_class *cla
                           uint32_t layer)
 {
     char name[NAME_SIZE], place[40];
+    const char *const fused = lm->family->fused;
     redco_task_parameter *const p = &lm->parameters[lm->task.parameter_count++];
     (void)snprintf(place, sizeof place, "%s.%u", class->name, layer);
     *p = (redco_task_parameter){.name = strdup(name_of(param, layer, name)),
                                 .layer = strdup(place),
                                 .rank = param->rank,
                                 .transposed = param->role == REDCO_PARAM_LINEAR,
+                                .blocks = fused != NULL && strstr(param->name, fused) != NULL ? 3 : 1,
                                 .initial = initial_of(lm, param)};
     for (uint32_t i = 0; i < param->rank; i++) { p->dim[i] = param->shape[p->transposed ? param->rank - 1 - i : i]; }
     return p->name != NULL && p->layer != NULL;

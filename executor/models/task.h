@@ -26,6 +26,8 @@ typedef struct redco_task_parameter {
     uint32_t rank;
     uint64_t dim[REDCO_RANK_MAX]; /**< as the executor stores it: matrices [in, out], tables [rows, width] */
     bool transposed;              /**< files hold the matrix as [out, in] */
+    uint32_t blocks; /**< matrices beside each other in the last dimension, each of which a split cuts: 3 for
+                        GPT-2's queries, keys and values; 0 is 1 */
     redco_initial initial;
 } redco_task_parameter;
 

@@ -146,8 +146,12 @@ static void parameters_are_stored_as_products_take_them(void **state)
     redco_model_free(model);
     model = read_model("gpt2");
     lm = language_model(model);
+    p = redco_task_find(redco_language_model_task(lm), "transformer.h.1.attn.c_attn.bias");
+    assert_non_null(p);
+    assert_int_equal(p->blocks, 3); /* queries, keys, values */
     p = redco_task_find(redco_language_model_task(lm), "transformer.h.0.mlp.c_proj.weight");
     assert_non_null(p);
+    assert_int_equal(p->blocks, 1);
     assert_false(p->transposed);
     assert_int_equal(p->dim[0], 128);
     assert_true(fabs(p->initial.deviation - 0.01) < 1e-15);
