@@ -218,7 +218,11 @@ static void compare(const char *name, redco_dtype dtype, const errors *bound)
         const double g = fmax(fabs(first[k][0] - want[0]), fabs(first[k][1] - want[1]));
         const double w = fmax(fabs(length - want[2]), fabs(sum - want[3])) / want[2];
         worst.gradient = fmax(worst.gradient, g / (is_key_bias(parameter) ? 1.0 : want[0]));
-        if (l.dtype == REDCO_F64 || !is_key_bias(parameter)) { worst.weight = fmax(worst.weight, w); }
+        if (!is_key_bias(parameter)) {
+            worst.weight = fmax(worst.weight, w);
+        } else if (l.dtype == REDCO_F64) { /* epsilon is far above rounding: small steps */
+            assert_true(w < 1e-7);
+        }
     }
     (void)fclose(file);
     (void)printf("%-20s %s: losses %.1e, norms %.1e, first gradients %.1e, weights after %d steps %.1e\n", name,
@@ -240,7 +244,7 @@ static const char *const names[] = {
  * hundred. */
 static void f64_equals_transformers(void **state)
 {
-    static const errors bound = {1e-12, 1e-11, 1e-13, 1e-10};
+    static const errors bound = {1e-12, 1e-11, 1e-13, 1e-11};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) { compare(names[i], REDCO_F64, &bound); }
 }
