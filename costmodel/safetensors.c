@@ -82,7 +82,8 @@ static redco_status read_shape(const redco_json_value *entry, redco_safetensor *
 }
 
 /* Where a tensor lies must agree with its shape: else one of them is wrong. */
-static redco_status check_offsets(const redco_json_value *entry, const char *type, uint64_t elements, redco_error *err)
+static redco_status read_offsets(const redco_json_value *entry, const char *type, uint64_t elements,
+                                 redco_safetensor *tensor, redco_error *err)
 {
     redco_json_value offsets;
     size_t count = 0;
@@ -102,6 +103,9 @@ static redco_status check_offsets(const redco_json_value *entry, const char *typ
                                (unsigned long long)stored, (unsigned long long)elements, type,
                                (unsigned long long)elements * each);
     }
+    (void)snprintf(tensor->dtype, sizeof tensor->dtype, "%s", type);
+    tensor->offset_bytes = (uint64_t)json_integer_value(from);
+    tensor->size_bytes = stored;
     return REDCO_OK;
 }
 
@@ -114,7 +118,7 @@ static redco_status read_tensor(const redco_json_value *root, const char *name, 
     redco_status st = redco_json_object(root, name, &entry, err);
     if (st == REDCO_OK) { st = redco_json_string(&entry, "dtype", &type, err); }
     if (st == REDCO_OK) { st = read_shape(&entry, tensor, &elements, err); }
-    if (st == REDCO_OK) { st = check_offsets(&entry, type, elements, err); }
+    if (st == REDCO_OK) { st = read_offsets(&entry, type, elements, tensor, err); }
     tensor->name = name;
     return st;
 }
@@ -143,7 +147,9 @@ static redco_status create(const redco_json_value *root, const redco_json_value 
     return REDCO_OK;
 }
 
-static redco_status parse_header(const redco_json_value *root, redco_safetensors **tensors_out, redco_error *err)
+/* @param data_bytes  where the data begin in the file */
+static redco_status parse_header(const redco_json_value *root, uint64_t data_bytes, redco_safetensors **tensors_out,
+                                 redco_error *err)
 {
     redco_safetensors *tensors = NULL;
     redco_status st = create(root, root, &tensors, err);
@@ -153,7 +159,7 @@ static redco_status parse_header(const redco_json_value *root, redco_safetensors
         const char *name = json_object_iter_key(walk);
         if (strcmp(name, "__metadata__") == 0) { continue; }
         st = read_tensor(root, name, &tensors->list[tensors->count], err);
-        if (st == REDCO_OK) { tensors->count++; }
+        if (st == REDCO_OK) { tensors->list[tensors->count++].offset_bytes += data_bytes; }
     }
     if (st != REDCO_OK) {
         redco_safetensors_free(tensors);
@@ -187,7 +193,7 @@ static redco_status parse_text(const char *text, size_t size, const char *name, 
     redco_status st = redco_json_parse(text, size, name, &document, err);
     if (st != REDCO_OK) { return st; }
     const redco_json_value root = redco_json_root(document);
-    st = parse_header(&root, tensors_out, err);
+    st = parse_header(&root, LENGTH_BYTES + (uint64_t)size, tensors_out, err);
     redco_json_close(document);
     return st;
 }
@@ -293,9 +299,11 @@ static redco_status take_shapes(redco_safetensors *tensors, const char *file, co
             return redco_fail(err, REDCO_EVALUE, shard_path, "has no tensor \"%s\", which the index puts there",
                               tensor->name);
         }
-        tensor->rank = found->rank;
-        memcpy(tensor->shape, found->shape, sizeof tensor->shape);
-        tensor->has_shape = true;
+        const char *const name = tensor->name;
+        const char *const of = tensor->file;
+        *tensor = *found;
+        tensor->name = name;
+        tensor->file = of;
     }
     return REDCO_OK;
 }

@@ -21,9 +21,12 @@ enum { REDCO_SAFETENSORS_RANK_MAX = 8 };
 typedef struct redco_safetensor {
     const char *name;
     const char *file; /**< the shard that holds it, for an index; else NULL */
-    bool has_shape;   /**< false in an index whose shard was not read */
+    bool has_shape;   /**< false in an index whose shard was not read: then what follows is unknown, 0 */
     uint32_t rank;
     uint64_t shape[REDCO_SAFETENSORS_RANK_MAX];
+    char dtype[12];        /**< as in the file: "F32", "BF16" */
+    uint64_t offset_bytes; /**< where its data begin in the file, and how many they are; the file may be shorter */
+    uint64_t size_bytes;
 } redco_safetensor;
 
 typedef struct redco_safetensors redco_safetensors;

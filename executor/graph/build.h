@@ -172,6 +172,8 @@ enum redco_adamw_number {
     REDCO_ADAMW_DECAY,
     REDCO_ADAMW_CORRECTION1, /**< 1 - beta1^step */
     REDCO_ADAMW_CORRECTION2, /**< 1 - beta2^step */
+    REDCO_ADAMW_REST1,       /**< 1 - beta1: from an f32 beta it would have lost its digits */
+    REDCO_ADAMW_REST2,       /**< 1 - beta2 */
     REDCO_ADAMW_COUNT
 };
 

@@ -272,10 +272,9 @@ REDCOI_DECOMPOSE(cross_entropy_grad)
     out[0] = down(g, redco_sub(g, redco_mul(g, p, d), redco_unpick(g, in[1], in[3], n, &options)), in[0]);
 }
 
-/** beta a + (1 - beta) b */
-static redco_value moving_mean(redco_graph *g, redco_value beta, redco_value a, redco_value b)
+/** beta a + rest b, with rest = 1 - beta */
+static redco_value moving_mean(redco_graph *g, redco_value beta, redco_value rest, redco_value a, redco_value b)
 {
-    const redco_value rest = redco_shift(g, redco_neg(g, beta), 1);
     return redco_add(g, redco_mul(g, beta, a), redco_mul(g, rest, b));
 }
 
@@ -291,8 +290,8 @@ REDCOI_DECOMPOSE(adamw)
     }
     const redco_dtype dtype = redco_value_type(g, in[0])->dtype;
     const redco_value gradient = redco_mul(g, redco_cast(g, in[3], dtype), n[REDCO_ADAMW_GRADIENT_SCALE]);
-    out[1] = moving_mean(g, n[REDCO_ADAMW_BETA1], in[1], gradient);
-    out[2] = moving_mean(g, n[REDCO_ADAMW_BETA2], in[2], redco_mul(g, gradient, gradient));
+    out[1] = moving_mean(g, n[REDCO_ADAMW_BETA1], n[REDCO_ADAMW_REST1], in[1], gradient);
+    out[2] = moving_mean(g, n[REDCO_ADAMW_BETA2], n[REDCO_ADAMW_REST2], in[2], redco_mul(g, gradient, gradient));
     const redco_value root = redco_sqrt(g, redco_div(g, out[2], n[REDCO_ADAMW_CORRECTION2]));
     const redco_value deviation = redco_add(g, root, n[REDCO_ADAMW_EPSILON]);
     const redco_value step = redco_div(g, redco_div(g, out[1], n[REDCO_ADAMW_CORRECTION1]), deviation);

@@ -371,6 +371,8 @@ static void adamw_equals_pytorch(void **state)
     redco_adamw(g, p, m, v, gradient, numbers, next);
     double state_now[3][3] = {{1, -2, 3}}, state_next[3][3], want[3];
     double given[REDCO_ADAMW_COUNT] = {0.05, 1, 0.9, 0.999, 1e-8, 0.1};
+    given[REDCO_ADAMW_REST1] = 1 - 0.9;
+    given[REDCO_ADAMW_REST2] = 1 - 0.999;
     FILE *file = reference("adamw");
     for (int step = 1; step <= 5; step++) {
         redco_error err = {0};

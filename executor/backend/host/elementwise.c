@@ -161,12 +161,13 @@ redco_status REAL_NAME(adamw)(const redco_launch *launch, redco_error *err)
     const real *gradient = launch->inputs[3].data, *n = launch->inputs[4].data;
     real *next_p = launch->outputs[0].data, *next_m = launch->outputs[1].data, *next_v = launch->outputs[2].data;
     const real beta1 = n[REDCO_ADAMW_BETA1], beta2 = n[REDCO_ADAMW_BETA2], scale = n[REDCO_ADAMW_GRADIENT_SCALE];
+    const real rest1 = n[REDCO_ADAMW_REST1], rest2 = n[REDCO_ADAMW_REST2];
     const real rate = n[REDCO_ADAMW_RATE], kept = 1 - rate * n[REDCO_ADAMW_DECAY], epsilon = n[REDCO_ADAMW_EPSILON];
     const real correction1 = n[REDCO_ADAMW_CORRECTION1], correction2 = n[REDCO_ADAMW_CORRECTION2];
     (void)err;
     for (uint64_t i = 0; i < count; i++) {
-        const real g = gradient[i] * scale, first = beta1 * m[i] + (1 - beta1) * g;
-        const real second = beta2 * v[i] + (1 - beta2) * (g * g);
+        const real g = gradient[i] * scale, first = beta1 * m[i] + rest1 * g;
+        const real second = beta2 * v[i] + rest2 * (g * g);
         const real step = first / correction1 / (REAL_FN(sqrt)(second / correction2) + epsilon);
         next_p[i] = p[i] * kept - rate * step;
         next_m[i] = first;

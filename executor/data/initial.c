@@ -1,0 +1,54 @@
+#include "executor/data/initial.h"
+
+#include "executor/backend/evaluate.h"
+
+#include <string.h>
+
+void redco_initial_key(uint64_t seed, int32_t key_out[2])
+{
+    const uint32_t words[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    memcpy(key_out, words, sizeof words);
+}
+
+/* FNV-1a, 64 bits (Fowler, Noll, Vo): parameters have streams of their own, whatever their order. */
+static uint64_t stream_of(const char *name)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (const char *c = name; *c != '\0'; c++) { hash = (hash ^ (unsigned char)*c) * 0x100000001b3; }
+    return hash;
+}
+
+redco_value redco_initial_value(redco_graph *graph, redco_value key, const redco_task_parameter *p,
+                                const redco_box *box, redco_dtype dtype)
+{
+    redco_tensor_type type = redco_task_parameter_type(p, dtype);
+    redco_part part = {{0}, {0}};
+    memcpy(part.whole, p->dim, sizeof part.whole);
+    if (box != NULL) {
+        memcpy(part.begin, box->begin, sizeof part.begin);
+        type = redco_type(dtype, p->rank, box->size);
+    }
+    if (p->initial.kind != REDCO_INITIAL_NORMAL) {
+        return redco_constant(graph, &type, p->initial.kind == REDCO_INITIAL_ONE ? 1.0 : 0.0);
+    }
+    type.dtype = REDCO_F64;
+    const redco_value normal = redco_normal(graph, key, stream_of(p->name), &type, &part);
+    return redco_cast(graph, redco_cast(graph, redco_scale(graph, normal, p->initial.deviation), REDCO_F32), dtype);
+}
+
+redco_status redco_initial_fill(redco_backend *backend, const redco_task_parameter *parameter, const redco_box *box,
+                                uint64_t seed, redco_dtype dtype, void *out, redco_error *err)
+{
+    const redco_tensor_type type = redco_type(REDCO_I32, 1, &(uint64_t){2});
+    int32_t key[2];
+    redco_graph *g = redco_graph_create();
+    if (g == NULL) { return redco_fail(err, REDCO_ENOMEM, parameter->name, "no memory for its first values"); }
+    redco_initial_key(seed, key);
+    const redco_value input = redco_input(g, "key", &type);
+    const redco_binding binding = {input, key};
+    const redco_result result = {redco_initial_value(g, input, parameter, box, dtype), out};
+    redco_status st = redco_graph_status(g, err);
+    if (st == REDCO_OK) { st = redco_evaluate(backend, g, &binding, 1, &result, 1, err); }
+    redco_graph_free(g);
+    return st;
+}

@@ -1,0 +1,249 @@
+#include "executor/data/tokens.h"
+
+#include "executor/backend/host/kernels.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { RULES = 4, PERMUTATION_ROUNDS = 6 };
+/* Which numbers of a seed: streams of Philox. */
+enum { STREAM_FIRST = 1, STREAM_RULES, STREAM_ORDER };
+
+struct redco_tokens {
+    char *name;
+    redco_tokens_options options;
+    uint32_t id_bytes;
+    int descriptor;             /* of the file, or -1 */
+    const unsigned char *bytes; /* in memory, or NULL */
+    uint64_t windows;           /* 0: made from the seed */
+};
+
+/* Four words that seed, stream and two numbers determine. */
+static void draw(const redco_tokens *t, uint32_t stream, uint64_t number, uint32_t index, uint32_t words[4])
+{
+    const uint32_t key[2] = {(uint32_t)t->options.seed, (uint32_t)(t->options.seed >> 32)};
+    const uint32_t counter[4] = {(uint32_t)number, (uint32_t)(number >> 32), index, stream};
+    redcoi_philox(counter, key, words);
+}
+
+static redco_status check_options(const redco_tokens_options *o, const char *name, redco_error *err)
+{
+    if (o->vocabulary == 0 || o->vocabulary > INT32_MAX) {
+        return redco_fail(err, REDCO_EVALUE, name, "a vocabulary of %llu ids; 1 to %d are possible",
+                          (unsigned long long)o->vocabulary, INT32_MAX);
+    }
+    if (o->seq_len == 0) { return redco_fail(err, REDCO_EVALUE, name, "sequences of 0 tokens"); }
+    return REDCO_OK;
+}
+
+static redco_status create(const char *name, const redco_tokens_options *options, redco_tokens **tokens_out,
+                           redco_error *err)
+{
+    const redco_status st = check_options(options, name, err);
+    if (st != REDCO_OK) { return st; }
+    redco_tokens *t = calloc(1, sizeof *t);
+    if (t == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "no memory to read it"); }
+    t->options = *options;
+    t->descriptor = -1;
+    t->name = strdup(name);
+    if (t->name == NULL) {
+        free(t);
+        return redco_fail(err, REDCO_ENOMEM, name, "no memory to read it");
+    }
+    *tokens_out = t;
+    return REDCO_OK;
+}
+
+static redco_status measure(redco_tokens *t, uint32_t id_bytes, uint64_t size_bytes, redco_error *err)
+{
+    if (id_bytes != 0 && id_bytes != 2 && id_bytes != 4) {
+        return redco_fail(err, REDCO_EVALUE, t->name, "ids of %u bytes; 2 and 4 can be read", id_bytes);
+    }
+    t->id_bytes = id_bytes != 0 ? id_bytes : t->options.vocabulary <= UINT16_MAX + 1 ? 2 : 4;
+    if (size_bytes % t->id_bytes != 0) {
+        return redco_fail(err, REDCO_EVALUE, t->name, "has %llu bytes, no multiple of %u: ids of %u bits are expected",
+                          (unsigned long long)size_bytes, t->id_bytes, 8 * t->id_bytes);
+    }
+    const uint64_t ids = size_bytes / t->id_bytes;
+    if (ids < (uint64_t)t->options.seq_len + 1) {
+        return redco_fail(err, REDCO_EVALUE, t->name,
+                          "has %llu ids; one sequence of %u tokens and the one that follows need %llu",
+                          (unsigned long long)ids, t->options.seq_len, (unsigned long long)t->options.seq_len + 1);
+    }
+    t->windows = (ids - 1) / t->options.seq_len;
+    return REDCO_OK;
+}
+
+redco_status redco_tokens_open(const char *path, uint32_t id_bytes, const redco_tokens_options *options,
+                               redco_tokens **tokens_out, redco_error *err)
+{
+    struct stat info;
+    redco_tokens *t = NULL;
+    redco_status st = create(path, options, &t, err);
+    if (st != REDCO_OK) { return st; }
+    t->descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (t->descriptor < 0 || fstat(t->descriptor, &info) != 0) {
+        st = redco_fail(err, REDCO_EIO, path, "cannot open: %s", strerror(errno));
+        goto out;
+    }
+    if (!S_ISREG(info.st_mode)) {
+        st = redco_fail(err, REDCO_EIO, path, "is no regular file");
+        goto out;
+    }
+    if ((st = measure(t, id_bytes, (uint64_t)info.st_size, err)) != REDCO_OK) { goto out; }
+    *tokens_out = t;
+    t = NULL;
+out:
+    redco_tokens_close(t);
+    return st;
+}
+
+redco_status redco_tokens_parse(const void *bytes, size_t size, const char *name, uint32_t id_bytes,
+                                const redco_tokens_options *options, redco_tokens **tokens_out, redco_error *err)
+{
+    redco_tokens *t = NULL;
+    redco_status st = create(name, options, &t, err);
+    if (st != REDCO_OK) { return st; }
+    t->bytes = bytes;
+    if ((st = measure(t, id_bytes, size, err)) == REDCO_OK) {
+        *tokens_out = t;
+        t = NULL;
+    }
+    redco_tokens_close(t);
+    return st;
+}
+
+redco_status redco_tokens_random(const redco_tokens_options *options, redco_tokens **tokens_out, redco_error *err)
+{
+    return create("random tokens", options, tokens_out, err);
+}
+
+void redco_tokens_close(redco_tokens *t)
+{
+    if (t == NULL) { return; }
+    if (t->descriptor >= 0) { (void)close(t->descriptor); }
+    free(t->name);
+    free(t);
+}
+
+uint64_t redco_tokens_windows(const redco_tokens *t)
+{
+    return t->windows;
+}
+
+/* A permutation of 0 .. windows-1 without memory: a Feistel network on the least even number of bits that holds them,
+ * walked until it falls inside (Black and Rogaway, CT-RSA 2002). */
+static uint64_t window_of(const redco_tokens *t, uint64_t epoch, uint64_t index)
+{
+    uint32_t half = 1;
+    while (half < 32 && (t->windows - 1) >> (2 * half) != 0) { half++; }
+    const uint64_t mask = ((uint64_t)1 << half) - 1;
+    do {
+        uint64_t left = index >> half, right = index & mask;
+        for (uint32_t round = 0; round < PERMUTATION_ROUNDS; round++) {
+            uint32_t words[4];
+            draw(t, STREAM_ORDER + round, right ^ (epoch << 32), (uint32_t)(epoch >> 32), words);
+            const uint64_t mixed = left ^ (words[0] & mask);
+            left = right;
+            right = mixed;
+        }
+        index = left << half | right;
+    } while (index >= t->windows);
+    return index;
+}
+
+static redco_status fetch(const redco_tokens *t, uint64_t at_bytes, uint64_t size_bytes, unsigned char *out,
+                          redco_error *err)
+{
+    if (t->bytes != NULL) {
+        memcpy(out, t->bytes + at_bytes, size_bytes);
+        return REDCO_OK;
+    }
+    while (size_bytes > 0) {
+        const ssize_t got = pread(t->descriptor, out, size_bytes, (off_t)at_bytes);
+        if (got < 0 && errno == EINTR) { continue; }
+        if (got < 0) { return redco_fail(err, REDCO_EIO, t->name, "cannot read: %s", strerror(errno)); }
+        if (got == 0) { return redco_fail(err, REDCO_EIO, t->name, "became shorter while it was read"); }
+        out += got;
+        at_bytes += (uint64_t)got;
+        size_bytes -= (uint64_t)got;
+    }
+    return REDCO_OK;
+}
+
+static uint32_t id_of(const unsigned char *at, uint32_t id_bytes)
+{
+    uint32_t id = 0;
+    for (uint32_t i = 0; i < id_bytes; i++) { id |= (uint32_t)at[i] << (8 * i); }
+    return id;
+}
+
+static redco_status read_window(const redco_tokens *t, uint64_t window, int32_t *tokens_out, int32_t *targets_out,
+                                redco_error *err)
+{
+    const uint32_t length = t->options.seq_len;
+    const uint64_t first = window * length, size_bytes = ((uint64_t)length + 1) * t->id_bytes;
+    unsigned char *const raw = malloc(size_bytes);
+    if (raw == NULL) { return redco_fail(err, REDCO_ENOMEM, t->name, "no memory for a sequence"); }
+    redco_status st = fetch(t, first * t->id_bytes, size_bytes, raw, err);
+    for (uint32_t i = 0; i <= length && st == REDCO_OK; i++) {
+        const uint32_t id = id_of(raw + (size_t)i * t->id_bytes, t->id_bytes);
+        if (id >= t->options.vocabulary) {
+            st = redco_fail(
+                err, REDCO_EVALUE, t->name, "id %llu is %u; the vocabulary has %llu (are ids of %u bytes right?)",
+                (unsigned long long)(first + i), id, (unsigned long long)t->options.vocabulary, t->id_bytes);
+            break;
+        }
+        if (i < length) { tokens_out[i] = (int32_t)id; }
+        if (i > 0) { targets_out[i - 1] = (int32_t)id; }
+    }
+    free(raw);
+    return st;
+}
+
+/* The next id is 5 id + 1 + 7 rule, modulo the vocabulary. */
+static void make_sequence(const redco_tokens *t, uint64_t number, int32_t *tokens_out, int32_t *targets_out)
+{
+    const uint64_t vocabulary = t->options.vocabulary;
+    uint32_t words[4];
+    draw(t, STREAM_FIRST, number, 0, words);
+    uint64_t id = words[0] % vocabulary;
+    for (uint32_t i = 0; i < t->options.seq_len; i++) {
+        if (i % 4 == 0) { draw(t, STREAM_RULES, number, i / 4, words); }
+        tokens_out[i] = (int32_t)id;
+        id = (5 * id + 1 + 7 * (uint64_t)(words[i % 4] % RULES)) % vocabulary;
+        targets_out[i] = (int32_t)id;
+    }
+}
+
+redco_status redco_tokens_sequence(const redco_tokens *t, uint64_t number, int32_t *tokens_out, int32_t *targets_out,
+                                   redco_error *err)
+{
+    if (t->windows == 0) {
+        make_sequence(t, number, tokens_out, targets_out);
+        return REDCO_OK;
+    }
+    const uint64_t window = window_of(t, number / t->windows, number % t->windows);
+    return read_window(t, window, tokens_out, targets_out, err);
+}
+
+uint64_t redco_batch_first(const redco_batch_place *p)
+{
+    return ((p->step * p->micro_batches + p->micro_batch) * p->dp_ranks + p->dp_rank) * p->sequences;
+}
+
+redco_status redco_tokens_batch(const redco_tokens *t, const redco_batch_place *place, int32_t *tokens_out,
+                                int32_t *targets_out, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    const uint64_t first = redco_batch_first(place);
+    for (uint32_t i = 0; i < place->sequences && st == REDCO_OK; i++) {
+        const size_t at = (size_t)i * t->options.seq_len;
+        st = redco_tokens_sequence(t, first + i, tokens_out + at, targets_out + at, err);
+    }
+    return st;
+}

@@ -1,0 +1,412 @@
+#include "executor/data/weights.h"
+
+#include "costmodel/safetensors.h"
+#include "executor/backend/host/kernels.h"
+#include "executor/data/tensor_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BLOCK_ROWS = 64, BLOCK_BYTES = 1 << 22, NAME_SIZE = 256, SHAPE_SIZE = 160 };
+
+struct redco_weights {
+    char *path;
+    const redco_task *task;
+    redco_safetensors *tensors;
+    const redco_safetensor **found; /* by parameter */
+    const unsigned char *bytes;     /* the file in memory, or NULL */
+    size_t size_bytes;
+};
+
+/* Wrappers of transformers' model classes, which some files leave out (costmodel/model.h). */
+static const char *const prefixes[] = {"model.", "transformer.", "gpt_neox."};
+enum { PREFIXES = sizeof prefixes / sizeof prefixes[0] };
+/* Other names of a tied table. */
+static const char *const copies[] = {"lm_head.weight", "embed_out.weight"};
+
+static const redco_safetensor *find_other_name(const redco_weights *w, size_t parameter)
+{
+    const char *const name = w->task->parameters[parameter].name;
+    const redco_safetensor *tensor = NULL;
+    for (size_t i = 0; i < PREFIXES && tensor == NULL; i++) {
+        char longer[NAME_SIZE];
+        const size_t length = strlen(prefixes[i]);
+        (void)snprintf(longer, sizeof longer, "%s%s", prefixes[i], name);
+        tensor = redco_safetensors_find(w->tensors, longer);
+        if (tensor == NULL && strncmp(name, prefixes[i], length) == 0) {
+            tensor = redco_safetensors_find(w->tensors, name + length);
+        }
+    }
+    for (size_t i = 0; i < 2 && tensor == NULL && parameter == 0; i++) {
+        tensor = redco_safetensors_find(w->tensors, copies[i]);
+    }
+    return tensor;
+}
+
+static const char *shape_text(const uint64_t *shape, uint32_t rank, bool reversed, char text[SHAPE_SIZE])
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < rank && used < SHAPE_SIZE; i++) {
+        used += (size_t)snprintf(text + used, SHAPE_SIZE - used, "%s%llu", i > 0 ? ", " : "",
+                                 (unsigned long long)shape[reversed ? rank - 1 - i : i]);
+    }
+    return text;
+}
+
+/* Dimension i of a parameter as files have it. */
+static uint32_t file_axis(const redco_task_parameter *p, uint32_t i)
+{
+    return p->transposed ? p->rank - 1 - i : i;
+}
+
+static redco_status check_tensor(const redco_weights *w, const redco_task_parameter *p, const redco_safetensor *t,
+                                 redco_error *err)
+{
+    char have[SHAPE_SIZE], want[SHAPE_SIZE];
+    redco_dtype dtype = REDCO_F32;
+    bool same = t->has_shape && t->rank == p->rank;
+    if (!t->has_shape) {
+        return redco_fail(err, REDCO_EIO, w->path, "puts %s into %s, which is not beside it", t->name, t->file);
+    }
+    for (uint32_t i = 0; same && i < p->rank; i++) { same = t->shape[i] == p->dim[file_axis(p, i)]; }
+    if (!same) {
+        return redco_fail(err, REDCO_EVALUE, w->path, "%s has shape [%s]; %s says [%s]", t->name,
+                          shape_text(t->shape, t->rank, false, have), w->task->name,
+                          shape_text(p->dim, p->rank, p->transposed, want));
+    }
+    if (!redco_tensor_file_dtype(t->dtype, &dtype) || !redco_dtype_is_float(dtype)) {
+        return redco_fail(err, REDCO_EVALUE, w->path, "%s is %s; F64, F32, BF16 and F16 can be read", t->name,
+                          t->dtype);
+    }
+    return REDCO_OK;
+}
+
+/* What no parameter took is an error, but for what redco_model_check_safetensors() lets pass. */
+static redco_status check_rest(const redco_weights *w, redco_error *err)
+{
+    const redco_safetensor *list = NULL;
+    const size_t count = redco_safetensors_list(w->tensors, &list);
+    if (count == w->task->parameter_count) { return REDCO_OK; } /* names are unique: all are taken */
+    for (size_t i = 0; i < count; i++) {
+        if (redco_task_find(w->task, list[i].name) == NULL) {
+            return redco_fail(err, REDCO_EVALUE, w->path, "has a tensor %s, which %s does not know", list[i].name,
+                              w->task->name);
+        }
+    }
+    return REDCO_OK;
+}
+
+static redco_status match(redco_weights *w, bool other_names, redco_error *err)
+{
+    for (size_t i = 0; i < w->task->parameter_count; i++) {
+        const redco_task_parameter *const p = &w->task->parameters[i];
+        w->found[i] = redco_safetensors_find(w->tensors, p->name);
+        if (w->found[i] == NULL && other_names) { w->found[i] = find_other_name(w, i); }
+        if (w->found[i] == NULL) {
+            return redco_fail(err, REDCO_EVALUE, w->path, "has no tensor %s, which %s asks for", p->name,
+                              w->task->name);
+        }
+        const redco_status st = check_tensor(w, p, w->found[i], err);
+        if (st != REDCO_OK) { return st; }
+    }
+    return other_names ? REDCO_OK : check_rest(w, err);
+}
+
+static redco_status create(const char *name, const redco_task *task, redco_weights **weights_out, redco_error *err)
+{
+    redco_weights *w = calloc(1, sizeof *w);
+    if (w == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "no memory to read it"); }
+    w->task = task;
+    w->path = strdup(name);
+    w->found = calloc(task->parameter_count + 1, sizeof(void *));
+    if (w->path == NULL || w->found == NULL) {
+        redco_weights_close(w);
+        return redco_fail(err, REDCO_ENOMEM, name, "no memory to read it");
+    }
+    *weights_out = w;
+    return REDCO_OK;
+}
+
+redco_status redco_weights_open(const char *path, const redco_task *task, const redco_model *model,
+                                redco_weights **weights_out, redco_error *err)
+{
+    redco_weights *w = NULL;
+    redco_status st = create(path, task, &w, err);
+    if (st == REDCO_OK && model != NULL) { st = redco_model_check_safetensors(model, path, err); }
+    if (st == REDCO_OK) { st = redco_safetensors_open(path, &w->tensors, err); }
+    if (st == REDCO_OK) { st = match(w, model != NULL, err); }
+    if (st == REDCO_OK) {
+        *weights_out = w;
+        w = NULL;
+    }
+    redco_weights_close(w);
+    return st;
+}
+
+redco_status redco_weights_parse(const void *bytes, size_t size, const char *name, const redco_task *task,
+                                 redco_weights **weights_out, redco_error *err)
+{
+    redco_weights *w = NULL;
+    redco_status st = create(name, task, &w, err);
+    if (st != REDCO_OK) { return st; }
+    w->bytes = bytes;
+    w->size_bytes = size;
+    st = redco_safetensors_parse(bytes, size, name, &w->tensors, err);
+    if (st == REDCO_OK) { st = match(w, false, err); }
+    if (st == REDCO_OK) {
+        *weights_out = w;
+        w = NULL;
+    }
+    redco_weights_close(w);
+    return st;
+}
+
+void redco_weights_close(redco_weights *w)
+{
+    if (w == NULL) { return; }
+    redco_safetensors_free(w->tensors);
+    free(w->found);
+    free(w->path);
+    free(w);
+}
+
+/* A tensor's file while it is read. */
+typedef struct source {
+    const redco_weights *w;
+    const redco_safetensor *tensor;
+    char *path;
+    int descriptor;
+} source;
+
+static redco_status open_source(source *s, redco_error *err)
+{
+    const redco_weights *const w = s->w;
+    const char *slash = strrchr(w->path, '/');
+    const size_t folder = s->tensor->file != NULL && slash != NULL ? (size_t)(slash - w->path) + 1 : 0;
+    const char *const file = s->tensor->file != NULL ? s->tensor->file : w->path;
+    const size_t size = folder + strlen(file) + 1;
+    s->descriptor = -1;
+    s->path = malloc(size);
+    if (s->path == NULL) { return redco_fail(err, REDCO_ENOMEM, w->path, "no memory to read it"); }
+    (void)snprintf(s->path, size, "%.*s%s", (int)folder, w->path, file);
+    if (w->bytes != NULL) { return REDCO_OK; }
+    s->descriptor = open(s->path, O_RDONLY | O_CLOEXEC);
+    return s->descriptor >= 0 ? REDCO_OK : redco_fail(err, REDCO_EIO, s->path, "cannot open: %s", strerror(errno));
+}
+
+static void close_source(source *s)
+{
+    if (s->descriptor >= 0) { (void)close(s->descriptor); }
+    free(s->path);
+}
+
+static redco_status cut_off(const source *s, redco_error *err)
+{
+    return redco_fail(err, REDCO_EVALUE, s->path, "is cut off: the data of %s lie beyond its end", s->tensor->name);
+}
+
+static redco_status fetch(const source *s, uint64_t at_bytes, uint64_t size_bytes, void *out, redco_error *err)
+{
+    const redco_weights *const w = s->w;
+    char *to = out;
+    if (w->bytes != NULL) {
+        if (at_bytes > w->size_bytes || size_bytes > w->size_bytes - at_bytes) { return cut_off(s, err); }
+        memcpy(out, w->bytes + at_bytes, size_bytes);
+        return REDCO_OK;
+    }
+    if (at_bytes > INT64_MAX - size_bytes) { return cut_off(s, err); } /* beyond what a file can have */
+    while (size_bytes > 0) {
+        const ssize_t got = pread(s->descriptor, to, size_bytes, (off_t)at_bytes);
+        if (got < 0 && errno == EINTR) { continue; }
+        if (got < 0) { return redco_fail(err, REDCO_EIO, s->path, "cannot read: %s", strerror(errno)); }
+        if (got == 0) { return cut_off(s, err); }
+        to += got;
+        at_bytes += (uint64_t)got;
+        size_bytes -= (uint64_t)got;
+    }
+    return REDCO_OK;
+}
+
+/* A box as rows of the file: those of all dimensions but the last, which is contiguous. */
+typedef struct rows {
+    uint32_t rank;
+    uint64_t dim[REDCO_RANK_MAX], begin[REDCO_RANK_MAX], size[REDCO_RANK_MAX]; /* in the file's order */
+    uint64_t count, width;
+    bool transposed;
+} rows;
+
+static redco_status rows_of(const redco_task_parameter *p, const redco_box *box, rows *r, redco_error *err)
+{
+    *r = (rows){.rank = p->rank, .count = 1, .width = 1, .transposed = p->transposed && p->rank > 1};
+    for (uint32_t i = 0; i < p->rank; i++) {
+        const uint32_t axis = file_axis(p, i);
+        r->dim[i] = p->dim[axis];
+        r->begin[i] = box != NULL ? box->begin[axis] : 0;
+        r->size[i] = box != NULL ? box->size[axis] : p->dim[axis];
+        if (r->size[i] == 0 || r->begin[i] > r->dim[i] || r->size[i] > r->dim[i] - r->begin[i]) {
+            return redco_fail(err, REDCO_EVALUE, p->name, "elements %llu to %llu of dimension %u, which has %llu",
+                              (unsigned long long)r->begin[i], (unsigned long long)(r->begin[i] + r->size[i]), axis,
+                              (unsigned long long)r->dim[i]);
+        }
+        if (i + 1 < p->rank) { r->count *= r->size[i]; }
+    }
+    if (p->rank > 0) { r->width = r->size[p->rank - 1]; }
+    return REDCO_OK;
+}
+
+/* Element of the file at which row @p row of the box begins. */
+static uint64_t row_begin(const rows *r, uint64_t row)
+{
+    uint64_t at = r->rank > 0 ? r->begin[r->rank - 1] : 0, stride = r->rank > 0 ? r->dim[r->rank - 1] : 1;
+    for (uint32_t i = r->rank > 0 ? r->rank - 1 : 0; i-- > 0;) {
+        at += (r->begin[i] + row % r->size[i]) * stride;
+        row /= r->size[i];
+        stride *= r->dim[i];
+    }
+    return at;
+}
+
+/* Buffers of a block of rows. */
+typedef struct block {
+    uint64_t rows;  /* at most */
+    void *raw;      /* one row as in the file */
+    double *wide;   /* all rows */
+    double *column; /* a column of them */
+} block;
+
+static bool take_block(const rows *r, block *b)
+{
+    const uint64_t fitting = BLOCK_BYTES / (r->width * sizeof(double));
+    b->rows = fitting > BLOCK_ROWS ? BLOCK_ROWS : fitting > 0 ? fitting : 1;
+    b->raw = malloc(r->width * sizeof(double));
+    b->wide = malloc(b->rows * r->width * sizeof(double));
+    b->column = malloc(b->rows * sizeof(double));
+    return b->raw != NULL && b->wide != NULL && b->column != NULL;
+}
+
+static void free_block(const block *b)
+{
+    free(b->raw);
+    free(b->wide);
+    free(b->column);
+}
+
+static bool all_finite(const double *values, uint64_t count)
+{
+    bool finite = true;
+    for (uint64_t i = 0; i < count; i++) { finite = finite && isfinite(values[i]); }
+    return finite;
+}
+
+/* Rows of the file are columns of the storage where it is transposed. */
+static void place_block(const rows *r, const block *b, uint64_t first, uint64_t count, redco_dtype dtype, char *out)
+{
+    const uint64_t element_bytes = redco_dtype_bytes(dtype);
+    if (!r->transposed) {
+        redcoi_store(dtype, b->wide, count * r->width, out + first * r->width * element_bytes);
+        return;
+    }
+    for (uint64_t c = 0; c < r->width; c++) {
+        for (uint64_t i = 0; i < count; i++) { b->column[i] = b->wide[i * r->width + c]; }
+        redcoi_store(dtype, b->column, count, out + (c * r->count + first) * element_bytes);
+    }
+}
+
+static redco_status read_rows(const source *s, const rows *r, redco_dtype dtype, void *out, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    redco_dtype file_dtype = REDCO_F32;
+    block b = {0};
+    (void)redco_tensor_file_dtype(s->tensor->dtype, &file_dtype); /* known: check_tensor() */
+    const uint64_t element_bytes = redco_dtype_bytes(file_dtype);
+    if (!take_block(r, &b)) {
+        st = redco_fail(err, REDCO_ENOMEM, s->path, "no memory to read %s", s->tensor->name);
+        goto out;
+    }
+    for (uint64_t first = 0; first < r->count; first += b.rows) {
+        const uint64_t count = r->count - first < b.rows ? r->count - first : b.rows;
+        for (uint64_t i = 0; i < count; i++) {
+            const uint64_t at_bytes = s->tensor->offset_bytes + row_begin(r, first + i) * element_bytes;
+            if ((st = fetch(s, at_bytes, r->width * element_bytes, b.raw, err)) != REDCO_OK) { goto out; }
+            redcoi_load(file_dtype, b.raw, r->width, b.wide + i * r->width);
+        }
+        if (!all_finite(b.wide, count * r->width)) {
+            st = redco_fail(err, REDCO_EVALUE, s->path, "%s holds what is not a finite number", s->tensor->name);
+            goto out;
+        }
+        place_block(r, &b, first, count, dtype, out);
+    }
+out:
+    free_block(&b);
+    return st;
+}
+
+redco_status redco_weights_read(const redco_weights *w, size_t parameter, const redco_box *box, redco_dtype dtype,
+                                void *out, redco_error *err)
+{
+    rows r;
+    source s = {.w = w, .tensor = w->found[parameter], .descriptor = -1};
+    redco_status st = rows_of(&w->task->parameters[parameter], box, &r, err);
+    if (st == REDCO_OK) { st = open_source(&s, err); }
+    if (st == REDCO_OK) { st = read_rows(&s, &r, dtype, out, err); }
+    close_source(&s);
+    return st;
+}
+
+/* One row of the file after the other. */
+static redco_status write_rows(redco_tensor_file *file, size_t parameter, const redco_task_parameter *p,
+                               const void *data, redco_dtype dtype, redco_dtype file_dtype, redco_error *err)
+{
+    rows r;
+    block b = {0};
+    const uint64_t from_bytes = redco_dtype_bytes(dtype), to_bytes = redco_dtype_bytes(file_dtype);
+    redco_status st = rows_of(p, NULL, &r, err);
+    if (st != REDCO_OK) { return st; }
+    if (!take_block(&r, &b)) { st = redco_fail(err, REDCO_ENOMEM, p->name, "no memory to write it"); }
+    for (uint64_t row = 0; row < r.count && st == REDCO_OK; row++) {
+        if (r.transposed) {
+            for (uint64_t c = 0; c < r.width; c++) {
+                redcoi_load(dtype, (const char *)data + (c * r.count + row) * from_bytes, 1, &b.wide[c]);
+            }
+        } else {
+            redcoi_load(dtype, (const char *)data + row * r.width * from_bytes, r.width, b.wide);
+        }
+        redcoi_store(file_dtype, b.wide, r.width, b.raw);
+        st = redco_tensor_file_put(file, parameter, row * r.width * to_bytes, b.raw, r.width * to_bytes, err);
+    }
+    free_block(&b);
+    return st;
+}
+
+redco_status redco_weights_write(const char *path, const redco_task *task, const void *const *data, redco_dtype dtype,
+                                 redco_dtype file_dtype, redco_error *err)
+{
+    const size_t count = task->parameter_count;
+    redco_tensor_file *file = NULL;
+    redco_named_type *types = calloc(count + 1, sizeof *types);
+    if (types == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "no memory to write it"); }
+    for (size_t i = 0; i < count; i++) {
+        const redco_task_parameter *const p = &task->parameters[i];
+        types[i] = (redco_named_type){.name = p->name, .type = {.dtype = file_dtype, .rank = p->rank}};
+        for (uint32_t k = 0; k < p->rank; k++) { types[i].type.dim[k] = p->dim[file_axis(p, k)]; }
+    }
+    json_t *metadata = json_pack("{s:s}", "format", "pt"); /* which transformers asks for */
+    redco_status st = redco_tensor_file_create(path, types, count, metadata, &file, err);
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        st = write_rows(file, i, &task->parameters[i], data[i], dtype, file_dtype, err);
+    }
+    if (st == REDCO_OK) {
+        st = redco_tensor_file_finish(file, err);
+        file = NULL;
+    }
+    redco_tensor_file_abandon(file);
+    json_decref(metadata);
+    free(types);
+    return st;
+}

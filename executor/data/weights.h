@@ -1,0 +1,44 @@
+/** @file weights.h  Parameters of a task from and to safetensors files, as other programs know them: matrices [out,
+ * in]. Any part of any parameter can be read alone. */
+#ifndef REDCO_WEIGHTS_H
+#define REDCO_WEIGHTS_H
+
+#include "costmodel/model.h"
+#include "executor/data/initial.h"
+#include "executor/models/task.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct redco_weights redco_weights;
+
+/** A .safetensors file or an index with its files beside it; headers are read, and compared with the task: the first
+ *  tensor that is missing, too many, or of another shape or type is the error.
+ *  @param task   borrowed until it is closed
+ *  @param model  whose task it is: then names may lack "model." and its kin, and buffers and copies of a tied table may
+ *                be there too; NULL: names are exact */
+redco_status redco_weights_open(const char *path, const redco_task *task, const redco_model *model,
+                                redco_weights **weights_out, redco_error *err);
+/** From memory, which is borrowed until it is closed; no index. */
+redco_status redco_weights_parse(const void *bytes, size_t size, const char *name, const redco_task *task,
+                                 redco_weights **weights_out, redco_error *err);
+void redco_weights_close(redco_weights *weights); /**< NULL is accepted */
+
+/** @param parameter  its number in the task
+ *  @param box        in the executor's storage; NULL: all of it
+ *  @param dtype      of @p out, rounded to nearest even where the file has more digits
+ *  @return REDCO_EVALUE if the file ends before, or holds what is not a number */
+redco_status redco_weights_read(const redco_weights *weights, size_t parameter, const redco_box *box, redco_dtype dtype,
+                                void *out, redco_error *err);
+
+/** Writes all parameters, whole or not at all.
+ *  @param data        one dense tensor per parameter in the executor's storage, of type @p dtype
+ *  @param file_dtype  in the file */
+redco_status redco_weights_write(const char *path, const redco_task *task, const void *const *data, redco_dtype dtype,
+                                 redco_dtype file_dtype, redco_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

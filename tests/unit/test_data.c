@@ -1,0 +1,491 @@
+/* Tokens, first values, and weights in files. */
+#include "costmodel/model.h"
+#include "costmodel/safetensors.h"
+#include "executor/backend/host/host.h"
+#include "executor/data/tensor_file.h"
+#include "executor/data/tokens.h"
+#include "executor/data/weights.h"
+#include "executor/models/language_model.h"
+#include "topology/base/file.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void must(redco_status st, const redco_error *err)
+{
+    if (st != REDCO_OK) { fail_msg("%s: %s", err->place, err->text); }
+}
+
+static void expect(const redco_error *err, const char *text)
+{
+    if (strcmp(err->text, text) != 0) { fail_msg("got \"%s\", not \"%s\"", err->text, text); }
+}
+
+/* A folder for the files of a test. */
+typedef struct folder {
+    char path[64];
+} folder;
+
+static int open_folder(void **state)
+{
+    static folder f;
+    (void)snprintf(f.path, sizeof f.path, "/tmp/test_data.XXXXXX");
+    *state = &f;
+    return mkdtemp(f.path) == NULL;
+}
+
+static char *inside(const folder *f, const char *name, char path[256])
+{
+    (void)snprintf(path, 256, "%s/%s", f->path, name);
+    return path;
+}
+
+static size_t count_files(const folder *f)
+{
+    size_t count = 0;
+    DIR *dir = opendir(f->path);
+    assert_non_null(dir);
+    for (const struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) { count += e->d_name[0] != '.'; }
+    (void)closedir(dir);
+    return count;
+}
+
+static int close_folder(void **state)
+{
+    const folder *f = *state;
+    DIR *dir = opendir(f->path);
+    if (dir == NULL) { return 1; }
+    for (const struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
+        char path[512];
+        (void)snprintf(path, sizeof path, "%s/%s", f->path, e->d_name);
+        if (e->d_name[0] != '.') { (void)unlink(path); }
+    }
+    (void)closedir(dir);
+    return rmdir(f->path);
+}
+
+/* Tokens */
+
+enum { LENGTH = 4 };
+
+static void windows_of_a_file_come_once_an_epoch(void **state)
+{
+    enum { WINDOWS = 37, IDS = WINDOWS * LENGTH + 3 };
+    const redco_tokens_options options = {.seed = 7, .vocabulary = 1000, .seq_len = LENGTH};
+    char path[256];
+    uint16_t ids[IDS];
+    uint32_t wide[IDS];
+    redco_tokens *tokens = NULL, *same = NULL;
+    redco_error err = {0};
+    int order[2][WINDOWS], moved = 0;
+    for (int i = 0; i < IDS; i++) { wide[i] = ids[i] = (uint16_t)i; }
+    must(redco_file_write(inside(*state, "ids.bin", path), (const char *)ids, sizeof ids, &err), &err);
+    must(redco_tokens_open(path, 0, &options, &tokens, &err), &err);
+    must(redco_tokens_parse(wide, sizeof wide, "wide", 4, &options, &same, &err), &err);
+    assert_int_equal(redco_tokens_windows(tokens), WINDOWS); /* 151 ids: 37 windows of 4, each with one more */
+    for (int epoch = 0; epoch < 2; epoch++) {
+        bool seen[WINDOWS] = {false};
+        for (int i = 0; i < WINDOWS; i++) {
+            int32_t in[LENGTH], out[LENGTH], in4[LENGTH], out4[LENGTH];
+            const uint64_t number = (uint64_t)epoch * WINDOWS + (uint64_t)i;
+            must(redco_tokens_sequence(tokens, number, in, out, &err), &err);
+            must(redco_tokens_sequence(same, number, in4, out4, &err), &err);
+            assert_memory_equal(in, in4, sizeof in);
+            assert_memory_equal(out, out4, sizeof out);
+            const int window = in[0] / LENGTH;
+            assert_int_equal(in[0] % LENGTH, 0);
+            for (int t = 0; t < LENGTH; t++) {
+                assert_int_equal(in[t], window * LENGTH + t);
+                assert_int_equal(out[t], in[t] + 1);
+            }
+            assert_false(seen[window]);
+            seen[window] = true;
+            order[epoch][i] = window;
+        }
+    }
+    for (int i = 0; i < WINDOWS; i++) { moved += order[0][i] != order[1][i]; }
+    assert_true(moved > WINDOWS / 2);
+    redco_tokens_close(tokens);
+    redco_tokens_close(same);
+}
+
+static void bad_token_files_are_named(void **state)
+{
+    const unsigned char bytes[12] = {1, 0, 2, 0, 3, 0, 0x10, 0x27, 5, 0, 6, 0}; /* the fourth id is 10000 */
+    const redco_tokens_options options = {.seed = 7, .vocabulary = 10000, .seq_len = LENGTH};
+    redco_tokens *tokens = NULL;
+    int32_t in[LENGTH], out[LENGTH];
+    redco_error err = {0};
+    (void)state;
+    assert_int_equal(redco_tokens_parse(bytes, 11, "t.bin", 2, &options, &tokens, &err), REDCO_EVALUE);
+    expect(&err, "has 11 bytes, no multiple of 2: ids of 16 bits are expected");
+    redco_error_clear(&err);
+    assert_int_equal(redco_tokens_parse(bytes, 8, "t.bin", 0, &options, &tokens, &err), REDCO_EVALUE);
+    expect(&err, "has 4 ids; one sequence of 4 tokens and the one that follows need 5");
+    redco_error_clear(&err);
+    assert_int_equal(redco_tokens_parse(bytes, 12, "t.bin", 3, &options, &tokens, &err), REDCO_EVALUE);
+    expect(&err, "ids of 3 bytes; 2 and 4 can be read");
+    redco_error_clear(&err);
+    assert_int_equal(redco_tokens_open("/nonexistent/t.bin", 2, &options, &tokens, &err), REDCO_EIO);
+    expect(&err, "cannot open: No such file or directory");
+    redco_error_clear(&err);
+    assert_int_equal(redco_tokens_open("/", 2, &options, &tokens, &err), REDCO_EIO);
+    expect(&err, "is no regular file");
+    redco_error_clear(&err);
+    must(redco_tokens_parse(bytes, 12, "t.bin", 2, &options, &tokens, &err), &err);
+    assert_int_equal(redco_tokens_sequence(tokens, 0, in, out, &err), REDCO_EVALUE);
+    assert_string_equal(err.place, "t.bin");
+    expect(&err, "id 3 is 10000; the vocabulary has 10000 (are ids of 2 bytes right?)");
+    redco_tokens_close(tokens);
+}
+
+/* A global batch of 12 sequences: one rank, three ranks, micro-batches of 1, 2 and 4. */
+static void every_plan_sees_the_same_batches(void **state)
+{
+    static const struct {
+        uint32_t ranks, micro_batches, sequences;
+    } plans[] = {{1, 12, 1}, {1, 6, 2}, {3, 4, 1}, {3, 2, 2}, {3, 1, 4}, {2, 3, 2}};
+    const redco_tokens_options options = {.seed = 99, .vocabulary = 50, .seq_len = LENGTH};
+    redco_tokens *tokens = NULL;
+    redco_error err = {0};
+    (void)state;
+    must(redco_tokens_random(&options, &tokens, &err), &err);
+    for (uint64_t step = 0; step < 3; step++) {
+        for (size_t p = 0; p < sizeof plans / sizeof plans[0]; p++) {
+            bool seen[12] = {false};
+            for (uint32_t r = 0; r < plans[p].ranks; r++) {
+                for (uint64_t m = 0; m < plans[p].micro_batches; m++) {
+                    const redco_batch_place place = {
+                        step, m, r, plans[p].ranks, plans[p].micro_batches, plans[p].sequences};
+                    int32_t in[4 * LENGTH], out[4 * LENGTH], one_in[LENGTH], one_out[LENGTH];
+                    must(redco_tokens_batch(tokens, &place, in, out, &err), &err);
+                    for (uint64_t i = 0; i < plans[p].sequences; i++) {
+                        const uint64_t number = redco_batch_first(&place) + i;
+                        assert_true(number / 12 == step && !seen[number % 12]);
+                        seen[number % 12] = true;
+                        must(redco_tokens_sequence(tokens, number, one_in, one_out, &err), &err);
+                        assert_memory_equal(one_in, in + i * LENGTH, sizeof one_in);
+                        assert_memory_equal(one_out, out + i * LENGTH, sizeof one_out);
+                        assert_memory_equal(one_in + 1, one_out, (LENGTH - 1) * sizeof *one_in);
+                        assert_true(one_in[0] >= 0 && one_in[0] < 50);
+                    }
+                }
+            }
+        }
+    }
+    redco_tokens_close(tokens);
+}
+
+/* First values and weights */
+
+static const redco_task_parameter parameters[3] = {
+    {.name = "a.weight",
+     .layer = "a.0",
+     .rank = 2,
+     .dim = {70, 130},
+     .transposed = true,
+     .initial = {REDCO_INITIAL_NORMAL, 0.02}},
+    {.name = "b.weight", .layer = "b.0", .rank = 2, .dim = {90, 33}, .initial = {REDCO_INITIAL_NORMAL, 0.5}},
+    {.name = "b.bias", .layer = "b.0", .rank = 1, .dim = {33}, .initial = {REDCO_INITIAL_ONE, 0}},
+};
+static const redco_task task = {.name = "two", .parameters = parameters, .parameter_count = 3};
+
+static uint64_t elements(size_t p)
+{
+    const redco_tensor_type type = redco_task_parameter_type(&parameters[p], REDCO_F32);
+    return redco_type_elements(&type);
+}
+
+static float *first_values(redco_backend *backend, size_t p, uint64_t seed)
+{
+    redco_error err = {0};
+    float *values = malloc(elements(p) * sizeof *values);
+    assert_non_null(values);
+    must(redco_initial_fill(backend, &parameters[p], NULL, seed, REDCO_F32, values, &err), &err);
+    return values;
+}
+
+static redco_backend *open_host(void)
+{
+    redco_backend *backend = NULL;
+    redco_error err = {0};
+    must(redco_host_open(NULL, &backend, &err), &err);
+    return backend;
+}
+
+/* Mean and deviation of n normal numbers of deviation s lie within 4 s / sqrt(n) and 4 s / sqrt(2 n). */
+static void first_values_are_normal_and_cut_anywhere(void **state)
+{
+    redco_backend *backend = open_host();
+    redco_error err = {0};
+    (void)state;
+    for (size_t p = 0; p < 2; p++) {
+        float *all = first_values(backend, p, 5), *other = first_values(backend, p, 6);
+        const double n = (double)elements(p), s = parameters[p].initial.deviation;
+        double sum = 0, squares = 0, product = 0;
+        for (uint64_t i = 0; i < elements(p); i++) {
+            sum += (double)all[i];
+            squares += (double)all[i] * (double)all[i];
+            product += (double)all[i] * (double)other[i];
+        }
+        assert_true(fabs(sum / n) < 4 * s / sqrt(n));
+        assert_true(fabs(sqrt(squares / n) - s) < 4 * s / sqrt(2 * n));
+        assert_true(fabs(product / n) < 4 * s * s / sqrt(n));
+        const redco_box box = {{11, 7}, {20, 9}};
+        float part[20 * 9];
+        double wide[20 * 9];
+        must(redco_initial_fill(backend, &parameters[p], &box, 5, REDCO_F32, part, &err), &err);
+        must(redco_initial_fill(backend, &parameters[p], &box, 5, REDCO_F64, wide, &err), &err);
+        for (uint64_t r = 0; r < 20; r++) {
+            for (uint64_t c = 0; c < 9; c++) {
+                const float want = all[(11 + r) * parameters[p].dim[1] + 7 + c];
+                assert_true(part[r * 9 + c] == want && wide[r * 9 + c] == (double)want);
+            }
+        }
+        free(all);
+        free(other);
+    }
+    float *ones = first_values(backend, 2, 5);
+    for (int i = 0; i < 33; i++) { assert_true(ones[i] == 1); }
+    free(ones);
+    redco_backend_close(backend);
+}
+
+static void weights_return_whole_and_in_parts(void **state)
+{
+    static const redco_dtype file_dtypes[3] = {REDCO_F32, REDCO_F64, REDCO_BFLOAT16};
+    static const double bounds[3] = {0, 0, 0x1p-8};
+    char path[256];
+    redco_backend *backend = open_host();
+    float *values[3];
+    redco_error err = {0};
+    for (size_t p = 0; p < 3; p++) { values[p] = first_values(backend, p, 3); }
+    inside(*state, "w.safetensors", path);
+    for (int k = 0; k < 3; k++) {
+        redco_weights *weights = NULL;
+        redco_safetensors *header = NULL;
+        must(redco_weights_write(path, &task, (const void *const *)values, REDCO_F32, file_dtypes[k], &err), &err);
+        must(redco_safetensors_open(path, &header, &err), &err);
+        const redco_safetensor *a = redco_safetensors_find(header, "a.weight");
+        assert_int_equal(a->shape[0], 130); /* [out, in] */
+        assert_int_equal(a->shape[1], 70);
+        assert_string_equal(a->dtype, redco_tensor_file_dtype_name(file_dtypes[k]));
+        redco_safetensors_free(header);
+        must(redco_weights_open(path, &task, NULL, &weights, &err), &err);
+        for (size_t p = 0; p < 3; p++) {
+            const bool vector = parameters[p].rank == 1;
+            const redco_box box = {{9, 4}, {vector ? 5 : 80 - 19, 21}};
+            const uint64_t columns = vector ? 1 : parameters[p].dim[1], width = vector ? 1 : 21;
+            float *back = malloc(elements(p) * sizeof *back);
+            double *part = malloc(61 * 21 * sizeof *part);
+            assert_true(back != NULL && part != NULL);
+            must(redco_weights_read(weights, p, NULL, REDCO_F32, back, &err), &err);
+            must(redco_weights_read(weights, p, &box, REDCO_F64, part, &err), &err);
+            for (uint64_t i = 0; i < elements(p); i++) {
+                assert_true(fabsf(back[i] - values[p][i]) <= (float)bounds[k] * fabsf(values[p][i]));
+            }
+            for (uint64_t i = 0; i < box.size[0] * width; i++) {
+                const uint64_t at = (9 + i / width) * columns + (vector ? 0 : 4 + i % width);
+                assert_true(part[i] == (double)back[at]);
+            }
+            free(back);
+            free(part);
+        }
+        redco_weights_close(weights);
+    }
+    for (size_t p = 0; p < 3; p++) { free(values[p]); }
+    redco_backend_close(backend);
+}
+
+/* The first bytes of the data are cut off, changed, or not numbers. */
+static void bad_weights_are_named(void **state)
+{
+    static const struct {
+        const char *header, *text;
+    } cases[] = {
+        {"{\"a.weight\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}",
+         "has no tensor b, which small asks for"},
+        {"{\"a.weight\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]},"
+         "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}",
+         "a.weight has shape [1, 2]; small says [2, 1]"},
+        {"{\"a.weight\":{\"dtype\":\"I32\",\"shape\":[2,1],\"data_offsets\":[0,8]},"
+         "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}",
+         "a.weight is I32; F64, F32, BF16 and F16 can be read"},
+        {"{\"a.weight\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]},"
+         "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]},"
+         "\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}",
+         "has a tensor c, which small does not know"},
+    };
+    static const redco_task_parameter small[2] = {
+        {.name = "a.weight", .layer = "a.0", .rank = 2, .dim = {1, 2}, .transposed = true},
+        {.name = "b", .layer = "a.0", .rank = 1, .dim = {1}}};
+    const redco_task small_task = {.name = "small", .parameters = small, .parameter_count = 2};
+    unsigned char file[1024];
+    redco_weights *weights = NULL;
+    redco_error err = {0};
+    float out[2];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const size_t length = strlen(cases[i].header);
+        for (size_t k = 0; k < 8; k++) { file[k] = (unsigned char)(length >> (8 * k)); }
+        memcpy(file + 8, cases[i].header, length);
+        assert_int_equal(redco_weights_parse(file, 8 + length, "w", &small_task, &weights, &err), REDCO_EVALUE);
+        expect(&err, cases[i].text);
+        redco_error_clear(&err);
+    }
+    const char *good = "{\"a.weight\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]},"
+                       "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}";
+    const float data[3] = {1, 2, NAN};
+    const size_t length = strlen(good);
+    file[0] = (unsigned char)length;
+    memset(file + 1, 0, 7);
+    memcpy(file + 8, good, length);
+    memcpy(file + 8 + length, data, sizeof data);
+    must(redco_weights_parse(file, 8 + length + 8, "w", &small_task, &weights, &err), &err);
+    must(redco_weights_read(weights, 0, NULL, REDCO_F32, out, &err), &err);
+    assert_true(out[0] == 1 && out[1] == 2);
+    assert_int_equal(redco_weights_read(weights, 1, NULL, REDCO_F32, out, &err), REDCO_EVALUE);
+    expect(&err, "is cut off: the data of b lie beyond its end");
+    redco_error_clear(&err);
+    redco_weights_close(weights);
+    must(redco_weights_parse(file, 8 + length + 12, "w", &small_task, &weights, &err), &err);
+    assert_int_equal(redco_weights_read(weights, 1, NULL, REDCO_F32, out, &err), REDCO_EVALUE);
+    expect(&err, "b holds what is not a finite number");
+    redco_weights_close(weights);
+}
+
+static void unfinished_files_leave_nothing(void **state)
+{
+    const redco_named_type types[2] = {{"a", {REDCO_F32, 1, {3}}}, {"b", {REDCO_BFLOAT16, 0, {0}}}};
+    const redco_named_type twins[2] = {{"a", {REDCO_F32, 1, {3}}}, {"a", {REDCO_F32, 1, {3}}}};
+    const float data[3] = {1, 2, 3};
+    char path[256];
+    redco_tensor_file *file = NULL;
+    redco_error err = {0};
+    const size_t before = count_files(*state);
+    inside(*state, "unfinished.safetensors", path);
+    assert_int_equal(redco_tensor_file_create(path, twins, 2, NULL, &file, &err), REDCO_EVALUE);
+    expect(&err, "two tensors are named \"a\"");
+    redco_error_clear(&err);
+    must(redco_tensor_file_create(path, types, 2, NULL, &file, &err), &err);
+    assert_int_equal(redco_tensor_file_put(file, 0, 8, data, 8, &err), REDCO_EVALUE);
+    expect(&err, "bytes 8 to 16 of tensor 0, which has 12");
+    redco_error_clear(&err);
+    must(redco_tensor_file_put(file, 0, 4, data, 8, &err), &err);
+    assert_int_equal(redco_tensor_file_finish(file, &err), REDCO_EVALUE);
+    expect(&err, "8 of 14 bytes of data were put");
+    redco_error_clear(&err);
+    must(redco_tensor_file_create(path, types, 2, NULL, &file, &err), &err);
+    redco_tensor_file_abandon(file);
+    assert_int_equal(count_files(*state), before);
+    assert_int_equal(redco_tensor_file_create("/nonexistent/x", types, 2, NULL, &file, &err), REDCO_EIO);
+    expect(&err, "cannot create a file beside it: No such file or directory");
+}
+
+/* What a full disk does, a limit on the size of files does too. */
+static void a_write_that_fails_leaves_the_file_before(void **state)
+{
+    char path[256];
+    float *values[3], back[33];
+    struct rlimit before, small;
+    redco_weights *weights = NULL;
+    redco_error err = {0};
+    redco_backend *backend = open_host();
+    for (size_t p = 0; p < 3; p++) { values[p] = first_values(backend, p, 3); }
+    inside(*state, "full.safetensors", path);
+    must(redco_weights_write(path, &task, (const void *const *)values, REDCO_F32, REDCO_F32, &err), &err);
+    const size_t files = count_files(*state);
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 20000;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    values[2][0] = 2;
+    const redco_status st = redco_weights_write(path, &task, (const void *const *)values, REDCO_F32, REDCO_F32, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    (void)signal(SIGXFSZ, handler);
+    assert_int_equal(st, REDCO_EIO);
+    assert_string_equal(err.place, path);
+    expect(&err, "cannot write: File too large");
+    redco_error_clear(&err);
+    assert_int_equal(count_files(*state), files);
+    must(redco_weights_open(path, &task, NULL, &weights, &err), &err);
+    must(redco_weights_read(weights, 2, NULL, REDCO_F32, back, &err), &err);
+    assert_true(back[0] == 1);
+    redco_weights_close(weights);
+    for (size_t p = 0; p < 3; p++) { free(values[p]); }
+    redco_backend_close(backend);
+}
+
+/* Saved by transformers (save_pretrained): names, [out, in] and data are read as it means them. */
+static void transformers_files_are_read(void **state)
+{
+    static const char *const forms[2] = {REDCO_TEST_DATA "/models/oracle/saved/model.safetensors",
+                                         REDCO_TEST_DATA "/models/oracle/saved/model.safetensors.index.json"};
+    (void)state;
+    for (int form = 0; form < 2; form++) {
+        redco_model *model = NULL;
+        redco_language_model *lm = NULL;
+        redco_weights *weights = NULL;
+        redco_error err = {0};
+        char name[200];
+        double want[2];
+        int tensors = 0;
+        must(redco_model_read(REDCO_TEST_DATA "/models/oracle/saved/config.json", &model, &err), &err);
+        must(redco_language_model_create(model, 1, 4, &lm, &err), &err);
+        const redco_task *saved = redco_language_model_task(lm);
+        must(redco_weights_open(forms[form], saved, model, &weights, &err), &err);
+        FILE *file = fopen(REDCO_TEST_DATA "/models/oracle/saved/checksums.txt", "r");
+        assert_non_null(file);
+        while (fscanf(file, "%199s %lf %lf", name, &want[0], &want[1]) == 3) {
+            const redco_task_parameter *p = redco_task_find(saved, name);
+            double data[4096], squares = 0, sum = 0;
+            assert_non_null(p);
+            const redco_tensor_type type = redco_task_parameter_type(p, REDCO_F64);
+            const uint64_t n = redco_type_elements(&type);
+            assert_true(n <= 4096);
+            must(redco_weights_read(weights, (size_t)(p - saved->parameters), NULL, REDCO_F64, data, &err), &err);
+            for (uint64_t i = 0; i < n; i++) {
+                const double x = data[p->transposed ? (i % p->dim[0]) * p->dim[1] + i / p->dim[0] : i];
+                squares += x * x;
+                sum += x * cos(0.3 * (double)i);
+            }
+            assert_true(fabs(sqrt(squares) - want[0]) < 1e-12 * (1 + want[0]));
+            assert_true(fabs(sum - want[1]) < 1e-12 * (1 + want[0]));
+            tensors++;
+        }
+        assert_int_equal(tensors, saved->parameter_count);
+        (void)fclose(file);
+        redco_weights_close(weights);
+        redco_language_model_free(lm);
+        redco_model_free(model);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(windows_of_a_file_come_once_an_epoch),
+        cmocka_unit_test(bad_token_files_are_named),
+        cmocka_unit_test(every_plan_sees_the_same_batches),
+        cmocka_unit_test(first_values_are_normal_and_cut_anywhere),
+        cmocka_unit_test(weights_return_whole_and_in_parts),
+        cmocka_unit_test(bad_weights_are_named),
+        cmocka_unit_test(unfinished_files_leave_nothing),
+        cmocka_unit_test(a_write_that_fails_leaves_the_file_before),
+        cmocka_unit_test(transformers_files_are_read),
+    };
+    return cmocka_run_group_tests(tests, open_folder, close_folder);
+}
