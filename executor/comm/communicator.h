@@ -72,6 +72,10 @@ redco_status redco_all_reduce(redco_communicator *communicator, redco_dtype dtyp
  *  @param out  count elements; outside of @p in, or this rank's shard of it */
 redco_status redco_reduce_scatter(redco_communicator *communicator, redco_dtype dtype, redco_reduction reduction,
                                   const void *in, void *out, uint64_t count, const char *what, redco_error *err);
+/** Shards of any size, in place: where rank r's begins is begin[r], and all end at begin[size].
+ *  @param data  afterwards the sum in this rank's shard; elsewhere of no meaning */
+redco_status redco_reduce_scatter_parts(redco_communicator *communicator, redco_dtype dtype, redco_reduction reduction,
+                                        void *data, const uint64_t *begin, const char *what, redco_error *err);
 /** @param in   count elements; outside of @p out, or this rank's shard of it
  *  @param out  size × count elements */
 redco_status redco_all_gather(redco_communicator *communicator, redco_dtype dtype, const void *in, void *out,

@@ -99,6 +99,25 @@ static int reduce_scatter(redco_world *world, const struct group *g, const struc
     return 0;
 }
 
+/* Parts of 0, 1, 2, ... times count elements, the last as long as all others together. */
+static int reduce_parts(redco_world *world, const struct group *g, const struct buffers *b, redco_dtype dtype,
+                        redco_reduction reduction, uint64_t count)
+{
+    uint64_t begin[MOST + 1] = {0};
+    const uint32_t own = redco_communicator_rank(g->communicator);
+    for (uint32_t r = 0; r < g->size; r++) { begin[r + 1] = begin[r] + (r * count) / g->size; }
+    begin[g->size] = count * g->size;
+    fill(dtype, b->data, redco_world_rank(world), begin[g->size]);
+    for (uint64_t i = begin[own]; i < begin[own + 1]; i++) {
+        put(dtype, b->expected, i, sum(g->first, g->step, g->size, i, reduction));
+    }
+    CHECK(redco_reduce_scatter_parts(g->communicator, dtype, reduction, b->data, begin, "parts", NULL) == REDCO_OK);
+    const size_t size = redco_dtype_bytes(dtype);
+    CHECK(memcmp(b->data + begin[own] * size, b->expected + begin[own] * size, (begin[own + 1] - begin[own]) * size) ==
+          0);
+    return 0;
+}
+
 static int all_gather(redco_world *world, const struct group *g, const struct buffers *b, redco_dtype dtype,
                       uint64_t count)
 {
@@ -139,6 +158,7 @@ static int check_group(redco_world *world, const struct group *g, const uint64_t
             if (line == 0) { line = all_reduce(world, g, &b, types[t], REDCO_REDUCE_MAX, counts[c]); }
             if (line == 0) { line = reduce_scatter(world, g, &b, types[t], reduction, counts[c], false); }
             if (line == 0) { line = reduce_scatter(world, g, &b, types[t], reduction, counts[c], true); }
+            if (line == 0) { line = reduce_parts(world, g, &b, types[t], reduction, counts[c]); }
             if (line == 0) { line = all_gather(world, g, &b, types[t], counts[c]); }
             if (line == 0) { line = broadcast(world, g, &b, types[t], counts[c]); }
         }

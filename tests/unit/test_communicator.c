@@ -2,8 +2,8 @@
  * that every order of summation gives the same bits in every type. test_communicator_mpi runs the same checks under
  * mpirun. */
 #include "tests/unit/communicator_checks.h"
+#include "tests/unit/processes.h"
 
-#include <arpa/inet.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,61 +11,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-enum { MOST = 8 };
+/* How processes are told what to run. */
+typedef int (*check)(redco_world *world);
 
-typedef int (*rank_main)(redco_world *world);
-
-/* A port that was free a moment ago. */
-static void free_address(char text[32])
+static int run_check(redco_world *world, void *context)
 {
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof in;
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&in, size) == 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &size), 0);
-    (void)close(fd);
-    snprintf(text, 32, "127.0.0.1:%u", ntohs(in.sin_port));
+    return (*(const check *)context)(world);
 }
 
-static pid_t start(uint32_t rank, uint32_t size, const char *address, double timeout_s, rank_main run)
+static uint32_t run_world(uint32_t size, double timeout_s, check run, int code)
 {
-    const pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid > 0) { return pid; }
-    const redco_world_options options = {REDCO_TRANSPORT_SOCKET, rank, size, address, timeout_s};
-    redco_error err = {.status = REDCO_OK};
-    redco_world *world = NULL;
-    int code = 1;
-    if (redco_world_open(&options, &world, &err) == REDCO_OK) {
-        code = run(world);
-        redco_world_close(world);
-    } else {
-        fprintf(stderr, "rank %u: %s: %s\n", rank, err.place, err.text);
-    }
-    _exit(code);
-}
-
-/* @return how many ranks ended with @p code */
-static uint32_t run_world(uint32_t size, double timeout_s, rank_main run, int code)
-{
-    pid_t ranks[MOST];
-    char address[32];
-    uint32_t count = 0;
-    free_address(address);
-    for (uint32_t i = 0; i < size; i++) { ranks[i] = start(i, size, address, timeout_s, run); }
-    for (uint32_t i = 0; i < size; i++) {
-        int status = 0;
-        assert_int_equal(waitpid(ranks[i], &status, 0), ranks[i]);
-        count += WIFEXITED(status) && WEXITSTATUS(status) == code ? 1 : 0;
-    }
-    return count;
+    return run_ranks(size, timeout_s, run_check, &run, code);
 }
 
 static void test_worlds(void **state)
@@ -104,7 +65,7 @@ enum { LOST = 7 };
 /* Rank 1 dies in the middle; the others must learn of it, whoever their neighbours are. */
 static int one_dies(redco_world *world)
 {
-    const uint32_t colours[MOST] = {0};
+    const uint32_t colours[PROCESSES_MAX] = {0};
     const uint64_t count = 1 << 20;
     redco_communicator *all = NULL;
     redco_error err = {.status = REDCO_OK};
@@ -135,7 +96,7 @@ static void test_death(void **state)
 /* Rank 2 never calls: the others wait for the time-out, and say for whom. */
 static int one_sleeps(redco_world *world)
 {
-    const uint32_t colours[MOST] = {0};
+    const uint32_t colours[PROCESSES_MAX] = {0};
     const struct timespec nap = {.tv_sec = 2};
     redco_communicator *all = NULL;
     redco_error err = {.status = REDCO_OK};
@@ -159,8 +120,9 @@ static void test_silence(void **state)
     assert_int_equal(run_world(3, 0.3, one_sleeps, LOST), 2);
 }
 
-static int nothing(redco_world *world)
+static int nothing(redco_world *world, void *context)
 {
+    (void)context;
     return redco_world_size(world) > 0 ? 0 : 1;
 }
 
@@ -169,7 +131,9 @@ static void test_disagreement(void **state)
     char address[32];
     (void)state;
     free_address(address);
-    const pid_t leader = start(0, 2, address, 5.0, nothing), other = start(1, 3, address, 5.0, nothing);
+    const redco_world_options two = {REDCO_TRANSPORT_SOCKET, 0, 2, address, 5.0},
+                              three = {REDCO_TRANSPORT_SOCKET, 1, 3, address, 5.0};
+    const pid_t leader = start_rank(&two, nothing, NULL), other = start_rank(&three, nothing, NULL);
     int status = 0;
     assert_int_equal(waitpid(leader, &status, 0), leader);
     assert_int_equal(WEXITSTATUS(status), 1);

@@ -1,0 +1,204 @@
+/* Which gradients are reduced together: layers of equal meshes, last layer first, cut into buckets. */
+#include "executor/states/states_internal.h"
+
+#include <stdlib.h>
+
+static redcoi_pile pile_of(const redco_states *states, uint32_t layer)
+{
+    const redco_shards s = *redcoi_shards(states, layer);
+    const redco_mesh dp = redco_layout_mesh(states->layout).dp;
+    const bool inter = redco_layout_scheme(states->layout) == REDCO_INTER_TENSOR;
+    const bool dealt = !redco_mesh_equal(s.parameters, s.optimizer);
+    redcoi_pile pile = {.shards = s, .sharded = !redco_mesh_equal(s.parameters, s.gradients)};
+    /* Parts are numbered as ranks are unless gradients lie strictly between parameters and optimizer. */
+    const bool in_order = inter || !pile.sharded || redco_mesh_equal(s.gradients, s.optimizer);
+    pile.scatters = dealt && redco_mesh_equal(s.optimizer, dp) && in_order;
+    pile.buffered = pile.sharded || (pile.scatters && inter);
+    /* All who reduce together must agree on the order; only where they share the states do they share the deal. */
+    pile.sorted = pile.scatters && inter;
+    pile.by_layer = !inter && (pile.sharded || pile.scatters);
+    return pile;
+}
+
+static uint32_t pile_index(redco_states *states, uint32_t layer)
+{
+    const redcoi_pile pile = pile_of(states, layer);
+    for (uint32_t i = 0; i < states->pile_count; i++) {
+        if (redco_shards_equal(states->piles[i].shards, pile.shards)) { return i; }
+    }
+    states->piles[states->pile_count] = pile;
+    return states->pile_count++;
+}
+
+/* Walks through the gradients of a pile in backward's order and closes buckets. */
+struct walk {
+    redco_states *states;
+    uint32_t pile;
+    uint64_t limit; /* elements */
+    redcoi_bucket *open;
+};
+
+static void add_range(struct walk *w, uint32_t layer, uint64_t begin, uint64_t end)
+{
+    redco_states *const s = w->states;
+    redcoi_range *const last =
+        w->open->range_count > 0 ? &s->ranges[w->open->first_range + w->open->range_count - 1] : NULL;
+    if (last != NULL && last->layer == layer) {
+        last->end = end;
+    } else {
+        s->ranges[s->range_count++] = (redcoi_range){layer, begin, end, w->open->elements};
+        w->open->range_count++;
+    }
+    w->open->elements += end - begin;
+}
+
+/* Gradients up to and with those of a module: the next unit that goes into a bucket as a whole. */
+static void add_unit(struct walk *w, uint32_t layer, uint32_t module, uint64_t begin, uint64_t end)
+{
+    redco_states *const s = w->states;
+    if (w->open != NULL && w->open->elements + (end - begin) > w->limit) { w->open = NULL; }
+    if (w->open == NULL) {
+        w->open = &s->buckets[s->bucket_count++];
+        *w->open = (redcoi_bucket){.pile = w->pile, .first_range = s->range_count};
+    }
+    s->range_at[module] = w->open->elements;
+    add_range(w, layer, begin, end);
+    w->open->last_module = module;
+    s->bucket_of[module] = (uint32_t)(w->open - s->buckets);
+}
+
+static void add_layer(struct walk *w, uint32_t layer)
+{
+    redco_states *const s = w->states;
+    const redco_state_layer *const l = &redcoi_model(s)->layers[layer];
+    const uint64_t shard = redcoi_layer(s, layer)->shard;
+    if (l->module_count == 0) { return; }
+    if (s->piles[w->pile].by_layer) {
+        add_unit(w, layer, l->first_module, 0, shard);
+        const uint64_t at = s->range_at[l->first_module];
+        for (uint32_t m = l->first_module; m < l->first_module + l->module_count; m++) {
+            s->range_at[m] = at + redco_layout_module(s->layout, m)->shard_at;
+            s->bucket_of[m] = s->bucket_of[l->first_module];
+        }
+        return;
+    }
+    for (uint32_t m = l->first_module + l->module_count; m-- > l->first_module;) {
+        const redco_module_layout *const module = redco_layout_module(s->layout, m);
+        const uint64_t end = m == l->first_module ? shard : module->shard_at + module->shard;
+        add_unit(w, layer, m, module->shard_at, end);
+    }
+}
+
+/* Owners' pieces behind one another, each owner's in the order of the shard. */
+static redco_status sort_bucket(redco_states *states, redcoi_bucket *bucket, redco_error *err)
+{
+    const redco_shards *const s = &states->piles[bucket->pile].shards;
+    const uint32_t owners = redco_between_size((redco_between){s->parameters, s->optimizer});
+    uint64_t *const at = calloc((size_t)owners + 1, sizeof *at);
+    if (at == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "a bucket of %u owners", owners); }
+    bucket->owner_at = at;
+    for (int pass = 0; pass < 2; pass++) { /* first sizes, then places */
+        for (uint32_t r = 0; r < bucket->range_count; r++) {
+            const redcoi_range *const range = &states->ranges[bucket->first_range + r];
+            const uint32_t first = redcoi_layer(states, range->layer)->first_piece;
+            uint32_t count = 0;
+            const redco_piece *const pieces = redco_layout_pieces(states->layout, range->layer, &count);
+            for (uint32_t i = 0; i < count; i++) {
+                if (pieces[i].shard_at < range->begin || pieces[i].shard_at >= range->end) { continue; }
+                if (pass == 1) { states->piece_at[first + i] = at[pieces[i].owner]; }
+                at[pieces[i].owner + (pass == 0 ? 1 : 0)] += pieces[i].count;
+            }
+        }
+        if (pass == 0) {
+            for (uint32_t o = 0; o < owners; o++) { at[o + 1] += at[o]; }
+        } else { /* each place moved on to where the next one began */
+            for (uint32_t o = owners; o > 0; o--) { at[o] = at[o - 1]; }
+            at[0] = 0;
+        }
+    }
+    bucket->elements = at[owners];
+    return REDCO_OK;
+}
+
+static redco_status make(redco_states *states, redco_error *err)
+{
+    const redco_state_model *const model = redcoi_model(states);
+    const uint64_t bytes = states->options.bucket_bytes;
+    redco_status st = REDCO_OK;
+    for (uint32_t l = model->layer_count; l-- > 0;) { states->pile_of[l] = pile_index(states, l); }
+    for (uint32_t p = 0; p < states->pile_count; p++) {
+        struct walk walk = {.states = states, .pile = p, .limit = bytes / redco_dtype_bytes(states->options.dtype)};
+        for (uint32_t l = model->layer_count; l-- > 0;) {
+            if (states->pile_of[l] == p) { add_layer(&walk, l); }
+        }
+    }
+    for (uint32_t b = 0; b < states->bucket_count && st == REDCO_OK; b++) {
+        redcoi_bucket *const bucket = &states->buckets[b];
+        bucket->buffer = b % states->options.bucket_buffers;
+        if (states->piles[bucket->pile].sorted) { st = sort_bucket(states, bucket, err); }
+        if (states->piles[bucket->pile].buffered && bucket->elements > states->buffer_elements) {
+            states->buffer_elements = bucket->elements;
+        }
+    }
+    return st;
+}
+
+redco_status redcoi_buckets_make(redco_states *states, redco_error *err)
+{
+    const redco_state_model *const model = redcoi_model(states);
+    const size_t modules = (size_t)model->module_count + 1, layers = (size_t)model->layer_count + 1;
+    states->piles = calloc(layers, sizeof *states->piles);
+    states->pile_of = calloc(layers, sizeof *states->pile_of);
+    states->ranges = calloc(modules, sizeof *states->ranges);
+    states->buckets = calloc(modules, sizeof *states->buckets);
+    states->bucket_of = calloc(modules, sizeof *states->bucket_of);
+    states->range_at = calloc(modules, sizeof *states->range_at);
+    states->piece_at = calloc((size_t)redco_layout_piece_count(states->layout) + 1, sizeof *states->piece_at);
+    if (states->piles == NULL || states->pile_of == NULL || states->ranges == NULL || states->buckets == NULL ||
+        states->bucket_of == NULL || states->range_at == NULL || states->piece_at == NULL) {
+        return redco_fail(err, REDCO_ENOMEM, "states", "buckets of %u modules", model->module_count);
+    }
+    return make(states, err);
+}
+
+void redcoi_buckets_free(redco_states *states)
+{
+    for (uint32_t b = 0; b < states->bucket_count; b++) { free(states->buckets[b].owner_at); }
+    free(states->piles);
+    free(states->pile_of);
+    free(states->ranges);
+    free(states->buckets);
+    free(states->bucket_of);
+    free(states->range_at);
+    free(states->piece_at);
+}
+
+uint32_t redco_states_bucket_count(const redco_states *states)
+{
+    return states->bucket_count;
+}
+
+bool redco_states_bucket_due(const redco_states *states, uint32_t bucket, redco_micro_batch micro_batch)
+{
+    const redcoi_pile *const pile = &states->piles[states->buckets[bucket].pile];
+    const redco_mesh dp = redco_layout_mesh(states->layout).dp;
+    const bool shared = !redco_mesh_equal(pile->shards.parameters, dp);
+    return shared && (pile->sharded || micro_batch.index + 1 == micro_batch.count);
+}
+
+uint32_t redco_states_bucket_after(const redco_states *states, uint32_t module)
+{
+    const uint32_t bucket = states->bucket_of[module];
+    return states->buckets[bucket].last_module == module ? bucket : REDCO_NO_BUCKET;
+}
+
+uint64_t redco_states_bucket_bytes(const redco_states *states, uint32_t bucket)
+{
+    return redcoi_bytes(states, states->buckets[bucket].elements);
+}
+
+uint32_t redco_states_bucket_buffer(const redco_states *states, uint32_t bucket)
+{
+    const redcoi_bucket *const b = &states->buckets[bucket];
+    return states->piles[b->pile].buffered ? b->buffer : REDCO_NO_BUCKET;
+}

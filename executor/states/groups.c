@@ -1,0 +1,87 @@
+/* The communicators that the layers' meshes need, each made once. All ranks make them in the same order. */
+#include "executor/states/states_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const redco_mesh one = {1, 1};
+
+/* A layer asks for at most so many. */
+enum { GROUPS_OF_LAYER = 6 };
+
+static bool same(const redcoi_group *g, redcoi_stream stream, redco_mesh inner, redco_mesh outer)
+{
+    return g->stream == stream && redco_mesh_equal(g->between.inner, inner) &&
+           redco_mesh_equal(g->between.outer, outer);
+}
+
+redco_communicator *redcoi_group_find(const redco_states *states, redcoi_stream stream, redco_mesh inner,
+                                      redco_mesh outer)
+{
+    for (uint32_t i = 0; i < states->group_count; i++) {
+        if (same(&states->groups[i], stream, inner, outer)) { return states->groups[i].communicator; }
+    }
+    return NULL;
+}
+
+static redco_status split(redco_states *states, const redco_between *between, const char *name,
+                          redco_communicator **out, redco_error *err)
+{
+    const redco_rank_mesh mesh = redco_layout_mesh(states->layout);
+    const uint32_t ranks = (uint32_t)redco_rank_count(mesh);
+    uint32_t *const colours = calloc(ranks, sizeof *colours);
+    if (colours == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "colours of %u ranks", ranks); }
+    for (uint32_t r = 0; r < ranks && between != NULL; r++) { colours[r] = redco_between_colour(mesh, *between, r); }
+    const redco_status st = redco_communicator_split(states->world, colours, name, out, err);
+    free(colours);
+    return st;
+}
+
+static redco_status want(redco_states *states, redcoi_stream stream, redco_mesh inner, redco_mesh outer,
+                         redco_error *err)
+{
+    static const char *const streams[] = {"parameters", "secondary parameters", "gradients", "updated parameters"};
+    const redco_between between = {inner, outer};
+    char name[64];
+    if (redco_mesh_equal(inner, outer) || redcoi_group_find(states, stream, inner, outer) != NULL) { return REDCO_OK; }
+    redcoi_group *const group = &states->groups[states->group_count];
+    *group = (redcoi_group){stream, between, NULL};
+    (void)snprintf(name, sizeof name, "%s %ux%u to %ux%u", streams[stream], inner.gpus, inner.nodes, outer.gpus,
+                   outer.nodes);
+    const redco_status st = split(states, &between, name, &group->communicator, err);
+    states->group_count += st == REDCO_OK ? 1 : 0;
+    return st;
+}
+
+static redco_status want_layer(redco_states *states, uint32_t layer, redco_error *err)
+{
+    const redco_shards *const s = redcoi_shards(states, layer);
+    const redco_mesh dp = redco_layout_mesh(states->layout).dp;
+    const redco_mesh second = redco_layout_secondary(states->layout, layer);
+    const bool inter = redco_layout_scheme(states->layout) == REDCO_INTER_TENSOR;
+    redco_status st = want(states, REDCOI_STREAM_PARAMETERS, one, s->parameters, err);
+    if (st == REDCO_OK && second.gpus > 0) { st = want(states, REDCOI_STREAM_SECONDARY, one, second, err); }
+    if (st == REDCO_OK) { st = want(states, REDCOI_STREAM_GRADIENTS, s->parameters, dp, err); }
+    if (st == REDCO_OK) { st = want(states, REDCOI_STREAM_GRADIENTS, s->parameters, s->gradients, err); }
+    if (st == REDCO_OK && inter) { st = want(states, REDCOI_STREAM_UPDATE, s->parameters, s->optimizer, err); }
+    if (st == REDCO_OK && !inter) { st = want(states, REDCOI_STREAM_UPDATE, s->parameters, s->gradients, err); }
+    if (st == REDCO_OK && !inter) { st = want(states, REDCOI_STREAM_UPDATE, s->gradients, s->optimizer, err); }
+    return st;
+}
+
+redco_status redcoi_groups_make(redco_states *states, redco_error *err)
+{
+    const uint32_t layers = redcoi_model(states)->layer_count;
+    redco_status st = REDCO_OK;
+    states->groups = calloc((size_t)layers * GROUPS_OF_LAYER + 1, sizeof *states->groups);
+    if (states->groups == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "groups of %u layers", layers); }
+    for (uint32_t l = 0; l < layers && st == REDCO_OK; l++) { st = want_layer(states, l, err); }
+    return st == REDCO_OK ? split(states, NULL, "all ranks", &states->all, err) : st;
+}
+
+void redcoi_groups_free(redco_states *states)
+{
+    for (uint32_t i = 0; i < states->group_count; i++) { redco_communicator_free(states->groups[i].communicator); }
+    redco_communicator_free(states->all);
+    free(states->groups);
+}

@@ -1,0 +1,27 @@
+/** @file layout_internal.h  What layout.c and deal.c share. */
+#ifndef REDCO_LAYOUT_INTERNAL_H
+#define REDCO_LAYOUT_INTERNAL_H
+
+#include "executor/states/layout.h"
+
+struct redco_layout {
+    const redco_state_model *model;
+    redco_layout_options options; /* granules filled in */
+    redco_place place;
+    redco_layer_layout *layers;
+    redco_module_layout *modules;
+    uint64_t *tensor_at;
+    uint32_t *module_of; /* of a tensor */
+    uint32_t *layer_of;  /* of a module */
+    uint32_t *owner;     /* of a tensor's piece in this rank's group, inter-tensor scheme */
+    redco_piece *pieces;
+    uint32_t piece_count, piece_room;
+};
+
+/** What of a tensor lies in the part at @p position of its module: first element in the module, and how many. */
+uint64_t redcoi_part_of(const redco_layout *layout, uint32_t tensor, uint32_t position, uint64_t *begin_out);
+
+/** Inter-tensor scheme: fills layout->owner. */
+redco_status redcoi_deal(redco_layout *layout, redco_error *err);
+
+#endif

@@ -1,0 +1,133 @@
+/* Gathering weights, scattering their gradients, spreading updated weights. */
+#include "executor/states/states_internal.h"
+
+#include <stdio.h>
+
+static const redco_mesh one = {1, 1};
+
+static void name_module(const redco_states *states, const char *pass, uint32_t module, const char *what,
+                        char name[REDCOI_NAME_BYTES])
+{
+    const redco_state_model *const model = redcoi_model(states);
+    const uint32_t layer = redco_layout_layer_of(states->layout, module);
+    (void)snprintf(name, REDCOI_NAME_BYTES, "%s/%s/%s/%s", pass, model->layers[layer].name, model->modules[module].name,
+                   what);
+}
+
+void *redco_states_module(const redco_states *states, uint32_t module)
+{
+    return redcoi_parameter(states, redco_layout_layer_of(states->layout, module),
+                            redco_layout_module(states->layout, module)->shard_at);
+}
+
+bool redco_states_gathers(const redco_states *states, uint32_t module)
+{
+    return redco_mesh_ranks(redcoi_shards(states, redco_layout_layer_of(states->layout, module))->parameters) > 1;
+}
+
+static unsigned char *second_of(const redco_states *states, uint32_t layer, uint32_t module)
+{
+    const uint64_t at = redco_layout_module(states->layout, module)->secondary_at;
+    return states->secondary + redcoi_bytes(states, states->secondary_at[layer] + at);
+}
+
+redco_status redco_states_gather(redco_states *states, redco_states_worker *worker, uint32_t module, bool backward,
+                                 void *whole, redco_error *err)
+{
+    const uint32_t layer = redco_layout_layer_of(states->layout, module);
+    const redco_module_layout *const m = redco_layout_module(states->layout, module);
+    const bool second = backward && m->secondary > 0;
+    const redco_mesh mesh =
+        second ? redco_layout_secondary(states->layout, layer) : redcoi_shards(states, layer)->parameters;
+    const void *const shard = second ? second_of(states, layer, module) : redco_states_module(states, module);
+    const uint64_t count = second ? m->secondary : m->shard;
+    redco_communicator *const group =
+        redcoi_group_find(states, second ? REDCOI_STREAM_SECONDARY : REDCOI_STREAM_PARAMETERS, one, mesh);
+    char name[REDCOI_NAME_BYTES];
+    redco_status st = REDCO_OK;
+    if (group == NULL) {
+        st = redcoi_copy(worker, whole, shard, redcoi_bytes(states, count), err);
+        return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    }
+    name_module(states, backward ? "bwd" : "fwd", module, "gather", name);
+    return redco_all_gather(group, states->options.dtype, shard, whole, count, name, err);
+}
+
+redco_status redco_states_keep_secondary(redco_states *states, redco_states_worker *worker, uint32_t module,
+                                         const void *whole, redco_error *err)
+{
+    const uint32_t layer = redco_layout_layer_of(states->layout, module);
+    const redco_module_layout *const m = redco_layout_module(states->layout, module);
+    if (m->secondary == 0) { return REDCO_OK; }
+    const uint32_t position =
+        redco_mesh_position(redco_layout_secondary(states->layout, layer), redco_layout_place(states->layout));
+    const unsigned char *const from = (const unsigned char *)whole + redcoi_bytes(states, m->secondary * position);
+    const redco_status st =
+        redcoi_copy(worker, second_of(states, layer, module), from, redcoi_bytes(states, m->secondary), err);
+    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+}
+
+redco_status redco_states_scatter(redco_states *states, redco_states_worker *worker, uint32_t module, const void *whole,
+                                  void *shard, redco_error *err)
+{
+    const uint32_t layer = redco_layout_layer_of(states->layout, module);
+    const uint64_t count = redco_layout_module(states->layout, module)->shard;
+    redco_communicator *const group =
+        redcoi_group_find(states, REDCOI_STREAM_PARAMETERS, one, redcoi_shards(states, layer)->parameters);
+    char name[REDCOI_NAME_BYTES];
+    if (group == NULL) {
+        const redco_status st = redcoi_copy(worker, shard, whole, redcoi_bytes(states, count), err);
+        return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    }
+    name_module(states, "bwd", module, "scatter", name);
+    return redco_reduce_scatter(group, states->options.dtype, REDCO_REDUCE_SUM, whole, shard, count, name, err);
+}
+
+/* Inter-tensor: each owner broadcasts what it updated, neighbouring pieces at once. */
+static redco_status broadcast(redco_states *states, uint32_t layer, redco_communicator *group, const char *name,
+                              redco_error *err)
+{
+    uint32_t count = 0;
+    const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
+    redco_status st = REDCO_OK;
+    for (uint32_t first = 0, end = 0; first < count && st == REDCO_OK; first = end) {
+        while (end < count && pieces[end].owner == pieces[first].owner) { end++; }
+        const uint64_t at = pieces[first].shard_at, size = pieces[end - 1].shard_at + pieces[end - 1].count - at;
+        st = redco_broadcast(group, states->options.dtype, redcoi_parameter(states, layer, at), size,
+                             pieces[first].owner, name, err);
+    }
+    return st;
+}
+
+/* Intra-tensor: parts are numbered along the shard, within the gradients of a rank first. */
+static redco_status gather_parts(redco_states *states, uint32_t layer, const char *name, redco_error *err)
+{
+    const redco_shards *const s = redcoi_shards(states, layer);
+    const redco_layer_layout *const l = redcoi_layer(states, layer);
+    const redco_dtype dtype = states->options.dtype;
+    redco_communicator *const inside = redcoi_group_find(states, REDCOI_STREAM_UPDATE, s->gradients, s->optimizer);
+    redco_communicator *const across = redcoi_group_find(states, REDCOI_STREAM_UPDATE, s->parameters, s->gradients);
+    redco_status st = REDCO_OK;
+    if (inside != NULL) {
+        const uint64_t at = l->gradient_begin + l->part * redco_communicator_rank(inside);
+        st = redco_all_gather(inside, dtype, redcoi_parameter(states, layer, at),
+                              redcoi_parameter(states, layer, l->gradient_begin), l->part, name, err);
+    }
+    if (across != NULL && st == REDCO_OK) {
+        st = redco_all_gather(across, dtype, redcoi_parameter(states, layer, l->gradient_begin),
+                              redcoi_parameter(states, layer, 0), l->gradients, name, err);
+    }
+    return st;
+}
+
+redco_status redco_states_spread(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err)
+{
+    const redco_shards *const s = redcoi_shards(states, layer);
+    char name[REDCOI_NAME_BYTES];
+    (void)worker;
+    (void)snprintf(name, sizeof name, "fwd/%s/update", redcoi_model(states)->layers[layer].name);
+    if (redco_mesh_equal(s->parameters, s->optimizer)) { return REDCO_OK; }
+    if (redco_layout_scheme(states->layout) == REDCO_INTRA_TENSOR) { return gather_parts(states, layer, name, err); }
+    return broadcast(states, layer, redcoi_group_find(states, REDCOI_STREAM_UPDATE, s->parameters, s->optimizer), name,
+                     err);
+}

@@ -1,0 +1,203 @@
+#include "executor/states/program.h"
+
+#include <stdlib.h>
+
+#define OUTSIDE UINT64_MAX
+#define NEVER UINT32_MAX
+
+static const uint64_t widest_bytes = 8;
+
+static uint64_t aligned(uint64_t size_bytes)
+{
+    const uint64_t unit = REDCO_ALIGNMENT_BYTES;
+    return (size_bytes + unit - 1) / unit * unit;
+}
+
+redco_tensor_type redcoi_program_vector(redco_dtype dtype)
+{
+    const uint64_t dim[] = {REDCOI_CHUNK};
+    return redco_type(dtype, 1, dim);
+}
+
+redco_value redcoi_program_input(redcoi_program *program, const char *name, redco_dtype dtype, bool scalar)
+{
+    const redco_tensor_type type = scalar ? redco_type(dtype, 0, NULL) : redcoi_program_vector(dtype);
+    const redco_value value = redco_input(program->graph, name, &type);
+    program->inputs[program->input_count++] = value;
+    return value;
+}
+
+void redcoi_program_output(redcoi_program *program, redco_value value)
+{
+    program->outputs[program->output_count++] = value;
+}
+
+void redcoi_program_free(redcoi_program *program)
+{
+    redco_graph_free(program->graph);
+    free(program->place);
+    free(program->last_use);
+    *program = (redcoi_program){0};
+}
+
+static uint32_t index_of(const redco_value *values, uint32_t count, redco_value value)
+{
+    uint32_t i = 0;
+    while (i < count && values[i] != value) { i++; }
+    return i;
+}
+
+/* Else it is a scalar, maybe with a dimension of 1 to be repeated. */
+static bool is_vector(const redco_tensor_type *type)
+{
+    return type->rank == 1 && type->dim[0] == REDCOI_CHUNK;
+}
+
+/* The operator on vectors of @p count elements. */
+static redco_tensor tensor_of(const redcoi_program *p, redco_value value, uint64_t count)
+{
+    redco_tensor t = {.type = *redco_value_type(p->graph, value)};
+    if (is_vector(&t.type)) { t.type.dim[0] = count; }
+    return t;
+}
+
+static void launch_of(const redcoi_program *p, const redco_op *op, uint64_t count, redco_attributes *attributes,
+                      redco_tensor *inputs, redco_tensor *outputs, redco_launch *launch)
+{
+    *attributes = op->attributes;
+    if (attributes->rank == 1 && attributes->size[0] == REDCOI_CHUNK) { attributes->size[0] = count; }
+    for (uint32_t i = 0; i < op->input_count; i++) { inputs[i] = tensor_of(p, op->inputs[i], count); }
+    for (uint32_t i = 0; i < op->output_count; i++) { outputs[i] = tensor_of(p, op->first_output + i, count); }
+    *launch = (redco_launch){.kind = op->kind,
+                             .attributes = attributes,
+                             .input_count = op->input_count,
+                             .output_count = op->output_count,
+                             .inputs = inputs,
+                             .outputs = outputs};
+}
+
+/* Workspace behind the values' places. */
+static redco_status plan_workspace(redcoi_program *p, const redco_backend *backend, redco_error *err)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < redco_graph_op_count(p->graph); i++) {
+        const redco_op *const op = redco_graph_op(p->graph, i);
+        redco_attributes attributes;
+        redco_tensor inputs[REDCO_INPUTS_MAX], outputs[REDCO_OUTPUTS_MAX];
+        redco_launch launch;
+        if (op->kind == REDCO_OP_INPUT) { continue; }
+        launch_of(p, op, REDCOI_CHUNK, &attributes, inputs, outputs, &launch);
+        if (!backend->calls->supports(backend, &launch)) {
+            return redco_fail(err, REDCO_EVALUE, backend->calls->name, "has no %s, which optimizers need",
+                              redco_op_kind_name(op->kind));
+        }
+        const uint64_t bytes = backend->calls->workspace_bytes(backend, &launch);
+        most = bytes > most ? bytes : most;
+    }
+    p->work_bytes += aligned(most);
+    return REDCO_OK;
+}
+
+redco_status redcoi_program_finish(redcoi_program *p, const redco_backend *backend, redco_error *err)
+{
+    const redco_status st = redco_graph_status(p->graph, err);
+    if (st != REDCO_OK) { return st; }
+    const uint32_t values = redco_graph_value_count(p->graph), ops = redco_graph_op_count(p->graph);
+    p->place = malloc(values * sizeof *p->place);
+    p->last_use = malloc(values * sizeof *p->last_use);
+    if (p->place == NULL || p->last_use == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "a program"); }
+    for (uint32_t v = 0; v < values; v++) {
+        const redco_tensor_type *const type = redco_value_type(p->graph, v);
+        const bool outside = redco_value_op(p->graph, v)->kind == REDCO_OP_INPUT;
+        p->last_use[v] = 0;
+        p->place[v] = outside ? OUTSIDE : p->work_bytes;
+        if (!outside) { p->work_bytes += is_vector(type) ? REDCOI_CHUNK * widest_bytes : REDCO_ALIGNMENT_BYTES; }
+    }
+    for (uint32_t i = 0; i < ops; i++) {
+        const redco_op *const op = redco_graph_op(p->graph, i);
+        for (uint32_t k = 0; k < op->input_count; k++) { p->last_use[op->inputs[k]] = i; }
+    }
+    return plan_workspace(p, backend, err);
+}
+
+/* What a run reads and writes, at one chunk. */
+struct bound {
+    const redcoi_program *program;
+    const redcoi_worker_memory *memory;
+    void *inputs[REDCOI_PROGRAM_INPUTS]; /* operators only read them, but a tensor's address is not const */
+    void *outputs[REDCOI_PROGRAM_OUTPUTS];
+    bool late[REDCOI_PROGRAM_OUTPUTS]; /* written at the end: an input in the same memory is still read */
+};
+
+static void *address_of(const struct bound *b, redco_value value)
+{
+    const redcoi_program *const p = b->program;
+    const uint32_t output = index_of(p->outputs, p->output_count, value);
+    if (p->place[value] == OUTSIDE) { return b->inputs[index_of(p->inputs, p->input_count, value)]; }
+    if (output < p->output_count && !b->late[output]) { return b->outputs[output]; }
+    return b->memory->work + p->place[value];
+}
+
+static void find_late(struct bound *b)
+{
+    const redcoi_program *const p = b->program;
+    for (uint32_t o = 0; o < p->output_count; o++) {
+        const redco_op *const op = redco_value_op(p->graph, p->outputs[o]);
+        b->late[o] = op->kind == REDCO_OP_INPUT;
+        for (uint32_t i = 0; i < p->input_count; i++) {
+            b->late[o] = b->late[o] || (b->inputs[i] == b->outputs[o] && p->last_use[p->inputs[i]] > op->id);
+        }
+    }
+}
+
+static redco_status run_chunk(struct bound *b, uint64_t count, const char *name, redco_error *err)
+{
+    const redcoi_program *const p = b->program;
+    redco_backend *const backend = b->memory->backend;
+    redco_status st = REDCO_OK;
+    find_late(b);
+    for (uint32_t i = 0; i < redco_graph_op_count(p->graph) && st == REDCO_OK; i++) {
+        const redco_op *const op = redco_graph_op(p->graph, i);
+        redco_attributes attributes;
+        redco_tensor inputs[REDCO_INPUTS_MAX], outputs[REDCO_OUTPUTS_MAX];
+        redco_launch launch;
+        if (op->kind == REDCO_OP_INPUT) { continue; }
+        launch_of(p, op, count, &attributes, inputs, outputs, &launch);
+        for (uint32_t k = 0; k < op->input_count; k++) { inputs[k].data = address_of(b, op->inputs[k]); }
+        for (uint32_t k = 0; k < op->output_count; k++) { outputs[k].data = address_of(b, op->first_output + k); }
+        launch.workspace = b->memory->work + p->work_bytes - aligned(backend->calls->workspace_bytes(backend, &launch));
+        launch.name = name;
+        st = backend->calls->run(backend, b->memory->queue, &launch, err);
+    }
+    for (uint32_t o = 0; o < p->output_count && st == REDCO_OK; o++) {
+        const redco_tensor t = tensor_of(p, p->outputs[o], count);
+        if (!b->late[o]) { continue; }
+        st = backend->calls->copy(backend, b->memory->queue, b->outputs[o], address_of(b, p->outputs[o]),
+                                  redco_type_bytes(&t.type), err);
+    }
+    return st;
+}
+
+/* Bytes from where a value's chunk begins to the next one's. */
+static size_t stride_of(const redcoi_program *p, redco_value value, uint64_t at)
+{
+    const redco_tensor_type *const type = redco_value_type(p->graph, value);
+    return is_vector(type) ? (size_t)at * redco_dtype_bytes(type->dtype) : 0;
+}
+
+redco_status redcoi_program_run(const redcoi_program *p, const redcoi_worker_memory *memory, const void *const *inputs,
+                                void *const *outputs, uint64_t count, const char *name, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    for (uint64_t at = 0; at < count && st == REDCO_OK; at += REDCOI_CHUNK) {
+        struct bound b = {.program = p, .memory = memory};
+        for (uint32_t i = 0; i < p->input_count; i++) {
+            b.inputs[i] = (unsigned char *)inputs[i] + stride_of(p, p->inputs[i], at);
+        }
+        for (uint32_t i = 0; i < p->output_count; i++) {
+            b.outputs[i] = (unsigned char *)outputs[i] + stride_of(p, p->outputs[i], at);
+        }
+        st = run_chunk(&b, count - at < REDCOI_CHUNK ? count - at : REDCOI_CHUNK, name, err);
+    }
+    return st;
+}

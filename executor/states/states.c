@@ -1,0 +1,250 @@
+#include "executor/states/states_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t default_bucket_bytes = (uint64_t)1 << 30;
+
+/* Elements by which parts of layers are aligned in memory, so that a layer of any type begins aligned. */
+enum { LAYER_GRANULE = REDCO_ALIGNMENT_BYTES / 2 };
+
+static uint64_t aligned(uint64_t elements)
+{
+    return (elements + LAYER_GRANULE - 1) / LAYER_GRANULE * LAYER_GRANULE;
+}
+
+static redco_status allocate(redco_states *states, uint64_t size_bytes, unsigned char **out, redco_error *err)
+{
+    redco_backend *const backend = states->backend;
+    void *memory = NULL;
+    if (size_bytes == 0) { return REDCO_OK; }
+    const redco_status st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, size_bytes, &memory, err);
+    *out = memory;
+    return st;
+}
+
+/* Where each layer's parts begin. Gradients that are reduced together lie together, last layer first. */
+static redco_status lay_memory(redco_states *states, redco_error *err)
+{
+    const uint32_t layers = redcoi_model(states)->layer_count;
+    const uint64_t element_bytes = redco_dtype_bytes(states->options.dtype);
+    uint64_t parameters = 0, secondary = 0, gradients = 0, owned = 0;
+    states->parameters_at = calloc((size_t)layers + 1, sizeof *states->parameters_at);
+    states->secondary_at = calloc((size_t)layers + 1, sizeof *states->secondary_at);
+    states->gradients_at = calloc((size_t)layers + 1, sizeof *states->gradients_at);
+    states->owned_at = calloc((size_t)layers + 1, sizeof *states->owned_at);
+    if (states->parameters_at == NULL || states->secondary_at == NULL || states->gradients_at == NULL ||
+        states->owned_at == NULL) {
+        return redco_fail(err, REDCO_ENOMEM, "states", "places of %u layers", layers);
+    }
+    for (uint32_t l = 0; l < layers; l++) {
+        const redco_layer_layout *const layer = redcoi_layer(states, l);
+        states->parameters_at[l] = parameters;
+        states->secondary_at[l] = secondary;
+        states->owned_at[l] = owned;
+        parameters += aligned(layer->shard);
+        secondary += aligned(layer->secondary);
+        owned += aligned(layer->owned);
+    }
+    for (uint32_t p = 0; p < states->pile_count; p++) {
+        for (uint32_t l = layers; l-- > 0;) {
+            if (states->pile_of[l] != p) { continue; }
+            states->gradients_at[l] = gradients;
+            gradients += aligned(redcoi_layer(states, l)->gradients);
+        }
+    }
+    const uint64_t kinds = states->state_count + (states->has_master ? 1 : 0);
+    states->size = (redco_states_size){.parameter_bytes = (parameters + secondary) * element_bytes,
+                                       .gradient_bytes = gradients * element_bytes,
+                                       .optimizer_bytes = owned * kinds * redco_dtype_bytes(states->master),
+                                       .bucket_bytes = aligned(states->buffer_elements) *
+                                                       states->options.bucket_buffers * element_bytes};
+    redco_status st = allocate(states, parameters * element_bytes, &states->parameters, err);
+    if (st == REDCO_OK) { st = allocate(states, secondary * element_bytes, &states->secondary, err); }
+    if (st == REDCO_OK) { st = allocate(states, states->size.gradient_bytes, &states->gradients, err); }
+    if (st == REDCO_OK) { st = allocate(states, states->size.bucket_bytes, &states->buffers, err); }
+    for (uint32_t i = states->has_master ? 0 : 1; i <= states->state_count && st == REDCO_OK; i++) {
+        st = allocate(states, owned * redco_dtype_bytes(states->master), &states->owned[i], err);
+    }
+    return st;
+}
+
+/* Gaps travel with what lies between them, so they must hold something. */
+static redco_status clear(redco_states *states, redco_error *err)
+{
+    redco_backend *const backend = states->backend;
+    const redco_states_size *const size = &states->size;
+    const uint64_t kinds = states->state_count + (states->has_master ? 1U : 0U);
+    const uint64_t owned_bytes = kinds > 0 ? size->optimizer_bytes / kinds : 0;
+    uint64_t secondary_bytes = 0;
+    for (uint32_t l = 0; l < redcoi_model(states)->layer_count; l++) {
+        secondary_bytes += redcoi_bytes(states, aligned(redcoi_layer(states, l)->secondary));
+    }
+    struct {
+        unsigned char *memory;
+        uint64_t size_bytes;
+    } const blocks[] = {{states->parameters, size->parameter_bytes - secondary_bytes},
+                        {states->secondary, secondary_bytes},
+                        {states->gradients, size->gradient_bytes},
+                        {states->buffers, size->bucket_bytes},
+                        {states->owned[0], owned_bytes},
+                        {states->owned[1], owned_bytes},
+                        {states->owned[2], owned_bytes}};
+    redco_queue *queue = NULL;
+    redco_status st = backend->calls->queue_create(backend, &queue, err);
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0] && st == REDCO_OK; i++) {
+        if (blocks[i].memory == NULL) { continue; }
+        st = backend->calls->fill_zero(backend, queue, blocks[i].memory, blocks[i].size_bytes, err);
+    }
+    if (st == REDCO_OK) { st = backend->calls->queue_finish(backend, queue, err); }
+    if (queue != NULL) { backend->calls->queue_free(backend, queue); }
+    return st;
+}
+
+void redco_states_free(redco_states *states)
+{
+    if (states == NULL) { return; }
+    redco_backend *const backend = states->backend;
+    redcoi_programs_free(states);
+    redcoi_groups_free(states);
+    redcoi_buckets_free(states);
+    backend->calls->release(backend, REDCO_MEMORY_DEVICE, states->parameters);
+    backend->calls->release(backend, REDCO_MEMORY_DEVICE, states->secondary);
+    backend->calls->release(backend, REDCO_MEMORY_DEVICE, states->gradients);
+    backend->calls->release(backend, REDCO_MEMORY_DEVICE, states->buffers);
+    for (size_t i = 0; i < sizeof states->owned / sizeof states->owned[0]; i++) {
+        backend->calls->release(backend, REDCO_MEMORY_DEVICE, states->owned[i]);
+    }
+    free(states->parameters_at);
+    free(states->secondary_at);
+    free(states->gradients_at);
+    free(states->owned_at);
+    redco_layout_free(states->layout);
+    free(states);
+}
+
+static redco_status check(const redco_states_options *options, const redco_world *world, redco_error *err)
+{
+    const uint64_t ranks = redco_rank_count(options->layout.mesh);
+    if (!redco_dtype_is_float(options->dtype)) {
+        return redco_fail(err, REDCO_EVALUE, "states", "weights of type %s; f64, f32, bf16 and f16 are possible",
+                          redco_dtype_name(options->dtype));
+    }
+    if (ranks != redco_world_size(world)) {
+        return redco_fail(err, REDCO_EVALUE, "states",
+                          "the plan is for tp %u x dp %ux%u = %llu ranks, but there are %u", options->layout.mesh.tp,
+                          options->layout.mesh.dp.gpus, options->layout.mesh.dp.nodes, (unsigned long long)ranks,
+                          redco_world_size(world));
+    }
+    return redco_optimizer_check(&options->optimizer, err);
+}
+
+redco_status redco_states_create(const redco_state_model *model, const redco_states_options *options,
+                                 redco_world *world, redco_backend *backend, redco_states **states_out,
+                                 redco_error *err)
+{
+    redco_states *states = NULL;
+    redco_status st = check(options, world, err);
+    if (st != REDCO_OK) { return st; }
+    states = calloc(1, sizeof *states);
+    if (states == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "the states"); }
+    states->world = world;
+    states->backend = backend;
+    states->options = *options;
+    if (options->bucket_bytes == 0) { states->options.bucket_bytes = default_bucket_bytes; }
+    if (options->bucket_buffers == 0) { states->options.bucket_buffers = 1; }
+    states->master = redco_dtype_statistic(options->dtype);
+    states->has_master = states->master != options->dtype;
+    states->state_count = redco_optimizer_states(&options->optimizer);
+    st = redco_layout_create(model, &options->layout, redco_world_rank(world), &states->layout, err);
+    if (st == REDCO_OK) { st = redcoi_buckets_make(states, err); }
+    if (st == REDCO_OK) { st = lay_memory(states, err); }
+    if (st == REDCO_OK) { st = clear(states, err); }
+    if (st == REDCO_OK) { st = redcoi_programs_make(states, err); }
+    if (st == REDCO_OK) { st = redcoi_groups_make(states, err); }
+    if (st != REDCO_OK) {
+        redco_states_free(states);
+        return st;
+    }
+    *states_out = states;
+    return REDCO_OK;
+}
+
+const redco_layout *redco_states_layout(const redco_states *states)
+{
+    return states->layout;
+}
+
+redco_dtype redco_states_dtype(const redco_states *states)
+{
+    return states->options.dtype;
+}
+
+redco_dtype redco_states_master_dtype(const redco_states *states)
+{
+    return states->master;
+}
+
+redco_states_size redco_states_sizes(const redco_states *states)
+{
+    return states->size;
+}
+
+/* Working memory: of programs, scalars, and a chunk of values from the program's memory. */
+redco_status redco_states_worker_create(const redco_states *states, redco_backend *backend,
+                                        redco_states_worker **worker_out, redco_error *err)
+{
+    const uint64_t work_bytes = redcoi_programs_bytes(states);
+    const uint64_t scalar_bytes = (uint64_t)REDCOI_SCALARS * REDCO_ALIGNMENT_BYTES;
+    const uint64_t upload_bytes = (uint64_t)REDCOI_CHUNK * sizeof(double);
+    void *block = NULL;
+    redco_states_worker *worker = calloc(1, sizeof *worker);
+    if (worker == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "a worker"); }
+    worker->memory.backend = backend;
+    redco_status st = backend->calls->queue_create(backend, &worker->memory.queue, err);
+    if (st == REDCO_OK) {
+        st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, work_bytes + scalar_bytes + upload_bytes, &block,
+                                      err);
+    }
+    if (st != REDCO_OK) {
+        redco_states_worker_free(worker);
+        return st;
+    }
+    worker->block = block;
+    worker->memory.work = worker->block;
+    worker->scalars = worker->block + work_bytes;
+    worker->upload = worker->scalars + scalar_bytes;
+    *worker_out = worker;
+    return REDCO_OK;
+}
+
+void redco_states_worker_free(redco_states_worker *worker)
+{
+    if (worker == NULL) { return; }
+    redco_backend *const backend = worker->memory.backend;
+    if (worker->memory.queue != NULL) { backend->calls->queue_free(backend, worker->memory.queue); }
+    backend->calls->release(backend, REDCO_MEMORY_DEVICE, worker->block);
+    free(worker);
+}
+
+redco_status redcoi_settle(const redco_states_worker *worker, redco_error *err)
+{
+    return worker->memory.backend->calls->queue_finish(worker->memory.backend, worker->memory.queue, err);
+}
+
+redco_status redcoi_copy(const redco_states_worker *worker, void *to, const void *from, uint64_t size_bytes,
+                         redco_error *err)
+{
+    redco_backend *const backend = worker->memory.backend;
+    if (to == from || size_bytes == 0) { return REDCO_OK; }
+    return backend->calls->copy(backend, worker->memory.queue, to, from, size_bytes, err);
+}
+
+redco_status redcoi_add(const redco_states *states, const redco_states_worker *worker, void *target, const void *other,
+                        uint64_t count, bool replace, const char *name, redco_error *err)
+{
+    const void *const inputs[] = {target, other};
+    void *const outputs[] = {target};
+    if (replace) { return redcoi_copy(worker, target, other, redcoi_bytes(states, count), err); }
+    return redcoi_program_run(&states->add, &worker->memory, inputs, outputs, count, name, err);
+}

@@ -1,0 +1,170 @@
+/** @file states.h  Sharded weights, gradients and optimizer states of one rank, and what is done with them in a step.
+ *
+ *  Which rank holds what is the layout's (layout.h) and follows from the meshes alone: data parallelism, ZeRO, hybrid
+ *  sharding and all between are the same calls on other groups. The calls are the building blocks of a schedule:
+ *
+ *      per micro-batch and module   gather, (compute), gather, (compute), scatter, take
+ *      per bucket                   reduce
+ *      once a step                  squares, sum, update of every layer, spread of every layer
+ *
+ *  Each belongs to a stream of the simulator (costmodel/step.h), whose communicators it uses. Calls return when their
+ *  work is done. Calls of different streams may run at once, in a thread with a worker of its own each; those of one
+ *  stream follow each other, in the same order on all ranks. Operation names are the simulator's.
+ *
+ *  A gathered module ("whole") has tensor t at element redco_layout_tensor_at(t); so have its gradients. Weights and
+ *  gradients have one element type; F32 master weights are kept beside 16-bit ones, and are the weights else. */
+#ifndef REDCO_STATES_H
+#define REDCO_STATES_H
+
+#include "executor/backend/backend.h"
+#include "executor/comm/communicator.h"
+#include "executor/optimizer/optimizer.h"
+#include "executor/states/layout.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct redco_states redco_states;
+typedef struct redco_states_worker redco_states_worker;
+
+typedef struct redco_states_options {
+    redco_layout_options layout;
+    redco_dtype dtype; /**< of weights and gradients: F64, F32, BF16 or F16 */
+    redco_optimizer optimizer;
+    uint64_t bucket_bytes;   /**< of gradients that are reduced at once; at least a module, or a layer where parts of
+                                  layers are exchanged; 0 = 1 GiB */
+    uint32_t bucket_buffers; /**< buckets that may be filled or under way at once; 0 = 1 */
+} redco_states_options;
+
+/** Every rank of the world calls it: groups are made. Weights and optimizer states are 0.
+ *  @param model    borrowed until redco_states_free()
+ *  @param world    of the layout's size; must outlive the states
+ *  @param backend  likewise */
+redco_status redco_states_create(const redco_state_model *model, const redco_states_options *options,
+                                 redco_world *world, redco_backend *backend, redco_states **states_out,
+                                 redco_error *err);
+void redco_states_free(redco_states *states); /**< NULL is accepted; its workers must have been freed */
+
+const redco_layout *redco_states_layout(const redco_states *states);
+redco_dtype redco_states_dtype(const redco_states *states);
+redco_dtype redco_states_master_dtype(const redco_states *states); /**< F64 for F64, else F32 */
+
+/** Memory for good, as the simulator counts it, and for buckets. */
+typedef struct redco_states_size {
+    uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, bucket_bytes;
+} redco_states_size;
+redco_states_size redco_states_sizes(const redco_states *states);
+
+/** Queue and working memory of one thread.
+ *  @param backend  the states' own, or another handle to the same device */
+redco_status redco_states_worker_create(const redco_states *states, redco_backend *backend,
+                                        redco_states_worker **worker_out, redco_error *err);
+void redco_states_worker_free(redco_states_worker *worker); /**< NULL is accepted */
+
+/* Values, as whole tensors of this tensor-parallel rank in the program's memory */
+
+enum { REDCO_STATES_WEIGHTS = -1 /**< others are states of the optimizer, from 0 */ };
+
+/** In the master type. Weights are rounded to the parameters' type; of states only what this rank owns is taken. */
+redco_status redco_states_set(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
+                              const void *values, redco_error *err);
+/** Writes those elements that this rank owns, in the master type, and leaves the others alone. */
+redco_status redco_states_get(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
+                              void *values, redco_error *err);
+
+/* Weights: streams "parameters" and, backward from the second copy, "secondary parameters" */
+
+/** Where this rank's part of a module is; the whole module where parameters are not sharded. */
+void *redco_states_module(const redco_states *states, uint32_t module);
+/** Whether the module must be gathered; if not, redco_states_module() is it. */
+bool redco_states_gathers(const redco_states *states, uint32_t module);
+/** "fwd/block.3/q_proj/gather". @param backward from the second copy if there is one
+ *  @param whole room for redco_layout_module()->whole elements */
+redco_status redco_states_gather(redco_states *states, redco_states_worker *worker, uint32_t module, bool backward,
+                                 void *whole, redco_error *err);
+/** Keeps this rank's part of the second copy, if there is one: once after each update. */
+redco_status redco_states_keep_secondary(redco_states *states, redco_states_worker *worker, uint32_t module,
+                                         const void *whole, redco_error *err);
+/** "bwd/block.3/q_proj/scatter": sums the gradients of the ranks among which the module is cut.
+ *  @param shard  room for redco_layout_module()->shard elements; this rank's part of @p whole is possible */
+redco_status redco_states_scatter(redco_states *states, redco_states_worker *worker, uint32_t module, const void *whole,
+                                  void *shard, redco_error *err);
+
+/* Gradients: stream "gradients" */
+
+typedef struct redco_micro_batch {
+    uint32_t index, count;
+} redco_micro_batch;
+
+#define REDCO_NO_BUCKET UINT32_MAX
+
+/** Adds a module's gradients to what is kept, or to the bucket that is reduced. The first micro-batch replaces. */
+redco_status redco_states_take(redco_states *states, redco_states_worker *worker, uint32_t module,
+                               redco_micro_batch micro_batch, const void *shard, redco_error *err);
+
+uint32_t redco_states_bucket_count(const redco_states *states);
+/** Whether the bucket has anything to do in this micro-batch: in the last one it adds up what all ranks have of the
+ *  same shard; before, only gradients that are cut further than parameters are reduced. */
+bool redco_states_bucket_due(const redco_states *states, uint32_t bucket, redco_micro_batch micro_batch);
+/** The bucket that is full when the module's gradients, and those of all modules behind it, were taken. */
+uint32_t redco_states_bucket_after(const redco_states *states, uint32_t module);
+uint64_t redco_states_bucket_bytes(const redco_states *states, uint32_t bucket);
+/** Which of the bucket_buffers it uses, so must not be filled before an earlier bucket there was reduced; or
+ *  REDCO_NO_BUCKET: none. */
+uint32_t redco_states_bucket_buffer(const redco_states *states, uint32_t bucket);
+/** "bwd/gradients/bucket.0" in the last micro-batch, "bwd/gradients/shards.0" before. */
+redco_status redco_states_reduce(redco_states *states, redco_states_worker *worker, uint32_t bucket,
+                                 redco_micro_batch micro_batch, redco_error *err);
+
+/** "step/grad_norm": the sum of squares of the gradients of which this rank's count, each once in the world. */
+redco_status redco_states_squares(redco_states *states, redco_states_worker *worker, double *squares_out,
+                                  redco_error *err);
+/** "step/grad_norm/reduce": the same for all ranks. */
+redco_status redco_states_sum(redco_states *states, double *squares, redco_error *err);
+
+/* The optimizer: stream "compute" */
+
+typedef struct redco_update {
+    double learning_rate;
+    uint64_t step;          /**< from 1 */
+    double gradient_factor; /**< gradients are multiplied by it: mean over tokens and micro-batches, clipping */
+} redco_update;
+
+/** min(1, clip_norm / (norm + 1e-6)); 1 without clipping. */
+double redco_states_clip_factor(const redco_states *states, double norm);
+/** "step/optimizer": what this rank owns of the layer. */
+redco_status redco_states_update(redco_states *states, redco_states_worker *worker, uint32_t layer,
+                                 const redco_update *update, redco_error *err);
+
+/* Updated weights: stream "updated parameters" */
+
+/** "fwd/block.3/update": from those who updated them to all who share them. */
+redco_status redco_states_spread(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err);
+
+/* A whole step, nothing overlapped */
+
+typedef struct redco_gradient_source {
+    /** Backward of one module. @param weights  gathered, from the second copy if there is one
+     *  @param gradient  to be written; memory like that of @p weights */
+    redco_status (*gradient)(void *context, redco_micro_batch micro_batch, uint32_t module, const void *weights,
+                             void *gradient, redco_error *err);
+    void *context;
+} redco_gradient_source;
+
+typedef struct redco_states_step_options {
+    uint32_t micro_batches;
+    double gradient_scale; /**< 1 / (micro-batches × data-parallel ranks) for a mean of means */
+    double learning_rate;
+    uint64_t step; /**< from 1 */
+} redco_states_step_options;
+
+/** @param norm_out  of the scaled gradients before clipping, the same on all ranks
+ *  @return REDCO_EVALUE if it is not finite: nothing was updated then */
+redco_status redco_states_step(redco_states *states, redco_states_worker *worker, const redco_gradient_source *source,
+                               const redco_states_step_options *options, double *norm_out, redco_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,138 @@
+/** @file states_internal.h  What the files of executor/states share. */
+#ifndef REDCO_STATES_INTERNAL_H
+#define REDCO_STATES_INTERNAL_H
+
+#include "executor/states/program.h"
+#include "executor/states/states.h"
+
+enum { REDCOI_NAME_BYTES = 192 };
+
+/** One thread at a time uses the communicators of a stream. */
+typedef enum redcoi_stream {
+    REDCOI_STREAM_PARAMETERS,
+    REDCOI_STREAM_SECONDARY,
+    REDCOI_STREAM_GRADIENTS,
+    REDCOI_STREAM_UPDATE
+} redcoi_stream;
+
+typedef struct redcoi_group {
+    redcoi_stream stream;
+    redco_between between;
+    redco_communicator *communicator;
+} redcoi_group;
+
+/** Layers of equal meshes, whose gradients the same ranks reduce. */
+typedef struct redcoi_pile {
+    redco_shards shards;
+    bool sharded;  /**< gradients are cut further than parameters: reduced in every micro-batch */
+    bool scatters; /**< once a step each rank needs its owned part only: reduce-scatter instead of all-reduce */
+    bool buffered; /**< buckets are copies; else the gradients themselves */
+    bool sorted;   /**< the copy is in order of owners */
+    bool by_layer; /**< buckets end where layers end */
+} redcoi_pile;
+
+/** What of a layer's shard is in a bucket. */
+typedef struct redcoi_range {
+    uint32_t layer;
+    uint64_t begin, end; /**< of the shard */
+    uint64_t at;         /**< in the bucket, unless sorted */
+} redcoi_range;
+
+typedef struct redcoi_bucket {
+    uint32_t pile;
+    uint32_t first_range, range_count;
+    uint32_t last_module;
+    uint32_t buffer;
+    uint64_t elements;
+    uint64_t *owner_at; /**< sorted: where owners' parts begin, one more than there are owners */
+} redcoi_bucket;
+
+struct redco_states {
+    redco_layout *layout;
+    redco_world *world;
+    redco_backend *backend;
+    redco_states_options options;
+    redco_dtype master;
+    bool has_master; /* beside the parameters */
+    uint32_t state_count;
+    redcoi_group *groups;
+    uint32_t group_count;
+    redco_communicator *all;
+    redcoi_pile *piles;
+    uint32_t pile_count;
+    uint32_t *pile_of; /* of a layer */
+    redcoi_range *ranges;
+    redcoi_bucket *buckets;
+    uint32_t range_count, bucket_count;
+    uint32_t *bucket_of; /* of a module */
+    uint64_t *range_at;  /* of a module: in its bucket, unless sorted */
+    uint64_t *piece_at;  /* of a piece: in its bucket, if sorted */
+    uint64_t buffer_elements;
+    /* where layers begin, in elements */
+    uint64_t *parameters_at, *secondary_at, *gradients_at, *owned_at;
+    redco_states_size size;
+    unsigned char *parameters, *secondary, *gradients, *buffers;
+    unsigned char *owned[1 + REDCO_OPTIMIZER_STATES_MAX]; /* master weights (NULL: parameters are), states */
+    redcoi_program update[2];                             /* without and with weight decay */
+    redcoi_program add, round, squares;
+};
+
+struct redco_states_worker {
+    redcoi_worker_memory memory;
+    unsigned char *block; /* all device memory */
+    unsigned char *scalars, *upload;
+};
+
+enum { REDCOI_SCALARS = REDCO_OPTIMIZER_FACTORS + 1 };
+
+/* groups.c */
+redco_status redcoi_groups_make(redco_states *states, redco_error *err);
+void redcoi_groups_free(redco_states *states);
+/** NULL for a group of one. */
+redco_communicator *redcoi_group_find(const redco_states *states, redcoi_stream stream, redco_mesh inner,
+                                      redco_mesh outer);
+
+/* buckets.c */
+redco_status redcoi_buckets_make(redco_states *states, redco_error *err);
+void redcoi_buckets_free(redco_states *states);
+
+/* programs.c */
+redco_status redcoi_programs_make(redco_states *states, redco_error *err);
+void redcoi_programs_free(redco_states *states);
+uint64_t redcoi_programs_bytes(const redco_states *states);
+
+/* What all use. */
+redco_status redcoi_settle(const redco_states_worker *worker, redco_error *err);
+redco_status redcoi_copy(const redco_states_worker *worker, void *to, const void *from, uint64_t size_bytes,
+                         redco_error *err);
+/** target += other, or target = other if @p replace */
+redco_status redcoi_add(const redco_states *states, const redco_states_worker *worker, void *target, const void *other,
+                        uint64_t count, bool replace, const char *name, redco_error *err);
+
+static inline const redco_state_model *redcoi_model(const redco_states *states)
+{
+    return redco_layout_model(states->layout);
+}
+static inline const redco_shards *redcoi_shards(const redco_states *states, uint32_t layer)
+{
+    return &redcoi_model(states)->layers[layer].shards;
+}
+static inline const redco_layer_layout *redcoi_layer(const redco_states *states, uint32_t layer)
+{
+    return redco_layout_layer(states->layout, layer);
+}
+static inline size_t redcoi_bytes(const redco_states *states, uint64_t elements)
+{
+    return (size_t)elements * redco_dtype_bytes(states->options.dtype);
+}
+/** Places in memory, by element of the layer's part. */
+static inline unsigned char *redcoi_parameter(const redco_states *states, uint32_t layer, uint64_t at)
+{
+    return states->parameters + redcoi_bytes(states, states->parameters_at[layer] + at);
+}
+static inline unsigned char *redcoi_gradient(const redco_states *states, uint32_t layer, uint64_t at)
+{
+    return states->gradients + redcoi_bytes(states, states->gradients_at[layer] + at);
+}
+
+#endif

@@ -1,0 +1,79 @@
+/* Whole tensors in the program's memory from and to the parts that ranks hold: initial values, checkpoints. */
+#include "executor/states/states_internal.h"
+
+/* The owned values of a kind at a piece, or NULL if they are the parameters themselves. */
+static unsigned char *owned_at(const redco_states *states, uint32_t layer, const redco_piece *piece, int which)
+{
+    unsigned char *const block = states->owned[which + 1];
+    const size_t element_bytes = redco_dtype_bytes(states->master);
+    return block == NULL ? NULL : block + (size_t)(states->owned_at[layer] + piece->owned_at) * element_bytes;
+}
+
+/* Rounds on the device, so that all values are rounded in the same way. */
+static redco_status set_rounded(redco_states *states, redco_states_worker *worker, uint32_t layer,
+                                const redco_piece *piece, const unsigned char *values, redco_error *err)
+{
+    const size_t element_bytes = redco_dtype_bytes(states->master);
+    redco_status st = REDCO_OK;
+    for (uint64_t at = 0; at < piece->count && st == REDCO_OK; at += REDCOI_CHUNK) {
+        const uint64_t count = piece->count - at < REDCOI_CHUNK ? piece->count - at : REDCOI_CHUNK;
+        const void *const inputs[] = {worker->upload};
+        void *const outputs[] = {redcoi_parameter(states, layer, piece->shard_at + at)};
+        st = redcoi_copy(worker, worker->upload, values + (size_t)at * element_bytes, count * element_bytes, err);
+        if (st != REDCO_OK) { break; }
+        st = redcoi_program_run(&states->round, &worker->memory, inputs, outputs, count, "states", err);
+        if (st == REDCO_OK) { st = redcoi_settle(worker, err); }
+    }
+    return st;
+}
+
+static redco_status check(const redco_states *states, uint32_t tensor, int which, redco_error *err)
+{
+    const uint32_t tensors = redcoi_model(states)->tensor_count;
+    if (tensor < tensors && which >= REDCO_STATES_WEIGHTS && which < (int)states->state_count) { return REDCO_OK; }
+    return redco_fail(err, REDCO_EVALUE, "states", "tensor %u of %u, state %d of %u", tensor, tensors, which,
+                      states->state_count);
+}
+
+redco_status redco_states_set(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
+                              const void *values, redco_error *err)
+{
+    const size_t element_bytes = redco_dtype_bytes(states->master);
+    uint32_t count = 0;
+    redco_status st = check(states, tensor, which, err);
+    if (st != REDCO_OK) { return st; }
+    const uint32_t layer = redco_layout_layer_of(states->layout, redco_layout_module_of(states->layout, tensor));
+    const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+        const redco_piece *const piece = &pieces[i];
+        const unsigned char *const from = (const unsigned char *)values + (size_t)piece->begin * element_bytes;
+        if (piece->tensor != tensor) { continue; }
+        unsigned char *const to = piece->owned_at == REDCO_NOWHERE ? NULL : owned_at(states, layer, piece, which);
+        if (to != NULL) { st = redcoi_copy(worker, to, from, piece->count * element_bytes, err); }
+        if (st != REDCO_OK || which != REDCO_STATES_WEIGHTS) { continue; }
+        st = states->has_master ? set_rounded(states, worker, layer, piece, from, err)
+                                : redcoi_copy(worker, redcoi_parameter(states, layer, piece->shard_at), from,
+                                              piece->count * element_bytes, err);
+    }
+    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+}
+
+redco_status redco_states_get(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
+                              void *values, redco_error *err)
+{
+    const size_t element_bytes = redco_dtype_bytes(states->master);
+    uint32_t count = 0;
+    redco_status st = check(states, tensor, which, err);
+    if (st != REDCO_OK) { return st; }
+    const uint32_t layer = redco_layout_layer_of(states->layout, redco_layout_module_of(states->layout, tensor));
+    const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+        const redco_piece *const piece = &pieces[i];
+        if (piece->tensor != tensor || piece->owned_at == REDCO_NOWHERE) { continue; }
+        const unsigned char *from = owned_at(states, layer, piece, which);
+        if (from == NULL) { from = redcoi_parameter(states, layer, piece->shard_at); }
+        st = redcoi_copy(worker, (unsigned char *)values + (size_t)piece->begin * element_bytes, from,
+                         piece->count * element_bytes, err);
+    }
+    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+}

@@ -1,0 +1,59 @@
+#include "tests/unit/processes.h"
+
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+void free_address(char text[32])
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof in;
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&in, size) == 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &size), 0);
+    (void)close(fd);
+    snprintf(text, 32, "127.0.0.1:%u", ntohs(in.sin_port));
+}
+
+pid_t start_rank(const redco_world_options *options, rank_main run, void *context)
+{
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0) { return pid; }
+    redco_error err = {.status = REDCO_OK};
+    redco_world *world = NULL;
+    int code = 1;
+    if (redco_world_open(options, &world, &err) == REDCO_OK) {
+        code = run(world, context);
+        redco_world_close(world);
+    } else {
+        fprintf(stderr, "rank %u: %s: %s\n", options->rank, err.place, err.text);
+    }
+    _exit(code);
+}
+
+uint32_t run_ranks(uint32_t size, double timeout_s, rank_main run, void *context, int code)
+{
+    pid_t ranks[PROCESSES_MAX];
+    char address[32];
+    uint32_t count = 0;
+    assert_true(size <= PROCESSES_MAX);
+    free_address(address);
+    for (uint32_t i = 0; i < size; i++) {
+        const redco_world_options options = {REDCO_TRANSPORT_SOCKET, i, size, address, timeout_s};
+        ranks[i] = start_rank(&options, run, context);
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        int status = 0;
+        assert_int_equal(waitpid(ranks[i], &status, 0), ranks[i]);
+        count += WIFEXITED(status) && WEXITSTATUS(status) == code ? 1 : 0;
+    }
+    return count;
+}

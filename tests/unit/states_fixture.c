@@ -1,0 +1,228 @@
+#include "tests/unit/states_fixture.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Odd sizes, so that nothing divides; a module of three tensors, a layer of none (a tied head). */
+static const redco_state_tensor tensors[FIX_TENSORS] = {
+    {"table", 31, false, true},  {"norm", 5, true, false},  {"weight", 23, false, true},
+    {"row", 7, true, true},      {"bias", 3, false, false}, {"weight", 29, false, true},
+    {"weight", 13, false, true}, {"bias", 1, true, false},  {"head", 19, false, true},
+};
+static const redco_state_module modules[FIX_MODULES] = {
+    {"table", 0, 1}, {"norm", 1, 1}, {"qkv", 2, 3}, {"up", 5, 1}, {"down", 6, 2}, {"head", 8, 1},
+};
+
+uint64_t fixture_elements(uint32_t tensor)
+{
+    return tensors[tensor].elements;
+}
+
+bool fixture_replicated(uint32_t tensor)
+{
+    return tensors[tensor].replicated;
+}
+
+void fixture_model_make(struct fixture_model *fixture, const redco_shards *shards)
+{
+    static const struct {
+        const char *name;
+        uint32_t first, count;
+    } layers[FIX_LAYERS] = {
+        {"embedding.0", 0, 1}, {"block.0", 1, 2}, {"block.1", 3, 2}, {"head.0", 5, 1}, {"head.1", 6, 0}};
+    for (uint32_t l = 0; l < FIX_LAYERS; l++) {
+        fixture->layers[l] = (redco_state_layer){layers[l].name, shards[l], layers[l].first, layers[l].count};
+    }
+    fixture->model = (redco_state_model){fixture->layers, modules, tensors, FIX_LAYERS, FIX_MODULES, FIX_TENSORS};
+}
+
+uint64_t fixture_place(uint32_t tensor, uint32_t tp, uint64_t i)
+{
+    return tensors[tensor].replicated ? i : tp * tensors[tensor].elements + i;
+}
+
+/* In [-1, 1), by the finalizer of MurmurHash3. */
+static double noise(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e)
+{
+    uint64_t x = ((((a * 1009 + b) * 1013 + c) * 1019 + d) * 1021 + e) * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 33)) * UINT64_C(0xff51afd7ed558ccd);
+    x = (x ^ (x >> 33)) * UINT64_C(0xc4ceb9fe1a85ec53);
+    return (double)((x ^ (x >> 33)) >> 11) * 0x1p-52 - 1.0;
+}
+
+double fixture_initial(uint32_t tensor, uint64_t place)
+{
+    return noise(99, tensor, place, 0, 0);
+}
+
+double fixture_gradient(const struct trial *trial, uint32_t tensor, uint64_t place, uint32_t replica,
+                        uint32_t micro_batch, uint64_t step, double weight)
+{
+    const double u = noise(tensor, place, replica, micro_batch, step);
+    return trial->coarse ? floor(u * 3.5 + 0.5) : u + 0.25 * weight;
+}
+
+/* The sum of all ranks' and micro-batches' gradients. */
+static double sum_of(const struct trial *t, uint32_t tensor, uint64_t place, uint64_t step, double weight)
+{
+    double sum = 0.0;
+    for (uint32_t r = 0; r < redco_mesh_ranks(t->mesh.dp); r++) {
+        for (uint32_t m = 0; m < t->micro_batches; m++) {
+            sum += fixture_gradient(t, tensor, place, r, m, step, weight);
+        }
+    }
+    return sum;
+}
+
+/* torch.optim.AdamW and SGD of PyTorch 1.13, from their documentation. */
+static void update(const struct trial *t, struct reference *r, uint32_t tensor, uint64_t place, uint64_t step,
+                   double gradient)
+{
+    const redco_optimizer *const o = &t->optimizer;
+    const double rate = 0.01, decay = tensors[tensor].decayed ? o->weight_decay : 0.0;
+    double *const w = &r->weights.of[tensor][place], *const m = &r->state[0].of[tensor][place],
+                  *const v = &r->state[1].of[tensor][place];
+    if (o->kind == REDCO_SGD) {
+        const double g = gradient + decay * *w;
+        *m = o->momentum * *m + g;
+        *w -= rate * *m;
+        return;
+    }
+    *m = o->beta1 * *m + (1.0 - o->beta1) * gradient;
+    *v = o->beta2 * *v + (1.0 - o->beta2) * gradient * gradient;
+    *w -= rate * decay * *w;
+    *w -= rate * (*m / (1.0 - pow(o->beta1, (double)step))) /
+          (sqrt(*v / (1.0 - pow(o->beta2, (double)step))) + o->epsilon);
+}
+
+static uint64_t size_of(const struct trial *t, uint32_t tensor)
+{
+    return tensors[tensor].elements * (tensors[tensor].replicated ? 1 : t->mesh.tp);
+}
+
+void fixture_reference(const struct trial *t, struct reference *r)
+{
+    const double scale = 1.0 / (double)(t->micro_batches * redco_mesh_ranks(t->mesh.dp));
+    memset(r, 0, sizeof *r);
+    for (uint32_t i = 0; i < FIX_TENSORS; i++) {
+        for (uint64_t e = 0; e < size_of(t, i); e++) { r->weights.of[i][e] = fixture_initial(i, e); }
+    }
+    for (uint64_t step = 1; step <= t->steps; step++) {
+        struct values gradients;
+        double squares = 0.0;
+        for (uint32_t i = 0; i < FIX_TENSORS; i++) {
+            for (uint64_t e = 0; e < size_of(t, i); e++) {
+                gradients.of[i][e] = scale * sum_of(t, i, e, step, r->weights.of[i][e]);
+                squares += gradients.of[i][e] * gradients.of[i][e];
+            }
+        }
+        r->norm = sqrt(squares);
+        const double most = t->optimizer.clip_norm, clip = most > 0.0 ? fmin(1.0, most / (r->norm + 1e-6)) : 1.0;
+        for (uint32_t i = 0; i < FIX_TENSORS; i++) {
+            for (uint64_t e = 0; e < size_of(t, i); e++) { update(t, r, i, e, step, clip * gradients.of[i][e]); }
+        }
+    }
+}
+
+double load(redco_dtype dtype, const void *data, uint64_t at)
+{
+    if (dtype == REDCO_F64) { return ((const double *)data)[at]; }
+    if (dtype == REDCO_F32) { return (double)((const float *)data)[at]; }
+    const uint32_t bits = (uint32_t)((const uint16_t *)data)[at] << 16;
+    float value = 0.0F;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
+/* bf16: to nearest, ties to even. */
+void store(redco_dtype dtype, void *data, uint64_t at, double value)
+{
+    const float narrow = (float)value;
+    uint32_t bits = 0;
+    memcpy(&bits, &narrow, sizeof bits);
+    if (dtype == REDCO_F64) {
+        ((double *)data)[at] = value;
+    } else if (dtype == REDCO_F32) {
+        ((float *)data)[at] = narrow;
+    } else {
+        ((uint16_t *)data)[at] = (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+    }
+}
+
+redco_status run_open(struct run *run, const struct trial *t, redco_world *world, redco_error *err)
+{
+    const redco_states_options options = {.layout = {.mesh = t->mesh,
+                                                     .secondary = t->secondary,
+                                                     .scheme = t->scheme,
+                                                     .tensor_granule = t->tight ? 1 : 0,
+                                                     .shard_granule = t->tight ? 1 : 0},
+                                          .dtype = t->dtype,
+                                          .optimizer = t->optimizer,
+                                          .bucket_bytes = t->bucket_bytes};
+    double buffer[FIX_MOST]; /* of whichever type */
+    *run = (struct run){.trial = t, .rank = redco_world_rank(world)};
+    fixture_model_make(&run->model, t->shards);
+    redco_status st = redco_host_open(NULL, &run->backend, err);
+    if (st == REDCO_OK) {
+        st = redco_states_create(&run->model.model, &options, world, run->backend, &run->states, err);
+    }
+    if (st == REDCO_OK) { st = redco_states_worker_create(run->states, run->backend, &run->worker, err); }
+    for (uint32_t i = 0; i < FIX_TENSORS && st == REDCO_OK; i++) {
+        for (uint64_t e = 0; e < tensors[i].elements; e++) {
+            const uint64_t place = fixture_place(i, run->rank % t->mesh.tp, e);
+            store(redco_states_master_dtype(run->states), buffer, e, fixture_initial(i, place));
+        }
+        st = redco_states_set(run->states, run->worker, i, REDCO_STATES_WEIGHTS, buffer, err);
+    }
+    return st;
+}
+
+void run_close(struct run *run)
+{
+    redco_states_worker_free(run->worker);
+    redco_states_free(run->states);
+    redco_backend_close(run->backend);
+}
+
+redco_status run_gradient(void *context, redco_micro_batch micro_batch, uint32_t module, const void *weights,
+                          void *gradient, redco_error *err)
+{
+    struct run *const run = context;
+    const struct trial *const t = run->trial;
+    const uint32_t tp = run->rank % t->mesh.tp, replica = run->rank / t->mesh.tp;
+    (void)err;
+    for (uint32_t i = 0; i < FIX_TENSORS; i++) {
+        if (i < modules[module].first_tensor || i >= modules[module].first_tensor + modules[module].tensor_count) {
+            continue;
+        }
+        const uint64_t at = redco_layout_tensor_at(redco_states_layout(run->states), i);
+        for (uint64_t e = 0; e < tensors[i].elements; e++) {
+            const double w = load(t->dtype, weights, at + e);
+            store(t->dtype, gradient, at + e,
+                  fixture_gradient(t, i, fixture_place(i, tp, e), replica, micro_batch.index, run->step, w));
+        }
+    }
+    return REDCO_OK;
+}
+
+redco_status run_step(struct run *run, redco_error *err)
+{
+    const struct trial *const t = run->trial;
+    const redco_gradient_source source = {run_gradient, run};
+    run->step++;
+    const redco_states_step_options options = {
+        t->micro_batches, 1.0 / (double)(t->micro_batches * redco_mesh_ranks(t->mesh.dp)), 0.01, run->step};
+    return redco_states_step(run->states, run->worker, &source, &options, &run->norm, err);
+}
+
+void *run_gathered(struct run *run, uint32_t module, bool backward)
+{
+    const redco_layout *const layout = redco_states_layout(run->states);
+    void *const whole = malloc(redco_layout_module(layout, module)->whole * sizeof(double));
+    if (whole != NULL && redco_states_gather(run->states, run->worker, module, backward, whole, NULL) != REDCO_OK) {
+        free(whole);
+        return NULL;
+    }
+    return whole;
+}
