@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #define OUTSIDE UINT64_MAX
-#define NEVER UINT32_MAX
 
 static const uint64_t widest_bytes = 8;
 
@@ -98,26 +97,62 @@ static redco_status plan_workspace(redcoi_program *p, const redco_backend *backe
     return REDCO_OK;
 }
 
-redco_status redcoi_program_finish(redcoi_program *p, const redco_backend *backend, redco_error *err)
+/* A place that is free again, or a new one. */
+static uint64_t take_place(redcoi_program *p, uint64_t *free_places, uint32_t *free_count, bool vector)
 {
-    const redco_status st = redco_graph_status(p->graph, err);
-    if (st != REDCO_OK) { return st; }
-    const uint32_t values = redco_graph_value_count(p->graph), ops = redco_graph_op_count(p->graph);
-    p->place = malloc(values * sizeof *p->place);
-    p->last_use = malloc(values * sizeof *p->last_use);
-    if (p->place == NULL || p->last_use == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "a program"); }
-    for (uint32_t v = 0; v < values; v++) {
-        const redco_tensor_type *const type = redco_value_type(p->graph, v);
-        const bool outside = redco_value_op(p->graph, v)->kind == REDCO_OP_INPUT;
-        p->last_use[v] = 0;
-        p->place[v] = outside ? OUTSIDE : p->work_bytes;
-        if (!outside) { p->work_bytes += is_vector(type) ? REDCOI_CHUNK * widest_bytes : REDCO_ALIGNMENT_BYTES; }
-    }
+    if (vector && *free_count > 0) { return free_places[--*free_count]; }
+    const uint64_t at = p->work_bytes;
+    p->work_bytes += vector ? REDCOI_CHUNK * widest_bytes : REDCO_ALIGNMENT_BYTES;
+    return at;
+}
+
+static bool is_output(const redcoi_program *p, redco_value value)
+{
+    return index_of(p->outputs, p->output_count, value) < p->output_count;
+}
+
+/* Values that are no longer read leave their places to others; outputs keep theirs. */
+static void plan_places(redcoi_program *p, uint64_t *free_places)
+{
+    const uint32_t ops = redco_graph_op_count(p->graph);
+    uint32_t free_count = 0;
     for (uint32_t i = 0; i < ops; i++) {
         const redco_op *const op = redco_graph_op(p->graph, i);
         for (uint32_t k = 0; k < op->input_count; k++) { p->last_use[op->inputs[k]] = i; }
     }
-    return plan_workspace(p, backend, err);
+    for (uint32_t i = 0; i < ops; i++) {
+        const redco_op *const op = redco_graph_op(p->graph, i);
+        for (uint32_t k = 0; k < op->output_count; k++) {
+            const redco_value v = op->first_output + k;
+            const bool inside = op->kind != REDCO_OP_INPUT, vector = is_vector(redco_value_type(p->graph, v));
+            p->place[v] = inside ? take_place(p, free_places, &free_count, vector) : OUTSIDE;
+        }
+        for (uint32_t k = 0; k < op->input_count; k++) {
+            const redco_value v = op->inputs[k];
+            const bool again = index_of(op->inputs, k, v) < k, vector = is_vector(redco_value_type(p->graph, v));
+            if (p->last_use[v] == i && p->place[v] != OUTSIDE && !is_output(p, v) && vector && !again) {
+                free_places[free_count++] = p->place[v];
+            }
+        }
+    }
+}
+
+redco_status redcoi_program_finish(redcoi_program *p, const redco_backend *backend, redco_error *err)
+{
+    redco_status st = redco_graph_status(p->graph, err);
+    if (st != REDCO_OK) { return st; }
+    const size_t values = (size_t)redco_graph_value_count(p->graph) + 1;
+    uint64_t *const free_places = calloc(values, sizeof *free_places);
+    p->place = calloc(values, sizeof *p->place);
+    p->last_use = calloc(values, sizeof *p->last_use);
+    if (p->place == NULL || p->last_use == NULL || free_places == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "states", "a program");
+    } else {
+        plan_places(p, free_places);
+        st = plan_workspace(p, backend, err);
+    }
+    free(free_places);
+    return st;
 }
 
 /* What a run reads and writes, at one chunk. */

@@ -17,7 +17,7 @@ typedef struct redcoi_program {
     uint32_t input_count, output_count;
     redco_value inputs[REDCOI_PROGRAM_INPUTS];
     redco_value outputs[REDCOI_PROGRAM_OUTPUTS];
-    uint64_t *place;    /**< of each value in working memory, REDCO_PROGRAM_OUTSIDE if it is an input or output */
+    uint64_t *place;    /**< of each value in working memory; of inputs, none */
     uint32_t *last_use; /**< operator that reads a value last */
     uint64_t work_bytes;
 } redcoi_program;

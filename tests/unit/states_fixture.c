@@ -160,7 +160,6 @@ redco_status run_open(struct run *run, const struct trial *t, redco_world *world
                                           .dtype = t->dtype,
                                           .optimizer = t->optimizer,
                                           .bucket_bytes = t->bucket_bytes};
-    double buffer[FIX_MOST]; /* of whichever type */
     *run = (struct run){.trial = t, .rank = redco_world_rank(world)};
     fixture_model_make(&run->model, t->shards);
     redco_status st = redco_host_open(NULL, &run->backend, err);
@@ -168,10 +167,17 @@ redco_status run_open(struct run *run, const struct trial *t, redco_world *world
         st = redco_states_create(&run->model.model, &options, world, run->backend, &run->states, err);
     }
     if (st == REDCO_OK) { st = redco_states_worker_create(run->states, run->backend, &run->worker, err); }
+    return st == REDCO_OK ? run_set(run, 0.0, err) : st;
+}
+
+redco_status run_set(struct run *run, double shift, redco_error *err)
+{
+    double buffer[FIX_MOST]; /* of whichever type */
+    redco_status st = REDCO_OK;
     for (uint32_t i = 0; i < FIX_TENSORS && st == REDCO_OK; i++) {
         for (uint64_t e = 0; e < tensors[i].elements; e++) {
-            const uint64_t place = fixture_place(i, run->rank % t->mesh.tp, e);
-            store(redco_states_master_dtype(run->states), buffer, e, fixture_initial(i, place));
+            const uint64_t place = fixture_place(i, run->rank % run->trial->mesh.tp, e);
+            store(redco_states_master_dtype(run->states), buffer, e, fixture_initial(i, place) + shift);
         }
         st = redco_states_set(run->states, run->worker, i, REDCO_STATES_WEIGHTS, buffer, err);
     }
@@ -185,22 +191,35 @@ void run_close(struct run *run)
     redco_backend_close(run->backend);
 }
 
+/* One element's gradient on this rank. */
+static double own_gradient(const struct run *run, uint32_t tensor, uint64_t e, uint32_t micro_batch, double weight)
+{
+    const struct trial *const t = run->trial;
+    const uint64_t place = fixture_place(tensor, run->rank % t->mesh.tp, e);
+    double sum = 0.0;
+    if (t->nan && run->step == 2 && tensor == 2 && e == 4 && run->rank == 0) { return NAN; }
+    if (t->sum_replicas == 0) {
+        return fixture_gradient(t, tensor, place, run->rank / t->mesh.tp, micro_batch, run->step, weight);
+    }
+    for (uint32_t r = 0; r < t->sum_replicas; r++) {
+        for (uint32_t m = 0; m < t->sum_micro_batches; m++) {
+            sum += fixture_gradient(t, tensor, place, r, m, run->step, weight);
+        }
+    }
+    return sum;
+}
+
 redco_status run_gradient(void *context, redco_micro_batch micro_batch, uint32_t module, const void *weights,
                           void *gradient, redco_error *err)
 {
-    struct run *const run = context;
-    const struct trial *const t = run->trial;
-    const uint32_t tp = run->rank % t->mesh.tp, replica = run->rank / t->mesh.tp;
+    const struct run *const run = context;
+    const redco_dtype dtype = run->trial->dtype;
+    const redco_state_module *const m = &modules[module];
     (void)err;
-    for (uint32_t i = 0; i < FIX_TENSORS; i++) {
-        if (i < modules[module].first_tensor || i >= modules[module].first_tensor + modules[module].tensor_count) {
-            continue;
-        }
+    for (uint32_t i = m->first_tensor; i < m->first_tensor + m->tensor_count; i++) {
         const uint64_t at = redco_layout_tensor_at(redco_states_layout(run->states), i);
         for (uint64_t e = 0; e < tensors[i].elements; e++) {
-            const double w = load(t->dtype, weights, at + e);
-            store(t->dtype, gradient, at + e,
-                  fixture_gradient(t, i, fixture_place(i, tp, e), replica, micro_batch.index, run->step, w));
+            store(dtype, gradient, at + e, own_gradient(run, i, e, micro_batch.index, load(dtype, weights, at + e)));
         }
     }
     return REDCO_OK;
@@ -210,9 +229,11 @@ redco_status run_step(struct run *run, redco_error *err)
 {
     const struct trial *const t = run->trial;
     const redco_gradient_source source = {run_gradient, run};
+    const uint64_t replicas = t->sum_replicas > 0 ? t->sum_replicas : redco_mesh_ranks(t->mesh.dp);
+    const uint64_t micro_batches = t->sum_replicas > 0 ? t->sum_micro_batches : t->micro_batches;
     run->step++;
-    const redco_states_step_options options = {
-        t->micro_batches, 1.0 / (double)(t->micro_batches * redco_mesh_ranks(t->mesh.dp)), 0.01, run->step};
+    const redco_states_step_options options = {t->micro_batches, 1.0 / (double)(micro_batches * replicas), 0.01,
+                                               run->step};
     return redco_states_step(run->states, run->worker, &source, &options, &run->norm, err);
 }
 

@@ -20,6 +20,9 @@ struct trial {
     uint64_t bucket_bytes;
     bool tight;  /**< granules of 1 element instead of the usual ones */
     bool coarse; /**< gradients are few small integers, so that 16-bit sums are exact */
+    bool nan;    /**< one gradient of the second step is not a number */
+    /** Of a single rank: each gradient is what so many replicas and micro-batches have in sum. */
+    uint32_t sum_replicas, sum_micro_batches;
 };
 
 /** Values of all tensors, the split ones of all tensor-parallel ranks one behind the other. */
@@ -70,6 +73,9 @@ redco_status run_gradient(void *context, redco_micro_batch micro_batch, uint32_t
 redco_status run_step(struct run *run, redco_error *err);
 /** The whole module as this rank gathers it. @return NULL when memory is short or a call failed */
 void *run_gathered(struct run *run, uint32_t module, bool backward);
+
+/** Gives new weights: initial ones plus @p shift. */
+redco_status run_set(struct run *run, double shift, redco_error *err);
 
 double load(redco_dtype dtype, const void *data, uint64_t at);
 void store(redco_dtype dtype, void *data, uint64_t at, double value);

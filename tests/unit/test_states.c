@@ -224,12 +224,307 @@ static void eight_ranks(void **state)
     check_mesh((redco_rank_mesh){2, {2, 2}});
 }
 
+/* Gradients strictly between parameters and optimizer states, and meshes that do not fill a node first: planners choose
+ * neither, plans may. */
+static void unusual_meshes(void **state)
+{
+    (void)state;
+    static const redco_shards shards[] = {{{1, 1}, {2, 1}, {4, 2}}, {{1, 1}, {1, 2}, {4, 2}}, {{2, 1}, {4, 1}, {4, 2}},
+                                          {{1, 2}, {1, 2}, {2, 2}}, {{2, 1}, {2, 1}, {2, 2}}, {{1, 1}, {2, 1}, {4, 1}},
+                                          {{1, 2}, {2, 2}, {2, 2}}, {{1, 1}, {4, 1}, {4, 1}}};
+    struct trials *const trials = trials_new();
+    for (size_t i = 0; i < sizeof shards / sizeof shards[0]; i++) {
+        for (int variant = 0; variant < 4; variant++) {
+            (void)add_trial(trials, (redco_rank_mesh){1, {4, 2}}, shards[i]);
+        }
+    }
+    print_message("unusual meshes: off by at most %.2g\n", check_trials(trials, 1e-12));
+    trials_free(trials);
+}
+
+/* Each layer under another triple; the same bucket plan on all ranks. */
+static void mixed_layers(void **state)
+{
+    (void)state;
+    static const redco_shards kinds[] = {{{1, 1}, {1, 1}, {1, 1}}, {{1, 1}, {1, 1}, {2, 4}}, {{2, 1}, {2, 4}, {2, 4}},
+                                         {{2, 4}, {2, 4}, {2, 4}}, {{2, 1}, {2, 1}, {2, 2}}, {{1, 1}, {2, 1}, {2, 1}},
+                                         {{2, 2}, {2, 2}, {2, 2}}};
+    enum { KINDS = sizeof kinds / sizeof kinds[0] };
+    struct trials *const trials = trials_new();
+    for (uint32_t i = 0; i < 24; i++) {
+        struct trial *const t = add_trial(trials, (redco_rank_mesh){1, {2, 4}}, kinds[0]);
+        for (uint32_t l = 0; l < FIX_LAYERS; l++) { t->shards[l] = kinds[(i * 5 + l * (1 + i % 3)) % KINDS]; }
+        if (i % 4 == 3) { t->secondary = (redco_mesh){2, 1}; }
+    }
+    print_message("layers of different meshes: off by at most %.2g\n", check_trials(trials, 1e-12));
+    trials_free(trials);
+}
+
+/* ZeRO++'s second copy over a node, over fewer ranks, and whole. */
+static void second_copies(void **state)
+{
+    (void)state;
+    static const redco_mesh second[] = {{2, 1}, {1, 1}, {2, 2}, {1, 2}};
+    const redco_mesh dp = {2, 4};
+    struct trials *const trials = trials_new();
+    for (uint32_t i = 0; i < 4 * sizeof second / sizeof second[0]; i++) {
+        add_trial(trials, (redco_rank_mesh){1, dp}, (redco_shards){dp, dp, dp})->secondary = second[i / 4];
+    }
+    print_message("second copies: off by at most %.2g\n", check_trials(trials, 1e-12));
+    trials_free(trials);
+}
+
+/* Single precision rounds at 6e-8; a few hundred of those, and division by small roots, in between. */
+static void single_precision(void **state)
+{
+    (void)state;
+    static const redco_shards kinds[] = {{{1, 1}, {1, 1}, {1, 1}},
+                                         {{1, 1}, {1, 1}, {2, 2}},
+                                         {{1, 1}, {2, 2}, {2, 2}},
+                                         {{2, 2}, {2, 2}, {2, 2}},
+                                         {{2, 1}, {2, 1}, {2, 2}}};
+    struct trials *const trials = trials_new();
+    for (uint32_t i = 0; i < 4 * sizeof kinds / sizeof kinds[0]; i++) {
+        add_trial(trials, (redco_rank_mesh){1, {2, 2}}, kinds[i / 4])->dtype = REDCO_F32;
+    }
+    print_message("f32: off by at most %.2g\n", check_trials(trials, 1e-5));
+    trials_free(trials);
+}
+
+/* What backward gathers is what was kept, not what the parameters are by now. */
+static int keeps_second(redco_world *world, void *context)
+{
+    const struct trial *const t = context;
+    const bool backward[] = {true, false, true};
+    const double shift[] = {0.0, 1.0, 1.0};
+    struct run run;
+    int code = run_open(&run, t, world, NULL) == REDCO_OK ? 0 : 1;
+    void *whole = code == 0 ? run_gathered(&run, 2, false) : NULL;
+    if (whole == NULL || redco_states_keep_secondary(run.states, run.worker, 2, whole, NULL) != REDCO_OK ||
+        run_set(&run, 1.0, NULL) != REDCO_OK) {
+        code = 2;
+    }
+    for (int i = 0; i < 3 && code == 0; i++) {
+        free(whole);
+        whole = run_gathered(&run, 2, backward[i]);
+        code = whole == NULL || load(t->dtype, whole, 3) != fixture_initial(2, 3) + shift[i] ? 3 + i : 0;
+        if (i == 1 && code == 0) { (void)redco_states_keep_secondary(run.states, run.worker, 2, whole, NULL); }
+    }
+    free(whole);
+    run_close(&run);
+    return code;
+}
+
+static void second_copy_is_used(void **state)
+{
+    (void)state;
+    const redco_mesh dp = {2, 2};
+    struct trial t = {.mesh = {1, dp}, .secondary = {2, 1}, .dtype = REDCO_F64, .optimizer = optimizers[0]};
+    for (uint32_t l = 0; l < FIX_LAYERS; l++) { t.shards[l] = (redco_shards){dp, dp, dp}; }
+    assert_int_equal(run_ranks(4, 20.0, keeps_second, &t, 0), 4);
+}
+
+/* The same training by one rank that has all gradients: sums of small integers are exact in bf16, so that not a bit may
+ * differ. */
+static redco_status alone(const struct trial *t, struct run *run, redco_world **world_out)
+{
+    static struct trial single; /* of this process; read until run_close() */
+    const redco_world_options options = {.transport = REDCO_TRANSPORT_SELF};
+    single = *t;
+    single.mesh = (redco_rank_mesh){1, {1, 1}};
+    single.micro_batches = 1;
+    single.sum_replicas = (uint32_t)redco_mesh_ranks(t->mesh.dp);
+    single.sum_micro_batches = t->micro_batches;
+    for (uint32_t l = 0; l < FIX_LAYERS; l++) { single.shards[l] = (redco_shards){{1, 1}, {1, 1}, {1, 1}}; }
+    redco_status st = redco_world_open(&options, world_out, NULL);
+    if (st == REDCO_OK) { st = run_open(run, &single, *world_out, NULL); }
+    for (uint32_t s = 0; s < t->steps && st == REDCO_OK; s++) { st = run_step(run, NULL); }
+    return st;
+}
+
+/* Of one tensor: every gathered weight is the rounded master weight of the single rank, and so are the owned masters.
+ * @return how many differ */
+static uint32_t different_bits(struct run *run, struct run *single, uint32_t tensor)
+{
+    const redco_layout *const layout = redco_states_layout(run->states);
+    const uint64_t at = redco_layout_tensor_at(layout, tensor);
+    float masters[FIX_MOST], owned[FIX_MOST];
+    uint16_t rounded[FIX_MOST];
+    uint32_t count = 0;
+    uint16_t *const whole = run_gathered(run, redco_layout_module_of(layout, tensor), false);
+    for (uint32_t e = 0; e < FIX_MOST; e++) { owned[e] = 12345.0F; }
+    if (whole == NULL ||
+        redco_states_get(single->states, single->worker, tensor, REDCO_STATES_WEIGHTS, masters, NULL) != REDCO_OK ||
+        redco_states_get(run->states, run->worker, tensor, REDCO_STATES_WEIGHTS, owned, NULL) != REDCO_OK) {
+        free(whole);
+        return 1;
+    }
+    for (uint64_t e = 0; e < fixture_elements(tensor); e++) {
+        store(REDCO_BFLOAT16, rounded, e, (double)masters[e]);
+        count += rounded[e] != whole[at + e] ? 1 : 0;
+        count += owned[e] != 12345.0F && memcmp(&owned[e], &masters[e], sizeof owned[e]) != 0 ? 1 : 0;
+    }
+    free(whole);
+    return count;
+}
+
+static int same_bits(redco_world *world, void *context)
+{
+    const struct trials *const trials = context;
+    for (uint32_t i = 0; i < trials->count; i++) {
+        const struct trial *const t = &trials->list[i];
+        struct run run, single;
+        redco_world *self = NULL;
+        redco_error err = {.status = REDCO_OK};
+        uint32_t different = 0;
+        redco_status st = run_open(&run, t, world, &err);
+        for (uint32_t s = 0; s < t->steps && st == REDCO_OK; s++) { st = run_step(&run, &err); }
+        if (st != REDCO_OK || alone(t, &single, &self) != REDCO_OK) {
+            SAY(redco_world_rank(world), i, "%s: %s", err.place, err.text);
+            return 1;
+        }
+        for (uint32_t k = 0; k < FIX_TENSORS; k++) { different += different_bits(&run, &single, k); }
+        run_close(&single);
+        redco_world_close(self);
+        run_close(&run);
+        if (different > 0) {
+            SAY(redco_world_rank(world), i, "%u values differ", different);
+            return 2;
+        }
+    }
+    return 0;
+}
+
+static void half_precision(void **state)
+{
+    (void)state;
+    static const redco_shards kinds[] = {{{1, 1}, {1, 1}, {1, 1}}, {{1, 1}, {1, 1}, {4, 1}}, {{1, 1}, {4, 2}, {4, 2}},
+                                         {{4, 2}, {4, 2}, {4, 2}}, {{2, 1}, {2, 1}, {4, 2}}, {{2, 1}, {4, 1}, {4, 1}}};
+    struct trials *const trials = trials_new();
+    for (uint32_t i = 0; i < 4 * sizeof kinds / sizeof kinds[0]; i++) {
+        struct trial *const t = add_trial(trials, (redco_rank_mesh){1, {4, 2}}, kinds[i / 4]);
+        t->dtype = REDCO_BFLOAT16;
+        t->coarse = true;
+        t->optimizer = optimizers[0];
+        t->optimizer.clip_norm = 0.0;
+    }
+    assert_int_equal(run_ranks(8, 60.0, same_bits, trials, 0), 8);
+    trials_free(trials);
+}
+
+/* A rank that dies while others gather, scatter or reduce. */
+enum { LOST = 7 };
+
+static redco_status die(void *context, redco_micro_batch micro_batch, uint32_t module, const void *weights,
+                        void *gradient, redco_error *err)
+{
+    const struct run *const run = context;
+    if (run->rank == 1 && micro_batch.index == 1 && module == 3) { (void)raise(SIGKILL); }
+    return run_gradient(context, micro_batch, module, weights, gradient, err);
+}
+
+static int one_dies(redco_world *world, void *context)
+{
+    const struct trial *const t = context;
+    struct run run;
+    redco_error err = {.status = REDCO_OK};
+    const redco_gradient_source source = {die, &run};
+    const redco_states_step_options options = {t->micro_batches, 1.0, 0.01, 1};
+    int code = 1;
+    if (run_open(&run, t, world, &err) == REDCO_OK) {
+        const redco_status st = redco_states_step(run.states, run.worker, &source, &options, &run.norm, &err);
+        const bool named = strncmp(err.place, "bwd/", 4) == 0 || strncmp(err.place, "fwd/", 4) == 0;
+        code = st == REDCO_ESYSTEM && named && strstr(err.text, "rank ") != NULL ? LOST : 2;
+    }
+    if (code != LOST) { SAY(redco_world_rank(world), 0U, "%s: %s", err.place, err.text); }
+    run_close(&run);
+    return code;
+}
+
+static void a_rank_dies(void **state)
+{
+    (void)state;
+    static const redco_shards kinds[] = {{{1, 1}, {1, 1}, {2, 2}}, {{2, 2}, {2, 2}, {2, 2}}, {{1, 1}, {2, 2}, {2, 2}}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct trial t = {.mesh = {1, {2, 2}}, .dtype = REDCO_F64, .optimizer = optimizers[0], .micro_batches = 3};
+        for (uint32_t l = 0; l < FIX_LAYERS; l++) { t.shards[l] = kinds[i]; }
+        assert_int_equal(run_ranks(4, 20.0, one_dies, &t, LOST), 3);
+    }
+}
+
+/* All ranks say so, and none has updated anything. */
+static int no_number(redco_world *world, void *context)
+{
+    const struct trial *const t = context;
+    struct trial first = *t; /* one step: what weights must be afterwards */
+    struct reference reference;
+    struct run run;
+    redco_error err = {.status = REDCO_OK};
+    int code = 1;
+    first.steps = 1;
+    fixture_reference(&first, &reference);
+    if (run_open(&run, t, world, &err) == REDCO_OK && run_step(&run, &err) == REDCO_OK) {
+        const redco_status st = run_step(&run, &err);
+        const bool said = st == REDCO_EVALUE && strcmp(err.place, "step/grad_norm") == 0 &&
+                          strstr(err.text, "step 2") != NULL && strstr(err.text, "nan") != NULL;
+        code = said && weights_error(&run, &reference) < 1e-12 ? 0 : 2;
+    }
+    run_close(&run);
+    return code;
+}
+
+static void a_gradient_is_no_number(void **state)
+{
+    (void)state;
+    struct trial t = {.mesh = {2, {2, 1}},
+                      .dtype = REDCO_F64,
+                      .optimizer = optimizers[0],
+                      .micro_batches = 1,
+                      .steps = 2,
+                      .nan = true};
+    for (uint32_t l = 0; l < FIX_LAYERS; l++) { t.shards[l] = (redco_shards){{1, 1}, {1, 1}, {2, 1}}; }
+    assert_int_equal(run_ranks(4, 20.0, no_number, &t, 0), 4);
+}
+
+static void refuse(const struct trial *t, const char *text)
+{
+    const redco_world_options options = {.transport = REDCO_TRANSPORT_SELF};
+    redco_world *world = NULL;
+    redco_error err = {.status = REDCO_OK};
+    struct run run;
+    assert_int_equal(redco_world_open(&options, &world, NULL), REDCO_OK);
+    assert_int_equal(run_open(&run, t, world, &err), REDCO_EVALUE);
+    if (strstr(err.text, text) == NULL) { fail_msg("\"%s\" does not say \"%s\"", err.text, text); }
+    run_close(&run);
+    redco_world_close(world);
+}
+
+static void bad_options(void **state)
+{
+    (void)state;
+    struct trial t = {.mesh = {1, {1, 1}}, .dtype = REDCO_I32, .optimizer = optimizers[0]};
+    for (uint32_t l = 0; l < FIX_LAYERS; l++) { t.shards[l] = (redco_shards){{1, 1}, {1, 1}, {1, 1}}; }
+    refuse(&t, "weights of type i32");
+    t.dtype = REDCO_F32;
+    t.mesh.dp.gpus = 2;
+    refuse(&t, "tp 1 x dp 2x1 = 2 ranks, but there are 1");
+    t.mesh.dp.gpus = 1;
+    t.optimizer.beta1 = 1.0;
+    refuse(&t, "beta1");
+    t.optimizer.beta1 = 0.9;
+    t.shards[1].optimizer.gpus = 2;
+    refuse(&t, "optimizer 2x1 must divide dp 1x1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_ranks),
-        cmocka_unit_test(four_ranks),
-        cmocka_unit_test(eight_ranks),
+        cmocka_unit_test(two_ranks),        cmocka_unit_test(four_ranks),
+        cmocka_unit_test(eight_ranks),      cmocka_unit_test(unusual_meshes),
+        cmocka_unit_test(mixed_layers),     cmocka_unit_test(second_copies),
+        cmocka_unit_test(single_precision), cmocka_unit_test(second_copy_is_used),
+        cmocka_unit_test(half_precision),   cmocka_unit_test(a_rank_dies),
+        cmocka_unit_test(bad_options),      cmocka_unit_test(a_gradient_is_no_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
