@@ -6,7 +6,7 @@
 #include "executor/backend/host/host.h"
 #include "executor/states/states.h"
 
-enum { FIX_TENSORS = 9, FIX_MODULES = 6, FIX_LAYERS = 5, FIX_MOST = 64 };
+enum { FIX_TENSORS = 9, FIX_MODULES = 6, FIX_LAYERS = 5, FIX_MOST = 128 };
 
 /** How to train. */
 struct trial {

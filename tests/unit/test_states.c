@@ -140,7 +140,7 @@ static struct trial *add_trial(struct trials *trials, redco_rank_mesh mesh, redc
     struct trial *const t = &trials->list[n];
     *t = (struct trial){.mesh = mesh,
                         .scheme = n % 2 == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR,
-                        .optimizer = optimizers[n / 4 % 4],
+                        .optimizer = optimizers[(n + n / 4) % 4],
                         .dtype = REDCO_F64,
                         .micro_batches = n / 2 % 2 == 0 ? 1 : 4,
                         .steps = n / 2 % 2 == 0 ? 3 : 2,
@@ -222,6 +222,7 @@ static void eight_ranks(void **state)
     check_mesh((redco_rank_mesh){1, {4, 2}});
     check_mesh((redco_rank_mesh){1, {8, 1}});
     check_mesh((redco_rank_mesh){2, {2, 2}});
+    check_mesh((redco_rank_mesh){4, {2, 1}});
 }
 
 /* Gradients strictly between parameters and optimizer states, and meshes that do not fill a node first: planners choose
