@@ -89,6 +89,9 @@ static void add_layer(struct walk *w, uint32_t layer)
     }
 }
 
+/* Pieces begin at multiples of it in a sorted bucket: 16 bytes of 16-bit elements. */
+enum { PIECE_GRANULE = 8 };
+
 /* Owners' pieces behind one another, each owner's in the order of the shard. */
 static redco_status sort_bucket(redco_states *states, redcoi_bucket *bucket, redco_error *err)
 {
@@ -106,7 +109,8 @@ static redco_status sort_bucket(redco_states *states, redcoi_bucket *bucket, red
             for (uint32_t i = 0; i < count; i++) {
                 if (pieces[i].shard_at < range->begin || pieces[i].shard_at >= range->end) { continue; }
                 if (pass == 1) { states->piece_at[first + i] = at[pieces[i].owner]; }
-                at[pieces[i].owner + (pass == 0 ? 1 : 0)] += pieces[i].count;
+                const uint64_t room = (pieces[i].count + PIECE_GRANULE - 1) / PIECE_GRANULE * PIECE_GRANULE;
+                at[pieces[i].owner + (pass == 0 ? 1 : 0)] += room;
             }
         }
         if (pass == 0) {

@@ -1,7 +1,6 @@
 #include "executor/states/states_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static const uint64_t default_bucket_bytes = (uint64_t)1 << 30;
 
@@ -11,16 +10,6 @@ enum { LAYER_GRANULE = REDCO_ALIGNMENT_BYTES / 2 };
 static uint64_t aligned(uint64_t elements)
 {
     return (elements + LAYER_GRANULE - 1) / LAYER_GRANULE * LAYER_GRANULE;
-}
-
-static redco_status allocate(redco_states *states, uint64_t size_bytes, unsigned char **out, redco_error *err)
-{
-    redco_backend *const backend = states->backend;
-    void *memory = NULL;
-    if (size_bytes == 0) { return REDCO_OK; }
-    const redco_status st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, size_bytes, &memory, err);
-    *out = memory;
-    return st;
 }
 
 /* Where each layer's parts begin. Gradients that are reduced together lie together, last layer first. */
@@ -54,47 +43,41 @@ static redco_status lay_memory(redco_states *states, redco_error *err)
         }
     }
     const uint64_t kinds = states->state_count + (states->has_master ? 1 : 0);
-    states->size = (redco_states_size){.parameter_bytes = (parameters + secondary) * element_bytes,
+    states->primary_bytes = parameters * element_bytes;
+    states->secondary_bytes = secondary * element_bytes;
+    states->kind_bytes = owned * redco_dtype_bytes(states->master);
+    states->size = (redco_states_size){.parameter_bytes = states->primary_bytes + states->secondary_bytes,
                                        .gradient_bytes = gradients * element_bytes,
-                                       .optimizer_bytes = owned * kinds * redco_dtype_bytes(states->master),
+                                       .optimizer_bytes = states->kind_bytes * kinds,
                                        .bucket_bytes = aligned(states->buffer_elements) *
                                                        states->options.bucket_buffers * element_bytes};
-    redco_status st = allocate(states, parameters * element_bytes, &states->parameters, err);
-    if (st == REDCO_OK) { st = allocate(states, secondary * element_bytes, &states->secondary, err); }
-    if (st == REDCO_OK) { st = allocate(states, states->size.gradient_bytes, &states->gradients, err); }
-    if (st == REDCO_OK) { st = allocate(states, states->size.bucket_bytes, &states->buffers, err); }
-    for (uint32_t i = states->has_master ? 0 : 1; i <= states->state_count && st == REDCO_OK; i++) {
-        st = allocate(states, owned * redco_dtype_bytes(states->master), &states->owned[i], err);
-    }
-    return st;
+    return REDCO_OK;
 }
 
-/* Gaps travel with what lies between them, so they must hold something. */
-static redco_status clear(redco_states *states, redco_error *err)
+/* Zeros: gaps travel with what lies between them, so they must hold something. */
+static redco_status take_memory(redco_states *states, redco_error *err)
 {
     redco_backend *const backend = states->backend;
-    const redco_states_size *const size = &states->size;
-    const uint64_t kinds = states->state_count + (states->has_master ? 1U : 0U);
-    const uint64_t owned_bytes = kinds > 0 ? size->optimizer_bytes / kinds : 0;
-    uint64_t secondary_bytes = 0;
-    for (uint32_t l = 0; l < redcoi_model(states)->layer_count; l++) {
-        secondary_bytes += redcoi_bytes(states, aligned(redcoi_layer(states, l)->secondary));
-    }
+    const uint64_t kind_bytes = states->kind_bytes;
     struct {
-        unsigned char *memory;
+        unsigned char **memory;
         uint64_t size_bytes;
-    } const blocks[] = {{states->parameters, size->parameter_bytes - secondary_bytes},
-                        {states->secondary, secondary_bytes},
-                        {states->gradients, size->gradient_bytes},
-                        {states->buffers, size->bucket_bytes},
-                        {states->owned[0], owned_bytes},
-                        {states->owned[1], owned_bytes},
-                        {states->owned[2], owned_bytes}};
+    } const blocks[] = {{&states->parameters, states->primary_bytes},
+                        {&states->secondary, states->secondary_bytes},
+                        {&states->gradients, states->size.gradient_bytes},
+                        {&states->buffers, states->size.bucket_bytes},
+                        {&states->owned[0], states->has_master ? kind_bytes : 0},
+                        {&states->owned[1], states->state_count > 0 ? kind_bytes : 0},
+                        {&states->owned[2], states->state_count > 1 ? kind_bytes : 0}};
     redco_queue *queue = NULL;
     redco_status st = backend->calls->queue_create(backend, &queue, err);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0] && st == REDCO_OK; i++) {
-        if (blocks[i].memory == NULL) { continue; }
-        st = backend->calls->fill_zero(backend, queue, blocks[i].memory, blocks[i].size_bytes, err);
+        const uint64_t bytes = blocks[i].size_bytes;
+        void *memory = NULL;
+        if (bytes == 0) { continue; }
+        st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, bytes, &memory, err);
+        *blocks[i].memory = memory;
+        if (st == REDCO_OK) { st = backend->calls->fill_zero(backend, queue, memory, bytes, err); }
     }
     if (st == REDCO_OK) { st = backend->calls->queue_finish(backend, queue, err); }
     if (queue != NULL) { backend->calls->queue_free(backend, queue); }
@@ -159,7 +142,7 @@ redco_status redco_states_create(const redco_state_model *model, const redco_sta
     st = redco_layout_create(model, &options->layout, redco_world_rank(world), &states->layout, err);
     if (st == REDCO_OK) { st = redcoi_buckets_make(states, err); }
     if (st == REDCO_OK) { st = lay_memory(states, err); }
-    if (st == REDCO_OK) { st = clear(states, err); }
+    if (st == REDCO_OK) { st = take_memory(states, err); }
     if (st == REDCO_OK) { st = redcoi_programs_make(states, err); }
     if (st == REDCO_OK) { st = redcoi_groups_make(states, err); }
     if (st != REDCO_OK) {

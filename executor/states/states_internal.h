@@ -71,6 +71,7 @@ struct redco_states {
     /* where layers begin, in elements */
     uint64_t *parameters_at, *secondary_at, *gradients_at, *owned_at;
     redco_states_size size;
+    uint64_t primary_bytes, secondary_bytes, kind_bytes; /* of size: parameters, their second copy, one kind of state */
     unsigned char *parameters, *secondary, *gradients, *buffers;
     unsigned char *owned[1 + REDCO_OPTIMIZER_STATES_MAX]; /* master weights (NULL: parameters are), states */
     redcoi_program update[2];                             /* without and with weight decay */

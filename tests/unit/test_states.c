@@ -1,5 +1,7 @@
 /* Whole steps of ranks that are processes, against a reference on one rank: for every triple of meshes that planners
  * may choose, both schemes, with and without accumulation, tensor parallelism, clipping and a second copy. */
+#include "executor/graph/build.h"
+#include "executor/states/program.h"
 #include "planner/strategy.h"
 
 #include "tests/unit/processes.h"
@@ -487,6 +489,38 @@ static void a_gradient_is_no_number(void **state)
     assert_int_equal(run_ranks(4, 20.0, no_number, &t, 0), 4);
 }
 
+/* Vectors of several pieces, over their own inputs: a becomes a + b, b becomes (a + b) a with the old a. */
+static void long_vectors(void **state)
+{
+    (void)state;
+    enum { COUNT = 2 * REDCOI_CHUNK + 777 };
+    static double a[COUNT], b[COUNT];
+    redcoi_program p = {.graph = redco_graph_create()};
+    redcoi_worker_memory memory = {.backend = NULL};
+    void *work = NULL;
+    assert_int_equal(redco_host_open(NULL, &memory.backend, NULL), REDCO_OK);
+    const redco_value x = redcoi_program_input(&p, "a", REDCO_F64, false);
+    const redco_value y = redcoi_program_input(&p, "b", REDCO_F64, false);
+    const redco_value sum = redco_add(p.graph, x, y);
+    redcoi_program_output(&p, sum);
+    redcoi_program_output(&p, redco_mul(p.graph, sum, x));
+    assert_int_equal(redcoi_program_finish(&p, memory.backend, NULL), REDCO_OK);
+    assert_int_equal(memory.backend->calls->allocate(memory.backend, REDCO_MEMORY_DEVICE, p.work_bytes, &work, NULL),
+                     REDCO_OK);
+    memory.work = work;
+    for (int i = 0; i < COUNT; i++) {
+        a[i] = i;
+        b[i] = 3 - i % 7;
+    }
+    const void *const inputs[] = {a, b};
+    void *const outputs[] = {a, b};
+    assert_int_equal(redcoi_program_run(&p, &memory, inputs, outputs, COUNT, "test", NULL), REDCO_OK);
+    for (int i = 0; i < COUNT; i++) { assert_true(a[i] == i + (3 - i % 7) && b[i] == (double)(i + (3 - i % 7)) * i); }
+    memory.backend->calls->release(memory.backend, REDCO_MEMORY_DEVICE, work);
+    redcoi_program_free(&p);
+    redco_backend_close(memory.backend);
+}
+
 static void refuse(const struct trial *t, const char *text)
 {
     const redco_world_options options = {.transport = REDCO_TRANSPORT_SELF};
@@ -520,12 +554,19 @@ static void bad_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_ranks),        cmocka_unit_test(four_ranks),
-        cmocka_unit_test(eight_ranks),      cmocka_unit_test(unusual_meshes),
-        cmocka_unit_test(mixed_layers),     cmocka_unit_test(second_copies),
-        cmocka_unit_test(single_precision), cmocka_unit_test(second_copy_is_used),
-        cmocka_unit_test(half_precision),   cmocka_unit_test(a_rank_dies),
-        cmocka_unit_test(bad_options),      cmocka_unit_test(a_gradient_is_no_number),
+        cmocka_unit_test(two_ranks),
+        cmocka_unit_test(four_ranks),
+        cmocka_unit_test(eight_ranks),
+        cmocka_unit_test(unusual_meshes),
+        cmocka_unit_test(mixed_layers),
+        cmocka_unit_test(second_copies),
+        cmocka_unit_test(single_precision),
+        cmocka_unit_test(second_copy_is_used),
+        cmocka_unit_test(half_precision),
+        cmocka_unit_test(a_rank_dies),
+        cmocka_unit_test(bad_options),
+        cmocka_unit_test(long_vectors),
+        cmocka_unit_test(a_gradient_is_no_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
