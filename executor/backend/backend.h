@@ -23,7 +23,8 @@ typedef enum redco_memory {
     REDCO_MEMORY_HOST    /**< the program reads and writes it; copies to and from it are fast (pinned) */
 } redco_memory;
 
-/** A dense row-major tensor in device memory, aligned to REDCO_ALIGNMENT_BYTES. */
+/** A dense row-major tensor in device memory, aligned to REDCO_ALIGNMENT_BYTES. Vectors (rank 1) of elementwise
+ * operators, casts and reductions may be parts of larger ones: aligned to 16 bytes. */
 typedef struct redco_tensor {
     redco_tensor_type type;
     void *data;

@@ -1,6 +1,6 @@
 /* What every rank holds of random models: each element exactly once per replica, for every triple of meshes that divide
  * each other (more than planners choose), on meshes of 2 to 8 ranks. All ranks' layouts are made here, one by one. */
-#include "executor/states/layout.h"
+#include "executor/states/from_plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -399,12 +399,58 @@ static void bad_input(void **state)
     refuse(&model, &options, 0, "states", "layers hold 0 of 1 modules");
 }
 
+static void plans(void **state)
+{
+    (void)state;
+    redco_plan_layers rows[] = {{"embedding", 0, 0, {{1, 1}, {1, 1}, {2, 1}}, REDCO_RECOMPUTE_NONE},
+                                {"block", 0, 2, {{1, 1}, {1, 1}, {2, 1}}, REDCO_RECOMPUTE_NONE},
+                                {"block", 3, 11, {{2, 1}, {2, 1}, {2, 3}}, REDCO_RECOMPUTE_FULL}};
+    redco_plan plan = {.tp = 2,
+                       .pp = 1,
+                       .cp = 1,
+                       .ep = 1,
+                       .dp = {2, 3},
+                       .secondary = {2, 1},
+                       .scheme = REDCO_INTRA_TENSOR,
+                       .layers = rows,
+                       .layers_count = 3};
+    static const char *const wrong[] = {"block.12",
+                                        "block",
+                                        "block.",
+                                        "block.x",
+                                        "block.-1",
+                                        "blocks.1",
+                                        "lock.1",
+                                        ".1",
+                                        "",
+                                        "block.1x",
+                                        "block.99999999999999999999"};
+    redco_layout_options options;
+    const redco_plan_layers *row = NULL;
+    redco_error err = {.status = REDCO_OK};
+    assert_int_equal(redco_layout_options_from_plan(&plan, &options, &err), REDCO_OK);
+    assert_true(options.mesh.tp == 2 && options.mesh.dp.gpus == 2 && options.mesh.dp.nodes == 3);
+    assert_true(options.secondary.gpus == 2 && options.scheme == REDCO_INTRA_TENSOR);
+    assert_int_equal(redco_plan_layer(&plan, "block.2", &row, &err), REDCO_OK);
+    assert_ptr_equal(row, &rows[1]);
+    assert_int_equal(redco_plan_layer(&plan, "block.3", &row, &err), REDCO_OK);
+    assert_ptr_equal(row, &rows[2]);
+    assert_int_equal(redco_plan_layer(&plan, "embedding.0", &row, &err), REDCO_OK);
+    assert_ptr_equal(row, &rows[0]);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(redco_plan_layer(&plan, wrong[i], &row, NULL), REDCO_EVALUE);
+    }
+    plan.pp = 2;
+    assert_int_equal(redco_layout_options_from_plan(&plan, &options, &err), REDCO_EVALUE);
+    assert_non_null(strstr(err.text, "pp 2"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_by_hand),      cmocka_unit_test(shards_by_hand),
         cmocka_unit_test(every_element_once), cmocka_unit_test(layers_of_different_meshes),
-        cmocka_unit_test(bad_input),
+        cmocka_unit_test(bad_input),          cmocka_unit_test(plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

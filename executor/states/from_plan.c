@@ -1,0 +1,35 @@
+#include "executor/states/from_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+redco_status redco_layout_options_from_plan(const redco_plan *plan, redco_layout_options *options_out, redco_error *err)
+{
+    if (plan->pp != 1 || plan->cp != 1 || plan->ep != 1) {
+        return redco_fail(err, REDCO_EVALUE, "plan",
+                          "pp %u, cp %u, ep %u: only tensor and data parallelism are executed; plan with --pp 1 --cp 1",
+                          plan->pp, plan->cp, plan->ep);
+    }
+    *options_out =
+        (redco_layout_options){.mesh = {plan->tp, plan->dp}, .secondary = plan->secondary, .scheme = plan->scheme};
+    return REDCO_OK;
+}
+
+redco_status redco_plan_layer(const redco_plan *plan, const char *layer, const redco_plan_layers **row_out,
+                              redco_error *err)
+{
+    const char *const dot = strrchr(layer, '.');
+    const size_t length = dot != NULL ? (size_t)(dot - layer) : 0;
+    char *end = NULL;
+    const unsigned long index = dot != NULL ? strtoul(dot + 1, &end, 10) : 0;
+    const bool number = dot != NULL && dot[1] >= '0' && dot[1] <= '9' && *end == '\0';
+    for (uint32_t i = 0; i < plan->layers_count && number; i++) {
+        const redco_plan_layers *const row = &plan->layers[i];
+        const bool same = strlen(row->class_name) == length && strncmp(row->class_name, layer, length) == 0;
+        if (same && index >= row->first_layer && index <= row->last_layer) {
+            *row_out = row;
+            return REDCO_OK;
+        }
+    }
+    return redco_fail(err, REDCO_EVALUE, layer, "the plan's sharding list has no such layer");
+}
