@@ -19,9 +19,10 @@ static redco_status add_squares(redco_states *states, redco_states_worker *worke
                                 uint64_t count, double *sum, redco_error *err)
 {
     static const char *const name = "step/grad_norm";
+    const uint64_t chunk = states->options.chunk_elements;
     redco_status st = REDCO_OK;
-    for (uint64_t at = 0; at < count && st == REDCO_OK; at += REDCOI_CHUNK) {
-        const uint64_t some = count - at < REDCOI_CHUNK ? count - at : REDCOI_CHUNK;
+    for (uint64_t at = 0; at < count && st == REDCO_OK; at += chunk) {
+        const uint64_t some = count - at < chunk ? count - at : chunk;
         const void *const inputs[] = {gradient + redcoi_bytes(states, at)};
         void *const outputs[] = {worker->scalars};
         double wide = 0.0;

@@ -12,15 +12,9 @@ static uint64_t aligned(uint64_t size_bytes)
     return (size_bytes + unit - 1) / unit * unit;
 }
 
-redco_tensor_type redcoi_program_vector(redco_dtype dtype)
-{
-    const uint64_t dim[] = {REDCOI_CHUNK};
-    return redco_type(dtype, 1, dim);
-}
-
 redco_value redcoi_program_input(redcoi_program *program, const char *name, redco_dtype dtype, bool scalar)
 {
-    const redco_tensor_type type = scalar ? redco_type(dtype, 0, NULL) : redcoi_program_vector(dtype);
+    const redco_tensor_type type = redco_type(dtype, scalar ? 0 : 1, &program->chunk);
     const redco_value value = redco_input(program->graph, name, &type);
     program->inputs[program->input_count++] = value;
     return value;
@@ -47,16 +41,16 @@ static uint32_t index_of(const redco_value *values, uint32_t count, redco_value 
 }
 
 /* Else it is a scalar, maybe with a dimension of 1 to be repeated. */
-static bool is_vector(const redco_tensor_type *type)
+static bool is_vector(const redcoi_program *p, const redco_tensor_type *type)
 {
-    return type->rank == 1 && type->dim[0] == REDCOI_CHUNK;
+    return type->rank == 1 && type->dim[0] == p->chunk;
 }
 
 /* The operator on vectors of @p count elements. */
 static redco_tensor tensor_of(const redcoi_program *p, redco_value value, uint64_t count)
 {
     redco_tensor t = {.type = *redco_value_type(p->graph, value)};
-    if (is_vector(&t.type)) { t.type.dim[0] = count; }
+    if (is_vector(p, &t.type)) { t.type.dim[0] = count; }
     return t;
 }
 
@@ -64,7 +58,7 @@ static void launch_of(const redcoi_program *p, const redco_op *op, uint64_t coun
                       redco_tensor *inputs, redco_tensor *outputs, redco_launch *launch)
 {
     *attributes = op->attributes;
-    if (attributes->rank == 1 && attributes->size[0] == REDCOI_CHUNK) { attributes->size[0] = count; }
+    if (attributes->rank == 1 && attributes->size[0] == p->chunk) { attributes->size[0] = count; }
     for (uint32_t i = 0; i < op->input_count; i++) { inputs[i] = tensor_of(p, op->inputs[i], count); }
     for (uint32_t i = 0; i < op->output_count; i++) { outputs[i] = tensor_of(p, op->first_output + i, count); }
     *launch = (redco_launch){.kind = op->kind,
@@ -85,7 +79,7 @@ static redco_status plan_workspace(redcoi_program *p, const redco_backend *backe
         redco_tensor inputs[REDCO_INPUTS_MAX], outputs[REDCO_OUTPUTS_MAX];
         redco_launch launch;
         if (op->kind == REDCO_OP_INPUT) { continue; }
-        launch_of(p, op, REDCOI_CHUNK, &attributes, inputs, outputs, &launch);
+        launch_of(p, op, p->chunk, &attributes, inputs, outputs, &launch);
         if (!backend->calls->supports(backend, &launch)) {
             return redco_fail(err, REDCO_EVALUE, backend->calls->name, "has no %s, which optimizers need",
                               redco_op_kind_name(op->kind));
@@ -102,7 +96,7 @@ static uint64_t take_place(redcoi_program *p, uint64_t *free_places, uint32_t *f
 {
     if (vector && *free_count > 0) { return free_places[--*free_count]; }
     const uint64_t at = p->work_bytes;
-    p->work_bytes += vector ? REDCOI_CHUNK * widest_bytes : REDCO_ALIGNMENT_BYTES;
+    p->work_bytes += vector ? aligned(p->chunk * widest_bytes) : REDCO_ALIGNMENT_BYTES;
     return at;
 }
 
@@ -124,12 +118,12 @@ static void plan_places(redcoi_program *p, uint64_t *free_places)
         const redco_op *const op = redco_graph_op(p->graph, i);
         for (uint32_t k = 0; k < op->output_count; k++) {
             const redco_value v = op->first_output + k;
-            const bool inside = op->kind != REDCO_OP_INPUT, vector = is_vector(redco_value_type(p->graph, v));
+            const bool inside = op->kind != REDCO_OP_INPUT, vector = is_vector(p, redco_value_type(p->graph, v));
             p->place[v] = inside ? take_place(p, free_places, &free_count, vector) : OUTSIDE;
         }
         for (uint32_t k = 0; k < op->input_count; k++) {
             const redco_value v = op->inputs[k];
-            const bool again = index_of(op->inputs, k, v) < k, vector = is_vector(redco_value_type(p->graph, v));
+            const bool again = index_of(op->inputs, k, v) < k, vector = is_vector(p, redco_value_type(p->graph, v));
             if (p->last_use[v] == i && p->place[v] != OUTSIDE && !is_output(p, v) && vector && !again) {
                 free_places[free_count++] = p->place[v];
             }
@@ -217,14 +211,14 @@ static redco_status run_chunk(struct bound *b, uint64_t count, const char *name,
 static size_t stride_of(const redcoi_program *p, redco_value value, uint64_t at)
 {
     const redco_tensor_type *const type = redco_value_type(p->graph, value);
-    return is_vector(type) ? (size_t)at * redco_dtype_bytes(type->dtype) : 0;
+    return is_vector(p, type) ? (size_t)at * redco_dtype_bytes(type->dtype) : 0;
 }
 
 redco_status redcoi_program_run(const redcoi_program *p, const redcoi_worker_memory *memory, const void *const *inputs,
                                 void *const *outputs, uint64_t count, const char *name, redco_error *err)
 {
     redco_status st = REDCO_OK;
-    for (uint64_t at = 0; at < count && st == REDCO_OK; at += REDCOI_CHUNK) {
+    for (uint64_t at = 0; at < count && st == REDCO_OK; at += p->chunk) {
         struct bound b = {.program = p, .memory = memory};
         for (uint32_t i = 0; i < p->input_count; i++) {
             b.inputs[i] = (unsigned char *)inputs[i] + stride_of(p, p->inputs[i], at);
@@ -232,7 +226,7 @@ redco_status redcoi_program_run(const redcoi_program *p, const redcoi_worker_mem
         for (uint32_t i = 0; i < p->output_count; i++) {
             b.outputs[i] = (unsigned char *)outputs[i] + stride_of(p, p->outputs[i], at);
         }
-        st = run_chunk(&b, count - at < REDCOI_CHUNK ? count - at : REDCOI_CHUNK, name, err);
+        st = run_chunk(&b, count - at < p->chunk ? count - at : p->chunk, name, err);
     }
     return st;
 }

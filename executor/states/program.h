@@ -1,7 +1,7 @@
 /** @file program.h  A small elementwise graph run over long vectors in memory, piece by piece: how gradients are added,
  *  squares summed and optimizers stepped on any backend. Internal to executor/states.
  *
- *  The graph is built over vectors of redcoi_chunk elements and scalars; a run gives vectors of any length. */
+ *  The graph is built over vectors of one chunk and scalars; a run gives vectors of any length. */
 #ifndef REDCO_STATES_PROGRAM_H
 #define REDCO_STATES_PROGRAM_H
 
@@ -9,11 +9,9 @@
 
 enum { REDCOI_PROGRAM_INPUTS = 8, REDCOI_PROGRAM_OUTPUTS = 4 };
 
-/** Elements that are worked on at once: temporaries of a few such vectors stay in a processor's cache. */
-enum { REDCOI_CHUNK = 1 << 14 };
-
 typedef struct redcoi_program {
     redco_graph *graph;
+    uint64_t chunk; /**< elements that are worked on at once; set with the graph, at least 16 */
     uint32_t input_count, output_count;
     redco_value inputs[REDCOI_PROGRAM_INPUTS];
     redco_value outputs[REDCOI_PROGRAM_OUTPUTS];
@@ -29,8 +27,6 @@ typedef struct redcoi_worker_memory {
     unsigned char *work; /**< the largest work_bytes of the programs it runs */
 } redcoi_worker_memory;
 
-/** A vector of the programs' length. */
-redco_tensor_type redcoi_program_vector(redco_dtype dtype);
 redco_value redcoi_program_input(redcoi_program *program, const char *name, redco_dtype dtype, bool scalar);
 void redcoi_program_output(redcoi_program *program, redco_value value);
 /** After all inputs and outputs: plans working memory. */
@@ -40,7 +36,7 @@ void redcoi_program_free(redcoi_program *program); /**< what it holds */
 /** Queues it all.
  *  @param inputs   vectors of @p count elements and scalars, in the order in which they were added
  *  @param outputs  likewise; a vector may be the memory of an input. A scalar is of one chunk, so that @p count is at
- *                  most REDCOI_CHUNK then */
+ *                  most a chunk then */
 redco_status redcoi_program_run(const redcoi_program *program, const redcoi_worker_memory *memory,
                                 const void *const *inputs, void *const *outputs, uint64_t count, const char *name,
                                 redco_error *err);

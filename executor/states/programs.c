@@ -4,8 +4,9 @@
 
 static const char *const factor_name = "gradient_factor";
 
-static redco_status begin(redcoi_program *program, redco_error *err)
+static redco_status begin(const redco_states *states, redcoi_program *program, redco_error *err)
 {
+    program->chunk = states->options.chunk_elements;
     program->graph = redco_graph_create();
     return program->graph != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "states", "a program");
 }
@@ -16,7 +17,7 @@ static redco_status make_update(redco_states *states, bool decayed, redco_error 
     redcoi_program *const p = &states->update[decayed ? 1 : 0];
     redco_optimizer optimizer = states->options.optimizer;
     redco_value factors[REDCO_OPTIMIZER_FACTORS], before[REDCO_OPTIMIZER_STATES_MAX], after[REDCO_OPTIMIZER_STATES_MAX];
-    redco_status st = begin(p, err);
+    redco_status st = begin(states, p, err);
     if (st != REDCO_OK) { return st; }
     if (!decayed) { optimizer.weight_decay = 0.0; }
     redco_optimizer_inputs(p->graph, states->master, factors);
@@ -37,7 +38,7 @@ static redco_status make_add(redco_states *states, redco_error *err)
 {
     redcoi_program *const p = &states->add;
     const redco_dtype dtype = states->options.dtype;
-    redco_status st = begin(p, err);
+    redco_status st = begin(states, p, err);
     if (st != REDCO_OK) { return st; }
     const redco_value target = redcoi_program_input(p, "target", dtype, false);
     const redco_value other = redcoi_program_input(p, "other", dtype, false);
@@ -48,7 +49,7 @@ static redco_status make_add(redco_states *states, redco_error *err)
 static redco_status make_round(redco_states *states, redco_error *err)
 {
     redcoi_program *const p = &states->round;
-    redco_status st = begin(p, err);
+    redco_status st = begin(states, p, err);
     if (st != REDCO_OK) { return st; }
     const redco_value weights = redcoi_program_input(p, "weights", states->master, false);
     redcoi_program_output(p, redco_cast(p->graph, weights, states->options.dtype));
@@ -58,7 +59,7 @@ static redco_status make_round(redco_states *states, redco_error *err)
 static redco_status make_squares(redco_states *states, redco_error *err)
 {
     redcoi_program *const p = &states->squares;
-    redco_status st = begin(p, err);
+    redco_status st = begin(states, p, err);
     if (st != REDCO_OK) { return st; }
     const redco_value gradient = redcoi_program_input(p, "gradient", states->options.dtype, false);
     redcoi_program_output(p, redco_sum_of_squares(p->graph, &gradient, 1));

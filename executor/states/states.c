@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 static const uint64_t default_bucket_bytes = (uint64_t)1 << 30;
+/* A few vectors of so many elements stay in a processor's cache. */
+static const uint64_t default_chunk = 1 << 14, chunk_unit = 16, chunk_max = (uint64_t)1 << 32;
 
 /* Elements by which parts of layers are aligned in memory, so that a layer of any type begins aligned. */
 enum { LAYER_GRANULE = REDCO_ALIGNMENT_BYTES / 2 };
@@ -119,6 +121,11 @@ static redco_status check(const redco_states_options *options, const redco_world
                           options->layout.mesh.dp.gpus, options->layout.mesh.dp.nodes, (unsigned long long)ranks,
                           redco_world_size(world));
     }
+    if (options->chunk_elements % chunk_unit != 0 || options->chunk_elements > chunk_max) {
+        return redco_fail(err, REDCO_EVALUE, "states",
+                          "chunks of %llu elements; multiples of 16 up to 2^32 are possible",
+                          (unsigned long long)options->chunk_elements);
+    }
     return redco_optimizer_check(&options->optimizer, err);
 }
 
@@ -135,6 +142,7 @@ redco_status redco_states_create(const redco_state_model *model, const redco_sta
     states->backend = backend;
     states->options = *options;
     if (options->bucket_bytes == 0) { states->options.bucket_bytes = default_bucket_bytes; }
+    if (options->chunk_elements == 0) { states->options.chunk_elements = default_chunk; }
     if (options->bucket_buffers == 0) { states->options.bucket_buffers = 1; }
     states->master = redco_dtype_statistic(options->dtype);
     states->has_master = states->master != options->dtype;
@@ -179,7 +187,7 @@ redco_status redco_states_worker_create(const redco_states *states, redco_backen
 {
     const uint64_t work_bytes = redcoi_programs_bytes(states);
     const uint64_t scalar_bytes = (uint64_t)REDCOI_SCALARS * REDCO_ALIGNMENT_BYTES;
-    const uint64_t upload_bytes = (uint64_t)REDCOI_CHUNK * sizeof(double);
+    const uint64_t upload_bytes = states->options.chunk_elements * sizeof(double);
     void *block = NULL;
     redco_states_worker *worker = calloc(1, sizeof *worker);
     if (worker == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "a worker"); }

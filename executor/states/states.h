@@ -35,6 +35,8 @@ typedef struct redco_states_options {
     uint64_t bucket_bytes;   /**< of gradients that are reduced at once; at least a module, or a layer where parts of
                                   layers are exchanged; 0 = 1 GiB */
     uint32_t bucket_buffers; /**< buckets that may be filled or under way at once; 0 = 1 */
+    uint64_t chunk_elements; /**< that computations on states take at once, a multiple of 16; 0 = 16384: what suits a
+                                  processor's cache, while devices want millions */
 } redco_states_options;
 
 /** Every rank of the world calls it: groups are made. Weights and optimizer states are 0.

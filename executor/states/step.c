@@ -76,6 +76,10 @@ redco_status redco_states_step(redco_states *states, redco_states_worker *worker
                                const redco_states_step_options *options, double *norm_out, redco_error *err)
 {
     redco_backend *const backend = worker->memory.backend;
+    if (options->micro_batches == 0 || options->step == 0) {
+        return redco_fail(err, REDCO_EVALUE, "step", "step %llu of %u micro-batches; both count from 1",
+                          (unsigned long long)options->step, options->micro_batches);
+    }
     const uint64_t bytes = redcoi_bytes(states, redco_layout_sizes(states->layout).whole);
     void *weights = NULL, *gradient = NULL;
     redco_status st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, bytes, &weights, err);

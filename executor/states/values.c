@@ -14,9 +14,10 @@ static redco_status set_rounded(redco_states *states, redco_states_worker *worke
                                 const redco_piece *piece, const unsigned char *values, redco_error *err)
 {
     const size_t element_bytes = redco_dtype_bytes(states->master);
+    const uint64_t chunk = states->options.chunk_elements;
     redco_status st = REDCO_OK;
-    for (uint64_t at = 0; at < piece->count && st == REDCO_OK; at += REDCOI_CHUNK) {
-        const uint64_t count = piece->count - at < REDCOI_CHUNK ? piece->count - at : REDCOI_CHUNK;
+    for (uint64_t at = 0; at < piece->count && st == REDCO_OK; at += chunk) {
+        const uint64_t count = piece->count - at < chunk ? piece->count - at : chunk;
         const void *const inputs[] = {worker->upload};
         void *const outputs[] = {redcoi_parameter(states, layer, piece->shard_at + at)};
         st = redcoi_copy(worker, worker->upload, values + (size_t)at * element_bytes, count * element_bytes, err);

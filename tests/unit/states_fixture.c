@@ -159,7 +159,9 @@ redco_status run_open(struct run *run, const struct trial *t, redco_world *world
                                                      .shard_granule = t->tight ? 1 : 0},
                                           .dtype = t->dtype,
                                           .optimizer = t->optimizer,
-                                          .bucket_bytes = t->bucket_bytes};
+                                          .bucket_bytes = t->bucket_bytes,
+                                          .bucket_buffers = t->tight ? 2 : 0,
+                                          .chunk_elements = t->tight ? 16 : 0};
     *run = (struct run){.trial = t, .rank = redco_world_rank(world)};
     fixture_model_make(&run->model, t->shards);
     redco_status st = redco_host_open(NULL, &run->backend, err);
@@ -246,4 +248,55 @@ void *run_gathered(struct run *run, uint32_t module, bool backward)
         return NULL;
     }
     return whole;
+}
+
+double error_of(double got, double want)
+{
+    return fabs(got - want) / (fabs(want) + 1e-2); /* values are of the order of 1 */
+}
+
+/* Weights as every rank gathers them. */
+double weights_error(struct run *run, const struct reference *r)
+{
+    const redco_layout *const layout = redco_states_layout(run->states);
+    double worst = 0.0;
+    for (uint32_t m = 0; m < FIX_MODULES; m++) {
+        void *const whole = run_gathered(run, m, false);
+        if (whole == NULL) { return INFINITY; }
+        for (uint32_t i = 0; i < FIX_TENSORS; i++) {
+            const uint64_t at = redco_layout_tensor_at(layout, i);
+            if (redco_layout_module_of(layout, i) != m) { continue; }
+            for (uint64_t e = 0; e < fixture_elements(i); e++) {
+                const uint64_t place = fixture_place(i, run->rank % run->trial->mesh.tp, e);
+                worst = fmax(worst, error_of(load(run->trial->dtype, whole, at + e), r->weights.of[i][place]));
+            }
+        }
+        free(whole);
+    }
+    return worst;
+}
+
+/* States that this rank owns; 1 where one that it does not own was written. */
+double states_error(struct run *run, const struct reference *r)
+{
+    const redco_dtype master = redco_states_master_dtype(run->states);
+    const uint32_t count = redco_optimizer_states(&run->trial->optimizer);
+    const double nothing = 12345.0;
+    double worst = 0.0;
+    for (uint32_t i = 0; i < FIX_TENSORS; i++) {
+        for (int which = REDCO_STATES_WEIGHTS; which < (int)count; which++) {
+            const struct values *const want = which < 0 ? &r->weights : &r->state[which];
+            double buffer[FIX_MOST];
+            for (uint64_t e = 0; e < FIX_MOST; e++) { store(master, buffer, e, nothing); }
+            if (redco_states_get(run->states, run->worker, i, which, buffer, NULL) != REDCO_OK) { return INFINITY; }
+            for (uint64_t e = 0; e < FIX_MOST; e++) {
+                const double got = load(master, buffer, e);
+                if (got == nothing) { continue; }
+                if (e >= fixture_elements(i)) { return 1.0; }
+                const uint64_t place = fixture_place(i, run->rank % run->trial->mesh.tp, e);
+                worst = fmax(worst, error_of(got, want->of[i][place]));
+            }
+        }
+    }
+    return worst;
 }

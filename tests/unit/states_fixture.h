@@ -6,6 +6,16 @@
 #include "executor/backend/host/host.h"
 #include "executor/states/states.h"
 
+#include <stdio.h>
+
+/** To be printed by a rank. */
+#define SAY(rank, trial, ...)                                                                                          \
+    do {                                                                                                               \
+        fprintf(stderr, "rank %u, trial %u: ", (rank), (trial));                                                       \
+        fprintf(stderr, __VA_ARGS__);                                                                                  \
+        fprintf(stderr, "\n");                                                                                         \
+    } while (0)
+
 enum { FIX_TENSORS = 9, FIX_MODULES = 6, FIX_LAYERS = 5, FIX_MOST = 128 };
 
 /** How to train. */
@@ -76,6 +86,11 @@ void *run_gathered(struct run *run, uint32_t module, bool backward);
 
 /** Gives new weights: initial ones plus @p shift. */
 redco_status run_set(struct run *run, double shift, redco_error *err);
+
+double error_of(double got, double want); /**< relative, of values of the order of 1 */
+/** Worst of the weights as this rank gathers them, of the states that it owns (1 where it wrote others). */
+double weights_error(struct run *run, const struct reference *reference);
+double states_error(struct run *run, const struct reference *reference);
 
 double load(redco_dtype dtype, const void *data, uint64_t at);
 void store(redco_dtype dtype, void *data, uint64_t at, double value);
