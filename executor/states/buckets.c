@@ -90,7 +90,7 @@ static void add_layer(struct walk *w, uint32_t layer)
 }
 
 /* Pieces begin at multiples of it in a sorted bucket: 16 bytes of 16-bit elements. */
-enum { PIECE_GRANULE = 8 };
+enum { PIECE_GRANULE = 8, BUFFER_GRANULE = REDCO_ALIGNMENT_BYTES / 2 };
 
 /* Owners' pieces behind one another, each owner's in the order of the shard. */
 static redco_status sort_bucket(redco_states *states, redcoi_bucket *bucket, redco_error *err)
@@ -124,6 +124,43 @@ static redco_status sort_bucket(redco_states *states, redcoi_bucket *bucket, red
     return REDCO_OK;
 }
 
+/* Buffers of one size, in turns, for the buckets of a pile, or of all that are filled when they are reduced.
+ *  @param pile  or REDCO_NO_BUCKET for the latter */
+static void lay_turns(redco_states *states, uint32_t pile, uint32_t count)
+{
+    uint64_t size = 0;
+    uint32_t buckets = 0, turn = 0;
+    for (int pass = 0; pass < 2; pass++) { /* first the size, then places */
+        for (uint32_t i = 0; i < states->bucket_count; i++) {
+            redcoi_bucket *const bucket = &states->buckets[i];
+            const redcoi_pile *const p = &states->piles[bucket->pile];
+            const bool wanted =
+                pile == REDCO_NO_BUCKET ? p->buffered && !p->sharded : bucket->pile == pile && p->sharded;
+            if (!wanted) { continue; }
+            if (pass == 0) {
+                const uint64_t elements = (bucket->elements + BUFFER_GRANULE - 1) / BUFFER_GRANULE * BUFFER_GRANULE;
+                size = elements > size ? elements : size;
+                buckets++;
+            } else {
+                bucket->buffer = states->buffer_count + turn % count;
+                bucket->buffer_at = states->buffer_elements + turn % count * size;
+                turn++;
+            }
+        }
+        count = count < buckets ? count : buckets;
+    }
+    if (buckets == 0) { return; }
+    states->buffer_count += count;
+    states->buffer_elements += count * size;
+}
+
+/* Layers of different meshes may take turns, so buckets of several piles are open at once: each has its own buffers. */
+static void lay_buffers(redco_states *states)
+{
+    for (uint32_t p = 0; p < states->pile_count; p++) { lay_turns(states, p, states->options.bucket_buffers); }
+    lay_turns(states, REDCO_NO_BUCKET, 1);
+}
+
 static redco_status make(redco_states *states, redco_error *err)
 {
     const redco_state_model *const model = redcoi_model(states);
@@ -137,13 +174,9 @@ static redco_status make(redco_states *states, redco_error *err)
         }
     }
     for (uint32_t b = 0; b < states->bucket_count && st == REDCO_OK; b++) {
-        redcoi_bucket *const bucket = &states->buckets[b];
-        bucket->buffer = b % states->options.bucket_buffers;
-        if (states->piles[bucket->pile].sorted) { st = sort_bucket(states, bucket, err); }
-        if (states->piles[bucket->pile].buffered && bucket->elements > states->buffer_elements) {
-            states->buffer_elements = bucket->elements;
-        }
+        if (states->piles[states->buckets[b].pile].sorted) { st = sort_bucket(states, &states->buckets[b], err); }
     }
+    if (st == REDCO_OK) { lay_buffers(states); }
     return st;
 }
 

@@ -7,7 +7,7 @@ static const char *const take_name = "bwd/gradients";
 
 static unsigned char *buffer_at(const redco_states *states, const redcoi_bucket *bucket, uint64_t at)
 {
-    return states->buffers + redcoi_bytes(states, bucket->buffer * states->buffer_elements + at);
+    return states->buffers + redcoi_bytes(states, bucket->buffer_at + at);
 }
 
 /* Place of a piece in its bucket's buffer. */

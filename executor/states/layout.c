@@ -150,10 +150,8 @@ static redco_status add_piece(redco_layout *layout, const redco_piece *piece, re
 {
     if (layout->piece_count == layout->piece_room) {
         const uint32_t room = layout->piece_room < 64 ? 64 : 2 * layout->piece_room;
-        redco_piece *const more = realloc(layout->pieces, room * sizeof *more);
-        if (more == NULL || room < layout->piece_room) {
-            return redco_fail(err, REDCO_ENOMEM, "states", "%u pieces of tensors", room);
-        }
+        redco_piece *const more = room > layout->piece_room ? realloc(layout->pieces, room * sizeof *more) : NULL;
+        if (more == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "%u pieces of tensors", room); }
         layout->pieces = more;
         layout->piece_room = room;
     }

@@ -51,8 +51,7 @@ static redco_status lay_memory(redco_states *states, redco_error *err)
     states->size = (redco_states_size){.parameter_bytes = states->primary_bytes + states->secondary_bytes,
                                        .gradient_bytes = gradients * element_bytes,
                                        .optimizer_bytes = states->kind_bytes * kinds,
-                                       .bucket_bytes = aligned(states->buffer_elements) *
-                                                       states->options.bucket_buffers * element_bytes};
+                                       .bucket_bytes = states->buffer_elements * element_bytes};
     return REDCO_OK;
 }
 

@@ -34,7 +34,7 @@ typedef struct redco_states_options {
     redco_optimizer optimizer;
     uint64_t bucket_bytes;   /**< of gradients that are reduced at once; at least a module, or a layer where parts of
                                   layers are exchanged; 0 = 1 GiB */
-    uint32_t bucket_buffers; /**< buckets that may be filled or under way at once; 0 = 1 */
+    uint32_t bucket_buffers; /**< buckets of layers of equal meshes that may be filled or under way at once; 0 = 1 */
     uint64_t chunk_elements; /**< that computations on states take at once, a multiple of 16; 0 = 16384: what suits a
                                   processor's cache, while devices want millions */
 } redco_states_options;
@@ -112,8 +112,7 @@ bool redco_states_bucket_due(const redco_states *states, uint32_t bucket, redco_
 /** The bucket that is full when the module's gradients, and those of all modules behind it, were taken. */
 uint32_t redco_states_bucket_after(const redco_states *states, uint32_t module);
 uint64_t redco_states_bucket_bytes(const redco_states *states, uint32_t bucket);
-/** Which of the bucket_buffers it uses, so must not be filled before an earlier bucket there was reduced; or
- *  REDCO_NO_BUCKET: none. */
+/** Which buffer it uses, so must not be filled before an earlier bucket there was reduced; or REDCO_NO_BUCKET: none. */
 uint32_t redco_states_bucket_buffer(const redco_states *states, uint32_t bucket);
 /** "bwd/gradients/bucket.0" in the last micro-batch, "bwd/gradients/shards.0" before. */
 redco_status redco_states_reduce(redco_states *states, redco_states_worker *worker, uint32_t bucket,

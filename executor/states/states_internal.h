@@ -42,7 +42,8 @@ typedef struct redcoi_bucket {
     uint32_t pile;
     uint32_t first_range, range_count;
     uint32_t last_module;
-    uint32_t buffer;
+    uint32_t buffer;    /**< which, if buffered */
+    uint64_t buffer_at; /**< element where it begins */
     uint64_t elements;
     uint64_t *owner_at; /**< sorted: where owners' parts begin, one more than there are owners */
 } redcoi_bucket;
@@ -67,7 +68,8 @@ struct redco_states {
     uint32_t *bucket_of; /* of a module */
     uint64_t *range_at;  /* of a module: in its bucket, unless sorted */
     uint64_t *piece_at;  /* of a piece: in its bucket, if sorted */
-    uint64_t buffer_elements;
+    uint32_t buffer_count;
+    uint64_t buffer_elements; /* of all buffers */
     /* where layers begin, in elements */
     uint64_t *parameters_at, *secondary_at, *gradients_at, *owned_at;
     redco_states_size size;

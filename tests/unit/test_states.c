@@ -196,6 +196,12 @@ static void mixed_layers(void **state)
         for (uint32_t l = 0; l < FIX_LAYERS; l++) { t->shards[l] = kinds[(i * 5 + l * (1 + i % 3)) % KINDS]; }
         if (i % 4 == 3) { t->secondary = (redco_mesh){2, 1}; }
     }
+    /* Two kinds of gradients that are cut further than parameters take turns: buckets of both are open at once. */
+    for (uint32_t i = 0; i < 8; i++) {
+        struct trial *const t = add_trial(trials, (redco_rank_mesh){1, {2, 4}}, kinds[2]);
+        for (uint32_t l = 1; l < FIX_LAYERS; l += 2) { t->shards[l] = kinds[5]; }
+        t->bucket_bytes = 0;
+    }
     print_message("layers of different meshes: off by at most %.2g\n", check_trials(trials, 1e-12));
     trials_free(trials);
 }
