@@ -19,7 +19,7 @@ void free_address(char text[32])
     assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&in, size) == 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &size), 0);
     (void)close(fd);
-    snprintf(text, 32, "127.0.0.1:%u", ntohs(in.sin_port));
+    (void)snprintf(text, 32, "127.0.0.1:%u", ntohs(in.sin_port));
 }
 
 pid_t start_rank(const redco_world_options *options, rank_main run, void *context)
@@ -34,7 +34,7 @@ pid_t start_rank(const redco_world_options *options, rank_main run, void *contex
         code = run(world, context);
         redco_world_close(world);
     } else {
-        fprintf(stderr, "rank %u: %s: %s\n", options->rank, err.place, err.text);
+        (void)fprintf(stderr, "rank %u: %s: %s\n", options->rank, err.place, err.text);
     }
     _exit(code);
 }

@@ -11,9 +11,9 @@
 /** To be printed by a rank. */
 #define SAY(rank, trial, ...)                                                                                          \
     do {                                                                                                               \
-        fprintf(stderr, "rank %u, trial %u: ", (rank), (trial));                                                       \
-        fprintf(stderr, __VA_ARGS__);                                                                                  \
-        fprintf(stderr, "\n");                                                                                         \
+        (void)fprintf(stderr, "rank %u, trial %u: ", (rank), (trial));                                                 \
+        (void)fprintf(stderr, __VA_ARGS__);                                                                            \
+        (void)fprintf(stderr, "\n");                                                                                   \
     } while (0)
 
 enum { FIX_TENSORS = 9, FIX_MODULES = 6, FIX_LAYERS = 5, FIX_MOST = 128 };
