@@ -6,6 +6,7 @@
 
 typedef struct run {
     redco_backend *backend;
+    const redco_collectives *collectives; /**< or NULL */
     redco_queue *queue;
     const redco_graph *graph;
     bool *live;         /**< by operator */
@@ -74,13 +75,21 @@ static redco_status run_op(run *r, const redco_op *op)
                            .inputs = inputs,
                            .outputs = outputs,
                            .name = redco_op_name(r->graph, op, name, sizeof name)};
-    const uint64_t workspace_bytes = calls->workspace_bytes(r->backend, &launch);
+    const bool collective = redco_op_kind_class(op->kind) == REDCO_CLASS_COLLECTIVE;
+    const redco_collectives *c = r->collectives;
+    if (collective && c == NULL) {
+        return redco_fail(r->err, REDCO_EVALUE, launch.name, "%s: the graph is of one rank of %u and needs the others",
+                          redco_op_kind_name(op->kind), op->attributes.ranks);
+    }
+    const uint64_t workspace_bytes =
+        collective ? c->workspace_bytes(c->context, &launch) : calls->workspace_bytes(r->backend, &launch);
     if (workspace_bytes > 0) {
         st = calls->allocate(r->backend, REDCO_MEMORY_DEVICE, workspace_bytes, &r->workspace, r->err);
         if (st != REDCO_OK) { return st; }
         launch.workspace = r->workspace;
     }
-    st = calls->run(r->backend, r->queue, &launch, r->err);
+    st = collective ? c->run(c->context, r->backend, r->queue, &launch, r->err)
+                    : calls->run(r->backend, r->queue, &launch, r->err);
     if (st == REDCO_OK && workspace_bytes > 0) { st = calls->queue_finish(r->backend, r->queue, r->err); }
     calls->release(r->backend, REDCO_MEMORY_DEVICE, r->workspace);
     r->workspace = NULL;
@@ -131,9 +140,16 @@ redco_status redco_evaluate(redco_backend *backend, const redco_graph *graph, co
                             uint32_t binding_count, const redco_result *results, uint32_t result_count,
                             redco_error *err)
 {
+    return redco_evaluate_rank(backend, NULL, graph, bindings, binding_count, results, result_count, err);
+}
+
+redco_status redco_evaluate_rank(redco_backend *backend, const redco_collectives *collectives, const redco_graph *graph,
+                                 const redco_binding *bindings, uint32_t binding_count, const redco_result *results,
+                                 uint32_t result_count, redco_error *err)
+{
     const redco_backend_calls *calls = backend->calls;
     const size_t values = redco_graph_value_count(graph), ops = redco_graph_op_count(graph);
-    run r = {.backend = backend, .graph = graph, .err = err};
+    run r = {.backend = backend, .collectives = collectives, .graph = graph, .err = err};
     redco_value *wanted = NULL;
     redco_status st = redco_graph_status(graph, err);
     if (st != REDCO_OK) { return st; }

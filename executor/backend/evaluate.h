@@ -3,7 +3,7 @@
 #ifndef REDCO_BACKEND_EVALUATE_H
 #define REDCO_BACKEND_EVALUATE_H
 
-#include "executor/backend/backend.h"
+#include "executor/backend/collectives.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,6 +27,12 @@ typedef struct redco_result {
 redco_status redco_evaluate(redco_backend *backend, const redco_graph *graph, const redco_binding *bindings,
                             uint32_t binding_count, const redco_result *results, uint32_t result_count,
                             redco_error *err);
+
+/** The same for the graph of one rank of several: every rank calls it with its own.
+ *  @param collectives  runs the collective operators; NULL as in redco_evaluate(), which refuses them */
+redco_status redco_evaluate_rank(redco_backend *backend, const redco_collectives *collectives, const redco_graph *graph,
+                                 const redco_binding *bindings, uint32_t binding_count, const redco_result *results,
+                                 uint32_t result_count, redco_error *err);
 
 #ifdef __cplusplus
 }

@@ -306,13 +306,21 @@ void redco_graph_repeat(redco_graph *graph, const redco_op *op, const redco_valu
         *outputs_out = redcoi_graph_fail(graph, "an input is repeated: add one of another name");
         return;
     }
-    const redcoi_graph_label before = graph->label;
     const bool own = op->id < graph->op_count && graph->ops[op->id] == op;
+    redco_op named = *op;
+    named.copy = op->copy > 0 ? op->copy : graph->label.copy;
+    named.origin = own ? op->origin : REDCO_NO_OP;
+    redco_graph_insert(graph, &named, inputs, outputs_out);
+}
+
+void redco_graph_insert(redco_graph *graph, const redco_op *op, const redco_value *inputs, redco_value *outputs_out)
+{
+    const redcoi_graph_label before = graph->label;
     redco_graph_set_layer(graph, op->layer);
     redco_graph_set_operator(graph, op->operator_name);
     graph->label.order = op->order;
-    graph->label.copy = op->copy > 0 ? op->copy : before.copy;
-    graph->label.origin = own ? op->origin : REDCO_NO_OP;
+    graph->label.copy = op->copy;
+    graph->label.origin = op->origin;
     graph->label.toward = op->toward;
     redco_graph_apply(graph, op->kind, inputs, op->input_count, &op->attributes, outputs_out);
     graph->label = before;

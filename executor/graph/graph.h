@@ -179,6 +179,9 @@ void redco_graph_apply(redco_graph *graph, redco_op_kind kind, const redco_value
 /** The same for an operator that exists, with its names, order and copy; not for inputs. @p op may be of another graph;
  * its origin is kept only if it is of this one. */
 void redco_graph_repeat(redco_graph *graph, const redco_op *op, const redco_value *inputs, redco_value *outputs_out);
+/** The same for an operator that the caller describes: kind, input_count, attributes and all names; its origin is an
+ * operator of @p graph, or REDCO_NO_OP. */
+void redco_graph_insert(redco_graph *graph, const redco_op *op, const redco_value *inputs, redco_value *outputs_out);
 
 /** An input: bound to memory when the graph is run. Its name is unique in the graph. */
 redco_value redco_input(redco_graph *graph, const char *name, const redco_tensor_type *type);

@@ -1,0 +1,76 @@
+/** @file partition_fixture.h  A model with its data, its partition among emulated ranks, and the comparison. The graphs
+ * of all ranks are put into one, operator by operator, in which collectives are sums and concatenations of what the
+ * ranks have: one process runs them in lockstep. */
+#ifndef REDCO_TEST_PARTITION_FIXTURE_H
+#define REDCO_TEST_PARTITION_FIXTURE_H
+
+#include "executor/backend/evaluate.h"
+#include "executor/backend/host/host.h"
+#include "executor/graph/differentiate.h"
+#include "executor/partition/partition.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { RIG_INPUTS = 192, RIG_RANKS = 8 };
+
+typedef struct rig_input {
+    char name[96];
+    redco_value value;
+    redco_tensor_type type;
+    redco_tp_layout layout; /**< replicated until a test says otherwise */
+    bool parameter;
+    void *data;
+} rig_input;
+
+typedef struct rig {
+    redco_graph *g;
+    redco_backend *backend;
+    uint64_t random;
+    rig_input input[RIG_INPUTS];
+    uint32_t inputs;
+    redco_value loss;
+    redco_value gradient[RIG_INPUTS]; /**< by input; REDCO_NO_VALUE of what is no parameter */
+    double *wanted[RIG_INPUTS + 1];   /**< gradients of the whole graph, and the loss behind them */
+    double scale;                     /**< largest element of all of them */
+    bool sequence_parallel;
+    uint64_t batch, sequences[2];
+    /* of the last partition, rank 0 */
+    redco_tp_traffic *traffic;
+    uint32_t traffic_count;
+    char (*names)[120]; /**< of the collectives */
+    double worst;       /**< relative error */
+} rig;
+
+void rig_open(rig *r, uint64_t seed);
+void rig_clear(rig *r); /**< another model */
+void rig_close(rig *r);
+uint64_t rig_below(rig *r, uint64_t n);
+
+redco_value rig_parameter(rig *r, const char *name, uint32_t rank, const uint64_t *dim);
+redco_value rig_data(rig *r, const char *name, uint32_t rank, const uint64_t *dim); /**< f64, no parameter */
+redco_value rig_integers(rig *r, const char *name, uint32_t rank, const uint64_t *dim, int32_t low, int32_t high);
+void rig_set(rig *r, const char *name, redco_tp_layout layout);
+/** Gradients of all parameters, and all results of the whole graph. */
+void rig_finish(rig *r, redco_value loss);
+
+redco_status rig_partition(const rig *r, uint32_t ranks, uint32_t rank, redco_graph **local, redco_value *outputs,
+                           redco_error *err);
+/** Partitions among @p ranks and compares loss and gradients with the whole graph's.
+ *  @param bound  of the error relative to the largest element of the tensor */
+void rig_check(rig *r, uint32_t ranks, double bound, const char *what);
+
+/** The part of an input's data that a rank has; the caller frees it. */
+void *rig_part(const rig_input *input, const void *data, uint32_t ranks, uint32_t rank);
+
+/** Bytes of the collectives of one kind whose names contain @p part. */
+uint64_t rig_bytes(const rig *r, redco_op_kind kind, const char *part);
+/** 1 for gathers and scatters, 2 for all-reduces, times bytes: redcost of all. */
+uint64_t rig_cost(const rig *r);
+void rig_print(const rig *r);
+
+#endif

@@ -1,0 +1,220 @@
+/* Graphs of ranks run by processes of their own over sockets: loss and gradients as of the whole graph in one process.
+ * Two tensor-parallel groups at once among 4 ranks. */
+#include "partition_fixture.h"
+
+#include "executor/comm/collectives.h"
+
+#include <arpa/inet.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DIMS(...)                                                                                                      \
+    (sizeof((uint64_t[]){__VA_ARGS__}) / 8), (uint64_t[])                                                              \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+
+enum { B = 2, S = 8, D = 16, F = 32, V = 24, HEADS = 4, MOST = 4 };
+
+static void free_address(char text[32])
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof in;
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&in, size) == 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &size), 0);
+    (void)close(fd);
+    (void)snprintf(text, 32, "127.0.0.1:%u", ntohs(in.sin_port));
+}
+
+/* Words, one block with two key heads (cut at 4 ranks), a head by words: all kinds of collectives. */
+static void build(rig *r)
+{
+    const redco_attention_options causal = {.causal = true};
+    redco_graph *g = r->g;
+    redco_graph_set_layer(g, "block.0");
+    redco_value x =
+        redco_gather(g, rig_parameter(r, "words", DIMS(V, D)), rig_integers(r, "ids", DIMS(B, S), 0, V), NULL);
+    const redco_value y = redco_rms_norm(g, x, rig_parameter(r, "norm", DIMS(D)), 1e-5);
+    const redco_value q = redco_matmul(g, y, rig_parameter(r, "q", DIMS(D, D)), false, false);
+    const redco_value k = redco_matmul(g, y, rig_parameter(r, "k", DIMS(D, D / 2)), false, false);
+    const redco_value v = redco_matmul(g, y, rig_parameter(r, "v", DIMS(D, D / 2)), false, false);
+    const redco_value o = redco_attend(
+        g, redco_reshape(g, redco_add(g, q, rig_parameter(r, "q_bias", DIMS(D))), DIMS(B, S, HEADS, D / HEADS)),
+        redco_reshape(g, k, DIMS(B, S, HEADS / 2, D / HEADS)), redco_reshape(g, v, DIMS(B, S, HEADS / 2, D / HEADS)),
+        REDCO_NO_VALUE, &causal);
+    x = redco_add(g, x,
+                  redco_matmul(g, redco_reshape(g, o, DIMS(B, S, D)), rig_parameter(r, "o", DIMS(D, D)), false, false));
+    redco_graph_set_layer(g, "head.0");
+    x = redco_rms_norm(g, x, rig_parameter(r, "last", DIMS(D)), 1e-5);
+    const redco_value logits = redco_matmul(g, x, rig_parameter(r, "lm_head", DIMS(D, V)), false, false);
+    rig_finish(r,
+               redco_mean_all(g, redco_cross_entropy(g, logits, rig_integers(r, "targets", DIMS(B, S), -4, V), true)));
+    rig_set(r, "words", redco_tp_split(0));
+    rig_set(r, "o", redco_tp_split(0));
+    for (uint32_t i = 0; i < 4; i++) { rig_set(r, (const char *[]){"q", "k", "v", "lm_head"}[i], redco_tp_split(1)); }
+    r->batch = B;
+    r->sequences[0] = S;
+}
+
+/* @return the largest error of this rank, or a negative number after a failure, which it prints */
+static double run_rank(const rig *r, redco_communicator *communicator)
+{
+    const uint32_t ranks = redco_communicator_size(communicator), rank = redco_communicator_rank(communicator);
+    const redco_group_binding group = {.group = 7, .communicator = communicator};
+    redco_host_collectives host = {&group, 1};
+    const redco_collectives collectives = redco_host_collectives_calls(&host);
+    redco_value outputs[RIG_INPUTS + 1];
+    redco_binding bindings[RIG_INPUTS];
+    redco_result results[RIG_INPUTS + 1];
+    redco_graph *local = NULL;
+    redco_error err = {0};
+    uint32_t inputs = 0, count = 0;
+    double worst = 0;
+    if (rig_partition(r, ranks, rank, &local, outputs, &err) != REDCO_OK) { goto failed; }
+    for (uint32_t i = 0; i < r->inputs; i++) {
+        bindings[inputs++] = (redco_binding){redco_graph_find_input(local, r->input[i].name),
+                                             rig_part(&r->input[i], r->input[i].data, ranks, rank)};
+    }
+    for (uint32_t i = 0; i < r->inputs + 1; i++) {
+        if (i > 0 && !r->input[i - 1].parameter) { continue; }
+        const uint64_t bytes = redco_type_bytes(redco_value_type(local, outputs[count]));
+        results[count] = (redco_result){outputs[count], malloc(bytes)};
+        count++;
+    }
+    if (redco_evaluate_rank(r->backend, &collectives, local, bindings, inputs, results, count, &err) != REDCO_OK) {
+        goto failed;
+    }
+    worst = fabs(*(double *)results[0].data - r->wanted[RIG_INPUTS][0]);
+    for (uint32_t i = 0, k = 1; i < r->inputs; i++) {
+        if (!r->input[i].parameter) { continue; }
+        double *part = rig_part(&r->input[i], r->wanted[i], ranks, rank);
+        const uint64_t elements = redco_type_elements(redco_value_type(local, results[k].value));
+        for (uint64_t e = 0; e < elements; e++) {
+            worst = fmax(worst, fabs(part[e] - ((double *)results[k].data)[e]) / r->scale);
+        }
+        free(part);
+        k++;
+    }
+    for (uint32_t i = 0; i < inputs; i++) { free((void *)(uintptr_t)bindings[i].data); }
+    for (uint32_t i = 0; i < count; i++) { free(results[i].data); }
+    redco_graph_free(local);
+    return worst;
+failed:
+    (void)fprintf(stderr, "rank %u: %s: %s\n", rank, err.place, err.text);
+    return -1;
+}
+
+static int rank_main(rig *r, uint32_t size, uint32_t rank, uint32_t group_size, const char *address)
+{
+    const redco_world_options options = {REDCO_TRANSPORT_SOCKET, rank, size, address, 20};
+    redco_world *world = NULL;
+    redco_communicator *group = NULL;
+    redco_error err = {0};
+    uint32_t colours[MOST];
+    double worst = -1;
+    for (uint32_t i = 0; i < size; i++) { colours[i] = i / group_size; }
+    if (redco_world_open(&options, &world, &err) == REDCO_OK &&
+        redco_communicator_split(world, colours, "tp", &group, &err) == REDCO_OK) {
+        worst = run_rank(r, group);
+    } else {
+        (void)fprintf(stderr, "rank %u: %s: %s\n", rank, err.place, err.text);
+    }
+    redco_communicator_free(group);
+    redco_world_close(world);
+    if (worst > 1e-13) { (void)fprintf(stderr, "rank %u: error %g\n", rank, worst); }
+    return worst >= 0 && worst <= 1e-13 ? 0 : 1;
+}
+
+static void run_world(rig *r, uint32_t size, uint32_t group_size)
+{
+    pid_t ranks[MOST];
+    char address[32];
+    free_address(address);
+    for (uint32_t i = 0; i < size; i++) {
+        ranks[i] = fork();
+        assert_true(ranks[i] >= 0);
+        if (ranks[i] == 0) { _exit(rank_main(r, size, i, group_size, address)); }
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        int status = 0;
+        assert_int_equal(waitpid(ranks[i], &status, 0), ranks[i]);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+}
+
+static void test_processes(void **state)
+{
+    rig *r = *state;
+    static const uint32_t worlds[][2] = {{2, 2}, {4, 4}, {4, 2}};
+    for (uint32_t sp = 0; sp < 2; sp++) {
+        r->sequence_parallel = sp == 1;
+        for (size_t i = 0; i < sizeof worlds / sizeof worlds[0]; i++) { run_world(r, worlds[i][0], worlds[i][1]); }
+    }
+}
+
+/* A rank alone says so; so does one whose group has no communicator, or one of another size. */
+static void test_refusals(void **state)
+{
+    rig *r = *state;
+    redco_value outputs[RIG_INPUTS + 1];
+    redco_binding bindings[RIG_INPUTS];
+    redco_graph *local = NULL;
+    redco_error err = {0};
+    double loss;
+    assert_int_equal(rig_partition(r, 2, 0, &local, outputs, NULL), REDCO_OK);
+    for (uint32_t i = 0; i < r->inputs; i++) {
+        bindings[i] = (redco_binding){redco_graph_find_input(local, r->input[i].name), r->input[i].data};
+    }
+    const redco_result result = {outputs[0], &loss};
+    assert_int_equal(redco_evaluate(r->backend, local, bindings, r->inputs, &result, 1, &err), REDCO_EVALUE);
+    assert_non_null(strstr(err.text, "one rank of 2"));
+    redco_host_collectives none = {NULL, 0};
+    redco_collectives calls = redco_host_collectives_calls(&none);
+    err = (redco_error){0};
+    assert_int_equal(redco_evaluate_rank(r->backend, &calls, local, bindings, r->inputs, &result, 1, &err),
+                     REDCO_EVALUE);
+    assert_non_null(strstr(err.text, "group 7 has no communicator"));
+    const redco_world_options alone = {.transport = REDCO_TRANSPORT_SELF};
+    redco_world *world = NULL;
+    redco_communicator *self = NULL;
+    assert_int_equal(redco_world_open(&alone, &world, NULL), REDCO_OK);
+    assert_int_equal(redco_communicator_split(world, (uint32_t[]){0}, "self", &self, NULL), REDCO_OK);
+    const redco_group_binding group = {7, self};
+    redco_host_collectives small = {&group, 1};
+    calls = redco_host_collectives_calls(&small);
+    err = (redco_error){0};
+    assert_int_equal(redco_evaluate_rank(r->backend, &calls, local, bindings, r->inputs, &result, 1, &err),
+                     REDCO_EVALUE);
+    assert_non_null(strstr(err.text, "of 2 ranks, its communicator of 1"));
+    redco_communicator_free(self);
+    redco_world_close(world);
+    redco_graph_free(local);
+}
+
+static int open_rig(void **state)
+{
+    static rig r;
+    rig_open(&r, 3);
+    build(&r);
+    *state = &r;
+    return 0;
+}
+
+static int close_rig(void **state)
+{
+    rig_close(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_processes), cmocka_unit_test(test_refusals)};
+    return cmocka_run_group_tests_name("partitioned processes", tests, open_rig, close_rig);
+}
