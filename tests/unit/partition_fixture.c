@@ -103,6 +103,33 @@ redco_value rig_integers(rig *r, const char *name, uint32_t rank, const uint64_t
     return value;
 }
 
+void rig_adopt(rig *r, redco_graph *g, int32_t below)
+{
+    rig_clear(r);
+    redco_graph_free(r->g);
+    r->g = g;
+    for (uint32_t i = 0; i < redco_graph_op_count(g); i++) {
+        const redco_op *op = redco_graph_op(g, i);
+        if (op->kind != REDCO_OP_INPUT) { continue; }
+        assert_true(r->inputs < RIG_INPUTS);
+        rig_input *in = &r->input[r->inputs++];
+        *in = (rig_input){.value = op->first_output, .type = *redco_value_type(g, op->first_output)};
+        in->parameter = (op->attributes.flags & REDCO_FLAG_PARAMETER) != 0;
+        (void)snprintf(in->name, sizeof in->name, "%s", redco_value_name(g, op->first_output));
+        in->data = malloc(redco_type_bytes(&in->type));
+        assert_non_null(in->data);
+        int32_t *numbers = in->data;
+        if (in->type.dtype == REDCO_F64) {
+            fill(r, in, 0.6);
+        } else {
+            assert_int_equal(in->type.dtype, REDCO_I32);
+            for (uint64_t k = 0; k < redco_type_elements(&in->type); k++) {
+                numbers[k] = (int32_t)rig_below(r, (uint64_t)below);
+            }
+        }
+    }
+}
+
 void rig_set(rig *r, const char *name, redco_tp_layout layout)
 {
     for (uint32_t i = 0; i < r->inputs; i++) {

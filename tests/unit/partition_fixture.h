@@ -49,6 +49,8 @@ typedef struct rig {
 void rig_open(rig *r, uint64_t seed);
 void rig_clear(rig *r); /**< another model */
 void rig_close(rig *r);
+/** Takes over a graph that was built elsewhere: its inputs get random data, integers below @p below. */
+void rig_adopt(rig *r, redco_graph *g, int32_t below);
 uint64_t rig_below(rig *r, uint64_t n);
 
 redco_value rig_parameter(rig *r, const char *name, uint32_t rank, const uint64_t *dim);

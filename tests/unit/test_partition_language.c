@@ -1,0 +1,134 @@
+/* The executor's own language models, of HuggingFace configs, among ranks: column and row pairs by the names of their
+ * modules where sizes divide, the rest whole. */
+#include "costmodel/model.h"
+#include "executor/models/language_model.h"
+#include "partition_fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define BOUND 1e-12
+
+enum { SEQUENCES = 2, LENGTH = 12 };
+
+typedef struct module {
+    const char *part; /**< of a matrix's or table's name */
+    uint32_t dim;
+} module;
+
+/** The first that stands in the name decides. */
+static const module modules[] = {{"norm", 2},
+                                 {"ln_", 2},
+                                 {"wpe", 2},
+                                 {"embed_positions", 2},
+                                 {"wte", 0},
+                                 {"embed_tokens", 0},
+                                 {"embed_in", 0},
+                                 {"lm_head", 1},
+                                 {"embed_out", 1},
+                                 {"attn.c_proj", 0},
+                                 {"mlp.c_proj", 0},
+                                 {"c_attn", 1},
+                                 {"c_fc", 1},
+                                 {"out_proj", 0},
+                                 {"o_proj", 0},
+                                 {"q_proj", 1},
+                                 {"k_proj", 1},
+                                 {"v_proj", 1},
+                                 {"gate_proj", 1},
+                                 {"up_proj", 1},
+                                 {"down_proj", 0},
+                                 {"fc_in", 1},
+                                 {"fc_out", 0},
+                                 {"fc1", 1},
+                                 {"fc2", 0},
+                                 {"query_key_value", 1},
+                                 {"attention.dense", 0},
+                                 {"4h_to_h", 0},
+                                 {"h_to_4h", 1}};
+
+static redco_tp_layout layout_of(const redco_task_parameter *parameter, const redco_tensor_type *type, uint32_t ranks)
+{
+    for (size_t i = 0; i < sizeof modules / sizeof modules[0] && parameter->rank == 2; i++) {
+        if (strstr(parameter->name, modules[i].part) == NULL) { continue; }
+        redco_tp_layout layout = {REDCO_TP_SPLIT, modules[i].dim, 1};
+        if (modules[i].dim == 1 && parameter->blocks > 1) { layout.blocks = parameter->blocks; }
+        return redco_tp_fits(layout, type, ranks) ? layout : redco_tp_replicated();
+    }
+    return redco_tp_replicated();
+}
+
+static void check_model(rig *r, const char *config)
+{
+    const redco_task_options options = {.parameter = REDCO_F64, .compute = REDCO_F64, .training = true};
+    redco_model *model = NULL;
+    redco_language_model *lm = NULL;
+    redco_task_graph built;
+    redco_error err = {0};
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s/models/oracle/%s.json", REDCO_TEST_DATA, config);
+    if (redco_model_read(path, &model, &err) != REDCO_OK ||
+        redco_language_model_create(model, SEQUENCES, LENGTH, &lm, &err) != REDCO_OK ||
+        redco_task_build(redco_language_model_task(lm), &options, &built, &err) != REDCO_OK) {
+        fail_msg("%s: %s: %s", config, err.place, err.text);
+    }
+    const redco_value loss = built.loss;
+    rig_adopt(r, built.graph, 16);
+    built.graph = NULL;
+    redco_task_graph_free(&built);
+    rig_finish(r, loss);
+    r->batch = SEQUENCES;
+    r->sequences[0] = LENGTH;
+    for (uint32_t ranks = 2; ranks <= 4; ranks++) {
+        uint32_t split = 0;
+        for (uint32_t i = 0; i < r->inputs; i++) {
+            const redco_task_parameter *parameter = redco_task_find(redco_language_model_task(lm), r->input[i].name);
+            if (parameter == NULL) { continue; }
+            r->input[i].layout = layout_of(parameter, &r->input[i].type, ranks);
+            split += r->input[i].layout.kind == REDCO_TP_SPLIT ? 1 : 0;
+        }
+        for (uint32_t sp = 0; sp < 2; sp++) {
+            r->sequence_parallel = sp == 1;
+            rig_check(r, ranks, BOUND, config);
+            printf(
+                "%-20s n=%u %s: %2u parameters split, %2u collectives, all-reduce %6llu gather %6llu scatter %6llu\n",
+                config, ranks, sp == 1 ? "sp" : "  ", split, r->traffic_count,
+                (unsigned long long)rig_bytes(r, REDCO_OP_ALL_REDUCE, ""),
+                (unsigned long long)rig_bytes(r, REDCO_OP_ALL_GATHER, ""),
+                (unsigned long long)rig_bytes(r, REDCO_OP_REDUCE_SCATTER, ""));
+        }
+        assert_true(split > 0 || ranks == 3);
+    }
+    redco_language_model_free(lm);
+    redco_model_free(model);
+}
+
+static void test_models(void **state)
+{
+    static const char *const configs[] = {
+        "llama",    "llama-scaled",        "mistral", "qwen2",        "gpt2", "gpt2-variant", "gptj",
+        "gpt_neox", "gpt_neox-sequential", "opt",     "opt-post-norm"};
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) { check_model(*state, configs[i]); }
+}
+
+static int open_rig(void **state)
+{
+    static rig r;
+    rig_open(&r, 17);
+    *state = &r;
+    return 0;
+}
+
+static int close_rig(void **state)
+{
+    const rig *r = *state;
+    printf("worst error of a tensor, relative to its largest element: %.1e\n", r->worst);
+    rig_close(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_models)};
+    return cmocka_run_group_tests_name("partitioned language models", tests, open_rig, close_rig);
+}
