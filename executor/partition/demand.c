@@ -89,15 +89,38 @@ static void demand_of_concat(redcoi_builder *b, const redco_op *op)
     }
 }
 
-/** A result that is wanted whole needs its input whole: of moves, and of the gradient of logits, whose bytes are those
- * of the logits and which would need three more reductions. */
+/** The other summand is repeated: a bias, which takes no part in how the result is made. */
+static bool adds_bias(const redcoi_builder *b, const redco_op *op, uint32_t i)
+{
+    return op->kind == REDCO_OP_ADD && redco_type_same_dims(type_of(b, op->inputs[i]), type_of(b, op->first_output)) &&
+           !redco_type_same_dims(type_of(b, op->inputs[1 - i]), type_of(b, op->first_output));
+}
+
+/** A result that is wanted whole needs its input whole: of moves, rotations and biases, and of the gradient of logits,
+ * whose bytes are those of the logits and which would need three more reductions. */
 static void demand_whole(redcoi_builder *b, const redco_op *op)
 {
     const redcoi_demand *d = &b->demands[op->first_output];
     if (!d->any || d->layout.kind != REDCO_TP_REPLICATED) { return; }
-    if (op->kind == REDCO_OP_CROSS_ENTROPY_GRAD || op->kind == REDCO_OP_RESHAPE || op->kind == REDCO_OP_TRANSPOSE) {
-        add_demand(b, op->inputs[0], redco_tp_replicated());
+    switch (op->kind) {
+    case REDCO_OP_CROSS_ENTROPY_GRAD:
+    case REDCO_OP_RESHAPE:
+    case REDCO_OP_TRANSPOSE:
+    case REDCO_OP_ROTARY: add_demand(b, op->inputs[0], redco_tp_replicated()); return;
+    default: break;
     }
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        if (adds_bias(b, op, i)) { add_demand(b, op->inputs[i], redco_tp_replicated()); }
+    }
+}
+
+static bool is_drawn(const redcoi_builder *b, redco_value value)
+{
+    const redco_op *op = redco_value_op(b->global, value);
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        if (!redcoi_is_source(redco_value_op(b->global, op->inputs[i])->kind)) { return false; }
+    }
+    return true;
 }
 
 /** Dropout between split products: only the own part of the random numbers is drawn. */
@@ -105,7 +128,10 @@ static void demand_of_select(redcoi_builder *b, const redco_op *op, const redcoi
 {
     redcoi_choice choice;
     const redco_tp_layout usual = redcoi_default_layout(b, op->first_output);
-    if (b->demands[op->first_output].any || usual.kind != REDCO_TP_SPLIT || axes->out[0][usual.dim] == 0) { return; }
+    if (b->demands[op->first_output].any || usual.kind != REDCO_TP_SPLIT || axes->out[0][usual.dim] == 0 ||
+        !is_drawn(b, op->inputs[0])) {
+        return;
+    }
     if (redcoi_split_label(b->global, op, axes, axes->out[0][usual.dim], usual.blocks, b->ranks, &choice) &&
         choice.in[0].kind == REDCO_TP_SPLIT) {
         add_demand(b, op->inputs[0], choice.in[0]);
