@@ -502,6 +502,24 @@ static void test_specs(void **state)
     check_specs(*state, false);
 }
 
+/* Key heads that every rank has whole: an all-reduce of their gradients, or a scatter and a gather. */
+static void test_whole_keys(void **state)
+{
+    rig *r = *state;
+    for (uint32_t sp = 0; sp < 2; sp++) {
+        build(r, &families[0]);
+        apply(r, families[0].ideal, &families[0]);
+        r->sequence_parallel = sp == 1;
+        for (uint32_t i = 0; i < 2 * LAYERS; i++) {
+            char name[32];
+            (void)snprintf(name, sizeof name, "block.%u.%c", i / 2, "kv"[i % 2]);
+            rig_set(r, name, redco_tp_replicated());
+        }
+        rig_check(r, 4, BOUND, "whole keys");
+        assert_true(rig_cost(r) <= table_cost(&families[0], false, 4) + 2 * replicated_bytes(r) * sp);
+    }
+}
+
 static void test_sequence_parallel(void **state)
 {
     check_specs(*state, true);
@@ -580,7 +598,8 @@ static int close_rig(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_specs), cmocka_unit_test(test_sequence_parallel),
-                                       cmocka_unit_test(test_random_specs), cmocka_unit_test(test_names)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_specs), cmocka_unit_test(test_whole_keys),
+                                       cmocka_unit_test(test_sequence_parallel), cmocka_unit_test(test_random_specs),
+                                       cmocka_unit_test(test_names)};
     return cmocka_run_group_tests_name("partitioned models", tests, open_rig, close_rig);
 }
