@@ -1,17 +1,14 @@
 /* Graphs of ranks run by processes of their own over sockets: loss and gradients as of the whole graph in one process.
  * Two tensor-parallel groups at once among 4 ranks. */
 #include "partition_fixture.h"
+#include "processes.h"
 
 #include "executor/comm/collectives.h"
 
-#include <arpa/inet.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define DIMS(...)                                                                                                      \
     (sizeof((uint64_t[]){__VA_ARGS__}) / 8), (uint64_t[])                                                              \
@@ -19,18 +16,7 @@
         __VA_ARGS__                                                                                                    \
     }
 
-enum { B = 2, S = 8, D = 16, F = 32, V = 24, HEADS = 4, MOST = 4 };
-
-static void free_address(char text[32])
-{
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof in;
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&in, size) == 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &size), 0);
-    (void)close(fd);
-    (void)snprintf(text, 32, "127.0.0.1:%u", ntohs(in.sin_port));
-}
+enum { B = 2, S = 8, D = 16, F = 32, V = 24, HEADS = 4 };
 
 /* Words, one block with two key heads (cut at 4 ranks), a head by words: all kinds of collectives. */
 static void build(rig *r)
@@ -110,43 +96,27 @@ failed:
     return -1;
 }
 
-static int rank_main(rig *r, uint32_t size, uint32_t rank, uint32_t group_size, const char *address)
+typedef struct task {
+    const rig *r;
+    uint32_t group_size;
+} task;
+
+static int run_in_group(redco_world *world, void *context)
 {
-    const redco_world_options options = {REDCO_TRANSPORT_SOCKET, rank, size, address, 20};
-    redco_world *world = NULL;
+    const task *t = context;
     redco_communicator *group = NULL;
     redco_error err = {0};
-    uint32_t colours[MOST];
+    uint32_t colours[PROCESSES_MAX];
     double worst = -1;
-    for (uint32_t i = 0; i < size; i++) { colours[i] = i / group_size; }
-    if (redco_world_open(&options, &world, &err) == REDCO_OK &&
-        redco_communicator_split(world, colours, "tp", &group, &err) == REDCO_OK) {
-        worst = run_rank(r, group);
+    for (uint32_t i = 0; i < redco_world_size(world); i++) { colours[i] = i / t->group_size; }
+    if (redco_communicator_split(world, colours, "tp", &group, &err) == REDCO_OK) {
+        worst = run_rank(t->r, group);
     } else {
-        (void)fprintf(stderr, "rank %u: %s: %s\n", rank, err.place, err.text);
+        (void)fprintf(stderr, "rank %u: %s: %s\n", redco_world_rank(world), err.place, err.text);
     }
     redco_communicator_free(group);
-    redco_world_close(world);
-    if (worst > 1e-13) { (void)fprintf(stderr, "rank %u: error %g\n", rank, worst); }
+    if (worst > 1e-13) { (void)fprintf(stderr, "rank %u: error %g\n", redco_world_rank(world), worst); }
     return worst >= 0 && worst <= 1e-13 ? 0 : 1;
-}
-
-static void run_world(rig *r, uint32_t size, uint32_t group_size)
-{
-    pid_t ranks[MOST];
-    char address[32];
-    free_address(address);
-    for (uint32_t i = 0; i < size; i++) {
-        ranks[i] = fork();
-        assert_true(ranks[i] >= 0);
-        if (ranks[i] == 0) { _exit(rank_main(r, size, i, group_size, address)); }
-    }
-    for (uint32_t i = 0; i < size; i++) {
-        int status = 0;
-        assert_int_equal(waitpid(ranks[i], &status, 0), ranks[i]);
-        assert_true(WIFEXITED(status));
-        assert_int_equal(WEXITSTATUS(status), 0);
-    }
 }
 
 static void test_processes(void **state)
@@ -155,7 +125,10 @@ static void test_processes(void **state)
     static const uint32_t worlds[][2] = {{2, 2}, {4, 4}, {4, 2}};
     for (uint32_t sp = 0; sp < 2; sp++) {
         r->sequence_parallel = sp == 1;
-        for (size_t i = 0; i < sizeof worlds / sizeof worlds[0]; i++) { run_world(r, worlds[i][0], worlds[i][1]); }
+        for (size_t i = 0; i < sizeof worlds / sizeof worlds[0]; i++) {
+            task t = {r, worlds[i][1]};
+            assert_int_equal(run_ranks(worlds[i][0], 20, run_in_group, &t, 0), worlds[i][0]);
+        }
     }
 }
 
