@@ -63,7 +63,7 @@ static void check_model(rig *r, const char *config)
     const redco_task_options options = {.parameter = REDCO_F64, .compute = REDCO_F64, .training = true};
     redco_model *model = NULL;
     redco_language_model *lm = NULL;
-    redco_task_graph built;
+    redco_task_graph built = {0};
     redco_error err = {0};
     char path[512];
     (void)snprintf(path, sizeof path, "%s/models/oracle/%s.json", REDCO_TEST_DATA, config);
@@ -72,6 +72,7 @@ static void check_model(rig *r, const char *config)
         redco_task_build(redco_language_model_task(lm), &options, &built, &err) != REDCO_OK) {
         fail_msg("%s: %s: %s", config, err.place, err.text);
     }
+    assert_non_null(built.graph);
     const redco_value loss = built.loss;
     rig_adopt(r, built.graph, 16);
     built.graph = NULL;
