@@ -205,6 +205,11 @@ const char *redco_comm_warning(const redco_comm *comm)
     return comm->curves.warning[0] != '\0' ? comm->curves.warning : NULL;
 }
 
+const struct redco_compute_profile *redco_comm_compute(const redco_comm *comm)
+{
+    return comm->curves.compute;
+}
+
 const char *redco_comm_profile_sha256(const redco_comm *comm)
 {
     return comm->sha256;

@@ -55,6 +55,9 @@ void redco_comm_restrict(redco_comm *comm, uint32_t algorithms, uint32_t protoco
 /** What is odd about the profiles, such as that they were measured on other GPUs; NULL when nothing is. */
 const char *redco_comm_warning(const redco_comm *comm);
 
+/** What the profiles hold of operators measured on this machine's GPU; NULL: nothing. */
+const struct redco_compute_profile *redco_comm_compute(const redco_comm *comm);
+
 /** SHA-256 over the profile files in order, "" without profiles. */
 const char *redco_comm_profile_sha256(const redco_comm *comm);
 

@@ -1,5 +1,6 @@
 #include "costmodel/collective_curve.h"
 
+#include "costmodel/compute_profile.h"
 #include "topology/base/file.h"
 #include "topology/base/preset.h"
 #include "traces/profile.h"
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const size_t max_file_bytes = (size_t)64 << 20;
 /* A measurement may tell that a machine is slower or faster than NCCL expects, not that it is another machine. */
@@ -156,6 +158,21 @@ static void look_at_hardware(const redco_machine *machine, const redco_profile *
                    machine->gpu.name);
 }
 
+/* Operators count only where they were measured on the GPU of this machine: a processor's say nothing of another's. */
+static redco_status take_operators(const redco_machine *machine, const redco_profile *profile, const char *path,
+                                   redcoi_curves *curves, bool *taken_out, redco_error *err)
+{
+    const char *const device = redco_profile_how(profile)->device;
+    *taken_out = device[0] != '\0' && strcasecmp(device, machine->gpu.name) == 0;
+    if (device[0] != '\0' && !*taken_out && curves->warning[0] == '\0') {
+        (void)snprintf(
+            curves->warning, sizeof curves->warning,
+            "%.200s: its operators were measured on \"%.47s\" and are not used for the %.47s of this cluster", path,
+            device, machine->gpu.name);
+    }
+    return *taken_out ? redco_compute_profile_add(&curves->compute, profile, path, err) : REDCO_OK;
+}
+
 /* Sorted points of one curve and size become one, their median. @return new count */
 static size_t merge_sizes(struct point *items, size_t count)
 {
@@ -232,7 +249,9 @@ redco_status redcoi_curves_read(const redco_machine *machine, const char *const 
         if (st == REDCO_OK) { st = redco_profile_parse(text, size, paths[i], &profile, err); }
         if (st == REDCO_OK) { st = take_profile(machine, profile, &points, err); }
         if (st == REDCO_OK && points.count > before) { look_at_hardware(machine, profile, paths[i], curves_out); }
-        if (st == REDCO_OK && points.count == before && redco_profile_row_count(profile) > 0) {
+        bool operators = false;
+        if (st == REDCO_OK) { st = take_operators(machine, profile, paths[i], curves_out, &operators, err); }
+        if (st == REDCO_OK && !operators && points.count == before && redco_profile_row_count(profile) > 0) {
             st = redco_fail(err, REDCO_EVALUE, paths[i], "nothing in it was measured on nodes of %u x %s like these",
                             machine->node_gpus_physical, machine->gpu.name);
         }
@@ -244,6 +263,7 @@ redco_status redcoi_curves_read(const redco_machine *machine, const char *const 
         qsort(points.items, points.count, sizeof *points.items, compare_points);
         st = build(&points, curves_out, err);
     }
+    if (st == REDCO_OK && curves_out->compute != NULL) { st = redco_compute_profile_finish(curves_out->compute, err); }
     free(points.items);
     free(all);
     return st;
@@ -253,6 +273,7 @@ void redcoi_curves_free(redcoi_curves *curves)
 {
     free(curves->curves);
     free(curves->log_size);
+    redco_compute_profile_free(curves->compute);
 }
 
 static double clamp_ratio(double ratio)

@@ -32,7 +32,8 @@ typedef struct redcoi_curves {
     size_t count;
     /* Of all points, by curve and size. */
     double *log_size, *log_time, *log_ratio;
-    char warning[480]; /* "" or what is odd about the files */
+    struct redco_compute_profile *compute; /* operators in the same files; NULL: none of this GPU */
+    char warning[480];                     /* "" or what is odd about the files */
 } redcoi_curves;
 
 /* The largest size at which a time still is a latency: a curve that begins above it says nothing about small sizes. */

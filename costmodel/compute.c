@@ -1,5 +1,7 @@
 #include "costmodel/compute.h"
 
+#include "costmodel/compute_profile.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -23,6 +25,7 @@ struct list {
     double element_bytes;
     double memory_unit; /* traffic constants of the reference are for 2-byte elements */
     const redco_engine *engine;
+    const char *norm; /* as profiles call it */
     bool in_block;
 };
 
@@ -39,9 +42,15 @@ static void add_gemm(struct list *list, const char *name, uint64_t m, uint64_t n
                                                 .bytes = list->element_bytes * (dm * dk + dk * dn + dm * dn)};
 }
 
-static void add_bytes(struct list *list, const char *name, redco_operator_kind kind, double bytes)
+/* @p measured_as of a profile's operators, by its number of elements. */
+static void add_bytes(struct list *list, const char *name, redco_operator_kind kind, const char *measured_as,
+                      double elements, double element_bytes)
 {
-    list->out[list->count++] = (redco_operator){.name = name, .kind = kind, .bytes = bytes * list->memory_unit};
+    list->out[list->count++] = (redco_operator){.name = name,
+                                                .kind = kind,
+                                                .bytes = element_bytes * elements * list->memory_unit,
+                                                .measured_as = measured_as,
+                                                .elements = elements};
 }
 
 /* Dimensions of one rank. */
@@ -50,7 +59,7 @@ struct rank {
     uint64_t t;     /* the same as a count */
     double sigma;   /* divides what sequence parallelism divides */
     uint64_t q, kv; /* width of queries, of keys (= of values) */
-    uint32_t head_dim;
+    uint32_t head_dim, keys;
     double pair_flops; /* 4 b s^2 q / cp: scores and product with V over the full square */
 };
 
@@ -66,6 +75,7 @@ static struct rank rank_of(const redco_model_dims *dims, const redco_shape *shap
     rank.tokens = (double)rank.t;
     rank.sigma = shape->sequence_parallel ? (double)shape->tp : 1.0;
     rank.head_dim = dims->head_dim;
+    rank.keys = shape->seq_len;
     rank.q = ceil_div(dims->heads, shape->tp) * dims->head_dim;
     rank.kv = (uint64_t)redco_rank_kv_heads(dims, shape->tp) * dims->head_dim;
     rank.pair_flops = 4.0 * rank.tokens * (double)shape->seq_len * (double)rank.q;
@@ -75,6 +85,16 @@ static struct rank rank_of(const redco_model_dims *dims, const redco_shape *shap
 uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp)
 {
     return tp >= dims->kv_heads ? 1 : (uint32_t)ceil_div(dims->kv_heads, tp);
+}
+
+/* Models whose norms subtract no mean. */
+static bool rms_norms(const redco_model *model)
+{
+    static const char *const with[] = {"llama", "mistral", "qwen2", "internlm2", "gemma", "t5", "mt5", "generic"};
+    for (size_t i = 0; i < sizeof with / sizeof with[0]; i++) {
+        if (strcmp(redco_model_type(model), with[i]) == 0) { return true; }
+    }
+    return false;
 }
 
 /* Rotary embedding is what models without position tables, biases (ALiBi) or relative buckets use. */
@@ -91,10 +111,10 @@ static bool rotary(const redco_model *model)
 static void add_norm(struct list *list, const char *name, const struct rank *rank, uint64_t hidden)
 {
     const redco_operator_kind kind = list->engine->plain_norm ? REDCO_OPERATOR_NORM : REDCO_OPERATOR_MEMORY;
-    add_bytes(list, name, kind, norm_bytes * rank->tokens * (double)hidden / rank->sigma);
+    add_bytes(list, name, kind, list->norm, rank->tokens * (double)hidden / rank->sigma, norm_bytes);
 }
 
-static void add_attention(struct list *list, const char *name, double flops, const struct rank *rank)
+static void add_attention(struct list *list, const char *name, bool causal, const struct rank *rank)
 {
     const redco_attention kernel = list->engine->attention;
     if (kernel == REDCO_ATTENTION_FUSED || kernel == REDCO_ATTENTION_UNFUSED) { /* the full square, causal or not */
@@ -109,8 +129,13 @@ static void add_attention(struct list *list, const char *name, double flops, con
         return;
     }
     const double bytes = 2.0 * rank->tokens * (double)(rank->q + rank->kv); /* q, k, v in, output out */
-    list->out[list->count++] = (redco_operator){
-        .name = name, .kind = REDCO_OPERATOR_ATTENTION, .flops = flops, .bytes = bytes * list->element_bytes};
+    list->out[list->count++] = (redco_operator){.name = name,
+                                                .kind = REDCO_OPERATOR_ATTENTION,
+                                                .flops = causal ? rank->pair_flops / 2.0 : rank->pair_flops,
+                                                .bytes = bytes * list->element_bytes,
+                                                .keys = rank->keys,
+                                                .head_dim = rank->head_dim,
+                                                .causal = causal};
 }
 
 static void add_block(struct list *list, const redco_model *model, bool cross, bool causal, const struct rank *rank,
@@ -118,27 +143,29 @@ static void add_block(struct list *list, const redco_model *model, bool cross, b
 {
     const redco_model_dims *const dims = redco_model_get_dims(model);
     const uint64_t h = dims->hidden, f = ceil_div(dims->ffn, tp);
-    const double heads_bytes = 4.0 * rank->tokens * (double)(rank->q + rank->kv);
+    const bool rotates = rotary(model);
     list->in_block = true;
     add_norm(list, "attn_norm", rank, h);
     add_gemm(list, "qkv", rank->t, rank->q + 2 * rank->kv, h);
-    add_bytes(list, rotary(model) ? "rotary" : "split_heads", REDCO_OPERATOR_MEMORY, heads_bytes);
-    add_attention(list, "attention", causal ? rank->pair_flops / 2.0 : rank->pair_flops, rank);
+    const char *const heads = rotates ? "rotary" : "split_heads";
+    add_bytes(list, heads, REDCO_OPERATOR_MEMORY, heads, rank->tokens * (double)(rank->q + rank->kv), 4.0);
+    add_attention(list, "attention", causal, rank);
     add_gemm(list, "out", rank->t, h, rank->q);
     if (cross) { /* queries of the decoder, keys and values of the encoder's output: every pair */
         add_norm(list, "cross_norm", rank, h);
         add_gemm(list, "cross_q", rank->t, rank->q, h);
         add_gemm(list, "cross_kv", rank->t, 2 * rank->kv, h);
-        add_attention(list, "cross_attention", rank->pair_flops, rank);
+        add_attention(list, "cross_attention", false, rank);
         add_gemm(list, "cross_out", rank->t, h, rank->q);
     }
     if (!dims->parallel_block) { add_norm(list, "ffn_norm", rank, h); }
     add_gemm(list, "ffn_in", rank->t, dims->gated ? 2 * f : f, h);
-    add_bytes(list, "activation", REDCO_OPERATOR_MEMORY, (dims->gated ? 8.0 : 4.0) * rank->tokens * (double)f);
+    add_bytes(list, "activation", REDCO_OPERATOR_MEMORY, dims->gated ? "gated_activation" : "activation",
+              rank->tokens * (double)f, dims->gated ? 8.0 : 4.0);
     add_gemm(list, "ffn_out", rank->t, h, f);
     if (list->engine->gemm_format != REDCO_GEMM_SAME) { /* inputs and gradients of the products */
         const double elements = 6.0 * (double)h / (double)tp + 3.0 * (double)f;
-        add_bytes(list, "casts", REDCO_OPERATOR_CAST, rank->tokens * elements);
+        add_bytes(list, "casts", REDCO_OPERATOR_CAST, NULL, rank->tokens * elements, 1.0);
     }
 }
 
@@ -149,8 +176,11 @@ static void add_head(struct list *list, const redco_model_dims *dims, const stru
     add_gemm(list, "head", rank->t, width, dims->hidden);
     const uint64_t held = list->engine->logits_gathered ? dims->vocab : width;
     /* 24 bytes per logit in all, a third of them forward; the loss computes in 32 bit whatever the precision. */
-    list->out[list->count++] =
-        (redco_operator){.name = "loss", .kind = REDCO_OPERATOR_LOSS, .bytes = 8.0 * rank->tokens * (double)held};
+    list->out[list->count++] = (redco_operator){.name = "loss",
+                                                .kind = REDCO_OPERATOR_LOSS,
+                                                .bytes = 8.0 * rank->tokens * (double)held,
+                                                .measured_as = "loss",
+                                                .elements = rank->tokens * (double)held};
 }
 
 uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, const redco_shape *shape,
@@ -163,12 +193,14 @@ uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, c
     struct list list = {.out = operators_out,
                         .element_bytes = element_bytes,
                         .memory_unit = element_bytes / 2.0,
-                        .engine = &shape->engine};
+                        .engine = &shape->engine,
+                        .norm = rms_norms(model) ? "rms_norm" : "layer_norm"};
     const struct rank rank = rank_of(dims, shape);
     const bool encoder = dims->encoder_layers > 0;
     switch (classes[class_index].kind) {
     case REDCO_CLASS_EMBEDDING: /* 20 bytes per element in all, a third of them forward */
-        add_bytes(&list, "embedding", REDCO_OPERATOR_EMBEDDING, 20.0 / 3.0 * rank.tokens * (double)dims->hidden);
+        add_bytes(&list, "embedding", REDCO_OPERATOR_EMBEDDING, "embedding", rank.tokens * (double)dims->hidden,
+                  20.0 / 3.0);
         break;
     case REDCO_CLASS_BLOCK: add_block(&list, model, false, !encoder, &rank, shape->tp); break;
     case REDCO_CLASS_CROSS: add_block(&list, model, true, true, &rank, shape->tp); break;
@@ -182,6 +214,7 @@ redco_status redco_compute_create(const redco_gpu *gpu, redco_precision precisio
 {
     redco_compute compute = {.memory_bandwidth_bytes_per_s = gpu->memory_bandwidth_bytes_per_s,
                              .element_bytes = precision == REDCO_FP32 ? 4 : 2,
+                             .precision = precision,
                              .calibration = *calibration,
                              .attention_efficiency = calibration->attention_efficiency};
     switch (precision) {
@@ -249,6 +282,10 @@ static double gemm_at_s(const redco_compute *compute, double peak_flops_per_s, u
 
 double redco_gemm_s(const redco_compute *compute, uint64_t m, uint64_t n, uint64_t k)
 {
+    double measured_s = 0.0;
+    if (redco_compute_profile_gemm_s(compute->measured, m, n, k, REDCO_PASS_FORWARD, compute->precision, &measured_s)) {
+        return measured_s;
+    }
     return gemm_at_s(compute, compute->peak_flops_per_s, m, n, k);
 }
 
@@ -281,7 +318,12 @@ double redco_operator_s(const redco_compute *compute, const redco_operator *op, 
 {
     const redco_calibration *const c = &compute->calibration;
     const double peak = compute->peak_flops_per_s;
-    double traffic = op->bytes;
+    double traffic = op->bytes, measured_s = 0.0;
+    /* Products in the engine's own format were not measured. */
+    const bool narrow = op->narrow && compute->narrow_flops_per_s != peak;
+    if (!narrow && redco_compute_profile_s(compute->measured, op, pass, compute->precision, &measured_s)) {
+        return measured_s;
+    }
     switch (op->kind) {
     case REDCO_OPERATOR_GEMM: return gemm_pass_s(compute, op, pass);
     case REDCO_OPERATOR_ATTENTION: {

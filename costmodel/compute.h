@@ -49,7 +49,15 @@ typedef struct redco_operator {
     bool misaligned; /**< scores of a head size that matrix units do not take */
     double flops;
     double bytes; /**< read and written, each operand once; traffic factors of the calibration come on top */
+    /* By what a profile knows it (compute_profile.h). */
+    const char *measured_as; /**< static: "rms_norm", "loss", ...; NULL for products and attention */
+    double elements;         /**< of its result */
+    uint32_t keys, head_dim; /**< attention: keys of a query, size of a head */
+    bool causal;             /**< attention: flops are half of the square */
 } redco_operator;
+
+/** Measured times of operators: compute_profile.h. */
+typedef struct redco_compute_profile redco_compute_profile;
 
 enum { REDCO_OPERATORS_MAX = 16 };
 
@@ -69,6 +77,8 @@ typedef struct redco_compute {
     bool tf32; /**< peak_flops_per_s is that of TF32 */
     redco_calibration calibration;
     double attention_efficiency; /**< e_a, less on GPUs that flash attention 2 does not support */
+    redco_precision precision;
+    const redco_compute_profile *measured; /**< goes before the formulas; borrowed, NULL: nothing is measured */
 } redco_compute;
 
 /** @return REDCO_EVALUE if the GPU does not support @p precision; the text says which one to use */

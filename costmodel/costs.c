@@ -60,6 +60,7 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     costs->calibration = *calibration;
     costs->comm = comm;
     costs->compute = compute;
+    costs->compute.measured = redco_comm_compute(comm);
     costs->state_bytes = redco_state_bytes_of(workload->precision);
     if (workload->engine.gradient_bytes > 0) { costs->state_bytes.gradient = workload->engine.gradient_bytes; }
     for (uint32_t i = 0; i < costs->class_count; i++) {
@@ -112,6 +113,7 @@ void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibr
     /* Neither call fails: what they check was checked when the costs were created, and is no constant. */
     (void)redco_compute_create(gpu, costs->workload.precision, calibration, &costs->compute, NULL);
     (void)redco_compute_use_engine(&costs->compute, gpu, &costs->workload.engine, NULL);
+    costs->compute.measured = redco_comm_compute(costs->comm);
     drop_layouts(costs);
     forget_ranks(costs);
 }

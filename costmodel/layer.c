@@ -1,4 +1,5 @@
 #include "costmodel/costs_internal.h"
+#include "costmodel/compute_profile.h"
 #include "costmodel/memory.h"
 
 #include <math.h>
@@ -382,6 +383,11 @@ static void add_memory(const redcoi_job *job, const redcoi_states *states, redco
 
 double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params)
 {
+    double measured_s = 0.0;
+    if (redco_compute_profile_optimizer_s(costs->compute.measured, (double)owned_params, costs->compute.precision,
+                                          &measured_s)) {
+        return measured_s;
+    }
     return optimizer_traffic_bytes * costs->calibration.optimizer_factor * (double)owned_params /
            costs->compute.memory_bandwidth_bytes_per_s;
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RUNS = 100000, MAX_ROWS = 2000000, MAX_GEMMS = 1000000, MAX_RANKS = 1 << 20 };
+enum { MAX_RUNS = 100000, MAX_ROWS = 2000000, MAX_GEMMS = 1000000, MAX_OPERATORS = 100000, MAX_RANKS = 1 << 20 };
 static const size_t max_file_bytes = (size_t)64 << 20;
 static const uint64_t max_size_bytes = (uint64_t)1 << 50;
 static const double max_time_s = 1e5;
@@ -26,6 +26,11 @@ struct redco_profile {
     size_t row_count, row_capacity;
     redco_profile_gemm *gemms;
     size_t gemm_count, gemm_capacity;
+    redco_profile_attention *attentions;
+    size_t attention_count, attention_capacity;
+    redco_profile_operator *operators;
+    size_t operator_count, operator_capacity;
+    redco_profile_measured measured;
     size_t skipped;
 };
 
@@ -51,6 +56,8 @@ void redco_profile_free(redco_profile *profile)
     free(profile->runs);
     free(profile->rows);
     free(profile->gemms);
+    free(profile->attentions);
+    free(profile->operators);
     free(profile);
 }
 
@@ -168,6 +175,32 @@ redco_status redcoi_profile_add_gemm(redco_profile *profile, const redco_profile
     return st;
 }
 
+redco_status redcoi_profile_add_attention(redco_profile *profile, const redco_profile_attention *attention,
+                                          redco_error *err)
+{
+    void *attentions = profile->attentions;
+    const redco_status st = grow(profile, &attentions, profile->attention_count, &profile->attention_capacity,
+                                 sizeof *attention, MAX_OPERATORS, "attention rows", err);
+    profile->attentions = attentions;
+    if (st == REDCO_OK) { profile->attentions[profile->attention_count++] = *attention; }
+    return st;
+}
+
+redco_status redcoi_profile_add_operator(redco_profile *profile, const redco_profile_operator *row, redco_error *err)
+{
+    void *operators = profile->operators;
+    const redco_status st = grow(profile, &operators, profile->operator_count, &profile->operator_capacity, sizeof *row,
+                                 MAX_OPERATORS, "operator rows", err);
+    profile->operators = operators;
+    if (st == REDCO_OK) { profile->operators[profile->operator_count++] = *row; }
+    return st;
+}
+
+void redcoi_profile_set_how(redco_profile *profile, const redco_profile_measured *measured)
+{
+    profile->measured = *measured;
+}
+
 void redcoi_profile_skip(redco_profile *profile)
 {
     profile->skipped++;
@@ -185,7 +218,8 @@ redco_status redcoi_profile_finish(redco_profile *profile, redco_error *err)
         profile->runs[kept++] = run;
     }
     profile->run_count = kept;
-    if (profile->row_count == 0 && profile->gemm_count == 0) {
+    if (profile->row_count == 0 && profile->gemm_count == 0 && profile->attention_count == 0 &&
+        profile->operator_count == 0) {
         return redcoi_profile_fail(profile, 0, err,
                                    "no measured times in it; nccl-tests or rccl-tests output, redco-profile JSON, or "
                                    "a CSV table of Galvatron, vTrain, Vidur or redco is read");
@@ -208,6 +242,23 @@ size_t redco_profile_gemms(const redco_profile *profile, const redco_profile_gem
 {
     *gemms_out = profile->gemms;
     return profile->gemm_count;
+}
+
+size_t redco_profile_attentions(const redco_profile *profile, const redco_profile_attention **attentions_out)
+{
+    *attentions_out = profile->attentions;
+    return profile->attention_count;
+}
+
+size_t redco_profile_operators(const redco_profile *profile, const redco_profile_operator **operators_out)
+{
+    *operators_out = profile->operators;
+    return profile->operator_count;
+}
+
+const redco_profile_measured *redco_profile_how(const redco_profile *profile)
+{
+    return &profile->measured;
 }
 
 size_t redco_profile_row_count(const redco_profile *profile)

@@ -1,6 +1,7 @@
-/** @file profile.h  Measured times of collectives (and GEMMs): nccl-tests and rccl-tests logs, tables of other projects
- *  and redco's own files, all read into one form. A profile is a list of runs; a run is one collective on one group of
- *  ranks at growing sizes.
+/** @file profile.h  Measured times of collectives and operators: nccl-tests and rccl-tests logs, tables of other
+ * projects and redco's own files, all read into one form. A profile is a list of runs; a run is one collective on one
+ * group of ranks at growing sizes. What redco-profile writes also holds matrix products, attention and other operators
+ * of one device.
  *
  *  Which format a file has is found from its content:
  *  - nccl-tests / rccl-tests text output and tables made of such rows (nccl_log.h), and nccl-tests -J JSON
@@ -17,6 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <jansson.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,11 +49,47 @@ typedef struct redco_profile_run {
     size_t row_count;
 } redco_profile_run;
 
+/** Seconds of C [m][n] = A [m][k] B [k][n]. */
 typedef struct redco_profile_gemm {
     uint32_t m, n, k;
-    char type[16]; /**< "bf16", "fp16", "fp32", "fp8" */
+    bool transpose_a, transpose_b; /**< that operand lies in memory with its dimensions exchanged */
+    char type[16];                 /**< "bf16", "fp16", "fp32", "fp64", "fp8" */
     double time_s;
 } redco_profile_gemm;
+
+/** Seconds of an attention core, scores not kept. */
+typedef struct redco_profile_attention {
+    uint32_t batch, heads, kv_heads, sequence, head_dim;
+    bool causal;
+    char type[16];
+    double forward_s, backward_s;
+} redco_profile_attention;
+
+/** Seconds of an operator that is no product, by the number of elements of its result (of its table, of its states). */
+typedef struct redco_profile_operator {
+    char name[32]; /**< costmodel/README.md, section 9: "rms_norm", "gated_activation", "loss", "optimizer", "copy", ...
+                    */
+    char type[16];
+    uint64_t elements;
+    double forward_s, backward_s; /**< backward 0: it has none */
+} redco_profile_operator;
+
+/** On what, when and how well a profile was measured; empty texts and zeros where that is not known. */
+typedef struct redco_profile_measured {
+    char device[48];  /**< name of the GPU type that operators ran on, as cluster files give it */
+    char backend[16]; /**< "host", "cuda" */
+    char kernels[64]; /**< of the mathematical library: "OpenBLAS Haswell" */
+    char cpu[96];
+    char system[96]; /**< operating system and release */
+    char date[32];   /**< UTC, ISO 8601 */
+    double clock_hz;
+    uint32_t processors;    /**< of the machine */
+    uint32_t ranks;         /**< that measured at the same time */
+    uint32_t rounds;        /**< every time is the best of so many rounds, the slowest rank's */
+    double load;            /**< processes that wanted to run, before it began */
+    double processor_ratio; /**< share of a processor that a computing rank got; 1 = alone */
+    double spread_ratio;    /**< how much longer than the best a run took on average, middle of all operators */
+} redco_profile_measured;
 
 typedef struct redco_profile redco_profile;
 
@@ -70,11 +109,32 @@ void redco_profile_free(redco_profile *profile);
 const char *redco_profile_format(const redco_profile *profile);
 size_t redco_profile_runs(const redco_profile *profile, const redco_profile_run **runs_out);
 size_t redco_profile_gemms(const redco_profile *profile, const redco_profile_gemm **gemms_out);
+size_t redco_profile_attentions(const redco_profile *profile, const redco_profile_attention **attentions_out);
+size_t redco_profile_operators(const redco_profile *profile, const redco_profile_operator **operators_out);
+/** Never NULL. */
+const redco_profile_measured *redco_profile_how(const redco_profile *profile);
 /** Rows of all runs together. */
 size_t redco_profile_row_count(const redco_profile *profile);
 /** Rows that were left out because their printed precision is too low to give a time, or because the log was cut there.
  */
 size_t redco_profile_skipped(const redco_profile *profile);
+
+/** What is written: all borrowed for the call. */
+typedef struct redco_profile_content {
+    const char *hardware, *network, *tool;
+    const redco_profile_measured *measured;
+    const redco_profile_run *runs; /**< hardware, network and tool are those above; nodes must be known */
+    size_t run_count;
+    const redco_profile_gemm *gemms;
+    size_t gemm_count;
+    const redco_profile_attention *attentions;
+    size_t attention_count;
+    const redco_profile_operator *operators;
+    size_t operator_count;
+} redco_profile_content;
+
+/** A document of the newest version: a new reference, or NULL when out of memory. */
+json_t *redco_profile_describe(const redco_profile_content *content);
 
 #ifdef __cplusplus
 }

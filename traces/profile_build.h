@@ -2,6 +2,7 @@
 #ifndef REDCO_PROFILE_BUILD_H
 #define REDCO_PROFILE_BUILD_H
 
+#include "topology/base/json.h"
 #include "traces/profile.h"
 
 /** What comment lines before a table say about it. */
@@ -26,6 +27,10 @@ redco_status redcoi_profile_begin(redco_profile *profile, const redco_profile_ru
 redco_status redcoi_profile_add(redco_profile *profile, uint64_t size_bytes, double out_of_place_s, double in_place_s,
                                 uint32_t line, redco_error *err);
 redco_status redcoi_profile_add_gemm(redco_profile *profile, const redco_profile_gemm *gemm, redco_error *err);
+redco_status redcoi_profile_add_attention(redco_profile *profile, const redco_profile_attention *attention,
+                                          redco_error *err);
+redco_status redcoi_profile_add_operator(redco_profile *profile, const redco_profile_operator *row, redco_error *err);
+void redcoi_profile_set_how(redco_profile *profile, const redco_profile_measured *measured);
 void redcoi_profile_skip(redco_profile *profile);
 /** Sets the rows pointers; a profile without a single row is an error that says what is read. */
 redco_status redcoi_profile_finish(redco_profile *profile, redco_error *err);
@@ -50,6 +55,9 @@ bool redcoi_whole(const char *text, size_t length, uint64_t *value_out);
 /** CSV tables by their header line. @return REDCO_OK and *@p found_out false if no header line is known */
 redco_status redcoi_profile_csv(const char *text, size_t size, const char *name, bool *found_out,
                                 redco_profile **profile_out, redco_error *err);
+/** The parts of redco's own documents that hold operators: "measured", "gemm", "attention", "operators". */
+redco_status redcoi_profile_compute(redco_profile *profile, const redco_json_value *root, redco_error *err);
+
 redco_status redcoi_profile_json(const char *text, size_t size, const char *name, redco_profile **profile_out,
                                  redco_error *err);
 

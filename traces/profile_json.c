@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NEWEST_VERSION = 1, MAX_RANKS = 1 << 20 };
+enum { NEWEST_VERSION = 2, MAX_RANKS = 1 << 20 };
 static const double max_time_s = 1e5;
 static const uint64_t max_size_bytes = (uint64_t)1 << 50;
 
@@ -91,30 +91,10 @@ static redco_status own_collective(redco_profile *profile, const redco_json_valu
     return st;
 }
 
-static redco_status own_gemm(redco_profile *profile, const redco_json_value *item, redco_error *err)
-{
-    static const char *const keys[] = {"m", "n", "k", "type", "time_s", NULL};
-    static const double least_time_s = 1e-9;
-    redco_profile_gemm gemm = {0};
-    const char *type = NULL;
-    redco_status st = redco_json_only(item, keys, err);
-    if (st == REDCO_OK) { st = redco_json_u32(item, "m", 1, UINT32_MAX, &gemm.m, err); }
-    if (st == REDCO_OK) { st = redco_json_u32(item, "n", 1, UINT32_MAX, &gemm.n, err); }
-    if (st == REDCO_OK) { st = redco_json_u32(item, "k", 1, UINT32_MAX, &gemm.k, err); }
-    if (st == REDCO_OK) { st = redco_json_string(item, "type", &type, err); }
-    if (st == REDCO_OK) { st = redco_json_number(item, "time_s", least_time_s, max_time_s, &gemm.time_s, err); }
-    if (st != REDCO_OK) { return st; }
-    if (strcmp(type, "bf16") != 0 && strcmp(type, "fp16") != 0 && strcmp(type, "fp32") != 0 &&
-        strcmp(type, "fp8") != 0) {
-        return redco_json_fail(item, "type", err, "is \"%.40s\"; bf16, fp16, fp32 or fp8 is needed", type);
-    }
-    redcoi_copy_text(gemm.type, sizeof gemm.type, type, strlen(type));
-    return redcoi_profile_add_gemm(profile, &gemm, err);
-}
-
 static redco_status own_document(redco_profile *profile, const redco_json_value *root, redco_error *err)
 {
-    static const char *const keys[] = {"format", "version", "hardware", "network", "tool", "collectives", "gemm", NULL};
+    static const char *const keys[] = {"format", "version",  "hardware",  "network",   "tool", "collectives",
+                                       "gemm",   "measured", "attention", "operators", NULL};
     redco_profile_run run = {0};
     uint32_t version = 0;
     size_t count = 0;
@@ -131,14 +111,7 @@ static redco_status own_document(redco_profile *profile, const redco_json_value 
             if (st == REDCO_OK) { st = own_collective(profile, &item, run, err); }
         }
     }
-    if (st == REDCO_OK && redco_json_has(root, "gemm")) {
-        st = redco_json_array(root, "gemm", &list, &count, err);
-        for (size_t i = 0; i < count && st == REDCO_OK; i++) {
-            st = redco_json_element(&list, i, &item, err);
-            if (st == REDCO_OK) { st = own_gemm(profile, &item, err); }
-        }
-    }
-    return st;
+    return st == REDCO_OK ? redcoi_profile_compute(profile, root, err) : st;
 }
 
 /* What nccl-tests -J writes: config.devices[] tell ranks and hosts, args[] the program. */

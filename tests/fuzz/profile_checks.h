@@ -7,6 +7,31 @@
 #include <math.h>
 #include <stdlib.h>
 
+static inline void check_time(double seconds)
+{
+    if (!isfinite(seconds) || seconds < 1e-9 || seconds > 1e5) { abort(); }
+}
+
+static inline void check_operators(const redco_profile *profile)
+{
+    const redco_profile_gemm *gemms = NULL;
+    const redco_profile_attention *attentions = NULL;
+    const redco_profile_operator *operators = NULL;
+    const size_t gemm_count = redco_profile_gemms(profile, &gemms);
+    const size_t attention_count = redco_profile_attentions(profile, &attentions);
+    const size_t operator_count = redco_profile_operators(profile, &operators);
+    for (size_t i = 0; i < gemm_count; i++) { check_time(gemms[i].time_s); }
+    for (size_t i = 0; i < attention_count; i++) {
+        check_time(attentions[i].forward_s);
+        check_time(attentions[i].backward_s);
+    }
+    for (size_t i = 0; i < operator_count; i++) {
+        check_time(operators[i].forward_s);
+        if (operators[i].backward_s != 0.0) { check_time(operators[i].backward_s); }
+        if (operators[i].name[0] == '\0' || operators[i].elements == 0) { abort(); }
+    }
+}
+
 static inline void check_profile(redco_status st, const redco_profile *profile, const redco_error *err)
 {
     const redco_profile_run *runs = NULL;
@@ -26,6 +51,7 @@ static inline void check_profile(redco_status st, const redco_profile *profile, 
             if (row->size_bytes > 0 && row->time_s[0] <= 0.0 && row->time_s[1] <= 0.0) { abort(); }
         }
     }
+    check_operators(profile);
 }
 
 #endif

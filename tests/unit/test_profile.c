@@ -89,6 +89,57 @@ static void header_texts_and_lines(void **state)
     redco_profile_free(profile);
 }
 
+/* What is written reads as what was written. */
+static void documents_come_back(void **state)
+{
+    (void)state;
+    redco_profile *first = read_profile(REDCO_TEST_DATA "/profiles", "own-v2.json"), *second = NULL;
+    redco_profile_content c = {.hardware = "2 x host Example CPU",
+                               .network = "loopback",
+                               .tool = "redco-profile 0.1.0",
+                               .measured = redco_profile_how(first)};
+    c.run_count = redco_profile_runs(first, &c.runs);
+    c.gemm_count = redco_profile_gemms(first, &c.gemms);
+    c.attention_count = redco_profile_attentions(first, &c.attentions);
+    c.operator_count = redco_profile_operators(first, &c.operators);
+    assert_int_equal(c.run_count, 4);
+    assert_int_equal(c.attention_count, 8);
+    assert_int_equal(c.operator_count, 40);
+    assert_string_equal(c.measured->device, "host Example CPU");
+    assert_close(c.measured->spread_ratio, 0.03, 1e-12);
+    json_t *json = redco_profile_describe(&c);
+    assert_non_null(json);
+    char *text = json_dumps(json, JSON_REAL_PRECISION(17));
+    redco_error err = {0};
+    if (redco_profile_parse(text, strlen(text), "again", &second, &err) != REDCO_OK) { fail_msg("%s", err.text); }
+    const redco_profile_run *runs = NULL;
+    const redco_profile_gemm *gemms = NULL;
+    const redco_profile_attention *attentions = NULL;
+    const redco_profile_operator *operators = NULL;
+    assert_int_equal(redco_profile_runs(second, &runs), c.run_count);
+    assert_int_equal(redco_profile_gemms(second, &gemms), c.gemm_count);
+    assert_int_equal(redco_profile_attentions(second, &attentions), c.attention_count);
+    assert_int_equal(redco_profile_operators(second, &operators), c.operator_count);
+    assert_memory_equal(redco_profile_how(second), c.measured, sizeof *c.measured);
+    assert_memory_equal(gemms, c.gemms, c.gemm_count * sizeof *gemms);
+    assert_memory_equal(attentions, c.attentions, c.attention_count * sizeof *attentions);
+    assert_memory_equal(operators, c.operators, c.operator_count * sizeof *operators);
+    for (size_t i = 0; i < c.run_count; i++) {
+        assert_int_equal(runs[i].op, c.runs[i].op);
+        assert_int_equal(runs[i].ranks, c.runs[i].ranks);
+        assert_int_equal(runs[i].nodes, c.runs[i].nodes);
+        assert_int_equal(runs[i].row_count, c.runs[i].row_count);
+        for (size_t r = 0; r < runs[i].row_count; r++) {
+            assert_int_equal(runs[i].rows[r].size_bytes, c.runs[i].rows[r].size_bytes);
+            assert_true(runs[i].rows[r].time_s[REDCO_IN_PLACE] == c.runs[i].rows[r].time_s[REDCO_IN_PLACE]);
+        }
+    }
+    free(text);
+    json_decref(json);
+    redco_profile_free(first);
+    redco_profile_free(second);
+}
+
 struct count_row {
     const char *file;
     size_t runs, rows;
@@ -264,7 +315,7 @@ static void bad_input_is_named(void **state)
         {"size_B,time_us,algbw_GBs,busbw_GBs\n8,1,1,1\n", "x.txt:2", "needs the comment lines"},
         {"Size,1 Node(NVLinkx),2Node\n16777216,0.44,0.52\n", "x.txt", "SimAI table of bandwidth efficiencies"},
         {"config,collective,size_B,algo,proto,latency_us\n", "x.txt", "computed from NCCL's model"},
-        {"{\"format\":\"redco-profile\",\"version\":2}", "x.txt:/version", ""},
+        {"{\"format\":\"redco-profile\",\"version\":3}", "x.txt:/version", ""},
         {"{\"format\":\"redco-profile\",\"version\":1}", "x.txt", "no measured times"},
         {"{\"format\":\"redco-profile\",\"version\":1,\"collectives\":[{\"op\":\"all_reduce\",\"gpus_per_node\":2,"
          "\"nodes\":1,\"rows\":[{\"size_bytes\":9,\"in_place_s\":1e-5},{\"size_bytes\":8,\"in_place_s\":1e-5}]}]}",
@@ -278,6 +329,19 @@ static void bad_input_is_named(void **state)
         {"{\"format\":\"redco-profile\",\"version\":1,\"gemm\":[{\"m\":1,\"n\":1,\"k\":1,\"type\":\"int3\","
          "\"time_s\":1}]}",
          "x.txt:/gemm/0/type", "int3"},
+        {"{\"format\":\"redco-profile\",\"version\":2,\"gemm\":[{\"m\":1,\"n\":1,\"k\":1,\"type\":\"fp32\","
+         "\"transposed\":\"c\",\"time_s\":1}]}",
+         "x.txt:/gemm/0/transposed", "is \"c\"; none, a, b or both is needed"},
+        {"{\"format\":\"redco-profile\",\"version\":2,\"attention\":[{\"batch\":1,\"heads\":4,\"kv_heads\":3,"
+         "\"sequence\":8,\"head_dim\":8,\"causal\":true,\"type\":\"fp32\",\"forward_s\":1,\"backward_s\":1}]}",
+         "x.txt:/attention/0/kv_heads", "3 does not divide 4 heads"},
+        {"{\"format\":\"redco-profile\",\"version\":2,\"operators\":[{\"operator\":\"\",\"type\":\"fp32\","
+         "\"elements\":1,\"forward_s\":1}]}",
+         "x.txt:/operators/0/operator", "has 0 characters"},
+        {"{\"format\":\"redco-profile\",\"version\":2,\"operators\":[{\"operator\":\"copy\",\"type\":\"fp32\","
+         "\"elements\":1,\"forward_s\":0}]}",
+         "x.txt:/operators/0/forward_s", ""},
+        {"{\"format\":\"redco-profile\",\"version\":2,\"measured\":{\"devise\":\"x\"}}", "x.txt:/measured/devise", ""},
         {"{\"format\":", "x.txt:1:10", "not valid JSON"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -352,11 +416,9 @@ static void foreign_tables_are_converted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_files_read_as_written),
-        cmocka_unit_test(header_texts_and_lines),
-        cmocka_unit_test(shared_profiles_have_every_row),
-        cmocka_unit_test(raw_logs_equal_their_tables),
-        cmocka_unit_test(bad_input_is_named),
+        cmocka_unit_test(own_files_read_as_written),    cmocka_unit_test(header_texts_and_lines),
+        cmocka_unit_test(documents_come_back),          cmocka_unit_test(shared_profiles_have_every_row),
+        cmocka_unit_test(raw_logs_equal_their_tables),  cmocka_unit_test(bad_input_is_named),
         cmocka_unit_test(foreign_tables_are_converted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

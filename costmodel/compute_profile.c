@@ -1,0 +1,391 @@
+#include "costmodel/compute_profile.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { AXES = 3, MOST_VALUES = 24, KEY_BYTES = 64 };
+
+/* A measured time: where, and the logarithm of seconds per unit of work. */
+struct point {
+    char key[KEY_BYTES];
+    double x[AXES]; /* logarithms of the sizes; 0 of an axis that the kind does not have */
+    double log_rate;
+};
+
+/* All combinations of the sizes that any point of a kind has. */
+struct grid {
+    char key[KEY_BYTES];
+    double axis[AXES][MOST_VALUES];
+    uint32_t count[AXES];
+    double *log_rate; /* [count[0]][count[1]][count[2]], in cells */
+};
+
+struct redco_compute_profile {
+    char place[256]; /* of the newest file */
+    struct point *points;
+    size_t point_count, point_capacity;
+    struct grid *grids;
+    size_t grid_count;
+    double *cells;
+};
+
+static redco_status add_point(redco_compute_profile *profile, const char *key, const double size[AXES], double rate,
+                              redco_error *err)
+{
+    if (profile->point_count == profile->point_capacity) {
+        const size_t wanted = profile->point_capacity > 0 ? profile->point_capacity * 2 : 256;
+        struct point *larger = realloc(profile->points, wanted * sizeof *larger);
+        if (larger == NULL) { return redco_fail(err, REDCO_ENOMEM, profile->place, "out of memory"); }
+        profile->points = larger;
+        profile->point_capacity = wanted;
+    }
+    struct point *point = &profile->points[profile->point_count++];
+    *point = (struct point){.log_rate = log(rate)};
+    (void)snprintf(point->key, sizeof point->key, "%s", key);
+    for (int a = 0; a < AXES; a++) { point->x[a] = log(size[a]); }
+    return REDCO_OK;
+}
+
+static const char *gemm_key(char key[KEY_BYTES], const char *type, bool transpose_a, bool transpose_b)
+{
+    (void)snprintf(key, KEY_BYTES, "gemm %s %d%d", type, transpose_a, transpose_b);
+    return key;
+}
+
+static const char *attention_key(char key[KEY_BYTES], const char *type, bool causal, bool backward)
+{
+    (void)snprintf(key, KEY_BYTES, "attention %s %s %s", type, causal ? "causal" : "full",
+                   backward ? "backward" : "forward");
+    return key;
+}
+
+static const char *other_key(char key[KEY_BYTES], const char *name, const char *type, bool backward)
+{
+    (void)snprintf(key, KEY_BYTES, "%.31s %s %s", name, type, backward ? "backward" : "forward");
+    return key;
+}
+
+static redco_status add_gemms(redco_compute_profile *profile, const redco_profile *file, redco_error *err)
+{
+    const redco_profile_gemm *rows = NULL;
+    const size_t count = redco_profile_gemms(file, &rows);
+    redco_status st = REDCO_OK;
+    char key[KEY_BYTES];
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        const double size[AXES] = {rows[i].m, rows[i].n, rows[i].k};
+        st = add_point(profile, gemm_key(key, rows[i].type, rows[i].transpose_a, rows[i].transpose_b), size,
+                       rows[i].time_s / (2.0 * size[0] * size[1] * size[2]), err);
+    }
+    return st;
+}
+
+/* Work is the full square, 4 b a s^2 d FLOP, causal or not; heads that share keys cost what others do. */
+static redco_status add_attentions(redco_compute_profile *profile, const redco_profile *file, redco_error *err)
+{
+    const redco_profile_attention *rows = NULL;
+    const size_t count = redco_profile_attentions(file, &rows);
+    redco_status st = REDCO_OK;
+    char key[KEY_BYTES];
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        const redco_profile_attention *row = &rows[i];
+        const double size[AXES] = {row->sequence, row->head_dim, 1.0};
+        const double work = 4.0 * row->batch * row->heads * size[0] * size[0] * size[1];
+        st = add_point(profile, attention_key(key, row->type, row->causal, false), size, row->forward_s / work, err);
+        if (st == REDCO_OK) {
+            st =
+                add_point(profile, attention_key(key, row->type, row->causal, true), size, row->backward_s / work, err);
+        }
+    }
+    return st;
+}
+
+static redco_status add_others(redco_compute_profile *profile, const redco_profile *file, redco_error *err)
+{
+    const redco_profile_operator *rows = NULL;
+    const size_t count = redco_profile_operators(file, &rows);
+    redco_status st = REDCO_OK;
+    char key[KEY_BYTES];
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        const redco_profile_operator *row = &rows[i];
+        const double size[AXES] = {(double)row->elements, 1.0, 1.0};
+        st = add_point(profile, other_key(key, row->name, row->type, false), size, row->forward_s / size[0], err);
+        if (st == REDCO_OK && row->backward_s > 0.0) {
+            st = add_point(profile, other_key(key, row->name, row->type, true), size, row->backward_s / size[0], err);
+        }
+    }
+    return st;
+}
+
+redco_status redco_compute_profile_add(redco_compute_profile **profile_io, const redco_profile *file, const char *place,
+                                       redco_error *err)
+{
+    if (*profile_io == NULL) { *profile_io = calloc(1, sizeof **profile_io); }
+    redco_compute_profile *const profile = *profile_io;
+    if (profile == NULL) { return redco_fail(err, REDCO_ENOMEM, place, "out of memory"); }
+    (void)snprintf(profile->place, sizeof profile->place, "%.255s", place);
+    redco_status st = add_gemms(profile, file, err);
+    if (st == REDCO_OK) { st = add_attentions(profile, file, err); }
+    return st == REDCO_OK ? add_others(profile, file, err) : st;
+}
+
+static int compare_points(const void *left, const void *right)
+{
+    const struct point *a = left, *b = right;
+    const int order = strcmp(a->key, b->key);
+    if (order != 0) { return order; }
+    for (int i = 0; i < AXES; i++) {
+        if (a->x[i] != b->x[i]) { return a->x[i] < b->x[i] ? -1 : 1; }
+    }
+    return (a->log_rate > b->log_rate) - (a->log_rate < b->log_rate);
+}
+
+/* Inserts a size into an ascending axis. @return false when it is full */
+static bool add_value(double *axis, uint32_t *count, double x)
+{
+    uint32_t at = 0;
+    while (at < *count && axis[at] < x) { at++; }
+    if (at < *count && axis[at] == x) { return true; }
+    if (*count == MOST_VALUES) { return false; }
+    memmove(axis + at + 1, axis + at, (*count - at) * sizeof *axis);
+    axis[at] = x;
+    (*count)++;
+    return true;
+}
+
+static size_t cell_count(const struct grid *grid)
+{
+    return (size_t)grid->count[0] * grid->count[1] * grid->count[2];
+}
+
+/* The rate of the nearest point: of equal sizes the fastest, since points are sorted. */
+static double nearest_rate(const struct point *points, size_t count, const double x[AXES])
+{
+    double least = INFINITY, rate = 0.0;
+    for (size_t p = 0; p < count; p++) {
+        double distance = 0.0;
+        for (int a = 0; a < AXES; a++) { distance += fabs(points[p].x[a] - x[a]); }
+        if (distance < least) {
+            least = distance;
+            rate = points[p].log_rate;
+        }
+    }
+    return rate;
+}
+
+static void fill(struct grid *grid, const struct point *points, size_t count)
+{
+    double *cell = grid->log_rate;
+    for (uint32_t i = 0; i < grid->count[0]; i++) {
+        for (uint32_t j = 0; j < grid->count[1]; j++) {
+            for (uint32_t k = 0; k < grid->count[2]; k++) {
+                const double x[AXES] = {grid->axis[0][i], grid->axis[1][j], grid->axis[2][k]};
+                *cell++ = nearest_rate(points, count, x);
+            }
+        }
+    }
+}
+
+/* Of sorted points each size once, the fastest. */
+static size_t drop_repeats(struct point *points, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct point *last = kept > 0 ? &points[kept - 1] : NULL;
+        if (last != NULL && strcmp(last->key, points[i].key) == 0 &&
+            memcmp(last->x, points[i].x, sizeof last->x) == 0) {
+            continue;
+        }
+        points[kept++] = points[i];
+    }
+    return kept;
+}
+
+static size_t end_of_kind(const redco_compute_profile *profile, size_t first)
+{
+    size_t end = first;
+    while (end < profile->point_count && strcmp(profile->points[end].key, profile->points[first].key) == 0) { end++; }
+    return end;
+}
+
+static redco_status find_axes(const redco_compute_profile *profile, struct grid *grid, size_t first, size_t end,
+                              redco_error *err)
+{
+    (void)snprintf(grid->key, sizeof grid->key, "%s", profile->points[first].key);
+    for (size_t p = first; p < end; p++) {
+        for (int a = 0; a < AXES; a++) {
+            if (!add_value(grid->axis[a], &grid->count[a], profile->points[p].x[a])) {
+                return redco_fail(err, REDCO_EVALUE, profile->place,
+                                  "more than %d different sizes of \"%s\" in one dimension", MOST_VALUES, grid->key);
+            }
+        }
+    }
+    return REDCO_OK;
+}
+
+redco_status redco_compute_profile_finish(redco_compute_profile *profile, redco_error *err)
+{
+    size_t kinds = 0, cells = 0, first = 0;
+    redco_status st = REDCO_OK;
+    if (profile->point_count == 0) { return REDCO_OK; }
+    qsort(profile->points, profile->point_count, sizeof *profile->points, compare_points);
+    profile->point_count = drop_repeats(profile->points, profile->point_count);
+    for (size_t p = 0; p < profile->point_count; p = end_of_kind(profile, p)) { kinds++; }
+    profile->grids = calloc(kinds, sizeof *profile->grids);
+    if (profile->grids == NULL) { return redco_fail(err, REDCO_ENOMEM, profile->place, "out of memory"); }
+    for (size_t p = 0; p < profile->point_count && st == REDCO_OK; p = end_of_kind(profile, p)) {
+        struct grid *grid = &profile->grids[profile->grid_count++];
+        st = find_axes(profile, grid, p, end_of_kind(profile, p), err);
+        cells += cell_count(grid);
+    }
+    if (st != REDCO_OK) { return st; }
+    profile->cells = calloc(cells, sizeof *profile->cells);
+    if (profile->cells == NULL) { return redco_fail(err, REDCO_ENOMEM, profile->place, "out of memory"); }
+    cells = 0;
+    for (size_t g = 0; g < profile->grid_count; g++) {
+        const size_t end = end_of_kind(profile, first);
+        profile->grids[g].log_rate = profile->cells + cells;
+        cells += cell_count(&profile->grids[g]);
+        fill(&profile->grids[g], profile->points + first, end - first);
+        first = end;
+    }
+    return REDCO_OK;
+}
+
+void redco_compute_profile_free(redco_compute_profile *profile)
+{
+    if (profile == NULL) { return; }
+    free(profile->points);
+    free(profile->grids);
+    free(profile->cells);
+    free(profile);
+}
+
+static const struct grid *find(const redco_compute_profile *profile, const char *key)
+{
+    size_t low = 0, high = profile != NULL ? profile->grid_count : 0;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        const int order = strcmp(key, profile->grids[middle].key);
+        if (order == 0) { return &profile->grids[middle]; }
+        if (order < 0) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return NULL;
+}
+
+/* The interval of an axis that holds x, and how far x is in it, held to [0, 1]. */
+static uint32_t interval(const double *axis, uint32_t count, double x, double *part_out)
+{
+    uint32_t low = 0;
+    *part_out = 0.0;
+    if (count < 2) { return 0; }
+    while (low + 2 < count && axis[low + 1] <= x) { low++; }
+    *part_out = fmin(1.0, fmax(0.0, (x - axis[low]) / (axis[low + 1] - axis[low])));
+    return low;
+}
+
+/* Seconds of @p work at these sizes. Corners of weight 0 need not exist. */
+static double interpolate(const struct grid *grid, const double size[AXES], double work)
+{
+    uint32_t low[AXES];
+    double part[AXES], sum = 0.0;
+    for (int a = 0; a < AXES; a++) { low[a] = interval(grid->axis[a], grid->count[a], log(size[a]), &part[a]); }
+    for (uint32_t corner = 0; corner < 1u << AXES; corner++) {
+        double weight = 1.0;
+        size_t cell = 0;
+        for (uint32_t a = 0; a < AXES; a++) {
+            const uint32_t up = corner >> a & 1;
+            weight *= up != 0 ? part[a] : 1.0 - part[a];
+            cell = cell * grid->count[a] + low[a] + up;
+        }
+        if (weight > 0.0) { sum += weight * grid->log_rate[cell]; }
+    }
+    return exp(sum) * work;
+}
+
+static const char *type_name(redco_precision precision)
+{
+    return precision == REDCO_FP32 ? "fp32" : precision == REDCO_FP16 ? "fp16" : "bf16";
+}
+
+bool redco_compute_profile_gemm_s(const redco_compute_profile *profile, uint64_t m, uint64_t n, uint64_t k,
+                                  redco_pass pass, redco_precision precision, double *time_s_out)
+{
+    /* Forward X W, gradient of the input dY W^T, of the weight X^T dY; what was not measured that way is taken from a
+     * layout that was. */
+    static const bool layouts[3][2] = {{false, false}, {false, true}, {true, false}};
+    const double size[AXES] = {(double)m, (double)n, (double)k};
+    const struct grid *grid = NULL;
+    char key[KEY_BYTES];
+    for (int i = 0; i < 3 && grid == NULL; i++) {
+        const bool *layout = layouts[((int)pass + i) % 3];
+        grid = find(profile, gemm_key(key, type_name(precision), layout[0], layout[1]));
+    }
+    if (grid == NULL || m == 0 || n == 0 || k == 0) { return false; }
+    *time_s_out = interpolate(grid, size, 2.0 * size[0] * size[1] * size[2]);
+    return true;
+}
+
+static bool attention_s(const redco_compute_profile *profile, const redco_operator *op, bool backward,
+                        redco_precision precision, double *time_s_out)
+{
+    char key[KEY_BYTES];
+    const struct grid *grid = find(profile, attention_key(key, type_name(precision), op->causal, backward));
+    const double size[AXES] = {op->keys, op->head_dim, 1.0};
+    if (grid == NULL || op->keys == 0 || op->head_dim == 0) { return false; }
+    *time_s_out = interpolate(grid, size, op->causal ? 2.0 * op->flops : op->flops);
+    return true;
+}
+
+static bool other_s(const redco_compute_profile *profile, const char *name, double elements, bool backward,
+                    redco_precision precision, double *time_s_out)
+{
+    char key[KEY_BYTES];
+    const struct grid *grid = find(profile, other_key(key, name, type_name(precision), backward));
+    const double size[AXES] = {elements, 1.0, 1.0};
+    if (grid == NULL || !(elements > 0.0)) { return false; }
+    *time_s_out = interpolate(grid, size, elements);
+    return true;
+}
+
+bool redco_compute_profile_s(const redco_compute_profile *profile, const redco_operator *op, redco_pass pass,
+                             redco_precision precision, double *time_s_out)
+{
+    if (profile == NULL) { return false; }
+    const bool backward = pass == REDCO_PASS_GRAD_INPUT;
+    if (op->kind == REDCO_OPERATOR_GEMM) {
+        switch (pass) {
+        case REDCO_PASS_FORWARD:
+            return redco_compute_profile_gemm_s(profile, op->m, op->n, op->k, pass, precision, time_s_out);
+        case REDCO_PASS_GRAD_INPUT:
+            return redco_compute_profile_gemm_s(profile, op->m, op->k, op->n, pass, precision, time_s_out);
+        case REDCO_PASS_GRAD_WEIGHT:
+            return redco_compute_profile_gemm_s(profile, op->k, op->n, op->m, pass, precision, time_s_out);
+        }
+        return false;
+    }
+    if (pass == REDCO_PASS_GRAD_WEIGHT) {
+        *time_s_out = 0.0;
+        return true;
+    }
+    switch (op->kind) {
+    case REDCO_OPERATOR_ATTENTION: return attention_s(profile, op, backward, precision, time_s_out);
+    case REDCO_OPERATOR_MEMORY:
+    case REDCO_OPERATOR_LOSS:
+    case REDCO_OPERATOR_EMBEDDING:
+        return op->measured_as != NULL &&
+               other_s(profile, op->measured_as, op->elements, backward, precision, time_s_out);
+    default: return false; /* kernels of engines that no profile speaks of */
+    }
+}
+
+bool redco_compute_profile_optimizer_s(const redco_compute_profile *profile, double params, redco_precision precision,
+                                       double *time_s_out)
+{
+    return profile != NULL && other_s(profile, "optimizer", params, false, precision, time_s_out);
+}

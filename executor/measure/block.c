@@ -1,0 +1,149 @@
+#include "executor/measure/block.h"
+
+#include "executor/graph/build.h"
+#include "executor/graph/differentiate.h"
+#include "executor/measure/measure.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PARAMETERS = 256 };
+
+typedef struct work {
+    redco_graph *g;
+    const redco_measure_model *model;
+    redco_dtype dtype;
+    redco_value parameters[MOST_PARAMETERS];
+    uint32_t count;
+} work;
+
+static redco_value parameter(work *w, uint32_t rank, const uint64_t *dim)
+{
+    char name[16];
+    const redco_tensor_type type = redco_type(w->dtype, rank, dim);
+    (void)snprintf(name, sizeof name, "p%u", w->count);
+    const redco_value p = redco_parameter(w->g, name, &type);
+    if (w->count < MOST_PARAMETERS) { w->parameters[w->count++] = p; }
+    return p;
+}
+
+static redco_value linear(work *w, const char *name, redco_value x, uint64_t in, uint64_t out)
+{
+    redco_graph_set_operator(w->g, name);
+    return redco_matmul(w->g, x, parameter(w, 2, (const uint64_t[]){in, out}), false, false);
+}
+
+static redco_value norm(work *w, const char *name, redco_value x)
+{
+    redco_graph_set_operator(w->g, name);
+    return redco_rms_norm(w->g, x, parameter(w, 1, &w->model->hidden), 1e-5);
+}
+
+/* The residual sum belongs to the norm that reads it. */
+static redco_value add_residual(work *w, const char *name, redco_value x, redco_value y)
+{
+    redco_graph_set_operator(w->g, name);
+    return redco_add(w->g, x, y);
+}
+
+static redco_value heads_of(work *w, redco_value x, uint64_t heads)
+{
+    const redco_measure_model *m = w->model;
+    return redco_reshape(w->g, x, 4, (const uint64_t[]){m->batch, m->sequence, heads, m->hidden / m->heads});
+}
+
+static redco_value block(work *w, redco_value x, redco_value cosines, redco_value sines, const char *next_norm)
+{
+    const redco_measure_model *m = w->model;
+    redco_graph *const g = w->g;
+    const uint64_t h = m->hidden, kv = h / m->heads * m->kv_heads;
+    const redco_value normed = norm(w, "attn_norm", x);
+    redco_value q = heads_of(w, linear(w, "qkv", normed, h, h), m->heads);
+    redco_value k = heads_of(w, linear(w, "qkv", normed, h, kv), m->kv_heads);
+    const redco_value v = heads_of(w, linear(w, "qkv", normed, h, kv), m->kv_heads);
+    redco_graph_set_operator(g, "rotary");
+    q = redco_rotary(g, q, cosines, sines, false);
+    k = redco_rotary(g, k, cosines, sines, false);
+    redco_graph_set_operator(g, "attention");
+    const redco_value seen = redco_attend(g, q, k, v, REDCO_NO_VALUE, &(redco_attention_options){.causal = true});
+    const redco_value joined = redco_reshape(g, seen, 3, (const uint64_t[]){m->batch, m->sequence, h});
+    const redco_value middle = add_residual(w, "ffn_norm", x, linear(w, "out", joined, h, h));
+    const redco_value in = norm(w, "ffn_norm", middle);
+    const redco_value gate = linear(w, "ffn_in", in, h, m->ffn), up = linear(w, "ffn_in", in, h, m->ffn);
+    redco_graph_set_operator(g, "activation");
+    const redco_value active = redco_mul(g, redco_silu(g, gate), up);
+    return add_residual(w, next_norm, middle, linear(w, "ffn_out", active, m->ffn, h));
+}
+
+static redco_value whole(work *w)
+{
+    const redco_measure_model *m = w->model;
+    redco_graph *const g = w->g;
+    const redco_tensor_type tokens = redco_type(REDCO_I32, 2, (const uint64_t[]){m->batch, m->sequence});
+    const redco_tensor_type table =
+        redco_type(redco_dtype_statistic(w->dtype), 2,
+                   (const uint64_t[]){m->sequence, m->hidden / m->heads / 2}); /* made once, not every step */
+    const redco_value cosines = redco_input(g, "cosines", &table), sines = redco_input(g, "sines", &table);
+    redco_graph_set_operator(g, "embedding");
+    redco_value x = redco_gather(g, parameter(w, 2, (const uint64_t[]){m->vocabulary, m->hidden}),
+                                 redco_input(g, "tokens", &tokens), NULL);
+    for (uint32_t i = 0; i < m->layers; i++) {
+        x = block(w, x, cosines, sines, i + 1 < m->layers ? "attn_norm" : "final_norm");
+    }
+    const redco_value logits = linear(w, "head", norm(w, "final_norm", x), m->hidden, m->vocabulary);
+    redco_graph_set_operator(g, "loss");
+    return redco_mean_all(g, redco_cross_entropy(g, logits, redco_input(g, "targets", &tokens), false));
+}
+
+static redco_measure_name *name_of(redco_measure_step *step, const char *name)
+{
+    for (uint32_t i = 0; i < step->count; i++) {
+        if (strcmp(step->names[i].name, name) == 0) { return &step->names[i]; }
+    }
+    if (step->count < REDCO_MEASURE_NAMES_MAX) { step->count++; }
+    redco_measure_name *last = &step->names[step->count - 1];
+    (void)snprintf(last->name, sizeof last->name, "%s", name);
+    return last;
+}
+
+static void sum_up(const redco_graph *g, const double *op_s, redco_measure_step *step)
+{
+    for (uint32_t i = 0; i < redco_graph_op_count(g); i++) {
+        const redco_op *op = redco_graph_op(g, i);
+        if (!isfinite(op_s[i])) { continue; }
+        redco_measure_name *name = name_of(step, op->operator_name);
+        *(op->order == 0 ? &name->forward_s : &name->backward_s) += op_s[i];
+        step->total_s += op_s[i];
+    }
+}
+
+redco_status redco_measure_model_step(redco_measurer *measurer, const redco_measure_model *model,
+                                      redco_measure_step *step_out, redco_error *err)
+{
+    work w = {.g = redco_graph_create(), .model = model, .dtype = REDCO_F32};
+    redco_value results[MOST_PARAMETERS + 1];
+    double *op_s = NULL;
+    redco_status st = REDCO_OK;
+    memset(step_out, 0, sizeof *step_out);
+    if (w.g == NULL) { return redco_fail(err, REDCO_ENOMEM, "measure", "out of memory"); }
+    results[0] = whole(&w);
+    if ((st = redco_graph_status(w.g, err)) != REDCO_OK) { goto out; }
+    redco_gradient(w.g, results[0], w.parameters, w.count, results + 1);
+    const uint32_t ops = redco_graph_op_count(w.g);
+    op_s = malloc((ops + 1) * sizeof *op_s);
+    if (op_s == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "measure", "out of memory");
+        goto out;
+    }
+    for (uint32_t i = 0; i < ops; i++) { op_s[i] = INFINITY; }
+    st = redco_measure_graph(measurer, w.g, results, w.count + 1, model->vocabulary, op_s, err);
+    if (st != REDCO_OK) { goto out; }
+    sum_up(w.g, op_s, step_out);
+    step_out->wall_s = redco_measure_wall_s(measurer);
+out:
+    free(op_s);
+    redco_graph_free(w.g);
+    return st;
+}

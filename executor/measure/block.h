@@ -1,0 +1,43 @@
+/** @file block.h  One forward and backward of a small LLaMA-like model, timed operator by operator: what a profile's
+ *  prediction is held against. */
+#ifndef REDCO_MEASURE_BLOCK_H
+#define REDCO_MEASURE_BLOCK_H
+
+#include "topology/base/status.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct redco_measurer redco_measurer; /**< measure.h */
+
+typedef struct redco_measure_model {
+    uint64_t batch, sequence, hidden, heads, kv_heads, ffn, vocabulary;
+    uint32_t layers;
+} redco_measure_model;
+
+enum { REDCO_MEASURE_NAMES_MAX = 32 };
+
+/** Least seconds of the operators of one name, over all layers. */
+typedef struct redco_measure_name {
+    char name[32]; /**< "qkv", "attention", ... as in costmodel/README.md, section 2 */
+    double forward_s, backward_s;
+} redco_measure_name;
+
+typedef struct redco_measure_step {
+    redco_measure_name names[REDCO_MEASURE_NAMES_MAX];
+    uint32_t count;
+    double total_s; /**< of all */
+    double wall_s;  /**< of the fastest whole run */
+} redco_measure_step;
+
+/** In single precision. */
+redco_status redco_measure_model_step(redco_measurer *measurer, const redco_measure_model *model,
+                                      redco_measure_step *step_out, redco_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,190 @@
+#include "executor/measure/collectives.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_GROUPS = 64, SAMPLES = 3, LEAST_RUNS = 1, MOST_RUNS = 10 };
+static const uint64_t least_bytes = 1024, most_bytes = UINT64_C(64) << 20, quick_bytes = 16384;
+/* A sample moves about so many bytes: small messages are sent several times in a row. */
+static const uint64_t sample_bytes = 4 << 20;
+
+struct redco_measure_collectives {
+    redco_world *world;
+    redco_communicator *all;
+    redco_communicator *groups[MOST_GROUPS];
+    uint32_t group_count;
+    redco_measure_curve *curves; /* [group][op] */
+    double *round_s;             /* [curve][size] */
+    float *data, *shard;
+};
+
+static redco_status add_group(redco_measure_collectives *c, uint32_t nodes, const redco_measure_curve *shape,
+                              redco_error *err)
+{
+    const uint32_t size = redco_world_size(c->world), per_node = size / nodes;
+    uint32_t *colours = calloc(size, sizeof *colours);
+    if (colours == NULL) { return redco_fail(err, REDCO_ENOMEM, "measure", "out of memory"); }
+    for (uint32_t r = 0; r < size; r++) {
+        /* Ranks of one group differ in the place inside a block of gpus x stride ranks, and in the node inside a block
+         * of nodes. */
+        const uint32_t node = r / per_node, place = r % per_node, block = shape->gpus * shape->stride;
+        colours[r] = (node / shape->nodes * (per_node / block) + place / block) * shape->stride + place % shape->stride;
+    }
+    const redco_status st =
+        redco_communicator_split(c->world, colours, "measured group", &c->groups[c->group_count], err);
+    free(colours);
+    return st;
+}
+
+static void set_sizes(redco_measure_curve *curve, bool quick)
+{
+    const uint64_t most = quick ? quick_bytes : most_bytes;
+    for (uint64_t bytes = least_bytes; bytes <= most && curve->size_count < REDCO_MEASURE_SIZES_MAX; bytes *= 4) {
+        curve->size_bytes[curve->size_count] = bytes;
+        curve->time_s[curve->size_count++] = INFINITY;
+    }
+}
+
+static redco_status add_groups(redco_measure_collectives *c, uint32_t nodes, bool quick, redco_error *err)
+{
+    const uint32_t size = redco_world_size(c->world), per_node = size / nodes;
+    redco_status st = REDCO_OK;
+    for (uint32_t n = 1; n <= nodes; n++) {
+        for (uint32_t gpus = 1; gpus <= per_node; gpus++) {
+            for (uint32_t stride = 1; stride * gpus <= per_node; stride++) {
+                const bool fits = nodes % n == 0 && per_node % (gpus * stride) == 0 && gpus * n > 1;
+                if (!fits || (gpus == 1 && stride > 1) || c->group_count == MOST_GROUPS) { continue; }
+                redco_measure_curve *curves = c->curves + (size_t)c->group_count * REDCO_MEASURE_COLLECTIVES;
+                for (uint32_t op = 0; op < REDCO_MEASURE_COLLECTIVES; op++) {
+                    curves[op] = (redco_measure_curve){.op = (redco_measure_collective)op,
+                                                       .gpus = gpus,
+                                                       .nodes = n,
+                                                       .stride = stride,
+                                                       .groups_per_node = per_node / gpus};
+                    set_sizes(&curves[op], quick);
+                }
+                if ((st = add_group(c, nodes, curves, err)) != REDCO_OK) { return st; }
+                c->group_count++;
+            }
+        }
+    }
+    return st;
+}
+
+redco_status redco_measure_collectives_create(redco_world *world, uint32_t nodes, bool quick,
+                                              redco_measure_collectives **collectives_out, redco_error *err)
+{
+    const uint32_t size = redco_world_size(world);
+    redco_measure_collectives *c = NULL;
+    if (nodes == 0 || size % nodes != 0) {
+        return redco_fail(err, REDCO_EVALUE, "nodes", "%u do not divide %u ranks", nodes, size);
+    }
+    c = calloc(1, sizeof *c);
+    if (c == NULL) { return redco_fail(err, REDCO_ENOMEM, "measure", "out of memory"); }
+    c->world = world;
+    const size_t curves = (size_t)MOST_GROUPS * REDCO_MEASURE_COLLECTIVES;
+    const size_t bytes = quick ? quick_bytes : most_bytes;
+    c->curves = calloc(curves, sizeof *c->curves);
+    c->round_s = calloc(curves * REDCO_MEASURE_SIZES_MAX, sizeof *c->round_s);
+    c->data = calloc(1, bytes);
+    c->shard = calloc(1, bytes);
+    redco_status st = REDCO_OK;
+    uint32_t *colours = calloc(size, sizeof *colours); /* all of one colour */
+    if (c->curves == NULL || c->round_s == NULL || c->data == NULL || c->shard == NULL || colours == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "measure", "out of memory");
+        goto out;
+    }
+    st = redco_communicator_split(world, colours, "all ranks", &c->all, err);
+    if (st == REDCO_OK) { st = add_groups(c, nodes, quick, err); }
+    if (st != REDCO_OK) { goto out; }
+    *collectives_out = c;
+    c = NULL;
+out:
+    free(colours);
+    redco_measure_collectives_free(c);
+    return st;
+}
+
+void redco_measure_collectives_free(redco_measure_collectives *collectives)
+{
+    if (collectives == NULL) { return; }
+    for (uint32_t g = 0; g < collectives->group_count; g++) { redco_communicator_free(collectives->groups[g]); }
+    redco_communicator_free(collectives->all);
+    free(collectives->curves);
+    free(collectives->round_s);
+    free(collectives->data);
+    free(collectives->shard);
+    free(collectives);
+}
+
+static double now_s(void)
+{
+    struct timespec t = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* @param turn  of several in a row: the root of broadcasts changes, so that none can begin before the last has arrived
+ */
+static redco_status run_op(redco_measure_collectives *c, redco_communicator *group, redco_measure_collective op,
+                           uint64_t bytes, uint32_t turn, redco_error *err)
+{
+    const uint64_t count = bytes / sizeof(float), shard = count / redco_communicator_size(group);
+    const uint64_t part = shard > 0 ? shard : 1;
+    switch (op) {
+    case REDCO_MEASURE_ALL_REDUCE:
+        return redco_all_reduce(group, REDCO_F32, REDCO_REDUCE_SUM, c->data, count, "all_reduce", err);
+    case REDCO_MEASURE_ALL_GATHER:
+        return redco_all_gather(group, REDCO_F32, c->shard, c->data, part, "all_gather", err);
+    case REDCO_MEASURE_REDUCE_SCATTER:
+        return redco_reduce_scatter(group, REDCO_F32, REDCO_REDUCE_SUM, c->data, c->shard, part, "reduce_scatter", err);
+    case REDCO_MEASURE_BROADCAST:
+        return redco_broadcast(group, REDCO_F32, c->data, count, turn % redco_communicator_size(group), "broadcast",
+                               err);
+    default: return REDCO_OK;
+    }
+}
+
+/* The best of some samples of one size. A sample counts as long as its slowest rank took, so ranks agree on each. */
+static redco_status run_size(redco_measure_collectives *c, redco_communicator *group, redco_measure_collective op,
+                             uint64_t bytes, double *time_s_out, redco_error *err)
+{
+    const uint64_t wanted = sample_bytes / bytes;
+    const uint32_t runs = wanted > MOST_RUNS ? MOST_RUNS : wanted < LEAST_RUNS ? LEAST_RUNS : (uint32_t)wanted;
+    double samples[SAMPLES];
+    redco_status st = run_op(c, group, op, bytes, 0, err); /* warms buffers and connections */
+    for (uint32_t s = 0; s < SAMPLES && st == REDCO_OK; s++) {
+        st = redco_barrier(c->all, "barrier", err);
+        const double began_s = now_s();
+        for (uint32_t r = 0; r < runs && st == REDCO_OK; r++) { st = run_op(c, group, op, bytes, r, err); }
+        samples[s] = (now_s() - began_s) / runs;
+    }
+    if (st == REDCO_OK) { st = redco_all_reduce(c->all, REDCO_F64, REDCO_REDUCE_MAX, samples, SAMPLES, "times", err); }
+    if (st != REDCO_OK) { return st; }
+    for (uint32_t s = 0; s < SAMPLES; s++) { *time_s_out = fmin(*time_s_out, samples[s]); }
+    return REDCO_OK;
+}
+
+redco_status redco_measure_collectives_run(redco_measure_collectives *collectives, redco_error *err)
+{
+    redco_measure_collectives *const c = collectives;
+    redco_status st = REDCO_OK;
+    memset(c->data, 0, sizeof(float)); /* sums of zeros stay zeros: no overflow after many rounds */
+    for (uint32_t i = 0; i < c->group_count * REDCO_MEASURE_COLLECTIVES && st == REDCO_OK; i++) {
+        redco_measure_curve *curve = &c->curves[i];
+        for (uint32_t s = 0; s < curve->size_count && st == REDCO_OK; s++) {
+            st = run_size(c, c->groups[i / REDCO_MEASURE_COLLECTIVES], curve->op, curve->size_bytes[s],
+                          &curve->time_s[s], err);
+        }
+    }
+    return st;
+}
+
+size_t redco_measure_collectives_curves(const redco_measure_collectives *collectives,
+                                        const redco_measure_curve **curves_out)
+{
+    *curves_out = collectives->curves;
+    return (size_t)collectives->group_count * REDCO_MEASURE_COLLECTIVES;
+}

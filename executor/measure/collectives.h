@@ -1,0 +1,50 @@
+/** @file collectives.h  Seconds of collectives over sizes and groups of a world's ranks: every rank calls. */
+#ifndef REDCO_MEASURE_COLLECTIVES_H
+#define REDCO_MEASURE_COLLECTIVES_H
+
+#include "executor/comm/communicator.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum redco_measure_collective {
+    REDCO_MEASURE_ALL_REDUCE,
+    REDCO_MEASURE_ALL_GATHER,
+    REDCO_MEASURE_REDUCE_SCATTER,
+    REDCO_MEASURE_BROADCAST,
+    REDCO_MEASURE_COLLECTIVES
+} redco_measure_collective;
+
+enum { REDCO_MEASURE_SIZES_MAX = 16 };
+
+/** One collective on one kind of group; all groups of the world run at the same time, as they do in a step. */
+typedef struct redco_measure_curve {
+    redco_measure_collective op;
+    uint32_t gpus, nodes;     /**< ranks in each node, nodes of a group */
+    uint32_t stride;          /**< rank distance inside a node */
+    uint32_t groups_per_node; /**< that run at once */
+    uint32_t size_count;
+    uint64_t size_bytes[REDCO_MEASURE_SIZES_MAX]; /**< the whole buffer, as nccl-tests counts it; ascending */
+    double time_s[REDCO_MEASURE_SIZES_MAX];       /**< the least of all samples of the slowest rank */
+} redco_measure_curve;
+
+typedef struct redco_measure_collectives redco_measure_collectives;
+
+/** Makes a communicator for every (ranks in a node, nodes, stride) that divides the world, and buffers.
+ *  @param nodes  the world's ranks are on so many nodes, in equal parts and one behind the other
+ *  @param quick  few and small sizes, for tests
+ *  @return REDCO_EVALUE if @p nodes does not divide the world */
+redco_status redco_measure_collectives_create(redco_world *world, uint32_t nodes, bool quick,
+                                              redco_measure_collectives **collectives_out, redco_error *err);
+void redco_measure_collectives_free(redco_measure_collectives *collectives); /**< NULL is accepted */
+
+/** Measures all once more. All ranks end with the same times. */
+redco_status redco_measure_collectives_run(redco_measure_collectives *collectives, redco_error *err);
+size_t redco_measure_collectives_curves(const redco_measure_collectives *collectives,
+                                        const redco_measure_curve **curves_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,315 @@
+#include "executor/measure/measure.h"
+
+#include "executor/graph/transform.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PATTERN_BYTES = 1 << 20, MOST_RUNS = 200, MOST_REPEATS = 100000 };
+
+static const double default_sample_s = 50e-6;
+static const double default_case_s = 5e-3;
+enum { DEFAULT_RUNS = 3 };
+
+struct redco_measurer {
+    redco_backend *backend;
+    redco_measure_options options;
+    redco_queue *queue;
+    redco_mark *from, *to;
+    void *arena, *staging; /* device memory, host memory of PATTERN_BYTES */
+    uint64_t arena_bytes;
+    double spread, wall_s;              /* of the last graph */
+    double all_wall_s, all_processor_s; /* of timed work */
+};
+
+redco_status redco_measurer_create(redco_backend *backend, const redco_measure_options *options,
+                                   redco_measurer **measurer_out, redco_error *err)
+{
+    const redco_backend_calls *calls = backend->calls;
+    redco_measurer *m = calloc(1, sizeof *m);
+    if (m == NULL) { return redco_fail(err, REDCO_ENOMEM, "measure", "out of memory"); }
+    m->backend = backend;
+    m->options = *options;
+    if (!(m->options.sample_s > 0.0)) { m->options.sample_s = default_sample_s; }
+    if (!(m->options.case_s > 0.0)) { m->options.case_s = default_case_s; }
+    if (m->options.runs == 0) { m->options.runs = DEFAULT_RUNS; }
+    redco_status st = calls->queue_create(backend, &m->queue, err);
+    if (st == REDCO_OK) { st = calls->mark_create(backend, &m->from, err); }
+    if (st == REDCO_OK) { st = calls->mark_create(backend, &m->to, err); }
+    if (st == REDCO_OK) { st = calls->allocate(backend, REDCO_MEMORY_HOST, PATTERN_BYTES, &m->staging, err); }
+    if (st != REDCO_OK) {
+        redco_measurer_free(m);
+        return st;
+    }
+    *measurer_out = m;
+    return REDCO_OK;
+}
+
+void redco_measurer_free(redco_measurer *measurer)
+{
+    if (measurer == NULL) { return; }
+    const redco_backend_calls *calls = measurer->backend->calls;
+    calls->release(measurer->backend, REDCO_MEMORY_DEVICE, measurer->arena);
+    calls->release(measurer->backend, REDCO_MEMORY_HOST, measurer->staging);
+    if (measurer->from != NULL) { calls->mark_free(measurer->backend, measurer->from); }
+    if (measurer->to != NULL) { calls->mark_free(measurer->backend, measurer->to); }
+    if (measurer->queue != NULL) { calls->queue_free(measurer->backend, measurer->queue); }
+    free(measurer);
+}
+
+static double now_s(clockid_t clock)
+{
+    struct timespec t = {0};
+    (void)clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A graph laid out in memory. */
+typedef struct layout {
+    redco_measurer *m;
+    const redco_graph *graph;
+    bool *live;       /* by operator */
+    uint64_t *offset; /* by value; in the arena */
+    uint64_t workspace, bytes;
+    uint32_t *repeats; /* by operator: runs in one sample */
+    redco_error *err;
+} layout;
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + REDCO_ALIGNMENT_BYTES - 1) / REDCO_ALIGNMENT_BYTES * REDCO_ALIGNMENT_BYTES;
+}
+
+static bool is_run(const layout *l, const redco_op *op)
+{
+    return l->live[op->id] && op->kind != REDCO_OP_INPUT && op->kind != REDCO_OP_RESHAPE;
+}
+
+/* Tensors of an operator; their data are offsets until the arena exists. */
+static redco_launch launch_of(const layout *l, const redco_op *op, redco_tensor inputs[], redco_tensor outputs[])
+{
+    unsigned char *const base = l->m->arena;
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        const redco_value v = op->inputs[i];
+        inputs[i] = (redco_tensor){*redco_value_type(l->graph, v), base == NULL ? NULL : base + l->offset[v]};
+    }
+    for (uint32_t i = 0; i < op->output_count; i++) {
+        const redco_value v = op->first_output + i;
+        outputs[i] = (redco_tensor){*redco_value_type(l->graph, v), base == NULL ? NULL : base + l->offset[v]};
+    }
+    return (redco_launch){.kind = op->kind,
+                          .attributes = &op->attributes,
+                          .input_count = op->input_count,
+                          .output_count = op->output_count,
+                          .inputs = inputs,
+                          .outputs = outputs,
+                          .workspace = base == NULL ? NULL : base + l->workspace,
+                          .name = redco_op_kind_name(op->kind)};
+}
+
+static redco_status place_values(layout *l)
+{
+    const redco_backend_calls *calls = l->m->backend->calls;
+    redco_tensor inputs[REDCO_INPUTS_MAX], outputs[REDCO_OUTPUTS_MAX];
+    uint64_t bytes = 0, workspace = 0;
+    for (uint32_t i = 0; i < redco_graph_op_count(l->graph); i++) {
+        const redco_op *op = redco_graph_op(l->graph, i);
+        if (!l->live[i]) { continue; }
+        if (op->kind == REDCO_OP_RESHAPE) {
+            l->offset[op->first_output] = l->offset[op->inputs[0]];
+            continue;
+        }
+        for (uint32_t k = 0; k < op->output_count; k++) {
+            l->offset[op->first_output + k] = bytes;
+            bytes += aligned(redco_type_bytes(redco_value_type(l->graph, op->first_output + k)));
+        }
+        if (op->kind == REDCO_OP_INPUT) { continue; }
+        const redco_launch launch = launch_of(l, op, inputs, outputs);
+        if (!calls->supports(l->m->backend, &launch)) {
+            return redco_fail(l->err, REDCO_EVALUE, calls->name, "has no operator %s of %s", launch.name,
+                              redco_dtype_name(outputs[0].type.dtype));
+        }
+        const uint64_t needed = calls->workspace_bytes(l->m->backend, &launch);
+        workspace = needed > workspace ? needed : workspace;
+    }
+    l->workspace = bytes;
+    l->bytes = bytes + aligned(workspace);
+    return REDCO_OK;
+}
+
+static redco_status grow_arena(const layout *l)
+{
+    redco_measurer *const m = l->m;
+    const redco_backend_calls *calls = m->backend->calls;
+    if (l->bytes <= m->arena_bytes) { return REDCO_OK; }
+    calls->release(m->backend, REDCO_MEMORY_DEVICE, m->arena);
+    m->arena = NULL;
+    m->arena_bytes = 0;
+    redco_status st = calls->allocate(m->backend, REDCO_MEMORY_DEVICE, l->bytes, &m->arena, l->err);
+    if (st != REDCO_OK) { return st; }
+    m->arena_bytes = l->bytes;
+    return calls->fill_zero(m->backend, m->queue, m->arena, m->arena_bytes, l->err); /* touches every page */
+}
+
+/* Fixed numbers without any order that a branch predictor could learn: the finalizer of MurmurHash3 (Appleby, public
+ * domain). */
+static uint32_t mix(uint32_t x)
+{
+    x = (x ^ (x >> 16)) * UINT32_C(0x85ebca6b);
+    x = (x ^ (x >> 13)) * UINT32_C(0xc2b2ae35);
+    return x ^ (x >> 16);
+}
+
+/* None of the numbers is zero, denormal, infinite or NaN. */
+static void make_pattern(void *memory, redco_dtype dtype, uint64_t index_bound)
+{
+    const uint32_t count = PATTERN_BYTES / redco_dtype_bytes(dtype);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t hash = mix(i + 1);
+        const double x = ((double)(hash >> 8) + 0.5) / 16777216.0 - 0.5;
+        const float f = (float)x;
+        uint32_t bits = 0;
+        memcpy(&bits, &f, sizeof bits);
+        switch (dtype) {
+        case REDCO_F64: ((double *)memory)[i] = x; break;
+        case REDCO_F32: ((float *)memory)[i] = f; break;
+        case REDCO_BFLOAT16: ((uint16_t *)memory)[i] = (uint16_t)(bits >> 16); break;
+        /* Of binary16 a number in [0.5, 1) is enough. */
+        case REDCO_F16: ((uint16_t *)memory)[i] = (uint16_t)(0x3800u | (hash >> 22)); break;
+        case REDCO_I32: ((int32_t *)memory)[i] = index_bound > 0 ? (int32_t)(hash % index_bound) : 0; break;
+        default: ((unsigned char *)memory)[i] = (unsigned char)(hash >> 31); break;
+        }
+    }
+}
+
+static redco_status fill_inputs(const layout *l, uint64_t index_bound)
+{
+    redco_measurer *const m = l->m;
+    redco_dtype held = REDCO_DTYPE_COUNT;
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < redco_graph_op_count(l->graph) && st == REDCO_OK; i++) {
+        const redco_op *op = redco_graph_op(l->graph, i);
+        if (!l->live[i] || op->kind != REDCO_OP_INPUT) { continue; }
+        const redco_tensor_type *type = redco_value_type(l->graph, op->first_output);
+        if (type->dtype != held) {
+            st = m->backend->calls->queue_finish(m->backend, m->queue, l->err);
+            make_pattern(m->staging, type->dtype, index_bound);
+            held = type->dtype;
+        }
+        const uint64_t bytes = redco_type_bytes(type);
+        for (uint64_t at = 0; at < bytes && st == REDCO_OK; at += PATTERN_BYTES) {
+            const uint64_t part = bytes - at < PATTERN_BYTES ? bytes - at : PATTERN_BYTES;
+            st = m->backend->calls->copy(m->backend, m->queue,
+                                         (unsigned char *)m->arena + l->offset[op->first_output] + at, m->staging, part,
+                                         l->err);
+        }
+    }
+    return st == REDCO_OK ? m->backend->calls->queue_finish(m->backend, m->queue, l->err) : st;
+}
+
+/* One sample: @p repeats runs of an operator. */
+static redco_status sample(const layout *l, const redco_launch *launch, uint32_t repeats, double *seconds_out)
+{
+    redco_measurer *const m = l->m;
+    const redco_backend_calls *calls = m->backend->calls;
+    redco_status st = REDCO_OK;
+    const double processor_s = now_s(CLOCK_THREAD_CPUTIME_ID);
+    st = calls->mark_set(m->backend, m->queue, m->from, l->err);
+    for (uint32_t r = 0; r < repeats && st == REDCO_OK; r++) { st = calls->run(m->backend, m->queue, launch, l->err); }
+    if (st == REDCO_OK) { st = calls->mark_set(m->backend, m->queue, m->to, l->err); }
+    if (st == REDCO_OK) { st = calls->mark_finish(m->backend, m->to, l->err); }
+    const double used_s = now_s(CLOCK_THREAD_CPUTIME_ID) - processor_s;
+    double wall_s = 0.0;
+    if (st == REDCO_OK) { st = calls->mark_between(m->backend, m->from, m->to, &wall_s, l->err); }
+    m->all_wall_s += wall_s;
+    m->all_processor_s += m->options.processor_time ? used_s : wall_s;
+    m->wall_s += wall_s / repeats;
+    *seconds_out = (m->options.processor_time ? used_s : wall_s) / repeats;
+    return st;
+}
+
+/* All operators once. @return their seconds together in @p total_out */
+static redco_status run_once(const layout *l, double *op_s, double *total_out)
+{
+    redco_tensor inputs[REDCO_INPUTS_MAX], outputs[REDCO_OUTPUTS_MAX];
+    redco_status st = REDCO_OK;
+    *total_out = 0.0;
+    l->m->wall_s = 0.0;
+    for (uint32_t i = 0; i < redco_graph_op_count(l->graph) && st == REDCO_OK; i++) {
+        const redco_op *op = redco_graph_op(l->graph, i);
+        double seconds = 0.0;
+        if (!is_run(l, op)) { continue; }
+        const redco_launch launch = launch_of(l, op, inputs, outputs);
+        st = sample(l, &launch, l->repeats[i], &seconds);
+        if (op_s != NULL) { op_s[i] = fmin(op_s[i], seconds); }
+        const double wanted = l->m->options.sample_s / fmax(seconds, 1e-9);
+        const uint32_t repeats = wanted > MOST_REPEATS ? MOST_REPEATS : (uint32_t)ceil(wanted);
+        if (repeats > l->repeats[i]) { l->repeats[i] = repeats; }
+        *total_out += seconds;
+    }
+    return st;
+}
+
+static redco_status run_often(const layout *l, double *op_s)
+{
+    const redco_measure_options *o = &l->m->options;
+    double seconds = 0.0, least_s = INFINITY, sum_s = 0.0, least_wall_s = INFINITY;
+    redco_status st = run_once(l, NULL, &seconds); /* warms caches and sets the repeats */
+    const double began_s = now_s(CLOCK_MONOTONIC);
+    uint32_t runs = 0;
+    while (st == REDCO_OK && runs < MOST_RUNS && (runs < o->runs || now_s(CLOCK_MONOTONIC) - began_s < o->case_s)) {
+        st = run_once(l, op_s, &seconds);
+        least_s = fmin(least_s, seconds);
+        least_wall_s = fmin(least_wall_s, l->m->wall_s);
+        sum_s += seconds;
+        runs++;
+    }
+    l->m->spread = least_s > 0.0 && runs > 0 ? sum_s / runs / least_s - 1.0 : 0.0;
+    l->m->wall_s = least_wall_s;
+    return st;
+}
+
+redco_status redco_measure_graph(redco_measurer *measurer, const redco_graph *graph, const redco_value *results,
+                                 uint32_t result_count, uint64_t index_bound, double *op_s, redco_error *err)
+{
+    const size_t ops = redco_graph_op_count(graph), values = redco_graph_value_count(graph);
+    layout l = {.m = measurer, .graph = graph, .err = err};
+    redco_status st = redco_graph_status(graph, err);
+    if (st != REDCO_OK) { return st; }
+    l.live = calloc(ops + 1, sizeof *l.live);
+    l.offset = calloc(values + 1, sizeof *l.offset);
+    l.repeats = calloc(ops + 1, sizeof *l.repeats);
+    if (l.live == NULL || l.offset == NULL || l.repeats == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "measure", "out of memory");
+        goto out;
+    }
+    for (size_t i = 0; i < ops; i++) { l.repeats[i] = 1; }
+    redco_graph_live(graph, results, result_count, l.live);
+    if ((st = place_values(&l)) != REDCO_OK || (st = grow_arena(&l)) != REDCO_OK ||
+        (st = fill_inputs(&l, index_bound)) != REDCO_OK) {
+        goto out;
+    }
+    st = run_often(&l, op_s);
+out:
+    free(l.live);
+    free(l.offset);
+    free(l.repeats);
+    return st;
+}
+
+double redco_measure_spread(const redco_measurer *measurer)
+{
+    return measurer->spread;
+}
+
+double redco_measure_wall_s(const redco_measurer *measurer)
+{
+    return measurer->wall_s;
+}
+
+double redco_measure_processor_ratio(const redco_measurer *measurer)
+{
+    return measurer->all_wall_s > 0.0 ? fmin(1.0, measurer->all_processor_s / measurer->all_wall_s) : 1.0;
+}

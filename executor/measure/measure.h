@@ -1,0 +1,48 @@
+/** @file measure.h  Seconds of operators on a backend, through its table of calls: so any backend can be measured.
+ *
+ *  A graph's operators are run one by one in their order, all values in memory of their own that is taken once (as in
+ * an arena), each often enough for the clock, and timed. What counts is the least time of several runs: other programs
+ * can only make a run longer. */
+#ifndef REDCO_MEASURE_H
+#define REDCO_MEASURE_H
+
+#include "executor/backend/backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct redco_measurer redco_measurer;
+
+typedef struct redco_measure_options {
+    /** The calling thread does all the work (host backend with one thread): its processor time is the time that an
+     *  operator takes where nobody else uses the processor. Else times are between marks on the device's clock. */
+    bool processor_time;
+    double sample_s; /**< an operator is repeated until a sample is that long; 0 = 50 us */
+    double case_s;   /**< a graph is run again until so much time is spent on it; 0 = 5 ms */
+    uint32_t runs;   /**< but at least so often, after one that warms caches; 0 = 3 */
+} redco_measure_options;
+
+/** @param backend  borrowed until redco_measurer_free() */
+redco_status redco_measurer_create(redco_backend *backend, const redco_measure_options *options,
+                                   redco_measurer **measurer_out, redco_error *err);
+void redco_measurer_free(redco_measurer *measurer); /**< NULL is accepted */
+
+/** Runs what @p results depend on. Floating-point inputs hold numbers in [-0.5, 0.5), i32 ones in [0, index_bound).
+ *  @param op_s   one entry per operator of the graph: the least seconds seen, lowered where this was faster; start with
+ *                infinity. Inputs, reshapes and operators that nobody needs stay as they are
+ *  @return REDCO_EVALUE where the backend lacks an operator */
+redco_status redco_measure_graph(redco_measurer *measurer, const redco_graph *graph, const redco_value *results,
+                                 uint32_t result_count, uint64_t index_bound, double *op_s, redco_error *err);
+
+/** How much longer than its best the average run of the last graph was, whole graphs, on the clock that counts; and the
+ *  wall time of its best whole run. */
+double redco_measure_spread(const redco_measurer *measurer);
+double redco_measure_wall_s(const redco_measurer *measurer);
+/** Share of a processor that this thread got while it measured, since creation; 1 where it is not known. */
+double redco_measure_processor_ratio(const redco_measurer *measurer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

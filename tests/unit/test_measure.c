@@ -1,0 +1,174 @@
+/* What is measured, not how long it takes: times are positive and finite, every operator of the list exists on the host
+ * backend in every type, and graphs that a backend cannot run are refused. */
+#include "executor/backend/host/host.h"
+#include "executor/graph/build.h"
+#include "executor/measure/block.h"
+#include "executor/measure/collectives.h"
+#include "executor/measure/suite.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const redco_measure_options once = {.processor_time = true, .sample_s = 1e-9, .case_s = 1e-9, .runs = 1};
+
+struct bench {
+    redco_backend *backend;
+    redco_measurer *measurer;
+};
+
+static int set_up(void **state)
+{
+    static struct bench bench;
+    assert_int_equal(redco_host_open(NULL, &bench.backend, NULL), REDCO_OK);
+    assert_int_equal(redco_measurer_create(bench.backend, &once, &bench.measurer, NULL), REDCO_OK);
+    *state = &bench;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct bench *bench = *state;
+    uint64_t live = 1, peak = 0;
+    redco_measurer_free(bench->measurer);
+    redco_host_memory(bench->backend, &live, &peak);
+    assert_int_equal(live, 0); /* all memory was given back */
+    redco_backend_close(bench->backend);
+    return 0;
+}
+
+static bool sound(double seconds)
+{
+    return isfinite(seconds) && seconds > 0.0;
+}
+
+static void every_case_has_times(void **state)
+{
+    struct bench *bench = *state;
+    redco_measure_case *cases = NULL;
+    uint32_t kinds[3] = {0, 0, 0};
+    redco_error err = {0};
+    const size_t count = redco_measure_cases(true, &cases);
+    assert_true(count > 0);
+    for (size_t i = 0; i < count; i++) {
+        redco_measure_case *c = &cases[i];
+        if (redco_measure_case_run(bench->measurer, c, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
+        assert_true(sound(c->forward_s));
+        const bool backward =
+            c->kind == REDCO_MEASURE_ATTENTION ||
+            (c->kind == REDCO_MEASURE_OPERATOR && strcmp(c->name, "optimizer") != 0 && strcmp(c->name, "copy") != 0);
+        if (backward != sound(c->backward_s) || (!backward && c->backward_s != 0.0)) {
+            fail_msg("%s: %g s backward", c->name != NULL ? c->name : "product or attention", c->backward_s);
+        }
+        const double first_s = c->forward_s;
+        assert_int_equal(redco_measure_case_run(bench->measurer, c, NULL), REDCO_OK);
+        assert_true(c->forward_s <= first_s); /* the best of both */
+        kinds[c->kind]++;
+    }
+    assert_true(kinds[REDCO_MEASURE_GEMM] > 0 && kinds[REDCO_MEASURE_ATTENTION] > 0);
+    assert_int_equal(kinds[REDCO_MEASURE_OPERATOR], 2 * 10); /* single precision and bf16 */
+    free(cases);
+}
+
+/* The whole list: no size twice, products within their limit. Nothing of it is run. */
+static void the_full_list_is_sane(void **state)
+{
+    (void)state;
+    redco_measure_case *cases = NULL;
+    const size_t count = redco_measure_cases(false, &cases);
+    assert_true(count > 500 && count < 2000);
+    for (size_t i = 0; i < count; i++) {
+        const redco_measure_case *a = &cases[i];
+        assert_true(isinf(a->forward_s));
+        if (a->kind == REDCO_MEASURE_GEMM) { assert_true((double)a->m * (double)a->n * (double)a->k <= 4.5e9); }
+        for (size_t j = 0; j < i; j++) {
+            const redco_measure_case *b = &cases[j];
+            const bool same = a->kind == b->kind && a->dtype == b->dtype && a->name == b->name && a->m == b->m &&
+                              a->n == b->n && a->k == b->k && a->transpose_a == b->transpose_a &&
+                              a->transpose_b == b->transpose_b && a->sequence == b->sequence && a->size == b->size &&
+                              a->rows == b->rows && a->columns == b->columns;
+            assert_false(same);
+        }
+    }
+    free(cases);
+}
+
+/* Inputs, reshapes and what no result needs take no time; the rest does. */
+static void only_what_is_needed_is_run(void **state)
+{
+    struct bench *bench = *state;
+    redco_graph *g = redco_graph_create();
+    const redco_tensor_type type = redco_type(REDCO_F32, 2, (const uint64_t[]){8, 4});
+    const redco_value x = redco_input(g, "x", &type);
+    const redco_value flat = redco_reshape(g, x, 1, (const uint64_t[]){32});
+    const redco_value used = redco_exp(g, flat), unused = redco_tanh(g, flat);
+    double op_s[8];
+    for (int i = 0; i < 8; i++) { op_s[i] = INFINITY; }
+    assert_int_equal(redco_measure_graph(bench->measurer, g, &used, 1, 0, op_s, NULL), REDCO_OK);
+    assert_true(sound(op_s[redco_value_op(g, used)->id]));
+    assert_true(isinf(op_s[redco_value_op(g, unused)->id]));
+    assert_true(isinf(op_s[redco_value_op(g, x)->id]) && isinf(op_s[redco_value_op(g, flat)->id]));
+    assert_true(redco_measure_spread(bench->measurer) >= 0.0);
+    assert_true(redco_measure_processor_ratio(bench->measurer) <= 1.0);
+    redco_graph_free(g);
+}
+
+/* A step has the names of the cost model's operators, each with a time of both passes. */
+static void a_model_has_the_simulators_names(void **state)
+{
+    struct bench *bench = *state;
+    static const char *const names[] = {"embedding",  "attn_norm", "qkv",    "rotary",     "attention",
+                                        "out",        "ffn_norm",  "ffn_in", "activation", "ffn_out",
+                                        "final_norm", "head",      "loss"};
+    const redco_measure_model model = {
+        .batch = 2, .sequence = 8, .hidden = 16, .heads = 4, .kv_heads = 2, .ffn = 24, .vocabulary = 32, .layers = 2};
+    redco_measure_step step;
+    redco_error err = {0};
+    if (redco_measure_model_step(bench->measurer, &model, &step, &err) != REDCO_OK) { fail_msg("%s", err.text); }
+    double sum_s = 0.0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        uint32_t found = 0;
+        for (uint32_t k = 0; k < step.count; k++) {
+            if (strcmp(step.names[k].name, names[i]) != 0) { continue; }
+            found++;
+            sum_s += step.names[k].forward_s + step.names[k].backward_s;
+            if (!sound(step.names[k].forward_s) || !sound(step.names[k].backward_s)) { fail_msg("%s", names[i]); }
+        }
+        assert_int_equal(found, 1);
+    }
+    assert_int_equal(step.count, sizeof names / sizeof names[0]); /* nothing is left over */
+    assert_true(fabs(sum_s - step.total_s) <= 1e-9 * sum_s && sound(step.wall_s));
+}
+
+static void one_rank_has_no_collectives(void **state)
+{
+    (void)state;
+    const redco_world_options options = {.transport = REDCO_TRANSPORT_SELF, .size = 1};
+    redco_world *world = NULL;
+    redco_measure_collectives *collectives = NULL;
+    const redco_measure_curve *curves = NULL;
+    redco_error err = {0};
+    assert_int_equal(redco_world_open(&options, &world, NULL), REDCO_OK);
+    assert_int_equal(redco_measure_collectives_create(world, 2, true, &collectives, &err), REDCO_EVALUE);
+    assert_non_null(strstr(err.text, "2 do not divide 1 ranks"));
+    assert_int_equal(redco_measure_collectives_create(world, 1, true, &collectives, NULL), REDCO_OK);
+    assert_int_equal(redco_measure_collectives_curves(collectives, &curves), 0);
+    assert_int_equal(redco_measure_collectives_run(collectives, NULL), REDCO_OK);
+    redco_measure_collectives_free(collectives);
+    redco_world_close(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_case_has_times),        cmocka_unit_test(the_full_list_is_sane),
+        cmocka_unit_test(only_what_is_needed_is_run),  cmocka_unit_test(a_model_has_the_simulators_names),
+        cmocka_unit_test(one_rank_has_no_collectives),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

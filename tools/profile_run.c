@@ -1,0 +1,287 @@
+/* Ranks of redco-profile: processes of this program over TCP on this machine, or mpirun's. */
+#include "tools/profile_tool.h"
+
+#include "executor/backend/host/host.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_ROUNDS = 20 };
+static const double silence_s = 600.0; /* ranks of a busy machine may be far apart */
+
+static double now_s(void)
+{
+    struct timespec t = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* What one rank works with. */
+struct rank {
+    const struct profile_job *job;
+    redco_world *world;
+    redco_backend *backend;
+    redco_measurer *measurer;
+    redco_measure_collectives *collectives;
+    redco_communicator *all;
+    redco_measure_case *cases;
+    size_t case_count;
+    uint32_t rounds;
+    double began_s;
+    redco_error *err;
+};
+
+static void show(const struct rank *r, const char *what, size_t done, size_t of)
+{
+    if (!r->job->progress || redco_world_rank(r->world) != 0) { return; }
+    (void)fprintf(stderr, "\rround %u, %.0f s: %s %zu of %zu   ", r->rounds + 1, now_s() - r->began_s, what, done, of);
+    (void)fflush(stderr);
+}
+
+static redco_status open_rank(struct rank *r)
+{
+    const uint32_t size = redco_world_size(r->world);
+    const redco_measure_options options = {
+        .processor_time = true, .runs = r->job->quick ? 1 : 0, .case_s = r->job->quick ? 1e-3 : 0.0};
+    uint32_t *colours = calloc(size, sizeof *colours);
+    if (colours == NULL) { return redco_fail(r->err, REDCO_ENOMEM, "", "out of memory"); }
+    redco_status st = redco_communicator_split(r->world, colours, "all ranks", &r->all, r->err);
+    free(colours);
+    if (st == REDCO_OK) { st = redco_host_open(NULL, &r->backend, r->err); }
+    if (st == REDCO_OK) { st = redco_measurer_create(r->backend, &options, &r->measurer, r->err); }
+    if (st == REDCO_OK && size > 1) {
+        st = redco_measure_collectives_create(r->world, r->job->nodes, r->job->quick, &r->collectives, r->err);
+    }
+    if (st != REDCO_OK) { return st; }
+    r->case_count = redco_measure_cases(r->job->quick, &r->cases);
+    return r->case_count > 0 ? REDCO_OK : redco_fail(r->err, REDCO_ENOMEM, "", "out of memory");
+}
+
+static void close_rank(struct rank *r)
+{
+    redco_measure_collectives_free(r->collectives);
+    redco_communicator_free(r->all);
+    redco_measurer_free(r->measurer);
+    redco_backend_close(r->backend);
+    redco_world_close(r->world);
+}
+
+/* All operators once more; after the first round only while there is time. */
+static redco_status one_round(struct rank *r)
+{
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < r->case_count && st == REDCO_OK; i++) {
+        if (r->rounds > 0 && now_s() - r->began_s > r->job->seconds) { break; }
+        if (i % 16 == 0) { show(r, "operator", i, r->case_count); }
+        st = redco_measure_case_run(r->measurer, &r->cases[i], r->err);
+    }
+    if (st == REDCO_OK && r->collectives != NULL) {
+        show(r, "collectives of", 0, redco_world_size(r->world));
+        st = redco_measure_collectives_run(r->collectives, r->err);
+    }
+    return st;
+}
+
+/* Rounds, one after another, so that a busy moment does not spoil every try of the same operator. */
+static redco_status measure(struct rank *r)
+{
+    double elapsed_s = 0.0, round_s = 0.0;
+    redco_status st = redco_barrier(r->all, "start", r->err);
+    r->began_s = now_s();
+    do {
+        const double before_s = now_s();
+        if (st == REDCO_OK) { st = one_round(r); }
+        r->rounds++;
+        round_s = now_s() - before_s;
+        elapsed_s = now_s() - r->began_s;
+        /* Ranks agree on whether another round begins. */
+        double both[2] = {elapsed_s, round_s};
+        if (st == REDCO_OK) { st = redco_all_reduce(r->all, REDCO_F64, REDCO_REDUCE_MAX, both, 2, "time", r->err); }
+        elapsed_s = both[0];
+        round_s = both[1];
+    } while (st == REDCO_OK && !r->job->quick && r->rounds < MOST_ROUNDS &&
+             elapsed_s + 0.5 * round_s < r->job->seconds);
+    if (r->job->progress && redco_world_rank(r->world) == 0) { (void)fprintf(stderr, "\r%60s\r", ""); }
+    return st;
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* The slowest rank's times, everywhere. */
+static redco_status merge(struct rank *r, redco_profile_measured *how)
+{
+    const size_t n = r->case_count;
+    double *numbers = calloc(3 * n + 1, sizeof *numbers);
+    if (numbers == NULL) { return redco_fail(r->err, REDCO_ENOMEM, "", "out of memory"); }
+    for (size_t i = 0; i < n; i++) {
+        numbers[i] = r->cases[i].forward_s;
+        numbers[n + i] = r->cases[i].backward_s;
+        numbers[2 * n + i] = r->cases[i].spread_ratio;
+    }
+    numbers[3 * n] = -redco_measure_processor_ratio(r->measurer); /* of the rank that got least */
+    const redco_status st = redco_all_reduce(r->all, REDCO_F64, REDCO_REDUCE_MAX, numbers, 3 * n + 1, "times", r->err);
+    for (size_t i = 0; i < n; i++) {
+        r->cases[i].forward_s = numbers[i];
+        r->cases[i].backward_s = numbers[n + i];
+    }
+    qsort(numbers + 2 * n, n, sizeof *numbers, compare_numbers);
+    how->spread_ratio = numbers[2 * n + n / 2];
+    how->processor_ratio = -numbers[3 * n];
+    how->rounds = r->rounds;
+    how->ranks = redco_world_size(r->world);
+    free(numbers);
+    return st;
+}
+
+static redco_status hand_over(struct rank *r, struct profile_result *result)
+{
+    const redco_measure_curve *curves = NULL;
+    const size_t count = r->collectives != NULL ? redco_measure_collectives_curves(r->collectives, &curves) : 0;
+    if (count > 0) {
+        result->curves = calloc(count, sizeof *curves);
+        if (result->curves == NULL) { return redco_fail(r->err, REDCO_ENOMEM, "", "out of memory"); }
+        memcpy(result->curves, curves, count * sizeof *curves);
+    }
+    result->curve_count = count;
+    result->cases = r->cases;
+    result->case_count = r->case_count;
+    r->cases = NULL;
+    result->ranks = redco_world_size(r->world);
+    result->nodes = r->job->nodes;
+    (void)snprintf(result->how.backend, sizeof result->how.backend, "%s", r->backend->calls->name);
+    (void)snprintf(result->how.kernels, sizeof result->how.kernels, "OpenBLAS %s", redco_host_core_name());
+    return REDCO_OK;
+}
+
+static redco_status run_rank(const struct profile_job *job, const redco_world_options *options,
+                             struct profile_result *result, bool *leader_out, redco_error *err)
+{
+    struct rank r = {.job = job, .err = err};
+    redco_status st = redco_world_open(options, &r.world, err);
+    if (st != REDCO_OK) { return st; }
+    *leader_out = redco_world_rank(r.world) == 0;
+    if (job->nodes == 0 || redco_world_size(r.world) % job->nodes != 0) {
+        st = redco_fail(err, REDCO_EVALUE, "--nodes", "%u nodes cannot have equal parts of %u ranks", job->nodes,
+                        redco_world_size(r.world));
+    }
+    if (st == REDCO_OK && *leader_out) { profile_machine(&result->how); }
+    if (st == REDCO_OK) { st = open_rank(&r); }
+    if (st == REDCO_OK) { st = measure(&r); }
+    if (st == REDCO_OK) { st = merge(&r, &result->how); }
+    if (st == REDCO_OK) { st = hand_over(&r, result); }
+    free(r.cases);
+    close_rank(&r);
+    return st;
+}
+
+/* A port of this machine that was free a moment ago. */
+static redco_status free_address(char *text, size_t size, redco_error *err)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof in;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool found = fd >= 0 && bind(fd, (struct sockaddr *)&in, length) == 0 &&
+                       getsockname(fd, (struct sockaddr *)&in, &length) == 0;
+    const int why = errno;
+    if (fd >= 0) { (void)close(fd); }
+    if (!found) { return redco_fail(err, REDCO_ESYSTEM, "127.0.0.1", "no free port: %s", strerror(why)); }
+    (void)snprintf(text, size, "127.0.0.1:%u", ntohs(in.sin_port));
+    return REDCO_OK;
+}
+
+/* A rank of its own process. It dies with its parent and says nothing unless it fails. */
+static _Noreturn void child(const struct profile_job *job, redco_world_options options, pid_t parent, uint32_t rank)
+{
+    struct profile_job silent = *job;
+    struct profile_result result = {0};
+    redco_error err = {0};
+    bool leader = false;
+    silent.progress = false;
+    options.rank = rank;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) { _exit(CLI_SYSTEM); }
+    const redco_status st = run_rank(&silent, &options, &result, &leader, &err);
+    profile_result_free(&result);
+    _exit(st == REDCO_OK ? CLI_DONE : CLI_SYSTEM);
+}
+
+static void end_children(const pid_t *children, uint32_t count, bool kill_them)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (kill_them) { (void)kill(children[i], SIGKILL); }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        while (waitpid(children[i], NULL, 0) < 0 && errno == EINTR) {}
+    }
+}
+
+static redco_status run_processes(const struct profile_job *job, struct profile_result *result, bool *leader_out,
+                                  redco_error *err)
+{
+    char address[32];
+    redco_world_options options = {
+        .transport = REDCO_TRANSPORT_SOCKET, .size = job->ranks, .address = address, .timeout_s = silence_s};
+    const pid_t parent = getpid();
+    uint32_t started = 0;
+    redco_status st = free_address(address, sizeof address, err);
+    if (st != REDCO_OK) { return st; }
+    pid_t *children = calloc(job->ranks, sizeof *children);
+    if (children == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    for (uint32_t rank = 1; rank < job->ranks && st == REDCO_OK; rank++) {
+        const pid_t pid = fork();
+        if (pid == 0) { child(job, options, parent, rank); }
+        if (pid < 0) {
+            st = redco_fail(err, REDCO_ESYSTEM, "", "cannot start rank %u: %s", rank, strerror(errno));
+        } else {
+            children[started++] = pid;
+        }
+    }
+    if (st == REDCO_OK) { st = run_rank(job, &options, result, leader_out, err); }
+    end_children(children, started, st != REDCO_OK);
+    free(children);
+    return st;
+}
+
+redco_status profile_run(const struct profile_job *job, struct profile_result *result_out, bool *leader_out,
+                         redco_error *err)
+{
+    struct profile_result result = {0};
+    redco_status st = REDCO_OK;
+    *leader_out = true;
+    if (job->mpi) {
+        const redco_world_options options = {.transport = REDCO_TRANSPORT_MPI, .timeout_s = silence_s};
+        st = run_rank(job, &options, &result, leader_out, err);
+    } else if (job->ranks == 1) {
+        const redco_world_options options = {.transport = REDCO_TRANSPORT_SELF, .size = 1};
+        st = run_rank(job, &options, &result, leader_out, err);
+    } else {
+        st = run_processes(job, &result, leader_out, err);
+    }
+    if (st == REDCO_OK) {
+        *result_out = result;
+        result = (struct profile_result){0};
+    }
+    profile_result_free(&result);
+    return st;
+}
+
+void profile_result_free(struct profile_result *result)
+{
+    free(result->cases);
+    free(result->curves);
+    *result = (struct profile_result){0};
+}

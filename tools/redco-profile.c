@@ -1,0 +1,183 @@
+/* Measures operators and collectives on this machine and writes the profile that the planner reads. */
+#include "tools/cli.h"
+#include "tools/profile_check.h"
+#include "tools/profile_tool.h"
+#include "topology/base/file.h"
+#include "topology/base/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *argp_program_version = "redco-profile " REDCO_VERSION; /* argp's own name for it */
+
+enum { MOST_RANKS = 1024, DIGITS = 6 };
+static const uint64_t default_seconds = 60;
+/* What a quiet machine stays below. */
+static const double busy_spread_ratio = 0.25, busy_processor_ratio = 0.9;
+
+struct arguments {
+    struct cli cli;
+    int backend;
+    uint64_t ranks, nodes, seconds; /* ranks 0: not given */
+    bool quick, measures;           /* an option that only measuring knows was given */
+    const char *output, *cluster, *check;
+};
+
+enum { KEY_BACKEND = 0x100, KEY_RANKS, KEY_NODES, KEY_SECONDS, KEY_QUICK, KEY_CLUSTER, KEY_CHECK };
+
+static const char *const backends[] = {"host", "cuda", NULL};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct arguments *a = state->input;
+    switch (key) {
+    case KEY_BACKEND: return cli_word(&a->cli, "--backend", arg, backends, &a->backend);
+    case KEY_RANKS: a->measures = true; return cli_u64(&a->cli, "--ranks", arg, 1, MOST_RANKS, &a->ranks);
+    case KEY_NODES: a->measures = true; return cli_u64(&a->cli, "--nodes", arg, 1, MOST_RANKS, &a->nodes);
+    case KEY_SECONDS: a->measures = true; return cli_u64(&a->cli, "--seconds", arg, 1, 86400, &a->seconds);
+    case KEY_QUICK: a->measures = a->quick = true; return 0;
+    case KEY_CLUSTER: a->measures = true; return cli_name(&a->cli, "--cluster", arg, &a->cluster);
+    case KEY_CHECK: return cli_name(&a->cli, "--check", arg, &a->check);
+    case 'o': a->measures = true; return cli_name(&a->cli, "-o", arg, &a->output);
+    case ARGP_KEY_END:
+        if (a->check != NULL && a->measures) {
+            return cli_bad_option(&a->cli, "--check",
+                                  "only looks at a profile: options of measuring do not go with it");
+        }
+        if (a->ranks > 0 && a->ranks % a->nodes != 0) {
+            return cli_bad_option(&a->cli, "--nodes", "%llu nodes cannot have equal parts of %llu ranks",
+                                  (unsigned long long)a->nodes, (unsigned long long)a->ranks);
+        }
+        return 0;
+    default: return cli_option(key, arg, state);
+    }
+}
+
+/* Ranks that mpirun or Slurm started; 0 where this is a process alone. */
+static uint32_t mpi_ranks(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *text = getenv(names[i]);
+        const unsigned long size = text != NULL ? strtoul(text, NULL, 10) : 0;
+        if (size > 0 && size <= REDCO_WORLD_MAX) { return (uint32_t)size; }
+    }
+    return 0;
+}
+
+static redco_status write_file(const char *path, const json_t *json, redco_error *err)
+{
+    size_t size = 0;
+    char *text = redco_json_text(json, DIGITS, &size);
+    if (text == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
+    const redco_status st = redco_file_write(path, text, size, err);
+    free(text);
+    return st;
+}
+
+/* Says what makes the times worse than they could be. */
+static void warn_of(const struct arguments *a, const redco_profile_measured *how)
+{
+    char text[256];
+    if (how->processor_ratio < busy_processor_ratio || how->spread_ratio > busy_spread_ratio) {
+        (void)snprintf(
+            text, sizeof text,
+            "this machine was busy: a rank got %.0f %% of a processor, runs took %.0f %% longer than the best "
+            "(load %.1f before); times of collectives suffer most, measure again",
+            100.0 * how->processor_ratio, 100.0 * how->spread_ratio, how->load);
+        cli_warn(&a->cli, text);
+    }
+    if (how->ranks > how->processors) {
+        (void)snprintf(text, sizeof text, "%u ranks share %u processors: operators are timed as if each had its own",
+                       how->ranks, how->processors);
+        cli_warn(&a->cli, text);
+    }
+}
+
+static redco_status write_all(const struct arguments *a, const struct profile_result *result, json_t **profile_out,
+                              redco_error *err)
+{
+    json_t *cluster = NULL;
+    redco_status st = profile_document(result, profile_out, err);
+    if (st == REDCO_OK && a->cluster != NULL) { st = profile_cluster(result, &cluster, err); }
+    if (st == REDCO_OK && a->cluster != NULL) { st = write_file(a->cluster, cluster, err); }
+    if (st == REDCO_OK && a->output != NULL) { st = write_file(a->output, *profile_out, err); }
+    json_decref(cluster);
+    return st;
+}
+
+static int measure(const struct arguments *a)
+{
+    const uint32_t mpi = mpi_ranks();
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const uint32_t here = processors > 2 ? (uint32_t)processors : 2;
+    const struct profile_job job = {.ranks = a->ranks > 0 ? (uint32_t)a->ranks : here,
+                                    .nodes = (uint32_t)a->nodes,
+                                    .mpi = mpi > 0 && a->ranks == 0,
+                                    .quick = a->quick,
+                                    .seconds = (double)a->seconds,
+                                    .progress = !a->cli.quiet && isatty(STDERR_FILENO)};
+    struct profile_result result = {0};
+    json_t *profile = NULL;
+    redco_error err = {0};
+    bool leader = true;
+    redco_status st = REDCO_OK;
+    if (a->output != NULL) { st = cli_writable(a->output, &err); }
+    if (st == REDCO_OK && a->cluster != NULL) { st = cli_writable(a->cluster, &err); }
+    if (st == REDCO_OK) { st = profile_run(&job, &result, &leader, &err); }
+    if (st == REDCO_OK && leader) { st = write_all(a, &result, &profile, &err); }
+    int code = CLI_DONE;
+    if (st != REDCO_OK) {
+        code = cli_fail(&a->cli, &err);
+    } else if (leader) {
+        warn_of(a, &result.how);
+        if (a->cli.json) {
+            code = cli_print_json(&a->cli, profile);
+        } else {
+            if (a->output == NULL || !a->cli.quiet) { profile_print(&result); }
+            if (a->output != NULL && !a->cli.quiet) { (void)printf("wrote %s\n", a->output); }
+            if (a->cluster != NULL && !a->cli.quiet) { (void)printf("wrote %s\n", a->cluster); }
+            code = cli_finish(&a->cli, CLI_DONE);
+        }
+    }
+    json_decref(profile);
+    profile_result_free(&result);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"backend", KEY_BACKEND, "NAME", 0, "What runs the operators: host (the default) or cuda", 0},
+        {"ranks", KEY_RANKS, "N", 0,
+         "Processes that measure at the same time; as many as processors, at least 2. Under mpirun: its ranks", 0},
+        {"nodes", KEY_NODES, "N", 0, "Nodes that the ranks are on, in equal parts, one behind the other; 1", 0},
+        {"seconds", KEY_SECONDS, "N", 0, "Begin rounds as long as they are likely to end in that time; 60", 0},
+        {"quick", KEY_QUICK, NULL, 0, "A few small sizes once: to see that it works, not to plan with", 0},
+        {"output", 'o', "FILE", 0, "Write the profile, which redco-plan reads", 0},
+        {"cluster", KEY_CLUSTER, "FILE", 0, "Write this machine as a cluster file for redco-plan", 0},
+        {"check", KEY_CHECK, "FILE", 0,
+         "Time small models and compare with what that profile predicts; exit code 1 if the median error is above 10 %",
+         0},
+        CLI_OPTIONS,
+        {0},
+    };
+    static const struct argp argp = {
+        options, parse_option,
+        NULL,    "Measures matrix products, attention, memory-bound operators and collectives on this machine.",
+        NULL,    NULL,
+        NULL};
+    struct arguments arguments = {.nodes = 1, .seconds = default_seconds};
+    const int code = cli_parse(&argp, argc, argv, &arguments.cli);
+    if (code != CLI_RUN) { return code; }
+    if (strcmp(backends[arguments.backend], "cuda") == 0) {
+        redco_error err = {0};
+        (void)redco_fail(&err, REDCO_ESYSTEM, "--backend cuda", "no CUDA device: this redco has no CUDA backend");
+        return cli_fail(&arguments.cli, &err);
+    }
+    if (arguments.check != NULL) { return profile_check(&arguments.cli, arguments.check); }
+    return measure(&arguments);
+}

@@ -1,0 +1,167 @@
+/* Operators in redco's own profiles: matrix products, attention, what is bound by memory; and how it was measured. */
+#include "traces/profile_build.h"
+
+#include <string.h>
+
+static const double least_time_s = 1e-9;
+static const double max_time_s = 1e5;
+static const uint64_t max_elements = (uint64_t)1 << 50;
+
+static redco_status type_of(const redco_json_value *item, char *out, size_t size, redco_error *err)
+{
+    static const char *const known[] = {"bf16", "fp16", "fp32", "fp64", "fp8"};
+    const char *type = NULL;
+    const redco_status st = redco_json_string(item, "type", &type, err);
+    if (st != REDCO_OK) { return st; }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(type, known[i]) == 0) {
+            redcoi_copy_text(out, size, type, strlen(type));
+            return REDCO_OK;
+        }
+    }
+    return redco_json_fail(item, "type", err, "is \"%.40s\"; bf16, fp16, fp32, fp64 or fp8 is needed", type);
+}
+
+static redco_status seconds(const redco_json_value *item, const char *key, double *out, redco_error *err)
+{
+    return redco_json_number(item, key, least_time_s, max_time_s, out, err);
+}
+
+static redco_status gemm(redco_profile *profile, const redco_json_value *item, redco_error *err)
+{
+    static const char *const keys[] = {"m", "n", "k", "transposed", "type", "time_s", NULL};
+    redco_profile_gemm row = {0};
+    const char *transposed = "none";
+    redco_status st = redco_json_only(item, keys, err);
+    if (st == REDCO_OK) { st = redco_json_u32(item, "m", 1, UINT32_MAX, &row.m, err); }
+    if (st == REDCO_OK) { st = redco_json_u32(item, "n", 1, UINT32_MAX, &row.n, err); }
+    if (st == REDCO_OK) { st = redco_json_u32(item, "k", 1, UINT32_MAX, &row.k, err); }
+    if (st == REDCO_OK) { st = type_of(item, row.type, sizeof row.type, err); }
+    if (st == REDCO_OK) { st = seconds(item, "time_s", &row.time_s, err); }
+    if (st == REDCO_OK && redco_json_has(item, "transposed")) {
+        st = redco_json_string(item, "transposed", &transposed, err);
+    }
+    if (st != REDCO_OK) { return st; }
+    row.transpose_a = strcmp(transposed, "a") == 0 || strcmp(transposed, "both") == 0;
+    row.transpose_b = strcmp(transposed, "b") == 0 || strcmp(transposed, "both") == 0;
+    if (!row.transpose_a && !row.transpose_b && strcmp(transposed, "none") != 0) {
+        return redco_json_fail(item, "transposed", err, "is \"%.40s\"; none, a, b or both is needed", transposed);
+    }
+    return redcoi_profile_add_gemm(profile, &row, err);
+}
+
+static redco_status attention(redco_profile *profile, const redco_json_value *item, redco_error *err)
+{
+    static const char *const keys[] = {"batch",  "heads", "kv_heads",  "sequence",   "head_dim",
+                                       "causal", "type",  "forward_s", "backward_s", NULL};
+    enum { MOST = 1 << 24 };
+    redco_profile_attention row = {0};
+    redco_status st = redco_json_only(item, keys, err);
+    if (st == REDCO_OK) { st = redco_json_u32(item, "batch", 1, MOST, &row.batch, err); }
+    if (st == REDCO_OK) { st = redco_json_u32(item, "heads", 1, MOST, &row.heads, err); }
+    if (st == REDCO_OK) { st = redco_json_u32(item, "kv_heads", 1, MOST, &row.kv_heads, err); }
+    if (st == REDCO_OK) { st = redco_json_u32(item, "sequence", 1, MOST, &row.sequence, err); }
+    if (st == REDCO_OK) { st = redco_json_u32(item, "head_dim", 1, MOST, &row.head_dim, err); }
+    if (st == REDCO_OK) { st = redco_json_bool(item, "causal", &row.causal, err); }
+    if (st == REDCO_OK) { st = type_of(item, row.type, sizeof row.type, err); }
+    if (st == REDCO_OK) { st = seconds(item, "forward_s", &row.forward_s, err); }
+    if (st == REDCO_OK) { st = seconds(item, "backward_s", &row.backward_s, err); }
+    if (st == REDCO_OK && row.heads % row.kv_heads != 0) {
+        st = redco_json_fail(item, "kv_heads", err, "%u does not divide %u heads", row.kv_heads, row.heads);
+    }
+    return st == REDCO_OK ? redcoi_profile_add_attention(profile, &row, err) : st;
+}
+
+static redco_status other(redco_profile *profile, const redco_json_value *item, redco_error *err)
+{
+    static const char *const keys[] = {"operator", "type", "elements", "forward_s", "backward_s", NULL};
+    redco_profile_operator row = {.backward_s = 0.0};
+    const char *name = NULL;
+    redco_status st = redco_json_only(item, keys, err);
+    if (st == REDCO_OK) { st = redco_json_string(item, "operator", &name, err); }
+    if (st == REDCO_OK) { st = type_of(item, row.type, sizeof row.type, err); }
+    if (st == REDCO_OK) { st = redco_json_u64(item, "elements", 1, max_elements, &row.elements, err); }
+    if (st == REDCO_OK) { st = seconds(item, "forward_s", &row.forward_s, err); }
+    if (st == REDCO_OK && redco_json_has(item, "backward_s")) {
+        st = seconds(item, "backward_s", &row.backward_s, err);
+    }
+    if (st != REDCO_OK) { return st; }
+    if (name[0] == '\0' || strlen(name) >= sizeof row.name) {
+        return redco_json_fail(item, "operator", err, "has %zu characters; 1 to %zu are needed", strlen(name),
+                               sizeof row.name - 1);
+    }
+    redcoi_copy_text(row.name, sizeof row.name, name, strlen(name));
+    return redcoi_profile_add_operator(profile, &row, err);
+}
+
+static redco_status optional_text(const redco_json_value *object, const char *key, char *buffer, size_t size,
+                                  redco_error *err)
+{
+    const char *text = NULL;
+    if (!redco_json_has(object, key)) { return REDCO_OK; }
+    const redco_status st = redco_json_string(object, key, &text, err);
+    if (st == REDCO_OK) { redcoi_copy_text(buffer, size, text, strlen(text)); }
+    return st;
+}
+
+static redco_status optional_number(const redco_json_value *object, const char *key, double max, double *out,
+                                    redco_error *err)
+{
+    return redco_json_has(object, key) ? redco_json_number(object, key, 0.0, max, out, err) : REDCO_OK;
+}
+
+static redco_status optional_count(const redco_json_value *object, const char *key, uint32_t *out, redco_error *err)
+{
+    return redco_json_has(object, key) ? redco_json_u32(object, key, 0, 1u << 20, out, err) : REDCO_OK;
+}
+
+static redco_status how(redco_profile *profile, const redco_json_value *root, redco_error *err)
+{
+    static const char *const keys[] = {"device", "backend",         "kernels",      "cpu",   "system",
+                                       "date",   "clock_hz",        "processors",   "ranks", "rounds",
+                                       "load",   "processor_ratio", "spread_ratio", NULL};
+    redco_profile_measured m = {.ranks = 0};
+    redco_json_value at;
+    if (!redco_json_has(root, "measured")) { return REDCO_OK; }
+    redco_status st = redco_json_object(root, "measured", &at, err);
+    if (st == REDCO_OK) { st = redco_json_only(&at, keys, err); }
+    if (st == REDCO_OK) { st = optional_text(&at, "device", m.device, sizeof m.device, err); }
+    if (st == REDCO_OK) { st = optional_text(&at, "backend", m.backend, sizeof m.backend, err); }
+    if (st == REDCO_OK) { st = optional_text(&at, "kernels", m.kernels, sizeof m.kernels, err); }
+    if (st == REDCO_OK) { st = optional_text(&at, "cpu", m.cpu, sizeof m.cpu, err); }
+    if (st == REDCO_OK) { st = optional_text(&at, "system", m.system, sizeof m.system, err); }
+    if (st == REDCO_OK) { st = optional_text(&at, "date", m.date, sizeof m.date, err); }
+    if (st == REDCO_OK) { st = optional_number(&at, "clock_hz", 1e12, &m.clock_hz, err); }
+    if (st == REDCO_OK) { st = optional_count(&at, "processors", &m.processors, err); }
+    if (st == REDCO_OK) { st = optional_count(&at, "ranks", &m.ranks, err); }
+    if (st == REDCO_OK) { st = optional_count(&at, "rounds", &m.rounds, err); }
+    if (st == REDCO_OK) { st = optional_number(&at, "load", 1e9, &m.load, err); }
+    if (st == REDCO_OK) { st = optional_number(&at, "processor_ratio", 1e6, &m.processor_ratio, err); }
+    if (st == REDCO_OK) { st = optional_number(&at, "spread_ratio", 1e6, &m.spread_ratio, err); }
+    if (st == REDCO_OK) { redcoi_profile_set_how(profile, &m); }
+    return st;
+}
+
+typedef redco_status (*row_reader)(redco_profile *profile, const redco_json_value *item, redco_error *err);
+
+static redco_status list(redco_profile *profile, const redco_json_value *root, const char *key, row_reader row,
+                         redco_error *err)
+{
+    redco_json_value items, item;
+    size_t count = 0;
+    if (!redco_json_has(root, key)) { return REDCO_OK; }
+    redco_status st = redco_json_array(root, key, &items, &count, err);
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        st = redco_json_element(&items, i, &item, err);
+        if (st == REDCO_OK) { st = row(profile, &item, err); }
+    }
+    return st;
+}
+
+redco_status redcoi_profile_compute(redco_profile *profile, const redco_json_value *root, redco_error *err)
+{
+    redco_status st = how(profile, root, err);
+    if (st == REDCO_OK) { st = list(profile, root, "gemm", gemm, err); }
+    if (st == REDCO_OK) { st = list(profile, root, "attention", attention, err); }
+    return st == REDCO_OK ? list(profile, root, "operators", other, err) : st;
+}
