@@ -64,6 +64,20 @@ void profile_machine(redco_profile_measured *how)
     name_device(how->cpu, how->device, sizeof how->device);
 }
 
+bool profile_slow_kernels(const redco_profile_measured *how)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    static const char *const wide[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
+    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
+        if (strstr(how->kernels, wide[i]) != NULL) { return false; }
+    }
+    return strcmp(how->backend, "host") == 0 && __builtin_cpu_supports("avx512f") != 0;
+#else
+    (void)how;
+    return false;
+#endif
+}
+
 uint64_t profile_memory_bytes(void)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);

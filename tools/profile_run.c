@@ -5,7 +5,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <math.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 
 enum { MOST_ROUNDS = 20 };
 static const double silence_s = 600.0; /* ranks of a busy machine may be far apart */
+static const int patience_ms = 1000;   /* for a rank that failed to say why */
 
 static double now_s(void)
 {
@@ -203,8 +205,9 @@ static redco_status free_address(char *text, size_t size, redco_error *err)
     return REDCO_OK;
 }
 
-/* A rank of its own process. It dies with its parent and says nothing unless it fails. */
-static _Noreturn void child(const struct profile_job *job, redco_world_options options, pid_t parent, uint32_t rank)
+/* A rank of its own process. It dies with its parent; an error goes into the pipe @p why. */
+static _Noreturn void child(const struct profile_job *job, redco_world_options options, pid_t parent, uint32_t rank,
+                            int why)
 {
     struct profile_job silent = *job;
     struct profile_result result = {0};
@@ -216,7 +219,18 @@ static _Noreturn void child(const struct profile_job *job, redco_world_options o
     if (getppid() != parent) { _exit(CLI_SYSTEM); }
     const redco_status st = run_rank(&silent, &options, &result, &leader, &err);
     profile_result_free(&result);
+    if (st != REDCO_OK) { (void)write(why, &err, sizeof err); } /* whole, being less than PIPE_BUF */
     _exit(st == REDCO_OK ? CLI_DONE : CLI_SYSTEM);
+}
+
+/* What a rank that failed first has to say is more than that its connections broke. */
+static void ask_children(int why, redco_error *err)
+{
+    redco_error theirs = {0};
+    struct pollfd ready = {.fd = why, .events = POLLIN};
+    if (poll(&ready, 1, patience_ms) != 1 || read(why, &theirs, sizeof theirs) != (ssize_t)sizeof theirs) { return; }
+    redco_error_clear(err);
+    (void)redco_fail(err, theirs.status, theirs.place, "%s", theirs.text);
 }
 
 static void end_children(const pid_t *children, uint32_t count, bool kill_them)
@@ -236,14 +250,16 @@ static redco_status run_processes(const struct profile_job *job, struct profile_
     redco_world_options options = {
         .transport = REDCO_TRANSPORT_SOCKET, .size = job->ranks, .address = address, .timeout_s = silence_s};
     const pid_t parent = getpid();
+    int why[2] = {-1, -1};
     uint32_t started = 0;
     redco_status st = free_address(address, sizeof address, err);
     if (st != REDCO_OK) { return st; }
+    if (pipe2(why, O_CLOEXEC) != 0) { return redco_fail(err, REDCO_ESYSTEM, "", "no pipe: %s", strerror(errno)); }
     pid_t *children = calloc(job->ranks, sizeof *children);
-    if (children == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    if (children == NULL) { st = redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     for (uint32_t rank = 1; rank < job->ranks && st == REDCO_OK; rank++) {
         const pid_t pid = fork();
-        if (pid == 0) { child(job, options, parent, rank); }
+        if (pid == 0) { child(job, options, parent, rank, why[1]); }
         if (pid < 0) {
             st = redco_fail(err, REDCO_ESYSTEM, "", "cannot start rank %u: %s", rank, strerror(errno));
         } else {
@@ -251,7 +267,10 @@ static redco_status run_processes(const struct profile_job *job, struct profile_
         }
     }
     if (st == REDCO_OK) { st = run_rank(job, &options, result, leader_out, err); }
+    if (st == REDCO_ESYSTEM && started > 0) { ask_children(why[0], err); }
     end_children(children, started, st != REDCO_OK);
+    (void)close(why[0]);
+    (void)close(why[1]);
     free(children);
     return st;
 }

@@ -36,6 +36,8 @@ void profile_result_free(struct profile_result *result);
 
 /** What of the machine a profile states: processor, system, date, load. Ratios and counts are left alone. */
 void profile_machine(redco_profile_measured *how);
+/** Whether OpenBLAS chose narrower kernels than this processor could run. */
+bool profile_slow_kernels(const redco_profile_measured *how);
 /** Bytes of memory that this machine, or the container, has. */
 uint64_t profile_memory_bytes(void);
 

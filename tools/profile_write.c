@@ -223,8 +223,9 @@ void profile_print(const struct profile_result *result)
     for (size_t i = 0; i < result->curve_count; i++) {
         const redco_measure_curve *c = &result->curves[i];
         const uint32_t last = c->size_count - 1;
-        (void)printf("%-14s %u x %u ranks, stride %u: %.0f us at 1 KiB, %.2f GB/s at %.0f MiB\n",
+        (void)printf("%-14s %u x %u ranks, stride %u: %.0f us at %llu KiB, %.2f GB/s at %llu KiB\n",
                      redco_collective_name(ops[c->op]), c->gpus, c->nodes, c->stride, 1e6 * c->time_s[0],
-                     1e-9 * (double)c->size_bytes[last] / c->time_s[last], (double)c->size_bytes[last] / 1048576.0);
+                     (unsigned long long)c->size_bytes[0] / 1024, 1e-9 * (double)c->size_bytes[last] / c->time_s[last],
+                     (unsigned long long)c->size_bytes[last] / 1024);
     }
 }

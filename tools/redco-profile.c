@@ -82,7 +82,8 @@ static redco_status write_file(const char *path, const json_t *json, redco_error
 static void warn_of(const struct arguments *a, const redco_profile_measured *how)
 {
     char text[256];
-    if (how->processor_ratio < busy_processor_ratio || how->spread_ratio > busy_spread_ratio) {
+    const bool shared = how->ranks > how->processors;
+    if (!shared && (how->processor_ratio < busy_processor_ratio || how->spread_ratio > busy_spread_ratio)) {
         (void)snprintf(
             text, sizeof text,
             "this machine was busy: a rank got %.0f %% of a processor, runs took %.0f %% longer than the best "
@@ -90,9 +91,17 @@ static void warn_of(const struct arguments *a, const redco_profile_measured *how
             100.0 * how->processor_ratio, 100.0 * how->spread_ratio, how->load);
         cli_warn(&a->cli, text);
     }
-    if (how->ranks > how->processors) {
+    if (shared) {
         (void)snprintf(text, sizeof text, "%u ranks share %u processors: operators are timed as if each had its own",
                        how->ranks, how->processors);
+        cli_warn(&a->cli, text);
+    }
+    if (profile_slow_kernels(how)) {
+        (void)snprintf(
+            text, sizeof text,
+            "%s are not for AVX-512, which this processor has: OPENBLAS_CORETYPE=SkylakeX may be faster, here "
+            "and for what is planned with this profile",
+            how->kernels);
         cli_warn(&a->cli, text);
     }
 }

@@ -9,6 +9,7 @@ enum { MOST_GROUPS = 64, SAMPLES = 3, LEAST_RUNS = 1, MOST_RUNS = 10 };
 static const uint64_t least_bytes = 1024, most_bytes = UINT64_C(64) << 20, quick_bytes = 16384;
 /* A sample moves about so many bytes: small messages are sent several times in a row. */
 static const uint64_t sample_bytes = 4 << 20;
+static const double long_s = 0.3;
 
 struct redco_measure_collectives {
     redco_world *world;
@@ -54,8 +55,10 @@ static redco_status add_groups(redco_measure_collectives *c, uint32_t nodes, boo
     for (uint32_t n = 1; n <= nodes; n++) {
         for (uint32_t gpus = 1; gpus <= per_node; gpus++) {
             for (uint32_t stride = 1; stride * gpus <= per_node; stride++) {
-                const bool fits = nodes % n == 0 && per_node % (gpus * stride) == 0 && gpus * n > 1;
-                if (!fits || (gpus == 1 && stride > 1) || c->group_count == MOST_GROUPS) { continue; }
+                /* Neighbours, and as far apart as the node allows: what lies between is priced by the nearest. */
+                const bool fits = nodes % n == 0 && per_node % gpus == 0 && gpus * n > 1;
+                const bool extreme = stride == 1 || (gpus > 1 && stride == per_node / gpus);
+                if (!fits || !extreme || c->group_count == MOST_GROUPS) { continue; }
                 redco_measure_curve *curves = c->curves + (size_t)c->group_count * REDCO_MEASURE_COLLECTIVES;
                 for (uint32_t op = 0; op < REDCO_MEASURE_COLLECTIVES; op++) {
                     curves[op] = (redco_measure_curve){.op = (redco_measure_collective)op,
@@ -147,24 +150,31 @@ static redco_status run_op(redco_measure_collectives *c, redco_communicator *gro
     }
 }
 
-/* The best of some samples of one size. A sample counts as long as its slowest rank took, so ranks agree on each. */
+/* One sample counts as long as its slowest rank took, so all ranks agree on it. */
+static redco_status run_sample(redco_measure_collectives *c, redco_communicator *group, redco_measure_collective op,
+                               uint64_t bytes, uint32_t runs, double *time_s_out, redco_error *err)
+{
+    redco_status st = redco_barrier(c->all, "barrier", err);
+    const double began_s = now_s();
+    for (uint32_t r = 0; r < runs && st == REDCO_OK; r++) { st = run_op(c, group, op, bytes, r, err); }
+    *time_s_out = (now_s() - began_s) / runs;
+    return st == REDCO_OK ? redco_all_reduce(c->all, REDCO_F64, REDCO_REDUCE_MAX, time_s_out, 1, "times", err) : st;
+}
+
+/* The best of some samples of one size, of one where the first (which also warms buffers) took long. */
 static redco_status run_size(redco_measure_collectives *c, redco_communicator *group, redco_measure_collective op,
                              uint64_t bytes, double *time_s_out, redco_error *err)
 {
     const uint64_t wanted = sample_bytes / bytes;
     const uint32_t runs = wanted > MOST_RUNS ? MOST_RUNS : wanted < LEAST_RUNS ? LEAST_RUNS : (uint32_t)wanted;
-    double samples[SAMPLES];
-    redco_status st = run_op(c, group, op, bytes, 0, err); /* warms buffers and connections */
-    for (uint32_t s = 0; s < SAMPLES && st == REDCO_OK; s++) {
-        st = redco_barrier(c->all, "barrier", err);
-        const double began_s = now_s();
-        for (uint32_t r = 0; r < runs && st == REDCO_OK; r++) { st = run_op(c, group, op, bytes, r, err); }
-        samples[s] = (now_s() - began_s) / runs;
+    double sample_s = 0.0;
+    redco_status st = run_sample(c, group, op, bytes, 1, &sample_s, err);
+    const uint32_t samples = sample_s > long_s ? 1 : SAMPLES;
+    for (uint32_t s = 0; s < samples && st == REDCO_OK; s++) {
+        st = run_sample(c, group, op, bytes, runs, &sample_s, err);
+        *time_s_out = fmin(*time_s_out, sample_s);
     }
-    if (st == REDCO_OK) { st = redco_all_reduce(c->all, REDCO_F64, REDCO_REDUCE_MAX, samples, SAMPLES, "times", err); }
-    if (st != REDCO_OK) { return st; }
-    for (uint32_t s = 0; s < SAMPLES; s++) { *time_s_out = fmin(*time_s_out, samples[s]); }
-    return REDCO_OK;
+    return st;
 }
 
 redco_status redco_measure_collectives_run(redco_measure_collectives *collectives, redco_error *err)

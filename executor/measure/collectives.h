@@ -31,7 +31,8 @@ typedef struct redco_measure_curve {
 
 typedef struct redco_measure_collectives redco_measure_collectives;
 
-/** Makes a communicator for every (ranks in a node, nodes, stride) that divides the world, and buffers.
+/** Makes communicators and buffers for all (ranks in a node, nodes) that divide the world, of neighbours and of ranks
+ * as far apart as a node allows.
  *  @param nodes  the world's ranks are on so many nodes, in equal parts and one behind the other
  *  @param quick  few and small sizes, for tests
  *  @return REDCO_EVALUE if @p nodes does not divide the world */
