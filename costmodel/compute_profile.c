@@ -187,17 +187,17 @@ static void fill(struct grid *grid, const struct point *points, size_t count)
     }
 }
 
+static bool same_place(const struct point *a, const struct point *b)
+{
+    return strcmp(a->key, b->key) == 0 && a->x[0] == b->x[0] && a->x[1] == b->x[1] && a->x[2] == b->x[2];
+}
+
 /* Of sorted points each size once, the fastest. */
 static size_t drop_repeats(struct point *points, size_t count)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct point *last = kept > 0 ? &points[kept - 1] : NULL;
-        if (last != NULL && strcmp(last->key, points[i].key) == 0 &&
-            memcmp(last->x, points[i].x, sizeof last->x) == 0) {
-            continue;
-        }
-        points[kept++] = points[i];
+        if (kept == 0 || !same_place(&points[kept - 1], &points[i])) { points[kept++] = points[i]; }
     }
     return kept;
 }

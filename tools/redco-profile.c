@@ -99,8 +99,8 @@ static void warn_of(const struct arguments *a, const redco_profile_measured *how
     if (profile_slow_kernels(how)) {
         (void)snprintf(
             text, sizeof text,
-            "%s are not for AVX-512, which this processor has: OPENBLAS_CORETYPE=SkylakeX may be faster, here "
-            "and for what is planned with this profile",
+            "%s: these kernels do not use this processor's AVX-512; OPENBLAS_CORETYPE=SkylakeX may be faster, "
+            "here and where plans run",
             how->kernels);
         cli_warn(&a->cli, text);
     }
