@@ -185,6 +185,18 @@ static json_t *document(const struct answer answers[MODELS])
                      list);
 }
 
+/* Other kernels, other times: a comparison would say nothing of the profile. */
+static void compare_kernels(const struct cli *cli, const redco_profile *file)
+{
+    char here[64], text[256];
+    const redco_profile_measured *how = redco_profile_how(file);
+    profile_kernels(here, sizeof here);
+    if (how->kernels[0] == '\0' || strcmp(how->kernels, here) == 0) { return; }
+    (void)snprintf(text, sizeof text, "measured with %s, now there are %s (OPENBLAS_CORETYPE decides)", how->kernels,
+                   here);
+    cli_warn(cli, text);
+}
+
 int profile_check(const struct cli *cli, const char *path)
 {
     struct answer answers[MODELS] = {0};
@@ -200,6 +212,7 @@ int profile_check(const struct cli *cli, const char *path)
         answers[i].path = path;
         st = predict(profile, &models[i], &answers[i], &err);
     }
+    if (st == REDCO_OK) { compare_kernels(cli, file); }
     if (st == REDCO_OK) { st = profile_steps(models, MODELS, steps, &err); }
     if (st != REDCO_OK) {
         code = cli_fail(cli, &err);

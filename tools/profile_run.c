@@ -1,4 +1,5 @@
 /* Ranks of redco-profile: processes of this program over TCP on this machine, or mpirun's. */
+#include "tools/profile_check.h"
 #include "tools/profile_tool.h"
 
 #include "executor/backend/host/host.h"
@@ -165,7 +166,8 @@ static redco_status hand_over(struct rank *r, struct profile_result *result)
     result->ranks = redco_world_size(r->world);
     result->nodes = r->job->nodes;
     (void)snprintf(result->how.backend, sizeof result->how.backend, "%s", r->backend->calls->name);
-    (void)snprintf(result->how.kernels, sizeof result->how.kernels, "OpenBLAS %s", redco_host_core_name());
+    profile_kernels(result->how.kernels, sizeof result->how.kernels);
+    result->mpi = r->job->mpi;
     return REDCO_OK;
 }
 

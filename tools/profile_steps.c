@@ -1,10 +1,10 @@
-/* The measured side of redco-profile --check. It cannot stand beside the other: graphs and plans each have their own
- * words for element types. */
+/* The measured side of redco-profile --check. */
 #include "executor/backend/host/host.h"
 #include "executor/measure/measure.h"
 #include "tools/profile_check.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { ROUNDS = 3 };
 
@@ -23,6 +23,11 @@ static void keep_faster(redco_measure_step *known, const redco_measure_step *ste
         name->backward_s = fmin(name->backward_s, step->names[i].backward_s);
         known->total_s += name->forward_s + name->backward_s;
     }
+}
+
+void profile_kernels(char *text, size_t size)
+{
+    (void)snprintf(text, size, "OpenBLAS %s", redco_host_core_name());
 }
 
 redco_status profile_steps(const redco_measure_model *models, uint32_t count, redco_measure_step *steps_out,

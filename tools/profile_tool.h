@@ -21,6 +21,7 @@ struct profile_job {
 /** On the first rank; freed with profile_result_free(). */
 struct profile_result {
     uint32_t ranks, nodes;
+    bool mpi;
     redco_measure_case *cases;
     size_t case_count;
     redco_measure_curve *curves;

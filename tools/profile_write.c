@@ -101,9 +101,10 @@ redco_status profile_document(const struct profile_result *result, json_t **prof
     }
     fill_cases(result, &rows);
     fill_curves(result, &rows);
+    const char *const network = result->ranks == 1 ? "" : result->mpi ? "MPI" : "TCP over loopback";
     (void)snprintf(hardware, sizeof hardware, "%u x %s", result->ranks, result->how.device);
     const redco_profile_content content = {.hardware = hardware,
-                                           .network = result->ranks > 1 ? "sockets or MPI on this machine" : "",
+                                           .network = network,
                                            .tool = "redco-profile " REDCO_VERSION,
                                            .measured = &result->how,
                                            .runs = rows.runs,

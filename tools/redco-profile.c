@@ -125,7 +125,7 @@ static int measure(const struct arguments *a)
     const uint32_t here = processors > 2 ? (uint32_t)processors : 2;
     const struct profile_job job = {.ranks = a->ranks > 0 ? (uint32_t)a->ranks : here,
                                     .nodes = (uint32_t)a->nodes,
-                                    .mpi = mpi > 0 && a->ranks == 0,
+                                    .mpi = mpi > 0,
                                     .quick = a->quick,
                                     .seconds = (double)a->seconds,
                                     .progress = !a->cli.quiet && isatty(STDERR_FILENO)};
@@ -134,7 +134,11 @@ static int measure(const struct arguments *a)
     redco_error err = {0};
     bool leader = true;
     redco_status st = REDCO_OK;
-    if (a->output != NULL) { st = cli_writable(a->output, &err); }
+    if (mpi > 0 && a->ranks > 0 && a->ranks != mpi) {
+        st = redco_fail(&err, REDCO_EVALUE, "--ranks", "is %llu, but the ranks of mpirun are %u: leave it out",
+                        (unsigned long long)a->ranks, mpi);
+    }
+    if (st == REDCO_OK && a->output != NULL) { st = cli_writable(a->output, &err); }
     if (st == REDCO_OK && a->cluster != NULL) { st = cli_writable(a->cluster, &err); }
     if (st == REDCO_OK) { st = profile_run(&job, &result, &leader, &err); }
     if (st == REDCO_OK && leader) { st = write_all(a, &result, &profile, &err); }
@@ -162,7 +166,7 @@ int main(int argc, char **argv)
     static const struct argp_option options[] = {
         {"backend", KEY_BACKEND, "NAME", 0, "What runs the operators: host (the default) or cuda", 0},
         {"ranks", KEY_RANKS, "N", 0,
-         "Processes that measure at the same time; as many as processors, at least 2. Under mpirun: its ranks", 0},
+         "Processes that measure at the same time; as many as processors, at least 2; under mpirun its ranks", 0},
         {"nodes", KEY_NODES, "N", 0, "Nodes that the ranks are on, in equal parts, one behind the other; 1", 0},
         {"seconds", KEY_SECONDS, "N", 0, "Begin rounds as long as they are likely to end in that time; 60", 0},
         {"quick", KEY_QUICK, NULL, 0, "A few small sizes once: to see that it works, not to plan with", 0},
