@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AXES = 3, MOST_VALUES = 24, KEY_BYTES = 64 };
+enum { AXES = 3, MOST_VALUES = 16, KEY_BYTES = 64 };
 
 /* A measured time: where, and the logarithm of seconds per unit of work. */
 struct point {

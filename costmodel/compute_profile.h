@@ -21,7 +21,7 @@ extern "C" {
 redco_status redco_compute_profile_add(redco_compute_profile **profile_io, const redco_profile *file, const char *place,
                                        redco_error *err);
 /** Makes the tables; once, after the last file and before the first question.
- *  @return REDCO_EVALUE if a table has more than 24 different values of one size */
+ *  @return REDCO_EVALUE if a table has more than 16 different values of one size */
 redco_status redco_compute_profile_finish(redco_compute_profile *profile, redco_error *err);
 void redco_compute_profile_free(redco_compute_profile *profile); /**< NULL is accepted */
 

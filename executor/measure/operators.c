@@ -70,10 +70,13 @@ static void rotary(work *w, redco_value *out, uint32_t *count)
     out[(*count)++] = redco_rotary(w->g, x, cosines, sines, false);
 }
 
+/* Biases of q, k and v, which come from one product and are cut apart. Elements are those of q and k. */
 static void split_heads(work *w, redco_value *out, uint32_t *count)
 {
-    const redco_value x = matrix(w);
-    out[(*count)++] = redco_add(w->g, x, row(w));
+    const uint64_t width = w->columns / 2 > 0 ? w->columns / 2 : 1, all = 3 * width;
+    const redco_value x = trained(w, 2, (const uint64_t[]){w->rows, all});
+    const redco_value sum = redco_add(w->g, x, trained(w, 1, &all));
+    for (uint64_t part = 0; part < 3; part++) { out[(*count)++] = redco_slice_axis(w->g, sum, 1, part * width, width); }
 }
 
 static void activation(work *w, redco_value *out, uint32_t *count)
