@@ -20,6 +20,7 @@
 
 enum { MOST_ROUNDS = 20 };
 static const double silence_s = 600.0; /* ranks of a busy machine may be far apart */
+static const double late_ratio = 0.7;  /* of the time: a first round that is not done by then tries less often */
 static const int patience_ms = 1000;   /* for a rank that failed to say why */
 
 static double now_s(void)
@@ -84,7 +85,9 @@ static redco_status one_round(struct rank *r)
 {
     redco_status st = REDCO_OK;
     for (size_t i = 0; i < r->case_count && st == REDCO_OK; i++) {
-        if (r->rounds > 0 && now_s() - r->began_s > r->job->seconds) { break; }
+        const double spent_s = now_s() - r->began_s;
+        if (r->rounds > 0 && spent_s > r->job->seconds) { break; }
+        if (spent_s > late_ratio * r->job->seconds) { redco_measurer_hurry(r->measurer); }
         if (i % 16 == 0) { show(r, "operator", i, r->case_count); }
         st = redco_measure_case_run(r->measurer, &r->cases[i], r->err);
     }
@@ -133,7 +136,7 @@ static redco_status merge(struct rank *r, redco_profile_measured *how)
     for (size_t i = 0; i < n; i++) {
         numbers[i] = r->cases[i].forward_s;
         numbers[n + i] = r->cases[i].backward_s;
-        numbers[2 * n + i] = r->cases[i].spread_ratio;
+        numbers[2 * n + i] = r->cases[i].average_s / (r->cases[i].forward_s + r->cases[i].backward_s) - 1.0;
     }
     numbers[3 * n] = -redco_measure_processor_ratio(r->measurer); /* of the rank that got least */
     const redco_status st = redco_all_reduce(r->all, REDCO_F64, REDCO_REDUCE_MAX, numbers, 3 * n + 1, "times", r->err);

@@ -59,6 +59,12 @@ void redco_measurer_free(redco_measurer *measurer)
     free(measurer);
 }
 
+void redco_measurer_hurry(redco_measurer *measurer)
+{
+    measurer->options.runs = 1;
+    measurer->options.case_s = 0.0;
+}
+
 static double now_s(clockid_t clock)
 {
     struct timespec t = {0};

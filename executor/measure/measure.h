@@ -27,6 +27,8 @@ typedef struct redco_measure_options {
 redco_status redco_measurer_create(redco_backend *backend, const redco_measure_options *options,
                                    redco_measurer **measurer_out, redco_error *err);
 void redco_measurer_free(redco_measurer *measurer); /**< NULL is accepted */
+/** From here on every graph is run as seldom as makes sense: time is short. */
+void redco_measurer_hurry(redco_measurer *measurer);
 
 /** Runs what @p results depend on. Floating-point inputs hold numbers in [-0.5, 0.5), i32 ones in [0, index_bound).
  *  @param op_s   one entry per operator of the graph: the least seconds seen, lowered where this was faster; start with

@@ -152,9 +152,12 @@ redco_status redco_measure_case_run(redco_measurer *measurer, redco_measure_case
         if (!isfinite(op_s[i])) { continue; }
         *(redco_graph_op(composite.graph, i)->order == 0 ? &forward_s : &backward_s) += op_s[i];
     }
-    if (forward_s < one->forward_s) { one->spread_ratio = redco_measure_spread(measurer); }
     one->forward_s = fmin(one->forward_s, forward_s);
     one->backward_s = fmin(one->backward_s, backward_s);
+    one->average_s =
+        (one->average_s * one->rounds + (forward_s + backward_s) * (1.0 + redco_measure_spread(measurer))) /
+        (one->rounds + 1.0);
+    one->rounds++;
 out:
     free(op_s);
     redco_graph_free(composite.graph);

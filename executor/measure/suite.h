@@ -24,7 +24,8 @@ typedef struct redco_measure_case {
     uint64_t heads, sequence, size; /**< attention, causal, one sequence, one key head per query head */
     uint64_t rows, columns;         /**< operator; elements are their product */
     double forward_s, backward_s;   /**< backward 0 where there is none */
-    double spread_ratio;            /**< of the run with the least */
+    double average_s;               /**< of all runs, both together */
+    uint32_t rounds;                /**< so far */
 } redco_measure_case;
 
 /** @param quick  few and small ones, for tests
