@@ -2,6 +2,7 @@
 
 #include "executor/graph/build.h"
 #include "executor/graph/differentiate.h"
+#include "executor/optimizer/optimizer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -105,23 +106,25 @@ static void embedding(work *w, redco_value *out, uint32_t *count)
     out[(*count)++] = redco_gather(w->g, table, tokens, NULL);
 }
 
-/* AdamW (Loshchilov and Hutter, arXiv 1711.05101) on single-precision states; weights of 16 bits are written beside. */
+/* The update of sharded states: norm of the gradient, AdamW on single-precision states, weights of 16 bits beside. */
 static void optimizer(work *w, redco_value *out, uint32_t *count)
 {
     const redco_dtype state = redco_dtype_statistic(w->dtype);
+    const redco_optimizer adamw = redco_optimizer_default();
     const uint64_t dim[1] = {w->columns};
     redco_graph *const g = w->g;
-    redco_value gradient = input_of(w, w->dtype, 1, dim);
-    if (state != w->dtype) { gradient = redco_cast(g, gradient, state); }
-    const redco_value master = input_of(w, state, 1, dim), first = input_of(w, state, 1, dim);
-    const redco_value second = redco_mul(g, input_of(w, state, 1, dim), input_of(w, state, 1, dim));
-    const redco_value m = redco_add(g, redco_scale(g, first, 0.9), redco_scale(g, gradient, 0.1));
-    const redco_value v =
-        redco_add(g, redco_scale(g, second, 0.95), redco_scale(g, redco_mul(g, gradient, gradient), 0.05));
-    const redco_value step = redco_div(g, m, redco_shift(g, redco_sqrt(g, v), 1e-8));
-    const redco_value updated = redco_sub(g, redco_scale(g, master, 1.0 - 1e-5), redco_scale(g, step, 1e-4));
-    out[(*count)++] = m;
-    out[(*count)++] = v;
+    const redco_value gradient = input_of(w, w->dtype, 1, dim), master = input_of(w, state, 1, dim);
+    redco_value states[REDCO_OPTIMIZER_STATES_MAX] = {input_of(w, state, 1, dim), input_of(w, state, 1, dim)};
+    const redco_value factors[REDCO_OPTIMIZER_FACTORS] = {redco_scalar(g, state, 1e-3), redco_scalar(g, state, 0.1),
+                                                          redco_scalar(g, state, 0.05)};
+    redco_graph_set_operator(g, REDCOI_PREPARATION);
+    states[1] = redco_mul(g, states[1], states[1]); /* second moments are not negative */
+    redco_graph_set_operator(g, "optimizer");
+    const redco_value squares = redco_sum_of_squares(g, &gradient, 1);
+    const redco_value clip = redco_clip_factor(g, squares, adamw.clip_norm);
+    const redco_value updated =
+        redco_optimizer_update(g, &adamw, factors, master, gradient, clip, states, &out[*count]);
+    *count += REDCO_OPTIMIZER_STATES_MAX;
     out[(*count)++] = updated;
     if (state != w->dtype) { out[(*count)++] = redco_cast(g, updated, w->dtype); }
 }

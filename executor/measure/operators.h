@@ -7,6 +7,9 @@
 
 enum { REDCOI_RESULTS_MAX = 16 };
 
+/** Operators of that name only make inputs that make sense: they do not count. */
+#define REDCOI_PREPARATION "preparation"
+
 /** A graph, and what has to be run of it. Operators of order 0 are forward, others backward. */
 typedef struct redcoi_composite {
     redco_graph *graph; /**< owned by the caller */

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Sizes of a product in each dimension, a factor of four apart: from what fits into a register tile to more than any
  * cache holds. Products with more FLOP than the limit are left out: they run at the rate of the largest. */
@@ -149,8 +150,9 @@ redco_status redco_measure_case_run(redco_measurer *measurer, redco_measure_case
                              one->kind == REDCO_MEASURE_OPERATOR ? 4096 : 0, op_s, err);
     if (st != REDCO_OK) { goto out; }
     for (uint32_t i = 0; i < ops; i++) {
-        if (!isfinite(op_s[i])) { continue; }
-        *(redco_graph_op(composite.graph, i)->order == 0 ? &forward_s : &backward_s) += op_s[i];
+        const redco_op *op = redco_graph_op(composite.graph, i);
+        if (!isfinite(op_s[i]) || strcmp(op->operator_name, REDCOI_PREPARATION) == 0) { continue; }
+        *(op->order == 0 ? &forward_s : &backward_s) += op_s[i];
     }
     one->forward_s = fmin(one->forward_s, forward_s);
     one->backward_s = fmin(one->backward_s, backward_s);
