@@ -1,5 +1,5 @@
-#include "costmodel/costs_internal.h"
 #include "costmodel/compute_profile.h"
+#include "costmodel/costs_internal.h"
 #include "costmodel/memory.h"
 
 #include <math.h>

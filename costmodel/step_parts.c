@@ -376,21 +376,21 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
     redcoi_parts *const parts = &b->parts[index];
     const redco_class_kind kind = job.class->kind;
     const bool block = kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
-    *parts = (redcoi_parts){
-        .sharded = redco_mesh_ranks(job.shards.parameters) > 1,
-        .recompute_full = block && job.recompute == REDCO_RECOMPUTE_FULL,
-        .recompute_selective = block && job.recompute == REDCO_RECOMPUTE_SELECTIVE,
-        .by_layer = redco_mesh_ranks(job.shards.parameters) > 1 && redcoi_by_layer(&job),
-        .partial = b->costs->workload.engine.partial_recompute,
-        .transient_gradient = redco_mesh_ranks(job.shards.gradients) > 1,
-        .params = (double)job.times->params,
-        .call_s = redcoi_call_s(&job, shard_group(&job, job.shards.parameters)),
-        .again_call_s = redcoi_call_s(&job, shard_group(&job, redcoi_backward_mesh(&job))),
-        .again_stream = redcoi_has_secondary(&job) ? REDCO_STREAM_SECONDARY : REDCO_STREAM_PARAMETERS,
-        .activation_bytes = (int64_t)job.times->activation_bytes[job.recompute],
-        .recompute_bytes = (int64_t)job.times->recompute_bytes[job.recompute],
-        .logits_bytes = kind == REDCO_CLASS_HEAD ? (int64_t)job.rank->logits_bytes : 0,
-        .states = redcoi_layer_states(&job)};
+    *parts =
+        (redcoi_parts){.sharded = redco_mesh_ranks(job.shards.parameters) > 1,
+                       .recompute_full = block && job.recompute == REDCO_RECOMPUTE_FULL,
+                       .recompute_selective = block && job.recompute == REDCO_RECOMPUTE_SELECTIVE,
+                       .by_layer = redco_mesh_ranks(job.shards.parameters) > 1 && redcoi_by_layer(&job),
+                       .partial = b->costs->workload.engine.partial_recompute,
+                       .transient_gradient = redco_mesh_ranks(job.shards.gradients) > 1,
+                       .params = (double)job.times->params,
+                       .call_s = redcoi_call_s(&job, shard_group(&job, job.shards.parameters)),
+                       .again_call_s = redcoi_call_s(&job, shard_group(&job, redcoi_backward_mesh(&job))),
+                       .again_stream = redcoi_has_secondary(&job) ? REDCO_STREAM_SECONDARY : REDCO_STREAM_PARAMETERS,
+                       .activation_bytes = (int64_t)job.times->activation_bytes[job.recompute],
+                       .recompute_bytes = (int64_t)job.times->recompute_bytes[job.recompute],
+                       .logits_bytes = kind == REDCO_CLASS_HEAD ? (int64_t)job.rank->logits_bytes : 0,
+                       .states = redcoi_layer_states(&job)};
     parts->cp_link = redcoi_link_of(b->setting->tp * b->setting->cp > b->costs->machine.gpus_per_node);
     parts->gathered_again = parts->sharded && kind != REDCO_CLASS_EMBEDDING;
     fill_operators(b, &job, class_index, parts);
