@@ -216,7 +216,8 @@ bool redcoi_fold_repeat(redcoi_builder *b, redcoi_unit *unit, uint32_t virtual_s
     const redcoi_template *const t = &r.t;
     uint32_t fold = t->first_fold, last = REDCO_STEP_NONE;
     if (t->fold_count == 0 || b->step->status != REDCO_OK) { return false; }
-    for (uint32_t op = t->first, next = op; op < t->end; op = next) {
+    uint32_t next = 0;
+    for (uint32_t op = t->first; op < t->end; op = next) {
         const bool folded = fold < t->first_fold + t->fold_count && b->step->folds[fold].first == op;
         const bool computes = b->step->ops[op].stream == REDCO_STREAM_COMPUTE;
         next = folded ? b->step->folds[fold].last : op + 1;

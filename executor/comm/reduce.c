@@ -22,6 +22,7 @@ static int32_t larger_i32(int32_t a, int32_t b)
     return a > b ? a : b;
 }
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses */
 #define REDUCER(type, suffix)                                                                                          \
     static void reduce_##suffix(redco_reduction reduction, type *target, const type *other, uint64_t count)            \
     {                                                                                                                  \
@@ -31,6 +32,7 @@ static int32_t larger_i32(int32_t a, int32_t b)
             for (uint64_t i = 0; i < count; i++) { target[i] = larger_##suffix(target[i], other[i]); }                 \
         }                                                                                                              \
     }
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 REDUCER(double, f64)
 REDUCER(float, f32)

@@ -72,8 +72,11 @@ static redcoi_door door_of(const struct entry *entry)
 
 static uint16_t port_of(const struct sockaddr_storage *address)
 {
-    return ntohs(address->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)address)->sin6_port
-                                                : ((const struct sockaddr_in *)address)->sin_port);
+    struct sockaddr_in in = {.sin_port = 0}; /* copied: the two families keep the port in places of their own */
+    struct sockaddr_in6 in6 = {.sin6_port = 0};
+    memcpy(&in, address, sizeof in);
+    memcpy(&in6, address, sizeof in6);
+    return ntohs(address->ss_family == AF_INET6 ? in6.sin6_port : in.sin_port);
 }
 
 /* Listens on any port of all addresses, or on the address given. @return the socket, -1 on failure */
@@ -119,7 +122,7 @@ static redco_status greet(redcoi_sockets *world, int fd, int *fds, struct entry 
                           redco_error *err)
 {
     struct hello hello;
-    struct sockaddr_storage peer, own;
+    struct sockaddr_storage peer = {.ss_family = AF_UNSPEC}, own = {.ss_family = AF_UNSPEC};
     socklen_t peer_size = sizeof peer, own_size = sizeof own;
     if (!redcoi_socket_prepare(fd) ||
         !redcoi_socket_read(fd, &hello, sizeof hello, redcoi_greeting_deadline_s(deadline_s)) ||
@@ -241,7 +244,7 @@ redco_status redcoi_socket_open(const redco_world_options *options, double timeo
     any.address.ss_family = door.address.ss_family; /* all zeros: any address, any port */
     any.length = door.length;
     world->listener = listen_on(&any);
-    struct sockaddr_storage bound;
+    struct sockaddr_storage bound = {.ss_family = AF_UNSPEC};
     socklen_t bound_size = sizeof bound;
     if (world->listener < 0 || getsockname(world->listener, (struct sockaddr *)&bound, &bound_size) != 0 ||
         getrandom(&world->token, sizeof world->token, 0) != (ssize_t)sizeof world->token) {

@@ -92,7 +92,7 @@ redco_status redco_communicator_split(redco_world *world, const uint32_t *colour
     }
     c->calls = t->calls;
     c->size = members_of(world, colours, ranks, &c->rank);
-    snprintf(c->name, sizeof c->name, "%s", name);
+    (void)snprintf(c->name, sizeof c->name, "%s", name);
     if (c->size > 1) {
         c->scratch[0] = malloc(half);
         c->scratch[1] = malloc(half);

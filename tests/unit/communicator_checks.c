@@ -8,7 +8,7 @@
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
-            fprintf(stderr, "rank %u: line %d: %s\n", redco_world_rank(world), __LINE__, #condition);                  \
+            (void)fprintf(stderr, "rank %u: line %d: %s\n", redco_world_rank(world), __LINE__, #condition);            \
             return __LINE__ % 250 + 1;                                                                                 \
         }                                                                                                              \
     } while (0)

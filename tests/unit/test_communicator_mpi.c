@@ -9,12 +9,12 @@ int main(void)
     redco_error err = {.status = REDCO_OK};
     redco_world *world = NULL;
     if (redco_world_open(&options, &world, &err) != REDCO_OK) {
-        fprintf(stderr, "%s: %s\n", err.place, err.text);
+        (void)fprintf(stderr, "%s: %s\n", err.place, err.text);
         return 1;
     }
     int line = redco_world_size(world) == 8 ? check_meshes(world) : check_collectives(world);
     if (line == 0 && redco_world_size(world) == 2) { line = check_two_streams(world); }
-    if (line == 0 && redco_world_rank(world) == 0) { printf("%u ranks: ok\n", redco_world_size(world)); }
+    if (line == 0 && redco_world_rank(world) == 0) { (void)printf("%u ranks: ok\n", redco_world_size(world)); }
     redco_world_close(world);
     return line;
 }
