@@ -1,0 +1,97 @@
+/* From the plan's rules, which name modules as Flax does, to layouts of the executor's parameters. */
+#include "executor/trainer/trainer_internal.h"
+#include "planner/rules_params.h"
+#include "planner/rules_user.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rules {
+    const redco_plan *plan;
+    char place[512];
+    redco_rules_tree *tree;
+    redco_user_rules *given;
+    redco_rules *decided;
+};
+
+/* The rules of a plan are all there are: none is decided anew. */
+static redco_status decide(struct rules *r, const redco_model *model, redco_error *err)
+{
+    const redco_plan *const plan = r->plan;
+    const redco_rules_param *params = NULL;
+    redco_user_rule *list = calloc((size_t)plan->rules_count + 1, sizeof *list);
+    if (list == NULL) { return redco_fail(err, REDCO_ENOMEM, r->place, "out of memory"); }
+    for (uint32_t i = 0; i < plan->rules_count; i++) {
+        list[i] = (redco_user_rule){plan->rules[i].match, plan->rules[i].dim};
+    }
+    redco_status st = redco_user_rules_create(list, plan->rules_count, REDCO_USER_REPLACE, r->place, &r->given, err);
+    if (st == REDCO_OK) { st = redco_rules_tree_from_model(model, true, &r->tree, err); }
+    if (st == REDCO_OK) {
+        const size_t count = redco_rules_tree_params(r->tree, &params);
+        st = redco_rules_decide_user(params, count, plan->tp, r->given, &r->decided, err);
+    }
+    free(list);
+    return st;
+}
+
+/* GPT-2's matrices stand the other way round in Flax. */
+static uint32_t own_dim(const redco_model *model, const struct rules *r, size_t index, uint32_t dim)
+{
+    const redco_param *params = NULL;
+    const size_t tensor = redco_rules_tree_tensor(r->tree, index);
+    const size_t count = redco_model_tensors(model, &params);
+    return tensor < count && params[tensor].role == REDCO_PARAM_CONV1D && params[tensor].rank == 2 ? 1 - dim : dim;
+}
+
+static redco_status lay(const struct rules *r, const redco_task_parameter *p, const redco_plan_rule *rule, uint32_t dim,
+                        redco_tp_layout *layout_out, redco_error *err)
+{
+    const uint32_t tp = r->plan->tp, parts = rule->parts > 1 ? rule->parts : 1;
+    const uint64_t unit = rule->unit > 1 ? rule->unit : 1;
+    const redco_tensor_type type = redco_task_parameter_type(p, REDCO_F32);
+    redco_tp_layout layout = redco_tp_split(dim);
+    if (dim + 1 == p->rank && p->blocks > 1) { layout.blocks = p->blocks; } /* each of a fused product's matrices */
+    if (parts > 1) { layout.blocks = parts; }
+    if (!redco_tp_fits(layout, &type, tp) && parts == 1) { layout.blocks = 1; }
+    if (!redco_tp_fits(layout, &type, tp) || p->dim[dim] / layout.blocks / tp % unit != 0) {
+        return redco_fail(err, REDCO_EVALUE, r->place,
+                          "%s splits dimension %u of %s, %llu, among %u ranks in %u parts and units of %llu: uneven "
+                          "parts and shared units are not executed; plan with --tp-placement rules",
+                          rule->match, dim, p->name, (unsigned long long)p->dim[dim], tp, parts,
+                          (unsigned long long)unit);
+    }
+    *layout_out = layout;
+    return REDCO_OK;
+}
+
+redco_status redcoi_layouts_from_plan(const redco_plan *plan, const char *place, const redco_model *model,
+                                      const redco_task *task, redco_tp_layout *layouts_out, redco_error *err)
+{
+    struct rules r = {.plan = plan};
+    const redco_rules_param *params = NULL;
+    const redco_rule *list = NULL;
+    for (size_t i = 0; i < task->parameter_count; i++) { layouts_out[i] = redco_tp_replicated(); }
+    if (plan->tp == 1) { return REDCO_OK; }
+    (void)snprintf(r.place, sizeof r.place, "%.470s:/tensor_parallel/rules", place);
+    redco_status st = decide(&r, model, err);
+    if (st != REDCO_OK) { goto out; }
+    if (redco_rules_tree_params(r.tree, &params) != task->parameter_count) {
+        st = redco_fail(err, REDCO_EVALUE, place, "rules and executor do not know the same parameters of %s",
+                        task->name);
+        goto out;
+    }
+    (void)redco_rules_list(r.decided, &list); /* both list parameters layer by layer, in the model's order */
+    for (size_t i = 0; i < task->parameter_count && st == REDCO_OK; i++) {
+        const redco_rule *const rule = redco_rules_of(r.decided, i);
+        const int32_t dim = redco_rules_dim(r.decided, i);
+        if (rule == NULL || dim < 0) { continue; }
+        st = lay(&r, &task->parameters[i], &plan->rules[rule - list], own_dim(model, &r, i, (uint32_t)dim),
+                 &layouts_out[i], err);
+    }
+out:
+    redco_rules_free(r.decided);
+    redco_user_rules_free(r.given);
+    redco_rules_tree_free(r.tree);
+    return st;
+}

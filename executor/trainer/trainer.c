@@ -1,0 +1,312 @@
+#include "executor/backend/host/host.h"
+#include "executor/data/initial.h"
+#include "executor/partition/partition.h"
+#include "executor/states/from_plan.h"
+#include "executor/trainer/trainer_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+redco_dtype redco_trainer_dtype(redco_precision precision)
+{
+    return precision == REDCO_BF16 ? REDCO_BFLOAT16 : precision == REDCO_FP16 ? REDCO_F16 : REDCO_F32;
+}
+
+redco_status redco_trainer_check_plan(const redco_plan *plan, const char *place, uint64_t ranks, redco_error *err)
+{
+    if (plan->pp != 1 || plan->cp != 1 || plan->ep != 1) {
+        return redco_fail(err, REDCO_EVALUE, place,
+                          "pp %u, cp %u, ep %u: only tensor and data parallelism are executed; plan with --pp 1 --cp 1",
+                          plan->pp, plan->cp, plan->ep);
+    }
+    if (redco_plan_gpus(plan) != ranks) {
+        return redco_fail(err, REDCO_EVALUE, place, "is for %llu ranks, but the world has %llu",
+                          (unsigned long long)redco_plan_gpus(plan), (unsigned long long)ranks);
+    }
+    if (plan->micro_batches == 0 || plan->micro_batches > UINT32_MAX) {
+        return redco_fail(err, REDCO_EVALUE, place, "%llu micro-batches; 1 to %u are run",
+                          (unsigned long long)plan->micro_batches, UINT32_MAX);
+    }
+    return REDCO_OK;
+}
+
+static redco_status no_memory(const redco_trainer *t, redco_error *err)
+{
+    return redco_fail(err, REDCO_ENOMEM, t->place, "no memory to train it");
+}
+
+static redco_status open_task(redco_trainer *t, redco_error *err)
+{
+    const redco_plan *const plan = t->plan;
+    const redco_json_value config = redco_json_wrap(plan->model_config, t->place);
+    redco_status st = redco_model_from_json(&config, plan->model_name, &t->model, err);
+    if (st == REDCO_OK) { st = redco_language_model_create(t->model, plan->micro_batch, plan->seq_len, &t->lm, err); }
+    if (st != REDCO_OK) { return st; }
+    t->task = redco_language_model_task(t->lm);
+    t->layouts = calloc(t->task->parameter_count + 1, sizeof *t->layouts);
+    if (t->layouts == NULL) { return no_memory(t, err); }
+    st = redcoi_layouts_from_plan(plan, t->place, t->model, t->task, t->layouts, err);
+    if (st == REDCO_OK) { st = redcoi_modules_make(&t->modules, plan, t->model, t->task, t->layouts, err); }
+    if (st != REDCO_OK) { return st; }
+    const redco_tokens_options tokens = {t->options.seed, redco_model_get_dims(t->model)->vocab, plan->seq_len};
+    return t->options.data != NULL ? redco_tokens_open(t->options.data, 0, &tokens, &t->tokens, err)
+                                   : redco_tokens_random(&tokens, &t->tokens, err);
+}
+
+static redco_status partition(redco_trainer *t, const redco_task_graph *built, redco_error *err)
+{
+    const size_t count = t->task->parameter_count;
+    const uint64_t length = t->plan->seq_len;
+    redco_partition_output *wanted = calloc(count + 1, sizeof *wanted);
+    redco_tp_input *inputs = calloc(count + 1, sizeof *inputs);
+    redco_status st = REDCO_OK;
+    if (wanted == NULL || inputs == NULL) {
+        st = no_memory(t, err);
+        goto out;
+    }
+    wanted[0] = (redco_partition_output){built->loss, NULL};
+    for (size_t i = 0; i < count; i++) {
+        inputs[i] = (redco_tp_input){t->task->parameters[i].name, t->layouts[i]};
+        wanted[i + 1] = (redco_partition_output){built->gradients[i], t->task->parameters[i].name};
+    }
+    const redco_partition_options options = {.group = {0, t->mesh.tp},
+                                             .rank = t->at.tp,
+                                             .inputs = inputs,
+                                             .input_count = (uint32_t)count,
+                                             .sequence_parallel = t->plan->sequence_parallel,
+                                             .batch = t->plan->micro_batch,
+                                             .sequences = &length,
+                                             .sequence_count = 1};
+    st = redco_partition(built->graph, wanted, (uint32_t)count + 1, &options, &t->graph, t->outputs, err);
+out:
+    free(wanted);
+    free(inputs);
+    return st;
+}
+
+static redco_status build(redco_trainer *t, redco_error *err)
+{
+    const size_t count = t->task->parameter_count;
+    const redco_task_options options = {t->options.dtype, t->options.dtype, true, true};
+    redco_task_graph built = {.graph = NULL};
+    t->outputs = calloc(count + 1, sizeof *t->outputs);
+    t->results = calloc(count + 1, sizeof *t->results);
+    t->bindings = calloc(count + 3, sizeof *t->bindings);
+    if (t->outputs == NULL || t->results == NULL || t->bindings == NULL) { return no_memory(t, err); }
+    redco_status st = redco_task_build(t->task, &options, &built, err);
+    if (st == REDCO_OK && t->mesh.tp > 1) { st = partition(t, &built, err); }
+    if (st == REDCO_OK && t->mesh.tp == 1) {
+        t->outputs[0] = built.loss;
+        memcpy(t->outputs + 1, built.gradients, count * sizeof *t->outputs);
+        t->graph = built.graph;
+        built.graph = NULL;
+    }
+    redco_task_graph_free(&built);
+    return st;
+}
+
+static redco_status split_world(redco_trainer *t, redco_error *err)
+{
+    const uint32_t ranks = redco_world_size(t->world);
+    uint32_t *const colours = calloc(ranks, sizeof *colours);
+    if (colours == NULL) { return no_memory(t, err); }
+    redco_status st = redco_communicator_split(t->world, colours, "all ranks", &t->all, err);
+    for (uint32_t r = 0; r < ranks; r++) { colours[r] = redco_tp_colour(t->mesh, r); }
+    if (st == REDCO_OK) { st = redco_communicator_split(t->world, colours, "tensor parallelism", &t->tp, err); }
+    for (uint32_t r = 0; r < ranks; r++) { colours[r] = redco_place_of(t->mesh, r).tp; }
+    if (st == REDCO_OK) { st = redco_communicator_split(t->world, colours, "replicas", &t->replicas, err); }
+    t->group = (redco_group_binding){0, t->tp};
+    t->host = (redco_host_collectives){&t->group, 1};
+    t->collectives = redco_host_collectives_calls(&t->host);
+    free(colours);
+    return st;
+}
+
+static redco_status open_states(redco_trainer *t, redco_error *err)
+{
+    redco_states_options options = {
+        .dtype = t->options.dtype, .optimizer = t->options.optimizer, .bucket_bytes = t->plan->bucket_bytes};
+    redco_status st = redco_layout_options_from_plan(t->plan, &options.layout, err);
+    if (st != REDCO_OK) { return st; }
+    t->mesh = options.layout.mesh;
+    t->at = redco_place_of(t->mesh, redco_world_rank(t->world));
+    if ((st = split_world(t, err)) != REDCO_OK) { return st; }
+    st = redco_states_create(&t->modules.model, &options, t->world, t->backend, &t->states, err);
+    return st == REDCO_OK ? redco_states_worker_create(t->states, t->backend, &t->worker, err) : st;
+}
+
+static redco_status take_memory(redco_trainer *t, redco_error *err)
+{
+    const redco_layout *const layout = redco_states_layout(t->states);
+    const uint32_t modules = t->modules.model.module_count;
+    const size_t element_bytes = redco_dtype_bytes(t->options.dtype);
+    const size_t ids = (size_t)t->plan->micro_batch * t->plan->seq_len;
+    redco_status st = REDCO_OK;
+    t->weights = calloc((size_t)modules + 1, sizeof *t->weights);
+    t->gradients = calloc((size_t)modules + 1, sizeof *t->gradients);
+    t->ids = calloc(ids, sizeof *t->ids);
+    t->targets = calloc(ids, sizeof *t->targets);
+    if (t->weights == NULL || t->gradients == NULL || t->ids == NULL || t->targets == NULL) {
+        return no_memory(t, err);
+    }
+    const redco_backend_calls *const calls = t->backend->calls;
+    for (uint32_t m = 0; m < modules && st == REDCO_OK; m++) {
+        const uint64_t bytes = redco_layout_module(layout, m)->whole * element_bytes;
+        if (redco_states_gathers(t->states, m)) {
+            st = calls->allocate(t->backend, REDCO_MEMORY_DEVICE, bytes, &t->weights[m], err);
+        }
+        if (st == REDCO_OK) { st = calls->allocate(t->backend, REDCO_MEMORY_DEVICE, bytes, &t->gradients[m], err); }
+        if (st == REDCO_OK) { memset(t->gradients[m], 0, bytes); } /* the gaps between tensors stay 0 */
+    }
+    const uint64_t largest_bytes = redco_layout_sizes(layout).whole * element_bytes;
+    return st == REDCO_OK ? calls->allocate(t->backend, REDCO_MEMORY_DEVICE, largest_bytes, &t->shard, err) : st;
+}
+
+/* Every rank draws whole tensors and keeps its part. */
+static redco_status first_weights(redco_trainer *t, redco_error *err)
+{
+    const redco_dtype master = redco_states_master_dtype(t->states);
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < t->task->parameter_count && st == REDCO_OK; i++) {
+        const redco_tensor_type type = redco_task_parameter_type(&t->task->parameters[i], master);
+        const size_t bytes = redco_type_bytes(&type);
+        void *const whole = malloc(bytes), *const part = malloc(bytes);
+        if (whole == NULL || part == NULL) {
+            st = no_memory(t, err);
+        } else {
+            st = redco_initial_fill(t->backend, &t->task->parameters[i], NULL, t->options.seed, master, whole, err);
+        }
+        if (st == REDCO_OK) {
+            redcoi_part_take(t->layouts[i], &type, t->mesh.tp, t->at.tp, whole, part);
+            st = redco_states_set(t->states, t->worker, (uint32_t)i, REDCO_STATES_WEIGHTS, part, err);
+        }
+        free(whole);
+        free(part);
+    }
+    return st;
+}
+
+redco_status redco_trainer_create(const redco_plan *plan, const char *place, const redco_trainer_options *options,
+                                  redco_world *world, redco_trainer **trainer_out, redco_error *err)
+{
+    redco_status st = redco_trainer_check_plan(plan, place, redco_world_size(world), err);
+    if (st != REDCO_OK) { return st; }
+    redco_trainer *t = calloc(1, sizeof *t);
+    if (t == NULL) { return redco_fail(err, REDCO_ENOMEM, place, "no memory to train it"); }
+    t->plan = plan;
+    t->place = place;
+    t->options = *options;
+    t->world = world;
+    if ((st = redco_host_open(NULL, &t->backend, err)) != REDCO_OK) { goto out; }
+    if ((st = open_task(t, err)) != REDCO_OK) { goto out; }
+    if ((st = open_states(t, err)) != REDCO_OK) { goto out; }
+    if ((st = build(t, err)) != REDCO_OK) { goto out; }
+    if ((st = take_memory(t, err)) != REDCO_OK) { goto out; }
+    if ((st = first_weights(t, err)) != REDCO_OK) { goto out; }
+    *trainer_out = t;
+    t = NULL;
+out:
+    redco_trainer_free(t);
+    return st;
+}
+
+void redco_trainer_free(redco_trainer *t)
+{
+    if (t == NULL) { return; }
+    for (uint32_t m = 0; t->backend != NULL && m < t->modules.model.module_count; m++) {
+        if (t->weights != NULL) { t->backend->calls->release(t->backend, REDCO_MEMORY_DEVICE, t->weights[m]); }
+        if (t->gradients != NULL) { t->backend->calls->release(t->backend, REDCO_MEMORY_DEVICE, t->gradients[m]); }
+    }
+    if (t->backend != NULL) { t->backend->calls->release(t->backend, REDCO_MEMORY_DEVICE, t->shard); }
+    redco_states_worker_free(t->worker);
+    redco_states_free(t->states);
+    redco_communicator_free(t->all);
+    redco_communicator_free(t->tp);
+    redco_communicator_free(t->replicas);
+    redco_graph_free(t->graph);
+    redcoi_modules_free(&t->modules);
+    redco_tokens_close(t->tokens);
+    redco_language_model_free(t->lm);
+    redco_model_free(t->model);
+    redco_backend_close(t->backend);
+    free(t->layouts);
+    free(t->outputs);
+    free(t->results);
+    free(t->bindings);
+    free(t->weights);
+    free(t->gradients);
+    free(t->ids);
+    free(t->targets);
+    free(t);
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static redco_status micro_batches(redco_trainer *t, double *loss_out, redco_error *err)
+{
+    const uint32_t count = (uint32_t)t->plan->micro_batches;
+    const uint32_t ranks = (uint32_t)redco_mesh_ranks(t->mesh.dp);
+    redco_status st = REDCO_OK;
+    *loss_out = 0.0;
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+        const redco_batch_place place = {.step = t->step,
+                                         .micro_batch = i,
+                                         .dp_rank = redco_world_rank(t->world) / t->mesh.tp,
+                                         .dp_ranks = ranks,
+                                         .micro_batches = count,
+                                         .sequences = t->plan->micro_batch};
+        double loss = 0.0;
+        st = redco_tokens_batch(t->tokens, &place, t->ids, t->targets, err);
+        if (st == REDCO_OK) { st = redcoi_pass(t, (redco_micro_batch){i, count}, &loss, err); }
+        *loss_out += loss / count;
+    }
+    return st;
+}
+
+static redco_status update(redco_trainer *t, double *norm_out, redco_error *err)
+{
+    const double scale = 1.0 / ((double)t->plan->micro_batches * (double)redco_mesh_ranks(t->mesh.dp));
+    const uint32_t layers = t->modules.model.layer_count;
+    double squares = 0.0;
+    redco_status st = redco_states_squares(t->states, t->worker, &squares, err);
+    if (st == REDCO_OK) { st = redco_states_sum(t->states, &squares, err); }
+    if (st != REDCO_OK) { return st; }
+    *norm_out = scale * sqrt(squares);
+    if (!isfinite(*norm_out)) {
+        return redco_fail(err, REDCO_EINFEASIBLE, "step/grad_norm", "the norm of the gradients is %g", *norm_out);
+    }
+    const redco_update u = {t->options.learning_rate, t->step + 1,
+                            scale * redco_states_clip_factor(t->states, *norm_out)};
+    for (uint32_t l = 0; l < layers && st == REDCO_OK; l++) {
+        st = redco_states_update(t->states, t->worker, l, &u, err);
+    }
+    for (uint32_t l = 0; l < layers && st == REDCO_OK; l++) { st = redco_states_spread(t->states, t->worker, l, err); }
+    return st;
+}
+
+redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, redco_error *err)
+{
+    const double begin_s = now_s();
+    redco_trainer_step step = {0};
+    redco_status st = micro_batches(t, &step.loss, err);
+    if (st == REDCO_OK) {
+        st = redco_all_reduce(t->all, REDCO_F64, REDCO_REDUCE_SUM, &step.loss, 1, "step/loss/reduce", err);
+    }
+    step.loss /= redco_world_size(t->world); /* ranks of one tensor-parallel group have the same */
+    if (st == REDCO_OK && !isfinite(step.loss)) {
+        st = redco_fail(err, REDCO_EINFEASIBLE, "step/loss", "the loss is %g", step.loss);
+    }
+    if (st == REDCO_OK) { st = update(t, &step.gradient_norm, err); }
+    if (st != REDCO_OK) { return st; }
+    t->step++;
+    step.time_s = now_s() - begin_s;
+    *step_out = step;
+    return REDCO_OK;
+}

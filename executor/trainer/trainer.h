@@ -1,0 +1,75 @@
+/** @file trainer.h  Trains the model of a plan on the ranks of a world: tensor parallelism by the plan's rules, states
+ * by its meshes, micro-batches of its size. One thing after the other: communication is not hidden behind computation,
+ *  and all activations are kept whatever the plan says about recomputation, which changes no number.
+ *
+ *  Every rank makes the same calls. Failures of the model's data (REDCO_EVALUE) and losses that are no numbers
+ *  (REDCO_EINFEASIBLE) are told by all ranks alike, failures of processes and links by those who meet them. */
+#ifndef REDCO_TRAINER_H
+#define REDCO_TRAINER_H
+
+#include "executor/comm/communicator.h"
+#include "executor/optimizer/optimizer.h"
+#include "planner/plan/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct redco_trainer redco_trainer;
+
+typedef struct redco_trainer_options {
+    redco_dtype dtype; /**< of weights, gradients and activations: F64, F32, BF16 or F16 */
+    redco_optimizer optimizer;
+    double learning_rate;
+    uint64_t seed;    /**< of first weights and of tokens */
+    const char *data; /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
+} redco_trainer_options;
+
+/** What the plan was made for. */
+redco_dtype redco_trainer_dtype(redco_precision precision);
+/** Whether the plan can be run on a world of this size, before there is one.
+ *  @param place  of the plan, for errors
+ *  @return REDCO_EVALUE if not: pipelines, context or expert parallelism, or another number of ranks */
+redco_status redco_trainer_check_plan(const redco_plan *plan, const char *place, uint64_t ranks, redco_error *err);
+
+/** @param plan    borrowed until the trainer is freed
+ *  @param place   of the plan, for errors; borrowed likewise
+ *  @param world   of the plan's size; must outlive the trainer */
+redco_status redco_trainer_create(const redco_plan *plan, const char *place, const redco_trainer_options *options,
+                                  redco_world *world, redco_trainer **trainer_out, redco_error *err);
+void redco_trainer_free(redco_trainer *trainer); /**< NULL is accepted */
+
+typedef struct redco_trainer_step {
+    double loss;          /**< mean over the global batch */
+    double gradient_norm; /**< before clipping */
+    double time_s;        /**< of this rank, from first token to last weight */
+} redco_trainer_step;
+
+/** @return REDCO_EINFEASIBLE if loss or gradients are not finite: nothing was updated then */
+redco_status redco_trainer_run(redco_trainer *trainer, redco_trainer_step *step_out, redco_error *err);
+
+/** How the run compares with the same one on one rank. */
+typedef struct redco_trainer_verdict {
+    bool same;
+    double bound;                /**< on both errors */
+    double loss_error;           /**< of a step, relative */
+    double weight_error;         /**< of an element, relative to the largest of its tensor */
+    uint64_t differs_step;       /**< first step whose loss differs, from 1; 0: none */
+    char tensor[200];            /**< first tensor that differs; "" */
+    uint64_t compared, left_out; /**< elements of weights */
+} redco_trainer_verdict;
+
+/** Trains on rank 0 alone from the same beginnings and compares losses and final weights: those of every rank, of each
+ *  element the two that differ most. Only rank 0 gets a verdict; the others may leave the world.
+ *
+ *  Left out are elements whose gradient is 0 but for rounding (biases of keys, which softmax does not see): the
+ *  optimizer, which divides by the gradient's size, turns that rounding into steps of any sign.
+ *  @param steps  all that were run
+ *  @return REDCO_EVALUE for 16-bit weights, whose rounding hides what is looked for */
+redco_status redco_trainer_compare(redco_trainer *trainer, const redco_trainer_step *steps, uint64_t step_count,
+                                   redco_trainer_verdict *verdict_out, redco_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,73 @@
+/** @file trainer_internal.h  Internal to executor/trainer. */
+#ifndef REDCOI_TRAINER_INTERNAL_H
+#define REDCOI_TRAINER_INTERNAL_H
+
+#include "executor/backend/evaluate.h"
+#include "executor/comm/collectives.h"
+#include "executor/data/tokens.h"
+#include "executor/models/language_model.h"
+#include "executor/partition/layout.h"
+#include "executor/states/states.h"
+#include "executor/trainer/trainer.h"
+
+/** Parameters grouped as states want them; parameter i of the task is tensor i. */
+typedef struct redcoi_modules {
+    redco_state_layer *layers;
+    redco_state_module *modules;
+    redco_state_tensor *tensors;
+    char (*layer_names)[48];
+    char (*module_names)[64];
+    redco_state_model model;
+} redcoi_modules;
+
+struct redco_trainer {
+    const redco_plan *plan;
+    const char *place;
+    redco_trainer_options options;
+    redco_world *world;
+    redco_rank_mesh mesh;
+    redco_place at;
+    redco_model *model;
+    redco_language_model *lm;
+    const redco_task *task;
+    redco_tokens *tokens;
+    redco_backend *backend;
+    redco_tp_layout *layouts; /* of parameters */
+    redcoi_modules modules;
+    redco_states *states;
+    redco_states_worker *worker;
+    redco_communicator *all, *tp, *replicas; /* replicas: ranks of the same place in tensor parallelism */
+    redco_group_binding group;
+    redco_host_collectives host;
+    redco_collectives collectives;
+    redco_graph *graph;   /* of this rank */
+    redco_value *outputs; /* the loss, then gradients of parameters */
+    redco_binding *bindings;
+    redco_result *results;
+    void **weights, **gradients; /* of modules; weights are NULL where they are not gathered */
+    void *shard;                 /* of any module's gradients */
+    int32_t *ids, *targets;
+    uint64_t step;
+};
+
+/** How the plan's rules lay the task's parameters on tensor-parallel ranks. @param layouts_out  of parameters */
+redco_status redcoi_layouts_from_plan(const redco_plan *plan, const char *place, const redco_model *model,
+                                      const redco_task *task, redco_tp_layout *layouts_out, redco_error *err);
+
+/** @param modules  all zero; to be freed with redcoi_modules_free(), also after a failure */
+redco_status redcoi_modules_make(redcoi_modules *modules, const redco_plan *plan, const redco_model *model,
+                                 const redco_task *task, const redco_tp_layout *layouts, redco_error *err);
+void redcoi_modules_free(redcoi_modules *modules);
+
+/** Copies the part of tensor-parallel rank @p rank out of a whole tensor.
+ *  @param layout  replicated or split; fits @p whole */
+void redcoi_part_take(redco_tp_layout layout, const redco_tensor_type *whole, uint32_t ranks, uint32_t rank,
+                      const void *data, void *part_out);
+
+/** Forward and backward of one micro-batch; its gradients go where the states keep them. */
+redco_status redcoi_pass(redco_trainer *trainer, redco_micro_batch micro_batch, double *loss_out, redco_error *err);
+/** All modules' weights as this rank computes with them. */
+redco_status redcoi_pass_gather(redco_trainer *trainer, bool keep, redco_error *err);
+const void *redcoi_pass_weights(const redco_trainer *trainer, uint32_t module);
+
+#endif

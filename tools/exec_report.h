@@ -1,0 +1,23 @@
+/** @file exec_report.h  What redco-exec prints, for people and as JSON. */
+#ifndef REDCO_TOOLS_EXEC_REPORT_H
+#define REDCO_TOOLS_EXEC_REPORT_H
+
+#include "executor/trainer/trainer.h"
+
+#include <jansson.h>
+
+struct exec_run {
+    const redco_plan *plan;
+    redco_dtype dtype;
+    const redco_trainer_step *steps;
+    uint64_t count;
+    const redco_trainer_verdict *verdict; /**< NULL: not checked */
+};
+
+void exec_print_head(const redco_plan *plan, redco_dtype dtype);
+void exec_print_step(const redco_plan *plan, uint64_t number, const redco_trainer_step *step);
+void exec_print_tail(const struct exec_run *run);
+/** @return NULL when out of memory */
+json_t *exec_json(const struct exec_run *run);
+
+#endif

@@ -1,0 +1,227 @@
+/* redco-exec: trains the model of a plan file on the plan's ranks. */
+#include "tools/exec_ranks.h"
+#include "tools/exec_report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+const char *argp_program_version = "redco-exec " REDCO_VERSION;
+
+enum key { KEY_BACKEND = 0x100, KEY_STEPS, KEY_DATA, KEY_CHECK, KEY_SEED, KEY_RATE, KEY_DTYPE };
+enum { MOST_STEPS = 1000000 };
+
+struct exec_args {
+    struct cli cli; /* first: see cli.h */
+    const char *path, *data;
+    uint64_t steps, seed;
+    double learning_rate;
+    int dtype; /* index of dtype_words, -1: the plan's */
+    bool check;
+    const redco_plan *plan;
+};
+
+static const char *const dtype_words[] = {"f32", "f64", "bf16", "f16", NULL};
+static const redco_dtype dtypes[] = {REDCO_F32, REDCO_F64, REDCO_BFLOAT16, REDCO_F16};
+static const char *const backend_words[] = {"host", NULL};
+
+/* clang-format off */
+static const struct argp_option flags[] = {
+    {"backend", KEY_BACKEND, "NAME", 0, "Who computes: host, this machine's processors (default)", 1},
+    {"steps", KEY_STEPS, "N", 0, "Steps to train (default: 10)", 1},
+    {"data", KEY_DATA, "FILE", 0, "Token ids, 16 bits each (32 for vocabularies above 65536), little-endian; default: made from the seed", 1},
+    {"seed", KEY_SEED, "N", 0, "Of first weights and made tokens (default: 1)", 1},
+    {"learning-rate", KEY_RATE, "R", 0, "Of AdamW, the same in every step (default: 0.001)", 1},
+    {"dtype", KEY_DTYPE, "TYPE", 0, "f32, f64, bf16 or f16, instead of the plan's precision", 1},
+    {"check", KEY_CHECK, NULL, 0, "Train on one rank, too, and compare losses and weights; in f32 where --dtype does not say f64", 1},
+    CLI_OPTIONS,
+    {0}
+};
+/* clang-format on */
+
+static error_t read_rate(struct exec_args *args, const char *text)
+{
+    char *end = NULL;
+    args->learning_rate = strtod(text, &end);
+    return *end == '\0' && end != text && args->learning_rate >= 0.0 && args->learning_rate <= 1e30
+               ? 0
+               : cli_bad_option(&args->cli, "--learning-rate", "\"%.40s\" is not a number from 0 on", text);
+}
+
+static error_t read_flag(int key, char *text, struct argp_state *state)
+{
+    struct exec_args *const args = state->input;
+    int word = 0;
+    switch (key) {
+    case KEY_BACKEND: return cli_word(&args->cli, "--backend", text, backend_words, &word);
+    case KEY_STEPS: return cli_u64(&args->cli, "--steps", text, 1, MOST_STEPS, &args->steps);
+    case KEY_DATA: return cli_name(&args->cli, "--data", text, &args->data);
+    case KEY_SEED: return cli_u64(&args->cli, "--seed", text, 0, INT64_MAX, &args->seed);
+    case KEY_RATE: return read_rate(args, text);
+    case KEY_DTYPE: return cli_word(&args->cli, "--dtype", text, dtype_words, &args->dtype);
+    case KEY_CHECK: args->check = true; return 0;
+    case ARGP_KEY_ARG:
+        if (args->path != NULL) { return cli_bad_option(&args->cli, text, "is a second plan; one is run"); }
+        return cli_name(&args->cli, "PLAN", text, &args->path);
+    case ARGP_KEY_END:
+        if (args->cli.err.status != REDCO_OK) { return 0; }
+        if (args->path == NULL) { return cli_bad_option(&args->cli, "PLAN", "is missing; redco-plan -o writes one"); }
+        if (args->check && args->dtype >= 2) {
+            return cli_bad_option(&args->cli, "--check", "needs f32 or f64: rounding to %s hides what it looks for",
+                                  dtype_words[args->dtype]);
+        }
+        return 0;
+    default: return cli_option(key, text, state);
+    }
+}
+
+static redco_dtype dtype_of(const struct exec_args *args)
+{
+    if (args->dtype >= 0) { return dtypes[args->dtype]; }
+    return args->check ? REDCO_F32 : redco_trainer_dtype(args->plan->precision);
+}
+
+/* What all ranks meet alike is told by one; what one meets, with its number and where it was. */
+static int fail(const struct exec_args *args, uint32_t rank, uint64_t step, const redco_error *err)
+{
+    const bool own = err->status == REDCO_ENOMEM || err->status == REDCO_ESYSTEM;
+    redco_error named = {.status = REDCO_OK};
+    char place[sizeof named.place];
+    if (!own && rank != 0) { return err->status == REDCO_EINFEASIBLE ? CLI_NO : CLI_USAGE; }
+    if (step == 0 && !own) { return cli_fail(&args->cli, err); }
+    if (step == 0) {
+        (void)snprintf(place, sizeof place, "rank %u: %.400s", rank, err->place);
+    } else {
+        (void)snprintf(place, sizeof place, "rank %u, step %llu: %.400s", rank, (unsigned long long)step, err->place);
+    }
+    (void)redco_fail(&named, err->status, place, "%s", err->text);
+    return cli_fail(&args->cli, &named);
+}
+
+static int report(const struct exec_args *args, const struct exec_run *run)
+{
+    const int code = run->verdict == NULL || run->verdict->same ? CLI_DONE : CLI_NO;
+    redco_error err = {.status = REDCO_OK};
+    if (!args->cli.json) {
+        exec_print_tail(run);
+        return cli_finish(&args->cli, code);
+    }
+    json_t *const json = exec_json(run);
+    if (json == NULL) {
+        (void)redco_fail(&err, REDCO_ENOMEM, "", "out of memory");
+        return cli_fail(&args->cli, &err);
+    }
+    const int rc = cli_print_json(&args->cli, json);
+    json_decref(json);
+    return rc == CLI_DONE ? code : rc;
+}
+
+/* All steps of a rank, and the check. */
+static int train(const struct exec_args *args, redco_world *world)
+{
+    const redco_trainer_options options = {dtype_of(args), redco_optimizer_default(), args->learning_rate, args->seed,
+                                           args->data};
+    const uint32_t rank = redco_world_rank(world);
+    const bool speaks = rank == 0 && !args->cli.json;
+    redco_trainer *trainer = NULL;
+    redco_trainer_verdict verdict = {.same = true};
+    redco_error err = {.status = REDCO_OK};
+    uint64_t step = 0;
+    redco_trainer_step *const steps = calloc(args->steps, sizeof *steps);
+    redco_status st = steps == NULL ? redco_fail(&err, REDCO_ENOMEM, "steps", "out of memory") : REDCO_OK;
+    if (st == REDCO_OK) { st = redco_trainer_create(args->plan, args->path, &options, world, &trainer, &err); }
+    if (st == REDCO_OK && speaks && !args->cli.quiet) { exec_print_head(args->plan, options.dtype); }
+    while (step < args->steps && st == REDCO_OK) {
+        st = redco_trainer_run(trainer, &steps[step++], &err);
+        if (st == REDCO_OK && speaks && !args->cli.quiet) { exec_print_step(args->plan, step, &steps[step - 1]); }
+    }
+    if (st == REDCO_OK && args->check) { st = redco_trainer_compare(trainer, steps, args->steps, &verdict, &err); }
+    const struct exec_run run = {args->plan, options.dtype, steps, args->steps, args->check ? &verdict : NULL};
+    int rc = CLI_DONE;
+    if (st != REDCO_OK) {
+        rc = fail(args, rank, step, &err);
+    } else if (rank == 0) {
+        rc = report(args, &run);
+    }
+    redco_trainer_free(trainer);
+    free(steps);
+    return rc;
+}
+
+static int run_rank(const redco_world_options *options, void *context)
+{
+    const struct exec_args *const args = context;
+    redco_world *world = NULL;
+    redco_error err = {.status = REDCO_OK};
+    if (redco_world_open(options, &world, &err) != REDCO_OK) { return fail(args, options->rank, 0, &err); }
+    const int rc = train(args, world);
+    redco_world_close(world);
+    return rc;
+}
+
+/* Weights, gradients, masters and states of all ranks on this machine, activations aside. */
+static redco_status check_memory(const struct exec_args *args, uint64_t ranks, redco_error *err)
+{
+    const double have_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const double element_bytes = (double)redco_dtype_bytes(dtype_of(args));
+    const double need_bytes = (double)ranks / args->plan->tp * (double)args->plan->params * 2.0 * element_bytes;
+    if (!(have_bytes > 0.0) || need_bytes <= have_bytes) { return REDCO_OK; }
+    return redco_fail(
+        err, REDCO_EVALUE, args->path,
+        "weights and gradients of %llu ranks take %.0f GB, but this machine has %.0f GB; start the ranks on "
+        "several machines with mpirun",
+        (unsigned long long)ranks, need_bytes / 1e9, have_bytes / 1e9);
+}
+
+static int run_here(struct exec_args *args)
+{
+    const uint64_t ranks = redco_plan_gpus(args->plan);
+    const redco_world_options alone = {.transport = REDCO_TRANSPORT_SELF, .size = 1};
+    redco_error err = {.status = REDCO_OK};
+    redco_status st = redco_trainer_check_plan(args->plan, args->path, ranks, &err);
+    if (st == REDCO_OK && ranks > EXEC_RANKS_MAX) {
+        st =
+            redco_fail(&err, REDCO_EVALUE, args->path, "is for %llu ranks; at most %d are started here, more by mpirun",
+                       (unsigned long long)ranks, EXEC_RANKS_MAX);
+    }
+    if (st == REDCO_OK) { st = check_memory(args, ranks, &err); }
+    if (st != REDCO_OK) { return cli_fail(&args->cli, &err); }
+    return ranks == 1 ? run_rank(&alone, args) : exec_start_ranks(&args->cli, (uint32_t)ranks, run_rank, args);
+}
+
+static int run_under_mpi(struct exec_args *args, uint64_t rank, uint64_t ranks)
+{
+    const redco_world_options options = {.transport = REDCO_TRANSPORT_MPI, .rank = (uint32_t)rank};
+    redco_error err = {.status = REDCO_OK};
+    if (redco_trainer_check_plan(args->plan, args->path, ranks, &err) != REDCO_OK) {
+        return fail(args, (uint32_t)rank, 0, &err);
+    }
+    return run_rank(&options, args);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp argp = {
+        .options = flags,
+        .parser = read_flag,
+        .args_doc = "PLAN",
+        .doc =
+            "Trains the model of a plan file on as many ranks as the plan has GPUs: those of mpirun, else processes of "
+            "this machine."
+            "\vCommunication is not yet hidden behind computation, and activations are all kept: recomputation, which "
+            "changes no number, saves no memory. "
+            "Exit code: 0 done, 1 the check found a difference or a loss is no number, 2 bad input, 3 a system "
+            "failure."};
+    struct exec_args args = {.steps = 10, .seed = 1, .learning_rate = 1e-3, .dtype = -1};
+    redco_plan *plan = NULL;
+    redco_error err = {.status = REDCO_OK};
+    uint64_t rank = 0, ranks = 1;
+    int rc = cli_parse(&argp, argc, argv, &args.cli);
+    if (rc != CLI_RUN) { return rc; }
+    const bool mpi = exec_under_mpi(&rank, &ranks);
+    if (redco_plan_read(args.path, &plan, &err) != REDCO_OK) { return fail(&args, (uint32_t)rank, 0, &err); }
+    args.plan = plan;
+    rc = mpi ? run_under_mpi(&args, rank, ranks) : run_here(&args);
+    redco_plan_free(plan);
+    return rc;
+}
