@@ -5,9 +5,11 @@ set -u
 [ -w /dev/full ] || { echo 'skipped: there is no /dev/full' && exit 77; }
 data=$(cd "$(dirname "$0")/data" && pwd) || exit 2
 PATH=$(cd "$1" && pwd):$PATH
-plan=$(mktemp) || exit 2
-trap 'rm -f "$plan"' EXIT
+plan=$(mktemp) && small=$(mktemp) || exit 2
+trap 'rm -f "$plan" "$small"' EXIT
 redco-plan --quiet --gpus 8 -o "$plan" >/dev/null || exit 2
+redco-plan --quiet --gpus 2 --cluster "$data/exec/quad.json" --model "$data/models/oracle/llama.json" --seq 12 \
+    --global-batch 2 --precision fp32 -o "$small" >/dev/null || exit 2
 failures=0
 
 check() { # COMMAND...
@@ -35,6 +37,7 @@ for json in '' --json; do
         check redco-plan --check "$plan" $json
         check redco-rules --model gpt2 --shards 2 $json
         check redco-sim "$plan" $json
+        check redco-exec "$small" --steps 1 $json
         check redco-topo --xml "$data/topology/hwloc-4xa100.xml" $json
         check redco-validate --measured "$data/../../traces/data/amsp.csv" $json
         check redco-calibrate --measured "$data/../../traces/data/amsp.csv" $json

@@ -77,7 +77,7 @@ static json_t *steps_json(const struct exec_run *run)
 static json_t *check_json(const redco_trainer_verdict *v)
 {
     if (v == NULL) { return json_pack("{s:s, s:n, s:n}", "status", "not run", "max_relative_error", "tensor"); }
-    return json_pack("{s:s, s:f, s:s*, s:f, s:f, s:f, s:I, s:I, s:I}", "status", v->same ? "ok" : "differs",
+    return json_pack("{s:s, s:f, s:s?, s:f, s:f, s:f, s:I, s:I, s:I}", "status", v->same ? "ok" : "differs",
                      "max_relative_error", fmin(fmax(v->loss_error, v->weight_error), 1e300), "tensor",
                      v->tensor[0] != '\0' ? v->tensor : NULL, "bound", v->bound, "loss_error", v->loss_error,
                      "weight_error", fmin(v->weight_error, 1e300), "differs_step", (json_int_t)v->differs_step,

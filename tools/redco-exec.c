@@ -81,10 +81,12 @@ static redco_dtype dtype_of(const struct exec_args *args)
     return args->check ? REDCO_F32 : redco_trainer_dtype(args->plan->precision);
 }
 
-/* What all ranks meet alike is told by one; what one meets, with its number and where it was. */
+/* What all ranks meet alike is told by one: before the first step, and losses that are no numbers. What one meets is
+ * told with its number and where it was. */
 static int fail(const struct exec_args *args, uint32_t rank, uint64_t step, const redco_error *err)
 {
-    const bool own = err->status == REDCO_ENOMEM || err->status == REDCO_ESYSTEM;
+    const bool own =
+        err->status == REDCO_ENOMEM || err->status == REDCO_ESYSTEM || (step > 0 && err->status != REDCO_EINFEASIBLE);
     redco_error named = {.status = REDCO_OK};
     char place[sizeof named.place];
     if (!own && rank != 0) { return err->status == REDCO_EINFEASIBLE ? CLI_NO : CLI_USAGE; }

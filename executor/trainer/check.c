@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Sums of other orders differ in the last bits, which AdamW passes on divided by the size of the gradient. */
-static const double bound_f32 = 1e-3, bound_f64 = 1e-9;
+static const double bound_f32 = 1e-3, bound_f64 = 1e-10;
 /* Rounding of a gradient's element, as part of the length of all gradients together. */
 static const double rounding_f32 = 1e-6, rounding_f64 = 1e-14;
 

@@ -280,7 +280,8 @@ static redco_status update(redco_trainer *t, double *norm_out, redco_error *err)
     if (st != REDCO_OK) { return st; }
     *norm_out = scale * sqrt(squares);
     if (!isfinite(*norm_out)) {
-        return redco_fail(err, REDCO_EINFEASIBLE, "step/grad_norm", "the norm of the gradients is %g", *norm_out);
+        return redco_fail(err, REDCO_EINFEASIBLE, "step/grad_norm", "the norm of the gradients is %s",
+                          isnan(*norm_out) ? "not a number" : "infinite");
     }
     const redco_update u = {t->options.learning_rate, t->step + 1,
                             scale * redco_states_clip_factor(t->states, *norm_out)};
@@ -301,7 +302,8 @@ redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, r
     }
     step.loss /= redco_world_size(t->world); /* ranks of one tensor-parallel group have the same */
     if (st == REDCO_OK && !isfinite(step.loss)) {
-        st = redco_fail(err, REDCO_EINFEASIBLE, "step/loss", "the loss is %g", step.loss);
+        st = redco_fail(err, REDCO_EINFEASIBLE, "step/loss", "the loss is %s",
+                        isnan(step.loss) ? "not a number" : "infinite");
     }
     if (st == REDCO_OK) { st = update(t, &step.gradient_norm, err); }
     if (st != REDCO_OK) { return st; }

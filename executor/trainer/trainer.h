@@ -2,8 +2,9 @@
  * by its meshes, micro-batches of its size. One thing after the other: communication is not hidden behind computation,
  *  and all activations are kept whatever the plan says about recomputation, which changes no number.
  *
- *  Every rank makes the same calls. Failures of the model's data (REDCO_EVALUE) and losses that are no numbers
- *  (REDCO_EINFEASIBLE) are told by all ranks alike, failures of processes and links by those who meet them. */
+ *  Every rank makes the same calls. What is wrong with plan or options (REDCO_EVALUE when the trainer is made) and
+ * losses that are no numbers (REDCO_EINFEASIBLE) come back on all ranks alike, other failures on those who meet them.
+ */
 #ifndef REDCO_TRAINER_H
 #define REDCO_TRAINER_H
 
