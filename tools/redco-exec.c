@@ -220,6 +220,7 @@ int main(int argc, char **argv)
     uint64_t rank = 0, ranks = 1;
     int rc = cli_parse(&argp, argc, argv, &args.cli);
     if (rc != CLI_RUN) { return rc; }
+    (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* lines of several ranks do not mix */
     const bool mpi = exec_under_mpi(&rank, &ranks);
     if (redco_plan_read(args.path, &plan, &err) != REDCO_OK) { return fail(&args, (uint32_t)rank, 0, &err); }
     args.plan = plan;
