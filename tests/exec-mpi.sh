@@ -1,6 +1,7 @@
 #!/bin/sh
-# tests/exec-mpi.sh TOOLS MPIRUN: a plan of 4 ranks under mpirun is trained as one rank trains it; a world of another size
-# is refused once, with both numbers; nothing of the planner's libraries is linked.
+# tests/exec-mpi.sh TOOLS MPIRUN: a plan of 4 ranks under mpirun is trained as one rank trains it, and one rank that does
+# something else is noticed; a world of another size is refused once, with both numbers; nothing of the planner's
+# libraries is linked.
 set -u
 tests=$(cd "$(dirname "$0")" && pwd) || exit 2
 tools=$(cd "$1" && pwd) || exit 2
@@ -26,7 +27,14 @@ if [ $code -ne 2 ] || [ "$(grep -c '^redco-exec: ' err)" -ne 1 ] ||
     ! grep -qx 'redco-exec: plan.json: is for 4 ranks, but the world has 2' err; then
     bad "2 ranks: exit $code"
 fi
+# One of the ranks takes longer steps than the rest: the check sees it.
+"$tests/mpirun.sh" "$mpirun" 3 "$tools/redco-exec" plan.json --steps 3 --check : -n 1 "$tools/redco-exec" plan.json \
+    --steps 3 --check --learning-rate 0.002 >out 2>err
+code=$?
+if [ $code -ne 1 ] || ! grep -q '^check against one rank: differs' out || ! grep -q '^first tensor that differs: ' out; then
+    bad "a rank that learns faster: exit $code"
+fi
 if command -v readelf >/dev/null && readelf -d "$tools/redco-exec" >out && grep -E 'glpk|hwloc' out >err; then
     bad 'linked with the planner'"'"'s libraries'
 fi
-[ $failures -eq 0 ] && echo '4 ranks as one, 2 refused'
+[ $failures -eq 0 ] && echo '4 ranks as one, a different one noticed, 2 refused'
