@@ -1,38 +1,37 @@
 /* From the plan's rules, which name modules as Flax does, to layouts of the executor's parameters. */
 #include "executor/trainer/trainer_internal.h"
 #include "planner/rules_params.h"
-#include "planner/rules_user.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct rules {
     const redco_plan *plan;
     char place[512];
     redco_rules_tree *tree;
-    redco_user_rules *given;
-    redco_rules *decided;
 };
 
-/* The rules of a plan are all there are: none is decided anew. */
-static redco_status decide(struct rules *r, const redco_model *model, redco_error *err)
+/* Whether names joined with '/' stand in a row in a path. */
+static bool stands_in(const char *match, const char *path)
 {
-    const redco_plan *const plan = r->plan;
-    const redco_rules_param *params = NULL;
-    redco_user_rule *list = calloc((size_t)plan->rules_count + 1, sizeof *list);
-    if (list == NULL) { return redco_fail(err, REDCO_ENOMEM, r->place, "out of memory"); }
-    for (uint32_t i = 0; i < plan->rules_count; i++) {
-        list[i] = (redco_user_rule){plan->rules[i].match, plan->rules[i].dim};
+    const size_t length = strlen(match);
+    for (const char *at = path; at != NULL; at = strchr(at, '/')) {
+        if (*at == '/') { at++; }
+        if (strncmp(at, match, length) == 0 && (at[length] == '\0' || at[length] == '/')) { return true; }
     }
-    redco_status st = redco_user_rules_create(list, plan->rules_count, REDCO_USER_REPLACE, r->place, &r->given, err);
-    if (st == REDCO_OK) { st = redco_rules_tree_from_model(model, true, &r->tree, err); }
-    if (st == REDCO_OK) {
-        const size_t count = redco_rules_tree_params(r->tree, &params);
-        st = redco_rules_decide_user(params, count, plan->tp, r->given, &r->decided, err);
+    return false;
+}
+
+/* The first that matches. What GLPK placed lists only what it splits. */
+static redco_status find_rule(const struct rules *r, const char *path, const redco_plan_rule **rule_out,
+                              redco_error *err)
+{
+    *rule_out = NULL;
+    for (uint32_t i = 0; i < r->plan->rules_count && *rule_out == NULL; i++) {
+        if (stands_in(r->plan->rules[i].match, path)) { *rule_out = &r->plan->rules[i]; }
     }
-    free(list);
-    return st;
+    if (*rule_out != NULL || strcmp(r->plan->tp_placement, "milp") == 0) { return REDCO_OK; }
+    return redco_fail(err, REDCO_EVALUE, r->place, "no rule matches %s", path);
 }
 
 /* GPT-2's matrices stand the other way round in Flax. */
@@ -70,28 +69,21 @@ redco_status redcoi_layouts_from_plan(const redco_plan *plan, const char *place,
 {
     struct rules r = {.plan = plan};
     const redco_rules_param *params = NULL;
-    const redco_rule *list = NULL;
     for (size_t i = 0; i < task->parameter_count; i++) { layouts_out[i] = redco_tp_replicated(); }
     if (plan->tp == 1) { return REDCO_OK; }
     (void)snprintf(r.place, sizeof r.place, "%.470s:/tensor_parallel/rules", place);
-    redco_status st = decide(&r, model, err);
-    if (st != REDCO_OK) { goto out; }
+    redco_status st = redco_rules_tree_from_model(model, true, &r.tree, err);
+    if (st != REDCO_OK) { return st; }
     if (redco_rules_tree_params(r.tree, &params) != task->parameter_count) {
         st = redco_fail(err, REDCO_EVALUE, place, "rules and executor do not know the same parameters of %s",
                         task->name);
-        goto out;
     }
-    (void)redco_rules_list(r.decided, &list); /* both list parameters layer by layer, in the model's order */
-    for (size_t i = 0; i < task->parameter_count && st == REDCO_OK; i++) {
-        const redco_rule *const rule = redco_rules_of(r.decided, i);
-        const int32_t dim = redco_rules_dim(r.decided, i);
-        if (rule == NULL || dim < 0) { continue; }
-        st = lay(&r, &task->parameters[i], &plan->rules[rule - list], own_dim(model, &r, i, (uint32_t)dim),
-                 &layouts_out[i], err);
+    for (size_t i = 0; i < task->parameter_count && st == REDCO_OK; i++) { /* both in the model's order */
+        const redco_plan_rule *rule = NULL;
+        st = find_rule(&r, params[i].path, &rule, err);
+        if (st != REDCO_OK || rule == NULL || rule->dim < 0 || rule->dim >= (int32_t)params[i].rank) { continue; }
+        st = lay(&r, &task->parameters[i], rule, own_dim(model, &r, i, (uint32_t)rule->dim), &layouts_out[i], err);
     }
-out:
-    redco_rules_free(r.decided);
-    redco_user_rules_free(r.given);
     redco_rules_tree_free(r.tree);
     return st;
 }
