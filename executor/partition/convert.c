@@ -24,9 +24,9 @@ void redcoi_hold(redcoi_builder *b, redco_value value, redco_tp_layout layout, r
 {
     redcoi_slot *slot = &b->slots[value];
     if (is_partial(layout)) {
-        slot->parts[slot->part_count++] = (redcoi_part){layout, local};
+        slot->parts[slot->part_count++] = (redcoi_form){layout, local};
     } else if (slot->copy_count < REDCOI_COPIES_MAX) {
-        slot->copies[slot->copy_count++] = (redcoi_part){layout, local};
+        slot->copies[slot->copy_count++] = (redcoi_form){layout, local};
     }
 }
 
@@ -117,7 +117,7 @@ static redco_value own_part(redcoi_builder *b, redco_value value, redco_tp_layou
 }
 
 /** One summand in another layout, which is not partial. */
-static redco_value convert(redcoi_builder *b, redcoi_part part, redco_tp_layout to, const redco_op *reader)
+static redco_value convert(redcoi_builder *b, redcoi_form part, redco_tp_layout to, const redco_op *reader)
 {
     redco_value whole = part.value;
     if (whole == REDCO_NO_VALUE || redco_tp_equal(part.layout, to)) { return whole; }
@@ -249,7 +249,7 @@ redco_value redcoi_obtain(redcoi_builder *b, redco_value value, redco_tp_layout 
 }
 
 /** Of one summand; a partial one costs twice if all of it is wanted. */
-static uint64_t convert_bytes(const redcoi_builder *b, redcoi_part part, redco_tp_layout to)
+static uint64_t convert_bytes(const redcoi_builder *b, redcoi_form part, redco_tp_layout to)
 {
     const uint64_t bytes = redco_type_bytes(redco_value_type(b->local, part.value));
     if (redco_tp_equal(part.layout, to) || part.layout.kind == REDCO_TP_REPLICATED) { return 0; }
@@ -279,7 +279,7 @@ uint64_t redcoi_obtain_bytes(const redcoi_builder *b, redco_value value, redco_t
 }
 
 /** Adds a summand to that of its layout, if there is one. */
-static void add_part(redcoi_builder *b, const redco_op *op, redcoi_slot *slot, redcoi_part part)
+static void add_part(redcoi_builder *b, const redco_op *op, redcoi_slot *slot, redcoi_form part)
 {
     for (uint32_t i = 0; i < slot->part_count && part.value != REDCO_NO_VALUE; i++) {
         if (!redco_tp_equal(slot->parts[i].layout, part.layout)) { continue; }
@@ -304,7 +304,7 @@ static void take_summand(redcoi_builder *b, const redco_op *op, redco_value valu
     for (uint32_t i = 0; i < into->part_count; i++) {
         if (find_copy(slot, into->parts[i].layout) != REDCO_NO_VALUE) { layout = into->parts[i].layout; }
     }
-    add_part(b, op, into, (redcoi_part){layout, redcoi_obtain(b, value, layout, op)});
+    add_part(b, op, into, (redcoi_form){layout, redcoi_obtain(b, value, layout, op)});
 }
 
 /** So many different layouts of summands are not kept apart. */

@@ -13,16 +13,16 @@ enum {
 };
 #define REDCOI_FORBIDDEN (UINT64_C(1) << 58) /**< more than any graph's bytes: only if nothing else is possible */
 
-typedef struct redcoi_part {
+typedef struct redcoi_form {
     redco_tp_layout layout;
     redco_value value; /**< of the rank's graph */
-} redcoi_part;
+} redcoi_form;
 
 /** A value of the whole graph: either held, in one or more layouts, or a sum that was not added up yet. The summands of
  *  a sum may have dimensions of 1 that are repeated. */
 typedef struct redcoi_slot {
-    redcoi_part copies[REDCOI_COPIES_MAX];
-    redcoi_part parts[REDCOI_PARTS_MAX];
+    redcoi_form copies[REDCOI_COPIES_MAX];
+    redcoi_form parts[REDCOI_PARTS_MAX];
     uint32_t copy_count, part_count;
 } redcoi_slot;
 
