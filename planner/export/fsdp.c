@@ -182,17 +182,6 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     return REDCO_OK;
 }
 
-static redco_status write(const redcoi_context *context, const json_t *config, FILE *stream, redco_error *err)
-{
-    size_t size = 0;
-    char *text = redco_json_text(config, REDCO_PLAN_DIGITS, &size);
-    (void)context;
-    if (text == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    (void)fwrite(text, 1, size, stream);
-    free(text);
-    return REDCO_OK;
-}
-
 const redcoi_ability redcoi_fsdp = {
     .title = "PyTorch FSDP",
     .source = "PyTorch 2: torch/distributed/fsdp/api.py, torch/distributed/fsdp/_fully_shard/_fully_shard.py, "
@@ -208,5 +197,5 @@ const redcoi_ability redcoi_fsdp = {
     .can_shard = can_shard,
     .overlap = overlap,
     .configure = configure,
-    .write = write,
+    .write = redcoi_write_json,
 };

@@ -88,6 +88,8 @@ const char *redcoi_mesh_text(redco_mesh mesh, char *buffer, size_t size);
 void redcoi_write_comment(FILE *stream, const char *prefix, const char *text);
 /** The header of a commented file: model, cluster, what differs. */
 void redcoi_write_header(const redcoi_context *context, const char *prefix, const char *title, FILE *stream);
+/** The configuration as it is: redcoi_ability.write of frameworks that read JSON. */
+redco_status redcoi_write_json(const redcoi_context *context, const json_t *config, FILE *stream, redco_error *err);
 /** A host name is letters, digits, ".", "_" and "-", and begins with a letter or digit: all else could be code in a
  * script.
  *  @return REDCO_EVALUE otherwise */

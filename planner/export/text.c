@@ -41,6 +41,17 @@ uint32_t redcoi_traffic(const redco_setting *setting, const redco_shards *shards
     return traffic;
 }
 
+redco_status redcoi_write_json(const redcoi_context *context, const json_t *config, FILE *stream, redco_error *err)
+{
+    size_t size = 0;
+    char *text = redco_json_text(config, REDCO_PLAN_DIGITS, &size);
+    (void)context;
+    if (text == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    (void)fwrite(text, 1, size, stream);
+    free(text);
+    return REDCO_OK;
+}
+
 const redco_plan_layers *redcoi_main_layers(const redco_plan_layers *layers, uint32_t count)
 {
     const redco_plan_layers *most = &layers[0];
