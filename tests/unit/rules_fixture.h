@@ -10,6 +10,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A parameter of one, two or three dimensions. */
+#define P1(path, a)                                                                                                    \
+    {                                                                                                                  \
+        path, 1,                                                                                                       \
+        {                                                                                                              \
+            a                                                                                                          \
+        }                                                                                                              \
+    }
+#define P2(path, a, b)                                                                                                 \
+    {                                                                                                                  \
+        path, 2,                                                                                                       \
+        {                                                                                                              \
+            a, b                                                                                                       \
+        }                                                                                                              \
+    }
+#define P3(path, a, b, c)                                                                                              \
+    {                                                                                                                  \
+        path, 3,                                                                                                       \
+        {                                                                                                              \
+            a, b, c                                                                                                    \
+        }                                                                                                              \
+    }
+
 /* "embedding[0] fc/kernel[1] bias[-]" */
 static inline void rules_text(const redco_rules *rules, char *buffer, size_t size)
 {

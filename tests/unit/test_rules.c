@@ -21,28 +21,6 @@ struct rule_case {
     int32_t dims[MAX_CASE_PARAMS]; /* per parameter */
 };
 
-#define P1(path, a)                                                                                                    \
-    {                                                                                                                  \
-        path, 1,                                                                                                       \
-        {                                                                                                              \
-            a                                                                                                          \
-        }                                                                                                              \
-    }
-#define P2(path, a, b)                                                                                                 \
-    {                                                                                                                  \
-        path, 2,                                                                                                       \
-        {                                                                                                              \
-            a, b                                                                                                       \
-        }                                                                                                              \
-    }
-#define P3(path, a, b, c)                                                                                              \
-    {                                                                                                                  \
-        path, 3,                                                                                                       \
-        {                                                                                                              \
-            a, b, c                                                                                                    \
-        }                                                                                                              \
-    }
-
 /* Wanted values by hand from the published algorithm. */
 static const struct rule_case cases[] = {
     {"plain keys alternate between the last dimension and the one before, in order of their names",

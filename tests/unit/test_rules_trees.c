@@ -10,28 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define P1(path, a)                                                                                                    \
-    {                                                                                                                  \
-        path, 1,                                                                                                       \
-        {                                                                                                              \
-            a                                                                                                          \
-        }                                                                                                              \
-    }
-#define P2(path, a, b)                                                                                                 \
-    {                                                                                                                  \
-        path, 2,                                                                                                       \
-        {                                                                                                              \
-            a, b                                                                                                       \
-        }                                                                                                              \
-    }
-#define P3(path, a, b, c)                                                                                              \
-    {                                                                                                                  \
-        path, 3,                                                                                                       \
-        {                                                                                                              \
-            a, b, c                                                                                                    \
-        }                                                                                                              \
-    }
-
 /* Every path and shape of transformers' Flax class, where it has one that can express the config. */
 static void model_trees_are_those_of_the_flax_classes(void **state)
 {
