@@ -1,7 +1,6 @@
 /* The executor's own language models, of HuggingFace configs, among ranks: column and row pairs by the names of their
  * modules where sizes divide, the rest whole. */
-#include "costmodel/model.h"
-#include "executor/models/language_model.h"
+#include "language_fixture.h"
 #include "partition_fixture.h"
 
 #include <stdio.h>
@@ -10,53 +9,6 @@
 #define BOUND 1e-12
 
 enum { SEQUENCES = 2, LENGTH = 12 };
-
-typedef struct module {
-    const char *part; /**< of a matrix's or table's name */
-    uint32_t dim;
-} module;
-
-/** The first that stands in the name decides. */
-static const module modules[] = {{"norm", 2},
-                                 {"ln_", 2},
-                                 {"wpe", 2},
-                                 {"embed_positions", 2},
-                                 {"wte", 0},
-                                 {"embed_tokens", 0},
-                                 {"embed_in", 0},
-                                 {"lm_head", 1},
-                                 {"embed_out", 1},
-                                 {"attn.c_proj", 0},
-                                 {"mlp.c_proj", 0},
-                                 {"c_attn", 1},
-                                 {"c_fc", 1},
-                                 {"out_proj", 0},
-                                 {"o_proj", 0},
-                                 {"q_proj", 1},
-                                 {"k_proj", 1},
-                                 {"v_proj", 1},
-                                 {"gate_proj", 1},
-                                 {"up_proj", 1},
-                                 {"down_proj", 0},
-                                 {"fc_in", 1},
-                                 {"fc_out", 0},
-                                 {"fc1", 1},
-                                 {"fc2", 0},
-                                 {"query_key_value", 1},
-                                 {"attention.dense", 0},
-                                 {"4h_to_h", 0},
-                                 {"h_to_4h", 1}};
-
-static redco_tp_layout layout_of(const redco_task_parameter *parameter, const redco_tensor_type *type, uint32_t ranks)
-{
-    for (size_t i = 0; i < sizeof modules / sizeof modules[0] && parameter->rank == 2; i++) {
-        if (strstr(parameter->name, modules[i].part) == NULL) { continue; }
-        redco_tp_layout layout = {REDCO_TP_SPLIT, modules[i].dim, 1};
-        if (modules[i].dim == 1 && parameter->blocks > 1) { layout.blocks = parameter->blocks; }
-        return redco_tp_fits(layout, type, ranks) ? layout : redco_tp_replicated();
-    }
-    return redco_tp_replicated();
-}
 
 static void check_model(rig *r, const char *config)
 {
@@ -85,7 +37,7 @@ static void check_model(rig *r, const char *config)
         for (uint32_t i = 0; i < r->inputs; i++) {
             const redco_task_parameter *parameter = redco_task_find(redco_language_model_task(lm), r->input[i].name);
             if (parameter == NULL) { continue; }
-            r->input[i].layout = layout_of(parameter, &r->input[i].type, ranks);
+            r->input[i].layout = language_layout(parameter, &r->input[i].type, ranks);
             split += r->input[i].layout.kind == REDCO_TP_SPLIT ? 1 : 0;
         }
         for (uint32_t sp = 0; sp < 2; sp++) {
