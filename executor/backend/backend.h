@@ -33,7 +33,8 @@ typedef struct redco_tensor {
 enum { REDCO_ALIGNMENT_BYTES = 256 };
 
 /** One operator on memory. All of it is borrowed for the call; the data until the queue has passed it.
- *  An output of an elementwise operator may be the memory of an input of the same type; nothing else may overlap. */
+ *  An output of an elementwise operator may be the memory of an input of the same type, the gradient that
+ *  cross_entropy_grad makes that of the logits; nothing else may overlap. */
 typedef struct redco_launch {
     redco_op_kind kind;
     const redco_attributes *attributes;
@@ -89,6 +90,10 @@ typedef struct redco_backend_calls {
 struct redco_backend {
     const redco_backend_calls *calls;
 };
+
+/** How many of the first inputs an only output may be the memory of, if it has their type: see redco_launch, and
+ *  collectives.h. */
+uint32_t redco_op_overwrites(redco_op_kind kind);
 
 /** NULL is accepted. All of its memory, queues and marks must have been freed. */
 void redco_backend_close(redco_backend *backend);

@@ -150,9 +150,8 @@ static uint32_t add_interval(const finder *f, redco_value value, uint64_t bytes,
 static redco_value overwritten(const finder *f, const redco_op *op)
 {
     const redco_tensor_type *const out = redco_value_type(f->graph, op->first_output);
-    const bool may = redco_op_kind_class(op->kind) == REDCO_CLASS_ELEMENTWISE || op->kind == REDCO_OP_ALL_REDUCE;
-    if (!may || op->output_count != 1) { return REDCO_NO_VALUE; }
-    for (uint32_t k = 0; k < op->input_count; k++) {
+    const uint32_t inputs = redco_op_overwrites(op->kind);
+    for (uint32_t k = 0; k < op->input_count && k < inputs && op->output_count == 1; k++) {
         const redco_value root = f->root[op->inputs[k]];
         if (f->l->place[root].kind == REDCO_PLACE_ARENA && f->l->last_step[root] == f->step[op->id] &&
             redco_type_equal(redco_value_type(f->graph, op->inputs[k]), out)) {

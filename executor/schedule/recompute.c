@@ -18,6 +18,7 @@ typedef struct rewrite {
     bool *repeated;          /**< by operator: backward needs it again */
     redco_value *map;        /**< by value: in the new graph */
     redco_value *again;      /**< by value: its second copy, or REDCO_NO_VALUE */
+    const char *entered;     /**< layer that backward is in */
     uint32_t *op_of;         /**< by operator: in the new graph */
 } rewrite;
 
@@ -26,15 +27,22 @@ static bool is_attention(const redco_op *op)
     return strcmp(op->operator_name, "attention") == 0 || strcmp(op->operator_name, "cross_attention") == 0;
 }
 
+/* Of operators that a policy drops for themselves. A view goes the way of what it is a view of. */
+static bool is_alone(const rewrite *r, const redco_op *maker)
+{
+    while (redco_op_is_view(maker->kind)) { maker = redco_value_op(r->from, maker->inputs[0]); }
+    if (maker->order > 0 || maker->copy > 0) { return false; }
+    /* What attention gathers are heads, not parts of sequences. */
+    if (maker->kind == REDCO_OP_ALL_GATHER) { return r->options->gather_again && !is_attention(maker); }
+    return r->policy[maker->id] == REDCO_RECOMPUTE_SELECTIVE && is_attention(maker) &&
+           redco_op_kind_class(maker->kind) != REDCO_CLASS_COLLECTIVE;
+}
+
 static source source_of(const rewrite *r, const redco_op *maker)
 {
-    const bool collective = redco_op_kind_class(maker->kind) == REDCO_CLASS_COLLECTIVE;
     if (maker->order > 0 || maker->copy > 0 || maker->kind == REDCO_OP_INPUT) { return KEPT; }
     if (r->policy[maker->id] == REDCO_RECOMPUTE_FULL) { return AGAIN_WITH_LAYER; }
-    if (r->policy[maker->id] == REDCO_RECOMPUTE_SELECTIVE && is_attention(maker) && !collective) { return AGAIN_ALONE; }
-    /* What attention gathers are heads, not parts of sequences. */
-    if (r->options->gather_again && maker->kind == REDCO_OP_ALL_GATHER && !is_attention(maker)) { return AGAIN_ALONE; }
-    return KEPT;
+    return is_alone(r, maker) ? AGAIN_ALONE : KEPT;
 }
 
 /* Whether @p reader, of backward or computed again, reads the second copy of @p value. What a recomputed layer hands to
@@ -105,14 +113,7 @@ static void repeat_layer(const rewrite *r, const char *layer)
 
 static redco_value again(const rewrite *r, redco_value value)
 {
-    if (r->again[value] == REDCO_NO_VALUE) {
-        const redco_op *const maker = redco_value_op(r->from, value);
-        if (source_of(r, maker) == AGAIN_WITH_LAYER) {
-            repeat_layer(r, maker->layer);
-        } else {
-            repeat_op(r, maker);
-        }
-    }
+    if (r->again[value] == REDCO_NO_VALUE) { repeat_op(r, redco_value_op(r->from, value)); }
     return r->again[value];
 }
 
@@ -126,10 +127,14 @@ static void copy_input(const rewrite *r, const redco_op *op)
                                                                                   : redco_input(r->to, name, type);
 }
 
-static void copy_op(const rewrite *r, const redco_op *op)
+static void copy_op(rewrite *r, const redco_op *op)
 {
     redco_value inputs[REDCO_INPUTS_MAX], outputs[REDCO_OUTPUTS_MAX];
     const bool backward = op->order > 0;
+    if (backward && r->policy[op->id] == REDCO_RECOMPUTE_FULL && r->entered != op->layer) {
+        repeat_layer(r, op->layer);
+        r->entered = op->layer;
+    }
     for (uint32_t k = 0; k < op->input_count; k++) {
         const redco_value value = op->inputs[k];
         inputs[k] = backward && reads_again(r, op, value) ? again(r, value) : r->map[value];
@@ -140,7 +145,7 @@ static void copy_op(const rewrite *r, const redco_op *op)
     for (uint32_t k = 0; k < op->output_count; k++) { r->map[op->first_output + k] = outputs[k]; }
 }
 
-static redco_status copy_all(const rewrite *r, redco_error *err)
+static redco_status copy_all(rewrite *r, redco_error *err)
 {
     for (uint32_t i = 0; i < redco_graph_op_count(r->from); i++) {
         const redco_op *const op = redco_graph_op(r->from, i);
