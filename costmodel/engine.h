@@ -39,6 +39,8 @@ typedef struct redco_engine {
     bool partial_recompute; /**< REDCO_RECOMPUTE_FULL repeats about half of the forward products only: checkpointing per
                                  operator, or policies that keep some outputs */
     bool layer_units;       /**< parameters are gathered a layer at a time (flat FSDP units), not by module */
+    bool planned_memory;    /**< memory is planned from the lifetimes of a graph's values (redco-exec): what backward
+                                 reads is kept once, nothing is masked, converted or fragmented */
     bool shard_over_cp; /**< what is sharded over all data-parallel ranks is sharded over context-parallel ones too */
     uint32_t gradient_bytes; /**< per element, reduced and kept; 0 = as the precision says */
     uint32_t virtual_stages; /**< model chunks per pipeline stage (interleaved schedule); 0 and 1 = one */

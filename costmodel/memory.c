@@ -1,5 +1,7 @@
 #include "costmodel/memory.h"
 
+#include "costmodel/memory_planned.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,6 +196,7 @@ static uint64_t attention_core_bytes(const redco_model_dims *dims, bool cross, c
 uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                 redco_recompute recompute)
 {
+    if (shape->engine.planned_memory) { return redcoi_planned_activation_bytes(model, class_index, shape, recompute); }
     const redco_model_dims *const dims = redco_model_get_dims(model);
     const redco_layer_class *classes = NULL;
     (void)redco_model_classes(model, &classes);
@@ -220,6 +223,7 @@ uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, 
 uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                redco_recompute recompute)
 {
+    if (shape->engine.planned_memory) { return redcoi_planned_recompute_bytes(model, class_index, shape, recompute); }
     const redco_model_dims *const dims = redco_model_get_dims(model);
     const redco_layer_class *classes = NULL;
     (void)redco_model_classes(model, &classes);
@@ -234,6 +238,7 @@ uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, c
 
 uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape)
 {
+    if (shape->engine.planned_memory) { return redcoi_planned_logits_bytes(model, shape); }
     /* 16-bit logits and their gradient, 32-bit copy and its gradient; in fp32 one copy less: 12 bytes either way. */
     const uint64_t vocab = redco_model_get_dims(model)->vocab;
     if (shape->engine.logits_gathered) { return times(times(tokens_of(shape), vocab), gathered_logit_bytes); }

@@ -27,10 +27,12 @@ uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint6
 /** What one member keeps of one micro-batch from forward to backward. */
 uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                 redco_recompute recompute);
-/** What backward builds again while it is in one recomputed member. */
+/** What backward builds again while it is in one recomputed member; of engines that plan their memory also gradients,
+ * and also where nothing is recomputed. */
 uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                redco_recompute recompute);
-/** Logits, their 32-bit copy and their gradient. */
+/** Logits, their 32-bit copy and their gradient; of engines that plan their memory the gradient alone, over the logits,
+ *  and what the head's backward works with. */
 uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape);
 
 /** The most that a plan may use of a GPU: its physical memory less what driver and ECC take, times the share above

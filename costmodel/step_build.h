@@ -56,8 +56,9 @@ typedef struct redcoi_parts {
     redcoi_part_group groups[REDCOI_GROUPS_MAX];
     uint32_t op_count, module_count, group_count;
     bool sharded, gathered_again, recompute_full, recompute_selective;
-    bool by_layer;               /**< sharded, and one module stands for all parameters */
-    bool partial;                /**< the forward that is recomputed has no tensor-parallel traffic */
+    bool planned;  /* a block of an engine that plans its memory: recompute_bytes are taken in every backward */
+    bool by_layer; /**< sharded, and one module stands for all parameters */
+    bool partial;  /**< the forward that is recomputed has no tensor-parallel traffic */
     bool transient_gradient;     /**< whole gradients live until they are reduced */
     double call_s, again_call_s; /**< that nothing hides, of a gather or scatter; of a gather in backward */
     double update_s;             /**< spreading its updated parameters */

@@ -380,6 +380,7 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
         (redcoi_parts){.sharded = redco_mesh_ranks(job.shards.parameters) > 1,
                        .recompute_full = block && job.recompute == REDCO_RECOMPUTE_FULL,
                        .recompute_selective = block && job.recompute == REDCO_RECOMPUTE_SELECTIVE,
+                       .planned = block && b->costs->workload.engine.planned_memory,
                        .by_layer = redco_mesh_ranks(job.shards.parameters) > 1 && redcoi_by_layer(&job),
                        .partial = b->costs->workload.engine.partial_recompute,
                        .transient_gradient = redco_mesh_ranks(job.shards.gradients) > 1,

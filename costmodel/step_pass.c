@@ -252,7 +252,9 @@ static void recompute_attention(const struct place *at, const redcoi_part_op *pa
     op.pass = REDCO_PASS_NAME_RE;
     op.seconds = part->again_s;
     (void)redcoi_compute(at->b, at->unit, op);
-    redco_step_add_memory(at->b->step, REDCO_HOLDER_RECOMPUTED, at->parts->recompute_bytes);
+    if (!at->parts->planned) {
+        redco_step_add_memory(at->b->step, REDCO_HOLDER_RECOMPUTED, at->parts->recompute_bytes);
+    }
 }
 
 /* Backward of a layer is through. */
@@ -261,7 +263,9 @@ static void give_back(const struct place *at)
     const redcoi_parts *const parts = at->parts;
     redco_step_add_memory(at->b->step, REDCO_HOLDER_ACTIVATIONS, -parts->activation_bytes);
     redco_step_add_memory(at->b->step, REDCO_HOLDER_LOGITS, -parts->logits_bytes);
-    if (parts->recompute_full) { redco_step_add_memory(at->b->step, REDCO_HOLDER_RECOMPUTED, -parts->recompute_bytes); }
+    if (parts->recompute_full || parts->planned) {
+        redco_step_add_memory(at->b->step, REDCO_HOLDER_RECOMPUTED, -parts->recompute_bytes);
+    }
 }
 
 /* The weights that an operator needs in backward must be there. @return bytes of them that it may give back */
@@ -296,12 +300,14 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
         if (parts->sharded) { ready = scatter(at, group, index); }
         op.suffix = REDCO_SUFFIX_INPUT;
     }
+    const bool begins = parts->planned && !parts->recompute_full && index + 1 == parts->op_count;
     const int64_t used_bytes = wait_again(at, group, index);
     op.seconds = part->input_s;
     const uint32_t input = redcoi_compute(at->b, at->unit, op);
     redco_step_add_memory(step, REDCO_HOLDER_GATHERED, -used_bytes);
+    if (begins) { redco_step_add_memory(step, REDCO_HOLDER_RECOMPUTED, parts->recompute_bytes); }
     if (index == 0) { give_back(at); }
-    if (part->attention && parts->recompute_selective) {
+    if (part->attention && parts->recompute_selective && !parts->planned) {
         redco_step_add_memory(step, REDCO_HOLDER_RECOMPUTED, -parts->recompute_bytes);
     }
     if (!part->matrix) {

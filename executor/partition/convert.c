@@ -290,10 +290,13 @@ static void add_part(redcoi_builder *b, const redco_op *op, redcoi_slot *slot, r
 }
 
 /** The summands of a sum, or what is held: in the layout of which another summand already is, if it is held so. If
- * several sums read one partial value, equal reductions of it are one operator of the graph, and others are of sums. */
-static void take_summand(redcoi_builder *b, const redco_op *op, redco_value value, redcoi_slot *into)
+ * several sums read one partial value, equal reductions of it are one operator of the graph, and others are of sums.
+ * Where @p other is held in parts only, this one's part is taken: gathering the sum moves as many bytes as gathering a
+ * summand, and only the part is kept. */
+static void take_summand(redcoi_builder *b, const redco_op *op, redco_value value, redco_value other, redcoi_slot *into)
 {
     redcoi_slot *slot = &b->slots[value];
+    const redcoi_slot *const rest = &b->slots[other];
     if (slot->copy_count == 0 && slot->part_count > 0) {
         for (uint32_t i = 0; i < slot->part_count; i++) { add_part(b, op, into, slot->parts[i]); }
         return;
@@ -301,6 +304,8 @@ static void take_summand(redcoi_builder *b, const redco_op *op, redco_value valu
     const redco_tp_layout target = redcoi_target_layout(b, op->first_output);
     redco_tp_layout layout = slot->copy_count > 0 ? slot->copies[0].layout : redco_tp_replicated();
     if (find_copy(slot, target) != REDCO_NO_VALUE) { layout = target; }
+    const bool parts = rest->copy_count == 1 && is_split(rest->copies[0].layout);
+    if (parts && find_copy(slot, rest->copies[0].layout) != REDCO_NO_VALUE) { layout = rest->copies[0].layout; }
     for (uint32_t i = 0; i < into->part_count; i++) {
         if (find_copy(slot, into->parts[i].layout) != REDCO_NO_VALUE) { layout = into->parts[i].layout; }
     }
@@ -325,7 +330,7 @@ void redcoi_defer_sum(redcoi_builder *b, const redco_op *op)
     redcoi_slot *slot = &b->slots[out];
     redcoi_slot sum = {.copy_count = 0};
     for (uint32_t i = 0; i < 2; i++) { limit_parts(b, op, op->inputs[i]); }
-    for (uint32_t i = 0; i < 2; i++) { take_summand(b, op, op->inputs[i], &sum); }
+    for (uint32_t i = 0; i < 2; i++) { take_summand(b, op, op->inputs[i], op->inputs[1 - i], &sum); }
     for (uint32_t i = 0; i < sum.part_count; i++) {
         if (sum.parts[i].value == REDCO_NO_VALUE) { return; }
     }

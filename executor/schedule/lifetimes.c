@@ -28,13 +28,14 @@ static redco_status take_memory(finder *f, redco_error *err)
     l->last_step = calloc(values, sizeof *l->last_step);
     l->workspace = malloc(ops * sizeof *l->workspace);
     l->copied = calloc((size_t)l->outside_count + 1, sizeof *l->copied);
+    l->outside_step = calloc((size_t)l->outside_count + 1, sizeof *l->outside_step);
     l->intervals = calloc(ops + values, sizeof *l->intervals); /* a workspace of each operator, memory of each value */
     l->first_value = calloc(ops + values, sizeof *l->first_value);
     f->live = calloc(ops, sizeof *f->live);
     f->root = calloc(values, sizeof *f->root);
     f->step = malloc(ops * sizeof *f->step);
-    if (!l->order || !l->place || !l->last_step || !l->workspace || !l->copied || !l->intervals || !l->first_value ||
-        !f->live || !f->root || !f->step) {
+    if (!l->order || !l->place || !l->last_step || !l->workspace || !l->copied || !l->outside_step || !l->intervals ||
+        !l->first_value || !f->live || !f->root || !f->step) {
         return no_memory(f, err);
     }
     memset(l->workspace, 0xff, ops * sizeof *l->workspace);
@@ -120,20 +121,47 @@ static void find_last_steps(const finder *f)
     for (uint32_t i = 0; i < o->kept_count; i++) { l->last_step[f->root[o->kept[i]]] = l->step_count; }
 }
 
-/* A result's memory is the caller's if all of it is the result and no other result has it. */
+/* The input over which @p op may write its output that was made first, or REDCO_NO_VALUE; only what is placed as
+ * @p kind. */
+static redco_value overwritten(const finder *f, const redco_op *op, redco_place_kind kind)
+{
+    const redco_tensor_type *const out = redco_value_type(f->graph, op->first_output);
+    const uint32_t inputs = redco_op_overwrites(op->kind);
+    redco_value found = REDCO_NO_VALUE;
+    for (uint32_t k = 0; k < op->input_count && k < inputs && op->output_count == 1; k++) {
+        const redco_value root = f->root[op->inputs[k]];
+        if (f->l->place[root].kind == kind && f->l->last_step[root] == f->step[op->id] &&
+            redco_value_op(f->graph, root)->kind != REDCO_OP_INPUT &&
+            redco_type_equal(redco_value_type(f->graph, op->inputs[k]), out) &&
+            (found == REDCO_NO_VALUE ||
+             f->step[redco_value_op(f->graph, root)->id] < f->step[redco_value_op(f->graph, found)->id])) {
+            found = root;
+        }
+    }
+    return found;
+}
+
+/* A result's memory is the caller's if all of it is the result and no other result has it; and so is that of what the
+ * result is written over: a first summand of the gradient of a tied table lies there from the head's backward on. */
 static void place_outside(const finder *f)
 {
     const redco_lifetimes_options *const o = f->options;
     redco_lifetimes *const l = f->l;
     for (uint32_t i = 0; i < o->outside_count; i++) {
-        const redco_value root = f->root[o->outside[i]];
-        if (redco_value_op(f->graph, root)->kind != REDCO_OP_INPUT && l->place[root].kind == REDCO_PLACE_NONE &&
-            l->last_step[root] < l->step_count) {
-            l->place[root] = (redco_value_place){REDCO_PLACE_OUTSIDE, i};
+        redco_value root = f->root[o->outside[i]];
+        l->outside_step[i] = l->step_count;
+        if (redco_value_op(f->graph, root)->kind == REDCO_OP_INPUT || l->place[root].kind != REDCO_PLACE_NONE ||
+            l->last_step[root] == l->step_count) {
+            l->copied[i] = true;
+            l->last_step[root] = l->step_count;
             continue;
         }
-        l->copied[i] = true;
-        l->last_step[root] = l->step_count;
+        while (root != REDCO_NO_VALUE) {
+            const redco_op *const maker = redco_value_op(f->graph, root);
+            l->place[root] = (redco_value_place){REDCO_PLACE_OUTSIDE, i};
+            l->outside_step[i] = f->step[maker->id];
+            root = overwritten(f, maker, REDCO_PLACE_NONE);
+        }
     }
 }
 
@@ -146,21 +174,6 @@ static uint32_t add_interval(const finder *f, redco_value value, uint64_t bytes,
     return l->interval_count++;
 }
 
-/* An input over which @p op may write its output, or REDCO_NO_VALUE. */
-static redco_value overwritten(const finder *f, const redco_op *op)
-{
-    const redco_tensor_type *const out = redco_value_type(f->graph, op->first_output);
-    const uint32_t inputs = redco_op_overwrites(op->kind);
-    for (uint32_t k = 0; k < op->input_count && k < inputs && op->output_count == 1; k++) {
-        const redco_value root = f->root[op->inputs[k]];
-        if (f->l->place[root].kind == REDCO_PLACE_ARENA && f->l->last_step[root] == f->step[op->id] &&
-            redco_type_equal(redco_value_type(f->graph, op->inputs[k]), out)) {
-            return root;
-        }
-    }
-    return REDCO_NO_VALUE;
-}
-
 static void place_outputs(const finder *f, const redco_op *op)
 {
     redco_lifetimes *const l = f->l;
@@ -168,7 +181,7 @@ static void place_outputs(const finder *f, const redco_op *op)
     for (uint32_t k = 0; k < op->output_count; k++) {
         const redco_value out = op->first_output + k;
         if (l->place[out].kind != REDCO_PLACE_NONE) { continue; }
-        const redco_value over = overwritten(f, op);
+        const redco_value over = overwritten(f, op, REDCO_PLACE_ARENA);
         if (over != REDCO_NO_VALUE) {
             redco_interval *const interval = &l->intervals[l->place[over].index];
             l->place[out] = l->place[over];
@@ -259,6 +272,7 @@ void redco_lifetimes_free(redco_lifetimes *l)
     free(l->last_step);
     free(l->workspace);
     free(l->copied);
+    free(l->outside_step);
     free(l->intervals);
     free(l->first_value);
     *l = (redco_lifetimes){0};

@@ -52,6 +52,7 @@ typedef struct redco_lifetimes {
     /** By outside value: it does not lie where the caller wants it, since it is an input, a part of another result, or
      *  stands twice; it is to be copied from its place when all is done. */
     bool *copied;
+    uint32_t *outside_step; /**< by outside value: step that writes there first; step_count: it is copied there */
     redco_interval *intervals;
     redco_value *first_value; /**< by interval: that came first; REDCO_NO_VALUE: a workspace */
     uint32_t interval_count;

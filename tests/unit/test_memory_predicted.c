@@ -1,0 +1,189 @@
+/* Memory that is planned for a rank's graph against the simulator's peak for the same plan: seven families, three
+ * policies, tensor parallelism with and without sequence parallelism, two precisions, two sequence lengths. */
+#include "cost_fixture.h"
+#include "language_fixture.h"
+
+#include "costmodel/memory.h"
+#include "costmodel/simulate.h"
+#include "executor/backend/host/host.h"
+#include "executor/schedule/holders.h"
+#include "executor/schedule/memory.h"
+#include "executor/schedule/recompute.h"
+
+#include <math.h>
+
+static const double bound_ratio = 0.03;
+
+static const char *const models[] = {"llama", "mistral", "qwen2", "gpt2", "gptj", "gpt_neox", "opt"};
+enum { MODELS = sizeof models / sizeof models[0], SEQUENCES = 2, MICRO_BATCHES = 2 };
+static const char *const policy_names[] = {"none", "selective", "full"};
+
+typedef struct layout {
+    uint32_t tp;
+    bool sequence_parallel;
+} layout;
+static const layout layouts[] = {{1, false}, {2, false}, {2, true}, {4, false}, {4, true}};
+
+static redco_recompute policy_of(void *context, const char *layer)
+{
+    return strncmp(layer, "block.", 6) == 0 ? *(const redco_recompute *)context : REDCO_RECOMPUTE_NONE;
+}
+
+typedef struct planned {
+    uint64_t arena_bytes, live_bytes, state_bytes;
+    uint64_t held_bytes[REDCO_ARENA_HOLDERS];
+} planned;
+
+/* Weights, gradients and the states of an optimizer, as this rank's parts of the tensors are. */
+static uint64_t state_bytes(const language *l, redco_precision precision)
+{
+    const redco_state_bytes bytes = redco_state_bytes_of(precision);
+    uint64_t elements = 0;
+    for (uint32_t i = 1; i < l->output_count; i++) {
+        elements += redco_type_elements(redco_value_type(l->graph, l->outputs[i]));
+    }
+    return elements * (bytes.parameter + bytes.gradient + bytes.optimizer);
+}
+
+static planned plan_memory(const char *path, const language_shape *shape, redco_recompute policy,
+                           redco_backend *backend)
+{
+    const redco_recompute_options options = {policy_of, &policy, shape->sequence_parallel};
+    static redco_value outputs[LANGUAGE_PARAMETERS_MAX + 1];
+    language l;
+    redco_graph *graph = NULL;
+    redco_memory_plan plan;
+    redco_error err = {0};
+    language_open(&l, path, shape);
+    if (redco_recompute_graph(l.graph, l.outputs, l.output_count, &options, &graph, outputs, &err) != REDCO_OK) {
+        fail_msg("%s: %s", err.place, err.text);
+    }
+    /* bf16 is emulated on the host, in workspaces that a device does not need. */
+    const redco_lifetimes_options lifetimes = {
+        .backend = shape->dtype == REDCO_F32 ? backend : NULL, .outside = outputs, .outside_count = l.output_count};
+    if (redco_memory_plan_make(graph, &lifetimes, &plan, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
+    planned p = {.arena_bytes = plan.arena.bytes,
+                 .live_bytes = plan.arena.live_bytes,
+                 .state_bytes = state_bytes(&l, shape->dtype == REDCO_F32 ? REDCO_FP32 : REDCO_BF16)};
+    redco_arena_held(graph, &plan.lifetimes, plan.arena.live_step, p.held_bytes);
+    redco_memory_plan_free(&plan);
+    redco_graph_free(graph);
+    language_close(&l);
+    return p;
+}
+
+static redco_memory_peak predict(const char *path, const language_shape *shape, redco_recompute policy)
+{
+    const redco_assignment each = {.config = {{{1, 1}, {1, 1}, {1, 1}}, REDCO_RECOMPUTE_NONE}};
+    const redco_layer_class *classes = NULL;
+    redco_assignment assignments[8];
+    redco_simulation simulation;
+    redco_error err = {0};
+    struct bundle b;
+    redco_workload workload = plain_workload(SEQUENCES * MICRO_BATCHES);
+    redco_machine machine = a800_machine(1);
+    workload.seq_len = shape->length;
+    workload.precision = shape->dtype == REDCO_F32 ? REDCO_FP32 : REDCO_BF16;
+    workload.sequence_parallel = shape->sequence_parallel;
+    workload.engine.planned_memory = true;
+    machine.gpus_per_node = machine.node_gpus_physical = machine.link_group_gpus = shape->ranks;
+    bundle_open(&b, path, machine, workload);
+    const redco_setting setting = {
+        .tp = shape->ranks, .pp = 1, .cp = 1, .micro_batch = SEQUENCES, .micro_batches = MICRO_BATCHES, .dp = {1, 1}};
+    const uint32_t count = (uint32_t)redco_model_classes(b.model, &classes);
+    for (uint32_t i = 0; i < count; i++) {
+        assignments[i] = each;
+        assignments[i].class_index = i;
+        assignments[i].layers = classes[i].layers;
+        if (classes[i].kind == REDCO_CLASS_BLOCK) { assignments[i].config.recompute = policy; }
+    }
+    if (redco_simulate(b.costs, &setting, assignments, count, NULL, &simulation, &err) != REDCO_OK) {
+        fail_msg("%s: %s: %s", path, err.place, err.text);
+    }
+    bundle_close(&b);
+    return simulation.peak;
+}
+
+typedef struct tally {
+    double worst, worst_total, worst_gap, sum;
+    uint32_t rows, beyond;
+} tally;
+
+static void compare(const char *model, const language_shape *shape, redco_recompute policy, redco_backend *backend,
+                    tally *t)
+{
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s/models/medium/%s.json", REDCO_TEST_DATA, model);
+    const planned p = plan_memory(path, shape, policy, backend);
+    const redco_memory_peak peak = predict(path, shape, policy);
+    const uint64_t *const h = peak.held_bytes;
+    const uint64_t states = h[REDCO_HOLDER_PARAMETERS] + h[REDCO_HOLDER_GRADIENTS] + h[REDCO_HOLDER_OPTIMIZER];
+    const uint64_t live = h[REDCO_HOLDER_ACTIVATIONS] + h[REDCO_HOLDER_LOGITS] + h[REDCO_HOLDER_RECOMPUTED];
+    const double error = (double)live / (double)p.arena_bytes - 1.0;
+    const double total = (double)(live + states) / (double)(p.arena_bytes + p.state_bytes) - 1.0;
+    const double gap = (double)p.arena_bytes / (double)p.live_bytes - 1.0;
+    t->rows++;
+    t->beyond += fabs(error) > bound_ratio ? 1 : 0;
+    t->sum += fabs(error);
+    t->worst = fmax(t->worst, fabs(error));
+    t->worst_total = fmax(t->worst_total, fabs(total));
+    t->worst_gap = fmax(t->worst_gap, gap);
+    printf("%-8s %s tp %u %s %5u %-9s | %7.2f %6.2f %6.2f %6.2f %5.2f = %7.2f | %7.2f %6.2f %6.2f = %7.2f | %+5.1f %% "
+           "| %7.1f %7.1f %+5.2f %%\n",
+           model, shape->dtype == REDCO_F32 ? "f32 " : "bf16", shape->ranks, shape->sequence_parallel ? "sp" : "  ",
+           shape->length, policy_names[policy], (double)p.held_bytes[REDCO_ARENA_ACTIVATIONS] * 1e-6,
+           (double)p.held_bytes[REDCO_ARENA_LOGITS] * 1e-6, (double)p.held_bytes[REDCO_ARENA_RECOMPUTED] * 1e-6,
+           (double)p.held_bytes[REDCO_ARENA_WORKING] * 1e-6, (double)p.held_bytes[REDCO_ARENA_WORKSPACE] * 1e-6,
+           (double)p.arena_bytes * 1e-6, (double)h[REDCO_HOLDER_ACTIVATIONS] * 1e-6,
+           (double)h[REDCO_HOLDER_LOGITS] * 1e-6, (double)h[REDCO_HOLDER_RECOMPUTED] * 1e-6, (double)live * 1e-6,
+           100.0 * error, (double)p.state_bytes * 1e-6, (double)states * 1e-6, 100.0 * total);
+}
+
+static void test_table(void **state)
+{
+    tally t = {.rows = 0};
+    printf(
+        "in MB: planned activations, logits, recomputed, working, workspace = arena | predicted activations, logits, "
+        "recomputed = sum | error | states planned, predicted | error with states\n");
+    for (uint32_t m = 0; m < MODELS; m++) {
+        for (uint32_t d = 0; d < 2; d++) {
+            for (uint32_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+                for (uint32_t length = 256; length <= 1024; length *= 4) {
+                    for (uint32_t policy = 0; policy < 3; policy++) {
+                        const language_shape shape = {
+                            d == 0 ? REDCO_F32 : REDCO_BFLOAT16, SEQUENCES, length, layouts[i].tp, 0,
+                            layouts[i].sequence_parallel};
+                        compare(models[m], &shape, (redco_recompute)policy, *state, &t);
+                    }
+                }
+            }
+        }
+    }
+    printf("%u rows: activations, logits and recomputed within %.1f %%, mean %.2f %%, %u beyond %.0f %%; with states "
+           "within %.2f %%; arenas at most %.2f %% above their bound\n",
+           t.rows, 100.0 * t.worst, 100.0 * t.sum / t.rows, t.beyond, 100.0 * bound_ratio, 100.0 * t.worst_total,
+           100.0 * t.worst_gap);
+    assert_int_equal(t.beyond, 0);
+    assert_true(t.worst_total <= bound_ratio);
+    assert_true(t.worst_gap <= 0.03);
+}
+
+static int open_host(void **state)
+{
+    redco_backend *backend = NULL;
+    if (redco_host_open(NULL, &backend, NULL) != REDCO_OK) { return 1; }
+    *state = backend;
+    return 0;
+}
+
+static int close_host(void **state)
+{
+    redco_backend_close(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table)};
+    return cmocka_run_group_tests_name("memory as predicted", tests, open_host, close_host);
+}
