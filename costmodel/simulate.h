@@ -26,6 +26,8 @@ typedef struct redco_memory_peak {
     uint32_t op; /**< whose start brought it, or REDCO_STEP_NONE */
 } redco_memory_peak;
 
+struct redcoi_replays;
+
 /** When everything ran. Freed with redco_timeline_free(). */
 typedef struct redco_timeline {
     const redco_step *step; /**< borrowed */
@@ -34,7 +36,9 @@ typedef struct redco_timeline {
     double span_s;            /**< end of the last operator */
     uint32_t last;            /**< that operator */
     redco_memory_peak *peaks; /**< per rank */
-    bool shared;              /**< an operator that stands for many did not have its GPU for itself: not exact */
+    struct redcoi_replays *replays; /**< of operators that stand for passes; NULL where there are none */
+    bool
+        shared; /**< too much was under way when such a pass began: laid out no further, the step must be built whole */
 } redco_timeline;
 
 redco_status redco_timeline_create(const redco_step *step, redco_timeline **timeline_out, redco_error *err);

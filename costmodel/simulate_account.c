@@ -1,7 +1,6 @@
 /* What a timeline tells: checks, the critical path, where time goes, and whole steps out of few micro-batches. */
 #include "costmodel/costs_internal.h"
-#include "costmodel/simulate.h"
-#include "costmodel/step_internal.h"
+#include "costmodel/simulate_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -38,12 +37,14 @@ uint32_t redco_timeline_critical_path(const redco_timeline *timeline, uint32_t *
 static redco_status check_path(const redco_timeline *t, redco_error *err)
 {
     double length_s = 0.0;
-    for (uint32_t op = t->last; op != REDCO_STEP_NONE; op = t->cause[op]) {
-        const uint32_t cause = t->cause[op];
-        const double from_s = cause != REDCO_STEP_NONE ? t->end_s[cause] : 0.0;
-        length_s += t->end_s[op] - t->start_s[op];
-        if (t->start_s[op] < from_s || t->start_s[op] > from_s) {
-            return broken(t, op, err, "does not start when its cause ends");
+    redcoi_spot cause = {REDCO_STEP_NONE, REDCO_STEP_NONE};
+    for (redcoi_spot at = redcoi_spot_of(t, t->last); at.op != REDCO_STEP_NONE; at = cause) {
+        const double start_s = redcoi_spot_start_s(t, at);
+        cause = redcoi_spot_cause(t, at);
+        const double from_s = cause.op != REDCO_STEP_NONE ? redcoi_spot_end_s(t, cause) : 0.0;
+        length_s += redcoi_spot_end_s(t, at) - start_s;
+        if (start_s < from_s || start_s > from_s) {
+            return broken(t, at.op, err, "does not start when its cause ends");
         }
     }
     if (fabs(length_s - t->span_s) > rounding_ratio * t->span_s) {
@@ -65,64 +66,48 @@ redco_status redco_timeline_check(const redco_timeline *timeline, redco_error *e
             return broken(t, op, err, "runs beside another of its stream");
         }
         for (uint32_t i = step->first_input[op]; i < step->first_input[op + 1]; i++) {
-            if (t->start_s[op] < t->end_s[step->inputs[i]]) { return broken(t, op, err, "starts before its inputs"); }
+            const uint32_t input = step->inputs[i];
+            if (step->ops[op].fold != 0 && step->ops[op].fold == step->ops[input].fold) { continue; } /* of one pass */
+            if (t->start_s[op] < t->end_s[input]) { return broken(t, op, err, "starts before its inputs"); }
         }
     }
     return step->op_count > 0 ? check_path(t, err) : REDCO_OK;
 }
 
-/* Time in which an operator ran, from @p from_s until @p until_s, by kind of work. */
-static void add_run(const redco_timeline *t, uint32_t op, double from_s, double until_s, double times,
-                    double work_s[REDCO_WORK_COUNT])
-{
-    const redco_step *const step = t->step;
-    if (step->ops[op].fold == 0) {
-        work_s[step->ops[op].work] += times * (until_s - from_s);
-        return;
-    }
-    const redcoi_fold *const fold = &step->folds[step->ops[op].fold - 1];
-    if (from_s <= t->start_s[op] && until_s >= t->end_s[op]) {
-        for (int w = 0; w < REDCO_WORK_COUNT; w++) { work_s[w] += times * fold->work_s[w]; }
-        return;
-    }
-    double start_s = t->start_s[op];
-    for (uint32_t part = fold->first; part < fold->last && start_s < until_s; part++) {
-        const double end_s = start_s + step->ops[part].seconds;
-        if (end_s > from_s) { work_s[step->ops[part].work] += times * (fmin(end_s, until_s) - fmax(start_s, from_s)); }
-        start_s = end_s;
-    }
-}
-
 /* What the compute stream waited for in [from, until): backwards through causes, each answers for the time it ran. */
-static void blame(const redco_timeline *t, uint32_t cause, double from_s, double until_s, redco_account *account)
+static void blame(const redco_timeline *t, redcoi_spot cause, double from_s, double until_s, redco_account *account)
 {
     while (until_s > from_s) {
-        if (cause == REDCO_STEP_NONE) { /* nothing ran: the beginning of the step on another rank */
+        if (cause.op == REDCO_STEP_NONE) { /* nothing ran: the beginning of the step on another rank */
             account->waiting_s[REDCO_WORK_FORWARD] += until_s - from_s;
             return;
         }
-        const double start_s = fmax(t->start_s[cause], from_s);
+        const double start_s = fmax(redcoi_spot_start_s(t, cause), from_s);
         if (until_s > start_s) {
-            add_run(t, cause, start_s, until_s, 1.0, account->waiting_s);
+            account->waiting_s[redcoi_spot_work(t, cause)] += until_s - start_s;
             until_s = start_s;
         }
-        cause = t->cause[cause];
+        cause = redcoi_spot_cause(t, cause);
     }
 }
 
-/* Work of one operator; what many are that it stands for: they ran alone, so that collectives among them were waited
- * for. */
-static void add_busy(const redco_step *step, uint32_t op, redco_account *account)
+/* What one operator did and, if it stands for many, waited for. */
+static void add_work(const redco_timeline *t, uint32_t op, redco_account *account)
 {
-    if (step->ops[op].fold == 0) {
-        account->busy_s[step->ops[op].work] += step->ops[op].seconds;
+    const redco_step_op *const o = &t->step->ops[op];
+    if (!redcoi_is_pass(o)) {
+        account->busy_s[o->work] += o->seconds;
+        if (o->stream == REDCO_STREAM_COMPUTE) {
+            account->contention_s += fmax(0.0, t->end_s[op] - t->start_s[op] - o->seconds);
+        }
         return;
     }
-    const redcoi_fold *const fold = &step->folds[step->ops[op].fold - 1];
+    const redcoi_record *const record = t->replays->folds[o->fold - 1].record;
     for (int w = 0; w < REDCO_WORK_COUNT; w++) {
-        account->busy_s[w] += fold->work_s[w];
-        if (!is_compute(w)) { account->waiting_s[w] += fold->work_s[w]; }
+        account->busy_s[w] += record->work_s[w];
+        account->waiting_s[w] += record->waiting_s[w];
     }
+    account->contention_s += record->contention_s;
 }
 
 redco_account redco_timeline_account(const redco_timeline *timeline, uint32_t rank, uint32_t micro_batch)
@@ -136,17 +121,16 @@ redco_account redco_timeline_account(const redco_timeline *timeline, uint32_t ra
         for (; op != REDCO_STEP_NONE; op = step->next[op]) {
             const redco_step_op *const o = &step->ops[op];
             const bool counts = micro_batch == REDCO_ALL_MICRO_BATCHES || o->micro_batch == micro_batch;
-            if (counts) { add_busy(step, op, &account); }
+            if (counts) { add_work(t, op, &account); }
             if (stream != REDCO_STREAM_COMPUTE) { continue; }
-            if (counts) {
-                account.contention_s += fmax(0.0, t->end_s[op] - t->start_s[op] - o->seconds);
-                blame(t, t->cause[op], free_s, t->start_s[op], &account);
+            if (counts && t->start_s[op] > free_s) {
+                blame(t, redcoi_spot_cause(t, (redcoi_spot){op, REDCO_STEP_NONE}), free_s, t->start_s[op], &account);
             }
             free_s = t->end_s[op];
         }
     }
     if (micro_batch == REDCO_ALL_MICRO_BATCHES && free_s < t->span_s) {
-        blame(t, t->last, free_s, t->span_s, &account);
+        blame(t, redcoi_spot_of(t, t->last), free_s, t->span_s, &account);
     }
     return account;
 }
@@ -203,14 +187,15 @@ static void add_account(redco_account *sum, const redco_account *part, double ti
     sum->contention_s += times * part->contention_s;
 }
 
-/* The critical path by kind; of one micro-batch, or of all. */
-static void add_critical(const redco_timeline *t, uint32_t micro_batch, double times,
+/* The critical path by kind; @p count micro-batches from @p first on count @p times more. */
+static void add_critical(const redco_timeline *t, uint32_t first, uint32_t count, double times,
                          double critical_s[REDCO_WORK_COUNT])
 {
-    for (uint32_t op = t->last; op != REDCO_STEP_NONE; op = t->cause[op]) {
-        const redco_step_op *const o = &t->step->ops[op];
-        if (micro_batch != REDCO_ALL_MICRO_BATCHES && o->micro_batch != micro_batch) { continue; }
-        add_run(t, op, t->start_s[op], t->end_s[op], times, critical_s);
+    for (redcoi_spot at = redcoi_spot_of(t, t->last); at.op != REDCO_STEP_NONE; at = redcoi_spot_cause(t, at)) {
+        const uint32_t micro_batch = t->step->ops[at.op].micro_batch;
+        const bool repeats = micro_batch != REDCO_STEP_NONE && micro_batch >= first && micro_batch - first < count;
+        const double took_s = redcoi_spot_end_s(t, at) - redcoi_spot_start_s(t, at);
+        critical_s[redcoi_spot_work(t, at)] += (repeats ? 1.0 + times : 1.0) * took_s;
     }
 }
 
@@ -233,10 +218,9 @@ static uint32_t busiest_rank(const redco_timeline *t)
 static uint64_t represented(const redco_step *step)
 {
     uint64_t operators = step->op_count;
-    for (uint32_t op = 0; op < step->op_count; op++) {
-        if (step->ops[op].fold == 0) { continue; }
-        const redcoi_fold *const fold = &step->folds[step->ops[op].fold - 1];
-        operators += fold->last - fold->first - 1;
+    for (uint32_t i = 0; i < step->fold_count; i++) {
+        const redcoi_pass *const pass = &step->passes[step->folds[i].pass];
+        operators += pass->end - pass->first - pass->trailing_count - 1;
     }
     return operators;
 }
@@ -254,11 +238,10 @@ static void conclude(redco_costs *costs, const redco_setting *setting, const red
                           .operators = t->step->op_count,
                           .represented_operators = represented(t->step)};
     s.account = redco_timeline_account(t, s.rank, REDCO_ALL_MICRO_BATCHES);
-    add_critical(t, REDCO_ALL_MICRO_BATCHES, 1.0, s.critical_s);
+    add_critical(t, model, repeated > 0.0 ? unit : 0, repeated / unit, s.critical_s);
     for (uint32_t i = 0; repeated > 0.0 && i < unit; i++) {
         const redco_account part = redco_timeline_account(t, s.rank, model + i);
         add_account(&s.account, &part, repeated / unit);
-        add_critical(t, model + i, repeated / unit, s.critical_s);
     }
     for (uint32_t r = 0; r < t->step->ranks; r++) {
         if (t->peaks[r].bytes > t->peaks[s.peak_rank].bytes) { s.peak_rank = r; }
@@ -292,13 +275,10 @@ static redco_status simulate_some(redco_costs *costs, const redco_setting *setti
     const uint32_t built = (uint32_t)options->micro_batches;
     const double repeated = (double)(setting->micro_batches - built);
     redco_status st = redco_step_build(costs, setting, assignments, count, options, &step, err);
-    if (st != REDCO_OK || (st = redco_timeline_create(step, &timeline, err)) != REDCO_OK ||
-        (st = redco_timeline_check(timeline, err)) != REDCO_OK) {
-        goto out;
-    }
+    if (st != REDCO_OK || (st = redco_timeline_create(step, &timeline, err)) != REDCO_OK) { goto out; }
     double period_s = 0.0;
     *shared_out = timeline->shared;
-    if (timeline->shared) { goto out; }
+    if (timeline->shared || (st = redco_timeline_check(timeline, err)) != REDCO_OK) { goto out; }
     if (repeated > 0.0) {
         marks.forward_s = calloc((size_t)built * step->ranks, sizeof(double));
         marks.end_s = calloc((size_t)built * step->ranks, sizeof(double));

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* @return false, and the step is spoiled, when out of memory */
-static bool grow(redco_step *step, void **array, uint32_t *capacity, size_t element_bytes, uint32_t least)
+bool redcoi_step_grow(redco_step *step, void **array, uint32_t *capacity, size_t element_bytes, uint32_t least)
 {
     if (*capacity >= least) { return true; }
     uint64_t wanted = *capacity < 64 ? 128 : 2 * (uint64_t)*capacity;
@@ -30,10 +29,11 @@ static bool grow_ops(redco_step *step)
         step->status = REDCO_EVALUE;
         return false;
     }
-    const bool grown = grow(step, (void **)&step->ops, &capacity[0], sizeof *step->ops, least) &&
-                       grow(step, (void **)&step->next, &capacity[1], sizeof *step->next, least) &&
-                       grow(step, (void **)&step->first_input, &capacity[2], sizeof *step->first_input, least) &&
-                       grow(step, (void **)&step->first_memory, &capacity[3], sizeof *step->first_memory, least);
+    const bool grown =
+        redcoi_step_grow(step, (void **)&step->ops, &capacity[0], sizeof *step->ops, least) &&
+        redcoi_step_grow(step, (void **)&step->next, &capacity[1], sizeof *step->next, least) &&
+        redcoi_step_grow(step, (void **)&step->first_input, &capacity[2], sizeof *step->first_input, least) &&
+        redcoi_step_grow(step, (void **)&step->first_memory, &capacity[3], sizeof *step->first_memory, least);
     if (grown) { step->op_capacity = capacity[3]; }
     return grown;
 }
@@ -71,10 +71,32 @@ void redco_step_free(redco_step *step)
     free(step->traffic);
     free(step->labels);
     free(step->layers);
+    free(step->passes);
     free(step->folds);
+    free(step->trailing.at);
+    free(step->late.at);
+    free(step->late_ops.at);
     free(step->lanes);
     free(step->resident);
     free(step);
+}
+
+bool redcoi_numbers_add(redcoi_numbers *numbers, const uint32_t *more, uint32_t count)
+{
+    const uint32_t least = numbers->count + count;
+    if (least > numbers->capacity) {
+        uint32_t *const larger = realloc(numbers->at, 2 * (size_t)least * sizeof *larger);
+        if (larger == NULL) { return false; }
+        numbers->at = larger;
+        numbers->capacity = 2 * least;
+    }
+    for (uint32_t i = 0; i < count; i++) { numbers->at[numbers->count++] = more[i]; }
+    return true;
+}
+
+bool redcoi_is_pass(const redco_step_op *op)
+{
+    return op->fold != 0 && op->stream == REDCO_STREAM_COMPUTE;
 }
 
 static bool valid(const redco_step *step, const redco_step_op *op, const uint32_t *inputs, uint32_t input_count)
@@ -99,8 +121,8 @@ uint32_t redco_step_add(redco_step *step, const redco_step_op *op, const uint32_
         step->status = REDCO_EVALUE;
         return REDCO_STEP_NONE;
     }
-    if (!grow_ops(step) || !grow(step, (void **)&step->inputs, &step->input_capacity, sizeof *step->inputs,
-                                 step->input_count + input_count)) {
+    if (!grow_ops(step) || !redcoi_step_grow(step, (void **)&step->inputs, &step->input_capacity, sizeof *step->inputs,
+                                             step->input_count + input_count)) {
         return REDCO_STEP_NONE;
     }
     const uint32_t index = step->op_count++;
@@ -126,7 +148,8 @@ void redco_step_add_memory(redco_step *step, redco_holder holder, int64_t bytes)
         step->status = REDCO_EVALUE;
         return;
     }
-    if (!grow(step, (void **)&step->memories, &step->memory_capacity, sizeof *step->memories, step->memory_count + 1)) {
+    if (!redcoi_step_grow(step, (void **)&step->memories, &step->memory_capacity, sizeof *step->memories,
+                          step->memory_count + 1)) {
         return;
     }
     step->memories[step->memory_count++] = (redco_step_memory){bytes, holder};
@@ -135,8 +158,8 @@ void redco_step_add_memory(redco_step *step, redco_holder holder, int64_t bytes)
 
 uint32_t redco_step_add_traffic(redco_step *step, const redco_step_traffic *traffic)
 {
-    if (step->status != REDCO_OK ||
-        !grow(step, (void **)&step->traffic, &step->traffic_capacity, sizeof *step->traffic, step->traffic_count + 1)) {
+    if (step->status != REDCO_OK || !redcoi_step_grow(step, (void **)&step->traffic, &step->traffic_capacity,
+                                                      sizeof *step->traffic, step->traffic_count + 1)) {
         return REDCO_STEP_NONE;
     }
     step->traffic[step->traffic_count] = *traffic;
@@ -150,8 +173,8 @@ uint32_t redco_step_add_label(redco_step *step, const char *label)
     for (uint32_t i = 0; i < step->label_count; i++) {
         if (strcmp(step->labels[i].text, made.text) == 0) { return i; }
     }
-    if (step->status != REDCO_OK ||
-        !grow(step, (void **)&step->labels, &step->label_capacity, sizeof *step->labels, step->label_count + 1)) {
+    if (step->status != REDCO_OK || !redcoi_step_grow(step, (void **)&step->labels, &step->label_capacity,
+                                                      sizeof *step->labels, step->label_count + 1)) {
         return REDCO_STEP_NONE;
     }
     step->labels[step->label_count] = made;

@@ -112,7 +112,8 @@ typedef struct redco_step_op {
     uint16_t rank;          /**< pipeline stage */
     uint8_t stream, work, link;
     uint8_t pass, suffix; /**< redco_step_pass, redco_step_suffix: parts of the name */
-    uint32_t fold;        /**< 0; in graphs that redco_simulate() makes: stands for many that run behind each other */
+    uint32_t fold;        /**< 0; in graphs that redco_simulate() makes: a pass, or (collectives) one of its operators
+                             that may outlast it */
     bool contends;        /**< slows, and is slowed by, the other side when communication and computation overlap */
 } redco_step_op;
 
@@ -139,7 +140,7 @@ typedef struct redco_step_options {
      *  end of backward (InternEvo with sharded gradients); else one bucket for all gradients of a rank, as in the
      *  closed form and in AMSP's measured runs. */
     bool buckets_per_owner;
-    /** Lay out passes that repeat one before as few operators: same times, for redco_simulate(). */
+    /** Passes that repeat one before become few operators: same times, for redco_simulate(). */
     bool fold;
 } redco_step_options;
 

@@ -7,7 +7,12 @@
 #include "costmodel/costs_internal.h"
 #include "costmodel/step_internal.h"
 
-enum { REDCOI_MODULES_MAX = 40, REDCOI_GROUPS_MAX = 8, REDCOI_WAITS_MAX = REDCOI_STAGES_MAX };
+enum {
+    REDCOI_MODULES_MAX = 40,
+    REDCOI_GROUPS_MAX = 8,
+    REDCOI_WAITS_MAX = REDCOI_STAGES_MAX,
+    REDCOI_PASS_WAITS_MAX = 8
+};
 
 /** Seconds of a pass's collective around an operator; 0: none. */
 typedef struct redcoi_around {
@@ -78,6 +83,8 @@ typedef struct redcoi_layer {
     uint32_t scattered;   /**< last scatter of its gradients, or NONE */
     uint32_t first_ready; /**< index into builder->ready: per module, the gather that fetched it */
     bool fetched;         /**< all of it is under way or there */
+    uint32_t late;        /**< operator count when backward came to wait for scatters of the micro-batch before */
+    uint32_t left;        /**< part of the repeated pass that is its last scatter and may outlast that, or NONE */
 } redcoi_layer;
 
 typedef struct redcoi_pile_state {
@@ -94,14 +101,14 @@ typedef struct redcoi_unit {
     uint32_t waits[REDCOI_WAITS_MAX]; /**< of the next computation */
     uint32_t wait_count;
     redcoi_pile_state *piles;
-    /** What may still be under way when the next computation starts: parameters; reductions of gradients. */
-    double spreading_s, reducing_s;
 } redcoi_unit;
 
-/** A pass of a virtual stage that others repeat: operators [first, end), runs of which are one each. */
+/** A pass of a virtual stage that others repeat. */
 typedef struct redcoi_template {
     bool known;
-    uint32_t first, end, first_fold, fold_count; /**< fold_count 0: it cannot be folded */
+    uint32_t pass;                         /**< of the step; NONE: it cannot be folded */
+    uint32_t waits[REDCOI_PASS_WAITS_MAX]; /**< parts that the next computation waits for */
+    uint32_t wait_count;
 } redcoi_template;
 
 typedef struct redcoi_builder {
@@ -120,7 +127,7 @@ typedef struct redcoi_builder {
     uint32_t *ready;
     bool fold;
     redcoi_template *templates;        /**< [virtual stage][backward, forward] */
-    redcoi_pile_state *template_piles; /**< [template][pile], after the pass */
+    redcoi_pile_state *template_piles; /**< [template][pile], after the pass; ready is a part */
     uint32_t *places;                  /**< of a pass that is repeated: operators of the repetition */
     uint32_t place_count;
     uint32_t *stage_first; /**< [chunks * stages + 1]: layers of a virtual stage */
@@ -162,9 +169,7 @@ void redcoi_flush(redcoi_builder *b, redcoi_unit *unit, bool once, uint32_t micr
 /** Norm, optimizer and overhead of all ranks. */
 void redcoi_finish_step(redcoi_builder *b);
 
-/** Remembers what of operators from @p from on may run beside later passes of the unit. */
-void redcoi_fold_note(redcoi_builder *b, redcoi_unit *unit, uint32_t from);
-/** Whether a pass is like any other of its virtual stage and direction, and nothing else is under way. */
+/** Whether a pass is like any other of its virtual stage and direction. */
 bool redcoi_fold_ready(const redcoi_builder *b, const redcoi_unit *unit, bool forward, uint32_t micro_batch);
 /** The pass issued last, from operator @p first on, is what later ones repeat, if they can. */
 void redcoi_fold_learn(redcoi_builder *b, const redcoi_unit *unit, uint32_t virtual_stage, bool forward,

@@ -144,7 +144,6 @@ void redcoi_flush(redcoi_builder *b, redcoi_unit *unit, bool once, uint32_t micr
             done = reduce(b, unit, i, bytes, micro_batch);
         }
         redcoi_wait(unit, done);
-        if (done != REDCO_STEP_NONE) { unit->reducing_s = 0.0; } /* the next computation waits for it */
         state->serial = once ? state->serial : 0;
     }
 }

@@ -20,16 +20,27 @@ typedef struct redcoi_lane {
     uint32_t first, last;
 } redcoi_lane;
 
-/** Operators [first, last) of a pass, which another operator stands for. */
+/** Operators [first, end) of a pass that others repeat; parts are counted from the first. */
+typedef struct redcoi_pass {
+    uint32_t first, end;
+    uint32_t last;                           /**< its last computation */
+    uint32_t kind;                           /**< the first pass that is the same but for names */
+    uint32_t first_trailing, trailing_count; /**< parts that no computation waits for: they may outlast the pass */
+    uint32_t first_late, late_count; /**< parts that wait for gradients of the micro-batch before, in any order */
+} redcoi_pass;
+
+/** A repetition: one operator in the place of the computations and all that they wait for, and behind it in the array
+ *  those that may outlast it. */
 typedef struct redcoi_fold {
-    uint32_t first, last;
-    double seconds, work_s[REDCO_WORK_COUNT];
-    int64_t net_bytes[REDCO_HOLDER_COUNT]; /**< taken less given back */
-    /** When they hold most: since the first began; by holder, in all, and the operator whose start that is, or NONE. */
-    double peak_after_s;
-    int64_t peak_bytes[REDCO_HOLDER_COUNT], peak_total_bytes;
-    uint32_t peak_op;
+    uint32_t pass, op;
+    uint32_t first_late; /**< what the late parts wait for, or NONE */
 } redcoi_fold;
+
+/** Numbers one behind the other. */
+typedef struct redcoi_numbers {
+    uint32_t *at;
+    uint32_t count, capacity;
+} redcoi_numbers;
 
 struct redco_step {
     redco_step_op *ops;
@@ -47,15 +58,26 @@ struct redco_step {
     uint32_t label_count, label_capacity;
     redcoi_step_layer *layers;
     uint32_t layer_count;
+    redcoi_pass *passes;
+    uint32_t pass_count, pass_capacity;
     redcoi_fold *folds; /**< redco_step_op.fold counts from 1 */
-    uint32_t fold_count;
-    redcoi_lane *lanes; /**< [rank][stream] */
-    uint64_t *resident; /**< [rank][holder] */
+    uint32_t fold_count, fold_capacity;
+    redcoi_numbers trailing, late; /**< parts of passes */
+    redcoi_numbers late_ops;       /**< of folds */
+    redcoi_lane *lanes;            /**< [rank][stream] */
+    uint64_t *resident;            /**< [rank][holder] */
     uint32_t ranks;
     uint64_t micro_batches;
     double overlap_ratio;
     redco_status status; /**< of the first failure */
 };
+
+/** Makes room. @return false, and the step is spoiled, when out of memory */
+bool redcoi_step_grow(redco_step *step, void **array, uint32_t *capacity, size_t element_bytes, uint32_t least);
+/** @return false when out of memory */
+bool redcoi_numbers_add(redcoi_numbers *numbers, const uint32_t *more, uint32_t count);
+/** Whether an operator stands for a pass. */
+bool redcoi_is_pass(const redco_step_op *op);
 
 /** Whether embedding and head take a block's place each, so that all of so many stages hold as much. */
 bool redcoi_edges_count(uint32_t blocks, uint64_t stages);

@@ -369,6 +369,7 @@ static void backward_layer(const struct place *at, const struct place *next)
         if (b->overlap_gather) { fetch_ahead(at, next, parts->group_count - 1, true); }
         forward_layer(&again, parts->gathered_again && !b->overlap_gather);
     }
+    at->layer->late = b->step->op_count;
     redcoi_wait(at->unit, at->layer->scattered); /* of the micro-batch before: the same buffer */
     at->layer->scattered = REDCO_STEP_NONE;
     for (uint32_t g = parts->group_count; g-- > 0;) {

@@ -87,7 +87,6 @@ static void pass(redcoi_builder *b, redcoi_unit *unit, uint32_t virtual, struct 
         redcoi_backward(b, unit, first_layer, end_layer, turn.micro_batch);
     }
     if (folds) { redcoi_fold_learn(b, unit, virtual, turn.forward, first); }
-    redcoi_fold_note(b, unit, first);
 }
 
 /* Issues a pass if its input has been issued. */
@@ -145,11 +144,7 @@ redco_status redcoi_schedule(redcoi_builder *b, redco_error *err)
     }
     for (uint32_t i = 0; i < b->steps; i++) {
         for (size_t c = 0; c < cells; c++) { h.forward[c] = h.backward[c] = not_yet; }
-        for (uint32_t r = 0; r < s.stages; r++) {
-            const uint32_t first = b->step->op_count;
-            redcoi_spread(b, &b->units[r]);
-            redcoi_fold_note(b, &b->units[r], first);
-        }
+        for (uint32_t r = 0; r < s.stages; r++) { redcoi_spread(b, &b->units[r]); }
         run_passes(b, &s, &h, numbers);
         for (uint32_t r = 0; r < s.stages; r++) { redcoi_flush(b, &b->units[r], true, REDCO_STEP_NONE); }
         redcoi_finish_step(b);
@@ -267,6 +262,7 @@ static void list_layers(redcoi_builder *b, const redco_assignment *assignments, 
                 b->layers[at] = (redcoi_layer){.parts = i,
                                                .update = REDCO_STEP_NONE,
                                                .scattered = REDCO_STEP_NONE,
+                                               .left = REDCO_STEP_NONE,
                                                .first_ready = at * REDCOI_MODULES_MAX};
                 b->step->layers[at].index = index++;
                 memcpy(b->step->layers[at].class_name, class->name, sizeof class->name);
