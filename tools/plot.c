@@ -9,8 +9,8 @@
 /* Generated from tools/gnuplot by tools/gnuplot/embed.cmake. */
 extern const char *const plot_scripts[][2];
 
-const char *const plot_kind_words[] = {"mfu-vs-gpus", "predicted-vs-measured", "memory",  "time", "timeline",
-                                       "pareto",      "collectives",           "overlap", NULL};
+const char *const plot_kind_words[] = {"mfu-vs-gpus", "predicted-vs-measured", "memory",  "time",      "timeline",
+                                       "pareto",      "collectives",           "overlap", "timelines", NULL};
 
 enum { LONGEST_TEXT = 120 };
 
@@ -184,7 +184,8 @@ static redco_status assemble(const struct plot_sheet *sheet, enum plot_format fo
 /* Kinds that are drawn from documents other than plans. */
 static bool takes_documents(enum plot_kind kind)
 {
-    return kind == PLOT_PREDICTED_VS_MEASURED || kind == PLOT_TIMELINE || kind == PLOT_COLLECTIVES;
+    return kind == PLOT_PREDICTED_VS_MEASURED || kind == PLOT_TIMELINE || kind == PLOT_COLLECTIVES ||
+           kind == PLOT_TIMELINES;
 }
 
 static redco_status write_documents(enum plot_kind kind, const redco_json_value *roots, size_t count,
@@ -194,6 +195,7 @@ static redco_status write_documents(enum plot_kind kind, const redco_json_value 
                                                           "redco-validate --measured CSV... --json",
                                                       [PLOT_TIMELINE] = "the trace of --timeline"};
     if (kind == PLOT_COLLECTIVES) { return plot_collectives(roots, count, sheet, err); }
+    if (kind == PLOT_TIMELINES) { return plot_timelines_documents(roots, count, sheet, err); }
     if (count != 1) {
         return redco_fail(err, REDCO_EVALUE, plot_kind_words[kind], "is drawn from one JSON document: %s", from[kind]);
     }
@@ -256,9 +258,10 @@ static redco_status write_inputs(enum plot_kind kind, const struct plot_input *i
     return st;
 }
 
-/* What a picture is made from: one of the three. */
+/* What a picture is made from: one of the four. */
 struct source {
     const struct plot_plans *plans;
+    const struct plot_timelines *timelines;
     const redco_json_value *document;
     const struct plot_input *inputs;
     size_t input_count;
@@ -274,6 +277,8 @@ static redco_status compose(enum plot_kind kind, const struct source *source, co
     if (sheet.text == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     if (source->plans != NULL) {
         st = write_plans(kind, source->plans, NULL, 0, &sheet, err);
+    } else if (source->timelines != NULL) {
+        st = plot_timelines(source->timelines, &sheet, err);
     } else if (source->document != NULL) {
         st = write_documents(kind, source->document, 1, &sheet, err);
     } else {
@@ -306,6 +311,13 @@ redco_status plot_compose_plans(enum plot_kind kind, const struct plot_plans *pl
 {
     const struct source source = {.plans = plans};
     return compose(kind, &source, options, format, text_out, size_out, err);
+}
+
+redco_status plot_compose_timelines(const struct plot_timelines *timelines, const struct plot_options *options,
+                                    enum plot_format format, char **text_out, size_t *size_out, redco_error *err)
+{
+    const struct source source = {.timelines = timelines};
+    return compose(PLOT_TIMELINES, &source, options, format, text_out, size_out, err);
 }
 
 bool plot_format_of(const char *path, enum plot_format *format_out)

@@ -6,6 +6,7 @@
 #include "topology/base/json.h"
 #include "topology/base/sharding.h"
 #include "topology/base/status.h"
+#include "traces/compare.h"
 #include "traces/measured.h"
 
 #include <stdbool.h>
@@ -23,6 +24,7 @@ enum plot_kind {
     PLOT_PARETO,
     PLOT_COLLECTIVES,
     PLOT_OVERLAP,
+    PLOT_TIMELINES,
     PLOT_KIND_COUNT
 };
 /** Words of the command line by enum plot_kind, NULL-terminated. */
@@ -96,6 +98,13 @@ redco_status plot_compose_document(enum plot_kind kind, const redco_json_value *
 /** The same from plans, for kinds that need nothing else: memory, time, pareto. */
 redco_status plot_compose_plans(enum plot_kind kind, const struct plot_plans *plans, const struct plot_options *options,
                                 enum plot_format format, char **text_out, size_t *size_out, redco_error *err);
+/** A step as predicted above the same step as measured. */
+struct plot_timelines {
+    const redco_trace *predicted, *measured; /**< measured: the trace that the comparison shows */
+    const redco_comparison *comparison;
+};
+redco_status plot_compose_timelines(const struct plot_timelines *timelines, const struct plot_options *options,
+                                    enum plot_format format, char **text_out, size_t *size_out, redco_error *err);
 /** Lets gnuplot draw. REDCO_ESYSTEM when it is not installed or fails. @param image_out  to be freed with free() */
 redco_status plot_render(const char *script, size_t script_size, char **image_out, size_t *size_out, redco_error *err);
 
@@ -115,6 +124,10 @@ redco_status plot_pareto(const struct plot_plans *plans, struct plot_sheet *shee
 redco_status plot_overlap(const struct plot_plans *plans, const struct plot_input *inputs, size_t count,
                           struct plot_sheet *sheet, redco_error *err);
 redco_status plot_timeline(const redco_json_value *root, struct plot_sheet *sheet, redco_error *err);
+redco_status plot_timelines(const struct plot_timelines *timelines, struct plot_sheet *sheet, redco_error *err);
+/** The same from documents: the prediction, then what was measured. */
+redco_status plot_timelines_documents(const redco_json_value *roots, size_t count, struct plot_sheet *sheet,
+                                      redco_error *err);
 redco_status plot_collectives(const redco_json_value *roots, size_t count, struct plot_sheet *sheet, redco_error *err);
 
 /** @p string in single quotes, safe for gnuplot: control characters become spaces, bad UTF-8 '?', long text is cut. */

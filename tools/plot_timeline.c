@@ -229,6 +229,43 @@ static size_t write_memory(FILE *out, const struct trace_layout *trace, struct w
     return curves;
 }
 
+/* Up to two lines, from the first space on, left of a pair of rows. */
+static void write_stream(FILE *out, const char *name, size_t row, double below)
+{
+    const size_t length = strcspn(name, " ");
+    const bool two = name[length] != '\0';
+    char line[40];
+    (void)snprintf(line, sizeof line, "%.*s", (int)(length < 16 ? length : 16), name);
+    for (int i = 0; i < (two ? 2 : 1); i++) {
+        (void)fprintf(out, "set label %zu ", 10 + 2 * row + (size_t)i);
+        plot_quote(out, line);
+        (void)fprintf(out, " at screen 0.008, first %.3f left\n", (double)row + below + (two ? 0.48 * i - 0.24 : 0.0));
+        (void)snprintf(line, sizeof line, "%.16s", two ? name + length + 1 : "");
+    }
+}
+
+/* A row of a stream as predicted, one as measured: either may be absent. */
+static void write_pairs(FILE *out, const struct trace_layout *trace)
+{
+    (void)fprintf(out, "rows = %zu\nset ytics (", trace->row_count);
+    for (size_t i = 0; i < trace->row_count; i++) {
+        (void)fprintf(out, "%s'%s' %zu", i > 0 ? ", " : "", trace->rows[i].process == 0 ? "predicted" : "measured", i);
+    }
+    (void)fprintf(out, ")\n");
+    for (size_t i = 0; i < trace->row_count; i++) {
+        const struct trace_row *const row = &trace->rows[i];
+        const bool again = i > 0 && row[-1].thread == row->thread;
+        const bool pair = i + 1 < trace->row_count && row[1].thread == row->thread;
+        if (again) { continue; }
+        if (i > 0) {
+            (void)fprintf(out,
+                          "set arrow from screen 0.005, first %.1f to graph 1, first %.1f nohead lc rgb '#999999'\n",
+                          (double)i - 0.5, (double)i - 0.5);
+        }
+        write_stream(out, row->name != NULL ? row->name : "", i, pair ? 0.5 : 0.0);
+    }
+}
+
 static void write_rows(FILE *out, const struct trace_layout *trace)
 {
     bool several = false;
@@ -316,8 +353,8 @@ static void write_sizes(struct plot_sheet *sheet, const struct trace_layout *tra
                   TOP + rows + memory + AXIS + KEY_ROW * lines + KEY_ROW * more / 2, more);
 }
 
-static redco_status write_trace(const struct trace_layout *trace, struct window window, struct plot_sheet *sheet,
-                                redco_error *err)
+static redco_status write_trace(const struct trace_layout *trace, struct window window, const char *title,
+                                struct plot_sheet *sheet, redco_error *err)
 {
     FILE *out = sheet->text;
     size_t categories = 0;
@@ -327,13 +364,29 @@ static redco_status write_trace(const struct trace_layout *trace, struct window 
         return redco_fail(err, REDCO_EVALUE, "--window", "shows nothing: the trace has no span from %.4g s to %.4g s",
                           window.from_s, window.to_s);
     }
-    plot_title(sheet, "Timeline of %.4g ms", 1e3 * (window.to_s - window.from_s));
+    if (title != NULL) {
+        plot_title(sheet, "%s", title);
+    } else {
+        plot_title(sheet, "Timeline of %.4g ms", 1e3 * (window.to_s - window.from_s));
+    }
     (void)fprintf(out, "labels = %zu\n", write_labels(out, trace, window));
     (void)fprintf(out, "span = %.9g\nstart = %.9g\n", 1e3 * (window.to_s - window.from_s), 1e3 * window.from_s);
-    write_rows(out, trace);
+    if (trace->paired) {
+        write_pairs(out, trace);
+    } else {
+        write_rows(out, trace);
+    }
     const size_t curves = write_memory(out, trace, window);
     write_sizes(sheet, trace, categories, curves);
     return REDCO_OK;
+}
+
+redco_status trace_layout_write(const struct trace_layout *layout, const char *title, struct plot_sheet *sheet,
+                                redco_error *err)
+{
+    const struct window window = window_of(layout, sheet->options);
+    if (window.to_s > window.from_s) { return write_trace(layout, window, title, sheet, err); }
+    return redco_fail(err, REDCO_EVALUE, "", "all spans are empty: nothing to draw");
 }
 
 redco_status plot_timeline(const redco_json_value *root, struct plot_sheet *sheet, redco_error *err)
@@ -345,11 +398,7 @@ redco_status plot_timeline(const redco_json_value *root, struct plot_sheet *shee
     if (st == REDCO_OK && layout.span_count == 0) {
         st = redco_json_fail(root, NULL, err, "holds no span (an event whose \"ph\" is \"X\"): nothing to draw");
     }
-    if (st == REDCO_OK) {
-        const struct window window = window_of(&layout, sheet->options);
-        st = window.to_s > window.from_s ? write_trace(&layout, window, sheet, err)
-                                         : redco_json_fail(root, NULL, err, "all spans are empty: nothing to draw");
-    }
+    if (st == REDCO_OK) { st = trace_layout_write(&layout, NULL, sheet, err); }
     trace_layout_clear(&layout);
     redco_trace_free(trace);
     return st;

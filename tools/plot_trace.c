@@ -15,6 +15,13 @@ static struct trace_row *find_row(const struct trace_layout *layout, uint32_t pr
     return NULL;
 }
 
+static int by_thread(const void *left, const void *right)
+{
+    const struct trace_row *const a = left, *const b = right;
+    if (a->thread != b->thread) { return a->thread < b->thread ? -1 : 1; }
+    return (a->process > b->process) - (a->process < b->process);
+}
+
 static int by_ids(const void *left, const void *right)
 {
     const struct trace_row *const a = left, *const b = right;
@@ -46,7 +53,7 @@ static redco_status make_rows(const redco_trace *trace, struct trace_layout *lay
             layout->rows[row].process_name = processes[i].name;
         }
     }
-    qsort(layout->rows, layout->row_count, sizeof *layout->rows, by_ids);
+    qsort(layout->rows, layout->row_count, sizeof *layout->rows, layout->paired ? by_thread : by_ids);
     return REDCO_OK;
 }
 

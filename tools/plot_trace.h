@@ -36,11 +36,16 @@ struct trace_layout {
     size_t memory_count;
     const char *categories[TRACE_CATEGORIES], *parts[TRACE_PARTS];
     size_t category_count, part_count;
+    bool paired; /* processes 0 and 1 are the same rank as predicted and as measured: rows by thread */
 };
 
 /** Threads that have a span become rows; categories are counted in the order of rows. Of counters, "memory" is taken.
- */
+ *  @param layout_out  zero, or only paired is set */
 redco_status trace_layout_make(const redco_trace *trace, struct trace_layout *layout_out, redco_error *err);
+/** Writes rows, boxes and curves of a layout that has spans.
+ *  @param title  NULL: made from the length */
+redco_status trace_layout_write(const struct trace_layout *layout, const char *title, struct plot_sheet *sheet,
+                                redco_error *err);
 void trace_layout_clear(struct trace_layout *layout);
 
 #endif

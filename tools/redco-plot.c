@@ -24,7 +24,7 @@ struct arguments {
 static const struct argp_option flags[] = {
     {"output", 'o', "FILE", 0, "The picture: its suffix .svg, .png or .pdf says how; .gp is gnuplot's own input", 1},
     {"title", KEY_TITLE, "TEXT", 0, "Instead of the title made from the data", 1},
-    {"window", KEY_WINDOW, "FROM..TO", 0, "timeline: show this part, such as \"0 ms..20 ms\"", 1},
+    {"window", KEY_WINDOW, "FROM..TO", 0, "timeline, timelines: show this part, such as \"0 ms..20 ms\"", 1},
     {"all-rows", KEY_ALL_ROWS, NULL, 0, "Also measured runs that their table says not to compare", 1},
     CLI_OPTIONS,
     {0}};
@@ -72,8 +72,8 @@ static error_t check_together(struct arguments *args)
     if (args->kind < 0) { return cli_bad_option(cli, "KIND", "is missing; see redco-plot --help"); }
     if (args->input_count == 0) { return cli_bad_option(cli, "INPUT", "is missing; see redco-plot --help"); }
     if (args->out == NULL) { return cli_bad_option(cli, "-o", "is missing: the file to write, .svg, .png or .pdf"); }
-    if (args->options.to_s > 0.0 && args->kind != PLOT_TIMELINE) {
-        return cli_bad_option(cli, "--window", "goes only with timeline");
+    if (args->options.to_s > 0.0 && args->kind != PLOT_TIMELINE && args->kind != PLOT_TIMELINES) {
+        return cli_bad_option(cli, "--window", "goes only with timeline and timelines");
     }
     return 0;
 }
@@ -105,6 +105,7 @@ static const struct argp argp = {
            "  overlap                plans, one for each overlap setting; tables of measured runs\n"
            "  collectives            redco-validate on profiles\n"
            "  timeline               a trace\n"
+           "  timelines              a predicted trace, then measured ones of the same plan\n"
            "Exit code: 0 drawn, 2 bad input or usage, 3 gnuplot is missing or failed."};
 
 static int print_done(const struct arguments *args, size_t size)

@@ -3,19 +3,34 @@
 
 #include "topology/base/units.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *argp_program_version = "redco-validate " REDCO_VERSION;
 
-enum { KEY_PROFILES = 0x100, KEY_LAUNCH, KEY_MEASURED, KEY_CALIBRATION, KEY_PLOT };
+enum {
+    KEY_PROFILES = 0x100,
+    KEY_LAUNCH,
+    KEY_MEASURED,
+    KEY_CALIBRATION,
+    KEY_PLOT,
+    KEY_PROFILE,
+    KEY_TOP,
+    KEY_MAX_ERROR,
+    KEY_MAX_MEMORY_ERROR
+};
+
+enum { DEFAULT_TOP = 10, MOST_TOP = 1000000 };
 
 static const struct argp_option options[] = {
     {"measured", KEY_MEASURED, "CSV...", 0, "Compare predictions with tables of measured runs, or folders of such", 0},
     {"calibration", KEY_CALIBRATION, "SET", 0,
      "With --measured: a preset or a file (default: the shipped set for each row's GPU and software)", 0},
     {"plot", KEY_PLOT, "FILE", 0,
-     "Draw predicted against measured, with --profiles bandwidth over size: .svg, .png or .pdf; .gp is gnuplot's input",
+     "Draw predicted against measured, with --profiles bandwidth over size, with a plan both timelines: .svg, .png or "
+     ".pdf; .gp is gnuplot's input",
      0},
     {"profiles", KEY_PROFILES, "FILE...", 0,
      "Compare the model of collectives with measured ones: nccl-tests logs, CSV tables, redco-profile files, or "
@@ -25,6 +40,13 @@ static const struct argp_option options[] = {
      "With --profiles: what a call costs more where one process drives several GPUs, e.g. \"20 us\"; added to the "
      "model for such logs (default 0)",
      0},
+    {"profile", KEY_PROFILE, "FILE", 0,
+     "With a plan: measured operators and collectives that it was made with; may be repeated", 0},
+    {"top", KEY_TOP, "N", 0, "With a plan: show the N operators that differ most (default 10)", 0},
+    {"max-error", KEY_MAX_ERROR, "PERCENT", 0,
+     "With a plan: exit with 1 when the predicted step time is off by more than that", 0},
+    {"max-memory-error", KEY_MAX_MEMORY_ERROR, "PERCENT", 0,
+     "With a plan: exit with 1 when the predicted peak of memory is off by more than that, or was not measured", 0},
     CLI_OPTIONS,
     {0},
 };
@@ -34,6 +56,59 @@ static error_t read_plot(struct validate_arguments *arguments, const char *text)
     arguments->plot = text;
     if (plot_format_of(text, &arguments->plot_format)) { return 0; }
     return cli_bad_option(&arguments->cli, "--plot", "\"%.80s\" ends in none of .svg, .png, .pdf, .gp", text);
+}
+
+/* "5" or "5 %". */
+static error_t read_percent(struct cli *cli, const char *option, const char *text, double *ratio_out)
+{
+    char *end = NULL;
+    const double percent = strtod(text, &end);
+    const char *const rest = end + strspn(end, " ");
+    if (end == text || (strcmp(rest, "") != 0 && strcmp(rest, "%") != 0) || !(percent >= 0.0 && percent <= 1e6)) {
+        return cli_bad_option(cli, option, "\"%.40s\" is not a percentage from 0 on, such as 5", text);
+    }
+    *ratio_out = percent / 100.0;
+    return 0;
+}
+
+static error_t add_profile(struct validate_arguments *arguments, const char *text)
+{
+    if (arguments->plan_profile_count == VALIDATE_PROFILES) {
+        return cli_bad_option(&arguments->cli, "--profile", "is given more than %d times", VALIDATE_PROFILES);
+    }
+    return cli_name(&arguments->cli, "--profile", text, &arguments->plan_profiles[arguments->plan_profile_count++]);
+}
+
+/* What belongs to a plan and traces. */
+static error_t check_trace_mode(struct validate_arguments *arguments)
+{
+    struct cli *const cli = &arguments->cli;
+    if (arguments->file_count == 0) {
+        return cli_bad_option(cli, "PLAN TRACE", "or --measured or --profiles is missing; see redco-validate --help");
+    }
+    if (arguments->file_count == 1) {
+        return cli_bad_option(cli, "TRACE", "is missing; redco-exec --timeline writes one");
+    }
+    return arguments->launch_s > 0.0 ? cli_bad_option(cli, "--launch", "is for --profiles") : 0;
+}
+
+static error_t check_together(struct validate_arguments *arguments)
+{
+    struct cli *const cli = &arguments->cli;
+    if (cli->err.status != REDCO_OK) { return 0; }
+    if (arguments->profiles && arguments->measured) {
+        return cli_bad_option(cli, "--profiles", "and --measured do not go together");
+    }
+    if (arguments->calibration != NULL && !arguments->measured) {
+        return cli_bad_option(cli, "--calibration", "is for --measured");
+    }
+    if (!arguments->profiles && !arguments->measured) { return check_trace_mode(arguments); }
+    const char *const alien = arguments->plan_profile_count > 0           ? "--profile"
+                              : arguments->top > 0                        ? "--top"
+                              : !isnan(arguments->max_error_ratio)        ? "--max-error"
+                              : !isnan(arguments->max_memory_error_ratio) ? "--max-memory-error"
+                                                                          : NULL;
+    return alien != NULL ? cli_bad_option(cli, alien, "is for a plan and traces") : 0;
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
@@ -53,15 +128,11 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return redco_unit_parse(text, REDCO_UNIT_SECONDS, "--launch", &arguments->launch_s, &cli->err) == REDCO_OK
                    ? 0
                    : EINVAL;
-    case ARGP_KEY_END:
-        if (arguments->profiles && arguments->measured) {
-            return cli_bad_option(cli, "--profiles", "and --measured do not go together");
-        }
-        if (arguments->calibration != NULL && !arguments->measured) {
-            return cli_bad_option(cli, "--calibration", "is for --measured");
-        }
-        if (arguments->profiles || arguments->measured) { return 0; }
-        return cli_bad_option(cli, "--measured", "or --profiles is missing; see redco-validate --help");
+    case KEY_PROFILE: return add_profile(arguments, text);
+    case KEY_TOP: return cli_u64(cli, "--top", text, 1, MOST_TOP, &arguments->top);
+    case KEY_MAX_ERROR: return read_percent(cli, "--max-error", text, &arguments->max_error_ratio);
+    case KEY_MAX_MEMORY_ERROR: return read_percent(cli, "--max-memory-error", text, &arguments->max_memory_error_ratio);
+    case ARGP_KEY_END: return check_together(arguments);
     default: return cli_option(key, text, state);
     }
 }
@@ -69,40 +140,50 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 static const struct argp argp = {
     .options = options,
     .parser = parse_option,
-    .args_doc = "--measured CSV...\n--profiles FILE...",
-    .doc = "Compares predictions with measurements and prints the error.\v"
-           "Exit code: 0 done, 2 bad input or usage, 3 system error.",
+    .args_doc = "PLAN TRACE...\n--measured CSV...\n--profiles FILE...",
+    .doc =
+        "Compares predictions with measurements and prints the error: of a plan's step with traces of redco-exec "
+        "--timeline, of published runs, of collectives.\v"
+        "Exit code: 0 done, 1 an error is larger than --max-error or --max-memory-error allows, 2 bad input or usage, "
+        "3 system error.",
 };
 
-static redco_status draw(const struct validate_arguments *arguments, enum plot_kind kind, const json_t *json,
+static redco_status draw(const struct validate_arguments *arguments, const struct validate_outcome *outcome,
                          redco_error *err)
 {
     const struct plot_options looks = {.title = NULL};
-    const redco_json_value root = redco_json_wrap(json, "--plot");
+    const enum plot_format format = arguments->plot_format;
+    const redco_json_value root = redco_json_wrap(outcome->json, "--plot");
     char *script = NULL;
     size_t size = 0;
-    redco_status st = plot_compose_document(kind, &root, &looks, arguments->plot_format, &script, &size, err);
-    if (st == REDCO_OK) { st = plot_write(script, size, arguments->plot_format, arguments->plot, NULL, err); }
+    redco_status st = outcome->traces != NULL
+                          ? plot_compose_timelines(outcome->traces, &looks, format, &script, &size, err)
+                          : plot_compose_document(outcome->kind, &root, &looks, format, &script, &size, err);
+    if (st == REDCO_OK) { st = plot_write(script, size, format, arguments->plot, NULL, err); }
     free(script);
     return st;
 }
 
-int validate_finish(const struct validate_arguments *arguments, enum plot_kind kind, const json_t *json,
-                    void (*print)(const void *report), const void *report)
+int validate_finish(const struct validate_arguments *arguments, const struct validate_outcome *outcome)
 {
     redco_error err = {.status = REDCO_OK};
-    redco_status st = json != NULL ? REDCO_OK : redco_fail(&err, REDCO_ENOMEM, "", "out of memory");
-    if (st == REDCO_OK && arguments->plot != NULL) { st = draw(arguments, kind, json, &err); }
+    redco_status st = outcome->json != NULL ? REDCO_OK : redco_fail(&err, REDCO_ENOMEM, "", "out of memory");
+    if (st == REDCO_OK && arguments->plot != NULL) { st = draw(arguments, outcome, &err); }
     if (st != REDCO_OK) { return cli_fail(&arguments->cli, &err); }
-    if (arguments->cli.json) { return cli_print_json(&arguments->cli, json); }
-    print(report);
+    if (arguments->cli.json) {
+        const int code = cli_print_json(&arguments->cli, outcome->json);
+        return code == CLI_DONE ? outcome->code : code;
+    }
+    outcome->print(outcome->report);
     if (arguments->plot != NULL) { (void)printf("\nwrote %s\n", arguments->plot); }
-    return cli_finish(&arguments->cli, CLI_DONE);
+    return cli_finish(&arguments->cli, outcome->code);
 }
 
 int main(int argc, char **argv)
 {
-    struct validate_arguments arguments = {.files = calloc((size_t)argc + 1, sizeof *arguments.files)};
+    struct validate_arguments arguments = {.files = calloc((size_t)argc + 1, sizeof *arguments.files),
+                                           .max_error_ratio = (double)NAN,
+                                           .max_memory_error_ratio = (double)NAN};
     if (arguments.files == NULL) { return CLI_SYSTEM; }
     int code = cli_parse(&argp, argc, argv, &arguments.cli);
     redco_error err = {.status = REDCO_OK};
@@ -110,7 +191,12 @@ int main(int argc, char **argv)
     if (code == CLI_RUN && arguments.plot != NULL && cli_writable(arguments.plot, &err) != REDCO_OK) {
         code = cli_fail(&arguments.cli, &err);
     }
-    if (code == CLI_RUN) { code = arguments.measured ? validate_measured(&arguments) : validate_profiles(&arguments); }
+    if (code == CLI_RUN) {
+        if (arguments.top == 0) { arguments.top = DEFAULT_TOP; }
+        code = arguments.measured   ? validate_measured(&arguments)
+               : arguments.profiles ? validate_profiles(&arguments)
+                                    : validate_trace(&arguments);
+    }
     free(arguments.files);
     return code;
 }

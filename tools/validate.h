@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+enum { VALIDATE_PROFILES = 64 };
+
 struct validate_arguments {
     struct cli cli;          /* first */
     bool profiles;           /* mode: model against measured collectives */
@@ -19,17 +21,30 @@ struct validate_arguments {
     char **files; /* borrowed from argv */
     size_t file_count;
     double launch_s; /* added where one process drives several GPUs */
+    /* A plan and traces of its steps. */
+    const char *plan_profiles[VALIDATE_PROFILES]; /* that the plan was made with */
+    uint32_t plan_profile_count;
+    uint64_t top;                                   /* operators that are shown */
+    double max_error_ratio, max_memory_error_ratio; /* NaN: no bound */
 };
 
-/** Prints or, with --json, dumps what a mode found, after its picture was drawn.
- *  @param json   the mode's document; NULL: out of memory
- *  @param print  the tables for people. @return exit code */
-int validate_finish(const struct validate_arguments *arguments, enum plot_kind kind, const json_t *json,
-                    void (*print)(const void *report), const void *report);
+/** What a mode found. */
+struct validate_outcome {
+    const json_t *json;  /* its document; NULL: out of memory */
+    enum plot_kind kind; /* of its picture, drawn from the document or, not NULL, from traces */
+    const struct plot_timelines *traces;
+    void (*print)(const void *report); /* the tables for people */
+    const void *report;
+    int code; /* when all goes well */
+};
+
+/** Prints or, with --json, dumps what a mode found, after its picture was drawn. @return exit code */
+int validate_finish(const struct validate_arguments *arguments, const struct validate_outcome *outcome);
 
 /** @return exit code */
 int validate_profiles(const struct validate_arguments *arguments);
 int validate_measured(const struct validate_arguments *arguments);
+int validate_trace(const struct validate_arguments *arguments);
 
 /** What a profile was measured on, guessed from its words. */
 struct validate_machine {

@@ -371,9 +371,10 @@ int validate_measured(const struct validate_arguments *arguments)
 {
     redco_error err = {.status = REDCO_OK};
     struct report report = {.arguments = arguments, .err = &err};
-    const int code = run(&report) == REDCO_OK
-                         ? validate_finish(arguments, PLOT_PREDICTED_VS_MEASURED, report.json, print_report, &report)
-                         : cli_fail(&arguments->cli, &err);
+    const redco_status st = run(&report);
+    const struct validate_outcome outcome = {
+        .json = report.json, .kind = PLOT_PREDICTED_VS_MEASURED, .print = print_report, .report = &report};
+    const int code = st == REDCO_OK ? validate_finish(arguments, &outcome) : cli_fail(&arguments->cli, &err);
     json_decref(report.json);
     table_free(report.table);
     free(report.rows);

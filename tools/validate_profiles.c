@@ -437,8 +437,9 @@ int validate_profiles(const struct validate_arguments *arguments)
         st = redco_fail(&err, REDCO_EVALUE, arguments->files[0], "holds no measured collective that can be compared");
     }
     json_t *const json = st == REDCO_OK ? report_json(&report) : NULL;
-    const int code = st == REDCO_OK ? validate_finish(arguments, PLOT_COLLECTIVES, json, print_report, &report)
-                                    : cli_fail(&arguments->cli, &err);
+    const struct validate_outcome outcome = {
+        .json = json, .kind = PLOT_COLLECTIVES, .print = print_report, .report = &report};
+    const int code = st == REDCO_OK ? validate_finish(arguments, &outcome) : cli_fail(&arguments->cli, &err);
     json_decref(json);
     for (size_t i = 0; i < report.count; i++) {
         free(report.results[i].file);

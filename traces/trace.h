@@ -73,6 +73,29 @@ redco_status redco_trace_write(const redco_trace *trace, const char *path, redco
 redco_status redco_trace_read(const char *path, redco_trace **trace_out, redco_error *err);
 redco_status redco_trace_from_json(const redco_json_value *root, redco_trace **trace_out, redco_error *err);
 
+/** What redco_trace_load() found and left out. */
+typedef struct redco_trace_load_report {
+    uint64_t events;     /**< in the file, of all kinds */
+    uint64_t ignored;    /**< spans and counters with a member that is missing or out of range */
+    uint64_t unpaired;   /**< "B" without "E", or "E" without "B" */
+    uint64_t duplicates; /**< spans that stand there twice */
+    char first[160];     /**< which event was ignored first, and why; "" */
+} redco_trace_load_report;
+
+/** Spans, counters, names and notes of traces of any origin and size: read event by event, in any order. Pairs of "B"
+ *  and "E" become spans; flows are left out; times may lie anywhere, so that not all that is read can be written.
+ *  @param path  or "-": standard input
+ *  @param args  keys of arguments that are kept, NULL-terminated; NULL: all
+ *  @return REDCO_EVALUE when it is no list of events, or when the text is not JSON or is cut off; REDCO_EIO */
+redco_status redco_trace_load(const char *path, const char *const *args, redco_trace **trace_out,
+                              redco_trace_load_report *report_out, redco_error *err);
+/** The same from text in memory. @param name  stands for the file in errors */
+redco_status redco_trace_parse(const char *text, size_t size, const char *name, const char *const *args,
+                               redco_trace **trace_out, redco_trace_load_report *report_out, redco_error *err);
+/** The same from a document that was read whole. */
+redco_status redco_trace_import(const redco_json_value *root, const char *const *args, redco_trace **trace_out,
+                                redco_trace_load_report *report_out, redco_error *err);
+
 /** Spans of a thread nest or are disjoint, times are finite and not negative, flows go forwards in time. */
 redco_status redco_trace_check(const redco_trace *trace, redco_error *err);
 

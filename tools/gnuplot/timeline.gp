@@ -27,6 +27,7 @@ if (labels) { draw = draw.", $labels using 2:1:3 with labels font ',9' notitle" 
 eval draw
 if (curves > 0) {
     unset label
+    unset arrow
     set tmargin at screen 1 - memory_top / height
     set bmargin at screen 1 - memory_bottom / height
     set yrange [0:*]
