@@ -1,4 +1,6 @@
 /* redco-exec: trains the model of a plan file on the plan's ranks. */
+#include "costmodel/step.h"
+#include "planner/assemble.h"
 #include "tools/exec_ranks.h"
 #include "tools/exec_report.h"
 
@@ -8,8 +10,18 @@
 
 const char *argp_program_version = "redco-exec " REDCO_VERSION;
 
-enum key { KEY_BACKEND = 0x100, KEY_STEPS, KEY_DATA, KEY_CHECK, KEY_SEED, KEY_RATE, KEY_DTYPE };
-enum { MOST_STEPS = 1000000 };
+enum key {
+    KEY_BACKEND = 0x100,
+    KEY_STEPS,
+    KEY_DATA,
+    KEY_CHECK,
+    KEY_SEED,
+    KEY_RATE,
+    KEY_DTYPE,
+    KEY_PROFILE,
+    KEY_EMULATE
+};
+enum { MOST_STEPS = 1000000, MOST_PROFILES = 64 };
 
 struct exec_args {
     struct cli cli; /* first: see cli.h */
@@ -17,8 +29,12 @@ struct exec_args {
     uint64_t steps, seed;
     double learning_rate;
     int dtype; /* index of dtype_words, -1: the plan's */
-    bool check;
+    bool check, emulate;
+    const char *profiles[MOST_PROFILES];
+    uint32_t profile_count;
     const redco_plan *plan;
+    redco_plan_case prices;
+    redco_step *schedule;
 };
 
 static const char *const dtype_words[] = {"f32", "f64", "bf16", "f16", NULL};
@@ -34,6 +50,8 @@ static const struct argp_option flags[] = {
     {"learning-rate", KEY_RATE, "R", 0, "Of AdamW, the same in every step (default: 0.001)", 1},
     {"dtype", KEY_DTYPE, "TYPE", 0, "f32, f64, bf16 or f16, instead of the plan's precision", 1},
     {"check", KEY_CHECK, NULL, 0, "Train on one rank, too, and compare losses and weights; in f32 where --dtype does not say f64", 1},
+    {"emulate-compute", KEY_EMULATE, NULL, 0, "Computation is waited for as long as the plan predicts, communication is real", 1},
+    {"profile", KEY_PROFILE, "FILE", 0, "Measurements that the plan was made with; may be repeated", 1},
     CLI_OPTIONS,
     {0}
 };
@@ -60,12 +78,21 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_RATE: return read_rate(args, text);
     case KEY_DTYPE: return cli_word(&args->cli, "--dtype", text, dtype_words, &args->dtype);
     case KEY_CHECK: args->check = true; return 0;
+    case KEY_EMULATE: args->emulate = true; return 0;
+    case KEY_PROFILE:
+        if (args->profile_count == MOST_PROFILES) {
+            return cli_bad_option(&args->cli, "--profile", "is given more than %d times", MOST_PROFILES);
+        }
+        return cli_name(&args->cli, "--profile", text, &args->profiles[args->profile_count++]);
     case ARGP_KEY_ARG:
         if (args->path != NULL) { return cli_bad_option(&args->cli, text, "is a second plan; one is run"); }
         return cli_name(&args->cli, "PLAN", text, &args->path);
     case ARGP_KEY_END:
         if (args->cli.err.status != REDCO_OK) { return 0; }
         if (args->path == NULL) { return cli_bad_option(&args->cli, "PLAN", "is missing; redco-plan -o writes one"); }
+        if (args->check && args->emulate) {
+            return cli_bad_option(&args->cli, "--check", "needs real computation, not --emulate-compute");
+        }
         if (args->check && args->dtype >= 2) {
             return cli_bad_option(&args->cli, "--check", "needs f32 or f64: rounding to %s hides what it looks for",
                                   dtype_words[args->dtype]);
@@ -121,8 +148,9 @@ static int report(const struct exec_args *args, const struct exec_run *run)
 /* All steps of a rank, and the check. */
 static int train(const struct exec_args *args, redco_world *world)
 {
-    const redco_trainer_options options = {dtype_of(args), redco_optimizer_default(), args->learning_rate, args->seed,
-                                           args->data};
+    const redco_trainer_options options = {
+        dtype_of(args), redco_optimizer_default(), args->learning_rate, args->seed, args->data, args->schedule,
+        args->emulate};
     const uint32_t rank = redco_world_rank(world);
     const bool speaks = rank == 0 && !args->cli.json;
     redco_trainer *trainer = NULL;
@@ -148,6 +176,17 @@ static int train(const struct exec_args *args, redco_world *world)
     redco_trainer_free(trainer);
     free(steps);
     return rc;
+}
+
+/* The step as the simulator has it. Prices decide nothing but how long emulated computation takes. */
+static redco_status make_schedule(struct exec_args *args, redco_error *err)
+{
+    redco_plan_case *const c = &args->prices;
+    const redco_status st = redco_plan_case_open(args->plan, args->path, args->profiles, args->profile_count, NULL,
+                                                 args->emulate || args->profile_count > 0, c, err);
+    return st == REDCO_OK ? redco_step_build(c->costs, &c->setting, c->assignments, c->assignment_count, NULL,
+                                             &args->schedule, err)
+                          : st;
 }
 
 static int run_rank(const redco_world_options *options, void *context)
@@ -187,6 +226,7 @@ static int run_here(struct exec_args *args)
                        (unsigned long long)ranks, EXEC_RANKS_MAX);
     }
     if (st == REDCO_OK) { st = check_memory(args, ranks, &err); }
+    if (st == REDCO_OK) { st = make_schedule(args, &err); }
     if (st != REDCO_OK) { return cli_fail(&args->cli, &err); }
     return ranks == 1 ? run_rank(&alone, args) : exec_start_ranks(&args->cli, (uint32_t)ranks, run_rank, args);
 }
@@ -195,7 +235,8 @@ static int run_under_mpi(struct exec_args *args, uint64_t rank, uint64_t ranks)
 {
     const redco_world_options options = {.transport = REDCO_TRANSPORT_MPI, .rank = (uint32_t)rank};
     redco_error err = {.status = REDCO_OK};
-    if (redco_trainer_check_plan(args->plan, args->path, ranks, &err) != REDCO_OK) {
+    if (redco_trainer_check_plan(args->plan, args->path, ranks, &err) != REDCO_OK ||
+        make_schedule(args, &err) != REDCO_OK) {
         return fail(args, (uint32_t)rank, 0, &err);
     }
     return run_rank(&options, args);
@@ -225,6 +266,8 @@ int main(int argc, char **argv)
     if (redco_plan_read(args.path, &plan, &err) != REDCO_OK) { return fail(&args, (uint32_t)rank, 0, &err); }
     args.plan = plan;
     rc = mpi ? run_under_mpi(&args, rank, ranks) : run_here(&args);
+    redco_step_free(args.schedule);
+    redco_plan_case_free(&args.prices);
     redco_plan_free(plan);
     return rc;
 }

@@ -8,6 +8,7 @@
 #ifndef REDCO_TRAINER_H
 #define REDCO_TRAINER_H
 
+#include "costmodel/step.h"
 #include "executor/comm/communicator.h"
 #include "executor/optimizer/optimizer.h"
 #include "planner/plan/plan.h"
@@ -22,8 +23,10 @@ typedef struct redco_trainer_options {
     redco_dtype dtype; /**< of weights, gradients and activations: F64, F32, BF16 or F16 */
     redco_optimizer optimizer;
     double learning_rate;
-    uint64_t seed;    /**< of first weights and of tokens */
-    const char *data; /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
+    uint64_t seed;           /**< of first weights and of tokens */
+    const char *data;        /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
+    const redco_step *steps; /**< what the simulator makes of the plan's step: all micro-batches; borrowed */
+    bool emulate;            /**< computation is timed waits, weights are zeros: redco_schedule_options */
 } redco_trainer_options;
 
 /** What the plan was made for. */
