@@ -159,6 +159,15 @@ void redco_step_add_memory(redco_step *step, redco_holder holder, int64_t bytes)
     step->first_memory[step->op_count] = step->memory_count;
 }
 
+void redco_step_hold(redco_step *step, uint32_t rank, redco_holder holder, uint64_t bytes)
+{
+    if (rank >= step->ranks || holder >= REDCO_HOLDER_COUNT) {
+        if (step->status == REDCO_OK) { step->status = REDCO_EVALUE; }
+        return;
+    }
+    step->resident[(size_t)rank * REDCO_HOLDER_COUNT + holder] = bytes;
+}
+
 uint32_t redco_step_add_traffic(redco_step *step, const redco_step_traffic *traffic)
 {
     if (step->status != REDCO_OK ||

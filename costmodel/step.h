@@ -188,6 +188,8 @@ redco_step *redco_step_new(uint32_t ranks, double overlap_ratio); /**< NULL when
  * when out of memory */
 redco_step *redco_step_new_like(const redco_step *step);
 uint32_t redco_step_add(redco_step *step, const redco_step_op *op, const uint32_t *inputs, uint32_t input_count);
+/** What a rank holds before and after the step. */
+void redco_step_hold(redco_step *step, uint32_t rank, redco_holder holder, uint64_t bytes);
 /** Of the operator added last. */
 void redco_step_add_memory(redco_step *step, redco_holder holder, int64_t bytes);
 uint32_t redco_step_add_traffic(redco_step *step, const redco_step_traffic *traffic);

@@ -19,7 +19,10 @@ enum key {
     KEY_RATE,
     KEY_DTYPE,
     KEY_PROFILE,
-    KEY_EMULATE
+    KEY_EMULATE,
+    KEY_TIMELINE,
+    KEY_TIMELINE_RANK,
+    KEY_TIMELINE_STEPS
 };
 enum { MOST_STEPS = 1000000, MOST_PROFILES = 64 };
 
@@ -30,10 +33,13 @@ struct exec_args {
     double learning_rate;
     int dtype; /* index of dtype_words, -1: the plan's */
     bool check, emulate;
+    const char *timeline;
+    uint64_t timeline_rank, timeline_steps;
     const char *profiles[MOST_PROFILES];
     uint32_t profile_count;
     const redco_plan *plan;
     redco_plan_case prices;
+    redco_fixed_cost fixed;
     redco_step *schedule;
 };
 
@@ -51,6 +57,9 @@ static const struct argp_option flags[] = {
     {"dtype", KEY_DTYPE, "TYPE", 0, "f32, f64, bf16 or f16, instead of the plan's precision", 1},
     {"check", KEY_CHECK, NULL, 0, "Train on one rank, too, and compare losses and weights; in f32 where --dtype does not say f64", 1},
     {"emulate-compute", KEY_EMULATE, NULL, 0, "Computation is waited for as long as the plan predicts, communication is real", 1},
+    {"timeline", KEY_TIMELINE, "TRACE", 0, "Write the last steps as measured as a trace for Perfetto, with the names of redco-sim --timeline", 1},
+    {"timeline-rank", KEY_TIMELINE_RANK, "R", 0, "Whose (default: 0)", 1},
+    {"timeline-steps", KEY_TIMELINE_STEPS, "N", 0, "How many; the first step, which warms up, is never among several (default: 3)", 1},
     {"profile", KEY_PROFILE, "FILE", 0, "Measurements that the plan was made with; may be repeated", 1},
     CLI_OPTIONS,
     {0}
@@ -79,6 +88,10 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_DTYPE: return cli_word(&args->cli, "--dtype", text, dtype_words, &args->dtype);
     case KEY_CHECK: args->check = true; return 0;
     case KEY_EMULATE: args->emulate = true; return 0;
+    case KEY_TIMELINE: return cli_name(&args->cli, "--timeline", text, &args->timeline);
+    case KEY_TIMELINE_RANK:
+        return cli_u64(&args->cli, "--timeline-rank", text, 0, REDCO_WORLD_MAX, &args->timeline_rank);
+    case KEY_TIMELINE_STEPS: return cli_u64(&args->cli, "--timeline-steps", text, 1, MOST_STEPS, &args->timeline_steps);
     case KEY_PROFILE:
         if (args->profile_count == MOST_PROFILES) {
             return cli_bad_option(&args->cli, "--profile", "is given more than %d times", MOST_PROFILES);
@@ -145,6 +158,43 @@ static int report(const struct exec_args *args, const struct exec_run *run)
     return rc == CLI_DONE ? code : rc;
 }
 
+/* The steps of the timeline: the last ones, without the first where there are others. */
+static bool is_shown(const struct exec_args *args, uint64_t step)
+{
+    const uint64_t most = args->steps > 1 ? args->steps - 1 : 1;
+    const uint64_t shown = args->timeline_steps < most ? args->timeline_steps : most;
+    return step > args->steps - shown;
+}
+
+/* One step more of this rank's timeline. */
+static redco_status add_step(const redco_trainer *trainer, uint64_t step, redco_trace *trace, double *from_s,
+                             redco_error *err)
+{
+    redco_timeline *timeline = NULL;
+    redco_status st = redco_trainer_timeline(trainer, &timeline, err);
+    if (st == REDCO_OK) { st = redco_timeline_add(timeline, *from_s, step, trace, err); }
+    if (st == REDCO_OK) { *from_s += timeline->span_s; }
+    redco_timeline_free(timeline);
+    return st;
+}
+
+static redco_status write_trace(const struct exec_args *args, const struct exec_run *run, redco_trace *trace,
+                                redco_error *err)
+{
+    char text[64];
+    redco_trace_add_note(trace, "format", "redco-timeline");
+    redco_trace_add_note(trace, "source", args->emulate ? "measured, computation emulated" : "measured");
+    (void)snprintf(text, sizeof text, "%llu of %llu", (unsigned long long)args->timeline_rank,
+                   (unsigned long long)redco_plan_gpus(args->plan));
+    redco_trace_add_note(trace, "rank", text);
+    (void)snprintf(text, sizeof text, "%llu of %llu", (unsigned long long)args->plan->micro_batches,
+                   (unsigned long long)args->plan->micro_batches);
+    redco_trace_add_note(trace, "micro_batches", text);
+    (void)snprintf(text, sizeof text, "%.9g", exec_median_step_s(run));
+    redco_trace_add_note(trace, "step_s", text);
+    return redco_trace_write(trace, args->timeline, err);
+}
+
 /* All steps of a rank, and the check. */
 static int train(const struct exec_args *args, redco_world *world)
 {
@@ -152,21 +202,37 @@ static int train(const struct exec_args *args, redco_world *world)
         dtype_of(args), redco_optimizer_default(), args->learning_rate, args->seed, args->data, args->schedule,
         args->emulate};
     const uint32_t rank = redco_world_rank(world);
-    const bool speaks = rank == 0 && !args->cli.json;
+    const bool speaks = rank == 0 && !args->cli.json && !args->cli.quiet;
+    const bool traced = args->timeline != NULL && rank == args->timeline_rank;
     redco_trainer *trainer = NULL;
     redco_trainer_verdict verdict = {.same = true};
     redco_error err = {.status = REDCO_OK};
     uint64_t step = 0;
+    double from_s = 0.0;
     redco_trainer_step *const steps = calloc(args->steps, sizeof *steps);
-    redco_status st = steps == NULL ? redco_fail(&err, REDCO_ENOMEM, "steps", "out of memory") : REDCO_OK;
+    redco_trace *const trace = redco_trace_new();
+    redco_status st =
+        steps == NULL || trace == NULL ? redco_fail(&err, REDCO_ENOMEM, "steps", "out of memory") : REDCO_OK;
     if (st == REDCO_OK) { st = redco_trainer_create(args->plan, args->path, &options, world, &trainer, &err); }
-    if (st == REDCO_OK && speaks && !args->cli.quiet) { exec_print_head(args->plan, options.dtype); }
+    redco_trainer_memory memory = {.total_bytes = 0};
+    if (st == REDCO_OK) { memory = redco_trainer_memory_of(trainer); }
+    if (st == REDCO_OK && speaks) { exec_print_head(args->plan, options.dtype, &memory); }
     while (step < args->steps && st == REDCO_OK) {
         st = redco_trainer_run(trainer, &steps[step++], &err);
-        if (st == REDCO_OK && speaks && !args->cli.quiet) { exec_print_step(args->plan, step, &steps[step - 1]); }
+        if (st == REDCO_OK && speaks) { exec_print_step(args->plan, step, &steps[step - 1]); }
+        if (st == REDCO_OK && traced && is_shown(args, step)) { st = add_step(trainer, step, trace, &from_s, &err); }
     }
     if (st == REDCO_OK && args->check) { st = redco_trainer_compare(trainer, steps, args->steps, &verdict, &err); }
-    const struct exec_run run = {args->plan, options.dtype, steps, args->steps, args->check ? &verdict : NULL};
+    const struct exec_run run = {.plan = args->plan,
+                                 .dtype = options.dtype,
+                                 .steps = steps,
+                                 .count = args->steps,
+                                 .memory = memory,
+                                 .model_flops_per_token = args->fixed.model_flops_per_token,
+                                 .peak_flops_per_s = args->fixed.peak_flops_per_s,
+                                 .emulated = args->emulate,
+                                 .verdict = args->check ? &verdict : NULL};
+    if (st == REDCO_OK && traced) { st = write_trace(args, &run, trace, &err); }
     int rc = CLI_DONE;
     if (st != REDCO_OK) {
         rc = fail(args, rank, step, &err);
@@ -174,6 +240,7 @@ static int train(const struct exec_args *args, redco_world *world)
         rc = report(args, &run);
     }
     redco_trainer_free(trainer);
+    redco_trace_free(trace);
     free(steps);
     return rc;
 }
@@ -182,11 +249,16 @@ static int train(const struct exec_args *args, redco_world *world)
 static redco_status make_schedule(struct exec_args *args, redco_error *err)
 {
     redco_plan_case *const c = &args->prices;
-    const redco_status st = redco_plan_case_open(args->plan, args->path, args->profiles, args->profile_count, NULL,
-                                                 args->emulate || args->profile_count > 0, c, err);
-    return st == REDCO_OK ? redco_step_build(c->costs, &c->setting, c->assignments, c->assignment_count, NULL,
-                                             &args->schedule, err)
-                          : st;
+    redco_status st = redco_plan_case_open(args->plan, args->path, args->profiles, args->profile_count, NULL,
+                                           args->emulate || args->profile_count > 0, c, err);
+    if (st != REDCO_OK) { return st; }
+    args->fixed = redco_cost_fixed(c->costs, &c->setting);
+    st = redco_step_build(c->costs, &c->setting, c->assignments, c->assignment_count, NULL, &args->schedule, err);
+    if (st == REDCO_OK && args->timeline != NULL && args->timeline_rank >= redco_plan_gpus(args->plan)) {
+        st = redco_fail(err, REDCO_EVALUE, "--timeline-rank", "%llu is not one of the plan's %llu ranks",
+                        (unsigned long long)args->timeline_rank, (unsigned long long)redco_plan_gpus(args->plan));
+    }
+    return st == REDCO_OK && args->timeline != NULL ? cli_writable(args->timeline, err) : st;
 }
 
 static int run_rank(const redco_world_options *options, void *context)
@@ -251,11 +323,10 @@ int main(int argc, char **argv)
         .doc =
             "Trains the model of a plan file on as many ranks as the plan has GPUs: those of mpirun, else processes of "
             "this machine."
-            "\vCommunication is not yet hidden behind computation, and activations are all kept: recomputation, which "
-            "changes no number, saves no memory. "
-            "Exit code: 0 done, 1 the check found a difference or a loss is no number, 2 bad input, 3 a system "
+            "\vActivations are all kept: recomputation, which changes no number, saves no memory. Exit code: 0 done, 1 "
+            "the check found a difference or a loss is no number, 2 bad input, 3 a system "
             "failure."};
-    struct exec_args args = {.steps = 10, .seed = 1, .learning_rate = 1e-3, .dtype = -1};
+    struct exec_args args = {.steps = 10, .seed = 1, .learning_rate = 1e-3, .dtype = -1, .timeline_steps = 3};
     redco_plan *plan = NULL;
     redco_error err = {.status = REDCO_OK};
     uint64_t rank = 0, ranks = 1;

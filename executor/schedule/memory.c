@@ -255,6 +255,33 @@ static void squeeze(struct planner *p)
     }
 }
 
+/* What pieces take and give back. */
+static void weigh_pieces(struct planner *p)
+{
+    redco_schedule *const s = p->s;
+    for (uint32_t n = 0; n < s->bind.piece_count; n++) {
+        redcoi_piece *const piece = &s->bind.pieces[n];
+        const uint32_t first = piece->ops.first, end = first + piece->ops.count;
+        for (uint32_t i = 0; i < p->root_count && piece->ops.count > 0; i++) {
+            const redcoi_interval *const value = &p->values[i];
+            if (value->from >= first && value->from < end) { piece->value_bytes[0] += (int64_t)value->bytes; }
+            if (value->to >= first && value->to < end) { piece->value_bytes[1] -= (int64_t)value->bytes; }
+        }
+    }
+    for (uint32_t k = 0; k < s->memory.slot_count; k++) {
+        const redcoi_slot *const slot = &s->memory.slots[k];
+        const int64_t bytes = (int64_t)slot->bytes;
+        if (!slot->gradient) {
+            if (slot->dies % 2 == 0) { s->bind.pieces[slot->dies / 2 - 1].weight_bytes -= bytes; }
+            continue;
+        }
+        s->bind.pieces[slot->producer].gradient_bytes[0] += bytes;
+        if (slot->scatter == REDCO_STEP_NONE) {
+            s->bind.pieces[s->bind.ready_of[slot->module]].gradient_bytes[1] -= bytes;
+        }
+    }
+}
+
 static redco_status place_values(struct planner *p, const uint32_t *gradient_of, redco_error *err)
 {
     redco_schedule *const s = p->s;
@@ -262,6 +289,7 @@ static redco_status place_values(struct planner *p, const uint32_t *gradient_of,
     const redco_layout *const layout = redco_states_layout(s->options.states);
     const uint64_t element_bytes = redco_dtype_bytes(redco_states_dtype(s->options.states));
     if (s->options.emulate) { squeeze(p); }
+    weigh_pieces(p);
     if (!redcoi_intervals_place(p->values, p->root_count, &memory->size.activation_bytes)) {
         return redcoi_schedule_memory_short(err);
     }

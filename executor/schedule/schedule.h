@@ -86,7 +86,7 @@ const redco_step *redco_schedule_ops(const redco_schedule *schedule);
 redco_status redco_schedule_timeline(const redco_schedule *schedule, redco_timeline **timeline_out, redco_error *err);
 /** In the last step: seconds in which the stream that computes waited for communication, tensor-parallel collectives
  *  included. */
-double redco_schedule_exposed_s(const redco_schedule *schedule);
+redco_status redco_schedule_exposed(const redco_schedule *schedule, double *seconds_out, redco_error *err);
 
 #ifdef __cplusplus
 }

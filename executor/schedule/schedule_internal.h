@@ -55,11 +55,12 @@ typedef struct redcoi_range_of {
 typedef struct redcoi_piece {
     uint32_t step_op; /**< in the first micro-batch */
     uint32_t layer;
-    redcoi_range_of ops;          /**< of bind->order */
-    redcoi_range_of takes;        /**< of bind->takes: modules whose gradients are there and need no scatter */
-    redcoi_range_of needs;        /**< of bind->needs: modules whose gathered weights are read */
-    redcoi_range_of copies;       /**< of memory->copies */
-    uint32_t after, after_before; /**< as of the gradients that it is the first to write */
+    redcoi_range_of ops;    /**< of bind->order */
+    redcoi_range_of takes;  /**< of bind->takes: modules whose gradients are there and need no scatter */
+    redcoi_range_of needs;  /**< of bind->needs: modules whose gathered weights are read */
+    redcoi_range_of copies; /**< of memory->copies */
+    int64_t value_bytes[2], weight_bytes, gradient_bytes[2]; /**< taken when it starts, given back when it ends */
+    uint32_t after, after_before;                            /**< as of the gradients that it is the first to write */
 } redcoi_piece;
 
 /** Which operators of the graph belong to which compute operator of the step. */

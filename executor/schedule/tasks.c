@@ -109,7 +109,11 @@ static void reduce(struct maker *m, uint32_t bucket, uint32_t ready)
     m->bucket = add(m, &op, (redcoi_task){.action = REDCOI_REDUCE, .what = bucket});
     if (m->bucket != REDCO_STEP_NONE) { m->s->tasks[m->bucket].micro_batch = m->micro_batch; }
     const uint32_t buffer = redco_states_bucket_buffer(states, bucket);
-    if (buffer != REDCO_NO_BUCKET) { m->room[buffer] = m->bucket; }
+    if (buffer != REDCO_NO_BUCKET) {
+        m->room[buffer] = m->bucket;
+        redco_step_add_memory(m->s->step, REDCO_HOLDER_BUCKETS, (int64_t)bytes);
+        redco_step_add_memory(m->s->step, REDCO_HOLDER_BUCKETS, -(int64_t)bytes);
+    }
     if (!m->s->options.overlap_reduce) { m->pending = m->bucket; }
 }
 
@@ -155,6 +159,11 @@ static void add_piece(struct maker *m, uint32_t i)
     wait_for_scatters(m, piece->after, piece->after_before);
     for (uint32_t n = 0; n < piece->takes.count; n++) { wait_for_room(m, s->bind.takes[piece->takes.first + n]); }
     m->own[i] = add(m, &m->ops[i], (redcoi_task){.action = REDCOI_COMPUTE, .what = number});
+    for (int k = 0; k < 2; k++) {
+        redco_step_add_memory(s->step, REDCO_HOLDER_ACTIVATIONS, piece->value_bytes[k]);
+        redco_step_add_memory(s->step, REDCO_HOLDER_SCATTERED, piece->gradient_bytes[k]);
+    }
+    redco_step_add_memory(s->step, REDCO_HOLDER_GATHERED, piece->weight_bytes);
     for (uint32_t n = 0; n < piece->takes.count; n++) { taken(m, s->bind.takes[piece->takes.first + n], m->own[i]); }
 }
 
@@ -166,11 +175,13 @@ static void add_transfer(struct maker *m, uint32_t i)
     if (!slot->gradient) {
         wait_for_scatters(m, slot->after, slot->after_before);
         m->gathers[number] = m->own[i] = add(m, &m->ops[i], task);
+        redco_step_add_memory(m->s->step, REDCO_HOLDER_GATHERED, (int64_t)slot->bytes);
         return;
     }
     task.action = REDCOI_SCATTER;
     wait_for_room(m, slot->module);
     m->own[i] = m->scatters[0][slot->scatter] = add(m, &m->ops[i], task);
+    redco_step_add_memory(m->s->step, REDCO_HOLDER_SCATTERED, -(int64_t)slot->bytes);
     taken(m, slot->module, m->own[i]);
 }
 
@@ -233,6 +244,17 @@ static void weigh_buckets(struct maker *m)
     }
     m->label[0] = redco_step_add_label(m->s->step, "bwd/gradients/bucket");
     m->label[1] = redco_step_add_label(m->s->step, "bwd/gradients/shards");
+}
+
+/* What the rank holds for good is what the states have. */
+static void hold_states(const struct maker *m)
+{
+    const redco_states_size size = redco_states_sizes(m->s->options.states);
+    redco_step *const step = m->s->step;
+    redco_step_hold(step, 0, REDCO_HOLDER_PARAMETERS, size.parameter_bytes);
+    redco_step_hold(step, 0, REDCO_HOLDER_GRADIENTS, size.gradient_bytes);
+    redco_step_hold(step, 0, REDCO_HOLDER_OPTIMIZER, size.optimizer_bytes);
+    redco_step_hold(step, 0, REDCO_HOLDER_RESERVE, m->s->memory.size.workspace_bytes);
 }
 
 /* Of each other lane, the last task that must have been done; those of its own lane come before it anyhow. */
@@ -298,6 +320,7 @@ static redco_status make(struct maker *m, redco_error *err)
     memset(m->own, 0xff, ((size_t)m->count + 1) * sizeof *m->own);
     memset(m->room, 0xff, ((size_t)buckets + 1) * sizeof *m->room);
     weigh_buckets(m);
+    hold_states(m);
     for (uint32_t i = 0; i < m->count; i++) { add_op(m, i); }
     const redco_status st = redco_step_finish(s->step, err);
     return st == REDCO_OK ? make_waits(s, err) : st;

@@ -274,6 +274,28 @@ redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, r
     const redco_status st = redco_schedule_run(t->schedule, t->step + 1, t->options.learning_rate, scale, &step, err);
     if (st != REDCO_OK) { return st; }
     t->step++;
-    *step_out = (redco_trainer_step){step.loss, step.gradient_norm, now_s() - begin_s};
-    return REDCO_OK;
+    *step_out =
+        (redco_trainer_step){.loss = step.loss, .gradient_norm = step.gradient_norm, .time_s = now_s() - begin_s};
+    return redco_schedule_exposed(t->schedule, &step_out->exposed_comm_s, err);
+}
+
+redco_status redco_trainer_timeline(const redco_trainer *t, redco_timeline **timeline_out, redco_error *err)
+{
+    return redco_schedule_timeline(t->schedule, timeline_out, err);
+}
+
+redco_trainer_memory redco_trainer_memory_of(const redco_trainer *t)
+{
+    const redco_states_size states = redco_states_sizes(t->states);
+    const redco_schedule_size schedule = redco_schedule_sizes(t->schedule);
+    redco_trainer_memory m = {.parameter_bytes = states.parameter_bytes,
+                              .gradient_bytes = states.gradient_bytes,
+                              .optimizer_bytes = states.optimizer_bytes,
+                              .activation_bytes = schedule.activation_bytes,
+                              .slot_bytes = schedule.slot_bytes,
+                              .bucket_bytes = states.bucket_bytes,
+                              .workspace_bytes = schedule.workspace_bytes};
+    m.total_bytes = m.parameter_bytes + m.gradient_bytes + m.optimizer_bytes + m.activation_bytes + m.slot_bytes +
+                    m.bucket_bytes + m.workspace_bytes;
+    return m;
 }
