@@ -81,6 +81,12 @@ redco_status redco_timeline_memory(const redco_timeline *timeline, uint32_t rank
  *  @param trace_out  to be freed with redco_trace_free() */
 redco_status redco_timeline_trace(const redco_timeline *timeline, redco_trace **trace_out, redco_error *err);
 
+/** Adds the timeline to a trace, as from @p from_s on: steps behind one another. Names of processes and threads are
+ * added with the first.
+ *  @param number  of the step, an argument of its spans; 0: none */
+redco_status redco_timeline_add(const redco_timeline *timeline, double from_s, uint64_t number, redco_trace *trace,
+                                redco_error *err);
+
 /** A whole step. */
 typedef struct redco_simulation {
     double step_s, tokens_per_s_per_gpu, mfu;

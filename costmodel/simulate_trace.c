@@ -109,24 +109,29 @@ static void add_args(redco_trace *trace, const redco_step *step, uint32_t op)
     if (traffic->calls > 1) { redco_trace_add_arg(trace, "calls", NULL, traffic->calls); }
 }
 
-static void add_spans(redco_trace *trace, const redco_timeline *t)
+/* @return the span of the first operator: the others follow it */
+static uint32_t add_spans(redco_trace *trace, const redco_timeline *t, double from_s, uint64_t number)
 {
     const redco_step *const step = t->step;
+    uint32_t first = 0;
     char name[128];
-    for (uint32_t op = 0; op < step->op_count; op++) { /* a span has the index of its operator */
+    (void)redco_trace_spans(trace, &first);
+    for (uint32_t op = 0; op < step->op_count; op++) {
         const redco_step_op *const o = &step->ops[op];
         const redco_trace_span span = {.name = redco_step_name(step, op, name, sizeof name),
                                        .category = redco_work_name((redco_work)o->work),
                                        .process = o->rank,
                                        .thread = o->stream,
-                                       .start_s = t->start_s[op],
+                                       .start_s = from_s + t->start_s[op],
                                        .duration_s = t->end_s[op] - t->start_s[op]};
         (void)redco_trace_add_span(trace, &span);
         add_args(trace, step, op);
+        if (number > 0) { redco_trace_add_arg(trace, "step", NULL, (double)number); }
     }
+    return first;
 }
 
-static void add_flows(redco_trace *trace, const redco_step *step)
+static void add_flows(redco_trace *trace, const redco_step *step, uint32_t first)
 {
     for (uint32_t op = 0; op < step->op_count; op++) {
         if (step->ops[op].stream != REDCO_STREAM_COMPUTE) { continue; }
@@ -134,19 +139,20 @@ static void add_flows(redco_trace *trace, const redco_step *step)
             const uint32_t input = step->inputs[i];
             const uint8_t work = step->ops[input].work;
             if (work == REDCO_WORK_GATHER || work == REDCO_WORK_UPDATE || work == REDCO_WORK_PIPELINE) {
-                redco_trace_add_flow(trace, redco_work_name((redco_work)work), input, op);
+                redco_trace_add_flow(trace, redco_work_name((redco_work)work), first + input, first + op);
             }
         }
     }
 }
 
-static redco_status add_memory(redco_trace *trace, const redco_timeline *t, uint32_t rank, redco_error *err)
+static redco_status add_memory(redco_trace *trace, const redco_timeline *t, double from_s, uint32_t rank,
+                               redco_error *err)
 {
     redco_memory_point *points = NULL;
     uint32_t count = 0;
     const redco_status st = redco_timeline_memory(t, rank, &points, &count, err);
     for (uint32_t i = 0; st == REDCO_OK && i < count; i++) {
-        redco_trace_add_counter(trace, "memory", rank, points[i].time_s);
+        redco_trace_add_counter(trace, "memory", rank, from_s + points[i].time_s);
         for (uint32_t h = 0; h < REDCO_HOLDER_COUNT; h++) {
             redco_trace_add_arg(trace, redco_holder_name((redco_holder)h), NULL, (double)points[i].held_bytes[h]);
         }
@@ -155,15 +161,25 @@ static redco_status add_memory(redco_trace *trace, const redco_timeline *t, uint
     return st;
 }
 
+redco_status redco_timeline_add(const redco_timeline *timeline, double from_s, uint64_t number, redco_trace *trace,
+                                redco_error *err)
+{
+    uint32_t processes = 0;
+    redco_status st = REDCO_OK;
+    (void)redco_trace_processes(trace, &processes);
+    if (processes == 0) { add_names(trace, timeline->step); }
+    add_flows(trace, timeline->step, add_spans(trace, timeline, from_s, number));
+    for (uint32_t r = 0; r < timeline->step->ranks && st == REDCO_OK; r++) {
+        st = add_memory(trace, timeline, from_s, r, err);
+    }
+    return st;
+}
+
 redco_status redco_timeline_trace(const redco_timeline *timeline, redco_trace **trace_out, redco_error *err)
 {
     redco_trace *const trace = redco_trace_new();
-    redco_status st = REDCO_OK;
     if (trace == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    add_names(trace, timeline->step);
-    add_spans(trace, timeline);
-    add_flows(trace, timeline->step);
-    for (uint32_t r = 0; r < timeline->step->ranks && st == REDCO_OK; r++) { st = add_memory(trace, timeline, r, err); }
+    const redco_status st = redco_timeline_add(timeline, 0.0, 0, trace, err);
     if (st == REDCO_OK) {
         *trace_out = trace;
     } else {

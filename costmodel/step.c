@@ -59,6 +59,32 @@ redco_step *redco_step_new(uint32_t ranks, double overlap_ratio)
     return step;
 }
 
+static void *copy_of(const void *array, size_t count, size_t element_bytes)
+{
+    void *const copy = calloc(count + 1, element_bytes);
+    if (copy != NULL && count > 0) { memcpy(copy, array, count * element_bytes); }
+    return copy;
+}
+
+redco_step *redco_step_new_like(const redco_step *step)
+{
+    redco_step *const made = redco_step_new(step->ranks, step->overlap_ratio);
+    if (made == NULL) { return NULL; }
+    made->labels = copy_of(step->labels, step->label_count, sizeof *step->labels);
+    made->layers = copy_of(step->layers, step->layer_count, sizeof *step->layers);
+    made->traffic = copy_of(step->traffic, step->traffic_count, sizeof *step->traffic);
+    if (made->labels == NULL || made->layers == NULL || made->traffic == NULL) {
+        redco_step_free(made);
+        return NULL;
+    }
+    made->label_count = made->label_capacity = step->label_count;
+    made->layer_count = step->layer_count;
+    made->traffic_count = made->traffic_capacity = step->traffic_count;
+    memcpy(made->resident, step->resident, (size_t)step->ranks * REDCO_HOLDER_COUNT * sizeof *made->resident);
+    made->micro_batches = step->micro_batches;
+    return made;
+}
+
 void redco_step_free(redco_step *step)
 {
     if (step == NULL) { return; }
@@ -154,6 +180,15 @@ void redco_step_add_memory(redco_step *step, redco_holder holder, int64_t bytes)
     }
     step->memories[step->memory_count++] = (redco_step_memory){bytes, holder};
     step->first_memory[step->op_count] = step->memory_count;
+}
+
+void redco_step_hold(redco_step *step, uint32_t rank, redco_holder holder, uint64_t bytes)
+{
+    if (rank >= step->ranks || holder >= REDCO_HOLDER_COUNT) {
+        if (step->status == REDCO_OK) { step->status = REDCO_EVALUE; }
+        return;
+    }
+    step->resident[(size_t)rank * REDCO_HOLDER_COUNT + holder] = bytes;
 }
 
 uint32_t redco_step_add_traffic(redco_step *step, const redco_step_traffic *traffic)
@@ -260,6 +295,17 @@ const char *redco_step_name(const redco_step *step, uint32_t op, char *buffer, s
                        suffixes[o->suffix]);
     }
     return buffer;
+}
+
+const char *redco_step_layer_name(const redco_step *step, uint32_t layer, char *buffer, size_t size)
+{
+    (void)snprintf(buffer, size, "%s.%u", step->layers[layer].class_name, step->layers[layer].index);
+    return buffer;
+}
+
+const char *redco_step_label(const redco_step *step, uint32_t op)
+{
+    return step->labels[step->ops[op].label].text;
 }
 
 const char *redco_stream_name(redco_stream stream)

@@ -174,15 +174,23 @@ double redco_step_overlap_ratio(const redco_step *step);
 
 /** The operator's name, cut to fit. @return @p buffer */
 const char *redco_step_name(const redco_step *step, uint32_t op, char *buffer, size_t size);
-const char *redco_stream_name(redco_stream stream); /**< static: "compute", ... */
-const char *redco_work_name(redco_work work);       /**< static: "forward", ... */
-const char *redco_holder_name(redco_holder holder); /**< static: "parameters", ... */
-const char *redco_link_name(redco_link link);       /**< static: "NVLink", ... */
+/** "block.12". @return @p buffer, cut to fit */
+const char *redco_step_layer_name(const redco_step *step, uint32_t layer, char *buffer, size_t size);
+const char *redco_step_label(const redco_step *step, uint32_t op); /**< of an operator: "qkv", "q_proj" */
+const char *redco_stream_name(redco_stream stream);                /**< static: "compute", ... */
+const char *redco_work_name(redco_work work);                      /**< static: "forward", ... */
+const char *redco_holder_name(redco_holder holder);                /**< static: "parameters", ... */
+const char *redco_link_name(redco_link link);                      /**< static: "NVLink", ... */
 
 /** Graphs by hand, for tests and for engines of other schedules: operators in issue order. All calls after the first
  *  failure (out of memory, bad index) do nothing; redco_step_finish() tells. */
 redco_step *redco_step_new(uint32_t ranks, double overlap_ratio); /**< NULL when out of memory */
+/** Without operators, with labels, layers, traffic and resident memory of another: their numbers mean the same. NULL
+ * when out of memory */
+redco_step *redco_step_new_like(const redco_step *step);
 uint32_t redco_step_add(redco_step *step, const redco_step_op *op, const uint32_t *inputs, uint32_t input_count);
+/** What a rank holds before and after the step. */
+void redco_step_hold(redco_step *step, uint32_t rank, redco_holder holder, uint64_t bytes);
 /** Of the operator added last. */
 void redco_step_add_memory(redco_step *step, redco_holder holder, int64_t bytes);
 uint32_t redco_step_add_traffic(redco_step *step, const redco_step_traffic *traffic);

@@ -258,3 +258,9 @@ out:
     redco_plan_free(plan);
     return st;
 }
+
+redco_status redco_plan_reopen(const redco_plan *plan, const char *name, const char *const *profiles,
+                               uint32_t profile_count, redco_plan_case *case_out, redco_error *err)
+{
+    return redco_plan_case_open(plan, name, profiles, profile_count, redco_tp_attach, true, case_out, err);
+}

@@ -37,8 +37,13 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
 redco_status redco_plan_verify(const redco_plan *plan, const char *name, const char *const *profiles,
                                uint32_t profile_count, redco_error *err);
 
+/** How a plan's tensor-parallel layouts are priced: redco_tp_attach(), which needs GLPK. */
+typedef redco_status (*redco_attach)(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
+                                     const redco_user_rules *user, redco_error *err);
+
 /** A plan to compute with: model, cluster, calibration rebuilt from what it embeds. */
 typedef struct redco_plan_case {
+    redco_attach attach; /* NULL: layouts are split in pairs, as the closed form has them */
     redco_inputs inputs;
     redco_workload workload;
     redco_tp_placement tp_placement;
@@ -53,6 +58,12 @@ typedef struct redco_plan_case {
  *  @param case_out        freed with redco_plan_case_free() */
 redco_status redco_plan_reopen(const redco_plan *plan, const char *name, const char *const *profiles,
                                uint32_t profile_count, redco_plan_case *case_out, redco_error *err);
+/** The same for programs without the planner.
+ *  @param attach        prices layouts; may be NULL
+ *  @param same_profile  the profiles must be those that the plan was made with; else prices may be others */
+redco_status redco_plan_case_open(const redco_plan *plan, const char *name, const char *const *profiles,
+                                  uint32_t profile_count, redco_attach attach, bool same_profile,
+                                  redco_plan_case *case_out, redco_error *err);
 /** The same plan under other overlap: redco_overlap bits. */
 redco_status redco_plan_case_overlap(redco_plan_case *reopened, uint32_t overlap, redco_error *err);
 void redco_plan_case_free(redco_plan_case *reopened);

@@ -40,30 +40,6 @@ out:
     return st;
 }
 
-redco_workload redcoi_plan_workload(const redco_plan *plan)
-{
-    return (redco_workload){.seq_len = plan->seq_len,
-                            .global_batch = plan->global_batch,
-                            .precision = plan->precision,
-                            .overlap = plan->overlap,
-                            .sequence_parallel = plan->sequence_parallel,
-                            .mfu_causal = plan->mfu_causal,
-                            .bucket_bytes = plan->bucket_bytes,
-                            .engine = {.virtual_stages = plan->pp_chunks}};
-}
-
-redco_setting redcoi_plan_setting(const redco_plan *plan)
-{
-    return (redco_setting){.tp = plan->tp,
-                           .pp = plan->pp,
-                           .cp = plan->cp,
-                           .micro_batch = plan->micro_batch,
-                           .micro_batches = plan->micro_batches,
-                           .dp = plan->dp,
-                           .scheme = plan->scheme,
-                           .secondary = plan->secondary};
-}
-
 static redco_status fill_program(redco_plan *plan, const redco_inputs *inputs, redco_error *err)
 {
     const redco_workload workload = redcoi_plan_workload(plan);

@@ -209,7 +209,7 @@ static redco_status check_filled(const redco_plan *plan, const char *name, const
 redco_status redco_plan_verify(const redco_plan *plan, const char *name, const char *const *profiles,
                                uint32_t profile_count, redco_error *err)
 {
-    redco_plan_case reopened = {.costs = NULL};
+    redco_plan_case reopened = {.attach = redco_tp_attach};
     redco_status st = REDCO_OK;
     if ((st = redcoi_reopen_inputs(plan, name, profiles, profile_count, &reopened.inputs, err)) == REDCO_OK &&
         (st = check_identity(plan, name, &reopened.inputs, err)) == REDCO_OK &&

@@ -110,12 +110,3 @@ redco_status redco_inputs_resize(redco_inputs *inputs, const redco_input_names *
     inputs->machine = machine;
     return REDCO_OK;
 }
-
-void redco_inputs_free(redco_inputs *inputs)
-{
-    redco_user_rules_free(inputs->tp_rules);
-    redco_comm_free(inputs->comm);
-    redco_cluster_free(inputs->cluster);
-    redco_model_free(inputs->model);
-    *inputs = (redco_inputs){0};
-}

@@ -1,4 +1,4 @@
-/* A plan file as something to compute with again. */
+/* A plan file as something to compute with again. Nothing here needs the planner: executors read plans, too. */
 #include "planner/assemble_internal.h"
 
 #include "costmodel/step.h"
@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+const char *const redco_tp_placement_words[] = {"rules", "milp", "user", NULL};
 
 redco_status redcoi_refuse(const char *name, const char *pointer, redco_error *err, const char *format, ...)
 {
@@ -18,6 +20,30 @@ redco_status redcoi_refuse(const char *name, const char *pointer, redco_error *e
     va_end(args);
     (void)snprintf(place, sizeof place, "%s:%s", name, pointer);
     return redco_fail(err, REDCO_EVALUE, place, "%s", text);
+}
+
+redco_workload redcoi_plan_workload(const redco_plan *plan)
+{
+    return (redco_workload){.seq_len = plan->seq_len,
+                            .global_batch = plan->global_batch,
+                            .precision = plan->precision,
+                            .overlap = plan->overlap,
+                            .sequence_parallel = plan->sequence_parallel,
+                            .mfu_causal = plan->mfu_causal,
+                            .bucket_bytes = plan->bucket_bytes,
+                            .engine = {.virtual_stages = plan->pp_chunks}};
+}
+
+redco_setting redcoi_plan_setting(const redco_plan *plan)
+{
+    return (redco_setting){.tp = plan->tp,
+                           .pp = plan->pp,
+                           .cp = plan->cp,
+                           .micro_batch = plan->micro_batch,
+                           .micro_batches = plan->micro_batches,
+                           .dp = plan->dp,
+                           .scheme = plan->scheme,
+                           .secondary = plan->secondary};
 }
 
 redco_status redcoi_check_profile(const redco_plan *plan, const char *name, const redco_comm *comm, redco_error *err)
@@ -161,15 +187,18 @@ redco_status redco_plan_case_overlap(redco_plan_case *reopened, uint32_t overlap
     const redco_status st = redco_costs_create(&inputs->machine, inputs->model, &reopened->workload,
                                                &inputs->calibration, inputs->comm, &reopened->costs, err);
     if (st != REDCO_OK) { return st; }
-    return redco_tp_attach(reopened->costs, inputs->model, reopened->tp_placement, reopened->tp_rules, err);
+    return reopened->attach == NULL
+               ? REDCO_OK
+               : reopened->attach(reopened->costs, inputs->model, reopened->tp_placement, reopened->tp_rules, err);
 }
 
-redco_status redco_plan_reopen(const redco_plan *plan, const char *name, const char *const *profiles,
-                               uint32_t profile_count, redco_plan_case *case_out, redco_error *err)
+redco_status redco_plan_case_open(const redco_plan *plan, const char *name, const char *const *profiles,
+                                  uint32_t profile_count, redco_attach attach, bool same_profile,
+                                  redco_plan_case *case_out, redco_error *err)
 {
-    redco_plan_case reopened = {.costs = NULL};
+    redco_plan_case reopened = {.attach = attach};
     redco_status st = redcoi_reopen_inputs(plan, name, profiles, profile_count, &reopened.inputs, err);
-    if (st == REDCO_OK) { st = redcoi_check_profile(plan, name, reopened.inputs.comm, err); }
+    if (st == REDCO_OK && same_profile) { st = redcoi_check_profile(plan, name, reopened.inputs.comm, err); }
     if (st == REDCO_OK) { st = redcoi_reopen_costs(plan, name, &reopened, err); }
     if (st != REDCO_OK) {
         redco_plan_case_free(&reopened);
@@ -177,6 +206,15 @@ redco_status redco_plan_reopen(const redco_plan *plan, const char *name, const c
     }
     *case_out = reopened;
     return REDCO_OK;
+}
+
+void redco_inputs_free(redco_inputs *inputs)
+{
+    redco_user_rules_free(inputs->tp_rules);
+    redco_comm_free(inputs->comm);
+    redco_cluster_free(inputs->cluster);
+    redco_model_free(inputs->model);
+    *inputs = (redco_inputs){0};
 }
 
 void redco_plan_case_free(redco_plan_case *reopened)

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const redco_tp_placement_words[] = {"rules", "milp", "user", NULL};
-
 enum { MOST_SHAPES = 64 };
 
 /* All classes under one shape. */

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const not_done[] = {"communication is not hidden behind computation",
-                                       "all activations are kept: nothing is recomputed"};
+static const char *const not_done = "all activations are kept: nothing is recomputed";
 
 static double tokens_of(const redco_plan *plan)
 {
@@ -19,24 +18,48 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The first step warms up and is left out, unless it is alone. @return NaN when out of memory or without steps */
-static double median_step_s(const struct exec_run *run)
+/* The median of a number of every step. The first warms up and is left out, unless it is alone. */
+static double median_of(const struct exec_run *run, double (*number)(const redco_trainer_step *step))
 {
     const uint64_t skip = run->count > 1 ? 1 : 0, count = run->count - skip;
-    double *const times_s = run->count > 0 ? calloc(count, sizeof *times_s) : NULL;
-    if (times_s == NULL) { return NAN; }
-    for (uint64_t i = 0; i < count; i++) { times_s[i] = run->steps[i + skip].time_s; }
-    qsort(times_s, count, sizeof *times_s, by_size);
-    const double median_s = (times_s[(count - 1) / 2] + times_s[count / 2]) / 2.0;
-    free(times_s);
-    return median_s;
+    double *const values = run->count > 0 ? calloc(count, sizeof *values) : NULL;
+    if (values == NULL) { return NAN; }
+    for (uint64_t i = 0; i < count; i++) { values[i] = number(&run->steps[i + skip]); }
+    qsort(values, count, sizeof *values, by_size);
+    const double median = (values[(count - 1) / 2] + values[count / 2]) / 2.0;
+    free(values);
+    return median;
 }
 
-void exec_print_head(const redco_plan *plan, redco_dtype dtype)
+static double time_of(const redco_trainer_step *step)
 {
+    return step->time_s;
+}
+
+static double exposed_of(const redco_trainer_step *step)
+{
+    return step->exposed_comm_s;
+}
+
+double exec_median_step_s(const struct exec_run *run)
+{
+    return median_of(run, time_of);
+}
+
+void exec_print_head(const redco_plan *plan, redco_dtype dtype, const redco_trainer_memory *memory)
+{
+    const redco_plan_predicted *const p = &plan->predicted;
+    const double mb = 1e-6;
     (void)printf("%s on %llu ranks (tp %u, dp %u×%u), %s, backend host: %llu sequences × %u tokens a step\n",
                  plan->model_name, (unsigned long long)redco_plan_gpus(plan), plan->tp, plan->dp.gpus, plan->dp.nodes,
                  redco_dtype_name(dtype), (unsigned long long)plan->global_batch, plan->seq_len);
+    (void)printf(
+        "memory of rank 0  parameters %.2f · gradients %.2f · optimizer %.2f · activations %.2f · gathered and "
+        "whole gradients %.2f · buckets %.2f · workspace %.2f = %.2f MB (predicted for %s: %.2f)\n",
+        mb * (double)memory->parameter_bytes, mb * (double)memory->gradient_bytes, mb * (double)memory->optimizer_bytes,
+        mb * (double)memory->activation_bytes, mb * (double)memory->slot_bytes, mb * (double)memory->bucket_bytes,
+        mb * (double)memory->workspace_bytes, mb * (double)memory->total_bytes, plan->gpu_name,
+        mb * (double)p->total_bytes);
 }
 
 void exec_print_step(const redco_plan *plan, uint64_t number, const redco_trainer_step *step)
@@ -49,9 +72,10 @@ void exec_print_step(const redco_plan *plan, uint64_t number, const redco_traine
 void exec_print_tail(const struct exec_run *run)
 {
     const redco_trainer_verdict *const v = run->verdict;
-    const double step_s = median_step_s(run);
-    (void)printf("median %.3f s a step, predicted for %s %.3g s; %s; %s\n", step_s, run->plan->gpu_name,
-                 run->plan->predicted.step_s, not_done[0], not_done[1]);
+    (void)printf(
+        "median %.4g s a step, of it waiting for communication %.4g s; predicted for %s %.4g and %.4g s%s; %s\n",
+        exec_median_step_s(run), median_of(run, exposed_of), run->plan->gpu_name, run->plan->predicted.step_s,
+        run->plan->predicted.exposed_comm_s, run->emulated ? "; computation was emulated" : "", not_done);
     if (v == NULL) { return; }
     (void)printf(
         "check against one rank: %s; errors of losses %.1e, of weights %.1e, bound %.0e; %llu weights compared, "
@@ -68,8 +92,9 @@ static json_t *steps_json(const struct exec_run *run)
 {
     json_t *const list = json_array();
     for (uint64_t i = 0; i < run->count; i++) {
-        (void)json_array_append_new(
-            list, json_pack("{s:f, s:f}", "loss", run->steps[i].loss, "time_s", run->steps[i].time_s));
+        (void)json_array_append_new(list,
+                                    json_pack("{s:f, s:f, s:f}", "loss", run->steps[i].loss, "time_s",
+                                              run->steps[i].time_s, "exposed_comm_s", run->steps[i].exposed_comm_s));
     }
     return list;
 }
@@ -84,19 +109,32 @@ static json_t *check_json(const redco_trainer_verdict *v)
                      "compared", (json_int_t)v->compared, "left_out", (json_int_t)v->left_out);
 }
 
+static json_t *memory_json(const redco_trainer_memory *m)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)m->parameter_bytes, "gradients",
+                     (json_int_t)m->gradient_bytes, "optimizer", (json_int_t)m->optimizer_bytes, "activations",
+                     (json_int_t)m->activation_bytes, "slots", (json_int_t)m->slot_bytes, "buckets",
+                     (json_int_t)m->bucket_bytes, "workspace", (json_int_t)m->workspace_bytes);
+}
+
 json_t *exec_json(const struct exec_run *run)
 {
     const redco_plan *const plan = run->plan;
     const redco_plan_predicted *const p = &plan->predicted;
-    const double step_s = median_step_s(run), ranks = (double)redco_plan_gpus(plan);
+    const double step_s = exec_median_step_s(run), ranks = (double)redco_plan_gpus(plan);
     if (!(step_s > 0.0)) { return NULL; }
-    json_t *const measured = json_pack("{s:f, s:f, s:n, s:n, s:n}", "step_s", step_s, "tokens_per_s_per_gpu",
-                                       tokens_of(plan) / step_s / ranks, "mfu", "exposed_comm_s", "peak_memory_bytes");
+    const double tokens_per_s = tokens_of(plan) / step_s / ranks;
+    json_t *const measured = json_pack(
+        "{s:f, s:f, s:f, s:f, s:I, s:o}", "step_s", step_s, "tokens_per_s_per_gpu", tokens_per_s, "mfu",
+        tokens_per_s * run->model_flops_per_token / run->peak_flops_per_s, "exposed_comm_s", median_of(run, exposed_of),
+        "peak_memory_bytes", (json_int_t)run->memory.total_bytes, "memory_bytes", memory_json(&run->memory));
     json_t *const predicted =
         json_pack("{s:f, s:f, s:f, s:f, s:I}", "step_s", p->step_s, "tokens_per_s_per_gpu", p->tokens_per_s_per_gpu,
                   "mfu", p->mfu, "exposed_comm_s", p->exposed_comm_s, "peak_memory_bytes", (json_int_t)p->total_bytes);
-    return json_pack("{s:I, s:s, s:[], s:[s, s], s:s, s:o, s:o, s:o, s:o}", "world", (json_int_t)redco_plan_gpus(plan),
-                     "backend", "host", "emulated", "not_done", not_done[0], not_done[1], "dtype",
+    json_t *const emulated = json_array();
+    if (run->emulated) { (void)json_array_append_new(emulated, json_string("compute")); }
+    return json_pack("{s:I, s:s, s:o, s:[s], s:s, s:o, s:o, s:o, s:o}", "world", (json_int_t)redco_plan_gpus(plan),
+                     "backend", "host", "emulated", emulated, "not_done", not_done, "dtype",
                      redco_dtype_name(run->dtype), "steps", steps_json(run), "measured", measured, "predicted",
                      predicted, "check", check_json(run->verdict));
 }

@@ -11,10 +11,15 @@ struct exec_run {
     redco_dtype dtype;
     const redco_trainer_step *steps;
     uint64_t count;
+    redco_trainer_memory memory;                    /**< of rank 0 */
+    double model_flops_per_token, peak_flops_per_s; /**< of the plan's GPU */
+    bool emulated;
     const redco_trainer_verdict *verdict; /**< NULL: not checked */
 };
 
-void exec_print_head(const redco_plan *plan, redco_dtype dtype);
+/** Of the steps but the first, which warms up; NaN when out of memory or without steps. */
+double exec_median_step_s(const struct exec_run *run);
+void exec_print_head(const redco_plan *plan, redco_dtype dtype, const redco_trainer_memory *memory);
 void exec_print_step(const redco_plan *plan, uint64_t number, const redco_trainer_step *step);
 void exec_print_tail(const struct exec_run *run);
 /** @return NULL when out of memory */

@@ -1,4 +1,6 @@
 /* redco-exec: trains the model of a plan file on the plan's ranks. */
+#include "costmodel/step.h"
+#include "planner/assemble.h"
 #include "tools/exec_ranks.h"
 #include "tools/exec_report.h"
 
@@ -8,8 +10,21 @@
 
 const char *argp_program_version = "redco-exec " REDCO_VERSION;
 
-enum key { KEY_BACKEND = 0x100, KEY_STEPS, KEY_DATA, KEY_CHECK, KEY_SEED, KEY_RATE, KEY_DTYPE };
-enum { MOST_STEPS = 1000000 };
+enum key {
+    KEY_BACKEND = 0x100,
+    KEY_STEPS,
+    KEY_DATA,
+    KEY_CHECK,
+    KEY_SEED,
+    KEY_RATE,
+    KEY_DTYPE,
+    KEY_PROFILE,
+    KEY_EMULATE,
+    KEY_TIMELINE,
+    KEY_TIMELINE_RANK,
+    KEY_TIMELINE_STEPS
+};
+enum { MOST_STEPS = 1000000, MOST_PROFILES = 64 };
 
 struct exec_args {
     struct cli cli; /* first: see cli.h */
@@ -17,8 +32,15 @@ struct exec_args {
     uint64_t steps, seed;
     double learning_rate;
     int dtype; /* index of dtype_words, -1: the plan's */
-    bool check;
+    bool check, emulate;
+    const char *timeline;
+    uint64_t timeline_rank, timeline_steps;
+    const char *profiles[MOST_PROFILES];
+    uint32_t profile_count;
     const redco_plan *plan;
+    redco_plan_case prices;
+    redco_fixed_cost fixed;
+    redco_step *schedule;
 };
 
 static const char *const dtype_words[] = {"f32", "f64", "bf16", "f16", NULL};
@@ -34,6 +56,11 @@ static const struct argp_option flags[] = {
     {"learning-rate", KEY_RATE, "R", 0, "Of AdamW, the same in every step (default: 0.001)", 1},
     {"dtype", KEY_DTYPE, "TYPE", 0, "f32, f64, bf16 or f16, instead of the plan's precision", 1},
     {"check", KEY_CHECK, NULL, 0, "Train on one rank, too, and compare losses and weights; in f32 where --dtype does not say f64", 1},
+    {"emulate-compute", KEY_EMULATE, NULL, 0, "Computation is waited for as long as the plan predicts, communication is real", 1},
+    {"timeline", KEY_TIMELINE, "TRACE", 0, "Write the last steps as measured as a trace for Perfetto, with the names of redco-sim --timeline", 1},
+    {"timeline-rank", KEY_TIMELINE_RANK, "R", 0, "Whose (default: 0)", 1},
+    {"timeline-steps", KEY_TIMELINE_STEPS, "N", 0, "How many; the first step, which warms up, is never among several (default: 3)", 1},
+    {"profile", KEY_PROFILE, "FILE", 0, "Measurements that the plan was made with; may be repeated", 1},
     CLI_OPTIONS,
     {0}
 };
@@ -60,12 +87,25 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_RATE: return read_rate(args, text);
     case KEY_DTYPE: return cli_word(&args->cli, "--dtype", text, dtype_words, &args->dtype);
     case KEY_CHECK: args->check = true; return 0;
+    case KEY_EMULATE: args->emulate = true; return 0;
+    case KEY_TIMELINE: return cli_name(&args->cli, "--timeline", text, &args->timeline);
+    case KEY_TIMELINE_RANK:
+        return cli_u64(&args->cli, "--timeline-rank", text, 0, REDCO_WORLD_MAX, &args->timeline_rank);
+    case KEY_TIMELINE_STEPS: return cli_u64(&args->cli, "--timeline-steps", text, 1, MOST_STEPS, &args->timeline_steps);
+    case KEY_PROFILE:
+        if (args->profile_count == MOST_PROFILES) {
+            return cli_bad_option(&args->cli, "--profile", "is given more than %d times", MOST_PROFILES);
+        }
+        return cli_name(&args->cli, "--profile", text, &args->profiles[args->profile_count++]);
     case ARGP_KEY_ARG:
         if (args->path != NULL) { return cli_bad_option(&args->cli, text, "is a second plan; one is run"); }
         return cli_name(&args->cli, "PLAN", text, &args->path);
     case ARGP_KEY_END:
         if (args->cli.err.status != REDCO_OK) { return 0; }
         if (args->path == NULL) { return cli_bad_option(&args->cli, "PLAN", "is missing; redco-plan -o writes one"); }
+        if (args->check && args->emulate) {
+            return cli_bad_option(&args->cli, "--check", "needs real computation, not --emulate-compute");
+        }
         if (args->check && args->dtype >= 2) {
             return cli_bad_option(&args->cli, "--check", "needs f32 or f64: rounding to %s hides what it looks for",
                                   dtype_words[args->dtype]);
@@ -118,27 +158,81 @@ static int report(const struct exec_args *args, const struct exec_run *run)
     return rc == CLI_DONE ? code : rc;
 }
 
+/* The steps of the timeline: the last ones, without the first where there are others. */
+static bool is_shown(const struct exec_args *args, uint64_t step)
+{
+    const uint64_t most = args->steps > 1 ? args->steps - 1 : 1;
+    const uint64_t shown = args->timeline_steps < most ? args->timeline_steps : most;
+    return step > args->steps - shown;
+}
+
+/* One step more of this rank's timeline. */
+static redco_status add_step(const redco_trainer *trainer, uint64_t step, redco_trace *trace, double *from_s,
+                             redco_error *err)
+{
+    redco_timeline *timeline = NULL;
+    redco_status st = redco_trainer_timeline(trainer, &timeline, err);
+    if (st == REDCO_OK) { st = redco_timeline_add(timeline, *from_s, step, trace, err); }
+    if (st == REDCO_OK) { *from_s += timeline->span_s; }
+    redco_timeline_free(timeline);
+    return st;
+}
+
+static redco_status write_trace(const struct exec_args *args, const struct exec_run *run, redco_trace *trace,
+                                redco_error *err)
+{
+    char text[64];
+    redco_trace_add_note(trace, "format", "redco-timeline");
+    redco_trace_add_note(trace, "source", args->emulate ? "measured, computation emulated" : "measured");
+    (void)snprintf(text, sizeof text, "%llu of %llu", (unsigned long long)args->timeline_rank,
+                   (unsigned long long)redco_plan_gpus(args->plan));
+    redco_trace_add_note(trace, "rank", text);
+    (void)snprintf(text, sizeof text, "%llu of %llu", (unsigned long long)args->plan->micro_batches,
+                   (unsigned long long)args->plan->micro_batches);
+    redco_trace_add_note(trace, "micro_batches", text);
+    (void)snprintf(text, sizeof text, "%.9g", exec_median_step_s(run));
+    redco_trace_add_note(trace, "step_s", text);
+    return redco_trace_write(trace, args->timeline, err);
+}
+
 /* All steps of a rank, and the check. */
 static int train(const struct exec_args *args, redco_world *world)
 {
-    const redco_trainer_options options = {dtype_of(args), redco_optimizer_default(), args->learning_rate, args->seed,
-                                           args->data};
+    const redco_trainer_options options = {
+        dtype_of(args), redco_optimizer_default(), args->learning_rate, args->seed, args->data, args->schedule,
+        args->emulate};
     const uint32_t rank = redco_world_rank(world);
-    const bool speaks = rank == 0 && !args->cli.json;
+    const bool speaks = rank == 0 && !args->cli.json && !args->cli.quiet;
+    const bool traced = args->timeline != NULL && rank == args->timeline_rank;
     redco_trainer *trainer = NULL;
     redco_trainer_verdict verdict = {.same = true};
     redco_error err = {.status = REDCO_OK};
     uint64_t step = 0;
+    double from_s = 0.0;
     redco_trainer_step *const steps = calloc(args->steps, sizeof *steps);
-    redco_status st = steps == NULL ? redco_fail(&err, REDCO_ENOMEM, "steps", "out of memory") : REDCO_OK;
+    redco_trace *const trace = redco_trace_new();
+    redco_status st =
+        steps == NULL || trace == NULL ? redco_fail(&err, REDCO_ENOMEM, "steps", "out of memory") : REDCO_OK;
     if (st == REDCO_OK) { st = redco_trainer_create(args->plan, args->path, &options, world, &trainer, &err); }
-    if (st == REDCO_OK && speaks && !args->cli.quiet) { exec_print_head(args->plan, options.dtype); }
+    redco_trainer_memory memory = {.total_bytes = 0};
+    if (st == REDCO_OK) { memory = redco_trainer_memory_of(trainer); }
+    if (st == REDCO_OK && speaks) { exec_print_head(args->plan, options.dtype, &memory); }
     while (step < args->steps && st == REDCO_OK) {
         st = redco_trainer_run(trainer, &steps[step++], &err);
-        if (st == REDCO_OK && speaks && !args->cli.quiet) { exec_print_step(args->plan, step, &steps[step - 1]); }
+        if (st == REDCO_OK && speaks) { exec_print_step(args->plan, step, &steps[step - 1]); }
+        if (st == REDCO_OK && traced && is_shown(args, step)) { st = add_step(trainer, step, trace, &from_s, &err); }
     }
     if (st == REDCO_OK && args->check) { st = redco_trainer_compare(trainer, steps, args->steps, &verdict, &err); }
-    const struct exec_run run = {args->plan, options.dtype, steps, args->steps, args->check ? &verdict : NULL};
+    const struct exec_run run = {.plan = args->plan,
+                                 .dtype = options.dtype,
+                                 .steps = steps,
+                                 .count = args->steps,
+                                 .memory = memory,
+                                 .model_flops_per_token = args->fixed.model_flops_per_token,
+                                 .peak_flops_per_s = args->fixed.peak_flops_per_s,
+                                 .emulated = args->emulate,
+                                 .verdict = args->check ? &verdict : NULL};
+    if (st == REDCO_OK && traced) { st = write_trace(args, &run, trace, &err); }
     int rc = CLI_DONE;
     if (st != REDCO_OK) {
         rc = fail(args, rank, step, &err);
@@ -146,8 +240,25 @@ static int train(const struct exec_args *args, redco_world *world)
         rc = report(args, &run);
     }
     redco_trainer_free(trainer);
+    redco_trace_free(trace);
     free(steps);
     return rc;
+}
+
+/* The step as the simulator has it. Prices decide nothing but how long emulated computation takes. */
+static redco_status make_schedule(struct exec_args *args, redco_error *err)
+{
+    redco_plan_case *const c = &args->prices;
+    redco_status st = redco_plan_case_open(args->plan, args->path, args->profiles, args->profile_count, NULL,
+                                           args->emulate || args->profile_count > 0, c, err);
+    if (st != REDCO_OK) { return st; }
+    args->fixed = redco_cost_fixed(c->costs, &c->setting);
+    st = redco_step_build(c->costs, &c->setting, c->assignments, c->assignment_count, NULL, &args->schedule, err);
+    if (st == REDCO_OK && args->timeline != NULL && args->timeline_rank >= redco_plan_gpus(args->plan)) {
+        st = redco_fail(err, REDCO_EVALUE, "--timeline-rank", "%llu is not one of the plan's %llu ranks",
+                        (unsigned long long)args->timeline_rank, (unsigned long long)redco_plan_gpus(args->plan));
+    }
+    return st == REDCO_OK && args->timeline != NULL ? cli_writable(args->timeline, err) : st;
 }
 
 static int run_rank(const redco_world_options *options, void *context)
@@ -187,6 +298,7 @@ static int run_here(struct exec_args *args)
                        (unsigned long long)ranks, EXEC_RANKS_MAX);
     }
     if (st == REDCO_OK) { st = check_memory(args, ranks, &err); }
+    if (st == REDCO_OK) { st = make_schedule(args, &err); }
     if (st != REDCO_OK) { return cli_fail(&args->cli, &err); }
     return ranks == 1 ? run_rank(&alone, args) : exec_start_ranks(&args->cli, (uint32_t)ranks, run_rank, args);
 }
@@ -195,7 +307,8 @@ static int run_under_mpi(struct exec_args *args, uint64_t rank, uint64_t ranks)
 {
     const redco_world_options options = {.transport = REDCO_TRANSPORT_MPI, .rank = (uint32_t)rank};
     redco_error err = {.status = REDCO_OK};
-    if (redco_trainer_check_plan(args->plan, args->path, ranks, &err) != REDCO_OK) {
+    if (redco_trainer_check_plan(args->plan, args->path, ranks, &err) != REDCO_OK ||
+        make_schedule(args, &err) != REDCO_OK) {
         return fail(args, (uint32_t)rank, 0, &err);
     }
     return run_rank(&options, args);
@@ -210,11 +323,10 @@ int main(int argc, char **argv)
         .doc =
             "Trains the model of a plan file on as many ranks as the plan has GPUs: those of mpirun, else processes of "
             "this machine."
-            "\vCommunication is not yet hidden behind computation, and activations are all kept: recomputation, which "
-            "changes no number, saves no memory. "
-            "Exit code: 0 done, 1 the check found a difference or a loss is no number, 2 bad input, 3 a system "
+            "\vActivations are all kept: recomputation, which changes no number, saves no memory. Exit code: 0 done, 1 "
+            "the check found a difference or a loss is no number, 2 bad input, 3 a system "
             "failure."};
-    struct exec_args args = {.steps = 10, .seed = 1, .learning_rate = 1e-3, .dtype = -1};
+    struct exec_args args = {.steps = 10, .seed = 1, .learning_rate = 1e-3, .dtype = -1, .timeline_steps = 3};
     redco_plan *plan = NULL;
     redco_error err = {.status = REDCO_OK};
     uint64_t rank = 0, ranks = 1;
@@ -225,6 +337,8 @@ int main(int argc, char **argv)
     if (redco_plan_read(args.path, &plan, &err) != REDCO_OK) { return fail(&args, (uint32_t)rank, 0, &err); }
     args.plan = plan;
     rc = mpi ? run_under_mpi(&args, rank, ranks) : run_here(&args);
+    redco_step_free(args.schedule);
+    redco_plan_case_free(&args.prices);
     redco_plan_free(plan);
     return rc;
 }

@@ -38,7 +38,11 @@ typedef struct redcoi_cluster_source {
     const char *file;       /**< paths in it are relative to its folder; NULL = paths are refused */
     const char *node_path;  /**< NULL = the description's own */
     const char *slurm_path; /**< likewise */
+    /** Reads the file of a node; NULL where paths are refused. */
+    redco_status (*read_node)(const char *path, redco_node **node_out, redco_error *err);
 } redcoi_cluster_source;
+
+redco_cluster *redcoi_cluster_new(void); /**< empty; NULL when out of memory */
 
 /** Reads a cluster file's document into an empty cluster; its leaves are not built yet. */
 redco_status redcoi_cluster_from_root(const redco_json_value *root, const redcoi_cluster_source *source,

@@ -1,31 +1,10 @@
 /* A cluster from what a command line names: a preset or cluster file, a node, a Slurm topology, free hosts. */
-#include "topology/base/file.h"
 #include "topology/base/preset.h"
 #include "topology/cluster_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const size_t max_slurm_bytes = (size_t)64 << 20;
-
-static redco_cluster *new_cluster(void)
-{
-    redco_cluster *cluster = calloc(1, sizeof *cluster);
-    if (cluster != NULL) { cluster->oversubscription_ratio = 1.0; }
-    return cluster;
-}
-
-redco_status redcoi_cluster_read_slurm(const char *path, redco_cluster *cluster, redco_error *err)
-{
-    char *text = NULL;
-    size_t size = 0;
-    redco_status st = redco_file_read(path, max_slurm_bytes, &text, &size, err);
-    if (st == REDCO_OK) { st = redcoi_tree_from_slurm(text, size, path, &cluster->tree, err); }
-    if (st == REDCO_OK) { st = redcoi_cluster_cut_leaves(cluster, err); }
-    free(text);
-    return st;
-}
 
 /* Adds leaves of at most leaf_hosts names each and, above several of them, one root. */
 static redco_status add_named_leaves(redco_cluster *cluster, const char *const *names, uint32_t count,
@@ -121,7 +100,7 @@ redco_status redco_cluster_read(const char *name_or_path, const char *node_path,
                                 const char *hosts, redco_cluster **cluster_out, redco_error *err)
 {
     redco_json *document = NULL;
-    redco_cluster *cluster = new_cluster();
+    redco_cluster *cluster = redcoi_cluster_new();
     redco_status st = REDCO_OK;
     if (cluster == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "cluster", "out of memory");
@@ -142,7 +121,7 @@ redco_status redco_cluster_read(const char *name_or_path, const char *node_path,
         st = redco_preset_open("clusters", "a cluster", name_or_path, &document, err);
         if (st != REDCO_OK) { goto out; }
         const redco_json_value root = redco_json_root(document);
-        const redcoi_cluster_source source = {root.name, node_path, slurm_path};
+        const redcoi_cluster_source source = {root.name, node_path, slurm_path, redco_node_read};
         if ((st = redcoi_cluster_from_root(&root, &source, cluster, err)) != REDCO_OK) { goto out; }
     }
     if ((st = complete(cluster, slurm_path, hosts, err)) != REDCO_OK) { goto out; }
@@ -152,20 +131,4 @@ out:
     redco_cluster_free(cluster);
     redco_json_close(document);
     return st;
-}
-
-redco_status redco_cluster_from_json(const redco_json_value *value, redco_cluster **cluster_out, redco_error *err)
-{
-    static const redcoi_cluster_source sealed = {NULL, NULL, NULL};
-    redco_cluster *cluster = new_cluster();
-    if (cluster == NULL) { return redco_fail(err, REDCO_ENOMEM, value->name, "out of memory"); }
-    (void)snprintf(cluster->place, sizeof cluster->place, "%s", value->name);
-    redco_status st = redcoi_cluster_from_root(value, &sealed, cluster, err);
-    if (st == REDCO_OK) { st = complete(cluster, NULL, NULL, err); }
-    if (st != REDCO_OK) {
-        redco_cluster_free(cluster);
-        return st;
-    }
-    *cluster_out = cluster;
-    return REDCO_OK;
 }

@@ -184,7 +184,7 @@ static redco_status read_node_file(const redco_json_value *object, const char *k
 {
     char *path = NULL;
     redco_status st = read_path(object, key, source, &path, err);
-    if (st == REDCO_OK) { st = redco_node_read(path, node_out, err); }
+    if (st == REDCO_OK) { st = source->read_node(path, node_out, err); }
     free(path);
     return st;
 }
@@ -207,7 +207,7 @@ static redco_status read_node(const redco_json_value *root, const redcoi_cluster
                               redco_error *err)
 {
     redco_json_value object;
-    if (source->node_path != NULL) { return redco_node_read(source->node_path, &cluster->node, err); }
+    if (source->node_path != NULL) { return source->read_node(source->node_path, &cluster->node, err); }
     if (json_is_string(json_object_get(root->json, "node"))) {
         return read_node_file(root, "node", source, &cluster->node, err);
     }

@@ -47,6 +47,8 @@ enum { REDCO_WORLD_MAX = 65536 };
 redco_status redco_world_open(const redco_world_options *options, redco_world **world_out, redco_error *err);
 /** Communicators must be freed before. NULL is accepted. */
 void redco_world_close(redco_world *world);
+/** Ends what threads of this rank are doing in collectives, and all that come: they fail. From any thread. */
+void redco_world_abort(redco_world *world);
 uint32_t redco_world_rank(const redco_world *world);
 uint32_t redco_world_size(const redco_world *world);
 

@@ -1,6 +1,7 @@
 #include "executor/comm/transport.h"
 
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -13,6 +14,7 @@ struct mpi {
     double timeout_s;
     int rank;
     bool ours; /* MPI was started here */
+    atomic_bool aborted;
 };
 
 struct ring {
@@ -57,6 +59,9 @@ static redco_status step(const struct ring *ring, const redcoi_exchange *x, size
     while (code == MPI_SUCCESS) {
         code = MPI_Testall(2, requests, &done, MPI_STATUSES_IGNORE);
         if (code != MPI_SUCCESS || done) { break; }
+        if (atomic_load(&ring->mpi->aborted)) {
+            return redco_fail(err, REDCO_ESYSTEM, x->what, "rank %d has given up", ring->mpi->rank);
+        }
         if (now_s() - start_s > ring->mpi->timeout_s) {
             return redco_fail(err, REDCO_ESYSTEM, x->what,
                               "rank %d: nothing from rank %d or to rank %d of its group for %g s", ring->mpi->rank,
@@ -75,6 +80,12 @@ static redco_status mpi_exchange(void *link, const redcoi_exchange *exchange, re
         st = step(link, exchange, at, err);
     }
     return st;
+}
+
+static void mpi_abort(void *transport)
+{
+    struct mpi *const mpi = transport;
+    atomic_store(&mpi->aborted, true);
 }
 
 static void mpi_unlink(void *link)
@@ -110,7 +121,7 @@ static void mpi_close(void *transport)
     free(mpi);
 }
 
-static const redcoi_transport_calls calls = {mpi_link, mpi_exchange, mpi_unlink, mpi_close};
+static const redcoi_transport_calls calls = {mpi_link, mpi_exchange, mpi_abort, mpi_unlink, mpi_close};
 
 redco_status redcoi_mpi_open(double timeout_s, redcoi_transport *transport_out, redco_error *err)
 {

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -232,12 +233,18 @@ redco_status redcoi_socket_open(const redco_world_options *options, double timeo
     redcoi_sockets *const world = calloc(1, sizeof *world);
     redco_status st = REDCO_OK;
     if (world == NULL) { return redco_fail(err, REDCO_ENOMEM, "world", "out of memory"); }
-    *world = (redcoi_sockets){.rank = options->rank, .size = options->size, .timeout_s = timeout_s, .listener = -1};
+    *world = (redcoi_sockets){
+        .rank = options->rank, .size = options->size, .timeout_s = timeout_s, .listener = -1, .aborted = -1};
     *transport_out = (redcoi_transport){&redcoi_socket_calls, world, options->rank, options->size};
     entries = calloc(world->size, sizeof *entries);
     world->doors = calloc(world->size, sizeof *world->doors);
     if (entries == NULL || world->doors == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "world", "out of memory");
+        goto out;
+    }
+    world->aborted = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (world->aborted < 0) {
+        st = trouble("an event", errno, err);
         goto out;
     }
     if ((st = resolve(options->address, &door, err)) != REDCO_OK) { goto out; }

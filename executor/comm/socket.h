@@ -24,6 +24,7 @@ typedef struct redcoi_sockets {
     double timeout_s;
     uint64_t token; /**< of this run: strangers do not know it */
     int listener;
+    int aborted;        /**< an event: readable once the rank has given up */
     redcoi_door *doors; /**< by rank */
     redcoi_visitor *visitors;
     size_t visitors_count, visitors_capacity;

@@ -43,12 +43,16 @@ static redco_status socket_exchange(void *link, const redcoi_exchange *x, redco_
     size_t sent = 0, received = 0;
     double deadline_s = redcoi_clock_s() + ring->world->timeout_s;
     while (sent < x->send_bytes || received < x->receive_bytes) {
-        struct pollfd fds[2] = {{.fd = sent < x->send_bytes ? ring->out : -1, .events = POLLOUT},
-                                {.fd = received < x->receive_bytes ? ring->in : -1, .events = POLLIN}};
+        struct pollfd fds[3] = {{.fd = sent < x->send_bytes ? ring->out : -1, .events = POLLOUT},
+                                {.fd = received < x->receive_bytes ? ring->in : -1, .events = POLLIN},
+                                {.fd = ring->world->aborted, .events = POLLIN}};
         const double left_s = deadline_s - redcoi_clock_s();
-        const int ready = left_s > 0.0 ? poll(fds, 2, (int)(left_s * 1e3) + 1) : 0;
+        const int ready = left_s > 0.0 ? poll(fds, 3, (int)(left_s * 1e3) + 1) : 0;
         if (ready < 0 && errno == EINTR) { continue; }
         if (ready < 0) { return redco_fail(err, REDCO_ESYSTEM, x->what, "poll: %s", redcoi_socket_reason(errno)); }
+        if (fds[2].revents != 0) {
+            return redco_fail(err, REDCO_ESYSTEM, x->what, "rank %u has given up", ring->world->rank);
+        }
         if (ready == 0) {
             return redco_fail(err, REDCO_ESYSTEM, x->what, "rank %u: rank %u %s (%g s)", ring->world->rank,
                               fds[1].fd >= 0 ? ring->previous : ring->next,
@@ -64,6 +68,14 @@ static redco_status socket_exchange(void *link, const redcoi_exchange *x, redco_
         deadline_s = redcoi_clock_s() + ring->world->timeout_s; /* something moved */
     }
     return REDCO_OK;
+}
+
+static void socket_abort(void *transport)
+{
+    const redcoi_sockets *const world = transport;
+    const uint64_t one = 1;
+    const ssize_t written = write(world->aborted, &one, sizeof one);
+    (void)written; /* fails only if it is set already */
 }
 
 static void socket_unlink(void *link)
@@ -164,9 +176,11 @@ static void socket_close(void *transport)
     redcoi_sockets *const world = transport;
     for (size_t i = 0; i < world->visitors_count; i++) { (void)close(world->visitors[i].fd); }
     if (world->listener >= 0) { (void)close(world->listener); }
+    if (world->aborted >= 0) { (void)close(world->aborted); }
     free(world->visitors);
     free(world->doors);
     free(world);
 }
 
-const redcoi_transport_calls redcoi_socket_calls = {socket_link, socket_exchange, socket_unlink, socket_close};
+const redcoi_transport_calls redcoi_socket_calls = {socket_link, socket_exchange, socket_abort, socket_unlink,
+                                                    socket_close};

@@ -26,6 +26,8 @@ typedef struct redcoi_transport_calls {
                          redco_error *err);
     /** Sends to the next while receiving from the previous member; returns when both are done. */
     redco_status (*exchange)(void *link, const redcoi_exchange *exchange, redco_error *err);
+    /** All exchanges of this rank fail from now on, those under way too. */
+    void (*abort)(void *transport);
     void (*unlink)(void *link);
     void (*close)(void *transport);
 } redcoi_transport_calls;

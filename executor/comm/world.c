@@ -55,6 +55,11 @@ void redco_world_close(redco_world *world)
     free(world);
 }
 
+void redco_world_abort(redco_world *world)
+{
+    if (world->transport.calls != NULL) { world->transport.calls->abort(world->transport.state); }
+}
+
 uint32_t redco_world_rank(const redco_world *world)
 {
     return world->transport.rank;

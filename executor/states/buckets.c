@@ -229,6 +229,17 @@ uint32_t redco_states_bucket_after(const redco_states *states, uint32_t module)
     return states->buckets[bucket].last_module == module ? bucket : REDCO_NO_BUCKET;
 }
 
+uint32_t redco_states_bucket_of(const redco_states *states, uint32_t module)
+{
+    return states->bucket_of[module];
+}
+
+uint32_t redco_states_take_buffer(const redco_states *states, uint32_t module)
+{
+    const redcoi_bucket *const bucket = &states->buckets[states->bucket_of[module]];
+    return states->piles[bucket->pile].sharded ? bucket->buffer : REDCO_NO_BUCKET;
+}
+
 uint64_t redco_states_bucket_bytes(const redco_states *states, uint32_t bucket)
 {
     return redcoi_bytes(states, states->buckets[bucket].elements);

@@ -54,9 +54,9 @@ redco_status redco_states_squares(redco_states *states, redco_states_worker *wor
     return st;
 }
 
-redco_status redco_states_sum(redco_states *states, double *squares, redco_error *err)
+redco_status redco_states_sum(redco_states *states, double *values, uint32_t count, redco_error *err)
 {
-    return redco_all_reduce(states->all, REDCO_F64, REDCO_REDUCE_SUM, squares, 1, "step/grad_norm/reduce", err);
+    return redco_all_reduce(states->all, REDCO_F64, REDCO_REDUCE_SUM, values, count, "step/grad_norm/reduce", err);
 }
 
 double redco_states_clip_factor(const redco_states *states, double norm)

@@ -109,6 +109,11 @@ uint32_t redco_states_bucket_count(const redco_states *states);
 /** Whether the bucket has anything to do in this micro-batch: in the last one it adds up what all ranks have of the
  *  same shard; before, only gradients that are cut further than parameters are reduced. */
 bool redco_states_bucket_due(const redco_states *states, uint32_t bucket, redco_micro_batch micro_batch);
+/** Into which bucket a module's gradients go. */
+uint32_t redco_states_bucket_of(const redco_states *states, uint32_t module);
+/** The buffer that redco_states_take() writes a module's gradients to, as redco_states_bucket_buffer() numbers them, or
+ *  REDCO_NO_BUCKET. */
+uint32_t redco_states_take_buffer(const redco_states *states, uint32_t module);
 /** The bucket that is full when the module's gradients, and those of all modules behind it, were taken. */
 uint32_t redco_states_bucket_after(const redco_states *states, uint32_t module);
 uint64_t redco_states_bucket_bytes(const redco_states *states, uint32_t bucket);
@@ -121,8 +126,8 @@ redco_status redco_states_reduce(redco_states *states, redco_states_worker *work
 /** "step/grad_norm": the sum of squares of the gradients of which this rank's count, each once in the world. */
 redco_status redco_states_squares(redco_states *states, redco_states_worker *worker, double *squares_out,
                                   redco_error *err);
-/** "step/grad_norm/reduce": the same for all ranks. */
-redco_status redco_states_sum(redco_states *states, double *squares, redco_error *err);
+/** "step/grad_norm/reduce": the same for all ranks, and what else is to be summed with it. */
+redco_status redco_states_sum(redco_states *states, double *values, uint32_t count, redco_error *err);
 
 /* The optimizer: stream "compute" */
 

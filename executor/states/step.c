@@ -57,7 +57,7 @@ static redco_status finish(const struct step *s, const redco_states_step_options
     redco_update update = {options->learning_rate, options->step, options->gradient_scale};
     double squares = 0.0;
     redco_status st = redco_states_squares(s->states, s->worker, &squares, err);
-    if (st == REDCO_OK) { st = redco_states_sum(s->states, &squares, err); }
+    if (st == REDCO_OK) { st = redco_states_sum(s->states, &squares, 1, err); }
     if (st != REDCO_OK) { return st; }
     *norm_out = fabs(options->gradient_scale) * sqrt(squares);
     if (!isfinite(*norm_out)) {

@@ -94,7 +94,7 @@ static redco_status extremes(redco_trainer *t, uint32_t module, void *largest, v
 {
     const redco_dtype dtype = t->options.dtype;
     const uint64_t count = redco_layout_module(redco_states_layout(t->states), module)->whole;
-    const void *const weights = redcoi_pass_weights(t, module);
+    const void *const weights = redcoi_weights_of(t, module);
     memcpy(largest, weights, count * redco_dtype_bytes(dtype));
     for (uint64_t i = 0; i < count; i++) {
         if (dtype == REDCO_F64) {
@@ -171,7 +171,7 @@ static redco_status collect(redco_trainer *t, struct collected *w, redco_error *
     const size_t element_bytes = redco_dtype_bytes(t->options.dtype);
     const size_t largest_bytes = redco_layout_sizes(layout).whole * element_bytes;
     void *const largest = malloc(largest_bytes), *const negated = malloc(largest_bytes);
-    redco_status st = redcoi_pass_gather(t, true, err);
+    redco_status st = redcoi_weights_gather(t, err);
     w->of = calloc((size_t)t->modules.model.module_count + 1, sizeof *w->of);
     if (w->of == NULL || largest == NULL || negated == NULL) { goto failed; }
     w->count = t->modules.model.module_count;

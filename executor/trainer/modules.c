@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MODULE_NAME_BYTES = 64, MODULE_WORDS = 4 };
+
 static size_t module_length(const char *name)
 {
     const char *const dot = strrchr(name, '.');
@@ -27,17 +29,42 @@ static void add_tensor(redcoi_modules *m, const redco_task *task, size_t i, cons
     const redco_tensor_type part = redco_tp_local(*layout, &type, tp);
     redco_state_layer *const layer = &m->layers[m->model.layer_count - 1];
     if (first || !same_module(task->parameters[i - 1].name, p->name)) {
-        const size_t length = module_length(p->name);
-        const char *start = p->name + length;
-        while (start > p->name && start[-1] != '.') { start--; }
         char *const name = m->module_names[m->model.module_count];
-        (void)snprintf(name, sizeof m->module_names[0], "%.*s", (int)(p->name + length - start), start);
         m->modules[m->model.module_count++] = (redco_state_module){name, m->model.tensor_count, 0};
         layer->module_count++;
     }
     m->modules[m->model.module_count - 1].tensor_count++;
     m->tensors[m->model.tensor_count++] =
         (redco_state_tensor){p->name, redco_type_elements(&part), layout->kind != REDCO_TP_SPLIT, true};
+}
+
+/* The end of a module's name from the n-th dot from behind. */
+static void end_of_name(const char *tensor, uint32_t words, char out[MODULE_NAME_BYTES])
+{
+    const size_t length = module_length(tensor);
+    const char *start = tensor + length;
+    while (start > tensor) {
+        if (start[-1] == '.' && --words == 0) { break; }
+        start--;
+    }
+    (void)snprintf(out, MODULE_NAME_BYTES, "%.*s", (int)(tensor + length - start), start);
+}
+
+/* As the simulator names them: as few words as are unique in the layer. */
+static void name_modules(redcoi_modules *m, const redco_state_layer *layer)
+{
+    for (uint32_t i = layer->first_module; i < layer->first_module + layer->module_count; i++) {
+        bool unique = false;
+        for (uint32_t words = 1; words <= MODULE_WORDS && !unique; words++) {
+            end_of_name(m->tensors[m->modules[i].first_tensor].name, words, m->module_names[i]);
+            unique = true;
+            for (uint32_t k = layer->first_module; k < layer->first_module + layer->module_count && unique; k++) {
+                char other[MODULE_NAME_BYTES];
+                end_of_name(m->tensors[m->modules[k].first_tensor].name, words, other);
+                unique = k == i || strcmp(m->module_names[i], other) != 0;
+            }
+        }
+    }
 }
 
 static redco_status add_layer(redcoi_modules *m, const redco_plan *plan, const char *class_name, uint32_t index,
@@ -84,6 +111,7 @@ redco_status redcoi_modules_make(redcoi_modules *m, const redco_plan *plan, cons
                 add_tensor(m, task, next, &layouts[next], plan->tp, next == first);
                 next++;
             }
+            if (st == REDCO_OK) { name_modules(m, &m->layers[m->model.layer_count - 1]); }
         }
     }
     if (st == REDCO_OK && next != task->parameter_count) {

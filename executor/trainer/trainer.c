@@ -4,10 +4,12 @@
 #include "executor/states/from_plan.h"
 #include "executor/trainer/trainer_internal.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+/* One is filled while the other is reduced. */
+enum { BUCKET_BUFFERS = 2 };
 
 redco_dtype redco_trainer_dtype(redco_precision precision)
 {
@@ -92,9 +94,7 @@ static redco_status build(redco_trainer *t, redco_error *err)
     const redco_task_options options = {t->options.dtype, t->options.dtype, true, true};
     redco_task_graph built = {.graph = NULL};
     t->outputs = calloc(count + 1, sizeof *t->outputs);
-    t->results = calloc(count + 1, sizeof *t->results);
-    t->bindings = calloc(count + 3, sizeof *t->bindings);
-    if (t->outputs == NULL || t->results == NULL || t->bindings == NULL) { return no_memory(t, err); }
+    if (t->outputs == NULL) { return no_memory(t, err); }
     redco_status st = redco_task_build(t->task, &options, &built, err);
     if (st == REDCO_OK && t->mesh.tp > 1) { st = partition(t, &built, err); }
     if (st == REDCO_OK && t->mesh.tp == 1) {
@@ -112,9 +112,8 @@ static redco_status split_world(redco_trainer *t, redco_error *err)
     const uint32_t ranks = redco_world_size(t->world);
     uint32_t *const colours = calloc(ranks, sizeof *colours);
     if (colours == NULL) { return no_memory(t, err); }
-    redco_status st = redco_communicator_split(t->world, colours, "all ranks", &t->all, err);
     for (uint32_t r = 0; r < ranks; r++) { colours[r] = redco_tp_colour(t->mesh, r); }
-    if (st == REDCO_OK) { st = redco_communicator_split(t->world, colours, "tensor parallelism", &t->tp, err); }
+    redco_status st = redco_communicator_split(t->world, colours, "tensor parallelism", &t->tp, err);
     for (uint32_t r = 0; r < ranks; r++) { colours[r] = redco_place_of(t->mesh, r).tp; }
     if (st == REDCO_OK) { st = redco_communicator_split(t->world, colours, "replicas", &t->replicas, err); }
     t->group = (redco_group_binding){0, t->tp};
@@ -126,8 +125,10 @@ static redco_status split_world(redco_trainer *t, redco_error *err)
 
 static redco_status open_states(redco_trainer *t, redco_error *err)
 {
-    redco_states_options options = {
-        .dtype = t->options.dtype, .optimizer = t->options.optimizer, .bucket_bytes = t->plan->bucket_bytes};
+    redco_states_options options = {.dtype = t->options.dtype,
+                                    .optimizer = t->options.optimizer,
+                                    .bucket_bytes = t->plan->bucket_bytes,
+                                    .bucket_buffers = BUCKET_BUFFERS};
     redco_status st = redco_layout_options_from_plan(t->plan, &options.layout, err);
     if (st != REDCO_OK) { return st; }
     t->mesh = options.layout.mesh;
@@ -137,31 +138,52 @@ static redco_status open_states(redco_trainer *t, redco_error *err)
     return st == REDCO_OK ? redco_states_worker_create(t->states, t->backend, &t->worker, err) : st;
 }
 
-static redco_status take_memory(redco_trainer *t, redco_error *err)
+/* Tokens of a micro-batch; language models draw no random numbers, so the key is any. */
+static redco_status feed(void *context, uint32_t micro_batch, const void **data_out, redco_error *err)
 {
-    const redco_layout *const layout = redco_states_layout(t->states);
-    const uint32_t modules = t->modules.model.module_count;
-    const size_t element_bytes = redco_dtype_bytes(t->options.dtype);
+    static const int32_t no_key[2] = {0, 0};
+    redco_trainer *const t = context;
+    const redco_batch_place place = {.step = t->step,
+                                     .micro_batch = micro_batch,
+                                     .dp_rank = redco_world_rank(t->world) / t->mesh.tp,
+                                     .dp_ranks = (uint32_t)redco_mesh_ranks(t->mesh.dp),
+                                     .micro_batches = t->plan->micro_batches,
+                                     .sequences = t->plan->micro_batch};
+    data_out[0] = t->ids;
+    data_out[1] = t->targets;
+    data_out[2] = no_key;
+    return redco_tokens_batch(t->tokens, &place, t->ids, t->targets, err);
+}
+
+static redco_status open_device(void *context, redco_backend **backend_out, redco_error *err)
+{
+    (void)context;
+    return redco_host_open(NULL, backend_out, err);
+}
+
+static redco_status make_schedule(redco_trainer *t, redco_error *err)
+{
     const size_t ids = (size_t)t->plan->micro_batch * t->plan->seq_len;
-    redco_status st = REDCO_OK;
-    t->weights = calloc((size_t)modules + 1, sizeof *t->weights);
-    t->gradients = calloc((size_t)modules + 1, sizeof *t->gradients);
+    const redco_value inputs[] = {redco_graph_find_input(t->graph, "tokens"),
+                                  redco_graph_find_input(t->graph, "targets"), redco_graph_find_input(t->graph, "key")};
+    memcpy(t->inputs, inputs, sizeof inputs);
     t->ids = calloc(ids, sizeof *t->ids);
     t->targets = calloc(ids, sizeof *t->targets);
-    if (t->weights == NULL || t->gradients == NULL || t->ids == NULL || t->targets == NULL) {
-        return no_memory(t, err);
-    }
-    const redco_backend_calls *const calls = t->backend->calls;
-    for (uint32_t m = 0; m < modules && st == REDCO_OK; m++) {
-        const uint64_t bytes = redco_layout_module(layout, m)->whole * element_bytes;
-        if (redco_states_gathers(t->states, m)) {
-            st = calls->allocate(t->backend, REDCO_MEMORY_DEVICE, bytes, &t->weights[m], err);
-        }
-        if (st == REDCO_OK) { st = calls->allocate(t->backend, REDCO_MEMORY_DEVICE, bytes, &t->gradients[m], err); }
-        if (st == REDCO_OK) { memset(t->gradients[m], 0, bytes); } /* the gaps between tensors stay 0 */
-    }
-    const uint64_t largest_bytes = redco_layout_sizes(layout).whole * element_bytes;
-    return st == REDCO_OK ? calls->allocate(t->backend, REDCO_MEMORY_DEVICE, largest_bytes, &t->shard, err) : st;
+    if (t->ids == NULL || t->targets == NULL) { return no_memory(t, err); }
+    const redco_schedule_options options = {.step = t->options.steps,
+                                            .overlap_reduce = (t->plan->overlap & REDCO_OVERLAP_AR) != 0,
+                                            .graph = t->graph,
+                                            .loss = t->outputs[0],
+                                            .gradients = t->outputs + 1,
+                                            .inputs = t->inputs,
+                                            .input_count = sizeof inputs / sizeof inputs[0],
+                                            .feed = {feed, t},
+                                            .world = t->world,
+                                            .states = t->states,
+                                            .open = open_device,
+                                            .collectives = t->mesh.tp > 1 ? &t->collectives : NULL,
+                                            .emulate = t->options.emulate};
+    return redco_schedule_create(&options, &t->schedule, err);
 }
 
 /* Every rank draws whole tensors and keeps its part. */
@@ -203,8 +225,8 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     if ((st = open_task(t, err)) != REDCO_OK) { goto out; }
     if ((st = open_states(t, err)) != REDCO_OK) { goto out; }
     if ((st = build(t, err)) != REDCO_OK) { goto out; }
-    if ((st = take_memory(t, err)) != REDCO_OK) { goto out; }
-    if ((st = first_weights(t, err)) != REDCO_OK) { goto out; }
+    if ((st = make_schedule(t, err)) != REDCO_OK) { goto out; }
+    if (!options->emulate && (st = first_weights(t, err)) != REDCO_OK) { goto out; }
     *trainer_out = t;
     t = NULL;
 out:
@@ -215,14 +237,12 @@ out:
 void redco_trainer_free(redco_trainer *t)
 {
     if (t == NULL) { return; }
-    for (uint32_t m = 0; t->backend != NULL && m < t->modules.model.module_count; m++) {
-        if (t->weights != NULL) { t->backend->calls->release(t->backend, REDCO_MEMORY_DEVICE, t->weights[m]); }
-        if (t->gradients != NULL) { t->backend->calls->release(t->backend, REDCO_MEMORY_DEVICE, t->gradients[m]); }
+    redco_schedule_free(t->schedule);
+    for (uint32_t m = 0; t->weights != NULL && m < t->modules.model.module_count; m++) {
+        t->backend->calls->release(t->backend, REDCO_MEMORY_DEVICE, t->weights[m]);
     }
-    if (t->backend != NULL) { t->backend->calls->release(t->backend, REDCO_MEMORY_DEVICE, t->shard); }
     redco_states_worker_free(t->worker);
     redco_states_free(t->states);
-    redco_communicator_free(t->all);
     redco_communicator_free(t->tp);
     redco_communicator_free(t->replicas);
     redco_graph_free(t->graph);
@@ -233,10 +253,7 @@ void redco_trainer_free(redco_trainer *t)
     redco_backend_close(t->backend);
     free(t->layouts);
     free(t->outputs);
-    free(t->results);
-    free(t->bindings);
     free(t->weights);
-    free(t->gradients);
     free(t->ids);
     free(t->targets);
     free(t);
@@ -249,66 +266,36 @@ static double now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static redco_status micro_batches(redco_trainer *t, double *loss_out, redco_error *err)
-{
-    const uint32_t count = (uint32_t)t->plan->micro_batches;
-    const uint32_t ranks = (uint32_t)redco_mesh_ranks(t->mesh.dp);
-    redco_status st = REDCO_OK;
-    *loss_out = 0.0;
-    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-        const redco_batch_place place = {.step = t->step,
-                                         .micro_batch = i,
-                                         .dp_rank = redco_world_rank(t->world) / t->mesh.tp,
-                                         .dp_ranks = ranks,
-                                         .micro_batches = count,
-                                         .sequences = t->plan->micro_batch};
-        double loss = 0.0;
-        st = redco_tokens_batch(t->tokens, &place, t->ids, t->targets, err);
-        if (st == REDCO_OK) { st = redcoi_pass(t, (redco_micro_batch){i, count}, &loss, err); }
-        *loss_out += loss / count;
-    }
-    return st;
-}
-
-static redco_status update(redco_trainer *t, double *norm_out, redco_error *err)
-{
-    const double scale = 1.0 / ((double)t->plan->micro_batches * (double)redco_mesh_ranks(t->mesh.dp));
-    const uint32_t layers = t->modules.model.layer_count;
-    double squares = 0.0;
-    redco_status st = redco_states_squares(t->states, t->worker, &squares, err);
-    if (st == REDCO_OK) { st = redco_states_sum(t->states, &squares, err); }
-    if (st != REDCO_OK) { return st; }
-    *norm_out = scale * sqrt(squares);
-    if (!isfinite(*norm_out)) {
-        return redco_fail(err, REDCO_EINFEASIBLE, "step/grad_norm", "the norm of the gradients is %s",
-                          isnan(*norm_out) ? "not a number" : "infinite");
-    }
-    const redco_update u = {t->options.learning_rate, t->step + 1,
-                            scale * redco_states_clip_factor(t->states, *norm_out)};
-    for (uint32_t l = 0; l < layers && st == REDCO_OK; l++) {
-        st = redco_states_update(t->states, t->worker, l, &u, err);
-    }
-    for (uint32_t l = 0; l < layers && st == REDCO_OK; l++) { st = redco_states_spread(t->states, t->worker, l, err); }
-    return st;
-}
-
 redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, redco_error *err)
 {
     const double begin_s = now_s();
-    redco_trainer_step step = {0};
-    redco_status st = micro_batches(t, &step.loss, err);
-    if (st == REDCO_OK) {
-        st = redco_all_reduce(t->all, REDCO_F64, REDCO_REDUCE_SUM, &step.loss, 1, "step/loss/reduce", err);
-    }
-    step.loss /= redco_world_size(t->world); /* ranks of one tensor-parallel group have the same */
-    if (st == REDCO_OK && !isfinite(step.loss)) {
-        st = redco_fail(err, REDCO_EINFEASIBLE, "step/loss", "the loss is %s",
-                        isnan(step.loss) ? "not a number" : "infinite");
-    }
-    if (st == REDCO_OK) { st = update(t, &step.gradient_norm, err); }
+    const double scale = 1.0 / ((double)t->plan->micro_batches * (double)redco_mesh_ranks(t->mesh.dp));
+    redco_schedule_step step;
+    const redco_status st = redco_schedule_run(t->schedule, t->step + 1, t->options.learning_rate, scale, &step, err);
     if (st != REDCO_OK) { return st; }
     t->step++;
-    step.time_s = now_s() - begin_s;
-    *step_out = step;
-    return REDCO_OK;
+    *step_out =
+        (redco_trainer_step){.loss = step.loss, .gradient_norm = step.gradient_norm, .time_s = now_s() - begin_s};
+    return redco_schedule_exposed(t->schedule, &step_out->exposed_comm_s, err);
+}
+
+redco_status redco_trainer_timeline(const redco_trainer *t, redco_timeline **timeline_out, redco_error *err)
+{
+    return redco_schedule_timeline(t->schedule, timeline_out, err);
+}
+
+redco_trainer_memory redco_trainer_memory_of(const redco_trainer *t)
+{
+    const redco_states_size states = redco_states_sizes(t->states);
+    const redco_schedule_size schedule = redco_schedule_sizes(t->schedule);
+    redco_trainer_memory m = {.parameter_bytes = states.parameter_bytes,
+                              .gradient_bytes = states.gradient_bytes,
+                              .optimizer_bytes = states.optimizer_bytes,
+                              .activation_bytes = schedule.activation_bytes,
+                              .slot_bytes = schedule.slot_bytes,
+                              .bucket_bytes = states.bucket_bytes,
+                              .workspace_bytes = schedule.workspace_bytes};
+    m.total_bytes = m.parameter_bytes + m.gradient_bytes + m.optimizer_bytes + m.activation_bytes + m.slot_bytes +
+                    m.bucket_bytes + m.workspace_bytes;
+    return m;
 }

@@ -8,6 +8,7 @@
 #ifndef REDCO_TRAINER_H
 #define REDCO_TRAINER_H
 
+#include "costmodel/simulate.h"
 #include "executor/comm/communicator.h"
 #include "executor/optimizer/optimizer.h"
 #include "planner/plan/plan.h"
@@ -22,8 +23,10 @@ typedef struct redco_trainer_options {
     redco_dtype dtype; /**< of weights, gradients and activations: F64, F32, BF16 or F16 */
     redco_optimizer optimizer;
     double learning_rate;
-    uint64_t seed;    /**< of first weights and of tokens */
-    const char *data; /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
+    uint64_t seed;           /**< of first weights and of tokens */
+    const char *data;        /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
+    const redco_step *steps; /**< what the simulator makes of the plan's step: all micro-batches; borrowed */
+    bool emulate;            /**< computation is timed waits, weights are zeros: redco_schedule_options */
 } redco_trainer_options;
 
 /** What the plan was made for. */
@@ -41,13 +44,27 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
 void redco_trainer_free(redco_trainer *trainer); /**< NULL is accepted */
 
 typedef struct redco_trainer_step {
-    double loss;          /**< mean over the global batch */
-    double gradient_norm; /**< before clipping */
-    double time_s;        /**< of this rank, from first token to last weight */
+    double loss;           /**< mean over the global batch */
+    double gradient_norm;  /**< before clipping */
+    double time_s;         /**< of this rank, from first token to last weight */
+    double exposed_comm_s; /**< of it, waiting for communication instead of computing */
 } redco_trainer_step;
 
 /** @return REDCO_EINFEASIBLE if loss or gradients are not finite: nothing was updated then */
 redco_status redco_trainer_run(redco_trainer *trainer, redco_trainer_step *step_out, redco_error *err);
+
+/** When each operator of the last step ran, in the simulator's names. To be freed with redco_timeline_free(). */
+redco_status redco_trainer_timeline(const redco_trainer *trainer, redco_timeline **timeline_out, redco_error *err);
+
+/** Memory of this rank, all of it taken before the first step. */
+typedef struct redco_trainer_memory {
+    uint64_t parameter_bytes, gradient_bytes, optimizer_bytes;
+    uint64_t activation_bytes;
+    uint64_t slot_bytes; /**< gathered weights and whole gradients */
+    uint64_t bucket_bytes, workspace_bytes;
+    uint64_t total_bytes;
+} redco_trainer_memory;
+redco_trainer_memory redco_trainer_memory_of(const redco_trainer *trainer);
 
 /** How the run compares with the same one on one rank. */
 typedef struct redco_trainer_verdict {

@@ -2,11 +2,11 @@
 #ifndef REDCOI_TRAINER_INTERNAL_H
 #define REDCOI_TRAINER_INTERNAL_H
 
-#include "executor/backend/evaluate.h"
 #include "executor/comm/collectives.h"
 #include "executor/data/tokens.h"
 #include "executor/models/language_model.h"
 #include "executor/partition/layout.h"
+#include "executor/schedule/schedule.h"
 #include "executor/states/states.h"
 #include "executor/trainer/trainer.h"
 
@@ -35,17 +35,16 @@ struct redco_trainer {
     redco_tp_layout *layouts; /* of parameters */
     redcoi_modules modules;
     redco_states *states;
-    redco_states_worker *worker;
-    redco_communicator *all, *tp, *replicas; /* replicas: ranks of the same place in tensor parallelism */
+    redco_states_worker *worker; /* for what is done between steps */
+    redco_schedule *schedule;
+    redco_communicator *tp, *replicas; /* replicas: ranks of the same place in tensor parallelism */
     redco_group_binding group;
     redco_host_collectives host;
     redco_collectives collectives;
-    redco_graph *graph;   /* of this rank */
-    redco_value *outputs; /* the loss, then gradients of parameters */
-    redco_binding *bindings;
-    redco_result *results;
-    void **weights, **gradients; /* of modules; weights are NULL where they are not gathered */
-    void *shard;                 /* of any module's gradients */
+    redco_graph *graph;    /* of this rank */
+    redco_value *outputs;  /* the loss, then gradients of parameters */
+    void **weights;        /* of modules, gathered to be looked at; NULL where they are not gathered */
+    redco_value inputs[3]; /* tokens, targets, key */
     int32_t *ids, *targets;
     uint64_t step;
 };
@@ -64,10 +63,8 @@ void redcoi_modules_free(redcoi_modules *modules);
 void redcoi_part_take(redco_tp_layout layout, const redco_tensor_type *whole, uint32_t ranks, uint32_t rank,
                       const void *data, void *part_out);
 
-/** Forward and backward of one micro-batch; its gradients go where the states keep them. */
-redco_status redcoi_pass(redco_trainer *trainer, redco_micro_batch micro_batch, double *loss_out, redco_error *err);
-/** All modules' weights as this rank computes with them. */
-redco_status redcoi_pass_gather(redco_trainer *trainer, bool keep, redco_error *err);
-const void *redcoi_pass_weights(const redco_trainer *trainer, uint32_t module);
+/** All modules' weights as this rank computes with them, between steps. */
+redco_status redcoi_weights_gather(redco_trainer *trainer, redco_error *err);
+const void *redcoi_weights_of(const redco_trainer *trainer, uint32_t module); /**< gathered before */
 
 #endif

@@ -1,0 +1,331 @@
+/* The rank's graph cut into the compute operators of the step. */
+#include "executor/graph/transform.h"
+#include "executor/schedule/schedule_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A compute operator of the first micro-batch by its name. */
+struct named {
+    char name[REDCOI_OP_NAME_BYTES];
+    uint32_t piece;
+};
+
+struct binder {
+    redco_schedule *s;
+    redcoi_bind *bind;
+    struct named *names;
+    uint32_t *reader; /* by value: first piece that reads it */
+};
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct named *const x = a, *const y = b;
+    const int order = strcmp(x->name, y->name);
+    return order != 0 ? order : (x->piece > y->piece) - (x->piece < y->piece);
+}
+
+bool redcoi_is_piece(const redco_step_op *op)
+{
+    return op->work == REDCO_WORK_FORWARD || op->work == REDCO_WORK_RECOMPUTE || op->work == REDCO_WORK_BACKWARD ||
+           op->work == REDCO_WORK_TENSOR;
+}
+
+static redco_status list_pieces(struct binder *b, redco_error *err)
+{
+    const redco_step *const step = b->s->options.step;
+    uint32_t count = 0;
+    const redco_step_op *const ops = redco_step_ops(step, &count);
+    b->bind->pieces = calloc((size_t)count + 1, sizeof *b->bind->pieces);
+    b->names = calloc((size_t)count + 1, sizeof *b->names);
+    if (b->bind->pieces == NULL || b->names == NULL) { return redcoi_schedule_memory_short(err); }
+    for (uint32_t i = 0; i < count; i++) {
+        if (ops[i].micro_batch != 0 || !redcoi_is_piece(&ops[i])) { continue; }
+        const uint32_t piece = b->bind->piece_count++;
+        b->bind->pieces[piece] = (redcoi_piece){.step_op = i, .layer = ops[i].layer};
+        b->names[piece].piece = piece;
+        (void)redco_step_name(step, i, b->names[piece].name, sizeof b->names[piece].name);
+    }
+    qsort(b->names, b->bind->piece_count, sizeof *b->names, compare_names);
+    return REDCO_OK;
+}
+
+/* The first piece of that name that is not before @p earliest. */
+static uint32_t find(const struct binder *b, const char *name, uint32_t earliest)
+{
+    uint32_t low = 0, high = b->bind->piece_count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        const int order = strcmp(b->names[middle].name, name);
+        if (order < 0 || (order == 0 && b->names[middle].piece < earliest)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    const bool found = low < b->bind->piece_count && strcmp(b->names[low].name, name) == 0;
+    return found ? b->names[low].piece : REDCO_STEP_NONE;
+}
+
+/* Where an operator of this name belongs: to the step's operator of that name; to one side of a product's backward,
+ * where the name says none (biases, sums of gradients), whichever comes first behind what it reads; a collective that
+ * the simulator has none for, to what it is called after. */
+static uint32_t natural(const struct binder *b, const char *name, uint32_t earliest)
+{
+    char longer[REDCOI_OP_NAME_BYTES + 16], shorter[REDCOI_OP_NAME_BYTES];
+    uint32_t piece = find(b, name, earliest);
+    if (piece != REDCO_STEP_NONE) { return piece; }
+    (void)snprintf(longer, sizeof longer, "%s/weight", name);
+    const uint32_t weight = find(b, longer, earliest);
+    (void)snprintf(longer, sizeof longer, "%s/input", name);
+    const uint32_t input = find(b, longer, earliest);
+    piece = weight < input ? weight : input;
+    const char *const slash = strrchr(name, '/');
+    if (piece != REDCO_STEP_NONE || slash == NULL) { return piece; }
+    (void)snprintf(shorter, sizeof shorter, "%.*s", (int)(slash - name), name);
+    return strchr(shorter, '/') != strrchr(shorter, '/') ? natural(b, shorter, earliest) : REDCO_STEP_NONE;
+}
+
+/* What an operator reads has been made by pieces up to here. */
+static uint32_t made_by(const struct binder *b, const redco_op *op)
+{
+    uint32_t earliest = 0;
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        const uint32_t piece = b->bind->piece_of[redco_value_op(b->s->options.graph, op->inputs[i])->id];
+        if (piece != REDCO_STEP_NONE && piece > earliest) { earliest = piece; }
+    }
+    return earliest;
+}
+
+/* Operators that only sources feed have no place of their own in the order: they wait for their first reader. */
+static bool is_free(const struct binder *b, const redco_op *op)
+{
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        const redco_op *const maker = redco_value_op(b->s->options.graph, op->inputs[i]);
+        if (redco_op_kind_class(maker->kind) != REDCO_CLASS_SOURCE) { return false; }
+    }
+    return op->operator_name[0] == '\0' || op->input_count == 0;
+}
+
+static void assign(struct binder *b)
+{
+    const redco_graph *const graph = b->s->options.graph;
+    const uint32_t count = redco_graph_op_count(graph);
+    char name[REDCOI_OP_NAME_BYTES];
+    for (uint32_t i = 0; i < count; i++) {
+        const redco_op *const op = redco_graph_op(graph, i);
+        b->bind->piece_of[i] = REDCO_STEP_NONE;
+        if (!b->bind->live[i] || op->kind == REDCO_OP_INPUT || is_free(b, op)) { continue; }
+        const uint32_t earliest = made_by(b, op);
+        const uint32_t piece = natural(b, redco_op_name(graph, op, name, sizeof name), earliest);
+        b->bind->piece_of[i] = piece != REDCO_STEP_NONE ? piece : earliest;
+    }
+    memset(b->reader, 0xff, redco_graph_value_count(graph) * sizeof *b->reader);
+    for (uint32_t i = count; i-- > 0;) {
+        const redco_op *const op = redco_graph_op(graph, i);
+        if (!b->bind->live[i] || op->kind == REDCO_OP_INPUT) { continue; }
+        if (b->bind->piece_of[i] == REDCO_STEP_NONE) {
+            uint32_t first = b->bind->piece_count - 1;
+            for (uint32_t k = 0; k < op->output_count; k++) {
+                const uint32_t reader = b->reader[op->first_output + k];
+                if (reader < first) { first = reader; }
+            }
+            b->bind->piece_of[i] = first;
+        }
+        for (uint32_t k = 0; k < op->input_count; k++) {
+            uint32_t *const reader = &b->reader[op->inputs[k]];
+            if (b->bind->piece_of[i] < *reader) { *reader = b->bind->piece_of[i]; }
+        }
+    }
+}
+
+/* Operators by piece, in the order of the graph. */
+static redco_status sort_ops(struct binder *b, redco_error *err)
+{
+    redcoi_bind *const bind = b->bind;
+    const uint32_t count = redco_graph_op_count(b->s->options.graph);
+    uint32_t first = 0;
+    bind->order = calloc((size_t)count + 1, sizeof *bind->order);
+    if (bind->order == NULL) { return redcoi_schedule_memory_short(err); }
+    for (uint32_t i = 0; i < count; i++) {
+        if (bind->piece_of[i] != REDCO_STEP_NONE) { bind->pieces[bind->piece_of[i]].ops.count++; }
+    }
+    for (uint32_t p = 0; p < bind->piece_count; p++) {
+        bind->pieces[p].ops.first = first;
+        first += bind->pieces[p].ops.count;
+        bind->pieces[p].ops.count = 0;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (bind->piece_of[i] == REDCO_STEP_NONE) { continue; }
+        redcoi_range_of *const ops = &bind->pieces[bind->piece_of[i]].ops;
+        bind->order[ops->first + ops->count++] = i;
+    }
+    return REDCO_OK;
+}
+
+/* Tensor-parallel collectives of the closed form may be elsewhere in the graph: layouts differ. Recomputation that the
+ * graph does not have costs nothing. */
+static redco_status check_pieces(const struct binder *b, redco_error *err)
+{
+    const redco_step *const step = b->s->options.step;
+    uint32_t count = 0;
+    const redco_step_op *const ops = redco_step_ops(step, &count);
+    for (uint32_t p = 0; p < b->bind->piece_count; p++) {
+        const uint32_t op = b->bind->pieces[p].step_op;
+        const uint8_t work = ops[op].work;
+        char name[REDCOI_OP_NAME_BYTES];
+        if (b->bind->pieces[p].ops.count > 0 || work == REDCO_WORK_TENSOR || work == REDCO_WORK_RECOMPUTE) { continue; }
+        return redco_fail(err, REDCO_EVALUE, redco_step_name(step, op, name, sizeof name),
+                          "no operator of the model's graph has this name");
+    }
+    return REDCO_OK;
+}
+
+/* Whose memory a value is, and which are parameters or views of them. */
+static redco_status find_tensors(struct binder *b, redco_error *err)
+{
+    const redco_graph *const graph = b->s->options.graph;
+    const redco_state_model *const model = redcoi_schedule_model(b->s);
+    const size_t values = redco_graph_value_count(graph);
+    b->bind->tensor_of = malloc((values + 1) * sizeof *b->bind->tensor_of);
+    b->bind->root_of = calloc(values + 1, sizeof *b->bind->root_of);
+    if (b->bind->tensor_of == NULL || b->bind->root_of == NULL) { return redcoi_schedule_memory_short(err); }
+    memset(b->bind->tensor_of, 0xff, (values + 1) * sizeof *b->bind->tensor_of);
+    for (uint32_t t = 0; t < model->tensor_count; t++) {
+        const redco_value value = redco_graph_find_input(graph, model->tensors[t].name);
+        if (value != REDCO_NO_VALUE) { b->bind->tensor_of[value] = t; }
+    }
+    for (uint32_t i = 0; i < redco_graph_op_count(graph); i++) {
+        const redco_op *const op = redco_graph_op(graph, i);
+        for (uint32_t k = 0; k < op->output_count; k++) {
+            b->bind->root_of[op->first_output + k] = op->first_output + k;
+        }
+        if (!redco_op_is_view(op->kind)) { continue; }
+        b->bind->tensor_of[op->first_output] = b->bind->tensor_of[op->inputs[0]];
+        b->bind->root_of[op->first_output] = b->bind->root_of[op->inputs[0]];
+    }
+    return REDCO_OK;
+}
+
+/* Modules whose gathered weights a piece reads; one entry each. */
+static redco_status find_needs(struct binder *b, redco_error *err)
+{
+    redcoi_bind *const bind = b->bind;
+    const redco_graph *const graph = b->s->options.graph;
+    const redco_states *const states = b->s->options.states;
+    const redco_layout *const layout = redco_states_layout(states);
+    uint32_t room = 0;
+    for (uint32_t p = 0; p < bind->piece_count; p++) {
+        redcoi_piece *const piece = &bind->pieces[p];
+        piece->needs.first = bind->need_count;
+        for (uint32_t i = 0; i < piece->ops.count; i++) {
+            const redco_op *const op = redco_graph_op(graph, bind->order[piece->ops.first + i]);
+            if (redco_op_is_view(op->kind)) { continue; }
+            for (uint32_t k = 0; k < op->input_count; k++) {
+                const uint32_t tensor = bind->tensor_of[op->inputs[k]];
+                const uint32_t module = tensor == REDCO_STEP_NONE ? 0 : redco_layout_module_of(layout, tensor);
+                bool known = tensor == REDCO_STEP_NONE || !redco_states_gathers(states, module);
+                for (uint32_t n = piece->needs.first; n < bind->need_count && !known; n++) {
+                    known = bind->needs[n] == module;
+                }
+                if (known) { continue; }
+                if (bind->need_count == room) {
+                    room = 2 * room + 64;
+                    uint32_t *const more = realloc(bind->needs, room * sizeof *more);
+                    if (more == NULL) { return redcoi_schedule_memory_short(err); }
+                    bind->needs = more;
+                }
+                bind->needs[bind->need_count++] = module;
+                piece->needs.count++;
+            }
+        }
+    }
+    return REDCO_OK;
+}
+
+/* From which to which piece the gradients of a module are made. */
+static redco_status find_ready(struct binder *b, redco_error *err)
+{
+    redcoi_bind *const bind = b->bind;
+    const redco_state_model *const model = redcoi_schedule_model(b->s);
+    bind->first_of = calloc((size_t)model->module_count + 1, sizeof *bind->first_of);
+    bind->ready_of = calloc((size_t)model->module_count + 1, sizeof *bind->ready_of);
+    bind->takes = calloc((size_t)model->module_count + 1, sizeof *bind->takes);
+    if (bind->first_of == NULL || bind->ready_of == NULL || bind->takes == NULL) {
+        return redcoi_schedule_memory_short(err);
+    }
+    for (uint32_t m = 0; m < model->module_count; m++) {
+        const redco_state_module *const module = &model->modules[m];
+        bind->first_of[m] = REDCO_STEP_NONE;
+        for (uint32_t t = module->first_tensor; t < module->first_tensor + module->tensor_count; t++) {
+            const redco_value gradient = b->s->options.gradients[t];
+            const uint32_t piece = bind->piece_of[redco_value_op(b->s->options.graph, gradient)->id];
+            const uint32_t made = bind->piece_of[redco_value_op(b->s->options.graph, bind->root_of[gradient])->id];
+            if (piece == REDCO_STEP_NONE || made == REDCO_STEP_NONE) {
+                return redco_fail(err, REDCO_EVALUE, model->tensors[t].name, "has no gradient in the graph");
+            }
+            if (made < bind->first_of[m]) { bind->first_of[m] = made; }
+            if (piece > bind->ready_of[m]) { bind->ready_of[m] = piece; }
+        }
+    }
+    uint32_t take = 0;
+    for (uint32_t p = 0; p < bind->piece_count; p++) {
+        bind->pieces[p].takes.first = take;
+        for (uint32_t m = model->module_count; m-- > 0;) { /* backward comes to the last module first */
+            if (bind->ready_of[m] != p || redco_states_gathers(b->s->options.states, m)) { continue; }
+            bind->takes[take++] = m;
+            bind->pieces[p].takes.count++;
+        }
+    }
+    return REDCO_OK;
+}
+
+redco_status redcoi_bind_make(redco_schedule *s, redco_error *err)
+{
+    const redco_graph *const graph = s->options.graph;
+    const uint32_t tensors = redcoi_schedule_model(s)->tensor_count;
+    struct binder b = {.s = s, .bind = &s->bind};
+    redco_value *const wanted = calloc((size_t)tensors + 1, sizeof *wanted);
+    redco_status st = REDCO_OK;
+    s->bind.live = calloc((size_t)redco_graph_op_count(graph) + 1, sizeof *s->bind.live);
+    s->bind.piece_of = calloc((size_t)redco_graph_op_count(graph) + 1, sizeof *s->bind.piece_of);
+    b.reader = calloc((size_t)redco_graph_value_count(graph) + 1, sizeof *b.reader);
+    if (wanted == NULL || s->bind.live == NULL || s->bind.piece_of == NULL || b.reader == NULL) {
+        st = redcoi_schedule_memory_short(err);
+        goto out;
+    }
+    wanted[0] = s->options.loss;
+    memcpy(wanted + 1, s->options.gradients, tensors * sizeof *wanted);
+    redco_graph_live(graph, wanted, tensors + 1, s->bind.live);
+    if ((st = list_pieces(&b, err)) != REDCO_OK) { goto out; }
+    if (s->bind.piece_count == 0) {
+        st = redco_fail(err, REDCO_EVALUE, "schedule", "the step computes nothing");
+        goto out;
+    }
+    assign(&b);
+    if ((st = sort_ops(&b, err)) != REDCO_OK || (st = check_pieces(&b, err)) != REDCO_OK ||
+        (st = find_tensors(&b, err)) != REDCO_OK || (st = find_needs(&b, err)) != REDCO_OK) {
+        goto out;
+    }
+    st = find_ready(&b, err);
+out:
+    free(wanted);
+    free(b.names);
+    free(b.reader);
+    return st;
+}
+
+void redcoi_bind_free(redcoi_bind *bind)
+{
+    free(bind->pieces);
+    free(bind->piece_of);
+    free(bind->order);
+    free(bind->takes);
+    free(bind->needs);
+    free(bind->first_of);
+    free(bind->ready_of);
+    free(bind->live);
+    free(bind->root_of);
+    free(bind->tensor_of);
+}

@@ -1,0 +1,301 @@
+/* Threads of streams, what they wait for, and how a step ends. */
+#include "executor/schedule/schedule_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+redco_status redcoi_schedule_memory_short(redco_error *err)
+{
+    return redco_fail(err, REDCO_ENOMEM, "schedule", "no memory for the schedule of a step");
+}
+
+/* The first failure of any thread ends the step of all. */
+static void fail(redco_schedule *s, redco_status status, const redco_error *err)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->status == REDCO_OK) {
+        s->status = status;
+        s->error = *err;
+    }
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+    redco_world_abort(s->options.world);
+}
+
+/* Waits until other lanes have got far enough. @return false: somebody failed */
+static bool wait_for(redcoi_thread *thread, const redcoi_task *task)
+{
+    redco_schedule *const s = thread->schedule;
+    (void)pthread_mutex_lock(&s->lock);
+    for (uint32_t i = 0; i < task->wait_count && s->status == REDCO_OK; i++) {
+        const redcoi_task *const other = &s->tasks[s->waits[task->first_wait + i].task];
+        while (s->done[other->lane] <= other->ordinal && s->status == REDCO_OK) {
+            (void)pthread_cond_wait(&s->changed, &s->lock);
+        }
+    }
+    const bool good = s->status == REDCO_OK;
+    (void)pthread_mutex_unlock(&s->lock);
+    return good;
+}
+
+/* What the queues of other lanes still hold: the queue that computes waits for it on the device, those who communicate
+ * do so here. */
+static redco_status order_queues(redcoi_thread *thread, const redcoi_task *task, redco_error *err)
+{
+    redco_schedule *const s = thread->schedule;
+    const redco_backend_calls *const calls = thread->backend->calls;
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < task->wait_count && st == REDCO_OK; i++) {
+        redco_mark *const mark = s->end[s->waits[task->first_wait + i].task];
+        st = thread->lane == REDCOI_LANE_COMPUTE ? calls->mark_wait(thread->backend, thread->queue, mark, err)
+                                                 : calls->mark_finish(thread->backend, mark, err);
+    }
+    return st;
+}
+
+static redco_status do_task(redcoi_thread *thread, uint32_t index, redco_error *err)
+{
+    redco_schedule *const s = thread->schedule;
+    const redcoi_task *const task = &s->tasks[index];
+    const redco_backend_calls *const calls = thread->backend->calls;
+    redco_status st = order_queues(thread, task, err);
+    if (st == REDCO_OK) { st = calls->mark_set(thread->backend, thread->queue, s->begin[index], err); }
+    if (st == REDCO_OK) { st = redcoi_act(thread, index, err); }
+    if (st == REDCO_OK) { st = calls->mark_set(thread->backend, thread->queue, s->end[index], err); }
+    if (st != REDCO_OK) { return st; }
+    s->ended_s[index] = redcoi_clock_now_s();
+    if (task->action != REDCOI_COMPUTE && task->action != REDCOI_NOTHING) {
+        thread->emulated_s = s->ended_s[index]; /* the next emulated operator of this thread follows something real */
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    s->done[thread->lane] = task->ordinal + 1;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+    return REDCO_OK;
+}
+
+static void run_lane(redcoi_thread *thread)
+{
+    redco_schedule *const s = thread->schedule;
+    redco_error err = {.status = REDCO_OK};
+    for (uint32_t i = 0; i < thread->task_count; i++) {
+        if (!wait_for(thread, &s->tasks[thread->tasks[i]])) { return; }
+        const redco_status st = do_task(thread, thread->tasks[i], &err);
+        if (st != REDCO_OK) {
+            fail(s, st, &err);
+            return;
+        }
+    }
+}
+
+static void *thread_main(void *context)
+{
+    redcoi_thread *const thread = context;
+    redco_schedule *const s = thread->schedule;
+    uint64_t round = 0;
+    for (;;) {
+        (void)pthread_mutex_lock(&s->lock);
+        while (s->round == round && !s->stop) { (void)pthread_cond_wait(&s->changed, &s->lock); }
+        const bool stop = s->stop;
+        round = s->round;
+        (void)pthread_mutex_unlock(&s->lock);
+        if (stop) { return NULL; }
+        thread->emulated_s = 0.0;
+        run_lane(thread);
+        (void)pthread_mutex_lock(&s->lock);
+        s->idle++;
+        (void)pthread_cond_broadcast(&s->changed);
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+}
+
+redco_status redco_schedule_run(redco_schedule *s, uint64_t number, double learning_rate, double gradient_scale,
+                                redco_schedule_step *step_out, redco_error *err)
+{
+    redcoi_thread *const own = &s->threads[REDCOI_LANE_COMPUTE];
+    uint32_t started = 0;
+    if (s->status != REDCO_OK) {
+        return redco_fail(err, REDCO_EVALUE, "schedule", "is of no more use: %s: %s", s->error.place, s->error.text);
+    }
+    redco_status st = own->backend->calls->mark_set(own->backend, own->queue, s->base, err);
+    if (st != REDCO_OK) { return st; }
+    (void)pthread_mutex_lock(&s->lock);
+    memset(s->done, 0, sizeof s->done);
+    s->idle = 0;
+    s->number = number;
+    s->learning_rate = learning_rate;
+    s->gradient_scale = gradient_scale;
+    s->sums[0] = s->sums[1] = s->loss = s->norm = 0.0;
+    s->round++;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+    own->emulated_s = redcoi_clock_now_s();
+    run_lane(own);
+    for (int lane = 0; lane < REDCOI_LANES; lane++) { started += s->threads[lane].started ? 1 : 0; }
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->idle < started) { (void)pthread_cond_wait(&s->changed, &s->lock); }
+    st = s->status;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (st != REDCO_OK) { return redco_fail(err, st, s->error.place, "%s", s->error.text); }
+    if ((st = own->backend->calls->queue_finish(own->backend, own->queue, err)) != REDCO_OK) { return st; }
+    *step_out = (redco_schedule_step){s->loss, s->norm};
+    return REDCO_OK;
+}
+
+redco_status redco_schedule_settle(redco_schedule *s, redco_error *err)
+{
+    redco_states_worker *const worker = s->threads[REDCOI_LANE_COMPUTE].worker;
+    redco_status st = REDCO_OK;
+    for (uint32_t l = 0; l < redcoi_schedule_model(s)->layer_count && st == REDCO_OK; l++) {
+        st = redco_states_spread(s->options.states, worker, l, err);
+    }
+    return st;
+}
+
+/* A thread's means; also of lanes that have nothing to do, except the thread itself. */
+static redco_status open_lane(redco_schedule *s, redcoi_lane lane, redco_error *err)
+{
+    redcoi_thread *const thread = &s->threads[lane];
+    const redco_schedule_options *const o = &s->options;
+    thread->schedule = s;
+    thread->lane = lane;
+    redco_status st = o->open(o->open_context, &thread->backend, err);
+    if (st == REDCO_OK) { st = thread->backend->calls->queue_create(thread->backend, &thread->queue, err); }
+    if (st == REDCO_OK) { st = redco_states_worker_create(o->states, thread->backend, &thread->worker, err); }
+    return st;
+}
+
+static redco_status make_marks(redco_schedule *s, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    redco_backend *const own = s->threads[REDCOI_LANE_COMPUTE].backend;
+    s->begin = calloc((size_t)s->task_count + 1, sizeof(redco_mark *));
+    s->end = calloc((size_t)s->task_count + 1, sizeof(redco_mark *));
+    s->ended_s = calloc((size_t)s->task_count + 1, sizeof *s->ended_s);
+    if (s->begin == NULL || s->end == NULL || s->ended_s == NULL) { return redcoi_schedule_memory_short(err); }
+    st = own->calls->mark_create(own, &s->base, err);
+    for (uint32_t t = 0; t < s->task_count && st == REDCO_OK; t++) {
+        redco_backend *const backend = s->threads[s->tasks[t].lane].backend;
+        st = backend->calls->mark_create(backend, &s->begin[t], err);
+        if (st == REDCO_OK) { st = backend->calls->mark_create(backend, &s->end[t], err); }
+    }
+    return st;
+}
+
+static redco_status start_threads(redco_schedule *s, redco_error *err)
+{
+    for (int lane = REDCOI_LANE_COMPUTE + 1; lane < REDCOI_LANES; lane++) {
+        redcoi_thread *const thread = &s->threads[lane];
+        if (thread->task_count == 0) { continue; }
+        if (pthread_create(&thread->thread, NULL, thread_main, thread) != 0) {
+            return redco_fail(err, REDCO_ESYSTEM, "schedule", "no thread for a stream");
+        }
+        thread->started = true;
+    }
+    return REDCO_OK;
+}
+
+static redco_status check(const redco_schedule_options *o, redco_error *err)
+{
+    const redco_state_model *const model = redco_layout_model(redco_states_layout(o->states));
+    uint32_t count = 0, layers = 0;
+    const redco_step_op *const ops = redco_step_ops(o->step, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        char name[64];
+        if (ops[i].fold != 0 || ops[i].rank != 0 || ops[i].stream == REDCO_STREAM_PIPELINE) {
+            return redco_fail(err, REDCO_EVALUE, "step", "operator %u is folded or of a pipeline", i);
+        }
+        if (ops[i].layer == REDCO_STEP_NONE || ops[i].layer < layers) { continue; }
+        layers = ops[i].layer + 1;
+        (void)redco_step_layer_name(o->step, ops[i].layer, name, sizeof name);
+        if (ops[i].layer >= model->layer_count || strcmp(model->layers[ops[i].layer].name, name) != 0) {
+            return redco_fail(err, REDCO_EVALUE, name, "is not the model's layer %u", ops[i].layer);
+        }
+    }
+    if (o->input_count > REDCO_INPUTS_MAX) {
+        return redco_fail(err, REDCO_EVALUE, "schedule", "%u inputs; at most %d", o->input_count, REDCO_INPUTS_MAX);
+    }
+    return REDCO_OK;
+}
+
+redco_status redco_schedule_create(const redco_schedule_options *options, redco_schedule **schedule_out,
+                                   redco_error *err)
+{
+    redco_status st = check(options, err);
+    if (st != REDCO_OK) { return st; }
+    redco_schedule *s = calloc(1, sizeof *s);
+    if (s == NULL) { return redcoi_schedule_memory_short(err); }
+    s->options = *options;
+    s->micro_batches = (uint32_t)redco_step_micro_batches(options->step);
+    if (pthread_mutex_init(&s->lock, NULL) != 0 || pthread_cond_init(&s->changed, NULL) != 0) {
+        free(s);
+        return redco_fail(err, REDCO_ESYSTEM, "schedule", "no lock");
+    }
+    for (int lane = 0; lane < REDCOI_LANES && st == REDCO_OK; lane++) { st = open_lane(s, (redcoi_lane)lane, err); }
+    if (st != REDCO_OK) { goto out; }
+    if ((st = redcoi_bind_make(s, err)) != REDCO_OK) { goto out; }
+    s->loss_piece = s->bind.piece_of[redco_value_op(options->graph, options->loss)->id];
+    if ((st = redcoi_slots_plan(s, err)) != REDCO_OK || (st = redcoi_memory_take(s, err)) != REDCO_OK ||
+        (st = redcoi_tasks_make(s, err)) != REDCO_OK || (st = make_marks(s, err)) != REDCO_OK) {
+        goto out;
+    }
+    if (options->emulate) { (void)prctl(PR_SET_TIMERSLACK, 1000UL); }
+    if ((st = start_threads(s, err)) != REDCO_OK) { goto out; }
+    *schedule_out = s;
+    s = NULL;
+out:
+    redco_schedule_free(s);
+    return st;
+}
+
+void redco_schedule_free(redco_schedule *s)
+{
+    if (s == NULL) { return; }
+    (void)pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+    for (int lane = 0; lane < REDCOI_LANES; lane++) {
+        if (s->threads[lane].started) { (void)pthread_join(s->threads[lane].thread, NULL); }
+    }
+    for (uint32_t t = 0; t < s->task_count; t++) {
+        redco_backend *const backend = s->threads[s->tasks[t].lane].backend;
+        if (s->begin != NULL && s->begin[t] != NULL) { backend->calls->mark_free(backend, s->begin[t]); }
+        if (s->end != NULL && s->end[t] != NULL) { backend->calls->mark_free(backend, s->end[t]); }
+    }
+    redcoi_memory_free(s);
+    redcoi_bind_free(&s->bind);
+    for (int lane = 0; lane < REDCOI_LANES; lane++) {
+        redcoi_thread *const thread = &s->threads[lane];
+        redco_states_worker_free(thread->worker);
+        if (thread->backend != NULL) {
+            if (lane == REDCOI_LANE_COMPUTE && s->base != NULL) {
+                thread->backend->calls->mark_free(thread->backend, s->base);
+            }
+            if (thread->queue != NULL) { thread->backend->calls->queue_free(thread->backend, thread->queue); }
+        }
+        redco_backend_close(thread->backend);
+        free(thread->tasks);
+    }
+    redco_step_free(s->step);
+    free(s->tasks);
+    free(s->waits);
+    free((void *)s->begin);
+    free((void *)s->end);
+    free(s->ended_s);
+    (void)pthread_cond_destroy(&s->changed);
+    (void)pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+redco_schedule_size redco_schedule_sizes(const redco_schedule *s)
+{
+    return s->memory.size;
+}
+
+const redco_step *redco_schedule_ops(const redco_schedule *s)
+{
+    return s->step;
+}

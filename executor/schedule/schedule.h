@@ -1,0 +1,94 @@
+/** @file schedule.h  A training step of one rank as a static schedule: the simulator's graph of operators on streams
+ *  (costmodel/step.h), each bound to what it does with the rank's tensor graph and its sharded states. Names, streams,
+ *  order and dependencies are the simulator's by construction.
+ *
+ *  What runs when is fixed when the schedule is made, and so is all memory: gathered weights and whole gradients lie in
+ *  one block, activations in another, at places planned from their lifetimes. Each stream that the step uses has a
+ * thread with a queue and communicators of its own; tensor-parallel collectives, which computation waits for, are
+ * called by the thread that computes. A thread waits only for operators of others that the step says its next one
+ * needs.
+ *
+ *  Reductions of gradients are those of the states' own buckets (whole modules), each where it becomes full; the
+ * simulator cuts buckets anywhere. Where both have one bucket they are the same operator. */
+#ifndef REDCO_SCHEDULE_H
+#define REDCO_SCHEDULE_H
+
+#include "costmodel/simulate.h"
+#include "executor/backend/collectives.h"
+#include "executor/states/states.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct redco_schedule redco_schedule;
+
+/** Inputs of a micro-batch, in the program's memory, in the order of redco_schedule_options.inputs. */
+typedef struct redco_feed {
+    redco_status (*next)(void *context, uint32_t micro_batch, const void **data_out, redco_error *err);
+    void *context;
+} redco_feed;
+
+typedef struct redco_schedule_options {
+    /** One rank, one step, not folded; layers are the states'. Seconds matter only where computation is emulated. */
+    const redco_step *step;
+    bool overlap_reduce; /**< computation goes on while a bucket is reduced */
+    const redco_graph *graph;
+    redco_value loss;
+    const redco_value *gradients; /**< of the states' tensors */
+    const redco_value *inputs;    /**< that are fed; a REDCO_NO_VALUE is one that the graph does not read */
+    uint32_t input_count;
+    redco_feed feed;
+    redco_world *world;   /**< of the states: it is aborted when a stream fails, so that the others end */
+    redco_states *states; /**< with two bucket buffers or more, reductions overlap */
+    /** Another handle to the states' device, for one thread. Closed by the schedule. */
+    redco_status (*open)(void *context, redco_backend **backend_out, redco_error *err);
+    void *open_context;
+    const redco_collectives *collectives; /**< of the graph's groups; NULL without tensor parallelism */
+    /** Computation, norm and optimizer are timed waits of the seconds in the step, their memory is not taken, and
+     * losses are 0; communication is real. */
+    bool emulate;
+} redco_schedule_options;
+
+/** All is borrowed until redco_schedule_free().
+ *  @return REDCO_EVALUE if an operator of the step has no counterpart: the error names it */
+redco_status redco_schedule_create(const redco_schedule_options *options, redco_schedule **schedule_out,
+                                   redco_error *err);
+void redco_schedule_free(redco_schedule *schedule); /**< NULL is accepted */
+
+/** Memory beside the states', all of it taken before the first step. */
+typedef struct redco_schedule_size {
+    uint64_t activation_bytes; /**< values of the graph */
+    uint64_t workspace_bytes;  /**< that operators need while they run */
+    uint64_t slot_bytes;       /**< gathered weights, whole gradients, the scattered part of one module */
+} redco_schedule_size;
+redco_schedule_size redco_schedule_sizes(const redco_schedule *schedule);
+
+typedef struct redco_schedule_step {
+    double loss;          /**< mean over micro-batches and ranks */
+    double gradient_norm; /**< before clipping */
+} redco_schedule_step;
+
+/** One step. It begins by spreading the weights that the step before has updated.
+ *  @param number          of the step, from 1
+ *  @param gradient_scale  1 / (micro-batches × data-parallel ranks)
+ *  @return REDCO_EINFEASIBLE on all ranks alike if loss or gradients are not finite: nothing was updated then. After
+ * any other failure, the first of any stream, the schedule is of no more use */
+redco_status redco_schedule_run(redco_schedule *schedule, uint64_t number, double learning_rate, double gradient_scale,
+                                redco_schedule_step *step_out, redco_error *err);
+/** Spreads updated weights now: before they are looked at between steps. */
+redco_status redco_schedule_settle(redco_schedule *schedule, redco_error *err);
+
+/** What is run: the step given, with the states' buckets. */
+const redco_step *redco_schedule_ops(const redco_schedule *schedule);
+/** When each operator of redco_schedule_ops() started and ended in the last step, in seconds from its beginning. The
+ *  timeline is freed with redco_timeline_free(). */
+redco_status redco_schedule_timeline(const redco_schedule *schedule, redco_timeline **timeline_out, redco_error *err);
+/** In the last step: seconds in which the stream that computes waited for communication, tensor-parallel collectives
+ *  included. */
+redco_status redco_schedule_exposed(const redco_schedule *schedule, double *seconds_out, redco_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

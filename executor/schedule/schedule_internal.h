@@ -1,0 +1,191 @@
+/** @file schedule_internal.h  Internal to executor/schedule. */
+#ifndef REDCO_SCHEDULE_INTERNAL_H
+#define REDCO_SCHEDULE_INTERNAL_H
+
+#include "executor/schedule/schedule.h"
+
+#include <pthread.h>
+
+enum { REDCOI_OP_NAME_BYTES = 200 };
+
+/** A thread each; the first is the caller's. */
+typedef enum redcoi_lane {
+    REDCOI_LANE_COMPUTE,
+    REDCOI_LANE_PARAMETERS,
+    REDCOI_LANE_SECONDARY,
+    REDCOI_LANE_GRADIENTS,
+    REDCOI_LANE_UPDATE,
+    REDCOI_LANES
+} redcoi_lane;
+
+typedef enum redcoi_action {
+    REDCOI_NOTHING, /**< costs of the simulator's that an engine has or has not: launches, overhead */
+    REDCOI_COMPUTE, /**< operators of the graph, tensor-parallel collectives among them */
+    REDCOI_GATHER,
+    REDCOI_SCATTER,
+    REDCOI_REDUCE,
+    REDCOI_SPREAD,
+    REDCOI_NORM,
+    REDCOI_NORM_REDUCE,
+    REDCOI_OPTIMIZER
+} redcoi_action;
+
+/** What runs for one operator of the step; numbered as those. */
+typedef struct redcoi_task {
+    uint8_t action, lane;
+    bool backward;        /**< gather: for backward */
+    uint32_t micro_batch; /**< or REDCO_STEP_NONE */
+    uint32_t what;        /**< piece, module, bucket or layer, as the action says */
+    uint32_t layer;
+    uint32_t ordinal; /**< in its lane */
+    uint32_t first_wait, wait_count;
+} redcoi_task;
+
+/** Another lane's task must have been done. */
+typedef struct redcoi_wait {
+    uint32_t task;
+} redcoi_wait_for;
+
+/** A range of an array. */
+typedef struct redcoi_range_of {
+    uint32_t first, count;
+} redcoi_range_of;
+
+/** What one compute operator of a micro-batch does: the same in all of them. */
+typedef struct redcoi_piece {
+    uint32_t step_op; /**< in the first micro-batch */
+    uint32_t layer;
+    redcoi_range_of ops;    /**< of bind->order */
+    redcoi_range_of takes;  /**< of bind->takes: modules whose gradients are there and need no scatter */
+    redcoi_range_of needs;  /**< of bind->needs: modules whose gathered weights are read */
+    redcoi_range_of copies; /**< of memory->copies */
+    int64_t value_bytes[2], weight_bytes, gradient_bytes[2]; /**< taken when it starts, given back when it ends */
+    uint32_t after, after_before;                            /**< as of the gradients that it is the first to write */
+} redcoi_piece;
+
+/** Which operators of the graph belong to which compute operator of the step. */
+typedef struct redcoi_bind {
+    redcoi_piece *pieces;
+    uint32_t piece_count;
+    uint32_t *piece_of; /**< by operator of the graph; REDCO_STEP_NONE: not run */
+    uint32_t *order;    /**< operators by piece */
+    uint32_t *takes, *needs;
+    uint32_t need_count;
+    uint32_t *first_of, *ready_of; /**< by module: first and last piece that makes its gradients */
+    bool *live;                    /**< by operator of the graph */
+    redco_value *root_of;          /**< by value: of views, the value whose memory they are */
+    uint32_t *tensor_of;           /**< by value: the parameter it is, or a view of it; REDCO_STEP_NONE */
+} redcoi_bind;
+
+/** Memory in the block of slots, from one place in the micro-batch to another. */
+typedef struct redcoi_slot {
+    uint32_t layer, module;
+    bool gradient, backward;
+    uint32_t step_op;  /**< the gather or scatter in the first micro-batch, REDCO_STEP_NONE: gradients taken at once */
+    uint32_t producer; /**< gradient: first piece that writes it */
+    uint32_t born, dies; /**< places: 2 (piece + 1), odd ones between pieces */
+    uint64_t bytes, at;
+    uint32_t scatter; /**< gradient: its number among the scatters of a micro-batch */
+    /** The scatter that must be through before it is written: of the same micro-batch or of the one before. */
+    uint32_t after, after_before;
+} redcoi_slot;
+
+typedef struct redcoi_copy {
+    uint32_t piece;
+    const void *from;
+    void *to;
+    uint64_t bytes;
+} redcoi_copy_of;
+
+typedef struct redcoi_memory {
+    redcoi_slot *slots;
+    uint32_t slot_count, scatter_count;
+    uint32_t *need_slot;     /**< by entry of bind->needs */
+    uint32_t *gradient_slot; /**< by module */
+    unsigned char *slot_block, *value_block, *shard;
+    void **data;            /**< by value */
+    void **input_data;      /**< of options.inputs */
+    redco_launch *launches; /**< by entry of bind->order */
+    redco_tensor *tensors;  /**< of launches */
+    char (*names)[REDCOI_OP_NAME_BYTES];
+    redcoi_copy_of *copies;
+    uint32_t copy_count;
+    redco_schedule_size size;
+} redcoi_memory;
+
+/** One thread's means. */
+typedef struct redcoi_thread {
+    redco_schedule *schedule;
+    redcoi_lane lane;
+    redco_backend *backend;
+    redco_queue *queue;
+    redco_states_worker *worker;
+    uint32_t *tasks; /**< in order */
+    uint32_t task_count;
+    pthread_t thread;
+    bool started;
+    double emulated_s; /**< until when the emulated operators so far last */
+} redcoi_thread;
+
+struct redco_schedule {
+    redco_schedule_options options;
+    redco_step *step;
+    redcoi_bind bind;
+    redcoi_memory memory;
+    redcoi_task *tasks;
+    uint32_t task_count;
+    redcoi_wait_for *waits;
+    uint32_t wait_count;
+    redcoi_thread threads[REDCOI_LANES];
+    redco_mark **begin, **end, *base; /**< by task */
+    double *ended_s;                  /**< by task, on the processor's clock */
+    uint32_t micro_batches, loss_piece;
+    /* Shared by threads; under the lock. */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t round;
+    bool stop;
+    uint32_t done[REDCOI_LANES]; /**< tasks of this step */
+    uint32_t idle;               /**< threads that have finished the round */
+    redco_status status;
+    redco_error error;
+    /* Of the step under way; written by the lane that computes, or before another waits for it. */
+    uint64_t number;
+    double learning_rate, gradient_scale, sums[2], loss, norm;
+};
+
+/** Whether the schedule computes and moves no values. */
+static inline const redco_state_model *redcoi_schedule_model(const redco_schedule *s)
+{
+    return redco_layout_model(redco_states_layout(s->options.states));
+}
+
+redco_status redcoi_schedule_memory_short(redco_error *err);
+/** The module that a label of the step names in a layer. @return false if there is none */
+bool redcoi_module_named(const redco_schedule *s, uint32_t layer, const char *label, uint32_t *module_out);
+
+/** Operators of a micro-batch that the thread that computes does with the graph. */
+bool redcoi_is_piece(const redco_step_op *op);
+redco_status redcoi_bind_make(redco_schedule *s, redco_error *err);
+void redcoi_bind_free(redcoi_bind *bind);
+/** Places of gathered weights and gradients, and what must be waited for where they are used again. */
+redco_status redcoi_slots_plan(redco_schedule *s, redco_error *err);
+/** Tasks and what they wait for. */
+redco_status redcoi_tasks_make(redco_schedule *s, redco_error *err);
+/** Takes memory and prepares the launches. */
+redco_status redcoi_memory_take(redco_schedule *s, redco_error *err);
+void redcoi_memory_free(redco_schedule *s);
+double redcoi_clock_now_s(void); /**< the processor's, monotonic */
+/** Does a task. */
+redco_status redcoi_act(redcoi_thread *thread, uint32_t task, redco_error *err);
+
+/** A block of memory that is needed from one place in an order to another, both included. */
+typedef struct redcoi_interval {
+    uint64_t bytes;
+    uint32_t from, to;
+    uint64_t at; /**< set by redcoi_intervals_place() */
+} redcoi_interval;
+/** Places such blocks, largest first, each at the lowest address where it fits. @return false when memory is short */
+bool redcoi_intervals_place(redcoi_interval *intervals, uint32_t count, uint64_t *total_out);
+
+#endif

@@ -1,0 +1,261 @@
+/* Where gathered weights and whole gradients lie, and what must be through before they are written. Collectives start
+ * behind the computation issued before them, so that what computation has read is free for them; whole gradients are
+ * free when they are scattered, which nothing in the step says: a wait is added wherever their memory is used again. */
+#include "executor/schedule/schedule_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t place_of(uint32_t piece)
+{
+    return 2 * (piece + 1);
+}
+
+bool redcoi_module_named(const redco_schedule *s, uint32_t layer, const char *label, uint32_t *module_out)
+{
+    const redco_state_model *const model = redcoi_schedule_model(s);
+    const redco_state_layer *const l = &model->layers[layer];
+    for (uint32_t m = l->first_module; m < l->first_module + l->module_count; m++) {
+        if (strcmp(model->modules[m].name, label) == 0) {
+            *module_out = m;
+            return true;
+        }
+    }
+    for (uint32_t p = 0; p < s->bind.piece_count; p++) { /* "shared_table": of another layer */
+        const redcoi_piece *const piece = &s->bind.pieces[p];
+        for (uint32_t n = 0; piece->layer == layer && n < piece->needs.count; n++) {
+            const uint32_t module = s->bind.needs[piece->needs.first + n];
+            if (redco_layout_layer_of(redco_states_layout(s->options.states), module) == layer) { continue; }
+            *module_out = module;
+            return true;
+        }
+    }
+    return false;
+}
+
+static redco_status unknown_module(const redco_schedule *s, uint32_t op, redco_error *err)
+{
+    char name[REDCOI_OP_NAME_BYTES];
+    return redco_fail(err, REDCO_EVALUE, redco_step_name(s->options.step, op, name, sizeof name),
+                      "the model has no module of this name");
+}
+
+/* Gathers and scatters of the first micro-batch, and gradients that are taken at once. */
+static redco_status list_slots(redco_schedule *s, redco_error *err)
+{
+    redcoi_memory *const memory = &s->memory;
+    const redco_layout *const layout = redco_states_layout(s->options.states);
+    const uint64_t element_bytes = redco_dtype_bytes(redco_states_dtype(s->options.states));
+    uint32_t count = 0, pieces = 0;
+    const redco_step_op *const ops = redco_step_ops(s->options.step, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        const bool gather = ops[i].work == REDCO_WORK_GATHER, scatter = ops[i].work == REDCO_WORK_SCATTER;
+        redcoi_slot slot = {.layer = ops[i].layer, .gradient = scatter, .step_op = i, .scatter = REDCO_STEP_NONE};
+        if (ops[i].micro_batch != 0) { continue; }
+        if (pieces < s->bind.piece_count && s->bind.pieces[pieces].step_op == i) { pieces++; }
+        if (!gather && !scatter) { continue; }
+        if (!redcoi_module_named(s, ops[i].layer, redco_step_label(s->options.step, i), &slot.module)) {
+            return unknown_module(s, i, err);
+        }
+        slot.bytes = redco_layout_module(layout, slot.module)->whole * element_bytes;
+        slot.backward = gather && ops[i].pass != REDCO_PASS_NAME_FWD;
+        if (scatter) {
+            slot.producer = s->bind.first_of[slot.module];
+            slot.scatter = memory->scatter_count++;
+            slot.born = place_of(slot.producer);
+            slot.dies = place_of(pieces - 1); /* at least; see keep_gradients() */
+            if (s->bind.ready_of[slot.module] + 1 > pieces) {
+                char name[REDCOI_OP_NAME_BYTES];
+                return redco_fail(err, REDCO_EVALUE, redco_step_name(s->options.step, i, name, sizeof name),
+                                  "is issued before all gradients of the module are made");
+            }
+            memory->gradient_slot[slot.module] = memory->slot_count;
+        } else {
+            slot.born = slot.dies = 2 * pieces + 1;
+        }
+        memory->slots[memory->slot_count++] = slot;
+    }
+    return REDCO_OK;
+}
+
+static redco_status add_taken(redco_schedule *s, redco_error *err)
+{
+    redcoi_memory *const memory = &s->memory;
+    const redco_state_model *const model = redcoi_schedule_model(s);
+    const redco_layout *const layout = redco_states_layout(s->options.states);
+    const uint64_t element_bytes = redco_dtype_bytes(redco_states_dtype(s->options.states));
+    for (uint32_t m = 0; m < model->module_count; m++) {
+        if (memory->gradient_slot[m] != REDCO_STEP_NONE) { continue; }
+        if (redco_states_gathers(s->options.states, m)) {
+            return redco_fail(err, REDCO_EVALUE, model->modules[m].name,
+                              "is sharded, but no operator of the step scatters the gradients of \"%s\"",
+                              model->layers[redco_layout_layer_of(layout, m)].name);
+        }
+        memory->gradient_slot[m] = memory->slot_count;
+        memory->slots[memory->slot_count++] =
+            (redcoi_slot){.layer = redco_layout_layer_of(layout, m),
+                          .module = m,
+                          .gradient = true,
+                          .step_op = REDCO_STEP_NONE,
+                          .producer = s->bind.first_of[m],
+                          .born = place_of(s->bind.first_of[m]),
+                          .dies = place_of(s->bind.ready_of[m]),
+                          .bytes = redco_layout_module(layout, m)->whole * element_bytes,
+                          .scatter = REDCO_STEP_NONE};
+    }
+    return REDCO_OK;
+}
+
+/* Weights live as long as pieces read them, or wait for them. */
+static redco_status keep_weights(redco_schedule *s, redco_error *err)
+{
+    redcoi_memory *const memory = &s->memory;
+    for (uint32_t p = 0; p < s->bind.piece_count; p++) {
+        const redcoi_piece *const piece = &s->bind.pieces[p];
+        uint32_t inputs = 0;
+        const uint32_t *const input = redco_step_inputs(s->options.step, piece->step_op, &inputs);
+        for (uint32_t n = 0; n < piece->needs.count; n++) {
+            const uint32_t module = s->bind.needs[piece->needs.first + n];
+            uint32_t at = memory->slot_count;
+            while (at > 0 &&
+                   (memory->slots[at - 1].gradient || memory->slots[at - 1].module != module ||
+                    memory->slots[at - 1].layer != piece->layer || memory->slots[at - 1].born > place_of(p))) {
+                at--;
+            }
+            if (at == 0) {
+                char name[REDCOI_OP_NAME_BYTES];
+                return redco_fail(err, REDCO_EVALUE,
+                                  redco_step_name(s->options.step, piece->step_op, name, sizeof name),
+                                  "reads \"%s\", which no operator before it gathers",
+                                  redcoi_schedule_model(s)->modules[module].name);
+            }
+            memory->need_slot[piece->needs.first + n] = at - 1;
+            memory->slots[at - 1].dies = place_of(p);
+        }
+        for (uint32_t i = 0; i < inputs; i++) {
+            for (uint32_t k = 0; k < memory->slot_count; k++) {
+                redcoi_slot *const slot = &memory->slots[k];
+                if (!slot->gradient && slot->step_op == input[i] && slot->dies < place_of(p)) {
+                    slot->dies = place_of(p);
+                }
+            }
+        }
+    }
+    return REDCO_OK;
+}
+
+/* Scattered gradients have as long as the next layer's backward takes before somebody waits for the scatter. */
+static void keep_gradients(redco_schedule *s)
+{
+    const uint32_t last = s->bind.piece_count - 1;
+    for (uint32_t k = 0; k < s->memory.slot_count; k++) {
+        redcoi_slot *const slot = &s->memory.slots[k];
+        if (!slot->gradient || slot->scatter == REDCO_STEP_NONE) { continue; }
+        const uint32_t from = slot->dies / 2 - 1, layer = s->bind.pieces[from].layer;
+        uint32_t until = last;
+        for (uint32_t p = from + 1; p <= last; p++) {
+            if (s->bind.pieces[p].layer + 1 < layer && layer != REDCO_STEP_NONE) {
+                until = p - 1;
+                break;
+            }
+        }
+        slot->dies = place_of(until) + 1;
+    }
+}
+
+/* A gradient that other operators read, too. */
+static void keep_for_readers(redco_schedule *s)
+{
+    const redco_graph *const graph = s->options.graph;
+    const redco_state_model *const model = redcoi_schedule_model(s);
+    const redco_layout *const layout = redco_states_layout(s->options.states);
+    for (uint32_t t = 0; t < model->tensor_count; t++) {
+        const redco_value root = s->bind.root_of[s->options.gradients[t]];
+        redcoi_slot *const slot = &s->memory.slots[s->memory.gradient_slot[redco_layout_module_of(layout, t)]];
+        for (uint32_t i = redco_value_op(graph, root)->id + 1; i < redco_graph_op_count(graph); i++) {
+            const redco_op *const op = redco_graph_op(graph, i);
+            for (uint32_t k = 0; s->bind.piece_of[i] != REDCO_STEP_NONE && k < op->input_count; k++) {
+                const uint32_t place = place_of(s->bind.piece_of[i]);
+                if (s->bind.root_of[op->inputs[k]] == root && place > slot->dies) { slot->dies = place; }
+            }
+        }
+    }
+}
+
+static redco_status place_slots(redco_schedule *s, redco_error *err)
+{
+    redcoi_memory *const memory = &s->memory;
+    redcoi_interval *const intervals = calloc((size_t)memory->slot_count + 1, sizeof *intervals);
+    uint64_t total = 0;
+    if (intervals == NULL) { return redcoi_schedule_memory_short(err); }
+    for (uint32_t k = 0; k < memory->slot_count; k++) {
+        const redcoi_slot *const slot = &memory->slots[k];
+        intervals[k] = (redcoi_interval){.bytes = slot->bytes, .from = slot->born, .to = slot->dies};
+    }
+    const bool placed = redcoi_intervals_place(intervals, memory->slot_count, &total);
+    for (uint32_t k = 0; k < memory->slot_count; k++) { memory->slots[k].at = intervals[k].at; }
+    free(intervals);
+    memory->size.slot_bytes = total;
+    return placed ? REDCO_OK : redcoi_schedule_memory_short(err);
+}
+
+static bool overlap(const redcoi_slot *a, const redcoi_slot *b)
+{
+    return a->at < b->at + b->bytes && b->at < a->at + a->bytes;
+}
+
+static bool later(uint32_t scatter, uint32_t than)
+{
+    return than == REDCO_STEP_NONE || scatter > than;
+}
+
+static void find_waits(redcoi_bind *bind, redcoi_memory *memory)
+{
+    for (uint32_t p = 0; p < bind->piece_count; p++) {
+        bind->pieces[p].after = bind->pieces[p].after_before = REDCO_STEP_NONE;
+    }
+    for (uint32_t k = 0; k < memory->slot_count; k++) {
+        redcoi_slot *const slot = &memory->slots[k];
+        slot->after = slot->after_before = REDCO_STEP_NONE;
+        for (uint32_t i = 0; i < memory->slot_count; i++) {
+            const redcoi_slot *const other = &memory->slots[i];
+            if (other->scatter == REDCO_STEP_NONE || !overlap(slot, other)) { continue; }
+            uint32_t *const after = other->dies < slot->born ? &slot->after : &slot->after_before;
+            if (later(other->scatter, *after)) { *after = other->scatter; }
+        }
+        if (!slot->gradient) { continue; }
+        redcoi_piece *const piece = &bind->pieces[slot->producer];
+        if (slot->after != REDCO_STEP_NONE && later(slot->after, piece->after)) { piece->after = slot->after; }
+        if (slot->after_before != REDCO_STEP_NONE && later(slot->after_before, piece->after_before)) {
+            piece->after_before = slot->after_before;
+        }
+    }
+}
+
+redco_status redcoi_slots_plan(redco_schedule *s, redco_error *err)
+{
+    redcoi_memory *const memory = &s->memory;
+    const uint32_t modules = redcoi_schedule_model(s)->module_count;
+    uint32_t count = 0, transfers = 0;
+    const redco_step_op *const ops = redco_step_ops(s->options.step, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        const bool moves = ops[i].work == REDCO_WORK_GATHER || ops[i].work == REDCO_WORK_SCATTER;
+        transfers += moves && ops[i].micro_batch == 0 ? 1 : 0;
+    }
+    memory->slots = calloc((size_t)transfers + modules + 1, sizeof *memory->slots);
+    memory->need_slot = calloc((size_t)s->bind.need_count + 1, sizeof *memory->need_slot);
+    memory->gradient_slot = malloc(((size_t)modules + 1) * sizeof *memory->gradient_slot);
+    if (memory->slots == NULL || memory->need_slot == NULL || memory->gradient_slot == NULL) {
+        return redcoi_schedule_memory_short(err);
+    }
+    memset(memory->gradient_slot, 0xff, ((size_t)modules + 1) * sizeof *memory->gradient_slot);
+    redco_status st = list_slots(s, err);
+    if (st == REDCO_OK) { st = add_taken(s, err); }
+    if (st == REDCO_OK) { st = keep_weights(s, err); }
+    if (st != REDCO_OK) { return st; }
+    keep_gradients(s);
+    keep_for_readers(s);
+    st = place_slots(s, err);
+    find_waits(&s->bind, memory);
+    return st;
+}

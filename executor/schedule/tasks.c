@@ -1,0 +1,348 @@
+/* The step as it is run: the simulator's operators with the states' buckets in place of its own, and waits for memory
+ * that is used again; for each operator, who does what and which other threads must have got how far. */
+#include "executor/schedule/schedule_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_INPUTS = 600 };
+
+struct maker {
+    redco_schedule *s;
+    const redco_step_op *ops;
+    uint32_t count;
+    uint32_t *own;                   /* by operator of the step given: its number in ours; NONE: left out */
+    uint32_t bucket;                 /* issued last, or NONE */
+    uint32_t pending;                /* that the next computation must wait for, or NONE */
+    uint32_t *left;                  /* by bucket: modules that are missing in this micro-batch */
+    uint32_t *room;                  /* by buffer of buckets: the reduction that empties it */
+    uint32_t *scatters[2], *gathers; /* operators of this micro-batch and the one before; by slot */
+    uint32_t *inputs, input_count;
+    double *seconds, *bytes; /* of the simulator's reductions, of ours; once a step [0] and before [1] */
+    const redco_step_op *like[2];
+    uint32_t label[2];
+    uint32_t micro_batch, piece, transfer; /* where in the micro-batch */
+};
+
+static bool is_bucket(const redco_step_op *op)
+{
+    return op->work == REDCO_WORK_REDUCE || op->work == REDCO_WORK_SHARD;
+}
+
+static void wait_for(struct maker *m, uint32_t own)
+{
+    if (own == REDCO_STEP_NONE) { return; }
+    for (uint32_t i = 0; i < m->input_count; i++) {
+        if (m->inputs[i] == own) { return; }
+    }
+    if (m->input_count < MOST_INPUTS) { m->inputs[m->input_count++] = own; }
+}
+
+static redcoi_lane lane_of(const redco_step_op *op)
+{
+    switch (op->stream) {
+    case REDCO_STREAM_PARAMETERS: return REDCOI_LANE_PARAMETERS;
+    case REDCO_STREAM_SECONDARY: return REDCOI_LANE_SECONDARY;
+    case REDCO_STREAM_GRADIENTS: return REDCOI_LANE_GRADIENTS;
+    case REDCO_STREAM_UPDATE: return REDCOI_LANE_UPDATE;
+    default: return REDCOI_LANE_COMPUTE;
+    }
+}
+
+static uint32_t add(struct maker *m, const redco_step_op *op, redcoi_task task)
+{
+    redco_schedule *const s = m->s;
+    const uint32_t own = redco_step_add(s->step, op, m->inputs, m->input_count);
+    m->input_count = 0;
+    if (own == REDCO_STEP_NONE) { return own; }
+    task.lane = (uint8_t)lane_of(op);
+    task.micro_batch = op->micro_batch;
+    task.layer = op->layer;
+    s->tasks[own] = task;
+    s->task_count = own + 1;
+    return own;
+}
+
+static redco_micro_batch micro_batch_of(const struct maker *m)
+{
+    return (redco_micro_batch){m->micro_batch, m->s->micro_batches};
+}
+
+/* Before a task that writes a module's gradients into the buffer of a bucket: it must have been emptied. */
+static void wait_for_room(struct maker *m, uint32_t module)
+{
+    const uint32_t buffer = redco_states_take_buffer(m->s->options.states, module);
+    if (buffer != REDCO_NO_BUCKET) { wait_for(m, m->room[buffer]); }
+}
+
+/* A bucket is reduced as soon as it is full. @param ready  the operator that filled it */
+static void reduce(struct maker *m, uint32_t bucket, uint32_t ready)
+{
+    const redco_states *const states = m->s->options.states;
+    const bool last = m->micro_batch + 1 == m->s->micro_batches;
+    const int which = last ? 0 : 1;
+    const redco_step_op *const like = m->like[which];
+    const uint64_t bytes = redco_states_bucket_bytes(states, bucket);
+    redco_step_op op = {.traffic = REDCO_STEP_NONE,
+                        .layer = REDCO_STEP_NONE,
+                        .micro_batch = last ? REDCO_STEP_NONE : m->micro_batch,
+                        .label = m->label[which],
+                        .serial = bucket,
+                        .stream = REDCO_STREAM_GRADIENTS,
+                        .work = last ? REDCO_WORK_REDUCE : REDCO_WORK_SHARD,
+                        .pass = REDCO_PASS_NAME_FWD,
+                        .suffix = REDCO_SUFFIX_SERIAL,
+                        .contends = true};
+    if (like != NULL) {
+        const redco_step_traffic *const theirs = redco_step_traffic_of(m->s->options.step, (uint32_t)(like - m->ops));
+        op.link = like->link;
+        op.pass = like->pass;
+        if (m->bytes[which] > 0.0) { op.seconds = m->seconds[which] * (double)bytes / m->bytes[which]; }
+        if (theirs != NULL) {
+            redco_step_traffic traffic = *theirs;
+            traffic.calls = 1;
+            traffic.size_bytes = (double)bytes;
+            op.traffic = redco_step_add_traffic(m->s->step, &traffic);
+        }
+    }
+    wait_for(m, ready);
+    m->bucket = add(m, &op, (redcoi_task){.action = REDCOI_REDUCE, .what = bucket});
+    if (m->bucket != REDCO_STEP_NONE) { m->s->tasks[m->bucket].micro_batch = m->micro_batch; }
+    const uint32_t buffer = redco_states_bucket_buffer(states, bucket);
+    if (buffer != REDCO_NO_BUCKET) {
+        m->room[buffer] = m->bucket;
+        redco_step_add_memory(m->s->step, REDCO_HOLDER_BUCKETS, (int64_t)bytes);
+        redco_step_add_memory(m->s->step, REDCO_HOLDER_BUCKETS, -(int64_t)bytes);
+    }
+    if (!m->s->options.overlap_reduce) { m->pending = m->bucket; }
+}
+
+static void taken(struct maker *m, uint32_t module, uint32_t by)
+{
+    const redco_states *const states = m->s->options.states;
+    const uint32_t bucket = redco_states_bucket_of(states, module);
+    if (--m->left[bucket] == 0 && redco_states_bucket_due(states, bucket, micro_batch_of(m))) { reduce(m, bucket, by); }
+}
+
+static void begin_micro_batch(struct maker *m, uint32_t micro_batch)
+{
+    const redco_states *const states = m->s->options.states;
+    uint32_t *const before = m->scatters[1];
+    m->scatters[1] = m->scatters[0];
+    m->scatters[0] = before;
+    m->micro_batch = micro_batch;
+    m->piece = m->transfer = 0;
+    memset(m->left, 0, ((size_t)redco_states_bucket_count(states) + 1) * sizeof *m->left);
+    for (uint32_t i = 0; i < redcoi_schedule_model(m->s)->module_count; i++) {
+        m->left[redco_states_bucket_of(states, i)]++;
+    }
+}
+
+/* Memory that scattered gradients lay in. */
+static void wait_for_scatters(struct maker *m, uint32_t after, uint32_t after_before)
+{
+    if (after != REDCO_STEP_NONE) {
+        wait_for(m, m->scatters[0][after]);
+    } else if (after_before != REDCO_STEP_NONE && m->micro_batch > 0) {
+        wait_for(m, m->scatters[1][after_before]);
+    }
+}
+
+static void add_piece(struct maker *m, uint32_t i)
+{
+    redco_schedule *const s = m->s;
+    const uint32_t number = m->piece++;
+    const redcoi_piece *const piece = &s->bind.pieces[number];
+    for (uint32_t n = 0; n < piece->needs.count; n++) {
+        wait_for(m, m->gathers[s->memory.need_slot[piece->needs.first + n]]);
+    }
+    wait_for_scatters(m, piece->after, piece->after_before);
+    for (uint32_t n = 0; n < piece->takes.count; n++) { wait_for_room(m, s->bind.takes[piece->takes.first + n]); }
+    m->own[i] = add(m, &m->ops[i], (redcoi_task){.action = REDCOI_COMPUTE, .what = number});
+    for (int k = 0; k < 2; k++) {
+        redco_step_add_memory(s->step, REDCO_HOLDER_ACTIVATIONS, piece->value_bytes[k]);
+        redco_step_add_memory(s->step, REDCO_HOLDER_SCATTERED, piece->gradient_bytes[k]);
+    }
+    redco_step_add_memory(s->step, REDCO_HOLDER_GATHERED, piece->weight_bytes);
+    for (uint32_t n = 0; n < piece->takes.count; n++) { taken(m, s->bind.takes[piece->takes.first + n], m->own[i]); }
+}
+
+static void add_transfer(struct maker *m, uint32_t i)
+{
+    const uint32_t number = m->transfer++;
+    const redcoi_slot *const slot = &m->s->memory.slots[number];
+    redcoi_task task = {.action = REDCOI_GATHER, .backward = slot->backward, .what = number};
+    if (!slot->gradient) {
+        wait_for_scatters(m, slot->after, slot->after_before);
+        m->gathers[number] = m->own[i] = add(m, &m->ops[i], task);
+        redco_step_add_memory(m->s->step, REDCO_HOLDER_GATHERED, (int64_t)slot->bytes);
+        return;
+    }
+    task.action = REDCOI_SCATTER;
+    wait_for_room(m, slot->module);
+    m->own[i] = m->scatters[0][slot->scatter] = add(m, &m->ops[i], task);
+    redco_step_add_memory(m->s->step, REDCO_HOLDER_SCATTERED, -(int64_t)slot->bytes);
+    taken(m, slot->module, m->own[i]);
+}
+
+static uint8_t action_of(const redco_step_op *op)
+{
+    switch (op->work) {
+    case REDCO_WORK_NORM: return REDCOI_NORM;
+    case REDCO_WORK_NORM_REDUCE: return REDCOI_NORM_REDUCE;
+    case REDCO_WORK_OPTIMIZER: return REDCOI_OPTIMIZER;
+    case REDCO_WORK_UPDATE: return REDCOI_SPREAD;
+    default: return REDCOI_NOTHING;
+    }
+}
+
+static void add_op(struct maker *m, uint32_t i)
+{
+    const redco_step_op *const op = &m->ops[i];
+    uint32_t inputs = 0;
+    const uint32_t *const input = redco_step_inputs(m->s->options.step, i, &inputs);
+    if (op->micro_batch != REDCO_STEP_NONE && (i == 0 || op->micro_batch != m->micro_batch)) {
+        begin_micro_batch(m, op->micro_batch);
+    }
+    if (is_bucket(op)) { return; }
+    for (uint32_t k = 0; k < inputs; k++) {
+        wait_for(m, m->own[input[k]] != REDCO_STEP_NONE ? m->own[input[k]] : m->bucket);
+    }
+    if (op->stream == REDCO_STREAM_COMPUTE) {
+        wait_for(m, m->pending);
+        m->pending = REDCO_STEP_NONE;
+    }
+    if (redcoi_is_piece(op)) {
+        add_piece(m, i);
+    } else if (op->work == REDCO_WORK_GATHER || op->work == REDCO_WORK_SCATTER) {
+        add_transfer(m, i);
+    } else {
+        const bool spread = op->work == REDCO_WORK_UPDATE;
+        if (op->work == REDCO_WORK_NORM) { wait_for(m, m->bucket); }
+        m->own[i] = add(m, op, (redcoi_task){.action = action_of(op), .what = spread ? op->layer : 0});
+    }
+}
+
+/* What the simulator's reductions take, and how many bytes ours are, so that each has its share of that time. */
+static void weigh_buckets(struct maker *m)
+{
+    const redco_states *const states = m->s->options.states;
+    for (uint32_t i = 0; i < m->count; i++) {
+        const redco_step_op *const op = &m->ops[i];
+        if (!is_bucket(op) || (op->work == REDCO_WORK_SHARD && op->micro_batch != 0)) { continue; }
+        const int which = op->work == REDCO_WORK_REDUCE ? 0 : 1;
+        m->seconds[which] += op->seconds;
+        if (m->like[which] == NULL) { m->like[which] = op; }
+    }
+    for (uint32_t b = 0; b < redco_states_bucket_count(states); b++) {
+        for (uint32_t which = 0; which < 2; which++) {
+            const redco_micro_batch micro_batch = {0, which + 1};
+            if (redco_states_bucket_due(states, b, micro_batch)) {
+                m->bytes[which] += (double)redco_states_bucket_bytes(states, b);
+            }
+        }
+    }
+    m->label[0] = redco_step_add_label(m->s->step, "bwd/gradients/bucket");
+    m->label[1] = redco_step_add_label(m->s->step, "bwd/gradients/shards");
+}
+
+/* What the rank holds for good is what the states have. */
+static void hold_states(const struct maker *m)
+{
+    const redco_states_size size = redco_states_sizes(m->s->options.states);
+    redco_step *const step = m->s->step;
+    redco_step_hold(step, 0, REDCO_HOLDER_PARAMETERS, size.parameter_bytes);
+    redco_step_hold(step, 0, REDCO_HOLDER_GRADIENTS, size.gradient_bytes);
+    redco_step_hold(step, 0, REDCO_HOLDER_OPTIMIZER, size.optimizer_bytes);
+    redco_step_hold(step, 0, REDCO_HOLDER_RESERVE, m->s->memory.size.workspace_bytes);
+}
+
+/* Of each other lane, the last task that must have been done; those of its own lane come before it anyhow. */
+static redco_status make_waits(redco_schedule *s, redco_error *err)
+{
+    uint32_t total = 0, ordinals[REDCOI_LANES] = {0};
+    for (uint32_t t = 0; t < s->task_count; t++) {
+        uint32_t count = 0;
+        (void)redco_step_inputs(s->step, t, &count);
+        total += count;
+    }
+    s->waits = calloc((size_t)total + 1, sizeof *s->waits);
+    if (s->waits == NULL) { return redcoi_schedule_memory_short(err); }
+    for (uint32_t t = 0; t < s->task_count; t++) {
+        redcoi_task *const task = &s->tasks[t];
+        uint32_t last[REDCOI_LANES], count = 0;
+        const uint32_t *const inputs = redco_step_inputs(s->step, t, &count);
+        memset(last, 0xff, sizeof last);
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t *const of = &last[s->tasks[inputs[i]].lane];
+            if (*of == REDCO_STEP_NONE || inputs[i] > *of) { *of = inputs[i]; }
+        }
+        task->ordinal = ordinals[task->lane]++;
+        task->first_wait = s->wait_count;
+        for (uint32_t lane = 0; lane < REDCOI_LANES; lane++) {
+            if (lane == task->lane || last[lane] == REDCO_STEP_NONE) { continue; }
+            s->waits[s->wait_count++] = (redcoi_wait_for){last[lane]};
+            task->wait_count++;
+        }
+    }
+    for (uint32_t lane = 0; lane < REDCOI_LANES; lane++) {
+        redcoi_thread *const thread = &s->threads[lane];
+        thread->tasks = calloc((size_t)ordinals[lane] + 1, sizeof *thread->tasks);
+        if (thread->tasks == NULL) { return redcoi_schedule_memory_short(err); }
+    }
+    for (uint32_t t = 0; t < s->task_count; t++) {
+        redcoi_thread *const thread = &s->threads[s->tasks[t].lane];
+        thread->tasks[thread->task_count++] = t;
+    }
+    return REDCO_OK;
+}
+
+static redco_status make(struct maker *m, redco_error *err)
+{
+    redco_schedule *const s = m->s;
+    const redco_states *const states = s->options.states;
+    const uint32_t buckets = redco_states_bucket_count(states);
+    const size_t most = (size_t)m->count + (size_t)buckets * s->micro_batches + 1;
+    s->step = redco_step_new_like(s->options.step);
+    s->tasks = calloc(most, sizeof *s->tasks);
+    m->own = malloc(((size_t)m->count + 1) * sizeof *m->own);
+    m->left = calloc((size_t)buckets + 1, sizeof *m->left);
+    m->room = malloc(((size_t)buckets + 1) * sizeof *m->room);
+    m->gathers = malloc(((size_t)s->memory.slot_count + 1) * sizeof *m->gathers);
+    m->inputs = calloc(MOST_INPUTS, sizeof *m->inputs);
+    for (int i = 0; i < 2; i++) {
+        m->scatters[i] = malloc(((size_t)s->memory.scatter_count + 1) * sizeof *m->scatters[i]);
+    }
+    if (s->step == NULL || s->tasks == NULL || m->own == NULL || m->left == NULL || m->room == NULL ||
+        m->gathers == NULL || m->inputs == NULL || m->scatters[0] == NULL || m->scatters[1] == NULL) {
+        return redcoi_schedule_memory_short(err);
+    }
+    memset(m->own, 0xff, ((size_t)m->count + 1) * sizeof *m->own);
+    memset(m->room, 0xff, ((size_t)buckets + 1) * sizeof *m->room);
+    weigh_buckets(m);
+    hold_states(m);
+    for (uint32_t i = 0; i < m->count; i++) { add_op(m, i); }
+    const redco_status st = redco_step_finish(s->step, err);
+    return st == REDCO_OK ? make_waits(s, err) : st;
+}
+
+redco_status redcoi_tasks_make(redco_schedule *s, redco_error *err)
+{
+    double seconds[2] = {0.0, 0.0}, bytes[2] = {0.0, 0.0};
+    struct maker m = {.s = s,
+                      .bucket = REDCO_STEP_NONE,
+                      .pending = REDCO_STEP_NONE,
+                      .seconds = seconds,
+                      .bytes = bytes,
+                      .micro_batch = REDCO_STEP_NONE};
+    m.ops = redco_step_ops(s->options.step, &m.count);
+    const redco_status st = make(&m, err);
+    free(m.own);
+    free(m.left);
+    free(m.room);
+    free(m.gathers);
+    free(m.inputs);
+    free(m.scatters[0]);
+    free(m.scatters[1]);
+    return st;
+}

@@ -1,0 +1,40 @@
+/* Weights of all modules at once, between steps. */
+#include "executor/trainer/trainer_internal.h"
+
+#include <stdlib.h>
+
+const void *redcoi_weights_of(const redco_trainer *t, uint32_t module)
+{
+    return t->weights[module] != NULL ? t->weights[module] : redco_states_module(t->states, module);
+}
+
+static redco_status take_memory(redco_trainer *t, redco_error *err)
+{
+    const redco_layout *const layout = redco_states_layout(t->states);
+    const size_t element_bytes = redco_dtype_bytes(t->options.dtype);
+    redco_status st = REDCO_OK;
+    if (t->weights != NULL) { return REDCO_OK; }
+    t->weights = calloc((size_t)t->modules.model.module_count + 1, sizeof *t->weights);
+    if (t->weights == NULL) { return redco_fail(err, REDCO_ENOMEM, t->place, "no memory for all weights"); }
+    for (uint32_t m = 0; m < t->modules.model.module_count && st == REDCO_OK; m++) {
+        if (!redco_states_gathers(t->states, m)) { continue; }
+        st = t->backend->calls->allocate(t->backend, REDCO_MEMORY_DEVICE,
+                                         redco_layout_module(layout, m)->whole * element_bytes, &t->weights[m], err);
+    }
+    return st;
+}
+
+/* Where there is a second copy, backward reads that one; it has the same values, or the run shows it. */
+redco_status redcoi_weights_gather(redco_trainer *t, redco_error *err)
+{
+    const bool second = t->plan->secondary.gpus > 0;
+    redco_status st = take_memory(t, err);
+    if (st == REDCO_OK) { st = redco_schedule_settle(t->schedule, err); }
+    for (uint32_t m = 0; m < t->modules.model.module_count && st == REDCO_OK; m++) {
+        if (t->weights[m] == NULL) { continue; }
+        st = redco_states_gather(t->states, t->worker, m, false, t->weights[m], err);
+        if (st == REDCO_OK) { st = redco_states_keep_secondary(t->states, t->worker, m, t->weights[m], err); }
+        if (st == REDCO_OK && second) { st = redco_states_gather(t->states, t->worker, m, true, t->weights[m], err); }
+    }
+    return st;
+}
