@@ -141,8 +141,9 @@ static redco_value overwritten(const finder *f, const redco_op *op, redco_place_
     return found;
 }
 
-/* A result's memory is the caller's if all of it is the result and no other result has it; and so is that of what the
- * result is written over: a first summand of the gradient of a tied table lies there from the head's backward on. */
+/* A result's memory is the caller's if all of it is the result and no other result has it; and so is, if allowed, that
+ * of what the result is written over: a first summand of a tied table's gradient lies there from the head's backward
+ * on. */
 static void place_outside(const finder *f)
 {
     const redco_lifetimes_options *const o = f->options;
@@ -160,7 +161,7 @@ static void place_outside(const finder *f)
             const redco_op *const maker = redco_value_op(f->graph, root);
             l->place[root] = (redco_value_place){REDCO_PLACE_OUTSIDE, i};
             l->outside_step[i] = f->step[maker->id];
-            root = overwritten(f, maker, REDCO_PLACE_NONE);
+            root = o->outside_early ? overwritten(f, maker, REDCO_PLACE_NONE) : REDCO_NO_VALUE;
         }
     }
 }

@@ -36,6 +36,9 @@ typedef struct redco_lifetimes_options {
     uint32_t order_count;
     const redco_value *outside; /**< results that the caller has memory for */
     uint32_t outside_count;
+    /** Outside memory may be written before the operator that makes the result: by what the result is written over,
+     * such as the first summand of the gradient of a tied table. outside_step says when. */
+    bool outside_early;
     const redco_value *kept; /**< values that stay in the arena to the end */
     uint32_t kept_count;
 } redco_lifetimes_options;

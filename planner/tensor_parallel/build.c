@@ -198,7 +198,7 @@ uint32_t redcoi_tp_add_sum(struct redcoi_tp_builder *b, const char *name, double
 /* Bytes that the operator's operands are kept with for backward (costmodel/README.md, section 5). */
 static uint64_t kept_bytes(const struct redcoi_tp_builder *b, double elements)
 {
-    const double per_element = b->dims->dropout ? 1.0 : 1.1;
+    const double per_element = b->dims->dropout || b->base->shape.engine.planned_memory ? 1.0 : 1.1;
     const double most = 0x1p53; /* as redco_share_up() saturates */
     return (uint64_t)ceil(fmin(most, per_element * elements * (double)b->tokens * (b->element_bytes / 2.0)));
 }

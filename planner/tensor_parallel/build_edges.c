@@ -108,6 +108,7 @@ static redco_status add_embedding(struct redcoi_tp_builder *b, uint32_t class_in
 static void add_loss(struct redcoi_tp_builder *b, uint32_t logits)
 {
     const uint64_t vocab = b->dims->vocab, ranks = b->ranks;
+    const bool planned = b->base->shape.engine.planned_memory; /* the gradient lies over the logits */
     const uint32_t at = redcoi_tp_add_node(b, "loss", 0.0, 1, &logits);
     const struct {
         redcoi_tp_form form;
@@ -121,7 +122,7 @@ static void add_loss(struct redcoi_tp_builder *b, uint32_t logits)
         redcoi_tp_option *const option =
             redcoi_tp_add_option(b, at, sizes[i].form, sizes[i].form, redcoi_tp_op_seconds(b, sizes[i].size, "loss"));
         option->reference = i == 0;
-        option->bytes = logit_bytes * sizes[i].held;
+        option->bytes = (planned ? (uint64_t)b->element_bytes : logit_bytes) * sizes[i].held;
     }
 }
 

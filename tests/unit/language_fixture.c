@@ -19,8 +19,8 @@ typedef struct module {
 /** The first that stands in the name decides. */
 static const module modules[] = {{"norm", 2},
                                  {"ln_", 2},
-                                 {"wpe", 2},
-                                 {"embed_positions", 2},
+                                 {"wpe", 0},
+                                 {"embed_positions", 0},
                                  {"wte", 0},
                                  {"embed_tokens", 0},
                                  {"embed_in", 0},

@@ -1,7 +1,7 @@
 /* Lifetimes of small graphs, counted by hand; what lies outside; orders that are refused; the poison. */
 #include "executor/backend/host/host.h"
 #include "executor/graph/build.h"
-#include "executor/schedule/memory.h"
+#include "executor/schedule/memory_plan.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -131,8 +131,14 @@ static void test_orders(void **state)
     const uint32_t oa = redco_value_op(g, a)->id, ob = redco_value_op(g, b)->id, oc = redco_value_op(g, c)->id;
     const uint32_t swapped[] = {ob, oa, oc}, early[] = {oa, oc, ob}, twice[] = {oa, ob, oa, oc}, missing[] = {oa, ob};
     const uint32_t unknown[] = {99};
-    const redco_lifetimes_options options = {.order = swapped, .order_count = 3, .outside = &c, .outside_count = 1};
+    redco_lifetimes_options options = {.order = swapped, .order_count = 3, .outside = &c, .outside_count = 1};
     redco_lifetimes l = find(g, &options);
+    check_interval(&l, b, 0, 2);
+    check_interval(&l, a, 1, 2);
+    assert_int_equal(l.outside_step[0], 2);
+    redco_lifetimes_free(&l);
+    options.outside_early = true;
+    l = find(g, &options);
     assert_int_equal(l.place[b].kind, REDCO_PLACE_OUTSIDE); /* the sum is written over what was made first */
     assert_int_equal(l.outside_step[0], 0);
     check_interval(&l, a, 1, 2);
