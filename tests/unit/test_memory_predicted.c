@@ -186,10 +186,10 @@ static void test_frameworks(void **state)
         for (uint32_t c = 0; c < count; c++) {
             if (classes[c].kind != REDCO_CLASS_BLOCK) { continue; }
             double bytes[2][2];
-            for (int planned = 0; planned < 2; planned++) {
-                shape.engine.planned_memory = planned == 1;
+            for (int own = 0; own < 2; own++) {
+                shape.engine.planned_memory = own == 1;
                 for (int full = 0; full < 2; full++) {
-                    bytes[planned][full] = (double)redco_activation_bytes(
+                    bytes[own][full] = (double)redco_activation_bytes(
                         model, c, &shape, full == 1 ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_NONE);
                 }
             }
