@@ -245,7 +245,7 @@ static int64_t gradient_bytes(const struct place *at, const redcoi_part_group *g
     return bytes;
 }
 
-/* The attention core once more, where its output was not kept. */
+/* The attention core once more, where its output was not kept: the gradient of the matrix behind it reads that. */
 static void recompute_attention(const struct place *at, const redcoi_part_op *part)
 {
     redco_step_op op = op_at(at, part->label, REDCO_WORK_RECOMPUTE, REDCO_SUFFIX_NONE);
@@ -288,7 +288,9 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
     redco_step_op op = op_at(at, part->label, REDCO_WORK_BACKWARD, REDCO_SUFFIX_NONE);
     const int64_t whole_bytes = gradient_bytes(at, group, index);
     uint32_t ready = REDCO_STEP_NONE;
-    if (part->attention && parts->recompute_selective) { recompute_attention(at, part); }
+    if (index > 0 && parts->ops[index - 1].attention && parts->recompute_selective) {
+        recompute_attention(at, &parts->ops[index - 1]);
+    }
     wait_before(at, part, part->backward_tp.before_s);
     wait_around(at, part, 2.0 * part->context_s, REDCO_WORK_CONTEXT, REDCO_SUFFIX_CONTEXT);
     wait_around(at, part, part->logits_s, REDCO_WORK_TENSOR, REDCO_SUFFIX_TP_SCATTER);

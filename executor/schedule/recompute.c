@@ -27,10 +27,16 @@ static bool is_attention(const redco_op *op)
     return strcmp(op->operator_name, "attention") == 0 || strcmp(op->operator_name, "cross_attention") == 0;
 }
 
+static const redco_op *viewed(const rewrite *r, const redco_op *op)
+{
+    while (redco_op_is_view(op->kind)) { op = redco_value_op(r->from, op->inputs[0]); }
+    return op;
+}
+
 /* Of operators that a policy drops for themselves. A view goes the way of what it is a view of. */
 static bool is_alone(const rewrite *r, const redco_op *maker)
 {
-    while (redco_op_is_view(maker->kind)) { maker = redco_value_op(r->from, maker->inputs[0]); }
+    maker = viewed(r, maker);
     if (maker->order > 0 || maker->copy > 0) { return false; }
     /* What attention gathers are heads, not parts of sequences. */
     if (maker->kind == REDCO_OP_ALL_GATHER) { return r->options->gather_again && !is_attention(maker); }
@@ -96,6 +102,8 @@ static void repeat_op(const rewrite *r, const redco_op *op)
     }
     redco_op copy = *op;
     copy.copy = 1;
+    /* Gathering again is no recomputation: it is backward's, "bwd/block.3/qkv/tp_gather". */
+    if (source_of(r, op) == AGAIN_ALONE && viewed(r, op)->kind == REDCO_OP_ALL_GATHER) { copy.order = 1; }
     redco_graph_insert(r->to, &copy, inputs, outputs);
     for (uint32_t k = 0; k < op->output_count; k++) { r->again[op->first_output + k] = outputs[k]; }
 }

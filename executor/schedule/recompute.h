@@ -9,7 +9,7 @@
  *    all that it needs of it is computed again, in forward's order, collectives included; what backward does not read,
  *    such as the last product and its sum over ranks, is not.
  *  - where tensor-parallel ranks share sequences, tensors that forward gathered are gathered again (Korthikanti et al.,
- *    arXiv 2205.05198, section 4.2.2), so that each rank keeps its part only. */
+ *    arXiv 2205.05198, section 4.2.2), so that each rank keeps its part only: "bwd/block.3/qkv/tp_gather". */
 #ifndef REDCO_SCHEDULE_RECOMPUTE_H
 #define REDCO_SCHEDULE_RECOMPUTE_H
 

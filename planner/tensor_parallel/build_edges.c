@@ -7,6 +7,12 @@
 /* Bytes of a logit: two 16-bit and two 32-bit copies (costmodel/README.md, section 5). */
 static const uint64_t logit_bytes = 12;
 
+/* An engine that plans its memory: the gradient lies over the logits. */
+static bool plans_memory(const struct redcoi_tp_builder *b)
+{
+    return b->base->shape.engine.planned_memory;
+}
+
 static uint64_t ceil_div(uint64_t a, uint64_t b)
 {
     return a / b + (a % b != 0 ? 1 : 0);
@@ -108,7 +114,6 @@ static redco_status add_embedding(struct redcoi_tp_builder *b, uint32_t class_in
 static void add_loss(struct redcoi_tp_builder *b, uint32_t logits)
 {
     const uint64_t vocab = b->dims->vocab, ranks = b->ranks;
-    const bool planned = b->base->shape.engine.planned_memory; /* the gradient lies over the logits */
     const uint32_t at = redcoi_tp_add_node(b, "loss", 0.0, 1, &logits);
     const struct {
         redcoi_tp_form form;
@@ -122,7 +127,7 @@ static void add_loss(struct redcoi_tp_builder *b, uint32_t logits)
         redcoi_tp_option *const option =
             redcoi_tp_add_option(b, at, sizes[i].form, sizes[i].form, redcoi_tp_op_seconds(b, sizes[i].size, "loss"));
         option->reference = i == 0;
-        option->bytes = (planned ? (uint64_t)b->element_bytes : logit_bytes) * sizes[i].held;
+        option->bytes = (plans_memory(b) ? (uint64_t)b->element_bytes : logit_bytes) * sizes[i].held;
     }
 }
 
@@ -163,6 +168,7 @@ static redco_status add_head(struct redcoi_tp_builder *b, uint32_t class_index, 
         redcoi_tp_option *const option = &b->graph->nodes[head].options[o];
         if (option->split != REDCOI_TP_ROW) { continue; }
         option->legal = false;
+        if (plans_memory(b)) { continue; } /* reduced where they are */
         option->bytes = (uint64_t)b->element_bytes * redco_share_up(b->tokens, vocab, 1);
     }
     add_loss(b, head);

@@ -17,6 +17,10 @@ typedef struct language_shape {
     uint32_t sequences, length;
     uint32_t ranks, rank;
     bool sequence_parallel;
+    /** The layout of parameter @p index among ranks; NULL: language_layout(). */
+    redco_tp_layout (*layout)(void *context, const redco_task *task, size_t index, const redco_tensor_type *type,
+                              uint32_t ranks);
+    void *context;
 } language_shape;
 
 typedef struct language {

@@ -138,7 +138,7 @@ static void test_one_rank(void **state)
     for (uint32_t c = 0; c < CONFIGS; c++) {
         uint32_t repeated[POLICIES] = {0};
         for (uint32_t d = 0; d < 3; d++) {
-            const job j = {configs[c], {dtypes[d], SEQUENCES, LENGTH, 1, 0, false}, *state, NULL};
+            const job j = {configs[c], {dtypes[d], SEQUENCES, LENGTH, 1, 0, false, NULL, NULL}, *state, NULL};
             assert_true(check(&j, repeated));
             assert_int_equal(repeated[0], 0);
             assert_true(repeated[1] > 0 && repeated[2] > repeated[1]);
@@ -170,7 +170,7 @@ static int run_rank(redco_world *world, void *context)
     for (uint32_t c = 0; c < CONFIGS && same; c++) {
         const job j = {
             configs[c],
-            {s->dtype, SEQUENCES, LENGTH, redco_world_size(world), redco_world_rank(world), s->sequence_parallel},
+            {s->dtype, SEQUENCES, LENGTH, redco_world_size(world), redco_world_rank(world), s->sequence_parallel, NULL, NULL},
             backend,
             &collectives};
         same = check(&j, repeated) && (s->sequence_parallel || repeated[0] == 0);
