@@ -65,6 +65,15 @@ check topology/node.schema.json "$scratch/node.json"
 check planner/plan/plan.schema.json "$scratch/plan.json" "$scratch/ordered.json" tests/data/plans/v1.json
 "$tools/redco-sim" "$scratch/plan.json" --json --timeline "$scratch/trace.json" >"$scratch/simulation.json"
 check costmodel/simulation.schema.json "$scratch/simulation.json"
+awk -v factor=1.1 -v only=forward -f tests/data/traces/retime.awk "$scratch/trace.json" | sed '1s/^/[/; 3d; /"ph":"C"/d' >"$scratch/measured.json"
+"$tools/redco-plan" --gpus 64 --quiet --pp 4 --timeline "$scratch/stages.json" -o "$scratch/stages-plan.json" >/dev/null
+for pair in plan:trace plan:measured stages-plan:stages; do
+    "$tools/redco-validate" "$scratch/${pair%:*}.json" "$scratch/${pair#*:}.json" --quiet --json >"$scratch/compared-${pair#*:}.json"
+done
+check traces/comparison.schema.json "$scratch"/compared-*.json
+refuse traces/comparison.schema.json "$scratch/compared-trace.json" 's/"step_s"/"step"/'
+refuse traces/comparison.schema.json "$scratch/compared-trace.json" 's/"hidden_ratio": 0/"hidden_ratio": 2/'
+refuse traces/comparison.schema.json "$scratch/compared-trace.json" 's/"passed": true/"passed": 1/'
 refuse costmodel/simulation.schema.json "$scratch/simulation.json" 's/"bubble_s"/"bubbles"/'
 check traces/trace.schema.json "$scratch/trace.json"
 refuse traces/trace.schema.json "$scratch/trace.json" 's/"dur"/"duration"/'

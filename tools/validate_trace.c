@@ -100,37 +100,44 @@ static void readings_free(struct readings *r)
     free(r->sources);
 }
 
+static void warn_of_file(const struct trace_report *report, uint32_t file)
+{
+    const redco_trace_load_report *const load = &report->loads[file];
+    const char *const name = report->arguments->files[file + 1];
+    char text[512];
+    if (load->ignored > 0) {
+        (void)snprintf(text, sizeof text, "%.200s: events that cannot be used: %llu; the first is %s", name,
+                       (unsigned long long)load->ignored, load->first);
+        cli_warn(&report->arguments->cli, text);
+    }
+    if (load->unpaired + load->duplicates > 0) {
+        (void)snprintf(text, sizeof text,
+                       "%.200s: left out: begins or ends without the other: %llu; repeated spans: %llu", name,
+                       (unsigned long long)load->unpaired, (unsigned long long)load->duplicates);
+        cli_warn(&report->arguments->cli, text);
+    }
+}
+
 /* What a reader of the numbers should know about the files. */
 static void warn(const struct trace_report *report)
 {
     const redco_comparison *const c = report->comparison;
+    const struct cli *const cli = &report->arguments->cli;
+    const uint64_t ranks = redco_plan_gpus(report->plan);
     char text[512];
-    for (uint32_t i = 0; i < report->load_count; i++) {
-        const redco_trace_load_report *const load = &report->loads[i];
-        const char *const name = report->arguments->files[i + 1];
-        if (load->ignored > 0) {
-            (void)snprintf(text, sizeof text, "%.200s: %llu events are not used; %s", name,
-                           (unsigned long long)load->ignored, load->first);
-            cli_warn(&report->arguments->cli, text);
-        }
-        if (load->unpaired + load->duplicates > 0) {
-            (void)snprintf(text, sizeof text,
-                           "%.200s: %llu begins or ends without the other and %llu repeated spans are left out", name,
-                           (unsigned long long)load->unpaired, (unsigned long long)load->duplicates);
-            cli_warn(&report->arguments->cli, text);
-        }
-    }
+    for (uint32_t i = 0; i < report->load_count; i++) { warn_of_file(report, i); }
     if (c->other_stream > 0) {
-        (void)snprintf(text, sizeof text, "%llu operators ran on another stream than predicted: %s",
+        (void)snprintf(text, sizeof text, "operators that ran on another stream than predicted: %llu; the first is %s",
                        (unsigned long long)c->other_stream, c->other_stream_first);
-        cli_warn(&report->arguments->cli, text);
+        cli_warn(cli, text);
     }
-    const uint64_t ranks = (uint64_t)report->plan->dp.gpus * report->plan->dp.nodes * report->plan->tp *
-                           report->plan->pp * report->plan->cp;
+    if (c->missing > c->matched || c->extra > c->matched) {
+        cli_warn(cli, "most operators are on one side only: the trace seems to be of another plan");
+    }
     if (c->rank_count != ranks && c->rank_count != report->plan->pp) {
         (void)snprintf(text, sizeof text, "the plan has %llu ranks, the traces have %u", (unsigned long long)ranks,
                        c->rank_count);
-        cli_warn(&report->arguments->cli, text);
+        cli_warn(cli, text);
     }
 }
 

@@ -70,7 +70,7 @@ typedef struct redco_compare_holder {
 typedef struct redco_compare_memory {
     bool known; /**< both traces tell */
     double predicted_bytes, measured_bytes;
-    double common_predicted_bytes, common_measured_bytes; /**< peak of the holders that both tell of; 0: none */
+    double common_predicted_bytes, common_measured_bytes; /**< peak of the holders that both tell of, a reserve of 0 not; 0: none */
     redco_compare_holder *holders;
     uint32_t holder_count;
 } redco_compare_memory;

@@ -81,7 +81,20 @@ static redco_status list_holders(redcoi_compare *c, const redco_trace *predicted
     return REDCO_OK;
 }
 
-/* Peaks of what both tell of: the rest, such as a reserve, may be of another kind of memory. */
+/* What an engine's libraries take aside: not among what a run counts, unless it says otherwise. */
+static const char reserve[] = "reserve";
+
+static bool tells_reserve(const redcoi_compare *c)
+{
+    const char *const only[] = {reserve, NULL};
+    bool tells = false;
+    for (uint32_t f = 0; f < c->source_count; f++) {
+        tells = tells || peak_of(c->measured_sources[f].trace, REDCOI_NONE, only).bytes > 0.0;
+    }
+    return tells;
+}
+
+/* Peaks of what both tell of. */
 static redco_status find_common(redcoi_compare *c, const redco_trace *predicted, redco_error *err)
 {
     redco_compare_memory *const memory = &c->out->memory;
@@ -90,7 +103,10 @@ static redco_status find_common(redcoi_compare *c, const redco_trace *predicted,
     if (common == NULL) { return redcoi_compare_out_of_memory(err); }
     for (uint32_t h = 0; h < memory->holder_count; h++) {
         const redco_compare_holder *const holder = &memory->holders[h];
-        if (!isnan(holder->predicted_bytes) && !isnan(holder->measured_bytes)) { common[count++] = holder->name; }
+        const bool counts = strcmp(holder->name, reserve) != 0 || tells_reserve(c);
+        if (counts && !isnan(holder->predicted_bytes) && !isnan(holder->measured_bytes)) {
+            common[count++] = holder->name;
+        }
     }
     if (count > 0) {
         memory->common_predicted_bytes = peak_of(predicted, REDCOI_NONE, common).bytes;

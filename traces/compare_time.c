@@ -306,7 +306,7 @@ static void add_step(redcoi_compare *c, const redcoi_account *accounts, uint32_t
             c->out->kinds[k].exposed.measured_s += weight / ranks * a->exposed_s[k];
         }
     }
-    sum.idle_s += c->out->steps[step].step_s - sum.step_s;
+    sum.idle_s += fmax(0.0, c->out->steps[step].step_s - sum.step_s);
     sum.step_s = c->out->steps[step].step_s;
     add_time(&c->out->measured, &sum, weight);
 }

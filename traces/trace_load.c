@@ -31,7 +31,7 @@ static const double unfinished_s = -1.0;
 static void ignore(struct loader *loader, const char *what)
 {
     if (loader->report.ignored++ > 0) { return; }
-    (void)snprintf(loader->report.first, sizeof loader->report.first, "event %llu %s",
+    (void)snprintf(loader->report.first, sizeof loader->report.first, "event %llu, which %s",
                    (unsigned long long)loader->report.events, what);
 }
 

@@ -15,9 +15,7 @@ redco_status redcoi_source_open(redcoi_source *source, const char *path, redco_e
     if (source->window == NULL) { return redco_fail(err, REDCO_ENOMEM, source->name, "out of memory"); }
     source->text = source->window;
     source->file = standard ? stdin : fopen(path, "rb");
-    if (source->file == NULL) {
-        return redco_fail(err, REDCO_EIO, source->name, "cannot be opened: %s", strerror(errno));
-    }
+    if (source->file == NULL) { return redco_fail(err, REDCO_EIO, source->name, "cannot open: %s", strerror(errno)); }
     return REDCO_OK;
 }
 
@@ -66,7 +64,7 @@ static redco_status fill(redcoi_source *source, redco_error *err)
     const size_t got = fread(source->window + kept, 1, source->capacity - kept, source->file);
     source->size += got;
     if (got == 0 && ferror(source->file)) {
-        return redco_fail(err, REDCO_EIO, source->name, "cannot be read: %s", strerror(errno));
+        return redco_fail(err, REDCO_EIO, source->name, "cannot read: %s", strerror(errno));
     }
     source->ended = got == 0;
     return REDCO_OK;

@@ -20,24 +20,40 @@ static void pairs_become_spans(void **state)
     (void)state;
     /* Not in order of time: a from 1 to 6 us with b from 2 to 5 in it; an end and a begin without the other; the same
      * on another thread is another pair. */
-    static const char
-        text[] =
-            "[" EVENT("\"ph\":\"E\",\"ts\":6") "," EVENT("\"ph\":\"B\",\"name\":\"b\",\"ts\":2") "," EVENT("\"ph\":"
-                                                                                                           "\"B\","
-                                                                                                           "\"name\":"
-                                                                                                           "\"a\","
-                                                                                                           "\"ts\":1,"
-                                                                                                           "\"args\":{"
-                                                                                                           "\"step\":"
-                                                                                                           "3}") "," EVENT(
-                "\"ph\":\"E\",\"ts\":5") "," EVENT("\"ph\":\"E\",\"ts\":0.5") "," EVENT("\"ph\":\"B\",\"name\":\"c\","
-                                                                                        "\"ts\":9") ",{\"pid\":0,"
-                                                                                                    "\"tid\":1,\"ph\":"
-                                                                                                    "\"B\",\"name\":"
-                                                                                                    "\"d\",\"ts\":3},{"
-                                                                                                    "\"pid\":0,\"tid\":"
-                                                                                                    "1,\"ph\":\"E\","
-                                                                                                    "\"ts\":4}]";
+    static const char text[] =
+        "[" EVENT("\"ph\":\"E\",\"ts\":6") "," EVENT("\"ph\":\"B\",\"name\":\"b\",\"ts\":2") "," EVENT(
+            "\"ph\":"
+            "\"B\","
+            "\"name\":"
+            "\"a\","
+            "\"ts\":1,"
+            "\"args\":{"
+            "\"step\":"
+            "3}") "," EVENT("\"ph\":\"E\",\"ts\":5") "," EVENT("\"ph\":\"E\",\"ts\":0.5") "," EVENT("\"ph\":\"B\","
+                                                                                                    "\"name\":\"c\","
+                                                                                                    "\"ts\":9") ",{"
+                                                                                                                "\"pid"
+                                                                                                                "\":0,"
+                                                                                                                "\"tid"
+                                                                                                                "\":1,"
+                                                                                                                "\"ph\""
+                                                                                                                ":"
+                                                                                                                "\"B\","
+                                                                                                                "\"name"
+                                                                                                                "\":"
+                                                                                                                "\"d\","
+                                                                                                                "\"ts\""
+                                                                                                                ":3},{"
+                                                                                                                "\"pid"
+                                                                                                                "\":0,"
+                                                                                                                "\"tid"
+                                                                                                                "\":"
+                                                                                                                "1,"
+                                                                                                                "\"ph\""
+                                                                                                                ":\"E\""
+                                                                                                                ","
+                                                                                                                "\"ts\""
+                                                                                                                ":4}]";
     redco_trace_load_report report;
     uint32_t count = 0;
     redco_trace *const trace = load(text, &report);
@@ -84,7 +100,7 @@ static void bad_events_are_counted(void **state)
         assert_int_equal(count, 1);
         assert_int_equal(report.events, 2);
         assert_int_equal(report.ignored, 1);
-        if (strncmp(report.first, "event 1 ", 8) != 0) { fail_msg("%s: \"%s\"", bad[i], report.first); }
+        if (strncmp(report.first, "event 1, which ", 15) != 0) { fail_msg("%s: \"%s\"", bad[i], report.first); }
         redco_trace_free(trace);
     }
 }
