@@ -120,11 +120,6 @@ bool redcoi_numbers_add(redcoi_numbers *numbers, const uint32_t *more, uint32_t 
     return true;
 }
 
-bool redcoi_is_pass(const redco_step_op *op)
-{
-    return op->fold != 0 && op->stream == REDCO_STREAM_COMPUTE;
-}
-
 static bool valid(const redco_step *step, const redco_step_op *op, const uint32_t *inputs, uint32_t input_count)
 {
     if (op->rank >= step->ranks || op->stream >= REDCO_STREAM_COUNT || op->work >= REDCO_WORK_COUNT ||

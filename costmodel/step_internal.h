@@ -77,7 +77,10 @@ bool redcoi_step_grow(redco_step *step, void **array, uint32_t *capacity, size_t
 /** @return false when out of memory */
 bool redcoi_numbers_add(redcoi_numbers *numbers, const uint32_t *more, uint32_t count);
 /** Whether an operator stands for a pass. */
-bool redcoi_is_pass(const redco_step_op *op);
+static inline bool redcoi_is_pass(const redco_step_op *op)
+{
+    return op->fold != 0 && op->stream == REDCO_STREAM_COMPUTE;
+}
 
 /** Whether embedding and head take a block's place each, so that all of so many stages hold as much. */
 bool redcoi_edges_count(uint32_t blocks, uint64_t stages);
