@@ -74,6 +74,8 @@ struct redco_step {
 
 /** Makes room. @return false, and the step is spoiled, when out of memory */
 bool redcoi_step_grow(redco_step *step, void **array, uint32_t *capacity, size_t element_bytes, uint32_t least);
+/** Room for about so many operators: arrays that grow are copied. */
+void redcoi_step_reserve(redco_step *step, uint64_t operators);
 /** @return false when out of memory */
 bool redcoi_numbers_add(redcoi_numbers *numbers, const uint32_t *more, uint32_t count);
 /** Whether an operator stands for a pass. */
