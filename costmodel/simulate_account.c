@@ -110,9 +110,9 @@ static void add_work(const redco_timeline *t, uint32_t op, redco_account *accoun
     account->contention_s += record->contention_s;
 }
 
-redco_account redco_timeline_account(const redco_timeline *timeline, uint32_t rank, uint32_t micro_batch)
+/* Of @p count micro-batches from @p first on. */
+static redco_account account_of(const redco_timeline *t, uint32_t rank, uint32_t first, uint32_t count)
 {
-    const redco_timeline *const t = timeline;
     const redco_step *const step = t->step;
     redco_account account = {.contention_s = 0.0};
     double free_s = 0.0;
@@ -120,7 +120,8 @@ redco_account redco_timeline_account(const redco_timeline *timeline, uint32_t ra
         uint32_t op = step->lanes[rank * REDCO_STREAM_COUNT + stream].first;
         for (; op != REDCO_STEP_NONE; op = step->next[op]) {
             const redco_step_op *const o = &step->ops[op];
-            const bool counts = micro_batch == REDCO_ALL_MICRO_BATCHES || o->micro_batch == micro_batch;
+            const bool all = first == REDCO_ALL_MICRO_BATCHES;
+            const bool counts = all || (o->micro_batch >= first && o->micro_batch - first < count);
             if (counts) { add_work(t, op, &account); }
             if (stream != REDCO_STREAM_COMPUTE) { continue; }
             if (counts && t->start_s[op] > free_s) {
@@ -129,10 +130,15 @@ redco_account redco_timeline_account(const redco_timeline *timeline, uint32_t ra
             free_s = t->end_s[op];
         }
     }
-    if (micro_batch == REDCO_ALL_MICRO_BATCHES && free_s < t->span_s) {
+    if (first == REDCO_ALL_MICRO_BATCHES && free_s < t->span_s) {
         blame(t, redcoi_spot_of(t, t->last), free_s, t->span_s, &account);
     }
     return account;
+}
+
+redco_account redco_timeline_account(const redco_timeline *timeline, uint32_t rank, uint32_t micro_batch)
+{
+    return account_of(timeline, rank, micro_batch, 1);
 }
 
 /* When forward and backward of a micro-batch end on each rank, and how far its collectives lag behind. */
@@ -204,7 +210,9 @@ static uint32_t busiest_rank(const redco_timeline *t)
     uint32_t busiest = 0;
     double most_s = -1.0;
     for (uint32_t r = 0; r < t->step->ranks; r++) {
-        const redco_account account = redco_timeline_account(t, r, REDCO_ALL_MICRO_BATCHES);
+        redco_account account = {.contention_s = 0.0};
+        uint32_t op = t->step->lanes[r * REDCO_STREAM_COUNT + REDCO_STREAM_COMPUTE].first;
+        for (; op != REDCO_STEP_NONE; op = t->step->next[op]) { add_work(t, op, &account); }
         double busy_s = account.contention_s;
         for (int i = 0; i < REDCO_WORK_COUNT; i++) { busy_s += is_compute(i) ? account.busy_s[i] : 0.0; }
         if (busy_s > most_s * (1.0 + rounding_ratio)) {
@@ -239,8 +247,8 @@ static void conclude(redco_costs *costs, const redco_setting *setting, const red
                           .represented_operators = represented(t->step)};
     s.account = redco_timeline_account(t, s.rank, REDCO_ALL_MICRO_BATCHES);
     add_critical(t, model, repeated > 0.0 ? unit : 0, repeated / unit, s.critical_s);
-    for (uint32_t i = 0; repeated > 0.0 && i < unit; i++) {
-        const redco_account part = redco_timeline_account(t, s.rank, model + i);
+    if (repeated > 0.0) {
+        const redco_account part = account_of(t, s.rank, model, unit);
         add_account(&s.account, &part, repeated / unit);
     }
     for (uint32_t r = 0; r < t->step->ranks; r++) {

@@ -59,7 +59,6 @@ typedef struct redcoi_before {
 
 /** A pass that began with so much under way. Operators: those, then its parts; times since it began. */
 typedef struct redcoi_record {
-    struct redcoi_record *next; /**< of the same kind of pass */
     uint32_t before_count, late_count, count;
     redcoi_before *before;
     uint32_t *late;     /**< what the late parts wait for, or NONE */
@@ -77,8 +76,15 @@ typedef struct redcoi_replay {
     uint32_t first_before;       /**< in redcoi_replays.before: what was under way */
 } redcoi_replay;
 
+/** Records of one kind of pass. */
+typedef struct redcoi_records {
+    double *under_way_s; /**< all that is still to do when the pass begins: what differs is not searched further */
+    redcoi_record **records;
+    uint32_t count, capacity;
+} redcoi_records;
+
 struct redcoi_replays {
-    redcoi_record **kinds; /**< by kind of pass */
+    redcoi_records *kinds; /**< by kind of pass */
     uint32_t kind_count;
     redcoi_replay *folds;
     redcoi_numbers before;

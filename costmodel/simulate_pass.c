@@ -10,7 +10,7 @@
 enum { BEFORE_MAX = 128, BEFORE_WAITS = 2 };
 
 /* States that differ by less, of the time since the step began, are one: what rounding makes of equal ones. */
-static const double same_ratio = 1e-13;
+static const double same_ratio = 1e-14;
 /* What a rank holds while a pass is laid out by itself: enough to give back from. */
 static const uint64_t base_bytes = (uint64_t)1 << 58;
 
@@ -19,7 +19,7 @@ struct redcoi_replays *redcoi_replays_new(const redco_step *step)
     struct redcoi_replays *const r = calloc(1, sizeof *r);
     if (r == NULL) { return NULL; }
     r->kind_count = step->pass_count;
-    r->kinds = calloc(step->pass_count, sizeof(redcoi_record *));
+    r->kinds = calloc(step->pass_count, sizeof *r->kinds);
     r->folds = calloc(step->fold_count, sizeof *r->folds);
     if (r->kinds == NULL || r->folds == NULL) {
         redcoi_replays_free(r);
@@ -45,13 +45,12 @@ void redcoi_replays_free(struct redcoi_replays *replays)
 {
     if (replays == NULL) { return; }
     for (uint32_t i = 0; i < replays->kind_count && replays->kinds != NULL; i++) {
-        while (replays->kinds[i] != NULL) {
-            redcoi_record *const record = replays->kinds[i];
-            replays->kinds[i] = record->next;
-            record_free(record);
-        }
+        redcoi_records *const kind = &replays->kinds[i];
+        for (uint32_t k = 0; k < kind->count; k++) { record_free(kind->records[k]); }
+        free(kind->under_way_s);
+        free((void *)kind->records);
     }
-    free((void *)replays->kinds);
+    free(replays->kinds);
     free(replays->folds);
     free(replays->before.at);
     free(replays);
@@ -276,22 +275,43 @@ out:
     return record;
 }
 
+static bool keep(redcoi_records *kind, redcoi_record *record, double under_way_s)
+{
+    if (kind->count == kind->capacity) {
+        const uint32_t capacity = 2 * kind->capacity + 4;
+        double *const times = realloc(kind->under_way_s, capacity * sizeof *times);
+        if (times != NULL) { kind->under_way_s = times; }
+        redcoi_record **const records = realloc((void *)kind->records, capacity * sizeof(redcoi_record *));
+        if (records != NULL) { kind->records = records; }
+        if (times == NULL || records == NULL) { return false; }
+        kind->capacity = capacity;
+    }
+    kind->under_way_s[kind->count] = under_way_s;
+    kind->records[kind->count++] = record;
+    return true;
+}
+
 /* The record of a pass in this state. @return NULL when there can be none */
 static const redcoi_record *record_of(redcoi_engine *e, const redcoi_pass *pass, const struct state *s, double now_s)
 {
-    struct redcoi_replays *const replays = e->timeline->replays;
-    for (redcoi_record *r = replays->kinds[pass->kind]; r != NULL; r = r->next) {
-        if (is_recorded(r, s, same_ratio * now_s)) { return r; }
+    redcoi_records *const kind = &e->timeline->replays->kinds[pass->kind];
+    const double slack_s = same_ratio * now_s;
+    double under_way_s = 0.0;
+    for (uint32_t i = 0; i < s->count; i++) { under_way_s += s->before[i].seconds; }
+    for (uint32_t k = 0; k < kind->count; k++) {
+        if (near(kind->under_way_s[k], under_way_s, (1 + s->count) * slack_s) &&
+            is_recorded(kind->records[k], s, slack_s)) {
+            return kind->records[k];
+        }
     }
     bool forever = false;
     redcoi_record *const made = record_new(e->step, pass, s, &forever);
-    if (made == NULL) {
+    if (made == NULL || !keep(kind, made, under_way_s)) {
         e->timeline->shared = e->timeline->shared || forever;
         e->status = forever ? e->status : REDCO_ENOMEM;
+        record_free(made);
         return NULL;
     }
-    made->next = replays->kinds[pass->kind];
-    replays->kinds[pass->kind] = made;
     return made;
 }
 

@@ -20,10 +20,11 @@ bool redcoi_step_grow(redco_step *step, void **array, uint32_t *capacity, size_t
     return true;
 }
 
+enum { RESERVED_OPS_MAX = 1 << 20 };
+
 /* The four arrays that have one element per operator, and one more for the end of the last. */
-static bool grow_ops(redco_step *step)
+static bool grow_ops(redco_step *step, uint32_t least)
 {
-    const uint32_t least = step->op_count + 2;
     uint32_t capacity[4] = {step->op_capacity, step->op_capacity, step->op_capacity, step->op_capacity};
     if (least > REDCOI_STEP_OPS_MAX) {
         step->status = REDCO_EVALUE;
@@ -38,6 +39,15 @@ static bool grow_ops(redco_step *step)
     return grown;
 }
 
+void redcoi_step_reserve(redco_step *step, uint64_t operators)
+{
+    const uint32_t least = operators < RESERVED_OPS_MAX ? (uint32_t)operators : RESERVED_OPS_MAX;
+    if (grow_ops(step, least)) {
+        (void)(redcoi_step_grow(step, (void **)&step->inputs, &step->input_capacity, sizeof *step->inputs, 2 * least) &&
+               redcoi_step_grow(step, (void **)&step->memories, &step->memory_capacity, sizeof *step->memories, least));
+    }
+}
+
 redco_step *redco_step_new(uint32_t ranks, double overlap_ratio)
 {
     if (ranks == 0 || ranks > REDCOI_STEP_RANKS_MAX) { return NULL; }
@@ -47,7 +57,7 @@ redco_step *redco_step_new(uint32_t ranks, double overlap_ratio)
     step->overlap_ratio = overlap_ratio;
     step->lanes = malloc((size_t)ranks * REDCO_STREAM_COUNT * sizeof *step->lanes);
     step->resident = calloc((size_t)ranks * REDCO_HOLDER_COUNT, sizeof *step->resident);
-    if (step->lanes == NULL || step->resident == NULL || !grow_ops(step)) {
+    if (step->lanes == NULL || step->resident == NULL || !grow_ops(step, 2)) {
         redco_step_free(step);
         return NULL;
     }
@@ -120,11 +130,6 @@ bool redcoi_numbers_add(redcoi_numbers *numbers, const uint32_t *more, uint32_t 
     return true;
 }
 
-bool redcoi_is_pass(const redco_step_op *op)
-{
-    return op->fold != 0 && op->stream == REDCO_STREAM_COMPUTE;
-}
-
 static bool valid(const redco_step *step, const redco_step_op *op, const uint32_t *inputs, uint32_t input_count)
 {
     if (op->rank >= step->ranks || op->stream >= REDCO_STREAM_COUNT || op->work >= REDCO_WORK_COUNT ||
@@ -147,8 +152,9 @@ uint32_t redco_step_add(redco_step *step, const redco_step_op *op, const uint32_
         step->status = REDCO_EVALUE;
         return REDCO_STEP_NONE;
     }
-    if (!grow_ops(step) || !redcoi_step_grow(step, (void **)&step->inputs, &step->input_capacity, sizeof *step->inputs,
-                                             step->input_count + input_count)) {
+    if (!grow_ops(step, step->op_count + 2) ||
+        !redcoi_step_grow(step, (void **)&step->inputs, &step->input_capacity, sizeof *step->inputs,
+                          step->input_count + input_count)) {
         return REDCO_STEP_NONE;
     }
     const uint32_t index = step->op_count++;

@@ -74,10 +74,15 @@ struct redco_step {
 
 /** Makes room. @return false, and the step is spoiled, when out of memory */
 bool redcoi_step_grow(redco_step *step, void **array, uint32_t *capacity, size_t element_bytes, uint32_t least);
+/** Room for about so many operators: arrays that grow are copied. */
+void redcoi_step_reserve(redco_step *step, uint64_t operators);
 /** @return false when out of memory */
 bool redcoi_numbers_add(redcoi_numbers *numbers, const uint32_t *more, uint32_t count);
 /** Whether an operator stands for a pass. */
-bool redcoi_is_pass(const redco_step_op *op);
+static inline bool redcoi_is_pass(const redco_step_op *op)
+{
+    return op->fold != 0 && op->stream == REDCO_STREAM_COMPUTE;
+}
 
 /** Whether embedding and head take a block's place each, so that all of so many stages hold as much. */
 bool redcoi_edges_count(uint32_t blocks, uint64_t stages);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MICRO_BATCHES_MAX = 1 << 20, LAYER_OPS_MAX = 128 };
+enum { MICRO_BATCHES_MAX = 1 << 20, LAYER_OPS_MAX = 128, LAYER_OPS = 64, FOLD_OPS = 8 };
 
 /* One pass of one stage. */
 struct turn {
@@ -364,6 +364,9 @@ redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, 
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
+    const uint64_t passes = 2 * b.micro_batches * setting->pp * b.chunks;
+    redcoi_step_reserve(b.step, b.fold ? FOLD_OPS * passes + 2 * LAYER_OPS * (uint64_t)b.layer_count
+                                       : LAYER_OPS * b.micro_batches * b.layer_count);
     if ((st = redcoi_schedule(&b, err)) != REDCO_OK || (st = redco_step_finish(b.step, err)) != REDCO_OK) { goto out; }
     *step_out = b.step;
     b.step = NULL;
