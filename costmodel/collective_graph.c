@@ -23,6 +23,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
+#include <strings.h>
 
 enum { MAX_RING_CHANNELS = 32, LISTS = 3, LIST_END = 0 };
 
@@ -70,6 +71,7 @@ static uint32_t capability_of(const redco_gpu *gpu)
 /* NCCL's rate of a link over the data sheet's: e.g. 20 of 25 GB/s per NVLink3, 20.6 of 25 per NVLink4. */
 static double link_use_ratio(const redco_gpu *gpu)
 {
+    if (strcasecmp(gpu->vendor, "host") == 0) { return 1.0; } /* what was measured, or is shaped, is what there is */
     if (strcmp(gpu->vendor, "AMD") == 0) { return gpu->fp8_flops_per_s > 0.0 ? 48.0 / 64.0 : 36.0 / 50.0; }
     const uint32_t capability = capability_of(gpu);
     if (capability >= 100) { return 40.1 / 50.0; }

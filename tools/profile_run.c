@@ -21,7 +21,8 @@
 enum { MOST_ROUNDS = 20 };
 static const double silence_s = 600.0; /* ranks of a busy machine may be far apart */
 static const double late_ratio = 0.7;  /* of the time: a first round that is not done by then tries less often */
-static const int patience_ms = 1000;   /* for a rank that failed to say why */
+static const uint64_t quick_bytes = 16384;
+static const int patience_ms = 1000; /* for a rank that failed to say why */
 
 static double now_s(void)
 {
@@ -64,9 +65,12 @@ static redco_status open_rank(struct rank *r)
     if (st == REDCO_OK) { st = redco_host_open(NULL, &r->backend, r->err); }
     if (st == REDCO_OK) { st = redco_measurer_create(r->backend, &options, &r->measurer, r->err); }
     if (st == REDCO_OK && size > 1) {
-        st = redco_measure_collectives_create(r->world, r->job->nodes, r->job->quick, &r->collectives, r->err);
+        const uint64_t most_bytes = r->job->largest_bytes > 0 ? r->job->largest_bytes
+                                    : r->job->quick           ? quick_bytes
+                                                              : REDCO_MEASURE_MOST_BYTES;
+        st = redco_measure_collectives_create(r->world, r->job->nodes, most_bytes, &r->collectives, r->err);
     }
-    if (st != REDCO_OK) { return st; }
+    if (st != REDCO_OK || r->job->collectives) { return st; }
     r->case_count = redco_measure_cases(r->job->quick, &r->cases);
     return r->case_count > 0 ? REDCO_OK : redco_fail(r->err, REDCO_ENOMEM, "", "out of memory");
 }
@@ -145,8 +149,10 @@ static redco_status merge(struct rank *r, redco_profile_measured *how)
         r->cases[i].backward_s = numbers[n + i];
     }
     qsort(numbers + 2 * n, n, sizeof *numbers, compare_numbers);
-    how->spread_ratio = numbers[2 * n + n / 2];
-    how->processor_ratio = -numbers[3 * n];
+    if (n > 0) {
+        how->spread_ratio = numbers[2 * n + n / 2];
+        how->processor_ratio = -numbers[3 * n];
+    }
     how->rounds = r->rounds;
     how->ranks = redco_world_size(r->world);
     free(numbers);
@@ -170,6 +176,7 @@ static redco_status hand_over(struct rank *r, struct profile_result *result)
     result->nodes = r->job->nodes;
     (void)snprintf(result->how.backend, sizeof result->how.backend, "%s", r->backend->calls->name);
     profile_kernels(result->how.kernels, sizeof result->how.kernels);
+    if (r->job->collectives) { result->how.device[0] = '\0'; } /* they are no property of it */
     result->mpi = r->job->mpi;
     return REDCO_OK;
 }
@@ -286,7 +293,11 @@ redco_status profile_run(const struct profile_job *job, struct profile_result *r
     struct profile_result result = {0};
     redco_status st = REDCO_OK;
     *leader_out = true;
-    if (job->mpi) {
+    if (job->launched != NULL) {
+        redco_world_options options = *job->launched;
+        options.timeout_s = silence_s;
+        st = run_rank(job, &options, &result, leader_out, err);
+    } else if (job->mpi) {
         const redco_world_options options = {.transport = REDCO_TRANSPORT_MPI, .timeout_s = silence_s};
         st = run_rank(job, &options, &result, leader_out, err);
     } else if (job->ranks == 1) {

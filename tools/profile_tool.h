@@ -12,8 +12,11 @@
 
 struct profile_job {
     uint32_t ranks, nodes;
-    bool mpi;   /**< ranks are mpirun's */
-    bool quick; /**< few and small sizes */
+    bool mpi;                            /**< ranks are mpirun's */
+    const redco_world_options *launched; /**< NULL, or this process is one rank of a launcher's */
+    bool quick;                          /**< few and small sizes */
+    bool collectives;                    /**< nothing else */
+    uint64_t largest_bytes;              /**< of collectives; 0: REDCO_MEASURE_MOST_BYTES */
     double seconds;
     bool progress; /**< a line on standard error that is written over */
 };

@@ -3,6 +3,7 @@
 #include "planner/assemble.h"
 #include "tools/exec_ranks.h"
 #include "tools/exec_report.h"
+#include "tools/launched.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -303,15 +304,15 @@ static int run_here(struct exec_args *args)
     return ranks == 1 ? run_rank(&alone, args) : exec_start_ranks(&args->cli, (uint32_t)ranks, run_rank, args);
 }
 
-static int run_under_mpi(struct exec_args *args, uint64_t rank, uint64_t ranks)
+/* As one rank of mpirun's, or of another launcher's. */
+static int run_launched(struct exec_args *args, const redco_world_options *options, uint64_t ranks)
 {
-    const redco_world_options options = {.transport = REDCO_TRANSPORT_MPI, .rank = (uint32_t)rank};
     redco_error err = {.status = REDCO_OK};
     if (redco_trainer_check_plan(args->plan, args->path, ranks, &err) != REDCO_OK ||
         make_schedule(args, &err) != REDCO_OK) {
-        return fail(args, (uint32_t)rank, 0, &err);
+        return fail(args, options->rank, 0, &err);
     }
-    return run_rank(&options, args);
+    return run_rank(options, args);
 }
 
 int main(int argc, char **argv)
@@ -329,14 +330,23 @@ int main(int argc, char **argv)
     struct exec_args args = {.steps = 10, .seed = 1, .learning_rate = 1e-3, .dtype = -1, .timeline_steps = 3};
     redco_plan *plan = NULL;
     redco_error err = {.status = REDCO_OK};
+    redco_world_options world = {.transport = REDCO_TRANSPORT_MPI};
     uint64_t rank = 0, ranks = 1;
+    bool launched = false;
     int rc = cli_parse(&argp, argc, argv, &args.cli);
     if (rc != CLI_RUN) { return rc; }
     (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* lines of several ranks do not mix */
-    const bool mpi = exec_under_mpi(&rank, &ranks);
+    if (launched_world(&world, &launched, &err) != REDCO_OK) { return cli_fail(&args.cli, &err); }
+    if (launched) {
+        rank = world.rank;
+        ranks = world.size;
+    } else if (exec_under_mpi(&rank, &ranks)) {
+        world.rank = (uint32_t)rank;
+        launched = true;
+    }
     if (redco_plan_read(args.path, &plan, &err) != REDCO_OK) { return fail(&args, (uint32_t)rank, 0, &err); }
     args.plan = plan;
-    rc = mpi ? run_under_mpi(&args, rank, ranks) : run_here(&args);
+    rc = launched ? run_launched(&args, &world, ranks) : run_here(&args);
     redco_step_free(args.schedule);
     redco_plan_case_free(&args.prices);
     redco_plan_free(plan);

@@ -1,9 +1,11 @@
 /* Measures operators and collectives on this machine and writes the profile that the planner reads. */
 #include "tools/cli.h"
+#include "tools/launched.h"
 #include "tools/profile_check.h"
 #include "tools/profile_tool.h"
 #include "topology/base/file.h"
 #include "topology/base/json.h"
+#include "topology/base/units.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,14 +23,36 @@ static const double busy_spread_ratio = 0.25, busy_processor_ratio = 0.9;
 struct arguments {
     struct cli cli;
     int backend;
-    uint64_t ranks, nodes, seconds; /* ranks 0: not given */
-    bool quick, measures;           /* an option that only measuring knows was given */
+    uint64_t ranks, nodes, seconds, largest_bytes; /* 0: not given */
+    bool quick, collectives;
+    bool measures; /* an option that only measuring knows was given */
     const char *output, *cluster, *check;
 };
 
-enum { KEY_BACKEND = 0x100, KEY_RANKS, KEY_NODES, KEY_SECONDS, KEY_QUICK, KEY_CLUSTER, KEY_CHECK };
+enum {
+    KEY_BACKEND = 0x100,
+    KEY_RANKS,
+    KEY_NODES,
+    KEY_SECONDS,
+    KEY_QUICK,
+    KEY_COLLECTIVES,
+    KEY_LARGEST,
+    KEY_CLUSTER,
+    KEY_CHECK
+};
 
 static const char *const backends[] = {"host", "cuda", NULL};
+
+static error_t read_largest(struct arguments *a, const char *text)
+{
+    double bytes = 0.0;
+    if (redco_unit_parse(text, REDCO_UNIT_BYTES, "--largest", &bytes, &a->cli.err) != REDCO_OK) { return EINVAL; }
+    if (bytes < REDCO_MEASURE_LEAST_BYTES || bytes > REDCO_MEASURE_MOST_BYTES) {
+        return cli_bad_option(&a->cli, "--largest", "\"%.40s\" is not from 1 KiB to 64 MiB", text);
+    }
+    a->largest_bytes = (uint64_t)bytes;
+    return 0;
+}
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -39,6 +63,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_NODES: a->measures = true; return cli_u64(&a->cli, "--nodes", arg, 1, MOST_RANKS, &a->nodes);
     case KEY_SECONDS: a->measures = true; return cli_u64(&a->cli, "--seconds", arg, 1, 86400, &a->seconds);
     case KEY_QUICK: a->measures = a->quick = true; return 0;
+    case KEY_COLLECTIVES: a->measures = a->collectives = true; return 0;
+    case KEY_LARGEST: a->measures = true; return read_largest(a, arg);
     case KEY_CLUSTER: a->measures = true; return cli_name(&a->cli, "--cluster", arg, &a->cluster);
     case KEY_CHECK: return cli_name(&a->cli, "--check", arg, &a->check);
     case 'o': a->measures = true; return cli_name(&a->cli, "-o", arg, &a->output);
@@ -46,6 +72,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         if (a->check != NULL && a->measures) {
             return cli_bad_option(&a->cli, "--check",
                                   "only looks at a profile: options of measuring do not go with it");
+        }
+        if (a->collectives && a->cluster != NULL) {
+            return cli_bad_option(&a->cli, "--collectives", "does not measure what --cluster writes");
         }
         if (a->ranks > 0 && a->ranks % a->nodes != 0) {
             return cli_bad_option(&a->cli, "--nodes", "%llu nodes cannot have equal parts of %llu ranks",
@@ -83,6 +112,7 @@ static void warn_of(const struct arguments *a, const redco_profile_measured *how
 {
     char text[256];
     const bool shared = how->ranks > how->processors;
+    if (a->collectives) { return; }
     if (!shared && (how->processor_ratio < busy_processor_ratio || how->spread_ratio > busy_spread_ratio)) {
         (void)snprintf(
             text, sizeof text,
@@ -118,15 +148,18 @@ static redco_status write_all(const struct arguments *a, const struct profile_re
     return st;
 }
 
-static int measure(const struct arguments *a)
+static int measure(const struct arguments *a, const redco_world_options *launched)
 {
-    const uint32_t mpi = mpi_ranks();
+    const uint32_t mpi = launched == NULL ? mpi_ranks() : launched->size; /* 0: ranks are started here */
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     const uint32_t here = processors > 2 ? (uint32_t)processors : 2;
     const struct profile_job job = {.ranks = a->ranks > 0 ? (uint32_t)a->ranks : here,
                                     .nodes = (uint32_t)a->nodes,
-                                    .mpi = mpi > 0,
+                                    .mpi = launched == NULL && mpi > 0,
+                                    .launched = launched,
                                     .quick = a->quick,
+                                    .collectives = a->collectives,
+                                    .largest_bytes = a->largest_bytes,
                                     .seconds = (double)a->seconds,
                                     .progress = !a->cli.quiet && isatty(STDERR_FILENO)};
     struct profile_result result = {0};
@@ -135,7 +168,7 @@ static int measure(const struct arguments *a)
     bool leader = true;
     redco_status st = REDCO_OK;
     if (mpi > 0 && a->ranks > 0 && a->ranks != mpi) {
-        st = redco_fail(&err, REDCO_EVALUE, "--ranks", "is %llu, but the ranks of mpirun are %u: leave it out",
+        st = redco_fail(&err, REDCO_EVALUE, "--ranks", "is %llu, but the launcher's ranks are %u: leave it out",
                         (unsigned long long)a->ranks, mpi);
     }
     if (st == REDCO_OK && a->output != NULL) { st = cli_writable(a->output, &err); }
@@ -166,11 +199,15 @@ int main(int argc, char **argv)
     static const struct argp_option options[] = {
         {"backend", KEY_BACKEND, "NAME", 0, "What runs the operators: host (the default) or cuda", 0},
         {"ranks", KEY_RANKS, "N", 0,
-         "Processes that measure at the same time; as many as processors, at least 2; under mpirun its ranks", 0},
+         "Processes that measure at the same time; as many as processors, at least 2; under mpirun, or where "
+         "REDCO_RANK is set, its ranks",
+         0},
         {"nodes", KEY_NODES, "N", 0, "Nodes that the ranks are on, in equal parts, one behind the other; 1", 0},
         {"seconds", KEY_SECONDS, "N", 0, "Begin rounds as long as they are likely to end in that time; 60", 0},
         {"quick", KEY_QUICK, NULL, 0, "A few small sizes once: to see that it works, not to plan with", 0},
         {"output", 'o', "FILE", 0, "Write the profile, which redco-plan reads", 0},
+        {"collectives", KEY_COLLECTIVES, NULL, 0, "Measure collectives only, no operators", 0},
+        {"largest", KEY_LARGEST, "SIZE", 0, "Of collectives; 64 MiB", 0},
         {"cluster", KEY_CLUSTER, "FILE", 0, "Write this machine as a cluster file for redco-plan", 0},
         {"check", KEY_CHECK, "FILE", 0,
          "Time small models and compare with what that profile predicts; exit code 1 if the median error is above 10 %",
@@ -192,5 +229,9 @@ int main(int argc, char **argv)
         return cli_fail(&arguments.cli, &err);
     }
     if (arguments.check != NULL) { return profile_check(&arguments.cli, arguments.check); }
-    return measure(&arguments);
+    redco_world_options world = {0};
+    bool launched = false;
+    redco_error err = {0};
+    if (launched_world(&world, &launched, &err) != REDCO_OK) { return cli_fail(&arguments.cli, &err); }
+    return measure(&arguments, launched ? &world : NULL);
 }

@@ -16,6 +16,7 @@ enum {
     KEY_MEASURED,
     KEY_CALIBRATION,
     KEY_PLOT,
+    KEY_CLUSTER,
     KEY_PROFILE,
     KEY_TOP,
     KEY_MAX_ERROR,
@@ -35,6 +36,10 @@ static const struct argp_option options[] = {
     {"profiles", KEY_PROFILES, "FILE...", 0,
      "Compare the model of collectives with measured ones: nccl-tests logs, CSV tables, redco-profile files, or "
      "folders of such",
+     0},
+    {"cluster", KEY_CLUSTER, "CLUSTER", 0,
+     "With --profiles: a preset or a cluster file, on which they were measured (default: guessed from the files' "
+     "words)",
      0},
     {"launch", KEY_LAUNCH, "TIME", 0,
      "With --profiles: what a call costs more where one process drives several GPUs, e.g. \"20 us\"; added to the "
@@ -102,6 +107,9 @@ static error_t check_together(struct validate_arguments *arguments)
     if (arguments->calibration != NULL && !arguments->measured) {
         return cli_bad_option(cli, "--calibration", "is for --measured");
     }
+    if (arguments->cluster != NULL && !arguments->profiles) {
+        return cli_bad_option(cli, "--cluster", "is for --profiles");
+    }
     if (!arguments->profiles && !arguments->measured) { return check_trace_mode(arguments); }
     const char *const alien = arguments->plan_profile_count > 0           ? "--profile"
                               : arguments->top > 0                        ? "--top"
@@ -117,6 +125,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     struct cli *cli = &arguments->cli;
     switch (key) {
     case KEY_CALIBRATION: arguments->calibration = text; return 0;
+    case KEY_CLUSTER: return cli_name(cli, "--cluster", text, &arguments->cluster);
     case KEY_PLOT: return read_plot(arguments, text);
     case KEY_MEASURED:
         arguments->measured = true;

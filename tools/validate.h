@@ -16,6 +16,7 @@ struct validate_arguments {
     bool profiles;           /* mode: model against measured collectives */
     bool measured;           /* mode: predictions against measured runs */
     const char *calibration; /* NULL: the shipped set of each row's GPU and software */
+    const char *cluster;     /* NULL: what the profiles' words tell */
     const char *plot;        /* NULL: no picture */
     enum plot_format plot_format;
     char **files; /* borrowed from argv */

@@ -2,6 +2,7 @@
 #include "tools/validate.h"
 
 #include "topology/base/units.h"
+#include "topology/cluster.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -42,6 +43,7 @@ struct skipped {
 
 struct report {
     const struct validate_arguments *arguments;
+    redco_cluster *cluster; /* NULL: each run's machine is guessed */
     redco_error *err;
     struct result *results;
     size_t count, capacity;
@@ -123,17 +125,38 @@ static void compare_row(const redco_comm *comm, const struct report *report, con
     result->errors.sum_absolute[decade] += fabs(error);
 }
 
+/* The machine that was named, whole, if it has room for the run's ranks. */
+static redco_status place_run(const struct report *report, const redco_profile_run *run, bool *found_out,
+                              struct validate_machine *out)
+{
+    const uint32_t nodes = run->nodes > 0 ? run->nodes : 1;
+    *out = (struct validate_machine){.group = {.mesh = {.gpus = run->ranks / nodes, .nodes = nodes},
+                                               .stride = run->stride,
+                                               .groups_per_node = run->groups_per_node},
+                                     .network_stated = true};
+    const redco_node_gpu *gpus = NULL;
+    const size_t node_gpus = redco_node_gpus(redco_cluster_node(report->cluster), &gpus);
+    *found_out = out->group.mesh.gpus <= node_gpus && run->ranks % nodes == 0;
+    if (!*found_out) { return REDCO_OK; }
+    const uint32_t all = redco_cluster_nodes(report->cluster);
+    return redco_cluster_machine(report->cluster, (uint64_t)node_gpus * (all > nodes ? all : nodes), &out->machine,
+                                 report->err);
+}
+
 static redco_status compare_run(struct report *report, const char *file, const redco_profile_run *run)
 {
     redco_comm *comm = NULL;
     struct result result = {.run = *run, .fingerprint = fingerprint_of(run), .copy_of = report->count};
     bool found = false;
-    redco_status st = validate_deduce(run, file, &found, &result.where, report->err);
+    redco_status st = report->cluster != NULL ? place_run(report, run, &found, &result.where)
+                                              : validate_deduce(run, file, &found, &result.where, report->err);
     if (st != REDCO_OK) { return st; }
     if (!found) {
         char reason[320];
-        (void)snprintf(reason, sizeof reason, "%s on %u GPUs: names no GPU that is known here (\"%.80s\")",
-                       redco_collective_name(run->op), run->ranks, run->hardware);
+        (void)snprintf(
+            reason, sizeof reason, "%s on %u GPUs: %s (\"%.80s\")", redco_collective_name(run->op), run->ranks,
+            report->cluster != NULL ? "has more in a node than the cluster" : "names no GPU that is known here",
+            run->hardware);
         return skip(report, file, reason);
     }
     if (report->count == report->capacity) {
@@ -146,7 +169,9 @@ static redco_status compare_run(struct report *report, const char *file, const r
     st = redco_comm_create(&result.where.machine, NULL, 0, &comm, report->err);
     if (st != REDCO_OK) { return st; }
     result.points = json_array();
-    redco_comm_restrict(comm, result.where.algorithms, result.where.protocols);
+    if (result.where.algorithms != 0 || result.where.protocols != 0) {
+        redco_comm_restrict(comm, result.where.algorithms, result.where.protocols);
+    }
     for (size_t i = 0; i < run->row_count; i++) { compare_row(comm, report, run, &run->rows[i], &result); }
     redco_comm_free(comm);
     for (size_t i = 0; i < report->count && result.copy_of == report->count; i++) {
@@ -226,7 +251,7 @@ static void describe_hardware(const struct result *result, bool repeated, char *
     const redco_group *group = &result->where.group;
     int used = snprintf(buffer, size, "%s", machine->gpu.name);
     if (group->mesh.nodes > 1) {
-        used += snprintf(buffer + used, size - (size_t)used, ", %u x %.0fG%s", machine->nics_per_node,
+        used += snprintf(buffer + used, size - (size_t)used, ", %u x %.3gG%s", machine->nics_per_node,
                          machine->nic_bytes_per_s * 8e-9, result->where.network_stated ? "" : " (assumed)");
     }
     if (result->where.algorithms != 0 || result->where.protocols != 0) {
@@ -316,7 +341,8 @@ static void print_table(const struct report *report)
                      redco_collective_name(result->run.op), group, hardware, result->rows);
         last = result->file;
         print_ratios(&result->errors);
-        (void)printf(" %.1f | %.1f | %.2f |\n", result->peak_measured * 1e-9, result->peak_model * 1e-9,
+        const int digits = result->peak_model < 1e8 ? 4 : 1;
+        (void)printf(" %.*f | %.*f | %.2f |\n", digits, result->peak_measured * 1e-9, digits, result->peak_model * 1e-9,
                      result->peak_model / result->peak_measured);
     }
 }
@@ -430,6 +456,9 @@ int validate_profiles(const struct validate_arguments *arguments)
     redco_error err = {0};
     struct report report = {.arguments = arguments, .err = &err};
     redco_status st = REDCO_OK;
+    if (arguments->cluster != NULL) {
+        st = redco_cluster_read(arguments->cluster, NULL, NULL, NULL, &report.cluster, &err);
+    }
     for (size_t i = 0; i < arguments->file_count && st == REDCO_OK; i++) {
         st = compare_path(&report, arguments->files[i], true, 0);
     }
@@ -448,5 +477,6 @@ int validate_profiles(const struct validate_arguments *arguments)
     for (size_t i = 0; i < report.skipped_count; i++) { free(report.skipped[i].file); }
     free(report.results);
     free(report.skipped);
+    redco_cluster_free(report.cluster);
     return code;
 }

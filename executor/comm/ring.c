@@ -3,9 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is sent at once: long enough that a message's latency does not show, short enough that a broadcast's chain fills
- * soon and that scratch memory is small. A multiple of every element's size. */
+/* What is sent at once: long enough that a message's latency does not show, short enough that scratch memory is small.
+ * A multiple of every element's size. */
 static const size_t slice_bytes = (size_t)1 << 20;
+/* A chain takes as long as its first slice takes to reach the last rank, beside the message itself: so its slices are
+ * shorter, such that this is a sixteenth at most, but for short messages. Links of any speed agree on that. */
+static const size_t chain_slice_bytes = (size_t)1 << 14;
+enum { CHAIN_SLICES = 16 };
 
 size_t redco_communicator_scratch_bytes(void)
 {
@@ -180,6 +184,12 @@ redco_status redco_all_gather(redco_communicator *c, redco_dtype dtype, const vo
     return count > 0 ? gather_in_place(c, out, &parts, what, err) : REDCO_OK;
 }
 
+static size_t chain_slice(const redco_communicator *c, size_t bytes)
+{
+    const size_t wanted = bytes / ((size_t)CHAIN_SLICES * (c->size - 1)) / chain_slice_bytes * chain_slice_bytes;
+    return c->size == 2 ? slice_bytes : smaller(wanted > chain_slice_bytes ? wanted : chain_slice_bytes, slice_bytes);
+}
+
 redco_status redco_broadcast(redco_communicator *c, redco_dtype dtype, void *data, uint64_t count, uint32_t root,
                              const char *what, redco_error *err)
 {
@@ -192,11 +202,11 @@ redco_status redco_broadcast(redco_communicator *c, redco_dtype dtype, void *dat
     const bool first = position == 0, last = position + 1 == c->size;
     if (c->size == 1) { return REDCO_OK; }
     /* A rank in the middle is one slice behind: it passes on what came before while the next arrives. */
-    const size_t lag = first ? 0 : slice_bytes;
+    const size_t slice = chain_slice(c, size), lag = first ? 0 : slice;
     redco_status st = REDCO_OK;
-    for (size_t at = 0; at < size + lag && st == REDCO_OK; at += slice_bytes) {
-        const size_t send_bytes = !last && at >= lag ? slice_of(size, at - lag) : 0;
-        const size_t receive_bytes = first ? 0 : slice_of(size, at);
+    for (size_t at = 0; at < size + lag && st == REDCO_OK; at += slice) {
+        const size_t send_bytes = !last && at >= lag && at - lag < size ? smaller(slice, size - (at - lag)) : 0;
+        const size_t receive_bytes = first || at >= size ? 0 : smaller(slice, size - at);
         if (send_bytes + receive_bytes == 0) { continue; }
         st = exchange(c, send_bytes > 0 ? bytes + (at - lag) : NULL, send_bytes, receive_bytes > 0 ? bytes + at : NULL,
                       receive_bytes, what, err);

@@ -6,10 +6,10 @@
 #include <time.h>
 
 enum { MOST_GROUPS = 64, SAMPLES = 3, LEAST_RUNS = 1, MOST_RUNS = 10 };
-static const uint64_t least_bytes = 1024, most_bytes = UINT64_C(64) << 20, quick_bytes = 16384;
 /* A sample moves about so many bytes: small messages are sent several times in a row. */
 static const uint64_t sample_bytes = 4 << 20;
-static const double long_s = 0.3;
+/* Nor takes it longer than this, if a single one does not; then two tries must do. */
+static const double sample_s = 0.1;
 
 struct redco_measure_collectives {
     redco_world *world;
@@ -39,16 +39,16 @@ static redco_status add_group(redco_measure_collectives *c, uint32_t nodes, cons
     return st;
 }
 
-static void set_sizes(redco_measure_curve *curve, bool quick)
+static void set_sizes(redco_measure_curve *curve, uint64_t most_bytes)
 {
-    const uint64_t most = quick ? quick_bytes : most_bytes;
-    for (uint64_t bytes = least_bytes; bytes <= most && curve->size_count < REDCO_MEASURE_SIZES_MAX; bytes *= 4) {
+    const uint64_t factor = most_bytes >> REDCO_MEASURE_SIZES_MAX < REDCO_MEASURE_LEAST_BYTES ? 2 : 4;
+    for (uint64_t bytes = REDCO_MEASURE_LEAST_BYTES; bytes <= most_bytes; bytes *= factor) {
         curve->size_bytes[curve->size_count] = bytes;
         curve->time_s[curve->size_count++] = INFINITY;
     }
 }
 
-static redco_status add_groups(redco_measure_collectives *c, uint32_t nodes, bool quick, redco_error *err)
+static redco_status add_groups(redco_measure_collectives *c, uint32_t nodes, uint64_t most_bytes, redco_error *err)
 {
     const uint32_t size = redco_world_size(c->world), per_node = size / nodes;
     redco_status st = REDCO_OK;
@@ -66,7 +66,7 @@ static redco_status add_groups(redco_measure_collectives *c, uint32_t nodes, boo
                                                        .nodes = n,
                                                        .stride = stride,
                                                        .groups_per_node = per_node / gpus};
-                    set_sizes(&curves[op], quick);
+                    set_sizes(&curves[op], most_bytes);
                 }
                 if ((st = add_group(c, nodes, curves, err)) != REDCO_OK) { return st; }
                 c->group_count++;
@@ -76,7 +76,7 @@ static redco_status add_groups(redco_measure_collectives *c, uint32_t nodes, boo
     return st;
 }
 
-redco_status redco_measure_collectives_create(redco_world *world, uint32_t nodes, bool quick,
+redco_status redco_measure_collectives_create(redco_world *world, uint32_t nodes, uint64_t most_bytes,
                                               redco_measure_collectives **collectives_out, redco_error *err)
 {
     const uint32_t size = redco_world_size(world);
@@ -84,15 +84,18 @@ redco_status redco_measure_collectives_create(redco_world *world, uint32_t nodes
     if (nodes == 0 || size % nodes != 0) {
         return redco_fail(err, REDCO_EVALUE, "nodes", "%u do not divide %u ranks", nodes, size);
     }
+    if (most_bytes < REDCO_MEASURE_LEAST_BYTES || most_bytes > REDCO_MEASURE_MOST_BYTES) {
+        return redco_fail(err, REDCO_EVALUE, "largest size", "%llu bytes are not between %d and %d",
+                          (unsigned long long)most_bytes, REDCO_MEASURE_LEAST_BYTES, REDCO_MEASURE_MOST_BYTES);
+    }
     c = calloc(1, sizeof *c);
     if (c == NULL) { return redco_fail(err, REDCO_ENOMEM, "measure", "out of memory"); }
     c->world = world;
     const size_t curves = (size_t)MOST_GROUPS * REDCO_MEASURE_COLLECTIVES;
-    const size_t bytes = quick ? quick_bytes : most_bytes;
     c->curves = calloc(curves, sizeof *c->curves);
     c->round_s = calloc(curves * REDCO_MEASURE_SIZES_MAX, sizeof *c->round_s);
-    c->data = calloc(1, bytes);
-    c->shard = calloc(1, bytes);
+    c->data = calloc(1, most_bytes);
+    c->shard = calloc(1, most_bytes);
     redco_status st = REDCO_OK;
     uint32_t *colours = calloc(size, sizeof *colours); /* all of one colour */
     if (c->curves == NULL || c->round_s == NULL || c->data == NULL || c->shard == NULL || colours == NULL) {
@@ -100,7 +103,7 @@ redco_status redco_measure_collectives_create(redco_world *world, uint32_t nodes
         goto out;
     }
     st = redco_communicator_split(world, colours, "all ranks", &c->all, err);
-    if (st == REDCO_OK) { st = add_groups(c, nodes, quick, err); }
+    if (st == REDCO_OK) { st = add_groups(c, nodes, most_bytes, err); }
     if (st != REDCO_OK) { goto out; }
     *collectives_out = c;
     c = NULL;
@@ -165,14 +168,14 @@ static redco_status run_sample(redco_measure_collectives *c, redco_communicator 
 static redco_status run_size(redco_measure_collectives *c, redco_communicator *group, redco_measure_collective op,
                              uint64_t bytes, double *time_s_out, redco_error *err)
 {
-    const uint64_t wanted = sample_bytes / bytes;
-    const uint32_t runs = wanted > MOST_RUNS ? MOST_RUNS : wanted < LEAST_RUNS ? LEAST_RUNS : (uint32_t)wanted;
-    double sample_s = 0.0;
-    redco_status st = run_sample(c, group, op, bytes, 1, &sample_s, err);
-    const uint32_t samples = sample_s > long_s ? 1 : SAMPLES;
+    double took_s = 0.0;
+    redco_status st = run_sample(c, group, op, bytes, 1, &took_s, err);
+    const double most = fmin(MOST_RUNS, fmin((double)sample_bytes / (double)bytes, sample_s / took_s));
+    const uint32_t runs = most > LEAST_RUNS ? (uint32_t)most : LEAST_RUNS;
+    const uint32_t samples = took_s > sample_s ? 1 : SAMPLES;
     for (uint32_t s = 0; s < samples && st == REDCO_OK; s++) {
-        st = run_sample(c, group, op, bytes, runs, &sample_s, err);
-        *time_s_out = fmin(*time_s_out, sample_s);
+        st = run_sample(c, group, op, bytes, runs, &took_s, err);
+        *time_s_out = fmin(*time_s_out, took_s);
     }
     return st;
 }

@@ -16,7 +16,7 @@ typedef enum redco_measure_collective {
     REDCO_MEASURE_COLLECTIVES
 } redco_measure_collective;
 
-enum { REDCO_MEASURE_SIZES_MAX = 16 };
+enum { REDCO_MEASURE_SIZES_MAX = 16, REDCO_MEASURE_LEAST_BYTES = 1 << 10, REDCO_MEASURE_MOST_BYTES = 64 << 20 };
 
 /** One collective on one kind of group; all groups of the world run at the same time, as they do in a step. */
 typedef struct redco_measure_curve {
@@ -34,9 +34,10 @@ typedef struct redco_measure_collectives redco_measure_collectives;
 /** Makes communicators and buffers for all (ranks in a node, nodes) that divide the world, of neighbours and of ranks
  * as far apart as a node allows.
  *  @param nodes  the world's ranks are on so many nodes, in equal parts and one behind the other
- *  @param quick  few and small sizes, for tests
- *  @return REDCO_EVALUE if @p nodes does not divide the world */
-redco_status redco_measure_collectives_create(redco_world *world, uint32_t nodes, bool quick,
+ *  @param most_bytes  sizes from REDCO_MEASURE_LEAST_BYTES up to this, by powers of two, or of four if those are too
+ * many
+ *  @return REDCO_EVALUE if @p nodes does not divide the world, or @p most_bytes is not between the two above */
+redco_status redco_measure_collectives_create(redco_world *world, uint32_t nodes, uint64_t most_bytes,
                                               redco_measure_collectives **collectives_out, redco_error *err);
 void redco_measure_collectives_free(redco_measure_collectives *collectives); /**< NULL is accepted */
 

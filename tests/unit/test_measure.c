@@ -154,9 +154,9 @@ static void one_rank_has_no_collectives(void **state)
     const redco_measure_curve *curves = NULL;
     redco_error err = {0};
     assert_int_equal(redco_world_open(&options, &world, NULL), REDCO_OK);
-    assert_int_equal(redco_measure_collectives_create(world, 2, true, &collectives, &err), REDCO_EVALUE);
+    assert_int_equal(redco_measure_collectives_create(world, 2, 16384, &collectives, &err), REDCO_EVALUE);
     assert_non_null(strstr(err.text, "2 do not divide 1 ranks"));
-    assert_int_equal(redco_measure_collectives_create(world, 1, true, &collectives, NULL), REDCO_OK);
+    assert_int_equal(redco_measure_collectives_create(world, 1, 16384, &collectives, NULL), REDCO_OK);
     assert_int_equal(redco_measure_collectives_curves(collectives, &curves), 0);
     assert_int_equal(redco_measure_collectives_run(collectives, NULL), REDCO_OK);
     redco_measure_collectives_free(collectives);
