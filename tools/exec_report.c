@@ -77,15 +77,15 @@ void exec_print_tail(const struct exec_run *run)
         exec_median_step_s(run), median_of(run, exposed_of), run->plan->gpu_name, run->plan->predicted.step_s,
         run->plan->predicted.exposed_comm_s, run->emulated ? "; computation was emulated" : "", not_done);
     if (v == NULL) { return; }
-    (void)printf(
-        "check against one rank: %s; errors of losses %.1e, of weights %.1e, bound %.0e; %llu weights compared, "
-        "%llu without gradient but rounding left out\n",
-        v->same ? "the same" : "differs", v->loss_error, v->weight_error, v->bound, (unsigned long long)v->compared,
-        (unsigned long long)v->left_out);
+    (void)printf("check against one rank: %s; errors of losses %.1e, of norms %.1e", v->same ? "the same" : "differs",
+                 v->loss_error, v->norm_error);
+    if (v->compared > 0) { (void)printf(", of weights %.1e", v->weight_error); }
+    (void)printf(", bound %.0e; %llu weights compared, %llu of them loosely as their gradients are rounding\n",
+                 v->bound, (unsigned long long)v->compared, (unsigned long long)v->loose);
     if (v->differs_step > 0) {
-        (void)printf("first loss that differs: step %llu\n", (unsigned long long)v->differs_step);
+        (void)printf("first loss or norm that differs: step %llu\n", (unsigned long long)v->differs_step);
     }
-    if (v->tensor[0] != '\0') { (void)printf("first tensor that differs: %s\n", v->tensor); }
+    if (v->tensor[0] != '\0') { (void)printf("first tensor that differs: %s on rank %u\n", v->tensor, v->rank); }
 }
 
 static json_t *steps_json(const struct exec_run *run)
@@ -102,11 +102,13 @@ static json_t *steps_json(const struct exec_run *run)
 static json_t *check_json(const redco_trainer_verdict *v)
 {
     if (v == NULL) { return json_pack("{s:s, s:n, s:n}", "status", "not run", "max_relative_error", "tensor"); }
-    return json_pack("{s:s, s:f, s:s?, s:f, s:f, s:f, s:I, s:I, s:I}", "status", v->same ? "ok" : "differs",
-                     "max_relative_error", fmin(fmax(v->loss_error, v->weight_error), 1e300), "tensor",
-                     v->tensor[0] != '\0' ? v->tensor : NULL, "bound", v->bound, "loss_error", v->loss_error,
-                     "weight_error", fmin(v->weight_error, 1e300), "differs_step", (json_int_t)v->differs_step,
-                     "compared", (json_int_t)v->compared, "left_out", (json_int_t)v->left_out);
+    return json_pack("{s:s, s:f, s:s?, s:o, s:f, s:f, s:f, s:f, s:I, s:I, s:I}", "status", v->same ? "ok" : "differs",
+                     "max_relative_error", fmin(fmax(fmax(v->loss_error, v->norm_error), v->weight_error), 1e300),
+                     "tensor", v->tensor[0] != '\0' ? v->tensor : NULL, "rank",
+                     v->tensor[0] != '\0' ? json_integer((json_int_t)v->rank) : json_null(), "bound", v->bound,
+                     "loss_error", fmin(v->loss_error, 1e300), "norm_error", fmin(v->norm_error, 1e300), "weight_error",
+                     fmin(v->weight_error, 1e300), "differs_step", (json_int_t)v->differs_step, "compared",
+                     (json_int_t)v->compared, "loose", (json_int_t)v->loose);
 }
 
 static json_t *memory_json(const redco_trainer_memory *m)

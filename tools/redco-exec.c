@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 const char *argp_program_version = "redco-exec " REDCO_VERSION;
@@ -23,7 +24,8 @@ enum key {
     KEY_EMULATE,
     KEY_TIMELINE,
     KEY_TIMELINE_RANK,
-    KEY_TIMELINE_STEPS
+    KEY_TIMELINE_STEPS,
+    KEY_FAULT
 };
 enum { MOST_STEPS = 1000000, MOST_PROFILES = 64 };
 
@@ -38,6 +40,8 @@ struct exec_args {
     uint64_t timeline_rank, timeline_steps;
     const char *profiles[MOST_PROFILES];
     uint32_t profile_count;
+    redco_trainer_fault fault;
+    char fault_tensor[200]; /* "": none */
     const redco_plan *plan;
     redco_plan_case prices;
     redco_fixed_cost fixed;
@@ -56,7 +60,8 @@ static const struct argp_option flags[] = {
     {"seed", KEY_SEED, "N", 0, "Of first weights and made tokens (default: 1)", 1},
     {"learning-rate", KEY_RATE, "R", 0, "Of AdamW, the same in every step (default: 0.001)", 1},
     {"dtype", KEY_DTYPE, "TYPE", 0, "f32, f64, bf16 or f16, instead of the plan's precision", 1},
-    {"check", KEY_CHECK, NULL, 0, "Train on one rank, too, and compare losses and weights; in f32 where --dtype does not say f64", 1},
+    {"check", KEY_CHECK, NULL, 0, "Train on one rank, too, and compare losses and weights (of bf16 and f16 losses alone); in f32 where --dtype says nothing", 1},
+    {"fault", KEY_FAULT, "TENSOR@RANK:STEP", 0, "Add 0.01 to one element of the tensor on one rank after a step: see --check notice it", 1},
     {"emulate-compute", KEY_EMULATE, NULL, 0, "Computation is waited for as long as the plan predicts, communication is real", 1},
     {"timeline", KEY_TIMELINE, "TRACE", 0, "Write the last steps as measured as a trace for Perfetto, with the names of redco-sim --timeline", 1},
     {"timeline-rank", KEY_TIMELINE_RANK, "R", 0, "Whose (default: 0)", 1},
@@ -76,6 +81,21 @@ static error_t read_rate(struct exec_args *args, const char *text)
                : cli_bad_option(&args->cli, "--learning-rate", "\"%.40s\" is not a number from 0 on", text);
 }
 
+static error_t read_fault(struct exec_args *args, const char *text)
+{
+    const char *const at = strrchr(text, '@');
+    unsigned long long step = 0;
+    unsigned rank = 0;
+    int end = 0;
+    if (at == NULL || at == text || (size_t)(at - text) >= sizeof args->fault_tensor ||
+        sscanf(at, "@%9u:%9llu%n", &rank, &step, &end) != 2 || at[end] != '\0' || step == 0) {
+        return cli_bad_option(&args->cli, "--fault", "\"%.60s\" is not TENSOR@RANK:STEP, with steps from 1", text);
+    }
+    (void)snprintf(args->fault_tensor, sizeof args->fault_tensor, "%.*s", (int)(at - text), text);
+    args->fault = (redco_trainer_fault){args->fault_tensor, rank, step, 0.01};
+    return 0;
+}
+
 static error_t read_flag(int key, char *text, struct argp_state *state)
 {
     struct exec_args *const args = state->input;
@@ -88,6 +108,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_RATE: return read_rate(args, text);
     case KEY_DTYPE: return cli_word(&args->cli, "--dtype", text, dtype_words, &args->dtype);
     case KEY_CHECK: args->check = true; return 0;
+    case KEY_FAULT: return read_fault(args, text);
     case KEY_EMULATE: args->emulate = true; return 0;
     case KEY_TIMELINE: return cli_name(&args->cli, "--timeline", text, &args->timeline);
     case KEY_TIMELINE_RANK:
@@ -106,10 +127,6 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
         if (args->path == NULL) { return cli_bad_option(&args->cli, "PLAN", "is missing; redco-plan -o writes one"); }
         if (args->check && args->emulate) {
             return cli_bad_option(&args->cli, "--check", "needs real computation, not --emulate-compute");
-        }
-        if (args->check && args->dtype >= 2) {
-            return cli_bad_option(&args->cli, "--check", "needs f32 or f64: rounding to %s hides what it looks for",
-                                  dtype_words[args->dtype]);
         }
         return 0;
     default: return cli_option(key, text, state);
@@ -199,9 +216,14 @@ static redco_status write_trace(const struct exec_args *args, const struct exec_
 /* All steps of a rank, and the check. */
 static int train(const struct exec_args *args, redco_world *world)
 {
-    const redco_trainer_options options = {
-        dtype_of(args), redco_optimizer_default(), args->learning_rate, args->seed, args->data, args->schedule,
-        args->emulate};
+    const redco_trainer_options options = {.dtype = dtype_of(args),
+                                           .optimizer = redco_optimizer_default(),
+                                           .learning_rate = args->learning_rate,
+                                           .seed = args->seed,
+                                           .data = args->data,
+                                           .steps = args->schedule,
+                                           .emulate = args->emulate,
+                                           .fault = args->fault_tensor[0] != '\0' ? &args->fault : NULL};
     const uint32_t rank = redco_world_rank(world);
     const bool speaks = rank == 0 && !args->cli.json && !args->cli.quiet;
     const bool traced = args->timeline != NULL && rank == args->timeline_rank;

@@ -42,6 +42,8 @@ typedef struct redcoi_transport {
 redco_status redcoi_socket_open(const redco_world_options *options, double timeout_s, redcoi_transport *transport_out,
                                 redco_error *err);
 redco_status redcoi_mpi_open(double timeout_s, redcoi_transport *transport_out, redco_error *err);
+/** A world on a transport of one's own, which it takes over, also on failure. */
+redco_status redcoi_world_open_on(const redcoi_transport *transport, redco_world **world_out, redco_error *err);
 
 /** A group of a world. */
 struct redco_communicator {

@@ -48,6 +48,18 @@ redco_status redco_world_open(const redco_world_options *options, redco_world **
     return REDCO_OK;
 }
 
+redco_status redcoi_world_open_on(const redcoi_transport *transport, redco_world **world_out, redco_error *err)
+{
+    redco_world *const world = calloc(1, sizeof *world);
+    if (world == NULL) {
+        transport->calls->close(transport->state);
+        return redco_fail(err, REDCO_ENOMEM, "world", "out of memory");
+    }
+    world->transport = *transport;
+    *world_out = world;
+    return REDCO_OK;
+}
+
 void redco_world_close(redco_world *world)
 {
     if (world == NULL) { return; }

@@ -1,6 +1,4 @@
-/* The same training on one rank, and what differs. */
-#include "executor/data/initial.h"
-#include "executor/reference/reference.h"
+/* What differs between a run and the same training on one rank. */
 #include "executor/trainer/trainer_internal.h"
 
 #include <math.h>
@@ -8,21 +6,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums of other orders differ in the last bits, which AdamW passes on divided by the size of the gradient. */
-static const double bound_f32 = 1e-3, bound_f64 = 1e-10;
-/* Rounding of a gradient's element, as part of the length of all gradients together. */
-static const double rounding_f32 = 1e-6, rounding_f64 = 1e-14;
+/* On rounding that is passed on from step to step; what rounding of gradients does directly is the baseline's drift. */
+static const double bound_f32 = 1e-3, bound_f64 = 1e-10, bound_16 = 1e-2;
+
+/* Weights as ranks have them. */
+struct collected {
+    uint32_t modules;
+    void **of;     /* [module] of each tensor-parallel rank's first replica, one after the other */
+    double *apart; /* [rank][tensor] how far the rank's elements are from those of its first replica */
+};
 
 struct compare {
-    redco_trainer *t;
-    redco_reference *reference;
+    const redco_trainer *t;
+    const redco_baseline *baseline;
+    const struct collected *weights;
     redco_trainer_verdict *verdict;
-    double least; /* size of a gradient's element that is more than rounding */
+    unsigned char *room; /* for a part of a tensor */
+    double *drift;       /* likewise */
+    double *worst;       /* [tensor-parallel rank] of a tensor */
 };
 
 static double value_at(redco_dtype dtype, const void *data, uint64_t i)
 {
     return dtype == REDCO_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
+}
+
+static bool wide(const redco_trainer *t)
+{
+    return t->options.dtype == REDCO_F64 || t->options.dtype == REDCO_F32;
 }
 
 /* What is no number is far from any. */
@@ -31,204 +42,240 @@ static double distance(double got, double want)
     return isfinite(got) && isfinite(want) ? fabs(got - want) : HUGE_VAL;
 }
 
-static redco_status train(struct compare *c, const redco_trainer_step *steps, uint64_t step_count, redco_error *err)
+static redco_status no_memory(const redco_trainer *t, redco_error *err)
 {
-    const redco_trainer *const t = c->t;
-    const uint64_t micro_batches = t->plan->micro_batches * redco_mesh_ranks(t->mesh.dp);
-    const size_t ids = (size_t)t->plan->micro_batch * t->plan->seq_len;
-    int32_t *const tokens = calloc(2 * ids * micro_batches, sizeof *tokens);
-    const void **const inputs = calloc(2 * micro_batches, sizeof *inputs);
-    redco_reference_step last = {0};
-    redco_status st = tokens == NULL || inputs == NULL
-                          ? redco_fail(err, REDCO_ENOMEM, t->place, "no memory to train it on one rank")
-                          : REDCO_OK;
-    for (uint64_t s = 0; s < step_count && st == REDCO_OK; s++) {
-        for (uint64_t m = 0; m < micro_batches && st == REDCO_OK; m++) {
-            const redco_batch_place place = {.step = s,
-                                             .micro_batch = m,
-                                             .dp_ranks = 1,
-                                             .micro_batches = micro_batches,
-                                             .sequences = t->plan->micro_batch};
-            int32_t *const first = tokens + 2 * ids * m;
-            inputs[2 * m] = first;
-            inputs[2 * m + 1] = first + ids;
-            st = redco_tokens_batch(t->tokens, &place, first, first + ids, err);
-        }
-        if (st == REDCO_OK) {
-            st = redco_reference_train(c->reference, inputs, NULL, t->options.learning_rate, &last, err);
-        }
-        if (st != REDCO_OK) { break; }
-        const double error = fabs(steps[s].loss - last.loss) / fmax(fabs(last.loss), 1e-30);
-        c->verdict->loss_error = fmax(c->verdict->loss_error, error);
-        if (error > c->verdict->bound && c->verdict->differs_step == 0) { c->verdict->differs_step = s + 1; }
-    }
-    const double clip = t->options.optimizer.clip_norm;
-    const double norm = clip > 0.0 ? fmin(clip, last.gradient_norm) : last.gradient_norm;
-    c->least = norm * (t->options.dtype == REDCO_F64 ? rounding_f64 : rounding_f32);
-    free(tokens);
-    free((void *)(uintptr_t)inputs);
-    return st;
+    return redco_fail(err, REDCO_ENOMEM, t->place, "no memory to compare weights");
 }
 
-static redco_status start(struct compare *c, redco_error *err)
+/* Tensors of a module follow each other. */
+static void measure_replica(const redco_trainer *t, uint32_t module, const void *own, const void *first, double *apart)
 {
-    const redco_trainer *const t = c->t;
-    const redco_dtype dtype = t->options.dtype;
-    const uint64_t micro_batches = t->plan->micro_batches * redco_mesh_ranks(t->mesh.dp);
-    if (micro_batches > UINT32_MAX) {
-        return redco_fail(err, REDCO_EVALUE, t->place, "%llu micro-batches are too many for one rank",
-                          (unsigned long long)micro_batches);
+    const redco_layout *const layout = redco_states_layout(t->states);
+    const redco_state_module *const m = &t->modules.modules[module];
+    for (uint32_t i = m->first_tensor; i < m->first_tensor + m->tensor_count; i++) {
+        const uint64_t at = redco_layout_tensor_at(layout, i);
+        apart[i] = 0.0;
+        for (uint64_t e = at; e < at + t->modules.tensors[i].elements; e++) {
+            apart[i] =
+                fmax(apart[i], distance(value_at(t->options.dtype, own, e), value_at(t->options.dtype, first, e)));
+        }
     }
-    const redco_reference_options options = {dtype, dtype, dtype, (uint32_t)micro_batches, t->options.optimizer};
-    redco_status st = redco_reference_create(t->backend, t->task, &options, &c->reference, err);
-    for (size_t i = 0; i < t->task->parameter_count && st == REDCO_OK; i++) {
-        st = redco_initial_fill(t->backend, &t->task->parameters[i], NULL, t->options.seed, dtype,
-                                redco_reference_master(c->reference, i), err);
-    }
-    return st;
 }
 
-/* Element by element the largest and the smallest that any replica has; only rank 0 looks at them. */
-static redco_status extremes(redco_trainer *t, uint32_t module, void *largest, void *negated, void *gathered[2],
-                             redco_error *err)
+static redco_status collect_module(redco_trainer *t, uint32_t module, void *room, struct collected *w, redco_error *err)
 {
     const redco_dtype dtype = t->options.dtype;
     const uint64_t count = redco_layout_module(redco_states_layout(t->states), module)->whole;
-    const void *const weights = redcoi_weights_of(t, module);
-    memcpy(largest, weights, count * redco_dtype_bytes(dtype));
-    for (uint64_t i = 0; i < count; i++) {
-        if (dtype == REDCO_F64) {
-            ((double *)negated)[i] = -((const double *)weights)[i];
-        } else {
-            ((float *)negated)[i] = -((const float *)weights)[i];
-        }
-    }
-    redco_status st = redco_all_reduce(t->replicas, dtype, REDCO_REDUCE_MAX, largest, count, "check/weights", err);
+    const void *const own = redcoi_weights_of(t, module);
+    double *const apart = w->apart + (size_t)redco_world_rank(t->world) * t->modules.model.tensor_count;
+    w->of[module] = malloc(count * redco_dtype_bytes(dtype) * t->mesh.tp);
+    if (w->of[module] == NULL) { return no_memory(t, err); }
+    memcpy(room, own, count * redco_dtype_bytes(dtype));
+    redco_status st = redco_broadcast(t->replicas, dtype, room, count, 0, "check/weights", err);
+    if (st != REDCO_OK) { return st; }
+    measure_replica(t, module, own, room, apart);
+    return redco_all_gather(t->tp, dtype, room, w->of[module], count, "check/weights", err);
+}
+
+static redco_status share_apart(redco_trainer *t, double *apart, redco_error *err)
+{
+    const uint32_t tensors = t->modules.model.tensor_count;
+    uint32_t *const colours = calloc(redco_world_size(t->world), sizeof *colours);
+    redco_communicator *all = NULL;
+    if (colours == NULL) { return no_memory(t, err); }
+    redco_status st = redco_communicator_split(t->world, colours, "all ranks", &all, err);
     if (st == REDCO_OK) {
-        st = redco_all_reduce(t->replicas, dtype, REDCO_REDUCE_MAX, negated, count, "check/weights", err);
+        const double *const own = apart + (size_t)redco_world_rank(t->world) * tensors;
+        st = redco_all_gather(all, REDCO_F64, own, apart, tensors, "check/weights", err);
     }
-    if (st == REDCO_OK) { st = redco_all_gather(t->tp, dtype, largest, gathered[0], count, "check/weights", err); }
-    if (st == REDCO_OK) { st = redco_all_gather(t->tp, dtype, negated, gathered[1], count, "check/weights", err); }
+    redco_communicator_free(all);
+    free(colours);
     return st;
-}
-
-/* Parts of one tensor, of tensor-parallel ranks one after the other. @param room  for two whole tensors */
-static void compare_tensor(const struct compare *c, uint32_t tensor, void *const gathered[2], unsigned char *room)
-{
-    const redco_trainer *const t = c->t;
-    const redco_layout *const layout = redco_states_layout(t->states);
-    const redco_dtype dtype = t->options.dtype;
-    const redco_tensor_type type = redco_task_parameter_type(&t->task->parameters[tensor], dtype);
-    const redco_tensor_type part_type = redco_tp_local(t->layouts[tensor], &type, t->mesh.tp);
-    const uint64_t whole = redco_layout_module(layout, redco_layout_module_of(layout, tensor))->whole;
-    const uint64_t all = redco_type_elements(&type), count = redco_type_elements(&part_type);
-    const void *const weights = redco_reference_master(c->reference, tensor);
-    const double spread = 1.0 - pow(t->options.optimizer.beta2, (double)t->step);
-    unsigned char *const squares = room + redco_type_bytes(&type);
-    double scale = 0.0, worst = 0.0;
-    for (uint64_t i = 0; i < all; i++) { scale = fmax(scale, fabs(value_at(dtype, weights, i))); }
-    for (uint32_t rank = 0; rank < t->mesh.tp; rank++) {
-        const uint64_t at = rank * whole + redco_layout_tensor_at(layout, tensor);
-        redcoi_part_take(t->layouts[tensor], &type, t->mesh.tp, rank, weights, room);
-        redcoi_part_take(t->layouts[tensor], &type, t->mesh.tp, rank, redco_reference_state(c->reference, tensor, 1),
-                         squares);
-        for (uint64_t i = 0; i < count; i++) {
-            const double want = value_at(dtype, room, i), seen = sqrt(value_at(dtype, squares, i) / spread);
-            if (seen > 0.0 && seen < c->least) {
-                c->verdict->left_out++;
-                continue;
-            }
-            c->verdict->compared++;
-            worst = fmax(worst, distance(value_at(dtype, gathered[0], at + i), want));
-            worst = fmax(worst, distance(-value_at(dtype, gathered[1], at + i), want));
-        }
-    }
-    worst /= fmax(scale, 1e-30);
-    c->verdict->weight_error = fmax(c->verdict->weight_error, worst);
-    if (worst > c->verdict->bound && c->verdict->tensor[0] == '\0') {
-        (void)snprintf(c->verdict->tensor, sizeof c->verdict->tensor, "%s", t->task->parameters[tensor].name);
-    }
-}
-
-/* Of all modules, kept until the other ranks are gone: one rank's training may take longer than they would wait. */
-struct collected {
-    void *(*of)[2];
-    uint32_t count;
-};
-
-static void free_collected(struct collected *w)
-{
-    for (uint32_t m = 0; m < w->count; m++) {
-        free(w->of[m][0]);
-        free(w->of[m][1]);
-    }
-    free(w->of);
 }
 
 static redco_status collect(redco_trainer *t, struct collected *w, redco_error *err)
 {
-    const redco_layout *const layout = redco_states_layout(t->states);
-    const size_t element_bytes = redco_dtype_bytes(t->options.dtype);
-    const size_t largest_bytes = redco_layout_sizes(layout).whole * element_bytes;
-    void *const largest = malloc(largest_bytes), *const negated = malloc(largest_bytes);
+    const uint32_t tensors = t->modules.model.tensor_count, ranks = redco_world_size(t->world);
+    const size_t most_bytes =
+        redco_layout_sizes(redco_states_layout(t->states)).whole * redco_dtype_bytes(t->options.dtype);
     redco_status st = redcoi_weights_gather(t, err);
-    w->of = calloc((size_t)t->modules.model.module_count + 1, sizeof *w->of);
-    if (w->of == NULL || largest == NULL || negated == NULL) { goto failed; }
-    w->count = t->modules.model.module_count;
-    for (uint32_t m = 0; m < w->count && st == REDCO_OK; m++) {
-        const size_t bytes = redco_layout_module(layout, m)->whole * element_bytes * t->mesh.tp;
-        w->of[m][0] = malloc(bytes);
-        w->of[m][1] = malloc(bytes);
-        if (w->of[m][0] == NULL || w->of[m][1] == NULL) { goto failed; }
-        st = extremes(t, m, largest, negated, w->of[m], err);
-    }
-    free(largest);
-    free(negated);
+    if (st != REDCO_OK) { return st; }
+    void *const room = malloc(most_bytes + 1);
+    w->modules = t->modules.model.module_count;
+    w->of = calloc((size_t)w->modules + 1, sizeof *w->of);
+    w->apart = calloc((size_t)ranks * tensors + 1, sizeof *w->apart);
+    if (w->of == NULL || w->apart == NULL || room == NULL) { st = no_memory(t, err); }
+    for (uint32_t m = 0; m < w->modules && st == REDCO_OK; m++) { st = collect_module(t, m, room, w, err); }
+    if (st == REDCO_OK) { st = share_apart(t, w->apart, err); }
+    free(room);
     return st;
-failed:
-    free(largest);
-    free(negated);
-    return redco_fail(err, REDCO_ENOMEM, t->place, "no memory to compare weights");
 }
 
-static redco_status compare_weights(const struct compare *c, const struct collected *w, redco_error *err)
+static void free_collected(struct collected *w)
+{
+    for (uint32_t m = 0; w->of != NULL && m < w->modules; m++) { free(w->of[m]); }
+    free(w->of);
+    free(w->apart);
+}
+
+static double relative(double got, double want)
+{
+    return distance(got, want) / fmax(fabs(want), 1e-30);
+}
+
+static void compare_steps(const struct compare *c, const redco_trainer_step *steps)
+{
+    redco_trainer_verdict *const v = c->verdict;
+    for (uint64_t s = 0; s < c->baseline->step_count; s++) {
+        const double loss = relative(steps[s].loss, c->baseline->steps[s].loss);
+        const double norm = relative(steps[s].gradient_norm, c->baseline->steps[s].gradient_norm);
+        v->loss_error = fmax(v->loss_error, loss);
+        v->norm_error = fmax(v->norm_error, norm);
+        const double judged = wide(c->t) ? fmax(loss, norm) : loss;
+        if (judged > v->bound && v->differs_step == 0) { v->differs_step = s + 1; }
+    }
+}
+
+static double largest_of(redco_dtype dtype, const void *data, uint64_t count)
+{
+    double largest = 0.0;
+    for (uint64_t i = 0; i < count; i++) { largest = fmax(largest, fabs(value_at(dtype, data, i))); }
+    return fmax(largest, 1e-30);
+}
+
+/* Parts of one tensor, of the first replica of each tensor-parallel rank. What may differ by bound × largest + drift
+ * has an error of the bound. */
+static void compare_parts(const struct compare *c, uint32_t tensor, double largest)
 {
     const redco_trainer *const t = c->t;
     const redco_layout *const layout = redco_states_layout(t->states);
-    size_t most_bytes = 1;
+    const redco_dtype dtype = t->options.dtype;
+    const redco_tp_layout part = t->layouts[tensor];
+    const redco_tensor_type type = redco_task_parameter_type(&t->task->parameters[tensor], dtype);
+    const redco_tensor_type part_type = redco_tp_local(part, &type, t->mesh.tp);
+    const redco_tensor_type drift_type = redco_task_parameter_type(&t->task->parameters[tensor], REDCO_F64);
+    const uint32_t module = redco_layout_module_of(layout, tensor);
+    const uint64_t whole = redco_layout_module(layout, module)->whole, count = redco_type_elements(&part_type);
+    for (uint32_t rank = 0; rank < t->mesh.tp; rank++) {
+        const uint64_t at = rank * whole + redco_layout_tensor_at(layout, tensor);
+        double worst = 0.0;
+        redcoi_part_take(part, &type, t->mesh.tp, rank, redco_reference_master(c->baseline->reference, tensor),
+                         c->room);
+        redcoi_part_take(part, &drift_type, t->mesh.tp, rank, c->baseline->drift[tensor], c->drift);
+        for (uint64_t i = 0; i < count; i++) {
+            const double got = value_at(dtype, c->weights->of[module], at + i);
+            const double scale = largest + c->drift[i] / c->verdict->bound;
+            worst = fmax(worst, distance(got, value_at(dtype, c->room, i)) / scale);
+            c->verdict->loose += scale > 2.0 * largest ? 1 : 0;
+        }
+        c->verdict->compared += count;
+        c->worst[rank] = worst;
+    }
+}
+
+/* Replicas hold the same bits, unless something is wrong: what one is apart from its first is added to that one's
+ * error. */
+static void compare_tensor(const struct compare *c, uint32_t tensor)
+{
+    const redco_trainer *const t = c->t;
+    const redco_tensor_type type = redco_task_parameter_type(&t->task->parameters[tensor], t->options.dtype);
+    const double largest = largest_of(t->options.dtype, redco_reference_master(c->baseline->reference, tensor),
+                                      redco_type_elements(&type));
+    redco_trainer_verdict *const v = c->verdict;
+    compare_parts(c, tensor, largest);
+    for (uint32_t rank = 0; rank < redco_world_size(t->world); rank++) {
+        const double apart = c->weights->apart[(size_t)rank * t->modules.model.tensor_count + tensor];
+        const double error = c->worst[redco_place_of(t->mesh, rank).tp] + apart / largest;
+        v->weight_error = fmax(v->weight_error, error);
+        if (error > v->bound && v->tensor[0] == '\0') {
+            (void)snprintf(v->tensor, sizeof v->tensor, "%s", t->task->parameters[tensor].name);
+            v->rank = rank;
+        }
+    }
+}
+
+static redco_status compare_weights(struct compare *c, redco_error *err)
+{
+    const redco_trainer *const t = c->t;
+    uint64_t most = 1;
     for (size_t i = 0; i < t->task->parameter_count; i++) {
         const redco_tensor_type type = redco_task_parameter_type(&t->task->parameters[i], t->options.dtype);
-        if (redco_type_bytes(&type) > most_bytes) { most_bytes = redco_type_bytes(&type); }
+        if (redco_type_elements(&type) > most) { most = redco_type_elements(&type); }
     }
-    unsigned char *const room = malloc(2 * most_bytes);
-    if (room == NULL) { return redco_fail(err, REDCO_ENOMEM, t->place, "no memory to compare weights"); }
-    for (uint32_t i = 0; i < t->task->parameter_count; i++) {
-        compare_tensor(c, i, w->of[redco_layout_module_of(layout, i)], room);
+    c->room = malloc(most * redco_dtype_bytes(t->options.dtype));
+    c->drift = calloc(most, sizeof *c->drift);
+    c->worst = calloc(t->mesh.tp, sizeof *c->worst);
+    const redco_status st = c->room == NULL || c->drift == NULL || c->worst == NULL ? no_memory(t, err) : REDCO_OK;
+    for (uint32_t i = 0; i < t->task->parameter_count && st == REDCO_OK; i++) { compare_tensor(c, i); }
+    free(c->room);
+    free(c->drift);
+    free(c->worst);
+    return st;
+}
+
+/* Whether it is the same training. */
+static redco_status check_baseline(const redco_trainer *t, const redco_baseline *b, uint64_t step_count,
+                                   redco_error *err)
+{
+    const uint64_t sequences = t->plan->micro_batches * redco_mesh_ranks(t->plan->dp) * t->plan->micro_batch;
+    const redco_task *const task = redco_language_model_task(b->subject.lm);
+    if (b->step_count != step_count) {
+        return redco_fail(err, REDCO_EVALUE, "check", "%llu steps were run here, %llu on one rank",
+                          (unsigned long long)step_count, (unsigned long long)b->step_count);
     }
-    free(room);
-    return REDCO_OK;
+    bool same = b->seq_len == t->plan->seq_len && b->sequences == sequences && b->options.dtype == t->options.dtype &&
+                b->options.seed == t->options.seed && task->parameter_count == t->task->parameter_count;
+    for (size_t i = 0; same && i < task->parameter_count; i++) {
+        same = strcmp(task->parameters[i].name, t->task->parameters[i].name) == 0 &&
+               memcmp(task->parameters[i].dim, t->task->parameters[i].dim, sizeof task->parameters[i].dim) == 0;
+    }
+    if (same) { return REDCO_OK; }
+    return redco_fail(err, REDCO_EVALUE, "check", "what was trained on one rank is not what %s trains", t->place);
+}
+
+static redco_status judge(redco_trainer *t, const redco_baseline *baseline, const struct collected *weights,
+                          const redco_trainer_step *steps, uint64_t step_count, redco_trainer_verdict *verdict_out,
+                          redco_error *err)
+{
+    const redco_dtype dtype = t->options.dtype;
+    redco_trainer_verdict verdict = {.bound = dtype == REDCO_F64   ? bound_f64
+                                              : dtype == REDCO_F32 ? bound_f32
+                                                                   : bound_16};
+    struct compare c = {.t = t, .baseline = baseline, .weights = weights, .verdict = &verdict};
+    redco_status st = check_baseline(t, baseline, step_count, err);
+    if (st != REDCO_OK) { return st; }
+    compare_steps(&c, steps);
+    if (weights->of != NULL) { st = compare_weights(&c, err); }
+    verdict.same = verdict.differs_step == 0 && verdict.tensor[0] == '\0';
+    *verdict_out = verdict;
+    return st;
+}
+
+redco_status redco_trainer_compare_with(redco_trainer *t, const redco_baseline *baseline,
+                                        const redco_trainer_step *steps, uint64_t step_count,
+                                        redco_trainer_verdict *verdict_out, redco_error *err)
+{
+    struct collected weights = {.modules = 0};
+    redco_status st = wide(t) ? collect(t, &weights, err) : REDCO_OK;
+    if (st == REDCO_OK && redco_world_rank(t->world) == 0) {
+        st = judge(t, baseline, &weights, steps, step_count, verdict_out, err);
+    }
+    free_collected(&weights);
+    return st;
 }
 
 redco_status redco_trainer_compare(redco_trainer *t, const redco_trainer_step *steps, uint64_t step_count,
                                    redco_trainer_verdict *verdict_out, redco_error *err)
 {
-    const bool wide = t->options.dtype == REDCO_F64;
-    redco_trainer_verdict verdict = {.bound = wide ? bound_f64 : bound_f32};
-    struct compare c = {.t = t, .verdict = &verdict};
-    struct collected weights = {.count = 0};
-    if ((!wide && t->options.dtype != REDCO_F32) || t->options.optimizer.kind != REDCO_ADAMW) {
-        return redco_fail(err, REDCO_EVALUE, "check", "weights must be f32 or f64, and the optimizer AdamW, not %s",
-                          redco_dtype_name(t->options.dtype));
-    }
-    redco_status st = collect(t, &weights, err);
+    struct collected weights = {.modules = 0};
+    redco_baseline *baseline = NULL;
+    /* Collected first: the others need not wait until one rank has trained alone. */
+    redco_status st = wide(t) ? collect(t, &weights, err) : REDCO_OK;
     if (st == REDCO_OK && redco_world_rank(t->world) == 0) {
-        st = start(&c, err);
-        if (st == REDCO_OK) { st = train(&c, steps, step_count, err); }
-        if (st == REDCO_OK) { st = compare_weights(&c, &weights, err); }
-        verdict.same = st == REDCO_OK && verdict.differs_step == 0 && verdict.tensor[0] == '\0';
-        *verdict_out = verdict;
+        st = redco_baseline_train(t->plan, t->place, &t->options, step_count, &baseline, err);
+        if (st == REDCO_OK) { st = judge(t, baseline, &weights, steps, step_count, verdict_out, err); }
     }
-    redco_reference_free(c.reference);
+    redco_baseline_free(baseline);
     free_collected(&weights);
     return st;
 }

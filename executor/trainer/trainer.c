@@ -42,19 +42,17 @@ static redco_status no_memory(const redco_trainer *t, redco_error *err)
 static redco_status open_task(redco_trainer *t, redco_error *err)
 {
     const redco_plan *const plan = t->plan;
-    const redco_json_value config = redco_json_wrap(plan->model_config, t->place);
-    redco_status st = redco_model_from_json(&config, plan->model_name, &t->model, err);
-    if (st == REDCO_OK) { st = redco_language_model_create(t->model, plan->micro_batch, plan->seq_len, &t->lm, err); }
+    redcoi_subject subject = {.model = NULL};
+    redco_status st = redcoi_subject_open(plan, t->place, &t->options, &subject, err);
+    t->model = subject.model;
+    t->lm = subject.lm;
+    t->tokens = subject.tokens;
     if (st != REDCO_OK) { return st; }
     t->task = redco_language_model_task(t->lm);
     t->layouts = calloc(t->task->parameter_count + 1, sizeof *t->layouts);
     if (t->layouts == NULL) { return no_memory(t, err); }
     st = redcoi_layouts_from_plan(plan, t->place, t->model, t->task, t->layouts, err);
-    if (st == REDCO_OK) { st = redcoi_modules_make(&t->modules, plan, t->model, t->task, t->layouts, err); }
-    if (st != REDCO_OK) { return st; }
-    const redco_tokens_options tokens = {t->options.seed, redco_model_get_dims(t->model)->vocab, plan->seq_len};
-    return t->options.data != NULL ? redco_tokens_open(t->options.data, 0, &tokens, &t->tokens, err)
-                                   : redco_tokens_random(&tokens, &t->tokens, err);
+    return st == REDCO_OK ? redcoi_modules_make(&t->modules, plan, t->model, t->task, t->layouts, err) : st;
 }
 
 static redco_status partition(redco_trainer *t, const redco_task_graph *built, redco_error *err)
@@ -227,6 +225,7 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     if ((st = build(t, err)) != REDCO_OK) { goto out; }
     if ((st = make_schedule(t, err)) != REDCO_OK) { goto out; }
     if (!options->emulate && (st = first_weights(t, err)) != REDCO_OK) { goto out; }
+    if ((st = redcoi_fault_check(t, err)) != REDCO_OK) { goto out; }
     *trainer_out = t;
     t = NULL;
 out:
@@ -271,12 +270,13 @@ redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, r
     const double begin_s = now_s();
     const double scale = 1.0 / ((double)t->plan->micro_batches * (double)redco_mesh_ranks(t->mesh.dp));
     redco_schedule_step step;
-    const redco_status st = redco_schedule_run(t->schedule, t->step + 1, t->options.learning_rate, scale, &step, err);
+    redco_status st = redco_schedule_run(t->schedule, t->step + 1, t->options.learning_rate, scale, &step, err);
     if (st != REDCO_OK) { return st; }
     t->step++;
     *step_out =
         (redco_trainer_step){.loss = step.loss, .gradient_norm = step.gradient_norm, .time_s = now_s() - begin_s};
-    return redco_schedule_exposed(t->schedule, &step_out->exposed_comm_s, err);
+    st = redco_schedule_exposed(t->schedule, &step_out->exposed_comm_s, err);
+    return st == REDCO_OK ? redcoi_fault_inject(t, err) : st;
 }
 
 redco_status redco_trainer_timeline(const redco_trainer *t, redco_timeline **timeline_out, redco_error *err)

@@ -19,14 +19,24 @@ extern "C" {
 
 typedef struct redco_trainer redco_trainer;
 
+/** One weight changed on one rank, so that it can be seen that a comparison notices. It takes effect on weights as they
+ *  lie in memory after the step; what another rank updates and sends again hides it. */
+typedef struct redco_trainer_fault {
+    const char *tensor; /**< its first element that the rank holds is changed */
+    uint32_t rank;
+    uint64_t step;   /**< after this one, from 1 */
+    double addition; /**< to the element */
+} redco_trainer_fault;
+
 typedef struct redco_trainer_options {
     redco_dtype dtype; /**< of weights, gradients and activations: F64, F32, BF16 or F16 */
     redco_optimizer optimizer;
     double learning_rate;
-    uint64_t seed;           /**< of first weights and of tokens */
-    const char *data;        /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
-    const redco_step *steps; /**< what the simulator makes of the plan's step: all micro-batches; borrowed */
-    bool emulate;            /**< computation is timed waits, weights are zeros: redco_schedule_options */
+    uint64_t seed;                    /**< of first weights and of tokens */
+    const char *data;                 /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
+    const redco_step *steps;          /**< what the simulator makes of the plan's step: all micro-batches; borrowed */
+    bool emulate;                     /**< computation is timed waits, weights are zeros: redco_schedule_options */
+    const redco_trainer_fault *fault; /**< NULL: none; borrowed until the trainer is freed */
 } redco_trainer_options;
 
 /** What the plan was made for. */
@@ -66,26 +76,48 @@ typedef struct redco_trainer_memory {
 } redco_trainer_memory;
 redco_trainer_memory redco_trainer_memory_of(const redco_trainer *trainer);
 
-/** How the run compares with the same one on one rank. */
+/** The same training on one rank, without schedule, layouts or shards: what plans of the same model, batch and options
+ *  are compared with, however they cut the batch. */
+typedef struct redco_baseline redco_baseline;
+
+/** Trains it, here and now. @param plan, place, options  not kept */
+redco_status redco_baseline_train(const redco_plan *plan, const char *place, const redco_trainer_options *options,
+                                  uint64_t step_count, redco_baseline **baseline_out, redco_error *err);
+void redco_baseline_free(redco_baseline *baseline); /**< NULL is accepted */
+/** All steps, from the first. */
+const redco_trainer_step *redco_baseline_steps(const redco_baseline *baseline, uint64_t *count_out);
+
+/** How a run compares with the same one on one rank. Errors and why they have these bounds: executor/PARITY.md. */
 typedef struct redco_trainer_verdict {
     bool same;
-    double bound;                /**< on both errors */
-    double loss_error;           /**< of a step, relative */
-    double weight_error;         /**< of an element, relative to the largest of its tensor */
-    uint64_t differs_step;       /**< first step whose loss differs, from 1; 0: none */
-    char tensor[200];            /**< first tensor that differs; "" */
-    uint64_t compared, left_out; /**< elements of weights */
+    double bound;          /**< on all three errors; of 16-bit weights on losses */
+    double loss_error;     /**< of a step, relative */
+    double norm_error;     /**< of a step's gradients, relative */
+    double weight_error;   /**< of an element, relative to the largest of its tensor and to what rounding of its
+                               gradients explains; 16-bit weights have none */
+    uint64_t differs_step; /**< first step whose loss or norm differs, from 1; 0: none */
+    char tensor[200];      /**< first tensor that differs; "" */
+    uint32_t rank;         /**< first rank on which it does */
+    uint64_t compared;     /**< elements of weights */
+    uint64_t loose;        /**< of which rounding of gradients explains more than the bound */
 } redco_trainer_verdict;
 
-/** Trains on rank 0 alone from the same beginnings and compares losses and final weights: those of every rank, of each
- *  element the two that differ most. Only rank 0 gets a verdict; the others may leave the world.
+/** Trains on rank 0 alone from the same beginnings and compares losses, norms and final weights, those of every rank.
+ *  Only rank 0 gets a verdict; the others may leave the world.
  *
- *  Left out are elements whose gradient is 0 but for rounding (biases of keys, which softmax does not see): the
- *  optimizer, which divides by the gradient's size, turns that rounding into steps of any sign.
+ *  Of 16-bit weights only losses are judged, as rounding hides the rest.
+ *  An optimizer that divides by the gradient's size turns the rounding of a gradient that is nearly 0 into steps of any
+ *  sign (always of keys' biases, which softmax does not see): such elements may differ by as much.
  *  @param steps  all that were run
- *  @return REDCO_EVALUE for 16-bit weights, whose rounding hides what is looked for */
+ *  @return REDCO_EVALUE for an optimizer other than AdamW */
 redco_status redco_trainer_compare(redco_trainer *trainer, const redco_trainer_step *steps, uint64_t step_count,
                                    redco_trainer_verdict *verdict_out, redco_error *err);
+/** The same with a baseline that was trained before.
+ *  @param baseline  of as many steps; on ranks other than 0 it is not looked at
+ *  @return REDCO_EVALUE also if the baseline is of another model, batch, length, type, seed or count of steps */
+redco_status redco_trainer_compare_with(redco_trainer *trainer, const redco_baseline *baseline,
+                                        const redco_trainer_step *steps, uint64_t step_count,
+                                        redco_trainer_verdict *verdict_out, redco_error *err);
 
 #ifdef __cplusplus
 }

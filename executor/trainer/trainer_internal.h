@@ -6,6 +6,7 @@
 #include "executor/data/tokens.h"
 #include "executor/models/language_model.h"
 #include "executor/partition/layout.h"
+#include "executor/reference/reference.h"
 #include "executor/schedule/schedule.h"
 #include "executor/states/states.h"
 #include "executor/trainer/trainer.h"
@@ -19,6 +20,30 @@ typedef struct redcoi_modules {
     char (*module_names)[64];
     redco_state_model model;
 } redcoi_modules;
+
+/** What a plan trains, on what. */
+typedef struct redcoi_subject {
+    redco_model *model;
+    redco_language_model *lm;
+    redco_tokens *tokens;
+} redcoi_subject;
+
+/** @param subject  all zero; to be closed, also after a failure */
+redco_status redcoi_subject_open(const redco_plan *plan, const char *place, const redco_trainer_options *options,
+                                 redcoi_subject *subject, redco_error *err);
+void redcoi_subject_close(redcoi_subject *subject);
+
+struct redco_baseline {
+    redcoi_subject subject;
+    redco_trainer_options options;
+    redco_backend *backend;
+    redco_reference *reference;
+    uint32_t seq_len;
+    uint64_t sequences; /* of a step */
+    double **drift;     /* [parameter][element] how far rounding of its gradients may have moved it; NULL: 16 bits */
+    redco_trainer_step *steps;
+    uint64_t step_count;
+};
 
 struct redco_trainer {
     const redco_plan *plan;
@@ -66,5 +91,10 @@ void redcoi_part_take(redco_tp_layout layout, const redco_tensor_type *whole, ui
 /** All modules' weights as this rank computes with them, between steps. */
 redco_status redcoi_weights_gather(redco_trainer *trainer, redco_error *err);
 const void *redcoi_weights_of(const redco_trainer *trainer, uint32_t module); /**< gathered before */
+
+/** Whether there is such an element. The same answer on all ranks. */
+redco_status redcoi_fault_check(const redco_trainer *trainer, redco_error *err);
+/** After a step, by all ranks: changes the element on its rank if the time has come. */
+redco_status redcoi_fault_inject(redco_trainer *trainer, redco_error *err);
 
 #endif
