@@ -1,5 +1,5 @@
 /* A graph from an arena, on its own: what tests compare schedules with. */
-#include "executor/schedule/memory_plan.h"
+#include "executor/schedule/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

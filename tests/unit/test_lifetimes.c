@@ -1,7 +1,7 @@
 /* Lifetimes of small graphs, counted by hand; what lies outside; orders that are refused; the poison. */
 #include "executor/backend/host/host.h"
 #include "executor/graph/build.h"
-#include "executor/schedule/memory_plan.h"
+#include "executor/schedule/memory.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -7,7 +7,7 @@
 #include "costmodel/simulate.h"
 #include "executor/backend/host/host.h"
 #include "executor/schedule/holders.h"
-#include "executor/schedule/memory_plan.h"
+#include "executor/schedule/memory.h"
 #include "executor/schedule/recompute.h"
 #include "planner/rules.h"
 #include "planner/rules_params.h"

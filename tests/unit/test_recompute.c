@@ -5,7 +5,7 @@
 
 #include "executor/backend/host/host.h"
 #include "executor/comm/collectives.h"
-#include "executor/schedule/memory_plan.h"
+#include "executor/schedule/memory.h"
 #include "executor/schedule/recompute.h"
 
 #include <setjmp.h>

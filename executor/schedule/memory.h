@@ -1,7 +1,7 @@
-/** @file memory_plan.h  Lifetimes and offsets of a graph that is run from an arena, and its operators run on them. The
+/** @file memory.h  Lifetimes and offsets of a graph that is run from an arena, and its operators run on them. The
  * size of the arena is known before anything is allocated. */
-#ifndef REDCO_MEMORY_PLAN_H
-#define REDCO_MEMORY_PLAN_H
+#ifndef REDCO_SCHEDULE_MEMORY_H
+#define REDCO_SCHEDULE_MEMORY_H
 
 #include "executor/backend/evaluate.h"
 #include "executor/schedule/lifetimes.h"

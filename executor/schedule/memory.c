@@ -1,4 +1,4 @@
-#include "executor/schedule/memory_plan.h"
+#include "executor/schedule/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
