@@ -165,6 +165,13 @@ double redcoi_repeated_ratio(redco_operator_kind kind, bool partial)
     return kind == REDCO_OPERATOR_GEMM ? partial_gemm_ratio : 1.0;
 }
 
+bool redcoi_is_unread(const redco_costs *costs, const char *operator_name)
+{
+    if (!costs->workload.engine.planned_memory) { return false; }
+    return strcmp(operator_name, "ffn_out") == 0 ||
+           (strcmp(operator_name, "out") == 0 && costs->dims->parallel_block); /* added to it */
+}
+
 bool redcoi_tp_enters(const redco_model_dims *dims, const char *operator_name)
 {
     return strcmp(operator_name, "qkv") == 0 || strcmp(operator_name, "cross_q") == 0 ||
@@ -181,20 +188,25 @@ bool redcoi_tp_leaves(const redco_model_dims *dims, const char *operator_name)
 static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t count, redcoi_times *times)
 {
     const double exposed = costs->calibration.tp_exposed_ratio;
-    double forward_s = 0.0, backward_s = 0.0, params = 0.0, pairs = 0.0;
+    const bool split = costs->workload.sequence_parallel;
+    double forward_s = 0.0, backward_s = 0.0, params = 0.0, pairs = 0.0, again_s = 0.0;
     uint32_t matrices = 0;
     for (uint32_t i = 0; i < count; i++) { matrices += ops[i].kind == REDCO_OPERATOR_GEMM ? 1 : 0; }
     times->group_count = 1;
     for (uint32_t i = 0; i < count; i++) {
         redcoi_group_times *const group = &times->groups[times->group_count - 1];
         const bool matrix = ops[i].kind == REDCO_OPERATOR_GEMM;
-        group->forward_s += redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_FORWARD);
+        const bool unread = redcoi_is_unread(costs, ops[i].name);
+        const double operator_s = redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_FORWARD);
+        group->forward_s += operator_s;
+        group->again_s += unread ? 0.0 : operator_s;
         group->weight_s += redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_WEIGHT);
         group->input_s += redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_INPUT);
         if (matrix) { group->share += (double)ops[i].n * (double)ops[i].k; }
         if (redcoi_tp_enters(costs->dims, ops[i].name)) { group->tp_backward_s = 1.0; }
         if (redcoi_tp_leaves(costs->dims, ops[i].name)) {
             group->tp_forward_s = 1.0;
+            group->again_tp_s = !unread ? 1.0 : split ? 0.5 : 0.0; /* with sequence parallelism the gather before it */
             pairs += 1.0;
         }
         if (matrix && --matrices > 0 && times->group_count < REDCOI_GROUP_TIMES_MAX) { times->group_count++; }
@@ -209,12 +221,16 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
     for (uint32_t g = 0; g < times->group_count; g++) {
         redcoi_group_times *const group = &times->groups[g];
         group->forward_s *= forward;
+        group->again_s *= forward;
         group->weight_s *= backward;
         group->input_s *= backward;
         group->share = params > 0.0 ? group->share / params : 1.0;
         group->tp_forward_s *= pairs > 0.0 ? exposed * times->tp_forward_s / pairs : 0.0;
+        group->again_tp_s *= pairs > 0.0 ? exposed * times->tp_forward_s / pairs : 0.0;
         group->tp_backward_s *= pairs > 0.0 ? exposed * times->tp_backward_s / pairs : 0.0;
+        again_s += group->again_s + group->again_tp_s;
     }
+    if (costs->workload.engine.planned_memory) { times->recompute_s[REDCO_RECOMPUTE_FULL] = again_s; }
 }
 
 /* A pass's share of traffic is not less than none: where a layout moves it to the other pass, so does this. */

@@ -14,6 +14,7 @@ enum { REDCOI_CLASSES_MAX = 8, REDCOI_TIMES_CACHED = 32, REDCOI_OWNERS_CACHED = 
 typedef struct redcoi_group_times {
     double forward_s, weight_s, input_s; /**< input_s: all of backward but the gradient of the matrix */
     double tp_forward_s, tp_backward_s;  /**< exposed tensor-parallel traffic behind it */
+    double again_s, again_tp_s;          /**< of forward, what full recomputation repeats */
     double share;                        /**< of the layer's parameters */
 } redcoi_group_times;
 
@@ -150,6 +151,9 @@ redco_mesh redcoi_backward_mesh(const redcoi_job *job);
 /** What full recomputation repeats of an operator's forward: checkpointing per operator skips the attention core and
  * half of the products. */
 double redcoi_repeated_ratio(redco_operator_kind kind, bool partial);
+/** Whether full recomputation leaves an operator of a block out, since backward does not read what it makes: an engine
+ *  that plans its memory runs what is read. */
+bool redcoi_is_unread(const redco_costs *costs, const char *operator_name);
 /** Gathering the logits of the whole vocabulary, and as much for their gradients; 0 where each rank keeps its part. */
 double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape);
 /** Whether a block's operator is the first or the last of a pair of split matrices: a tensor-parallel collective stands

@@ -112,8 +112,8 @@ static void again(struct race *race, const redcoi_job *job, const redcoi_shard_t
     for (uint32_t g = 0; g < times->group_count; g++) {
         wait_for(race, here[g]);
         here[g] = ahead[g];
-        compute(race, times->groups[g].forward_s);
-        tensor(race, traffic, times->groups[g].tp_forward_s);
+        compute(race, times->groups[g].again_s);
+        tensor(race, traffic, times->groups[g].again_tp_s);
     }
 }
 
@@ -124,7 +124,9 @@ double redcoi_backward_exposed_s(const redcoi_job *job, const redcoi_shard_traff
     const bool full = job->recompute == REDCO_RECOMPUTE_FULL;
     const double core_s =
         job->recompute == REDCO_RECOMPUTE_SELECTIVE ? times->recompute_s[REDCO_RECOMPUTE_SELECTIVE] : 0.0;
-    const double window_s = times->backward_s + core_s + (full ? times->forward_s : 0.0);
+    const bool planned = job->costs->workload.engine.planned_memory;
+    const double again_s = planned ? times->recompute_s[REDCO_RECOMPUTE_FULL] : times->forward_s;
+    const double window_s = times->backward_s + core_s + (full ? again_s : 0.0);
     const uint32_t groups = times->group_count;
     struct race race = race_of(job);
     double before_s = 0.0;

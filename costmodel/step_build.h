@@ -27,6 +27,7 @@ typedef struct redcoi_part_op {
     double context_s, logits_s;          /**< keys and values of other ranks forward; logits of others, each way */
     redcoi_around forward_tp, backward_tp;
     bool attention, logits, matrix;
+    bool unread; /**< full recomputation leaves it out */
 } redcoi_part_op;
 
 /** A module with parameters: what is gathered and scattered at once. */

@@ -285,6 +285,7 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
                                .weight_s = redco_operator_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT),
                                .attention = is_attention(ops[i].kind),
                                .matrix = ops[i].kind == REDCO_OPERATOR_GEMM,
+                               .unread = redcoi_is_unread(job->costs, ops[i].name),
                                .logits = strcmp(ops[i].name, "head") == 0};
         forward_s += op->forward_s;
         backward_s += op->input_s + op->weight_s;

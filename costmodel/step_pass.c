@@ -167,7 +167,7 @@ static void forward_layer(const struct place *at, bool fetch_each)
         for (uint32_t i = group->first_op; i < group->last_op; i++) {
             const redcoi_part_op *const part = &parts->ops[i];
             redco_step_op op = op_at(at, part->label, again ? REDCO_WORK_RECOMPUTE : REDCO_WORK_FORWARD, 0);
-            if (alone && i > 0 && !(part->again_s > 0.0)) { continue; }
+            if ((alone && i > 0 && !(part->again_s > 0.0)) || (again && part->unread)) { continue; }
             if (!alone) {
                 wait_before(at, part, part->forward_tp.before_s);
                 wait_around(at, part, part->context_s, REDCO_WORK_CONTEXT, REDCO_SUFFIX_CONTEXT);
