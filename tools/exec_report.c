@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const not_done = "all activations are kept: nothing is recomputed";
-
 static double tokens_of(const redco_plan *plan)
 {
     return (double)plan->global_batch * plan->seq_len;
@@ -54,12 +52,13 @@ void exec_print_head(const redco_plan *plan, redco_dtype dtype, const redco_trai
                  plan->model_name, (unsigned long long)redco_plan_gpus(plan), plan->tp, plan->dp.gpus, plan->dp.nodes,
                  redco_dtype_name(dtype), (unsigned long long)plan->global_batch, plan->seq_len);
     (void)printf(
-        "memory of rank 0  parameters %.2f · gradients %.2f · optimizer %.2f · activations %.2f · gathered and "
-        "whole gradients %.2f · buckets %.2f · workspace %.2f = %.2f MB (predicted for %s: %.2f)\n",
+        "memory of rank 0, MB: parameters %.2f · gradients %.2f · optimizer %.2f · activations %.2f · logits %.2f · "
+        "recomputed %.2f · working %.2f · gathered and whole gradients %.2f · buckets %.2f = %.2f (predicted for "
+        "%s: %.2f)\n",
         mb * (double)memory->parameter_bytes, mb * (double)memory->gradient_bytes, mb * (double)memory->optimizer_bytes,
-        mb * (double)memory->activation_bytes, mb * (double)memory->slot_bytes, mb * (double)memory->bucket_bytes,
-        mb * (double)memory->workspace_bytes, mb * (double)memory->total_bytes, plan->gpu_name,
-        mb * (double)p->total_bytes);
+        mb * (double)memory->activation_bytes, mb * (double)memory->logits_bytes, mb * (double)memory->recomputed_bytes,
+        mb * (double)memory->working_bytes, mb * (double)memory->slot_bytes, mb * (double)memory->bucket_bytes,
+        mb * (double)memory->total_bytes, plan->gpu_name, mb * (double)p->total_bytes);
 }
 
 void exec_print_step(const redco_plan *plan, uint64_t number, const redco_trainer_step *step)
@@ -72,10 +71,9 @@ void exec_print_step(const redco_plan *plan, uint64_t number, const redco_traine
 void exec_print_tail(const struct exec_run *run)
 {
     const redco_trainer_verdict *const v = run->verdict;
-    (void)printf(
-        "median %.4g s a step, of it waiting for communication %.4g s; predicted for %s %.4g and %.4g s%s; %s\n",
-        exec_median_step_s(run), median_of(run, exposed_of), run->plan->gpu_name, run->plan->predicted.step_s,
-        run->plan->predicted.exposed_comm_s, run->emulated ? "; computation was emulated" : "", not_done);
+    (void)printf("median %.4g s a step, of it waiting for communication %.4g s; predicted for %s %.4g and %.4g s%s\n",
+                 exec_median_step_s(run), median_of(run, exposed_of), run->plan->gpu_name, run->plan->predicted.step_s,
+                 run->plan->predicted.exposed_comm_s, run->emulated ? "; computation was emulated" : "");
     if (v == NULL) { return; }
     (void)printf("check against one rank: %s; errors of losses %.1e, of norms %.1e", v->same ? "the same" : "differs",
                  v->loss_error, v->norm_error);
@@ -113,10 +111,11 @@ static json_t *check_json(const redco_trainer_verdict *v)
 
 static json_t *memory_json(const redco_trainer_memory *m)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)m->parameter_bytes, "gradients",
-                     (json_int_t)m->gradient_bytes, "optimizer", (json_int_t)m->optimizer_bytes, "activations",
-                     (json_int_t)m->activation_bytes, "slots", (json_int_t)m->slot_bytes, "buckets",
-                     (json_int_t)m->bucket_bytes, "workspace", (json_int_t)m->workspace_bytes);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)m->parameter_bytes,
+                     "gradients", (json_int_t)m->gradient_bytes, "optimizer", (json_int_t)m->optimizer_bytes,
+                     "activations", (json_int_t)m->activation_bytes, "logits", (json_int_t)m->logits_bytes,
+                     "recomputed", (json_int_t)m->recomputed_bytes, "working", (json_int_t)m->working_bytes, "slots",
+                     (json_int_t)m->slot_bytes, "buckets", (json_int_t)m->bucket_bytes);
 }
 
 json_t *exec_json(const struct exec_run *run)
@@ -135,8 +134,7 @@ json_t *exec_json(const struct exec_run *run)
                   "mfu", p->mfu, "exposed_comm_s", p->exposed_comm_s, "peak_memory_bytes", (json_int_t)p->total_bytes);
     json_t *const emulated = json_array();
     if (run->emulated) { (void)json_array_append_new(emulated, json_string("compute")); }
-    return json_pack("{s:I, s:s, s:o, s:[s], s:s, s:o, s:o, s:o, s:o}", "world", (json_int_t)redco_plan_gpus(plan),
-                     "backend", "host", "emulated", emulated, "not_done", not_done, "dtype",
-                     redco_dtype_name(run->dtype), "steps", steps_json(run), "measured", measured, "predicted",
-                     predicted, "check", check_json(run->verdict));
+    return json_pack("{s:I, s:s, s:o, s:s, s:o, s:o, s:o, s:o}", "world", (json_int_t)redco_plan_gpus(plan), "backend",
+                     "host", "emulated", emulated, "dtype", redco_dtype_name(run->dtype), "steps", steps_json(run),
+                     "measured", measured, "predicted", predicted, "check", check_json(run->verdict));
 }

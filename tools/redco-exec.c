@@ -346,7 +346,7 @@ int main(int argc, char **argv)
         .doc =
             "Trains the model of a plan file on as many ranks as the plan has GPUs: those of mpirun, else processes of "
             "this machine."
-            "\vActivations are all kept: recomputation, which changes no number, saves no memory. Exit code: 0 done, 1 "
+            "\vExit code: 0 done, 1 "
             "the check found a difference or a loss is no number, 2 bad input, 3 a system "
             "failure."};
     struct exec_args args = {.steps = 10, .seed = 1, .learning_rate = 1e-3, .dtype = -1, .timeline_steps = 3};

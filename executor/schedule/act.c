@@ -71,13 +71,12 @@ static redco_status launch(redcoi_thread *thread, uint32_t at, redco_error *err)
 static redco_status add_loss(redcoi_thread *thread, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
-    const redco_value root = s->bind.root_of[s->options.loss];
-    const redco_dtype dtype = redco_value_type(s->options.graph, root)->dtype;
+    const redco_dtype dtype = redco_value_type(s->options.graph, s->options.loss)->dtype;
     union {
         double f64;
         float f32;
     } loss = {0.0};
-    redco_status st = thread->backend->calls->copy(thread->backend, thread->queue, &loss, s->memory.data[root],
+    redco_status st = thread->backend->calls->copy(thread->backend, thread->queue, &loss, s->memory.loss,
                                                    redco_dtype_bytes(dtype), err);
     if (st == REDCO_OK) { st = thread->backend->calls->queue_finish(thread->backend, thread->queue, err); }
     s->sums[1] += dtype == REDCO_F64 ? loss.f64 : (double)loss.f32;

@@ -119,7 +119,8 @@ static void assign(struct binder *b)
         if (!b->bind->live[i] || op->kind == REDCO_OP_INPUT || is_free(b, op)) { continue; }
         const uint32_t earliest = made_by(b, op);
         const uint32_t piece = natural(b, redco_op_name(graph, op, name, sizeof name), earliest);
-        b->bind->piece_of[i] = piece != REDCO_STEP_NONE ? piece : earliest;
+        const bool late = piece == REDCO_STEP_NONE && op->copy > 0; /* made again: not before it is read */
+        b->bind->piece_of[i] = piece != REDCO_STEP_NONE || late ? piece : earliest;
     }
     memset(b->reader, 0xff, redco_graph_value_count(graph) * sizeof *b->reader);
     for (uint32_t i = count; i-- > 0;) {

@@ -15,6 +15,7 @@
 
 #include "costmodel/simulate.h"
 #include "executor/backend/collectives.h"
+#include "executor/schedule/holders.h"
 #include "executor/states/states.h"
 
 #ifdef __cplusplus
@@ -58,9 +59,10 @@ void redco_schedule_free(redco_schedule *schedule); /**< NULL is accepted */
 
 /** Memory beside the states', all of it taken before the first step. */
 typedef struct redco_schedule_size {
-    uint64_t activation_bytes; /**< values of the graph */
-    uint64_t workspace_bytes;  /**< that operators need while they run */
-    uint64_t slot_bytes;       /**< gathered weights, whole gradients, the scattered part of one module */
+    uint64_t arena_bytes;                     /**< values of the graph and what operators work with */
+    uint64_t held_bytes[REDCO_ARENA_HOLDERS]; /**< of it, when it is fullest */
+    uint64_t input_bytes;
+    uint64_t slot_bytes; /**< gathered weights, whole gradients, the scattered part of one module */
 } redco_schedule_size;
 redco_schedule_size redco_schedule_sizes(const redco_schedule *schedule);
 

@@ -2,6 +2,7 @@
 #ifndef REDCO_SCHEDULE_INTERNAL_H
 #define REDCO_SCHEDULE_INTERNAL_H
 
+#include "executor/schedule/memory_plan.h"
 #include "executor/schedule/schedule.h"
 
 #include <pthread.h>
@@ -103,7 +104,8 @@ typedef struct redcoi_memory {
     uint32_t *need_slot;     /**< by entry of bind->needs */
     uint32_t *gradient_slot; /**< by module */
     unsigned char *slot_block, *value_block, *shard;
-    void **data;            /**< by value */
+    redco_memory_plan plan; /**< of the graph's values */
+    const void *loss;
     void **input_data;      /**< of options.inputs */
     redco_launch *launches; /**< by entry of bind->order */
     redco_tensor *tensors;  /**< of launches */
@@ -168,6 +170,8 @@ bool redcoi_module_named(const redco_schedule *s, uint32_t layer, const char *la
 bool redcoi_is_piece(const redco_step_op *op);
 redco_status redcoi_bind_make(redco_schedule *s, redco_error *err);
 void redcoi_bind_free(redcoi_bind *bind);
+/** Lifetimes and places of the graph's values. */
+redco_status redcoi_values_plan(redco_schedule *s, redco_error *err);
 /** Places of gathered weights and gradients, and what must be waited for where they are used again. */
 redco_status redcoi_slots_plan(redco_schedule *s, redco_error *err);
 /** Tasks and what they wait for. */
@@ -178,14 +182,5 @@ void redcoi_memory_free(redco_schedule *s);
 double redcoi_clock_now_s(void); /**< the processor's, monotonic */
 /** Does a task. */
 redco_status redcoi_act(redcoi_thread *thread, uint32_t task, redco_error *err);
-
-/** A block of memory that is needed from one place in an order to another, both included. */
-typedef struct redcoi_interval {
-    uint64_t bytes;
-    uint32_t from, to;
-    uint64_t at; /**< set by redcoi_intervals_place() */
-} redcoi_interval;
-/** Places such blocks, largest first, each at the lowest address where it fits. @return false when memory is short */
-bool redcoi_intervals_place(redcoi_interval *intervals, uint32_t count, uint64_t *total_out);
 
 #endif

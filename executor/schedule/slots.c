@@ -185,18 +185,25 @@ static void keep_for_readers(redco_schedule *s)
 static redco_status place_slots(redco_schedule *s, redco_error *err)
 {
     redcoi_memory *const memory = &s->memory;
-    redcoi_interval *const intervals = calloc((size_t)memory->slot_count + 1, sizeof *intervals);
-    uint64_t total = 0;
-    if (intervals == NULL) { return redcoi_schedule_memory_short(err); }
+    redco_interval *const intervals = calloc((size_t)memory->slot_count + 1, sizeof *intervals);
+    uint64_t *const offsets = calloc((size_t)memory->slot_count + 1, sizeof *offsets);
+    redco_arena arena = {.bytes = 0};
+    redco_status st = REDCO_OK;
+    if (intervals == NULL || offsets == NULL) {
+        st = redcoi_schedule_memory_short(err);
+        goto out;
+    }
     for (uint32_t k = 0; k < memory->slot_count; k++) {
         const redcoi_slot *const slot = &memory->slots[k];
-        intervals[k] = (redcoi_interval){.bytes = slot->bytes, .from = slot->born, .to = slot->dies};
+        intervals[k] = (redco_interval){slot->bytes, slot->born, slot->dies};
     }
-    const bool placed = redcoi_intervals_place(intervals, memory->slot_count, &total);
-    for (uint32_t k = 0; k < memory->slot_count; k++) { memory->slots[k].at = intervals[k].at; }
+    st = redco_arena_plan(intervals, memory->slot_count, REDCO_ALIGNMENT_BYTES, offsets, &arena, err);
+    for (uint32_t k = 0; k < memory->slot_count; k++) { memory->slots[k].at = offsets[k]; }
+    memory->size.slot_bytes = arena.bytes;
+out:
     free(intervals);
-    memory->size.slot_bytes = total;
-    return placed ? REDCO_OK : redcoi_schedule_memory_short(err);
+    free(offsets);
+    return st;
 }
 
 static bool overlap(const redcoi_slot *a, const redcoi_slot *b)

@@ -254,7 +254,7 @@ static void hold_states(const struct maker *m)
     redco_step_hold(step, 0, REDCO_HOLDER_PARAMETERS, size.parameter_bytes);
     redco_step_hold(step, 0, REDCO_HOLDER_GRADIENTS, size.gradient_bytes);
     redco_step_hold(step, 0, REDCO_HOLDER_OPTIMIZER, size.optimizer_bytes);
-    redco_step_hold(step, 0, REDCO_HOLDER_RESERVE, m->s->memory.size.workspace_bytes);
+    redco_step_hold(step, 0, REDCO_HOLDER_RESERVE, m->s->memory.size.input_bytes);
 }
 
 /* Of each other lane, the last task that must have been done; those of its own lane come before it anyhow. */

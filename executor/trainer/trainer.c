@@ -1,6 +1,7 @@
 #include "executor/backend/host/host.h"
 #include "executor/data/initial.h"
 #include "executor/partition/partition.h"
+#include "executor/schedule/recompute.h"
 #include "executor/states/from_plan.h"
 #include "executor/trainer/trainer_internal.h"
 
@@ -103,6 +104,34 @@ static redco_status build(redco_trainer *t, redco_error *err)
     }
     redco_task_graph_free(&built);
     return st;
+}
+
+/* The plan's word for a layer; what is in none of its layers is kept. */
+static redco_recompute policy(void *context, const char *layer)
+{
+    const redco_trainer *const t = context;
+    const redco_plan_layers *row = NULL;
+    return redco_plan_layer(t->plan, layer, &row, NULL) == REDCO_OK ? row->recompute : REDCO_RECOMPUTE_NONE;
+}
+
+/* What backward makes again instead of finding it. */
+static redco_status recompute(redco_trainer *t, redco_error *err)
+{
+    const uint32_t count = (uint32_t)t->task->parameter_count + 1;
+    const redco_recompute_options options = {policy, t, t->plan->sequence_parallel && t->mesh.tp > 1};
+    redco_graph *graph = NULL;
+    redco_value *const outputs = calloc(count, sizeof *outputs);
+    if (outputs == NULL) { return no_memory(t, err); }
+    const redco_status st = redco_recompute_graph(t->graph, t->outputs, count, &options, &graph, outputs, err);
+    if (st != REDCO_OK) {
+        free(outputs);
+        return st;
+    }
+    redco_graph_free(t->graph);
+    free(t->outputs);
+    t->graph = graph;
+    t->outputs = outputs;
+    return REDCO_OK;
 }
 
 static redco_status split_world(redco_trainer *t, redco_error *err)
@@ -222,7 +251,7 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     if ((st = redco_host_open(NULL, &t->backend, err)) != REDCO_OK) { goto out; }
     if ((st = open_task(t, err)) != REDCO_OK) { goto out; }
     if ((st = open_states(t, err)) != REDCO_OK) { goto out; }
-    if ((st = build(t, err)) != REDCO_OK) { goto out; }
+    if ((st = build(t, err)) != REDCO_OK || (st = recompute(t, err)) != REDCO_OK) { goto out; }
     if ((st = make_schedule(t, err)) != REDCO_OK) { goto out; }
     if (!options->emulate && (st = first_weights(t, err)) != REDCO_OK) { goto out; }
     if ((st = redcoi_fault_check(t, err)) != REDCO_OK) { goto out; }
@@ -291,11 +320,14 @@ redco_trainer_memory redco_trainer_memory_of(const redco_trainer *t)
     redco_trainer_memory m = {.parameter_bytes = states.parameter_bytes,
                               .gradient_bytes = states.gradient_bytes,
                               .optimizer_bytes = states.optimizer_bytes,
-                              .activation_bytes = schedule.activation_bytes,
+                              .activation_bytes = schedule.held_bytes[REDCO_ARENA_ACTIVATIONS],
+                              .logits_bytes = schedule.held_bytes[REDCO_ARENA_LOGITS],
+                              .recomputed_bytes = schedule.held_bytes[REDCO_ARENA_RECOMPUTED],
                               .slot_bytes = schedule.slot_bytes,
-                              .bucket_bytes = states.bucket_bytes,
-                              .workspace_bytes = schedule.workspace_bytes};
-    m.total_bytes = m.parameter_bytes + m.gradient_bytes + m.optimizer_bytes + m.activation_bytes + m.slot_bytes +
-                    m.bucket_bytes + m.workspace_bytes;
+                              .bucket_bytes = states.bucket_bytes};
+    m.working_bytes =
+        schedule.arena_bytes + schedule.input_bytes - m.activation_bytes - m.logits_bytes - m.recomputed_bytes;
+    m.total_bytes = m.parameter_bytes + m.gradient_bytes + m.optimizer_bytes + m.activation_bytes + m.logits_bytes +
+                    m.recomputed_bytes + m.working_bytes + m.slot_bytes + m.bucket_bytes;
     return m;
 }

@@ -69,9 +69,10 @@ redco_status redco_trainer_timeline(const redco_trainer *trainer, redco_timeline
 /** Memory of this rank, all of it taken before the first step. */
 typedef struct redco_trainer_memory {
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes;
-    uint64_t activation_bytes;
-    uint64_t slot_bytes; /**< gathered weights and whole gradients */
-    uint64_t bucket_bytes, workspace_bytes;
+    uint64_t activation_bytes, logits_bytes, recomputed_bytes; /**< when there are most */
+    uint64_t working_bytes;                                    /**< what operators hand on at once and work with */
+    uint64_t slot_bytes;                                       /**< gathered weights and whole gradients */
+    uint64_t bucket_bytes;
     uint64_t total_bytes;
 } redco_trainer_memory;
 redco_trainer_memory redco_trainer_memory_of(const redco_trainer *trainer);
