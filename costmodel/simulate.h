@@ -105,7 +105,7 @@ typedef struct redco_simulation {
 } redco_simulation;
 
 /** Builds as many micro-batches as are needed until one repeats the one before in every stream and extrapolates the
- *  rest; in pipelines, passes that repeat one before are laid out as few operators (step.h, fold). Both are exact to
+ *  rest; in pipelines, passes that repeat one before are one operator (step.h, fold). Both are exact to
  *  rounding; options->micro_batches = all of them forces every operator of them to be laid out. Every timeline is
  *  checked (redco_timeline_check()). @p options NULL: as the engine works. */
 redco_status redco_simulate(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,

@@ -145,12 +145,13 @@ void plan_tp_report(const struct plan_tp *tp, const redco_search_options *option
                  : options->tp_placement == REDCO_TP_USER ? "split by your rules"
                                                           : "split by RedCoast's rules");
     if (gain > visible_ratio) {
-        (void)printf(milp ? DOT "%.1f %% faster than by RedCoast's rules" : DOT "--tp-placement milp: %.1f %% faster",
+        (void)printf(milp ? DOT "%.1f %% faster than this plan split by RedCoast's rules"
+                          : DOT "this plan with --tp-placement milp: %.1f %% faster, the rest as it is",
                      100.0 * gain);
     } else {
-        (void)printf(DOT "as fast as by RedCoast's rules");
+        (void)printf(DOT "as fast as this plan split by RedCoast's rules");
     }
-    (void)printf("%s\n", milp && options->workload.sequence_parallel ? DOT "sequence parallel" : "");
+    (void)printf("%s\n", milp && options->workload.sequence_parallel ? DOT "both sequence parallel" : "");
 }
 
 static json_t *side_json(const redco_tp_side *side)

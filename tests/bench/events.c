@@ -1,4 +1,5 @@
-/* events: operators a second of the step simulator, graph and layout apart, on one core. */
+/* events: operators a second of the step simulator on one core, graph and layout of every operator apart; and a whole
+ * redco_simulate(), which lays out passes of pipelines once for all that repeat them. */
 #include "costmodel/simulate.h"
 #include "planner/inputs.h"
 
@@ -16,7 +17,7 @@ static double now_s(void)
 
 struct row {
     const char *model;
-    uint32_t gpus, tp, pp;
+    uint32_t gpus, tp, pp, chunks;
     redco_shards shards;
     redco_recompute recompute;
 };
@@ -55,13 +56,14 @@ static redco_status measure(const struct row *row, redco_error *err)
                                    .micro_batches = 1024 / dp,
                                    .dp = {local, dp / local},
                                    .scheme = REDCO_INTRA_TENSOR};
+    const redco_step_options engine = {.chunks = row->chunks};
     for (int run = 0; run < RUNS && st == REDCO_OK; run++) {
         redco_step *step = NULL;
         redco_timeline *timeline = NULL;
         const double start_s = now_s();
-        st = redco_simulate(costs, &setting, all, count, NULL, &simulation, err);
+        st = redco_simulate(costs, &setting, all, count, &engine, &simulation, err);
         const double simulated_s = now_s();
-        const redco_step_options options = {.micro_batches = simulation.simulated_micro_batches};
+        const redco_step_options options = {.chunks = row->chunks, .micro_batches = simulation.simulated_micro_batches};
         if (st == REDCO_OK) { st = redco_step_build(costs, &setting, all, count, &options, &step, err); }
         const double built_s = now_s();
         if (st == REDCO_OK) { st = redco_timeline_create(step, &timeline, err); }
@@ -74,10 +76,10 @@ static redco_status measure(const struct row *row, redco_error *err)
         redco_step_free(step);
     }
     if (st != REDCO_OK) { goto out; }
-    (void)printf("%-14s %5u %3u %3u %5llu of %4llu %10u %10.2f %12.1f %12.1f %12.1f\n", row->model, row->gpus, row->tp,
-                 row->pp, (unsigned long long)simulation.simulated_micro_batches,
-                 (unsigned long long)setting.micro_batches, operators, 1e3 * whole_s, 1e-6 * operators / build_s,
-                 1e-6 * operators / layout_s, 1e-6 * (double)simulation.operators / whole_s);
+    (void)printf("%-14s %5u %3u %3u %6u %5llu of %4llu %10u %12.1f %12.1f %10llu %10.2f\n", row->model, row->gpus,
+                 row->tp, row->pp, row->chunks, (unsigned long long)simulation.simulated_micro_batches,
+                 (unsigned long long)setting.micro_batches, operators, 1e-6 * operators / build_s,
+                 1e-6 * operators / layout_s, (unsigned long long)simulation.operators, 1e3 * whole_s);
 out:
     redco_costs_free(costs);
     redco_inputs_free(&inputs);
@@ -87,17 +89,20 @@ out:
 int main(void)
 {
     static const struct row rows[] = {
-        {"llama-7b", 1024, 1, 1, {{1, 1}, {1, 1}, {8, 1}}, REDCO_RECOMPUTE_NONE},
-        {"llama-13b", 64, 1, 1, {{4, 1}, {4, 1}, {8, 1}}, REDCO_RECOMPUTE_NONE},
-        {"llama-65b", 1024, 1, 1, {{8, 1}, {8, 1}, {8, 8}}, REDCO_RECOMPUTE_FULL},
-        {"llama-65b", 1024, 8, 1, {{1, 4}, {1, 4}, {1, 16}}, REDCO_RECOMPUTE_FULL},
-        {"llama-65b", 1024, 8, 8, {{1, 1}, {1, 1}, {1, 16}}, REDCO_RECOMPUTE_NONE},
-        {"llama-65b", 1024, 8, 8, {{1, 16}, {1, 16}, {1, 16}}, REDCO_RECOMPUTE_NONE},
-        {"llama-3.1-405b", 1024, 8, 16, {{1, 1}, {1, 1}, {1, 8}}, REDCO_RECOMPUTE_NONE},
+        {"llama-7b", 1024, 1, 1, 1, {{1, 1}, {1, 1}, {8, 1}}, REDCO_RECOMPUTE_NONE},
+        {"llama-13b", 64, 1, 1, 1, {{4, 1}, {4, 1}, {8, 1}}, REDCO_RECOMPUTE_NONE},
+        {"llama-65b", 1024, 1, 1, 1, {{8, 1}, {8, 1}, {8, 8}}, REDCO_RECOMPUTE_FULL},
+        {"llama-65b", 1024, 8, 1, 1, {{1, 4}, {1, 4}, {1, 16}}, REDCO_RECOMPUTE_FULL},
+        {"llama-65b", 1024, 8, 8, 1, {{1, 1}, {1, 1}, {1, 16}}, REDCO_RECOMPUTE_NONE},
+        {"llama-65b", 1024, 8, 8, 1, {{1, 16}, {1, 16}, {1, 16}}, REDCO_RECOMPUTE_NONE},
+        {"llama-65b", 1024, 8, 8, 5, {{1, 16}, {1, 16}, {1, 16}}, REDCO_RECOMPUTE_NONE},
+        {"llama-65b", 1024, 4, 16, 5, {{2, 1}, {2, 1}, {2, 8}}, REDCO_RECOMPUTE_FULL},
+        {"llama-65b", 1024, 8, 16, 5, {{1, 8}, {1, 8}, {1, 8}}, REDCO_RECOMPUTE_FULL},
+        {"llama-3.1-405b", 1024, 8, 16, 1, {{1, 1}, {1, 1}, {1, 8}}, REDCO_RECOMPUTE_NONE},
     };
     redco_error err = {0};
-    (void)printf("%-14s %5s %3s %3s %13s %10s %10s %12s %12s %12s\n", "model", "GPUs", "tp", "pp", "micro-batches",
-                 "operators", "ms", "graph M/s", "layout M/s", "all M/s");
+    (void)printf("%-14s %5s %3s %3s %6s %13s %10s %12s %12s %10s %10s\n", "model", "GPUs", "tp", "pp", "chunks",
+                 "micro-batches", "operators", "graph M/s", "layout M/s", "laid out", "ms");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (measure(&rows[i], &err) != REDCO_OK) {
             (void)fprintf(stderr, "events: %s: %s\n", err.place, err.text);
