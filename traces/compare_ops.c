@@ -157,7 +157,13 @@ out:
 
 static const char *process_name(redcoi_compare *c, const redco_trace *trace, uint32_t process)
 {
+    const char *const rank = redco_trace_note(trace, "rank");
     uint32_t count = 0;
+    if (rank != NULL) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "rank %.50s", rank);
+        return keep(c, name);
+    }
     const redco_trace_thread *const processes = redco_trace_processes(trace, &count);
     for (uint32_t i = 0; i < count; i++) {
         if (processes[i].process == process) { return keep(c, processes[i].name); }

@@ -261,7 +261,7 @@ static redco_status make_accounts(redcoi_compare *c, redcoi_account *accounts, r
     return st;
 }
 
-/* Steps that are whole; the run's first is left out where there are others. */
+/* Steps that are whole; the run's first is left out where there are others: 1 where steps have numbers, else 0. */
 static redco_status choose_steps(redcoi_compare *c, redco_error *err)
 {
     uint64_t most = 0, whole = 0;
@@ -274,7 +274,7 @@ static redco_status choose_steps(redcoi_compare *c, redco_error *err)
         c->step_counts[s] = 2 * c->out->steps[s].operators >= most;
         whole += c->step_counts[s] ? 1 : 0;
     }
-    if (whole > 1 && c->step_counts[0] && c->step_numbers[0] == 0) { c->step_counts[0] = false; }
+    if (whole > 1 && c->step_counts[0] && c->step_numbers[0] <= 1) { c->step_counts[0] = false; }
     for (uint32_t s = 0; s < c->measured.step_count; s++) {
         c->out->steps[s].counted = c->step_counts[s];
         c->counted_steps += c->step_counts[s] ? 1 : 0;
