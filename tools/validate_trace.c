@@ -20,6 +20,7 @@ struct readings {
     redco_trace **traces;
     redco_trace_load_report *reports;
     redco_compare_source *sources;
+    const char **origins; /* what they say how they came about */
     uint32_t count;
 };
 
@@ -82,12 +83,16 @@ static redco_status read_traces(const struct validate_arguments *a, struct readi
     r->traces = calloc(count + 1, sizeof(redco_trace *));
     r->reports = calloc(count + 1, sizeof *r->reports);
     r->sources = calloc(count + 1, sizeof *r->sources);
-    if (r->traces == NULL || r->reports == NULL || r->sources == NULL) { return out_of_memory(err); }
+    r->origins = calloc(count + 1, sizeof *r->origins);
+    if (r->traces == NULL || r->reports == NULL || r->sources == NULL || r->origins == NULL) {
+        return out_of_memory(err);
+    }
     for (; r->count < count; r->count++) {
         const uint32_t i = r->count;
         const redco_status st = redco_trace_load(a->files[i + 1], args, &r->traces[i], &r->reports[i], err);
         if (st != REDCO_OK) { return st; }
         r->sources[i] = (redco_compare_source){r->traces[i], a->files[i + 1]};
+        r->origins[i] = redco_trace_note(r->traces[i], "source");
     }
     return REDCO_OK;
 }
@@ -98,6 +103,7 @@ static void readings_free(struct readings *r)
     free(r->traces);
     free(r->reports);
     free(r->sources);
+    free(r->origins);
 }
 
 static void warn_of_file(const struct trace_report *report, uint32_t file)
@@ -175,6 +181,7 @@ static int finish(struct trace_report *report, const struct prediction *p, const
     const struct validate_arguments *const a = report->arguments;
     const redco_comparison *const c = report->comparison;
     report->loads = r->reports;
+    report->origins = r->origins;
     report->load_count = r->count;
     report->passed = passes(a, c);
     warn(report);

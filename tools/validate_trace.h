@@ -12,6 +12,7 @@ struct trace_report {
     const redco_plan *plan;
     const redco_comparison *comparison;
     const redco_trace_load_report *loads; /* of each trace */
+    const char *const *origins;           /* of each trace: its note "source", or NULL */
     uint32_t load_count;
     bool passed; /* no bound is broken; without bounds true */
 };

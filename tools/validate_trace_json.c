@@ -149,10 +149,10 @@ static json_t *files_json(const struct trace_report *r)
     json_t *const list = json_array();
     for (uint32_t i = 0; i < r->load_count; i++) {
         const redco_trace_load_report *const load = &r->loads[i];
-        (void)json_array_append_new(list, json_pack("{s:s,s:I,s:I,s:I,s:I}", "trace", r->arguments->files[i + 1],
-                                                    "events", (json_int_t)load->events, "ignored",
-                                                    (json_int_t)load->ignored, "unpaired", (json_int_t)load->unpaired,
-                                                    "duplicates", (json_int_t)load->duplicates));
+        (void)json_array_append_new(
+            list, json_pack("{s:s,s:s?,s:I,s:I,s:I,s:I}", "trace", r->arguments->files[i + 1], "source", r->origins[i],
+                            "events", (json_int_t)load->events, "ignored", (json_int_t)load->ignored, "unpaired",
+                            (json_int_t)load->unpaired, "duplicates", (json_int_t)load->duplicates));
     }
     return list;
 }

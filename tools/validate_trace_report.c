@@ -71,6 +71,11 @@ static void print_head(const struct trace_report *r)
                  plan->strategy, plan->tp, c->rank_count, c->rank_count == 1 ? "rank" : "ranks", c->step_count,
                  c->step_count == 1 ? "step" : "steps");
     if (whole < c->step_count) { (void)printf(" of which %u count", whole); }
+    for (uint32_t i = 0; i < r->load_count; i++) { /* told once: files of one run came about alike */
+        if (r->origins[i] == NULL || strcmp(r->origins[i], "measured") == 0) { continue; }
+        (void)printf(DOT "%.80s", r->origins[i]);
+        break;
+    }
     (void)printf("\n%s operators compared", format_count(c->matched, count, sizeof count));
     if (c->missing > 0) {
         (void)printf("; predicted and not measured: %s", format_count(c->missing, count, sizeof count));

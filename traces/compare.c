@@ -3,11 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-redco_status redcoi_compare_out_of_memory(redco_error *err)
-{
-    return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
-}
-
 double redco_compare_error(double predicted, double measured)
 {
     return measured > 0.0 ? predicted / measured - 1.0 : (double)NAN;

@@ -6,13 +6,14 @@
  * for "pipeline" it is a bubble. Where nothing runs it is idle. A counter track "memory" has a series for each holder,
  * in bytes.
  *
- *  Arguments of spans: "micro_batch" and "step", from 0. Without "step", a rank's step ends with its last operator
- *  called "step/...", "step/launch" aside, before the next "fwd/...". The first step of a run warms up and is left out,
- * unless it is alone; so is a step with less than half of the operators of the largest. Of the others the median
- * counts.
+ *  Arguments of spans: "micro_batch", from 0, and "step", from 1. Without "step", a rank's step ends with its last
+ * operator called "step/...", "step/launch" aside, before the next "fwd/...". The first step of a run warms up and is
+ * left out, unless it is alone; so is a step with less than half of the operators of the largest. Of the others the
+ * median counts.
  *
  *  An operator is the n-th of its name, micro-batch, step and rank; predictions with one process stand for every rank.
- *  Each rank has its own clock; only pipelines (predictions with several processes) are taken to share one. */
+ *  A file's note "rank" says whose it is where files of several ranks number their processes alike. Each rank has its
+ *  own clock; only pipelines (predictions with several processes) are taken to share one. */
 #ifndef REDCO_COMPARE_H
 #define REDCO_COMPARE_H
 
@@ -70,7 +71,8 @@ typedef struct redco_compare_holder {
 typedef struct redco_compare_memory {
     bool known; /**< both traces tell */
     double predicted_bytes, measured_bytes;
-    double common_predicted_bytes, common_measured_bytes; /**< peak of the holders that both tell of, a reserve of 0 not; 0: none */
+    double common_predicted_bytes,
+        common_measured_bytes; /**< peak of the holders that both tell of, a reserve of 0 not; 0: none */
     redco_compare_holder *holders;
     uint32_t holder_count;
 } redco_compare_memory;

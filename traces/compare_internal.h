@@ -55,7 +55,10 @@ typedef struct redcoi_account {
     double from_s, to_s;
 } redcoi_account;
 
-redco_status redcoi_compare_out_of_memory(redco_error *err);
+static inline redco_status redcoi_compare_out_of_memory(redco_error *err)
+{
+    return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+}
 
 /** Operators of both sides, their ranks, steps and kinds. */
 redco_status redcoi_compare_collect(redcoi_compare *c, const redco_compare_source *predicted, const char *const *kinds,

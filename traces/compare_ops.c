@@ -131,7 +131,7 @@ static redco_status collect_predicted(redcoi_compare *c, const redco_compare_sou
     uint32_t *const processes = malloc(((size_t)count + 1) * sizeof *processes);
     redcoi_side *const side = &c->predicted;
     redco_status st = REDCO_OK;
-    side->ops = malloc(((size_t)count + 1) * sizeof *side->ops);
+    side->ops = calloc((size_t)count + 1, sizeof *side->ops);
     if (processes == NULL || side->ops == NULL) {
         st = redcoi_compare_out_of_memory(err);
         goto out;
@@ -157,7 +157,13 @@ out:
 
 static const char *process_name(redcoi_compare *c, const redco_trace *trace, uint32_t process)
 {
+    const char *const rank = redco_trace_note(trace, "rank");
     uint32_t count = 0;
+    if (rank != NULL) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "rank %.50s", rank);
+        return keep(c, name);
+    }
     const redco_trace_thread *const processes = redco_trace_processes(trace, &count);
     for (uint32_t i = 0; i < count; i++) {
         if (processes[i].process == process) { return keep(c, processes[i].name); }
@@ -216,7 +222,7 @@ static redco_status collect_measured(redcoi_compare *c, redco_error *err)
         return redco_fail(err, REDCO_EVALUE, c->measured_sources[0].name, "the traces have more than %u spans",
                           UINT32_MAX / 2);
     }
-    c->measured.ops = malloc((all + 1) * sizeof *c->measured.ops);
+    c->measured.ops = calloc(all + 1, sizeof *c->measured.ops);
     c->ranks = calloc(MOST_RANKS, sizeof *c->ranks);
     processes = malloc((all + 1) * sizeof *processes);
     if (c->measured.ops == NULL || c->ranks == NULL || processes == NULL) { st = redcoi_compare_out_of_memory(err); }

@@ -1,6 +1,7 @@
 /* Where the time of a rank's step goes, from spans alone. */
 #include "traces/compare_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,7 +262,7 @@ static redco_status make_accounts(redcoi_compare *c, redcoi_account *accounts, r
     return st;
 }
 
-/* Steps that are whole; the run's first is left out where there are others. */
+/* Steps that are whole; the run's first is left out where there are others: 1 where steps have numbers, else 0. */
 static redco_status choose_steps(redcoi_compare *c, redco_error *err)
 {
     uint64_t most = 0, whole = 0;
@@ -274,7 +275,7 @@ static redco_status choose_steps(redcoi_compare *c, redco_error *err)
         c->step_counts[s] = 2 * c->out->steps[s].operators >= most;
         whole += c->step_counts[s] ? 1 : 0;
     }
-    if (whole > 1 && c->step_counts[0] && c->step_numbers[0] == 0) { c->step_counts[0] = false; }
+    if (whole > 1 && c->step_counts[0] && c->step_numbers[0] <= 1) { c->step_counts[0] = false; }
     for (uint32_t s = 0; s < c->measured.step_count; s++) {
         c->out->steps[s].counted = c->step_counts[s];
         c->counted_steps += c->step_counts[s] ? 1 : 0;
@@ -342,6 +343,7 @@ static redco_status summarise(redcoi_compare *c, const redcoi_account *accounts,
         }
         if (c->step_counts[s]) { order[count++] = (struct timed){step->step_s, s}; }
     }
+    assert(count > 0); /* the largest step counts, or one behind it */
     qsort(order, count, sizeof *order, compare_timed);
     const uint32_t low = order[(count - 1) / 2].step, high = order[count / 2].step;
     free(order);
@@ -372,7 +374,7 @@ redco_status redcoi_compare_times(redcoi_compare *c, uint32_t *shown_rank_out, u
                           "%u ranks in %u steps are too many to compare", c->measured.rank_count,
                           c->measured.step_count);
     }
-    accounts = malloc(all * sizeof *accounts);
+    accounts = calloc(all + 1, sizeof *accounts);
     if (accounts == NULL) { return redcoi_compare_out_of_memory(err); }
     if ((st = make_accounts(c, accounts, err)) == REDCO_OK && (st = choose_steps(c, err)) == REDCO_OK &&
         (st = summarise(c, accounts, shown_rank_out, shown_step_out, err)) == REDCO_OK) {

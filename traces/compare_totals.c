@@ -1,6 +1,7 @@
 /* Sums over operators: by kind, and by name without the numbers in it. */
 #include "traces/compare_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,7 @@ static uint32_t ranks_of_stage(const redcoi_compare *c, uint32_t stage)
 static void count_measured(redcoi_compare *c, struct rows *rows, const redcoi_op *const *ops, uint32_t count)
 {
     const uint64_t share = (uint64_t)c->measured.rank_count / c->predicted.rank_count * c->counted_steps;
+    assert(share > 0); /* as many ranks as stages or more, and a step counts */
     for (uint32_t i = 0; i < count; i++) {
         c->out->kinds[ops[i]->kind].measured_count++;
         row_of(c, rows, ops[i]->name)->measured_count++;

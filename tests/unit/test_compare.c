@@ -255,8 +255,8 @@ static void missing_extra_moved(void **state)
     redco_trace_free(predicted);
 }
 
-/* Steps with and without numbers; micro-batches that are not told; the first is left out, and one that was cut short.
- * Of four that count the middle two are averaged. */
+/* Steps with numbers, from 1, and without; micro-batches that are not told; the first is left out, and one that was cut
+ * short. Of four that count the middle two are averaged. */
 static void several_steps(void **state)
 {
     (void)state;
@@ -269,14 +269,14 @@ static void several_steps(void **state)
         for (int k = 0; k < 5; k++) {
             const struct how how = {.at_s = at_s,
                                     .stretch = stretches[k],
-                                    .number = told ? k : -1,
+                                    .number = told ? k + 1 : -1,
                                     .without = -1,
                                     .no_micro_batches = told == 0};
             add_step(measured, &how);
             at_s += 17.0 * stretches[k] + 0.25;
         }
         const struct how cut = {
-            .at_s = at_s, .stretch = 1.0, .number = told ? 5 : -1, .without = -1, .no_micro_batches = told == 0};
+            .at_s = at_s, .stretch = 1.0, .number = told ? 6 : -1, .without = -1, .no_micro_batches = told == 0};
         add_span(measured, &step[0], &cut);
         add_span(measured, &step[1], &cut);
         redco_comparison *const c = compare_to(predicted, measured);
@@ -327,6 +327,33 @@ static void several_ranks(void **state)
         redco_comparison_free(c);
         if (files == 2) { redco_trace_free(two); }
         redco_trace_free(one);
+    }
+    redco_trace_free(predicted);
+}
+
+/* Files that number their processes alike are told apart by what they say whose they are. */
+static void ranks_by_note(void **state)
+{
+    (void)state;
+    static const char *const notes[][2] = {{"0 of 2", "1 of 2"}, {"1 of 2", "1 of 2"}};
+    redco_trace *const predicted = one_step(&plainly);
+    for (int same = 0; same < 2; same++) {
+        redco_error err = {.status = REDCO_OK};
+        redco_comparison *c = NULL;
+        redco_trace *const one = one_step(&plainly), *const two = one_step(&plainly);
+        redco_trace_add_note(one, "rank", notes[same][0]);
+        redco_trace_add_note(two, "rank", notes[same][1]);
+        const redco_compare_source source = {predicted, "prediction"}, sources[] = {{one, "a"}, {two, "b"}};
+        const redco_status st = redco_trace_compare(&source, sources, 2, kinds, NULL, &c, &err);
+        assert_int_equal(st, same ? REDCO_EVALUE : REDCO_OK);
+        if (!same) {
+            assert_int_equal(c->rank_count, 2);
+            assert_string_equal(c->ranks[1].name, "rank 1 of 2");
+            check_time(&c->measured, 1.0);
+        }
+        redco_comparison_free(c);
+        redco_trace_free(one);
+        redco_trace_free(two);
     }
     redco_trace_free(predicted);
 }
@@ -482,14 +509,9 @@ static void simulated_pipeline(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_and_stretched),
-        cmocka_unit_test(parts_differ),
-        cmocka_unit_test(missing_extra_moved),
-        cmocka_unit_test(several_steps),
-        cmocka_unit_test(several_ranks),
-        cmocka_unit_test(memory_is_compared),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(simulated_step),
+        cmocka_unit_test(same_and_stretched), cmocka_unit_test(parts_differ),  cmocka_unit_test(missing_extra_moved),
+        cmocka_unit_test(several_steps),      cmocka_unit_test(several_ranks), cmocka_unit_test(ranks_by_note),
+        cmocka_unit_test(memory_is_compared), cmocka_unit_test(refused),       cmocka_unit_test(simulated_step),
         cmocka_unit_test(simulated_pipeline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
