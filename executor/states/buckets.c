@@ -73,7 +73,9 @@ static void add_layer(struct walk *w, uint32_t layer)
     const redco_state_layer *const l = &redcoi_model(s)->layers[layer];
     const uint64_t shard = redcoi_layer(s, layer)->shard;
     if (l->module_count == 0) { return; }
-    if (s->piles[w->pile].by_layer) {
+    /* Within a layer, backward makes gradients in an order of its own (norms are often stored last and come in
+     * between): buckets of one layer would be open at once, and so would buffers that they share. */
+    if (s->piles[w->pile].by_layer || s->piles[w->pile].sharded) {
         add_unit(w, layer, l->first_module, 0, shard);
         const uint64_t at = s->range_at[l->first_module];
         for (uint32_t m = l->first_module; m < l->first_module + l->module_count; m++) {

@@ -33,7 +33,7 @@ typedef struct redco_states_options {
     redco_dtype dtype; /**< of weights and gradients: F64, F32, BF16 or F16 */
     redco_optimizer optimizer;
     uint64_t bucket_bytes;   /**< of gradients that are reduced at once; at least a module, or a layer where parts of
-                                  layers are exchanged; 0 = 1 GiB */
+                                  layers are exchanged or gradients are cut further than parameters; 0 = 1 GiB */
     uint32_t bucket_buffers; /**< buckets of layers of equal meshes that may be filled or under way at once; 0 = 1 */
     uint64_t chunk_elements; /**< that computations on states take at once, a multiple of 16; 0 = 16384: what suits a
                                   processor's cache, while devices want millions */
