@@ -49,10 +49,10 @@ void *redco_memory_of(const redco_memory_map *map, redco_value value)
 }
 
 redco_status redco_memory_run(const redco_memory_map *map, redco_backend *backend, redco_queue *queue,
-                              const redco_collectives *collectives, uint32_t id, redco_error *err)
+                              const redco_collectives *collectives, uint32_t op_id, redco_error *err)
 {
-    const redco_op *const op = redco_graph_op(map->graph, id);
-    const uint32_t workspace = map->plan->lifetimes.workspace[id];
+    const redco_op *const op = redco_graph_op(map->graph, op_id);
+    const uint32_t workspace = map->plan->lifetimes.workspace[op_id];
     redco_tensor inputs[REDCO_INPUTS_MAX], outputs[REDCO_OUTPUTS_MAX];
     char name[200];
     for (uint32_t k = 0; k < op->input_count; k++) {

@@ -66,11 +66,11 @@ static bool reads_again(const rewrite *r, const redco_op *reader, redco_value va
 
 static void find_policies(rewrite *r)
 {
-    const char *layer = NULL;
+    const char *layer = "";
     redco_recompute policy = REDCO_RECOMPUTE_NONE;
     for (uint32_t i = 0; i < redco_graph_op_count(r->from); i++) {
         const redco_op *const op = redco_graph_op(r->from, i);
-        if (op->layer != layer) {
+        if (i == 0 || op->layer != layer) {
             layer = op->layer;
             policy = r->options->policy == NULL ? REDCO_RECOMPUTE_NONE : r->options->policy(r->options->context, layer);
         }
@@ -193,7 +193,7 @@ redco_status redco_recompute_graph(const redco_graph *graph, const redco_value *
                                    const redco_recompute_options *options, redco_graph **graph_out,
                                    redco_value *outputs_out, redco_error *err)
 {
-    rewrite r = {.from = graph, .options = options};
+    rewrite r = {.from = graph, .options = options, .entered = ""};
     redco_status st = redco_graph_status(graph, err);
     if (st != REDCO_OK) { return st; }
     for (uint32_t i = 0; i < output_count; i++) {
