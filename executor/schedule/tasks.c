@@ -20,6 +20,7 @@ struct maker {
     uint32_t *room;                  /* by buffer of buckets: the reduction that empties it */
     uint32_t *scatters[2], *gathers; /* operators of this micro-batch and the one before; by slot */
     uint32_t *inputs, input_count;
+    bool overflow;           /* of inputs */
     double *seconds, *bytes; /* of the simulator's reductions, of ours; once a step [0] and before [1] */
     const redco_step_op *like[2];
     uint32_t label[2];
@@ -37,7 +38,11 @@ static void wait_for(struct maker *m, uint32_t own)
     for (uint32_t i = 0; i < m->input_count; i++) {
         if (m->inputs[i] == own) { return; }
     }
-    if (m->input_count < MOST_INPUTS) { m->inputs[m->input_count++] = own; }
+    if (m->input_count == MOST_INPUTS) {
+        m->overflow = true;
+        return;
+    }
+    m->inputs[m->input_count++] = own;
 }
 
 static redcoi_lane lane_of(const redco_step_op *op)
@@ -388,6 +393,9 @@ static redco_status make(struct maker *m, redco_error *err)
                           "buffers: buckets of so few bytes are not executed");
     }
     for (uint32_t i = 0; i < m->count; i++) { add_op(m, i); }
+    if (m->overflow) {
+        return redco_fail(err, REDCO_EVALUE, "schedule", "an operator waits for more than %d others", MOST_INPUTS);
+    }
     const redco_status st = redco_step_finish(s->step, err);
     return st == REDCO_OK ? make_waits(s, err) : st;
 }
