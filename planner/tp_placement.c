@@ -1,7 +1,6 @@
 /* Placements as layouts of the cost model: what each costs more than the reference, solved when first asked for. */
 #include "planner/tp_placement.h"
 
-#include "planner/milp.h"
 #include "planner/tensor_parallel/placed.h"
 
 #include <stdio.h>
@@ -19,6 +18,7 @@ struct shape_costs {
 struct source {
     const redco_model *model;
     redco_tp_placement placement;
+    redcoi_tp_solver solve;       /* NULL: the program cannot be solved */
     const redco_user_rules *user; /* NULL: RedCoast's rules */
     redcoi_tp_pricing pricing;
     redcoi_tp_roles roles;
@@ -55,7 +55,7 @@ static redco_status fill_shape(struct source *source, const redco_shape *shape, 
     bool more = true;
     redco_status st = placed != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     for (uint32_t i = 0; st == REDCO_OK; i++) {
-        st = redcoi_tp_place(&base, &source->ruled, program, i, placed, &more, err);
+        st = redcoi_tp_place(&base, &source->ruled, program ? source->solve : NULL, i, placed, &more, err);
         if (st != REDCO_OK || !more) { break; }
         const redcoi_tp_total *const total = program ? &placed->milp.total : &placed->rules;
         for (uint32_t slot = 0; slot < REDCOI_TP_CLASSES; slot++) {
@@ -130,8 +130,14 @@ static void free_source(void *context)
     free(source);
 }
 
-redco_status redco_tp_attach(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
-                             const redco_user_rules *user, redco_error *err)
+redco_status redco_tp_attach_rules(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
+                                   const redco_user_rules *user, redco_error *err)
+{
+    return placement == REDCO_TP_MILP ? REDCO_OK : redcoi_tp_attach(costs, model, placement, user, NULL, err);
+}
+
+redco_status redcoi_tp_attach(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
+                              const redco_user_rules *user, redcoi_tp_solver solve, redco_error *err)
 {
     struct source *source = calloc(1, sizeof *source);
     if (source == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
@@ -142,6 +148,7 @@ redco_status redco_tp_attach(redco_costs *costs, const redco_model *model, redco
     }
     source->model = model;
     source->placement = placement;
+    source->solve = solve;
     source->user = placement == REDCO_TP_USER ? user : NULL;
     source->pricing.costs = costs;
     redco_costs_set_layouts(costs, (redco_layouts){layout_cost, free_source, source});

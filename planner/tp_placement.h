@@ -30,6 +30,10 @@ extern const char *const redco_tp_placement_words[];
 redco_status redco_tp_attach(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
                              const redco_user_rules *user, redco_error *err);
 
+/** The same without GLPK: what the program would place keeps the cost model's layout. */
+redco_status redco_tp_attach_rules(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
+                                   const redco_user_rules *user, redco_error *err);
+
 /** One rule of a placement: the first whose names stand in a row in a parameter's path (Flax names and order) says how
  *  it is split. Names that no rule has are replicated. */
 typedef struct redco_tp_rule {

@@ -30,7 +30,7 @@ static redco_status visit(redco_costs *costs, const redco_model *model, const re
     }
     const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, &roles, &shape);
     for (uint32_t i = 0; st == REDCO_OK; i++) {
-        st = redcoi_tp_place(&base, &ruled, true, i, placed, &more, err);
+        st = redcoi_tp_place(&base, &ruled, redcoi_tp_solve, i, placed, &more, err);
         if (st != REDCO_OK || !more) { break; }
         st = each(context, &roles, placed, err);
     }
@@ -287,4 +287,10 @@ void redco_tp_rules_free(redco_tp_rule *rules, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) { free(rules[i].match); }
     free(rules);
+}
+
+redco_status redco_tp_attach(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
+                             const redco_user_rules *user, redco_error *err)
+{
+    return redcoi_tp_attach(costs, model, placement, user, redcoi_tp_solve, err);
 }

@@ -272,8 +272,8 @@ static int train(const struct exec_args *args, redco_world *world)
 static redco_status make_schedule(struct exec_args *args, redco_error *err)
 {
     redco_plan_case *const c = &args->prices;
-    redco_status st = redco_plan_case_open(args->plan, args->path, args->profiles, args->profile_count, NULL,
-                                           args->emulate || args->profile_count > 0, c, err);
+    redco_status st = redco_plan_case_open(args->plan, args->path, args->profiles, args->profile_count,
+                                           redco_tp_attach_rules, args->emulate || args->profile_count > 0, c, err);
     if (st != REDCO_OK) { return st; }
     args->fixed = redco_cost_fixed(c->costs, &c->setting);
     st = redco_step_build(c->costs, &c->setting, c->assignments, c->assignment_count, NULL, &args->schedule, err);

@@ -51,7 +51,8 @@ static redco_status feed(redcoi_thread *thread, uint32_t micro_batch, redco_erro
         st = calls->copy(thread->backend, thread->queue, s->memory.input_data[i], data[i],
                          redco_type_bytes(redco_value_type(s->options.graph, s->options.inputs[i])), err);
     }
-    return st;
+    /* The data may be others when this returns. */
+    return st == REDCO_OK ? calls->queue_finish(thread->backend, thread->queue, err) : st;
 }
 
 static redco_status launch(redcoi_thread *thread, uint32_t at, redco_error *err)

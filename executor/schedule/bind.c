@@ -17,6 +17,7 @@ struct binder {
     redcoi_bind *bind;
     struct named *names;
     uint32_t *reader; /* by value: first piece that reads it */
+    uint32_t *lower;  /* by operator: the piece before which it cannot be */
 };
 
 static int compare_names(const void *a, const void *b)
@@ -92,8 +93,8 @@ static uint32_t made_by(const struct binder *b, const redco_op *op)
 {
     uint32_t earliest = 0;
     for (uint32_t i = 0; i < op->input_count; i++) {
-        const uint32_t piece = b->bind->piece_of[redco_value_op(b->s->options.graph, op->inputs[i])->id];
-        if (piece != REDCO_STEP_NONE && piece > earliest) { earliest = piece; }
+        const uint32_t piece = b->lower[redco_value_op(b->s->options.graph, op->inputs[i])->id];
+        if (piece > earliest) { earliest = piece; }
     }
     return earliest;
 }
@@ -121,6 +122,7 @@ static void assign(struct binder *b)
         const uint32_t piece = natural(b, redco_op_name(graph, op, name, sizeof name), earliest);
         const bool late = piece == REDCO_STEP_NONE && op->copy > 0; /* made again: not before it is read */
         b->bind->piece_of[i] = piece != REDCO_STEP_NONE || late ? piece : earliest;
+        b->lower[i] = piece != REDCO_STEP_NONE ? piece : earliest;
     }
     memset(b->reader, 0xff, redco_graph_value_count(graph) * sizeof *b->reader);
     for (uint32_t i = count; i-- > 0;) {
@@ -292,7 +294,8 @@ redco_status redcoi_bind_make(redco_schedule *s, redco_error *err)
     s->bind.live = calloc((size_t)redco_graph_op_count(graph) + 1, sizeof *s->bind.live);
     s->bind.piece_of = calloc((size_t)redco_graph_op_count(graph) + 1, sizeof *s->bind.piece_of);
     b.reader = calloc((size_t)redco_graph_value_count(graph) + 1, sizeof *b.reader);
-    if (wanted == NULL || s->bind.live == NULL || s->bind.piece_of == NULL || b.reader == NULL) {
+    b.lower = calloc((size_t)redco_graph_op_count(graph) + 1, sizeof *b.lower);
+    if (wanted == NULL || s->bind.live == NULL || s->bind.piece_of == NULL || b.reader == NULL || b.lower == NULL) {
         st = redcoi_schedule_memory_short(err);
         goto out;
     }
@@ -314,6 +317,7 @@ out:
     free(wanted);
     free(b.names);
     free(b.reader);
+    free(b.lower);
     return st;
 }
 

@@ -1,5 +1,5 @@
 /* Values of the graph: where they lie, and the launches that name those places. */
-#include "executor/schedule/memory_plan.h"
+#include "executor/schedule/memory.h"
 #include "executor/schedule/schedule_internal.h"
 
 #include <stdlib.h>

@@ -21,7 +21,7 @@ static void fail(redco_schedule *s, redco_status status, const redco_error *err)
     }
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
-    redco_world_abort(s->options.world);
+    if (status != REDCO_EINFEASIBLE) { redco_world_abort(s->options.world); } /* which all ranks meet by themselves */
 }
 
 /* Waits until other lanes have got far enough. @return false: somebody failed */

@@ -2,7 +2,7 @@
 #ifndef REDCO_SCHEDULE_INTERNAL_H
 #define REDCO_SCHEDULE_INTERNAL_H
 
-#include "executor/schedule/memory_plan.h"
+#include "executor/schedule/memory.h"
 #include "executor/schedule/schedule.h"
 
 #include <pthread.h>

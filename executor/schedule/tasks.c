@@ -15,9 +15,12 @@ struct maker {
     uint32_t bucket;                 /* issued last, or NONE */
     uint32_t pending;                /* that the next computation must wait for, or NONE */
     uint32_t *left;                  /* by bucket: modules that are missing in this micro-batch */
+    uint32_t *filled_by;             /* by bucket: the operator that completed it */
+    uint32_t *full, full_count;      /* buckets that wait to be reduced, in order */
     uint32_t *room;                  /* by buffer of buckets: the reduction that empties it */
     uint32_t *scatters[2], *gathers; /* operators of this micro-batch and the one before; by slot */
     uint32_t *inputs, input_count;
+    bool overflow;           /* of inputs */
     double *seconds, *bytes; /* of the simulator's reductions, of ours; once a step [0] and before [1] */
     const redco_step_op *like[2];
     uint32_t label[2];
@@ -35,7 +38,11 @@ static void wait_for(struct maker *m, uint32_t own)
     for (uint32_t i = 0; i < m->input_count; i++) {
         if (m->inputs[i] == own) { return; }
     }
-    if (m->input_count < MOST_INPUTS) { m->inputs[m->input_count++] = own; }
+    if (m->input_count == MOST_INPUTS) {
+        m->overflow = true;
+        return;
+    }
+    m->inputs[m->input_count++] = own;
 }
 
 static redcoi_lane lane_of(const redco_step_op *op)
@@ -68,15 +75,8 @@ static redco_micro_batch micro_batch_of(const struct maker *m)
     return (redco_micro_batch){m->micro_batch, m->s->micro_batches};
 }
 
-/* Before a task that writes a module's gradients into the buffer of a bucket: it must have been emptied. */
-static void wait_for_room(struct maker *m, uint32_t module)
-{
-    const uint32_t buffer = redco_states_take_buffer(m->s->options.states, module);
-    if (buffer != REDCO_NO_BUCKET) { wait_for(m, m->room[buffer]); }
-}
-
-/* A bucket is reduced as soon as it is full. @param ready  the operator that filled it */
-static void reduce(struct maker *m, uint32_t bucket, uint32_t ready)
+/* Reduces a full bucket, behind the operator that filled it and what is in m->inputs. */
+static void reduce(struct maker *m, uint32_t bucket)
 {
     const redco_states *const states = m->s->options.states;
     const bool last = m->micro_batch + 1 == m->s->micro_batches;
@@ -105,7 +105,7 @@ static void reduce(struct maker *m, uint32_t bucket, uint32_t ready)
             op.traffic = redco_step_add_traffic(m->s->step, &traffic);
         }
     }
-    wait_for(m, ready);
+    wait_for(m, m->filled_by[bucket]);
     m->bucket = add(m, &op, (redcoi_task){.action = REDCOI_REDUCE, .what = bucket});
     if (m->bucket != REDCO_STEP_NONE) { m->s->tasks[m->bucket].micro_batch = m->micro_batch; }
     const uint32_t buffer = redco_states_bucket_buffer(states, bucket);
@@ -117,17 +117,68 @@ static void reduce(struct maker *m, uint32_t bucket, uint32_t ready)
     if (!m->s->options.overlap_reduce) { m->pending = m->bucket; }
 }
 
+/* All that are full, with the inputs gathered so far: where the simulator reduces, or where memory is short. */
+static void reduce_full(struct maker *m)
+{
+    uint32_t kept[MOST_INPUTS];
+    const uint32_t count = m->input_count, full = m->full_count;
+    memcpy(kept, m->inputs, count * sizeof *kept);
+    m->full_count = 0;
+    for (uint32_t i = 0; i < full; i++) {
+        memcpy(m->inputs, kept, count * sizeof *kept);
+        m->input_count = count;
+        reduce(m, m->full[i]);
+    }
+    m->input_count = 0;
+}
+
+/* Before a task that writes a module's gradients into the buffer of a bucket: what fills it must be on its way out. */
+static void make_room(struct maker *m, uint32_t module)
+{
+    const redco_states *const states = m->s->options.states;
+    const uint32_t buffer = redco_states_take_buffer(states, module);
+    for (uint32_t i = 0; i < m->full_count && buffer != REDCO_NO_BUCKET; i++) {
+        if (redco_states_bucket_buffer(states, m->full[i]) == buffer) { reduce_full(m); }
+    }
+}
+
+static void wait_for_room(struct maker *m, uint32_t module)
+{
+    const uint32_t buffer = redco_states_take_buffer(m->s->options.states, module);
+    if (buffer != REDCO_NO_BUCKET) { wait_for(m, m->room[buffer]); }
+}
+
+/* A task that fills several buckets at once needs as many buffers. */
+static bool crowded(const struct maker *m, const redcoi_piece *piece)
+{
+    const redco_states *const states = m->s->options.states;
+    for (uint32_t n = 0; n < piece->takes.count; n++) {
+        for (uint32_t k = 0; k < n; k++) {
+            const uint32_t a = m->s->bind.takes[piece->takes.first + n], b = m->s->bind.takes[piece->takes.first + k];
+            const uint32_t buffer = redco_states_take_buffer(states, a);
+            if (buffer != REDCO_NO_BUCKET && buffer == redco_states_take_buffer(states, b) &&
+                redco_states_bucket_of(states, a) != redco_states_bucket_of(states, b)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static void taken(struct maker *m, uint32_t module, uint32_t by)
 {
     const redco_states *const states = m->s->options.states;
     const uint32_t bucket = redco_states_bucket_of(states, module);
-    if (--m->left[bucket] == 0 && redco_states_bucket_due(states, bucket, micro_batch_of(m))) { reduce(m, bucket, by); }
+    if (--m->left[bucket] > 0 || !redco_states_bucket_due(states, bucket, micro_batch_of(m))) { return; }
+    m->filled_by[bucket] = by;
+    m->full[m->full_count++] = bucket;
 }
 
 static void begin_micro_batch(struct maker *m, uint32_t micro_batch)
 {
     const redco_states *const states = m->s->options.states;
     uint32_t *const before = m->scatters[1];
+    reduce_full(m);
     m->scatters[1] = m->scatters[0];
     m->scatters[0] = before;
     m->micro_batch = micro_batch;
@@ -204,9 +255,20 @@ static void add_op(struct maker *m, uint32_t i)
     if (op->micro_batch != REDCO_STEP_NONE && (i == 0 || op->micro_batch != m->micro_batch)) {
         begin_micro_batch(m, op->micro_batch);
     }
-    if (is_bucket(op)) { return; }
+    if (redcoi_is_piece(op)) {
+        const redcoi_range_of takes = m->s->bind.pieces[m->piece].takes;
+        for (uint32_t n = 0; n < takes.count; n++) { make_room(m, m->s->bind.takes[takes.first + n]); }
+    } else if (op->work == REDCO_WORK_SCATTER) {
+        make_room(m, m->s->memory.slots[m->transfer].module);
+    } else if (op->work == REDCO_WORK_NORM) {
+        reduce_full(m);
+    }
     for (uint32_t k = 0; k < inputs; k++) {
         wait_for(m, m->own[input[k]] != REDCO_STEP_NONE ? m->own[input[k]] : m->bucket);
+    }
+    if (is_bucket(op)) {
+        reduce_full(m);
+        return;
     }
     if (op->stream == REDCO_STREAM_COMPUTE) {
         wait_for(m, m->pending);
@@ -307,21 +369,33 @@ static redco_status make(struct maker *m, redco_error *err)
     s->tasks = calloc(most, sizeof *s->tasks);
     m->own = malloc(((size_t)m->count + 1) * sizeof *m->own);
     m->left = calloc((size_t)buckets + 1, sizeof *m->left);
+    m->filled_by = calloc((size_t)buckets + 1, sizeof *m->filled_by);
+    m->full = calloc((size_t)buckets + 1, sizeof *m->full);
     m->room = malloc(((size_t)buckets + 1) * sizeof *m->room);
     m->gathers = malloc(((size_t)s->memory.slot_count + 1) * sizeof *m->gathers);
     m->inputs = calloc(MOST_INPUTS, sizeof *m->inputs);
     for (int i = 0; i < 2; i++) {
         m->scatters[i] = malloc(((size_t)s->memory.scatter_count + 1) * sizeof *m->scatters[i]);
     }
-    if (s->step == NULL || s->tasks == NULL || m->own == NULL || m->left == NULL || m->room == NULL ||
-        m->gathers == NULL || m->inputs == NULL || m->scatters[0] == NULL || m->scatters[1] == NULL) {
+    if (s->step == NULL || s->tasks == NULL || m->own == NULL || m->left == NULL || m->filled_by == NULL ||
+        m->full == NULL || m->room == NULL || m->gathers == NULL || m->inputs == NULL || m->scatters[0] == NULL ||
+        m->scatters[1] == NULL) {
         return redcoi_schedule_memory_short(err);
     }
     memset(m->own, 0xff, ((size_t)m->count + 1) * sizeof *m->own);
     memset(m->room, 0xff, ((size_t)buckets + 1) * sizeof *m->room);
     weigh_buckets(m);
     hold_states(m);
+    for (uint32_t p = 0; p < s->bind.piece_count; p++) {
+        if (!crowded(m, &s->bind.pieces[p])) { continue; }
+        return redco_fail(err, REDCO_EVALUE, "schedule",
+                          "one operator fills more buckets of gradients than there are "
+                          "buffers: buckets of so few bytes are not executed");
+    }
     for (uint32_t i = 0; i < m->count; i++) { add_op(m, i); }
+    if (m->overflow) {
+        return redco_fail(err, REDCO_EVALUE, "schedule", "an operator waits for more than %d others", MOST_INPUTS);
+    }
     const redco_status st = redco_step_finish(s->step, err);
     return st == REDCO_OK ? make_waits(s, err) : st;
 }
@@ -339,6 +413,8 @@ redco_status redcoi_tasks_make(redco_schedule *s, redco_error *err)
     const redco_status st = make(&m, err);
     free(m.own);
     free(m.left);
+    free(m.filled_by);
+    free(m.full);
     free(m.room);
     free(m.gathers);
     free(m.inputs);

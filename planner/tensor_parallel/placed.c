@@ -134,7 +134,7 @@ static uint64_t params_of(const redcoi_tp_total *total)
     return params;
 }
 
-redco_status redcoi_tp_place(const redcoi_tp_base *base, const redcoi_tp_ruled_splits *ruled, bool program,
+redco_status redcoi_tp_place(const redcoi_tp_base *base, const redcoi_tp_ruled_splits *ruled, redcoi_tp_solver solve,
                              uint32_t index, redcoi_tp_placed *placed_out, bool *more_out, redco_error *err)
 {
     redcoi_tp_placed *const placed = placed_out;
@@ -145,10 +145,10 @@ redco_status redcoi_tp_place(const redcoi_tp_base *base, const redcoi_tp_ruled_s
     redcoi_tp_graph *const graph = &placed->layer.graph;
     placed->reference = redcoi_tp_limit(graph, params_of(&placed->rules));
     placed->milp = (redcoi_tp_answer){.feasible = false};
-    if (!program || (st = redcoi_tp_solve(graph, &placed->milp, err)) != REDCO_OK) { return st; }
+    if (solve == NULL || (st = solve(graph, &placed->milp, err)) != REDCO_OK) { return st; }
     if (placed->milp.total.time_s > placed->rules.time_s && placed->rules.memory_bytes > graph->limit_bytes) {
         graph->limit_bytes = placed->rules.memory_bytes; /* what rules may use */
-        if ((st = redcoi_tp_solve(graph, &placed->milp, err)) != REDCO_OK) { return st; }
+        if ((st = solve(graph, &placed->milp, err)) != REDCO_OK) { return st; }
     }
     if (!placed->milp.feasible) { /* the reference fits, so this is a failure of the solver */
         return redco_fail(err, REDCO_ESYSTEM, redco_model_name(base->model),

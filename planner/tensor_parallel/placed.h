@@ -35,12 +35,17 @@ typedef struct redcoi_tp_pricing {
 redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model, const redcoi_tp_roles *roles,
                                  const redco_shape *shape);
 
+typedef redco_status (*redcoi_tp_solver)(const redcoi_tp_graph *graph, redcoi_tp_answer *answer_out, redco_error *err);
 /** The model's graphs, one at a time: graph @p index, or *more_out false behind the last.
- *  @param program  solve problem 2, too */
-redco_status redcoi_tp_place(const redcoi_tp_base *base, const redcoi_tp_ruled_splits *ruled, bool program,
+ *  @param solve  problem 2, too: redcoi_tp_solve(), or NULL: programs without GLPK */
+redco_status redcoi_tp_place(const redcoi_tp_base *base, const redcoi_tp_ruled_splits *ruled, redcoi_tp_solver solve,
                              uint32_t index, redcoi_tp_placed *placed_out, bool *more_out, redco_error *err);
 
 /** Option taken by a weight's node. */
 const redcoi_tp_option *redcoi_tp_chosen(const redcoi_tp_layer *layer, const redcoi_tp_choice *choice, uint32_t node);
+
+/** redco_tp_attach() with a solver. */
+redco_status redcoi_tp_attach(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
+                              const redco_user_rules *user, redcoi_tp_solver solve, redco_error *err);
 
 #endif

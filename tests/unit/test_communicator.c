@@ -4,6 +4,7 @@
 #include "tests/unit/communicator_checks.h"
 #include "tests/unit/processes.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -120,6 +121,44 @@ static void test_silence(void **state)
     assert_int_equal(run_world(3, 0.3, one_sleeps, LOST), 2);
 }
 
+static void *give_up(void *context)
+{
+    const struct timespec nap = {.tv_nsec = 100000000};
+    (void)nanosleep(&nap, NULL);
+    redco_world_abort(context);
+    return NULL;
+}
+
+/* Rank 2 never calls, and a thread of each of the others gives up: they end long before the time-out. */
+static int one_gives_up(redco_world *world)
+{
+    const uint32_t colours[PROCESSES_MAX] = {0};
+    const struct timespec nap = {.tv_sec = 1};
+    redco_communicator *all = NULL;
+    redco_error err = {.status = REDCO_OK};
+    pthread_t thread;
+    int code = 1;
+    if (redco_communicator_split(world, colours, "all", &all, &err) == REDCO_OK) {
+        if (redco_world_rank(world) == 2) {
+            (void)nanosleep(&nap, NULL);
+            code = 0;
+        } else if (pthread_create(&thread, NULL, give_up, world) == 0) {
+            const redco_status st = redco_barrier(all, "step/grad_norm/reduce", &err);
+            const redco_status again = redco_barrier(all, "once more", NULL);
+            (void)pthread_join(thread, NULL);
+            code = st == REDCO_ESYSTEM && again == REDCO_ESYSTEM && strstr(err.text, "has given up") != NULL ? LOST : 2;
+        }
+    }
+    redco_communicator_free(all);
+    return code;
+}
+
+static void test_abort(void **state)
+{
+    (void)state;
+    assert_int_equal(run_world(3, 600.0, one_gives_up, LOST), 2);
+}
+
 static int nothing(redco_world *world, void *context)
 {
     (void)context;
@@ -163,7 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_worlds),       cmocka_unit_test(test_meshes),  cmocka_unit_test(test_two_streams),
         cmocka_unit_test(test_alone),        cmocka_unit_test(test_death),   cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_disagreement), cmocka_unit_test(test_options),
+        cmocka_unit_test(test_disagreement), cmocka_unit_test(test_options), cmocka_unit_test(test_abort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

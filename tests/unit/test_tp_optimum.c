@@ -41,7 +41,7 @@ static void optimum_of_every_block(void **state)
                 bool more = true;
                 assert_int_equal(redcoi_tp_rules_splits(s.inputs.model, shards[n / 2], NULL, &ruled, NULL), REDCO_OK);
                 for (uint32_t g = 0;; g++) {
-                    assert_int_equal(redcoi_tp_place(&base, &ruled, false, g, &placed, &more, NULL), REDCO_OK);
+                    assert_int_equal(redcoi_tp_place(&base, &ruled, NULL, g, &placed, &more, NULL), REDCO_OK);
                     if (!more) { break; }
                     const bool few = placed.layer.graph.node_count <= 12;
                     check_optimum(&placed.layer.graph, few, few ? &every : &cut, name);
