@@ -8,7 +8,7 @@
 
 enum { LONGEST_NAME = 512 };
 
-/* "fwd/block.12/qkv" to "fwd/block.*" "/qkv". */
+/* Numbers behind a dot become "*": layers, buckets and stages are taken together. */
 static const char *group_name(redcoi_compare *c, const char *name)
 {
     char text[LONGEST_NAME];
@@ -32,9 +32,12 @@ struct rows {
     uint32_t capacity; /* a power of two */
 };
 
-static redco_status make_rows(struct rows *rows, uint32_t most, redco_error *err)
+/* Names and groups are texts: no more of either than there are texts now. */
+static redco_status make_rows(struct rows *rows, const redco_trace *texts, redco_error *err)
 {
-    for (rows->capacity = 64; rows->capacity < 2 * (uint64_t)most;) { rows->capacity *= 2; }
+    const uint32_t most = texts->texts.count;
+    if (most > UINT32_MAX / 8) { return redcoi_compare_out_of_memory(err); }
+    for (rows->capacity = 64; rows->capacity < 4 * most;) { rows->capacity *= 2; }
     rows->items = calloc((size_t)most + 1, sizeof *rows->items);
     rows->keys = calloc(rows->capacity, sizeof *rows->keys);
     rows->values = calloc(rows->capacity, sizeof *rows->values);
@@ -73,7 +76,8 @@ static int compare_matches(const void *a, const void *b)
     const redcoi_op *const x = *(const redcoi_op *const *)a, *const y = *(const redcoi_op *const *)b;
     if (x->match != y->match) { return x->match < y->match ? -1 : 1; }
     if (x->rank != y->rank) { return x->rank < y->rank ? -1 : 1; }
-    return (x->step > y->step) - (x->step < y->step);
+    if (x->step != y->step) { return x->step < y->step ? -1 : 1; }
+    return (x->span > y->span) - (x->span < y->span);
 }
 
 /* What one predicted operator took in the median step, on average of ranks. */
@@ -198,7 +202,7 @@ redco_status redcoi_compare_totals(redcoi_compare *c, redco_error *err)
     struct rows rows = {.count = 0};
     const redcoi_op **const ops = malloc(((size_t)c->measured.count + 1) * sizeof *ops);
     redco_status st = ops != NULL ? REDCO_OK : redcoi_compare_out_of_memory(err);
-    if (st == REDCO_OK) { st = make_rows(&rows, c->predicted.count + c->measured.count, err); }
+    if (st == REDCO_OK) { st = make_rows(&rows, c->texts, err); }
     if (st == REDCO_OK) {
         add_all(c, &rows, ops);
         qsort(rows.items, rows.count, sizeof *rows.items, compare_rows);
