@@ -179,8 +179,10 @@ static void write_steps(FILE *out, const struct trace_layout *trace, uint32_t pr
         column = now;
     }
     if (column >= 0.0) {
+        const double end_s = window.to_s - window.from_s;
         write_corner(out, column * column_s, drawn, highest);
-        write_corner(out, window.to_s - window.from_s, last, last);
+        write_corner(out, fmin((column + 1.0) * column_s, end_s), highest, last);
+        write_corner(out, end_s, last, last);
     }
     (void)fprintf(out, "\n\n");
 }

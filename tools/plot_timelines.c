@@ -109,34 +109,44 @@ static redco_status merge(const struct part parts[2], redco_trace *sum, redco_er
     return REDCO_OK;
 }
 
-static struct part first_process(const redco_trace *trace)
+/* The process that has @p index lower ones before it, in the time of all. */
+static struct part predicted_part(const redco_trace *trace, uint32_t index)
 {
     uint32_t count = 0;
     const redco_trace_span *const spans = redco_trace_spans(trace, &count);
-    struct part part = {trace, UINT32_MAX, INFINITY, -INFINITY};
+    struct part part = {trace, 0, INFINITY, -INFINITY};
     for (uint32_t i = 0; i < count; i++) {
-        part.process = spans[i].process < part.process ? spans[i].process : part.process;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        if (spans[i].process != part.process) { continue; }
         part.from_s = fmin(part.from_s, spans[i].start_s);
         part.to_s = fmax(part.to_s, spans[i].start_s + spans[i].duration_s);
     }
+    for (uint32_t lower = 0, least = 0; lower <= index; lower++, least = part.process + 1) {
+        part.process = UINT32_MAX;
+        for (uint32_t i = 0; i < count; i++) {
+            if (spans[i].process >= least && spans[i].process < part.process) { part.process = spans[i].process; }
+        }
+    }
     return part;
+}
+
+static void write_heading(const struct plot_timelines *timelines, char *buffer, size_t size)
+{
+    const redco_comparison *const c = timelines->comparison;
+    const char *const source = redco_trace_note(timelines->measured, "source");
+    (void)snprintf(buffer, size, "A step as predicted, %.4g ms, and as %.60s, %.4g ms: off by %+.1f %%",
+                   1e3 * c->predicted.step_s, source != NULL ? source : "measured", 1e3 * c->measured.step_s,
+                   100.0 * redco_compare_error(c->predicted.step_s, c->measured.step_s));
 }
 
 redco_status plot_timelines(const struct plot_timelines *timelines, struct plot_sheet *sheet, redco_error *err)
 {
     const redco_comparison *const c = timelines->comparison;
-    const struct part parts[2] = {first_process(timelines->predicted),
+    const struct part parts[2] = {predicted_part(timelines->predicted, c->shown_stage),
                                   {timelines->measured, c->shown_process, c->shown_from_s, c->shown_to_s}};
-    const double error = redco_compare_error(c->predicted.step_s, c->measured.step_s);
     struct trace_layout layout = {.paired = true};
     redco_trace *const sum = redco_trace_new();
-    char title[160];
+    char title[192];
     redco_status st = sum != NULL ? merge(parts, sum, err) : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
-    (void)snprintf(title, sizeof title, "A step as predicted, %.4g ms, and as measured, %.4g ms: off by %+.1f %%",
-                   1e3 * c->predicted.step_s, 1e3 * c->measured.step_s, 100.0 * error);
+    write_heading(timelines, title, sizeof title);
     if (st == REDCO_OK && redco_trace_check(sum, NULL) == REDCO_ENOMEM) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     }

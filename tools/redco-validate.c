@@ -89,7 +89,8 @@ static error_t check_trace_mode(struct validate_arguments *arguments)
 {
     struct cli *const cli = &arguments->cli;
     if (arguments->file_count == 0) {
-        return cli_bad_option(cli, "PLAN", "and TRACE, or --measured or --profiles, are missing; see redco-validate --help");
+        return cli_bad_option(cli, "PLAN",
+                              "and TRACE, or --measured or --profiles, are missing; see redco-validate --help");
     }
     if (arguments->file_count == 1) {
         return cli_bad_option(cli, "TRACE", "is missing; redco-exec --timeline writes one");

@@ -84,6 +84,7 @@ redco_status redco_trace_compare(const redco_compare_source *predicted, const re
     free(c.ranks);
     free(c.step_numbers);
     free(c.step_counts);
+    free(c.step_weights);
     if (st != REDCO_OK) {
         redco_trace_free(c.texts);
         redco_comparison_free(c.out);

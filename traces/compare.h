@@ -1,15 +1,15 @@
 /** @file compare.h  A measured step against its prediction, both as traces (trace.h), and both read by the same rules.
  *
- *  Processes are ranks, threads are streams. A kind of work (category of spans) that is predicted on the stream
- * "compute" computes, "launch" and "overhead" are time lost there, and all other kinds communicate. While nothing
- * computes, a rank waits for the communication that runs, of several for the one that ends when computation goes on;
- * for "pipeline" it is a bubble. Where nothing runs it is idle. A counter track "memory" has a series for each holder,
- * in bytes.
+ *  Processes are ranks, threads are streams. Kinds of work (categories of spans) that are predicted on the stream
+ *  "compute" compute, "launch" and "overhead" are time lost there, and all other kinds communicate. While nothing
+ *  computes, a rank waits for the communication that runs, of several for the one that ends when computation goes on;
+ *  for "pipeline" it is a bubble. Where nothing runs it is idle. A counter track "memory" has a series for each holder,
+ *  in bytes.
  *
  *  Arguments of spans: "micro_batch", from 0, and "step", from 1. Without "step", a rank's step ends with its last
- * operator called "step/...", "step/launch" aside, before the next "fwd/...". The first step of a run warms up and is
- * left out, unless it is alone; so is a step with less than half of the operators of the largest. Of the others the
- * median counts.
+ *  operator called "step/...", "step/launch" aside, before the next "fwd/...". The first step of a run warms up and is
+ *  left out, unless it is alone; so is a step with less than half of the operators of the largest. All times are of the
+ *  median of the others, of an even number the mean of the middle two.
  *
  *  An operator is the n-th of its name, micro-batch, step and rank; predictions with one process stand for every rank.
  *  A file's note "rank" says whose it is where files of several ranks number their processes alike. Each rank has its
@@ -82,7 +82,7 @@ typedef struct redco_compare_rank {
     const char *name; /**< of its process, or "" */
     uint32_t process;
     uint32_t file;     /**< which of the measured traces */
-    double step_s;     /**< median */
+    double step_s;     /**< of the median step */
     double peak_bytes; /**< NaN: not told */
 } redco_compare_rank;
 
@@ -111,6 +111,7 @@ typedef struct redco_comparison {
     bool critical_known;
     /** To draw: process and time of the rank and step that are nearest to the median. */
     uint32_t shown_file, shown_process;
+    uint32_t shown_stage; /**< process of the prediction that it is compared with, in their order */
     double shown_from_s, shown_to_s;
     redco_trace *texts; /**< owns the names */
 } redco_comparison;

@@ -40,6 +40,7 @@ typedef struct redcoi_compare {
     redcoi_rank *ranks;     /**< of the measurement */
     uint64_t *step_numbers; /**< ascending */
     bool *step_counts;
+    double *step_weights; /**< how much of the median step each is: 1 for one, or 0.5 for two */
     uint32_t counted_steps;
     const char *kinds[REDCOI_KINDS];
     bool communicates[REDCOI_KINDS];
@@ -83,6 +84,5 @@ redco_status redcoi_compare_memory(redcoi_compare *c, const redco_trace *predict
 uint32_t redcoi_compare_ops_of(const redcoi_compare *c, uint32_t rank, uint32_t step, const redcoi_op **first_out);
 /** A number among arguments; NaN: not there. */
 double redcoi_compare_arg(const redco_trace *trace, uint32_t first, uint32_t count, const char *key);
-double redcoi_median(double *values, size_t count); /**< sorts them; count > 0 */
 
 #endif

@@ -1,6 +1,7 @@
 /* Peaks of the counter track "memory". */
 #include "traces/compare_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,7 @@ static redco_status find_common(redcoi_compare *c, const redco_trace *predicted,
     if (common == NULL) { return redcoi_compare_out_of_memory(err); }
     for (uint32_t h = 0; h < memory->holder_count; h++) {
         const redco_compare_holder *const holder = &memory->holders[h];
+        assert(holder->name != NULL);
         const bool counts = strcmp(holder->name, reserve) != 0 || tells_reserve(c);
         if (counts && !isnan(holder->predicted_bytes) && !isnan(holder->measured_bytes)) {
             common[count++] = holder->name;

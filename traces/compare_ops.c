@@ -1,6 +1,7 @@
 /* Operators of two traces: ranks, steps, kinds, and which are the same. */
 #include "traces/compare_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +142,7 @@ static redco_status collect_predicted(redcoi_compare *c, const redco_compare_sou
     if ((st = add_ops(c, side, predicted->trace, processes, side->rank_count, 0, err)) != REDCO_OK) { goto out; }
     for (uint32_t i = 0; i < count; i++) {
         redcoi_op *const op = &side->ops[i];
+        assert(op->stream != NULL); /* add_ops() took every span */
         op->step = 0;
         if (op->kind == REDCOI_NONE && c->kind_count < REDCOI_KINDS) {
             c->kinds[c->kind_count] = keep(c, spans[i].category);

@@ -312,20 +312,14 @@ static void add_step(redcoi_compare *c, const redcoi_account *accounts, uint32_t
     add_time(&c->out->measured, &sum, weight);
 }
 
-static redco_status rank_times(redcoi_compare *c, const redcoi_account *accounts, redco_error *err)
+static void rank_times(redcoi_compare *c, const redcoi_account *accounts)
 {
     const uint32_t ranks = c->measured.rank_count;
-    double *const times_s = malloc(((size_t)c->counted_steps + 1) * sizeof *times_s);
-    if (times_s == NULL) { return redcoi_compare_out_of_memory(err); }
-    for (uint32_t r = 0; r < ranks; r++) {
-        size_t count = 0;
-        for (uint32_t s = 0; s < c->measured.step_count; s++) {
-            if (c->step_counts[s]) { times_s[count++] = accounts[(size_t)s * ranks + r].time.step_s; }
+    for (uint32_t s = 0; s < c->measured.step_count; s++) {
+        for (uint32_t r = 0; r < ranks; r++) {
+            c->out->ranks[r].step_s += c->step_weights[s] * accounts[(size_t)s * ranks + r].time.step_s;
         }
-        c->out->ranks[r].step_s = redcoi_median(times_s, count);
     }
-    free(times_s);
-    return REDCO_OK;
 }
 
 static redco_status summarise(redcoi_compare *c, const redcoi_account *accounts, uint32_t *shown_rank_out,
@@ -334,7 +328,11 @@ static redco_status summarise(redcoi_compare *c, const redcoi_account *accounts,
     const uint32_t ranks = c->measured.rank_count;
     struct timed *const order = malloc(((size_t)c->counted_steps + 1) * sizeof *order);
     uint32_t count = 0;
-    if (order == NULL) { return redcoi_compare_out_of_memory(err); }
+    c->step_weights = calloc((size_t)c->measured.step_count + 1, sizeof *c->step_weights);
+    if (order == NULL || c->step_weights == NULL) {
+        free(order);
+        return redcoi_compare_out_of_memory(err);
+    }
     for (uint32_t s = 0; s < c->measured.step_count; s++) {
         redco_compare_step *const step = &c->out->steps[s];
         step->number = c->step_numbers[s];
@@ -347,6 +345,8 @@ static redco_status summarise(redcoi_compare *c, const redcoi_account *accounts,
     qsort(order, count, sizeof *order, compare_timed);
     const uint32_t low = order[(count - 1) / 2].step, high = order[count / 2].step;
     free(order);
+    c->step_weights[low] += 0.5;
+    c->step_weights[high] += 0.5;
     add_step(c, accounts, low, 0.5);
     add_step(c, accounts, high, 0.5);
     *shown_step_out = low;
@@ -357,6 +357,7 @@ static redco_status summarise(redcoi_compare *c, const redcoi_account *accounts,
     }
     c->out->shown_file = c->ranks[*shown_rank_out].file;
     c->out->shown_process = c->ranks[*shown_rank_out].process;
+    c->out->shown_stage = c->ranks[*shown_rank_out].stage;
     c->out->shown_from_s = of_step[*shown_rank_out].from_s;
     c->out->shown_to_s = of_step[*shown_rank_out].to_s;
     return REDCO_OK;
@@ -378,7 +379,7 @@ redco_status redcoi_compare_times(redcoi_compare *c, uint32_t *shown_rank_out, u
     if (accounts == NULL) { return redcoi_compare_out_of_memory(err); }
     if ((st = make_accounts(c, accounts, err)) == REDCO_OK && (st = choose_steps(c, err)) == REDCO_OK &&
         (st = summarise(c, accounts, shown_rank_out, shown_step_out, err)) == REDCO_OK) {
-        st = rank_times(c, accounts, err);
+        rank_times(c, accounts);
     }
     free(accounts);
     return st;

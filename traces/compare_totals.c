@@ -8,7 +8,7 @@
 
 enum { LONGEST_NAME = 512 };
 
-/* "fwd/block.12/qkv" to "fwd/block.*" "/qkv". */
+/* Numbers behind a dot become "*": layers, buckets and stages are taken together. */
 static const char *group_name(redcoi_compare *c, const char *name)
 {
     char text[LONGEST_NAME];
@@ -32,9 +32,12 @@ struct rows {
     uint32_t capacity; /* a power of two */
 };
 
-static redco_status make_rows(struct rows *rows, uint32_t most, redco_error *err)
+/* Names and groups are texts: no more of either than there are texts now. */
+static redco_status make_rows(struct rows *rows, const redco_trace *texts, redco_error *err)
 {
-    for (rows->capacity = 64; rows->capacity < 2 * (uint64_t)most;) { rows->capacity *= 2; }
+    const uint32_t most = texts->texts.count;
+    if (most > UINT32_MAX / 8) { return redcoi_compare_out_of_memory(err); }
+    for (rows->capacity = 64; rows->capacity < 4 * most;) { rows->capacity *= 2; }
     rows->items = calloc((size_t)most + 1, sizeof *rows->items);
     rows->keys = calloc(rows->capacity, sizeof *rows->keys);
     rows->values = calloc(rows->capacity, sizeof *rows->values);
@@ -73,36 +76,21 @@ static int compare_matches(const void *a, const void *b)
     const redcoi_op *const x = *(const redcoi_op *const *)a, *const y = *(const redcoi_op *const *)b;
     if (x->match != y->match) { return x->match < y->match ? -1 : 1; }
     if (x->rank != y->rank) { return x->rank < y->rank ? -1 : 1; }
-    return (x->step > y->step) - (x->step < y->step);
+    if (x->step != y->step) { return x->step < y->step ? -1 : 1; }
+    return (x->span > y->span) - (x->span < y->span);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double redcoi_median(double *values, size_t count)
-{
-    qsort(values, count, sizeof *values, compare_doubles);
-    return 0.5 * values[(count - 1) / 2] + 0.5 * values[count / 2];
-}
-
-/* What one predicted operator took: of each rank the median of its steps, of ranks the mean. */
+/* What one predicted operator took in the median step, on average of ranks. */
 struct reading {
     double seconds;
     uint32_t found; /* ranks and steps */
 };
 
-static struct reading read_matches(const redcoi_op *const *ops, uint32_t count, uint32_t ranks, double *scratch)
+static struct reading read_matches(const redcoi_compare *c, const redcoi_op *const *ops, uint32_t count, uint32_t ranks)
 {
     struct reading reading = {.found = count};
-    for (uint32_t first = 0, last = 0; first < count; first = last) {
-        uint32_t steps = 0;
-        for (last = first; last < count && ops[last]->rank == ops[first]->rank; last++) {
-            scratch[steps++] = ops[last]->end_s - ops[last]->start_s;
-        }
-        reading.seconds += redcoi_median(scratch, steps) / ranks;
+    for (uint32_t i = 0; i < count; i++) {
+        reading.seconds += c->step_weights[ops[i]->step] * (ops[i]->end_s - ops[i]->start_s) / ranks;
     }
     return reading;
 }
@@ -130,9 +118,9 @@ static void add_predicted(redcoi_compare *c, struct rows *rows, const redcoi_op 
 /* Measured operators that nothing predicts. */
 static void add_extras(redcoi_compare *c, struct rows *rows, const redcoi_op *const *ops, uint32_t count)
 {
-    const double all = (double)c->measured.rank_count * c->counted_steps;
     for (uint32_t i = 0; i < count; i++) {
-        const double took_s = (ops[i]->end_s - ops[i]->start_s) / all;
+        const double weight = c->step_weights[ops[i]->step] / c->measured.rank_count;
+        const double took_s = weight * (ops[i]->end_s - ops[i]->start_s);
         redco_compare_operator *const row = row_of(c, rows, ops[i]->name);
         c->out->extra++;
         row->extra_count++;
@@ -195,14 +183,14 @@ static void count_measured(redcoi_compare *c, struct rows *rows, const redcoi_op
     }
 }
 
-static void add_all(redcoi_compare *c, struct rows *rows, const redcoi_op **ops, double *scratch)
+static void add_all(redcoi_compare *c, struct rows *rows, const redcoi_op **ops)
 {
     const uint32_t count = list_counted(c, ops), ranks = ranks_of_stage(c, 0), expected = ranks * c->counted_steps;
     uint32_t at = 0;
     for (uint32_t p = 0; p < c->predicted.count; p++) {
         const uint32_t first = at;
         while (at < count && ops[at]->match == p) { at++; }
-        const struct reading reading = read_matches(&ops[first], at - first, ranks, scratch);
+        const struct reading reading = read_matches(c, &ops[first], at - first, ranks);
         add_predicted(c, rows, &c->predicted.ops[p], &reading, expected);
     }
     add_extras(c, rows, &ops[at], count - at);
@@ -213,11 +201,10 @@ redco_status redcoi_compare_totals(redcoi_compare *c, redco_error *err)
 {
     struct rows rows = {.count = 0};
     const redcoi_op **const ops = malloc(((size_t)c->measured.count + 1) * sizeof *ops);
-    double *const scratch = malloc(((size_t)c->measured.count + 1) * sizeof *scratch);
-    redco_status st = ops != NULL && scratch != NULL ? REDCO_OK : redcoi_compare_out_of_memory(err);
-    if (st == REDCO_OK) { st = make_rows(&rows, c->predicted.count + c->measured.count, err); }
+    redco_status st = ops != NULL ? REDCO_OK : redcoi_compare_out_of_memory(err);
+    if (st == REDCO_OK) { st = make_rows(&rows, c->texts, err); }
     if (st == REDCO_OK) {
-        add_all(c, &rows, ops, scratch);
+        add_all(c, &rows, ops);
         qsort(rows.items, rows.count, sizeof *rows.items, compare_rows);
         c->out->operators = rows.items;
         c->out->operator_count = rows.count;
@@ -227,6 +214,5 @@ redco_status redcoi_compare_totals(redcoi_compare *c, redco_error *err)
     free(rows.keys);
     free(rows.values);
     free(ops);
-    free(scratch);
     return st;
 }

@@ -287,6 +287,8 @@ static void several_steps(void **state)
         check_near(c->steps[0].step_s, 153.0, 1e-9);
         check_time(&c->measured, 1.25);
         check_near(kind_of(c, "backward")->total.measured_s, 4.0 * 1.25, 1e-9);
+        check_near(operator_of(c, "fwd/block.*/a")->total.measured_s, 5.0 * 1.25, 1e-9);
+        check_near(c->ranks[0].step_s, 17.0 * 1.25, 1e-9);
         check_near(c->shown_to_s - c->shown_from_s, 17.0 * 1.2, 1e-9);
         assert_int_equal(c->matched, 4 * SPANS);
         assert_int_equal(c->missing, 0);
