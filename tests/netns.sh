@@ -52,4 +52,9 @@ for signal in KILL TERM HUP; do
         [ $tries -lt 100 ] || bad "after SIG$signal something is left"
     done
 done
+# The small grid of plans: that it goes through; how well they are predicted depends on who else uses the machine.
+if ! PATH=$tools:$PATH "$tests/../tools/netns-grid" --short "$scratch/grid" >out 2>err || ! grep 'median error' out; then
+    bad 'the grid'
+fi
+grep -q '"location": "zero3"' grid/grid.json || bad 'no zero3 in the grid'
 [ $failures -eq 0 ] && echo '4 ranks in namespaces train as one, measure, end together and leave nothing'

@@ -82,6 +82,14 @@ redco_status redco_reduce_scatter_parts(redco_communicator *communicator, redco_
  *  @param out  size × count elements */
 redco_status redco_all_gather(redco_communicator *communicator, redco_dtype dtype, const void *in, void *out,
                               uint64_t count, const char *what, redco_error *err);
+/** Reduce-scatter and all-gather where shards do not lie in rank order: in place, rank r's is number order[r] of the
+ * equal shards of
+ *  @p data. The ring stays that of the ranks, whatever nodes they are on. NULL is rank order. */
+redco_status redco_reduce_scatter_ordered(redco_communicator *communicator, redco_dtype dtype,
+                                          redco_reduction reduction, void *data, const uint32_t *order, uint64_t count,
+                                          const char *what, redco_error *err);
+redco_status redco_all_gather_ordered(redco_communicator *communicator, redco_dtype dtype, void *data,
+                                      const uint32_t *order, uint64_t count, const char *what, redco_error *err);
 redco_status redco_broadcast(redco_communicator *communicator, redco_dtype dtype, void *data, uint64_t count,
                              uint32_t root, const char *what, redco_error *err);
 redco_status redco_barrier(redco_communicator *communicator, const char *what, redco_error *err);

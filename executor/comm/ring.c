@@ -65,12 +65,14 @@ struct parts {
     uint64_t base, longer;
     size_t element_bytes;
     const uint64_t *begin; /* NULL, or the first element of each part, and the last part's end */
+    const uint32_t *order; /* NULL, or where among the others a rank's part lies; parts are equal then */
 };
 
 static size_t part_at(const struct parts *p, uint32_t part)
 {
     const uint64_t extra = part < p->longer ? part : p->longer;
     if (p->begin != NULL) { return (size_t)p->begin[part] * p->element_bytes; }
+    if (p->order != NULL) { return (size_t)(p->base * p->order[part]) * p->element_bytes; }
     return (size_t)(p->base * part + extra) * p->element_bytes;
 }
 
@@ -124,7 +126,7 @@ static redco_status gather_in_place(redco_communicator *c, unsigned char *data, 
 redco_status redco_all_reduce(redco_communicator *c, redco_dtype dtype, redco_reduction reduction, void *data,
                               uint64_t count, const char *what, redco_error *err)
 {
-    const struct parts parts = {count / c->size, count % c->size, redco_dtype_bytes(dtype), NULL};
+    const struct parts parts = {count / c->size, count % c->size, redco_dtype_bytes(dtype), NULL, NULL};
     if (!redcoi_reduce(dtype, reduction, data, data, 0)) { return no_sum(dtype, what, err); }
     if (c->size == 1 || count == 0) { return REDCO_OK; }
     const redco_status st = reduce_in_place(c, dtype, reduction, data, &parts, what, err);
@@ -134,9 +136,18 @@ redco_status redco_all_reduce(redco_communicator *c, redco_dtype dtype, redco_re
 redco_status redco_reduce_scatter_parts(redco_communicator *c, redco_dtype dtype, redco_reduction reduction, void *data,
                                         const uint64_t *begin, const char *what, redco_error *err)
 {
-    const struct parts parts = {0, 0, redco_dtype_bytes(dtype), begin};
+    const struct parts parts = {0, 0, redco_dtype_bytes(dtype), begin, NULL};
     if (!redcoi_reduce(dtype, reduction, data, data, 0)) { return no_sum(dtype, what, err); }
     return c->size == 1 ? REDCO_OK : reduce_in_place(c, dtype, reduction, data, &parts, what, err);
+}
+
+redco_status redco_reduce_scatter_ordered(redco_communicator *c, redco_dtype dtype, redco_reduction reduction,
+                                          void *data, const uint32_t *order, uint64_t count, const char *what,
+                                          redco_error *err)
+{
+    const struct parts parts = {count, 0, redco_dtype_bytes(dtype), NULL, order};
+    if (!redcoi_reduce(dtype, reduction, data, data, 0)) { return no_sum(dtype, what, err); }
+    return c->size == 1 || count == 0 ? REDCO_OK : reduce_in_place(c, dtype, reduction, data, &parts, what, err);
 }
 
 /* As reduce_in_place(), but the input is only read: what arrives is summed in scratch memory and sent from there, slice
@@ -178,10 +189,17 @@ redco_status redco_reduce_scatter(redco_communicator *c, redco_dtype dtype, redc
 redco_status redco_all_gather(redco_communicator *c, redco_dtype dtype, const void *in, void *out, uint64_t count,
                               const char *what, redco_error *err)
 {
-    const struct parts parts = {count, 0, redco_dtype_bytes(dtype), NULL};
+    const struct parts parts = {count, 0, redco_dtype_bytes(dtype), NULL, NULL};
     unsigned char *const own = (unsigned char *)out + part_at(&parts, c->rank);
     if (in != own) { memcpy(own, in, part_bytes(&parts, c->rank)); }
     return count > 0 ? gather_in_place(c, out, &parts, what, err) : REDCO_OK;
+}
+
+redco_status redco_all_gather_ordered(redco_communicator *c, redco_dtype dtype, void *data, const uint32_t *order,
+                                      uint64_t count, const char *what, redco_error *err)
+{
+    const struct parts parts = {count, 0, redco_dtype_bytes(dtype), NULL, order};
+    return count > 0 ? gather_in_place(c, data, &parts, what, err) : REDCO_OK;
 }
 
 static size_t chain_slice(const redco_communicator *c, size_t bytes)

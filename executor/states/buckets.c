@@ -10,9 +10,7 @@ static redcoi_pile pile_of(const redco_states *states, uint32_t layer)
     const bool inter = redco_layout_scheme(states->layout) == REDCO_INTER_TENSOR;
     const bool dealt = !redco_mesh_equal(s.parameters, s.optimizer);
     redcoi_pile pile = {.shards = s, .sharded = !redco_mesh_equal(s.parameters, s.gradients)};
-    /* Parts are numbered as ranks are unless gradients lie strictly between parameters and optimizer. */
-    const bool in_order = inter || !pile.sharded || redco_mesh_equal(s.gradients, s.optimizer);
-    pile.scatters = dealt && redco_mesh_equal(s.optimizer, dp) && in_order;
+    pile.scatters = dealt && redco_mesh_equal(s.optimizer, dp);
     pile.buffered = pile.sharded || (pile.scatters && inter);
     /* All who reduce together must agree on the order; only where they share the states do they share the deal. */
     pile.sorted = pile.scatters && inter;
@@ -20,14 +18,34 @@ static redcoi_pile pile_of(const redco_states *states, uint32_t layer)
     return pile;
 }
 
-static uint32_t pile_index(redco_states *states, uint32_t layer)
+/* Parts are numbered within the gradients of a rank first: not as ranks are where gradients lie strictly between
+ * parameters and optimizer. */
+static redco_status number_parts(const redco_states *states, redcoi_pile *pile, redco_error *err)
+{
+    const redco_shards *const s = &pile->shards;
+    const redco_between all = {s->parameters, s->optimizer}, outside = {s->parameters, s->gradients},
+                        inside = {s->gradients, s->optimizer};
+    const uint32_t count = redco_between_size(all), parts = redco_between_size(inside);
+    if (redco_layout_scheme(states->layout) == REDCO_INTER_TENSOR || parts == 1 || parts == count) { return REDCO_OK; }
+    pile->part_of = calloc(count, sizeof *pile->part_of);
+    if (pile->part_of == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "parts of %u ranks", count); }
+    for (uint32_t r = 0; r < count; r++) {
+        const redco_place place = redco_between_member(all, redco_layout_place(states->layout), r);
+        pile->part_of[r] = redco_between_position(outside, place) * parts + redco_between_position(inside, place);
+    }
+    return REDCO_OK;
+}
+
+static redco_status pile_index(redco_states *states, uint32_t layer, uint32_t *index_out, redco_error *err)
 {
     const redcoi_pile pile = pile_of(states, layer);
     for (uint32_t i = 0; i < states->pile_count; i++) {
-        if (redco_shards_equal(states->piles[i].shards, pile.shards)) { return i; }
+        *index_out = i;
+        if (redco_shards_equal(states->piles[i].shards, pile.shards)) { return REDCO_OK; }
     }
-    states->piles[states->pile_count] = pile;
-    return states->pile_count++;
+    *index_out = states->pile_count;
+    states->piles[states->pile_count++] = pile;
+    return number_parts(states, &states->piles[*index_out], err);
 }
 
 /* Walks through the gradients of a pile in backward's order and closes buckets. */
@@ -168,7 +186,10 @@ static redco_status make(redco_states *states, redco_error *err)
     const redco_state_model *const model = redcoi_model(states);
     const uint64_t bytes = states->options.bucket_bytes;
     redco_status st = REDCO_OK;
-    for (uint32_t l = model->layer_count; l-- > 0;) { states->pile_of[l] = pile_index(states, l); }
+    for (uint32_t l = model->layer_count; l-- > 0 && st == REDCO_OK;) {
+        st = pile_index(states, l, &states->pile_of[l], err);
+    }
+    if (st != REDCO_OK) { return st; }
     for (uint32_t p = 0; p < states->pile_count; p++) {
         struct walk walk = {.states = states, .pile = p, .limit = bytes / redco_dtype_bytes(states->options.dtype)};
         for (uint32_t l = model->layer_count; l-- > 0;) {
@@ -203,6 +224,7 @@ redco_status redcoi_buckets_make(redco_states *states, redco_error *err)
 void redcoi_buckets_free(redco_states *states)
 {
     for (uint32_t b = 0; b < states->bucket_count; b++) { free(states->buckets[b].owner_at); }
+    for (uint32_t p = 0; p < states->pile_count; p++) { free(states->piles[p].part_of); }
     free(states->piles);
     free(states->pile_of);
     free(states->ranges);

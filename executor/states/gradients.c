@@ -121,7 +121,7 @@ static redco_status move_bucket(redco_states *states, redco_states_worker *worke
 
 /* Each layer's parts to the ranks of the group, in place; in the bucket's copy, or in the gradients themselves. */
 static redco_status scatter_parts(redco_states *states, const redcoi_bucket *bucket, redco_communicator *group,
-                                  const char *name, redco_error *err)
+                                  const uint32_t *part_of, const char *name, redco_error *err)
 {
     const redcoi_pile *const pile = &states->piles[bucket->pile];
     redco_status st = REDCO_OK;
@@ -130,9 +130,8 @@ static redco_status scatter_parts(redco_states *states, const redcoi_bucket *buc
         const uint64_t count = redcoi_layer(states, range->layer)->shard / redco_communicator_size(group);
         unsigned char *const data =
             pile->buffered ? buffer_at(states, bucket, range->at) : redcoi_gradient(states, range->layer, 0);
-        st =
-            redco_reduce_scatter(group, states->options.dtype, REDCO_REDUCE_SUM, data,
-                                 data + redcoi_bytes(states, count * redco_communicator_rank(group)), count, name, err);
+        st = redco_reduce_scatter_ordered(group, states->options.dtype, REDCO_REDUCE_SUM, data, part_of, count, name,
+                                          err);
     }
     return st;
 }
@@ -159,8 +158,8 @@ static redco_status reduce_shards(redco_states *states, redco_states_worker *wor
     const redcoi_pile *const pile = &states->piles[bucket->pile];
     redco_communicator *const group =
         redcoi_group_find(states, REDCOI_STREAM_GRADIENTS, pile->shards.parameters, pile->shards.gradients);
-    const redco_status st =
-        pile->by_layer ? scatter_parts(states, bucket, group, name, err) : sum_all(states, bucket, group, name, err);
+    const redco_status st = pile->by_layer ? scatter_parts(states, bucket, group, NULL, name, err)
+                                           : sum_all(states, bucket, group, name, err);
     if (st != REDCO_OK) { return st; }
     return move_bucket(states, worker, bucket, first ? TO_KEPT : INTO_KEPT, false, name, err);
 }
@@ -181,7 +180,7 @@ static redco_status reduce_once(redco_states *states, redco_states_worker *worke
         st = redco_reduce_scatter_parts(group, states->options.dtype, REDCO_REDUCE_SUM, buffer_at(states, bucket, 0),
                                         bucket->owner_at, name, err);
     } else if (pile->scatters) {
-        st = scatter_parts(states, bucket, group, name, err);
+        st = scatter_parts(states, bucket, group, pile->part_of, name, err);
     } else {
         st = sum_all(states, bucket, group, name, err);
     }

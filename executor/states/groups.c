@@ -7,7 +7,7 @@
 static const redco_mesh one = {1, 1};
 
 /* A layer asks for at most so many. */
-enum { GROUPS_OF_LAYER = 6 };
+enum { GROUPS_OF_LAYER = 5 };
 
 static bool same(const redcoi_group *g, redcoi_stream stream, redco_mesh inner, redco_mesh outer)
 {
@@ -58,14 +58,11 @@ static redco_status want_layer(redco_states *states, uint32_t layer, redco_error
     const redco_shards *const s = redcoi_shards(states, layer);
     const redco_mesh dp = redco_layout_mesh(states->layout).dp;
     const redco_mesh second = redco_layout_secondary(states->layout, layer);
-    const bool inter = redco_layout_scheme(states->layout) == REDCO_INTER_TENSOR;
     redco_status st = want(states, REDCOI_STREAM_PARAMETERS, one, s->parameters, err);
     if (st == REDCO_OK && second.gpus > 0) { st = want(states, REDCOI_STREAM_SECONDARY, one, second, err); }
     if (st == REDCO_OK) { st = want(states, REDCOI_STREAM_GRADIENTS, s->parameters, dp, err); }
     if (st == REDCO_OK) { st = want(states, REDCOI_STREAM_GRADIENTS, s->parameters, s->gradients, err); }
-    if (st == REDCO_OK && inter) { st = want(states, REDCOI_STREAM_UPDATE, s->parameters, s->optimizer, err); }
-    if (st == REDCO_OK && !inter) { st = want(states, REDCOI_STREAM_UPDATE, s->parameters, s->gradients, err); }
-    if (st == REDCO_OK && !inter) { st = want(states, REDCOI_STREAM_UPDATE, s->gradients, s->optimizer, err); }
+    if (st == REDCO_OK) { st = want(states, REDCOI_STREAM_UPDATE, s->parameters, s->optimizer, err); }
     return st;
 }
 

@@ -99,35 +99,18 @@ static redco_status broadcast(redco_states *states, uint32_t layer, redco_commun
     return st;
 }
 
-/* Intra-tensor: parts are numbered along the shard, within the gradients of a rank first. */
-static redco_status gather_parts(redco_states *states, uint32_t layer, const char *name, redco_error *err)
-{
-    const redco_shards *const s = redcoi_shards(states, layer);
-    const redco_layer_layout *const l = redcoi_layer(states, layer);
-    const redco_dtype dtype = states->options.dtype;
-    redco_communicator *const inside = redcoi_group_find(states, REDCOI_STREAM_UPDATE, s->gradients, s->optimizer);
-    redco_communicator *const across = redcoi_group_find(states, REDCOI_STREAM_UPDATE, s->parameters, s->gradients);
-    redco_status st = REDCO_OK;
-    if (inside != NULL) {
-        const uint64_t at = l->gradient_begin + l->part * redco_communicator_rank(inside);
-        st = redco_all_gather(inside, dtype, redcoi_parameter(states, layer, at),
-                              redcoi_parameter(states, layer, l->gradient_begin), l->part, name, err);
-    }
-    if (across != NULL && st == REDCO_OK) {
-        st = redco_all_gather(across, dtype, redcoi_parameter(states, layer, l->gradient_begin),
-                              redcoi_parameter(states, layer, 0), l->gradients, name, err);
-    }
-    return st;
-}
-
 redco_status redco_states_spread(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err)
 {
     const redco_shards *const s = redcoi_shards(states, layer);
+    const redcoi_pile *const pile = &states->piles[states->pile_of[layer]];
+    redco_communicator *const group = redcoi_group_find(states, REDCOI_STREAM_UPDATE, s->parameters, s->optimizer);
     char name[REDCOI_NAME_BYTES];
     (void)worker;
     (void)snprintf(name, sizeof name, "fwd/%s/update", redcoi_model(states)->layers[layer].name);
-    if (redco_mesh_equal(s->parameters, s->optimizer)) { return REDCO_OK; }
-    if (redco_layout_scheme(states->layout) == REDCO_INTRA_TENSOR) { return gather_parts(states, layer, name, err); }
-    return broadcast(states, layer, redcoi_group_find(states, REDCOI_STREAM_UPDATE, s->parameters, s->optimizer), name,
-                     err);
+    if (group == NULL) { return REDCO_OK; }
+    if (redco_layout_scheme(states->layout) == REDCO_INTER_TENSOR) {
+        return broadcast(states, layer, group, name, err);
+    }
+    return redco_all_gather_ordered(group, states->options.dtype, redcoi_parameter(states, layer, 0), pile->part_of,
+                                    redcoi_layer(states, layer)->part, name, err);
 }

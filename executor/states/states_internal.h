@@ -29,6 +29,9 @@ typedef struct redcoi_pile {
     bool buffered; /**< buckets are copies; else the gradients themselves */
     bool sorted;   /**< the copy is in order of owners */
     bool by_layer; /**< buckets end where layers end */
+    /** Intra-tensor: which part of the optimizer states each rank between parameters and optimizer has. NULL: as ranks
+     * are numbered */
+    uint32_t *part_of;
 } redcoi_pile;
 
 /** What of a layer's shard is in a bucket. */

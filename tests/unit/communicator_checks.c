@@ -130,6 +130,29 @@ static int all_gather(redco_world *world, const struct group *g, const struct bu
     return 0;
 }
 
+/* Shards in reverse order. */
+static int ordered(redco_world *world, const struct group *g, const struct buffers *b, redco_dtype dtype,
+                   redco_reduction reduction, uint64_t count)
+{
+    const size_t bytes = count * redco_dtype_bytes(dtype);
+    const uint32_t own = g->size - 1 - redco_communicator_rank(g->communicator);
+    uint32_t order[MOST];
+    for (uint32_t r = 0; r < g->size; r++) { order[r] = g->size - 1 - r; }
+    fill(dtype, b->data, redco_world_rank(world), count * g->size);
+    for (uint64_t i = 0; i < count * g->size; i++) {
+        put(dtype, b->expected, i, sum(g->first, g->step, g->size, i, reduction));
+    }
+    CHECK(redco_reduce_scatter_ordered(g->communicator, dtype, reduction, b->data, order, count, "ordered", NULL) ==
+          REDCO_OK);
+    CHECK(memcmp(b->data + own * bytes, b->expected + own * bytes, bytes) == 0);
+    for (uint32_t r = 0; r < g->size; r++) { /* together: an all-reduce */
+        if (r != own) { memset(b->data + r * bytes, 0xee, bytes); }
+    }
+    CHECK(redco_all_gather_ordered(g->communicator, dtype, b->data, order, count, "ordered", NULL) == REDCO_OK);
+    CHECK(memcmp(b->data, b->expected, bytes * g->size) == 0);
+    return 0;
+}
+
 static int broadcast(redco_world *world, const struct group *g, const struct buffers *b, redco_dtype dtype,
                      uint64_t count)
 {
@@ -159,6 +182,7 @@ static int check_group(redco_world *world, const struct group *g, const uint64_t
             if (line == 0) { line = reduce_scatter(world, g, &b, types[t], reduction, counts[c], false); }
             if (line == 0) { line = reduce_scatter(world, g, &b, types[t], reduction, counts[c], true); }
             if (line == 0) { line = reduce_parts(world, g, &b, types[t], reduction, counts[c]); }
+            if (line == 0) { line = ordered(world, g, &b, types[t], reduction, counts[c]); }
             if (line == 0) { line = all_gather(world, g, &b, types[t], counts[c]); }
             if (line == 0) { line = broadcast(world, g, &b, types[t], counts[c]); }
         }
