@@ -179,7 +179,9 @@ static void add_up(redcoi_builder *b, redco_value value, redco_tp_layout layout,
     const redco_op *sum = redco_value_op(b->global, value);
     redco_value total = REDCO_NO_VALUE;
     for (uint32_t i = 0; i < slot->part_count; i++) {
-        const redco_value part = convert(b, slot->parts[i], layout, reader);
+        /* A part of what is whole (a bias, whose module may be gone when the sum is read) is taken where the sum is. */
+        const bool whole = slot->parts[i].layout.kind == REDCO_TP_REPLICATED;
+        const redco_value part = convert(b, slot->parts[i], layout, whole ? sum : reader);
         if (part == REDCO_NO_VALUE) { return; }
         total = add_local(b, sum, total, part);
     }

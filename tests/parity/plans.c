@@ -134,6 +134,10 @@ static redco_status mix(const struct parity_case *c, const redco_model *model, r
             row->first_layer = row->last_layer = l;
             /* Steps that are prime to counts of triples, which are squares of 2, 3 and 4. */
             row->shards = triples[(c->pattern * 5 + 3 + at * (c->pattern == 1 ? 7 : 5)) % triple_count];
+            /* A tied head reads the table where that is: as the embedding, which comes first, has it. */
+            if (classes[i].kind == REDCO_CLASS_HEAD && redco_model_get_dims(model)->tied) {
+                row->shards = list[0].shards;
+            }
             row->recompute = plan->layers[0].recompute;
             if (classes[i].layers > 1) {
                 row->recompute = (redco_recompute)((c->recompute + l) % REDCO_RECOMPUTE_COUNT);
