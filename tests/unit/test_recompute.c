@@ -168,11 +168,11 @@ static int run_rank(redco_world *world, void *context)
     redco_host_collectives host = {&binding, 1};
     const redco_collectives collectives = redco_host_collectives_calls(&host);
     for (uint32_t c = 0; c < CONFIGS && same; c++) {
-        const job j = {
-            configs[c],
-            {s->dtype, SEQUENCES, LENGTH, redco_world_size(world), redco_world_rank(world), s->sequence_parallel, NULL, NULL},
-            backend,
-            &collectives};
+        const job j = {configs[c],
+                       {s->dtype, SEQUENCES, LENGTH, redco_world_size(world), redco_world_rank(world),
+                        s->sequence_parallel, NULL, NULL},
+                       backend,
+                       &collectives};
         same = check(&j, repeated) && (s->sequence_parallel || repeated[0] == 0);
     }
     redco_backend_close(backend);
@@ -182,12 +182,13 @@ static int run_rank(redco_world *world, void *context)
 
 static void test_ranks(void **state)
 {
+    static const several two[] = {{REDCO_F32, true}, {REDCO_BFLOAT16, false}};
+    static const several four[] = {{REDCO_F32, false}, {REDCO_BFLOAT16, true}};
     (void)state;
-    for (uint32_t ranks = 2; ranks <= 4; ranks *= 2) {
-        for (uint32_t i = 0; i < 4; i++) {
-            several s = {i % 2 == 0 ? REDCO_F32 : REDCO_BFLOAT16, i >= 2};
-            assert_int_equal(run_ranks(ranks, 60, run_rank, &s, 0), ranks);
-        }
+    for (uint32_t i = 0; i < 2; i++) { /* the time is for a hang, not for a slow machine */
+        several of_two = two[i], of_four = four[i];
+        assert_int_equal(run_ranks(2, 600, run_rank, &of_two, 0), 2);
+        assert_int_equal(run_ranks(4, 600, run_rank, &of_four, 0), 4);
     }
 }
 
