@@ -45,6 +45,7 @@ redco_status redcoi_values_plan(redco_schedule *s, redco_error *err)
                                              .order_count = ordered(s),
                                              .outside = s->options.gradients,
                                              .outside_count = redcoi_schedule_model(s)->tensor_count,
+                                             .outside_early = true,
                                              .kept = &s->options.loss,
                                              .kept_count = 1};
     for (uint32_t v = 0; v < redco_graph_value_count(graph); v++) {
