@@ -2,6 +2,8 @@
 # tests/exec-checkpoint.sh TOOLS [few|full]: what one plan has trained is resumed on another, to the same losses and
 # weights as one rank that never stopped (f64: 1e-10); a checkpoint that is damaged in any file is named and the one
 # before it is taken; a full disk, an interrupted run and a rank that hangs leave what was there.
+# Lists of words and names of our own; "a && b || bad" is meant; kill is no file.
+# shellcheck disable=SC2086,SC2012,SC2015,SC2238,SC2046,SC2010
 set -u
 tests=$(cd "$(dirname "$0")" && pwd) || exit 2
 PATH=$(cd "$1" && pwd):$PATH

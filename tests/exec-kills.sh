@@ -3,6 +3,8 @@
 # random ways (a rank killed, a rank stopped, the parent killed), each time resumed on a random one of four plans. Every
 # end is one message of a rank, with no process and nothing unfinished left; every loss that was printed is that of an
 # unbroken run, and the weights at the end are those of one rank. Needs /proc.
+# Lists of words and names of our own; "a && b || bad" is meant; kill is no file.
+# shellcheck disable=SC2086,SC2012,SC2015,SC2238,SC2046,SC2010
 set -u
 tests=$(cd "$(dirname "$0")" && pwd) || exit 2
 PATH=$(cd "$1" && pwd):$PATH

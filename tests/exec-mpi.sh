@@ -48,13 +48,14 @@ end_one() { # SIGNAL
         --checkpoint-every 2 --resume >out 2>err &
     parent=$! tries=0 victim=
     until grep -q '^step' out || [ $tries -ge 600 ]; do sleep 0.05 && tries=$((tries + 1)); done
+    # shellcheck disable=SC2013 # words
     for pid in $(cat /proc/$parent/task/*/children); do
         if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx 'OMPI_COMM_WORLD_RANK=2'; then victim=$pid; fi
     done
     kill "-$1" "$victim"
     wait $parent
     code=$?
-    ls ck | grep -q '^step-' || bad "$1: no checkpoint stays"
+    ls -d ck/step-* >/dev/null || bad "$1: no checkpoint stays"
     tries=0
     while [ -d "/proc/$victim" ] && [ $tries -lt 200 ]; do sleep 0.05 && tries=$((tries + 1)); done
     if [ -d "/proc/$victim" ]; then bad "$1: the rank stays"; fi
