@@ -1,6 +1,6 @@
 #!/bin/sh
 # tests/exec-mpi.sh TOOLS MPIRUN: a plan of 4 ranks under mpirun is trained as one rank trains it, and one rank that does
-# something else is noticed; a world of another size is refused once, with both numbers; nothing of the planner's
+# something else is noticed; checkpoints; a rank that hangs, one that is killed and a full disk end all; a world of another size is refused once, with both numbers; nothing of the planner's
 # libraries is linked.
 set -u
 tests=$(cd "$(dirname "$0")" && pwd) || exit 2
@@ -33,6 +33,53 @@ fi
 code=$?
 if [ $code -ne 1 ] || ! grep -q '^check against one rank: differs' out || ! grep -q '^first tensor that differs: ' out; then
     bad "a rank that learns faster: exit $code"
+fi
+# Its checkpoint is resumed by processes that it starts itself, and the other way round.
+rm -rf ck
+"$tests/mpirun.sh" "$mpirun" 4 "$tools/redco-exec" plan.json --steps 3 --checkpoint ck >out 2>err || bad 'checkpoint under mpirun'
+"$tools/redco-exec" plan.json --steps 5 --checkpoint ck --resume --check >out 2>err || bad 'resumed without mpirun'
+"$tests/mpirun.sh" "$mpirun" 4 "$tools/redco-exec" plan.json --steps 6 --checkpoint ck --resume --check >out 2>err ||
+    bad 'resumed under mpirun'
+if ! grep -q '^check against one rank: the same' out; then bad 'resumed under mpirun: check'; fi
+
+# A rank is stopped (or killed) while they train: all end, and what was there stays.
+end_one() { # SIGNAL
+    "$tests/mpirun.sh" "$mpirun" 4 "$tools/redco-exec" plan.json --steps 100000 --timeout 5 --checkpoint ck \
+        --checkpoint-every 2 --resume >out 2>err &
+    parent=$! tries=0 victim=
+    until grep -q '^step' out || [ $tries -ge 600 ]; do sleep 0.05 && tries=$((tries + 1)); done
+    # shellcheck disable=SC2013 # words
+    for pid in $(cat /proc/$parent/task/*/children); do
+        if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx 'OMPI_COMM_WORLD_RANK=2'; then victim=$pid; fi
+    done
+    kill "-$1" "$victim"
+    wait $parent
+    code=$?
+    ls -d ck/step-* >/dev/null || bad "$1: no checkpoint stays"
+    tries=0
+    while [ -d "/proc/$victim" ] && [ $tries -lt 200 ]; do sleep 0.05 && tries=$((tries + 1)); done
+    if [ -d "/proc/$victim" ]; then bad "$1: the rank stays"; fi
+}
+if [ -e /proc/self/task ]; then
+    end_one STOP
+    if [ $code -ne 3 ] || [ "$(grep -c '^redco-exec: ' err)" -ne 1 ] ||
+        ! grep -Eq '^redco-exec: rank 2, step [0-9]+: .*: was not heard of for 5 s' err; then
+        bad "a rank that is stopped: exit $code"
+    fi
+    end_one KILL
+    if [ $code -eq 0 ] || grep -q '^redco-exec: ' err || ! grep -q 'rank 2 .*signal 9' err; then
+        bad "a rank that is killed: exit $code"
+    fi
+fi
+mkdir disk
+if mount -t tmpfs -o size=100k tmpfs disk 2>/dev/null; then
+    "$tests/mpirun.sh" "$mpirun" 4 "$tools/redco-exec" plan.json --steps 2 --checkpoint disk/ck >out 2>err
+    code=$?
+    if [ $code -ne 3 ] || [ "$(grep -c '^redco-exec: ' err)" -ne 1 ] ||
+        ! grep -q '^redco-exec: rank 0, step 2: .*: No space left on device' err; then
+        bad "a full disk: exit $code"
+    fi
+    umount disk
 fi
 if command -v readelf >/dev/null && readelf -d "$tools/redco-exec" >out && grep -E 'glpk|hwloc' out >err; then
     bad 'linked with the planner'"'"'s libraries'

@@ -80,6 +80,19 @@ refuse traces/trace.schema.json "$scratch/trace.json" 's/"dur"/"duration"/'
 refuse planner/plan/plan.schema.json "$scratch/plan.json" 's/"step_s"/"step"/'
 refuse planner/plan/plan.schema.json "$scratch/ordered.json" 's/"gpu_order": \[/"gpu_order": [-1,/'
 
+"$tools/redco-plan" --cluster tests/data/exec/quad.json --model tests/data/models/oracle/opt.json --gpus 2 --seq 8 --global-batch 2 \
+    --precision fp32 --quiet -o "$scratch/small.json" >/dev/null
+"$tools/redco-exec" "$scratch/small.json" --steps 1 --json >"$scratch/run.json"
+"$tools/redco-exec" "$scratch/small.json" --steps 2 --checkpoint "$scratch/ck" --check --json >"$scratch/checked.json"
+"$tools/redco-exec" "$scratch/small.json" --steps 2 --checkpoint "$scratch/ck" --resume --json >"$scratch/resumed.json"
+check executor/run.schema.json "$scratch/run.json" "$scratch/checked.json" "$scratch/resumed.json"
+refuse executor/run.schema.json "$scratch/checked.json" 's/"status": "ok"/"status": "fine"/'
+refuse executor/run.schema.json "$scratch/resumed.json" 's/"resumed_from"/"resumed"/'
+refuse executor/run.schema.json "$scratch/run.json" 's/"loss"/"losses"/'
+check executor/checkpoint/checkpoint.schema.json "$scratch"/ck/*/checkpoint.json
+refuse executor/checkpoint/checkpoint.schema.json "$scratch/ck/step-0000000002/checkpoint.json" 's/"checksum"/"sum"/'
+refuse executor/checkpoint/checkpoint.schema.json "$scratch/ck/step-0000000002/checkpoint.json" 's/"F32"/"F16"/'
+
 "$tools/redco-rules" --model gpt2 --shards 2 --explain --json >"$scratch/rules.json"
 "$tools/redco-rules" --model t5-11b --shards 1 --explain --json >"$scratch/whole.json"
 check planner/rules.schema.json "$scratch/rules.json" "$scratch/whole.json" tests/fuzz/corpus/rules_file/*.json

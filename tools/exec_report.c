@@ -61,6 +61,12 @@ void exec_print_head(const redco_plan *plan, redco_dtype dtype, const redco_trai
         mb * (double)memory->total_bytes, plan->gpu_name, mb * (double)p->total_bytes);
 }
 
+void exec_print_resumed(const char *path, uint64_t step, uint64_t steps)
+{
+    (void)printf("resumed from %s: step %llu of %llu%s\n", path, (unsigned long long)step, (unsigned long long)steps,
+                 step < steps ? "" : "; nothing is left to train");
+}
+
 void exec_print_step(const redco_plan *plan, uint64_t number, const redco_trainer_step *step)
 {
     (void)printf("step %4llu  loss %.6f  %.3f s  %.0f tokens/s\n", (unsigned long long)number, step->loss, step->time_s,
@@ -70,10 +76,13 @@ void exec_print_step(const redco_plan *plan, uint64_t number, const redco_traine
 
 void exec_print_tail(const struct exec_run *run)
 {
-    const redco_trainer_verdict *const v = run->verdict;
-    (void)printf("median %.4g s a step, of it waiting for communication %.4g s; predicted for %s %.4g and %.4g s%s\n",
-                 exec_median_step_s(run), median_of(run, exposed_of), run->plan->gpu_name, run->plan->predicted.step_s,
-                 run->plan->predicted.exposed_comm_s, run->emulated ? "; computation was emulated" : "");
+    const redco_trainer_verdict *const v = run->checked ? &run->verdict : NULL;
+    if (run->count > 0) {
+        (void)printf(
+            "median %.4g s a step, of it waiting for communication %.4g s; predicted for %s %.4g and %.4g s%s\n",
+            exec_median_step_s(run), median_of(run, exposed_of), run->plan->gpu_name, run->plan->predicted.step_s,
+            run->plan->predicted.exposed_comm_s, run->emulated ? "; computation was emulated" : "");
+    }
     if (v == NULL) { return; }
     (void)printf("check against one rank: %s; errors of losses %.1e, of norms %.1e", v->same ? "the same" : "differs",
                  v->loss_error, v->norm_error);
@@ -118,23 +127,43 @@ static json_t *memory_json(const redco_trainer_memory *m)
                      (json_int_t)m->slot_bytes, "buckets", (json_int_t)m->bucket_bytes);
 }
 
+static json_t *number_json(double number)
+{
+    return isfinite(number) ? json_real(number) : json_null();
+}
+
+/* Nothing is known of no steps. */
+static json_t *measured_json(const struct exec_run *run)
+{
+    const double step_s = exec_median_step_s(run), ranks = (double)redco_plan_gpus(run->plan);
+    const double tokens_per_s = tokens_of(run->plan) / step_s / ranks;
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:o}", "step_s", number_json(step_s), "tokens_per_s_per_gpu",
+                     number_json(tokens_per_s), "mfu",
+                     number_json(tokens_per_s * run->model_flops_per_token / run->peak_flops_per_s), "exposed_comm_s",
+                     number_json(median_of(run, exposed_of)), "peak_memory_bytes", (json_int_t)run->memory.total_bytes,
+                     "memory_bytes", memory_json(&run->memory));
+}
+
+static json_t *checkpoint_json(const struct exec_run *run)
+{
+    if (run->folder == NULL) { return json_null(); }
+    return json_pack("{s:s, s:o, s:I}", "folder", run->folder, "resumed_from",
+                     run->resumed ? json_integer((json_int_t)run->first) : json_null(), "written",
+                     (json_int_t)run->written);
+}
+
 json_t *exec_json(const struct exec_run *run)
 {
     const redco_plan *const plan = run->plan;
     const redco_plan_predicted *const p = &plan->predicted;
-    const double step_s = exec_median_step_s(run), ranks = (double)redco_plan_gpus(plan);
-    if (!(step_s > 0.0)) { return NULL; }
-    const double tokens_per_s = tokens_of(plan) / step_s / ranks;
-    json_t *const measured = json_pack(
-        "{s:f, s:f, s:f, s:f, s:I, s:o}", "step_s", step_s, "tokens_per_s_per_gpu", tokens_per_s, "mfu",
-        tokens_per_s * run->model_flops_per_token / run->peak_flops_per_s, "exposed_comm_s", median_of(run, exposed_of),
-        "peak_memory_bytes", (json_int_t)run->memory.total_bytes, "memory_bytes", memory_json(&run->memory));
     json_t *const predicted =
         json_pack("{s:f, s:f, s:f, s:f, s:I}", "step_s", p->step_s, "tokens_per_s_per_gpu", p->tokens_per_s_per_gpu,
                   "mfu", p->mfu, "exposed_comm_s", p->exposed_comm_s, "peak_memory_bytes", (json_int_t)p->total_bytes);
     json_t *const emulated = json_array();
     if (run->emulated) { (void)json_array_append_new(emulated, json_string("compute")); }
-    return json_pack("{s:I, s:s, s:o, s:s, s:o, s:o, s:o, s:o}", "world", (json_int_t)redco_plan_gpus(plan), "backend",
-                     "host", "emulated", emulated, "dtype", redco_dtype_name(run->dtype), "steps", steps_json(run),
-                     "measured", measured, "predicted", predicted, "check", check_json(run->verdict));
+    return json_pack("{s:I, s:s, s:o, s:s, s:o, s:I, s:o, s:o, s:o, s:o}", "world", (json_int_t)redco_plan_gpus(plan),
+                     "backend", "host", "emulated", emulated, "dtype", redco_dtype_name(run->dtype), "checkpoint",
+                     checkpoint_json(run), "first_step", (json_int_t)run->first + 1, "steps", steps_json(run),
+                     "measured", measured_json(run), "predicted", predicted, "check",
+                     check_json(run->checked ? &run->verdict : NULL));
 }

@@ -5,6 +5,7 @@
 #include "tools/exec_report.h"
 #include "tools/launched.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,15 +26,21 @@ enum key {
     KEY_TIMELINE,
     KEY_TIMELINE_RANK,
     KEY_TIMELINE_STEPS,
-    KEY_FAULT
+    KEY_FAULT,
+    KEY_FOLDER,
+    KEY_EVERY,
+    KEY_KEEP,
+    KEY_RESUME,
+    KEY_TIMEOUT
 };
-enum { MOST_STEPS = 1000000, MOST_PROFILES = 64 };
+enum { MOST_STEPS = 1000000, MOST_PROFILES = 64, MOST_KEPT = 10000, MOST_TIMEOUT_S = 86400 };
 
 struct exec_args {
-    struct cli cli; /* first: see cli.h */
-    const char *path, *data;
-    uint64_t steps, seed;
+    struct cli cli;                   /* first: see cli.h */
+    const char *path, *data, *folder; /* folder: of checkpoints */
+    uint64_t steps, seed, every, keep, timeout_s;
     double learning_rate;
+    bool has_seed, has_rate, has_every, has_keep, resume;
     int dtype; /* index of dtype_words, -1: the plan's */
     bool check, emulate;
     const char *timeline;
@@ -67,6 +74,11 @@ static const struct argp_option flags[] = {
     {"timeline-rank", KEY_TIMELINE_RANK, "R", 0, "Whose (default: 0)", 1},
     {"timeline-steps", KEY_TIMELINE_STEPS, "N", 0, "How many; the first step, which warms up, is never among several (default: 3)", 1},
     {"profile", KEY_PROFILE, "FILE", 0, "Measurements that the plan was made with; may be repeated", 1},
+    {"checkpoint", KEY_FOLDER, "DIR", 0, "Write checkpoints there: after every so many steps, and after the last", 2},
+    {"checkpoint-every", KEY_EVERY, "N", 0, "Steps between two checkpoints (default: 100)", 2},
+    {"keep", KEY_KEEP, "K", 0, "Checkpoints that are kept, the newest ones (default: 2)", 2},
+    {"resume", KEY_RESUME, NULL, 0, "Go on from the newest whole checkpoint of DIR, on any plan of the same model and global batch, to step --steps", 2},
+    {"timeout", KEY_TIMEOUT, "SECONDS", 0, "How long a rank may be silent before the run is ended (default: 60); longer than any rank computes, or writes to the disk, between two communications", 2},
     CLI_OPTIONS,
     {0}
 };
@@ -104,8 +116,15 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_BACKEND: return cli_word(&args->cli, "--backend", text, backend_words, &word);
     case KEY_STEPS: return cli_u64(&args->cli, "--steps", text, 1, MOST_STEPS, &args->steps);
     case KEY_DATA: return cli_name(&args->cli, "--data", text, &args->data);
-    case KEY_SEED: return cli_u64(&args->cli, "--seed", text, 0, INT64_MAX, &args->seed);
-    case KEY_RATE: return read_rate(args, text);
+    case KEY_SEED: args->has_seed = true; return cli_u64(&args->cli, "--seed", text, 0, INT64_MAX, &args->seed);
+    case KEY_RATE: args->has_rate = true; return read_rate(args, text);
+    case KEY_FOLDER: return cli_name(&args->cli, "--checkpoint", text, &args->folder);
+    case KEY_EVERY:
+        args->has_every = true;
+        return cli_u64(&args->cli, "--checkpoint-every", text, 1, MOST_STEPS, &args->every);
+    case KEY_KEEP: args->has_keep = true; return cli_u64(&args->cli, "--keep", text, 1, MOST_KEPT, &args->keep);
+    case KEY_RESUME: args->resume = true; return 0;
+    case KEY_TIMEOUT: return cli_u64(&args->cli, "--timeout", text, 1, MOST_TIMEOUT_S, &args->timeout_s);
     case KEY_DTYPE: return cli_word(&args->cli, "--dtype", text, dtype_words, &args->dtype);
     case KEY_CHECK: args->check = true; return 0;
     case KEY_FAULT: return read_fault(args, text);
@@ -128,6 +147,16 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
         if (args->check && args->emulate) {
             return cli_bad_option(&args->cli, "--check", "needs real computation, not --emulate-compute");
         }
+        if (args->folder == NULL && (args->resume || args->has_every || args->has_keep)) {
+            return cli_bad_option(&args->cli,
+                                  args->resume      ? "--resume"
+                                  : args->has_every ? "--checkpoint-every"
+                                                    : "--keep",
+                                  "needs --checkpoint DIR");
+        }
+        if (args->emulate && args->folder != NULL) {
+            return cli_bad_option(&args->cli, "--checkpoint", "needs real computation, not --emulate-compute");
+        }
         return 0;
     default: return cli_option(key, text, state);
     }
@@ -139,28 +168,9 @@ static redco_dtype dtype_of(const struct exec_args *args)
     return args->check ? REDCO_F32 : redco_trainer_dtype(args->plan->precision);
 }
 
-/* What all ranks meet alike is told by one: before the first step, and losses that are no numbers. What one meets is
- * told with its number and where it was. */
-static int fail(const struct exec_args *args, uint32_t rank, uint64_t step, const redco_error *err)
-{
-    const bool own =
-        err->status == REDCO_ENOMEM || err->status == REDCO_ESYSTEM || (step > 0 && err->status != REDCO_EINFEASIBLE);
-    redco_error named = {.status = REDCO_OK};
-    char place[sizeof named.place];
-    if (!own && rank != 0) { return err->status == REDCO_EINFEASIBLE ? CLI_NO : CLI_USAGE; }
-    if (step == 0 && !own) { return cli_fail(&args->cli, err); }
-    if (step == 0) {
-        (void)snprintf(place, sizeof place, "rank %u: %.400s", rank, err->place);
-    } else {
-        (void)snprintf(place, sizeof place, "rank %u, step %llu: %.400s", rank, (unsigned long long)step, err->place);
-    }
-    (void)redco_fail(&named, err->status, place, "%s", err->text);
-    return cli_fail(&args->cli, &named);
-}
-
 static int report(const struct exec_args *args, const struct exec_run *run)
 {
-    const int code = run->verdict == NULL || run->verdict->same ? CLI_DONE : CLI_NO;
+    const int code = !run->checked || run->verdict.same ? CLI_DONE : CLI_NO;
     redco_error err = {.status = REDCO_OK};
     if (!args->cli.json) {
         exec_print_tail(run);
@@ -213,59 +223,123 @@ static redco_status write_trace(const struct exec_args *args, const struct exec_
     return redco_trace_write(trace, args->timeline, err);
 }
 
-/* All steps of a rank, and the check. */
-static int train(const struct exec_args *args, redco_world *world)
+/* A rank's run. */
+struct rank_run {
+    const struct exec_args *args;
+    struct exec_line *line;
+    redco_world *world;
+    redco_checkpoints *checkpoints; /* NULL: none are written */
+    redco_checkpoint *resumed;      /* NULL: from the beginning */
+    redco_trainer *trainer;
+    redco_trainer_step *steps;
+    struct exec_run run;
+    uint64_t at;        /* step at work, from 1 */
+    redco_trace *trace; /* NULL: of another rank, or none */
+    double traced_s;
+};
+
+static bool speaks(const struct rank_run *r)
 {
-    const redco_trainer_options options = {.dtype = dtype_of(args),
-                                           .optimizer = redco_optimizer_default(),
-                                           .learning_rate = args->learning_rate,
-                                           .seed = args->seed,
-                                           .data = args->data,
-                                           .steps = args->schedule,
-                                           .emulate = args->emulate,
-                                           .fault = args->fault_tensor[0] != '\0' ? &args->fault : NULL};
-    const uint32_t rank = redco_world_rank(world);
-    const bool speaks = rank == 0 && !args->cli.json && !args->cli.quiet;
-    const bool traced = args->timeline != NULL && rank == args->timeline_rank;
-    redco_trainer *trainer = NULL;
-    redco_trainer_verdict verdict = {.same = true};
-    redco_error err = {.status = REDCO_OK};
-    uint64_t step = 0;
-    double from_s = 0.0;
-    redco_trainer_step *const steps = calloc(args->steps, sizeof *steps);
-    redco_trace *const trace = redco_trace_new();
-    redco_status st =
-        steps == NULL || trace == NULL ? redco_fail(&err, REDCO_ENOMEM, "steps", "out of memory") : REDCO_OK;
-    if (st == REDCO_OK) { st = redco_trainer_create(args->plan, args->path, &options, world, &trainer, &err); }
-    redco_trainer_memory memory = {.total_bytes = 0};
-    if (st == REDCO_OK) { memory = redco_trainer_memory_of(trainer); }
-    if (st == REDCO_OK && speaks) { exec_print_head(args->plan, options.dtype, &memory); }
-    while (step < args->steps && st == REDCO_OK) {
-        st = redco_trainer_run(trainer, &steps[step++], &err);
-        if (st == REDCO_OK && speaks) { exec_print_step(args->plan, step, &steps[step - 1]); }
-        if (st == REDCO_OK && traced && is_shown(args, step)) { st = add_step(trainer, step, trace, &from_s, &err); }
+    return redco_world_rank(r->world) == 0 && !r->args->cli.json && !r->args->cli.quiet;
+}
+
+static void warn(void *context, const char *text)
+{
+    cli_warn(context, text);
+}
+
+static redco_status open_checkpoints(struct rank_run *r, redco_error *err)
+{
+    const struct exec_args *const args = r->args;
+    const redco_checkpoints_options options = {.folder = args->folder,
+                                               .keep = (uint32_t)args->keep,
+                                               .resume = args->resume,
+                                               .warn = warn,
+                                               .context = (void *)(uintptr_t)&args->cli};
+    if (args->folder == NULL) { return REDCO_OK; }
+    redco_status st = redco_checkpoints_open(&options, r->world, &r->checkpoints, err);
+    if (st == REDCO_OK && args->resume) { st = redco_checkpoints_find(r->checkpoints, &r->resumed, err); }
+    return st;
+}
+
+/* What the checkpoint says counts where no option says something else. */
+static redco_status open_trainer(struct rank_run *r, redco_error *err)
+{
+    const struct exec_args *const args = r->args;
+    redco_trainer_options options = {.dtype = dtype_of(args),
+                                     .optimizer = redco_optimizer_default(),
+                                     .learning_rate = args->learning_rate,
+                                     .seed = args->seed,
+                                     .data = args->data,
+                                     .steps = args->schedule,
+                                     .emulate = args->emulate,
+                                     .fault = args->fault_tensor[0] != '\0' ? &args->fault : NULL};
+    if (r->resumed != NULL) {
+        const redco_checkpoint_info *const info = redco_checkpoint_get_info(r->resumed);
+        if (!args->has_seed) { options.seed = info->seed; }
+        if (!args->has_rate) { options.learning_rate = info->learning_rate; }
     }
-    if (st == REDCO_OK && args->check) { st = redco_trainer_compare(trainer, steps, args->steps, &verdict, &err); }
-    const struct exec_run run = {.plan = args->plan,
-                                 .dtype = options.dtype,
-                                 .steps = steps,
-                                 .count = args->steps,
-                                 .memory = memory,
-                                 .model_flops_per_token = args->fixed.model_flops_per_token,
-                                 .peak_flops_per_s = args->fixed.peak_flops_per_s,
-                                 .emulated = args->emulate,
-                                 .verdict = args->check ? &verdict : NULL};
-    if (st == REDCO_OK && traced) { st = write_trace(args, &run, trace, &err); }
-    int rc = CLI_DONE;
-    if (st != REDCO_OK) {
-        rc = fail(args, rank, step, &err);
-    } else if (rank == 0) {
-        rc = report(args, &run);
+    redco_status st = redco_trainer_create(args->plan, args->path, &options, r->world, &r->trainer, err);
+    if (st == REDCO_OK && r->resumed != NULL) { st = redco_trainer_load(r->trainer, r->checkpoints, r->resumed, err); }
+    if (st != REDCO_OK) { return st; }
+    r->run.first = redco_trainer_steps(r->trainer);
+    r->run.memory = redco_trainer_memory_of(r->trainer);
+    if (speaks(r)) {
+        exec_print_head(args->plan, options.dtype, &r->run.memory);
+        if (r->resumed != NULL) { exec_print_resumed(redco_checkpoint_path(r->resumed), r->run.first, args->steps); }
     }
-    redco_trainer_free(trainer);
-    redco_trace_free(trace);
-    free(steps);
-    return rc;
+    return REDCO_OK;
+}
+
+static redco_status save(struct rank_run *r, redco_error *err)
+{
+    const struct exec_args *const args = r->args;
+    if (r->checkpoints == NULL || (r->at % args->every != 0 && r->at != args->steps)) { return REDCO_OK; }
+    const redco_status st = redco_trainer_save(r->trainer, r->checkpoints, err);
+    if (st == REDCO_OK) { r->run.written++; }
+    return st;
+}
+
+static redco_status run_steps(struct rank_run *r, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    for (uint64_t step = r->run.first; step < r->args->steps && st == REDCO_OK; step++) {
+        redco_trainer_step *const done = &r->steps[r->run.count];
+        r->at = step + 1;
+        if (r->line->slot != NULL) { atomic_store(&r->line->slot->step, r->at); }
+        st = redco_trainer_run(r->trainer, done, err);
+        if (st != REDCO_OK) { break; }
+        r->run.count++;
+        if (speaks(r)) { exec_print_step(r->args->plan, r->at, done); }
+        if (r->trace != NULL && is_shown(r->args, r->at)) {
+            st = add_step(r->trainer, r->at, r->trace, &r->traced_s, err);
+        }
+        if (st == REDCO_OK) { st = save(r, err); }
+    }
+    return st;
+}
+
+/* All steps of a rank, and the check. */
+static redco_status train(struct rank_run *r, redco_error *err)
+{
+    const struct exec_args *const args = r->args;
+    redco_status st = REDCO_OK;
+    r->steps = calloc(args->steps, sizeof *r->steps);
+    const bool traced = args->timeline != NULL && redco_world_rank(r->world) == args->timeline_rank;
+    if (traced) { r->trace = redco_trace_new(); }
+    if (r->steps == NULL || (traced && r->trace == NULL)) {
+        return redco_fail(err, REDCO_ENOMEM, "steps", "out of memory");
+    }
+    r->run.steps = r->steps;
+    st = open_checkpoints(r, err);
+    if (st == REDCO_OK) { st = open_trainer(r, err); }
+    if (st == REDCO_OK) { st = run_steps(r, err); }
+    if (st == REDCO_OK && args->check && r->run.first + r->run.count > 0) {
+        st = redco_trainer_compare(r->trainer, r->steps, r->run.count, &r->run.verdict, err);
+        r->run.checked = true;
+    }
+    if (st == REDCO_OK && traced) { st = write_trace(args, &r->run, r->trace, err); }
+    return st;
 }
 
 /* The step as the simulator has it. Prices decide nothing but how long emulated computation takes. */
@@ -284,14 +358,36 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
     return st == REDCO_OK && args->timeline != NULL ? cli_writable(args->timeline, err) : st;
 }
 
-static int run_rank(const redco_world_options *options, void *context)
+static int run_rank(const redco_world_options *options, struct exec_line *line, void *context)
 {
     const struct exec_args *const args = context;
-    redco_world *world = NULL;
+    struct rank_run r = {.args = args, .line = line};
     redco_error err = {.status = REDCO_OK};
-    if (redco_world_open(options, &world, &err) != REDCO_OK) { return fail(args, options->rank, 0, &err); }
-    const int rc = train(args, world);
-    redco_world_close(world);
+    int rc = CLI_DONE;
+    r.run = (struct exec_run){.plan = args->plan,
+                              .dtype = dtype_of(args),
+                              .folder = args->folder,
+                              .model_flops_per_token = args->fixed.model_flops_per_token,
+                              .peak_flops_per_s = args->fixed.peak_flops_per_s,
+                              .emulated = args->emulate};
+    redco_status st = redco_world_open(options, &r.world, &err);
+    if (st == REDCO_OK) {
+        redco_world_watch(r.world, exec_watch, line);
+        st = train(&r, &err);
+    }
+    r.run.resumed = r.resumed != NULL;
+    if (st != REDCO_OK) {
+        rc = exec_fail(&args->cli, line, r.world, r.world != NULL ? redco_world_rank(r.world) : options->rank, r.at,
+                       &err);
+    } else if (redco_world_rank(r.world) == 0) {
+        rc = report(args, &r.run);
+    }
+    redco_trainer_free(r.trainer);
+    redco_checkpoint_free(r.resumed);
+    redco_checkpoints_close(r.checkpoints);
+    redco_trace_free(r.trace);
+    free(r.steps);
+    redco_world_close(r.world);
     return rc;
 }
 
@@ -309,10 +405,15 @@ static redco_status check_memory(const struct exec_args *args, uint64_t ranks, r
         (unsigned long long)ranks, need_bytes / 1e9, have_bytes / 1e9);
 }
 
+static void clean(void *context)
+{
+    const struct exec_args *const args = context;
+    if (args->folder != NULL) { redco_checkpoints_clean(args->folder); }
+}
+
 static int run_here(struct exec_args *args)
 {
     const uint64_t ranks = redco_plan_gpus(args->plan);
-    const redco_world_options alone = {.transport = REDCO_TRANSPORT_SELF, .size = 1};
     redco_error err = {.status = REDCO_OK};
     redco_status st = redco_trainer_check_plan(args->plan, args->path, ranks, &err);
     if (st == REDCO_OK && ranks > EXEC_RANKS_MAX) {
@@ -323,18 +424,19 @@ static int run_here(struct exec_args *args)
     if (st == REDCO_OK) { st = check_memory(args, ranks, &err); }
     if (st == REDCO_OK) { st = make_schedule(args, &err); }
     if (st != REDCO_OK) { return cli_fail(&args->cli, &err); }
-    return ranks == 1 ? run_rank(&alone, args) : exec_start_ranks(&args->cli, (uint32_t)ranks, run_rank, args);
+    return exec_start_ranks(&args->cli, (uint32_t)ranks, (double)args->timeout_s, run_rank, clean, args);
 }
 
 /* As one rank of mpirun's, or of another launcher's. */
 static int run_launched(struct exec_args *args, const redco_world_options *options, uint64_t ranks)
 {
+    struct exec_line line = {.pipe = -1, .timeout_s = (double)args->timeout_s};
     redco_error err = {.status = REDCO_OK};
     if (redco_trainer_check_plan(args->plan, args->path, ranks, &err) != REDCO_OK ||
         make_schedule(args, &err) != REDCO_OK) {
-        return fail(args, options->rank, 0, &err);
+        return exec_fail(&args->cli, &line, NULL, options->rank, 0, &err);
     }
-    return run_rank(options, args);
+    return run_rank(options, &line, args);
 }
 
 int main(int argc, char **argv)
@@ -346,10 +448,21 @@ int main(int argc, char **argv)
         .doc =
             "Trains the model of a plan file on as many ranks as the plan has GPUs: those of mpirun, else processes of "
             "this machine."
-            "\vExit code: 0 done, 1 "
+            "\vA run that is resumed continues its losses, whatever plan and ranks wrote the checkpoint; seed and "
+            "learning rate are "
+            "the checkpoint's where no option says otherwise. When a rank fails, is ended or is silent, all end, with "
+            "one message. "
+            "Exit code: 0 done, 1 "
             "the check found a difference or a loss is no number, 2 bad input, 3 a system "
-            "failure."};
-    struct exec_args args = {.steps = 10, .seed = 1, .learning_rate = 1e-3, .dtype = -1, .timeline_steps = 3};
+            "failure, a full disk for one."};
+    struct exec_args args = {.steps = 10,
+                             .seed = 1,
+                             .learning_rate = 1e-3,
+                             .dtype = -1,
+                             .timeline_steps = 3,
+                             .every = 100,
+                             .keep = 2,
+                             .timeout_s = 60};
     redco_plan *plan = NULL;
     redco_error err = {.status = REDCO_OK};
     redco_world_options world = {.transport = REDCO_TRANSPORT_MPI};
@@ -358,6 +471,7 @@ int main(int argc, char **argv)
     int rc = cli_parse(&argp, argc, argv, &args.cli);
     if (rc != CLI_RUN) { return rc; }
     (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* lines of several ranks do not mix */
+    (void)signal(SIGXFSZ, SIG_IGN);              /* a file that may not grow is an error of the write */
     if (launched_world(&world, &launched, &err) != REDCO_OK) { return cli_fail(&args.cli, &err); }
     if (launched) {
         rank = world.rank;
@@ -366,7 +480,11 @@ int main(int argc, char **argv)
         world.rank = (uint32_t)rank;
         launched = true;
     }
-    if (redco_plan_read(args.path, &plan, &err) != REDCO_OK) { return fail(&args, (uint32_t)rank, 0, &err); }
+    world.timeout_s = (double)args.timeout_s;
+    struct exec_line line = {.pipe = -1};
+    if (redco_plan_read(args.path, &plan, &err) != REDCO_OK) {
+        return exec_fail(&args.cli, &line, NULL, (uint32_t)rank, 0, &err);
+    }
     args.plan = plan;
     rc = launched ? run_launched(&args, &world, ranks) : run_here(&args);
     redco_step_free(args.schedule);

@@ -49,6 +49,23 @@ redco_status redco_world_open(const redco_world_options *options, redco_world **
 void redco_world_close(redco_world *world);
 /** Ends what threads of this rank are doing in collectives, and all that come: they fail. From any thread. */
 void redco_world_abort(redco_world *world);
+/** From now on every operation is told of as it begins, in the thread that begins it: where a rank was when it ended.
+ *  @param watch  must outlive the communicators; NULL: no longer */
+void redco_world_watch(redco_world *world, void (*watch)(void *context, const char *what), void *context);
+
+/** How ranks part of which at least one has failed. */
+typedef struct redco_farewell {
+    bool broken;      /**< this rank met a failure of the communication: perhaps another's, which ended */
+    bool speaks;      /**< this rank is to say what happened, the others are not */
+    bool closes;      /**< the world can be closed; else it must be given up */
+    uint32_t missing; /**< first rank that said nothing, or REDCO_WORLD_MAX */
+} redco_farewell;
+
+/** A failed rank's last call but one: under MPI, ranks that fail tell each other so, for at most a second, and agree on
+ *  who speaks: the first whose failure is its own. Over sockets, each speaks for itself. */
+void redco_world_part(redco_world *world, redco_farewell *farewell_out);
+/** Leaves without waiting for anybody: under MPI the call ends this process and all others with @p code. */
+void redco_world_give_up(redco_world *world, int code);
 uint32_t redco_world_rank(const redco_world *world);
 uint32_t redco_world_size(const redco_world *world);
 

@@ -12,8 +12,10 @@ static const size_t message_bytes = (size_t)1 << 30;
 
 struct mpi {
     double timeout_s;
-    int rank;
-    bool ours; /* MPI was started here */
+    int rank, size;
+    MPI_Comm notes;     /* of ranks that fail; MPI_COMM_NULL before */
+    unsigned char note; /* of this one */
+    bool ours;          /* MPI was started here */
     atomic_bool aborted;
 };
 
@@ -114,14 +116,82 @@ static redco_status mpi_link(void *transport, const redcoi_members *members, uin
     return REDCO_OK;
 }
 
+/* How long ranks that fail wait for word from the others. */
+static const double farewell_s = 1.0;
+
+/* Notes that have come. @param said  of each rank: 1 failed itself, 2 is broken; @return how many came */
+static int take_notes(const struct mpi *mpi, unsigned char *said)
+{
+    int come = 0, there = 1;
+    MPI_Status status;
+    while (MPI_Iprobe(MPI_ANY_SOURCE, 0, mpi->notes, &there, &status) == MPI_SUCCESS && there) {
+        unsigned char note = 0;
+        if (MPI_Recv(&note, 1, MPI_BYTE, status.MPI_SOURCE, 0, mpi->notes, MPI_STATUS_IGNORE) != MPI_SUCCESS) { break; }
+        said[status.MPI_SOURCE] = note;
+        come++;
+    }
+    return come;
+}
+
+/* The first rank that failed itself, else the first that was heard. */
+static void choose(const struct mpi *mpi, const unsigned char *said, redco_farewell *farewell)
+{
+    int speaker = mpi->size;
+    for (int rank = mpi->size; rank-- > 0;) {
+        if (said[rank] == 0) { farewell->missing = (uint32_t)rank; }
+        if (said[rank] == 2 && (speaker == mpi->size || said[speaker] == 2)) { speaker = rank; }
+        if (said[rank] == 1) { speaker = rank; }
+    }
+    farewell->speaks = speaker == mpi->rank;
+}
+
+static void mpi_part(void *transport, redco_farewell *farewell)
+{
+    struct mpi *const mpi = transport;
+    const struct timespec nap = {.tv_nsec = nap_ns};
+    const double start_s = now_s();
+    unsigned char *const said = calloc((size_t)mpi->size, 1);
+    MPI_Request *const sent = malloc((size_t)mpi->size * sizeof(MPI_Request));
+    if (said == NULL || sent == NULL) { /* then this one speaks, too */
+        farewell->closes = false;
+        goto out;
+    }
+    mpi->note = farewell->broken ? 2 : 1;
+    said[mpi->rank] = mpi->note;
+    for (int rank = 0; rank < mpi->size; rank++) {
+        sent[rank] = MPI_REQUEST_NULL;
+        if (rank != mpi->rank) { (void)MPI_Isend(&mpi->note, 1, MPI_BYTE, rank, 0, mpi->notes, &sent[rank]); }
+    }
+    int come = 1, gone = 0, code = MPI_SUCCESS;
+    while ((come < mpi->size || !gone) && now_s() - start_s < farewell_s && code == MPI_SUCCESS) {
+        come += take_notes(mpi, said);
+        code = MPI_Testall(mpi->size, sent, &gone, MPI_STATUSES_IGNORE);
+        (void)nanosleep(&nap, NULL);
+    }
+    choose(mpi, said, farewell);
+    farewell->closes = come == mpi->size && gone && !farewell->broken;
+out:
+    free(said);
+    free(sent);
+}
+
+/* The one who speaks ends all; should it not come to that, the others do, a little later. */
+static void mpi_give_up(void *transport, int code)
+{
+    (void)transport;
+    (void)MPI_Abort(MPI_COMM_WORLD, code);
+}
+
 static void mpi_close(void *transport)
 {
     struct mpi *const mpi = transport;
+    if (mpi->notes != MPI_COMM_NULL) { (void)MPI_Comm_free(&mpi->notes); }
     if (mpi->ours) { (void)MPI_Finalize(); }
     free(mpi);
 }
 
-static const redcoi_transport_calls calls = {mpi_link, mpi_exchange, mpi_abort, mpi_unlink, mpi_close};
+static const redcoi_transport_calls calls = {mpi_link, mpi_exchange, mpi_abort, mpi_unlink,
+                                             mpi_part, mpi_give_up,  mpi_close};
 
 redco_status redcoi_mpi_open(double timeout_s, redcoi_transport *transport_out, redco_error *err)
 {
@@ -130,11 +200,13 @@ redco_status redcoi_mpi_open(double timeout_s, redcoi_transport *transport_out, 
     if (mpi == NULL) { return redco_fail(err, REDCO_ENOMEM, "MPI", "out of memory"); }
     mpi->timeout_s = timeout_s;
     mpi->ours = !started;
+    mpi->notes = MPI_COMM_NULL;
     if (code == MPI_SUCCESS) {
         code = started ? MPI_Query_thread(&level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     }
     if (code == MPI_SUCCESS) { code = MPI_Comm_rank(MPI_COMM_WORLD, &rank); }
     if (code == MPI_SUCCESS) { code = MPI_Comm_size(MPI_COMM_WORLD, &size); }
+    if (code == MPI_SUCCESS) { code = MPI_Comm_dup(MPI_COMM_WORLD, &mpi->notes); }
     if (code != MPI_SUCCESS || level < MPI_THREAD_MULTIPLE || size > REDCO_WORLD_MAX) {
         const redco_status st =
             code != MPI_SUCCESS ? failed(code, "MPI", err)
@@ -145,7 +217,9 @@ redco_status redcoi_mpi_open(double timeout_s, redcoi_transport *transport_out, 
         return st;
     }
     (void)MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    (void)MPI_Comm_set_errhandler(mpi->notes, MPI_ERRORS_RETURN);
     mpi->rank = rank;
+    mpi->size = size;
     *transport_out = (redcoi_transport){&calls, mpi, (uint32_t)rank, (uint32_t)size};
     return REDCO_OK;
 }

@@ -39,7 +39,14 @@ static redco_status exchange(const redco_communicator *c, const void *send, size
                              size_t receive_bytes, const char *what, redco_error *err)
 {
     const redcoi_exchange exchange = {send, send_bytes, receive, receive_bytes, what};
-    return c->calls->exchange(c->link, &exchange, err);
+    const redco_status st = c->calls->exchange(c->link, &exchange, err);
+    if (st != REDCO_OK && !atomic_load(&c->world->aborted)) { atomic_store(&c->world->broken, true); }
+    return st;
+}
+
+static void notice(const redco_communicator *c, const char *what)
+{
+    if (c->world->watch != NULL) { c->world->watch(c->world->watch_context, what); }
 }
 
 /* Position @p steps before this rank in its ring. */
@@ -129,6 +136,7 @@ redco_status redco_all_reduce(redco_communicator *c, redco_dtype dtype, redco_re
     const struct parts parts = {count / c->size, count % c->size, redco_dtype_bytes(dtype), NULL, NULL};
     if (!redcoi_reduce(dtype, reduction, data, data, 0)) { return no_sum(dtype, what, err); }
     if (c->size == 1 || count == 0) { return REDCO_OK; }
+    notice(c, what);
     const redco_status st = reduce_in_place(c, dtype, reduction, data, &parts, what, err);
     return st != REDCO_OK ? st : gather_in_place(c, data, &parts, what, err);
 }
@@ -138,7 +146,9 @@ redco_status redco_reduce_scatter_parts(redco_communicator *c, redco_dtype dtype
 {
     const struct parts parts = {0, 0, redco_dtype_bytes(dtype), begin, NULL};
     if (!redcoi_reduce(dtype, reduction, data, data, 0)) { return no_sum(dtype, what, err); }
-    return c->size == 1 ? REDCO_OK : reduce_in_place(c, dtype, reduction, data, &parts, what, err);
+    if (c->size == 1) { return REDCO_OK; }
+    notice(c, what);
+    return reduce_in_place(c, dtype, reduction, data, &parts, what, err);
 }
 
 redco_status redco_reduce_scatter_ordered(redco_communicator *c, redco_dtype dtype, redco_reduction reduction,
@@ -180,6 +190,7 @@ redco_status redco_reduce_scatter(redco_communicator *c, redco_dtype dtype, redc
         return REDCO_OK;
     }
     redco_status st = REDCO_OK;
+    notice(c, what);
     for (size_t at = 0; at < shard_bytes && st == REDCO_OK; at += slice_bytes) {
         st = reduce_slice(c, dtype, reduction, in, shard_bytes, at, out, what, err);
     }
@@ -192,7 +203,9 @@ redco_status redco_all_gather(redco_communicator *c, redco_dtype dtype, const vo
     const struct parts parts = {count, 0, redco_dtype_bytes(dtype), NULL, NULL};
     unsigned char *const own = (unsigned char *)out + part_at(&parts, c->rank);
     if (in != own) { memcpy(own, in, part_bytes(&parts, c->rank)); }
-    return count > 0 ? gather_in_place(c, out, &parts, what, err) : REDCO_OK;
+    if (c->size == 1 || count == 0) { return REDCO_OK; }
+    notice(c, what);
+    return gather_in_place(c, out, &parts, what, err);
 }
 
 redco_status redco_all_gather_ordered(redco_communicator *c, redco_dtype dtype, void *data, const uint32_t *order,
@@ -219,6 +232,7 @@ redco_status redco_broadcast(redco_communicator *c, redco_dtype dtype, void *dat
     const uint32_t position = before(c, root);
     const bool first = position == 0, last = position + 1 == c->size;
     if (c->size == 1) { return REDCO_OK; }
+    notice(c, what);
     /* A rank in the middle is one slice behind: it passes on what came before while the next arrives. */
     const size_t slice = chain_slice(c, size), lag = first ? 0 : slice;
     redco_status st = REDCO_OK;

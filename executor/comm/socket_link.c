@@ -37,21 +37,28 @@ static bool some(int fd, char *data, size_t size, size_t *at, bool sending)
     return moved < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
+/* Waits in short pieces: a run that was suspended as a whole has not waited meanwhile. */
+static const double piece_s = 0.25;
+
 static redco_status socket_exchange(void *link, const redcoi_exchange *x, redco_error *err)
 {
     const struct ring *const ring = link;
     size_t sent = 0, received = 0;
-    double deadline_s = redcoi_clock_s() + ring->world->timeout_s;
+    double waited_s = 0.0;
     while (sent < x->send_bytes || received < x->receive_bytes) {
         struct pollfd fds[3] = {{.fd = sent < x->send_bytes ? ring->out : -1, .events = POLLOUT},
                                 {.fd = received < x->receive_bytes ? ring->in : -1, .events = POLLIN},
                                 {.fd = ring->world->aborted, .events = POLLIN}};
-        const double left_s = deadline_s - redcoi_clock_s();
-        const int ready = left_s > 0.0 ? poll(fds, 3, (int)(left_s * 1e3) + 1) : 0;
+        const double left_s = ring->world->timeout_s - waited_s, wait_s = left_s < piece_s ? left_s : piece_s;
+        const int ready = poll(fds, 3, wait_s > 0.0 ? (int)(wait_s * 1e3) + 1 : 0);
         if (ready < 0 && errno == EINTR) { continue; }
         if (ready < 0) { return redco_fail(err, REDCO_ESYSTEM, x->what, "poll: %s", redcoi_socket_reason(errno)); }
         if (fds[2].revents != 0) {
             return redco_fail(err, REDCO_ESYSTEM, x->what, "rank %u has given up", ring->world->rank);
+        }
+        if (ready == 0 && wait_s > 0.0) {
+            waited_s += wait_s;
+            continue;
         }
         if (ready == 0) {
             return redco_fail(err, REDCO_ESYSTEM, x->what, "rank %u: rank %u %s (%g s)", ring->world->rank,
@@ -65,7 +72,7 @@ static redco_status socket_exchange(void *link, const redcoi_exchange *x, redco_
         if (fds[0].revents != 0 && !some(ring->out, (char *)(uintptr_t)x->send, x->send_bytes, &sent, true)) {
             return lost(ring->world, ring->next, errno, x->what, err);
         }
-        deadline_s = redcoi_clock_s() + ring->world->timeout_s; /* something moved */
+        waited_s = 0.0; /* something moved */
     }
     return REDCO_OK;
 }
@@ -182,5 +189,5 @@ static void socket_close(void *transport)
     free(world);
 }
 
-const redcoi_transport_calls redcoi_socket_calls = {socket_link, socket_exchange, socket_abort, socket_unlink,
-                                                    socket_close};
+const redcoi_transport_calls redcoi_socket_calls = {socket_link, socket_exchange, socket_abort, socket_unlink, NULL,
+                                                    NULL,        socket_close};

@@ -5,6 +5,8 @@
 
 #include "executor/comm/communicator.h"
 
+#include <stdatomic.h>
+
 /** The members of a group as world ranks, in order; own is the position of this rank. */
 typedef struct redcoi_members {
     const uint32_t *ranks;
@@ -29,6 +31,9 @@ typedef struct redcoi_transport_calls {
     /** All exchanges of this rank fail from now on, those under way too. */
     void (*abort)(void *transport);
     void (*unlink)(void *link);
+    /** See communicator.h; NULL where each rank speaks for itself. @param farewell  broken is given */
+    void (*part)(void *transport, redco_farewell *farewell);
+    void (*give_up)(void *transport, int code); /**< NULL: closing is enough */
     void (*close)(void *transport);
 } redcoi_transport_calls;
 
@@ -45,8 +50,18 @@ redco_status redcoi_mpi_open(double timeout_s, redcoi_transport *transport_out, 
 /** A world on a transport of one's own, which it takes over, also on failure. */
 redco_status redcoi_world_open_on(const redcoi_transport *transport, redco_world **world_out, redco_error *err);
 
+struct redco_world {
+    redcoi_transport transport;
+    uint32_t splits; /* so far */
+    void (*watch)(void *context, const char *what);
+    void *watch_context;
+    atomic_bool broken;  /* an operation failed that this rank had not given up */
+    atomic_bool aborted; /* it has */
+};
+
 /** A group of a world. */
 struct redco_communicator {
+    redco_world *world;
     const redcoi_transport_calls *calls;
     void *link; /* NULL in a group of one */
     uint32_t rank, size;

@@ -6,11 +6,6 @@
 
 static const double default_timeout_s = 60.0;
 
-struct redco_world {
-    redcoi_transport transport;
-    uint32_t splits; /* so far */
-};
-
 static redco_status check(const redco_world_options *options, redco_error *err)
 {
     const bool many = options->transport == REDCO_TRANSPORT_SOCKET;
@@ -69,7 +64,28 @@ void redco_world_close(redco_world *world)
 
 void redco_world_abort(redco_world *world)
 {
+    atomic_store(&world->aborted, true);
     if (world->transport.calls != NULL) { world->transport.calls->abort(world->transport.state); }
+}
+
+void redco_world_watch(redco_world *world, void (*watch)(void *context, const char *what), void *context)
+{
+    world->watch = watch;
+    world->watch_context = context;
+}
+
+void redco_world_part(redco_world *world, redco_farewell *farewell_out)
+{
+    const redcoi_transport *const t = &world->transport;
+    redco_farewell farewell = {atomic_load(&world->broken), true, true, REDCO_WORLD_MAX};
+    if (t->calls != NULL && t->calls->part != NULL) { t->calls->part(t->state, &farewell); }
+    *farewell_out = farewell;
+}
+
+void redco_world_give_up(redco_world *world, int code)
+{
+    const redcoi_transport *const t = &world->transport;
+    if (t->calls != NULL && t->calls->give_up != NULL) { t->calls->give_up(t->state, code); }
 }
 
 uint32_t redco_world_rank(const redco_world *world)
@@ -107,6 +123,7 @@ redco_status redco_communicator_split(redco_world *world, const uint32_t *colour
         st = redco_fail(err, REDCO_ENOMEM, name, "out of memory");
         goto out;
     }
+    c->world = world;
     c->calls = t->calls;
     c->size = members_of(world, colours, ranks, &c->rank);
     (void)snprintf(c->name, sizeof c->name, "%s", name);
@@ -120,7 +137,9 @@ redco_status redco_communicator_split(redco_world *world, const uint32_t *colour
     }
     if (t->calls != NULL) { /* every rank takes part, whatever the size of its own group */
         const redcoi_members members = {ranks, c->size, c->rank};
+        if (world->watch != NULL) { world->watch(world->watch_context, name); }
         st = t->calls->link(t->state, &members, world->splits, &c->link, err);
+        if (st != REDCO_OK && !atomic_load(&world->aborted)) { atomic_store(&world->broken, true); }
     }
     world->splits++;
 out:

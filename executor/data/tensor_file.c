@@ -63,36 +63,60 @@ static json_t *describe(const redco_named_type *tensor, uint64_t begin_bytes, ui
                      "data_offsets", (json_int_t)begin_bytes, (json_int_t)end_bytes);
 }
 
-/* Fills begin_bytes relative to the data. @param text_out  to be freed */
-static redco_status make_header(const redco_tensor_file *file, const redco_named_type *tensors, const json_t *metadata,
-                                char **text_out, redco_error *err)
+/* @param begin_bytes  relative to the data. @param text_out  to be freed */
+static redco_status describe_all(const char *path, const redco_named_type *tensors, size_t count,
+                                 const json_t *metadata, uint64_t *begin_bytes, char **text_out, redco_error *err)
 {
     redco_status st = REDCO_OK;
     json_t *header = json_object();
+    begin_bytes[0] = 0;
     if (metadata != NULL) { (void)json_object_set_new(header, "__metadata__", json_deep_copy(metadata)); }
-    for (size_t i = 0; i < file->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const redco_named_type *const t = &tensors[i];
         if ((st = redco_type_check(&t->type, t->name, err)) != REDCO_OK) { goto out; }
         if (redco_tensor_file_dtype_name(t->type.dtype) == NULL) {
-            st = redco_fail(err, REDCO_EVALUE, file->path, "%s is %s, which the format has not", t->name,
+            st = redco_fail(err, REDCO_EVALUE, path, "%s is %s, which the format has not", t->name,
                             redco_dtype_name(t->type.dtype));
             goto out;
         }
         if (json_object_get(header, t->name) != NULL) {
-            st = redco_fail(err, REDCO_EVALUE, file->path, "two tensors are named \"%s\"", t->name);
+            st = redco_fail(err, REDCO_EVALUE, path, "two tensors are named \"%s\"", t->name);
             goto out;
         }
-        file->begin_bytes[i + 1] = file->begin_bytes[i] + redco_type_bytes(&t->type);
-        if (json_object_set_new(header, t->name, describe(t, file->begin_bytes[i], file->begin_bytes[i + 1])) != 0) {
-            st = redco_fail(err, REDCO_EVALUE, file->path, "tensor %zu has no name in UTF-8", i);
+        begin_bytes[i + 1] = begin_bytes[i] + redco_type_bytes(&t->type);
+        if (json_object_set_new(header, t->name, describe(t, begin_bytes[i], begin_bytes[i + 1])) != 0) {
+            st = redco_fail(err, REDCO_EVALUE, path, "tensor %zu has no name in UTF-8", i);
             goto out;
         }
     }
     *text_out = json_dumps(header, JSON_COMPACT);
-    if (*text_out == NULL) { st = redco_fail(err, REDCO_ENOMEM, file->path, "no memory for its header"); }
+    if (*text_out == NULL) { st = redco_fail(err, REDCO_ENOMEM, path, "no memory for its header"); }
 out:
     json_decref(header);
     return st;
+}
+
+/* Spaces behind the header align the data. */
+redco_status redco_tensor_file_header(const char *path, const redco_named_type *tensors, size_t count,
+                                      const json_t *metadata, uint64_t *begin_bytes_out, unsigned char **header_out,
+                                      redco_error *err)
+{
+    char *text = NULL;
+    redco_status st = describe_all(path, tensors, count, metadata, begin_bytes_out, &text, err);
+    if (st != REDCO_OK) { return st; }
+    const size_t length = strlen(text), padded = (length + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+    unsigned char *const header = malloc(LENGTH_BYTES + padded);
+    if (header == NULL) {
+        free(text);
+        return redco_fail(err, REDCO_ENOMEM, path, "no memory for its header");
+    }
+    for (size_t i = 0; i < LENGTH_BYTES; i++) { header[i] = (unsigned char)((uint64_t)padded >> (8 * i)); }
+    memset(header + LENGTH_BYTES, ' ', padded);
+    memcpy(header + LENGTH_BYTES, text, length);
+    for (size_t i = 0; i <= count; i++) { begin_bytes_out[i] += LENGTH_BYTES + padded; }
+    free(text);
+    *header_out = header;
+    return REDCO_OK;
 }
 
 static redco_status write_at(const redco_tensor_file *file, const void *data, uint64_t size_bytes, uint64_t at_bytes,
@@ -110,26 +134,13 @@ static redco_status write_at(const redco_tensor_file *file, const void *data, ui
     return REDCO_OK;
 }
 
-/* Spaces behind the header align the data. */
-static redco_status write_header(redco_tensor_file *file, const char *text, redco_error *err)
-{
-    const size_t length = strlen(text), padded = (length + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
-    unsigned char start[LENGTH_BYTES];
-    for (size_t i = 0; i < LENGTH_BYTES; i++) { start[i] = (unsigned char)((uint64_t)padded >> (8 * i)); }
-    redco_status st = write_at(file, start, sizeof start, 0, err);
-    if (st == REDCO_OK) { st = write_at(file, text, length, LENGTH_BYTES, err); }
-    if (st == REDCO_OK) { st = write_at(file, "       ", padded - length, LENGTH_BYTES + length, err); }
-    for (size_t i = 0; i <= file->count; i++) { file->begin_bytes[i] += LENGTH_BYTES + padded; }
-    return st;
-}
-
 redco_status redco_tensor_file_create(const char *path, const redco_named_type *tensors, size_t count,
                                       const json_t *metadata, redco_tensor_file **file_out, redco_error *err)
 {
     static const char ending[] = ".XXXXXX"; /* mkostemp() changes the letters */
     const size_t name_size = strlen(path) + sizeof ending;
     redco_status st = REDCO_OK;
-    char *header = NULL;
+    unsigned char *header = NULL;
     redco_tensor_file *file = calloc(1, sizeof *file);
     if (file == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "no memory to write it"); }
     file->descriptor = -1;
@@ -142,7 +153,7 @@ redco_status redco_tensor_file_create(const char *path, const redco_named_type *
         st = redco_fail(err, REDCO_ENOMEM, path, "no memory to write it");
         goto out;
     }
-    if ((st = make_header(file, tensors, metadata, &header, err)) != REDCO_OK) {
+    if ((st = redco_tensor_file_header(path, tensors, count, metadata, file->begin_bytes, &header, err)) != REDCO_OK) {
         free(temporary);
         goto out;
     }
@@ -154,7 +165,7 @@ redco_status redco_tensor_file_create(const char *path, const redco_named_type *
         goto out;
     }
     file->temporary = temporary; /* from here on it is there */
-    if ((st = write_header(file, header, err)) != REDCO_OK) { goto out; }
+    if ((st = write_at(file, header, file->begin_bytes[0], 0, err)) != REDCO_OK) { goto out; }
     *file_out = file;
     file = NULL;
 out:

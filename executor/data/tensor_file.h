@@ -32,6 +32,14 @@ redco_status redco_tensor_file_finish(redco_tensor_file *file, redco_error *err)
 /** Leaves no trace of it. NULL is accepted. */
 void redco_tensor_file_abandon(redco_tensor_file *file);
 
+/** The beginning of such a file, for writers of their own.
+ *  @param path             for errors
+ *  @param begin_bytes_out  count + 1: where in the file data of tensors begin, and where the last ends
+ *  @param header_out       begin_bytes_out[0] bytes, to be freed with free() */
+redco_status redco_tensor_file_header(const char *path, const redco_named_type *tensors, size_t count,
+                                      const json_t *metadata, uint64_t *begin_bytes_out, unsigned char **header_out,
+                                      redco_error *err);
+
 /** "F32" and the like; NULL for types that the format does not have here. Static. */
 const char *redco_tensor_file_dtype_name(redco_dtype dtype);
 /** @return false for an unknown name */

@@ -75,6 +75,12 @@ redco_status redco_states_set(redco_states *states, redco_states_worker *worker,
 redco_status redco_states_get(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
                               void *values, redco_error *err);
 
+/** The same for elements @p begin to @p begin + @p length of the tensor, which are all that @p values has. */
+redco_status redco_states_set_range(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
+                                    uint64_t begin, uint64_t length, const void *values, redco_error *err);
+redco_status redco_states_get_range(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
+                                    uint64_t begin, uint64_t length, void *values, redco_error *err);
+
 /* Weights: streams "parameters" and, backward from the second copy, "secondary parameters" */
 
 /** Where this rank's part of a module is; the whole module where parameters are not sharded. */

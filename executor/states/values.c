@@ -36,8 +36,22 @@ static redco_status check(const redco_states *states, uint32_t tensor, int which
                       states->state_count);
 }
 
-redco_status redco_states_set(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
-                              const void *values, redco_error *err)
+/* What of a piece lies in a range of its tensor. @return false: nothing */
+static bool narrow(redco_piece *piece, uint64_t begin, uint64_t end)
+{
+    const uint64_t from = piece->begin > begin ? piece->begin : begin;
+    const uint64_t to = piece->begin + piece->count < end ? piece->begin + piece->count : end;
+    if (from >= to) { return false; }
+    const uint64_t skipped = from - piece->begin;
+    piece->begin = from;
+    piece->count = to - from;
+    piece->shard_at += skipped;
+    if (piece->owned_at != REDCO_NOWHERE) { piece->owned_at += skipped; }
+    return true;
+}
+
+redco_status redco_states_set_range(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
+                                    uint64_t begin, uint64_t length, const void *values, redco_error *err)
 {
     const size_t element_bytes = redco_dtype_bytes(states->master);
     uint32_t count = 0;
@@ -46,35 +60,53 @@ redco_status redco_states_set(redco_states *states, redco_states_worker *worker,
     const uint32_t layer = redco_layout_layer_of(states->layout, redco_layout_module_of(states->layout, tensor));
     const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
     for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-        const redco_piece *const piece = &pieces[i];
-        const unsigned char *const from = (const unsigned char *)values + (size_t)piece->begin * element_bytes;
-        if (piece->tensor != tensor) { continue; }
-        unsigned char *const to = piece->owned_at == REDCO_NOWHERE ? NULL : owned_at(states, layer, piece, which);
-        if (to != NULL) { st = redcoi_copy(worker, to, from, piece->count * element_bytes, err); }
+        redco_piece piece = pieces[i];
+        if (piece.tensor != tensor || !narrow(&piece, begin, begin + length)) { continue; }
+        const unsigned char *const from = (const unsigned char *)values + (size_t)(piece.begin - begin) * element_bytes;
+        unsigned char *const to = piece.owned_at == REDCO_NOWHERE ? NULL : owned_at(states, layer, &piece, which);
+        if (to != NULL) { st = redcoi_copy(worker, to, from, piece.count * element_bytes, err); }
         if (st != REDCO_OK || which != REDCO_STATES_WEIGHTS) { continue; }
-        st = states->has_master ? set_rounded(states, worker, layer, piece, from, err)
-                                : redcoi_copy(worker, redcoi_parameter(states, layer, piece->shard_at), from,
-                                              piece->count * element_bytes, err);
+        st = states->has_master ? set_rounded(states, worker, layer, &piece, from, err)
+                                : redcoi_copy(worker, redcoi_parameter(states, layer, piece.shard_at), from,
+                                              piece.count * element_bytes, err);
     }
     return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+}
+
+redco_status redco_states_get_range(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
+                                    uint64_t begin, uint64_t length, void *values, redco_error *err)
+{
+    const size_t element_bytes = redco_dtype_bytes(states->master);
+    uint32_t count = 0;
+    redco_status st = check(states, tensor, which, err);
+    if (st != REDCO_OK) { return st; }
+    const uint32_t layer = redco_layout_layer_of(states->layout, redco_layout_module_of(states->layout, tensor));
+    const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+        redco_piece piece = pieces[i];
+        if (piece.tensor != tensor || piece.owned_at == REDCO_NOWHERE || !narrow(&piece, begin, begin + length)) {
+            continue;
+        }
+        const unsigned char *from = owned_at(states, layer, &piece, which);
+        if (from == NULL) { from = redcoi_parameter(states, layer, piece.shard_at); }
+        st = redcoi_copy(worker, (unsigned char *)values + (size_t)(piece.begin - begin) * element_bytes, from,
+                         piece.count * element_bytes, err);
+    }
+    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+}
+
+redco_status redco_states_set(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
+                              const void *values, redco_error *err)
+{
+    const redco_state_model *const model = redcoi_model(states);
+    const uint64_t length = tensor < model->tensor_count ? model->tensors[tensor].elements : 0;
+    return redco_states_set_range(states, worker, tensor, which, 0, length, values, err);
 }
 
 redco_status redco_states_get(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
                               void *values, redco_error *err)
 {
-    const size_t element_bytes = redco_dtype_bytes(states->master);
-    uint32_t count = 0;
-    redco_status st = check(states, tensor, which, err);
-    if (st != REDCO_OK) { return st; }
-    const uint32_t layer = redco_layout_layer_of(states->layout, redco_layout_module_of(states->layout, tensor));
-    const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
-    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-        const redco_piece *const piece = &pieces[i];
-        if (piece->tensor != tensor || piece->owned_at == REDCO_NOWHERE) { continue; }
-        const unsigned char *from = owned_at(states, layer, piece, which);
-        if (from == NULL) { from = redcoi_parameter(states, layer, piece->shard_at); }
-        st = redcoi_copy(worker, (unsigned char *)values + (size_t)piece->begin * element_bytes, from,
-                         piece->count * element_bytes, err);
-    }
-    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    const redco_state_model *const model = redcoi_model(states);
+    const uint64_t length = tensor < model->tensor_count ? model->tensors[tensor].elements : 0;
+    return redco_states_get_range(states, worker, tensor, which, 0, length, values, err);
 }

@@ -123,12 +123,13 @@ static double relative(double got, double want)
     return distance(got, want) / fmax(fabs(want), 1e-30);
 }
 
-static void compare_steps(const struct compare *c, const redco_trainer_step *steps)
+/* @param before  steps whose losses nobody has here */
+static void compare_steps(const struct compare *c, const redco_trainer_step *steps, uint64_t before)
 {
     redco_trainer_verdict *const v = c->verdict;
-    for (uint64_t s = 0; s < c->baseline->step_count; s++) {
-        const double loss = relative(steps[s].loss, c->baseline->steps[s].loss);
-        const double norm = relative(steps[s].gradient_norm, c->baseline->steps[s].gradient_norm);
+    for (uint64_t s = before; s < c->baseline->step_count; s++) {
+        const double loss = relative(steps[s - before].loss, c->baseline->steps[s].loss);
+        const double norm = relative(steps[s - before].gradient_norm, c->baseline->steps[s].gradient_norm);
         v->loss_error = fmax(v->loss_error, loss);
         v->norm_error = fmax(v->norm_error, norm);
         const double judged = wide(c->t) ? fmax(loss, norm) : loss;
@@ -242,9 +243,9 @@ static redco_status judge(redco_trainer *t, const redco_baseline *baseline, cons
                                               : dtype == REDCO_F32 ? bound_f32
                                                                    : bound_16};
     struct compare c = {.t = t, .baseline = baseline, .weights = weights, .verdict = &verdict};
-    redco_status st = check_baseline(t, baseline, step_count, err);
+    redco_status st = check_baseline(t, baseline, t->step, err);
     if (st != REDCO_OK) { return st; }
-    compare_steps(&c, steps);
+    compare_steps(&c, steps, t->step - step_count);
     if (weights->of != NULL) { st = compare_weights(&c, err); }
     verdict.same = verdict.differs_step == 0 && verdict.tensor[0] == '\0';
     *verdict_out = verdict;
@@ -272,7 +273,7 @@ redco_status redco_trainer_compare(redco_trainer *t, const redco_trainer_step *s
     /* Collected first: the others need not wait until one rank has trained alone. */
     redco_status st = wide(t) ? collect(t, &weights, err) : REDCO_OK;
     if (st == REDCO_OK && redco_world_rank(t->world) == 0) {
-        st = redco_baseline_train(t->plan, t->place, &t->options, step_count, &baseline, err);
+        st = redco_baseline_train(t->plan, t->place, &t->options, t->step, &baseline, err);
         if (st == REDCO_OK) { st = judge(t, baseline, &weights, steps, step_count, verdict_out, err); }
     }
     redco_baseline_free(baseline);

@@ -9,6 +9,7 @@
 #define REDCO_TRAINER_H
 
 #include "costmodel/simulate.h"
+#include "executor/checkpoint/checkpoint.h"
 #include "executor/comm/communicator.h"
 #include "executor/optimizer/optimizer.h"
 #include "planner/plan/plan.h"
@@ -89,6 +90,16 @@ void redco_baseline_free(redco_baseline *baseline); /**< NULL is accepted */
 const redco_trainer_step *redco_baseline_steps(const redco_baseline *baseline, uint64_t *count_out);
 
 /** How a run compares with the same one on one rank. Errors and why they have these bounds: executor/PARITY.md. */
+/** Steps done, those of a run that was resumed included. */
+uint64_t redco_trainer_steps(const redco_trainer *trainer);
+/** Writes a checkpoint of the last step. */
+redco_status redco_trainer_save(redco_trainer *trainer, redco_checkpoints *checkpoints, redco_error *err);
+/** Goes on from there, whatever plan and ranks wrote it. The trainer must have been made with its seed.
+ *  @return REDCO_EVALUE if it is of another model, other data, another batch or another type */
+redco_status redco_trainer_load(redco_trainer *trainer, redco_checkpoints *checkpoints,
+                                const redco_checkpoint *checkpoint, redco_error *err);
+
+/** How the run compares with the same one on one rank. */
 typedef struct redco_trainer_verdict {
     bool same;
     double bound;          /**< on all three errors; of 16-bit weights on losses */
@@ -103,13 +114,14 @@ typedef struct redco_trainer_verdict {
     uint64_t loose;        /**< of which rounding of gradients explains more than the bound */
 } redco_trainer_verdict;
 
-/** Trains on rank 0 alone from the same beginnings and compares losses, norms and final weights, those of every rank.
+/** Trains all steps on rank 0 alone from the same beginnings, those before a run was resumed too, and compares losses,
+ *  norms and final weights, those of every rank.
  *  Only rank 0 gets a verdict; the others may leave the world.
  *
  *  Of 16-bit weights only losses are judged, as rounding hides the rest.
  *  An optimizer that divides by the gradient's size turns the rounding of a gradient that is nearly 0 into steps of any
  *  sign (always of keys' biases, which softmax does not see): such elements may differ by as much.
- *  @param steps  all that were run
+ *  @param steps  all that were run here, the last ones of the run
  *  @return REDCO_EVALUE for an optimizer other than AdamW */
 redco_status redco_trainer_compare(redco_trainer *trainer, const redco_trainer_step *steps, uint64_t step_count,
                                    redco_trainer_verdict *verdict_out, redco_error *err);

@@ -1,0 +1,101 @@
+/** @file checkpoint.h  Checkpoints of sharded states: a folder of them, of which the last few are kept. None depends on
+ *  the plan or the ranks that wrote it: each name has one whole tensor, whoever held which part.
+ *
+ *      FOLDER/step-0000000020/checkpoint.json                  what it is, its files, a checksum of every tensor
+ *                            /config.json                      the model's, as transformers reads it
+ *                            /model.safetensors.index.json     weights in the master type, matrices [out, in]
+ *                            /model-00001-of-00001.safetensors
+ *                            /optimizer.safetensors.index.json, /optimizer-...: "NAME.exp_avg" and the like
+ *
+ *  Every rank writes its own parts of the files, in a folder of another name that gets its own when all is on the disk:
+ *  a checkpoint is there whole or not at all. All hosts must see the folder, on a file system on which several may
+ * write to one file.
+ *
+ *  Calls are collective: every rank of the world makes them. What one rank cannot do (REDCO_ESYSTEM: a full disk) is
+ * the same error on all, which names that rank; only a peer that is lost is seen by each rank in its own way. */
+#ifndef REDCO_CHECKPOINT_H
+#define REDCO_CHECKPOINT_H
+
+#include "executor/comm/communicator.h"
+#include "executor/models/task.h"
+#include "executor/partition/layout.h"
+#include "executor/states/states.h"
+
+#include <jansson.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct redco_checkpoints redco_checkpoints;
+typedef struct redco_checkpoint redco_checkpoint;
+
+/** What a checkpoint says beside its tensors. */
+typedef struct redco_checkpoint_info {
+    uint64_t step;         /**< steps done */
+    uint64_t seed;         /**< of first weights and tokens */
+    uint64_t sequences;    /**< consumed so far: where in its data the run is */
+    uint64_t global_batch; /**< sequences of a step */
+    uint64_t data_windows; /**< sequences in the file of tokens; 0: they are made from the seed */
+    uint32_t seq_len;
+    uint32_t ranks; /**< that wrote it */
+    double learning_rate;
+    redco_dtype master; /**< type of all tensors: F64 or F32 */
+    redco_optimizer_kind optimizer;
+    const char *model_name, *model_sha256; /**< as in plan files */
+    const char *plan_sha256;               /**< of the plan that wrote it */
+    const json_t *model_config;
+} redco_checkpoint_info;
+
+/** Whose tensors: tensor i of the states is the part that @p layouts gives this rank of parameter i. */
+typedef struct redco_checkpoint_states {
+    const redco_task *task;
+    const redco_tp_layout *layouts;
+    redco_states *states;
+    redco_states_worker *worker;
+    redco_optimizer optimizer;
+} redco_checkpoint_states;
+
+typedef struct redco_checkpoints_options {
+    const char *folder;  /**< borrowed as long as it is open */
+    uint32_t keep;       /**< checkpoints, at least 1: older ones are removed when a new one is on the disk */
+    uint64_t file_bytes; /**< of data, after which another file begins; 0 = 4 GiB */
+    bool resume;         /**< continue what is there; else there must be no checkpoint yet, and the folder is made */
+    void (*warn)(void *context, const char *text); /**< rank 0: a checkpoint that is passed over; may be NULL */
+    void *context;
+} redco_checkpoints_options;
+
+/** Takes the folder for this run alone and removes what runs that died left there.
+ *  @param world  must outlive it
+ *  @return REDCO_EVALUE if another run has it, or if there is a checkpoint that is not to be resumed */
+redco_status redco_checkpoints_open(const redco_checkpoints_options *options, redco_world *world,
+                                    redco_checkpoints **checkpoints_out, redco_error *err);
+void redco_checkpoints_close(redco_checkpoints *checkpoints); /**< NULL is accepted */
+
+/** The newest one of which every byte is as it was written.  @return REDCO_EVALUE if there is none */
+redco_status redco_checkpoints_find(redco_checkpoints *checkpoints, redco_checkpoint **checkpoint_out,
+                                    redco_error *err);
+void redco_checkpoint_free(redco_checkpoint *checkpoint); /**< NULL is accepted */
+const redco_checkpoint_info *redco_checkpoint_get_info(const redco_checkpoint *checkpoint);
+const char *redco_checkpoint_path(const redco_checkpoint *checkpoint);
+/** "checkpoint.json" from memory: only what it says is checked.  @param name  stands for the file in errors */
+redco_status redco_checkpoint_parse(const char *text, size_t size, const char *name, redco_checkpoint **checkpoint_out,
+                                    redco_error *err);
+
+/** Sets all weights and optimizer states.
+ *  @return REDCO_EVALUE if its tensors are not those of the task and the optimizer: nothing was set then */
+redco_status redco_checkpoint_load(redco_checkpoints *checkpoints, const redco_checkpoint *checkpoint,
+                                   const redco_checkpoint_states *states, redco_error *err);
+
+/** Writes one, and removes those that are no longer kept. After a failure those before are as they were.
+ *  @return REDCO_EINFEASIBLE if a value is not finite */
+redco_status redco_checkpoints_save(redco_checkpoints *checkpoints, const redco_checkpoint_info *info,
+                                    const redco_checkpoint_states *states, redco_error *err);
+
+/** Removes what a run left unfinished, after all its ranks have ended; another run's is left alone. */
+void redco_checkpoints_clean(const char *folder);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,166 @@
+#include "executor/checkpoint/checkpoint_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Elements that are taken from the states at once. */
+static const uint64_t chunk_elements = (uint64_t)1 << 18;
+
+struct saving {
+    const redco_checkpoint_states *states;
+    redco_checkpoint *checkpoint;
+    const int *descriptors;
+    redcoi_entry *entry; /* at work */
+    uint32_t element_bytes;
+    void *chunk; /* chunk_elements of them */
+    unsigned char *row;
+};
+
+static redco_status write_run(void *context, const redcoi_run *run, redco_error *err)
+{
+    struct saving *const s = context;
+    const unsigned char *from = (const unsigned char *)s->chunk + run->local_at * s->element_bytes;
+    if (run->stride != 1) {
+        for (uint64_t i = 0; i < run->count; i++) {
+            memcpy(s->row + i * s->element_bytes, from + i * run->stride * s->element_bytes, s->element_bytes);
+        }
+        from = s->row;
+    }
+    s->entry->checksum += redcoi_checksum(from, run->count, s->element_bytes, run->file_at);
+    return redcoi_write_at(s->descriptors[s->entry->file], from, run->count * s->element_bytes,
+                           s->entry->offset_bytes + run->file_at * s->element_bytes, s->checkpoint->path,
+                           &s->checkpoint->files[s->entry->file], err);
+}
+
+/* Ranks that have the same elements write a part of them each. */
+struct share {
+    uint32_t own, of;
+};
+
+static struct share share_of(const redco_checkpoint_states *s, uint32_t layer, uint32_t tensor)
+{
+    const redco_layout *const layout = redco_states_layout(s->states);
+    const redco_rank_mesh mesh = redco_layout_mesh(layout);
+    const redco_place place = redco_layout_place(layout);
+    const redco_between blocks = {redco_layout_model(layout)->layers[layer].shards.optimizer, mesh.dp};
+    struct share share = {redco_between_position(blocks, place), redco_between_size(blocks)};
+    if (s->layouts[tensor].kind != REDCO_TP_SPLIT) {
+        share = (struct share){share.own * mesh.tp + place.tp, share.of * mesh.tp};
+    }
+    return share;
+}
+
+/* Products of 128 bits are not needed: an element's number is below 2^48, a rank's below 2^16. */
+static uint64_t cut(uint64_t count, uint32_t part, uint32_t parts)
+{
+    return count * part / parts;
+}
+
+/* A run that has gone astray keeps the checkpoints from before. */
+static redco_status check_finite(const struct saving *s, uint64_t count, redco_error *err)
+{
+    bool finite = true;
+    for (uint64_t i = 0; i < count; i++) {
+        finite = finite && (s->element_bytes == sizeof(double) ? isfinite(((const double *)s->chunk)[i])
+                                                               : isfinite(((const float *)s->chunk)[i]));
+    }
+    return finite ? REDCO_OK
+                  : redco_fail(err, REDCO_EINFEASIBLE, s->checkpoint->path, "%s holds what is not a finite number",
+                               s->entry->name);
+}
+
+static redco_status save_range(struct saving *s, const redco_piece *piece, int which, const redcoi_placing *placing,
+                               redco_error *err)
+{
+    const redco_layout *const layout = redco_states_layout(s->states->states);
+    const uint32_t layer = redco_layout_layer_of(layout, redco_layout_module_of(layout, piece->tensor));
+    const struct share share = share_of(s->states, layer, piece->tensor);
+    const uint64_t end = piece->begin + cut(piece->count, share.own + 1, share.of);
+    redco_status st = REDCO_OK;
+    s->entry = &s->checkpoint->entries[redcoi_entry_number(s->states, piece->tensor, which)];
+    for (uint64_t at = piece->begin + cut(piece->count, share.own, share.of); at < end && st == REDCO_OK;
+         at += chunk_elements) {
+        const uint64_t count = end - at < chunk_elements ? end - at : chunk_elements;
+        st = redco_states_get_range(s->states->states, s->states->worker, piece->tensor, which, at, count, s->chunk,
+                                    err);
+        if (st == REDCO_OK) { st = check_finite(s, count, err); }
+        if (st == REDCO_OK) { st = redcoi_walk(placing, at, count, write_run, s, err); }
+    }
+    return st;
+}
+
+static redco_status save_own(struct saving *s, redco_error *err)
+{
+    const redco_layout *const layout = redco_states_layout(s->states->states);
+    const int kinds = (int)redco_optimizer_states(&s->states->optimizer);
+    redco_status st = REDCO_OK;
+    for (uint32_t layer = 0; layer < redco_layout_model(layout)->layer_count && st == REDCO_OK; layer++) {
+        uint32_t count = 0;
+        const redco_piece *const pieces = redco_layout_pieces(layout, layer, &count);
+        for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+            if (pieces[i].owned_at == REDCO_NOWHERE) { continue; }
+            const redcoi_placing placing = redcoi_placing_of(s->states, pieces[i].tensor);
+            for (int which = REDCO_STATES_WEIGHTS; which < kinds && st == REDCO_OK; which++) {
+                st = save_range(s, &pieces[i], which, &placing, err);
+            }
+        }
+    }
+    return st;
+}
+
+/* This rank's part of all files, on the disk. */
+static redco_status save_part(const redco_checkpoint_states *states, redco_checkpoint *checkpoint, redco_error *err)
+{
+    int *descriptors = NULL;
+    struct saving s = {.states = states, .checkpoint = checkpoint};
+    s.element_bytes = redco_dtype_bytes(checkpoint->info.master);
+    s.chunk = malloc(chunk_elements * s.element_bytes);
+    s.row = malloc(chunk_elements * s.element_bytes);
+    redco_status st = s.chunk == NULL || s.row == NULL
+                          ? redco_fail(err, REDCO_ENOMEM, checkpoint->path, "no memory to write it")
+                          : redcoi_files_open(checkpoint, checkpoint->path, true, &descriptors, err);
+    s.descriptors = descriptors;
+    if (st == REDCO_OK) { st = save_own(&s, err); }
+    if (st == REDCO_OK) { st = redcoi_files_flush(checkpoint, checkpoint->path, descriptors, err); }
+    redcoi_files_close(checkpoint, descriptors);
+    free(s.chunk);
+    free(s.row);
+    return st;
+}
+
+static redco_status add_checksums(redco_checkpoints *c, redco_checkpoint *checkpoint, redco_error *err)
+{
+    uint64_t *const sums = calloc((size_t)checkpoint->entry_count + 1, sizeof *sums);
+    if (sums == NULL) { return redco_fail(err, REDCO_ENOMEM, checkpoint->path, "out of memory"); }
+    for (uint32_t i = 0; i < checkpoint->entry_count; i++) { sums[i] = checkpoint->entries[i].checksum; }
+    const redco_status st = redcoi_add_up(c, sums, checkpoint->entry_count, "checkpoint/checksums", err);
+    for (uint32_t i = 0; i < checkpoint->entry_count; i++) { checkpoint->entries[i].checksum = sums[i]; }
+    free(sums);
+    return st;
+}
+
+redco_status redco_checkpoints_save(redco_checkpoints *c, const redco_checkpoint_info *info,
+                                    const redco_checkpoint_states *states, redco_error *err)
+{
+    const bool first = redco_communicator_rank(c->all) == 0;
+    const char *const folder = c->options.folder;
+    redco_checkpoint *checkpoint = NULL;
+    redco_status st = redcoi_catalogue(&c->options, info, states, &checkpoint, err);
+    if (st == REDCO_OK && first) { st = redcoi_store_begin(folder, checkpoint, err); }
+    if ((st = redcoi_agree(c, st, "checkpoint/begin", NULL, err)) != REDCO_OK) { goto out; }
+    st = save_part(states, checkpoint, err);
+    if ((st = redcoi_agree(c, st, "checkpoint/write", NULL, err)) != REDCO_OK) { goto out; }
+    if ((st = add_checksums(c, checkpoint, err)) != REDCO_OK) { goto out; }
+    if (first) {
+        st = redcoi_store_commit(folder, checkpoint, err);
+        if (st == REDCO_OK) { st = redcoi_store_prune(folder, info->step, c->resumed, c->options.keep, err); }
+        if (st == REDCO_OK) { c->resumed = UINT64_MAX; } /* what is there now is whole */
+    }
+    st = redcoi_agree(c, st, "checkpoint/commit", NULL, err);
+out:
+    if (st != REDCO_OK && first) { redcoi_store_clean(folder); }
+    redco_checkpoint_free(checkpoint);
+    return st;
+}

@@ -1,0 +1,232 @@
+/* The folder of checkpoints. Names that begin with a dot are nobody's: what was not finished, or is being removed. */
+#include "executor/checkpoint/checkpoint_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char step_prefix[] = "step-", unfinished_prefix[] = ".unfinished-step-",
+                  removed_prefix[] = ".removed-step-";
+
+static redco_status system_fail(const char *path, const char *doing, redco_error *err)
+{
+    return redco_fail(err, REDCO_ESYSTEM, path, "cannot %s: %s", doing, strerror(errno));
+}
+
+static void name_of(const char *folder, const char *prefix, uint64_t step, char path[REDCOI_PATH_SIZE])
+{
+    (void)snprintf(path, REDCOI_PATH_SIZE, "%.4000s/%s%010" PRIu64, folder, prefix, step);
+}
+
+void redcoi_store_path(const char *folder, uint64_t step, bool finished, char path[REDCOI_PATH_SIZE])
+{
+    name_of(folder, finished ? step_prefix : unfinished_prefix, step, path);
+}
+
+redco_status redcoi_store_lock(const char *folder, bool make, int *lock_out, redco_error *err)
+{
+    if (make && mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return redco_fail(err, REDCO_EIO, folder, "cannot make it: %s", strerror(errno));
+    }
+    const int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock < 0) { return redco_fail(err, REDCO_EIO, folder, "cannot open: %s", strerror(errno)); }
+    if (flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) { /* else: a file system without locks */
+        (void)close(lock);
+        return redco_fail(err, REDCO_EVALUE, folder, "another run writes its checkpoints there");
+    }
+    *lock_out = lock;
+    return REDCO_OK;
+}
+
+/* @return false: not a name that redcoi_store_path() makes */
+static bool step_in(const char *name, const char *prefix, uint64_t *step_out)
+{
+    char again[64];
+    const size_t length = strlen(prefix);
+    if (strncmp(name, prefix, length) != 0 || name[length] < '0' || name[length] > '9') { return false; }
+    *step_out = strtoull(name + length, NULL, 10);
+    (void)snprintf(again, sizeof again, "%s%010" PRIu64, prefix, *step_out);
+    return strcmp(name, again) == 0;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x > y ? -1 : x < y;
+}
+
+static redco_status list(const char *folder, const char *prefix, uint64_t **steps_out, size_t *count_out,
+                         redco_error *err)
+{
+    size_t count = 0, room = 0;
+    uint64_t *steps = NULL, step = 0;
+    DIR *const open_folder = opendir(folder);
+    if (open_folder == NULL) { return redco_fail(err, REDCO_EIO, folder, "cannot open: %s", strerror(errno)); }
+    for (const struct dirent *entry = readdir(open_folder); entry != NULL; entry = readdir(open_folder)) {
+        if (!step_in(entry->d_name, prefix, &step)) { continue; }
+        if (count == room) {
+            room = 2 * room + 16;
+            uint64_t *const more = realloc(steps, room * sizeof *more);
+            if (more == NULL) {
+                free(steps);
+                (void)closedir(open_folder);
+                return redco_fail(err, REDCO_ENOMEM, folder, "out of memory");
+            }
+            steps = more;
+        }
+        steps[count++] = step;
+    }
+    (void)closedir(open_folder);
+    if (count > 1) { qsort(steps, count, sizeof *steps, newest_first); }
+    *steps_out = steps;
+    *count_out = count;
+    return REDCO_OK;
+}
+
+redco_status redcoi_store_list(const char *folder, uint64_t **steps_out, size_t *count_out, redco_error *err)
+{
+    return list(folder, step_prefix, steps_out, count_out, err);
+}
+
+/* A checkpoint has files only. */
+static void remove_folder(const char *path)
+{
+    const int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *const folder = descriptor >= 0 ? fdopendir(descriptor) : NULL;
+    if (folder == NULL) {
+        if (descriptor >= 0) { (void)close(descriptor); }
+        return;
+    }
+    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        (void)unlinkat(descriptor, entry->d_name, 0);
+    }
+    (void)closedir(folder);
+    (void)rmdir(path);
+}
+
+static void remove_all(const char *folder, const char *prefix)
+{
+    uint64_t *steps = NULL;
+    size_t count = 0;
+    if (list(folder, prefix, &steps, &count, NULL) != REDCO_OK) { return; }
+    for (size_t i = 0; i < count; i++) {
+        char path[REDCOI_PATH_SIZE];
+        name_of(folder, prefix, steps[i], path);
+        remove_folder(path);
+    }
+    free(steps);
+}
+
+void redcoi_store_clean(const char *folder)
+{
+    remove_all(folder, unfinished_prefix);
+    remove_all(folder, removed_prefix);
+}
+
+void redco_checkpoints_clean(const char *folder)
+{
+    int lock = -1;
+    if (redcoi_store_lock(folder, false, &lock, NULL) != REDCO_OK) { return; }
+    redcoi_store_clean(folder);
+    (void)close(lock);
+}
+
+static redco_status flush_folder(const char *path, redco_error *err)
+{
+    const int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* EINVAL: a file system that cannot. */
+    const bool flushed = descriptor >= 0 && (fsync(descriptor) == 0 || errno == EINVAL);
+    const redco_status st = flushed ? REDCO_OK : system_fail(path, "flush it", err);
+    if (descriptor >= 0) { (void)close(descriptor); }
+    return st;
+}
+
+/* Room is asked for at once: a full disk shows before anything is written. */
+static redco_status make_file(int folder, const char *path, const redcoi_file *file, redco_error *err)
+{
+    const int descriptor = openat(folder, file->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0) { return system_fail(path, "make a file in it", err); }
+    redco_status st = redcoi_write_at(descriptor, file->header, file->header_bytes, 0, path, file, err);
+    if (st == REDCO_OK && fallocate(descriptor, 0, 0, (off_t)file->size_bytes) != 0 &&
+        ((errno != EOPNOTSUPP && errno != ENOSYS) || ftruncate(descriptor, (off_t)file->size_bytes) != 0)) {
+        char place[512];
+        const int error = errno;
+        (void)snprintf(place, sizeof place, "%.400s/%s", path, file->name);
+        st = redco_fail(err, REDCO_ESYSTEM, place, "no room for %" PRIu64 " bytes: %s", file->size_bytes,
+                        strerror(error));
+    }
+    if (st == REDCO_OK && fsync(descriptor) != 0) { st = system_fail(path, "flush a file in it", err); }
+    (void)close(descriptor);
+    return st;
+}
+
+redco_status redcoi_store_begin(const char *folder, const redco_checkpoint *checkpoint, redco_error *err)
+{
+    char path[REDCOI_PATH_SIZE];
+    redcoi_store_path(folder, checkpoint->info.step, false, path);
+    remove_folder(path); /* of an attempt that failed */
+    if (mkdir(path, 0777) != 0) { return system_fail(path, "make it", err); }
+    const int opened = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    redco_status st = opened >= 0 ? REDCO_OK : system_fail(path, "open it", err);
+    for (uint32_t i = 0; i < checkpoint->file_count && st == REDCO_OK; i++) {
+        st = make_file(opened, path, &checkpoint->files[i], err);
+    }
+    if (opened >= 0) { (void)close(opened); }
+    if (st != REDCO_OK) { remove_folder(path); }
+    return st;
+}
+
+/* One that is found bad has the name already. */
+static redco_status take_name(const char *from, const char *to, const char *away, redco_error *err)
+{
+    remove_folder(away);
+    (void)rename(to, away); /* usually there is none */
+    const redco_status st = rename(from, to) == 0 ? REDCO_OK : system_fail(from, "name it", err);
+    remove_folder(away);
+    return st;
+}
+
+redco_status redcoi_store_commit(const char *folder, const redco_checkpoint *checkpoint, redco_error *err)
+{
+    char from[REDCOI_PATH_SIZE], to[REDCOI_PATH_SIZE], away[REDCOI_PATH_SIZE], manifest[REDCOI_PATH_SIZE + 32];
+    const uint64_t step = checkpoint->info.step;
+    size_t size = 0;
+    redcoi_store_path(folder, step, false, from);
+    redcoi_store_path(folder, step, true, to);
+    name_of(folder, removed_prefix, step, away);
+    (void)snprintf(manifest, sizeof manifest, "%s/%s", from, REDCOI_MANIFEST);
+    char *const text = redcoi_manifest_text(checkpoint, &size);
+    if (text == NULL) { return redco_fail(err, REDCO_ENOMEM, manifest, "out of memory"); }
+    redco_status st = redco_file_write(manifest, text, size, err);
+    free(text);
+    if (st == REDCO_OK) { st = flush_folder(from, err); }
+    if (st == REDCO_OK) { st = take_name(from, to, away, err); }
+    if (st == REDCO_OK) { st = flush_folder(folder, err); }
+    if (st == REDCO_EIO && err != NULL) { err->status = st = REDCO_ESYSTEM; } /* nothing is wrong with what was given */
+    return st;
+}
+
+redco_status redcoi_store_prune(const char *folder, uint64_t step, uint64_t resumed, uint32_t keep, redco_error *err)
+{
+    uint64_t *steps = NULL;
+    size_t count = 0, kept = 0;
+    const redco_status st = redcoi_store_list(folder, &steps, &count, err);
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        char path[REDCOI_PATH_SIZE], away[REDCOI_PATH_SIZE];
+        const bool good = steps[i] == step || (steps[i] < step && steps[i] <= resumed);
+        if (good && kept++ < keep) { continue; }
+        redcoi_store_path(folder, steps[i], true, path);
+        name_of(folder, removed_prefix, steps[i], away);
+        /* Its own name goes first: what is half removed does not pass for a checkpoint. */
+        if (rename(path, away) == 0) { remove_folder(away); }
+    }
+    free(steps);
+    return st;
+}

@@ -1,0 +1,82 @@
+/* Checkpoints of a trainer: what it is that they hold, and whether one belongs to this run. */
+#include "executor/trainer/trainer_internal.h"
+
+#include <string.h>
+
+uint64_t redco_trainer_steps(const redco_trainer *t)
+{
+    return t->step;
+}
+
+static redco_checkpoint_states states_of(const redco_trainer *t)
+{
+    return (redco_checkpoint_states){t->task, t->layouts, t->states, t->worker, t->options.optimizer};
+}
+
+redco_status redco_trainer_save(redco_trainer *t, redco_checkpoints *checkpoints, redco_error *err)
+{
+    const redco_plan *const plan = t->plan;
+    const redco_checkpoint_states states = states_of(t);
+    char plan_sha256[65];
+    json_t *const json = redco_plan_to_json(plan);
+    const bool digested = json != NULL && redco_plan_digest(json, plan_sha256);
+    json_decref(json);
+    if (!digested) { return redco_fail(err, REDCO_ENOMEM, t->place, "out of memory"); }
+    const redco_checkpoint_info info = {.step = t->step,
+                                        .seed = t->options.seed,
+                                        .sequences = t->step * plan->global_batch,
+                                        .global_batch = plan->global_batch,
+                                        .data_windows = redco_tokens_windows(t->tokens),
+                                        .seq_len = plan->seq_len,
+                                        .ranks = redco_world_size(t->world),
+                                        .learning_rate = t->options.learning_rate,
+                                        .master = redco_states_master_dtype(t->states),
+                                        .optimizer = t->options.optimizer.kind,
+                                        .model_name = plan->model_name,
+                                        .model_sha256 = plan->model_sha256,
+                                        .plan_sha256 = plan_sha256,
+                                        .model_config = plan->model_config};
+    return redco_checkpoints_save(checkpoints, &info, &states, err);
+}
+
+struct number {
+    const char *what;
+    uint64_t have, want;
+};
+
+static redco_status check(const redco_trainer *t, const redco_checkpoint *checkpoint, redco_error *err)
+{
+    const redco_checkpoint_info *const info = redco_checkpoint_get_info(checkpoint);
+    const redco_plan *const plan = t->plan;
+    const char *const path = redco_checkpoint_path(checkpoint);
+    const redco_dtype master = redco_states_master_dtype(t->states);
+    const struct number numbers[] = {
+        {"global batch", info->global_batch, plan->global_batch},
+        {"sequence length", info->seq_len, plan->seq_len},
+        {"number of sequences of data (0: made from the seed)", info->data_windows, redco_tokens_windows(t->tokens)},
+        {"seed", info->seed, t->options.seed}};
+    if (strcmp(info->model_sha256, plan->model_sha256) != 0) {
+        return redco_fail(err, REDCO_EVALUE, path, "is of another model: of %.80s, SHA-256 %.8s; %s is for %.80s, %.8s",
+                          info->model_name, info->model_sha256, t->place, plan->model_name, plan->model_sha256);
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (numbers[i].have == numbers[i].want) { continue; }
+        return redco_fail(err, REDCO_EVALUE, path, "is of a run whose %s is %llu; here it is %llu", numbers[i].what,
+                          (unsigned long long)numbers[i].have, (unsigned long long)numbers[i].want);
+    }
+    if (info->master != master) {
+        return redco_fail(err, REDCO_EVALUE, path, "has weights in %s; this run updates them in %s",
+                          redco_dtype_name(info->master), redco_dtype_name(master));
+    }
+    return REDCO_OK;
+}
+
+redco_status redco_trainer_load(redco_trainer *t, redco_checkpoints *checkpoints, const redco_checkpoint *checkpoint,
+                                redco_error *err)
+{
+    const redco_checkpoint_states states = states_of(t);
+    redco_status st = check(t, checkpoint, err);
+    if (st == REDCO_OK) { st = redco_checkpoint_load(checkpoints, checkpoint, &states, err); }
+    if (st == REDCO_OK) { t->step = redco_checkpoint_get_info(checkpoint)->step; }
+    return st;
+}
