@@ -94,7 +94,7 @@ static redco_status take(redcoi_thread *thread, const redcoi_task *task, redco_e
     for (uint32_t i = 0; i < piece->takes.count && st == REDCO_OK; i++) {
         const uint32_t module = s->bind.takes[piece->takes.first + i];
         st = redco_states_take(s->options.states, thread->worker, module, micro_batch_of(s, task),
-                               s->memory.slot_block + s->memory.slots[s->memory.gradient_slot[module]].at, err);
+                               s->memory.block + s->memory.slots[s->memory.gradient_slot[module]].at, err);
     }
     return st;
 }
@@ -124,7 +124,7 @@ static redco_status gather(redcoi_thread *thread, const redcoi_task *task, redco
 {
     redco_schedule *const s = thread->schedule;
     const redcoi_slot *const slot = &s->memory.slots[task->what];
-    void *const whole = s->memory.slot_block + slot->at;
+    void *const whole = s->memory.block + slot->at;
     redco_status st = redco_states_gather(s->options.states, thread->worker, slot->module, slot->backward, whole, err);
     if (st == REDCO_OK && !slot->backward && task->micro_batch == 0) {
         st = redco_states_keep_secondary(s->options.states, thread->worker, slot->module, whole, err);
@@ -132,15 +132,21 @@ static redco_status gather(redcoi_thread *thread, const redcoi_task *task, redco
     return st;
 }
 
+/* The part that is kept stays where it lies in the whole. */
 static redco_status scatter(redcoi_thread *thread, const redcoi_task *task, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
     const redcoi_slot *const slot = &s->memory.slots[task->what];
-    redco_status st = redco_states_scatter(s->options.states, thread->worker, slot->module,
-                                           s->memory.slot_block + slot->at, s->memory.shard, err);
+    const redco_layout *const layout = redco_states_layout(s->options.states);
+    const uint32_t layer = redco_layout_layer_of(layout, slot->module);
+    const uint32_t position =
+        redco_mesh_position(redcoi_schedule_model(s)->layers[layer].shards.parameters, redco_layout_place(layout));
+    unsigned char *const whole = s->memory.block + slot->at;
+    unsigned char *const shard = whole + position * redco_layout_module(layout, slot->module)->shard *
+                                             redco_dtype_bytes(redco_states_dtype(s->options.states));
+    redco_status st = redco_states_scatter(s->options.states, thread->worker, slot->module, whole, shard, err);
     if (st == REDCO_OK && !s->options.emulate) {
-        st = redco_states_take(s->options.states, thread->worker, slot->module, micro_batch_of(s, task),
-                               s->memory.shard, err);
+        st = redco_states_take(s->options.states, thread->worker, slot->module, micro_batch_of(s, task), shard, err);
     }
     return st;
 }

@@ -1,5 +1,4 @@
 /* Values of the graph: where they lie, and the launches that name those places. */
-#include "executor/schedule/memory.h"
 #include "executor/schedule/schedule_internal.h"
 
 #include <stdlib.h>
@@ -31,7 +30,7 @@ static unsigned char *gradient_at(const redco_schedule *s, uint32_t tensor)
     const redco_layout *const layout = redco_states_layout(s->options.states);
     const redcoi_slot *const slot = &s->memory.slots[s->memory.gradient_slot[redco_layout_module_of(layout, tensor)]];
     const uint64_t element_bytes = redco_dtype_bytes(redco_states_dtype(s->options.states));
-    return s->memory.slot_block + slot->at + redco_layout_tensor_at(layout, tensor) * element_bytes;
+    return s->memory.block + slot->at + redco_layout_tensor_at(layout, tensor) * element_bytes;
 }
 
 /* Gradients are made in their slots, from when the first part of them is written; all else is in the arena. The loss is
@@ -55,8 +54,8 @@ redco_status redcoi_values_plan(redco_schedule *s, redco_error *err)
         if (fed) { continue; }
         return redco_fail(err, REDCO_EVALUE, redco_value_name(graph, v), "is an input that nobody feeds");
     }
-    const redco_status st = redco_memory_plan_make(graph, &options, &s->memory.plan, err);
-    const redco_lifetimes *const l = &s->memory.plan.lifetimes;
+    const redco_status st = redco_lifetimes_find(graph, &options, &s->memory.lifetimes, err);
+    const redco_lifetimes *const l = &s->memory.lifetimes;
     for (uint32_t t = 0; t < options.outside_count && st == REDCO_OK; t++) {
         uint32_t *const first = &s->bind.first_of[redco_layout_module_of(redco_states_layout(s->options.states), t)];
         const uint32_t step = l->outside_step[t];
@@ -69,7 +68,7 @@ redco_status redcoi_values_plan(redco_schedule *s, redco_error *err)
 /* Memory of one piece after the other, in the order of planned steps. */
 static void weigh_pieces(redco_schedule *s)
 {
-    const redco_lifetimes *const l = &s->memory.plan.lifetimes;
+    const redco_lifetimes *const l = &s->memory.lifetimes;
     for (uint32_t i = 0; i < l->interval_count && !s->options.emulate; i++) {
         const uint32_t last = l->intervals[i].last < l->step_count ? l->intervals[i].last : l->step_count - 1;
         const int64_t bytes = (int64_t)l->intervals[i].size_bytes;
@@ -113,7 +112,7 @@ static void *weights_at(const redco_schedule *s, const redcoi_piece *piece, uint
     if (!redco_states_gathers(states, module)) { return (unsigned char *)redco_states_module(states, module) + at; }
     for (uint32_t n = 0; n < piece->needs.count; n++) {
         if (s->bind.needs[piece->needs.first + n] != module) { continue; }
-        return s->memory.slot_block + s->memory.slots[s->memory.need_slot[piece->needs.first + n]].at + at;
+        return s->memory.block + s->memory.slots[s->memory.need_slot[piece->needs.first + n]].at + at;
     }
     return NULL; /* a view that nothing of this piece reads */
 }
@@ -129,13 +128,13 @@ static void *fed_at(const redco_schedule *s, redco_value value)
 /* Where an operator of a piece finds a value. */
 static void *data_of(const redco_schedule *s, const redcoi_piece *piece, redco_value value)
 {
-    const redco_value_place place = s->memory.plan.lifetimes.place[value];
+    const redco_value_place place = s->memory.lifetimes.place[value];
     switch (place.kind) {
     case REDCO_PLACE_INPUT:
         return s->bind.tensor_of[place.index] != REDCO_STEP_NONE ? weights_at(s, piece, s->bind.tensor_of[place.index])
                                                                  : fed_at(s, place.index);
     case REDCO_PLACE_OUTSIDE: return gradient_at(s, place.index);
-    case REDCO_PLACE_ARENA: return s->memory.value_block + s->memory.plan.offsets[place.index];
+    case REDCO_PLACE_ARENA: return s->memory.block + s->memory.offsets[place.index];
     case REDCO_PLACE_NONE: break;
     }
     return NULL;
@@ -183,7 +182,7 @@ static uint64_t describe(redco_schedule *s, uint32_t at, redco_tensor *tensors)
 static void place_emulated(redco_schedule *s, uint32_t at, redco_tensor *tensors)
 {
     redco_launch *const launch = &s->memory.launches[at];
-    unsigned char *next = s->memory.value_block;
+    unsigned char *next = s->memory.block + s->memory.emulated_at;
     if (!is_collective(op_at(s, at))) { return; }
     for (uint32_t k = 0; k < launch->input_count + launch->output_count; k++) {
         tensors[k].data = next;
@@ -196,13 +195,13 @@ static void place_launch(redco_schedule *s, uint32_t at, redco_tensor *tensors)
 {
     const redco_op *const op = op_at(s, at);
     const redcoi_piece *const piece = &s->bind.pieces[s->bind.piece_of[op->id]];
-    const uint32_t workspace = s->memory.plan.lifetimes.workspace[op->id];
+    const uint32_t workspace = s->memory.lifetimes.workspace[op->id];
     for (uint32_t k = 0; k < op->input_count; k++) { tensors[k].data = data_of(s, piece, op->inputs[k]); }
     for (uint32_t k = 0; k < op->output_count; k++) {
         tensors[op->input_count + k].data = data_of(s, piece, op->first_output + k);
     }
     if (workspace != REDCO_NO_INTERVAL) {
-        s->memory.launches[at].workspace = s->memory.value_block + s->memory.plan.offsets[workspace];
+        s->memory.launches[at].workspace = s->memory.block + s->memory.offsets[workspace];
     }
 }
 
@@ -219,7 +218,7 @@ static redco_status list_copies(redco_schedule *s, redco_error *err)
         piece->copies = (redcoi_range_of){memory->copy_count, 0};
         for (uint32_t t = 0; t < tensors && !s->options.emulate; t++) {
             const redco_value gradient = s->options.gradients[t];
-            if (!memory->plan.lifetimes.copied[t] || s->bind.piece_of[redco_value_op(graph, gradient)->id] != p) {
+            if (!memory->lifetimes.copied[t] || s->bind.piece_of[redco_value_op(graph, gradient)->id] != p) {
                 continue;
             }
             memory->copies[memory->copy_count++] = (redcoi_copy_of){
@@ -242,27 +241,16 @@ static uint64_t input_bytes(const redco_schedule *s, unsigned char *block)
     return bytes;
 }
 
-static redco_status take_blocks(redco_schedule *s, uint64_t emulated_bytes, redco_error *err)
+/* The arena, what collectives among emulated computation use, and inputs. */
+static redco_status take_block(redco_schedule *s, uint64_t emulated_bytes, redco_error *err)
 {
     redcoi_memory *const memory = &s->memory;
-    const redco_layout *const layout = redco_states_layout(s->options.states);
-    const uint64_t element_bytes = redco_dtype_bytes(redco_states_dtype(s->options.states));
-    const uint64_t shard_bytes = memory->scatter_count > 0 ? redco_layout_sizes(layout).whole * element_bytes : 0;
-    const uint64_t slot_bytes = memory->size.slot_bytes;
-    const uint64_t arena_bytes = s->options.emulate ? emulated_bytes : aligned(memory->plan.arena.bytes);
-    memory->size.slot_bytes += aligned(shard_bytes);
-    memory->size.arena_bytes = arena_bytes;
+    memory->emulated_at = aligned(memory->arena.bytes);
+    memory->size.arena_bytes = memory->emulated_at + emulated_bytes;
     memory->size.input_bytes = input_bytes(s, NULL);
-    if (!s->options.emulate) {
-        redco_arena_held(s->options.graph, &memory->plan.lifetimes, memory->plan.arena.live_step,
-                         memory->size.held_bytes);
-    }
-    redco_status st = take(s, memory->size.slot_bytes, &memory->slot_block, err);
-    if (st == REDCO_OK) { st = take(s, arena_bytes + memory->size.input_bytes, &memory->value_block, err); }
-    if (st != REDCO_OK) { return st; }
-    if (memory->slot_block != NULL) { memory->shard = memory->slot_block + slot_bytes; }
-    if (memory->value_block != NULL) { (void)input_bytes(s, memory->value_block + arena_bytes); }
-    return REDCO_OK;
+    const redco_status st = take(s, memory->size.arena_bytes + memory->size.input_bytes, &memory->block, err);
+    if (st == REDCO_OK && memory->block != NULL) { (void)input_bytes(s, memory->block + memory->size.arena_bytes); }
+    return st;
 }
 
 redco_status redcoi_memory_take(redco_schedule *s, redco_error *err)
@@ -274,12 +262,12 @@ redco_status redcoi_memory_take(redco_schedule *s, redco_error *err)
     if (st != REDCO_OK) { return st; }
     redco_tensor *tensors = s->memory.tensors;
     for (uint32_t at = 0; at < ordered(s); at++) {
-        const uint64_t bytes = describe(s, at, tensors);
-        if (bytes > emulated_bytes) { emulated_bytes = bytes; }
+        const uint64_t bytes = aligned(describe(s, at, tensors));
+        if (bytes > emulated_bytes && s->options.emulate) { emulated_bytes = bytes; }
         tensors += op_at(s, at)->input_count + op_at(s, at)->output_count;
     }
     weigh_pieces(s);
-    if ((st = take_blocks(s, emulated_bytes, err)) != REDCO_OK) { return st; }
+    if ((st = take_block(s, emulated_bytes, err)) != REDCO_OK) { return st; }
     tensors = s->memory.tensors;
     for (uint32_t at = 0; at < ordered(s); at++) {
         (s->options.emulate ? place_emulated : place_launch)(s, at, tensors);
@@ -293,11 +281,9 @@ void redcoi_memory_free(redco_schedule *s)
 {
     redcoi_memory *const memory = &s->memory;
     redco_backend *const backend = s->threads[REDCOI_LANE_COMPUTE].backend;
-    if (backend != NULL) {
-        backend->calls->release(backend, REDCO_MEMORY_DEVICE, memory->slot_block);
-        backend->calls->release(backend, REDCO_MEMORY_DEVICE, memory->value_block);
-    }
-    redco_memory_plan_free(&memory->plan);
+    if (backend != NULL) { backend->calls->release(backend, REDCO_MEMORY_DEVICE, memory->block); }
+    redco_lifetimes_free(&memory->lifetimes);
+    free(memory->offsets);
     free(memory->slots);
     free(memory->need_slot);
     free(memory->gradient_slot);

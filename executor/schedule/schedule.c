@@ -238,8 +238,8 @@ redco_status redco_schedule_create(const redco_schedule_options *options, redco_
     if ((st = redcoi_bind_make(s, err)) != REDCO_OK) { goto out; }
     s->loss_piece = s->bind.piece_of[redco_value_op(options->graph, options->loss)->id];
     if ((st = redcoi_values_plan(s, err)) != REDCO_OK || (st = redcoi_slots_plan(s, err)) != REDCO_OK ||
-        (st = redcoi_memory_take(s, err)) != REDCO_OK || (st = redcoi_tasks_make(s, err)) != REDCO_OK ||
-        (st = make_marks(s, err)) != REDCO_OK) {
+        (st = redcoi_places_plan(s, err)) != REDCO_OK || (st = redcoi_memory_take(s, err)) != REDCO_OK ||
+        (st = redcoi_tasks_make(s, err)) != REDCO_OK || (st = make_marks(s, err)) != REDCO_OK) {
         goto out;
     }
     if (options->emulate) { (void)prctl(PR_SET_TIMERSLACK, 1000UL); }

@@ -2,8 +2,8 @@
  *  (costmodel/step.h), each bound to what it does with the rank's tensor graph and its sharded states. Names, streams,
  *  order and dependencies are the simulator's by construction.
  *
- *  What runs when is fixed when the schedule is made, and so is all memory: gathered weights and whole gradients lie in
- *  one block, activations in another, at places planned from their lifetimes. Each stream that the step uses has a
+ *  What runs when is fixed when the schedule is made, and so is all memory: activations, gathered weights and whole
+ *  gradients lie in one arena at places planned from their lifetimes. Each stream that the step uses has a
  * thread with a queue and communicators of its own; tensor-parallel collectives, which computation waits for, are
  * called by the thread that computes. A thread waits only for operators of others that the step says its next one
  * needs.
@@ -59,10 +59,10 @@ void redco_schedule_free(redco_schedule *schedule); /**< NULL is accepted */
 
 /** Memory beside the states', all of it taken before the first step. */
 typedef struct redco_schedule_size {
-    uint64_t arena_bytes;                     /**< values of the graph and what operators work with */
-    uint64_t held_bytes[REDCO_ARENA_HOLDERS]; /**< of it, when it is fullest */
+    uint64_t arena_bytes; /**< values of the graph, what operators work with, gathered weights, whole gradients */
+    uint64_t held_bytes[REDCO_ARENA_HOLDERS],
+        slot_bytes; /**< of it, when it is fullest; the latter: weights, gradients */
     uint64_t input_bytes;
-    uint64_t slot_bytes; /**< gathered weights, whole gradients, the scattered part of one module */
 } redco_schedule_size;
 redco_schedule_size redco_schedule_sizes(const redco_schedule *schedule);
 

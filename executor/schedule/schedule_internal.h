@@ -2,7 +2,7 @@
 #ifndef REDCO_SCHEDULE_INTERNAL_H
 #define REDCO_SCHEDULE_INTERNAL_H
 
-#include "executor/schedule/memory.h"
+#include "executor/schedule/lifetimes.h"
 #include "executor/schedule/schedule.h"
 
 #include <pthread.h>
@@ -101,10 +101,13 @@ typedef struct redcoi_copy {
 typedef struct redcoi_memory {
     redcoi_slot *slots;
     uint32_t slot_count, scatter_count;
-    uint32_t *need_slot;     /**< by entry of bind->needs */
-    uint32_t *gradient_slot; /**< by module */
-    unsigned char *slot_block, *value_block, *shard;
-    redco_memory_plan plan; /**< of the graph's values */
+    uint32_t *need_slot;       /**< by entry of bind->needs */
+    uint32_t *gradient_slot;   /**< by module */
+    unsigned char *block;      /**< the arena, behind it inputs */
+    redco_lifetimes lifetimes; /**< of the graph's values */
+    uint64_t *offsets;         /**< of its intervals in the arena */
+    uint64_t emulated_at;      /**< memory of emulated collectives, in the block */
+    redco_arena arena;         /**< of values and slots */
     const void *loss;
     void **input_data;      /**< of options.inputs */
     redco_launch *launches; /**< by entry of bind->order */
@@ -170,10 +173,12 @@ bool redcoi_module_named(const redco_schedule *s, uint32_t layer, const char *la
 bool redcoi_is_piece(const redco_step_op *op);
 redco_status redcoi_bind_make(redco_schedule *s, redco_error *err);
 void redcoi_bind_free(redcoi_bind *bind);
-/** Lifetimes and places of the graph's values. */
+/** Lifetimes of the graph's values. */
 redco_status redcoi_values_plan(redco_schedule *s, redco_error *err);
-/** Places of gathered weights and gradients, and what must be waited for where they are used again. */
+/** Lifetimes of gathered weights and whole gradients. */
 redco_status redcoi_slots_plan(redco_schedule *s, redco_error *err);
+/** Places of both, and what must be waited for where memory is used again. */
+redco_status redcoi_places_plan(redco_schedule *s, redco_error *err);
 /** Tasks and what they wait for. */
 redco_status redcoi_tasks_make(redco_schedule *s, redco_error *err);
 /** Takes memory and prepares the launches. */

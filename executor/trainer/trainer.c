@@ -325,8 +325,8 @@ redco_trainer_memory redco_trainer_memory_of(const redco_trainer *t)
                               .recomputed_bytes = schedule.held_bytes[REDCO_ARENA_RECOMPUTED],
                               .slot_bytes = schedule.slot_bytes,
                               .bucket_bytes = states.bucket_bytes};
-    m.working_bytes =
-        schedule.arena_bytes + schedule.input_bytes - m.activation_bytes - m.logits_bytes - m.recomputed_bytes;
+    m.working_bytes = schedule.arena_bytes + schedule.input_bytes - m.activation_bytes - m.logits_bytes -
+                      m.recomputed_bytes - m.slot_bytes;
     m.total_bytes = m.parameter_bytes + m.gradient_bytes + m.optimizer_bytes + m.activation_bytes + m.logits_bytes +
                     m.recomputed_bytes + m.working_bytes + m.slot_bytes + m.bucket_bytes;
     return m;
