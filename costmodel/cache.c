@@ -70,7 +70,9 @@ double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes,
     if (time.measured) { return time.latency_s + time.wire_s; } /* the factors below correct NCCL's model only */
     double latency_s = time.latency_s;
     double wire_s = time.wire_s / (time.network ? c->network_efficiency : c->nvlink_efficiency);
-    if (time.network) { wire_s *= 1.0 + spread_loss_ratio * log2((double)group.mesh.nodes); }
+    if (time.network && !redco_gpu_is_host(&costs->machine.gpu)) {
+        wire_s *= 1.0 + spread_loss_ratio * log2((double)group.mesh.nodes);
+    }
     if (wire_s > 0.0 && time.network && group.mesh.gpus > 1 && costs->machine.scale_up_bytes_per_s > 0.0) {
         /* A ring over nodes also passes through every GPU's links, which may be the slower part. */
         const double link_rate = c->nvlink_efficiency * ring_link_ratio * costs->machine.scale_up_bytes_per_s;

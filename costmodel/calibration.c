@@ -132,7 +132,7 @@ json_t *redco_calibration_describe(const redco_calibration *calibration)
  * generation; Blackwell has been measured under Transformer Engine only, A800s under AMSP's engine. */
 static const char *default_set(const redco_gpu *gpu)
 {
-    if (strcasecmp(gpu->vendor, "host") == 0) { /* processors, as redco-profile describes them, or only in name */
+    if (redco_gpu_is_host(gpu)) { /* processors, as redco-profile describes them, or only in name */
         return strcasecmp(gpu->arch, "emulated") == 0 ? "emulated" : "host";
     }
     if (strcasecmp(gpu->arch, "Blackwell") == 0) { return "blackwell-te"; }

@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* Graphs are kept for nodes up to this size; larger ones are searched at every call. */
 enum { MAX_TABLE_GPUS = 128 };
@@ -172,7 +171,7 @@ redco_status redco_comm_create(const redco_machine *machine, const char *const *
     redco_status st = REDCO_OK;
     if (comm == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     comm->machine = *machine;
-    if (strcasecmp(machine->gpu.vendor, "host") == 0) { /* redco's own rings (executor/comm), not NCCL */
+    if (redco_gpu_is_host(&machine->gpu)) { /* redco's own rings (executor/comm), not NCCL */
         redco_comm_restrict(comm, 1U << REDCO_NCCL_RING, 1U << REDCO_NCCL_SIMPLE);
     }
     st = fill_table(comm, err);

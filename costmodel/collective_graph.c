@@ -23,7 +23,6 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-#include <strings.h>
 
 enum { MAX_RING_CHANNELS = 32, LISTS = 3, LIST_END = 0 };
 
@@ -53,12 +52,6 @@ static bool is_nvidia(const redco_gpu *gpu)
     return strcmp(gpu->vendor, "NVIDIA") == 0 || gpu->vendor[0] == '\0';
 }
 
-/* Ranks on processors: rates were measured, or are shaped, as what there is for data. */
-static bool is_host(const redco_gpu *gpu)
-{
-    return strcasecmp(gpu->vendor, "host") == 0;
-}
-
 /* AMD's CDNA3 is the first with FP8; others have no compute capability to go by. */
 static redco_nccl_arch arch_of(const redco_gpu *gpu)
 {
@@ -77,7 +70,7 @@ static uint32_t capability_of(const redco_gpu *gpu)
 /* NCCL's rate of a link over the data sheet's: e.g. 20 of 25 GB/s per NVLink3, 20.6 of 25 per NVLink4. */
 static double link_use_ratio(const redco_gpu *gpu)
 {
-    if (is_host(gpu)) { return 1.0; }
+    if (redco_gpu_is_host(gpu)) { return 1.0; }
     if (strcmp(gpu->vendor, "AMD") == 0) { return gpu->fp8_flops_per_s > 0.0 ? 48.0 / 64.0 : 36.0 / 50.0; }
     const uint32_t capability = capability_of(gpu);
     if (capability >= 100) { return 40.1 / 50.0; }
@@ -96,14 +89,14 @@ static uint32_t physical_gpus(const redco_machine *machine)
 static double slot_bytes_per_s(const redco_machine *machine)
 {
     const double raw = machine->gpu.pcie_bytes_per_s > 0.0 ? machine->gpu.pcie_bytes_per_s : unknown_pcie_bytes_per_s;
-    return is_host(&machine->gpu) ? raw : raw * pcie_use_ratio;
+    return redco_gpu_is_host(&machine->gpu) ? raw : raw * pcie_use_ratio;
 }
 
 static double peer_bytes_per_s(const redco_machine *machine)
 {
-    const double ratio = is_host(&machine->gpu) ? 1.0 : pcie_use_ratio;
+    const double ratio = redco_gpu_is_host(&machine->gpu) ? 1.0 : pcie_use_ratio;
     const double raw = machine->peer_bytes_per_s > 0.0 ? machine->peer_bytes_per_s * ratio : slot_bytes_per_s(machine);
-    return machine->cpu == REDCO_CPU_INTEL && !is_host(&machine->gpu) ? raw / intel_peer_overhead : raw;
+    return machine->cpu == REDCO_CPU_INTEL && !redco_gpu_is_host(&machine->gpu) ? raw / intel_peer_overhead : raw;
 }
 
 static void reach_links(const redco_machine *machine, uint32_t gpus, uint32_t stride, redco_nccl_reach *reach)

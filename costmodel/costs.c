@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <strings.h>
 
 const double redcoi_hidden_residue_ratio = 0.03;
 /* A pipeline transfer's own latency (costmodel/README.md, section 4). */
@@ -58,7 +57,7 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     costs->dims = redco_model_get_dims(model);
     costs->class_count = (uint32_t)redco_model_classes(model, &costs->classes);
     costs->workload = *workload;
-    if (strcasecmp(machine->gpu.vendor, "host") == 0) { costs->workload.engine.planned_memory = true; } /* redco-exec */
+    if (redco_gpu_is_host(&machine->gpu)) { costs->workload.engine.planned_memory = true; } /* redco-exec */
     costs->calibration = *calibration;
     costs->comm = comm;
     costs->compute = compute;

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { GPU_VERSION = 1 };
 
@@ -229,6 +230,11 @@ json_t *redcoi_gpu_describe(const redco_gpu *gpu)
         }
     }
     return object;
+}
+
+bool redco_gpu_is_host(const redco_gpu *gpu)
+{
+    return strcasecmp(gpu->vendor, "host") == 0;
 }
 
 redco_status redco_gpu_find(const char *name, redco_gpu *gpu_out, redco_error *err)
