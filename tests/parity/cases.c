@@ -58,14 +58,16 @@ static bool add(const struct parity_options *o, struct parity_cases *cases, cons
 }
 
 /* Schemes, accumulation and sequence parallelism in every combination; the rest takes turns, so that every strategy
- * meets every recomputation policy. Other types than f64 differ from it in arithmetic alone: a part of the combinations
- * in turn. @param turn  of this strategy */
+ * meets every recomputation policy. Other types than f64 differ from it in arithmetic alone, and mixed layers are many:
+ * a part of the combinations in turn. @param turn  of this strategy */
 static bool add_variants(const struct parity_options *o, struct parity_cases *cases, struct parity_case c,
                          uint32_t turn)
 {
     const bool own_scheme = c.row == ROW_AMSP || c.row == ROW_OPTIMUM;
     const uint32_t schemes = redco_mesh_ranks(c.dp) > 1 && !own_scheme ? 2 : 1, parallel = c.tp > 1 ? 2 : 1;
-    const uint32_t share = c.dtype == REDCO_F64 ? 1 : c.dtype == REDCO_F32 ? 4 : 8;
+    const uint32_t wide = c.row == ROW_MIXED ? 2 : 1, share = c.dtype == REDCO_F64   ? wide
+                                                              : c.dtype == REDCO_F32 ? 4
+                                                                                     : 8;
     bool kept = true;
     for (uint32_t v = 0; v < 2 * schemes * parallel && kept; v++) {
         const uint32_t n = v + turn;
@@ -99,7 +101,7 @@ static bool add_mesh(const struct parity_options *o, struct parity_cases *cases,
     free(triples);
     if (kept && redco_strategy_secondary(REDCO_STRATEGY_ZEROPP, c.dp).gpus > 0) {
         c.row = REDCO_STRATEGY_ZEROPP;
-        for (uint32_t i = 0; i < 2 && kept; i++) { kept = add_variants(o, cases, c, turn++); }
+        kept = add_variants(o, cases, c, turn++);
     }
     if (redco_mesh_ranks(c.dp) == 1) { return kept; }
     for (c.row = ROW_AMSP; kept && c.row != ROW_COUNT; c.row++) {
