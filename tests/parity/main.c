@@ -105,6 +105,13 @@ static redco_status count_clipped(struct parity_table *table, const redco_baseli
                       (unsigned long long)count, clip_norm, steps[0].gradient_norm, steps[count - 1].gradient_norm);
 }
 
+static double now_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 struct batch {
     struct parity_cases cases;
     struct parity_trained *trained;
@@ -174,6 +181,8 @@ static void tell(const struct args *a, const struct parity_case *c, const struct
 static redco_status try_ranks(const struct args *a, struct batch *b, struct parity_planner *planner,
                               struct baselines *baselines, struct parity_table *table, redco_error *err)
 {
+    const uint32_t failures = table->failures;
+    const double begin_s = now_s();
     redco_status st = prepare(b, planner, baselines, table, err);
     if (st == REDCO_OK) { st = parity_run(&b->cases, b->trained, b->outcomes, a->options.sockets, err); }
     for (size_t i = 0; i < b->cases.count && st == REDCO_OK; i++) {
@@ -181,6 +190,12 @@ static redco_status try_ranks(const struct args *a, struct batch *b, struct pari
         parity_count(table, &b->cases.list[i], &b->outcomes[i]);
     }
     (void)fflush(stdout);
+    if (!a->options.sample && st == REDCO_OK) {
+        const struct parity_case *const c = &b->cases.list[0];
+        (void)fprintf(stderr, "%s, %s, %u ranks: %zu trainings, %u failures, %.0f s\n", parity_models[c->model],
+                      redco_dtype_name(c->dtype), parity_ranks(c), b->cases.count, table->failures - failures,
+                      now_s() - begin_s);
+    }
     return st;
 }
 
@@ -209,13 +224,6 @@ static redco_status try_type(const struct args *a, uint32_t model, redco_dtype d
     parity_planner_close(&planner);
     for (int i = 0; i < 4; i++) { redco_baseline_free(baselines.of[i / 2][i % 2]); }
     return st;
-}
-
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 int main(int argc, char **argv)
