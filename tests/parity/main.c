@@ -20,7 +20,8 @@ enum {
     KEY_OVERLAP,
     KEY_VERBOSE,
     KEY_LIST,
-    KEY_SOCKETS
+    KEY_SOCKETS,
+    KEY_EVERY
 };
 
 struct args {
@@ -30,6 +31,7 @@ struct args {
 
 static const struct argp_option flags[] = {
     {"sample", KEY_SAMPLE, NULL, 0, "One plan of each cell of the table, for tests", 0},
+    {"every", KEY_EVERY, NULL, 0, "On 8 ranks all combinations, not half of them", 0},
     {"model", KEY_MODEL, "NAME", 0, "llama, gpt2 or opt alone", 0},
     {"ranks", KEY_RANKS, "N", 0, "1, 2, 4 or 8 ranks alone", 0},
     {"tp", KEY_TP, "N", 0, "One degree of tensor parallelism alone", 0},
@@ -61,6 +63,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_RANKS: o->ranks = number(state, text, PARITY_RANKS); return 0;
     case KEY_TP: o->tp = number(state, text, 4); return 0;
     case KEY_ONLY: o->only = text; return 0;
+    case KEY_EVERY: o->every = true; return 0;
     case KEY_SOCKETS: o->sockets = true; return 0;
     case KEY_LIST: a->list = true; return 0;
     case KEY_VERBOSE: a->verbose = true; return 0;
