@@ -67,7 +67,10 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_SOCKETS: o->sockets = true; return 0;
     case KEY_LIST: a->list = true; return 0;
     case KEY_VERBOSE: a->verbose = true; return 0;
-    case KEY_OVERLAP: o->overlap = strcmp(text, "none") == 0 ? REDCO_OVERLAP_NONE : REDCO_OVERLAP_ALL; return 0;
+    case KEY_OVERLAP:
+        if (strcmp(text, "none") != 0 && strcmp(text, "all") != 0) { argp_error(state, "no overlap \"%s\"", text); }
+        o->overlap = strcmp(text, "none") == 0 ? REDCO_OVERLAP_NONE : REDCO_OVERLAP_ALL;
+        return 0;
     case KEY_MODEL:
         for (o->model = 0; o->model < PARITY_MODELS && strcmp(text, parity_models[o->model]) != 0;) { o->model++; }
         if (o->model == PARITY_MODELS) { argp_error(state, "no model \"%s\"", text); }
@@ -240,6 +243,7 @@ int main(int argc, char **argv)
     const double begin_s = now_s();
     redco_error err = {.status = REDCO_OK};
     redco_status st = REDCO_OK;
+    argp_err_exit_status = 2;
     if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) { return 2; }
     const bool wanted[] = {a.options.f64, a.options.f32, a.options.bf16};
     for (uint32_t model = 0; model < PARITY_MODELS; model++) {
@@ -253,10 +257,10 @@ int main(int argc, char **argv)
         return 3;
     }
     if (a.list) { return 0; }
-    parity_print(&table, now_s() - begin_s);
     if (table.runs == 0) {
         (void)fprintf(stderr, "redco_parity: no such case\n");
         return 2;
     }
+    parity_print(&table, now_s() - begin_s);
     return table.failures > 0 ? 1 : 0;
 }
