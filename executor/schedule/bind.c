@@ -119,8 +119,10 @@ static void assign(struct binder *b)
         b->bind->piece_of[i] = REDCO_STEP_NONE;
         if (!b->bind->live[i] || op->kind == REDCO_OP_INPUT || is_free(b, op)) { continue; }
         const uint32_t earliest = made_by(b, op);
-        const uint32_t piece = natural(b, redco_op_name(graph, op, name, sizeof name), earliest);
-        const bool late = piece == REDCO_STEP_NONE && op->copy > 0; /* made again: not before it is read */
+        (void)redco_op_name(graph, op, name, sizeof name);
+        /* What is made again and has no operator of its own (a gather of keys) is made where it is read. */
+        const uint32_t piece = op->copy > 0 ? find(b, name, earliest) : natural(b, name, earliest);
+        const bool late = piece == REDCO_STEP_NONE && op->copy > 0;
         b->bind->piece_of[i] = piece != REDCO_STEP_NONE || late ? piece : earliest;
         b->lower[i] = piece != REDCO_STEP_NONE ? piece : earliest;
     }

@@ -57,23 +57,32 @@ static bool add(const struct parity_options *o, struct parity_cases *cases, cons
     return true;
 }
 
-/* Schemes, accumulation and sequence parallelism in every combination; the rest takes turns, so that every strategy
- * meets every recomputation policy. Other types than f64 differ from it in arithmetic alone: a part of the combinations
- * in turn. @param turn  of this strategy */
+/* Of how many combinations one is tried. Other types than f64 differ from it in arithmetic alone. */
+static uint32_t share_of(const struct parity_options *o, const struct parity_case *c)
+{
+    if (c->dtype != REDCO_F64) { return c->dtype == REDCO_F32 ? 4 : 8; }
+    return o->every || parity_ranks(c) < PARITY_RANKS ? 1 : 2;
+}
+
+/* Schemes, accumulation and sequence parallelism in every combination, on 8 ranks in half of them, as on a chessboard;
+ * the rest takes turns, so that every strategy meets every recomputation policy. @param turn  of this strategy */
 static bool add_variants(const struct parity_options *o, struct parity_cases *cases, struct parity_case c,
                          uint32_t turn)
 {
+    /* Either half, {0, 3} and {1, 2} without sequence parallelism, {0, 3, 5, 6} and {1, 2, 4, 7} with it, has several.
+     */
+    static const uint32_t policies[8] = {0, 1, 2, 1, 0, 2, 0, 1};
     const bool own_scheme = c.row == ROW_AMSP || c.row == ROW_OPTIMUM;
     const uint32_t schemes = redco_mesh_ranks(c.dp) > 1 && !own_scheme ? 2 : 1, parallel = c.tp > 1 ? 2 : 1;
-    const uint32_t share = c.dtype == REDCO_F64 ? 1 : c.dtype == REDCO_F32 ? 4 : 8;
+    const uint32_t share = share_of(o, &c);
     bool kept = true;
     for (uint32_t v = 0; v < 2 * schemes * parallel && kept; v++) {
-        const uint32_t n = v + turn;
-        if (n % share != 0) { continue; }
+        const uint32_t n = v + turn, scheme = v / 2 % schemes, sequence = v / 2 / schemes;
+        if ((share == 2 ? v + scheme + sequence + turn : n) % share != 0) { continue; }
         c.accumulation = v % 2 == 0 ? 1 : 4;
-        c.scheme = v / 2 % schemes == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
-        c.sequence_parallel = v / 2 / schemes > 0;
-        c.recompute = (redco_recompute)(n % REDCO_RECOMPUTE_COUNT);
+        c.scheme = scheme == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
+        c.sequence_parallel = sequence > 0;
+        c.recompute = (redco_recompute)((policies[v] + turn) % REDCO_RECOMPUTE_COUNT);
         /* GLPK keeps heads together, and LLaMA has two of keys: parts of unequal size, which are refused. */
         c.placed = c.tp > 1 && (n / 2 + n / 4 + n / 8) % 2 == 1 && !(c.model == 0 && c.tp == 4);
         c.small_buckets = n / 3 % 2 == 1;
@@ -99,7 +108,7 @@ static bool add_mesh(const struct parity_options *o, struct parity_cases *cases,
     free(triples);
     if (kept && redco_strategy_secondary(REDCO_STRATEGY_ZEROPP, c.dp).gpus > 0) {
         c.row = REDCO_STRATEGY_ZEROPP;
-        for (uint32_t i = 0; i < 2 && kept; i++) { kept = add_variants(o, cases, c, turn++); }
+        kept = add_variants(o, cases, c, turn++);
     }
     if (redco_mesh_ranks(c.dp) == 1) { return kept; }
     for (c.row = ROW_AMSP; kept && c.row != ROW_COUNT; c.row++) {

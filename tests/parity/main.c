@@ -20,7 +20,8 @@ enum {
     KEY_OVERLAP,
     KEY_VERBOSE,
     KEY_LIST,
-    KEY_SOCKETS
+    KEY_SOCKETS,
+    KEY_EVERY
 };
 
 struct args {
@@ -30,6 +31,7 @@ struct args {
 
 static const struct argp_option flags[] = {
     {"sample", KEY_SAMPLE, NULL, 0, "One plan of each cell of the table, for tests", 0},
+    {"every", KEY_EVERY, NULL, 0, "On 8 ranks all combinations, not half of them", 0},
     {"model", KEY_MODEL, "NAME", 0, "llama, gpt2 or opt alone", 0},
     {"ranks", KEY_RANKS, "N", 0, "1, 2, 4 or 8 ranks alone", 0},
     {"tp", KEY_TP, "N", 0, "One degree of tensor parallelism alone", 0},
@@ -61,10 +63,14 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_RANKS: o->ranks = number(state, text, PARITY_RANKS); return 0;
     case KEY_TP: o->tp = number(state, text, 4); return 0;
     case KEY_ONLY: o->only = text; return 0;
+    case KEY_EVERY: o->every = true; return 0;
     case KEY_SOCKETS: o->sockets = true; return 0;
     case KEY_LIST: a->list = true; return 0;
     case KEY_VERBOSE: a->verbose = true; return 0;
-    case KEY_OVERLAP: o->overlap = strcmp(text, "none") == 0 ? REDCO_OVERLAP_NONE : REDCO_OVERLAP_ALL; return 0;
+    case KEY_OVERLAP:
+        if (strcmp(text, "none") != 0 && strcmp(text, "all") != 0) { argp_error(state, "no overlap \"%s\"", text); }
+        o->overlap = strcmp(text, "none") == 0 ? REDCO_OVERLAP_NONE : REDCO_OVERLAP_ALL;
+        return 0;
     case KEY_MODEL:
         for (o->model = 0; o->model < PARITY_MODELS && strcmp(text, parity_models[o->model]) != 0;) { o->model++; }
         if (o->model == PARITY_MODELS) { argp_error(state, "no model \"%s\"", text); }
@@ -103,6 +109,13 @@ static redco_status count_clipped(struct parity_table *table, const redco_baseli
     return redco_fail(err, REDCO_EVALUE, "one rank",
                       "%u of %llu steps are clipped to %g; the first has norm %g, the last %g", clipped,
                       (unsigned long long)count, clip_norm, steps[0].gradient_norm, steps[count - 1].gradient_norm);
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 struct batch {
@@ -174,6 +187,8 @@ static void tell(const struct args *a, const struct parity_case *c, const struct
 static redco_status try_ranks(const struct args *a, struct batch *b, struct parity_planner *planner,
                               struct baselines *baselines, struct parity_table *table, redco_error *err)
 {
+    const uint32_t failures = table->failures;
+    const double begin_s = now_s();
     redco_status st = prepare(b, planner, baselines, table, err);
     if (st == REDCO_OK) { st = parity_run(&b->cases, b->trained, b->outcomes, a->options.sockets, err); }
     for (size_t i = 0; i < b->cases.count && st == REDCO_OK; i++) {
@@ -181,6 +196,12 @@ static redco_status try_ranks(const struct args *a, struct batch *b, struct pari
         parity_count(table, &b->cases.list[i], &b->outcomes[i]);
     }
     (void)fflush(stdout);
+    if (!a->options.sample && st == REDCO_OK) {
+        const struct parity_case *const c = &b->cases.list[0];
+        (void)fprintf(stderr, "%s, %s, %u ranks: %zu trainings, %u failures, %.0f s\n", parity_models[c->model],
+                      redco_dtype_name(c->dtype), parity_ranks(c), b->cases.count, table->failures - failures,
+                      now_s() - begin_s);
+    }
     return st;
 }
 
@@ -211,13 +232,6 @@ static redco_status try_type(const struct args *a, uint32_t model, redco_dtype d
     return st;
 }
 
-static double now_s(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 int main(int argc, char **argv)
 {
     static const struct argp argp = {.options = flags, .parser = read_flag, .doc = "Plans against one rank."};
@@ -229,6 +243,7 @@ int main(int argc, char **argv)
     const double begin_s = now_s();
     redco_error err = {.status = REDCO_OK};
     redco_status st = REDCO_OK;
+    argp_err_exit_status = 2;
     if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) { return 2; }
     const bool wanted[] = {a.options.f64, a.options.f32, a.options.bf16};
     for (uint32_t model = 0; model < PARITY_MODELS; model++) {
@@ -242,10 +257,10 @@ int main(int argc, char **argv)
         return 3;
     }
     if (a.list) { return 0; }
-    parity_print(&table, now_s() - begin_s);
     if (table.runs == 0) {
         (void)fprintf(stderr, "redco_parity: no such case\n");
         return 2;
     }
+    parity_print(&table, now_s() - begin_s);
     return table.failures > 0 ? 1 : 0;
 }

@@ -54,6 +54,7 @@ struct parity_options {
     int model, ranks, tp; /* -1: all */
     const char *only;     /* part of a name; NULL: all */
     bool f64, f32, bf16, sample, sockets;
+    bool every; /* all combinations on 8 ranks, too */
     uint32_t overlap;
 };
 
