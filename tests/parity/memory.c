@@ -179,8 +179,11 @@ static void memory_close(void *transport)
 
 redco_status memory_open(struct memory *memory, uint32_t rank, redco_world **world_out, redco_error *err)
 {
-    static const redcoi_transport_calls calls = {memory_link, memory_exchange, memory_abort, memory_unlink,
-                                                 memory_close};
+    static const redcoi_transport_calls calls = {.link = memory_link,
+                                                 .exchange = memory_exchange,
+                                                 .abort = memory_abort,
+                                                 .unlink = memory_unlink,
+                                                 .close = memory_close};
     struct side *const side = malloc(sizeof *side);
     if (side == NULL) { return redco_fail(err, REDCO_ENOMEM, "memory", "out of memory"); }
     *side = (struct side){memory, rank};
