@@ -3,6 +3,7 @@
 #include "executor/data/initial.h"
 #include "executor/trainer/trainer_internal.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -73,9 +74,11 @@ static void add_drift(redco_baseline *b, uint64_t step, double norm)
         const redco_tensor_type type = redco_task_parameter_type(&task->parameters[i], b->options.dtype);
         const void *const squares = redco_reference_state(b->reference, i, 1);
         const uint64_t count = redco_type_elements(&type);
+        double *const drift = b->drift[i];
+        assert(drift != NULL);
         for (uint64_t e = 0; e < count; e++) {
             const double size = sqrt(value_at(b->options.dtype, squares, e) / spread) + o->epsilon;
-            b->drift[i][e] += b->options.learning_rate * fmin(2.0, error / size);
+            drift[e] += b->options.learning_rate * fmin(2.0, error / size);
         }
     }
 }
