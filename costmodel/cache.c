@@ -13,6 +13,15 @@ static const double full_node_host_factor = 1.3;
 static const double partial_gemm_ratio = 0.5;
 /* Rings over many nodes lose this share of the network's rate per doubling (README, section 3). */
 static const double spread_loss_ratio = 0.03;
+/* Where each rank of a node is in a group of its own, every hop of every ring crosses the network, and the rings
+ * collide in the switches above the leaves: wire time grows by this share per doubling of their number. From Megatron's
+ * runs; NeMo's show that groups with two or four ranks in a node do not feel it (README, section 3). */
+static const double lone_ranks_loss_ratio = 0.2;
+/* Nodes below one set of leaf switches; it takes one doubling more for most of a ring's traffic to leave them. */
+static const double leaf_nodes = 16.0;
+/* Buckets over NICs slow computation down by this share of what traffic over NVLink does: 0.02 for 0.15 of the
+ * multiprocessors in Calculon's systems (Isaev et al., SC 2023). */
+static const double nic_contention_ratio = 2.0 / 15.0;
 /* A broadcast's pipeline fills at this share of the latency of a whole ring of hops. */
 static const double broadcast_fill_ratio = 0.5;
 
@@ -62,6 +71,24 @@ static double link_bytes(redco_collective op, double size_bytes, double ranks)
     }
 }
 
+/* How much longer a group's wire time is where it has one rank in each of many nodes, like others beside it. */
+static double lone_ranks_ratio(redco_group group)
+{
+    const double groups = group.groups_per_node, above = log2((double)group.mesh.nodes / leaf_nodes);
+    if (group.mesh.gpus > 1 || !(groups > 1.0) || !(above > 0.0)) { return 1.0; }
+    return 1.0 + lone_ranks_loss_ratio * log2(groups) * fmin(1.0, above);
+}
+
+double redcoi_contention_ratio(const redco_costs *costs, bool network)
+{
+    return network ? redcoi_least_contention_ratio(costs) : costs->calibration.contention_ratio;
+}
+
+double redcoi_least_contention_ratio(const redco_costs *costs)
+{
+    return nic_contention_ratio * costs->calibration.contention_ratio;
+}
+
 double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes, redco_group group, bool *network_out)
 {
     const redco_calibration *const c = &costs->calibration;
@@ -71,7 +98,7 @@ double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes,
     double latency_s = time.latency_s;
     double wire_s = time.wire_s / (time.network ? c->network_efficiency : c->nvlink_efficiency);
     if (time.network && !redco_gpu_is_host(&costs->machine.gpu)) {
-        wire_s *= 1.0 + spread_loss_ratio * log2((double)group.mesh.nodes);
+        wire_s *= (1.0 + spread_loss_ratio * log2((double)group.mesh.nodes)) * lone_ranks_ratio(group);
     }
     if (wire_s > 0.0 && time.network && group.mesh.gpus > 1 && costs->machine.scale_up_bytes_per_s > 0.0) {
         /* A ring over nodes also passes through every GPU's links, which may be the slower part. */
@@ -235,6 +262,40 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
     if (costs->workload.engine.planned_memory) { times->recompute_s[REDCO_RECOMPUTE_FULL] = again_s; }
 }
 
+uint64_t redcoi_tensor_params(const redco_param *tensor, uint32_t tp)
+{
+    uint64_t params = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++) { params *= tensor->shape[i]; } /* the model's reader bounds it */
+    return tensor->rank >= 2 ? redco_share_up(params, 1, tp) : params;
+}
+
+static void add_module(redcoi_times *times, uint64_t params)
+{
+    uint32_t at = 0;
+    while (at < times->module_size_count && times->modules[at].params != params) { at++; }
+    if (params == 0 || at == REDCOI_MODULE_SIZES_MAX) { return; }
+    if (at == times->module_size_count) { times->modules[times->module_size_count++].params = params; }
+    times->modules[at].count++;
+    times->module_params += params;
+}
+
+/* A module is a tensor and the biases that follow it. */
+static void fill_modules(const redco_costs *costs, uint32_t class_index, uint32_t tp, redcoi_times *times)
+{
+    const redco_param *tensors = NULL;
+    const size_t count = redco_model_tensors(costs->model, &tensors);
+    uint64_t params = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (tensors[i].class_index != class_index) { continue; }
+        if (tensors[i].role != REDCO_PARAM_BIAS) {
+            add_module(times, params);
+            params = 0;
+        }
+        params += redcoi_tensor_params(&tensors[i], tp);
+    }
+    add_module(times, params);
+}
+
 /* A pass's share of traffic is not less than none: where a layout moves it to the other pass, so does this. */
 static void add_layout_traffic(const redco_layout_cost *layout, double ratio, redcoi_times *times)
 {
@@ -320,6 +381,7 @@ static void fill(redco_costs *costs, redcoi_rank *rank)
         const redco_layout_cost layout = layout_cost(costs, &shape, i);
         *times = (redcoi_times){.params = shifted(redco_rank_params(costs->model, i, rank->tp), layout.params)};
         fill_seconds(costs, i, &shape, &layout, times);
+        fill_modules(costs, i, rank->tp, times);
         rank->logits_bytes = shifted(rank->logits_bytes, layout.logits_bytes);
         times->gather_params = times->params;
         if (class->kind == REDCO_CLASS_HEAD && costs->dims->tied) {

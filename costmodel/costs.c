@@ -334,6 +334,7 @@ static double model_flops_per_token(const redco_costs *costs)
 redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setting)
 {
     const redco_calibration *const c = &costs->calibration;
+    const double least_contention = redcoi_least_contention_ratio(costs);
     uint64_t bucket_bytes = 0;
     if (redco_mesh_ranks(setting->dp) * setting->cp > 1) { /* a bucket is never larger than all gradients */
         const uint64_t gradients =
@@ -346,8 +347,8 @@ redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setti
                               .fixed_bytes = redcoi_rank_find(costs, setting)->logits_bytes + bucket_bytes +
                                              redco_reserve_bytes(&costs->machine.gpu, c),
                               .capacity_bytes = redco_usable_memory_bytes(&costs->machine.gpu, c),
-                              .window_hidden_factor = c->contention_ratio + redcoi_hidden_residue_ratio,
-                              .window_use = (1.0 - c->contention_ratio) * c->overlap_window_ratio,
+                              .window_hidden_factor = least_contention + redcoi_hidden_residue_ratio,
+                              .window_use = (1.0 - least_contention) * c->overlap_window_ratio,
                               .model_flops_per_token = model_flops_per_token(costs),
                               .peak_flops_per_s = costs->compute.peak_flops_per_s};
 }

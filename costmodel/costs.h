@@ -86,8 +86,8 @@ typedef struct redco_fixed_cost {
     double scale;                 /**< 1 + varsigma log2(nodes) */
     uint64_t fixed_bytes;         /**< logits, workspace, reserve */
     uint64_t capacity_bytes;      /**< the most a plan may use */
-    double window_hidden_factor;  /**< kappa + 0.03 */
-    double window_use;            /**< (1 - kappa) y */
+    double window_hidden_factor;  /**< 0.03 and the least contention that any traffic has */
+    double window_use;            /**< (1 - that contention) y */
     double model_flops_per_token; /**< MFU convention of the workload */
     double peak_flops_per_s;      /**< per GPU */
 } redco_fixed_cost;

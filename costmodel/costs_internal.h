@@ -18,7 +18,13 @@ typedef struct redcoi_group_times {
     double share;                        /**< of the layer's parameters */
 } redcoi_group_times;
 
-enum { REDCOI_GROUP_TIMES_MAX = 8 };
+enum { REDCOI_GROUP_TIMES_MAX = 8, REDCOI_MODULE_SIZES_MAX = 8 };
+
+/** Modules of a layer that have as many parameters each, biases included: one gather and one scatter are a module's. */
+typedef struct redcoi_module_size {
+    uint64_t params;
+    uint32_t count;
+} redcoi_module_size;
 
 /** One member of a class, one micro-batch, one rank; nothing that depends on data-parallel meshes. */
 typedef struct redcoi_times {
@@ -28,6 +34,9 @@ typedef struct redcoi_times {
     double cp_forward_s;                /**< context-parallel traffic, the exposed share; backward has twice that */
     redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
     uint32_t group_count;
+    redcoi_module_size modules[REDCOI_MODULE_SIZES_MAX]; /**< of one rank; what there is no room for is in none */
+    uint32_t module_size_count;
+    uint64_t module_params; /**< of those in modules */
     uint64_t params;        /**< of one rank */
     uint64_t gather_params; /**< params, and the shared table where a tied head needs it */
     uint64_t activation_bytes[REDCO_RECOMPUTE_COUNT];
@@ -170,8 +179,16 @@ typedef struct redcoi_shard_traffic {
 double redcoi_forward_exposed_s(const redcoi_job *job, const redcoi_shard_traffic *traffic);
 double redcoi_backward_exposed_s(const redcoi_job *job, const redcoi_shard_traffic *traffic);
 
+/** Parameters of a tensor that a tensor-parallel rank holds: matrices are cut, vectors are not. */
+uint64_t redcoi_tensor_params(const redco_param *tensor, uint32_t tp);
 /** Seconds of a collective inside a training step: the modelled or measured time scaled by the calibration. */
 double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes, redco_group group, bool *network_out);
+/** Seconds that computation loses per second of whole-rank traffic (buckets, updated parameters, activations between
+ *  stages) hidden beside it: kappa, or a share of it over NICs. Gathers and scatters of layers have kappa on all links.
+ */
+double redcoi_contention_ratio(const redco_costs *costs, bool network);
+/** The least of it that any traffic has. */
+double redcoi_least_contention_ratio(const redco_costs *costs);
 /** Seconds on the wire of a message from one rank to another, all ranks of a node sending at once. */
 double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_group pair, bool *network_out);
 

@@ -10,12 +10,14 @@ static const double optimizer_traffic_bytes = 30.0;
 /* Traffic of one link kind against one compute window. */
 struct traffic {
     double nvlink_s, network_s;
-    double exposed_s; /* what of it the window does not hide */
+    double network_slow_s; /* that computation loses beside it on NICs */
+    double exposed_s;      /* what of it the window does not hide */
 };
 
-static void add_traffic(struct traffic *traffic, bool network, double seconds)
+static void add_traffic(struct traffic *traffic, double contention_ratio, bool network, double seconds)
 {
     *(network ? &traffic->network_s : &traffic->nvlink_s) += seconds;
+    if (network) { traffic->network_slow_s += contention_ratio * seconds; }
 }
 
 /* Ranks that are @p outer over @p inner: those that hold equal (or consecutive) shards of inner. */
@@ -51,15 +53,22 @@ redco_mesh redcoi_backward_mesh(const redcoi_job *job)
     return redcoi_has_secondary(job) ? job->setting->secondary : job->shards.parameters;
 }
 
+/* The share of a window that traffic of that contention can use. */
+static double use_ratio(const redco_calibration *c, double kappa)
+{
+    return (1.0 - kappa) * c->overlap_window_ratio;
+}
+
 /* What a window of compute does not hide of the traffic beside it, the slow-down of hidden traffic included:
  * max(kappa X, X - (1 - kappa) y C), convex in X and C. NVLink and NICs work at the same time, so the longer decides
  * and the other only contends. */
 static double unhidden_s(const redco_calibration *c, struct traffic x, double compute_s)
 {
-    const double kappa = c->contention_ratio, usable_s = c->overlap_window_ratio * compute_s;
+    const double kappa = c->contention_ratio, nic_kappa = x.network_s > 0.0 ? x.network_slow_s / x.network_s : 0.0;
+    const double usable_s = c->overlap_window_ratio * compute_s;
     const double nvlink_s = fmax(kappa * x.nvlink_s, x.nvlink_s - (1.0 - kappa) * usable_s);
-    const double network_s = fmax(kappa * x.network_s, x.network_s - (1.0 - kappa) * usable_s);
-    return fmax(nvlink_s + kappa * fmin(x.network_s, usable_s), network_s + kappa * fmin(x.nvlink_s, usable_s));
+    const double network_s = fmax(nic_kappa * x.network_s, x.network_s - (1.0 - nic_kappa) * usable_s);
+    return fmax(nvlink_s + nic_kappa * fmin(x.network_s, usable_s), network_s + kappa * fmin(x.nvlink_s, usable_s));
 }
 
 /* Whether an engine that shards over data- and context-parallel ranks alike spreads this mesh over the latter too. */
@@ -101,8 +110,16 @@ double redcoi_unit_s(const redcoi_job *job, redco_collective op, redco_group gro
 
 static double modules_s(const redcoi_job *job, redco_collective op, redco_group group, double size_bytes, bool *network)
 {
-    const double units = units_of(job);
-    return units * redcoi_unit_s(job, op, group, size_bytes / units, network);
+    const redcoi_times *const times = job->times;
+    if (redcoi_by_layer(job) || times->module_params == 0) {
+        return units_of(job) * redcoi_unit_s(job, op, group, size_bytes / units_of(job), network);
+    }
+    double seconds = 0.0;
+    for (uint32_t i = 0; i < times->module_size_count; i++) {
+        const double share = (double)times->modules[i].params / (double)times->module_params;
+        seconds += times->modules[i].count * redcoi_unit_s(job, op, group, share * size_bytes, network);
+    }
+    return seconds;
 }
 
 static double raw_s(const redcoi_job *job, redco_collective op, double size_bytes, redco_group group)
@@ -141,11 +158,8 @@ static struct buckets buckets_of(const redcoi_job *job)
 /* The share of a window that buckets can use. Bucket i of n is full when i U of R bytes are; what is not hidden is what
  * is left after backward of the worst queue:  max over i of  (n - i + 1) x - use (1 - i U/R) C,  linear in i, so that
  * the first or the last decides. Written as  n x - use C'  it is a window again. */
-static double bucket_window_s(const redco_calibration *c, const struct buckets *buckets, double residue_ratio,
-                              double comm_s, double window_s)
+static double bucket_window_s(const struct buckets *buckets, double kappa, double use, double comm_s, double window_s)
 {
-    const double kappa = c->contention_ratio + residue_ratio;
-    const double use = (1.0 - c->contention_ratio) * c->overlap_window_ratio;
     const double first_s = buckets->first_left_ratio * window_s;
     if (!(buckets->full > 0.0) || !(use > 0.0)) { return first_s; }
     const double last_s =
@@ -181,13 +195,13 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     double calls_s = 0.0;
     if (redco_mesh_ranks(shards->parameters) > 1) {
         double s = modules_s(job, REDCO_ALL_GATHER, group, bytes, &network);
-        add_traffic(forward, network, s);
+        add_traffic(forward, c->contention_ratio, network, s);
         s = modules_s(job, REDCO_REDUCE_SCATTER, group, (double)job->times->params * job->gradient_bytes, &network);
-        add_traffic(backward, network, s);
+        add_traffic(backward, c->contention_ratio, network, s);
         calls_s = 2.0 * units_of(job) * redcoi_call_s(job, group);
         if (job->class->kind != REDCO_CLASS_EMBEDDING) { /* looking up has no use of the table in backward */
             s = modules_s(job, REDCO_ALL_GATHER, again, bytes, &network);
-            add_traffic(backward, network, s);
+            add_traffic(backward, c->contention_ratio, network, s);
             calls_s += units_of(job) * redcoi_call_s(job, again);
         }
     }
@@ -214,10 +228,11 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
         struct traffic both = overlap ? *backward : (struct traffic){.exposed_s = 0.0};
         other_s += (buckets.count + buckets.last_count) * c->launch_s + last_reduce_s;
         if ((costs->workload.overlap & REDCO_OVERLAP_AR) != 0) {
-            const double left_s = bucket_window_s(c, &buckets, 0.0, s, window_s);
-            const double use = (1.0 - c->contention_ratio) * c->overlap_window_ratio;
+            const double kappa = redcoi_contention_ratio(costs, network);
+            const double use = use_ratio(c, kappa);
+            const double left_s = bucket_window_s(&buckets, kappa, use, s, window_s);
             const double alone_s = overlap ? unhidden_s(c, both, window_s) : 0.0;
-            add_traffic(&both, network, s);
+            add_traffic(&both, kappa, network, s);
             other_s += fmax(unhidden_s(c, both, window_s) - alone_s, s - use * left_s);
         } else {
             other_s += s;
@@ -234,17 +249,34 @@ static double chunks_of(const redcoi_job *job)
     return chunks > 1 && job->setting->pp > 1 ? chunks : 1.0;
 }
 
-/* What is left of a window for once-a-step traffic: less what gathers use of the same link, more what computation waits
- * for gathers on the other, undisturbed. */
-static double window_left_s(const redcoi_job *job, double compute_s, struct traffic used, bool network)
+/* What is left of a window for once-a-step traffic: with what computation waits for gathers and launches, undisturbed,
+ * less what gathers use of the same link. The slow-down that hidden gathers cause is no wait. */
+static double window_left_s(const redcoi_job *job, double compute_s, struct traffic used, bool network, double kappa)
 {
     const redco_calibration *const c = &job->costs->calibration;
-    const double use = (1.0 - c->contention_ratio) * c->overlap_window_ratio;
-    const double same_s = network ? used.network_s : used.nvlink_s, other_s = network ? used.nvlink_s : used.network_s;
+    const double use = use_ratio(c, kappa), y = c->overlap_window_ratio;
+    const double same_s = network ? used.network_s : used.nvlink_s;
     if (!(use > 0.0)) { return 0.0; }
-    const double idle_s = other_s > same_s ? used.exposed_s / use : 0.0;
-    if ((job->costs->workload.overlap & REDCO_OVERLAP_AG_RS) == 0) { return compute_s + idle_s; }
-    return fmax(0.0, compute_s + idle_s - same_s / c->overlap_window_ratio);
+    if ((job->costs->workload.overlap & REDCO_OVERLAP_AG_RS) == 0) {
+        return compute_s + (same_s > 0.0 ? 0.0 : used.exposed_s / use);
+    }
+    const double slowed_s = c->contention_ratio * fmin(used.nvlink_s + used.network_s, y * compute_s);
+    const double idle_s = fmax(0.0, used.exposed_s - slowed_s);
+    return fmax(0.0, compute_s + (same_s > 0.0 ? (idle_s - same_s) / y : idle_s / use));
+}
+
+/* A step's windows are written for the traffic that contends least (costs.h). What contends more, with factors k, u for
+ * their k0, u0, is put in their form:
+ *   max(k X, X - u C) = (k - k0) X + max(k0 X, X - u0 C'),  u0 C' = u C + (k - k0) X. */
+static double as_least_contending(const redcoi_job *job, redco_layer_cost *cost, double kappa, double comm_s,
+                                  double window_s)
+{
+    const redco_calibration *const c = &job->costs->calibration;
+    const double least = redcoi_least_contention_ratio(job->costs), least_use = use_ratio(c, least);
+    const double more_s = (kappa - least) * comm_s;
+    if (!(least_use > 0.0)) { return window_s; }
+    cost->exposed_s += more_s;
+    return (use_ratio(c, kappa) * window_s + more_s) / least_use;
 }
 
 /* Once a step: gradients over all ranks that hold the same parameters, in buckets. Ranks that own a shard each need
@@ -267,8 +299,15 @@ static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, double 
     cost->grad_comm_s = overlap ? full_s : full_s + last_s;
     cost->exposed_s +=
         (overlap ? last_s : 0.0) + once * (buckets.count + buckets.last_count) * costs->calibration.launch_s;
-    const double left_s = once * window_left_s(job, window_s, used, network) / chunks_of(job);
-    cost->grad_window_s = bucket_window_s(&costs->calibration, &buckets, redcoi_hidden_residue_ratio, full_s, left_s);
+    const double kappa = redcoi_contention_ratio(costs, network);
+    double left_s = once * window_left_s(job, window_s, used, network, kappa) / chunks_of(job);
+    const double use = use_ratio(&costs->calibration, kappa);
+    if (use > 0.0) {
+        left_s += (1.0 - 1.0 / chunks_of(job)) * (1.0 - kappa - redcoi_hidden_residue_ratio) * full_s / use;
+    }
+    cost->grad_window_s = bucket_window_s(&buckets, kappa + redcoi_hidden_residue_ratio,
+                                          use_ratio(&costs->calibration, kappa), full_s, left_s);
+    if (overlap) { cost->grad_window_s = as_least_contending(job, cost, kappa, full_s, cost->grad_window_s); }
 }
 
 /* Once a step: updated parameters to the ranks that share them. */
@@ -289,7 +328,11 @@ static void add_spread(const redcoi_job *job, redco_layer_cost *cost, double win
         calls * redcoi_comm_s(costs, inter ? REDCO_BROADCAST : REDCO_ALL_GATHER, rank_bytes / calls, group, &network);
     cost->spread_comm_s = share * s;
     cost->exposed_s += share * calls * costs->calibration.launch_s;
-    cost->spread_window_s = job->stage.once * window_left_s(job, window_s, used, network) / chunks_of(job);
+    const double kappa = redcoi_contention_ratio(costs, network);
+    cost->spread_window_s = job->stage.once * window_left_s(job, window_s, used, network, kappa) / chunks_of(job);
+    if ((costs->workload.overlap & REDCO_OVERLAP_BC) != 0) {
+        cost->spread_window_s = as_least_contending(job, cost, kappa, cost->spread_comm_s, cost->spread_window_s);
+    }
 }
 
 /* AMSP, arXiv 2311.00257, section IV-C: each component's share of this layer. Bucket counts are ratios, as there. */

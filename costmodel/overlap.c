@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { LAYERS = 4, QUEUE = 2 * LAYERS * REDCOI_GROUP_TIMES_MAX + 2 * REDCOI_GROUP_TIMES_MAX };
+enum { LAYERS = 6, QUEUE = 2 * LAYERS * REDCOI_GROUP_TIMES_MAX + 2 * REDCOI_GROUP_TIMES_MAX };
 
 struct race {
     double y, stretch; /* 1 + y kappa */

@@ -68,8 +68,11 @@ static void reckon(redcoi_engine *e, uint32_t index)
         const redco_step_op *const op = &ops[rank->lanes[__builtin_ctz(left)].active];
         users[op->link]++;
         if (op->contends && op->traffic != REDCO_STEP_NONE) {
-            slow[op->link] = fmax(slow[op->link], e->step->traffic[op->traffic].contention_ratio);
+            slow[op->link] += e->step->traffic[op->traffic].contention_ratio;
         }
+    }
+    for (int link = 0; link < REDCO_LINK_COUNT; link++) { /* each gets its share of the link, and contends with that */
+        if (users[link] > 1) { slow[link] /= users[link]; }
     }
     const double y = e->step->overlap_ratio;
     const double stretch = 1.0 + y * (slow[REDCO_LINK_NVLINK] + slow[REDCO_LINK_NETWORK]);

@@ -67,17 +67,18 @@ static uint32_t reduce(redcoi_builder *b, redcoi_unit *unit, uint32_t pile_index
     const redcoi_pile *const pile = &b->piles[pile_index];
     redcoi_pile_state *const state = &unit->piles[pile_index];
     bool network = false;
+    const double seconds = redcoi_comm_s(b->costs, pile->op, bytes, pile->group, &network);
     const redco_step_traffic traffic = {.op = pile->op,
                                         .calls = pile->calls,
                                         .size_bytes = bytes,
                                         .group = pile->group,
-                                        .contention_ratio = b->costs->calibration.contention_ratio +
+                                        .contention_ratio = redcoi_contention_ratio(b->costs, network) +
                                                             (pile->once ? redcoi_hidden_residue_ratio : 0.0)};
     redco_step_op op = once_op(unit, pile->once ? b->label_bucket : b->label_shards,
                                pile->once ? REDCO_WORK_REDUCE : REDCO_WORK_SHARD);
     redcoi_launch(b, unit, b->label_step_launch, REDCO_PASS_NAME_BWD, REDCO_STEP_NONE, micro_batch,
                   pile->calls * b->costs->calibration.launch_s);
-    op.seconds = b->scale * pile->calls * redcoi_comm_s(b->costs, pile->op, bytes, pile->group, &network);
+    op.seconds = b->scale * pile->calls * seconds;
     op.link = redcoi_link_of(network);
     op.stream = REDCO_STREAM_GRADIENTS;
     op.suffix = REDCO_SUFFIX_SERIAL;

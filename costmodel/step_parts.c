@@ -30,13 +30,6 @@ static void module_label(const char *name, uint32_t words, char out[REDCOI_LABEL
     (void)snprintf(out, REDCOI_LABEL_BYTES, "%.*s", (int)(end - start), start);
 }
 
-static uint64_t tensor_params(const redco_param *tensor, uint32_t tp)
-{
-    uint64_t params = 1;
-    for (uint32_t i = 0; i < tensor->rank; i++) { params *= tensor->shape[i]; } /* the model's reader bounds it */
-    return tensor->rank >= 2 ? redco_share_up(params, 1, tp) : params;
-}
-
 /* Modules of a class while they are matched with operators. */
 struct match {
     const redco_param *tensors[REDCOI_MODULES_MAX];
@@ -57,8 +50,8 @@ static void find_modules(const redcoi_job *job, uint32_t class_index, struct mat
         if (match->count == 0) { continue; }
         const uint32_t at = match->count - 1;
         if (!bias) { match->whole[at] = match->held[at] = 0; }
-        match->whole[at] += tensor_params(&tensors[i], 1);
-        match->held[at] += tensor_params(&tensors[i], job->setting->tp);
+        match->whole[at] += redcoi_tensor_params(&tensors[i], 1);
+        match->held[at] += redcoi_tensor_params(&tensors[i], job->setting->tp);
     }
 }
 
@@ -137,13 +130,10 @@ static void make_groups(redcoi_parts *parts)
 }
 
 static uint32_t add_traffic(redcoi_builder *b, redco_collective op, uint32_t calls, double size_bytes,
-                            redco_group group, double residue)
+                            redco_group group, double contention_ratio)
 {
-    const redco_step_traffic traffic = {.op = op,
-                                        .calls = calls,
-                                        .size_bytes = size_bytes,
-                                        .group = group,
-                                        .contention_ratio = b->costs->calibration.contention_ratio + residue};
+    const redco_step_traffic traffic = {
+        .op = op, .calls = calls, .size_bytes = size_bytes, .group = group, .contention_ratio = contention_ratio};
     return redco_step_add_traffic(b->step, &traffic);
 }
 
@@ -180,16 +170,17 @@ static void price_module(redcoi_builder *b, const redcoi_job *job, redcoi_part_m
     module->weight_bytes = (int64_t)ceil(gather_params * job->costs->state_bytes.parameter);
     module->gradient_bytes = (int64_t)ceil(own_params * job->costs->state_bytes.gradient);
     module->reduced_bytes = own_bytes / shards;
+    const double kappa = b->costs->calibration.contention_ratio;
     if (shards <= 1.0) { return; }
     module->gather_s = price_unit(b, job, REDCO_ALL_GATHER, bytes, group, &module->gather_link);
-    module->gather = add_traffic(b, REDCO_ALL_GATHER, 1, bytes, group, 0.0);
+    module->gather = add_traffic(b, REDCO_ALL_GATHER, 1, bytes, group, kappa);
     if (job->class->kind != REDCO_CLASS_EMBEDDING) { /* looking up has no use of the table in backward */
         module->again_s = price_unit(b, job, REDCO_ALL_GATHER, bytes, again, &module->again_link);
-        module->again = add_traffic(b, REDCO_ALL_GATHER, 1, bytes, again, 0.0);
+        module->again = add_traffic(b, REDCO_ALL_GATHER, 1, bytes, again, kappa);
     }
     if (own_params > 0.0) {
         module->scatter_s = price_unit(b, job, REDCO_REDUCE_SCATTER, own_bytes, group, &module->scatter_link);
-        module->scatter = add_traffic(b, REDCO_REDUCE_SCATTER, 1, own_bytes, group, 0.0);
+        module->scatter = add_traffic(b, REDCO_REDUCE_SCATTER, 1, own_bytes, group, kappa);
     }
 }
 
@@ -327,8 +318,9 @@ static void fill_update(redcoi_builder *b, const redcoi_job *job, double stage_p
     const redco_collective op = inter ? REDCO_BROADCAST : REDCO_ALL_GATHER;
     parts->update_share = share;
     parts->update_s = share * calls * price(b, op, rank_bytes / calls, group, &parts->update_link);
-    parts->update_traffic =
-        add_traffic(b, op, (uint32_t)calls, share * rank_bytes / calls, group, redcoi_hidden_residue_ratio);
+    const bool network = parts->update_link == REDCO_LINK_NETWORK;
+    parts->update_traffic = add_traffic(b, op, (uint32_t)calls, share * rank_bytes / calls, group,
+                                        redcoi_contention_ratio(b->costs, network) + redcoi_hidden_residue_ratio);
 }
 
 static uint32_t pile_index(redcoi_builder *b, const redcoi_pile *pile)

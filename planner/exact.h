@@ -43,6 +43,9 @@ static const uint64_t redcoi_effort_default = UINT64_C(1) << 28;
 redco_status redcoi_labels_solve(const redcoi_problem *problem, double cutoff_s, double gap_ratio, void *context,
                                  redcoi_exact_result *result_out, redco_error *err);
 
+/** Improves an answer of a problem without transient buffers by local search; what it ends with is never worse. */
+void redcoi_answer_polish(const redcoi_problem *problem, redcoi_answer *answer);
+
 /** Layer-wise: splits by the sizes of transient buffers until each part has fixed ones, solves those with @p leaf. */
 redco_status redcoi_layerwise_solve(const redcoi_problem *problem, double cutoff_s, double gap_ratio, redcoi_leaf leaf,
                                     void *context, redcoi_exact_result *result_out, redco_error *err);

@@ -378,6 +378,7 @@ static bool solve_once(struct solve *s, glp_prob *lp, redco_status *st, redco_er
     branching.msg_lev = GLP_MSG_OFF;
     branching.mip_gap = s->options->gap_ratio;
     branching.tol_int = 1e-6;
+    branching.bt_tech = GLP_BT_BPH;
     branching.cb_func = watch;
     branching.cb_info = s;
     const int code = glp_intopt(lp, &branching);

@@ -18,7 +18,7 @@ static const double tie_ratio = 1e-3;
 /* T_comm: brute force must find the same value, so only rounding makes a tie. */
 static const double exact_tie_ratio = 1e-9;
 
-enum { UNIFORM_NODES = 20000, LAYERWISE_NODES = 300, MOST_RANKED = 1000 };
+enum { UNIFORM_NODES = 20000, LAYERWISE_NODES = 300, LAYERWISE_NODES_AGAIN = 3000, MOST_RANKED = 1000 };
 
 struct search {
     redcoi_space *space;
@@ -220,7 +220,34 @@ static void drop_dear(redcoi_problem *problem, double cutoff_s)
     problem->option_count = kept;
 }
 
-/* GLPK first, with a limit on nodes; what it leaves open the dynamic program closes. */
+/* GLPK with few nodes, its answer polished; if the gap is open, with more of them and that answer to prune with. */
+static redco_status solve_by_glpk(const redcoi_problem *few, double cutoff_s, double gap_ratio,
+                                  redcoi_milp_result *result, redco_error *err)
+{
+    redcoi_milp_options options = {.gap_ratio = gap_ratio, .node_limit = LAYERWISE_NODES};
+    redco_status st = redcoi_milp_solve(few, &options, result, err);
+    if (st != REDCO_OK || !result->feasible) { return st; }
+    redcoi_answer_polish(few, &result->answer);
+    if (result->bound_s >= fmin(cutoff_s, result->answer.objective_s) * (1.0 - gap_ratio)) { return REDCO_OK; }
+    redcoi_milp_result *const first = malloc(sizeof *first);
+    if (first == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    *first = *result;
+    options.start = &first->answer;
+    options.node_limit = LAYERWISE_NODES_AGAIN;
+    st = redcoi_milp_solve(few, &options, result, err);
+    if (st == REDCO_OK) {
+        if (result->feasible) { redcoi_answer_polish(few, &result->answer); }
+        if (!result->feasible || first->answer.objective_s < result->answer.objective_s) {
+            result->answer = first->answer;
+        }
+        result->feasible = true;
+        result->bound_s = isfinite(result->bound_s) ? fmax(result->bound_s, first->bound_s) : first->bound_s;
+    }
+    free(first);
+    return st;
+}
+
+/* GLPK first; what it leaves open the dynamic program closes. */
 static redco_status solve_leaf(const redcoi_problem *problem, double cutoff_s, double gap_ratio, void *context,
                                redcoi_exact_result *result_out, redco_error *err)
 {
@@ -233,9 +260,8 @@ static redco_status solve_leaf(const redcoi_problem *problem, double cutoff_s, d
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
-    const redcoi_milp_options options = {.gap_ratio = gap_ratio, .node_limit = LAYERWISE_NODES};
     drop_dear(few, cutoff_s);
-    if ((st = redcoi_milp_solve(few, &options, glpk, err)) != REDCO_OK) { goto out; }
+    if ((st = solve_by_glpk(few, cutoff_s, gap_ratio, glpk, err)) != REDCO_OK) { goto out; }
     result_out->bound_s = fmin(glpk->bound_s, cutoff_s);
     double best_s = cutoff_s;
     if (glpk->feasible && glpk->answer.objective_s < best_s) {

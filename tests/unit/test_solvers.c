@@ -422,6 +422,62 @@ static void answers_are_checked(void **state)
     assert_false(redcoi_answer_evaluate(&p, &unknown));
 }
 
+/* Two layers of 10 ms and 2 GiB fill the budget. One for 6 ms takes 3 GiB and does not fit alone, one of 1 GiB takes
+   11 ms and is no gain alone: both together are 17 ms in 4 GiB, and nothing else beats 20. */
+static void polishing_pays_back_memory(void **state)
+{
+    (void)state;
+    redcoi_option options[] = {{.base_s = 0.010, .resident_bytes = 2 * gib},
+                               {.base_s = 0.006, .resident_bytes = 3 * gib},
+                               {.base_s = 0.011, .resident_bytes = gib}};
+    const redcoi_problem problem = {.class_count = 1,
+                                    .class_layers = {2},
+                                    .group_count = 1,
+                                    .options = options,
+                                    .option_count = 3,
+                                    .budget_bytes = 4 * gib};
+    redcoi_answer answer = {.parts = {{0, 2}}, .count = 1};
+    assert_true(redcoi_answer_evaluate(&problem, &answer));
+    redcoi_answer_polish(&problem, &answer);
+    assert_near(answer.objective_s, 0.017);
+    assert_int_equal(answer.bytes, 4 * gib);
+    assert_int_equal(answer.count, 2);
+}
+
+/* From the leanest answer on: one that fits, between the dynamic program's bound and 0.2 % above its optimum. */
+static void polishing_comes_near_the_optimum(void **state)
+{
+    (void)state;
+    uint64_t seed = 77;
+    for (int round = 0; round < 20; round++) {
+        const struct shape shape = {3, 60, 12, 3, true, false, uniform(&seed, 0.1, 0.9)};
+        redcoi_problem *p = make_problem(&shape, &seed);
+        redcoi_answer answer = {.count = 0};
+        for (uint32_t c = 0; c < p->class_count; c++) {
+            uint32_t leanest = UINT32_MAX;
+            for (uint32_t i = 0; i < p->option_count; i++) {
+                const bool leaner =
+                    leanest == UINT32_MAX || p->options[i].resident_bytes < p->options[leanest].resident_bytes;
+                if (p->options[i].class_index == c && leaner) { leanest = i; }
+            }
+            answer.parts[answer.count++] = (redcoi_part){leanest, p->class_layers[c]};
+        }
+        assert_true(redcoi_answer_evaluate(p, &answer));
+        redcoi_answer_polish(p, &answer);
+        redcoi_answer again = answer;
+        assert_true(redcoi_answer_evaluate(p, &again));
+        assert_near(again.objective_s, answer.objective_s);
+        redcoi_exact_result *best = malloc(sizeof *best);
+        assert_non_null(best);
+        assert_int_equal(redcoi_labels_solve(p, (double)INFINITY, 1e-5, NULL, best, NULL), REDCO_OK);
+        assert_true(best->feasible);
+        assert_true(answer.objective_s >= best->bound_s * (1.0 - 1e-12));
+        assert_true(answer.objective_s <= 1.002 * best->answer.objective_s);
+        free(best);
+        redcoi_problem_free(p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -434,6 +490,8 @@ int main(void)
         cmocka_unit_test(tiny_problems_equal_trying_everything),
         cmocka_unit_test(uniform_glpk_equals_enumeration),
         cmocka_unit_test(layerwise_glpk_equals_dynamic_program),
+        cmocka_unit_test(polishing_pays_back_memory),
+        cmocka_unit_test(polishing_comes_near_the_optimum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
