@@ -445,6 +445,35 @@ static void a_saved_log_is_its_own_prediction(void **state)
     redco_comm_free(comm);
 }
 
+/* Four ranks on processors in each of four nodes, links of 25 MB/s, a card of 3 MB/s: rings at those rates, by hand.
+ * All groups at once share the card; on two nodes NCCL would price a tree at twice the card's rate. */
+static void ranks_on_processors_are_rings(void **state)
+{
+    (void)state;
+    const redco_machine machine = {.gpu = {.name = "rank", .vendor = "host", .pcie_bytes_per_s = 1e9},
+                                   .cpu = REDCO_CPU_INTEL,
+                                   .nodes = 4,
+                                   .gpus_per_node = 4,
+                                   .node_gpus_physical = 4,
+                                   .hosts_per_node = 1,
+                                   .fabric = REDCO_FABRIC_SWITCH,
+                                   .link_group_gpus = 4,
+                                   .scale_up_bytes_per_s = 25e6,
+                                   .nics_per_node = 1,
+                                   .nic_bytes_per_s = 3e6,
+                                   .node_network_bytes_per_s = 3e6,
+                                   .oversubscription_ratio = 1.0};
+    redco_comm *comm = comm_of(&machine, NULL);
+    assert_close(redco_comm_price(comm, REDCO_ALL_REDUCE, 1e6, group_of(4, 1)).wire_s, 2.0 * 3.0 / 4.0 * 1e6 / 25e6,
+                 1e-9);
+    assert_close(redco_comm_price(comm, REDCO_ALL_GATHER, 1e6, group_of(4, 4)).wire_s, 15.0 / 16.0 * 1e6 / 3e6, 1e-9);
+    assert_close(redco_comm_price(comm, REDCO_ALL_REDUCE, 1e6, sharing(1, 2, 1, 4)).wire_s, 1e6 / (3e6 / 4.0), 1e-9);
+    assert_close(redco_comm_price(comm, REDCO_ALL_REDUCE, 1e6, sharing(2, 2, 2, 2)).wire_s,
+                 2.0 * 3.0 / 4.0 * 1e6 / (3e6 / 2.0), 1e-9);
+    assert_close(redco_comm_price(comm, REDCO_BROADCAST, 1e6, sharing(1, 4, 1, 4)).wire_s, 1e6 / (3e6 / 4.0), 1e-9);
+    redco_comm_free(comm);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,6 +483,7 @@ int main(void)
         cmocka_unit_test(leaves_limit_long_groups),
         cmocka_unit_test(other_fabrics),
         cmocka_unit_test(point_to_point),
+        cmocka_unit_test(ranks_on_processors_are_rings),
         cmocka_unit_test(broadcast_fills_its_chain),
         cmocka_unit_test(model_is_monotone),
         cmocka_unit_test(measured_points_are_met),
