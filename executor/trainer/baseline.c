@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 /* Rounding of a gradient's element in units of that of the length of all gradients: sums of some hundred terms, whose
- * roundings add up like a random walk. Measured: up to 3 (executor/PARITY.md). */
+ * roundings add up like a random walk (executor/PARITY.md). */
 static const double rounding_units = 16.0;
 
 static redco_status no_memory(const char *place, redco_error *err)
