@@ -123,7 +123,7 @@ static redco_status find_repeats(struct bench *b)
     return st;
 }
 
-/* @return K of one try, averaged over the ranks */
+/* Shares are averaged over the ranks: one may have been disturbed more than the other. */
 static redco_status one_try(struct bench *b, redco_measure_contention *out)
 {
     struct counts alone = {.products = 0.0}, beside = {.products = 0.0};
@@ -137,10 +137,10 @@ static redco_status one_try(struct bench *b, redco_measure_contention *out)
     if (st != REDCO_OK) { return st; }
     const double a = beside.products / beside.product_s / (alone.products / alone.product_s);
     const double c = beside.collectives / beside.collective_s / (alone.collectives / alone.collective_s);
-    double ratios[2] = {fmin(1.0, fmax(0.0, (1.0 - a) / c)), c / a};
-    st = redco_all_reduce(b->all, REDCO_F64, REDCO_REDUCE_SUM, ratios, 2, "contention", b->err);
+    double shares[2] = {a, c};
+    st = redco_all_reduce(b->all, REDCO_F64, REDCO_REDUCE_SUM, shares, 2, "contention", b->err);
     const double ranks = redco_communicator_size(b->all);
-    *out = (redco_measure_contention){ratios[0] / ranks, ratios[1] / ranks};
+    *out = (redco_measure_contention){fmin(1.0, fmax(0.0, (ranks - shares[0]) / shares[1])), shares[1] / shares[0]};
     return st;
 }
 
