@@ -201,6 +201,8 @@ uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, c
     case REDCO_CLASS_EMBEDDING: /* 20 bytes per element in all, a third of them forward */
         add_bytes(&list, "embedding", REDCO_OPERATOR_EMBEDDING, "embedding", rank.tokens * (double)dims->hidden,
                   20.0 / 3.0);
+        list.out[0].table_elements = (double)ceil_div(dims->vocab, shape->tp) * (double)dims->hidden;
+        list.out[0].table_shared = dims->tied;
         break;
     case REDCO_CLASS_BLOCK: add_block(&list, model, false, !encoder, &rank, shape->tp); break;
     case REDCO_CLASS_CROSS: add_block(&list, model, true, true, &rank, shape->tp); break;

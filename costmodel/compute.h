@@ -52,6 +52,8 @@ typedef struct redco_operator {
     /* By what a profile knows it (compute_profile.h). */
     const char *measured_as; /**< static: "rms_norm", "loss", ...; NULL for products and attention */
     double elements;         /**< of its result */
+    double table_elements;   /**< embedding: of the gradient that it makes */
+    bool table_shared;       /**< embedding: the head makes a gradient of the same table, too, to which it is added */
     uint32_t keys, head_dim; /**< attention: keys of a query, size of a head */
     bool causal;             /**< attention: flops are half of the square */
 } redco_operator;

@@ -24,6 +24,7 @@ struct grid {
 
 struct redco_compute_profile {
     char place[256]; /* of the newest file */
+    double contention_ratio, overlap_ratio;
     struct point *points;
     size_t point_count, point_capacity;
     struct grid *grids;
@@ -125,6 +126,10 @@ redco_status redco_compute_profile_add(redco_compute_profile **profile_io, const
     redco_compute_profile *const profile = *profile_io;
     if (profile == NULL) { return redco_fail(err, REDCO_ENOMEM, place, "out of memory"); }
     (void)snprintf(profile->place, sizeof profile->place, "%.255s", place);
+    if (redco_profile_how(file)->overlap_ratio > 0.0) {
+        profile->contention_ratio = redco_profile_how(file)->contention_ratio;
+        profile->overlap_ratio = redco_profile_how(file)->overlap_ratio;
+    }
     redco_status st = add_gemms(profile, file, err);
     if (st == REDCO_OK) { st = add_attentions(profile, file, err); }
     return st == REDCO_OK ? add_others(profile, file, err) : st;
@@ -353,6 +358,22 @@ static bool other_s(const redco_compute_profile *profile, const char *name, doub
     return true;
 }
 
+/* All of a table's gradient is written, however few of its rows are looked up. */
+static bool embedding_s(const redco_compute_profile *profile, const redco_operator *op, bool backward,
+                        redco_precision precision, double *time_s_out)
+{
+    double table_s = 0.0, sum_s = 0.0;
+    if (op->measured_as == NULL || !other_s(profile, op->measured_as, op->elements, backward, precision, time_s_out)) {
+        return false;
+    }
+    if (!backward || !other_s(profile, "embedding_table", op->table_elements, true, precision, &table_s)) {
+        return true;
+    }
+    if (op->table_shared) { (void)other_s(profile, "accumulate", op->table_elements, false, precision, &sum_s); }
+    *time_s_out += table_s + sum_s;
+    return true;
+}
+
 bool redco_compute_profile_s(const redco_compute_profile *profile, const redco_operator *op, redco_pass pass,
                              redco_precision precision, double *time_s_out)
 {
@@ -374,10 +395,10 @@ bool redco_compute_profile_s(const redco_compute_profile *profile, const redco_o
         return true;
     }
     switch (op->kind) {
+    case REDCO_OPERATOR_EMBEDDING: return embedding_s(profile, op, backward, precision, time_s_out);
     case REDCO_OPERATOR_ATTENTION: return attention_s(profile, op, backward, precision, time_s_out);
     case REDCO_OPERATOR_MEMORY:
     case REDCO_OPERATOR_LOSS:
-    case REDCO_OPERATOR_EMBEDDING:
         return op->measured_as != NULL &&
                other_s(profile, op->measured_as, op->elements, backward, precision, time_s_out);
     default: return false; /* kernels of engines that no profile speaks of */
@@ -388,4 +409,19 @@ bool redco_compute_profile_optimizer_s(const redco_compute_profile *profile, dou
                                        double *time_s_out)
 {
     return profile != NULL && other_s(profile, "optimizer", params, false, precision, time_s_out);
+}
+
+bool redco_compute_profile_keep_s(const redco_compute_profile *profile, double params, bool add,
+                                  redco_precision precision, double *time_s_out)
+{
+    return profile != NULL && other_s(profile, add ? "accumulate" : "copy", params, false, precision, time_s_out);
+}
+
+bool redco_compute_profile_contention(const redco_compute_profile *profile, double *contention_ratio_out,
+                                      double *overlap_ratio_out)
+{
+    if (profile == NULL || !(profile->overlap_ratio > 0.0)) { return false; }
+    *contention_ratio_out = profile->contention_ratio;
+    *overlap_ratio_out = profile->overlap_ratio;
+    return true;
 }

@@ -32,6 +32,13 @@ bool redco_compute_profile_s(const redco_compute_profile *profile, const redco_o
 /** C = A B with A [m][k] in the layout of @p pass. */
 bool redco_compute_profile_gemm_s(const redco_compute_profile *profile, uint64_t m, uint64_t n, uint64_t k,
                                   redco_pass pass, redco_precision precision, double *time_s_out);
+/** What the newest file says that collectives beside computation cost (traces/profile.h, contention_ratio).
+ *  @return false where it was not measured */
+bool redco_compute_profile_contention(const redco_compute_profile *profile, double *contention_ratio_out,
+                                      double *overlap_ratio_out);
+/** What a rank does with so many gradients of a micro-batch: copied to where they are kept, or added there. */
+bool redco_compute_profile_keep_s(const redco_compute_profile *profile, double params, bool add,
+                                  redco_precision precision, double *time_s_out);
 /** Update of so many owned parameters. */
 bool redco_compute_profile_optimizer_s(const redco_compute_profile *profile, double params, redco_precision precision,
                                        double *time_s_out);

@@ -150,6 +150,10 @@ double redcoi_unit_s(const redcoi_job *job, redco_collective op, redco_group gro
                      bool *network_out);
 redcoi_states redcoi_layer_states(const redcoi_job *job);
 double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params);
+/** What a rank does with the gradients of a micro-batch beside making them: copied, then added, to where they are kept.
+ *  Only where it was measured on a machine whose engine is redco-exec; elsewhere products write where gradients are
+ * kept. */
+double redcoi_keep_gradients_s(const redcoi_job *job);
 /** Ranks that are @p outer over @p inner: those that hold equal (or consecutive) shards of inner.
  *  @param over_cp  context-parallel ranks are in the group, too */
 redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh inner, bool over_cp);

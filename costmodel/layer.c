@@ -435,6 +435,22 @@ double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params)
            costs->compute.memory_bandwidth_bytes_per_s;
 }
 
+double redcoi_keep_gradients_s(const redcoi_job *job)
+{
+    const redco_compute *const compute = &job->costs->compute;
+    const double params = (double)job->times->params, micro_batches = (double)job->setting->micro_batches;
+    double copy_s = 0.0, add_s = 0.0;
+    /* Shards of sharded parameters are kept by the stream that scatters. */
+    if (!job->costs->workload.engine.planned_memory || redco_mesh_ranks(job->shards.parameters) > 1 ||
+        !redco_compute_profile_keep_s(compute->measured, params, false, compute->precision, &copy_s) ||
+        !redco_compute_profile_keep_s(compute->measured, params, true, compute->precision, &add_s)) {
+        return 0.0;
+    }
+    /* Whole gradients of shards go into a bucket each time. */
+    if (redco_mesh_ranks(job->shards.gradients) > 1) { return copy_s; }
+    return (copy_s + (micro_batches - 1.0) * add_s) / micro_batches;
+}
+
 redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
                          const redco_layer_config *config)
 {
@@ -469,7 +485,8 @@ redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setti
 {
     const redcoi_job job = redcoi_job_of(costs, setting, class_index, config);
     const redcoi_times *const times = job.times;
-    redco_layer_cost cost = {.forward_s = times->forward_s, .backward_s = times->backward_s};
+    redco_layer_cost cost = {.forward_s = times->forward_s,
+                             .backward_s = times->backward_s + redcoi_keep_gradients_s(&job)};
     const bool block = job.class->kind == REDCO_CLASS_BLOCK || job.class->kind == REDCO_CLASS_CROSS;
     double tp_s = times->tp_forward_s + times->tp_backward_s;
     if (block) {

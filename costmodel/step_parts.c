@@ -255,6 +255,19 @@ static bool is_attention(redco_operator_kind kind)
     return kind == REDCO_OPERATOR_ATTENTION || kind == REDCO_OPERATOR_SCORES;
 }
 
+/* Gradients are kept where backward of their matrices ends; those of layers without matrices where all of it does. */
+static void add_keeping(const redcoi_builder *b, const redcoi_job *job, redcoi_parts *parts, const double *shares)
+{
+    const double keep_s = b->scale * redcoi_keep_gradients_s(job);
+    double sum = 0.0;
+    for (uint32_t i = 0; i < parts->op_count; i++) { sum += shares[i]; }
+    if (!(sum > 0.0)) {
+        parts->ops[0].input_s += keep_s;
+        return;
+    }
+    for (uint32_t i = 0; i < parts->op_count; i++) { parts->ops[i].weight_s += keep_s * shares[i] / sum; }
+}
+
 /* Durations of the operators, stretched so that with the exposed collectives a pass takes what the closed form says:
  * the host's floor is spread over them. */
 static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t class_index, redcoi_parts *parts)
@@ -288,6 +301,7 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
     const double forward = forward_s > 0.0 ? b->scale * forward_left_s / forward_s : 0.0;
     const double backward = backward_s > 0.0 ? b->scale * backward_left_s / backward_s : 0.0;
     double context_s = b->scale * times->cp_forward_s;
+    double shares[REDCO_OPERATORS_MAX];
     for (uint32_t i = 0; i < parts->op_count; i++) {
         redcoi_part_op *const op = &parts->ops[i];
         const bool stretched = parts->recompute_full && !parts->partial;
@@ -296,12 +310,14 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
         op->forward_s *= forward;
         op->input_s *= backward;
         op->weight_s *= backward;
+        shares[i] = (double)ops[i].n * (double)ops[i].k;
         if (op->logits) { op->logits_s = b->scale * logits_s; }
         if (op->attention) { /* of a decoder's two, self-attention */
             op->context_s = context_s;
             context_s = 0.0;
         }
     }
+    add_keeping(b, job, parts, shares);
 }
 
 /* As in layer.c: the whole parameters of a rank, one call per owner or one in all, and this layer's share. */

@@ -1,15 +1,18 @@
 #include "planner/inputs.h"
 
+#include "costmodel/compute_profile.h"
 #include "topology/base/json.h"
 #include "topology/base/preset.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 static const char default_model[] = "llama-7b";
 static const char default_cluster[] = "a800-hdr";
+static const double most_contention_ratio = 0.95; /* as calibrations have it */
 
 /* How a file begins. @return '{' for JSON, '<' for XML, 'a' for other text, 0 where that is the reader's to find out:
  * no file, an empty one, or a pipe, which can be read only once */
@@ -66,6 +69,19 @@ static redco_status tell_apart(redco_input_names *names, redco_error *err)
     return REDCO_OK;
 }
 
+/* Nobody named a calibration: what the profiles say of computation beside communication is taken for the assumed. */
+static void take_contention(const redco_input_names *names, redco_inputs *inputs)
+{
+    redco_calibration *const c = &inputs->calibration;
+    double contention_ratio = 0.0, overlap_ratio = 0.0;
+    if (names->calibration != NULL ||
+        !redco_compute_profile_contention(redco_comm_compute(inputs->comm), &contention_ratio, &overlap_ratio)) {
+        return;
+    }
+    c->contention_ratio = fmin(contention_ratio, most_contention_ratio);
+    c->overlap_window_ratio = fmin(overlap_ratio, 1.0);
+}
+
 redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, redco_inputs *inputs_out,
                                redco_error *err)
 {
@@ -82,6 +98,7 @@ redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, re
         (st = redco_comm_create(&inputs.machine, names.profiles, names.profile_count, &inputs.comm, err)) != REDCO_OK) {
         goto out;
     }
+    take_contention(&names, &inputs);
     if (names.safetensors != NULL &&
         (st = redco_model_check_safetensors(inputs.model, names.safetensors, err)) != REDCO_OK) {
         goto out;

@@ -3,6 +3,7 @@
 #include "tools/profile_tool.h"
 
 #include "executor/backend/host/host.h"
+#include "executor/measure/contention.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,6 +23,8 @@ enum { MOST_ROUNDS = 20 };
 static const double silence_s = 600.0; /* ranks of a busy machine may be far apart */
 static const double late_ratio = 0.7;  /* of the time: a first round that is not done by then tries less often */
 static const uint64_t quick_bytes = 16384;
+static const uint64_t contention_bytes = 4 << 20;
+static const double contention_s = 5.0, quick_contention_s = 0.05;
 static const int patience_ms = 1000; /* for a rank that failed to say why */
 
 static double now_s(void)
@@ -102,6 +105,21 @@ static redco_status one_round(struct rank *r)
     return st;
 }
 
+/* Where operators and collectives are both measured: what they take from each other. */
+static redco_status measure_contention(struct rank *r, redco_profile_measured *how)
+{
+    redco_measure_contention contention;
+    if (r->collectives == NULL || r->job->collectives) { return REDCO_OK; }
+    show(r, "contention of", 0, redco_world_size(r->world));
+    const redco_status st =
+        redco_measure_contend(r->world, r->backend, r->job->quick ? quick_bytes : contention_bytes,
+                              r->job->quick ? quick_contention_s : contention_s, &contention, r->err);
+    if (st != REDCO_OK) { return st; }
+    how->contention_ratio = contention.contention_ratio;
+    how->overlap_ratio = contention.overlap_ratio;
+    return REDCO_OK;
+}
+
 /* Rounds, one after another, so that a busy moment does not spoil every try of the same operator. */
 static redco_status measure(struct rank *r)
 {
@@ -121,7 +139,6 @@ static redco_status measure(struct rank *r)
         round_s = both[1];
     } while (st == REDCO_OK && !r->job->quick && r->rounds < MOST_ROUNDS &&
              elapsed_s + 0.5 * round_s < r->job->seconds);
-    if (r->job->progress && redco_world_rank(r->world) == 0) { (void)fprintf(stderr, "\r%60s\r", ""); }
     return st;
 }
 
@@ -195,6 +212,8 @@ static redco_status run_rank(const struct profile_job *job, const redco_world_op
     if (st == REDCO_OK && *leader_out) { profile_machine(&result->how); }
     if (st == REDCO_OK) { st = open_rank(&r); }
     if (st == REDCO_OK) { st = measure(&r); }
+    if (st == REDCO_OK) { st = measure_contention(&r, &result->how); }
+    if (r.job->progress && *leader_out) { (void)fprintf(stderr, "\r%60s\r", ""); }
     if (st == REDCO_OK) { st = merge(&r, &result->how); }
     if (st == REDCO_OK) { st = hand_over(&r, result); }
     free(r.cases);

@@ -221,6 +221,11 @@ void profile_print(const struct profile_result *result)
                  1e-9 * best_gemm_flops_per_s(result, REDCO_F32), 1e-9 * best_gemm_flops_per_s(result, REDCO_F64),
                  1e-9 * best_gemm_flops_per_s(result, REDCO_BFLOAT16));
     (void)printf("memory     %.1f GB/s copied\n", 1e-9 * memory_bytes_per_s(result));
+    if (how->overlap_ratio > 0.0) {
+        (void)printf(
+            "contention a second of all-reduces takes %.2f s of products beside it, and keeps %.2f of its speed\n",
+            how->contention_ratio, how->overlap_ratio / (1.0 + how->overlap_ratio * how->contention_ratio));
+    }
     for (size_t i = 0; i < result->curve_count; i++) {
         const redco_measure_curve *c = &result->curves[i];
         const uint32_t last = c->size_count - 1;

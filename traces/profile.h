@@ -83,12 +83,15 @@ typedef struct redco_profile_measured {
     char system[96]; /**< operating system and release */
     char date[32];   /**< UTC, ISO 8601 */
     double clock_hz;
-    uint32_t processors;    /**< of the machine */
-    uint32_t ranks;         /**< that measured at the same time */
-    uint32_t rounds;        /**< every time is the best of so many rounds, the slowest rank's */
-    double load;            /**< processes that wanted to run, before it began */
-    double processor_ratio; /**< share of a processor that a computing rank got; 1 = alone */
-    double spread_ratio;    /**< how much longer than the best a run took on average, middle of all operators */
+    uint32_t processors;     /**< of the machine */
+    uint32_t ranks;          /**< that measured at the same time */
+    uint32_t rounds;         /**< every time is the best of so many rounds, the slowest rank's */
+    double load;             /**< processes that wanted to run, before it began */
+    double processor_ratio;  /**< share of a processor that a computing rank got; 1 = alone */
+    double spread_ratio;     /**< how much longer than the best a run took on average, middle of all operators */
+    double contention_ratio; /**< seconds of computation that a second of collectives beside it costs */
+    double overlap_ratio;    /**< speed that collectives keep beside computation over what computation keeps; 0: neither
+                                was measured */
 } redco_profile_measured;
 
 typedef struct redco_profile redco_profile;

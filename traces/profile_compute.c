@@ -117,9 +117,10 @@ static redco_status optional_count(const redco_json_value *object, const char *k
 
 static redco_status how(redco_profile *profile, const redco_json_value *root, redco_error *err)
 {
-    static const char *const keys[] = {"device", "backend",         "kernels",      "cpu",   "system",
-                                       "date",   "clock_hz",        "processors",   "ranks", "rounds",
-                                       "load",   "processor_ratio", "spread_ratio", NULL};
+    static const char *const keys[] = {
+        "device",       "backend",          "kernels",       "cpu",    "system", "date",
+        "clock_hz",     "processors",       "ranks",         "rounds", "load",   "processor_ratio",
+        "spread_ratio", "contention_ratio", "overlap_ratio", NULL};
     redco_profile_measured m = {.ranks = 0};
     redco_json_value at;
     if (!redco_json_has(root, "measured")) { return REDCO_OK; }
@@ -138,6 +139,8 @@ static redco_status how(redco_profile *profile, const redco_json_value *root, re
     if (st == REDCO_OK) { st = optional_number(&at, "load", 1e9, &m.load, err); }
     if (st == REDCO_OK) { st = optional_number(&at, "processor_ratio", 1e6, &m.processor_ratio, err); }
     if (st == REDCO_OK) { st = optional_number(&at, "spread_ratio", 1e6, &m.spread_ratio, err); }
+    if (st == REDCO_OK) { st = optional_number(&at, "contention_ratio", 1.0, &m.contention_ratio, err); }
+    if (st == REDCO_OK) { st = optional_number(&at, "overlap_ratio", 1e6, &m.overlap_ratio, err); }
     if (st == REDCO_OK) { redcoi_profile_set_how(profile, &m); }
     return st;
 }

@@ -36,13 +36,14 @@ static json_t *checked(json_t *object, bool sound)
 static json_t *measured(const redco_profile_measured *m)
 {
     json_t *o = json_object();
-    return checked(o, put_text(o, "device", m->device) && put_text(o, "backend", m->backend) &&
-                          put_text(o, "kernels", m->kernels) && put_text(o, "cpu", m->cpu) &&
-                          put_text(o, "system", m->system) && put_text(o, "date", m->date) &&
-                          put_number(o, "clock_hz", m->clock_hz) && put_count(o, "processors", m->processors) &&
-                          put_count(o, "ranks", m->ranks) && put_count(o, "rounds", m->rounds) &&
-                          put_number(o, "load", m->load) && put_number(o, "processor_ratio", m->processor_ratio) &&
-                          put_number(o, "spread_ratio", m->spread_ratio));
+    return checked(
+        o,
+        put_text(o, "device", m->device) && put_text(o, "backend", m->backend) && put_text(o, "kernels", m->kernels) &&
+            put_text(o, "cpu", m->cpu) && put_text(o, "system", m->system) && put_text(o, "date", m->date) &&
+            put_number(o, "clock_hz", m->clock_hz) && put_count(o, "processors", m->processors) &&
+            put_count(o, "ranks", m->ranks) && put_count(o, "rounds", m->rounds) && put_number(o, "load", m->load) &&
+            put_number(o, "processor_ratio", m->processor_ratio) && put_number(o, "spread_ratio", m->spread_ratio) &&
+            put_number(o, "contention_ratio", m->contention_ratio) && put_number(o, "overlap_ratio", m->overlap_ratio));
 }
 
 static json_t *run(const redco_profile_run *r)

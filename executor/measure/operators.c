@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rows of the table that an embedding is measured with: its gradient has so many. */
-enum { EMBEDDING_ROWS = 8192, HEAD_SIZE = 64 };
+/* A table that is looked up often has few rows, one that is measured for its size is looked up seldom. */
+enum { EMBEDDING_ROWS = 64, EMBEDDING_TOKENS = 16, HEAD_SIZE = 64 };
 
 /* A composite while it is built. */
 typedef struct work {
@@ -106,6 +106,13 @@ static void embedding(work *w, redco_value *out, uint32_t *count)
     out[(*count)++] = redco_gather(w->g, table, tokens, NULL);
 }
 
+/* The gradient into a table: all of it is written. */
+static void embedding_table(work *w, redco_value *out, uint32_t *count)
+{
+    const redco_value tokens = input_of(w, REDCO_I32, 1, (const uint64_t[]){EMBEDDING_TOKENS});
+    out[(*count)++] = redco_gather(w->g, matrix(w), tokens, NULL);
+}
+
 /* The update of sharded states: norm of the gradient, AdamW on single-precision states, weights of 16 bits beside. */
 static void optimizer(work *w, redco_value *out, uint32_t *count)
 {
@@ -129,6 +136,13 @@ static void optimizer(work *w, redco_value *out, uint32_t *count)
     if (state != w->dtype) { out[(*count)++] = redco_cast(g, updated, w->dtype); }
 }
 
+/* A gradient onto the sum of those before it. */
+static void accumulate(work *w, redco_value *out, uint32_t *count)
+{
+    const redco_value sum = input_of(w, w->dtype, 1, (const uint64_t[]){w->columns});
+    out[(*count)++] = redco_add(w->g, sum, input_of(w, w->dtype, 1, (const uint64_t[]){w->columns}));
+}
+
 /* The same memory transposed twice over would be free, a sum with itself would not be a copy: slices are copied. */
 static void copy(work *w, redco_value *out, uint32_t *count)
 {
@@ -148,7 +162,9 @@ static const struct builder {
     {"gated_activation", gated_activation},
     {"loss", loss},
     {"embedding", embedding},
+    {"embedding_table", embedding_table},
     {"optimizer", optimizer},
+    {"accumulate", accumulate},
     {"copy", copy},
 };
 

@@ -1,0 +1,31 @@
+/** @file contention.h  What a collective takes from computation on the same rank: both at once, in two threads, against
+ *  each alone. Every rank calls.
+ *
+ *  A share a of products and a share b of collectives get done, of what each would do alone in the same time. With the
+ *  simulator's speeds (costmodel/simulate.h), a = 1 / (1 + y K) and b = y / (1 + y K), so that
+ *
+ *      y = b / a,   K = (1 - a) / b :  the computation that a second of collectives costs. */
+#ifndef REDCO_MEASURE_CONTENTION_H
+#define REDCO_MEASURE_CONTENTION_H
+
+#include "executor/backend/backend.h"
+#include "executor/comm/communicator.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct redco_measure_contention {
+    double contention_ratio; /**< K, held to 0 to 1: the middle one of several tries */
+    double overlap_ratio;    /**< y, of the same try; more than 1: a collective loses less than computation does */
+} redco_measure_contention;
+
+/** All-reduces of @p bytes beside products of 512 x 512 matrices in single precision, for about @p seconds.
+ *  @param backend  whose queues take work from the calling thread */
+redco_status redco_measure_contend(redco_world *world, redco_backend *backend, uint64_t bytes, double seconds,
+                                   redco_measure_contention *contention_out, redco_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
