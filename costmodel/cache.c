@@ -196,7 +196,7 @@ double redcoi_repeated_ratio(redco_operator_kind kind, bool partial)
 
 bool redcoi_is_unread(const redco_costs *costs, const char *operator_name)
 {
-    if (!costs->workload.engine.planned_memory) { return false; }
+    if (!costs->workload.engine.planned_memory || costs->dims->post_norm) { return false; } /* a norm reads it */
     return strcmp(operator_name, "ffn_out") == 0 ||
            (strcmp(operator_name, "out") == 0 && costs->dims->parallel_block); /* added to it */
 }

@@ -11,6 +11,8 @@
 static const char format_name[] = "redco-calibration";
 static const uint32_t newest_version = 2;
 
+const char *const redco_engine_words[] = {"framework", "redco-exec", NULL};
+
 /* One number of a set: SI units, accepted range. Ranges are wide: they catch slips of the pen, not unusual machines. */
 struct field {
     const char *key;
@@ -71,8 +73,8 @@ enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
 
 static redco_status only_known(const redco_json_value *value, redco_error *err)
 {
-    const char *keys[FIELD_COUNT + 6] = {"format", "version", "name", "basis", "fitted_rows"};
-    for (size_t i = 0; i < FIELD_COUNT; i++) { keys[5 + i] = fields[i].key; }
+    const char *keys[FIELD_COUNT + 7] = {"format", "version", "name", "basis", "fitted_rows", "engine"};
+    for (size_t i = 0; i < FIELD_COUNT; i++) { keys[6 + i] = fields[i].key; }
     return redco_json_only(value, keys, err);
 }
 
@@ -107,6 +109,14 @@ redco_status redco_calibration_from_json(const redco_json_value *value, redco_ca
         if (st != REDCO_OK) { return st; }
         memcpy((char *)&read + fields[i].offset, &number, sizeof number);
     }
+    if (redco_json_has(value, "engine")) {
+        const char *engine = NULL;
+        if ((st = redco_json_string(value, "engine", &engine, err)) != REDCO_OK) { return st; }
+        read.planned_memory = strcmp(engine, redco_engine_words[REDCO_ENGINE_REDCO_EXEC]) == 0;
+        if (!read.planned_memory && strcmp(engine, redco_engine_words[REDCO_ENGINE_FRAMEWORK]) != 0) {
+            return redco_json_fail(value, "engine", err, "is \"%.40s\"; framework and redco-exec are known", engine);
+        }
+    }
     *calibration_out = read;
     return REDCO_OK;
 }
@@ -116,6 +126,11 @@ json_t *redco_calibration_describe(const redco_calibration *calibration)
     json_t *const object =
         json_pack("{s:s, s:i, s:s, s:s, s:I}", "format", format_name, "version", (int)newest_version, "name",
                   calibration->name, "basis", calibration->basis, "fitted_rows", (json_int_t)calibration->fitted_rows);
+    if (calibration->planned_memory &&
+        json_object_set_new(object, "engine", json_string(redco_engine_words[REDCO_ENGINE_REDCO_EXEC])) != 0) {
+        json_decref(object);
+        return NULL;
+    }
     if (object == NULL) { return NULL; }
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         double number = 0.0;

@@ -52,7 +52,16 @@ typedef struct redco_calibration {
     double scale_ratio;          /**< varsigma, per doubling of nodes */
     double reserve_bytes;        /**< context, NCCL buffers, fragmentation */
     double usable_memory_ratio;  /**< plans above this share of physical memory are refused */
+    bool planned_memory;         /**< the software is redco-exec: see redco_engine.planned_memory. In files
+                                      "engine": "redco-exec"; without the key it is any other */
 } redco_calibration;
+
+/** Whose steps are planned. */
+typedef enum redco_engine_name {
+    REDCO_ENGINE_FRAMEWORK, /**< GPU frameworks: memory by the formulas that were compared with their runs */
+    REDCO_ENGINE_REDCO_EXEC
+} redco_engine_name;
+extern const char *const redco_engine_words[]; /**< "framework", "redco-exec", NULL */
 
 /** @param name_or_path  preset or file; NULL picks the default set of the machine's GPU architecture */
 redco_status redco_calibration_read(const char *name_or_path, const redco_machine *machine,

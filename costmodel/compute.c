@@ -145,12 +145,13 @@ static void add_block(struct list *list, const redco_model *model, bool cross, b
     const uint64_t h = dims->hidden, f = ceil_div(dims->ffn, tp);
     const bool rotates = rotary(model);
     list->in_block = true;
-    add_norm(list, "attn_norm", rank, h);
+    if (!dims->post_norm) { add_norm(list, "attn_norm", rank, h); }
     add_gemm(list, "qkv", rank->t, rank->q + 2 * rank->kv, h);
     const char *const heads = rotates ? "rotary" : "split_heads";
     add_bytes(list, heads, REDCO_OPERATOR_MEMORY, heads, rank->tokens * (double)(rank->q + rank->kv), 4.0);
     add_attention(list, "attention", causal, rank);
     add_gemm(list, "out", rank->t, h, rank->q);
+    if (dims->post_norm) { add_norm(list, "attn_norm", rank, h); }
     if (cross) { /* queries of the decoder, keys and values of the encoder's output: every pair */
         add_norm(list, "cross_norm", rank, h);
         add_gemm(list, "cross_q", rank->t, rank->q, h);
@@ -158,11 +159,12 @@ static void add_block(struct list *list, const redco_model *model, bool cross, b
         add_attention(list, "cross_attention", false, rank);
         add_gemm(list, "cross_out", rank->t, h, rank->q);
     }
-    if (!dims->parallel_block) { add_norm(list, "ffn_norm", rank, h); }
+    if (!dims->parallel_block && !dims->post_norm) { add_norm(list, "ffn_norm", rank, h); }
     add_gemm(list, "ffn_in", rank->t, dims->gated ? 2 * f : f, h);
     add_bytes(list, "activation", REDCO_OPERATOR_MEMORY, dims->gated ? "gated_activation" : "activation",
               rank->tokens * (double)f, dims->gated ? 8.0 : 4.0);
     add_gemm(list, "ffn_out", rank->t, h, f);
+    if (dims->post_norm) { add_norm(list, "ffn_norm", rank, h); }
     if (list->engine->gemm_format != REDCO_GEMM_SAME) { /* inputs and gradients of the products */
         const double elements = 6.0 * (double)h / (double)tp + 3.0 * (double)f;
         add_bytes(list, "casts", REDCO_OPERATOR_CAST, NULL, rank->tokens * elements, 1.0);
@@ -172,7 +174,7 @@ static void add_block(struct list *list, const redco_model *model, bool cross, b
 static void add_head(struct list *list, const redco_model_dims *dims, const struct rank *rank, uint32_t tp)
 {
     const uint64_t width = ceil_div(dims->vocab, tp);
-    add_norm(list, "final_norm", rank, dims->hidden);
+    if (!dims->no_final_norm) { add_norm(list, "final_norm", rank, dims->hidden); }
     add_gemm(list, "head", rank->t, width, dims->hidden);
     const uint64_t held = list->engine->logits_gathered ? dims->vocab : width;
     /* 24 bytes per logit in all, a third of them forward; the loss computes in 32 bit whatever the precision. */

@@ -57,7 +57,7 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     costs->dims = redco_model_get_dims(model);
     costs->class_count = (uint32_t)redco_model_classes(model, &costs->classes);
     costs->workload = *workload;
-    if (redco_gpu_is_host(&machine->gpu)) { costs->workload.engine.planned_memory = true; } /* redco-exec */
+    if (calibration->planned_memory) { costs->workload.engine.planned_memory = true; }
     costs->calibration = *calibration;
     costs->comm = comm;
     costs->compute = compute;
@@ -336,7 +336,8 @@ redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setti
     const redco_calibration *const c = &costs->calibration;
     const double least_contention = redcoi_least_contention_ratio(costs);
     uint64_t bucket_bytes = 0;
-    if (redco_mesh_ranks(setting->dp) * setting->cp > 1) { /* a bucket is never larger than all gradients */
+    /* A bucket is never larger than all gradients; engines that plan their memory have them per configuration. */
+    if (redco_mesh_ranks(setting->dp) * setting->cp > 1 && !costs->workload.engine.planned_memory) {
         const uint64_t gradients =
             redco_share_up(redco_model_params(costs->model), costs->state_bytes.gradient, setting->tp);
         bucket_bytes = gradients < costs->workload.bucket_bytes ? gradients : costs->workload.bucket_bytes;

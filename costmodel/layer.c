@@ -1,6 +1,7 @@
 #include "costmodel/compute_profile.h"
 #include "costmodel/costs_internal.h"
 #include "costmodel/memory.h"
+#include "costmodel/memory_planned.h"
 
 #include <math.h>
 
@@ -412,6 +413,10 @@ static void add_memory(const redcoi_job *job, const redcoi_states *states, redco
     cost->optimizer_bytes = redco_share_up(states->optimizer_bytes, held, of);
     const uint64_t kept = redco_share_up(job->times->activation_bytes[job->recompute], job->stage.in_flight, 1);
     cost->activation_bytes = redco_share_up(kept, held, of);
+    if (job->costs->workload.engine.planned_memory) {
+        redcoi_planned_transients(job, cost);
+        return;
+    }
     if (redco_mesh_ranks(job->shards.parameters) > 1) { /* this layer's weights and those of the block fetched ahead */
         cost->transient_bytes[REDCO_TRANSIENT_GATHER] =
             (job->times->gather_params + job->rank->block_params) * bytes.parameter;

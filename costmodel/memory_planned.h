@@ -3,6 +3,7 @@
 #ifndef REDCOI_MEMORY_PLANNED_H
 #define REDCOI_MEMORY_PLANNED_H
 
+#include "costmodel/costs_internal.h"
 #include "costmodel/memory.h"
 
 uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
@@ -10,5 +11,10 @@ uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t clas
 uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                         redco_recompute recompute);
 uint64_t redcoi_planned_logits_bytes(const redco_model *model, const redco_shape *shape);
+/** Where a layer makes whole gradients that are not scattered, before they are taken to where they are kept; 0 of
+ * engines that do not plan their memory. */
+uint64_t redcoi_planned_slot_bytes(const redcoi_job *job);
+/** The transient fields of a layer's cost: gathered weights, whole gradients, buckets, what backward works with. */
+void redcoi_planned_transients(const redcoi_job *job, redco_layer_cost *cost);
 
 #endif

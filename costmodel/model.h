@@ -69,6 +69,8 @@ typedef struct redco_model_dims {
     bool tied;              /**< input and output embeddings share one table */
     bool learned_positions;
     bool parallel_block; /**< attention and FFN both read the block's input (GPT-J, GPT-NeoX) */
+    bool post_norm;      /**< norms stand behind the residual sums (OPT-350M) */
+    bool no_final_norm;  /**< the head reads the last block's output */
     bool dropout;        /**< classic GPT training with dropout masks */
 } redco_model_dims;
 

@@ -62,6 +62,8 @@ void redcoi_build_opt(redcoi_build *build)
     dims->learned_positions = true;
     dims->dropout = redcoi_config_dropout(build, "dropout", 0.1);
     dims->tied = redcoi_config_bool(build, "tie_word_embeddings", true);
+    dims->post_norm = !redcoi_config_bool(build, "do_layer_norm_before", true);
+    dims->no_final_norm = dims->post_norm || redcoi_config_bool(build, "_remove_final_layer_norm", false);
     add_opt_tensors(build, redcoi_config_u32(build, "word_embed_proj_dim", NULL, dims->hidden, REDCOI_MAX_WIDTH));
 }
 

@@ -52,6 +52,7 @@ typedef struct redcoi_pile {
     redco_collective op;
     double limit_bytes; /**< of a bucket */
     uint32_t calls;     /**< buckets that fill side by side: one per owner */
+    bool in_place;      /**< no copy: gradients are reduced where they lie */
     bool once;          /**< a step, else in every micro-batch but the last */
 } redcoi_pile;
 
@@ -73,6 +74,7 @@ typedef struct redcoi_parts {
     uint32_t update_traffic;
     uint8_t update_link, again_stream, cp_link;
     int64_t activation_bytes, recompute_bytes, logits_bytes;
+    uint64_t slot_bytes; /**< a place where gradients are made before they are taken to where they are kept */
     redcoi_states states;
     uint32_t once_pile, shard_pile; /**< or REDCO_STEP_NONE */
 } redcoi_parts;

@@ -86,7 +86,9 @@ static uint32_t reduce(redcoi_builder *b, redcoi_unit *unit, uint32_t pile_index
     op.micro_batch = micro_batch;
     op.traffic = redco_step_add_traffic(b->step, &traffic);
     const uint32_t done = redcoi_collective(b, unit, op, state->ready);
-    if (state->held_bytes == 0) { /* gradients stay where they are: the bucket is a copy while it travels */
+    if (pile->in_place) {
+        state->held_bytes = 0;
+    } else if (state->held_bytes == 0) { /* gradients stay where they are: the bucket is a copy while it travels */
         redco_step_add_memory(b->step, REDCO_HOLDER_BUCKETS, (int64_t)bytes);
         redco_step_add_memory(b->step, REDCO_HOLDER_BUCKETS, -(int64_t)bytes);
     } else {

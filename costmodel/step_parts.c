@@ -1,4 +1,5 @@
 /* What a layer under one configuration consists of, with all durations: operators, modules, groups. */
+#include "costmodel/memory_planned.h"
 #include "costmodel/step_build.h"
 
 #include <math.h>
@@ -344,7 +345,8 @@ static uint32_t pile_index(redcoi_builder *b, const redcoi_pile *pile)
     for (uint32_t i = 0; i < b->pile_count; i++) {
         const redcoi_pile *const known = &b->piles[i];
         if (known->once == pile->once && known->op == pile->op && known->calls == pile->calls &&
-            redco_mesh_equal(known->group.mesh, pile->group.mesh) && known->group.stride == pile->group.stride) {
+            known->in_place == pile->in_place && redco_mesh_equal(known->group.mesh, pile->group.mesh) &&
+            known->group.stride == pile->group.stride) {
             return i;
         }
     }
@@ -367,13 +369,17 @@ static void fill_piles(redcoi_builder *b, const redcoi_job *job, redcoi_parts *p
                         .calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->optimizer) / p) : 1,
                         .once = true};
     parts->once_pile = parts->shard_pile = REDCO_STEP_NONE;
+    /* Of engines that plan their memory; as executor/states/buckets.c has it. */
+    pile.in_place =
+        job->costs->workload.engine.planned_memory && redco_mesh_equal(shards->gradients, shards->parameters) &&
+        !(inter && pile.op == REDCO_REDUCE_SCATTER && !redco_mesh_equal(shards->parameters, shards->optimizer));
     if (redco_mesh_ranks(pile.group.mesh) > 1) { parts->once_pile = pile_index(b, &pile); }
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) {
         const bool with_cp = redcoi_spans_cp(job, shards->gradients) && !parameters_span;
         pile.group = redcoi_group_of(job, shards->gradients, shards->parameters, with_cp);
         pile.op = inter ? REDCO_ALL_REDUCE : REDCO_REDUCE_SCATTER;
         pile.calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->gradients) / p) : 1;
-        pile.once = false;
+        pile.once = pile.in_place = false;
         parts->shard_pile = pile_index(b, &pile);
     }
 }
@@ -390,6 +396,7 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
                        .recompute_full = block && job.recompute == REDCO_RECOMPUTE_FULL,
                        .recompute_selective = block && job.recompute == REDCO_RECOMPUTE_SELECTIVE,
                        .planned = block && b->costs->workload.engine.planned_memory,
+                       .slot_bytes = redcoi_planned_slot_bytes(&job),
                        .by_layer = redco_mesh_ranks(job.shards.parameters) > 1 && redcoi_by_layer(&job),
                        .partial = b->costs->workload.engine.partial_recompute,
                        .transient_gradient = redco_mesh_ranks(job.shards.gradients) > 1,

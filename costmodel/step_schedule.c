@@ -311,6 +311,8 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
         resident[REDCO_HOLDER_PARAMETERS] += states->parameter_bytes;
         resident[REDCO_HOLDER_GRADIENTS] += states->gradient_bytes;
         resident[REDCO_HOLDER_OPTIMIZER] += states->optimizer_bytes;
+        const uint64_t slot_bytes = b->parts[b->layers[l].parts].slot_bytes;
+        if (slot_bytes > resident[REDCO_HOLDER_SCATTERED]) { resident[REDCO_HOLDER_SCATTERED] = slot_bytes; }
     }
     for (uint32_t r = 0; r < pp; r++) {
         step->resident[(size_t)r * REDCO_HOLDER_COUNT + REDCO_HOLDER_RESERVE] =

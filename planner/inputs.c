@@ -99,6 +99,9 @@ redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, re
         goto out;
     }
     take_contention(&names, &inputs);
+    if (names.engine != NULL) {
+        inputs.calibration.planned_memory = strcmp(names.engine, redco_engine_words[REDCO_ENGINE_REDCO_EXEC]) == 0;
+    }
     if (names.safetensors != NULL &&
         (st = redco_model_check_safetensors(inputs.model, names.safetensors, err)) != REDCO_OK) {
         goto out;

@@ -21,6 +21,7 @@ typedef struct redco_input_names {
     const char *topology;    /**< NULL, or a Slurm topology.conf */
     const char *hosts;       /**< NULL, or a host list of free hosts */
     const char *calibration; /**< NULL: the default set of the GPU's architecture */
+    const char *engine;      /**< of redco_engine_words; NULL: as the calibration says */
     const char *tp_rules;    /**< NULL, or a file of rules for tensor parallelism, see rules_user.h */
     const char *const *profiles;
     uint32_t profile_count;

@@ -39,6 +39,7 @@ enum key {
     KEY_OVERLAP,
     KEY_PROFILE,
     KEY_CALIBRATION,
+    KEY_ENGINE,
     KEY_MFU_CONVENTION,
     KEY_VERIFY,
     KEY_TOP,
@@ -85,6 +86,7 @@ static const struct argp_option flags[] = {
     {"overlap", KEY_OVERLAP, "LIST|none", 0, "Traffic hidden behind compute: ag_rs, ar, bc (default all three)", 3},
     {"profile", KEY_PROFILE, "FILE", 0, "Measured collectives (nccl-tests log or CSV); may be repeated", 3},
     {"calibration", KEY_CALIBRATION, "FILE", 0, "Preset or file of fitted constants (default: by GPU)", 3},
+    {"engine", KEY_ENGINE, "framework|redco-exec", 0, "Whose memory is planned (default: as the calibration says)", 3},
     {"mfu-convention", KEY_MFU_CONVENTION, "full|causal", 0, "Count attention in full (default) or its causal half", 3},
     {NULL, 0, NULL, 0, "What is answered:", 4},
     {"verify", KEY_VERIFY, NULL, 0, "Prove the optimum by a second method; exit 1 if it is beaten", 4},
@@ -261,6 +263,10 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
         options->scheme = (redco_scheme)word;
         options->scheme_fixed = true;
         return why;
+    case KEY_ENGINE:
+        why = cli_word(&args->cli, "--engine", text, redco_engine_words, &word);
+        args->names.engine = why == 0 ? redco_engine_words[word] : NULL;
+        return why;
     case KEY_MFU_CONVENTION:
         why = cli_word(&args->cli, "--mfu-convention", text, convention, &word);
         options->workload.mfu_causal = word == 1;
@@ -323,6 +329,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_PRECISION:
     case KEY_OBJECTIVE:
     case KEY_SCHEME:
+    case KEY_ENGINE:
     case KEY_MFU_CONVENTION:
     case KEY_TP_PLACEMENT: return read_choice(args, key, text);
     case KEY_STRATEGY: return read_strategy(args, text);

@@ -62,7 +62,7 @@ static const char *const backend_words[] = {"host", NULL};
 /* clang-format off */
 static const struct argp_option flags[] = {
     {"backend", KEY_BACKEND, "NAME", 0, "Who computes: host, this machine's processors (default)", 1},
-    {"steps", KEY_STEPS, "N", 0, "Steps to train (default: 10)", 1},
+    {"steps", KEY_STEPS, "N", 0, "Steps to train (default: 10); 0: only take the memory, and report it", 1},
     {"data", KEY_DATA, "FILE", 0, "Token ids, 16 bits each (32 for vocabularies above 65536), little-endian; default: made from the seed", 1},
     {"seed", KEY_SEED, "N", 0, "Of first weights and made tokens (default: 1)", 1},
     {"learning-rate", KEY_RATE, "R", 0, "Of AdamW, the same in every step (default: 0.001)", 1},
@@ -114,7 +114,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     int word = 0;
     switch (key) {
     case KEY_BACKEND: return cli_word(&args->cli, "--backend", text, backend_words, &word);
-    case KEY_STEPS: return cli_u64(&args->cli, "--steps", text, 1, MOST_STEPS, &args->steps);
+    case KEY_STEPS: return cli_u64(&args->cli, "--steps", text, 0, MOST_STEPS, &args->steps);
     case KEY_DATA: return cli_name(&args->cli, "--data", text, &args->data);
     case KEY_SEED: args->has_seed = true; return cli_u64(&args->cli, "--seed", text, 0, INT64_MAX, &args->seed);
     case KEY_RATE: args->has_rate = true; return read_rate(args, text);
@@ -324,7 +324,7 @@ static redco_status train(struct rank_run *r, redco_error *err)
 {
     const struct exec_args *const args = r->args;
     redco_status st = REDCO_OK;
-    r->steps = calloc(args->steps, sizeof *r->steps);
+    r->steps = calloc(args->steps + 1, sizeof *r->steps);
     const bool traced = args->timeline != NULL && redco_world_rank(r->world) == args->timeline_rank;
     if (traced) { r->trace = redco_trace_new(); }
     if (r->steps == NULL || (traced && r->trace == NULL)) {

@@ -293,7 +293,9 @@ void redco_schedule_free(redco_schedule *s)
 
 redco_schedule_size redco_schedule_sizes(const redco_schedule *s)
 {
-    return s->memory.size;
+    redco_schedule_size size = s->memory.size;
+    size.worker_bytes = REDCOI_LANES * redco_states_worker_bytes(s->options.states);
+    return size;
 }
 
 const redco_step *redco_schedule_ops(const redco_schedule *s)

@@ -63,6 +63,7 @@ typedef struct redco_schedule_size {
     uint64_t held_bytes[REDCO_ARENA_HOLDERS],
         slot_bytes; /**< of it, when it is fullest; the latter: weights, gradients */
     uint64_t input_bytes;
+    uint64_t worker_bytes; /**< of all threads: pieces of vectors that an update works with */
 } redco_schedule_size;
 redco_schedule_size redco_schedule_sizes(const redco_schedule *schedule);
 

@@ -180,21 +180,25 @@ redco_states_size redco_states_sizes(const redco_states *states)
     return states->size;
 }
 
+static const uint64_t scalar_bytes = (uint64_t)REDCOI_SCALARS * REDCO_ALIGNMENT_BYTES;
+
+uint64_t redco_states_worker_bytes(const redco_states *states)
+{
+    return redcoi_programs_bytes(states) + scalar_bytes + states->options.chunk_elements * sizeof(double);
+}
+
 /* Working memory: of programs, scalars, and a chunk of values from the program's memory. */
 redco_status redco_states_worker_create(const redco_states *states, redco_backend *backend,
                                         redco_states_worker **worker_out, redco_error *err)
 {
     const uint64_t work_bytes = redcoi_programs_bytes(states);
-    const uint64_t scalar_bytes = (uint64_t)REDCOI_SCALARS * REDCO_ALIGNMENT_BYTES;
-    const uint64_t upload_bytes = states->options.chunk_elements * sizeof(double);
     void *block = NULL;
     redco_states_worker *worker = calloc(1, sizeof *worker);
     if (worker == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "a worker"); }
     worker->memory.backend = backend;
     redco_status st = backend->calls->queue_create(backend, &worker->memory.queue, err);
     if (st == REDCO_OK) {
-        st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, work_bytes + scalar_bytes + upload_bytes, &block,
-                                      err);
+        st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, redco_states_worker_bytes(states), &block, err);
     }
     if (st != REDCO_OK) {
         redco_states_worker_free(worker);

@@ -64,6 +64,9 @@ redco_status redco_states_worker_create(const redco_states *states, redco_backen
                                         redco_states_worker **worker_out, redco_error *err);
 void redco_states_worker_free(redco_states_worker *worker); /**< NULL is accepted */
 
+/** Memory of a worker. */
+uint64_t redco_states_worker_bytes(const redco_states *states);
+
 /* Values, as whole tensors of this tensor-parallel rank in the program's memory */
 
 enum { REDCO_STATES_WEIGHTS = -1 /**< others are states of the optimizer, from 0 */ };

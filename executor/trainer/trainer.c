@@ -184,8 +184,10 @@ static redco_status feed(void *context, uint32_t micro_batch, const void **data_
 
 static redco_status open_device(void *context, redco_backend **backend_out, redco_error *err)
 {
-    (void)context;
-    return redco_host_open(NULL, backend_out, err);
+    redco_trainer *const t = context;
+    const redco_status st = redco_host_open(NULL, backend_out, err);
+    if (st == REDCO_OK && t->device_count < REDCOI_DEVICES_MAX) { t->devices[t->device_count++] = *backend_out; }
+    return st;
 }
 
 static redco_status make_schedule(redco_trainer *t, redco_error *err)
@@ -208,6 +210,7 @@ static redco_status make_schedule(redco_trainer *t, redco_error *err)
                                             .world = t->world,
                                             .states = t->states,
                                             .open = open_device,
+                                            .open_context = t,
                                             .collectives = t->mesh.tp > 1 ? &t->collectives : NULL,
                                             .emulate = t->options.emulate};
     return redco_schedule_create(&options, &t->schedule, err);
@@ -252,8 +255,9 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     if ((st = open_task(t, err)) != REDCO_OK) { goto out; }
     if ((st = open_states(t, err)) != REDCO_OK) { goto out; }
     if ((st = build(t, err)) != REDCO_OK || (st = recompute(t, err)) != REDCO_OK) { goto out; }
-    if ((st = make_schedule(t, err)) != REDCO_OK) { goto out; }
+    /* Drawing weights needs memory of its own: before the arena is taken. */
     if (!options->emulate && (st = first_weights(t, err)) != REDCO_OK) { goto out; }
+    if ((st = make_schedule(t, err)) != REDCO_OK) { goto out; }
     if ((st = redcoi_fault_check(t, err)) != REDCO_OK) { goto out; }
     *trainer_out = t;
     t = NULL;
@@ -326,8 +330,16 @@ redco_trainer_memory redco_trainer_memory_of(const redco_trainer *t)
                               .slot_bytes = schedule.slot_bytes,
                               .bucket_bytes = states.bucket_bytes};
     m.working_bytes = schedule.arena_bytes + schedule.input_bytes - m.activation_bytes - m.logits_bytes -
-                      m.recomputed_bytes - m.slot_bytes;
+                      m.recomputed_bytes - m.slot_bytes + schedule.worker_bytes + redco_states_worker_bytes(t->states);
     m.total_bytes = m.parameter_bytes + m.gradient_bytes + m.optimizer_bytes + m.activation_bytes + m.logits_bytes +
                     m.recomputed_bytes + m.working_bytes + m.slot_bytes + m.bucket_bytes;
+    uint64_t live_bytes = 0, peak_bytes = 0;
+    for (uint32_t i = 0; i < t->device_count; i++) {
+        redco_host_memory(t->devices[i], &live_bytes, &peak_bytes);
+        m.allocated_bytes += peak_bytes;
+    }
+    redco_host_memory(t->backend, &live_bytes, &peak_bytes); /* it was fullest when there was no arena yet */
+    m.allocated_bytes += live_bytes;
+    if (peak_bytes > m.allocated_bytes) { m.allocated_bytes = peak_bytes; }
     return m;
 }

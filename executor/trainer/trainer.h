@@ -75,6 +75,7 @@ typedef struct redco_trainer_memory {
     uint64_t slot_bytes;                                       /**< gathered weights and whole gradients */
     uint64_t bucket_bytes;
     uint64_t total_bytes;
+    uint64_t allocated_bytes; /**< what the devices gave until now, working memory of the update included */
 } redco_trainer_memory;
 redco_trainer_memory redco_trainer_memory_of(const redco_trainer *trainer);
 

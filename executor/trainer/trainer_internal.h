@@ -45,6 +45,8 @@ struct redco_baseline {
     uint64_t step_count;
 };
 
+enum { REDCOI_DEVICES_MAX = 16 };
+
 struct redco_trainer {
     const redco_plan *plan;
     const char *place;
@@ -57,6 +59,8 @@ struct redco_trainer {
     const redco_task *task;
     redco_tokens *tokens;
     redco_backend *backend;
+    const redco_backend *devices[REDCOI_DEVICES_MAX]; /* the schedule's, one for each of its threads */
+    uint32_t device_count;
     redco_tp_layout *layouts; /* of parameters */
     redcoi_modules modules;
     redco_states *states;

@@ -1,0 +1,120 @@
+/* What engines that plan their memory hold beside states and activations: whole gradients from when they are made until
+ * they are taken, gathered weights, buckets (executor/schedule/slots.c, executor/states/buckets.c). Formulas:
+ * costmodel/README.md, section 5. */
+#include "costmodel/costs_internal.h"
+#include "costmodel/memory_planned.h"
+
+/* Parameters of the matrix products of a layer, on one rank: what is made at once, and what is used next to each other.
+ */
+struct products {
+    uint64_t largest, neighbours;
+};
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static struct products products_of(const redcoi_job *job)
+{
+    redco_operator ops[REDCO_OPERATORS_MAX];
+    const redco_setting *const s = job->setting;
+    const redco_shape shape = redcoi_shape_of(job->costs, s->tp, s->cp, s->micro_batch);
+    const uint32_t index = (uint32_t)(job->class - job->costs->classes);
+    const uint32_t count = redco_layer_operators(job->costs->model, index, &shape, ops);
+    struct products p = {0, 0};
+    uint64_t before = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (ops[i].kind != REDCO_OPERATOR_GEMM) { continue; }
+        const uint64_t params = ops[i].n * ops[i].k;
+        p.largest = larger(p.largest, params);
+        p.neighbours = larger(p.neighbours, params + before);
+        before = params;
+    }
+    if (job->class->kind == REDCO_CLASS_EMBEDDING) { p.largest = p.neighbours = job->times->params; }
+    return p;
+}
+
+/* Of a table that the head shares: its gradient lies in its place from head to embedding. */
+static uint64_t shared_params(const redcoi_job *job)
+{
+    uint64_t params = 0;
+    for (uint32_t i = 0; i < job->costs->class_count; i++) {
+        const redcoi_times *const times = &job->rank->classes[i];
+        if (job->costs->classes[i].kind == REDCO_CLASS_HEAD) { params = times->gather_params - times->params; }
+    }
+    return params;
+}
+
+/* Embedding and head are tables, most often the largest modules: the part of one that a scatter brings has a place. */
+static uint64_t largest_table(const redcoi_job *job, uint64_t shared)
+{
+    uint64_t params = shared;
+    for (uint32_t i = 0; i < job->costs->class_count && shared == 0; i++) {
+        const redco_class_kind kind = job->costs->classes[i].kind;
+        if (kind == REDCO_CLASS_EMBEDDING || kind == REDCO_CLASS_HEAD) {
+            params = larger(params, job->rank->classes[i].params);
+        }
+    }
+    return params;
+}
+
+/* Buckets are copies where gradients are cut further than parameters, or go to owners of whole tensors; else gradients
+ * are reduced where they lie. A bucket ends with a layer. */
+static uint64_t bucket_bytes(const redcoi_job *job)
+{
+    const redco_shards *const s = &job->shards;
+    const bool sharded = !redco_mesh_equal(s->parameters, s->gradients);
+    const bool scatters =
+        !redco_mesh_equal(s->parameters, s->optimizer) && redco_mesh_equal(s->optimizer, job->setting->dp);
+    if (!sharded && !(scatters && job->setting->scheme == REDCO_INTER_TENSOR)) { return 0; }
+    const uint64_t ranks = redco_mesh_ranks(s->parameters), bytes = job->costs->state_bytes.gradient;
+    const uint64_t all = redco_share_up((uint64_t)job->state_params, bytes, ranks);
+    const uint64_t limit = larger(job->costs->workload.bucket_bytes, redco_share_up(job->times->params, bytes, ranks));
+    return all < limit ? all : limit;
+}
+
+/* Beside whole parameters: the gradient of the product at work, and of a shared table. */
+static uint64_t whole_params(const redcoi_job *job, const struct products *products)
+{
+    return products->largest + (job->class->kind == REDCO_CLASS_HEAD ? 0 : shared_params(job));
+}
+
+/* Beside sharded ones: the head's weights and gradient, and what is fetched ahead; in a block the table's gradient on
+ * its way out, the products at work and the next with the gradients made so far, all of two layers if they go forward
+ * again.
+ */
+static uint64_t sharded_params(const redcoi_job *job, const struct products *products)
+{
+    const uint64_t block = job->rank->block_params, shared = shared_params(job);
+    if (job->class->kind == REDCO_CLASS_HEAD) { return 2 * products->largest + block / 3; }
+    const uint64_t table = largest_table(job, shared);
+    const uint64_t before = shared > 0 ? shared + block : larger(table, block);
+    if (job->recompute == REDCO_RECOMPUTE_FULL) { return 2 * block + before; } /* gradients take turns with weights */
+    return products->neighbours + before + products->largest;
+}
+
+uint64_t redcoi_planned_slot_bytes(const redcoi_job *job)
+{
+    const bool scattered = redco_mesh_ranks(job->shards.parameters) > 1 || redco_mesh_ranks(job->shards.gradients) > 1;
+    if (!job->costs->workload.engine.planned_memory || scattered) { return 0; }
+    const struct products products = products_of(job);
+    return redco_share_up(larger(products.largest, shared_params(job)), job->costs->state_bytes.gradient, 1);
+}
+
+/* All of it shares one arena with activations: a block's backward begins where the logits are free again, and the
+ * embedding's where all activations are. */
+void redcoi_planned_transients(const redcoi_job *job, redco_layer_cost *cost)
+{
+    const redco_class_kind kind = job->class->kind;
+    const struct products products = products_of(job);
+    const bool sharded = redco_mesh_ranks(job->shards.parameters) > 1;
+    const uint64_t params = sharded ? sharded_params(job, &products) : whole_params(job, &products);
+    uint64_t bytes = redco_share_up(params, job->costs->state_bytes.gradient, 1);
+    if (kind == REDCO_CLASS_EMBEDDING) { bytes = 0; }
+    if (kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS) {
+        bytes += job->times->recompute_bytes[job->recompute];
+        bytes -= bytes < job->logits_bytes ? bytes : job->logits_bytes;
+    }
+    cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = bytes + bucket_bytes(job);
+}
