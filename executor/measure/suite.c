@@ -8,7 +8,7 @@
 
 /* Sizes of a product in each dimension, a factor of four apart: from what fits into a register tile to more than any
  * cache holds. Products with more FLOP than the limit are left out: they run at the rate of the largest. */
-static const uint64_t gemm_sizes[] = {16, 64, 256, 1024, 4096};
+static const uint64_t gemm_sizes[] = {16, 64, 256, 1024, 4096, 16384};
 enum { GEMM_SIZES = sizeof gemm_sizes / sizeof gemm_sizes[0] };
 static const double single_limit_flops = 9e9, other_limit_flops = 6e8, quick_limit_flops = 2e6;
 
@@ -33,6 +33,14 @@ static void add(struct list *list, redco_measure_case one)
     list->items[list->count++] = one;
 }
 
+/* The largest size stands for vocabularies: no other dimension of such a product is small. */
+static bool is_strip(uint64_t m, uint64_t n, uint64_t k)
+{
+    const uint64_t largest = gemm_sizes[GEMM_SIZES - 1], least = 256;
+    const bool large = m == largest || n == largest || k == largest;
+    return large && (m < least || n < least || k < least);
+}
+
 /* Forward X W, the gradient of the input dY W^T, that of the weight X^T dY. */
 static void add_gemms(struct list *list, redco_dtype dtype, uint32_t step, double limit_flops)
 {
@@ -42,7 +50,7 @@ static void add_gemms(struct list *list, redco_dtype dtype, uint32_t step, doubl
             const uint32_t i = at / (GEMM_SIZES * GEMM_SIZES), j = at / GEMM_SIZES % GEMM_SIZES, l = at % GEMM_SIZES;
             const uint64_t m = gemm_sizes[i], n = gemm_sizes[j], k = gemm_sizes[l];
             if (i % step != 0 || j % step != 0 || l % step != 0) { continue; }
-            if (2.0 * (double)m * (double)n * (double)k > limit_flops) { continue; }
+            if (2.0 * (double)m * (double)n * (double)k > limit_flops || is_strip(m, n, k)) { continue; }
             add(list, (redco_measure_case){.kind = REDCO_MEASURE_GEMM,
                                            .dtype = dtype,
                                            .m = m,

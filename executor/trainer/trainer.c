@@ -291,23 +291,25 @@ void redco_trainer_free(redco_trainer *t)
     free(t);
 }
 
-static double now_s(void)
+static double now_s(clockid_t clock)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    (void)clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, redco_error *err)
 {
-    const double begin_s = now_s();
+    const double begin_s = now_s(CLOCK_MONOTONIC), used_s = now_s(CLOCK_PROCESS_CPUTIME_ID);
     const double scale = 1.0 / ((double)t->plan->micro_batches * (double)redco_mesh_ranks(t->mesh.dp));
     redco_schedule_step step;
     redco_status st = redco_schedule_run(t->schedule, t->step + 1, t->options.learning_rate, scale, &step, err);
     if (st != REDCO_OK) { return st; }
     t->step++;
-    *step_out =
-        (redco_trainer_step){.loss = step.loss, .gradient_norm = step.gradient_norm, .time_s = now_s() - begin_s};
+    *step_out = (redco_trainer_step){.loss = step.loss,
+                                     .gradient_norm = step.gradient_norm,
+                                     .time_s = now_s(CLOCK_MONOTONIC) - begin_s,
+                                     .processor_s = now_s(CLOCK_PROCESS_CPUTIME_ID) - used_s};
     st = redco_schedule_exposed(t->schedule, &step_out->exposed_comm_s, err);
     return st == REDCO_OK ? redcoi_fault_inject(t, err) : st;
 }

@@ -59,6 +59,7 @@ typedef struct redco_trainer_step {
     double gradient_norm;  /**< before clipping */
     double time_s;         /**< of this rank, from first token to last weight */
     double exposed_comm_s; /**< of it, waiting for communication instead of computing */
+    double processor_s;    /**< of this process, all threads: less than time_s where others use the processors, too */
 } redco_trainer_step;
 
 /** @return REDCO_EINFEASIBLE if loss or gradients are not finite: nothing was updated then */
