@@ -108,6 +108,13 @@ static bool rotary(const redco_model *model)
     return !redco_model_get_dims(model)->learned_positions;
 }
 
+/* As profiles call it: OPT's is ReLU, others have GELU. */
+static const char *activation(const redco_model *model)
+{
+    if (redco_model_get_dims(model)->gated) { return "gated_activation"; }
+    return strcmp(redco_model_type(model), "opt") == 0 ? "relu" : "activation";
+}
+
 static void add_norm(struct list *list, const char *name, const struct rank *rank, uint64_t hidden)
 {
     const redco_operator_kind kind = list->engine->plain_norm ? REDCO_OPERATOR_NORM : REDCO_OPERATOR_MEMORY;
@@ -161,8 +168,8 @@ static void add_block(struct list *list, const redco_model *model, bool cross, b
     }
     if (!dims->parallel_block && !dims->post_norm) { add_norm(list, "ffn_norm", rank, h); }
     add_gemm(list, "ffn_in", rank->t, dims->gated ? 2 * f : f, h);
-    add_bytes(list, "activation", REDCO_OPERATOR_MEMORY, dims->gated ? "gated_activation" : "activation",
-              rank->tokens * (double)f, dims->gated ? 8.0 : 4.0);
+    add_bytes(list, "activation", REDCO_OPERATOR_MEMORY, activation(model), rank->tokens * (double)f,
+              dims->gated ? 8.0 : 4.0);
     add_gemm(list, "ffn_out", rank->t, h, f);
     if (dims->post_norm) { add_norm(list, "ffn_norm", rank, h); }
     if (list->engine->gemm_format != REDCO_GEMM_SAME) { /* inputs and gradients of the products */

@@ -398,6 +398,12 @@ bool redco_compute_profile_s(const redco_compute_profile *profile, const redco_o
     case REDCO_OPERATOR_EMBEDDING: return embedding_s(profile, op, backward, precision, time_s_out);
     case REDCO_OPERATOR_ATTENTION: return attention_s(profile, op, backward, precision, time_s_out);
     case REDCO_OPERATOR_MEMORY:
+        if (op->measured_as != NULL && strcmp(op->measured_as, "relu") == 0 &&
+            !other_s(profile, op->measured_as, op->elements, backward, precision, time_s_out)) {
+            return other_s(profile, "activation", op->elements, backward, precision, time_s_out); /* older files */
+        }
+        return op->measured_as != NULL &&
+               other_s(profile, op->measured_as, op->elements, backward, precision, time_s_out);
     case REDCO_OPERATOR_LOSS:
         return op->measured_as != NULL &&
                other_s(profile, op->measured_as, op->elements, backward, precision, time_s_out);

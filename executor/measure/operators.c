@@ -86,6 +86,12 @@ static void activation(work *w, redco_value *out, uint32_t *count)
     out[(*count)++] = redco_gelu_tanh(w->g, redco_add(w->g, x, row(w)));
 }
 
+static void relu(work *w, redco_value *out, uint32_t *count)
+{
+    const redco_value x = matrix(w);
+    out[(*count)++] = redco_relu(w->g, redco_add(w->g, x, row(w)));
+}
+
 static void gated_activation(work *w, redco_value *out, uint32_t *count)
 {
     const redco_value gate = matrix(w);
@@ -159,6 +165,7 @@ static const struct builder {
     {"rotary", rotary},
     {"split_heads", split_heads},
     {"activation", activation},
+    {"relu", relu},
     {"gated_activation", gated_activation},
     {"loss", loss},
     {"embedding", embedding},

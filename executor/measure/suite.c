@@ -84,10 +84,19 @@ static void add_operators(struct list *list, redco_dtype dtype, bool quick)
         uint64_t columns;
         bool flat; /* one row of all elements */
     } operators[] = {
-        {"rms_norm", 1024, false},    {"layer_norm", 1024, false}, {"rotary", 1024, false},
-        {"split_heads", 1024, false}, {"activation", 1024, false}, {"gated_activation", 1024, false},
-        {"loss", 4096, false},        {"embedding", 256, false},   {"embedding_table", 256, false},
-        {"optimizer", 1, true},       {"accumulate", 1, true},     {"copy", 1, true},
+        {"rms_norm", 1024, false},
+        {"layer_norm", 1024, false},
+        {"rotary", 1024, false},
+        {"split_heads", 1024, false},
+        {"activation", 1024, false},
+        {"relu", 1024, false},
+        {"gated_activation", 1024, false},
+        {"loss", 4096, false},
+        {"embedding", 256, false},
+        {"embedding_table", 256, false},
+        {"optimizer", 1, true},
+        {"accumulate", 1, true},
+        {"copy", 1, true},
     };
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
         for (uint32_t power = 14; power <= (quick ? 14 : 22); power += 2) {

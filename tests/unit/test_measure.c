@@ -72,7 +72,7 @@ static void every_case_has_times(void **state)
         kinds[c->kind]++;
     }
     assert_true(kinds[REDCO_MEASURE_GEMM] > 0 && kinds[REDCO_MEASURE_ATTENTION] > 0);
-    assert_int_equal(kinds[REDCO_MEASURE_OPERATOR], 2 * 12); /* single precision and bf16 */
+    assert_int_equal(kinds[REDCO_MEASURE_OPERATOR], 2 * 13); /* single precision and bf16 */
     free(cases);
 }
 
