@@ -4,7 +4,6 @@ array tone[16] = ['#E69F00', '#0072B2', '#009E73', '#D55E00', '#CC79A7', '#56B4E
 array marker[16] = [1, 6, 8, 10, 12, 4, 2, 3, 5, 9, 7, 11, 13, 15, 14, 1]
 set multiplot
 set label 1 title noenhanced at screen 0.5, 1 - 18.0 / height center font ',14'
-set logscale xy
 set grid ls 100
 stats $points using 1 name 'M' nooutput
 stats $points using 2 name 'P' nooutput
@@ -13,7 +12,10 @@ low = 0.85 * (M_min < P_min ? M_min : P_min)
 high = 1.18 * (M_max > P_max ? M_max : P_max)
 set xrange [low:high]
 set yrange [low:high]
-set samples 2
+# Within a decade a logarithmic axis has no number but one.
+if (high > 10 * low) { set logscale xy } else { set xtics autofreq; set ytics autofreq }
+# Many: what leaves the picture is cut off at a sample.
+set samples 500
 set lmargin at screen 104.0 / width
 set rmargin at screen 580.0 / width
 set tmargin at screen 1 - 44.0 / height
