@@ -1,6 +1,5 @@
 #include "tools/exec_ranks.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,21 +31,6 @@ bool exec_under_mpi(uint64_t *rank_out, uint64_t *ranks_out)
 {
     return (number_in("OMPI_COMM_WORLD_RANK", rank_out) && number_in("OMPI_COMM_WORLD_SIZE", ranks_out)) ||
            (number_in("PMI_RANK", rank_out) && number_in("PMI_SIZE", ranks_out));
-}
-
-/* A port on which nobody listens now. */
-static redco_status free_address(char text[32], redco_error *err)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof in;
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const bool got = fd >= 0 && bind(fd, (const struct sockaddr *)&in, size) == 0 &&
-                     getsockname(fd, (struct sockaddr *)&in, &size) == 0;
-    const int why = errno;
-    if (fd >= 0) { (void)close(fd); }
-    if (!got) { return redco_fail(err, REDCO_ESYSTEM, "127.0.0.1", "no port for rank 0: %s", strerror(why)); }
-    (void)snprintf(text, 32, "127.0.0.1:%u", ntohs(in.sin_port));
-    return REDCO_OK;
 }
 
 struct child {
@@ -309,8 +292,8 @@ static int tell(const struct run *r)
 
 static redco_status start_all(struct run *r, uint32_t count, exec_rank run, void *context, redco_error *err)
 {
-    char address[32];
-    redco_status st = count > 1 ? free_address(address, err) : REDCO_OK;
+    char address[REDCO_LOCAL_ADDRESS_SIZE];
+    redco_status st = count > 1 ? redco_local_address(address, err) : REDCO_OK;
     (void)fflush(NULL);
     while (r->count < count && st == REDCO_OK) {
         const redco_world_options options = {.transport = count > 1 ? REDCO_TRANSPORT_SOCKET : REDCO_TRANSPORT_SELF,

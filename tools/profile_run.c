@@ -5,7 +5,6 @@
 #include "executor/backend/host/host.h"
 #include "executor/measure/contention.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -221,21 +219,6 @@ static redco_status run_rank(const struct profile_job *job, const redco_world_op
     return st;
 }
 
-/* A port of this machine that was free a moment ago. */
-static redco_status free_address(char *text, size_t size, redco_error *err)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof in;
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const bool found = fd >= 0 && bind(fd, (struct sockaddr *)&in, length) == 0 &&
-                       getsockname(fd, (struct sockaddr *)&in, &length) == 0;
-    const int why = errno;
-    if (fd >= 0) { (void)close(fd); }
-    if (!found) { return redco_fail(err, REDCO_ESYSTEM, "127.0.0.1", "no free port: %s", strerror(why)); }
-    (void)snprintf(text, size, "127.0.0.1:%u", ntohs(in.sin_port));
-    return REDCO_OK;
-}
-
 /* A rank of its own process. It dies with its parent; an error goes into the pipe @p why. */
 static _Noreturn void child(const struct profile_job *job, redco_world_options options, pid_t parent, uint32_t rank,
                             int why)
@@ -277,13 +260,13 @@ static void end_children(const pid_t *children, uint32_t count, bool kill_them)
 static redco_status run_processes(const struct profile_job *job, struct profile_result *result, bool *leader_out,
                                   redco_error *err)
 {
-    char address[32];
+    char address[REDCO_LOCAL_ADDRESS_SIZE];
     redco_world_options options = {
         .transport = REDCO_TRANSPORT_SOCKET, .size = job->ranks, .address = address, .timeout_s = silence_s};
     const pid_t parent = getpid();
     int why[2] = {-1, -1};
     uint32_t started = 0;
-    redco_status st = free_address(address, sizeof address, err);
+    redco_status st = redco_local_address(address, err);
     if (st != REDCO_OK) { return st; }
     if (pipe2(why, O_CLOEXEC) != 0) { return redco_fail(err, REDCO_ESYSTEM, "", "no pipe: %s", strerror(errno)); }
     pid_t *children = calloc(job->ranks, sizeof *children);

@@ -43,6 +43,11 @@ typedef struct redco_world_options {
 
 enum { REDCO_WORLD_MAX = 65536 };
 
+enum { REDCO_LOCAL_ADDRESS_SIZE = 32 };
+
+/** An address of this machine for rank 0 of ranks that are all here: nobody else gets its port for the next minute. */
+redco_status redco_local_address(char address_out[REDCO_LOCAL_ADDRESS_SIZE], redco_error *err);
+
 /** Every rank calls it. @return REDCO_EVALUE on options that make no sense or disagree between ranks */
 redco_status redco_world_open(const redco_world_options *options, redco_world **world_out, redco_error *err);
 /** Communicators must be freed before. NULL is accepted. */

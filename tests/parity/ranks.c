@@ -2,13 +2,11 @@
 #include "tests/parity/memory.h"
 #include "tests/parity/parity.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -82,27 +80,12 @@ static int run_rank(const struct work *w, const redco_world_options *options)
     return st == REDCO_OK ? 0 : 1;
 }
 
-/* A port on which nobody listens now. */
-static redco_status free_address(char text[32], redco_error *err)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof in;
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const bool got = fd >= 0 && bind(fd, (const struct sockaddr *)&in, size) == 0 &&
-                     getsockname(fd, (struct sockaddr *)&in, &size) == 0;
-    const int why = errno;
-    if (fd >= 0) { (void)close(fd); }
-    if (!got) { return redco_fail(err, REDCO_ESYSTEM, "127.0.0.1", "no port for rank 0: %s", strerror(why)); }
-    (void)snprintf(text, 32, "127.0.0.1:%u", ntohs(in.sin_port));
-    return REDCO_OK;
-}
-
 /* All cases from the first on, or up to one that fails. */
 static redco_status run_world(const struct work *w, uint32_t ranks, redco_error *err)
 {
     pid_t pids[PARITY_RANKS];
-    char address[32];
-    redco_status st = free_address(address, err);
+    char address[REDCO_LOCAL_ADDRESS_SIZE];
+    redco_status st = redco_local_address(address, err);
     uint32_t started = 0;
     (void)fflush(NULL);
     while (started < ranks && st == REDCO_OK) {

@@ -1,25 +1,18 @@
 #include "tests/unit/processes.h"
 
-#include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-void free_address(char text[32])
+void free_address(char text[REDCO_LOCAL_ADDRESS_SIZE])
 {
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof in;
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&in, size) == 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &size), 0);
-    (void)close(fd);
-    (void)snprintf(text, 32, "127.0.0.1:%u", ntohs(in.sin_port));
+    redco_error err = {.status = REDCO_OK};
+    assert_int_equal(redco_local_address(text, &err), REDCO_OK);
 }
 
 pid_t start_rank(const redco_world_options *options, rank_main run, void *context)
@@ -42,7 +35,7 @@ pid_t start_rank(const redco_world_options *options, rank_main run, void *contex
 uint32_t run_ranks(uint32_t size, double timeout_s, rank_main run, void *context, int code)
 {
     pid_t ranks[PROCESSES_MAX];
-    char address[32];
+    char address[REDCO_LOCAL_ADDRESS_SIZE];
     uint32_t count = 0;
     assert_true(size <= PROCESSES_MAX);
     free_address(address);

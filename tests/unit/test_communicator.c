@@ -4,6 +4,7 @@
 #include "tests/unit/communicator_checks.h"
 #include "tests/unit/processes.h"
 
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -12,8 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -167,7 +170,7 @@ static int nothing(redco_world *world, void *context)
 
 static void test_disagreement(void **state)
 {
-    char address[32];
+    char address[REDCO_LOCAL_ADDRESS_SIZE];
     (void)state;
     free_address(address);
     const redco_world_options two = {REDCO_TRANSPORT_SOCKET, 0, 2, address, 5.0},
@@ -197,12 +200,43 @@ static void test_options(void **state)
     }
 }
 
+static bool can_bind(uint16_t port, bool reuse)
+{
+    const struct sockaddr_in in = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int fd = socket(AF_INET, SOCK_STREAM, 0), on = reuse ? 1 : 0;
+    assert_true(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
+    const bool bound = bind(fd, (const struct sockaddr *)&in, sizeof in) == 0;
+    (void)close(fd);
+    return bound;
+}
+
+/* A port is held for rank 0, which asks for it as servers do; others do not get it. */
+static void test_local_address(void **state)
+{
+    (void)state;
+    bool given[65536] = {false};
+    for (int i = 0; i < 100; i++) {
+        char address[REDCO_LOCAL_ADDRESS_SIZE];
+        redco_error err = {.status = REDCO_OK};
+        assert_int_equal(redco_local_address(address, &err), REDCO_OK);
+        assert_memory_equal(address, "127.0.0.1:", 10);
+        const long port = strtol(address + 10, NULL, 10);
+        assert_in_range(port, 1, 65535);
+        assert_false(given[port]);
+        given[port] = true;
+        assert_false(can_bind((uint16_t)port, false));
+        assert_true(can_bind((uint16_t)port, true));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worlds),       cmocka_unit_test(test_meshes),  cmocka_unit_test(test_two_streams),
-        cmocka_unit_test(test_alone),        cmocka_unit_test(test_death),   cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_disagreement), cmocka_unit_test(test_options), cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_worlds),        cmocka_unit_test(test_meshes),  cmocka_unit_test(test_two_streams),
+        cmocka_unit_test(test_alone),         cmocka_unit_test(test_death),   cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_disagreement),  cmocka_unit_test(test_options), cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_local_address),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
