@@ -45,16 +45,16 @@ models='llama gpt2' policies='none full'
 for model in $models; do
     sed 's/"\(n_layer\|num_hidden_layers\)": [0-9]*/"\1": 4/' "$tests/data/models/medium/$model.json" >"$model.json"
     for policy in $policies; do
-        row quad $model 1 1 $policy
-        for strategy in ddp zero1 zero2 zero3; do row quad $model 2 1 $policy --strategy $strategy; done
-        row quad $model 2 2 $policy
-        row quad $model 2 2 $policy --sequence-parallel
+        row quad "$model" 1 1 "$policy"
+        for strategy in ddp zero1 zero2 zero3; do row quad "$model" 2 1 "$policy" --strategy "$strategy"; done
+        row quad "$model" 2 2 "$policy"
+        row quad "$model" 2 2 "$policy" --sequence-parallel
         if [ "$size" = few ]; then continue; fi
-        for strategy in zero1 zero3; do row quad $model 4 1 $policy --strategy $strategy; done
-        row pair $model 4 1 $policy --strategy hsdp
-        row pair $model 4 1 $policy --strategy amsp
-        row quad $model 4 2 $policy --strategy zero3
-        row quad $model 4 4 $policy --sequence-parallel
+        for strategy in zero1 zero3; do row quad "$model" 4 1 "$policy" --strategy "$strategy"; done
+        row pair "$model" 4 1 "$policy" --strategy hsdp
+        row pair "$model" 4 1 "$policy" --strategy amsp
+        row quad "$model" 4 2 "$policy" --strategy zero3
+        row quad "$model" 4 4 "$policy" --sequence-parallel
     done
 done
 awk '{ n++; e = $2 < 0 ? -$2 : $2; if (e > worst) worst = e; if ($3 > extra) extra = $3; bad += $1 == "bad" }

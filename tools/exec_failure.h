@@ -35,8 +35,8 @@ struct exec_line {
     bool reported;
 };
 
-/** For redco_world_watch(). @param line  a struct exec_line */
-void exec_watch(void *line, const char *what);
+/** For redco_world_watch(). @param context  a struct exec_line */
+void exec_watch(void *context, const char *what);
 /** What a rank was doing when it ended. @return "" if not known */
 const char *exec_doing(const struct exec_slot *slot);
 

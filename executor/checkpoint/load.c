@@ -97,7 +97,7 @@ static redco_status sum_part(const redco_checkpoints *c, const redco_checkpoint 
 {
     const uint64_t ranks = redco_communicator_size(c->all), rank = redco_communicator_rank(c->all);
     redco_status st = REDCO_OK;
-    unsigned char *const chunk = malloc(chunk_elements * sizeof(double));
+    void *const chunk = malloc(chunk_elements * sizeof(double));
     if (chunk == NULL) { return redco_fail(err, REDCO_ENOMEM, checkpoint->path, "no memory to read it"); }
     for (uint32_t i = 0; i < checkpoint->entry_count && st == REDCO_OK; i++) {
         const redcoi_entry *const e = &checkpoint->entries[i];
@@ -139,11 +139,11 @@ static redco_status check_one(const redco_checkpoints *c, uint64_t step, redco_c
     if (st == REDCO_OK && redco_communicator_rank(c->all) == 0) {
         st = redcoi_files_check(checkpoint, descriptors, err);
     }
-    if ((st = redcoi_agree(c, st, "checkpoint/check", agreed_out, err)) != REDCO_OK) { goto out; }
+    if ((st = redcoi_agree(c, st, "checkpoint/check", agreed_out, err)) != REDCO_OK || checkpoint == NULL) { goto out; }
     sums = calloc((size_t)checkpoint->entry_count + 1, sizeof *sums);
     st = sums != NULL ? sum_part(c, checkpoint, descriptors, sums, err)
                       : redco_fail(err, REDCO_ENOMEM, checkpoint->path, "out of memory");
-    if ((st = redcoi_agree(c, st, "checkpoint/check", agreed_out, err)) != REDCO_OK) { goto out; }
+    if ((st = redcoi_agree(c, st, "checkpoint/check", agreed_out, err)) != REDCO_OK || sums == NULL) { goto out; }
     *agreed_out = false;
     st = redcoi_add_up(c, sums, checkpoint->entry_count, "checkpoint/checksums", err);
     if (st != REDCO_OK) { goto out; }

@@ -186,6 +186,6 @@ redco_status redcoi_memory_take(redco_schedule *s, redco_error *err);
 void redcoi_memory_free(redco_schedule *s);
 double redcoi_clock_now_s(void); /**< the processor's, monotonic */
 /** Does a task. */
-redco_status redcoi_act(redcoi_thread *thread, uint32_t task, redco_error *err);
+redco_status redcoi_act(redcoi_thread *thread, uint32_t index, redco_error *err);
 
 #endif
