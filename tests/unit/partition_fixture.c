@@ -45,6 +45,14 @@ void rig_close(rig *r)
     redco_backend_close(r->backend);
 }
 
+int rig_end(void **state)
+{
+    rig *const r = *state;
+    if (r->worst > 0.0) { printf("worst error of a tensor, relative to its largest element: %.1e\n", r->worst); }
+    rig_close(r);
+    return 0;
+}
+
 static uint64_t next(rig *r) /* splitmix64 */
 {
     uint64_t z = r->random += UINT64_C(0x9E3779B97F4A7C15);

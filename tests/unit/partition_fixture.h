@@ -49,6 +49,8 @@ typedef struct rig {
 void rig_open(rig *r, uint64_t seed);
 void rig_clear(rig *r); /**< another model */
 void rig_close(rig *r);
+/** Teardown of a group of tests whose state is a rig: tells the worst error, and closes it. */
+int rig_end(void **state);
 /** Takes over a graph that was built elsewhere: its inputs get random data, integers below @p below. */
 void rig_adopt(rig *r, redco_graph *g, int32_t below);
 uint64_t rig_below(rig *r, uint64_t n);

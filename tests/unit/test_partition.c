@@ -534,14 +534,6 @@ static int open_rig(void **state)
     return 0;
 }
 
-static int close_rig(void **state)
-{
-    const rig *r = *state;
-    printf("worst error of a tensor, relative to its largest element: %.1e\n", r->worst);
-    rig_close(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -564,5 +556,5 @@ int main(void)
         cmocka_unit_test(test_concatenated),
         cmocka_unit_test(test_own_slice_of_model),
     };
-    return cmocka_run_group_tests_name("partition", tests, open_rig, close_rig);
+    return cmocka_run_group_tests_name("partition", tests, open_rig, rig_end);
 }

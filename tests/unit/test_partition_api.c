@@ -275,12 +275,6 @@ static int open_rig(void **state)
     return 0;
 }
 
-static int close_rig(void **state)
-{
-    rig_close(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,5 +282,5 @@ int main(void)
         cmocka_unit_test(test_one_rank), cmocka_unit_test(test_nothing_split), cmocka_unit_test(test_precision),
         cmocka_unit_test(test_update),   cmocka_unit_test(test_errors),        cmocka_unit_test(test_texts),
     };
-    return cmocka_run_group_tests_name("partition's calls", tests, open_rig, close_rig);
+    return cmocka_run_group_tests_name("partition's calls", tests, open_rig, rig_end);
 }

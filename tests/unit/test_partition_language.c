@@ -72,16 +72,8 @@ static int open_rig(void **state)
     return 0;
 }
 
-static int close_rig(void **state)
-{
-    const rig *r = *state;
-    printf("worst error of a tensor, relative to its largest element: %.1e\n", r->worst);
-    rig_close(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_models)};
-    return cmocka_run_group_tests_name("partitioned language models", tests, open_rig, close_rig);
+    return cmocka_run_group_tests_name("partitioned language models", tests, open_rig, rig_end);
 }

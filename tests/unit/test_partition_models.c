@@ -588,18 +588,10 @@ static int open_rig(void **state)
     return 0;
 }
 
-static int close_rig(void **state)
-{
-    const rig *r = *state;
-    printf("worst error of a tensor, relative to its largest element: %.1e\n", r->worst);
-    rig_close(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_specs), cmocka_unit_test(test_whole_keys),
                                        cmocka_unit_test(test_sequence_parallel), cmocka_unit_test(test_random_specs),
                                        cmocka_unit_test(test_names)};
-    return cmocka_run_group_tests_name("partitioned models", tests, open_rig, close_rig);
+    return cmocka_run_group_tests_name("partitioned models", tests, open_rig, rig_end);
 }

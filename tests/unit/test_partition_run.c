@@ -180,14 +180,8 @@ static int open_rig(void **state)
     return 0;
 }
 
-static int close_rig(void **state)
-{
-    rig_close(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_processes), cmocka_unit_test(test_refusals)};
-    return cmocka_run_group_tests_name("partitioned processes", tests, open_rig, close_rig);
+    return cmocka_run_group_tests_name("partitioned processes", tests, open_rig, rig_end);
 }
