@@ -4,10 +4,10 @@
 #include "costmodel/costs_internal.h"
 #include "costmodel/memory_planned.h"
 
-/* Parameters of the matrix products of a layer, on one rank: what is made at once, and what is used next to each other.
- */
+/* Parameters of the matrix products of a layer, on one rank: what is made at once, what is used next to each other, and
+ * what backward needs first. */
 struct products {
-    uint64_t largest, neighbours;
+    uint64_t largest, neighbours, last;
 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -15,23 +15,22 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static struct products products_of(const redcoi_job *job)
+static struct products products_of(const redcoi_job *job, const redco_layer_class *class)
 {
     redco_operator ops[REDCO_OPERATORS_MAX];
     const redco_setting *const s = job->setting;
     const redco_shape shape = redcoi_shape_of(job->costs, s->tp, s->cp, s->micro_batch);
-    const uint32_t index = (uint32_t)(job->class - job->costs->classes);
+    const uint32_t index = (uint32_t)(class - job->costs->classes);
     const uint32_t count = redco_layer_operators(job->costs->model, index, &shape, ops);
-    struct products p = {0, 0};
-    uint64_t before = 0;
+    struct products p = {0, 0, 0};
     for (uint32_t i = 0; i < count; i++) {
         if (ops[i].kind != REDCO_OPERATOR_GEMM) { continue; }
         const uint64_t params = ops[i].n * ops[i].k;
         p.largest = larger(p.largest, params);
-        p.neighbours = larger(p.neighbours, params + before);
-        before = params;
+        p.neighbours = larger(p.neighbours, params + p.last);
+        p.last = params;
     }
-    if (job->class->kind == REDCO_CLASS_EMBEDDING) { p.largest = p.neighbours = job->times->params; }
+    if (class->kind == REDCO_CLASS_EMBEDDING) { p.largest = p.neighbours = p.last = job->times->params; }
     return p;
 }
 
@@ -74,6 +73,18 @@ static uint64_t bucket_bytes(const redcoi_job *job)
     return all < limit ? all : limit;
 }
 
+/* What is fetched ahead of the head's backward: the last product of the last block before it. */
+static uint64_t ahead_of_head(const redcoi_job *job)
+{
+    for (uint32_t i = job->costs->class_count; i-- > 0;) {
+        const redco_layer_class *const class = &job->costs->classes[i];
+        if (class->kind == REDCO_CLASS_BLOCK || class->kind == REDCO_CLASS_CROSS) {
+            return products_of(job, class).last;
+        }
+    }
+    return 0;
+}
+
 /* Beside whole parameters: the gradient of the product at work, and of a shared table. */
 static uint64_t whole_params(const redcoi_job *job, const struct products *products)
 {
@@ -87,7 +98,7 @@ static uint64_t whole_params(const redcoi_job *job, const struct products *produ
 static uint64_t sharded_params(const redcoi_job *job, const struct products *products)
 {
     const uint64_t block = job->rank->block_params, shared = shared_params(job);
-    if (job->class->kind == REDCO_CLASS_HEAD) { return 2 * products->largest + block / 3; }
+    if (job->class->kind == REDCO_CLASS_HEAD) { return 2 * products->largest + ahead_of_head(job); }
     const uint64_t table = largest_table(job, shared);
     const uint64_t before = shared > 0 ? shared + block : larger(table, block);
     if (job->recompute == REDCO_RECOMPUTE_FULL) { return 2 * block + before; } /* gradients take turns with weights */
@@ -98,7 +109,7 @@ uint64_t redcoi_planned_slot_bytes(const redcoi_job *job)
 {
     const bool scattered = redco_mesh_ranks(job->shards.parameters) > 1 || redco_mesh_ranks(job->shards.gradients) > 1;
     if (!job->costs->workload.engine.planned_memory || scattered) { return 0; }
-    const struct products products = products_of(job);
+    const struct products products = products_of(job, job->class);
     return redco_share_up(larger(products.largest, shared_params(job)), job->costs->state_bytes.gradient, 1);
 }
 
@@ -107,7 +118,7 @@ uint64_t redcoi_planned_slot_bytes(const redcoi_job *job)
 void redcoi_planned_transients(const redcoi_job *job, redco_layer_cost *cost)
 {
     const redco_class_kind kind = job->class->kind;
-    const struct products products = products_of(job);
+    const struct products products = products_of(job, job->class);
     const bool sharded = redco_mesh_ranks(job->shards.parameters) > 1;
     const uint64_t params = sharded ? sharded_params(job, &products) : whole_params(job, &products);
     uint64_t bytes = redco_share_up(params, job->costs->state_bytes.gradient, 1);
