@@ -60,9 +60,10 @@ redco-exec 0.json --steps 1 $run >log 2>err || { cat err && exit 1; }
 n=0 writing=0
 while read -r from after what rank number; do
     n=$((n + 1))
+    rm -f out # its steps are not those of the next run
     redco-exec "$number.json" --steps 100000 --resume --timeout 3 $run >out 2>err &
     parent=$! tries=0
-    until [ "$from" = start ] || grep -q '^step' out || [ $tries -ge 400 ]; do sleep 0.02 && tries=$((tries + 1)); done
+    until [ "$from" = start ] || grep -qs '^step' out || [ $tries -ge 400 ]; do sleep 0.02 && tries=$((tries + 1)); done
     sleep "$after"
     ranks=$(children $parent) tries=0
     until [ -n "$ranks" ] || [ $tries -ge 200 ]; do # a busy machine is slow to start them

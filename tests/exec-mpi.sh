@@ -44,14 +44,22 @@ if ! grep -q '^check against one rank: the same' out; then bad 'resumed under mp
 
 # A rank is stopped (or killed) while they train: all end, and what was there stays.
 end_one() { # SIGNAL
+    rm -f out # what a run before printed is not this one's first step
     "$tests/mpirun.sh" "$mpirun" 4 "$tools/redco-exec" plan.json --steps 100000 --timeout 5 --checkpoint ck \
         --checkpoint-every 2 --resume >out 2>err &
     parent=$! tries=0 victim=
-    until grep -q '^step' out || [ $tries -ge 600 ]; do sleep 0.05 && tries=$((tries + 1)); done
+    until grep -qs '^step' out || [ $tries -ge 600 ]; do sleep 0.05 && tries=$((tries + 1)); done
     # shellcheck disable=SC2013 # words
     for pid in $(cat /proc/$parent/task/*/children); do
         if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx 'OMPI_COMM_WORLD_RANK=2'; then victim=$pid; fi
     done
+    if [ -z "$victim" ]; then
+        kill $parent
+        wait $parent
+        code=-1
+        bad "$1: no rank 2 within 30 s"
+        return
+    fi
     kill "-$1" "$victim"
     wait $parent
     code=$?

@@ -45,9 +45,22 @@ typedef struct redco_launch {
     const char *name; /**< for errors: "fwd/block.3/qkv" */
 } redco_launch;
 
+/** Stands for communication whose other ranks are not there. */
+typedef struct redco_occupation {
+    double seconds;
+    void *memory; /**< NULL, or device memory of @p size_bytes that may be read and written over and over */
+    uint64_t size_bytes;
+    uint64_t moved_bytes; /**< what a collective would read and write of this device's memory meanwhile */
+} redco_occupation;
+
 typedef struct redco_backend_calls {
     const char *name; /**< "host", "cuda" */
     void (*close)(redco_backend *backend);
+    /** Another handle to the same device, for another thread: memory, queues and marks of one may be used with all.
+     *  Closed on its own, before the first. */
+    redco_status (*share)(redco_backend *backend, redco_backend **backend_out, redco_error *err);
+    /** Device memory that is in use through this handle, and the most that ever was. */
+    void (*memory_use)(const redco_backend *backend, uint64_t *live_bytes_out, uint64_t *peak_bytes_out);
 
     redco_status (*allocate)(redco_backend *backend, redco_memory where, uint64_t size_bytes, void **memory_out,
                              redco_error *err);
@@ -75,6 +88,10 @@ typedef struct redco_backend_calls {
                          redco_error *err);
     redco_status (*fill_zero)(redco_backend *backend, redco_queue *queue, void *to, uint64_t size_bytes,
                               redco_error *err);
+    /** The queue is busy for that long, as if a collective ran: by work on the device where it has queues of its own.
+     */
+    redco_status (*occupy)(redco_backend *backend, redco_queue *queue, const redco_occupation *occupation,
+                           redco_error *err);
 
     /** Whether it has the operator for these types; if not, it is decomposed (transform.h).
      *  data and workspace of @p launch are not looked at. */

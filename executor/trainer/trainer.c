@@ -185,7 +185,7 @@ static redco_status feed(void *context, uint32_t micro_batch, const void **data_
 static redco_status open_device(void *context, redco_backend **backend_out, redco_error *err)
 {
     redco_trainer *const t = context;
-    const redco_status st = redco_host_open(NULL, backend_out, err);
+    const redco_status st = t->backend->calls->share(t->backend, backend_out, err);
     if (st == REDCO_OK && t->device_count < REDCOI_DEVICES_MAX) { t->devices[t->device_count++] = *backend_out; }
     return st;
 }
@@ -337,10 +337,10 @@ redco_trainer_memory redco_trainer_memory_of(const redco_trainer *t)
                     m.recomputed_bytes + m.working_bytes + m.slot_bytes + m.bucket_bytes;
     uint64_t live_bytes = 0, peak_bytes = 0;
     for (uint32_t i = 0; i < t->device_count; i++) {
-        redco_host_memory(t->devices[i], &live_bytes, &peak_bytes);
+        t->devices[i]->calls->memory_use(t->devices[i], &live_bytes, &peak_bytes);
         m.allocated_bytes += peak_bytes;
     }
-    redco_host_memory(t->backend, &live_bytes, &peak_bytes); /* it was fullest when there was no arena yet */
+    t->backend->calls->memory_use(t->backend, &live_bytes, &peak_bytes); /* it was fullest when there was no arena yet */
     m.allocated_bytes += live_bytes;
     if (peak_bytes > m.allocated_bytes) { m.allocated_bytes = peak_bytes; }
     return m;

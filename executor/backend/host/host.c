@@ -3,6 +3,7 @@
 #include "executor/backend/host/host_internal.h"
 #include "executor/backend/host/kernels.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -145,14 +146,38 @@ static redco_status host_fill_zero(redco_backend *backend, redco_queue *queue, v
     return REDCO_OK;
 }
 
+static redco_status host_occupy(redco_backend *backend, redco_queue *queue, const redco_occupation *occupation,
+                                redco_error *err)
+{
+    (void)backend;
+    (void)queue;
+    (void)err;
+    const double whole_s = floor(occupation->seconds);
+    struct timespec left = {(time_t)whole_s, (long)(1e9 * (occupation->seconds - whole_s))};
+    while (nanosleep(&left, &left) != 0) {}
+    return REDCO_OK;
+}
+
 static void host_close(redco_backend *backend)
 {
     free(backend);
 }
 
+static redco_status host_share(redco_backend *backend, redco_backend **backend_out, redco_error *err)
+{
+    host *const second = calloc(1, sizeof *second);
+    if (second == NULL) { return redco_fail(err, REDCO_ENOMEM, "host", "the backend"); }
+    second->base = *backend;
+    second->limit_bytes = ((const host *)backend)->limit_bytes;
+    *backend_out = &second->base;
+    return REDCO_OK;
+}
+
 static const redco_backend_calls host_calls = {
     .name = "host",
     .close = host_close,
+    .share = host_share,
+    .memory_use = redco_host_memory,
     .allocate = host_allocate,
     .release = host_release,
     .queue_create = host_queue_create,
@@ -166,6 +191,7 @@ static const redco_backend_calls host_calls = {
     .mark_between = host_mark_between,
     .copy = host_copy,
     .fill_zero = host_fill_zero,
+    .occupy = host_occupy,
     .supports = redcoi_host_supports,
     .workspace_bytes = redcoi_host_workspace_bytes,
     .run = redcoi_host_run,
