@@ -40,7 +40,7 @@ static bool price_matches(const redcoi_price *price, redco_collective op, double
 {
     return price->size_bytes == size_bytes && price->op == op && redco_mesh_equal(price->group.mesh, group.mesh) &&
            price->group.stride == group.stride && price->group.groups_per_node == group.groups_per_node &&
-           price->group.tp == group.tp;
+           price->group.tp == group.tp && price->group.node_stride == group.node_stride;
 }
 
 redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group)
@@ -49,7 +49,8 @@ redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, doubl
     uint64_t key = 0;
     memcpy(&key, &size_bytes, sizeof key);
     key ^= ((uint64_t)op << 56) ^ ((uint64_t)group.mesh.gpus << 40) ^ ((uint64_t)group.mesh.nodes << 16) ^
-           ((uint64_t)group.stride << 8) ^ ((uint64_t)group.tp << 32) ^ group.groups_per_node;
+           ((uint64_t)group.stride << 8) ^ ((uint64_t)group.tp << 32) ^ ((uint64_t)group.node_stride << 24) ^
+           group.groups_per_node;
     key *= UINT64_C(0x9e3779b97f4a7c15); /* Fibonacci hashing: the high bits mix all of the key */
     redcoi_price *const slot = &costs->prices[key >> 54];
     if (!price_matches(slot, op, size_bytes, group)) {

@@ -38,7 +38,7 @@ static double *links_slot(const redco_comm *comm, size_t order, uint32_t gpus, u
 
 static redco_nccl_reach reach_of(const redco_comm *comm, redco_group where)
 {
-    redco_nccl_reach reach = redco_nccl_reach_of(&comm->machine, where.mesh, where.stride, where.groups_per_node);
+    redco_nccl_reach reach = redco_nccl_reach_of(&comm->machine, where);
     if (comm->links == NULL || where.mesh.gpus > REDCO_ORDER_GPUS || where.stride > REDCO_ORDER_GPUS) { return reach; }
     const redco_gpu_order *order = redco_machine_order(&comm->machine, where.tp);
     if (order == NULL) { return reach; }
@@ -73,7 +73,8 @@ static redco_status fill_table(redco_comm *comm, redco_error *err)
         for (uint32_t stride = 1; stride * g <= gpus; stride++) {
             for (uint32_t nodes = 1; nodes <= 2; nodes++) {
                 const redco_mesh mesh = {.gpus = g, .nodes = nodes};
-                const redco_nccl_reach reach = redco_nccl_reach_of(machine, mesh, stride, 1);
+                const redco_nccl_reach reach =
+                    redco_nccl_reach_of(machine, (redco_group){.mesh = mesh, .stride = stride, .groups_per_node = 1});
                 redco_nccl_graphs *kept = &comm->table[slot_of(comm, reach.linked, g, nodes > 1 ? reach.ports : 0)];
                 if (kept->ring.channels == 0.0) { *kept = redco_nccl_search(machine, g, nodes > 1, &reach); }
             }
@@ -134,8 +135,10 @@ static redcoi_model_time send_recv(const redco_comm *comm, const redco_nccl_grou
         rate = pair.link_bytes_per_s;
     }
     if (where.mesh.nodes > 1) {
-        const redco_nccl_reach one = redco_nccl_reach_of(
-            &comm->machine, (redco_mesh){.gpus = 1, .nodes = where.mesh.nodes}, 1, where.groups_per_node);
+        const redco_nccl_reach one =
+            redco_nccl_reach_of(&comm->machine, (redco_group){.mesh = {.gpus = 1, .nodes = where.mesh.nodes},
+                                                              .groups_per_node = where.groups_per_node,
+                                                              .node_stride = where.node_stride});
         rate = fmin(rate, network_rate(&one));
     }
     return (redcoi_model_time){

@@ -20,6 +20,7 @@ typedef struct redco_group {
     uint32_t stride;          /**< rank distance of neighbours inside a node (1 = adjacent GPUs) */
     uint32_t groups_per_node; /**< equal groups that communicate at once and share a node's links and NICs, >= 1 */
     uint32_t tp;              /**< tensor-parallel degree that the GPUs of a node are ordered for (order.h); 0 = 1 */
+    uint32_t node_stride;     /**< distance of its neighbouring nodes, in nodes of the job: 1 = adjacent; 0 = 1 */
 } redco_group;
 
 /** Prices collectives of one machine; immutable after creation, callable from any thread. Opaque: profile tables and

@@ -124,42 +124,48 @@ void redco_nccl_reach_links(const redco_machine *machine, double links_bytes_per
         reach->linked ? links_bytes_per_s * link_use_ratio(&machine->gpu) : peer_bytes_per_s(machine);
 }
 
-static void reach_network(const redco_machine *machine, redco_mesh mesh, uint32_t stride, uint32_t groups,
-                          redco_nccl_reach *reach)
+/* What the up-links of a leaf leave to one group's ring: see redco_nccl_reach_of(). */
+static double up_link_share(const redco_machine *machine, redco_group group, double network)
 {
-    const uint32_t gpus = physical_gpus(machine);
+    const uint64_t leaf = machine->nodes_per_leaf, apart = group.node_stride > 0 ? group.node_stride : 1;
+    if (leaf == 0 || apart * group.mesh.nodes <= leaf || !(machine->oversubscription_ratio > 1.0)) { return INFINITY; }
+    const double rings = (double)group.groups_per_node * (double)(apart < leaf ? apart : leaf);
+    return (double)leaf * network / machine->oversubscription_ratio / rings;
+}
+
+static void reach_network(const redco_machine *machine, redco_group group, redco_nccl_reach *reach)
+{
+    const uint32_t gpus = physical_gpus(machine), here = group.mesh.gpus;
     const uint32_t nics = machine->nics_per_node > 0 ? machine->nics_per_node : 1;
     double network = machine->node_network_bytes_per_s;
     double nic = machine->nic_bytes_per_s;
     if (network <= 0.0) { network = nics * (nic > 0.0 ? nic : unknown_nic_bytes_per_s); }
     if (nic <= 0.0) { nic = network / nics; }
     if (nics > gpus) {
-        reach->ports = mesh.gpus;
+        reach->ports = here;
         nic = network / gpus;
     } else {
         /* Distinct values of floor(i * stride * nics / gpus): all different where neighbours are a port or more apart.
          */
-        const uint64_t apart = (uint64_t)stride * nics;
-        const uint64_t ports = apart >= gpus ? mesh.gpus : (mesh.gpus * apart + gpus - 1) / gpus;
-        reach->ports = (uint32_t)(ports < 1 ? 1 : (ports > mesh.gpus ? mesh.gpus : ports));
+        const uint64_t apart = (uint64_t)group.stride * nics;
+        const uint64_t ports = apart >= gpus ? here : (here * apart + gpus - 1) / gpus;
+        reach->ports = (uint32_t)(ports < 1 ? 1 : (ports > here ? here : ports));
         if (reach->ports > nics) { reach->ports = nics; }
     }
     reach->port_bytes_per_s = fmin(nic, slot_bytes_per_s(machine));
     reach->port_payload_bytes_per_s = fmin(nic * nic_use_ratio, slot_bytes_per_s(machine));
-    double left = network / (groups > 0 ? groups : 1);
-    if (machine->nodes_per_leaf > 0 && mesh.nodes > machine->nodes_per_leaf && machine->oversubscription_ratio > 1.0) {
-        left /= machine->oversubscription_ratio;
-    }
+    const double left = fmin(network / group.groups_per_node, up_link_share(machine, group, network));
     const double alone = reach->ports * nic;
     reach->share_ratio = left < alone ? left / alone : 1.0;
 }
 
-redco_nccl_reach redco_nccl_reach_of(const redco_machine *machine, redco_mesh mesh, uint32_t stride,
-                                     uint32_t groups_per_node)
+redco_nccl_reach redco_nccl_reach_of(const redco_machine *machine, redco_group group)
 {
     redco_nccl_reach reach = {.share_ratio = 1.0};
-    reach_links(machine, mesh.gpus, stride > 0 ? stride : 1, &reach);
-    if (mesh.nodes > 1) { reach_network(machine, mesh, stride > 0 ? stride : 1, groups_per_node, &reach); }
+    if (group.stride == 0) { group.stride = 1; }
+    if (group.groups_per_node == 0) { group.groups_per_node = 1; }
+    reach_links(machine, group.mesh.gpus, group.stride, &reach);
+    if (group.mesh.nodes > 1) { reach_network(machine, group, &reach); }
     return reach;
 }
 

@@ -6,9 +6,7 @@
 #ifndef REDCO_COLLECTIVE_NCCL_H
 #define REDCO_COLLECTIVE_NCCL_H
 
-#include "topology/base/sharding.h"
-#include "topology/topology.h"
-#include "traces/collective_op.h"
+#include "costmodel/collective.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -101,9 +99,12 @@ typedef struct redco_nccl_reach {
     double share_ratio; /**< share of those ports' rate left by other groups and the leaf's up-links, 0 to 1 */
 } redco_nccl_reach;
 
-/** @param nodes_in_group  ranks of the group are on that many nodes, @p gpus on each */
-redco_nccl_reach redco_nccl_reach_of(const redco_machine *machine, redco_mesh mesh, uint32_t stride,
-                                     uint32_t groups_per_node);
+/** Leaves: the nodes of a job follow each other under leaf switches, a ring runs in node order. So it leaves a leaf
+ * from one of its nodes there, however many they are; what groups of the leaf have a ring each, which share the
+ * up-links: those of one node, times those that lie beside them where their nodes are apart. (executor/EMULATION.md:
+ * measured on an oversubscribed spine.)
+ *  @param group  stride 0 is taken for 1; tp is not looked at */
+redco_nccl_reach redco_nccl_reach_of(const redco_machine *machine, redco_group group);
 
 /** Puts in what the links of this group carry (redco_machine_group_rate()); 0: they go through PCIe. */
 void redco_nccl_reach_links(const redco_machine *machine, double links_bytes_per_s, redco_nccl_reach *reach);

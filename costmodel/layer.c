@@ -28,7 +28,8 @@ redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh 
     const uint32_t per_node = job->costs->machine.gpus_per_node;
     redco_group group = {.mesh = {outer.gpus / inner.gpus, outer.nodes / inner.nodes},
                          .stride = s->tp * s->cp * inner.gpus,
-                         .tp = s->tp};
+                         .tp = s->tp,
+                         .node_stride = inner.nodes};
     if (over_cp && s->cp > 1) { /* ranks of one context-parallel group reduce the same gradients */
         const uint32_t room = per_node / (s->tp * group.mesh.gpus);
         const uint32_t local = s->cp < room ? s->cp : room > 0 ? room : 1;

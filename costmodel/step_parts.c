@@ -346,7 +346,7 @@ static uint32_t pile_index(redcoi_builder *b, const redcoi_pile *pile)
         const redcoi_pile *const known = &b->piles[i];
         if (known->once == pile->once && known->op == pile->op && known->calls == pile->calls &&
             known->in_place == pile->in_place && redco_mesh_equal(known->group.mesh, pile->group.mesh) &&
-            known->group.stride == pile->group.stride) {
+            known->group.stride == pile->group.stride && known->group.node_stride == pile->group.node_stride) {
             return i;
         }
     }

@@ -78,6 +78,15 @@ static void groups_share_nics(void **state)
     assert_close(gather_rate(&four, sharing(2, 128, 4, 4)), 24e9, 1e6);
 }
 
+static redco_group apart(redco_group group, uint32_t node_stride)
+{
+    group.node_stride = node_stride;
+    return group;
+}
+
+/* 16 nodes of 200 GB/s under a leaf, whose up-links carry 16 * 200 / 2 = 1600 in each direction: 8 rings of a node's
+ * full rate. Rings run in node order, so one of adjacent nodes leaves the leaf from one of them; of groups that have a
+ * node in each leaf all 16 do. NCCL gives 24 of a port's 25 GB/s. */
 static void leaves_limit_long_groups(void **state)
 {
     (void)state;
@@ -85,10 +94,20 @@ static void leaves_limit_long_groups(void **state)
     machine.nodes_per_leaf = 16;
     machine.oversubscription_ratio = 2.0;
     assert_close(gather_rate(&machine, sharing(8, 16, 1, 1)), 192e9, 1e6);
+    assert_close(gather_rate(&machine, sharing(8, 32, 1, 1)), 192e9, 1e6);
+    assert_close(gather_rate(&machine, sharing(1, 32, 1, 8)), 24e9, 1e6);
+    /* One node a leaf, or fewer: 16 rings share 1600, or 16 * 8. */
+    assert_close(gather_rate(&machine, apart(sharing(8, 8, 1, 1), 16)), 96e9, 1e6);
+    assert_close(gather_rate(&machine, apart(sharing(8, 2, 1, 1), 64)), 96e9, 1e6);
+    assert_close(gather_rate(&machine, apart(sharing(1, 8, 1, 8), 16)), 12e9, 1e6);
+    /* A quarter of the NICs is not limited by half of the up-links. */
+    assert_close(gather_rate(&machine, apart(sharing(2, 8, 1, 1), 16)), 48e9, 1e6);
+    /* Four nodes a leaf: 4 rings. Inside a leaf nothing is shared. */
+    assert_close(gather_rate(&machine, apart(sharing(8, 8, 1, 1), 4)), 192e9, 1e6);
+    machine.oversubscription_ratio = 32.0; /* 100 for one ring, 25 for four */
     assert_close(gather_rate(&machine, sharing(8, 32, 1, 1)), 96e9, 1e6);
-    /* A quarter of the NICs is not limited by half of the up-links, the share of eight groups is. */
-    assert_close(gather_rate(&machine, sharing(2, 32, 1, 1)), 48e9, 1e6);
-    assert_close(gather_rate(&machine, sharing(1, 32, 1, 8)), 12e9, 1e6);
+    assert_close(gather_rate(&machine, apart(sharing(8, 8, 1, 1), 4)), 24e9, 1e6);
+    assert_close(gather_rate(&machine, apart(sharing(8, 4, 1, 1), 4)), 192e9, 1e6);
 }
 
 /* Fabrics without a switch. */

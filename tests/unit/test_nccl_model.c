@@ -148,7 +148,7 @@ static void graphs_are_those_nccl_finds(void **state)
         const redco_machine machine = machine_of(r->what, r->capability, r->cpu, r->links * 1e9, r->pcie * 1e9,
                                                  r->nodes, r->gpus, r->nics, r->nic * 1e9);
         const redco_mesh mesh = {.gpus = r->gpus, .nodes = r->nodes};
-        const redco_nccl_reach reach = redco_nccl_reach_of(&machine, mesh, 1, 1);
+        const redco_nccl_reach reach = redco_nccl_reach_of(&machine, (redco_group){.mesh = mesh});
         const redco_nccl_graphs graphs = redco_nccl_search(&machine, r->gpus, r->nodes > 1, &reach);
         if (graphs.ring.channels != r->channels || fabs(graphs.ring.intra_bytes_per_s - r->intra * 1e9) > 1.0 ||
             fabs(graphs.ring.inter_bytes_per_s - r->inter * 1e9) > 1.0) {
@@ -163,8 +163,8 @@ static void nvls_and_tree_graphs(void **state)
     (void)state;
     const redco_machine h100 = dgx_h100(1);
     const redco_machine a100 = dgx_a100(2);
-    const redco_nccl_reach one = redco_nccl_reach_of(&h100, (redco_mesh){8, 1}, 1, 1);
-    const redco_nccl_reach two = redco_nccl_reach_of(&a100, (redco_mesh){8, 2}, 1, 1);
+    const redco_nccl_reach one = redco_nccl_reach_of(&h100, (redco_group){.mesh = {8, 1}});
+    const redco_nccl_reach two = redco_nccl_reach_of(&a100, (redco_group){.mesh = {8, 2}});
     redco_nccl_graphs graphs = redco_nccl_search(&h100, 8, false, &one);
     /* Each GPU: (8 + 1) x 40 <= 370.8; then 40 -> 50 -> 60, the list's first. */
     assert_close(graphs.nvls.channels, 8.0, 0.0);
@@ -184,7 +184,7 @@ static void pat_by_hand(void **state)
     (void)state;
     const redco_machine machine = machine_of("H100", 90, REDCO_CPU_INTEL, 0.0, 63e9, 8, 1, 1, 50e9);
     const redco_mesh mesh = {.gpus = 1, .nodes = 8};
-    const redco_nccl_reach reach = redco_nccl_reach_of(&machine, mesh, 1, 1);
+    const redco_nccl_reach reach = redco_nccl_reach_of(&machine, (redco_group){.mesh = mesh});
     const redco_nccl_graphs graphs = redco_nccl_search(&machine, 1, true, &reach);
     redco_nccl_group group = redco_nccl_group_of(&machine, mesh, reach.linked);
     redco_nccl_time time;
