@@ -44,13 +44,13 @@ double exec_median_step_s(const struct exec_run *run)
     return median_of(run, time_of);
 }
 
-void exec_print_head(const redco_plan *plan, redco_dtype dtype, const redco_trainer_memory *memory)
+void exec_print_head(const redco_plan *plan, redco_dtype dtype, const char *backend, const redco_trainer_memory *memory)
 {
     const redco_plan_predicted *const p = &plan->predicted;
     const double mb = 1e-6;
-    (void)printf("%s on %llu ranks (tp %u, dp %u×%u), %s, backend host: %llu sequences × %u tokens a step\n",
+    (void)printf("%s on %llu ranks (tp %u, dp %u×%u), %s, backend %s: %llu sequences × %u tokens a step\n",
                  plan->model_name, (unsigned long long)redco_plan_gpus(plan), plan->tp, plan->dp.gpus, plan->dp.nodes,
-                 redco_dtype_name(dtype), (unsigned long long)plan->global_batch, plan->seq_len);
+                 redco_dtype_name(dtype), backend, (unsigned long long)plan->global_batch, plan->seq_len);
     (void)printf(
         "memory of rank 0, MB: parameters %.2f · gradients %.2f · optimizer %.2f · activations %.2f · logits %.2f · "
         "recomputed %.2f · working %.2f · gathered and whole gradients %.2f · buckets %.2f = %.2f (predicted for "
@@ -163,7 +163,7 @@ json_t *exec_json(const struct exec_run *run)
     json_t *const emulated = json_array();
     if (run->emulated) { (void)json_array_append_new(emulated, json_string("compute")); }
     return json_pack("{s:I, s:s, s:o, s:s, s:o, s:I, s:o, s:o, s:o, s:o}", "world", (json_int_t)redco_plan_gpus(plan),
-                     "backend", "host", "emulated", emulated, "dtype", redco_dtype_name(run->dtype), "checkpoint",
+                     "backend", run->backend, "emulated", emulated, "dtype", redco_dtype_name(run->dtype), "checkpoint",
                      checkpoint_json(run), "first_step", (json_int_t)run->first + 1, "steps", steps_json(run),
                      "measured", measured_json(run), "predicted", predicted, "check",
                      check_json(run->checked ? &run->verdict : NULL));

@@ -9,6 +9,7 @@
 struct exec_run {
     const redco_plan *plan;
     redco_dtype dtype;
+    const char *backend;
     const redco_trainer_step *steps;
     uint64_t count, first;                          /**< steps run; steps done before, by runs that this one resumed */
     redco_trainer_memory memory;                    /**< of rank 0 */
@@ -23,7 +24,8 @@ struct exec_run {
 
 /** Of the steps but the first, which warms up; NaN when out of memory or without steps. */
 double exec_median_step_s(const struct exec_run *run);
-void exec_print_head(const redco_plan *plan, redco_dtype dtype, const redco_trainer_memory *memory);
+void exec_print_head(const redco_plan *plan, redco_dtype dtype, const char *backend,
+                     const redco_trainer_memory *memory);
 void exec_print_resumed(const char *path, uint64_t step, uint64_t steps);
 void exec_print_step(const redco_plan *plan, uint64_t number, const redco_trainer_step *step);
 void exec_print_tail(const struct exec_run *run);

@@ -1,5 +1,6 @@
 /* redco-exec: trains the model of a plan file on the plan's ranks. */
 #include "costmodel/step.h"
+#include "executor/trainer/devices.h"
 #include "planner/assemble.h"
 #include "tools/exec_ranks.h"
 #include "tools/exec_report.h"
@@ -41,7 +42,8 @@ struct exec_args {
     uint64_t steps, seed, every, keep, timeout_s;
     double learning_rate;
     bool has_seed, has_rate, has_every, has_keep, resume;
-    int dtype; /* index of dtype_words, -1: the plan's */
+    int backend; /* index of backend_words */
+    int dtype;   /* index of dtype_words, -1: the plan's */
     bool check, emulate;
     const char *timeline;
     uint64_t timeline_rank, timeline_steps;
@@ -57,11 +59,12 @@ struct exec_args {
 
 static const char *const dtype_words[] = {"f32", "f64", "bf16", "f16", NULL};
 static const redco_dtype dtypes[] = {REDCO_F32, REDCO_F64, REDCO_BFLOAT16, REDCO_F16};
-static const char *const backend_words[] = {"host", NULL};
+static const char *const backend_words[] = {"host", "cuda", NULL};
+enum { BACKEND_HOST, BACKEND_CUDA };
 
 /* clang-format off */
 static const struct argp_option flags[] = {
-    {"backend", KEY_BACKEND, "NAME", 0, "Who computes: host, this machine's processors (default)", 1},
+    {"backend", KEY_BACKEND, "NAME", 0, "Who computes: host, this machine's processors (default), or cuda, a GPU for each rank", 1},
     {"steps", KEY_STEPS, "N", 0, "Steps to train (default: 10); 0: only take the memory, and report it", 1},
     {"data", KEY_DATA, "FILE", 0, "Token ids, 16 bits each (32 for vocabularies above 65536), little-endian; default: made from the seed", 1},
     {"seed", KEY_SEED, "N", 0, "Of first weights and made tokens (default: 1)", 1},
@@ -111,9 +114,8 @@ static error_t read_fault(struct exec_args *args, const char *text)
 static error_t read_flag(int key, char *text, struct argp_state *state)
 {
     struct exec_args *const args = state->input;
-    int word = 0;
     switch (key) {
-    case KEY_BACKEND: return cli_word(&args->cli, "--backend", text, backend_words, &word);
+    case KEY_BACKEND: return cli_word(&args->cli, "--backend", text, backend_words, &args->backend);
     case KEY_STEPS: return cli_u64(&args->cli, "--steps", text, 0, MOST_STEPS, &args->steps);
     case KEY_DATA: return cli_name(&args->cli, "--data", text, &args->data);
     case KEY_SEED: args->has_seed = true; return cli_u64(&args->cli, "--seed", text, 0, INT64_MAX, &args->seed);
@@ -146,6 +148,10 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
         if (args->path == NULL) { return cli_bad_option(&args->cli, "PLAN", "is missing; redco-plan -o writes one"); }
         if (args->check && args->emulate) {
             return cli_bad_option(&args->cli, "--check", "needs real computation, not --emulate-compute");
+        }
+        if (args->emulate && args->backend == BACKEND_CUDA) {
+            return cli_bad_option(&args->cli, "--emulate-compute",
+                                  "needs --backend host: a GPU would have nothing to do");
         }
         if (args->folder == NULL && (args->resume || args->has_every || args->has_keep)) {
             return cli_bad_option(&args->cli,
@@ -228,6 +234,7 @@ struct rank_run {
     const struct exec_args *args;
     struct exec_line *line;
     redco_world *world;
+    redco_backend *backend;         /* NULL: the trainer's own */
     redco_checkpoints *checkpoints; /* NULL: none are written */
     redco_checkpoint *resumed;      /* NULL: from the beginning */
     redco_trainer *trainer;
@@ -266,7 +273,8 @@ static redco_status open_checkpoints(struct rank_run *r, redco_error *err)
 static redco_status open_trainer(struct rank_run *r, redco_error *err)
 {
     const struct exec_args *const args = r->args;
-    redco_trainer_options options = {.dtype = dtype_of(args),
+    redco_trainer_options options = {.backend = r->backend,
+                                     .dtype = dtype_of(args),
                                      .optimizer = redco_optimizer_default(),
                                      .learning_rate = args->learning_rate,
                                      .seed = args->seed,
@@ -285,7 +293,7 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
     r->run.first = redco_trainer_steps(r->trainer);
     r->run.memory = redco_trainer_memory_of(r->trainer);
     if (speaks(r)) {
-        exec_print_head(args->plan, options.dtype, &r->run.memory);
+        exec_print_head(args->plan, options.dtype, r->run.backend, &r->run.memory);
         if (r->resumed != NULL) { exec_print_resumed(redco_checkpoint_path(r->resumed), r->run.first, args->steps); }
     }
     return REDCO_OK;
@@ -366,6 +374,7 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
     int rc = CLI_DONE;
     r.run = (struct exec_run){.plan = args->plan,
                               .dtype = dtype_of(args),
+                              .backend = backend_words[args->backend],
                               .folder = args->folder,
                               .model_flops_per_token = args->fixed.model_flops_per_token,
                               .peak_flops_per_s = args->fixed.peak_flops_per_s,
@@ -373,7 +382,8 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
     redco_status st = redco_world_open(options, &r.world, &err);
     if (st == REDCO_OK) {
         redco_world_watch(r.world, exec_watch, line);
-        st = train(&r, &err);
+        if (args->backend == BACKEND_CUDA) { st = redco_devices_open(r.world, NULL, &r.backend, &err); }
+        if (st == REDCO_OK) { st = train(&r, &err); }
     }
     r.run.resumed = r.resumed != NULL;
     if (st != REDCO_OK) {
@@ -386,6 +396,7 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
     redco_checkpoint_free(r.resumed);
     redco_checkpoints_close(r.checkpoints);
     redco_trace_free(r.trace);
+    redco_backend_close(r.backend);
     free(r.steps);
     redco_world_close(r.world);
     return rc;
@@ -421,7 +432,7 @@ static int run_here(struct exec_args *args)
             redco_fail(&err, REDCO_EVALUE, args->path, "is for %llu ranks; at most %d are started here, more by mpirun",
                        (unsigned long long)ranks, EXEC_RANKS_MAX);
     }
-    if (st == REDCO_OK) { st = check_memory(args, ranks, &err); }
+    if (st == REDCO_OK && args->backend == BACKEND_HOST) { st = check_memory(args, ranks, &err); }
     if (st == REDCO_OK) { st = make_schedule(args, &err); }
     if (st != REDCO_OK) { return cli_fail(&args->cli, &err); }
     return exec_start_ranks(&args->cli, (uint32_t)ranks, (double)args->timeout_s, run_rank, clean, args);

@@ -251,7 +251,8 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     t->place = place;
     t->options = *options;
     t->world = world;
-    if ((st = redco_host_open(NULL, &t->backend, err)) != REDCO_OK) { goto out; }
+    t->backend = options->backend;
+    if (t->backend == NULL && (st = redco_host_open(NULL, &t->backend, err)) != REDCO_OK) { goto out; }
     if ((st = open_task(t, err)) != REDCO_OK) { goto out; }
     if ((st = open_states(t, err)) != REDCO_OK) { goto out; }
     if ((st = build(t, err)) != REDCO_OK || (st = recompute(t, err)) != REDCO_OK) { goto out; }
@@ -282,7 +283,7 @@ void redco_trainer_free(redco_trainer *t)
     redco_tokens_close(t->tokens);
     redco_language_model_free(t->lm);
     redco_model_free(t->model);
-    redco_backend_close(t->backend);
+    if (t->backend != t->options.backend) { redco_backend_close(t->backend); }
     free(t->layouts);
     free(t->outputs);
     free(t->weights);
@@ -340,7 +341,8 @@ redco_trainer_memory redco_trainer_memory_of(const redco_trainer *t)
         t->devices[i]->calls->memory_use(t->devices[i], &live_bytes, &peak_bytes);
         m.allocated_bytes += peak_bytes;
     }
-    t->backend->calls->memory_use(t->backend, &live_bytes, &peak_bytes); /* it was fullest when there was no arena yet */
+    t->backend->calls->memory_use(t->backend, &live_bytes,
+                                  &peak_bytes); /* it was fullest when there was no arena yet */
     m.allocated_bytes += live_bytes;
     if (peak_bytes > m.allocated_bytes) { m.allocated_bytes = peak_bytes; }
     return m;

@@ -9,6 +9,7 @@
 #define REDCO_TRAINER_H
 
 #include "costmodel/simulate.h"
+#include "executor/backend/backend.h"
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/comm/communicator.h"
 #include "executor/optimizer/optimizer.h"
@@ -30,7 +31,8 @@ typedef struct redco_trainer_fault {
 } redco_trainer_fault;
 
 typedef struct redco_trainer_options {
-    redco_dtype dtype; /**< of weights, gradients and activations: F64, F32, BF16 or F16 */
+    redco_backend *backend; /**< who computes; borrowed until the trainer is freed. NULL: this machine's processors */
+    redco_dtype dtype;      /**< of weights, gradients and activations: F64, F32, BF16 or F16 */
     redco_optimizer optimizer;
     double learning_rate;
     uint64_t seed;                    /**< of first weights and of tokens */

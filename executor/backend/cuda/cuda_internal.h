@@ -6,6 +6,7 @@
 #include "executor/backend/cuda/cuda.h"
 
 #include <cuda.h>
+#include <pthread.h>
 
 /* library.c: shared libraries by soname */
 
@@ -30,23 +31,27 @@ typedef struct redcoi_kernels redcoi_kernels;
 typedef struct redcoi_blas redcoi_blas;
 typedef struct redcoi_dnn redcoi_dnn;
 
-/** A device, shared by all handles to it. */
+/** A device, shared by the handles that redco_backend_calls.share made of one. */
 typedef struct redcoi_device {
     const redcoi_driver *driver;
     CUdevice id;
-    CUcontext context;
+    CUcontext context; /**< the primary one, which the libraries use, too */
     uint32_t major, minor, multiprocessors;
     uint64_t shared_bytes_max; /**< of a block that asks for it */
     redco_cuda_options options;
-    uint32_t handles; /**< that are open; under the lock of device.c */
     redcoi_kernels *kernels;
+    pthread_mutex_t lock; /**< of what follows */
+    uint32_t handles;     /**< that are open */
+    struct redcoi_allocation *allocations;
+    size_t allocation_count, allocation_room;
+    uint64_t live_bytes; /**< of all handles */
 } redcoi_device;
 
 /** A handle: of one thread. Library handles are not shared between threads. */
 typedef struct redcoi_cuda {
     redco_backend base;
     redcoi_device *device;
-    uint64_t live_bytes, peak_bytes;
+    uint64_t live_bytes, peak_bytes; /**< under the device's lock: another handle may release what this one allocated */
     redcoi_blas *blas;
     redcoi_dnn *dnn; /**< NULL: own attention */
 } redcoi_cuda;
@@ -87,8 +92,40 @@ redco_status redcoi_dnn_open(redcoi_cuda *cuda, redco_error *err);
 void redcoi_dnn_close(redcoi_cuda *cuda);
 uint32_t redcoi_dnn_version(const redcoi_cuda *cuda);
 
-/* launch.c: own kernels, which are all in one fat binary. A kernel has one parameter, a structure by value, which host
- * and device share (kernels/NAME.h). */
+/* memory.c */
+
+redco_status redcoi_cuda_allocate(redco_backend *backend, redco_memory where, uint64_t size_bytes, void **memory_out,
+                                  redco_error *err);
+void redcoi_cuda_release(redco_backend *backend, redco_memory where, void *memory);
+void redcoi_cuda_memory_use(const redco_backend *backend, uint64_t *live_bytes_out, uint64_t *peak_bytes_out);
+redco_status redcoi_cuda_copy(redco_backend *backend, redco_queue *queue, void *to, const void *from,
+                              uint64_t size_bytes, redco_error *err);
+redco_status redcoi_cuda_fill_zero(redco_backend *backend, redco_queue *queue, void *to, uint64_t size_bytes,
+                                   redco_error *err);
+
+/* queue.c */
+
+redco_status redcoi_cuda_queue_create(redco_backend *backend, redco_queue **queue_out, redco_error *err);
+void redcoi_cuda_queue_free(redco_backend *backend, redco_queue *queue);
+redco_status redcoi_cuda_queue_finish(redco_backend *backend, redco_queue *queue, redco_error *err);
+redco_status redcoi_cuda_mark_create(redco_backend *backend, redco_mark **mark_out, redco_error *err);
+void redcoi_cuda_mark_free(redco_backend *backend, redco_mark *mark);
+redco_status redcoi_cuda_mark_set(redco_backend *backend, redco_queue *queue, redco_mark *mark, redco_error *err);
+redco_status redcoi_cuda_mark_wait(redco_backend *backend, redco_queue *queue, redco_mark *mark, redco_error *err);
+redco_status redcoi_cuda_mark_finish(redco_backend *backend, redco_mark *mark, redco_error *err);
+redco_status redcoi_cuda_mark_between(redco_backend *backend, redco_mark *from, redco_mark *to, double *seconds_out,
+                                      redco_error *err);
+redco_status redcoi_cuda_occupy(redco_backend *backend, redco_queue *queue, const redco_occupation *occupation,
+                                redco_error *err);
+
+/* run.c */
+
+bool redcoi_cuda_supports(const redco_backend *backend, const redco_launch *launch);
+uint64_t redcoi_cuda_workspace_bytes(const redco_backend *backend, const redco_launch *launch);
+redco_status redcoi_cuda_run(redco_backend *backend, redco_queue *queue, const redco_launch *launch, redco_error *err);
+
+/* launch.c: own kernels. Each kernels/NAME.cu is a fat binary; a kernel has one parameter, a structure by value, which
+ * host and device share (kernels/NAME.h). */
 
 typedef struct redcoi_grid {
     uint32_t blocks[3]; /**< 0 is taken for 1 */
@@ -96,11 +133,12 @@ typedef struct redcoi_grid {
     uint32_t shared_bytes;
 } redcoi_grid;
 
-/** @param kernel  its name in the fat binary: an extern "C" __global__ function
+/** Threads of several handles may launch at once.
+ *  @param kernel  its name, of any of the fat binaries: an extern "C" __global__ function
  *  @param parameters  copied */
 redco_status redcoi_kernel_launch(redcoi_cuda *cuda, redco_queue *queue, const char *kernel, const redcoi_grid *grid,
                                   const void *parameters, const char *place, redco_error *err);
-redco_status redcoi_kernels_open(redcoi_device *device, redco_error *err); /**< loads the fat binary */
+redco_status redcoi_kernels_open(redcoi_device *device, redco_error *err); /**< loads the fat binaries */
 void redcoi_kernels_close(redcoi_device *device);
 
 #endif

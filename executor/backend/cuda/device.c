@@ -1,0 +1,257 @@
+#include "executor/backend/cuda/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+redco_status redcoi_cuda_check(const redcoi_device *device, CUresult result, const char *place, const char *what,
+                               redco_error *err)
+{
+    return result == CUDA_SUCCESS ? REDCO_OK : redcoi_driver_check(device->driver, result, place, what, err);
+}
+
+redco_status redcoi_cuda_enter(const redcoi_cuda *cuda, redco_error *err)
+{
+    const redcoi_device *const device = cuda->device;
+    return redcoi_cuda_check(device, device->driver->ctx_set_current(device->context), "cuda", "cuCtxSetCurrent", err);
+}
+
+static redco_status attribute(const redcoi_device *device, CUdevice_attribute which, uint64_t *out, redco_error *err)
+{
+    int value = 0;
+    const redco_status st = redcoi_cuda_check(device, device->driver->device_get_attribute(&value, which, device->id),
+                                              "cuda", "cuDeviceGetAttribute", err);
+    *out = value > 0 ? (uint64_t)value : 0;
+    return st;
+}
+
+static redco_status look_at(redcoi_device *device, redco_error *err)
+{
+    const struct {
+        CUdevice_attribute which;
+        uint32_t *out;
+    } wanted[] = {{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &device->major},
+                  {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &device->minor},
+                  {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &device->multiprocessors}};
+    redco_status st =
+        attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &device->shared_bytes_max, err);
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0] && st == REDCO_OK; i++) {
+        uint64_t value = 0;
+        st = attribute(device, wanted[i].which, &value, err);
+        *wanted[i].out = (uint32_t)value;
+    }
+    if (st == REDCO_OK && device->major < 8) {
+        st =
+            redco_fail(err, REDCO_ESYSTEM, "cuda",
+                       "no CUDA device: device %u has compute capability %u.%u; kernels are compiled for 8.0 and newer",
+                       device->options.device, device->major, device->minor);
+    }
+    return st;
+}
+
+static void free_device(redcoi_device *device)
+{
+    redcoi_driver *const driver = (redcoi_driver *)(uintptr_t)device->driver;
+    if (device->context != NULL) {
+        (void)driver->ctx_set_current(device->context);
+        redcoi_kernels_close(device);
+        (void)driver->ctx_set_current(NULL);
+        (void)driver->primary_release(device->id);
+    }
+    redcoi_driver_close(driver);
+    (void)pthread_mutex_destroy(&device->lock);
+    free(device->allocations);
+    free(driver);
+    free(device);
+}
+
+static redco_status open_context(redcoi_device *device, int device_count, redco_error *err)
+{
+    const redcoi_driver *const driver = device->driver;
+    const uint32_t wanted = device->options.device;
+    if (wanted >= (uint32_t)device_count) {
+        return redco_fail(err, REDCO_ESYSTEM, "cuda", "no CUDA device: device %u is wanted, the driver shows %d",
+                          wanted, device_count);
+    }
+    redco_status st =
+        redcoi_cuda_check(device, driver->device_get(&device->id, (int)wanted), "cuda", "cuDeviceGet", err);
+    if (st == REDCO_OK) { st = look_at(device, err); }
+    if (st != REDCO_OK) { return st; }
+    CUcontext context = NULL;
+    st = redcoi_cuda_check(device, driver->primary_retain(&context, device->id), "cuda", "cuDevicePrimaryCtxRetain",
+                           err);
+    if (st != REDCO_OK) { return st; }
+    device->context = context;
+    st = redcoi_cuda_check(device, driver->ctx_set_current(context), "cuda", "cuCtxSetCurrent", err);
+    return st == REDCO_OK ? redcoi_kernels_open(device, err) : st;
+}
+
+static redco_status open_device(const redco_cuda_options *options, redcoi_device **device_out, redco_error *err)
+{
+    int count = 0;
+    redcoi_device *const device = calloc(1, sizeof *device);
+    redcoi_driver *const driver = calloc(1, sizeof *driver);
+    if (device == NULL || driver == NULL || pthread_mutex_init(&device->lock, NULL) != 0) {
+        free(device);
+        free(driver);
+        return redco_fail(err, REDCO_ENOMEM, "cuda", "no memory to open the device");
+    }
+    device->driver = driver;
+    if (options != NULL) { device->options = *options; }
+    redco_status st = redcoi_driver_open(driver, &count, err);
+    if (st == REDCO_OK) { st = open_context(device, count, err); }
+    if (st != REDCO_OK) {
+        free_device(device);
+        return st;
+    }
+    *device_out = device;
+    return REDCO_OK;
+}
+
+static void cuda_close(redco_backend *backend)
+{
+    redcoi_cuda *const cuda = (redcoi_cuda *)backend;
+    redcoi_device *const device = cuda->device;
+    (void)redcoi_cuda_enter(cuda, NULL);
+    redcoi_dnn_close(cuda);
+    redcoi_blas_close(cuda);
+    free(cuda);
+    (void)pthread_mutex_lock(&device->lock);
+    const bool last = --device->handles == 0;
+    (void)pthread_mutex_unlock(&device->lock);
+    if (last) { free_device(device); }
+}
+
+static redco_status new_handle(redcoi_device *device, redco_backend **backend_out, redco_error *err);
+
+static redco_status cuda_share(redco_backend *backend, redco_backend **backend_out, redco_error *err)
+{
+    return new_handle(((redcoi_cuda *)backend)->device, backend_out, err);
+}
+
+static const redco_backend_calls cuda_calls = {
+    .name = "cuda",
+    .close = cuda_close,
+    .share = cuda_share,
+    .memory_use = redcoi_cuda_memory_use,
+    .allocate = redcoi_cuda_allocate,
+    .release = redcoi_cuda_release,
+    .queue_create = redcoi_cuda_queue_create,
+    .queue_free = redcoi_cuda_queue_free,
+    .queue_finish = redcoi_cuda_queue_finish,
+    .mark_create = redcoi_cuda_mark_create,
+    .mark_free = redcoi_cuda_mark_free,
+    .mark_set = redcoi_cuda_mark_set,
+    .mark_wait = redcoi_cuda_mark_wait,
+    .mark_finish = redcoi_cuda_mark_finish,
+    .mark_between = redcoi_cuda_mark_between,
+    .copy = redcoi_cuda_copy,
+    .fill_zero = redcoi_cuda_fill_zero,
+    .occupy = redcoi_cuda_occupy,
+    .supports = redcoi_cuda_supports,
+    .workspace_bytes = redcoi_cuda_workspace_bytes,
+    .run = redcoi_cuda_run,
+};
+
+/* Closing the handle that could not be finished closes a device that has no other. */
+static redco_status new_handle(redcoi_device *device, redco_backend **backend_out, redco_error *err)
+{
+    redcoi_cuda *const cuda = calloc(1, sizeof *cuda);
+    if (cuda == NULL) { return redco_fail(err, REDCO_ENOMEM, "cuda", "the backend"); }
+    cuda->base.calls = &cuda_calls;
+    cuda->device = device;
+    (void)pthread_mutex_lock(&device->lock);
+    device->handles++;
+    (void)pthread_mutex_unlock(&device->lock);
+    redco_status st = redcoi_cuda_enter(cuda, err);
+    if (st == REDCO_OK) { st = redcoi_blas_open(cuda, err); }
+    if (st == REDCO_OK && !device->options.own_attention) { st = redcoi_dnn_open(cuda, err); }
+    if (st != REDCO_OK) {
+        cuda_close(&cuda->base);
+        return st;
+    }
+    *backend_out = &cuda->base;
+    return REDCO_OK;
+}
+
+redco_status redco_cuda_open(const redco_cuda_options *options, redco_backend **backend_out, redco_error *err)
+{
+    redcoi_device *device = NULL;
+    redco_status st = open_device(options, &device, err);
+    if (st != REDCO_OK) { return st; }
+    device->handles = 1; /* this call's own, so that a handle that fails does not take the device away */
+    st = new_handle(device, backend_out, err);
+    (void)pthread_mutex_lock(&device->lock);
+    const bool last = --device->handles == 0;
+    (void)pthread_mutex_unlock(&device->lock);
+    if (last) { free_device(device); }
+    return st;
+}
+
+/* As the driver's tools write it: GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx. */
+static void write_uuid(const CUuuid *uuid, char text[48])
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t at = 4;
+    memcpy(text, "GPU-", 4);
+    for (size_t i = 0; i < sizeof uuid->bytes; i++) {
+        const unsigned byte = (unsigned char)uuid->bytes[i];
+        if (i == 4 || i == 6 || i == 8 || i == 10) { text[at++] = '-'; }
+        text[at++] = digits[byte >> 4];
+        text[at++] = digits[byte & 15];
+    }
+    text[at] = '\0';
+}
+
+redco_status redco_cuda_describe(const redco_backend *backend, redco_cuda_device *device_out, redco_error *err)
+{
+    const redcoi_cuda *const cuda = (const redcoi_cuda *)backend;
+    if (backend->calls != &cuda_calls) {
+        return redco_fail(err, REDCO_EVALUE, "cuda", "the %s backend is no CUDA device", backend->calls->name);
+    }
+    const redcoi_device *const device = cuda->device;
+    const redcoi_driver *const driver = device->driver;
+    redco_cuda_device d = {.major = device->major,
+                           .minor = device->minor,
+                           .multiprocessors = device->multiprocessors,
+                           .blas_version = redcoi_blas_version(cuda),
+                           .dnn_version = cuda->dnn == NULL ? 0 : redcoi_dnn_version(cuda)};
+    CUuuid uuid = {.bytes = {0}};
+    uint64_t clock_khz = 0, memory_clock_khz = 0;
+    size_t free_bytes = 0, total_bytes = 0;
+    int version = 0;
+    redco_status st = redcoi_cuda_enter(cuda, err);
+    if (st == REDCO_OK) {
+        st = redcoi_cuda_check(device, driver->device_get_name(d.name, (int)sizeof d.name, device->id), "cuda",
+                               "cuDeviceGetName", err);
+    }
+    if (st == REDCO_OK) {
+        st = redcoi_cuda_check(device, driver->device_get_uuid(&uuid, device->id), "cuda", "cuDeviceGetUuid", err);
+    }
+    if (st == REDCO_OK) {
+        st = redcoi_cuda_check(device, driver->mem_get_info(&free_bytes, &total_bytes), "cuda", "cuMemGetInfo", err);
+    }
+    if (st == REDCO_OK) {
+        st = redcoi_cuda_check(device, driver->driver_get_version(&version), "cuda", "cuDriverGetVersion", err);
+    }
+    if (st == REDCO_OK) { st = attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &clock_khz, err); }
+    if (st == REDCO_OK) { st = attribute(device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &memory_clock_khz, err); }
+    if (st != REDCO_OK) { return st; }
+    d.name[sizeof d.name - 1] = '\0';
+    write_uuid(&uuid, d.uuid);
+    d.memory_bytes = total_bytes;
+    d.free_bytes = free_bytes;
+    d.clock_hz = 1e3 * (double)clock_khz;
+    d.memory_clock_hz = 1e3 * (double)memory_clock_khz;
+    d.driver_version = (uint32_t)version;
+    *device_out = d;
+    return REDCO_OK;
+}
+
+uint32_t redco_cuda_count(void)
+{
+    redcoi_driver driver;
+    int count = 0;
+    if (redcoi_driver_open(&driver, &count, NULL) != REDCO_OK) { return 0; }
+    redcoi_driver_close(&driver);
+    return (uint32_t)count;
+}
