@@ -51,6 +51,19 @@ static void reduce_half(redco_dtype dtype, redco_reduction reduction, uint16_t *
     }
 }
 
+bool redcoi_has_sum(redco_dtype dtype)
+{
+    return dtype == REDCO_F64 || dtype == REDCO_F32 || dtype == REDCO_BFLOAT16 || dtype == REDCO_F16 ||
+           dtype == REDCO_I32;
+}
+
+redco_status redcoi_no_sum(redco_dtype dtype, const char *what, redco_error *err)
+{
+    return redco_fail(err, REDCO_EVALUE, what,
+                      "values of type %s cannot be summed over ranks; f64, f32, bf16, f16 and i32 can",
+                      redco_dtype_name(dtype));
+}
+
 bool redcoi_reduce(redco_dtype dtype, redco_reduction reduction, void *target, const void *other, uint64_t count)
 {
     switch (dtype) {

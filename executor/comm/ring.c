@@ -60,13 +60,6 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static redco_status no_sum(redco_dtype dtype, const char *what, redco_error *err)
-{
-    return redco_fail(err, REDCO_EVALUE, what,
-                      "values of type %s cannot be summed over ranks; f64, f32, bf16, f16 and i32 can",
-                      redco_dtype_name(dtype));
-}
-
 /* Consecutive parts of a buffer, one per rank: of equal size, or the first few one element longer, or as begin says. */
 struct parts {
     uint64_t base, longer;
@@ -134,7 +127,7 @@ redco_status redco_all_reduce(redco_communicator *c, redco_dtype dtype, redco_re
                               uint64_t count, const char *what, redco_error *err)
 {
     const struct parts parts = {count / c->size, count % c->size, redco_dtype_bytes(dtype), NULL, NULL};
-    if (!redcoi_reduce(dtype, reduction, data, data, 0)) { return no_sum(dtype, what, err); }
+    if (!redcoi_has_sum(dtype)) { return redcoi_no_sum(dtype, what, err); }
     if (c->size == 1 || count == 0) { return REDCO_OK; }
     notice(c, what);
     const redco_status st = reduce_in_place(c, dtype, reduction, data, &parts, what, err);
@@ -145,7 +138,7 @@ redco_status redco_reduce_scatter_parts(redco_communicator *c, redco_dtype dtype
                                         const uint64_t *begin, const char *what, redco_error *err)
 {
     const struct parts parts = {0, 0, redco_dtype_bytes(dtype), begin, NULL};
-    if (!redcoi_reduce(dtype, reduction, data, data, 0)) { return no_sum(dtype, what, err); }
+    if (!redcoi_has_sum(dtype)) { return redcoi_no_sum(dtype, what, err); }
     if (c->size == 1) { return REDCO_OK; }
     notice(c, what);
     return reduce_in_place(c, dtype, reduction, data, &parts, what, err);
@@ -156,7 +149,7 @@ redco_status redco_reduce_scatter_ordered(redco_communicator *c, redco_dtype dty
                                           redco_error *err)
 {
     const struct parts parts = {count, 0, redco_dtype_bytes(dtype), NULL, order};
-    if (!redcoi_reduce(dtype, reduction, data, data, 0)) { return no_sum(dtype, what, err); }
+    if (!redcoi_has_sum(dtype)) { return redcoi_no_sum(dtype, what, err); }
     return c->size == 1 || count == 0 ? REDCO_OK : reduce_in_place(c, dtype, reduction, data, &parts, what, err);
 }
 
@@ -184,7 +177,7 @@ redco_status redco_reduce_scatter(redco_communicator *c, redco_dtype dtype, redc
                                   void *out, uint64_t count, const char *what, redco_error *err)
 {
     const size_t shard_bytes = (size_t)count * redco_dtype_bytes(dtype);
-    if (!redcoi_reduce(dtype, reduction, out, in, 0)) { return no_sum(dtype, what, err); }
+    if (!redcoi_has_sum(dtype)) { return redcoi_no_sum(dtype, what, err); }
     if (c->size == 1) {
         if (in != out) { memcpy(out, in, shard_bytes); }
         return REDCO_OK;

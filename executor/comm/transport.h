@@ -71,5 +71,9 @@ struct redco_communicator {
 
 /** target = target (reduction) other, element by element. @return false on a type that has no sum here */
 bool redcoi_reduce(redco_dtype dtype, redco_reduction reduction, void *target, const void *other, uint64_t count);
+/** Whether it does. */
+bool redcoi_has_sum(redco_dtype dtype);
+/** The error for one that does not. */
+redco_status redcoi_no_sum(redco_dtype dtype, const char *what, redco_error *err);
 
 #endif

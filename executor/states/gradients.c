@@ -120,25 +120,25 @@ static redco_status move_bucket(redco_states *states, redco_states_worker *worke
 }
 
 /* Each layer's parts to the ranks of the group, in place; in the bucket's copy, or in the gradients themselves. */
-static redco_status scatter_parts(redco_states *states, const redcoi_bucket *bucket, redco_communicator *group,
-                                  const uint32_t *part_of, const char *name, redco_error *err)
+static redco_status scatter_parts(redco_states *states, const redco_states_worker *worker, const redcoi_bucket *bucket,
+                                  redco_team *group, const uint32_t *part_of, const char *name, redco_error *err)
 {
     const redcoi_pile *const pile = &states->piles[bucket->pile];
     redco_status st = REDCO_OK;
     for (uint32_t r = 0; r < bucket->range_count && st == REDCO_OK; r++) {
         const redcoi_range *const range = &states->ranges[bucket->first_range + r];
-        const uint64_t count = redcoi_layer(states, range->layer)->shard / redco_communicator_size(group);
+        const uint64_t count = redcoi_layer(states, range->layer)->shard / redco_team_size(group);
         unsigned char *const data =
             pile->buffered ? buffer_at(states, bucket, range->at) : redcoi_gradient(states, range->layer, 0);
-        st = redco_reduce_scatter_ordered(group, states->options.dtype, REDCO_REDUCE_SUM, data, part_of, count, name,
-                                          err);
+        st = redco_team_reduce_scatter_ordered(group, redcoi_lane(worker), states->options.dtype, REDCO_REDUCE_SUM,
+                                               data, part_of, count, name, err);
     }
     return st;
 }
 
 /* Everything to everybody. Gradients that are reduced where they are lie together, gaps between layers included. */
-static redco_status sum_all(redco_states *states, const redcoi_bucket *bucket, redco_communicator *group,
-                            const char *name, redco_error *err)
+static redco_status sum_all(redco_states *states, const redco_states_worker *worker, const redcoi_bucket *bucket,
+                            redco_team *group, const char *name, redco_error *err)
 {
     const redcoi_range *const first = &states->ranges[bucket->first_range];
     const redcoi_range *const last = first + bucket->range_count - 1;
@@ -148,7 +148,8 @@ static redco_status sum_all(redco_states *states, const redcoi_bucket *bucket, r
         data = redcoi_gradient(states, first->layer, first->begin);
         count = states->gradients_at[last->layer] + last->end - states->gradients_at[first->layer] - first->begin;
     }
-    return redco_all_reduce(group, states->options.dtype, REDCO_REDUCE_SUM, data, count, name, err);
+    return redco_team_all_reduce(group, redcoi_lane(worker), states->options.dtype, REDCO_REDUCE_SUM, data, count, name,
+                                 err);
 }
 
 /* In every micro-batch but the last: what is kept of the sum of those who share the parameters and keep other parts. */
@@ -156,10 +157,10 @@ static redco_status reduce_shards(redco_states *states, redco_states_worker *wor
                                   bool first, const char *name, redco_error *err)
 {
     const redcoi_pile *const pile = &states->piles[bucket->pile];
-    redco_communicator *const group =
+    redco_team *const group =
         redcoi_group_find(states, REDCOI_STREAM_GRADIENTS, pile->shards.parameters, pile->shards.gradients);
-    const redco_status st = pile->by_layer ? scatter_parts(states, bucket, group, NULL, name, err)
-                                           : sum_all(states, bucket, group, name, err);
+    const redco_status st = pile->by_layer ? scatter_parts(states, worker, bucket, group, NULL, name, err)
+                                           : sum_all(states, worker, bucket, group, name, err);
     if (st != REDCO_OK) { return st; }
     return move_bucket(states, worker, bucket, first ? TO_KEPT : INTO_KEPT, false, name, err);
 }
@@ -169,22 +170,23 @@ static redco_status reduce_once(redco_states *states, redco_states_worker *worke
                                 bool first, const char *name, redco_error *err)
 {
     const redcoi_pile *const pile = &states->piles[bucket->pile];
-    redco_communicator *const group = redcoi_group_find(states, REDCOI_STREAM_GRADIENTS, pile->shards.parameters,
-                                                        redco_layout_mesh(states->layout).dp);
+    redco_team *const group = redcoi_group_find(states, REDCOI_STREAM_GRADIENTS, pile->shards.parameters,
+                                                redco_layout_mesh(states->layout).dp);
     redco_status st = REDCO_OK;
     if (pile->buffered && !(pile->sharded && first)) {
         st = move_bucket(states, worker, bucket, pile->sharded ? INTO_BUCKET : TO_BUCKET, false, name, err);
     }
     if (st != REDCO_OK) { return st; }
     if (pile->sorted) {
-        st = redco_reduce_scatter_parts(group, states->options.dtype, REDCO_REDUCE_SUM, buffer_at(states, bucket, 0),
-                                        bucket->owner_at, name, err);
+        st = redco_team_reduce_scatter_parts(group, redcoi_lane(worker), states->options.dtype, REDCO_REDUCE_SUM,
+                                             buffer_at(states, bucket, 0), bucket->owner_at, name, err);
     } else if (pile->scatters) {
-        st = scatter_parts(states, bucket, group, pile->part_of, name, err);
+        st = scatter_parts(states, worker, bucket, group, pile->part_of, name, err);
     } else {
-        st = sum_all(states, bucket, group, name, err);
+        st = sum_all(states, worker, bucket, group, name, err);
     }
-    if (st != REDCO_OK || !pile->buffered) { return st; }
+    if (st == REDCO_OK && !pile->buffered) { return redcoi_settle(worker, err); }
+    if (st != REDCO_OK) { return st; }
     return move_bucket(states, worker, bucket, TO_KEPT, pile->scatters, name, err);
 }
 

@@ -1,4 +1,4 @@
-/* The communicators that the layers' meshes need, each made once. All ranks make them in the same order. */
+/* The teams that the layers' meshes need, each made once. All ranks make them in the same order. */
 #include "executor/states/states_internal.h"
 
 #include <stdio.h>
@@ -15,24 +15,40 @@ static bool same(const redcoi_group *g, redcoi_stream stream, redco_mesh inner, 
            redco_mesh_equal(g->between.outer, outer);
 }
 
-redco_communicator *redcoi_group_find(const redco_states *states, redcoi_stream stream, redco_mesh inner,
-                                      redco_mesh outer)
+redco_team *redcoi_group_find(const redco_states *states, redcoi_stream stream, redco_mesh inner, redco_mesh outer)
 {
     for (uint32_t i = 0; i < states->group_count; i++) {
-        if (same(&states->groups[i], stream, inner, outer)) { return states->groups[i].communicator; }
+        if (same(&states->groups[i], stream, inner, outer)) { return states->groups[i].team; }
     }
     return NULL;
 }
 
-static redco_status split(redco_states *states, const redco_between *between, const char *name,
-                          redco_communicator **out, redco_error *err)
+static const redco_traffic traffic_of[] = {[REDCOI_STREAM_PARAMETERS] = REDCO_TRAFFIC_PARAMETERS,
+                                           [REDCOI_STREAM_SECONDARY] = REDCO_TRAFFIC_SECONDARY,
+                                           [REDCOI_STREAM_GRADIENTS] = REDCO_TRAFFIC_GRADIENTS,
+                                           [REDCOI_STREAM_UPDATE] = REDCO_TRAFFIC_UPDATE};
+
+static redco_status split(redco_states *states, const redcoi_group *group, const char *name, redco_team **out,
+                          redco_error *err)
 {
     const redco_rank_mesh mesh = redco_layout_mesh(states->layout);
     const uint32_t ranks = (uint32_t)redco_rank_count(mesh);
     uint32_t *const colours = calloc(ranks, sizeof *colours);
     if (colours == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "colours of %u ranks", ranks); }
-    for (uint32_t r = 0; r < ranks && between != NULL; r++) { colours[r] = redco_between_colour(mesh, *between, r); }
-    const redco_status st = redco_communicator_split(states->world, colours, name, out, err);
+    for (uint32_t r = 0; r < ranks; r++) { colours[r] = redco_between_colour(mesh, group->between, r); }
+    const redco_team_options options = {colours, traffic_of[group->stream], name};
+    const redco_status st = redco_team_split(states->carrier, &options, out, err);
+    free(colours);
+    return st;
+}
+
+/* All ranks, for sums in the program's memory. */
+static redco_status join_all(redco_states *states, redco_error *err)
+{
+    const uint32_t ranks = redco_world_size(states->world);
+    uint32_t *const colours = calloc(ranks, sizeof *colours);
+    if (colours == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "colours of %u ranks", ranks); }
+    const redco_status st = redco_communicator_split(states->world, colours, "all ranks", &states->all, err);
     free(colours);
     return st;
 }
@@ -48,7 +64,7 @@ static redco_status want(redco_states *states, redcoi_stream stream, redco_mesh 
     *group = (redcoi_group){stream, between, NULL};
     (void)snprintf(name, sizeof name, "%s %ux%u to %ux%u", streams[stream], inner.gpus, inner.nodes, outer.gpus,
                    outer.nodes);
-    const redco_status st = split(states, &between, name, &group->communicator, err);
+    const redco_status st = split(states, group, name, &group->team, err);
     states->group_count += st == REDCO_OK ? 1 : 0;
     return st;
 }
@@ -73,12 +89,12 @@ redco_status redcoi_groups_make(redco_states *states, redco_error *err)
     states->groups = calloc((size_t)layers * GROUPS_OF_LAYER + 1, sizeof *states->groups);
     if (states->groups == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "groups of %u layers", layers); }
     for (uint32_t l = 0; l < layers && st == REDCO_OK; l++) { st = want_layer(states, l, err); }
-    return st == REDCO_OK ? split(states, NULL, "all ranks", &states->all, err) : st;
+    return st == REDCO_OK ? join_all(states, err) : st;
 }
 
 void redcoi_groups_free(redco_states *states)
 {
-    for (uint32_t i = 0; i < states->group_count; i++) { redco_communicator_free(states->groups[i].communicator); }
+    for (uint32_t i = 0; i < states->group_count; i++) { redco_team_free(states->groups[i].team); }
     redco_communicator_free(states->all);
     free(states->groups);
 }

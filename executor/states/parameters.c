@@ -41,7 +41,7 @@ redco_status redco_states_gather(redco_states *states, redco_states_worker *work
         second ? redco_layout_secondary(states->layout, layer) : redcoi_shards(states, layer)->parameters;
     const void *const shard = second ? second_of(states, layer, module) : redco_states_module(states, module);
     const uint64_t count = second ? m->secondary : m->shard;
-    redco_communicator *const group =
+    redco_team *const group =
         redcoi_group_find(states, second ? REDCOI_STREAM_SECONDARY : REDCOI_STREAM_PARAMETERS, one, mesh);
     char name[REDCOI_NAME_BYTES];
     redco_status st = REDCO_OK;
@@ -50,7 +50,8 @@ redco_status redco_states_gather(redco_states *states, redco_states_worker *work
         return st == REDCO_OK ? redcoi_settle(worker, err) : st;
     }
     name_module(states, backward ? "bwd" : "fwd", module, "gather", name);
-    return redco_all_gather(group, states->options.dtype, shard, whole, count, name, err);
+    st = redco_team_all_gather(group, redcoi_lane(worker), states->options.dtype, shard, whole, count, name, err);
+    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
 }
 
 redco_status redco_states_keep_secondary(redco_states *states, redco_states_worker *worker, uint32_t module,
@@ -72,29 +73,39 @@ redco_status redco_states_scatter(redco_states *states, redco_states_worker *wor
 {
     const uint32_t layer = redco_layout_layer_of(states->layout, module);
     const uint64_t count = redco_layout_module(states->layout, module)->shard;
-    redco_communicator *const group =
+    redco_team *const group =
         redcoi_group_find(states, REDCOI_STREAM_PARAMETERS, one, redcoi_shards(states, layer)->parameters);
     char name[REDCOI_NAME_BYTES];
+    redco_status st = REDCO_OK;
     if (group == NULL) {
-        const redco_status st = redcoi_copy(worker, shard, whole, redcoi_bytes(states, count), err);
+        st = redcoi_copy(worker, shard, whole, redcoi_bytes(states, count), err);
         return st == REDCO_OK ? redcoi_settle(worker, err) : st;
     }
     name_module(states, "bwd", module, "scatter", name);
-    return redco_reduce_scatter(group, states->options.dtype, REDCO_REDUCE_SUM, whole, shard, count, name, err);
+    st = redco_team_reduce_scatter(group, redcoi_lane(worker), states->options.dtype, REDCO_REDUCE_SUM, whole, shard,
+                                   count, name, err);
+    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
 }
 
+/* Broadcasts that a team is asked for at once; all of a layer, but for layers of many small tensors. */
+enum { BROADCASTS = 64 };
+
 /* Inter-tensor: each owner broadcasts what it updated, neighbouring pieces at once. */
-static redco_status broadcast(redco_states *states, uint32_t layer, redco_communicator *group, const char *name,
-                              redco_error *err)
+static redco_status broadcast(redco_states *states, const redco_states_worker *worker, uint32_t layer,
+                              redco_team *group, const char *name, redco_error *err)
 {
-    uint32_t count = 0;
+    uint32_t count = 0, part_count = 0;
     const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
+    redco_team_part parts[BROADCASTS];
     redco_status st = REDCO_OK;
     for (uint32_t first = 0, end = 0; first < count && st == REDCO_OK; first = end) {
         while (end < count && pieces[end].owner == pieces[first].owner) { end++; }
         const uint64_t at = pieces[first].shard_at, size = pieces[end - 1].shard_at + pieces[end - 1].count - at;
-        st = redco_broadcast(group, states->options.dtype, redcoi_parameter(states, layer, at), size,
-                             pieces[first].owner, name, err);
+        parts[part_count++] = (redco_team_part){at, size, pieces[first].owner};
+        if (part_count < BROADCASTS && end < count) { continue; }
+        st = redco_team_broadcast(group, redcoi_lane(worker), states->options.dtype, redcoi_parameter(states, layer, 0),
+                                  parts, part_count, name, err);
+        part_count = 0;
     }
     return st;
 }
@@ -103,14 +114,14 @@ redco_status redco_states_spread(redco_states *states, redco_states_worker *work
 {
     const redco_shards *const s = redcoi_shards(states, layer);
     const redcoi_pile *const pile = &states->piles[states->pile_of[layer]];
-    redco_communicator *const group = redcoi_group_find(states, REDCOI_STREAM_UPDATE, s->parameters, s->optimizer);
+    redco_team *const group = redcoi_group_find(states, REDCOI_STREAM_UPDATE, s->parameters, s->optimizer);
     char name[REDCOI_NAME_BYTES];
-    (void)worker;
     (void)snprintf(name, sizeof name, "fwd/%s/update", redcoi_model(states)->layers[layer].name);
     if (group == NULL) { return REDCO_OK; }
-    if (redco_layout_scheme(states->layout) == REDCO_INTER_TENSOR) {
-        return broadcast(states, layer, group, name, err);
-    }
-    return redco_all_gather_ordered(group, states->options.dtype, redcoi_parameter(states, layer, 0), pile->part_of,
-                                    redcoi_layer(states, layer)->part, name, err);
+    const redco_status st = redco_layout_scheme(states->layout) == REDCO_INTER_TENSOR
+                                ? broadcast(states, worker, layer, group, name, err)
+                                : redco_team_all_gather_ordered(group, redcoi_lane(worker), states->options.dtype,
+                                                                redcoi_parameter(states, layer, 0), pile->part_of,
+                                                                redcoi_layer(states, layer)->part, name, err);
+    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
 }

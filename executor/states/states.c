@@ -129,8 +129,8 @@ static redco_status check(const redco_states_options *options, const redco_world
 }
 
 redco_status redco_states_create(const redco_state_model *model, const redco_states_options *options,
-                                 redco_world *world, redco_backend *backend, redco_states **states_out,
-                                 redco_error *err)
+                                 redco_world *world, redco_carrier *carrier, redco_backend *backend,
+                                 redco_states **states_out, redco_error *err)
 {
     redco_states *states = NULL;
     redco_status st = check(options, world, err);
@@ -138,6 +138,7 @@ redco_status redco_states_create(const redco_state_model *model, const redco_sta
     states = calloc(1, sizeof *states);
     if (states == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "the states"); }
     states->world = world;
+    states->carrier = carrier;
     states->backend = backend;
     states->options = *options;
     if (options->bucket_bytes == 0) { states->options.bucket_bytes = default_bucket_bytes; }
@@ -219,6 +220,11 @@ void redco_states_worker_free(redco_states_worker *worker)
     if (worker->memory.queue != NULL) { backend->calls->queue_free(backend, worker->memory.queue); }
     backend->calls->release(backend, REDCO_MEMORY_DEVICE, worker->block);
     free(worker);
+}
+
+redco_lane redcoi_lane(const redco_states_worker *worker)
+{
+    return (redco_lane){worker->memory.backend, worker->memory.queue};
 }
 
 redco_status redcoi_settle(const redco_states_worker *worker, redco_error *err)

@@ -7,7 +7,7 @@
  *      per bucket                   reduce
  *      once a step                  squares, sum, update of every layer, spread of every layer
  *
- *  Each belongs to a stream of the simulator (costmodel/step.h), whose communicators it uses. Calls return when their
+ *  Each belongs to a stream of the simulator (costmodel/step.h), whose teams it uses. Calls return when their
  *  work is done. Calls of different streams may run at once, in a thread with a worker of its own each; those of one
  *  stream follow each other, in the same order on all ranks. Operation names are the simulator's.
  *
@@ -17,7 +17,7 @@
 #define REDCO_STATES_H
 
 #include "executor/backend/backend.h"
-#include "executor/comm/communicator.h"
+#include "executor/comm/carrier.h"
 #include "executor/optimizer/optimizer.h"
 #include "executor/states/layout.h"
 
@@ -42,10 +42,11 @@ typedef struct redco_states_options {
 /** Every rank of the world calls it: groups are made. Weights and optimizer states are 0.
  *  @param model    borrowed until redco_states_free()
  *  @param world    of the layout's size; must outlive the states
+ *  @param carrier   of that world: moves what is in the backend's memory; must outlive the states
  *  @param backend  likewise */
 redco_status redco_states_create(const redco_state_model *model, const redco_states_options *options,
-                                 redco_world *world, redco_backend *backend, redco_states **states_out,
-                                 redco_error *err);
+                                 redco_world *world, redco_carrier *carrier, redco_backend *backend,
+                                 redco_states **states_out, redco_error *err);
 void redco_states_free(redco_states *states); /**< NULL is accepted; its workers must have been freed */
 
 const redco_layout *redco_states_layout(const redco_states *states);

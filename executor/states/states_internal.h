@@ -7,7 +7,7 @@
 
 enum { REDCOI_NAME_BYTES = 192 };
 
-/** One thread at a time uses the communicators of a stream. */
+/** One thread at a time uses the teams of a stream. */
 typedef enum redcoi_stream {
     REDCOI_STREAM_PARAMETERS,
     REDCOI_STREAM_SECONDARY,
@@ -18,7 +18,7 @@ typedef enum redcoi_stream {
 typedef struct redcoi_group {
     redcoi_stream stream;
     redco_between between;
-    redco_communicator *communicator;
+    redco_team *team;
 } redcoi_group;
 
 /** Layers of equal meshes, whose gradients the same ranks reduce. */
@@ -54,6 +54,7 @@ typedef struct redcoi_bucket {
 struct redco_states {
     redco_layout *layout;
     redco_world *world;
+    redco_carrier *carrier;
     redco_backend *backend;
     redco_states_options options;
     redco_dtype master;
@@ -61,7 +62,7 @@ struct redco_states {
     uint32_t state_count;
     redcoi_group *groups;
     uint32_t group_count;
-    redco_communicator *all;
+    redco_communicator *all; /* for what the program has in its own memory */
     redcoi_pile *piles;
     uint32_t pile_count;
     uint32_t *pile_of; /* of a layer */
@@ -95,8 +96,7 @@ enum { REDCOI_SCALARS = REDCO_OPTIMIZER_FACTORS + 1 };
 redco_status redcoi_groups_make(redco_states *states, redco_error *err);
 void redcoi_groups_free(redco_states *states);
 /** NULL for a group of one. */
-redco_communicator *redcoi_group_find(const redco_states *states, redcoi_stream stream, redco_mesh inner,
-                                      redco_mesh outer);
+redco_team *redcoi_group_find(const redco_states *states, redcoi_stream stream, redco_mesh inner, redco_mesh outer);
 
 /* buckets.c */
 redco_status redcoi_buckets_make(redco_states *states, redco_error *err);
@@ -108,6 +108,8 @@ void redcoi_programs_free(redco_states *states);
 uint64_t redcoi_programs_bytes(const redco_states *states);
 
 /* What all use. */
+/** Where a thread's collectives go. */
+redco_lane redcoi_lane(const redco_states_worker *worker);
 redco_status redcoi_settle(const redco_states_worker *worker, redco_error *err);
 redco_status redcoi_copy(const redco_states_worker *worker, void *to, const void *from, uint64_t size_bytes,
                          redco_error *err);

@@ -62,19 +62,22 @@ static void measure_replica(const redco_trainer *t, uint32_t module, const void 
     }
 }
 
-static redco_status collect_module(redco_trainer *t, uint32_t module, void *room, struct collected *w, redco_error *err)
+/* @param own, room  for a module each */
+static redco_status collect_module(redco_trainer *t, uint32_t module, void *own, void *room, struct collected *w,
+                                   redco_error *err)
 {
     const redco_dtype dtype = t->options.dtype;
     const uint64_t count = redco_layout_module(redco_states_layout(t->states), module)->whole;
-    const void *const own = redcoi_weights_of(t, module);
     double *const apart = w->apart + (size_t)redco_world_rank(t->world) * t->modules.model.tensor_count;
     w->of[module] = malloc(count * redco_dtype_bytes(dtype) * t->mesh.tp);
     if (w->of[module] == NULL) { return no_memory(t, err); }
+    redco_status st = redcoi_weights_read(t, module, own, err);
+    if (st != REDCO_OK) { return st; }
     memcpy(room, own, count * redco_dtype_bytes(dtype));
-    redco_status st = redco_broadcast(t->replicas, dtype, room, count, 0, "check/weights", err);
+    st = redco_broadcast(t->replicas, dtype, room, count, 0, "check/weights", err);
     if (st != REDCO_OK) { return st; }
     measure_replica(t, module, own, room, apart);
-    return redco_all_gather(t->tp, dtype, room, w->of[module], count, "check/weights", err);
+    return redco_all_gather(t->tp_host, dtype, room, w->of[module], count, "check/weights", err);
 }
 
 static redco_status share_apart(redco_trainer *t, double *apart, redco_error *err)
@@ -100,13 +103,14 @@ static redco_status collect(redco_trainer *t, struct collected *w, redco_error *
         redco_layout_sizes(redco_states_layout(t->states)).whole * redco_dtype_bytes(t->options.dtype);
     redco_status st = redcoi_weights_gather(t, err);
     if (st != REDCO_OK) { return st; }
-    void *const room = malloc(most_bytes + 1);
+    void *const own = malloc(most_bytes + 1), *const room = malloc(most_bytes + 1);
     w->modules = t->modules.model.module_count;
     w->of = calloc((size_t)w->modules + 1, sizeof *w->of);
     w->apart = calloc((size_t)ranks * tensors + 1, sizeof *w->apart);
-    if (w->of == NULL || w->apart == NULL || room == NULL) { st = no_memory(t, err); }
-    for (uint32_t m = 0; m < w->modules && st == REDCO_OK; m++) { st = collect_module(t, m, room, w, err); }
+    if (w->of == NULL || w->apart == NULL || own == NULL || room == NULL) { st = no_memory(t, err); }
+    for (uint32_t m = 0; m < w->modules && st == REDCO_OK; m++) { st = collect_module(t, m, own, room, w, err); }
     if (st == REDCO_OK) { st = share_apart(t, w->apart, err); }
+    free(own);
     free(room);
     return st;
 }

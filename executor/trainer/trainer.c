@@ -140,12 +140,14 @@ static redco_status split_world(redco_trainer *t, redco_error *err)
     uint32_t *const colours = calloc(ranks, sizeof *colours);
     if (colours == NULL) { return no_memory(t, err); }
     for (uint32_t r = 0; r < ranks; r++) { colours[r] = redco_tp_colour(t->mesh, r); }
-    redco_status st = redco_communicator_split(t->world, colours, "tensor parallelism", &t->tp, err);
+    const redco_team_options options = {colours, REDCO_TRAFFIC_TENSOR, "tensor parallelism"};
+    redco_status st = redco_team_split(t->carrier, &options, &t->tp, err);
+    if (st == REDCO_OK) { st = redco_communicator_split(t->world, colours, "tensor parallelism", &t->tp_host, err); }
     for (uint32_t r = 0; r < ranks; r++) { colours[r] = redco_place_of(t->mesh, r).tp; }
     if (st == REDCO_OK) { st = redco_communicator_split(t->world, colours, "replicas", &t->replicas, err); }
     t->group = (redco_group_binding){0, t->tp};
-    t->host = (redco_host_collectives){&t->group, 1};
-    t->collectives = redco_host_collectives_calls(&t->host);
+    t->teams = (redco_team_collectives){&t->group, 1};
+    t->collectives = redco_team_collectives_calls(&t->teams);
     free(colours);
     return st;
 }
@@ -161,7 +163,7 @@ static redco_status open_states(redco_trainer *t, redco_error *err)
     t->mesh = options.layout.mesh;
     t->at = redco_place_of(t->mesh, redco_world_rank(t->world));
     if ((st = split_world(t, err)) != REDCO_OK) { return st; }
-    st = redco_states_create(&t->modules.model, &options, t->world, t->backend, &t->states, err);
+    st = redco_states_create(&t->modules.model, &options, t->world, t->carrier, t->backend, &t->states, err);
     return st == REDCO_OK ? redco_states_worker_create(t->states, t->backend, &t->worker, err) : st;
 }
 
@@ -253,6 +255,7 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     t->world = world;
     t->backend = options->backend;
     if (t->backend == NULL && (st = redco_host_open(NULL, &t->backend, err)) != REDCO_OK) { goto out; }
+    if ((st = redco_host_carrier_open(world, &t->carrier, err)) != REDCO_OK) { goto out; }
     if ((st = open_task(t, err)) != REDCO_OK) { goto out; }
     if ((st = open_states(t, err)) != REDCO_OK) { goto out; }
     if ((st = build(t, err)) != REDCO_OK || (st = recompute(t, err)) != REDCO_OK) { goto out; }
@@ -276,8 +279,10 @@ void redco_trainer_free(redco_trainer *t)
     }
     redco_states_worker_free(t->worker);
     redco_states_free(t->states);
-    redco_communicator_free(t->tp);
+    redco_team_free(t->tp);
+    redco_communicator_free(t->tp_host);
     redco_communicator_free(t->replicas);
+    redco_carrier_close(t->carrier);
     redco_graph_free(t->graph);
     redcoi_modules_free(&t->modules);
     redco_tokens_close(t->tokens);

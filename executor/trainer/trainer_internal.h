@@ -66,9 +66,11 @@ struct redco_trainer {
     redco_states *states;
     redco_states_worker *worker; /* for what is done between steps */
     redco_schedule *schedule;
-    redco_communicator *tp, *replicas; /* replicas: ranks of the same place in tensor parallelism */
+    redco_carrier *carrier;
+    redco_team *tp;                         /* of the backend's memory; the two others of the program's */
+    redco_communicator *tp_host, *replicas; /* replicas: ranks of the same place in tensor parallelism */
     redco_group_binding group;
-    redco_host_collectives host;
+    redco_team_collectives teams;
     redco_collectives collectives;
     redco_graph *graph;    /* of this rank */
     redco_value *outputs;  /* the loss, then gradients of parameters */
@@ -95,6 +97,8 @@ void redcoi_part_take(redco_tp_layout layout, const redco_tensor_type *whole, ui
 /** All modules' weights as this rank computes with them, between steps. */
 redco_status redcoi_weights_gather(redco_trainer *trainer, redco_error *err);
 const void *redcoi_weights_of(const redco_trainer *trainer, uint32_t module); /**< gathered before */
+/** Into the program's memory. */
+redco_status redcoi_weights_read(const redco_trainer *trainer, uint32_t module, void *to, redco_error *err);
 
 /** Whether there is such an element. The same answer on all ranks. */
 redco_status redcoi_fault_check(const redco_trainer *trainer, redco_error *err);

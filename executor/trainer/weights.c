@@ -8,6 +8,20 @@ const void *redcoi_weights_of(const redco_trainer *t, uint32_t module)
     return t->weights[module] != NULL ? t->weights[module] : redco_states_module(t->states, module);
 }
 
+redco_status redcoi_weights_read(const redco_trainer *t, uint32_t module, void *to, redco_error *err)
+{
+    const redco_backend_calls *const calls = t->backend->calls;
+    const uint64_t bytes =
+        redco_layout_module(redco_states_layout(t->states), module)->whole * redco_dtype_bytes(t->options.dtype);
+    redco_queue *queue = NULL;
+    redco_status st = calls->queue_create(t->backend, &queue, err);
+    if (st != REDCO_OK) { return st; }
+    st = calls->copy(t->backend, queue, to, redcoi_weights_of(t, module), bytes, err);
+    if (st == REDCO_OK) { st = calls->queue_finish(t->backend, queue, err); }
+    calls->queue_free(t->backend, queue);
+    return st;
+}
+
 static redco_status take_memory(redco_trainer *t, redco_error *err)
 {
     const redco_layout *const layout = redco_states_layout(t->states);

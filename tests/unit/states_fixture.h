@@ -67,6 +67,7 @@ struct run {
     const struct trial *trial;
     struct fixture_model model;
     redco_backend *backend;
+    redco_carrier *carrier;
     redco_states *states;
     redco_states_worker *worker;
     uint64_t step;

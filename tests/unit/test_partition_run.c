@@ -49,12 +49,12 @@ static void build(rig *r)
 }
 
 /* @return the largest error of this rank, or a negative number after a failure, which it prints */
-static double run_rank(const rig *r, redco_communicator *communicator)
+static double run_rank(const rig *r, redco_team *team)
 {
-    const uint32_t ranks = redco_communicator_size(communicator), rank = redco_communicator_rank(communicator);
-    const redco_group_binding group = {.group = 7, .communicator = communicator};
-    redco_host_collectives host = {&group, 1};
-    const redco_collectives collectives = redco_host_collectives_calls(&host);
+    const uint32_t ranks = redco_team_size(team), rank = redco_team_rank(team);
+    const redco_group_binding group = {.group = 7, .team = team};
+    redco_team_collectives teams = {&group, 1};
+    const redco_collectives collectives = redco_team_collectives_calls(&teams);
     redco_value outputs[RIG_INPUTS + 1];
     redco_binding bindings[RIG_INPUTS];
     redco_result results[RIG_INPUTS + 1];
@@ -104,17 +104,21 @@ typedef struct task {
 static int run_in_group(redco_world *world, void *context)
 {
     const task *t = context;
-    redco_communicator *group = NULL;
+    redco_carrier *carrier = NULL;
+    redco_team *group = NULL;
     redco_error err = {0};
     uint32_t colours[PROCESSES_MAX];
     double worst = -1;
     for (uint32_t i = 0; i < redco_world_size(world); i++) { colours[i] = i / t->group_size; }
-    if (redco_communicator_split(world, colours, "tp", &group, &err) == REDCO_OK) {
+    const redco_team_options options = {colours, REDCO_TRAFFIC_TENSOR, "tp"};
+    if (redco_host_carrier_open(world, &carrier, &err) == REDCO_OK &&
+        redco_team_split(carrier, &options, &group, &err) == REDCO_OK) {
         worst = run_rank(t->r, group);
     } else {
         (void)fprintf(stderr, "rank %u: %s: %s\n", redco_world_rank(world), err.place, err.text);
     }
-    redco_communicator_free(group);
+    redco_team_free(group);
+    redco_carrier_close(carrier);
     if (worst > 1e-13) { (void)fprintf(stderr, "rank %u: error %g\n", redco_world_rank(world), worst); }
     return worst >= 0 && worst <= 1e-13 ? 0 : 1;
 }
@@ -148,25 +152,29 @@ static void test_refusals(void **state)
     const redco_result result = {outputs[0], &loss};
     assert_int_equal(redco_evaluate(r->backend, local, bindings, r->inputs, &result, 1, &err), REDCO_EVALUE);
     assert_non_null(strstr(err.text, "one rank of 2"));
-    redco_host_collectives none = {NULL, 0};
-    redco_collectives calls = redco_host_collectives_calls(&none);
+    redco_team_collectives none = {NULL, 0};
+    redco_collectives calls = redco_team_collectives_calls(&none);
     err = (redco_error){0};
     assert_int_equal(redco_evaluate_rank(r->backend, &calls, local, bindings, r->inputs, &result, 1, &err),
                      REDCO_EVALUE);
     assert_non_null(strstr(err.text, "group 7 has no communicator"));
     const redco_world_options alone = {.transport = REDCO_TRANSPORT_SELF};
     redco_world *world = NULL;
-    redco_communicator *self = NULL;
+    redco_carrier *carrier = NULL;
+    redco_team *self = NULL;
+    const redco_team_options options = {(uint32_t[]){0}, REDCO_TRAFFIC_TENSOR, "self"};
     assert_int_equal(redco_world_open(&alone, &world, NULL), REDCO_OK);
-    assert_int_equal(redco_communicator_split(world, (uint32_t[]){0}, "self", &self, NULL), REDCO_OK);
+    assert_int_equal(redco_host_carrier_open(world, &carrier, NULL), REDCO_OK);
+    assert_int_equal(redco_team_split(carrier, &options, &self, NULL), REDCO_OK);
     const redco_group_binding group = {7, self};
-    redco_host_collectives small = {&group, 1};
-    calls = redco_host_collectives_calls(&small);
+    redco_team_collectives small = {&group, 1};
+    calls = redco_team_collectives_calls(&small);
     err = (redco_error){0};
     assert_int_equal(redco_evaluate_rank(r->backend, &calls, local, bindings, r->inputs, &result, 1, &err),
                      REDCO_EVALUE);
     assert_non_null(strstr(err.text, "of 2 ranks, its communicator of 1"));
-    redco_communicator_free(self);
+    redco_team_free(self);
+    redco_carrier_close(carrier);
     redco_world_close(world);
     redco_graph_free(local);
 }
