@@ -18,6 +18,9 @@ void redcoi_insert_all(redcoi_builder *b, const redco_op *like, redco_op_kind ki
     op.input_count = count;
     op.attributes = attributes == NULL ? redcoi_no_attributes() : *attributes;
     op.origin = like->origin == REDCO_NO_OP ? REDCO_NO_OP : b->op_of[like->origin];
+    if (kind != like->kind) {
+        op.toward = REDCO_NO_VALUE;
+    } /* both sides of a product read what one of them asked for */
     redco_graph_insert(b->local, &op, inputs, outputs_out);
 }
 
