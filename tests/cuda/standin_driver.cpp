@@ -95,7 +95,7 @@ struct State {
     std::mutex lock;
     std::condition_variable changed;
     pid_t initialised = 0;
-    int devices = 1;
+    int devices = 1, shown[most_devices] = {};
     size_t memory_bytes = size_t(2) << 30;
     uint64_t seed = 1, random = 1;
     Context contexts[most_devices];
@@ -123,14 +123,25 @@ uint64_t number_in(const char *name, uint64_t otherwise)
     return text != nullptr && *text != '\0' ? strtoull(text, nullptr, 10) : otherwise;
 }
 
-// STANDIN_CUDA_DEVICES, STANDIN_CUDA_MEMORY (bytes of each), STANDIN_CUDA_SEED (0: no delays),
+// CUDA_VISIBLE_DEVICES, STANDIN_CUDA_DEVICES, STANDIN_CUDA_MEMORY (bytes of each), STANDIN_CUDA_SEED (0: no delays),
 // STANDIN_CUDA_FAIL=CALL:N:CODE (CALL may be empty: any)
 void read_environment(State &s)
 {
     if (s.environment_read) { return; }
     s.environment_read = true;
     const uint64_t devices = number_in("STANDIN_CUDA_DEVICES", 1);
-    s.devices = devices > most_devices ? most_devices : int(devices);
+    const int all = devices > most_devices ? most_devices : int(devices);
+    const char *const visible = getenv("CUDA_VISIBLE_DEVICES"); // "2,0"; what makes no sense ends the list
+    s.devices = 0;
+    for (const char *at = visible; visible != nullptr && s.devices < most_devices;) {
+        char *end = nullptr;
+        const long which = strtol(at, &end, 10);
+        if (end == at || which < 0 || which >= all) { break; }
+        s.shown[s.devices++] = int(which);
+        if (*end != ',') { break; }
+        at = end + 1;
+    }
+    for (int i = 0; visible == nullptr && i < all; i++) { s.shown[s.devices++] = i; }
     s.memory_bytes = number_in("STANDIN_CUDA_MEMORY", s.memory_bytes);
     s.seed = number_in("STANDIN_CUDA_SEED", 1);
     s.random = s.seed * 0x9E3779B97F4A7C15U + 1;
@@ -612,7 +623,7 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
     if (call.failed()) { return call.result; }
     if (device < 0 || device >= call.s.devices) { return CUDA_ERROR_INVALID_DEVICE; }
     memset(uuid, 0x5d, sizeof *uuid);
-    uuid->bytes[15] = char(device);
+    uuid->bytes[15] = char(call.s.shown[device]);
     return CUDA_SUCCESS;
 }
 
