@@ -14,6 +14,12 @@ add_test(NAME house.headers-c
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers.sh ${CMAKE_C_COMPILER} -std=c11 -x c)
 add_test(NAME house.headers-c++
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers.sh g++ -std=c++17 -x c++ -- ${REDCO_PUBLIC_HEADERS})
+if(REDCO_HAVE_CUDA)
+  list(TRANSFORM REDCO_CUDA_INCLUDES PREPEND "-isystem " OUTPUT_VARIABLE cuda_flags)
+  list(JOIN cuda_flags " " cuda_flags)
+  set_tests_properties(house.headers-c PROPERTIES ENVIRONMENT "REDCO_CUDA_FLAGS=${cuda_flags}")
+endif()
+add_test(NAME house.needed COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/needed.sh ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.exported-names COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exports.sh ${CMAKE_NM} $<TARGET_FILE:redco>)
 add_test(NAME house.install
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/run.sh ${CMAKE_BINARY_DIR} ${CMAKE_C_COMPILER}
@@ -23,5 +29,5 @@ add_test(NAME house.man-pages COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/man.sh ${CMAKE
 add_test(NAME house.readme COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/readme.sh ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.full-disk COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/full-disk.sh ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/slurm.sh ${CMAKE_BINARY_DIR}/tools)
-set_tests_properties(house.readme house.full-disk house.slurm house.man-pages house.golden-runner house.headers-c house.headers-c++ house.exported-names house.install house.schemas
+set_tests_properties(house.readme house.full-disk house.slurm house.man-pages house.golden-runner house.headers-c house.headers-c++ house.needed house.exported-names house.install house.schemas
                      PROPERTIES LABELS house SKIP_RETURN_CODE 77)

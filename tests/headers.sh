@@ -13,10 +13,19 @@ if [ $# -gt 0 ]; then shift; fi
 # shellcheck disable=SC2046 # no header has a space in its name
 [ $# -gt 0 ] || set -- $(find topology costmodel planner executor traces tools -name '*.h')
 failures=0
+# Internal headers of the CUDA backend need CUDA's; REDCO_CUDA_FLAGS says where they are.
+cuda=${REDCO_CUDA_FLAGS-}
+# shellcheck disable=SC2086 # flags are words
+printf '#include <cuda.h>\n' | $compiler -fsyntax-only $cuda - 2>/dev/null || cuda=none
 for header in "$@"; do
+    flags=
+    if grep -qE '#include (<(cuda|cublasLt|cudnn|nccl)\.h>|"executor/backend/cuda/cuda_internal\.h")' "$header"; then
+        [ "$cuda" != none ] || { echo "$header is not checked: there is no cuda.h" && continue; }
+        flags=$cuda
+    fi
     # shellcheck disable=SC2086 # the compiler and its flags are words
     printf '#include "%s"\n#include "%s"\n' "$header" "$header" |
-        $compiler -fsyntax-only -Wall -Wextra -Wpedantic -Werror -D_GNU_SOURCE -I. - || failures=$((failures + 1))
+        $compiler -fsyntax-only -Wall -Wextra -Wpedantic -Werror -D_GNU_SOURCE -I. $flags - || failures=$((failures + 1))
 done
 echo "$# headers, $failures do not compile alone"
 [ $failures -eq 0 ]

@@ -4,8 +4,10 @@
 #include "executor/backend/cuda/kernels/occupy.cu"
 
 #define KERNEL(name, arguments)                                                                                        \
-    {#name, sizeof(arguments),                                                                                         \
-     [](const standin_grid *grid, const void *parameters) { standin_run<arguments>(name, grid, parameters); }}
+    {                                                                                                                  \
+#name, sizeof(arguments),                                                                                      \
+            [](const standin_grid *grid, const void *parameters) { standin_run<arguments>(name, grid, parameters); }   \
+    }
 
 extern "C" const standin_kernel standin_kernels[] = {
     KERNEL(redco_k_occupy, redcoi_occupy_args),

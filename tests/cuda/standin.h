@@ -30,9 +30,10 @@ extern const size_t standin_kernel_count;
 
 /** Queues work as a library's kernel would be: it runs in the stream's thread after what was queued before. The stream
  *  must be one of the current context's.
+ *  @param name     static, for messages
  *  @param work     may wait for other work, of other streams and processes
  *  @param context  the work frees it */
-CUresult standin_stream_do(CUstream stream, void (*work)(void *context), void *context);
+CUresult standin_stream_do(CUstream stream, const char *name, void (*work)(void *context), void *context);
 
 /** Whether all of it lies in one live allocation of device memory of the current context. To be asked again in the
  * work: memory may be freed meanwhile. */

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csetjmp>
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -38,6 +40,7 @@ struct Context;
 struct Task {
     std::function<void()> work;         // NULL: only waits or records
     std::shared_ptr<Record> wait, mark; // before; after
+    const char *name = "work";
 };
 
 } // namespace
@@ -84,6 +87,7 @@ struct Context : CUctx_st {
     std::set<CUevent> events;
     std::set<CUmodule> modules;
     size_t used_bytes = 0;
+    bool hidden = false; // device memory, from the program
 };
 
 // Nothing of it is ever destroyed: threads of streams outlive main().
@@ -91,7 +95,7 @@ struct State {
     std::mutex lock;
     std::condition_variable changed;
     pid_t initialised = 0;
-    int devices = 1;
+    int devices = 1, shown[most_devices] = {};
     size_t memory_bytes = size_t(2) << 30;
     uint64_t seed = 1, random = 1;
     Context contexts[most_devices];
@@ -99,7 +103,7 @@ struct State {
     uint64_t calls = 0, fail_at = 0;
     std::string fail_call;
     CUresult fail_code = CUDA_SUCCESS;
-    bool environment_read = false;
+    bool environment_read = false, leaked = false;
 };
 
 State &state()
@@ -109,6 +113,9 @@ State &state()
 }
 
 thread_local Context *current = nullptr;
+// Of a stream's thread at work: where an access to what is not there ends.
+thread_local sigjmp_buf *fault_exit = nullptr;
+struct sigaction other_handlers[2]; // of SIGSEGV and SIGBUS
 
 uint64_t number_in(const char *name, uint64_t otherwise)
 {
@@ -116,14 +123,25 @@ uint64_t number_in(const char *name, uint64_t otherwise)
     return text != nullptr && *text != '\0' ? strtoull(text, nullptr, 10) : otherwise;
 }
 
-// STANDIN_CUDA_DEVICES, STANDIN_CUDA_MEMORY (bytes of each), STANDIN_CUDA_SEED (0: no delays),
+// CUDA_VISIBLE_DEVICES, STANDIN_CUDA_DEVICES, STANDIN_CUDA_MEMORY (bytes of each), STANDIN_CUDA_SEED (0: no delays),
 // STANDIN_CUDA_FAIL=CALL:N:CODE (CALL may be empty: any)
 void read_environment(State &s)
 {
     if (s.environment_read) { return; }
     s.environment_read = true;
     const uint64_t devices = number_in("STANDIN_CUDA_DEVICES", 1);
-    s.devices = devices > most_devices ? most_devices : int(devices);
+    const int all = devices > most_devices ? most_devices : int(devices);
+    const char *const visible = getenv("CUDA_VISIBLE_DEVICES"); // "2,0"; what makes no sense ends the list
+    s.devices = 0;
+    for (const char *at = visible; visible != nullptr && s.devices < most_devices;) {
+        char *end = nullptr;
+        const long which = strtol(at, &end, 10);
+        if (end == at || which < 0 || which >= all) { break; }
+        s.shown[s.devices++] = int(which);
+        if (*end != ',') { break; }
+        at = end + 1;
+    }
+    for (int i = 0; visible == nullptr && i < all; i++) { s.shown[s.devices++] = i; }
     s.memory_bytes = number_in("STANDIN_CUDA_MEMORY", s.memory_bytes);
     s.seed = number_in("STANDIN_CUDA_SEED", 1);
     s.random = s.seed * 0x9E3779B97F4A7C15U + 1;
@@ -218,7 +236,8 @@ CUresult map_block(size_t bytes, uintptr_t &address, Block &block)
 {
     const size_t padded = (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
     const size_t pages = (padded + page_bytes - 1) / page_bytes * page_bytes;
-    void *const map = mmap(nullptr, pages + 2 * page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *const map =
+        mmap(nullptr, pages + 2 * page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED) { return CUDA_ERROR_OUT_OF_MEMORY; }
     const uintptr_t begin = uintptr_t(map);
     if (mprotect(reinterpret_cast<void *>(begin + page_bytes), pages, PROT_READ | PROT_WRITE) != 0) {
@@ -241,6 +260,88 @@ void quarantine(State &s, const Block &block)
         (void)munmap(reinterpret_cast<void *>(s.quarantine.front().map), s.quarantine.front().map_bytes);
         s.quarantine.pop_front();
     }
+}
+
+bool idle(CUstream stream)
+{
+    return stream->tasks.empty() && !stream->busy;
+}
+
+void protect(const Block &block, int access)
+{
+    (void)mprotect(reinterpret_cast<void *>(block.map + page_bytes), block.map_bytes - 2 * page_bytes, access);
+}
+
+// Nothing runs: what the program does with device memory now is its own doing. What it does with it while work is
+// queued goes unseen.
+void hide(Context *c)
+{
+    for (CUstream stream : c->streams) {
+        if (!idle(stream)) { return; }
+    }
+    if (c->hidden) { return; }
+    c->hidden = true;
+    for (const auto &entry : c->device_memory) { protect(entry.second, PROT_NONE); }
+}
+
+void show(Context *c)
+{
+    if (!c->hidden) { return; }
+    c->hidden = false;
+    for (const auto &entry : c->device_memory) { protect(entry.second, PROT_READ | PROT_WRITE); }
+}
+
+void on_fault(int signal, siginfo_t *info, void *context)
+{
+    if (fault_exit != nullptr) {
+        (void)fprintf(stderr, "stand-in: an access to %p, where there is no memory\n", info->si_addr);
+        siglongjmp(*fault_exit, 1);
+    }
+    const uintptr_t at = uintptr_t(info->si_addr);
+    for (const Context &c : state().contexts) { // without the lock: this process ends here
+        for (const auto &entry : c.device_memory) {
+            if (at >= entry.second.map && at < entry.second.map + entry.second.map_bytes) {
+                (void)fprintf(stderr, "stand-in: the program itself touches device memory at %p\n", info->si_addr);
+            }
+        }
+    }
+    const struct sigaction &other = other_handlers[signal == SIGBUS];
+    if ((other.sa_flags & SA_SIGINFO) != 0) {
+        other.sa_sigaction(signal, info, context);
+    } else if (other.sa_handler != SIG_DFL && other.sa_handler != SIG_IGN) {
+        other.sa_handler(signal);
+    } else {
+        (void)sigaction(signal, &other, nullptr); // happens again, and ends the process
+    }
+}
+
+// Test frameworks put handlers of their own into place for every test: under the lock, whenever work is queued.
+void catch_faults()
+{
+    static const int signals[] = {SIGSEGV, SIGBUS};
+    struct sigaction own = {}, now = {};
+    own.sa_sigaction = on_fault;
+    own.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+    for (int i = 0; i < 2; i++) {
+        (void)sigaction(signals[i], nullptr, &now);
+        if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_fault) { continue; }
+        other_handlers[i] = now;
+        (void)sigaction(signals[i], &own, nullptr);
+    }
+}
+
+// Work of a stream, in its thread.
+void do_work(const Task &task)
+{
+    sigjmp_buf here;
+    fault_exit = &here;
+    if (sigsetjmp(here, 1) == 0) {
+        task.work();
+        fault_exit = nullptr;
+        return;
+    }
+    fault_exit = nullptr;
+    standin_fault(CUDA_ERROR_ILLEGAL_ADDRESS, "%s: illegal address", task.name);
 }
 
 void delay(State &s)
@@ -272,7 +373,7 @@ void stream_thread(CUstream stream)
         const bool runs = stream->context->fault == CUDA_SUCCESS;
         lock.unlock();
         delay(s);
-        if (runs && task.work) { task.work(); }
+        if (runs && task.work) { do_work(task); }
         lock.lock();
         if (task.mark != nullptr) {
             task.mark->when = steady_clock::now();
@@ -293,14 +394,11 @@ bool has(const Context *c, CUstream stream)
 
 CUresult push(State &s, CUstream stream, Task task)
 {
+    catch_faults();
+    show(stream->context);
     stream->tasks.push_back(std::move(task));
     s.changed.notify_all();
     return CUDA_SUCCESS;
-}
-
-bool idle(CUstream stream)
-{
-    return stream->tasks.empty() && !stream->busy;
 }
 
 // Waits without the context going away below.
@@ -308,7 +406,36 @@ template <class Condition> CUresult wait_until(Call &call, Condition condition)
 {
     Context *const c = current;
     call.s.changed.wait(call.lock, condition);
+    hide(c);
     return c->fault;
+}
+
+void exit_with_leaks()
+{
+    (void)fflush(nullptr);
+    _exit(99);
+}
+
+void forget_leaks(State &s, Context &c)
+{
+    size_t open = 0;
+    for (CUstream stream : c.streams) { open += !stream->closing; }
+    if (open + c.device_memory.size() + c.host_memory.size() + c.events.size() + c.modules.size() == 0) { return; }
+    standin_complain("device %d is left with %zu streams, %zu events, %zu modules, %zu + %zu allocations", c.device, open,
+                     c.events.size(), c.modules.size(), c.device_memory.size(), c.host_memory.size());
+    if (!s.leaked) { (void)atexit(exit_with_leaks); }
+    s.leaked = true;
+    for (CUstream stream : c.streams) { stream->closing = true; }
+    for (CUevent event : c.events) { delete event; }
+    for (CUmodule module : c.modules) { delete module; }
+    for (const auto &entry : c.device_memory) { quarantine(s, entry.second); }
+    for (const auto &entry : c.host_memory) { quarantine(s, entry.second); }
+    c.events.clear();
+    c.modules.clear();
+    c.device_memory.clear();
+    c.host_memory.clear();
+    c.used_bytes = 0;
+    s.changed.notify_all();
 }
 
 const struct {
@@ -323,15 +450,18 @@ const struct {
     {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {CUDA_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-    {CUDA_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
+    {CUDA_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU",
+     "no kernel image is available for execution on the device"},
     {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
     {CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
-    {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+    {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+     "too many resources requested for launch"},
     {CUDA_ERROR_CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},
     {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
-    {CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "system has unsupported display driver / cuda driver combination"},
+    {CUDA_ERROR_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE",
+     "CUDA-capable device(s) is/are busy or unavailable"},
     {CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
@@ -404,12 +534,12 @@ bool standin_is_known(const void *memory, size_t bytes)
                                   inside(current->host_memory, uintptr_t(memory), bytes));
 }
 
-CUresult standin_stream_do(CUstream stream, void (*work)(void *), void *context)
+CUresult standin_stream_do(CUstream stream, const char *name, void (*work)(void *), void *context)
 {
     Call call("standin_stream_do");
     if (call.failed()) { return call.result; }
     if (!has(current, stream)) { return CUDA_ERROR_INVALID_HANDLE; }
-    return push(call.s, stream, {[=] { work(context); }, nullptr, nullptr});
+    return push(call.s, stream, {[=] { work(context); }, nullptr, nullptr, name});
 }
 
 CUresult cuInit(unsigned flags)
@@ -493,7 +623,7 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
     if (call.failed()) { return call.result; }
     if (device < 0 || device >= call.s.devices) { return CUDA_ERROR_INVALID_DEVICE; }
     memset(uuid, 0x5d, sizeof *uuid);
-    uuid->bytes[15] = char(device);
+    uuid->bytes[15] = char(call.s.shown[device]);
     return CUDA_SUCCESS;
 }
 
@@ -531,7 +661,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: *value = 6144; return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: *value = 62914560; return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING: *value = 1; return CUDA_SUCCESS;
-    default: standin_complain("attribute %d of a device is not known here", int(attribute)); return CUDA_ERROR_INVALID_VALUE;
+    default:
+        standin_complain("attribute %d of a device is not known here", int(attribute));
+        return CUDA_ERROR_INVALID_VALUE;
     }
 }
 
@@ -547,7 +679,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-// What is left when the last one lets go is a leak, which the real driver would hide.
+// What is left when the last one lets go is a leak, which the real driver would hide: the process ends with code 99.
 CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 {
     Call call("cuDevicePrimaryCtxRelease_v2", false);
@@ -556,13 +688,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device)
     Context &c = call.s.contexts[device];
     if (c.retained == 0) { return CUDA_ERROR_INVALID_CONTEXT; }
     if (--c.retained > 0) { return call.result; }
-    size_t open = 0;
-    for (CUstream stream : c.streams) { open += !stream->closing; }
-    if (open + c.device_memory.size() + c.host_memory.size() + c.events.size() + c.modules.size() > 0) {
-        standin_complain("device %d is left with %zu streams, %zu events, %zu modules, %zu + %zu allocations", device,
-                         open, c.events.size(), c.modules.size(), c.device_memory.size(), c.host_memory.size());
-        _exit(99);
-    }
+    forget_leaks(call.s, c);
     call.s.changed.wait(call.lock, [&] { return c.streams.empty(); });
     c.fault = CUDA_SUCCESS;
     return call.result;
@@ -573,7 +699,9 @@ CUresult cuCtxSetCurrent(CUcontext context)
     Call call("cuCtxSetCurrent", false);
     if (call.failed()) { return call.result; }
     Context *const c = static_cast<Context *>(context);
-    if (c != nullptr && (c < call.s.contexts || c >= call.s.contexts + most_devices)) { return CUDA_ERROR_INVALID_CONTEXT; }
+    if (c != nullptr && (c < call.s.contexts || c >= call.s.contexts + most_devices)) {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
     if (c != nullptr && c->retained == 0) { return CUDA_ERROR_CONTEXT_IS_DESTROYED; }
     current = c;
     return c == nullptr ? CUDA_SUCCESS : c->fault;
@@ -615,6 +743,7 @@ CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes)
     const CUresult result = map_block(bytes, at, block);
     if (result != CUDA_SUCCESS) { return result; }
     current->device_memory[at] = block;
+    if (current->hidden) { protect(block, PROT_NONE); }
     current->used_bytes += bytes;
     *address = at;
     return CUDA_SUCCESS;
@@ -679,7 +808,8 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
         return CUDA_ERROR_INVALID_VALUE;
     }
     std::shared_ptr<std::vector<char>> staged;
-    if (from_kind == Kind::other && next_random(call.s) % 2 == 0) {
+    const bool on_host = to_kind != Kind::device && from_kind != Kind::device;
+    if (from_kind == Kind::other && !on_host && next_random(call.s) % 2 == 0) {
         const char *const source = reinterpret_cast<const char *>(from);
         staged = std::make_shared<std::vector<char>>(source, source + bytes);
     }
@@ -692,16 +822,17 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
             }
         }
         if (current->fault != CUDA_SUCCESS) {
-            standin_complain("a copy of %zu bytes from %#llx to %#llx was queued, then memory was freed", bytes, from, to);
+            standin_complain("a copy of %zu bytes from %#llx to %#llx was queued, then memory was freed", bytes, from,
+                             to);
             return;
         }
         memmove(reinterpret_cast<void *>(to), staged ? staged->data() : reinterpret_cast<const void *>(from), bytes);
     };
-    (void)push(call.s, stream, {work, nullptr, nullptr});
-    // A copy to a program's own memory may return when it is done; one from it, too.
-    if ((to_kind == Kind::other || from_kind == Kind::other) && next_random(call.s) % 2 == 0) {
-        const CUstream waited = stream;
-        return wait_until(call, [=] { return idle(waited); });
+    const auto done = std::make_shared<Record>();
+    (void)push(call.s, stream, {work, nullptr, done, "cuMemcpyAsync"});
+    // A copy to a program's own memory may return when it is done, and so may one from it. Between host memories it does.
+    if (on_host || ((to_kind == Kind::other || from_kind == Kind::other) && next_random(call.s) % 2 == 0)) {
+        return wait_until(call, [=] { return done->done; });
     }
     return CUDA_SUCCESS;
 }
@@ -717,13 +848,15 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUst
         standin_complain("cuMemsetD8Async of %zu bytes at %#llx: not within an allocation", bytes, to);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    return push(call.s, stream, {[=] {
-                    if (!standin_is_known(reinterpret_cast<void *>(to), bytes)) {
-                        standin_fault(CUDA_ERROR_ILLEGAL_ADDRESS, "memory was freed before it was filled");
-                        return;
-                    }
-                    memset(reinterpret_cast<void *>(to), value, bytes);
-                }, nullptr, nullptr});
+    return push(call.s, stream,
+                {[=] {
+                     if (!standin_is_known(reinterpret_cast<void *>(to), bytes)) {
+                         standin_fault(CUDA_ERROR_ILLEGAL_ADDRESS, "memory was freed before it was filled");
+                         return;
+                     }
+                     memset(reinterpret_cast<void *>(to), value, bytes);
+                 },
+                 nullptr, nullptr, "cuMemsetD8Async"});
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags)
@@ -772,7 +905,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
     if (flags != 0) { return CUDA_ERROR_INVALID_VALUE; }
     if (!has(current, stream) || current->events.count(event) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
     if (event->record == nullptr) { return CUDA_SUCCESS; } // never recorded: nothing to wait for
-    return push(call.s, stream, {nullptr, event->record, nullptr});
+    return push(call.s, stream, {nullptr, event->record, nullptr, "cuStreamWaitEvent"});
 }
 
 CUresult cuEventCreate(CUevent *event, unsigned flags)
@@ -803,7 +936,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
     if (call.failed()) { return call.result; }
     if (!has(current, stream) || current->events.count(event) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
     event->record = std::make_shared<Record>();
-    return push(call.s, stream, {nullptr, nullptr, event->record});
+    return push(call.s, stream, {nullptr, nullptr, event->record, "cuEventRecord"});
 }
 
 CUresult cuEventQuery(CUevent event)
@@ -917,7 +1050,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
     const char *const given = static_cast<const char *>(parameters[0]);
     const auto copy = std::make_shared<std::vector<char>>(given, given + kernel->parameter_bytes);
     const standin_grid grid = {{x, y, z}, {threads_x, threads_y, threads_z}, shared_bytes};
-    return push(call.s, stream, {[=] { kernel->run(&grid, copy->data()); }, nullptr, nullptr});
+    return push(call.s, stream, {[=] { kernel->run(&grid, copy->data()); }, nullptr, nullptr, kernel->name});
 }
 
 } // extern "C"

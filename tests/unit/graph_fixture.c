@@ -2,11 +2,22 @@
 
 #include <stdio.h>
 
+static void open_backend(lab *l)
+{
+    redco_error err = {.status = REDCO_OK};
+#ifdef LAB_CUDA
+    const redco_status st = redco_cuda_open(NULL, &l->backend, &err);
+#else
+    const redco_status st = redco_host_open(NULL, &l->backend, &err);
+#endif
+    if (st != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
+}
+
 void lab_open(lab *l, uint64_t seed)
 {
     memset(l, 0, sizeof *l);
     l->random = seed * 2 + 1;
-    assert_int_equal(redco_host_open(NULL, &l->backend, NULL), REDCO_OK);
+    open_backend(l);
     l->g = redco_graph_create();
     assert_non_null(l->g);
 }
@@ -25,7 +36,7 @@ void lab_close(lab *l)
     uint64_t live_bytes, peak_bytes;
     lab_clear(l);
     redco_graph_free(l->g);
-    redco_host_memory(l->backend, &live_bytes, &peak_bytes);
+    l->backend->calls->memory_use(l->backend, &live_bytes, &peak_bytes);
     assert_int_equal(live_bytes, 0); /* whatever ran gave all memory back */
     redco_backend_close(l->backend);
 }

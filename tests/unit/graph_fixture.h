@@ -1,7 +1,9 @@
-/** @file graph_fixture.h  A graph with its data on the host backend, and checks of its derivatives. */
+/** @file graph_fixture.h  A graph with its data on the host backend, or, where LAB_CUDA is defined, on a CUDA device;
+ * and checks of its derivatives. */
 #ifndef REDCO_TEST_GRAPH_FIXTURE_H
 #define REDCO_TEST_GRAPH_FIXTURE_H
 
+#include "executor/backend/cuda/cuda.h"
 #include "executor/backend/evaluate.h"
 #include "executor/backend/host/host.h"
 #include "executor/graph/build.h"

@@ -119,7 +119,6 @@ redco_status redcoi_cuda_allocate(redco_backend *backend, redco_memory where, ui
                                       : allocate_device(cuda, bytes, memory_out, err);
 }
 
-/* Waits for the device: queued work may still use the memory. */
 void redcoi_cuda_release(redco_backend *backend, redco_memory where, void *memory)
 {
     redcoi_cuda *const cuda = (redcoi_cuda *)backend;

@@ -26,12 +26,13 @@ redco_status redcoi_cuda_queue_create(redco_backend *backend, redco_queue **queu
     return REDCO_OK;
 }
 
-/* Work that is still queued is done nevertheless, as the driver promises. */
+/* Waits: after a failure, memory that queued work uses is released next. */
 void redcoi_cuda_queue_free(redco_backend *backend, redco_queue *queue)
 {
     const redcoi_cuda *const cuda = (redcoi_cuda *)backend;
     if (queue == NULL) { return; }
     (void)redcoi_cuda_enter(cuda, NULL);
+    (void)cuda->device->driver->stream_synchronize(queue->stream);
     (void)cuda->device->driver->stream_destroy(queue->stream);
     free(queue);
 }

@@ -1,0 +1,82 @@
+#include "tests/unit/cuda_fixture.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+bool standin_load(struct standin *standin_out)
+{
+    static const char *const names[] = {"standin_stream_do", "standin_fault", "standin_fail_at", "standin_calls"};
+    void *const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *found[4] = {NULL};
+    _Static_assert(sizeof found == sizeof *standin_out, "one address for each member");
+    for (size_t i = 0; library != NULL && i < 4; i++) { found[i] = dlsym(library, names[i]); }
+    memcpy(standin_out, found, sizeof found);
+    return found[3] != NULL;
+}
+
+void must(redco_status status, const redco_error *err)
+{
+    if (status != REDCO_OK) { fail_msg("%s: %s", err->place, err->text); }
+}
+
+redco_backend *open_cuda(const redco_cuda_options *options)
+{
+    redco_backend *backend = NULL;
+    redco_error err = {.status = REDCO_OK};
+    must(redco_cuda_open(options, &backend, &err), &err);
+    return backend;
+}
+
+redco_queue *new_queue(redco_backend *backend)
+{
+    redco_queue *queue = NULL;
+    redco_error err = {.status = REDCO_OK};
+    must(backend->calls->queue_create(backend, &queue, &err), &err);
+    return queue;
+}
+
+redco_mark *new_mark(redco_backend *backend)
+{
+    redco_mark *mark = NULL;
+    redco_error err = {.status = REDCO_OK};
+    must(backend->calls->mark_create(backend, &mark, &err), &err);
+    return mark;
+}
+
+void *new_memory(redco_backend *backend, redco_memory where, uint64_t size_bytes)
+{
+    void *memory = NULL;
+    redco_error err = {.status = REDCO_OK};
+    must(backend->calls->allocate(backend, where, size_bytes, &memory, &err), &err);
+    return memory;
+}
+
+static void wait_at_gate(void *context)
+{
+    struct gate *const gate = context;
+    (void)pthread_mutex_lock(&gate->lock);
+    while (!gate->open) { (void)pthread_cond_wait(&gate->changed, &gate->lock); }
+    (void)pthread_mutex_unlock(&gate->lock);
+}
+
+void gate_close(struct gate *gate, const struct standin *standin, redco_queue *queue)
+{
+    (void)pthread_mutex_lock(&gate->lock);
+    gate->open = false;
+    (void)pthread_mutex_unlock(&gate->lock);
+    assert_int_equal(standin->stream_do(queue->stream, "gate", wait_at_gate, gate), CUDA_SUCCESS);
+}
+
+void gate_open(struct gate *gate)
+{
+    (void)pthread_mutex_lock(&gate->lock);
+    gate->open = true;
+    (void)pthread_cond_broadcast(&gate->changed);
+    (void)pthread_mutex_unlock(&gate->lock);
+}

@@ -1,0 +1,36 @@
+/** @file cuda_fixture.h  The CUDA backend on the stand-in driver (tests/cuda). */
+#ifndef REDCO_TESTS_CUDA_FIXTURE_H
+#define REDCO_TESTS_CUDA_FIXTURE_H
+
+#include "executor/backend/cuda/cuda_internal.h"
+
+#include "tests/cuda/standin.h"
+
+/** What tests turn at the driver. */
+struct standin {
+    __typeof__(&standin_stream_do) stream_do;
+    __typeof__(&standin_fault) fault;
+    __typeof__(&standin_fail_at) fail_at;
+    __typeof__(&standin_calls) calls;
+};
+/** @return whether libcuda.so.1 is the stand-in */
+bool standin_load(struct standin *standin_out);
+
+/** Fails the test where there is none. */
+redco_backend *open_cuda(const redco_cuda_options *options);
+redco_queue *new_queue(redco_backend *backend);
+redco_mark *new_mark(redco_backend *backend);
+void *new_memory(redco_backend *backend, redco_memory where, uint64_t size_bytes);
+/** Checks what a call returned. */
+void must(redco_status status, const redco_error *err);
+
+/** Work of a queue that does not end before it is let through: what is queued behind it certainly waits. */
+struct gate {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool open;
+};
+void gate_close(struct gate *gate, const struct standin *standin, redco_queue *queue);
+void gate_open(struct gate *gate); /**< once the queue is finished, it can be closed again */
+
+#endif
