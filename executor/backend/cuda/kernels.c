@@ -1,4 +1,5 @@
 /* Own kernels: which operator has which, and what they share. */
+#include "executor/backend/cuda/driver.h"
 #include "executor/backend/cuda/kernels_internal.h"
 
 #include <stdarg.h>
@@ -190,11 +191,44 @@ redcoi_fault *redcoi_fault_of(const redcoi_work *work)
     return work->cuda->device->fault;
 }
 
+redco_status redcoi_fault_open(redcoi_device *device, redco_error *err)
+{
+    void *memory = NULL;
+    const redco_status st =
+        redcoi_cuda_check(device,
+                          device->driver->mem_host_alloc(&memory, sizeof *device->fault,
+                                                         CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+                          "cuda", "cuMemHostAlloc", err);
+    if (st != REDCO_OK) { return st; }
+    memset(memory, 0, sizeof *device->fault);
+    device->fault = memory; /* with unified addressing it is the device's address, too */
+    return REDCO_OK;
+}
+
+void redcoi_fault_close(redcoi_device *device)
+{
+    if (device->fault != NULL) { (void)device->driver->mem_free_host(device->fault); }
+    device->fault = NULL;
+}
+
+redco_status redcoi_fault_check(const redcoi_device *device, redco_error *err)
+{
+    redcoi_fault *fault = device->fault;
+    const uint32_t kind = __atomic_load_n(&fault->kind, __ATOMIC_ACQUIRE);
+    if (kind == 0) { return REDCO_OK; }
+    const redcoi_fault found = *fault;
+    __atomic_store_n(&fault->kind, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&fault->claimed, 0, __ATOMIC_RELEASE);
+    return redco_fail(err, REDCO_EVALUE, "cuda", "%s: index %d is outside of [%lld, %lld)",
+                      redco_op_kind_name((redco_op_kind)(kind - 1)), found.index, (long long)found.first,
+                      (long long)found.first + (long long)found.rows);
+}
+
 /* The orders of scatter_add are numbers of 32 bits. */
 static bool is_too_large(const redco_launch *launch)
 {
-    return launch->kind == REDCO_OP_SCATTER_ADD && (redco_type_elements(&launch->inputs[0].type) > UINT32_MAX ||
-                                                    launch->outputs[0].type.dim[0] >= UINT32_MAX);
+    return launch->kind == REDCO_OP_SCATTER_ADD &&
+           (redco_type_elements(&launch->inputs[0].type) > UINT32_MAX || launch->outputs[0].type.dim[0] >= UINT32_MAX);
 }
 
 static bool supports(const redcoi_cuda *cuda, const redco_launch *launch)

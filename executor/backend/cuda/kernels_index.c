@@ -28,8 +28,8 @@ redco_status redcoi_run_gather(const redcoi_work *work)
     const uint64_t bytes = redco_dtype_bytes(table->type.dtype), rows = table->type.dim[0];
     const uint64_t width = redco_type_elements(&table->type) / rows;
     redcoi_index_args args = arguments_of(work, &work->launch->inputs[1]);
-    const uint64_t wide = redcoi_widest(
-        bytes, (uint64_t[]){width, (uintptr_t)table->data / bytes, (uintptr_t)args.out / bytes}, 3);
+    const uint64_t wide =
+        redcoi_widest(bytes, (uint64_t[]){width, (uintptr_t)table->data / bytes, (uintptr_t)args.out / bytes}, 3);
     args.in = table->data;
     args.rows = rows;
     args.width = redcoi_divisor_of(width / wide);

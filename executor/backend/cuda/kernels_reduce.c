@@ -107,9 +107,7 @@ uint64_t redcoi_reduce_workspace(const redcoi_cuda *cuda, const redco_launch *la
 {
     const plan p = make_plan(launch);
     (void)cuda;
-    return p.splits == 1
-               ? 0
-               : p.outputs * p.splits * redco_dtype_bytes(sums_of(launch->inputs[0].type.dtype));
+    return p.splits == 1 ? 0 : p.outputs * p.splits * redco_dtype_bytes(sums_of(launch->inputs[0].type.dtype));
 }
 
 static redco_status launch_plan(const redcoi_work *work, const plan *p, redco_op_kind kind, const void *in,
@@ -151,7 +149,8 @@ static redco_status launch_plan(const redcoi_work *work, const plan *p, redco_op
 /* A dense matrix of sums: its rows or its columns become one each. */
 static plan matrix_plan(bool rows, uint64_t outputs, uint64_t length, redco_dtype dtype)
 {
-    plan p = {.rows = rows, .outputs = outputs, .length = length, .splits = 1, .chunk = length, .kept = 1, .reduced = 1};
+    plan p = {
+        .rows = rows, .outputs = outputs, .length = length, .splits = 1, .chunk = length, .kept = 1, .reduced = 1};
     p.kept_dim[0] = outputs;
     p.kept_stride[0] = rows ? length : 1;
     p.reduced_dim[0] = length;
@@ -169,8 +168,7 @@ redco_status redcoi_run_reduce(const redcoi_work *work)
     if (p.splits == 1) {
         return launch_plan(work, &p, launch->kind, in->data, in->type.dtype, out->data, out->type.dtype);
     }
-    const redco_status st =
-        launch_plan(work, &p, launch->kind, in->data, in->type.dtype, launch->workspace, sums);
+    const redco_status st = launch_plan(work, &p, launch->kind, in->data, in->type.dtype, launch->workspace, sums);
     if (st != REDCO_OK) { return st; }
     const plan second = matrix_plan(p.rows, p.outputs, p.splits, sums);
     return launch_plan(work, &second, launch->kind, launch->workspace, sums, out->data, out->type.dtype);

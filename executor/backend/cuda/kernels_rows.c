@@ -4,9 +4,9 @@
 #include <string.h>
 
 enum {
-    WARP_VECTORS = 256,               /* of 16 bytes: up to it, a warp has a row */
+    WARP_VECTORS = 256, /* of 16 bytes: up to it, a warp has a row */
     ROWS_OF_BLOCK = REDCOI_KERNEL_THREADS / 32,
-    NORM_SHARED_BYTES = 96 * 1024,    /* of a block's sums of columns, so that two blocks or more are resident */
+    NORM_SHARED_BYTES = 96 * 1024, /* of a block's sums of columns, so that two blocks or more are resident */
     NORM_BLOCKS_PER_MULTIPROCESSOR = 3
 };
 
@@ -131,8 +131,8 @@ static norm_plan plan_norm(const redcoi_cuda *cuda, const redco_launch *launch)
     const uint64_t unit = REDCO_ALIGNMENT_BYTES, length = row_length(x), rows = row_count(x);
     norm_plan p = {.sums = redco_dtype_statistic(x->dtype)};
     p.threads = redcoi_threads_for(redcoi_pieces(length, 2 * width_of(x->dtype)), REDCOI_KERNEL_THREADS);
-    p.blocks = (uint64_t)cuda->device->multiprocessors * NORM_BLOCKS_PER_MULTIPROCESSOR *
-               (REDCOI_KERNEL_THREADS / p.threads);
+    p.blocks =
+        (uint64_t)cuda->device->multiprocessors * NORM_BLOCKS_PER_MULTIPROCESSOR * (REDCOI_KERNEL_THREADS / p.threads);
     if (p.blocks > rows) { p.blocks = rows; }
     p.part_bytes = redcoi_pieces(p.blocks * length * redco_dtype_bytes(p.sums), unit) * unit;
     return p;
@@ -171,9 +171,8 @@ redco_status redcoi_run_norm_grad(const redcoi_work *work)
                                   .wide = wide ? 1 : 0,
                                   .layer = layer ? 1 : 0,
                                   .in_shared = fits ? 1 : 0};
-    redco_status st =
-        redcoi_work_launch(work, p.blocks, p.threads, fits ? (uint32_t)shared : 0, &args, "redco_k_%s_%s",
-                           redco_op_kind_name(launch->kind), redco_dtype_name(dtype));
+    redco_status st = redcoi_work_launch(work, p.blocks, p.threads, fits ? (uint32_t)shared : 0, &args, "redco_k_%s_%s",
+                                         redco_op_kind_name(launch->kind), redco_dtype_name(dtype));
     if (st != REDCO_OK) { return st; }
     st = redcoi_sum_columns(work, args.scale_parts, p.sums, p.blocks, length, out[1].data, dtype);
     if (st != REDCO_OK || !layer) { return st; }

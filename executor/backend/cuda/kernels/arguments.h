@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 enum {
-    REDCOI_KERNEL_RANK = 8,       /**< REDCO_RANK_MAX */
-    REDCOI_KERNEL_PARTS = 64,     /**< REDCO_INPUTS_MAX */
-    REDCOI_KERNEL_THREADS = 256,  /**< of a block, where a kernel does not say otherwise */
+    REDCOI_KERNEL_RANK = 8,      /**< REDCO_RANK_MAX */
+    REDCOI_KERNEL_PARTS = 64,    /**< REDCO_INPUTS_MAX */
+    REDCOI_KERNEL_THREADS = 256, /**< of a block, where a kernel does not say otherwise */
     REDCOI_ROW_THREADS_MAX = 512 /**< of a block that has a row of its own */
 };
 
@@ -20,9 +20,11 @@ typedef struct redcoi_divisor {
     uint32_t shift;
 } redcoi_divisor;
 
-/** What a kernel met that the host would have refused: an index out of range. The first one stays. */
+/** What a kernel met that the host would have refused: an index out of range. The first one stays. It lies in the
+ *  program's memory, which kernels reach, so that asking for it costs nothing. */
 typedef struct redcoi_fault {
-    uint32_t kind; /**< redco_op_kind + 1; 0: none */
+    uint32_t claimed; /**< by whoever writes the rest */
+    uint32_t kind;    /**< redco_op_kind + 1, written last; 0: none */
     int32_t index;
     int64_t first;
     uint64_t rows;
@@ -185,8 +187,8 @@ typedef struct redcoi_norm_grad_args {
 typedef struct redcoi_rotary_args {
     void *out;
     const void *x, *cosines, *sines;
-    uint64_t count;    /**< of pieces: pairs, or 16 bytes of pairs, and of what stays */
-    uint64_t size, n;  /**< of a head, of angles */
+    uint64_t count;   /**< of pieces: pairs, or 16 bytes of pairs, and of what stays */
+    uint64_t size, n; /**< of a head, of angles */
     uint32_t wide, interleaved;
     float sign;
     redcoi_divisor pieces; /**< of a head */

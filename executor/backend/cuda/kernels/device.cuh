@@ -167,10 +167,12 @@ __device__ inline void report(redcoi_fault *fault, uint32_t kind, int32_t index,
 {
     if (fault == nullptr) {
         __trap();
-    } else if (atomicCAS(&fault->kind, 0U, kind + 1) == 0U) {
+    } else if (atomicCAS(&fault->claimed, 0U, 1U) == 0U) {
         fault->index = index;
         fault->first = first;
         fault->rows = rows;
+        __threadfence_system();
+        *static_cast<volatile uint32_t *>(&fault->kind) = kind + 1;
     }
 }
 
