@@ -24,9 +24,8 @@ struct standin_kernel {
     void (*run)(const struct standin_grid *grid, const void *parameters);
 };
 
-/* kernels_host.cpp */
-extern const struct standin_kernel standin_kernels[];
-extern const size_t standin_kernel_count;
+/** kernels_host.cpp. @return NULL if there is none of that name */
+const struct standin_kernel *standin_kernel_of(const char *name);
 
 /** Queues work as a library's kernel would be: it runs in the stream's thread after what was queued before. The stream
  *  must be one of the current context's.

@@ -997,15 +997,13 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     Call call("cuModuleGetFunction");
     if (call.failed()) { return call.result; }
     if (current->modules.count(module) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
-    for (size_t i = 0; i < standin_kernel_count; i++) {
-        if (strcmp(standin_kernels[i].name, name) != 0) { continue; }
-        module->functions.push_back(std::make_unique<CUfunc_st>());
-        module->functions.back()->kernel = &standin_kernels[i];
-        module->functions.back()->module = module;
-        *function = module->functions.back().get();
-        return CUDA_SUCCESS;
-    }
-    return CUDA_ERROR_NOT_FOUND;
+    const standin_kernel *const kernel = standin_kernel_of(name);
+    if (kernel == nullptr) { return CUDA_ERROR_NOT_FOUND; }
+    module->functions.push_back(std::make_unique<CUfunc_st>());
+    module->functions.back()->kernel = kernel;
+    module->functions.back()->module = module;
+    *function = module->functions.back().get();
+    return CUDA_SUCCESS;
 }
 
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value)

@@ -40,8 +40,9 @@ typedef struct redcoi_device {
     uint64_t shared_bytes_max; /**< of a block that asks for it */
     redco_cuda_options options;
     redcoi_kernels *kernels;
-    pthread_mutex_t lock; /**< of what follows */
-    uint32_t handles;     /**< that are open */
+    struct redcoi_fault *fault; /**< kernels.c: page-locked memory of the program, which kernels write to */
+    pthread_mutex_t lock;       /**< of what follows */
+    uint32_t handles;           /**< that are open */
     struct redcoi_allocation *allocations;
     size_t allocation_count, allocation_room;
     uint64_t live_bytes; /**< of all handles */
@@ -91,6 +92,14 @@ uint32_t redcoi_blas_version(const redcoi_cuda *cuda);
 redco_status redcoi_dnn_open(redcoi_cuda *cuda, redco_error *err);
 void redcoi_dnn_close(redcoi_cuda *cuda);
 uint32_t redcoi_dnn_version(const redcoi_cuda *cuda);
+
+/* kernels.c: what a host kernel would have returned an error for (an index out of range) is an error of whoever next
+ * waits for the device. */
+
+redco_status redcoi_fault_open(redcoi_device *device, redco_error *err);
+void redcoi_fault_close(redcoi_device *device); /**< one that was not opened is accepted */
+/** After waiting: REDCO_EVALUE, once, if a kernel found a fault. */
+redco_status redcoi_fault_check(const redcoi_device *device, redco_error *err);
 
 /* memory.c */
 

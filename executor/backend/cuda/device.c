@@ -54,6 +54,7 @@ static void free_device(redcoi_device *device)
     if (device->context != NULL) {
         (void)driver->ctx_set_current(device->context);
         redcoi_kernels_close(device);
+        redcoi_fault_close(device);
         (void)driver->ctx_set_current(NULL);
         (void)driver->primary_release(device->id);
     }
@@ -82,6 +83,7 @@ static redco_status open_context(redcoi_device *device, int device_count, redco_
     if (st != REDCO_OK) { return st; }
     device->context = context;
     st = redcoi_cuda_check(device, driver->ctx_set_current(context), "cuda", "cuCtxSetCurrent", err);
+    if (st == REDCO_OK) { st = redcoi_fault_open(device, err); }
     return st == REDCO_OK ? redcoi_kernels_open(device, err) : st;
 }
 

@@ -41,9 +41,10 @@ redco_status redcoi_cuda_queue_finish(redco_backend *backend, redco_queue *queue
 {
     const redcoi_cuda *const cuda = (redcoi_cuda *)backend;
     const redcoi_device *const d = cuda->device;
-    const redco_status st = redcoi_cuda_enter(cuda, err);
+    redco_status st = redcoi_cuda_enter(cuda, err);
     if (st != REDCO_OK) { return st; }
-    return redcoi_cuda_check(d, d->driver->stream_synchronize(queue->stream), "cuda", "cuStreamSynchronize", err);
+    st = redcoi_cuda_check(d, d->driver->stream_synchronize(queue->stream), "cuda", "cuStreamSynchronize", err);
+    return st == REDCO_OK ? redcoi_fault_check(d, err) : st;
 }
 
 redco_status redcoi_cuda_mark_create(redco_backend *backend, redco_mark **mark_out, redco_error *err)
@@ -96,9 +97,10 @@ redco_status redcoi_cuda_mark_finish(redco_backend *backend, redco_mark *mark, r
 {
     const redcoi_cuda *const cuda = (redcoi_cuda *)backend;
     const redcoi_device *const d = cuda->device;
-    const redco_status st = redcoi_cuda_enter(cuda, err);
+    redco_status st = redcoi_cuda_enter(cuda, err);
     if (st != REDCO_OK) { return st; }
-    return redcoi_cuda_check(d, d->driver->event_synchronize(mark->event), "cuda", "cuEventSynchronize", err);
+    st = redcoi_cuda_check(d, d->driver->event_synchronize(mark->event), "cuda", "cuEventSynchronize", err);
+    return st == REDCO_OK ? redcoi_fault_check(d, err) : st;
 }
 
 redco_status redcoi_cuda_mark_between(redco_backend *backend, redco_mark *from, redco_mark *to, double *seconds_out,
