@@ -124,7 +124,8 @@ template <class Work> ncclResult_t work_for(ncclComm *comm, ncclComm *shown, Wor
         std::this_thread::sleep_for(std::chrono::microseconds(standin_random() % 2000));
         const ncclResult_t result = work();
         const std::lock_guard<std::mutex> lock(s.lock);
-        shown->state = result;
+        int before = ncclInProgress; // an error of the device is kept
+        (void)shown->state.compare_exchange_strong(before, int(result));
         comm->jobs--;
         if (shown != comm) { shown->jobs--; }
         s.changed.notify_all();

@@ -41,7 +41,7 @@ typedef struct redcoi_nccl_library {
 
 /** A communicator, made by open.c. */
 typedef struct redcoi_nccl_comm {
-    ncclComm_t comm;               /**< NULL: none, or given up */
+    ncclComm_t comm; /**< NULL: none, or given up */
     bool given_up;
     bool begun;                    /**< NCCL may still put it there */
     uint32_t *order;               /**< NULL, or whose shards these ranks are in the order of */
@@ -86,7 +86,7 @@ struct redcoi_nccl_carrier {
 /** Makes a communicator and waits for it, at most for the time-out.
  *  @param begun  what NCCL returned when it was begun
  *  @param comm   where NCCL puts it; of a given-up one, NULL */
-redco_status redcoi_nccl_await(redcoi_nccl_carrier *carrier, ncclResult_t begun, ncclComm_t *comm, const char *what,
+redco_status redcoi_nccl_await(const redcoi_nccl_team *team, ncclResult_t begun, ncclComm_t *comm, const char *what,
                                redco_error *err);
 
 typedef struct redcoi_nccl_split {

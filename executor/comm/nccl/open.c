@@ -1,6 +1,7 @@
 /* Communicators of NCCL: made, split, given back. */
 #include "executor/comm/nccl/nccl_internal.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,6 +9,8 @@
 static const double default_timeout_s = 60.0;
 /* See redco_nccl_options. */
 enum { CTAS_ALONE = 32, CTAS_BESIDE = 16 };
+/* A call is queued after some ten microseconds, communicators take much longer. */
+enum { LOOKS_AT_ONCE = 500 };
 
 static const char soname[] = "libnccl.so.2";
 
@@ -47,12 +50,14 @@ static double now_s(void)
 
 /* A communicator that was begun is there from the start (init) or once it is made (split), so its place is looked at.
  */
-redco_status redcoi_nccl_await(redcoi_nccl_carrier *carrier, ncclResult_t begun, ncclComm_t *comm, const char *what,
+redco_status redcoi_nccl_await(const redcoi_nccl_team *team, ncclResult_t begun, ncclComm_t *comm, const char *what,
                                redco_error *err)
 {
+    redcoi_nccl_carrier *const carrier = team->carrier;
     const struct timespec nap = {.tv_nsec = 200000};
     const double end_s = now_s() + carrier->options.timeout_s;
     ncclResult_t result = begun;
+    uint32_t looks = 0;
     while (result == ncclInProgress || (result == ncclSuccess && !carrier->options.blocking)) {
         const ncclComm_t made = __atomic_load_n(comm, __ATOMIC_ACQUIRE);
         ncclResult_t state = ncclInProgress;
@@ -64,9 +69,13 @@ redco_status redcoi_nccl_await(redcoi_nccl_carrier *carrier, ncclResult_t begun,
             return redco_fail(err, REDCO_ESYSTEM, what, "NCCL: rank %u waited %g s for the other ranks",
                               carrier->base.rank, carrier->options.timeout_s);
         }
-        (void)nanosleep(&nap, NULL);
+        if (++looks < LOOKS_AT_ONCE) {
+            (void)sched_yield();
+        } else {
+            (void)nanosleep(&nap, NULL);
+        }
     }
-    return redcoi_nccl_check(&carrier->root, result, what, err);
+    return redcoi_nccl_check(team, result, what, err);
 }
 
 /* Rank 0's, to all. A rank 0 that has none says so, too. */
@@ -95,15 +104,16 @@ static redco_status open_root(redcoi_nccl_carrier *carrier, ncclUniqueId id, red
     (void)pthread_mutex_lock(&carrier->root.calls);
     const ncclResult_t begun = carrier->nccl.init_rank(&carrier->root.comms->comm, (int)carrier->base.size, id,
                                                        (int)carrier->base.rank, &config);
-    st = redcoi_nccl_await(carrier, begun, &carrier->root.comms->comm, "nccl: ncclCommInitRankConfig", err);
+    st = redcoi_nccl_await(&carrier->root, begun, &carrier->root.comms->comm, "nccl: ncclCommInitRankConfig", err);
     (void)pthread_mutex_unlock(&carrier->root.calls);
     return st;
 }
 
 /* Communicators of a rank that failed, or that may never end, are given up; others are left in order. What NCCL may
  * still put one into is kept until its parent was given up. */
-static void close_comm(redcoi_nccl_carrier *carrier, redcoi_nccl_comm *c)
+static void close_comm(redcoi_nccl_team *team, redcoi_nccl_comm *c)
 {
+    redcoi_nccl_carrier *const carrier = team->carrier;
     ncclComm_t comm = __atomic_load_n(&c->comm, __ATOMIC_ACQUIRE);
     redco_error err = {.status = REDCO_OK};
     if (comm == NULL && c->begun) {
@@ -114,7 +124,7 @@ static void close_comm(redcoi_nccl_carrier *carrier, redcoi_nccl_comm *c)
     if (comm != NULL && redcoi_cuda_enter(carrier->cuda, NULL) == REDCO_OK) {
         bool ended = !atomic_load(&carrier->broken);
         if (ended) {
-            ended = redcoi_nccl_await(carrier, carrier->nccl.finalize(comm), &comm, "nccl: ncclCommFinalize", &err) ==
+            ended = redcoi_nccl_await(team, carrier->nccl.finalize(comm), &comm, "nccl: ncclCommFinalize", &err) ==
                     REDCO_OK;
         }
         (void)(ended ? carrier->nccl.destroy(comm) : carrier->nccl.abort(comm));
@@ -130,9 +140,9 @@ static void close_comms(redcoi_nccl_team *team)
     while (team->comms != NULL && team->comms->next != NULL) {
         redcoi_nccl_comm *const c = team->comms->next;
         team->comms->next = c->next;
-        close_comm(team->carrier, c);
+        close_comm(team, c);
     }
-    if (team->comms != NULL) { close_comm(team->carrier, team->comms); }
+    if (team->comms != NULL) { close_comm(team, team->comms); }
     team->comms = NULL;
     (void)pthread_mutex_unlock(&team->calls);
 }
@@ -166,7 +176,7 @@ redco_status redcoi_nccl_split_comm(redcoi_nccl_team *parent, const redcoi_nccl_
     comm->begun = true;
     const ncclResult_t begun =
         carrier->nccl.split(parent->comms->comm, split->colour, split->key, &comm->comm, &config);
-    st = redcoi_nccl_await(carrier, begun, &comm->comm, split->name, err);
+    st = redcoi_nccl_await(parent, begun, &comm->comm, split->name, err);
     if (st == REDCO_OK) { comm->begun = false; }
     return st;
 }
@@ -224,7 +234,7 @@ static void close_carrier(redco_carrier *base)
         carrier->abandoned = c->next;
         c->begun =
             __atomic_load_n(&c->comm, __ATOMIC_ACQUIRE) == NULL; /* then it may still be written: lost for good */
-        if (!c->begun) { close_comm(carrier, c); }
+        if (!c->begun) { close_comm(&carrier->root, c); }
     }
     redco_communicator_free(carrier->heartbeat);
     redcoi_library_close(carrier->nccl.library);

@@ -166,7 +166,7 @@ static redco_status run(redcoi_nccl_team *team, redco_lane lane, const redco_tea
     if (st != REDCO_OK) { return st; }
     i.comm = c->comm;
     (void)snprintf(team->last, sizeof team->last, "%s", call->what);
-    return redcoi_nccl_await(carrier, issue_call(&i), &i.comm, call->what, err);
+    return redcoi_nccl_await(team, issue_call(&i), &i.comm, call->what, err);
 }
 
 redco_status redcoi_nccl_run(redco_team *base, redco_lane lane, const redco_team_call *call, redco_error *err)
