@@ -489,13 +489,14 @@ int main(int argc, char **argv)
     redco_plan *plan = NULL;
     redco_error err = {.status = REDCO_OK};
     redco_world_options world = {.transport = REDCO_TRANSPORT_MPI};
+    char address[LAUNCHED_ADDRESS_SIZE];
     uint64_t rank = 0, ranks = 1;
     bool launched = false;
     int rc = cli_parse(&argp, argc, argv, &args.cli);
     if (rc != CLI_RUN) { return rc; }
     (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* lines of several ranks do not mix */
     (void)signal(SIGXFSZ, SIG_IGN);              /* a file that may not grow is an error of the write */
-    if (launched_world(&world, &launched, &err) != REDCO_OK) { return cli_fail(&args.cli, &err); }
+    if (launched_world(&world, address, &launched, &err) != REDCO_OK) { return cli_fail(&args.cli, &err); }
     if (launched) {
         rank = world.rank;
         ranks = world.size;
