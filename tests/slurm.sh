@@ -8,6 +8,7 @@ for program in sbatch scontrol slurmctld slurmd; do
     command -v $program >/dev/null || { echo "skipped: no $program; Debian's slurm-wlm has it" && exit 77; }
 done
 tools=$(cd "$1" && pwd) || exit 2
+root=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d) || exit 2
 stop() {
     for file in "$scratch"/run/*.pid; do
@@ -117,6 +118,24 @@ printf '#!/bin/sh\necho "$@"\n' >bin/torchrun
 chmod +x bin/torchrun
 said=$(PATH=$scratch/bin:$PATH run hosts.sbatch train.py --lr '1 e' | grep -c -- "--nnodes=4 --nproc-per-node=8 --node-rank=[0-3] --master-addr=n3 --master-port=[0-9]* train.py --lr 1 e")
 [ "$said" -eq 4 ] || fail "torchrun is not started as planned: $(cat said)"
+
+# Ranks that srun started. Names of hosts that are all this one are no addresses, so the address is given; which rank of how
+# many a task is comes from Slurm, and so does which host rank 0 is on.
+"$tools/redco-plan" --quiet --model "$root/data/models/oracle/llama.json" --seq 12 --micro-batch 1 --global-batch 8 --precision fp32 \
+    --gpus 4 --cluster "$root/data/exec/quad.json" -o four.json >/dev/null || fail "no plan of four ranks"
+said=$(REDCO_ADDRESS=localhost:$((port + 9)) timeout 60 srun --quiet -N 4 -n 4 --mpi=none "$tools/redco-exec" "$scratch/four.json" --steps 1 --json |
+    grep -o '"world":[^,]*')
+[ "$said" = '"world": 4' ] || fail "srun's ranks did not train: $said"
+for order in block cyclic; do
+    # shellcheck disable=SC2016
+    said=$(timeout 60 srun --quiet -N 2 -n 4 -m $order --mpi=none sh -c \
+        'test "$SLURM_PROCID" -gt 0 || echo "$SLURM_STEP_NUM_TASKS $SLURM_STEP_NODELIST $SLURMD_NODENAME"')
+    [ "$said" = "4 n[1-2] n1" ] || fail "srun -m $order: rank 0 and its list: $said"
+done
+# where a file of hosts deals tasks, the list is sorted and does not say where task 0 is
+printf 'n3\nn1\n' >hosts
+SLURM_HOSTFILE=$scratch/hosts timeout 60 srun --quiet -n 2 -m arbitrary --mpi=none "$tools/redco-exec" "$scratch/four.json" >/dev/null 2>said
+grep -q "SLURM_DISTRIBUTION: .* REDCO_ADDRESS must say" said || fail "an arbitrary order of tasks is not refused: $(cat said)"
 
 echo "sbatch of $(sbatch --version): $failures failures"
 [ $failures -eq 0 ]

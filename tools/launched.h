@@ -1,14 +1,22 @@
-/** @file launched.h  Ranks that a launcher starts one by one, on any hosts (netns-cluster, a loop over ssh): who each
- * is stands in its environment. */
+/** @file launched.h  Ranks that a launcher starts one by one, on any hosts (netns-cluster, srun, a loop over ssh): who
+ * each is stands in its environment. */
 #ifndef REDCO_TOOLS_LAUNCHED_H
 #define REDCO_TOOLS_LAUNCHED_H
 
 #include "executor/comm/communicator.h"
 
-/** REDCO_RANK, REDCO_RANKS and REDCO_ADDRESS ("host:port" of rank 0).
- *  @param options_out   a world of sockets; its address is the environment's. Left alone where nobody launched
- *  @param launched_out  whether REDCO_RANK is set
+enum { LAUNCHED_ADDRESS_SIZE = 320 };
+
+/** REDCO_RANK, REDCO_RANKS and REDCO_ADDRESS ("host:port" of rank 0); where they are not set, those of a step of
+ * several tasks that srun started without MPI: SLURM_PROCID, SLURM_STEP_NUM_TASKS and, for the address, the first host
+ * of SLURM_STEP_NODELIST, which has task 0 unless a file of hosts deals them, with a port below 32768 that job and step
+ * choose. REDCO_ADDRESS goes before.
+ *  @param options_out   a world of sockets; its address is the environment's or @p address. Left alone where nobody
+ *                       launched
+ *  @param address       room for it
+ *  @param launched_out  whether REDCO_RANK, or a step of Slurm's, is there
  *  @return REDCO_EVALUE if one of them is missing or makes no sense */
-redco_status launched_world(redco_world_options *options_out, bool *launched_out, redco_error *err);
+redco_status launched_world(redco_world_options *options_out, char address[LAUNCHED_ADDRESS_SIZE], bool *launched_out,
+                            redco_error *err);
 
 #endif

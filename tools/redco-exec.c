@@ -1,5 +1,6 @@
 /* redco-exec: trains the model of a plan file on the plan's ranks. */
 #include "costmodel/step.h"
+#include "executor/comm/nccl/nccl.h"
 #include "executor/trainer/devices.h"
 #include "planner/assemble.h"
 #include "tools/exec_ranks.h"
@@ -235,6 +236,7 @@ struct rank_run {
     struct exec_line *line;
     redco_world *world;
     redco_backend *backend;         /* NULL: the trainer's own */
+    redco_carrier *carrier;         /* likewise */
     redco_checkpoints *checkpoints; /* NULL: none are written */
     redco_checkpoint *resumed;      /* NULL: from the beginning */
     redco_trainer *trainer;
@@ -274,6 +276,7 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
 {
     const struct exec_args *const args = r->args;
     redco_trainer_options options = {.backend = r->backend,
+                                     .carrier = r->carrier,
                                      .dtype = dtype_of(args),
                                      .optimizer = redco_optimizer_default(),
                                      .learning_rate = args->learning_rate,
@@ -366,6 +369,14 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
     return st == REDCO_OK && args->timeline != NULL ? cli_writable(args->timeline, err) : st;
 }
 
+/* A GPU, and what joins it to those of the other ranks. */
+static redco_status open_devices(struct rank_run *r, redco_error *err)
+{
+    const redco_nccl_options options = {.timeout_s = (double)r->args->timeout_s};
+    const redco_status st = redco_devices_open(r->world, NULL, &r->backend, err);
+    return st == REDCO_OK ? redco_nccl_open(r->world, r->backend, &options, &r->carrier, err) : st;
+}
+
 static int run_rank(const redco_world_options *options, struct exec_line *line, void *context)
 {
     const struct exec_args *const args = context;
@@ -382,7 +393,7 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
     redco_status st = redco_world_open(options, &r.world, &err);
     if (st == REDCO_OK) {
         redco_world_watch(r.world, exec_watch, line);
-        if (args->backend == BACKEND_CUDA) { st = redco_devices_open(r.world, NULL, &r.backend, &err); }
+        if (args->backend == BACKEND_CUDA) { st = open_devices(&r, &err); }
         if (st == REDCO_OK) { st = train(&r, &err); }
     }
     r.run.resumed = r.resumed != NULL;
@@ -396,6 +407,7 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
     redco_checkpoint_free(r.resumed);
     redco_checkpoints_close(r.checkpoints);
     redco_trace_free(r.trace);
+    redco_carrier_close(r.carrier);
     redco_backend_close(r.backend);
     free(r.steps);
     redco_world_close(r.world);
@@ -477,13 +489,14 @@ int main(int argc, char **argv)
     redco_plan *plan = NULL;
     redco_error err = {.status = REDCO_OK};
     redco_world_options world = {.transport = REDCO_TRANSPORT_MPI};
+    char address[LAUNCHED_ADDRESS_SIZE];
     uint64_t rank = 0, ranks = 1;
     bool launched = false;
     int rc = cli_parse(&argp, argc, argv, &args.cli);
     if (rc != CLI_RUN) { return rc; }
     (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* lines of several ranks do not mix */
     (void)signal(SIGXFSZ, SIG_IGN);              /* a file that may not grow is an error of the write */
-    if (launched_world(&world, &launched, &err) != REDCO_OK) { return cli_fail(&args.cli, &err); }
+    if (launched_world(&world, address, &launched, &err) != REDCO_OK) { return cli_fail(&args.cli, &err); }
     if (launched) {
         rank = world.rank;
         ranks = world.size;

@@ -230,8 +230,9 @@ int main(int argc, char **argv)
     }
     if (arguments.check != NULL) { return profile_check(&arguments.cli, arguments.check); }
     redco_world_options world = {0};
+    char address[LAUNCHED_ADDRESS_SIZE];
     bool launched = false;
     redco_error err = {0};
-    if (launched_world(&world, &launched, &err) != REDCO_OK) { return cli_fail(&arguments.cli, &err); }
+    if (launched_world(&world, address, &launched, &err) != REDCO_OK) { return cli_fail(&arguments.cli, &err); }
     return measure(&arguments, launched ? &world : NULL);
 }

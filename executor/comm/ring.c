@@ -35,6 +35,11 @@ void redco_communicator_free(redco_communicator *communicator)
     free(communicator);
 }
 
+void redcoi_communicator_hush(redco_communicator *communicator)
+{
+    communicator->hushed = true;
+}
+
 static redco_status exchange(const redco_communicator *c, const void *send, size_t send_bytes, void *receive,
                              size_t receive_bytes, const char *what, redco_error *err)
 {
@@ -46,7 +51,7 @@ static redco_status exchange(const redco_communicator *c, const void *send, size
 
 static void notice(const redco_communicator *c, const char *what)
 {
-    if (c->world->watch != NULL) { c->world->watch(c->world->watch_context, what); }
+    if (!c->hushed && c->world->watch != NULL) { c->world->watch(c->world->watch_context, what); }
 }
 
 /* Position @p steps before this rank in its ring. */

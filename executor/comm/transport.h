@@ -66,8 +66,12 @@ struct redco_communicator {
     void *link; /* NULL in a group of one */
     uint32_t rank, size;
     unsigned char *scratch[2];
+    bool hushed; /* its operations are not told to the world's watch */
     char name[64];
 };
+
+/** For what is no step of the program. */
+void redcoi_communicator_hush(redco_communicator *communicator);
 
 /** target = target (reduction) other, element by element. @return false on a type that has no sum here */
 bool redcoi_reduce(redco_dtype dtype, redco_reduction reduction, void *target, const void *other, uint64_t count);

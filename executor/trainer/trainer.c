@@ -255,7 +255,8 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     t->world = world;
     t->backend = options->backend;
     if (t->backend == NULL && (st = redco_host_open(NULL, &t->backend, err)) != REDCO_OK) { goto out; }
-    if ((st = redco_host_carrier_open(world, &t->carrier, err)) != REDCO_OK) { goto out; }
+    t->carrier = options->carrier;
+    if (t->carrier == NULL && (st = redco_host_carrier_open(world, &t->carrier, err)) != REDCO_OK) { goto out; }
     if ((st = open_task(t, err)) != REDCO_OK) { goto out; }
     if ((st = open_states(t, err)) != REDCO_OK) { goto out; }
     if ((st = build(t, err)) != REDCO_OK || (st = recompute(t, err)) != REDCO_OK) { goto out; }
@@ -282,7 +283,7 @@ void redco_trainer_free(redco_trainer *t)
     redco_team_free(t->tp);
     redco_communicator_free(t->tp_host);
     redco_communicator_free(t->replicas);
-    redco_carrier_close(t->carrier);
+    if (t->carrier != t->options.carrier) { redco_carrier_close(t->carrier); }
     redco_graph_free(t->graph);
     redcoi_modules_free(&t->modules);
     redco_tokens_close(t->tokens);

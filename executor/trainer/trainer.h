@@ -11,7 +11,7 @@
 #include "costmodel/simulate.h"
 #include "executor/backend/backend.h"
 #include "executor/checkpoint/checkpoint.h"
-#include "executor/comm/communicator.h"
+#include "executor/comm/carrier.h"
 #include "executor/optimizer/optimizer.h"
 #include "planner/plan/plan.h"
 
@@ -32,6 +32,7 @@ typedef struct redco_trainer_fault {
 
 typedef struct redco_trainer_options {
     redco_backend *backend; /**< who computes; borrowed until the trainer is freed. NULL: this machine's processors */
+    redco_carrier *carrier; /**< who moves what is in the backend's memory; borrowed likewise. NULL: the processors */
     redco_dtype dtype;      /**< of weights, gradients and activations: F64, F32, BF16 or F16 */
     redco_optimizer optimizer;
     double learning_rate;

@@ -64,22 +64,116 @@ static void fill(redco_dtype dtype, void *data, uint32_t rank, uint64_t count)
     for (uint64_t i = 0; i < count; i++) { put(dtype, data, i, value(rank, i)); }
 }
 
-/* Ranks first, first + step, ... of the world. */
+/* Ranks first, first + step, ... of the world: a communicator on the program's memory, or a team on a backend's. */
 struct group {
     redco_communicator *communicator;
+    redco_team *team;
+    redco_lane lane;
     uint32_t first, step, size;
 };
 
 struct buffers {
     unsigned char *data, *expected, *shard;
+    unsigned char *team_data, *team_shard; /* of the backend */
+    size_t bytes;
 };
+
+static uint32_t rank_in(const struct group *g)
+{
+    return g->team != NULL ? redco_team_rank(g->team) : redco_communicator_rank(g->communicator);
+}
+
+static uint32_t size_of(const struct group *g)
+{
+    return g->team != NULL ? redco_team_size(g->team) : redco_communicator_size(g->communicator);
+}
+
+/* Which collective, for both ways. */
+struct wanted {
+    redco_team_call_kind kind;
+    redco_dtype dtype;
+    redco_reduction reduction;
+    uint64_t count;
+    const void *in;
+    void *out;
+    const uint64_t *begin;
+    const uint32_t *order;
+    uint32_t root;
+};
+
+static redco_status on_communicator(redco_communicator *c, const struct wanted *w)
+{
+    switch (w->kind) {
+    case REDCO_TEAM_ALL_REDUCE: return redco_all_reduce(c, w->dtype, w->reduction, w->out, w->count, "test", NULL);
+    case REDCO_TEAM_REDUCE_SCATTER:
+        return redco_reduce_scatter(c, w->dtype, w->reduction, w->in, w->out, w->count, "test", NULL);
+    case REDCO_TEAM_REDUCE_SCATTER_PARTS:
+        return redco_reduce_scatter_parts(c, w->dtype, w->reduction, w->out, w->begin, "test", NULL);
+    case REDCO_TEAM_REDUCE_SCATTER_ORDERED:
+        return redco_reduce_scatter_ordered(c, w->dtype, w->reduction, w->out, w->order, w->count, "test", NULL);
+    case REDCO_TEAM_ALL_GATHER: return redco_all_gather(c, w->dtype, w->in, w->out, w->count, "test", NULL);
+    case REDCO_TEAM_ALL_GATHER_ORDERED:
+        return redco_all_gather_ordered(c, w->dtype, w->out, w->order, w->count, "test", NULL);
+    case REDCO_TEAM_BROADCAST: break;
+    }
+    return redco_broadcast(c, w->dtype, w->out, w->count, w->root, "test", NULL);
+}
+
+static redco_status on_team(const struct group *g, const struct wanted *w, const void *in, void *out)
+{
+    /* in two parts, of which the first may be empty */
+    const redco_team_part parts[] = {{0, w->count / 2, w->root}, {w->count / 2, w->count - w->count / 2, w->root}};
+    switch (w->kind) {
+    case REDCO_TEAM_ALL_REDUCE:
+        return redco_team_all_reduce(g->team, g->lane, w->dtype, w->reduction, out, w->count, "test", NULL);
+    case REDCO_TEAM_REDUCE_SCATTER:
+        return redco_team_reduce_scatter(g->team, g->lane, w->dtype, w->reduction, in, out, w->count, "test", NULL);
+    case REDCO_TEAM_REDUCE_SCATTER_PARTS:
+        return redco_team_reduce_scatter_parts(g->team, g->lane, w->dtype, w->reduction, out, w->begin, "test", NULL);
+    case REDCO_TEAM_REDUCE_SCATTER_ORDERED:
+        return redco_team_reduce_scatter_ordered(g->team, g->lane, w->dtype, w->reduction, out, w->order, w->count,
+                                                 "test", NULL);
+    case REDCO_TEAM_ALL_GATHER:
+        return redco_team_all_gather(g->team, g->lane, w->dtype, in, out, w->count, "test", NULL);
+    case REDCO_TEAM_ALL_GATHER_ORDERED:
+        return redco_team_all_gather_ordered(g->team, g->lane, w->dtype, out, w->order, w->count, "test", NULL);
+    case REDCO_TEAM_BROADCAST: break;
+    }
+    return redco_team_broadcast(g->team, g->lane, w->dtype, out, parts, 2, "test", NULL);
+}
+
+/* The buffers' place in the backend's memory. */
+static void *moved(const struct buffers *b, const void *at)
+{
+    const unsigned char *const from = at;
+    const bool in_data = from >= b->data && from < b->data + b->bytes;
+    return in_data ? b->team_data + (from - b->data) : b->team_shard + (from - b->shard);
+}
+
+/* Copies and collective are work of one queue; the program waits once, at the end. */
+static redco_status call(const struct group *g, const struct buffers *b, const struct wanted *w)
+{
+    if (g->team == NULL) { return on_communicator(g->communicator, w); }
+    const redco_backend_calls *const calls = g->lane.backend->calls;
+    redco_backend *const backend = g->lane.backend;
+    redco_queue *const queue = g->lane.queue;
+    redco_status st = calls->copy(backend, queue, b->team_data, b->data, b->bytes, NULL);
+    if (st == REDCO_OK) { st = calls->copy(backend, queue, b->team_shard, b->shard, b->bytes, NULL); }
+    if (st == REDCO_OK) { st = on_team(g, w, w->in == NULL ? NULL : moved(b, w->in), moved(b, w->out)); }
+    if (st == REDCO_OK) { st = calls->copy(backend, queue, b->data, b->team_data, b->bytes, NULL); }
+    if (st == REDCO_OK) { st = calls->copy(backend, queue, b->shard, b->team_shard, b->bytes, NULL); }
+    const redco_status finished = calls->queue_finish(backend, queue, NULL);
+    return st == REDCO_OK ? finished : st;
+}
 
 static int all_reduce(redco_world *world, const struct group *g, const struct buffers *b, redco_dtype dtype,
                       redco_reduction reduction, uint64_t count)
 {
     fill(dtype, b->data, redco_world_rank(world), count);
     for (uint64_t i = 0; i < count; i++) { put(dtype, b->expected, i, sum(g->first, g->step, g->size, i, reduction)); }
-    CHECK(redco_all_reduce(g->communicator, dtype, reduction, b->data, count, "all-reduce", NULL) == REDCO_OK);
+    const struct wanted w = {
+        .kind = REDCO_TEAM_ALL_REDUCE, .dtype = dtype, .reduction = reduction, .count = count, .out = b->data};
+    CHECK(call(g, b, &w) == REDCO_OK);
     CHECK(memcmp(b->data, b->expected, count * redco_dtype_bytes(dtype)) == 0);
     return 0;
 }
@@ -87,14 +181,19 @@ static int all_reduce(redco_world *world, const struct group *g, const struct bu
 static int reduce_scatter(redco_world *world, const struct group *g, const struct buffers *b, redco_dtype dtype,
                           redco_reduction reduction, uint64_t count, bool in_place)
 {
-    const uint64_t at = count * redco_communicator_rank(g->communicator);
+    const uint64_t at = count * rank_in(g);
     unsigned char *const out = in_place ? b->data + at * redco_dtype_bytes(dtype) : b->shard;
     fill(dtype, b->data, redco_world_rank(world), count * g->size);
     for (uint64_t i = 0; i < count; i++) {
         put(dtype, b->expected, i, sum(g->first, g->step, g->size, at + i, reduction));
     }
-    CHECK(redco_reduce_scatter(g->communicator, dtype, reduction, b->data, out, count, "reduce-scatter", NULL) ==
-          REDCO_OK);
+    const struct wanted w = {.kind = REDCO_TEAM_REDUCE_SCATTER,
+                             .dtype = dtype,
+                             .reduction = reduction,
+                             .count = count,
+                             .in = b->data,
+                             .out = out};
+    CHECK(call(g, b, &w) == REDCO_OK);
     CHECK(memcmp(out, b->expected, count * redco_dtype_bytes(dtype)) == 0);
     return 0;
 }
@@ -104,14 +203,19 @@ static int reduce_parts(redco_world *world, const struct group *g, const struct 
                         redco_reduction reduction, uint64_t count)
 {
     uint64_t begin[MOST + 1] = {0};
-    const uint32_t own = redco_communicator_rank(g->communicator);
+    const uint32_t own = rank_in(g);
     for (uint32_t r = 0; r < g->size; r++) { begin[r + 1] = begin[r] + (r * count) / g->size; }
     begin[g->size] = count * g->size;
     fill(dtype, b->data, redco_world_rank(world), begin[g->size]);
     for (uint64_t i = begin[own]; i < begin[own + 1]; i++) {
         put(dtype, b->expected, i, sum(g->first, g->step, g->size, i, reduction));
     }
-    CHECK(redco_reduce_scatter_parts(g->communicator, dtype, reduction, b->data, begin, "parts", NULL) == REDCO_OK);
+    const struct wanted w = {.kind = REDCO_TEAM_REDUCE_SCATTER_PARTS,
+                             .dtype = dtype,
+                             .reduction = reduction,
+                             .begin = begin,
+                             .out = b->data};
+    CHECK(call(g, b, &w) == REDCO_OK);
     const size_t size = redco_dtype_bytes(dtype);
     CHECK(memcmp(b->data + begin[own] * size, b->expected + begin[own] * size, (begin[own + 1] - begin[own]) * size) ==
           0);
@@ -125,7 +229,9 @@ static int all_gather(redco_world *world, const struct group *g, const struct bu
     fill(dtype, b->shard, redco_world_rank(world), count);
     for (uint32_t r = 0; r < g->size; r++) { fill(dtype, b->expected + r * bytes, g->first + r * g->step, count); }
     memset(b->data, 0xee, bytes * g->size);
-    CHECK(redco_all_gather(g->communicator, dtype, b->shard, b->data, count, "all-gather", NULL) == REDCO_OK);
+    const struct wanted w = {
+        .kind = REDCO_TEAM_ALL_GATHER, .dtype = dtype, .count = count, .in = b->shard, .out = b->data};
+    CHECK(call(g, b, &w) == REDCO_OK);
     CHECK(memcmp(b->data, b->expected, bytes * g->size) == 0);
     return 0;
 }
@@ -135,20 +241,26 @@ static int ordered(redco_world *world, const struct group *g, const struct buffe
                    redco_reduction reduction, uint64_t count)
 {
     const size_t bytes = count * redco_dtype_bytes(dtype);
-    const uint32_t own = g->size - 1 - redco_communicator_rank(g->communicator);
+    const uint32_t own = g->size - 1 - rank_in(g);
     uint32_t order[MOST];
     for (uint32_t r = 0; r < g->size; r++) { order[r] = g->size - 1 - r; }
     fill(dtype, b->data, redco_world_rank(world), count * g->size);
     for (uint64_t i = 0; i < count * g->size; i++) {
         put(dtype, b->expected, i, sum(g->first, g->step, g->size, i, reduction));
     }
-    CHECK(redco_reduce_scatter_ordered(g->communicator, dtype, reduction, b->data, order, count, "ordered", NULL) ==
-          REDCO_OK);
+    struct wanted w = {.kind = REDCO_TEAM_REDUCE_SCATTER_ORDERED,
+                       .dtype = dtype,
+                       .reduction = reduction,
+                       .count = count,
+                       .order = order,
+                       .out = b->data};
+    CHECK(call(g, b, &w) == REDCO_OK);
     CHECK(memcmp(b->data + own * bytes, b->expected + own * bytes, bytes) == 0);
     for (uint32_t r = 0; r < g->size; r++) { /* together: an all-reduce */
         if (r != own) { memset(b->data + r * bytes, 0xee, bytes); }
     }
-    CHECK(redco_all_gather_ordered(g->communicator, dtype, b->data, order, count, "ordered", NULL) == REDCO_OK);
+    w.kind = REDCO_TEAM_ALL_GATHER_ORDERED;
+    CHECK(call(g, b, &w) == REDCO_OK);
     CHECK(memcmp(b->data, b->expected, bytes * g->size) == 0);
     return 0;
 }
@@ -159,10 +271,14 @@ static int broadcast(redco_world *world, const struct group *g, const struct buf
     for (uint32_t root = 0; root < g->size; root++) {
         fill(dtype, b->data, redco_world_rank(world), count);
         fill(dtype, b->expected, g->first + root * g->step, count);
-        CHECK(redco_broadcast(g->communicator, dtype, b->data, count, root, "broadcast", NULL) == REDCO_OK);
+        const struct wanted w = {
+            .kind = REDCO_TEAM_BROADCAST, .dtype = dtype, .count = count, .root = root, .out = b->data};
+        CHECK(call(g, b, &w) == REDCO_OK);
         CHECK(memcmp(b->data, b->expected, count * redco_dtype_bytes(dtype)) == 0);
     }
-    CHECK(redco_broadcast(g->communicator, dtype, b->data, count, g->size, "broadcast", NULL) == REDCO_EVALUE);
+    const struct wanted nobody = {
+        .kind = REDCO_TEAM_BROADCAST, .dtype = dtype, .count = count, .root = g->size, .out = b->data};
+    CHECK(call(g, b, &nobody) == REDCO_EVALUE);
     return 0;
 }
 
@@ -170,8 +286,17 @@ static int check_group(redco_world *world, const struct group *g, const uint64_t
 {
     static const redco_dtype types[] = {REDCO_F64, REDCO_F32, REDCO_BFLOAT16, REDCO_F16, REDCO_I32};
     const size_t room = counts[counts_count - 1] * 8 * g->size;
-    const struct buffers b = {calloc(room, 1), calloc(room, 1), calloc(room, 1)};
+    struct buffers b = {.data = calloc(room, 1), .expected = calloc(room, 1), .shard = calloc(room, 1), .bytes = room};
     int line = b.data != NULL && b.expected != NULL && b.shard != NULL ? 0 : 250;
+    if (g->team != NULL) {
+        const redco_backend_calls *const calls = g->lane.backend->calls;
+        void *memory[2] = {NULL, NULL};
+        for (int i = 0; i < 2 && line == 0; i++) {
+            line = calls->allocate(g->lane.backend, REDCO_MEMORY_DEVICE, room, &memory[i], NULL) == REDCO_OK ? 0 : 249;
+        }
+        b.team_data = memory[0];
+        b.team_shard = memory[1];
+    }
     for (size_t c = 0; c < counts_count; c++) {
         const size_t tried =
             counts[c] < 100000 ? sizeof types / sizeof types[0] : 1; /* long ones: only how they are cut */
@@ -187,31 +312,58 @@ static int check_group(redco_world *world, const struct group *g, const uint64_t
             if (line == 0) { line = broadcast(world, g, &b, types[t], counts[c]); }
         }
     }
+    if (g->team != NULL) {
+        g->lane.backend->calls->release(g->lane.backend, REDCO_MEMORY_DEVICE, b.team_data);
+        g->lane.backend->calls->release(g->lane.backend, REDCO_MEMORY_DEVICE, b.team_shard);
+    }
     free(b.data);
     free(b.expected);
     free(b.shard);
     return line;
 }
 
-int check_collectives(redco_world *world)
+/* The group of this rank's colour, and what has to be given back. */
+static bool open_group(redco_world *world, const check_device *device, const uint32_t *colours, const char *name,
+                       struct group *g)
+{
+    if (device == NULL) { return redco_communicator_split(world, colours, name, &g->communicator, NULL) == REDCO_OK; }
+    const redco_team_options options = {colours, REDCO_TRAFFIC_OTHER, name};
+    g->lane.backend = device->backend;
+    return device->backend->calls->queue_create(device->backend, &g->lane.queue, NULL) == REDCO_OK &&
+           redco_team_split(device->carrier, &options, &g->team, NULL) == REDCO_OK;
+}
+
+static void close_group(const struct group *g)
+{
+    redco_communicator_free(g->communicator);
+    redco_team_free(g->team);
+    if (g->lane.queue != NULL) { g->lane.backend->calls->queue_free(g->lane.backend, g->lane.queue); }
+}
+
+int check_collectives(redco_world *world, const check_device *device)
 {
     const uint32_t colours[MOST] = {0};
     /* none, one, fewer than ranks, not divisible, several slices of which the last is short */
     static const uint64_t counts[] = {0, 1, 3, 7, 64, 1001, 300001};
     struct group all = {.step = 1, .size = redco_world_size(world)};
     CHECK(all.size <= MOST);
-    CHECK(redco_communicator_split(world, colours, "all", &all.communicator, NULL) == REDCO_OK);
-    CHECK(redco_communicator_size(all.communicator) == all.size);
-    CHECK(redco_communicator_rank(all.communicator) == redco_world_rank(world));
+    CHECK(open_group(world, device, colours, "all", &all));
+    CHECK(size_of(&all) == all.size);
+    CHECK(rank_in(&all) == redco_world_rank(world));
     bool flag = true;
-    CHECK(redco_all_reduce(all.communicator, REDCO_BOOL, REDCO_REDUCE_SUM, &flag, 1, "bool", NULL) == REDCO_EVALUE);
+    if (device == NULL) {
+        CHECK(redco_all_reduce(all.communicator, REDCO_BOOL, REDCO_REDUCE_SUM, &flag, 1, "b", NULL) == REDCO_EVALUE);
+    } else {
+        CHECK(redco_team_all_reduce(all.team, all.lane, REDCO_BOOL, REDCO_REDUCE_SUM, &flag, 1, "b", NULL) ==
+              REDCO_EVALUE);
+    }
     const int line = check_group(world, &all, counts, sizeof counts / sizeof counts[0]);
-    CHECK(redco_barrier(all.communicator, "barrier", NULL) == REDCO_OK);
-    redco_communicator_free(all.communicator);
+    if (device == NULL) { CHECK(redco_barrier(all.communicator, "barrier", NULL) == REDCO_OK); }
+    close_group(&all);
     return line;
 }
 
-int check_meshes(redco_world *world)
+int check_meshes(redco_world *world, const check_device *device)
 {
     static const uint64_t counts[] = {1, 50, 4097};
     static const uint32_t sizes[] = {2, 4, 2, 4, 1, 8}, steps[] = {1, 2, 4, 1, 1, 1};
@@ -223,10 +375,10 @@ int check_meshes(redco_world *world)
         uint32_t colours[8];
         for (uint32_t r = 0; r < 8; r++) { colours[r] = r / block * steps[m] + r % steps[m]; }
         struct group g = {.first = rank / block * block + rank % steps[m], .step = steps[m], .size = sizes[m]};
-        CHECK(redco_communicator_split(world, colours, "mesh", &g.communicator, NULL) == REDCO_OK);
-        CHECK(redco_communicator_size(g.communicator) == sizes[m]);
+        CHECK(open_group(world, device, colours, "mesh", &g));
+        CHECK(size_of(&g) == sizes[m]);
         const int line = check_group(world, &g, counts, sizeof counts / sizeof counts[0]);
-        redco_communicator_free(g.communicator);
+        close_group(&g);
         if (line != 0) { return line; }
     }
     return 0;
@@ -248,22 +400,29 @@ static void *run_stream(void *argument)
     return NULL;
 }
 
-int check_two_streams(redco_world *world)
+int check_two_streams(redco_world *world, const check_device *device)
 {
     const uint32_t size = redco_world_size(world), rank = redco_world_rank(world);
     const uint32_t all[MOST] = {0};
     uint32_t pairs[MOST];
     pthread_t thread;
+    redco_backend *shared = NULL; /* a handle of the thread's own */
+    check_device other = {.backend = NULL};
     struct stream streams[2] = {{world, {.step = 1, .size = size}, 0},
                                 {world, {.first = rank % (size / 2), .step = size / 2, .size = 2}, 0}};
     CHECK(size <= MOST && size % 2 == 0);
     for (uint32_t r = 0; r < size; r++) { pairs[r] = r % (size / 2); }
-    CHECK(redco_communicator_split(world, all, "all", &streams[0].group.communicator, NULL) == REDCO_OK);
-    CHECK(redco_communicator_split(world, pairs, "pairs", &streams[1].group.communicator, NULL) == REDCO_OK);
+    if (device != NULL) {
+        CHECK(device->backend->calls->share(device->backend, &shared, NULL) == REDCO_OK);
+        other = (check_device){shared, device->carrier};
+    }
+    CHECK(open_group(world, device != NULL ? &other : NULL, all, "all", &streams[0].group));
+    CHECK(open_group(world, device, pairs, "pairs", &streams[1].group));
     CHECK(pthread_create(&thread, NULL, run_stream, &streams[0]) == 0);
     (void)run_stream(&streams[1]);
     CHECK(pthread_join(thread, NULL) == 0);
-    redco_communicator_free(streams[0].group.communicator);
-    redco_communicator_free(streams[1].group.communicator);
+    close_group(&streams[0].group);
+    close_group(&streams[1].group);
+    redco_backend_close(shared);
     return streams[0].line != 0 ? streams[0].line : streams[1].line;
 }

@@ -3,10 +3,16 @@
 #ifndef REDCO_COMMUNICATOR_CHECKS_H
 #define REDCO_COMMUNICATOR_CHECKS_H
 
-#include "executor/comm/communicator.h"
+#include "executor/comm/carrier.h"
 
-int check_collectives(redco_world *world); /**< all types, sizes and roots over the whole world */
-int check_meshes(redco_world *world);      /**< of 8: rows, columns and planes of 2 × 4, one after another */
-int check_two_streams(redco_world *world); /**< two communicators in two threads at once */
+/** Where teams move data; NULL in calls: communicators, on the program's memory. */
+typedef struct check_device {
+    redco_backend *backend;
+    redco_carrier *carrier;
+} check_device;
+
+int check_collectives(redco_world *world, const check_device *device); /**< all types, sizes and roots, all ranks */
+int check_meshes(redco_world *world, const check_device *device);      /**< of 8: rows, columns and planes of 2 × 4 */
+int check_two_streams(redco_world *world, const check_device *device); /**< two groups in two threads at once */
 
 #endif

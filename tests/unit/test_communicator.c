@@ -1,6 +1,7 @@
 /* Collectives over sockets among processes of this machine, against sums computed here. Data are small integers, so
  * that every order of summation gives the same bits in every type. test_communicator_mpi runs the same checks under
  * mpirun. */
+#include "executor/backend/host/host.h"
 #include "tests/unit/communicator_checks.h"
 #include "tests/unit/processes.h"
 
@@ -22,6 +23,7 @@
 
 /* How processes are told what to run. */
 typedef int (*check)(redco_world *world);
+typedef int (*group_check)(redco_world *world, const check_device *device);
 
 static int run_check(redco_world *world, void *context)
 {
@@ -33,25 +35,64 @@ static uint32_t run_world(uint32_t size, double timeout_s, check run, int code)
     return run_ranks(size, timeout_s, run_check, &run, code);
 }
 
+static int run_group_check(redco_world *world, void *context)
+{
+    return (*(const group_check *)context)(world, NULL);
+}
+
+static uint32_t run_groups(uint32_t size, group_check run)
+{
+    return run_ranks(size, 20.0, run_group_check, &run, 0);
+}
+
+/* The same through teams, on the host backend's memory. */
+static int run_team_check(redco_world *world, void *context)
+{
+    check_device device = {.backend = NULL};
+    int line = 1;
+    if (redco_host_open(NULL, &device.backend, NULL) == REDCO_OK &&
+        redco_host_carrier_open(world, &device.carrier, NULL) == REDCO_OK) {
+        line = (*(const group_check *)context)(world, &device);
+        if (line == 0 && redco_carrier_check(device.carrier, NULL) != REDCO_OK) { line = 2; }
+    }
+    redco_carrier_close(device.carrier);
+    redco_backend_close(device.backend);
+    return line;
+}
+
+static uint32_t run_teams(uint32_t size, group_check run)
+{
+    return run_ranks(size, 20.0, run_team_check, &run, 0);
+}
+
+static void test_teams(void **state)
+{
+    (void)state;
+    assert_int_equal(run_teams(1, check_collectives), 1);
+    assert_int_equal(run_teams(3, check_collectives), 3);
+    assert_int_equal(run_teams(8, check_meshes), 8);
+    assert_int_equal(run_teams(4, check_two_streams), 4);
+}
+
 static void test_worlds(void **state)
 {
     (void)state;
     static const uint32_t sizes[] = {1, 2, 3, 5, 8};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        assert_int_equal(run_world(sizes[i], 20.0, check_collectives, 0), sizes[i]);
+        assert_int_equal(run_groups(sizes[i], check_collectives), sizes[i]);
     }
 }
 
 static void test_meshes(void **state)
 {
     (void)state;
-    assert_int_equal(run_world(8, 20.0, check_meshes, 0), 8);
+    assert_int_equal(run_groups(8, check_meshes), 8);
 }
 
 static void test_two_streams(void **state)
 {
     (void)state;
-    assert_int_equal(run_world(4, 20.0, check_two_streams, 0), 4);
+    assert_int_equal(run_groups(4, check_two_streams), 4);
 }
 
 static void test_alone(void **state)
@@ -60,7 +101,7 @@ static void test_alone(void **state)
     const redco_world_options options = {.transport = REDCO_TRANSPORT_SELF};
     redco_world *world = NULL;
     assert_int_equal(redco_world_open(&options, &world, NULL), REDCO_OK);
-    assert_int_equal(check_collectives(world), 0);
+    assert_int_equal(check_collectives(world, NULL), 0);
     redco_world_close(world);
 }
 
@@ -236,10 +277,10 @@ static void test_local_address(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worlds),        cmocka_unit_test(test_meshes),  cmocka_unit_test(test_two_streams),
-        cmocka_unit_test(test_alone),         cmocka_unit_test(test_death),   cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_disagreement),  cmocka_unit_test(test_options), cmocka_unit_test(test_abort),
-        cmocka_unit_test(test_local_address),
+        cmocka_unit_test(test_worlds),      cmocka_unit_test(test_meshes),        cmocka_unit_test(test_teams),
+        cmocka_unit_test(test_two_streams), cmocka_unit_test(test_alone),         cmocka_unit_test(test_death),
+        cmocka_unit_test(test_silence),     cmocka_unit_test(test_disagreement),  cmocka_unit_test(test_options),
+        cmocka_unit_test(test_abort),       cmocka_unit_test(test_local_address),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

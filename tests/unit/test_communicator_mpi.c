@@ -12,8 +12,8 @@ int main(void)
         (void)fprintf(stderr, "%s: %s\n", err.place, err.text);
         return 1;
     }
-    int line = redco_world_size(world) == 8 ? check_meshes(world) : check_collectives(world);
-    if (line == 0 && redco_world_size(world) == 2) { line = check_two_streams(world); }
+    int line = redco_world_size(world) == 8 ? check_meshes(world, NULL) : check_collectives(world, NULL);
+    if (line == 0 && redco_world_size(world) == 2) { line = check_two_streams(world, NULL); }
     if (line == 0 && redco_world_rank(world) == 0) { (void)printf("%u ranks: ok\n", redco_world_size(world)); }
     redco_world_close(world);
     return line;

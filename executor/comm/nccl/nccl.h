@@ -1,0 +1,68 @@
+/** @file nccl.h  The carrier of NVIDIA GPUs: collectives by NCCL, queued on streams.
+ *
+ *  NCCL is loaded when a carrier of several ranks is opened; one rank alone needs none. Ranks find each other through
+ *  their world (sockets, MPI, Slurm), whatever NCCL then uses between the devices. There is one NCCL communicator for
+ *  each team, split from that of the world; a rank has one device, and a device one rank.
+ *
+ *  Communicators are non-blocking: a rank that dies while others make a communicator, queue work or wait for it ends
+ *  all of them within seconds. Every carrier has a thread that asks NCCL for errors, hears from the other ranks over a
+ *  communicator of the processor, and gives NCCL's communicators up (ncclCommAbort) when something is wrong: queues
+ *  then go on with results that mean nothing, and redco_carrier_check() says what happened.
+ *
+ *  What calls become, with n ranks and S the larger buffer (NCCL chooses algorithm and protocol itself):
+ *
+ *      all-reduce, reduce-scatter, all-gather   the call of that name
+ *      reduce-scatter of unequal parts          a group of one reduce for each owner. Each link of a ring then carries
+ *                                               S (n - 1) / n as for a reduce-scatter, while one of padded parts would
+ *                                               carry n times the largest part: where tensors go to owners whole, a
+ *                                               bucket of a few tensors belongs to a few owners. Equal parts:
+ * reduce-scatter shards in another order than ranks       a communicator whose ranks are in the order of the shards,
+ * split from the team's at the first such call, which waits for its queue once broadcasts of a layer a group of one
+ * broadcast for each part */
+#ifndef REDCO_NCCL_H
+#define REDCO_NCCL_H
+
+#include "executor/comm/carrier.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct redco_nccl_options {
+    /** Multiprocessors that a team's kernels may take (NCCL: maxCTAs); 0 = 32 for TENSOR and OTHER, which nothing hides
+     *  and which want the least time, else 16: beside computation. One CTA drives a channel; NCCL's rings on a node
+     *  have 12 channels of 20 to 30 GB/s (A100, H100: 240 and 360 GB/s in all) and 8 to 16 between nodes, so that 16
+     *  reach the wires' speed and leave 116 of an H200's 132 multiprocessors. Together 96, so that kernels of all
+     *  teams fit on an A100 (108) at once: otherwise ranks could wait for each other in circles. */
+    uint32_t most_ctas[REDCO_TRAFFIC_COUNT];
+    double timeout_s; /**< for communicators to be made, and for a rank that left; 0 = 60 */
+    /** Communicators whose calls return when work is queued, without a thread of NCCL's for each group of calls: NCCL
+     *  2.28 starts one for non-blocking communicators. Calls cost the processor less, but a rank may hang in them when
+     *  another one dies, until its launcher ends it. Needed for redco_nccl_estimate(). */
+    bool blocking;
+} redco_nccl_options;
+
+/** Every rank of the world calls it. Scalars of the carrier's own go over the world.
+ *  @param world    must outlive the carrier
+ *  @param backend  a CUDA device (executor/backend/cuda/cuda.h); must outlive the carrier
+ *  @param options  NULL for all zero
+ *  @return REDCO_ESYSTEM if NCCL is missing or fails (also where ranks share a device), or redco was built without CUDA
+ */
+redco_status redco_nccl_open(redco_world *world, redco_backend *backend, const redco_nccl_options *options,
+                             redco_carrier **carrier_out, redco_error *err);
+
+/** NCCL's version as ncclGetVersion() has it (22809 is 2.28.9), 0 where it cannot be loaded. */
+uint32_t redco_nccl_version(void);
+
+/** What NCCL expects a call to take (ncclGroupSimulateEnd); nothing is moved. Every member of the team calls it.
+ *  @param kind    ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, or BROADCAST from rank 0
+ *  @param memory  of the backend, @p count × size elements for gathers and scatters, else @p count
+ *  @param count   as in carrier.h: of a rank's shard for gathers and scatters
+ *  @return REDCO_EVALUE if the carrier is not NCCL's, does not block, or the team is of one */
+redco_status redco_nccl_estimate(redco_team *team, redco_lane lane, redco_team_call_kind kind, redco_dtype dtype,
+                                 void *memory, uint64_t count, double *seconds_out, redco_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

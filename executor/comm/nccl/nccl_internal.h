@@ -1,0 +1,120 @@
+/** @file nccl_internal.h  What the files of executor/comm/nccl share. They are part of the CUDA backend: streams and
+ *  contexts are taken from its structures. */
+#ifndef REDCOI_NCCL_INTERNAL_H
+#define REDCOI_NCCL_INTERNAL_H
+
+#include "executor/backend/cuda/cuda_internal.h"
+#include "executor/comm/nccl/nccl.h"
+#include "executor/comm/transport.h"
+
+#include <nccl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* NCCL's calls that are used: member, name in nccl.h */
+#define REDCOI_NCCL_CALLS(X)                                                                                           \
+    X(get_version, ncclGetVersion)                                                                                     \
+    X(get_unique_id, ncclGetUniqueId)                                                                                  \
+    X(init_rank, ncclCommInitRankConfig)                                                                               \
+    X(split, ncclCommSplit)                                                                                            \
+    X(finalize, ncclCommFinalize)                                                                                      \
+    X(destroy, ncclCommDestroy)                                                                                        \
+    X(abort, ncclCommAbort)                                                                                            \
+    X(async_error, ncclCommGetAsyncError)                                                                              \
+    X(error_string, ncclGetErrorString)                                                                                \
+    X(last_error, ncclGetLastError)                                                                                    \
+    X(group_start, ncclGroupStart)                                                                                     \
+    X(group_end, ncclGroupEnd)                                                                                         \
+    X(group_simulate_end, ncclGroupSimulateEnd)                                                                        \
+    X(all_reduce, ncclAllReduce)                                                                                       \
+    X(reduce_scatter, ncclReduceScatter)                                                                               \
+    X(reduce, ncclReduce)                                                                                              \
+    X(all_gather, ncclAllGather)                                                                                       \
+    X(broadcast, ncclBroadcast)
+
+typedef struct redcoi_nccl_library {
+    void *library;
+#define REDCOI_MEMBER(member, name) __typeof__(&name) member;
+    REDCOI_NCCL_CALLS(REDCOI_MEMBER)
+#undef REDCOI_MEMBER
+} redcoi_nccl_library;
+
+/** A communicator, made by open.c. */
+typedef struct redcoi_nccl_comm {
+    ncclComm_t comm; /**< NULL: none, or given up */
+    bool given_up;
+    bool begun;                    /**< NCCL may still put it there */
+    uint32_t *order;               /**< NULL, or whose shards these ranks are in the order of */
+    struct redcoi_nccl_comm *next; /**< of the team */
+} redcoi_nccl_comm;
+
+typedef struct redcoi_nccl_carrier redcoi_nccl_carrier;
+
+typedef struct redcoi_nccl_team {
+    redco_team base;
+    redcoi_nccl_carrier *carrier;
+    pthread_mutex_t calls;   /**< held while NCCL is called for this team: it may not be given up meanwhile */
+    redcoi_nccl_comm *comms; /**< that of the team first, then those of other orders; NULL: a team of one */
+    char last[96];           /**< operation that was queued last */
+    bool seized;             /**< by the thread that gives communicators up */
+    struct redcoi_nccl_team *next;
+} redcoi_nccl_team;
+
+struct redcoi_nccl_carrier {
+    redco_carrier base;
+    redco_world *world;
+    const redcoi_cuda *cuda;
+    redco_nccl_options options; /**< zeros filled in */
+    redcoi_nccl_library nccl;
+    redcoi_nccl_team root; /**< all ranks: teams are split from its communicator, nothing is queued there */
+    redco_communicator *heartbeat;
+    pthread_t thread;
+    bool watched;         /**< the thread was started */
+    atomic_bool broken;   /**< nothing may be queued any more */
+    atomic_bool left;     /**< another rank closes its carrier */
+    pthread_mutex_t list; /**< of teams, which are all but the root; taken before a team's calls */
+    redcoi_nccl_team *teams;
+    pthread_mutex_t lock; /**< of failure and closing; nothing is locked under it */
+    pthread_cond_t changed;
+    redco_error failure; /**< the first */
+    bool closing;
+    redcoi_nccl_comm *abandoned; /**< of the closing thread alone */
+};
+
+/* open.c */
+
+/** Makes a communicator and waits for it, at most for the time-out.
+ *  @param begun  what NCCL returned when it was begun
+ *  @param comm   where NCCL puts it; of a given-up one, NULL */
+redco_status redcoi_nccl_await(const redcoi_nccl_team *team, ncclResult_t begun, ncclComm_t *comm, const char *what,
+                               redco_error *err);
+
+typedef struct redcoi_nccl_split {
+    int colour, key;
+    redco_traffic traffic;
+    const char *name;
+} redcoi_nccl_split;
+
+/** Splits a team's first communicator. Its calls are locked by the caller. */
+redco_status redcoi_nccl_split_comm(redcoi_nccl_team *parent, const redcoi_nccl_split *split, redcoi_nccl_comm *comm,
+                                    redco_error *err);
+
+/* run.c */
+
+redco_status redcoi_nccl_run(redco_team *team, redco_lane lane, const redco_team_call *call, redco_error *err);
+/** An error of what NCCL returned for a team; REDCO_OK for success. */
+redco_status redcoi_nccl_check(const redcoi_nccl_team *team, ncclResult_t result, const char *what, redco_error *err);
+
+/* watch.c */
+
+redco_status redcoi_nccl_watch(redcoi_nccl_carrier *carrier, redco_error *err);
+/** Tells the other ranks that this one leaves, unless something failed, and ends the thread. */
+void redcoi_nccl_unwatch(redcoi_nccl_carrier *carrier);
+/** The first failure is kept; all communicators are given up by the thread. */
+void redcoi_nccl_break(redcoi_nccl_carrier *carrier, const redco_error *failure);
+/** Tells the world's watch that an operation begins. */
+void redcoi_nccl_notice(const redcoi_nccl_carrier *carrier, const char *what);
+/** The failure, if there was one. */
+redco_status redcoi_nccl_failure(redcoi_nccl_carrier *carrier, redco_error *err);
+
+#endif

@@ -1,0 +1,35 @@
+/* What is left where redco is built without CUDA. */
+#include "executor/comm/nccl/nccl.h"
+
+static redco_status missing(redco_error *err)
+{
+    return redco_fail(err, REDCO_ESYSTEM, "nccl", "redco was built without CUDA");
+}
+
+redco_status redco_nccl_open(redco_world *world, redco_backend *backend, const redco_nccl_options *options,
+                             redco_carrier **carrier_out, redco_error *err)
+{
+    (void)world;
+    (void)backend;
+    (void)options;
+    (void)carrier_out;
+    return missing(err);
+}
+
+uint32_t redco_nccl_version(void)
+{
+    return 0;
+}
+
+redco_status redco_nccl_estimate(redco_team *team, redco_lane lane, redco_team_call_kind kind, redco_dtype dtype,
+                                 void *memory, uint64_t count, double *seconds_out, redco_error *err)
+{
+    (void)team;
+    (void)lane;
+    (void)kind;
+    (void)dtype;
+    (void)memory;
+    (void)count;
+    (void)seconds_out;
+    return missing(err);
+}

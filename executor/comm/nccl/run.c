@@ -1,0 +1,241 @@
+/* Collectives as NCCL's calls. */
+#include "executor/comm/nccl/nccl_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+redco_status redcoi_nccl_check(const redcoi_nccl_team *team, ncclResult_t result, const char *what, redco_error *err)
+{
+    const redcoi_nccl_library *const nccl = &team->carrier->nccl;
+    if (result == ncclSuccess) { return REDCO_OK; }
+    const char *const text = nccl->error_string(result);
+    const char *last = nccl->last_error(NULL);
+    if (last == NULL || *last == '\0') { last = "NCCL_DEBUG=WARN makes NCCL say more"; }
+    return redco_fail(err, REDCO_ESYSTEM, what, "NCCL, rank %u of %u of \"%s\": %s (%s)", team->base.rank,
+                      team->base.size, team->base.name, text != NULL ? text : "an error without a name", last);
+}
+
+static ncclDataType_t type_of(redco_dtype dtype)
+{
+    switch (dtype) {
+    case REDCO_F64: return ncclFloat64;
+    case REDCO_F32: return ncclFloat32;
+    case REDCO_BFLOAT16: return ncclBfloat16;
+    case REDCO_F16: return ncclFloat16;
+    case REDCO_I32: return ncclInt32;
+    default: return ncclUint8; /* bytes, which are never summed */
+    }
+}
+
+/* What NCCL's calls are made of. */
+struct issue {
+    const redcoi_nccl_library *nccl;
+    redcoi_nccl_team *team;
+    const redco_team_call *call;
+    ncclComm_t comm;
+    CUstream stream;
+    ncclDataType_t type;
+    ncclRedOp_t op;
+    size_t element_bytes;
+};
+
+static void *at(const struct issue *i, uint64_t element)
+{
+    return (unsigned char *)i->call->out + element * i->element_bytes;
+}
+
+/* Ends a group, also after a call of it failed. */
+static ncclResult_t end_group(const struct issue *i, ncclResult_t result)
+{
+    const ncclResult_t ended = i->nccl->group_end();
+    return result == ncclSuccess || result == ncclInProgress ? ended : result;
+}
+
+static ncclResult_t broadcasts(const struct issue *i)
+{
+    const redco_team_call *const call = i->call;
+    ncclResult_t result = i->nccl->group_start();
+    if (result != ncclSuccess) { return result; }
+    for (uint32_t p = 0; p < call->part_count && result == ncclSuccess; p++) {
+        void *const data = at(i, call->parts[p].begin);
+        if (call->parts[p].count == 0) { continue; }
+        result =
+            i->nccl->broadcast(data, data, call->parts[p].count, i->type, (int)call->parts[p].root, i->comm, i->stream);
+    }
+    return end_group(i, result);
+}
+
+static bool equal_parts(const struct issue *i)
+{
+    const uint64_t *const begin = i->call->begin;
+    for (uint32_t r = 1; r < i->team->base.size; r++) {
+        if (begin[r + 1] - begin[r] != begin[1] - begin[0]) { return false; }
+    }
+    return true;
+}
+
+static ncclResult_t parts(const struct issue *i)
+{
+    const uint64_t *const begin = i->call->begin;
+    const uint32_t rank = i->team->base.rank;
+    if (equal_parts(i)) {
+        return i->nccl->reduce_scatter(at(i, begin[0]), at(i, begin[rank]), begin[1] - begin[0], i->type, i->op,
+                                       i->comm, i->stream);
+    }
+    ncclResult_t result = i->nccl->group_start();
+    if (result != ncclSuccess) { return result; }
+    for (uint32_t r = 0; r < i->team->base.size && result == ncclSuccess; r++) {
+        void *const data = at(i, begin[r]);
+        if (begin[r + 1] == begin[r]) { continue; }
+        result = i->nccl->reduce(data, r == rank ? data : NULL, begin[r + 1] - begin[r], i->type, i->op, (int)r,
+                                 i->comm, i->stream);
+    }
+    return end_group(i, result);
+}
+
+static ncclResult_t issue_call(const struct issue *i)
+{
+    const redco_team_call *const call = i->call;
+    switch (call->kind) {
+    case REDCO_TEAM_ALL_REDUCE:
+        return i->nccl->all_reduce(call->in, call->out, call->count, i->type, i->op, i->comm, i->stream);
+    case REDCO_TEAM_REDUCE_SCATTER:
+        return i->nccl->reduce_scatter(call->in, call->out, call->count, i->type, i->op, i->comm, i->stream);
+    case REDCO_TEAM_REDUCE_SCATTER_PARTS: return parts(i);
+    case REDCO_TEAM_REDUCE_SCATTER_ORDERED:
+        return i->nccl->reduce_scatter(call->in, at(i, call->order[i->team->base.rank] * call->count), call->count,
+                                       i->type, i->op, i->comm, i->stream);
+    case REDCO_TEAM_ALL_GATHER:
+        return i->nccl->all_gather(call->in, call->out, call->count, i->type, i->comm, i->stream);
+    case REDCO_TEAM_ALL_GATHER_ORDERED:
+        return i->nccl->all_gather(at(i, call->order[i->team->base.rank] * call->count), call->out, call->count,
+                                   i->type, i->comm, i->stream);
+    case REDCO_TEAM_BROADCAST: break;
+    }
+    return broadcasts(i);
+}
+
+static bool has_order(const redcoi_nccl_team *team, const redcoi_nccl_comm *c, const uint32_t *order)
+{
+    return c->order != NULL && memcmp(c->order, order, team->base.size * sizeof *order) == 0;
+}
+
+static redcoi_nccl_comm *find_comm(const redcoi_nccl_team *team, const uint32_t *order)
+{
+    redcoi_nccl_comm *c = team->comms;
+    while (order != NULL && c != NULL && !has_order(team, c, order)) { c = c->next; }
+    return c;
+}
+
+static redco_status order_comm(redcoi_nccl_team *team, const redco_team_call *call, redcoi_nccl_comm **comm_out,
+                               redco_error *err)
+{
+    const size_t bytes = team->base.size * sizeof *call->order;
+    redcoi_nccl_comm *const c = calloc(1, sizeof *c);
+    if (c == NULL || (c->order = malloc(bytes)) == NULL) {
+        free(c);
+        return redco_fail(err, REDCO_ENOMEM, call->what, "a communicator of another order");
+    }
+    memcpy(c->order, call->order, bytes);
+    c->next = team->comms->next;
+    team->comms->next = c;
+    *comm_out = c;
+    const redcoi_nccl_split split = {0, (int)call->order[team->base.rank], team->base.traffic, call->what};
+    return redcoi_nccl_split_comm(team, &split, c, err);
+}
+
+/* Under the team's lock. */
+static redco_status run(redcoi_nccl_team *team, redco_lane lane, const redco_team_call *call, redco_error *err)
+{
+    redcoi_nccl_carrier *const carrier = team->carrier;
+    struct issue i = {.nccl = &carrier->nccl,
+                      .team = team,
+                      .call = call,
+                      .stream = lane.queue->stream,
+                      .type = type_of(call->dtype),
+                      .op = call->reduction == REDCO_REDUCE_MAX ? ncclMax : ncclSum,
+                      .element_bytes = redco_dtype_bytes(call->dtype)};
+    redcoi_nccl_comm *c = find_comm(team, call->order);
+    redco_status st = redcoi_nccl_failure(carrier, err);
+    if (st == REDCO_OK && atomic_load(&carrier->left)) {
+        st = redco_fail(err, REDCO_ESYSTEM, call->what, "rank %u: another rank has left", carrier->base.rank);
+    }
+    if (st == REDCO_OK) { st = redcoi_cuda_enter((const redcoi_cuda *)lane.backend, err); }
+    if (st == REDCO_OK && c == NULL) { st = order_comm(team, call, &c, err); }
+    if (st != REDCO_OK) { return st; }
+    i.comm = c->comm;
+    (void)snprintf(team->last, sizeof team->last, "%s", call->what);
+    return redcoi_nccl_await(team, issue_call(&i), &i.comm, call->what, err);
+}
+
+redco_status redcoi_nccl_run(redco_team *base, redco_lane lane, const redco_team_call *call, redco_error *err)
+{
+    redcoi_nccl_team *const team = (redcoi_nccl_team *)base;
+    redco_status st = REDCO_OK;
+    redcoi_nccl_notice(team->carrier, call->what);
+    /* Nothing may be under way on a communicator that is split; while this waits, it can be given up. */
+    if (find_comm(team, call->order) == NULL) { st = lane.backend->calls->queue_finish(lane.backend, lane.queue, err); }
+    if (st != REDCO_OK) { return st; }
+    (void)pthread_mutex_lock(&team->calls);
+    st = run(team, lane, call, err);
+    (void)pthread_mutex_unlock(&team->calls);
+    if (st != REDCO_OK) { redcoi_nccl_break(team->carrier, err); }
+    return st;
+}
+
+static redco_status check_estimate(const redco_team *team, redco_team_call_kind kind, redco_error *err)
+{
+    if (strcmp(team->carrier->calls->name, "nccl") != 0 || team->size == 1) {
+        return redco_fail(err, REDCO_EVALUE, "estimate", "NCCL has one of its own teams of several ranks only");
+    }
+    if (!((const redcoi_nccl_team *)team)->carrier->options.blocking) {
+        return redco_fail(err, REDCO_EVALUE, "estimate",
+                          "NCCL would run the call on communicators that do not block: redco_nccl_options.blocking");
+    }
+    if (kind == REDCO_TEAM_ALL_REDUCE || kind == REDCO_TEAM_REDUCE_SCATTER || kind == REDCO_TEAM_ALL_GATHER ||
+        kind == REDCO_TEAM_BROADCAST) {
+        return REDCO_OK;
+    }
+    return redco_fail(err, REDCO_EVALUE, "estimate", "not of this kind of call");
+}
+
+redco_status redco_nccl_estimate(redco_team *base, redco_lane lane, redco_team_call_kind kind, redco_dtype dtype,
+                                 void *memory, uint64_t count, double *seconds_out, redco_error *err)
+{
+    redcoi_nccl_team *const team = (redcoi_nccl_team *)base;
+    const redco_team_part whole = {0, count, 0};
+    const size_t shard_bytes = count * redco_dtype_bytes(dtype);
+    ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+    redco_status st = check_estimate(base, kind, err);
+    if (st == REDCO_OK) { st = redcoi_cuda_enter((const redcoi_cuda *)lane.backend, err); }
+    if (st == REDCO_OK) { st = redcoi_nccl_failure(team->carrier, err); }
+    if (st != REDCO_OK) { return st; }
+    const bool scatters = kind == REDCO_TEAM_REDUCE_SCATTER, gathers = kind == REDCO_TEAM_ALL_GATHER;
+    unsigned char *const shard = (unsigned char *)memory + base->rank * shard_bytes;
+    const redco_team_call call = {.kind = kind,
+                                  .dtype = dtype,
+                                  .in = gathers ? shard : memory,
+                                  .out = scatters ? shard : memory,
+                                  .count = kind == REDCO_TEAM_BROADCAST ? 0 : count,
+                                  .parts = &whole,
+                                  .part_count = 1,
+                                  .what = "estimate"};
+    const redcoi_nccl_library *const nccl = &team->carrier->nccl;
+    const struct issue i = {
+        nccl, team, &call, team->comms->comm, lane.queue->stream, type_of(dtype), ncclSum, redco_dtype_bytes(dtype)};
+    (void)pthread_mutex_lock(&team->calls);
+    ncclResult_t result = nccl->group_start();
+    if (result == ncclSuccess) {
+        const ncclResult_t issued = issue_call(&i);
+        result = nccl->group_simulate_end(&info);
+        if (issued != ncclSuccess) { result = issued; }
+    }
+    (void)pthread_mutex_unlock(&team->calls);
+    st = redcoi_nccl_check(team, result, "estimate", err);
+    if (st == REDCO_OK && !(info.estimatedTime >= 0.0F)) {
+        st = redco_fail(err, REDCO_ESYSTEM, "estimate", "NCCL gave none");
+    }
+    if (st == REDCO_OK) { *seconds_out = 1e-6 * (double)info.estimatedTime; }
+    return st;
+}

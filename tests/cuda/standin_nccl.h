@@ -1,0 +1,67 @@
+/** @file standin_nccl.h  What the files of the stand-in for NCCL share. A communicator of n ranks is a file of shared
+ *  memory: counters and a slot for each rank, through which slices go. */
+#ifndef REDCO_TESTS_STANDIN_NCCL_H
+#define REDCO_TESTS_STANDIN_NCCL_H
+
+#include "tests/cuda/standin.h"
+
+#include <atomic>
+#include <nccl.h>
+#include <string>
+#include <vector>
+
+namespace standin
+{
+enum class Kind : int32_t { all_reduce, reduce_scatter, all_gather, broadcast, reduce };
+
+/** What a rank was asked for, compared between ranks; addresses and stream are its own. */
+struct Call {
+    Kind kind;
+    int32_t type, op, root;
+    uint64_t count;   /**< as NCCL's call has it */
+    uint64_t number;  /**< how many calls of the communicator came before */
+    uint64_t grouped; /**< calls that begin together */
+    const void *send;
+    void *receive;
+};
+
+constexpr size_t slice_bytes = size_t(1) << 17;
+
+struct Slot {
+    std::atomic<uint64_t> step; /**< how often the rank has met the others */
+    std::atomic<uint32_t> here;
+    Call call;
+    int32_t colour, key; /**< of a split */
+    char uuid[16];       /**< of the device */
+    unsigned char data[slice_bytes];
+};
+
+/** Shared memory; opening and meeting end when @p given_up is set. */
+class Room
+{
+  public:
+    Room(const std::string &name, int rank, int size);
+    ~Room();
+    Room(const Room &) = delete;
+    Room &operator=(const Room &) = delete;
+    /** Waits for the others. @return false: given up */
+    bool enter(const std::atomic<bool> &given_up);
+    /** Returns when all came to the same point. @return 0; -1 given up; else 1 + a rank that did not come in time */
+    int meet(const std::atomic<bool> &given_up, bool patient);
+    Slot &slot(int rank) const { return slots[rank]; }
+    Slot &own() const { return slots[rank]; }
+    const std::string name;
+    const int rank, size;
+
+  private:
+    Slot *slots = nullptr;
+    size_t bytes = 0;
+};
+
+size_t type_bytes(int type);
+
+/** Does a call, as the kernel would. @return false: given up, or wrong; then it was said why */
+bool run_call(Room &room, Call call, const std::atomic<bool> &given_up);
+} // namespace standin
+
+#endif
