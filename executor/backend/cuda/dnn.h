@@ -75,9 +75,8 @@ typedef struct redcoi_dnn_graph redcoi_dnn_graph;
 /** @param handle  NULL: for a described device
  *  @param deterministic  backward without atomic sums of dQ, at the price of a workspace that grows with queries x keys
  */
-redco_status redcoi_dnn_graph_create(const redcoi_dnn_calls *calls, cudnnHandle_t handle,
-                                     const redcoi_dnn_shape *shape, bool deterministic,
-                                     redcoi_dnn_graph **graph_out, redco_error *err);
+redco_status redcoi_dnn_graph_create(const redcoi_dnn_calls *calls, cudnnHandle_t handle, const redcoi_dnn_shape *shape,
+                                     bool deterministic, redcoi_dnn_graph **graph_out, redco_error *err);
 void redcoi_dnn_graph_free(redcoi_dnn_graph *graph); /**< NULL is accepted */
 
 /** Which numbers a graph takes, and where its descriptor of operations is. */
@@ -101,7 +100,7 @@ struct redcoi_dnn_graph {
 
 typedef struct redcoi_dnn_plan {
     redcoi_dnn_graph *graph;
-    cudnnBackendDescriptor_t plan;
+    cudnnBackendDescriptor_t plan, config;  /**< the engine's configuration lives as long as the plan */
     uint64_t sums_at, d_q_sum_at, inner_at; /**< in the workspace */
     uint64_t workspace_bytes;
     int64_t engine; /**< number that cuDNN gives it */

@@ -403,9 +403,8 @@ static void backward(graph *g, bool deterministic)
     pointwise(g, CUDNN_POINTWISE_IDENTITY, CUDNN_DATA_FLOAT, -1, &d_q_sum, NULL, NULL, &d_q);
 }
 
-redco_status redcoi_dnn_graph_create(const redcoi_dnn_calls *calls, cudnnHandle_t handle,
-                                     const redcoi_dnn_shape *shape, bool deterministic, redcoi_dnn_graph **graph_out,
-                                     redco_error *err)
+redco_status redcoi_dnn_graph_create(const redcoi_dnn_calls *calls, cudnnHandle_t handle, const redcoi_dnn_shape *shape,
+                                     bool deterministic, redcoi_dnn_graph **graph_out, redco_error *err)
 {
     graph *g = calloc(1, sizeof *g);
     if (g == NULL) { return redco_fail(err, REDCO_ENOMEM, "attention", "a graph"); }

@@ -9,7 +9,10 @@ enum { CONFIGS_MAX = 16 };
 
 redco_status redcoi_dnn_load(redcoi_dnn_calls *c, void **library_out, redco_error *err)
 {
-#define CALL(name, member) {name, (void (**)(void))(void *)&c->member}
+#define CALL(name, member)                                                                                             \
+    {                                                                                                                  \
+        name, (void (**)(void))(void *)&c->member                                                                      \
+    }
     const redcoi_symbol symbols[] = {
         CALL("cudnnGetVersion", version),
         CALL("cudnnGetErrorString", error_string),
@@ -155,6 +158,8 @@ redco_status redcoi_dnn_plan_create(const redcoi_dnn_calls *calls, cudnnHandle_t
             if (p.plan != NULL) {
                 p.engine = engine_number(calls, configs[i]);
                 place_workspace(&p, inner_bytes);
+                p.config = configs[i];
+                configs[i] = NULL;
             }
         }
         for (uint32_t i = 0; i < CONFIGS_MAX; i++) {
@@ -176,7 +181,10 @@ redco_status redcoi_dnn_plan_create(const redcoi_dnn_calls *calls, cudnnHandle_t
 
 void redcoi_dnn_plan_close(redcoi_dnn_plan *plan)
 {
-    if (plan->plan != NULL) { (void)plan->graph->calls->descriptor_destroy(plan->plan); }
+    if (plan->plan != NULL) {
+        (void)plan->graph->calls->descriptor_destroy(plan->plan);
+        (void)plan->graph->calls->descriptor_destroy(plan->config);
+    }
     redcoi_dnn_graph_free(plan->graph);
     memset(plan, 0, sizeof *plan);
 }
@@ -206,9 +214,7 @@ redco_status redcoi_dnn_plan_run(const redcoi_dnn_plan *plan, cudnnHandle_t hand
         pointers[n++] = &scalars[i]; /* read before execute returns */
     }
     cudnnStatus_t st = c->descriptor_create(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
-    if (st == CUDNN_STATUS_SUCCESS) {
-        st = c->set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, ids);
-    }
+    if (st == CUDNN_STATUS_SUCCESS) { st = c->set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, ids); }
     if (st == CUDNN_STATUS_SUCCESS) {
         st = c->set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, pointers);
     }
