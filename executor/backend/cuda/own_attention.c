@@ -37,10 +37,10 @@ static bool supports(const redcoi_cuda *cuda, const redco_launch *launch)
     if (size == 0 || !redco_dtype_is_float(q->dtype)) { return false; }
     const uint32_t shared_bytes = is_backward(launch) ? BY_TYPE(bytes, size, REDCOI_ATTENTION_BACKWARD_BYTES)
                                                       : BY_TYPE(bytes, size, REDCOI_ATTENTION_FORWARD_BYTES);
-    /* Blocks are numbered in 31 bits, tokens in 32; a tile has 16 rows or more. */
+    /* Blocks are numbered in 31 bits; a tile has 16 rows or more, a block of sums 32. */
     const uint64_t most = UINT64_C(1) << 31, longer = q->dim[1] > k->dim[1] ? q->dim[1] : k->dim[1];
-    return shared_bytes <= cuda->device->shared_bytes_max && longer < most - 256 &&
-           q->dim[0] * q->dim[2] <= most / (longer / 16 + 1);
+    return shared_bytes <= cuda->device->shared_bytes_max && longer < most &&
+           q->dim[0] * q->dim[2] < most / (longer / 16 + 1);
 }
 
 static uint64_t workspace_bytes(const redcoi_cuda *cuda, const redco_launch *launch)
@@ -134,7 +134,9 @@ static redco_status run_backward(redcoi_cuda *cuda, redco_queue *queue, const re
     a.d_v = launch->outputs[2].data;
     a.sums = launch->workspace;
     const uint64_t lines = (uint64_t)a.batch * a.queries * a.heads;
-    const redcoi_grid sums = {.blocks = {(uint32_t)((lines + threads / 32 - 1) / (threads / 32))}, .threads = threads};
+    const uint32_t lines_of_block = threads / REDCOI_ATTENTION_LANES;
+    const redcoi_grid sums = {.blocks = {(uint32_t)((lines + lines_of_block - 1) / lines_of_block)},
+                              .threads = threads};
     const redcoi_grid keys = {
         .blocks = {tiles(a.keys, rows) * a.groups * a.batch}, .threads = threads, .shared_bytes = shared_bytes};
     const redcoi_grid queries = {

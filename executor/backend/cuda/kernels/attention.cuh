@@ -74,13 +74,19 @@ template <int N, typename T, typename R>
 static __device__ inline void fill_rows(R *to, int row_elements, int filled, const T *from, uint64_t stride, int tile,
                                         int64_t rows, int size)
 {
+    constexpr int part = N < width_of<R> ? N : width_of<R>; /* 16 bytes, as from memory */
     const int vectors = filled / N;
     for (int v = static_cast<int>(threadIdx.x); v < tile * vectors; v += static_cast<int>(blockDim.x)) {
         const int row = v / vectors, column = v % vectors * N;
         vec<T, N> x = {};
         if (row < rows && column < size) { x = load<N>(from + row * stride + column); }
 #pragma unroll
-        for (int i = 0; i < N; i++) { to[row * row_elements + column + i] = widen(x.at[i]); }
+        for (int i = 0; i < N; i += part) {
+            vec<R, part> y;
+#pragma unroll
+            for (int e = 0; e < part; e++) { y.at[e] = widen(x.at[i + e]); }
+            store<part>(to + row * row_elements + column + i, y);
+        }
     }
 }
 
@@ -298,26 +304,40 @@ template <typename T, int SIZE> static __device__ inline void attention_forward(
                         static_cast<uint64_t>(a.heads) * a.value_size, out, rows, static_cast<int>(a.value_size), me);
 }
 
-/** sum(dO O) of each query of each head: a warp has a row. */
+/** Part of sum(dO O) of a row: what one of the threads that share it adds up, N elements at a time. */
+template <int N, typename T>
+static __device__ inline real_of<T> sum_part(const T *o, const T *d, uint32_t lane, uint32_t size)
+{
+    real_of<T> sum = 0;
+#pragma unroll 4
+    for (uint32_t i = lane * N; i < size; i += REDCOI_ATTENTION_LANES * N) {
+        const vec<T, N> x = load<N>(o + i), y = load<N>(d + i);
+#pragma unroll
+        for (int e = 0; e < N; e++) { sum += widen(x.at[e]) * widen(y.at[e]); }
+    }
+    return sum;
+}
+
+/** sum(dO O) of each query of each head. */
 template <typename T> static __device__ inline void attention_sums(const redcoi_attention_args &a)
 {
     using R = real_of<T>;
+    constexpr uint32_t lanes = REDCOI_ATTENTION_LANES;
     const uint64_t rows = static_cast<uint64_t>(a.batch) * a.queries * a.heads;
-    const uint64_t row = static_cast<uint64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
-    if (row >= rows) { return; } /* the whole warp */
-    const T *const o = static_cast<const T *>(a.o) + row * a.value_size;
-    const T *const d = static_cast<const T *>(a.d_o) + row * a.value_size;
+    const uint64_t row = static_cast<uint64_t>(blockIdx.x) * (blockDim.x / lanes) + threadIdx.x / lanes;
+    const uint32_t lane = threadIdx.x % lanes;
     R sum = 0;
-    visit<width_of<T>>(a.wide != 0 ? 0 : row * a.value_size, a.value_size, threadIdx.x % 32, 32,
-                       [&](uint64_t i, auto w) {
-                           constexpr int n = decltype(w)::value;
-                           const vec<T, n> x = load<n>(o + i), y = load<n>(d + i);
+    if (row < rows) {
+        const T *const o = static_cast<const T *>(a.o) + row * a.value_size;
+        const T *const d = static_cast<const T *>(a.d_o) + row * a.value_size;
+        sum = a.wide != 0 ? sum_part<width_of<T>>(o, d, lane, a.value_size) : sum_part<1>(o, d, lane, a.value_size);
+    }
 #pragma unroll
-                           for (int e = 0; e < n; e++) { sum += widen(x.at[e]) * widen(y.at[e]); }
-                       });
-    sum = over_warp<add_up>(sum);
-    const uint64_t head = row % a.heads, query = row / a.heads % a.queries, batch = row / a.heads / a.queries;
-    if (threadIdx.x % 32 == 0) { static_cast<R *>(a.sums)[(batch * a.heads + head) * a.queries + query] = sum; }
+    for (uint32_t step = lanes / 2; step > 0; step /= 2) { sum += __shfl_xor_sync(0xffffffffU, sum, step); }
+    if (row < rows && lane == 0) {
+        const uint64_t head = row % a.heads, query = row / a.heads % a.queries, batch = row / a.heads / a.queries;
+        static_cast<R *>(a.sums)[(batch * a.heads + head) * a.queries + query] = sum;
+    }
 }
 
 /** Both tensors of a side in shared memory: queries and dO, or keys and values. */

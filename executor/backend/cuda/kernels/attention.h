@@ -35,6 +35,7 @@ typedef struct redcoi_attention_args {
 enum {
     REDCOI_ATTENTION_FORWARD_THREADS = 128,
     REDCOI_ATTENTION_BACKWARD_THREADS = 256,
+    REDCOI_ATTENTION_LANES = 8, /**< threads that share a row of sum(dO O) */
     REDCOI_ATTENTION_SIZE_MAX = 256
 };
 
