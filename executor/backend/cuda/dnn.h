@@ -9,7 +9,7 @@
 
 #include "topology/base/status.h"
 
-#include <cudnn_graph.h>
+#include <cudnn.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
