@@ -1,42 +1,183 @@
+/* Attention by cuDNN: which launches it takes, and the plans of their shapes. */
 #include "executor/backend/cuda/cuda_internal.h"
+#include "executor/backend/cuda/dnn.h"
+
+#include <stdlib.h>
+
+/* Before, backward of keys that are no multiple of 128 needs a padding mask. Source: cudnn-frontend 1.23,
+ * node/scaled_dot_product_flash_attention.h, CompositeSDPABackwardNode::pre_validate_node(). */
+enum { VERSION_MIN = 91600 };
+
+/** A shape that was asked for, and its plan: none if cuDNN has no engine for it. */
+typedef struct entry {
+    redcoi_dnn_shape shape;
+    redcoi_dnn_plan plan;
+} entry;
+
+struct redcoi_dnn {
+    redcoi_dnn_calls calls;
+    void *library;
+    cudnnHandle_t handle;
+    entry *entries;
+    uint32_t count, room;
+};
+
+/** Whether every query sees a key: what cuDNN makes of one that sees none is not documented. */
+static bool all_see(const redcoi_dnn_shape *s)
+{
+    if (!s->causal) { return true; }
+    const int64_t last = s->queries - 1 + s->offset;
+    return s->offset >= 0 && (s->window == 0 || last - s->window + 1 < s->keys);
+}
+
+/** What cudnn-frontend's checks say of engines (node/sdpa_support_surface.h for forward,
+ *  CompositeSDPABackwardNode::pre_validate_node() for backward). */
+static bool is_documented(const redcoi_device *device, const redcoi_dnn_shape *s)
+{
+    const int64_t longer = s->size > s->value_size ? s->size : s->value_size;
+    if (s->size % 8 != 0 || s->value_size % 8 != 0 || longer > 256) { return false; }
+    if (s->window > 0 && s->queries > s->keys) { return false; }
+    if (!s->backward) { return true; }
+    if (s->queries == 1 && s->keys == 1) { return false; }
+    return device->major == 9 || longer <= 128 || (device->major == 10 && s->size == 192 && s->value_size == 128);
+}
+
+/** @return false if this is not for cuDNN */
+static bool make_shape(const redcoi_cuda *cuda, const redco_launch *launch, redcoi_dnn_shape *shape_out)
+{
+    const bool backward = launch->kind == REDCO_OP_ATTENTION_GRAD;
+    if (cuda->dnn == NULL || (!backward && launch->kind != REDCO_OP_ATTENTION)) { return false; }
+    if (launch->input_count != (backward ? 6 : 3)) { return false; } /* a given mask */
+    const redco_tensor_type *q = &launch->inputs[0].type, *k = &launch->inputs[1].type, *v = &launch->inputs[2].type;
+    const redco_attributes *a = launch->attributes;
+    const uint64_t most = INT32_MAX; /* tokens are compared in 32 bits */
+    if (q->dtype != REDCO_BFLOAT16 && q->dtype != REDCO_F16) { return false; }
+    if (!(a->scalar > 0) || q->dim[1] > most || k->dim[1] > most) { return false; }
+    redcoi_dnn_shape s = {.type = q->dtype == REDCO_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16,
+                          .backward = backward,
+                          .causal = (a->flags & REDCO_FLAG_CAUSAL) != 0,
+                          .batch = (int64_t)q->dim[0],
+                          .queries = (int64_t)q->dim[1],
+                          .keys = (int64_t)k->dim[1],
+                          .heads = (int64_t)q->dim[2],
+                          .groups = (int64_t)k->dim[2],
+                          .size = (int64_t)q->dim[3],
+                          .value_size = (int64_t)v->dim[3]};
+    if (s.causal) {
+        if (a->offset < 0 || a->offset > (int64_t)most) { return false; }
+        s.offset = a->offset;
+        /* A window that reaches before the first key hides nothing. */
+        s.window = a->window < (uint64_t)(s.offset + s.queries) ? (int64_t)a->window : 0;
+        if (s.window == 0 && s.offset >= s.keys - 1) { /* nor does the diagonal */
+            s.causal = false;
+            s.offset = 0;
+        }
+    }
+    if (!all_see(&s) || !is_documented(cuda->device, &s)) { return false; }
+    *shape_out = s;
+    return true;
+}
+
+static entry *add_entry(redcoi_dnn *dnn, const redcoi_dnn_shape *shape)
+{
+    if (dnn->count == dnn->room) {
+        const uint32_t room = dnn->room == 0 ? 8 : 2 * dnn->room;
+        entry *grown = realloc(dnn->entries, room * sizeof *grown);
+        if (grown == NULL) { return NULL; }
+        dnn->entries = grown;
+        dnn->room = room;
+    }
+    entry *e = &dnn->entries[dnn->count++];
+    *e = (entry){.shape = *shape};
+    return e;
+}
+
+/** The plan of a shape, made when it is first asked for: a second or so, in which cuDNN compiles. NULL: none. */
+static const redcoi_dnn_plan *find_plan(const redcoi_cuda *cuda, const redcoi_dnn_shape *shape)
+{
+    redcoi_dnn *dnn = cuda->dnn;
+    for (uint32_t i = 0; i < dnn->count; i++) {
+        if (redcoi_dnn_shape_equal(&dnn->entries[i].shape, shape)) {
+            return dnn->entries[i].plan.plan == NULL ? NULL : &dnn->entries[i].plan;
+        }
+    }
+    if (redcoi_cuda_enter(cuda, NULL) != REDCO_OK) { return NULL; }
+    entry *e = add_entry(dnn, shape);
+    if (e == NULL) { return NULL; }
+    return redcoi_dnn_plan_create(&dnn->calls, dnn->handle, NULL, shape, false, &e->plan, NULL) == REDCO_OK ? &e->plan
+                                                                                                            : NULL;
+}
+
+static const redcoi_dnn_plan *plan_of(const redcoi_cuda *cuda, const redco_launch *launch)
+{
+    redcoi_dnn_shape shape;
+    return make_shape(cuda, launch, &shape) ? find_plan(cuda, &shape) : NULL;
+}
 
 static bool supports(const redcoi_cuda *cuda, const redco_launch *launch)
 {
-    (void)cuda;
-    (void)launch;
-    return false;
+    return plan_of(cuda, launch) != NULL;
 }
 
 static uint64_t workspace_bytes(const redcoi_cuda *cuda, const redco_launch *launch)
 {
-    (void)cuda;
-    (void)launch;
-    return 0;
+    const redcoi_dnn_plan *plan = plan_of(cuda, launch);
+    return plan == NULL ? 0 : plan->workspace_bytes;
 }
 
 static redco_status run(redcoi_cuda *cuda, redco_queue *queue, const redco_launch *launch, redco_error *err)
 {
-    (void)cuda;
-    (void)queue;
-    return redco_fail(err, REDCO_EVALUE, launch->name, "no %s", redco_op_kind_name(launch->kind));
+    static const redcoi_dnn_port inputs[] = {REDCOI_DNN_Q, REDCOI_DNN_K,          REDCOI_DNN_V,
+                                             REDCOI_DNN_O, REDCOI_DNN_STATISTICS, REDCOI_DNN_D_O};
+    static const redcoi_dnn_port results[] = {REDCOI_DNN_O, REDCOI_DNN_STATISTICS};
+    static const redcoi_dnn_port gradients[] = {REDCOI_DNN_D_Q, REDCOI_DNN_D_K, REDCOI_DNN_D_V};
+    void *tensors[REDCOI_DNN_PORTS] = {NULL};
+    const redcoi_dnn_plan *plan = plan_of(cuda, launch);
+    if (plan == NULL) { return redco_fail(err, REDCO_ESYSTEM, launch->name, "cuDNN has no plan for it"); }
+    const redcoi_dnn_port *outputs = plan->graph->shape.backward ? gradients : results;
+    for (uint32_t i = 0; i < launch->input_count; i++) { tensors[inputs[i]] = launch->inputs[i].data; }
+    for (uint32_t i = 0; i < launch->output_count; i++) { tensors[outputs[i]] = launch->outputs[i].data; }
+    const redcoi_dnn *dnn = cuda->dnn;
+    const redco_status st = redcoi_dnn_check(&dnn->calls, dnn->calls.set_stream(dnn->handle, queue->stream),
+                                             launch->name, "cudnnSetStream", err);
+    if (st != REDCO_OK) { return st; }
+    return redcoi_dnn_plan_run(plan, dnn->handle, tensors, launch->workspace, launch->attributes->scalar, launch->name,
+                               err);
 }
 
 const redcoi_runner redcoi_dnn_runner = {supports, workspace_bytes, run};
 
 redco_status redcoi_dnn_open(redcoi_cuda *cuda, redco_error *err)
 {
-    (void)cuda;
-    (void)err;
-    return REDCO_OK;
+    cuda->dnn = NULL;
+    if (cuda->device->options.own_attention) { return REDCO_OK; }
+    redcoi_dnn *dnn = calloc(1, sizeof *dnn);
+    if (dnn == NULL) { return redco_fail(err, REDCO_ENOMEM, "cuDNN", "a handle"); }
+    redco_status st = redcoi_cuda_enter(cuda, err);
+    const bool usable = st == REDCO_OK && redcoi_dnn_load(&dnn->calls, &dnn->library, NULL) == REDCO_OK &&
+                        dnn->calls.version() >= VERSION_MIN && dnn->calls.create(&dnn->handle) == CUDNN_STATUS_SUCCESS;
+    if (usable) {
+        cuda->dnn = dnn;
+    } else {
+        redcoi_library_close(dnn->library);
+        free(dnn);
+    }
+    return st;
 }
 
 void redcoi_dnn_close(redcoi_cuda *cuda)
 {
-    (void)cuda;
+    redcoi_dnn *dnn = cuda->dnn;
+    if (dnn == NULL) { return; }
+    for (uint32_t i = 0; i < dnn->count; i++) { redcoi_dnn_plan_close(&dnn->entries[i].plan); }
+    free(dnn->entries);
+    (void)dnn->calls.destroy(dnn->handle);
+    redcoi_library_close(dnn->library);
+    free(dnn);
+    cuda->dnn = NULL;
 }
 
 uint32_t redcoi_dnn_version(const redcoi_cuda *cuda)
 {
-    (void)cuda;
-    return 0;
+    return cuda->dnn == NULL ? 0 : (uint32_t)cuda->dnn->calls.version();
 }

@@ -1,0 +1,4 @@
+/* See attention.h. */
+#include "executor/backend/cuda/kernels/attention.cuh"
+
+REDCO_ATTENTION(f32, float)
