@@ -38,7 +38,7 @@ static redco_value random_step(rig *r, redco_graph *g, redco_value a, redco_valu
 /** A loss by cross-entropy of rows gathered by index, and its gradients towards all inputs. */
 static uint32_t build(rig *r, redco_graph *g, redco_value *inputs, redco_value *results)
 {
-    const redco_tensor_type type = DIMS(REDCO_F32, ROWS, COLUMNS);
+    const redco_tensor_type type = DIMS(REDCO_F32, ROWS, COLUMNS), places = DIMS(REDCO_I32, 2, ROWS / 2);
     redco_value values[INPUTS + STEPS];
     char name[16];
     for (uint32_t i = 0; i < INPUTS; i++) {
@@ -49,7 +49,7 @@ static uint32_t build(rig *r, redco_graph *g, redco_value *inputs, redco_value *
         const uint32_t known = INPUTS + i;
         values[known] = random_step(r, g, values[rig_below(r, known)], values[known - 1]);
     }
-    const redco_value index = redco_reshape(g, redco_iota(g, &DIMS(REDCO_I32, 2, ROWS / 2), 1), 1, (uint64_t[]){ROWS});
+    const redco_value index = redco_reshape(g, redco_iota(g, &places, 1), 1, (uint64_t[]){ROWS});
     const redco_value rows = redco_gather(g, values[INPUTS + STEPS - 1], index, NULL);
     results[0] = redco_mean_all(g, redco_cross_entropy(g, rows, index, false));
     redco_gradient(g, results[0], inputs, INPUTS, results + 1);

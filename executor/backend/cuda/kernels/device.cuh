@@ -140,13 +140,6 @@ template <typename T> __device__ inline real_of<T> exponential(real_of<T> x)
     return expf(static_cast<float>(x));
 }
 
-/** e^(x - from): one addition less. The error in from log2(e) is common to all that are compared with it. */
-template <typename T> __device__ inline real_of<T> exponential_from(real_of<T> x, real_of<T> from)
-{
-    if constexpr (traits<T>::fast) { return fast_exp2(fmaf(x, LOG2_E, -from * LOG2_E)); }
-    return exponential<T>(x - from);
-}
-
 template <typename T> __device__ inline real_of<T> quotient(real_of<T> x, real_of<T> y)
 {
     if constexpr (traits<T>::fast) { return __fdividef(x, y); } /* 0 for y beyond 2^126 */

@@ -23,7 +23,7 @@ template <typename T> struct online {
         }
         const R from = base(max);
 #pragma unroll
-        for (int j = 0; j < N; j++) { sum += exponential_from<T>(widen(v.at[j]), from); }
+        for (int j = 0; j < N; j++) { sum += exponential<T>(static_cast<R>(widen(v.at[j])) - from); }
     }
     template <typename Who> __device__ void join()
     {
@@ -61,7 +61,7 @@ template <typename T, typename Who> __device__ inline void softmax(const redcoi_
 #pragma unroll
             for (int j = 0; j < N; j++) {
                 const R value = widen(v.at[j]);
-                v.at[j] = narrow<T>(args.logarithm != 0 ? value - shift : exponential_from<T>(value, all.max) * scale);
+                v.at[j] = narrow<T>(args.logarithm != 0 ? value - shift : exponential<T>(value - all.max) * scale);
             }
             store<N>(y + i, v);
         });
@@ -149,7 +149,7 @@ template <typename T, typename Who> __device__ inline void cross_entropy_grad(co
             vec<T, N> v = load<N>(x + i);
 #pragma unroll
             for (int j = 0; j < N; j++) {
-                const R share = d * exponential_from<T>(widen(v.at[j]), lse);
+                const R share = d * exponential<T>(static_cast<R>(widen(v.at[j])) - lse);
                 v.at[j] = narrow<T>(share - (i + static_cast<uint64_t>(j) == at ? d : 0));
             }
             store<N>(out + i, v);
