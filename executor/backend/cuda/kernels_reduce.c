@@ -98,16 +98,18 @@ static plan make_plan(const redco_launch *launch)
     return p;
 }
 
-static redco_dtype sums_of(redco_dtype dtype)
+/* Of pieces: the largest of several is one of them. */
+static redco_dtype sums_of(const redco_launch *launch)
 {
-    return redco_dtype_statistic(dtype);
+    const redco_dtype dtype = launch->inputs[0].type.dtype;
+    return launch->kind == REDCO_OP_REDUCE_SUM ? redco_dtype_statistic(dtype) : dtype;
 }
 
 uint64_t redcoi_reduce_workspace(const redcoi_cuda *cuda, const redco_launch *launch)
 {
     const plan p = make_plan(launch);
     (void)cuda;
-    return p.splits == 1 ? 0 : p.outputs * p.splits * redco_dtype_bytes(sums_of(launch->inputs[0].type.dtype));
+    return p.splits == 1 ? 0 : p.outputs * p.splits * redco_dtype_bytes(sums_of(launch));
 }
 
 static redco_status launch_plan(const redcoi_work *work, const plan *p, redco_op_kind kind, const void *in,
@@ -163,7 +165,7 @@ redco_status redcoi_run_reduce(const redcoi_work *work)
 {
     const redco_launch *launch = work->launch;
     const redco_tensor *in = &launch->inputs[0], *out = &launch->outputs[0];
-    const redco_dtype sums = sums_of(in->type.dtype);
+    const redco_dtype sums = sums_of(launch);
     const plan p = make_plan(launch);
     if (p.splits == 1) {
         return launch_plan(work, &p, launch->kind, in->data, in->type.dtype, out->data, out->type.dtype);

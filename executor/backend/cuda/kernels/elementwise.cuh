@@ -68,21 +68,17 @@ template <typename Op, int N> struct pieces {
     }
 };
 
-template <typename Op, int N> __device__ inline void elementwise_by(const redcoi_elementwise_args &args)
+/** Pieces of N elements, two at once. */
+template <typename Op, int N> __device__ inline void elementwise_wide(const redcoi_elementwise_args &args)
 {
     const uint64_t count = args.count / N, step = threads_of_grid();
-    uint64_t v = thread_of_grid();
-    for (; v + step < count; v += 2 * step) {
+    for (uint64_t v = thread_of_grid(); v < count; v += 2 * step) {
+        const bool more = v + step < count;
         pieces<Op, N> first, second;
         first.read(args, v);
-        second.read(args, v + step);
+        if (more) { second.read(args, v + step); }
         first.write(args, v);
-        second.write(args, v + step);
-    }
-    if (v < count) {
-        pieces<Op, N> last;
-        last.read(args, v);
-        last.write(args, v);
+        if (more) { second.write(args, v + step); }
     }
 }
 
@@ -98,13 +94,14 @@ template <typename Op> constexpr bool is_large = false;
 template <typename Op> __device__ inline void elementwise(const redcoi_elementwise_args &args)
 {
     constexpr int N = elementwise_width<typename Op::A, typename Op::B, typename Op::Out>;
-    if (args.wide == 0) {
-        elementwise_by<Op, 1>(args);
-        return;
+    uint64_t i = thread_of_grid();
+    if constexpr (!is_large<Op> && N > 1) {
+        if (args.wide != 0) {
+            elementwise_wide<Op, N>(args);
+            i += args.count / N * N; /* behind the last piece: of one row only */
+        }
     }
-    if constexpr (!is_large<Op>) { elementwise_by<Op, N>(args); }
-    const uint64_t i = args.count / N * N + thread_of_grid(); /* behind the last vector: one row only */
-    if (N > 1 && i < args.count) {
+    for (; i < args.count; i += threads_of_grid()) {
         pieces<Op, 1> one;
         one.read(args, i);
         one.write(args, i);

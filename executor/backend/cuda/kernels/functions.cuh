@@ -26,6 +26,8 @@ __device__ inline float real_cos(float x) { return cosf(x); }
 __device__ inline double real_cos(double x) { return cos(x); }
 __device__ inline float real_abs(float x) { return fabsf(x); }
 __device__ inline double real_abs(double x) { return fabs(x); }
+__device__ inline float real_max(float x, float y) { return fmaxf(x, y); } /* the other of not-a-number */
+__device__ inline double real_max(double x, double y) { return fmax(x, y); }
 __device__ inline float real_pow(float x, float y) { return powf(x, y); }
 __device__ inline double real_pow(double x, double y) { return pow(x, y); }
 

@@ -113,16 +113,16 @@ __device__ inline void by_columns(const redcoi_reduce_args &args)
             by_columns<Op, In, Out, 1>(args);                                                                          \
         }                                                                                                              \
     }
-/* Stage 1 makes sums of tensors; where there is one stage, or in stage 2, results. */
+/* The first of two stages leaves sums, the second reads them. The largest of several is one of them: no other type. */
+REDUCTION(sum, add_up, bf16, bf16, f32, float)
+REDUCTION(sum, add_up, f16, f16, f32, float)
+REDUCTION(sum, add_up, f32, float, bf16, bf16)
+REDUCTION(sum, add_up, f32, float, f16, f16)
 #define REDUCTIONS(name, Op)                                                                                           \
     REDUCTION(name, Op, f32, float, f32, float)                                                                        \
     REDUCTION(name, Op, f64, double, f64, double)                                                                      \
-    REDUCTION(name, Op, bf16, bf16, f32, float)                                                                        \
-    REDUCTION(name, Op, f16, f16, f32, float)                                                                          \
     REDUCTION(name, Op, bf16, bf16, bf16, bf16)                                                                        \
-    REDUCTION(name, Op, f16, f16, f16, f16)                                                                            \
-    REDUCTION(name, Op, f32, float, bf16, bf16)                                                                        \
-    REDUCTION(name, Op, f32, float, f16, f16)
+    REDUCTION(name, Op, f16, f16, f16, f16)
 REDUCTIONS(sum, add_up)
 REDUCTIONS(reduce_max, take_max)
 REDUCTIONS(reduce_min, take_min)

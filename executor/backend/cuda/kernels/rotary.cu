@@ -38,7 +38,7 @@ __device__ inline void turn(const redcoi_rotary_args &args, uint64_t head, uint6
             a.at[j + 1] = narrow<T>(v * cosine + u * sine);
         }
         store<N>(y + i, a);
-    } else if (args.interleaved != 0 && piece < n) {
+    } else if (args.interleaved != 0 && N == 1 && piece < n) {
         const R u = widen(x[2 * piece]), v = widen(x[2 * piece + 1]), cosine = c[piece], sine = sign * s[piece];
         y[2 * piece] = narrow<T>(u * cosine - v * sine);
         y[2 * piece + 1] = narrow<T>(v * cosine + u * sine);

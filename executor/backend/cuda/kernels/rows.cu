@@ -16,7 +16,7 @@ template <typename T> struct online {
     {
         R largest = widen(v.at[0]);
 #pragma unroll
-        for (int j = 1; j < N; j++) { largest = static_cast<R>(widen(v.at[j])) > largest ? widen(v.at[j]) : largest; }
+        for (int j = 1; j < N; j++) { largest = real_max(largest, static_cast<R>(widen(v.at[j]))); }
         if (largest > max) {
             sum *= exponential<T>(base(max) - largest);
             max = largest;
