@@ -24,7 +24,7 @@ static uint32_t find_tensor(const redco_trainer *t, const char *name)
     return tensor;
 }
 
-redco_status redcoi_fault_check(const redco_trainer *t, redco_error *err)
+redco_status redcoi_check_fault(const redco_trainer *t, redco_error *err)
 {
     const redco_trainer_fault *const fault = t->options.fault;
     uint64_t at = 0;

@@ -263,7 +263,7 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     /* Drawing weights needs memory of its own: before the arena is taken. */
     if (!options->emulate && (st = first_weights(t, err)) != REDCO_OK) { goto out; }
     if ((st = make_schedule(t, err)) != REDCO_OK) { goto out; }
-    if ((st = redcoi_fault_check(t, err)) != REDCO_OK) { goto out; }
+    if ((st = redcoi_check_fault(t, err)) != REDCO_OK) { goto out; }
     *trainer_out = t;
     t = NULL;
 out:

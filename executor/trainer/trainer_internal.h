@@ -101,7 +101,7 @@ const void *redcoi_weights_of(const redco_trainer *trainer, uint32_t module); /*
 redco_status redcoi_weights_read(const redco_trainer *trainer, uint32_t module, void *to, redco_error *err);
 
 /** Whether there is such an element. The same answer on all ranks. */
-redco_status redcoi_fault_check(const redco_trainer *trainer, redco_error *err);
+redco_status redcoi_check_fault(const redco_trainer *trainer, redco_error *err);
 /** After a step, by all ranks: changes the element on its rank if the time has come. */
 redco_status redcoi_fault_inject(redco_trainer *trainer, redco_error *err);
 
