@@ -7,6 +7,28 @@ void redco_backend_close(redco_backend *backend)
 
 uint32_t redco_op_overwrites(redco_op_kind kind)
 {
-    if (kind == REDCO_OP_ALL_REDUCE || kind == REDCO_OP_CROSS_ENTROPY_GRAD) { return 1; }
+    if (kind == REDCO_OP_ALL_REDUCE || kind == REDCO_OP_CROSS_ENTROPY_GRAD || kind == REDCO_OP_MATMUL_ADD) { return 1; }
     return redco_op_kind_class(kind) == REDCO_CLASS_ELEMENTWISE ? REDCO_INPUTS_MAX : 0;
+}
+
+static bool has_fused(void *context, const redco_op *op, const redco_tensor_type *inputs,
+                      const redco_tensor_type *outputs)
+{
+    const redco_backend *const backend = context;
+    redco_tensor in[REDCO_INPUTS_MAX], out[REDCO_OUTPUTS_MAX];
+    for (uint32_t i = 0; i < op->input_count; i++) { in[i] = (redco_tensor){inputs[i], NULL}; }
+    for (uint32_t i = 0; i < op->output_count; i++) { out[i] = (redco_tensor){outputs[i], NULL}; }
+    const redco_launch launch = {.kind = op->kind,
+                                 .attributes = &op->attributes,
+                                 .input_count = op->input_count,
+                                 .output_count = op->output_count,
+                                 .inputs = in,
+                                 .outputs = out,
+                                 .name = ""};
+    return backend->calls->supports(backend, &launch);
+}
+
+redco_fuse_choice redco_backend_fuse_choice(redco_backend *backend)
+{
+    return (redco_fuse_choice){has_fused, backend};
 }

@@ -8,6 +8,7 @@
 #ifndef REDCO_BACKEND_H
 #define REDCO_BACKEND_H
 
+#include "executor/graph/fuse_choice.h"
 #include "executor/graph/graph.h"
 
 #ifdef __cplusplus
@@ -34,7 +35,7 @@ enum { REDCO_ALIGNMENT_BYTES = 256 };
 
 /** One operator on memory. All of it is borrowed for the call; the data until the queue has passed it.
  *  An output of an elementwise operator may be the memory of an input of the same type, the gradient that
- *  cross_entropy_grad makes that of the logits; nothing else may overlap. */
+ *  cross_entropy_grad makes that of the logits, matmul_add's that of what is added to; nothing else may overlap. */
 typedef struct redco_launch {
     redco_op_kind kind;
     const redco_attributes *attributes;
@@ -112,6 +113,9 @@ struct redco_backend {
 /** How many of the first inputs an only output may be the memory of, if it has their type: see redco_launch, and
  *  collectives.h. */
 uint32_t redco_op_overwrites(redco_op_kind kind);
+
+/** What graphs may be fused into that @p backend runs: what it supports. */
+redco_fuse_choice redco_backend_fuse_choice(redco_backend *backend);
 
 /** NULL is accepted. All of its memory, queues and marks must have been freed. */
 void redco_backend_close(redco_backend *backend);

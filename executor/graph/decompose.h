@@ -29,5 +29,10 @@ REDCOI_DECOMPOSE(attention_grad);
 REDCOI_DECOMPOSE(cross_entropy);
 REDCOI_DECOMPOSE(cross_entropy_grad);
 REDCOI_DECOMPOSE(adamw);
+REDCOI_DECOMPOSE(matmul_add);
+REDCOI_DECOMPOSE(matmul_bias);
+REDCOI_DECOMPOSE(matmul_gelu);
+REDCOI_DECOMPOSE(matmul_gelu_grad);
+REDCOI_DECOMPOSE(matmul_bias_grad);
 
 #endif

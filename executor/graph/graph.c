@@ -12,8 +12,8 @@ redco_graph *redco_graph_create(void)
 {
     redco_graph *graph = calloc(1, sizeof *graph);
     if (graph == NULL) { return NULL; }
-    graph->label =
-        (redcoi_graph_label){.layer = "", .operator_name = "", .origin = REDCO_NO_OP, .toward = REDCO_NO_VALUE};
+    graph->label = (redcoi_graph_label){
+        .layer = "", .operator_name = "", .absorbed = "", .origin = REDCO_NO_OP, .toward = REDCO_NO_VALUE};
     return graph;
 }
 
@@ -287,6 +287,7 @@ void redco_graph_apply(redco_graph *graph, redco_op_kind kind, const redco_value
                            .attributes = *attributes,
                            .layer = l->layer,
                            .operator_name = l->operator_name,
+                           .absorbed = l->absorbed,
                            .order = l->order,
                            .copy = l->copy,
                            .origin = l->origin,
@@ -318,6 +319,7 @@ void redco_graph_insert(redco_graph *graph, const redco_op *op, const redco_valu
     const redcoi_graph_label before = graph->label;
     redco_graph_set_layer(graph, op->layer);
     redco_graph_set_operator(graph, op->operator_name);
+    graph->label.absorbed = op->absorbed == NULL ? "" : keep_string(graph, graph->label.absorbed, op->absorbed);
     graph->label.order = op->order;
     graph->label.copy = op->copy;
     graph->label.origin = op->origin;

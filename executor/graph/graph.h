@@ -77,6 +77,11 @@ typedef enum redco_op_kind {
     REDCO_OP_PICK,
     REDCO_OP_UNPICK,
     REDCO_OP_MATMUL,
+    REDCO_OP_MATMUL_ADD, /**< products of matrices with what is done to the result: fuse_matmul.h */
+    REDCO_OP_MATMUL_BIAS,
+    REDCO_OP_MATMUL_GELU,
+    REDCO_OP_MATMUL_GELU_GRAD,
+    REDCO_OP_MATMUL_BIAS_GRAD,
     REDCO_OP_SOFTMAX, /**< fused: each has a decomposition into the operators above */
     REDCO_OP_SOFTMAX_GRAD,
     REDCO_OP_LOG_SOFTMAX,
@@ -118,7 +123,9 @@ enum redco_op_flags {
     REDCO_FLAG_INTERLEAVED = 16, /**< rotary: pairs are neighbours (GPT-J), else halves (LLaMA, GPT-NeoX) */
     REDCO_FLAG_INVERSE = 32,     /**< rotary: by the negative angle */
     REDCO_FLAG_PARAMETER = 64,   /**< input: trained */
-    REDCO_FLAG_MAXIMUM = 128     /**< all-reduce: the largest instead of the sum */
+    REDCO_FLAG_MAXIMUM = 128,    /**< all-reduce: the largest instead of the sum */
+    REDCO_FLAG_RELU = 256,       /**< matmul_bias: of the sum */
+    REDCO_FLAG_GELU = 512        /**< likewise, GPT-2's (gelu_tanh) */
 };
 
 /** What an operator needs to know besides its inputs. What a kind does not use is 0; plain bytes, compared as such. */
@@ -150,6 +157,7 @@ typedef struct redco_op {
     redco_attributes attributes;
     const char *layer;         /**< "block.3": names of the simulator (costmodel/step.h); "" if none was set */
     const char *operator_name; /**< "qkv" (costmodel/README.md, section 2); "" if none was set */
+    const char *absorbed;      /**< "activation": another operator of the layer whose work this one does as well, "" */
     uint32_t order;            /**< 0 forward, 1 gradient, 2 gradient of a gradient ... */
     uint32_t copy;             /**< 0, or which recomputation: redco_graph_set_copy() */
     uint32_t origin;           /**< of a gradient: operator it differentiates, else REDCO_NO_OP */

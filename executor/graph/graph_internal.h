@@ -7,7 +7,7 @@
 
 /** What the operators added next are labelled with. */
 typedef struct redcoi_graph_label {
-    const char *layer, *operator_name; /**< in the graph's arena, or static */
+    const char *layer, *operator_name, *absorbed; /**< in the graph's arena, or static */
     uint32_t order, copy, origin, toward;
     bool opaque; /**< simplification does not look at how an input was made */
 } redcoi_graph_label;

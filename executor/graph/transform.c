@@ -72,8 +72,8 @@ redco_status redco_graph_extract(const redco_graph *graph, const redco_value *ou
         const bool decompose = live[i] && choose != NULL && redco_op_is_fused(op->kind) && choose(op, context);
         if (live[i]) { copy_op(made, graph, op, decompose, map_out); }
     }
-    made->label =
-        (redcoi_graph_label){.layer = "", .operator_name = "", .origin = REDCO_NO_OP, .toward = REDCO_NO_VALUE};
+    made->label = (redcoi_graph_label){
+        .layer = "", .operator_name = "", .absorbed = "", .origin = REDCO_NO_OP, .toward = REDCO_NO_VALUE};
     if ((st = redco_graph_status(made, err)) != REDCO_OK) { goto out; }
     *graph_out = made;
     made = NULL;

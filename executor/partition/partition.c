@@ -94,6 +94,11 @@ static redco_status check_graph(const redco_graph *graph, redco_error *err)
             return redco_fail(err, REDCO_EVALUE, redco_op_name(graph, op, name, sizeof name),
                               "the graph holds collectives: it was partitioned before");
         }
+        if (redco_op_kind_class(op->kind) == REDCO_CLASS_MATMUL && op->kind != REDCO_OP_MATMUL) {
+            char name[200];
+            return redco_fail(err, REDCO_EVALUE, redco_op_name(graph, op, name, sizeof name),
+                              "%s: products are fused behind the partition, not before", redco_op_kind_name(op->kind));
+        }
     }
     return REDCO_OK;
 }

@@ -18,6 +18,7 @@ struct binder {
     struct named *names;
     uint32_t *reader; /* by value: first piece that reads it */
     uint32_t *lower;  /* by operator: the piece before which it cannot be */
+    bool *excused;    /* by piece: its work is done by another one's operators */
 };
 
 static int compare_names(const void *a, const void *b)
@@ -40,7 +41,8 @@ static redco_status list_pieces(struct binder *b, redco_error *err)
     const redco_step_op *const ops = redco_step_ops(step, &count);
     b->bind->pieces = calloc((size_t)count + 1, sizeof *b->bind->pieces);
     b->names = calloc((size_t)count + 1, sizeof *b->names);
-    if (b->bind->pieces == NULL || b->names == NULL) { return redcoi_schedule_memory_short(err); }
+    b->excused = calloc((size_t)count + 1, sizeof *b->excused);
+    if (b->bind->pieces == NULL || b->names == NULL || b->excused == NULL) { return redcoi_schedule_memory_short(err); }
     for (uint32_t i = 0; i < count; i++) {
         if (ops[i].micro_batch != 0 || !redcoi_is_piece(&ops[i])) { continue; }
         const uint32_t piece = b->bind->piece_count++;
@@ -109,6 +111,17 @@ static bool is_free(const struct binder *b, const redco_op *op)
     return op->operator_name[0] == '\0' || op->input_count == 0;
 }
 
+/* An operator of the step whose work another one does as well needs none of the graph. */
+static void excuse(const struct binder *b, const redco_op *op)
+{
+    char name[REDCOI_OP_NAME_BYTES];
+    redco_op other = *op;
+    other.operator_name = op->absorbed;
+    other.toward = REDCO_NO_VALUE;
+    const uint32_t piece = find(b, redco_op_name(b->s->options.graph, &other, name, sizeof name), 0);
+    if (piece != REDCO_STEP_NONE) { b->excused[piece] = true; }
+}
+
 static void assign(struct binder *b)
 {
     const redco_graph *const graph = b->s->options.graph;
@@ -120,6 +133,7 @@ static void assign(struct binder *b)
         if (!b->bind->live[i] || op->kind == REDCO_OP_INPUT || is_free(b, op)) { continue; }
         const uint32_t earliest = made_by(b, op);
         (void)redco_op_name(graph, op, name, sizeof name);
+        if (op->absorbed[0] != '\0') { excuse(b, op); }
         /* What is made again and has no operator of its own (a gather of keys) is made where it is read. */
         const uint32_t piece = op->copy > 0 ? find(b, name, earliest) : natural(b, name, earliest);
         const bool late = piece == REDCO_STEP_NONE && op->copy > 0;
@@ -180,7 +194,10 @@ static redco_status check_pieces(const struct binder *b, redco_error *err)
         const uint32_t op = b->bind->pieces[p].step_op;
         const uint8_t work = ops[op].work;
         char name[REDCOI_OP_NAME_BYTES];
-        if (b->bind->pieces[p].ops.count > 0 || work == REDCO_WORK_TENSOR || work == REDCO_WORK_RECOMPUTE) { continue; }
+        if (b->bind->pieces[p].ops.count > 0 || b->excused[p] || work == REDCO_WORK_TENSOR ||
+            work == REDCO_WORK_RECOMPUTE) {
+            continue;
+        }
         return redco_fail(err, REDCO_EVALUE, redco_step_name(step, op, name, sizeof name),
                           "no operator of the model's graph has this name");
     }
@@ -318,6 +335,7 @@ redco_status redcoi_bind_make(redco_schedule *s, redco_error *err)
 out:
     free(wanted);
     free(b.names);
+    free(b.excused);
     free(b.reader);
     free(b.lower);
     return st;

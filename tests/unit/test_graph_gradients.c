@@ -287,6 +287,39 @@ static redco_value apply(lab *l, redco_op_kind kind, const redco_value *in, uint
     return lab_join(l, out, redco_op_kind_outputs(kind));
 }
 
+/* Five kinds and what they may be given: an addend, a bias, an activation, whose rows are added up. */
+static void products_with_epilogues(void **state)
+{
+    lab *l = *state;
+    static const redco_op_kind kinds[5] = {REDCO_OP_MATMUL_ADD, REDCO_OP_MATMUL_BIAS, REDCO_OP_MATMUL_GELU,
+                                           REDCO_OP_MATMUL_GELU_GRAD, REDCO_OP_MATMUL_BIAS_GRAD};
+    for (uint32_t i = 0; i < 20 * REPEATS; i++) {
+        const redco_op_kind kind = kinds[i % 5];
+        const bool ta = (i / 5 & 1) != 0, tb = (i / 5 & 2) != 0, option = lab_below(l, 2) == 0;
+        uint64_t mnk[3];
+        redco_value in[4];
+        uint32_t count = 0;
+        redco_attributes attributes;
+        memset(&attributes, 0, sizeof attributes);
+        attributes.flags = (ta ? REDCO_FLAG_TRANSPOSE_A : 0U) | (tb ? REDCO_FLAG_TRANSPOSE_B : 0U);
+        lab_dims(l, 3, 30, mnk);
+        if (kind == REDCO_OP_MATMUL_ADD) { in[count++] = lab_real(l, 2, mnk, -2, 2); }
+        in[count++] = lab_real(l, 2, ta ? (uint64_t[]){mnk[2], mnk[0]} : (uint64_t[]){mnk[0], mnk[2]}, -1, 1);
+        in[count++] = lab_real(l, 2, tb ? (uint64_t[]){mnk[1], mnk[2]} : (uint64_t[]){mnk[2], mnk[1]}, -1, 1);
+        if (kind == REDCO_OP_MATMUL_BIAS || (option && (kind == REDCO_OP_MATMUL_ADD || kind == REDCO_OP_MATMUL_GELU))) {
+            in[count++] = lab_real(l, 1, &mnk[1], -1, 1);
+        }
+        if (kind == REDCO_OP_MATMUL_BIAS && option) { attributes.flags |= REDCO_FLAG_GELU; }
+        if (kind == REDCO_OP_MATMUL_GELU_GRAD) { in[count++] = lab_real(l, 2, mnk, -2, 2); }
+        if (kind == REDCO_OP_MATMUL_BIAS_GRAD) {
+            attributes.axis_count = 1;
+            attributes.axis[0] = option ? 0 : 1;
+        }
+        lab_check_derivatives(l, redco_op_kind_name(kind), apply(l, kind, in, count, &attributes));
+        lab_clear(l);
+    }
+}
+
 /* Gradient operators are differentiated as functions of all their inputs, as if those were independent. */
 static void activation_gradients(void **state)
 {
@@ -588,6 +621,7 @@ int main(void)
         cmocka_unit_test(moves),
         cmocka_unit_test(index_operators),
         cmocka_unit_test(products),
+        cmocka_unit_test(products_with_epilogues),
         cmocka_unit_test(activation_gradients),
         cmocka_unit_test(softmax_operators),
         cmocka_unit_test(norms),

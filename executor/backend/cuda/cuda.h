@@ -15,6 +15,8 @@ typedef struct redco_cuda_options {
     uint32_t device;             /**< as the driver numbers those that it shows */
     uint64_t memory_limit_bytes; /**< allocations beyond fail with REDCO_ENOMEM; 0 = none */
     bool tf32;                   /**< products of F32 in TF32, with 10 bits of significand */
+    bool tune;                   /**< products are timed when they are met first, and the fastest algorithm kept: other
+                                    roundings from run to run; the first step waits */
     bool own_attention;          /**< cuDNN is not used: for comparisons, or where it is not installed */
 } redco_cuda_options;
 

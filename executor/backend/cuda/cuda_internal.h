@@ -72,7 +72,7 @@ redco_status redcoi_cuda_check(const redcoi_device *device, CUresult result, con
 redco_status redcoi_cuda_enter(const redcoi_cuda *cuda, redco_error *err);
 
 /** Who runs an operator: asked in this order by run.c. The first that supports a launch plans its workspace and runs
- *  it. run() only queues; it never waits. */
+ *  it. run() only queues; it never waits (products that are tuned do when they are met first). */
 typedef struct redcoi_runner {
     bool (*supports)(const redcoi_cuda *cuda, const redco_launch *launch);
     uint64_t (*workspace_bytes)(const redcoi_cuda *cuda, const redco_launch *launch);

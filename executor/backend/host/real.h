@@ -24,6 +24,11 @@ redco_status REAL_NAME(scatter_add)(const redco_launch *launch, redco_error *err
 redco_status REAL_NAME(pick)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(unpick)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(matmul)(const redco_launch *launch, redco_error *err);
+redco_status REAL_NAME(matmul_add)(const redco_launch *launch, redco_error *err);
+redco_status REAL_NAME(matmul_bias)(const redco_launch *launch, redco_error *err);
+redco_status REAL_NAME(matmul_gelu)(const redco_launch *launch, redco_error *err);
+redco_status REAL_NAME(matmul_gelu_grad)(const redco_launch *launch, redco_error *err);
+redco_status REAL_NAME(matmul_bias_grad)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(softmax)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(softmax_grad)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(norm)(const redco_launch *launch, redco_error *err);

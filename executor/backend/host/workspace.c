@@ -8,6 +8,7 @@ uint64_t redcoi_kernel_workspace_bytes(const redco_launch *launch, uint64_t elem
     case REDCO_OP_REDUCE_SUM: /* sums in double */
     case REDCO_OP_REDUCE_MAX:
     case REDCO_OP_REDUCE_MIN: return redco_type_elements(&launch->outputs[0].type) * sizeof(double);
+    case REDCO_OP_MATMUL_BIAS_GRAD: return redco_type_elements(&launch->outputs[1].type) * sizeof(double);
     case REDCO_OP_RMS_NORM_GRAD: /* gradients of scale and shift in double */
     case REDCO_OP_LAYER_NORM_GRAD: return 2 * in->dim[in->rank - 1] * sizeof(double);
     case REDCO_OP_ATTENTION: /* scores of a block of queries */
