@@ -9,7 +9,14 @@
  *  With weights [in, out]: forward x W is NN, the input's gradient dy W^T is TN, the weight's gradient x^T dy is NT.
  * The tensor cores of compute capability 8 and 9 read 16-bit operands in either order (ldmatrix.trans; wgmma's
  * transposed shared memory operands are for f16 and bf16 alone: PTX ISA, wgmma.mma_async), so none of the three costs a
- * copy. */
+ * copy.
+ *
+ *  Design on an H200 (989 TFLOP/s bf16, 4.8 TB/s): products of at least some 620 in each dimension are bound by
+ *  computation (2 n^3 / 989e12 > 6 n^2 / 4.8e12 from n = 618 on), so all large ones of language models are. Tiles that
+ *  fill whole waves of 132 multiprocessors should reach 0.75 to 0.80 of that rate (the best of shape searches on H100
+ *  and H200 is 795 TFLOP/s: S. Bekman, Machine Learning Engineering, 2026), products of few tiles less. One launch an
+ *  operator, epilogue included; the host's part of it is a hash of 80 bytes and one call. Nothing of this was measured.
+ */
 #ifndef REDCO_CUDA_BLAS_H
 #define REDCO_CUDA_BLAS_H
 
