@@ -3,6 +3,7 @@
 #include "executor/graph/build.h"
 #include "executor/graph/transform.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,6 +94,7 @@ static bool is_earlier(const pass *p, redco_value value, const redco_op *product
 static uint32_t list_inputs(const pass *p, const group *g, redco_value values[GROUP_INPUTS],
                             redco_tensor_type types[GROUP_INPUTS])
 {
+    assert(g->product != NULL); /* a group has one from its beginning */
     const redco_tensor_type *const product = type_of(p, g->product->first_output);
     uint32_t count = 0;
     if (g->addend != REDCO_NO_VALUE) {
@@ -411,7 +413,7 @@ static redco_value made(pass *p, redco_value value)
             make_plain(p, op);
         }
     }
-    return p->map[value];
+    return p->map[value]; /* NOLINT(clang-analyzer-unix.Malloc): redco_graph_fuse_matmul() frees what a pass holds */
 }
 
 static redco_status make_graph(pass *p, const redco_value *outputs, uint32_t output_count, redco_value *outputs_out,

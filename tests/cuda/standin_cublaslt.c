@@ -170,23 +170,23 @@ void *blas_pointer(const blas_object *object, int attribute)
 }
 
 /* A handle is of the current context's device. */
-EXPORT cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
+EXPORT cublasStatus_t cublasLtCreate(cublasLtHandle_t *lightHandle)
 {
     CUcontext context = NULL;
-    if (handle == NULL) { return CUBLAS_STATUS_INVALID_VALUE; }
+    if (lightHandle == NULL) { return CUBLAS_STATUS_INVALID_VALUE; }
     if (cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == NULL) {
         standin_complain("cublasLtCreate: no context is current");
         return CUBLAS_STATUS_NOT_INITIALIZED;
     }
     blas_object *const made = make(BLAS_HANDLE);
-    *handle = (cublasLtHandle_t)(void *)made;
+    *lightHandle = (cublasLtHandle_t)(void *)made;
     return made == NULL ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_SUCCESS;
 }
 
-EXPORT cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
+EXPORT cublasStatus_t cublasLtDestroy(cublasLtHandle_t lightHandle)
 {
-    if (blas_find(handle, BLAS_HANDLE) == NULL) { return CUBLAS_STATUS_NOT_INITIALIZED; }
-    return destroy(handle, BLAS_HANDLE);
+    if (blas_find(lightHandle, BLAS_HANDLE) == NULL) { return CUBLAS_STATUS_NOT_INITIALIZED; }
+    return destroy(lightHandle, BLAS_HANDLE);
 }
 
 EXPORT size_t cublasLtGetVersion(void)
@@ -213,15 +213,15 @@ EXPORT const char *cublasLtGetStatusString(cublasStatus_t status)
     return status == CUBLAS_STATUS_SUCCESS ? "success" : "an error of the stand-in";
 }
 
-EXPORT cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *operation, cublasComputeType_t compute,
-                                               cudaDataType_t scale)
+EXPORT cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *matmulDesc, cublasComputeType_t computeType,
+                                               cudaDataType_t scaleType)
 {
-    if (operation == NULL) { return CUBLAS_STATUS_INVALID_VALUE; }
+    if (matmulDesc == NULL) { return CUBLAS_STATUS_INVALID_VALUE; }
     blas_object *const made = make(BLAS_OPERATION);
-    *operation = (cublasLtMatmulDesc_t)(void *)made;
+    *matmulDesc = (cublasLtMatmulDesc_t)(void *)made;
     if (made == NULL) { return CUBLAS_STATUS_ALLOC_FAILED; }
-    put(made, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, compute, 4);
-    put(made, CUBLASLT_MATMUL_DESC_SCALE_TYPE, scale, 4);
+    put(made, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, computeType, 4);
+    put(made, CUBLASLT_MATMUL_DESC_SCALE_TYPE, scaleType, 4);
     put(made, CUBLASLT_MATMUL_DESC_FILL_MODE, CUBLAS_FILL_MODE_FULL, 4);
     put(made, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT, 4);
     put(made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, -1, 4);
@@ -229,65 +229,65 @@ EXPORT cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *operation, 
     return CUBLAS_STATUS_SUCCESS;
 }
 
-EXPORT cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation)
+EXPORT cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t matmulDesc)
 {
-    return destroy(operation, BLAS_OPERATION);
+    return destroy(matmulDesc, BLAS_OPERATION);
 }
 
-EXPORT cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
-                                                     cublasLtMatmulDescAttributes_t attribute, const void *value,
-                                                     size_t size)
+EXPORT cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t matmulDesc,
+                                                     cublasLtMatmulDescAttributes_t attr, const void *buf,
+                                                     size_t sizeInBytes)
 {
-    return set(operation, BLAS_OPERATION, (int)attribute, value, size);
+    return set(matmulDesc, BLAS_OPERATION, (int)attr, buf, sizeInBytes);
 }
 
-EXPORT cublasStatus_t cublasLtMatmulDescGetAttribute(cublasLtMatmulDesc_t operation,
-                                                     cublasLtMatmulDescAttributes_t attribute, void *value, size_t size,
-                                                     size_t *written)
+EXPORT cublasStatus_t cublasLtMatmulDescGetAttribute(cublasLtMatmulDesc_t matmulDesc,
+                                                     cublasLtMatmulDescAttributes_t attr, void *buf, size_t sizeInBytes,
+                                                     size_t *sizeWritten)
 {
-    return get(operation, BLAS_OPERATION, (int)attribute, value, size, written);
+    return get(matmulDesc, BLAS_OPERATION, (int)attr, buf, sizeInBytes, sizeWritten);
 }
 
-EXPORT cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType type, uint64_t rows,
-                                                 uint64_t columns, int64_t leading)
+EXPORT cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *matLayout, cudaDataType type, uint64_t rows,
+                                                 uint64_t cols, int64_t ld)
 {
-    if (layout == NULL) { return CUBLAS_STATUS_INVALID_VALUE; }
+    if (matLayout == NULL) { return CUBLAS_STATUS_INVALID_VALUE; }
     blas_object *const made = make(BLAS_LAYOUT);
-    *layout = (cublasLtMatrixLayout_t)(void *)made;
+    *matLayout = (cublasLtMatrixLayout_t)(void *)made;
     if (made == NULL) { return CUBLAS_STATUS_ALLOC_FAILED; }
     put(made, CUBLASLT_MATRIX_LAYOUT_TYPE, type, 4);
     put(made, CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_ORDER_COL, 4);
     put(made, CUBLASLT_MATRIX_LAYOUT_ROWS, (int64_t)rows, 8);
-    put(made, CUBLASLT_MATRIX_LAYOUT_COLS, (int64_t)columns, 8);
-    put(made, CUBLASLT_MATRIX_LAYOUT_LD, leading, 8);
+    put(made, CUBLASLT_MATRIX_LAYOUT_COLS, (int64_t)cols, 8);
+    put(made, CUBLASLT_MATRIX_LAYOUT_LD, ld, 8);
     put(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 1, 4);
     return CUBLAS_STATUS_SUCCESS;
 }
 
-EXPORT cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
+EXPORT cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t matLayout)
 {
-    return destroy(layout, BLAS_LAYOUT);
+    return destroy(matLayout, BLAS_LAYOUT);
 }
 
-EXPORT cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
-                                                       cublasLtMatrixLayoutAttribute_t attribute, const void *value,
-                                                       size_t size)
+EXPORT cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t matLayout,
+                                                       cublasLtMatrixLayoutAttribute_t attr, const void *buf,
+                                                       size_t sizeInBytes)
 {
-    return set(layout, BLAS_LAYOUT, (int)attribute, value, size);
+    return set(matLayout, BLAS_LAYOUT, (int)attr, buf, sizeInBytes);
 }
 
-EXPORT cublasStatus_t cublasLtMatrixLayoutGetAttribute(cublasLtMatrixLayout_t layout,
-                                                       cublasLtMatrixLayoutAttribute_t attribute, void *value,
-                                                       size_t size, size_t *written)
+EXPORT cublasStatus_t cublasLtMatrixLayoutGetAttribute(cublasLtMatrixLayout_t matLayout,
+                                                       cublasLtMatrixLayoutAttribute_t attr, void *buf,
+                                                       size_t sizeInBytes, size_t *sizeWritten)
 {
-    return get(layout, BLAS_LAYOUT, (int)attribute, value, size, written);
+    return get(matLayout, BLAS_LAYOUT, (int)attr, buf, sizeInBytes, sizeWritten);
 }
 
-EXPORT cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference)
+EXPORT cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *pref)
 {
-    if (preference == NULL) { return CUBLAS_STATUS_INVALID_VALUE; }
+    if (pref == NULL) { return CUBLAS_STATUS_INVALID_VALUE; }
     blas_object *const made = make(BLAS_PREFERENCE);
-    *preference = (cublasLtMatmulPreference_t)(void *)made;
+    *pref = (cublasLtMatmulPreference_t)(void *)made;
     if (made == NULL) { return CUBLAS_STATUS_ALLOC_FAILED; }
     put(made, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_MASK, 4);
     put(made, CUBLASLT_MATMUL_PREF_IMPL_MASK, -1, 8);
@@ -297,23 +297,23 @@ EXPORT cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t 
     return CUBLAS_STATUS_SUCCESS;
 }
 
-EXPORT cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference)
+EXPORT cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t pref)
 {
-    return destroy(preference, BLAS_PREFERENCE);
+    return destroy(pref, BLAS_PREFERENCE);
 }
 
-EXPORT cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
-                                                           cublasLtMatmulPreferenceAttributes_t attribute,
-                                                           const void *value, size_t size)
+EXPORT cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t pref,
+                                                           cublasLtMatmulPreferenceAttributes_t attr, const void *buf,
+                                                           size_t sizeInBytes)
 {
-    return set(preference, BLAS_PREFERENCE, (int)attribute, value, size);
+    return set(pref, BLAS_PREFERENCE, (int)attr, buf, sizeInBytes);
 }
 
-EXPORT cublasStatus_t cublasLtMatmulPreferenceGetAttribute(cublasLtMatmulPreference_t preference,
-                                                           cublasLtMatmulPreferenceAttributes_t attribute, void *value,
-                                                           size_t size, size_t *written)
+EXPORT cublasStatus_t cublasLtMatmulPreferenceGetAttribute(cublasLtMatmulPreference_t pref,
+                                                           cublasLtMatmulPreferenceAttributes_t attr, void *buf,
+                                                           size_t sizeInBytes, size_t *sizeWritten)
 {
-    return get(preference, BLAS_PREFERENCE, (int)attribute, value, size, written);
+    return get(pref, BLAS_PREFERENCE, (int)attr, buf, sizeInBytes, sizeWritten);
 }
 
 /** How many objects the program has not destroyed: for tests, found by dlsym(). */

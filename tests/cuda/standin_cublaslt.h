@@ -78,6 +78,6 @@ typedef struct blas_job {
 } blas_job;
 
 /** On the stream's thread; frees the job. */
-void blas_run(void *job);
+void blas_run(void *context);
 
 #endif

@@ -223,23 +223,26 @@ static bool is_wanted(const struct candidate *c, const blas_problem *p, const bl
            is_aligned(p, alignment) && (c->alignment_bytes == 0 || p->d.type != CUDA_R_64F);
 }
 
-EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
-                                                     cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-                                                     cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                                     cublasLtMatmulPreference_t wish, int wanted,
-                                                     cublasLtMatmulHeuristicResult_t results[], int *count)
+EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t operationDesc,
+                                                     cublasLtMatrixLayout_t Adesc, cublasLtMatrixLayout_t Bdesc,
+                                                     cublasLtMatrixLayout_t Cdesc, cublasLtMatrixLayout_t Ddesc,
+                                                     cublasLtMatmulPreference_t preference, int requestedAlgoCount,
+                                                     cublasLtMatmulHeuristicResult_t heuristicResultsArray[],
+                                                     int *returnAlgoCount)
 {
     blas_problem p;
-    if (blas_find(handle, BLAS_HANDLE) == NULL) { return CUBLAS_STATUS_NOT_INITIALIZED; }
-    if (wanted <= 0 || results == NULL || count == NULL) { return CUBLAS_STATUS_INVALID_VALUE; }
-    const blas_object *const preference = blas_find(wish, BLAS_PREFERENCE);
-    *count = 0;
-    if (preference == NULL) { return CUBLAS_STATUS_INVALID_VALUE; }
-    const cublasStatus_t st = blas_problem_of(operation, a, b, c, d, &p);
+    if (blas_find(lightHandle, BLAS_HANDLE) == NULL) { return CUBLAS_STATUS_NOT_INITIALIZED; }
+    if (requestedAlgoCount <= 0 || heuristicResultsArray == NULL || returnAlgoCount == NULL) {
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    const blas_object *const asked = blas_find(preference, BLAS_PREFERENCE);
+    *returnAlgoCount = 0;
+    if (asked == NULL) { return CUBLAS_STATUS_INVALID_VALUE; }
+    const cublasStatus_t st = blas_problem_of(operationDesc, Adesc, Bdesc, Cdesc, Ddesc, &p);
     if (st != CUBLAS_STATUS_SUCCESS) { return st; }
-    for (uint32_t i = 0; i < CANDIDATES && *count < wanted; i++) {
+    for (uint32_t i = 0; i < CANDIDATES && *returnAlgoCount < requestedAlgoCount; i++) {
         const struct candidate *const from = &candidates[i];
-        if (!is_wanted(from, &p, preference)) { continue; }
+        if (!is_wanted(from, &p, asked)) { continue; }
         const blas_algorithm algorithm = {.magic = BLAS_MAGIC,
                                           .id = i,
                                           .alignment_bytes = alignment_of(from, &p),
@@ -247,7 +250,7 @@ EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cu
                                           .rounds = from->scheme == CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE,
                                           .signature = blas_signature(&p),
                                           .workspace_bytes = from->workspace_bytes};
-        cublasLtMatmulHeuristicResult_t *const to = &results[(*count)++];
+        cublasLtMatmulHeuristicResult_t *const to = &heuristicResultsArray[(*returnAlgoCount)++];
         memset(to, 0, sizeof *to);
         to->state = from->state;
         to->workspaceSize = from->state == CUBLAS_STATUS_SUCCESS ? from->workspace_bytes : SIZE_MAX;
@@ -255,7 +258,7 @@ EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cu
         _Static_assert(sizeof algorithm <= sizeof to->algo, "an algorithm has 64 bytes");
         memcpy(&to->algo, &algorithm, sizeof algorithm);
     }
-    return *count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+    return *returnAlgoCount > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 typedef struct range {
@@ -340,17 +343,19 @@ static cublasStatus_t check_job(const blas_job *job, size_t workspace_bytes)
     return check_memory(job);
 }
 
-EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void *alpha,
-                                     const void *A, cublasLtMatrixLayout_t a, const void *B, cublasLtMatrixLayout_t b,
-                                     const void *beta, const void *C, cublasLtMatrixLayout_t c, void *D,
-                                     cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t *algo, void *workspace,
-                                     size_t workspace_bytes, cudaStream_t stream)
+/* NOLINTNEXTLINE(readability-function-size): its parameters are the library's */
+EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t computeDesc, const void *alpha,
+                                     const void *A, cublasLtMatrixLayout_t Adesc, const void *B,
+                                     cublasLtMatrixLayout_t Bdesc, const void *beta, const void *C,
+                                     cublasLtMatrixLayout_t Cdesc, void *D, cublasLtMatrixLayout_t Ddesc,
+                                     const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspaceSizeInBytes,
+                                     cudaStream_t stream)
 {
     blas_job *job = NULL;
-    if (blas_find(handle, BLAS_HANDLE) == NULL) { return CUBLAS_STATUS_NOT_INITIALIZED; }
+    if (blas_find(lightHandle, BLAS_HANDLE) == NULL) { return CUBLAS_STATUS_NOT_INITIALIZED; }
     if (alpha == NULL || beta == NULL || algo == NULL) { return CUBLAS_STATUS_INVALID_VALUE; }
     if ((job = calloc(1, sizeof *job)) == NULL) { return CUBLAS_STATUS_ALLOC_FAILED; }
-    cublasStatus_t st = blas_problem_of(operation, a, b, c, d, &job->problem);
+    cublasStatus_t st = blas_problem_of(computeDesc, Adesc, Bdesc, Cdesc, Ddesc, &job->problem);
     if (st != CUBLAS_STATUS_SUCCESS) { goto out; }
     const bool wide = job->problem.scale == CUDA_R_64F;
     job->alpha = wide ? *(const double *)alpha : (double)*(const float *)alpha;
@@ -361,7 +366,7 @@ EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc
     job->d = D;
     job->workspace = workspace;
     memcpy(&job->algorithm, algo, sizeof job->algorithm);
-    if ((st = check_job(job, workspace_bytes)) != CUBLAS_STATUS_SUCCESS) { goto out; }
+    if ((st = check_job(job, workspaceSizeInBytes)) != CUBLAS_STATUS_SUCCESS) { goto out; }
     if (standin_stream_do((CUstream)stream, "cublasLtMatmul", blas_run, job) != CUDA_SUCCESS) {
         st = CUBLAS_STATUS_EXECUTION_FAILED;
         goto out;

@@ -249,7 +249,8 @@ static bool has_name(const redco_graph *graph, const char *wanted)
         redco_op other = *op;
         char name[200];
         if (redco_op_is_view(op->kind) || op->kind == REDCO_OP_INPUT) { continue; }
-        side_off(strcpy(name, redco_op_name(graph, op, (char[200]){0}, 200)));
+        (void)redco_op_name(graph, op, name, sizeof name);
+        side_off(name);
         if (strcmp(name, wanted) == 0) { return true; }
         other.operator_name = op->absorbed;
         other.toward = REDCO_NO_VALUE;
@@ -280,7 +281,8 @@ static void names_stay(void **state)
             for (uint32_t i = 0; i < redco_graph_op_count(graphs[g]); i++) {
                 const redco_op *const op = redco_graph_op(graphs[g], i);
                 if (redco_op_is_view(op->kind) || op->kind == REDCO_OP_INPUT) { continue; }
-                side_off((char *)(uintptr_t)redco_op_name(graphs[g], op, name, sizeof name));
+                (void)redco_op_name(graphs[g], op, name, sizeof name);
+                side_off(name);
                 if (!has_name(graphs[1 - g], name)) { fail_msg("%s: %s in one graph only", configs[c], name); }
             }
         }

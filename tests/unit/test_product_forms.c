@@ -105,7 +105,8 @@ static uint32_t collect(const redco_graph *graph, line lines[LINES])
         uint32_t at = 0;
         if (redco_op_kind_class(op->kind) != REDCO_CLASS_MATMUL) { continue; }
         next.product = product_of(graph, op);
-        without_index(strcpy(next.name, redco_op_name(graph, op, (char[64]){0}, sizeof next.name)));
+        (void)redco_op_name(graph, op, next.name, sizeof next.name);
+        without_index(next.name);
         const bool weight = strstr(next.name, "/weight") != NULL, input = strstr(next.name, "/input") != NULL;
         /* Weights are [in, out]: x W, dy W^T, x^T dy. */
         assert_int_equal(next.product.transposes, weight ? REDCO_FLAG_TRANSPOSE_A : input ? REDCO_FLAG_TRANSPOSE_B : 0);
