@@ -17,14 +17,16 @@ __device__ static inline uint64_t offset_of(uint64_t i, uint32_t rank, const red
     return rank > 0 ? offset + i * stride[0] : 0;
 }
 
-template <typename Op, typename In, typename Out, bool WARP>
-__device__ inline void by_rows(const redcoi_reduce_args &args)
+template <typename Op, typename In, typename Out> __device__ inline void by_rows(const redcoi_reduce_args &args)
 {
     using R = real_of<In>;
-    using who = team<WARP>;
+    const bool warps = args.warps != 0;
+    const uint32_t rank = warps ? team<true>::rank() : team<false>::rank();
+    const uint32_t size = warps ? team<true>::size() : team<false>::size();
+    const uint64_t step = warps ? team<true>::step() : team<false>::step();
     const In *const in = static_cast<const In *>(args.in);
     const uint64_t items = args.outputs * args.splits.divisor;
-    for (uint64_t item = who::first(); item < items; item += who::step()) {
+    for (uint64_t item = warps ? team<true>::first() : team<false>::first(); item < items; item += step) {
         uint64_t piece = item;
         const uint64_t output = split(piece, args.splits);
         const uint64_t base = offset_of(output, args.kept_rank, args.kept, args.kept_stride);
@@ -32,7 +34,7 @@ __device__ inline void by_rows(const redcoi_reduce_args &args)
         const uint64_t rest = args.length - first, length = rest < args.chunk ? rest : args.chunk;
         R sum = Op::template zero<R>();
         if (args.reduced_rank <= 1) {
-            visit<width_of<In>>(base + first, length, who::rank(), who::size(), [&](uint64_t i, auto n) {
+            visit<width_of<In>>(base + first, length, rank, size, [&](uint64_t i, auto n) {
                 constexpr int N = decltype(n)::value;
                 const vec<In, N> x = load<N>(in + base + first + i);
                 R part = widen(x.at[0]);
@@ -41,13 +43,13 @@ __device__ inline void by_rows(const redcoi_reduce_args &args)
                 sum = Op::run(sum, part);
             });
         } else {
-            for (uint64_t i = who::rank(); i < length; i += who::size()) {
+            for (uint64_t i = rank; i < length; i += size) {
                 const uint64_t at = offset_of(first + i, args.reduced_rank, args.reduced, args.reduced_stride);
                 sum = Op::run(sum, static_cast<R>(widen(in[base + at])));
             }
         }
-        sum = who::template over<Op>(sum);
-        if (who::rank() == 0) { static_cast<Out *>(args.out)[item] = narrow<Out>(static_cast<real_of<Out>>(sum)); }
+        sum = warps ? over_warp<Op>(sum) : over_block<Op>(sum);
+        if (rank == 0) { static_cast<Out *>(args.out)[item] = narrow<Out>(static_cast<real_of<Out>>(sum)); }
     }
 }
 
@@ -72,11 +74,20 @@ __device__ inline void by_columns(const redcoi_reduce_args &args)
         if (mine) {
             const In *const in = static_cast<const In *>(args.in) +
                                  offset_of(row, args.kept_rank - 1, args.kept, args.kept_stride) + column;
-#pragma unroll 4
-            for (uint64_t i = piece * args.chunk + y; i < end; i += 8) {
-                const vec<In, N> v = load<N>(in + offset_of(i, args.reduced_rank, args.reduced, args.reduced_stride));
+            const auto take = [&](uint64_t at) {
+                const vec<In, N> v = load<N>(in + at);
 #pragma unroll
                 for (int j = 0; j < N; j++) { sum[j] = Op::run(sum[j], static_cast<R>(widen(v.at[j]))); }
+            };
+            if (args.reduced_rank <= 1) {
+                const uint64_t stride = args.reduced_stride[0];
+#pragma unroll 4
+                for (uint64_t i = piece * args.chunk + y; i < end; i += 8) { take(i * stride); }
+            } else {
+#pragma unroll 1
+                for (uint64_t i = piece * args.chunk + y; i < end; i += 8) {
+                    take(offset_of(i, args.reduced_rank, args.reduced, args.reduced_stride));
+                }
             }
         }
 #pragma unroll
@@ -99,11 +110,7 @@ __device__ inline void by_columns(const redcoi_reduce_args &args)
 #define REDUCTION(name, Op, from, In, to, Out)                                                                         \
     REDCO_KERNEL(redco_k_##name##_rows_##from##_##to, redcoi_reduce_args, REDCOI_ROW_THREADS_MAX)                      \
     {                                                                                                                  \
-        if (args.warps != 0) {                                                                                         \
-            by_rows<Op, In, Out, true>(args);                                                                          \
-        } else {                                                                                                       \
-            by_rows<Op, In, Out, false>(args);                                                                         \
-        }                                                                                                              \
+        by_rows<Op, In, Out>(args);                                                                                    \
     }                                                                                                                  \
     REDCO_KERNEL(redco_k_##name##_columns_##from##_##to, redcoi_reduce_args, REDCOI_KERNEL_THREADS)                    \
     {                                                                                                                  \
