@@ -45,6 +45,8 @@ static const shape shapes[] = {
     {"diagonal between", 1, 17, 70, 2, 2, 32, 32, true, 9, 0, NO_MASK, true},
     {"window", 1, 100, 100, 2, 1, 32, 32, true, 0, 7, NO_MASK, true},
     {"window, longer keys", 1, 30, 90, 2, 2, 32, 32, true, 60, 11, NO_MASK, true},
+    {"window, diagonal between", 1, 17, 70, 2, 2, 32, 32, true, 9, 12, NO_MASK, true},
+    {"window before the diagonal", 1, 17, 70, 2, 2, 32, 32, true, 9, 5, NO_MASK, false},
     {"window wider than all", 1, 30, 30, 2, 2, 32, 32, true, 0, 1000, NO_MASK, true},
     {"wide heads", 1, 40, 40, 1, 1, 128, 128, true, 0, 0, NO_MASK, true},
     {"uneven sizes", 1, 35, 41, 2, 2, 96, 40, false, 0, 0, NO_MASK, true},

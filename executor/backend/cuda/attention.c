@@ -37,6 +37,8 @@ static bool is_documented(const redcoi_device *device, const redcoi_dnn_shape *s
     const int64_t longer = s->size > s->value_size ? s->size : s->value_size;
     if (s->size % 8 != 0 || s->value_size % 8 != 0 || longer > 256) { return false; }
     if (s->window > 0 && s->queries > s->keys) { return false; }
+    /* Bounds to both sides of a diagonal that does not end in the last corner: the left one must be positive. */
+    if (s->window > 0 && s->offset != s->keys - s->queries && s->window <= s->offset) { return false; }
     if (!s->backward) { return true; }
     if (s->queries == 1 && s->keys == 1) { return false; }
     return device->major == 9 || longer <= 128 || (device->major == 10 && s->size == 192 && s->value_size == 128);
@@ -50,7 +52,7 @@ static bool make_shape(const redcoi_cuda *cuda, const redco_launch *launch, redc
     if (launch->input_count != (backward ? 6 : 3)) { return false; } /* a given mask */
     const redco_tensor_type *q = &launch->inputs[0].type, *k = &launch->inputs[1].type, *v = &launch->inputs[2].type;
     const redco_attributes *a = launch->attributes;
-    const uint64_t most = INT32_MAX; /* tokens are compared in 32 bits */
+    const uint64_t most = UINT64_C(1) << 24; /* numbers of tokens are exact in float, in which masks have them */
     if (q->dtype != REDCO_BFLOAT16 && q->dtype != REDCO_F16) { return false; }
     if (!(a->scalar > 0) || q->dim[1] > most || k->dim[1] > most) { return false; }
     redcoi_dnn_shape s = {.type = q->dtype == REDCO_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16,
@@ -134,9 +136,11 @@ static redco_status run(redcoi_cuda *cuda, redco_queue *queue, const redco_launc
     void *tensors[REDCOI_DNN_PORTS] = {NULL};
     const redcoi_dnn_plan *plan = plan_of(cuda, launch);
     if (plan == NULL) { return redco_fail(err, REDCO_ESYSTEM, launch->name, "cuDNN has no plan for it"); }
-    const redcoi_dnn_port *outputs = plan->graph->shape.backward ? gradients : results;
-    for (uint32_t i = 0; i < launch->input_count; i++) { tensors[inputs[i]] = launch->inputs[i].data; }
-    for (uint32_t i = 0; i < launch->output_count; i++) { tensors[outputs[i]] = launch->outputs[i].data; }
+    const bool backward = plan->graph->shape.backward;
+    for (uint32_t i = 0; i < (backward ? 6 : 3); i++) { tensors[inputs[i]] = launch->inputs[i].data; }
+    for (uint32_t i = 0; i < (backward ? 3 : 2); i++) {
+        tensors[backward ? gradients[i] : results[i]] = launch->outputs[i].data;
+    }
     const redcoi_dnn *dnn = cuda->dnn;
     const redco_status st = redcoi_dnn_check(&dnn->calls, dnn->calls.set_stream(dnn->handle, queue->stream),
                                              launch->name, "cudnnSetStream", err);
