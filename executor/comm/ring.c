@@ -155,7 +155,9 @@ redco_status redco_reduce_scatter_ordered(redco_communicator *c, redco_dtype dty
 {
     const struct parts parts = {count, 0, redco_dtype_bytes(dtype), NULL, order};
     if (!redcoi_has_sum(dtype)) { return redcoi_no_sum(dtype, what, err); }
-    return c->size == 1 || count == 0 ? REDCO_OK : reduce_in_place(c, dtype, reduction, data, &parts, what, err);
+    if (c->size == 1 || count == 0) { return REDCO_OK; }
+    notice(c, what);
+    return reduce_in_place(c, dtype, reduction, data, &parts, what, err);
 }
 
 /* As reduce_in_place(), but the input is only read: what arrives is summed in scratch memory and sent from there, slice
@@ -210,7 +212,9 @@ redco_status redco_all_gather_ordered(redco_communicator *c, redco_dtype dtype, 
                                       uint64_t count, const char *what, redco_error *err)
 {
     const struct parts parts = {count, 0, redco_dtype_bytes(dtype), NULL, order};
-    return count > 0 ? gather_in_place(c, data, &parts, what, err) : REDCO_OK;
+    if (c->size == 1 || count == 0) { return REDCO_OK; }
+    notice(c, what);
+    return gather_in_place(c, data, &parts, what, err);
 }
 
 static size_t chain_slice(const redco_communicator *c, size_t bytes)

@@ -34,7 +34,7 @@
 
 typedef struct redcoi_nccl_library {
     void *library;
-#define REDCOI_MEMBER(member, name) __typeof__(&name) member;
+#define REDCOI_MEMBER(member, name) __typeof__(&name) member; /* NOLINT(bugprone-macro-parentheses): a declaration */
     REDCOI_NCCL_CALLS(REDCOI_MEMBER)
 #undef REDCOI_MEMBER
 } redcoi_nccl_library;
@@ -101,7 +101,7 @@ redco_status redcoi_nccl_split_comm(redcoi_nccl_team *parent, const redcoi_nccl_
 
 /* run.c */
 
-redco_status redcoi_nccl_run(redco_team *team, redco_lane lane, const redco_team_call *call, redco_error *err);
+redco_status redcoi_nccl_run(redco_team *base, redco_lane lane, const redco_team_call *call, redco_error *err);
 /** An error of what NCCL returned for a team; REDCO_OK for success. */
 redco_status redcoi_nccl_check(const redcoi_nccl_team *team, ncclResult_t result, const char *what, redco_error *err);
 

@@ -159,6 +159,7 @@ static redco_status run(redcoi_nccl_team *team, redco_lane lane, const redco_tea
     redcoi_nccl_comm *c = find_comm(team, call->order);
     redco_status st = redcoi_nccl_failure(carrier, err);
     if (st == REDCO_OK && atomic_load(&carrier->left)) {
+        atomic_store(&carrier->world->broken, true); /* by another rank */
         st = redco_fail(err, REDCO_ESYSTEM, call->what, "rank %u: another rank has left", carrier->base.rank);
     }
     if (st == REDCO_OK) { st = redcoi_cuda_enter((const redcoi_cuda *)lane.backend, err); }
@@ -200,19 +201,19 @@ static redco_status check_estimate(const redco_team *team, redco_team_call_kind 
     return redco_fail(err, REDCO_EVALUE, "estimate", "not of this kind of call");
 }
 
-redco_status redco_nccl_estimate(redco_team *base, redco_lane lane, redco_team_call_kind kind, redco_dtype dtype,
+redco_status redco_nccl_estimate(redco_team *team, redco_lane lane, redco_team_call_kind kind, redco_dtype dtype,
                                  void *memory, uint64_t count, double *seconds_out, redco_error *err)
 {
-    redcoi_nccl_team *const team = (redcoi_nccl_team *)base;
+    redcoi_nccl_team *const own = (redcoi_nccl_team *)team;
     const redco_team_part whole = {0, count, 0};
     const size_t shard_bytes = count * redco_dtype_bytes(dtype);
     ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
-    redco_status st = check_estimate(base, kind, err);
+    redco_status st = check_estimate(team, kind, err);
     if (st == REDCO_OK) { st = redcoi_cuda_enter((const redcoi_cuda *)lane.backend, err); }
-    if (st == REDCO_OK) { st = redcoi_nccl_failure(team->carrier, err); }
+    if (st == REDCO_OK) { st = redcoi_nccl_failure(own->carrier, err); }
     if (st != REDCO_OK) { return st; }
     const bool scatters = kind == REDCO_TEAM_REDUCE_SCATTER, gathers = kind == REDCO_TEAM_ALL_GATHER;
-    unsigned char *const shard = (unsigned char *)memory + base->rank * shard_bytes;
+    unsigned char *const shard = (unsigned char *)memory + team->rank * shard_bytes;
     const redco_team_call call = {.kind = kind,
                                   .dtype = dtype,
                                   .in = gathers ? shard : memory,
@@ -221,18 +222,18 @@ redco_status redco_nccl_estimate(redco_team *base, redco_lane lane, redco_team_c
                                   .parts = &whole,
                                   .part_count = 1,
                                   .what = "estimate"};
-    const redcoi_nccl_library *const nccl = &team->carrier->nccl;
+    const redcoi_nccl_library *const nccl = &own->carrier->nccl;
     const struct issue i = {
-        nccl, team, &call, team->comms->comm, lane.queue->stream, type_of(dtype), ncclSum, redco_dtype_bytes(dtype)};
-    (void)pthread_mutex_lock(&team->calls);
+        nccl, own, &call, own->comms->comm, lane.queue->stream, type_of(dtype), ncclSum, redco_dtype_bytes(dtype)};
+    (void)pthread_mutex_lock(&own->calls);
     ncclResult_t result = nccl->group_start();
     if (result == ncclSuccess) {
         const ncclResult_t issued = issue_call(&i);
         result = nccl->group_simulate_end(&info);
         if (issued != ncclSuccess) { result = issued; }
     }
-    (void)pthread_mutex_unlock(&team->calls);
-    st = redcoi_nccl_check(team, result, "estimate", err);
+    (void)pthread_mutex_unlock(&own->calls);
+    st = redcoi_nccl_check(own, result, "estimate", err);
     if (st == REDCO_OK && !(info.estimatedTime >= 0.0F)) {
         st = redco_fail(err, REDCO_ESYSTEM, "estimate", "NCCL gave none");
     }
