@@ -362,7 +362,7 @@ EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc
     job->workspace = workspace;
     memcpy(&job->algorithm, algo, sizeof job->algorithm);
     if ((st = check_job(job, workspace_bytes)) != CUBLAS_STATUS_SUCCESS) { goto out; }
-    if (standin_stream_do((CUstream)stream, blas_run, job) != CUDA_SUCCESS) {
+    if (standin_stream_do((CUstream)stream, "cublasLtMatmul", blas_run, job) != CUDA_SUCCESS) {
         st = CUBLAS_STATUS_EXECUTION_FAILED;
         goto out;
     }

@@ -234,7 +234,7 @@ ncclResult_t launch(ncclComm *comm, CUstream stream, std::vector<Call> calls)
         call.number = comm->calls++;
         call.grouped = calls.size();
     }
-    const CUresult queued = standin_stream_do(stream, run_fused, new Fused{comm, std::move(calls)});
+    const CUresult queued = standin_stream_do(stream, "ncclKernel", run_fused, new Fused{comm, std::move(calls)});
     if (queued == CUDA_SUCCESS) { return ncclSuccess; }
     const std::lock_guard<std::mutex> lock(s.lock);
     comm->queued--;
