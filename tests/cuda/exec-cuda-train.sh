@@ -59,5 +59,8 @@ if [ "$ranks" -gt 1 ]; then
     plan --gpus "$ranks" --strategy zero3
     cuda -- --steps 2 --check
     same "$ranks ranks"
+    plan --gpus 4 --tp 2 --strategy zero2
+    cuda -- --steps 2 --check
+    same '4 ranks, tensor parallelism'
 fi
 [ $failures -eq 0 ] && echo 'trained as on the host'
