@@ -154,6 +154,17 @@ static const redco_backend_calls cuda_calls = {
     .run = redcoi_cuda_run,
 };
 
+/* A library that is missing is told like a device that is. */
+static redco_status open_blas(redcoi_cuda *cuda, redco_error *err)
+{
+    redco_error blas_err = {.status = REDCO_OK};
+    const redco_status st = redcoi_blas_open(cuda, &blas_err);
+    if (st == REDCO_OK) { return REDCO_OK; }
+    if (strncmp(blas_err.place, "lib", 3) != 0) { return redco_fail(err, st, blas_err.place, "%s", blas_err.text); }
+    return redco_fail(err, st, "cuda", "no CUDA device: %s: %.600s; install cuBLAS of CUDA %d", blas_err.place,
+                      blas_err.text, CUDA_VERSION / 1000);
+}
+
 /* Closing the handle that could not be finished closes a device that has no other. */
 static redco_status new_handle(redcoi_device *device, redco_backend **backend_out, redco_error *err)
 {
@@ -165,7 +176,7 @@ static redco_status new_handle(redcoi_device *device, redco_backend **backend_ou
     device->handles++;
     (void)pthread_mutex_unlock(&device->lock);
     redco_status st = redcoi_cuda_enter(cuda, err);
-    if (st == REDCO_OK) { st = redcoi_blas_open(cuda, err); }
+    if (st == REDCO_OK) { st = open_blas(cuda, err); }
     if (st == REDCO_OK && !device->options.own_attention) { st = redcoi_dnn_open(cuda, err); }
     if (st != REDCO_OK) {
         cuda_close(&cuda->base);

@@ -1,0 +1,66 @@
+#!/bin/sh
+# tests/cuda/exec-cuda-train.sh TOOLS STANDINS RANKS: redco-exec --backend cuda with stand-ins trains as one rank on the host
+# does, in f32 and bf16, recomputing, and from a checkpoint on the other backend; a failure of the driver in the middle ends
+# it with one line. With RANKS above 1 also on so many GPUs.
+set -u
+tests=$(cd "$(dirname "$0")/.." && pwd) || exit 2
+tools=$(cd "$1" && pwd) || exit 2
+standins=$2 ranks=$3
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 2
+unset CUDA_VISIBLE_DEVICES
+failures=0
+bad() {
+    echo "$1"
+    cat out err
+    failures=$((failures + 1))
+}
+plan() {
+    "$tools/redco-plan" --quiet --cluster "$tests/data/exec/quad.json" --model "$tests/data/models/oracle/llama.json" --seq 12 \
+        --global-batch 4 --micro-batch 1 --precision fp32 -o plan.json "$@" >/dev/null || exit 2
+}
+cuda() { # SETTING... -- OPTION...
+    settings="LD_LIBRARY_PATH=$standins STANDIN_CUDA_DEVICES=4"
+    while [ "$1" != -- ]; do settings="$settings $1" && shift; done
+    shift
+    # shellcheck disable=SC2086 # settings are words
+    env $settings "$tools/redco-exec" plan.json --backend cuda "$@" >out 2>err
+    code=$?
+}
+same() { # WHAT
+    if [ $code -ne 0 ] || ! grep -q '^check against one rank: the same' out; then bad "$1: exit $code"; fi
+    grep -q ', backend cuda: ' out || bad "$1: the backend is not named"
+}
+
+plan --gpus 1 --recompute full
+cuda -- --steps 3 --check
+same 'f32, layers recomputed'
+cuda -- --steps 2 --check --dtype bf16
+same bf16
+cuda -- --steps 2 --json
+if [ $code -ne 0 ] || ! grep -q '"backend": "cuda"' out; then bad "JSON: exit $code"; fi
+
+cuda -- --steps 2 --checkpoint saved --quiet
+[ $code -eq 0 ] || bad "checkpoint: exit $code"
+"$tools/redco-exec" plan.json --checkpoint saved --resume --steps 3 --check >out 2>err
+code=$?
+if [ $code -ne 0 ] || ! grep -q '^check against one rank: the same' out; then bad "resumed on the host: exit $code"; fi
+
+one_line() { # TEXT
+    if [ $code -ne 3 ] || [ "$(grep -c '^redco-exec: ' err)" -ne 1 ] || ! grep -q "$1" err; then bad "$1: exit $code"; fi
+}
+cuda STANDIN_CUDA_FAIL=cuLaunchKernel:200:719 -- --steps 3
+one_line CUDA_ERROR_LAUNCH_FAILED
+cuda STANDIN_CUDA_MEMORY=1000000 -- --steps 3
+one_line 'no room for'
+
+if [ "$ranks" -gt 1 ]; then
+    plan --gpus "$ranks" --strategy zero3
+    cuda -- --steps 2 --check
+    same "$ranks ranks"
+    plan --gpus 4 --tp 2 --strategy zero2
+    cuda -- --steps 2 --check
+    same '4 ranks, tensor parallelism'
+fi
+[ $failures -eq 0 ] && echo 'trained as on the host'
