@@ -3,6 +3,7 @@
 #include "executor/backend/host/host_internal.h"
 #include "executor/backend/host/kernels.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,15 +147,34 @@ static redco_status host_fill_zero(redco_backend *backend, redco_queue *queue, v
     return REDCO_OK;
 }
 
+/* The memory of a gather whose other ranks are not there: this rank's part in all places. */
+static void repeat(const redco_occupation *occupation)
+{
+    unsigned char *const to = occupation->memory;
+    for (uint64_t at = 0; at < occupation->size_bytes; at += occupation->from_bytes) {
+        const uint64_t left = occupation->size_bytes - at;
+        memmove(to + at, occupation->from, left < occupation->from_bytes ? left : occupation->from_bytes);
+    }
+}
+
 static redco_status host_occupy(redco_backend *backend, redco_queue *queue, const redco_occupation *occupation,
                                 redco_error *err)
 {
     (void)backend;
     (void)queue;
-    (void)err;
+    struct timespec until;
+    if (clock_gettime(CLOCK_MONOTONIC, &until) != 0) {
+        return redco_fail(err, REDCO_ESYSTEM, "host", "clock_gettime failed");
+    }
     const double whole_s = floor(occupation->seconds);
-    struct timespec left = {(time_t)whole_s, (long)(1e9 * (occupation->seconds - whole_s))};
-    while (nanosleep(&left, &left) != 0) {}
+    until.tv_sec += (time_t)whole_s;
+    until.tv_nsec += (long)(1e9 * (occupation->seconds - whole_s));
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
+    if (occupation->memory != NULL && occupation->from != NULL) { repeat(occupation); }
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {}
     return REDCO_OK;
 }
 
@@ -175,6 +195,7 @@ static redco_status host_share(redco_backend *backend, redco_backend **backend_o
 
 static const redco_backend_calls host_calls = {
     .name = "host",
+    .vector_elements = (uint64_t)1 << 14,
     .close = host_close,
     .share = host_share,
     .memory_use = redco_host_memory,
