@@ -44,14 +44,9 @@ redco_status redco_states_gather(redco_states *states, redco_states_worker *work
     redco_team *const group =
         redcoi_group_find(states, second ? REDCOI_STREAM_SECONDARY : REDCOI_STREAM_PARAMETERS, one, mesh);
     char name[REDCOI_NAME_BYTES];
-    redco_status st = REDCO_OK;
-    if (group == NULL) {
-        st = redcoi_copy(worker, whole, shard, redcoi_bytes(states, count), err);
-        return st == REDCO_OK ? redcoi_settle(worker, err) : st;
-    }
+    if (group == NULL) { return redcoi_copy(worker, whole, shard, redcoi_bytes(states, count), err); }
     name_module(states, backward ? "bwd" : "fwd", module, "gather", name);
-    st = redco_team_all_gather(group, redcoi_lane(worker), states->options.dtype, shard, whole, count, name, err);
-    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    return redco_team_all_gather(group, redcoi_lane(worker), states->options.dtype, shard, whole, count, name, err);
 }
 
 redco_status redco_states_keep_secondary(redco_states *states, redco_states_worker *worker, uint32_t module,
@@ -63,9 +58,7 @@ redco_status redco_states_keep_secondary(redco_states *states, redco_states_work
     const uint32_t position =
         redco_mesh_position(redco_layout_secondary(states->layout, layer), redco_layout_place(states->layout));
     const unsigned char *const from = (const unsigned char *)whole + redcoi_bytes(states, m->secondary * position);
-    const redco_status st =
-        redcoi_copy(worker, second_of(states, layer, module), from, redcoi_bytes(states, m->secondary), err);
-    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    return redcoi_copy(worker, second_of(states, layer, module), from, redcoi_bytes(states, m->secondary), err);
 }
 
 redco_status redco_states_scatter(redco_states *states, redco_states_worker *worker, uint32_t module, const void *whole,
@@ -76,15 +69,10 @@ redco_status redco_states_scatter(redco_states *states, redco_states_worker *wor
     redco_team *const group =
         redcoi_group_find(states, REDCOI_STREAM_PARAMETERS, one, redcoi_shards(states, layer)->parameters);
     char name[REDCOI_NAME_BYTES];
-    redco_status st = REDCO_OK;
-    if (group == NULL) {
-        st = redcoi_copy(worker, shard, whole, redcoi_bytes(states, count), err);
-        return st == REDCO_OK ? redcoi_settle(worker, err) : st;
-    }
+    if (group == NULL) { return redcoi_copy(worker, shard, whole, redcoi_bytes(states, count), err); }
     name_module(states, "bwd", module, "scatter", name);
-    st = redco_team_reduce_scatter(group, redcoi_lane(worker), states->options.dtype, REDCO_REDUCE_SUM, whole, shard,
-                                   count, name, err);
-    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    return redco_team_reduce_scatter(group, redcoi_lane(worker), states->options.dtype, REDCO_REDUCE_SUM, whole, shard,
+                                     count, name, err);
 }
 
 /* Broadcasts that a team is asked for at once; all of a layer, but for layers of many small tensors. */
@@ -118,10 +106,10 @@ redco_status redco_states_spread(redco_states *states, redco_states_worker *work
     char name[REDCOI_NAME_BYTES];
     (void)snprintf(name, sizeof name, "fwd/%s/update", redcoi_model(states)->layers[layer].name);
     if (group == NULL) { return REDCO_OK; }
-    const redco_status st = redco_layout_scheme(states->layout) == REDCO_INTER_TENSOR
-                                ? broadcast(states, worker, layer, group, name, err)
-                                : redco_team_all_gather_ordered(group, redcoi_lane(worker), states->options.dtype,
-                                                                redcoi_parameter(states, layer, 0), pile->part_of,
-                                                                redcoi_layer(states, layer)->part, name, err);
-    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    if (redco_layout_scheme(states->layout) == REDCO_INTER_TENSOR) {
+        return broadcast(states, worker, layer, group, name, err);
+    }
+    return redco_team_all_gather_ordered(group, redcoi_lane(worker), states->options.dtype,
+                                         redcoi_parameter(states, layer, 0), pile->part_of,
+                                         redcoi_layer(states, layer)->part, name, err);
 }

@@ -164,7 +164,7 @@ static redco_status open_states(redco_trainer *t, redco_error *err)
     t->at = redco_place_of(t->mesh, redco_world_rank(t->world));
     if ((st = split_world(t, err)) != REDCO_OK) { return st; }
     st = redco_states_create(&t->modules.model, &options, t->world, t->carrier, t->backend, &t->states, err);
-    return st == REDCO_OK ? redco_states_worker_create(t->states, t->backend, &t->worker, err) : st;
+    return st == REDCO_OK ? redco_states_worker_create(t->states, t->backend, NULL, &t->worker, err) : st;
 }
 
 /* Tokens of a micro-batch; language models draw no random numbers, so the key is any. */
@@ -210,6 +210,7 @@ static redco_status make_schedule(redco_trainer *t, redco_error *err)
                                             .input_count = sizeof inputs / sizeof inputs[0],
                                             .feed = {feed, t},
                                             .world = t->world,
+                                            .carrier = t->carrier,
                                             .states = t->states,
                                             .open = open_device,
                                             .open_context = t,
@@ -339,7 +340,8 @@ redco_trainer_memory redco_trainer_memory_of(const redco_trainer *t)
                               .slot_bytes = schedule.slot_bytes,
                               .bucket_bytes = states.bucket_bytes};
     m.working_bytes = schedule.arena_bytes + schedule.input_bytes - m.activation_bytes - m.logits_bytes -
-                      m.recomputed_bytes - m.slot_bytes + schedule.worker_bytes + redco_states_worker_bytes(t->states);
+                      m.recomputed_bytes - m.slot_bytes + schedule.worker_bytes + redco_states_worker_bytes(t->worker) +
+                      states.work_bytes;
     m.total_bytes = m.parameter_bytes + m.gradient_bytes + m.optimizer_bytes + m.activation_bytes + m.logits_bytes +
                     m.recomputed_bytes + m.working_bytes + m.slot_bytes + m.bucket_bytes;
     uint64_t live_bytes = 0, peak_bytes = 0;

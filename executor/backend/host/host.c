@@ -14,7 +14,8 @@ typedef struct host {
     uint64_t limit_bytes, live_bytes, peak_bytes;
 } host;
 
-/* A block's size stands in front of it, so that release needs only the address. */
+/* A block's size stands in front of it, so that release needs only the address. What the program reads and writes is
+ * no memory of a device. */
 typedef struct block {
     uint64_t size_bytes;
 } block;
@@ -23,8 +24,8 @@ static redco_status host_allocate(redco_backend *backend, redco_memory where, ui
                                   redco_error *err)
 {
     host *h = (host *)backend;
-    (void)where;
-    if (size_bytes > SIZE_MAX / 2 || (h->limit_bytes > 0 && size_bytes > h->limit_bytes - h->live_bytes)) {
+    const bool counted = where == REDCO_MEMORY_DEVICE, limited = counted && h->limit_bytes > 0;
+    if (size_bytes > SIZE_MAX / 2 || (limited && size_bytes > h->limit_bytes - h->live_bytes)) {
         return redco_fail(err, REDCO_ENOMEM, "host", "no room for %llu bytes: %llu of %llu are in use",
                           (unsigned long long)size_bytes, (unsigned long long)h->live_bytes,
                           (unsigned long long)h->limit_bytes);
@@ -35,7 +36,7 @@ static redco_status host_allocate(redco_backend *backend, redco_memory where, ui
         return redco_fail(err, REDCO_ENOMEM, "host", "no memory for %llu bytes", (unsigned long long)size_bytes);
     }
     memcpy(memory, &(block){size_bytes}, sizeof(block));
-    h->live_bytes += size_bytes;
+    h->live_bytes += counted ? size_bytes : 0;
     if (h->live_bytes > h->peak_bytes) { h->peak_bytes = h->live_bytes; }
     *memory_out = memory + unit;
     return REDCO_OK;
@@ -44,11 +45,10 @@ static redco_status host_allocate(redco_backend *backend, redco_memory where, ui
 static void host_release(redco_backend *backend, redco_memory where, void *memory)
 {
     block b;
-    (void)where;
     if (memory == NULL) { return; }
     unsigned char *start = (unsigned char *)memory - REDCO_ALIGNMENT_BYTES;
     memcpy(&b, start, sizeof b);
-    ((host *)backend)->live_bytes -= b.size_bytes;
+    ((host *)backend)->live_bytes -= where == REDCO_MEMORY_DEVICE ? b.size_bytes : 0;
     free(start);
 }
 
