@@ -138,9 +138,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(half_precision_rounds_to_nearest_even),
-<<<<<<< HEAD
-=======
->>>>>>> 36a9d8c (graph: adamw rounds, squares in one pass)
         cmocka_unit_test(random_blocks_are_philox),
         cmocka_unit_test(table_of_calls),
     };
