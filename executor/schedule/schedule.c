@@ -63,6 +63,7 @@ static redco_status do_task(redcoi_thread *thread, uint32_t index, redco_error *
     const bool first = task->ordinal == 0 || task->wait_count > 0;
     redco_status st = order_queue(thread, task, err);
     if (st == REDCO_OK && first) { st = calls->mark_set(thread->backend, thread->queue, s->begin[index], err); }
+    if (st == REDCO_OK && s->options.replay) { st = redcoi_replay_expect(thread, index, err); }
     if (st == REDCO_OK) { st = redcoi_act(thread, index, err); }
     if (st == REDCO_OK && s->end[index] != s->begin[index]) {
         st = calls->mark_set(thread->backend, thread->queue, s->end[index], err);
@@ -240,10 +241,10 @@ redco_status redco_schedule_create(const redco_schedule_options *options, redco_
     if ((st = redcoi_values_plan(s, err)) != REDCO_OK || (st = redcoi_slots_plan(s, err)) != REDCO_OK ||
         (st = redcoi_places_plan(s, err)) != REDCO_OK || (st = redcoi_memory_take(s, err)) != REDCO_OK ||
         (st = redcoi_exchange_take(s, err)) != REDCO_OK || (st = redcoi_tasks_make(s, err)) != REDCO_OK ||
-        (st = redcoi_marks_make(s, err)) != REDCO_OK) {
+        (st = redcoi_marks_make(s, err)) != REDCO_OK || (st = redcoi_replay_make(s, err)) != REDCO_OK) {
         goto out;
     }
-    if (options->emulate) { (void)prctl(PR_SET_TIMERSLACK, 1000UL); }
+    if (options->emulate || options->replay) { (void)prctl(PR_SET_TIMERSLACK, 1000UL); }
     if ((st = start_threads(s, err)) != REDCO_OK) { goto out; }
     *schedule_out = s;
     s = NULL;
@@ -274,6 +275,7 @@ void redco_schedule_free(redco_schedule *s)
         free(thread->tasks);
     }
     redco_step_free(s->step);
+    free(s->replayed);
     free(s->tasks);
     free(s->waits);
     (void)pthread_cond_destroy(&s->changed);

@@ -50,6 +50,9 @@ typedef struct redco_schedule_options {
     /** Computation, norm and optimizer are timed waits of the seconds in the step, their memory is not taken, and
      * losses are 0; communication is real. */
     bool emulate;
+    /** The carrier is a replay (executor/comm/replay.h), and the graph's collectives run on it: operators that
+     * communicate take the seconds of the step. */
+    bool replay;
 } redco_schedule_options;
 
 /** All is borrowed until redco_schedule_free().

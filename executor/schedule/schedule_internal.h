@@ -153,7 +153,8 @@ struct redco_schedule {
     /** By task; one that begins where another of its lane ends has no mark of its own for that (marks). */
     redco_mark **begin, **end, *base, **marks;
     uint32_t mark_count;
-    double *ended_s; /**< by task, on the processor's clock */
+    double *ended_s;    /**< by task, on the processor's clock */
+    uint64_t *replayed; /**< by task: elements that its collectives move together; 0: there is one at most */
     uint32_t micro_batches, loss_piece;
     redcoi_exchange_memory exchange;
     /* Shared by threads; under the lock. */
@@ -206,7 +207,11 @@ redco_status redcoi_feed(redcoi_thread *thread, uint32_t micro_batch, redco_erro
 /** Queues that the loss goes to where the program reads it. */
 redco_status redcoi_send_loss(redcoi_thread *thread, uint32_t micro_batch, redco_error *err);
 double redcoi_losses_sum(const redco_schedule *s); /**< when the device is through with them */
-double redcoi_clock_now_s(void);                   /**< the processor's, monotonic */
+/** Replay: how many elements the collectives of each task move. */
+redco_status redcoi_replay_make(redco_schedule *s, redco_error *err);
+/** What the task's collectives take from here on; queues those that nothing here runs. */
+redco_status redcoi_replay_expect(redcoi_thread *thread, uint32_t index, redco_error *err);
+double redcoi_clock_now_s(void); /**< the processor's, monotonic */
 /** Does a task. */
 redco_status redcoi_act(redcoi_thread *thread, uint32_t index, redco_error *err);
 

@@ -78,6 +78,16 @@ redco_status redco_states_scatter(redco_states *states, redco_states_worker *wor
 /* Broadcasts that a team is asked for at once; all of a layer, but for layers of many small tensors. */
 enum { BROADCASTS = 64 };
 
+/* Neighbouring pieces of an owner. @return the piece behind them */
+static uint32_t next_part(const redco_piece *pieces, uint32_t count, uint32_t first, redco_team_part *part_out)
+{
+    uint32_t end = first;
+    while (end < count && pieces[end].owner == pieces[first].owner) { end++; }
+    const uint64_t at = pieces[first].shard_at, size = pieces[end - 1].shard_at + pieces[end - 1].count - at;
+    *part_out = (redco_team_part){at, size, pieces[first].owner};
+    return end;
+}
+
 /* Inter-tensor: each owner broadcasts what it updated, neighbouring pieces at once. */
 static redco_status broadcast(redco_states *states, const redco_states_worker *worker, uint32_t layer,
                               redco_team *group, const char *name, redco_error *err)
@@ -86,16 +96,27 @@ static redco_status broadcast(redco_states *states, const redco_states_worker *w
     const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
     redco_team_part parts[BROADCASTS];
     redco_status st = REDCO_OK;
-    for (uint32_t first = 0, end = 0; first < count && st == REDCO_OK; first = end) {
-        while (end < count && pieces[end].owner == pieces[first].owner) { end++; }
-        const uint64_t at = pieces[first].shard_at, size = pieces[end - 1].shard_at + pieces[end - 1].count - at;
-        parts[part_count++] = (redco_team_part){at, size, pieces[first].owner};
-        if (part_count < BROADCASTS && end < count) { continue; }
+    for (uint32_t at = 0; at < count && st == REDCO_OK;) {
+        at = next_part(pieces, count, at, &parts[part_count++]);
+        if (part_count < BROADCASTS && at < count) { continue; }
         st = redco_team_broadcast(group, redcoi_lane(worker), states->options.dtype, redcoi_parameter(states, layer, 0),
                                   parts, part_count, name, err);
         part_count = 0;
     }
     return st;
+}
+
+uint64_t redco_states_spread_elements(const redco_states *states, uint32_t layer)
+{
+    uint32_t count = 0;
+    uint64_t elements = 0;
+    const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
+    for (uint32_t at = 0; at < count;) {
+        redco_team_part part;
+        at = next_part(pieces, count, at, &part);
+        elements += part.count;
+    }
+    return elements;
 }
 
 redco_status redco_states_spread(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err)

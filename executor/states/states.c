@@ -128,18 +128,18 @@ void redco_states_free(redco_states *states)
     free(states);
 }
 
-static redco_status check(const redco_states_options *options, const redco_world *world, redco_error *err)
+static redco_status check(const redco_states_options *options, const redco_carrier *carrier, redco_error *err)
 {
     const uint64_t ranks = redco_rank_count(options->layout.mesh);
     if (!redco_dtype_is_float(options->dtype)) {
         return redco_fail(err, REDCO_EVALUE, "states", "weights of type %s; f64, f32, bf16 and f16 are possible",
                           redco_dtype_name(options->dtype));
     }
-    if (ranks != redco_world_size(world)) {
+    if (ranks != carrier->size) {
         return redco_fail(err, REDCO_EVALUE, "states",
                           "the plan is for tp %u x dp %ux%u = %llu ranks, but there are %u", options->layout.mesh.tp,
                           options->layout.mesh.dp.gpus, options->layout.mesh.dp.nodes, (unsigned long long)ranks,
-                          redco_world_size(world));
+                          carrier->size);
     }
     if (options->chunk_elements % chunk_unit != 0 || options->chunk_elements > chunk_max) {
         return redco_fail(err, REDCO_EVALUE, "states",
@@ -154,7 +154,7 @@ redco_status redco_states_create(const redco_state_model *model, const redco_sta
                                  redco_states **states_out, redco_error *err)
 {
     redco_states *states = NULL;
-    redco_status st = check(options, world, err);
+    redco_status st = check(options, carrier, err);
     if (st != REDCO_OK) { return st; }
     states = calloc(1, sizeof *states);
     if (states == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "the states"); }
@@ -171,7 +171,7 @@ redco_status redco_states_create(const redco_state_model *model, const redco_sta
     states->master = redco_dtype_statistic(options->dtype);
     states->has_master = states->master != options->dtype;
     states->state_count = redco_optimizer_states(&options->optimizer);
-    st = redco_layout_create(model, &options->layout, redco_world_rank(world), &states->layout, err);
+    st = redco_layout_create(model, &options->layout, carrier->rank, &states->layout, err);
     if (st == REDCO_OK) { st = redcoi_buckets_make(states, err); }
     if (st == REDCO_OK) { st = lay_memory(states, err); }
     if (st == REDCO_OK) { st = take_memory(states, err); }

@@ -166,6 +166,9 @@ redco_status redco_states_update(redco_states *states, redco_states_worker *work
 /** "fwd/block.3/update": from those who updated them to all who share them. */
 redco_status redco_states_spread(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err);
 
+/** Elements that it moves, of all its collectives. */
+uint64_t redco_states_spread_elements(const redco_states *states, uint32_t layer);
+
 /* A whole step, nothing overlapped */
 
 typedef struct redco_gradient_source {
