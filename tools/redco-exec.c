@@ -412,7 +412,8 @@ static redco_status open_devices(struct rank_run *r, redco_error *err)
 {
     const redco_nccl_options options = {.timeout_s = (double)r->args->timeout_s};
     const redco_status st = redco_devices_open(r->world, NULL, &r->backend, err);
-    return st == REDCO_OK ? redco_nccl_open(r->world, r->backend, &options, &r->carrier, err) : st;
+    if (st != REDCO_OK || r->args->replay) { return st; }
+    return redco_nccl_open(r->world, r->backend, &options, &r->carrier, err);
 }
 
 static int run_rank(const redco_world_options *options, struct exec_line *line, void *context)
