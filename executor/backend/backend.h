@@ -91,8 +91,9 @@ typedef struct redco_backend_calls {
     redco_status (*mark_between)(redco_backend *backend, redco_mark *from, redco_mark *to, double *seconds_out,
                                  redco_error *err);
 
-    /** Any of device memory, host memory and memory of the program's own to any. What the program's own memory holds may
-     *  be read at once, before the queue gets there, and the call may wait for the queue: it is for what is copied once. */
+    /** Any of device memory, host memory and memory of the program's own to any. What the program's own memory holds
+     * may be read at once, before the queue gets there, and the call may wait for the queue: it is for what is copied
+     * once. */
     redco_status (*copy)(redco_backend *backend, redco_queue *queue, void *to, const void *from, uint64_t size_bytes,
                          redco_error *err);
     redco_status (*fill_zero)(redco_backend *backend, redco_queue *queue, void *to, uint64_t size_bytes,
