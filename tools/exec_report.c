@@ -44,21 +44,32 @@ double exec_median_step_s(const struct exec_run *run)
     return median_of(run, time_of);
 }
 
-void exec_print_head(const redco_plan *plan, redco_dtype dtype, const char *backend, const redco_trainer_memory *memory)
+void exec_print_head(const struct exec_run *run)
 {
+    const redco_plan *const plan = run->plan;
+    const redco_trainer_memory *const memory = &run->memory;
     const redco_plan_predicted *const p = &plan->predicted;
+    const unsigned long long ranks = redco_plan_gpus(plan);
     const double mb = 1e-6;
-    (void)printf("%s on %llu ranks (tp %u, dp %u×%u), %s, backend %s: %llu sequences × %u tokens a step\n",
-                 plan->model_name, (unsigned long long)redco_plan_gpus(plan), plan->tp, plan->dp.gpus, plan->dp.nodes,
-                 redco_dtype_name(dtype), backend, (unsigned long long)plan->global_batch, plan->seq_len);
+    if (run->replay) {
+        (void)printf("%s, rank %u of %llu alone", plan->model_name, run->rank, ranks);
+    } else {
+        (void)printf("%s on %llu ranks", plan->model_name, ranks);
+    }
+    (void)printf(" (tp %u, dp %u×%u), %s, backend %s: %llu sequences × %u tokens a step%s\n", plan->tp, plan->dp.gpus,
+                 plan->dp.nodes, redco_dtype_name(run->dtype), run->backend, (unsigned long long)plan->global_batch,
+                 plan->seq_len,
+                 run->replay ? "; communication is emulated: it takes as long as the plan predicts, nothing is learned"
+                             : "");
     (void)printf(
-        "memory of rank 0, MB: parameters %.2f · gradients %.2f · optimizer %.2f · activations %.2f · logits %.2f · "
+        "memory of rank %u, MB: parameters %.2f · gradients %.2f · optimizer %.2f · activations %.2f · logits %.2f · "
         "recomputed %.2f · working %.2f · gathered and whole gradients %.2f · buckets %.2f = %.2f (predicted for "
         "%s: %.2f)\n",
-        mb * (double)memory->parameter_bytes, mb * (double)memory->gradient_bytes, mb * (double)memory->optimizer_bytes,
-        mb * (double)memory->activation_bytes, mb * (double)memory->logits_bytes, mb * (double)memory->recomputed_bytes,
-        mb * (double)memory->working_bytes, mb * (double)memory->slot_bytes, mb * (double)memory->bucket_bytes,
-        mb * (double)memory->total_bytes, plan->gpu_name, mb * (double)p->total_bytes);
+        run->replay ? run->rank : 0, mb * (double)memory->parameter_bytes, mb * (double)memory->gradient_bytes,
+        mb * (double)memory->optimizer_bytes, mb * (double)memory->activation_bytes, mb * (double)memory->logits_bytes,
+        mb * (double)memory->recomputed_bytes, mb * (double)memory->working_bytes, mb * (double)memory->slot_bytes,
+        mb * (double)memory->bucket_bytes, mb * (double)memory->total_bytes, plan->gpu_name,
+        mb * (double)p->total_bytes);
 }
 
 void exec_print_resumed(const char *path, uint64_t step, uint64_t steps)
@@ -67,10 +78,11 @@ void exec_print_resumed(const char *path, uint64_t step, uint64_t steps)
                  step < steps ? "" : "; nothing is left to train");
 }
 
-void exec_print_step(const redco_plan *plan, uint64_t number, const redco_trainer_step *step)
+void exec_print_step(const struct exec_run *run, uint64_t number, const redco_trainer_step *step)
 {
-    (void)printf("step %4llu  loss %.6f  %.3f s  %.0f tokens/s\n", (unsigned long long)number, step->loss, step->time_s,
-                 tokens_of(plan) / step->time_s);
+    (void)printf("step %4llu", (unsigned long long)number);
+    if (!run->replay) { (void)printf("  loss %.6f", step->loss); }
+    (void)printf("  %.3f s  %.0f tokens/s\n", step->time_s, tokens_of(run->plan) / step->time_s);
     (void)fflush(stdout);
 }
 
@@ -81,7 +93,10 @@ void exec_print_tail(const struct exec_run *run)
         (void)printf(
             "median %.4g s a step, of it waiting for communication %.4g s; predicted for %s %.4g and %.4g s%s\n",
             exec_median_step_s(run), median_of(run, exposed_of), run->plan->gpu_name, run->plan->predicted.step_s,
-            run->plan->predicted.exposed_comm_s, run->emulated ? "; computation was emulated" : "");
+            run->plan->predicted.exposed_comm_s,
+            run->emulated ? "; computation was emulated"
+            : run->replay ? "; communication was emulated"
+                          : "");
     }
     if (v == NULL) { return; }
     (void)printf("check against one rank: %s; errors of losses %.1e, of norms %.1e", v->same ? "the same" : "differs",
@@ -95,13 +110,19 @@ void exec_print_tail(const struct exec_run *run)
     if (v->tensor[0] != '\0') { (void)printf("first tensor that differs: %s on rank %u\n", v->tensor, v->rank); }
 }
 
+static json_t *number_json(double number)
+{
+    return isfinite(number) ? json_real(number) : json_null();
+}
+
 static json_t *steps_json(const struct exec_run *run)
 {
     json_t *const list = json_array();
     for (uint64_t i = 0; i < run->count; i++) {
         (void)json_array_append_new(
-            list, json_pack("{s:f, s:f, s:f, s:f}", "loss", run->steps[i].loss, "time_s", run->steps[i].time_s,
-                            "exposed_comm_s", run->steps[i].exposed_comm_s, "processor_s", run->steps[i].processor_s));
+            list, json_pack("{s:o, s:f, s:f, s:f}", "loss", number_json(run->replay ? (double)NAN : run->steps[i].loss),
+                            "time_s", run->steps[i].time_s, "exposed_comm_s", run->steps[i].exposed_comm_s,
+                            "processor_s", run->steps[i].processor_s));
     }
     return list;
 }
@@ -125,11 +146,6 @@ static json_t *memory_json(const redco_trainer_memory *m)
                      "activations", (json_int_t)m->activation_bytes, "logits", (json_int_t)m->logits_bytes,
                      "recomputed", (json_int_t)m->recomputed_bytes, "working", (json_int_t)m->working_bytes, "slots",
                      (json_int_t)m->slot_bytes, "buckets", (json_int_t)m->bucket_bytes);
-}
-
-static json_t *number_json(double number)
-{
-    return isfinite(number) ? json_real(number) : json_null();
 }
 
 /* Nothing is known of no steps. */
@@ -162,9 +178,12 @@ json_t *exec_json(const struct exec_run *run)
                   "mfu", p->mfu, "exposed_comm_s", p->exposed_comm_s, "peak_memory_bytes", (json_int_t)p->total_bytes);
     json_t *const emulated = json_array();
     if (run->emulated) { (void)json_array_append_new(emulated, json_string("compute")); }
-    return json_pack("{s:I, s:s, s:o, s:s, s:o, s:I, s:o, s:o, s:o, s:o}", "world", (json_int_t)redco_plan_gpus(plan),
-                     "backend", run->backend, "emulated", emulated, "dtype", redco_dtype_name(run->dtype), "checkpoint",
-                     checkpoint_json(run), "first_step", (json_int_t)run->first + 1, "steps", steps_json(run),
-                     "measured", measured_json(run), "predicted", predicted, "check",
-                     check_json(run->checked ? &run->verdict : NULL));
+    if (run->replay) { (void)json_array_append_new(emulated, json_string("communication")); }
+    json_t *const json =
+        json_pack("{s:I, s:s, s:o, s:s, s:o, s:I, s:o, s:o, s:o, s:o}", "world", (json_int_t)redco_plan_gpus(plan),
+                  "backend", run->backend, "emulated", emulated, "dtype", redco_dtype_name(run->dtype), "checkpoint",
+                  checkpoint_json(run), "first_step", (json_int_t)run->first + 1, "steps", steps_json(run), "measured",
+                  measured_json(run), "predicted", predicted, "check", check_json(run->checked ? &run->verdict : NULL));
+    if (run->replay) { (void)json_object_set_new(json, "replay_rank", json_integer((json_int_t)run->rank)); }
+    return json;
 }

@@ -14,7 +14,9 @@ struct exec_run {
     uint64_t count, first;                          /**< steps run; steps done before, by runs that this one resumed */
     redco_trainer_memory memory;                    /**< of rank 0 */
     double model_flops_per_token, peak_flops_per_s; /**< of the plan's GPU */
-    bool emulated;
+    bool emulated;                                  /**< computation */
+    bool replay;                                    /**< one rank alone: communication is emulated */
+    uint32_t rank;                                  /**< of a replay */
     bool checked;
     redco_trainer_verdict verdict;
     const char *folder; /**< of checkpoints, or NULL */
@@ -24,10 +26,9 @@ struct exec_run {
 
 /** Of the steps but the first, which warms up; NaN when out of memory or without steps. */
 double exec_median_step_s(const struct exec_run *run);
-void exec_print_head(const redco_plan *plan, redco_dtype dtype, const char *backend,
-                     const redco_trainer_memory *memory);
+void exec_print_head(const struct exec_run *run);
 void exec_print_resumed(const char *path, uint64_t step, uint64_t steps);
-void exec_print_step(const redco_plan *plan, uint64_t number, const redco_trainer_step *step);
+void exec_print_step(const struct exec_run *run, uint64_t number, const redco_trainer_step *step);
 void exec_print_tail(const struct exec_run *run);
 /** @return NULL when out of memory */
 json_t *exec_json(const struct exec_run *run);

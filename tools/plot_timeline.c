@@ -369,7 +369,8 @@ static redco_status write_trace(const struct trace_layout *trace, struct window 
     if (title != NULL) {
         plot_title(sheet, "%s", title);
     } else {
-        plot_title(sheet, "Timeline of %.4g ms", 1e3 * (window.to_s - window.from_s));
+        plot_title(sheet, "Timeline of %.4g ms%s%.60s", 1e3 * (window.to_s - window.from_s),
+                   trace->emulated != NULL ? ", " : "", trace->emulated != NULL ? trace->emulated : "");
     }
     (void)fprintf(out, "labels = %zu\n", write_labels(out, trace, window));
     (void)fprintf(out, "span = %.9g\nstart = %.9g\n", 1e3 * (window.to_s - window.from_s), 1e3 * window.from_s);
@@ -400,6 +401,8 @@ redco_status plot_timeline(const redco_json_value *root, struct plot_sheet *shee
     if (st == REDCO_OK && layout.span_count == 0) {
         st = redco_json_fail(root, NULL, err, "holds no span (an event whose \"ph\" is \"X\"): nothing to draw");
     }
+    const char *const source = trace != NULL ? redco_trace_note(trace, "source") : NULL;
+    layout.emulated = source != NULL && strstr(source, "emulated") != NULL ? source : NULL;
     if (st == REDCO_OK) { st = trace_layout_write(&layout, NULL, sheet, err); }
     trace_layout_clear(&layout);
     redco_trace_free(trace);

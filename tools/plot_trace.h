@@ -36,7 +36,8 @@ struct trace_layout {
     size_t memory_count;
     const char *categories[TRACE_CATEGORIES], *parts[TRACE_PARTS];
     size_t category_count, part_count;
-    bool paired; /* processes 0 and 1 are the same rank as predicted and as measured: rows by thread */
+    const char *emulated; /* how the trace came about, where that must be said; else NULL */
+    bool paired;          /* processes 0 and 1 are the same rank as predicted and as measured: rows by thread */
 };
 
 /** Threads that have a span become rows; categories are counted in the order of rows. Of counters, "memory" is taken.

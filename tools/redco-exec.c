@@ -1,6 +1,7 @@
 /* redco-exec: trains the model of a plan file on the plan's ranks. */
 #include "costmodel/step.h"
 #include "executor/comm/nccl/nccl.h"
+#include "executor/comm/replay.h"
 #include "executor/trainer/devices.h"
 #include "planner/assemble.h"
 #include "tools/exec_ranks.h"
@@ -25,6 +26,7 @@ enum key {
     KEY_DTYPE,
     KEY_PROFILE,
     KEY_EMULATE,
+    KEY_REPLAY,
     KEY_TIMELINE,
     KEY_TIMELINE_RANK,
     KEY_TIMELINE_STEPS,
@@ -42,10 +44,12 @@ struct exec_args {
     const char *path, *data, *folder; /* folder: of checkpoints */
     uint64_t steps, seed, every, keep, timeout_s;
     double learning_rate;
-    bool has_seed, has_rate, has_every, has_keep, resume;
+    bool has_seed, has_rate, has_every, has_keep, has_timeline_rank, resume;
     int backend; /* index of backend_words */
     int dtype;   /* index of dtype_words, -1: the plan's */
     bool check, emulate;
+    bool replay; /* one rank alone */
+    uint64_t replay_rank;
     const char *timeline;
     uint64_t timeline_rank, timeline_steps;
     const char *profiles[MOST_PROFILES];
@@ -74,8 +78,9 @@ static const struct argp_option flags[] = {
     {"check", KEY_CHECK, NULL, 0, "Train on one rank, too, and compare losses and weights (of bf16 and f16 losses alone); in f32 where --dtype says nothing", 1},
     {"fault", KEY_FAULT, "TENSOR@RANK:STEP", 0, "Add 0.01 to one element of the tensor on one rank after a step: see --check notice it", 1},
     {"emulate-compute", KEY_EMULATE, NULL, 0, "Computation is waited for as long as the plan predicts, communication is real", 1},
+    {"replay-rank", KEY_REPLAY, "R", 0, "One rank of a plan of any size, alone, at its full size: its communication is work of the device for as long as the plan predicts", 1},
     {"timeline", KEY_TIMELINE, "TRACE", 0, "Write the last steps as measured as a trace for Perfetto, with the names of redco-sim --timeline", 1},
-    {"timeline-rank", KEY_TIMELINE_RANK, "R", 0, "Whose (default: 0)", 1},
+    {"timeline-rank", KEY_TIMELINE_RANK, "R", 0, "Whose (default: 0, or that of --replay-rank)", 1},
     {"timeline-steps", KEY_TIMELINE_STEPS, "N", 0, "How many; the first step, which warms up, is never among several (default: 3)", 1},
     {"profile", KEY_PROFILE, "FILE", 0, "Measurements that the plan was made with; may be repeated", 1},
     {"checkpoint", KEY_FOLDER, "DIR", 0, "Write checkpoints there: after every so many steps, and after the last", 2},
@@ -112,6 +117,30 @@ static error_t read_fault(struct exec_args *args, const char *text)
     return 0;
 }
 
+/* What says nothing of a rank alone. */
+static error_t check_replay(struct exec_args *args)
+{
+    const struct {
+        bool given;
+        const char *flag;
+    } others[] = {{args->check, "--check"},
+                  {args->folder != NULL, "--checkpoint"},
+                  {args->resume, "--resume"},
+                  {args->fault_tensor[0] != '\0', "--fault"},
+                  {args->emulate, "--emulate-compute"}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (!others[i].given) { continue; }
+        return cli_bad_option(&args->cli, others[i].flag, "says nothing of one rank whose communication is emulated%s",
+                              " (--replay-rank)");
+    }
+    if (args->has_timeline_rank && args->timeline_rank != args->replay_rank) {
+        return cli_bad_option(&args->cli, "--timeline-rank", "there is only the rank of --replay-rank, %llu",
+                              (unsigned long long)args->replay_rank);
+    }
+    args->timeline_rank = args->replay_rank;
+    return 0;
+}
+
 static error_t read_flag(int key, char *text, struct argp_state *state)
 {
     struct exec_args *const args = state->input;
@@ -132,8 +161,12 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_CHECK: args->check = true; return 0;
     case KEY_FAULT: return read_fault(args, text);
     case KEY_EMULATE: args->emulate = true; return 0;
+    case KEY_REPLAY:
+        args->replay = true;
+        return cli_u64(&args->cli, "--replay-rank", text, 0, REDCO_WORLD_MAX, &args->replay_rank);
     case KEY_TIMELINE: return cli_name(&args->cli, "--timeline", text, &args->timeline);
     case KEY_TIMELINE_RANK:
+        args->has_timeline_rank = true;
         return cli_u64(&args->cli, "--timeline-rank", text, 0, REDCO_WORLD_MAX, &args->timeline_rank);
     case KEY_TIMELINE_STEPS: return cli_u64(&args->cli, "--timeline-steps", text, 1, MOST_STEPS, &args->timeline_steps);
     case KEY_PROFILE:
@@ -154,6 +187,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
             return cli_bad_option(&args->cli, "--emulate-compute",
                                   "needs --backend host: a GPU would have nothing to do");
         }
+        if (args->replay) { return check_replay(args); }
         if (args->folder == NULL && (args->resume || args->has_every || args->has_keep)) {
             return cli_bad_option(&args->cli,
                                   args->resume      ? "--resume"
@@ -218,7 +252,10 @@ static redco_status write_trace(const struct exec_args *args, const struct exec_
 {
     char text[64];
     redco_trace_add_note(trace, "format", "redco-timeline");
-    redco_trace_add_note(trace, "source", args->emulate ? "measured, computation emulated" : "measured");
+    redco_trace_add_note(trace, "source",
+                         args->emulate  ? "measured, computation emulated"
+                         : args->replay ? "measured, communication emulated"
+                                        : "measured");
     (void)snprintf(text, sizeof text, "%llu of %llu", (unsigned long long)args->timeline_rank,
                    (unsigned long long)redco_plan_gpus(args->plan));
     redco_trace_add_note(trace, "rank", text);
@@ -296,7 +333,7 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
     r->run.first = redco_trainer_steps(r->trainer);
     r->run.memory = redco_trainer_memory_of(r->trainer);
     if (speaks(r)) {
-        exec_print_head(args->plan, options.dtype, r->run.backend, &r->run.memory);
+        exec_print_head(&r->run);
         if (r->resumed != NULL) { exec_print_resumed(redco_checkpoint_path(r->resumed), r->run.first, args->steps); }
     }
     return REDCO_OK;
@@ -321,7 +358,7 @@ static redco_status run_steps(struct rank_run *r, redco_error *err)
         st = redco_trainer_run(r->trainer, done, err);
         if (st != REDCO_OK) { break; }
         r->run.count++;
-        if (speaks(r)) { exec_print_step(r->args->plan, r->at, done); }
+        if (speaks(r)) { exec_print_step(&r->run, r->at, done); }
         if (r->trace != NULL && is_shown(r->args, r->at)) {
             st = add_step(r->trainer, r->at, r->trace, &r->traced_s, err);
         }
@@ -336,7 +373,7 @@ static redco_status train(struct rank_run *r, redco_error *err)
     const struct exec_args *const args = r->args;
     redco_status st = REDCO_OK;
     r->steps = calloc(args->steps + 1, sizeof *r->steps);
-    const bool traced = args->timeline != NULL && redco_world_rank(r->world) == args->timeline_rank;
+    const bool traced = args->timeline != NULL && (args->replay || redco_world_rank(r->world) == args->timeline_rank);
     if (traced) { r->trace = redco_trace_new(); }
     if (r->steps == NULL || (traced && r->trace == NULL)) {
         return redco_fail(err, REDCO_ENOMEM, "steps", "out of memory");
@@ -357,8 +394,9 @@ static redco_status train(struct rank_run *r, redco_error *err)
 static redco_status make_schedule(struct exec_args *args, redco_error *err)
 {
     redco_plan_case *const c = &args->prices;
-    redco_status st = redco_plan_case_open(args->plan, args->path, args->profiles, args->profile_count,
-                                           redco_tp_attach_rules, args->emulate || args->profile_count > 0, c, err);
+    redco_status st =
+        redco_plan_case_open(args->plan, args->path, args->profiles, args->profile_count, redco_tp_attach_rules,
+                             args->emulate || args->replay || args->profile_count > 0, c, err);
     if (st != REDCO_OK) { return st; }
     args->fixed = redco_cost_fixed(c->costs, &c->setting);
     st = redco_step_build(c->costs, &c->setting, c->assignments, c->assignment_count, NULL, &args->schedule, err);
@@ -374,7 +412,8 @@ static redco_status open_devices(struct rank_run *r, redco_error *err)
 {
     const redco_nccl_options options = {.timeout_s = (double)r->args->timeout_s};
     const redco_status st = redco_devices_open(r->world, NULL, &r->backend, err);
-    return st == REDCO_OK ? redco_nccl_open(r->world, r->backend, &options, &r->carrier, err) : st;
+    if (st != REDCO_OK || r->args->replay) { return st; }
+    return redco_nccl_open(r->world, r->backend, &options, &r->carrier, err);
 }
 
 static int run_rank(const redco_world_options *options, struct exec_line *line, void *context)
@@ -389,11 +428,17 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
                               .folder = args->folder,
                               .model_flops_per_token = args->fixed.model_flops_per_token,
                               .peak_flops_per_s = args->fixed.peak_flops_per_s,
-                              .emulated = args->emulate};
+                              .emulated = args->emulate,
+                              .replay = args->replay,
+                              .rank = (uint32_t)args->replay_rank};
     redco_status st = redco_world_open(options, &r.world, &err);
     if (st == REDCO_OK) {
         redco_world_watch(r.world, exec_watch, line);
         if (args->backend == BACKEND_CUDA) { st = open_devices(&r, &err); }
+        if (st == REDCO_OK && args->replay) {
+            st =
+                redco_replay_open((uint32_t)args->replay_rank, (uint32_t)redco_plan_gpus(args->plan), &r.carrier, &err);
+        }
         if (st == REDCO_OK) { st = train(&r, &err); }
     }
     r.run.resumed = r.resumed != NULL;
@@ -448,6 +493,28 @@ static int run_here(struct exec_args *args)
     if (st == REDCO_OK) { st = make_schedule(args, &err); }
     if (st != REDCO_OK) { return cli_fail(&args->cli, &err); }
     return exec_start_ranks(&args->cli, (uint32_t)ranks, (double)args->timeout_s, run_rank, clean, args);
+}
+
+/* One rank alone, in this process. */
+static int run_replay(struct exec_args *args)
+{
+    const uint64_t ranks = redco_plan_gpus(args->plan);
+    const redco_world_options options = {.transport = REDCO_TRANSPORT_SELF, .timeout_s = (double)args->timeout_s};
+    struct exec_line line = {.pipe = -1, .timeout_s = (double)args->timeout_s};
+    redco_error err = {.status = REDCO_OK};
+    redco_status st = redco_trainer_check_plan(args->plan, args->path, ranks, &err);
+    if (st == REDCO_OK && args->replay_rank >= ranks) {
+        st =
+            redco_fail(&err, REDCO_EVALUE, "--replay-rank", "%llu is not one of the plan's %llu ranks, 0 to %llu",
+                       (unsigned long long)args->replay_rank, (unsigned long long)ranks, (unsigned long long)ranks - 1);
+    }
+    if (st == REDCO_OK && ranks > REDCO_WORLD_MAX) {
+        st = redco_fail(&err, REDCO_EVALUE, args->path, "is for %llu ranks; at most %d are executed",
+                        (unsigned long long)ranks, REDCO_WORLD_MAX);
+    }
+    if (st == REDCO_OK) { st = make_schedule(args, &err); }
+    if (st != REDCO_OK) { return cli_fail(&args->cli, &err); }
+    return run_rank(&options, &line, args);
 }
 
 /* As one rank of mpirun's, or of another launcher's. */
@@ -510,7 +577,14 @@ int main(int argc, char **argv)
         return exec_fail(&args.cli, &line, NULL, (uint32_t)rank, 0, &err);
     }
     args.plan = plan;
-    rc = launched ? run_launched(&args, &world, ranks) : run_here(&args);
+    if (launched && args.replay && ranks > 1) {
+        (void)redco_fail(&err, REDCO_EVALUE, "--replay-rank", "is one process; here are %llu",
+                         (unsigned long long)ranks);
+        rc = exec_fail(&args.cli, &line, NULL, (uint32_t)rank, 0, &err);
+        redco_plan_free(plan);
+        return rc;
+    }
+    rc = args.replay ? run_replay(&args) : launched ? run_launched(&args, &world, ranks) : run_here(&args);
     redco_step_free(args.schedule);
     redco_plan_case_free(&args.prices);
     redco_plan_free(plan);

@@ -165,7 +165,7 @@ int64_t redcoi_trace_ns(double seconds)
     return (int64_t)llround(1e9 * seconds);
 }
 
-/* By process, thread, start; the longer first. */
+/* By process, thread, start; the longer first, but for those that are over at once. */
 static int compare_nesting(const void *a, const void *b)
 {
     const redco_trace_span *const x = *(const redco_trace_span *const *)a, *const y =
@@ -176,6 +176,8 @@ static int compare_nesting(const void *a, const void *b)
     if (start != other) { return start < other ? -1 : 1; }
     const int64_t end = redcoi_trace_ns(x->start_s + x->duration_s),
                   its_end = redcoi_trace_ns(y->start_s + y->duration_s);
+    const bool empty = end == start, its_empty = its_end == start;
+    if (empty != its_empty) { return empty ? -1 : 1; }
     if (end != its_end) { return end > its_end ? -1 : 1; }
     return x < y ? -1 : x > y;
 }

@@ -88,12 +88,14 @@ struct event {
     uint32_t index;
 };
 
-/* By time; spans before what binds to them, the longer first. */
+/* By time; spans before what binds to them, the longer first, but for those that are over at once. */
 static int compare_events(const void *a, const void *b)
 {
     const struct event *const x = a, *const y = b;
     if (x->ns != y->ns) { return x->ns < y->ns ? -1 : 1; }
     if (x->kind != y->kind) { return (int)x->kind < (int)y->kind ? -1 : 1; }
+    const bool x_empty = x->end_ns == x->ns, y_empty = y->end_ns == y->ns;
+    if (x_empty != y_empty) { return x_empty ? -1 : 1; }
     if (x->end_ns != y->end_ns) { return x->end_ns > y->end_ns ? -1 : 1; }
     return (x->index > y->index) - (x->index < y->index);
 }

@@ -49,13 +49,20 @@ typedef struct redco_launch {
 /** Stands for communication whose other ranks are not there. */
 typedef struct redco_occupation {
     double seconds;
-    void *memory; /**< NULL, or device memory of @p size_bytes that may be read and written over and over */
+    void *memory; /**< NULL, or device memory of @p size_bytes that is read and written over and over */
     uint64_t size_bytes;
     uint64_t moved_bytes; /**< what a collective would read and write of this device's memory meanwhile */
+    /** NULL: @p memory holds afterwards what it held. Else it is filled, at least once, with copies of these
+     *  @p from_bytes, one behind the other, the last one cut; they may lie in @p memory where a copy would come. */
+    const void *from;
+    uint64_t from_bytes; /**< a multiple of 2 */
 } redco_occupation;
 
 typedef struct redco_backend_calls {
     const char *name; /**< "host", "cuda" */
+    /** Elements of a long vector that elementwise operators should be given at once: what suits a processor's cache, or
+     *  more than there are, where launches count instead. A multiple of 16. */
+    uint64_t vector_elements;
     void (*close)(redco_backend *backend);
     /** Another handle to the same device, for another thread: memory, queues and marks of one may be used with all.
      *  Closed on its own, before the first. */
@@ -84,8 +91,9 @@ typedef struct redco_backend_calls {
     redco_status (*mark_between)(redco_backend *backend, redco_mark *from, redco_mark *to, double *seconds_out,
                                  redco_error *err);
 
-    /** Any of device memory, host memory and memory of the program's own to any. What the program's own memory holds may
-     *  be read at once, before the queue gets there, and the call may wait for the queue: it is for what is copied once. */
+    /** Any of device memory, host memory and memory of the program's own to any. What the program's own memory holds
+     * may be read at once, before the queue gets there, and the call may wait for the queue: it is for what is copied
+     * once. */
     redco_status (*copy)(redco_backend *backend, redco_queue *queue, void *to, const void *from, uint64_t size_bytes,
                          redco_error *err);
     redco_status (*fill_zero)(redco_backend *backend, redco_queue *queue, void *to, uint64_t size_bytes,

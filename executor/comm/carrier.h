@@ -78,7 +78,7 @@ typedef struct redco_team_part {
     uint64_t begin, count;
     uint32_t root;
 } redco_team_part;
-/** All parts of @p data at once, which do not overlap. @param parts  borrowed for the call */
+/** All parts of @p data at once, which do not overlap. @param parts  ascending, borrowed for the call */
 redco_status redco_team_broadcast(redco_team *team, redco_lane lane, redco_dtype dtype, void *data,
                                   const redco_team_part *parts, uint32_t part_count, const char *what,
                                   redco_error *err);

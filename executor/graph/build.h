@@ -186,6 +186,12 @@ enum redco_adamw_number {
  *  @param outputs_out  p', m', v'; a backend may write them over p, m, v */
 void redco_adamw(redco_graph *graph, redco_value p, redco_value m, redco_value v, redco_value gradient,
                  redco_value numbers, redco_value outputs_out[3]);
+/** The same, and p' rounded to the gradient's element type: weights in 16 bits beside master weights, in one pass.
+ *  @param outputs_out  p', m', v', rounded p' */
+void redco_adamw_rounded(redco_graph *graph, redco_value p, redco_value m, redco_value v, redco_value gradient,
+                         redco_value numbers, redco_value outputs_out[4]);
+/** The sum of squares of all elements, in one pass: rank 0, F64 for F64, else F32. */
+redco_value redco_sum_squares(redco_graph *graph, redco_value a);
 
 /* Collectives: of graphs in which layouts have already been applied, one per rank. They cannot be differentiated (the
  * gradient is made before) and are run by the schedule, through a communicator. */

@@ -108,3 +108,15 @@ void redco_adamw(redco_graph *graph, redco_value p, redco_value m, redco_value v
     const redco_value in[5] = {p, m, v, gradient, numbers};
     redco_graph_apply(graph, REDCO_OP_ADAMW, in, 5, NULL, outputs_out);
 }
+
+void redco_adamw_rounded(redco_graph *graph, redco_value p, redco_value m, redco_value v, redco_value gradient,
+                         redco_value numbers, redco_value outputs_out[4])
+{
+    const redco_value in[5] = {p, m, v, gradient, numbers};
+    redco_graph_apply(graph, REDCO_OP_ADAMW_ROUNDED, in, 5, NULL, outputs_out);
+}
+
+redco_value redco_sum_squares(redco_graph *graph, redco_value a)
+{
+    return redcoi_unary(graph, REDCO_OP_SUM_SQUARES, a);
+}

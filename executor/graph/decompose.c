@@ -278,6 +278,15 @@ static redco_value moving_mean(redco_graph *g, redco_value beta, redco_value res
     return redco_add(g, redco_mul(g, beta, a), redco_mul(g, rest, b));
 }
 
+REDCOI_DECOMPOSE(sum_squares)
+{
+    UNUSED(attributes);
+    UNUSED(input_count);
+    const redco_value x = up(graph, in[0]);
+    out[0] = redco_sum_all(graph, redco_mul(graph, x, x));
+}
+
+/* The rounded copy is left out by who does not ask for it: values that nobody reads are not run. */
 REDCOI_DECOMPOSE(adamw)
 {
     UNUSED(attributes);
@@ -298,4 +307,5 @@ REDCOI_DECOMPOSE(adamw)
     const redco_value decay = redco_mul(g, n[REDCO_ADAMW_RATE], n[REDCO_ADAMW_DECAY]);
     const redco_value kept = redco_mul(g, in[0], redco_shift(g, redco_neg(g, decay), 1));
     out[0] = redco_sub(g, kept, redco_mul(g, n[REDCO_ADAMW_RATE], step));
+    out[3] = redco_cast(g, out[0], redco_value_type(g, in[3])->dtype);
 }

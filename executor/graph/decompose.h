@@ -28,6 +28,7 @@ REDCOI_DECOMPOSE(attention);
 REDCOI_DECOMPOSE(attention_grad);
 REDCOI_DECOMPOSE(cross_entropy);
 REDCOI_DECOMPOSE(cross_entropy_grad);
+REDCOI_DECOMPOSE(sum_squares);
 REDCOI_DECOMPOSE(adamw);
 REDCOI_DECOMPOSE(matmul_add);
 REDCOI_DECOMPOSE(matmul_bias);

@@ -21,7 +21,7 @@ typedef uint32_t redco_value;
 #define REDCO_NO_VALUE UINT32_MAX
 #define REDCO_NO_OP UINT32_MAX
 
-enum { REDCO_INPUTS_MAX = 64, REDCO_OUTPUTS_MAX = 3 };
+enum { REDCO_INPUTS_MAX = 64, REDCO_OUTPUTS_MAX = 4 };
 
 /** What each one computes, and which attributes it has: operators.c, build.h. */
 typedef enum redco_op_kind {
@@ -95,7 +95,9 @@ typedef enum redco_op_kind {
     REDCO_OP_ATTENTION_GRAD,
     REDCO_OP_CROSS_ENTROPY,
     REDCO_OP_CROSS_ENTROPY_GRAD,
+    REDCO_OP_SUM_SQUARES,
     REDCO_OP_ADAMW,
+    REDCO_OP_ADAMW_ROUNDED,
     REDCO_OP_ALL_REDUCE, /**< collectives of a rank's graph: a communicator runs them, not a backend */
     REDCO_OP_ALL_GATHER,
     REDCO_OP_REDUCE_SCATTER,

@@ -42,6 +42,7 @@ redco_status redcoi_infer_attention(redcoi_signature *s);
 redco_status redcoi_infer_attention_grad(redcoi_signature *s);
 redco_status redcoi_infer_cross_entropy(redcoi_signature *s);
 redco_status redcoi_infer_cross_entropy_grad(redcoi_signature *s);
+redco_status redcoi_infer_sum_squares(redcoi_signature *s);
 redco_status redcoi_infer_adamw(redcoi_signature *s);
 
 /** The dimensions of @p rows are those of @p table without the last. */

@@ -185,7 +185,15 @@ redco_status redcoi_infer_cross_entropy_grad(redcoi_signature *s)
     return REDCO_OK;
 }
 
-/* parameter, first and second moment, gradient, numbers [REDCO_ADAMW_COUNT] -> the first three */
+redco_status redcoi_infer_sum_squares(redcoi_signature *s)
+{
+    if (!redco_dtype_is_float(s->in[0].dtype)) { return redcoi_mismatch(s, "it needs a floating-point tensor"); }
+    s->out[0] = redco_type(redco_dtype_statistic(s->in[0].dtype), 0, NULL);
+    return REDCO_OK;
+}
+
+/* parameter, first and second moment, gradient, numbers [REDCO_ADAMW_COUNT] -> the first three, and, if there is a
+ * fourth output, the first one rounded to the gradient's type */
 redco_status redcoi_infer_adamw(redcoi_signature *s)
 {
     const redco_tensor_type *p = &s->in[0], *numbers = &s->in[4];
@@ -202,5 +210,6 @@ redco_status redcoi_infer_adamw(redcoi_signature *s)
         return redcoi_mismatch(s, "the numbers are %s[%d]", redco_dtype_name(p->dtype), REDCO_ADAMW_COUNT);
     }
     for (uint32_t i = 0; i < 3; i++) { s->out[i] = *p; }
+    s->out[3] = s->in[3];
     return REDCO_OK;
 }

@@ -60,6 +60,23 @@ void redco_optimizer_factors(const redco_optimizer *o, double learning_rate, uin
     factors_out[CORRECTION2] = adamw ? 1.0 - pow(o->beta2, (double)step) : 1.0;
 }
 
+void redco_optimizer_numbers(const redco_optimizer *o, double learning_rate, uint64_t step, double gradient_factor,
+                             double numbers_out[REDCO_ADAMW_COUNT])
+{
+    double factors[REDCO_OPTIMIZER_FACTORS];
+    redco_optimizer_factors(o, learning_rate, step, factors);
+    numbers_out[REDCO_ADAMW_RATE] = factors[RATE];
+    numbers_out[REDCO_ADAMW_GRADIENT_SCALE] = gradient_factor;
+    numbers_out[REDCO_ADAMW_BETA1] = o->beta1;
+    numbers_out[REDCO_ADAMW_BETA2] = o->beta2;
+    numbers_out[REDCO_ADAMW_EPSILON] = o->epsilon;
+    numbers_out[REDCO_ADAMW_DECAY] = o->weight_decay;
+    numbers_out[REDCO_ADAMW_CORRECTION1] = factors[CORRECTION1];
+    numbers_out[REDCO_ADAMW_CORRECTION2] = factors[CORRECTION2];
+    numbers_out[REDCO_ADAMW_REST1] = 1.0 - o->beta1;
+    numbers_out[REDCO_ADAMW_REST2] = 1.0 - o->beta2;
+}
+
 void redco_optimizer_inputs(redco_graph *graph, redco_dtype dtype, redco_value factors_out[REDCO_OPTIMIZER_FACTORS])
 {
     const redco_tensor_type scalar = redco_type(dtype, 0, NULL);
@@ -73,9 +90,7 @@ redco_value redco_sum_of_squares(redco_graph *graph, const redco_value *gradient
     redco_value sum = REDCO_NO_VALUE;
     for (uint32_t i = 0; i < count; i++) {
         if (gradients[i] == REDCO_NO_VALUE) { return REDCO_NO_VALUE; }
-        const redco_dtype dtype = redco_dtype_statistic(redco_value_type(graph, gradients[i])->dtype);
-        const redco_value wide = redco_cast(graph, gradients[i], dtype);
-        const redco_value squares = redco_sum_all(graph, redco_mul(graph, wide, wide));
+        const redco_value squares = redco_sum_squares(graph, gradients[i]);
         sum = i == 0 ? squares : redco_add(graph, sum, squares);
     }
     return sum;

@@ -8,7 +8,7 @@
 #ifndef REDCO_OPTIMIZER_H
 #define REDCO_OPTIMIZER_H
 
-#include "executor/graph/graph.h"
+#include "executor/graph/build.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,6 +42,10 @@ const char *redco_optimizer_factor_name(uint32_t factor);
  *  @param step  counted from 1 */
 void redco_optimizer_factors(const redco_optimizer *optimizer, double learning_rate, uint64_t step,
                              double factors_out[REDCO_OPTIMIZER_FACTORS]);
+/** AdamW's numbers of a step, for who gives them to its operator as one input (redco_adamw()) instead of as factors.
+ *  @param gradient_factor  by which gradients are multiplied: mean and clipping */
+void redco_optimizer_numbers(const redco_optimizer *optimizer, double learning_rate, uint64_t step,
+                             double gradient_factor, double numbers_out[REDCO_ADAMW_COUNT]);
 /** Adds the inputs, rank 0. @param dtype of master weights and states: F32 or F64 */
 void redco_optimizer_inputs(redco_graph *graph, redco_dtype dtype, redco_value factors_out[REDCO_OPTIMIZER_FACTORS]);
 

@@ -17,7 +17,8 @@ static const redco_tensor_type *out_type(const redco_graph *g, const redco_op *o
 static void label_elementwise(const redco_graph *g, const redco_op *op, redcoi_axes *axes)
 {
     const redco_tensor_type *out = out_type(g, op, 0);
-    const uint32_t inputs = op->kind == REDCO_OP_ADAMW ? 4 : op->input_count;
+    const bool adamw = op->kind == REDCO_OP_ADAMW || op->kind == REDCO_OP_ADAMW_ROUNDED;
+    const uint32_t inputs = adamw ? 4 : op->input_count;
     for (uint32_t d = 0; d < out->rank; d++) {
         if (out->dim[d] == 1) { continue; }
         const uint8_t label = (uint8_t)++axes->count;
@@ -31,10 +32,11 @@ static void label_elementwise(const redco_graph *g, const redco_op *op, redcoi_a
 static void label_reduction(const redco_graph *g, const redco_op *op, redcoi_axes *axes)
 {
     const redco_tensor_type *in = in_type(g, op, 0);
+    const bool squares = op->kind == REDCO_OP_SUM_SQUARES, sum = squares || op->kind == REDCO_OP_REDUCE_SUM;
     for (uint32_t d = 0; d < in->rank; d++) {
-        bool reduced = false;
+        bool reduced = squares;
         for (uint32_t k = 0; k < op->attributes.axis_count; k++) { reduced |= op->attributes.axis[k] == d; }
-        if (in->dim[d] == 1 || (reduced && op->kind != REDCO_OP_REDUCE_SUM)) { continue; }
+        if (in->dim[d] == 1 || (reduced && !sum)) { continue; }
         axes->in[0][d] = (uint8_t)++axes->count;
         if (!reduced) { axes->out[0][d] = axes->in[0][d]; }
     }

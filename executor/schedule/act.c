@@ -40,21 +40,6 @@ static redco_micro_batch micro_batch_of(const redco_schedule *s, const redcoi_ta
     return (redco_micro_batch){task->micro_batch, s->micro_batches};
 }
 
-static redco_status feed(redcoi_thread *thread, uint32_t micro_batch, redco_error *err)
-{
-    redco_schedule *const s = thread->schedule;
-    const redco_backend_calls *const calls = thread->backend->calls;
-    const void *data[REDCO_INPUTS_MAX] = {NULL};
-    redco_status st = s->options.feed.next(s->options.feed.context, micro_batch, data, err);
-    for (uint32_t i = 0; i < s->options.input_count && st == REDCO_OK; i++) {
-        if (s->memory.input_data[i] == NULL) { continue; }
-        st = calls->copy(thread->backend, thread->queue, s->memory.input_data[i], data[i],
-                         redco_type_bytes(redco_value_type(s->options.graph, s->options.inputs[i])), err);
-    }
-    /* The data may be others when this returns. */
-    return st == REDCO_OK ? calls->queue_finish(thread->backend, thread->queue, err) : st;
-}
-
 static redco_status launch(redcoi_thread *thread, uint32_t at, redco_error *err)
 {
     const redco_schedule *const s = thread->schedule;
@@ -69,28 +54,12 @@ static redco_status launch(redcoi_thread *thread, uint32_t at, redco_error *err)
     return s->options.emulate ? REDCO_OK : thread->backend->calls->run(thread->backend, thread->queue, l, err);
 }
 
-static redco_status add_loss(redcoi_thread *thread, redco_error *err)
-{
-    redco_schedule *const s = thread->schedule;
-    const redco_dtype dtype = redco_value_type(s->options.graph, s->options.loss)->dtype;
-    union {
-        double f64;
-        float f32;
-    } loss = {0.0};
-    redco_status st = thread->backend->calls->copy(thread->backend, thread->queue, &loss, s->memory.loss,
-                                                   redco_dtype_bytes(dtype), err);
-    if (st == REDCO_OK) { st = thread->backend->calls->queue_finish(thread->backend, thread->queue, err); }
-    s->sums[1] += dtype == REDCO_F64 ? loss.f64 : (double)loss.f32;
-    return st;
-}
-
 /* Gradients that are not scattered go where they are kept. */
 static redco_status take(redcoi_thread *thread, const redcoi_task *task, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
     const redcoi_piece *const piece = &s->bind.pieces[task->what];
-    redco_status st =
-        piece->takes.count > 0 ? thread->backend->calls->queue_finish(thread->backend, thread->queue, err) : REDCO_OK;
+    redco_status st = REDCO_OK;
     for (uint32_t i = 0; i < piece->takes.count && st == REDCO_OK; i++) {
         const uint32_t module = s->bind.takes[piece->takes.first + i];
         st = redco_states_take(s->options.states, thread->worker, module, micro_batch_of(s, task),
@@ -105,7 +74,7 @@ static redco_status compute(redcoi_thread *thread, uint32_t index, redco_error *
     const redcoi_task *const task = &s->tasks[index];
     const redcoi_piece *const piece = &s->bind.pieces[task->what];
     const bool emulate = s->options.emulate;
-    redco_status st = task->what == 0 && !emulate ? feed(thread, task->micro_batch, err) : REDCO_OK;
+    redco_status st = task->what == 0 && !emulate ? redcoi_feed(thread, task->micro_batch, err) : REDCO_OK;
     uint32_t count = 0;
     if (emulate && redco_step_ops(s->step, &count)[index].stream == REDCO_STREAM_COMPUTE) { pass_time(thread, index); }
     for (uint32_t i = 0; i < piece->ops.count && st == REDCO_OK; i++) {
@@ -116,7 +85,7 @@ static redco_status compute(redcoi_thread *thread, uint32_t index, redco_error *
         const redcoi_copy_of *const copy = &s->memory.copies[piece->copies.first + i];
         st = thread->backend->calls->copy(thread->backend, thread->queue, copy->to, copy->from, copy->bytes, err);
     }
-    if (st == REDCO_OK && task->what == s->loss_piece) { st = add_loss(thread, err); }
+    if (st == REDCO_OK && task->what == s->loss_piece) { st = redcoi_send_loss(thread, task->micro_batch, err); }
     return st == REDCO_OK ? take(thread, task, err) : st;
 }
 
@@ -154,12 +123,27 @@ static redco_status scatter(redcoi_thread *thread, const redcoi_task *task, redc
 static redco_status norm(redcoi_thread *thread, uint32_t index, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
-    if (!s->options.emulate) { return redco_states_squares(s->options.states, thread->worker, &s->sums[0], err); }
+    if (!s->options.emulate) { return redco_states_squares(s->options.states, thread->worker, err); }
     pass_time(thread, index);
     return REDCO_OK;
 }
 
-/* Losses ride along with the norm. */
+/* The one wait of a step: nothing is updated before loss and norm are known to be numbers, and both are of all ranks.
+ * Losses ride along with the norm. */
+static redco_status sum(redcoi_thread *thread, redco_error *err)
+{
+    redco_schedule *const s = thread->schedule;
+    redco_status st = thread->backend->calls->queue_finish(thread->backend, thread->queue, err);
+    if (st == REDCO_OK && s->options.carrier != NULL) { st = redco_carrier_check(s->options.carrier, err); }
+    if (st != REDCO_OK) { return st; }
+    if (!s->options.emulate) {
+        s->sums[0] = redco_states_squares_sum(s->options.states);
+        s->sums[1] = redcoi_losses_sum(s);
+    }
+    s->summed = true;
+    return redco_states_sum(s->options.states, s->sums, 2, err);
+}
+
 static redco_status conclude(redco_schedule *s, redco_error *err)
 {
     const redco_rank_mesh mesh = redco_layout_mesh(redco_states_layout(s->options.states));
@@ -179,15 +163,17 @@ static redco_status conclude(redco_schedule *s, redco_error *err)
 static redco_status optimize(redcoi_thread *thread, uint32_t index, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
-    redco_status st = conclude(s, err);
+    redco_status st = s->summed ? REDCO_OK : sum(thread, err);
+    if (st == REDCO_OK) { st = conclude(s, err); }
     if (s->options.emulate) {
         pass_time(thread, index);
         return st;
     }
     const redco_update update = {s->learning_rate, s->number,
                                  s->gradient_scale * redco_states_clip_factor(s->options.states, s->norm)};
+    if (st == REDCO_OK) { st = redco_states_begin_update(s->options.states, thread->worker, &update, err); }
     for (uint32_t l = 0; l < redcoi_schedule_model(s)->layer_count && st == REDCO_OK; l++) {
-        st = redco_states_update(s->options.states, thread->worker, l, &update, err);
+        st = redco_states_update(s->options.states, thread->worker, l, err);
     }
     return st;
 }
@@ -204,7 +190,7 @@ redco_status redcoi_act(redcoi_thread *thread, uint32_t index, redco_error *err)
     case REDCOI_REDUCE: return redco_states_reduce(states, thread->worker, task->what, micro_batch_of(s, task), err);
     case REDCOI_SPREAD: return redco_states_spread(states, thread->worker, task->what, err);
     case REDCOI_NORM: return norm(thread, index, err);
-    case REDCOI_NORM_REDUCE: return redco_states_sum(states, s->sums, 2, err);
+    case REDCOI_NORM_REDUCE: return sum(thread, err);
     case REDCOI_OPTIMIZER: return optimize(thread, index, err);
     case REDCOI_NOTHING: break;
     }

@@ -94,12 +94,13 @@ static redco_status take(redco_schedule *s, uint64_t bytes, unsigned char **bloc
     redco_backend *const backend = s->threads[REDCOI_LANE_COMPUTE].backend;
     void *block = NULL;
     if (bytes == 0) { return REDCO_OK; }
-    const redco_status st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, bytes, &block, err);
+    redco_queue *const queue = s->threads[REDCOI_LANE_COMPUTE].queue;
+    redco_status st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, bytes, &block, err);
     *block_out = block;
     /* Gaps between tensors travel with them, so they must hold something; and all memory is there before the first
      * step. */
-    return st == REDCO_OK ? backend->calls->fill_zero(backend, s->threads[REDCOI_LANE_COMPUTE].queue, block, bytes, err)
-                          : st;
+    if (st == REDCO_OK) { st = backend->calls->fill_zero(backend, queue, block, bytes, err); }
+    return st == REDCO_OK ? backend->calls->queue_finish(backend, queue, err) : st;
 }
 
 /* The weights that a piece reads: gathered for it, or where the states have them. */

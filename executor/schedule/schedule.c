@@ -40,34 +40,40 @@ static bool wait_for(redcoi_thread *thread, const redcoi_task *task)
     return good;
 }
 
-/* What the queues of other lanes still hold: the queue that computes waits for it on the device, those who communicate
- * do so here. */
-static redco_status order_queues(redcoi_thread *thread, const redcoi_task *task, redco_error *err)
+/* Behind what the queues of other lanes hold of it, and behind the beginning of the step. */
+static redco_status order_queue(redcoi_thread *thread, const redcoi_task *task, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
     const redco_backend_calls *const calls = thread->backend->calls;
     redco_status st = REDCO_OK;
+    if (task->ordinal == 0) { st = calls->mark_wait(thread->backend, thread->queue, s->base, err); }
     for (uint32_t i = 0; i < task->wait_count && st == REDCO_OK; i++) {
         redco_mark *const mark = s->end[s->waits[task->first_wait + i].task];
-        st = thread->lane == REDCOI_LANE_COMPUTE ? calls->mark_wait(thread->backend, thread->queue, mark, err)
-                                                 : calls->mark_finish(thread->backend, mark, err);
+        st = calls->mark_wait(thread->backend, thread->queue, mark, err);
     }
     return st;
 }
 
+/* Returns when all of the task is queued, which on a device is long before it is done. */
 static redco_status do_task(redcoi_thread *thread, uint32_t index, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
     const redcoi_task *const task = &s->tasks[index];
     const redco_backend_calls *const calls = thread->backend->calls;
-    redco_status st = order_queues(thread, task, err);
-    if (st == REDCO_OK) { st = calls->mark_set(thread->backend, thread->queue, s->begin[index], err); }
+    const bool first = task->ordinal == 0 || task->wait_count > 0;
+    redco_status st = order_queue(thread, task, err);
+    if (st == REDCO_OK && first) { st = calls->mark_set(thread->backend, thread->queue, s->begin[index], err); }
+    if (st == REDCO_OK && s->options.replay) { st = redcoi_replay_expect(thread, index, err); }
     if (st == REDCO_OK) { st = redcoi_act(thread, index, err); }
-    if (st == REDCO_OK) { st = calls->mark_set(thread->backend, thread->queue, s->end[index], err); }
+    if (st == REDCO_OK && s->end[index] != s->begin[index]) {
+        st = calls->mark_set(thread->backend, thread->queue, s->end[index], err);
+    }
     if (st != REDCO_OK) { return st; }
-    s->ended_s[index] = redcoi_clock_now_s();
-    if (task->action != REDCOI_COMPUTE && task->action != REDCOI_NOTHING) {
-        thread->emulated_s = s->ended_s[index]; /* the next emulated operator of this thread follows something real */
+    if (s->options.emulate) {
+        s->ended_s[index] = redcoi_clock_now_s();
+        if (task->action != REDCOI_COMPUTE && task->action != REDCOI_NOTHING) {
+            thread->emulated_s = s->ended_s[index]; /* the next emulated operator follows something real */
+        }
     }
     (void)pthread_mutex_lock(&s->lock);
     s->done[thread->lane] = task->ordinal + 1;
@@ -76,18 +82,28 @@ static redco_status do_task(redcoi_thread *thread, uint32_t index, redco_error *
     return REDCO_OK;
 }
 
+static redco_status queue_lane(redcoi_thread *thread, redco_error *err)
+{
+    redco_schedule *const s = thread->schedule;
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < thread->task_count && st == REDCO_OK; i++) {
+        if (!wait_for(thread, &s->tasks[thread->tasks[i]])) { break; }
+        st = do_task(thread, thread->tasks[i], err);
+    }
+    return st;
+}
+
+/* A lane's step: to the end of its queue, also after a failure, as what is queued may use memory that is then freed. */
 static void run_lane(redcoi_thread *thread)
 {
     redco_schedule *const s = thread->schedule;
     redco_error err = {.status = REDCO_OK};
-    for (uint32_t i = 0; i < thread->task_count; i++) {
-        if (!wait_for(thread, &s->tasks[thread->tasks[i]])) { return; }
-        const redco_status st = do_task(thread, thread->tasks[i], &err);
-        if (st != REDCO_OK) {
-            fail(s, st, &err);
-            return;
-        }
-    }
+    redco_status st = queue_lane(thread, &err);
+    if (st != REDCO_OK) { fail(s, st, &err); }
+    const bool failed = st != REDCO_OK;
+    st = thread->backend->calls->queue_finish(thread->backend, thread->queue, failed ? NULL : &err);
+    if (st == REDCO_OK && s->options.carrier != NULL) { st = redco_carrier_check(s->options.carrier, &err); }
+    if (st != REDCO_OK && !failed) { fail(s, st, &err); }
 }
 
 static void *thread_main(void *context)
@@ -128,6 +144,7 @@ redco_status redco_schedule_run(redco_schedule *s, uint64_t number, double learn
     s->learning_rate = learning_rate;
     s->gradient_scale = gradient_scale;
     s->sums[0] = s->sums[1] = s->loss = s->norm = 0.0;
+    s->summed = s->exchange.used[0] = s->exchange.used[1] = false;
     s->round++;
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
@@ -139,7 +156,6 @@ redco_status redco_schedule_run(redco_schedule *s, uint64_t number, double learn
     st = s->status;
     (void)pthread_mutex_unlock(&s->lock);
     if (st != REDCO_OK) { return redco_fail(err, st, s->error.place, "%s", s->error.text); }
-    if ((st = own->backend->calls->queue_finish(own->backend, own->queue, err)) != REDCO_OK) { return st; }
     *step_out = (redco_schedule_step){s->loss, s->norm};
     return REDCO_OK;
 }
@@ -151,7 +167,7 @@ redco_status redco_schedule_settle(redco_schedule *s, redco_error *err)
     for (uint32_t l = 0; l < redcoi_schedule_model(s)->layer_count && st == REDCO_OK; l++) {
         st = redco_states_spread(s->options.states, worker, l, err);
     }
-    return st;
+    return st == REDCO_OK ? redco_states_worker_finish(worker, err) : st;
 }
 
 /* A thread's means; also of lanes that have nothing to do, except the thread itself. */
@@ -163,23 +179,8 @@ static redco_status open_lane(redco_schedule *s, redcoi_lane lane, redco_error *
     thread->lane = lane;
     redco_status st = o->open(o->open_context, &thread->backend, err);
     if (st == REDCO_OK) { st = thread->backend->calls->queue_create(thread->backend, &thread->queue, err); }
-    if (st == REDCO_OK) { st = redco_states_worker_create(o->states, thread->backend, &thread->worker, err); }
-    return st;
-}
-
-static redco_status make_marks(redco_schedule *s, redco_error *err)
-{
-    redco_status st = REDCO_OK;
-    redco_backend *const own = s->threads[REDCOI_LANE_COMPUTE].backend;
-    s->begin = calloc((size_t)s->task_count + 1, sizeof(redco_mark *));
-    s->end = calloc((size_t)s->task_count + 1, sizeof(redco_mark *));
-    s->ended_s = calloc((size_t)s->task_count + 1, sizeof *s->ended_s);
-    if (s->begin == NULL || s->end == NULL || s->ended_s == NULL) { return redcoi_schedule_memory_short(err); }
-    st = own->calls->mark_create(own, &s->base, err);
-    for (uint32_t t = 0; t < s->task_count && st == REDCO_OK; t++) {
-        redco_backend *const backend = s->threads[s->tasks[t].lane].backend;
-        st = backend->calls->mark_create(backend, &s->begin[t], err);
-        if (st == REDCO_OK) { st = backend->calls->mark_create(backend, &s->end[t], err); }
+    if (st == REDCO_OK) {
+        st = redco_states_worker_create(o->states, thread->backend, thread->queue, &thread->worker, err);
     }
     return st;
 }
@@ -239,10 +240,11 @@ redco_status redco_schedule_create(const redco_schedule_options *options, redco_
     s->loss_piece = s->bind.piece_of[redco_value_op(options->graph, options->loss)->id];
     if ((st = redcoi_values_plan(s, err)) != REDCO_OK || (st = redcoi_slots_plan(s, err)) != REDCO_OK ||
         (st = redcoi_places_plan(s, err)) != REDCO_OK || (st = redcoi_memory_take(s, err)) != REDCO_OK ||
-        (st = redcoi_tasks_make(s, err)) != REDCO_OK || (st = make_marks(s, err)) != REDCO_OK) {
+        (st = redcoi_exchange_take(s, err)) != REDCO_OK || (st = redcoi_tasks_make(s, err)) != REDCO_OK ||
+        (st = redcoi_marks_make(s, err)) != REDCO_OK || (st = redcoi_replay_make(s, err)) != REDCO_OK) {
         goto out;
     }
-    if (options->emulate) { (void)prctl(PR_SET_TIMERSLACK, 1000UL); }
+    if (options->emulate || options->replay) { (void)prctl(PR_SET_TIMERSLACK, 1000UL); }
     if ((st = start_threads(s, err)) != REDCO_OK) { goto out; }
     *schedule_out = s;
     s = NULL;
@@ -261,31 +263,21 @@ void redco_schedule_free(redco_schedule *s)
     for (int lane = 0; lane < REDCOI_LANES; lane++) {
         if (s->threads[lane].started) { (void)pthread_join(s->threads[lane].thread, NULL); }
     }
-    for (uint32_t t = 0; t < s->task_count; t++) {
-        redco_backend *const backend = s->threads[s->tasks[t].lane].backend;
-        if (s->begin != NULL && s->begin[t] != NULL) { backend->calls->mark_free(backend, s->begin[t]); }
-        if (s->end != NULL && s->end[t] != NULL) { backend->calls->mark_free(backend, s->end[t]); }
-    }
+    redcoi_marks_free(s);
+    redcoi_exchange_free(s);
     redcoi_memory_free(s);
     redcoi_bind_free(&s->bind);
     for (int lane = 0; lane < REDCOI_LANES; lane++) {
         redcoi_thread *const thread = &s->threads[lane];
         redco_states_worker_free(thread->worker);
-        if (thread->backend != NULL) {
-            if (lane == REDCOI_LANE_COMPUTE && s->base != NULL) {
-                thread->backend->calls->mark_free(thread->backend, s->base);
-            }
-            if (thread->queue != NULL) { thread->backend->calls->queue_free(thread->backend, thread->queue); }
-        }
+        if (thread->queue != NULL) { thread->backend->calls->queue_free(thread->backend, thread->queue); }
         redco_backend_close(thread->backend);
         free(thread->tasks);
     }
     redco_step_free(s->step);
+    free(s->replayed);
     free(s->tasks);
     free(s->waits);
-    free((void *)s->begin);
-    free((void *)s->end);
-    free(s->ended_s);
     (void)pthread_cond_destroy(&s->changed);
     (void)pthread_mutex_destroy(&s->lock);
     free(s);
@@ -294,7 +286,9 @@ void redco_schedule_free(redco_schedule *s)
 redco_schedule_size redco_schedule_sizes(const redco_schedule *s)
 {
     redco_schedule_size size = s->memory.size;
-    size.worker_bytes = REDCOI_LANES * redco_states_worker_bytes(s->options.states);
+    for (int lane = 0; lane < REDCOI_LANES; lane++) {
+        size.worker_bytes += redco_states_worker_bytes(s->threads[lane].worker);
+    }
     return size;
 }
 

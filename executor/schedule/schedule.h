@@ -40,8 +40,9 @@ typedef struct redco_schedule_options {
     const redco_value *inputs;    /**< that are fed; a REDCO_NO_VALUE is one that the graph does not read */
     uint32_t input_count;
     redco_feed feed;
-    redco_world *world;   /**< of the states: it is aborted when a stream fails, so that the others end */
-    redco_states *states; /**< with two bucket buffers or more, reductions overlap */
+    redco_world *world;     /**< of the states: it is aborted when a stream fails, so that the others end */
+    redco_carrier *carrier; /**< of the states, which may have failed in what was queued; NULL: it cannot */
+    redco_states *states;   /**< with two bucket buffers or more, reductions overlap */
     /** Another handle to the states' device, for one thread. Closed by the schedule. */
     redco_status (*open)(void *context, redco_backend **backend_out, redco_error *err);
     void *open_context;
@@ -49,6 +50,9 @@ typedef struct redco_schedule_options {
     /** Computation, norm and optimizer are timed waits of the seconds in the step, their memory is not taken, and
      * losses are 0; communication is real. */
     bool emulate;
+    /** The carrier is a replay (executor/comm/replay.h), and the graph's collectives run on it: operators that
+     * communicate take the seconds of the step. */
+    bool replay;
 } redco_schedule_options;
 
 /** All is borrowed until redco_schedule_free().

@@ -118,6 +118,14 @@ typedef struct redcoi_memory {
     redco_schedule_size size;
 } redcoi_memory;
 
+/** What the program reads and writes, in memory that devices copy from and to while it runs on. */
+typedef struct redcoi_exchange_memory {
+    unsigned char *inputs[2]; /**< of the micro-batch under way and of the next one */
+    redco_mark *fed[2];       /**< the device has them */
+    bool used[2];             /**< in this step */
+    unsigned char *losses;    /**< one of each micro-batch */
+} redcoi_exchange_memory;
+
 /** One thread's means. */
 typedef struct redcoi_thread {
     redco_schedule *schedule;
@@ -142,9 +150,13 @@ struct redco_schedule {
     redcoi_wait_for *waits;
     uint32_t wait_count;
     redcoi_thread threads[REDCOI_LANES];
-    redco_mark **begin, **end, *base; /**< by task */
-    double *ended_s;                  /**< by task, on the processor's clock */
+    /** By task; one that begins where another of its lane ends has no mark of its own for that (marks). */
+    redco_mark **begin, **end, *base, **marks;
+    uint32_t mark_count;
+    double *ended_s;    /**< by task, on the processor's clock */
+    uint64_t *replayed; /**< by task: elements that its collectives move together; 0: there is one at most */
     uint32_t micro_batches, loss_piece;
+    redcoi_exchange_memory exchange;
     /* Shared by threads; under the lock. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -157,6 +169,7 @@ struct redco_schedule {
     /* Of the step under way; written by the lane that computes, or before another waits for it. */
     uint64_t number;
     double learning_rate, gradient_scale, sums[2], loss, norm;
+    bool summed; /**< sums are of all ranks */
 };
 
 /** Whether the schedule computes and moves no values. */
@@ -184,6 +197,20 @@ redco_status redcoi_tasks_make(redco_schedule *s, redco_error *err);
 /** Takes memory and prepares the launches. */
 redco_status redcoi_memory_take(redco_schedule *s, redco_error *err);
 void redcoi_memory_free(redco_schedule *s);
+/** Marks of tasks, and memory in which the program meets the device. */
+redco_status redcoi_marks_make(redco_schedule *s, redco_error *err);
+void redcoi_marks_free(redco_schedule *s);
+redco_status redcoi_exchange_take(redco_schedule *s, redco_error *err);
+void redcoi_exchange_free(redco_schedule *s);
+/** Queues the inputs of a micro-batch. */
+redco_status redcoi_feed(redcoi_thread *thread, uint32_t micro_batch, redco_error *err);
+/** Queues that the loss goes to where the program reads it. */
+redco_status redcoi_send_loss(redcoi_thread *thread, uint32_t micro_batch, redco_error *err);
+double redcoi_losses_sum(const redco_schedule *s); /**< when the device is through with them */
+/** Replay: how many elements the collectives of each task move. */
+redco_status redcoi_replay_make(redco_schedule *s, redco_error *err);
+/** What the task's collectives take from here on; queues those that nothing here runs. */
+redco_status redcoi_replay_expect(redcoi_thread *thread, uint32_t index, redco_error *err);
 double redcoi_clock_now_s(void); /**< the processor's, monotonic */
 /** Does a task. */
 redco_status redcoi_act(redcoi_thread *thread, uint32_t index, redco_error *err);

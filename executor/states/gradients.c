@@ -50,10 +50,9 @@ redco_status redco_states_take(redco_states *states, redco_states_worker *worker
     const uint32_t layer = redco_layout_layer_of(states->layout, module);
     const redco_module_layout *const m = redco_layout_module(states->layout, module);
     const redcoi_pile *const pile = &states->piles[states->pile_of[layer]];
-    const redco_status st = pile->sharded ? fill(states, worker, module, shard, err)
-                                          : redcoi_add(states, worker, redcoi_gradient(states, layer, m->shard_at),
-                                                       shard, m->shard, micro_batch.index == 0, take_name, err);
-    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    if (pile->sharded) { return fill(states, worker, module, shard, err); }
+    return redcoi_add(states, worker, redcoi_gradient(states, layer, m->shard_at), shard, m->shard,
+                      micro_batch.index == 0, take_name, err);
 }
 
 /* What moves between a bucket and the gradients that are kept. */
@@ -116,7 +115,7 @@ static redco_status move_bucket(redco_states *states, redco_states_worker *worke
                  ? move_part(states, worker, bucket, range, flow, owned_only, name, err)
                  : move_pieces(states, worker, bucket, range, flow, owned_only, name, err);
     }
-    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    return st;
 }
 
 /* Each layer's parts to the ranks of the group, in place; in the bucket's copy, or in the gradients themselves. */
@@ -185,8 +184,7 @@ static redco_status reduce_once(redco_states *states, redco_states_worker *worke
     } else {
         st = sum_all(states, worker, bucket, group, name, err);
     }
-    if (st == REDCO_OK && !pile->buffered) { return redcoi_settle(worker, err); }
-    if (st != REDCO_OK) { return st; }
+    if (st != REDCO_OK || !pile->buffered) { return st; }
     return move_bucket(states, worker, bucket, TO_KEPT, pile->scatters, name, err);
 }
 

@@ -2,9 +2,13 @@
 #include "executor/states/states_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Added by torch.nn.utils.clip_grad_norm_, so that a norm of zero can be divided by. */
 static const double clip_epsilon = 1e-6;
+
+/* Below, chunks are cut to fit a cache; above, to launch seldom. */
+static const uint64_t joined_elements_min = (uint64_t)1 << 20;
 
 /* Several blocks of ranks may own the same states, and tensor-parallel ranks the same tensors: the first counts. */
 static bool counts(const redco_states *states, uint32_t layer, const redco_piece *piece)
@@ -15,43 +19,95 @@ static bool counts(const redco_states *states, uint32_t layer, const redco_piece
     return place.tp == 0 || !redcoi_model(states)->tensors[piece->tensor].replicated;
 }
 
+/* Pieces that lie one behind the other in all that an update touches are one, where launches count. */
+static bool continues(const redco_states *states, const redco_piece *run, const redco_piece *next)
+{
+    const redco_state_tensor *const tensors = redcoi_model(states)->tensors;
+    return next->owned_at == run->owned_at + run->count && next->gradient_at == run->gradient_at + run->count &&
+           next->shard_at == run->shard_at + run->count &&
+           tensors[next->tensor].decayed == tensors[run->tensor].decayed &&
+           tensors[next->tensor].replicated == tensors[run->tensor].replicated;
+}
+
+/* Walks over what this rank owns of a layer. @return false at the end */
+static bool next_run(const redco_states *states, const redco_piece *pieces, uint32_t count, uint32_t *at,
+                     redco_piece *run_out)
+{
+    const bool joined = states->options.chunk_elements >= joined_elements_min;
+    while (*at < count && pieces[*at].owned_at == REDCO_NOWHERE) { (*at)++; }
+    if (*at == count) { return false; }
+    *run_out = pieces[(*at)++];
+    while (joined && *at < count && pieces[*at].owned_at != REDCO_NOWHERE && continues(states, run_out, &pieces[*at])) {
+        run_out->count += pieces[(*at)++].count;
+    }
+    return true;
+}
+
+static uint64_t chunks_of(const redco_states *states, uint64_t count)
+{
+    const uint64_t chunk = states->squares.chunk;
+    return count / chunk + (count % chunk > 0 ? 1 : 0);
+}
+
+uint32_t redcoi_sums_count(const redco_states *states)
+{
+    uint64_t sums = 0;
+    for (uint32_t l = 0; l < redcoi_model(states)->layer_count; l++) {
+        uint32_t count = 0, at = 0;
+        const redco_piece *const pieces = redco_layout_pieces(states->layout, l, &count);
+        for (redco_piece run; next_run(states, pieces, count, &at, &run);) {
+            if (counts(states, l, &run)) { sums += chunks_of(states, run.count); }
+        }
+    }
+    return (uint32_t)sums; /* pieces are numbered in 32 bits, and a chunk has 16 elements or more of 2^40 at most */
+}
+
 static redco_status add_squares(redco_states *states, redco_states_worker *worker, const unsigned char *gradient,
-                                uint64_t count, double *sum, redco_error *err)
+                                uint64_t count, uint32_t *sum, redco_error *err)
 {
     static const char *const name = "step/grad_norm";
-    const uint64_t chunk = states->options.chunk_elements;
+    const uint64_t chunk = states->squares.chunk;
     redco_status st = REDCO_OK;
     for (uint64_t at = 0; at < count && st == REDCO_OK; at += chunk) {
         const uint64_t some = count - at < chunk ? count - at : chunk;
         const void *const inputs[] = {gradient + redcoi_bytes(states, at)};
-        void *const outputs[] = {worker->scalars};
-        double wide = 0.0;
-        float narrow = 0.0F;
-        void *const to = states->master == REDCO_F64 ? (void *)&wide : (void *)&narrow;
+        void *const outputs[] = {states->sums + (size_t)(*sum)++ * REDCOI_SUM_STRIDE_BYTES};
         st = redcoi_program_run(&states->squares, &worker->memory, inputs, outputs, some, name, err);
-        if (st == REDCO_OK) { st = redcoi_copy(worker, to, worker->scalars, redco_dtype_bytes(states->master), err); }
-        if (st == REDCO_OK) { st = redcoi_settle(worker, err); }
-        *sum += states->master == REDCO_F64 ? wide : (double)narrow;
     }
     return st;
 }
 
-redco_status redco_states_squares(redco_states *states, redco_states_worker *worker, double *squares_out,
-                                  redco_error *err)
+redco_status redco_states_squares(redco_states *states, redco_states_worker *worker, redco_error *err)
 {
     redco_status st = REDCO_OK;
-    double sum = 0.0;
+    uint32_t sum = 0;
     for (uint32_t l = 0; l < redcoi_model(states)->layer_count && st == REDCO_OK; l++) {
-        uint32_t count = 0;
+        uint32_t count = 0, at = 0;
         const redco_piece *const pieces = redco_layout_pieces(states->layout, l, &count);
-        for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-            if (!counts(states, l, &pieces[i])) { continue; }
-            st = add_squares(states, worker, redcoi_gradient(states, l, pieces[i].gradient_at), pieces[i].count, &sum,
-                             err);
+        for (redco_piece run; st == REDCO_OK && next_run(states, pieces, count, &at, &run);) {
+            if (!counts(states, l, &run)) { continue; }
+            st = add_squares(states, worker, redcoi_gradient(states, l, run.gradient_at), run.count, &sum, err);
         }
     }
-    *squares_out = sum;
-    return st;
+    if (st != REDCO_OK) { return st; }
+    return redcoi_copy(worker, states->sums_there, states->sums, (size_t)sum * REDCOI_SUM_STRIDE_BYTES, err);
+}
+
+double redco_states_squares_sum(const redco_states *states)
+{
+    double sum = 0.0;
+    for (uint32_t i = 0; i < states->sum_count; i++) {
+        const unsigned char *const at = states->sums_there + (size_t)i * REDCOI_SUM_STRIDE_BYTES;
+        double wide = 0.0;
+        float narrow = 0.0F;
+        if (states->master == REDCO_F64) {
+            memcpy(&wide, at, sizeof wide);
+        } else {
+            memcpy(&narrow, at, sizeof narrow);
+        }
+        sum += states->master == REDCO_F64 ? wide : (double)narrow;
+    }
+    return sum;
 }
 
 redco_status redco_states_sum(redco_states *states, double *values, uint32_t count, redco_error *err)
@@ -65,63 +121,62 @@ double redco_states_clip_factor(const redco_states *states, double norm)
     return most > 0.0 ? fmin(1.0, most / (norm + clip_epsilon)) : 1.0;
 }
 
-/* To where programs read them: factors of the step and that of gradients, in the master type. */
-static redco_status set_scalars(redco_states *states, redco_states_worker *worker, const redco_update *update,
-                                redco_error *err)
+static void put_numbers(const redco_states *states, const double *numbers, unsigned char *to)
 {
-    double values[REDCOI_SCALARS];
-    redco_status st = REDCO_OK;
-    redco_optimizer_factors(&states->options.optimizer, update->learning_rate, update->step, values);
-    values[REDCO_OPTIMIZER_FACTORS] = update->gradient_factor;
-    for (uint32_t i = 0; i < REDCOI_SCALARS && st == REDCO_OK; i++) {
-        const float narrow = (float)values[i];
-        const void *const from = states->master == REDCO_F64 ? (const void *)&values[i] : (const void *)&narrow;
-        st = redcoi_copy(worker, worker->scalars + (size_t)i * REDCO_ALIGNMENT_BYTES, from,
-                         redco_dtype_bytes(states->master), err);
-        if (st == REDCO_OK) { st = redcoi_settle(worker, err); }
+    for (uint32_t i = 0; i < REDCO_ADAMW_COUNT; i++) {
+        const float narrow = (float)numbers[i];
+        if (states->master == REDCO_F64) {
+            memcpy(to + i * sizeof numbers[i], &numbers[i], sizeof numbers[i]);
+        } else {
+            memcpy(to + i * sizeof narrow, &narrow, sizeof narrow);
+        }
     }
-    return st;
 }
 
-static redco_status update_piece(redco_states *states, redco_states_worker *worker, uint32_t layer,
-                                 const redco_piece *piece, redco_error *err)
+/* Numbers in double, rounded to the master type, to where programs read them. */
+redco_status redco_states_begin_update(redco_states *states, redco_states_worker *worker, const redco_update *update,
+                                       redco_error *err)
+{
+    double numbers[REDCO_ADAMW_COUNT];
+    redco_optimizer_numbers(&states->options.optimizer, update->learning_rate, update->step, update->gradient_factor,
+                            numbers);
+    put_numbers(states, numbers, worker->staging);
+    numbers[REDCO_ADAMW_DECAY] = 0.0;
+    put_numbers(states, numbers, worker->staging + REDCO_ALIGNMENT_BYTES);
+    return redcoi_copy(worker, worker->numbers, worker->staging, REDCOI_NUMBERS_BYTES, err);
+}
+
+static redco_status update_run(redco_states *states, redco_states_worker *worker, uint32_t layer,
+                               const redco_piece *run, redco_error *err)
 {
     static const char *const name = "step/optimizer";
-    const bool decayed = redcoi_model(states)->tensors[piece->tensor].decayed;
-    const size_t at = (size_t)(states->owned_at[layer] + piece->owned_at) * redco_dtype_bytes(states->master);
-    unsigned char *const parameter = redcoi_parameter(states, layer, piece->shard_at);
+    const bool decayed = redcoi_model(states)->tensors[run->tensor].decayed;
+    const bool apart = !decayed && states->options.optimizer.kind == REDCO_SGD;
+    const size_t at = (size_t)(states->owned_at[layer] + run->owned_at) * redco_dtype_bytes(states->master);
+    unsigned char *const parameter = redcoi_parameter(states, layer, run->shard_at);
     const void *inputs[REDCOI_PROGRAM_INPUTS];
     void *outputs[REDCOI_PROGRAM_OUTPUTS];
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < REDCOI_SCALARS; i++) {
-        inputs[count++] = worker->scalars + (size_t)i * REDCO_ALIGNMENT_BYTES;
-    }
-    outputs[0] = states->has_master ? states->owned[0] + at : parameter;
-    inputs[count++] = outputs[0];
-    inputs[count++] = redcoi_gradient(states, layer, piece->gradient_at);
+    uint32_t in = 0, out = 0;
+    outputs[out++] = states->has_master ? states->owned[0] + at : parameter;
+    inputs[in++] = worker->numbers + (decayed ? 0 : REDCO_ALIGNMENT_BYTES);
+    inputs[in++] = outputs[0];
+    inputs[in++] = redcoi_gradient(states, layer, run->gradient_at);
     for (uint32_t i = 0; i < states->state_count; i++) {
-        outputs[1 + i] = states->owned[1 + i] + at;
-        inputs[count++] = outputs[1 + i];
+        outputs[out++] = states->owned[1 + i] + at;
+        inputs[in++] = outputs[1 + i];
     }
-    redco_status st =
-        redcoi_program_run(&states->update[decayed ? 1 : 0], &worker->memory, inputs, outputs, piece->count, name, err);
-    if (st == REDCO_OK && states->has_master) {
-        const void *const master[] = {outputs[0]};
-        void *const rounded[] = {parameter};
-        st = redcoi_program_run(&states->round, &worker->memory, master, rounded, piece->count, name, err);
-    }
-    return st;
+    if (states->has_master) { outputs[out++] = parameter; }
+    return redcoi_program_run(apart ? &states->update_undecayed : &states->update, &worker->memory, inputs, outputs,
+                              run->count, name, err);
 }
 
-redco_status redco_states_update(redco_states *states, redco_states_worker *worker, uint32_t layer,
-                                 const redco_update *update, redco_error *err)
+redco_status redco_states_update(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err)
 {
-    uint32_t count = 0;
+    uint32_t count = 0, at = 0;
     const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
-    redco_status st = set_scalars(states, worker, update, err);
-    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-        if (pieces[i].owned_at == REDCO_NOWHERE) { continue; }
-        st = update_piece(states, worker, layer, &pieces[i], err);
+    redco_status st = REDCO_OK;
+    for (redco_piece run; st == REDCO_OK && next_run(states, pieces, count, &at, &run);) {
+        st = update_run(states, worker, layer, &run, err);
     }
-    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    return st;
 }

@@ -44,14 +44,9 @@ redco_status redco_states_gather(redco_states *states, redco_states_worker *work
     redco_team *const group =
         redcoi_group_find(states, second ? REDCOI_STREAM_SECONDARY : REDCOI_STREAM_PARAMETERS, one, mesh);
     char name[REDCOI_NAME_BYTES];
-    redco_status st = REDCO_OK;
-    if (group == NULL) {
-        st = redcoi_copy(worker, whole, shard, redcoi_bytes(states, count), err);
-        return st == REDCO_OK ? redcoi_settle(worker, err) : st;
-    }
+    if (group == NULL) { return redcoi_copy(worker, whole, shard, redcoi_bytes(states, count), err); }
     name_module(states, backward ? "bwd" : "fwd", module, "gather", name);
-    st = redco_team_all_gather(group, redcoi_lane(worker), states->options.dtype, shard, whole, count, name, err);
-    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    return redco_team_all_gather(group, redcoi_lane(worker), states->options.dtype, shard, whole, count, name, err);
 }
 
 redco_status redco_states_keep_secondary(redco_states *states, redco_states_worker *worker, uint32_t module,
@@ -63,9 +58,7 @@ redco_status redco_states_keep_secondary(redco_states *states, redco_states_work
     const uint32_t position =
         redco_mesh_position(redco_layout_secondary(states->layout, layer), redco_layout_place(states->layout));
     const unsigned char *const from = (const unsigned char *)whole + redcoi_bytes(states, m->secondary * position);
-    const redco_status st =
-        redcoi_copy(worker, second_of(states, layer, module), from, redcoi_bytes(states, m->secondary), err);
-    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    return redcoi_copy(worker, second_of(states, layer, module), from, redcoi_bytes(states, m->secondary), err);
 }
 
 redco_status redco_states_scatter(redco_states *states, redco_states_worker *worker, uint32_t module, const void *whole,
@@ -76,19 +69,24 @@ redco_status redco_states_scatter(redco_states *states, redco_states_worker *wor
     redco_team *const group =
         redcoi_group_find(states, REDCOI_STREAM_PARAMETERS, one, redcoi_shards(states, layer)->parameters);
     char name[REDCOI_NAME_BYTES];
-    redco_status st = REDCO_OK;
-    if (group == NULL) {
-        st = redcoi_copy(worker, shard, whole, redcoi_bytes(states, count), err);
-        return st == REDCO_OK ? redcoi_settle(worker, err) : st;
-    }
+    if (group == NULL) { return redcoi_copy(worker, shard, whole, redcoi_bytes(states, count), err); }
     name_module(states, "bwd", module, "scatter", name);
-    st = redco_team_reduce_scatter(group, redcoi_lane(worker), states->options.dtype, REDCO_REDUCE_SUM, whole, shard,
-                                   count, name, err);
-    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    return redco_team_reduce_scatter(group, redcoi_lane(worker), states->options.dtype, REDCO_REDUCE_SUM, whole, shard,
+                                     count, name, err);
 }
 
 /* Broadcasts that a team is asked for at once; all of a layer, but for layers of many small tensors. */
 enum { BROADCASTS = 64 };
+
+/* Neighbouring pieces of an owner. @return the piece behind them */
+static uint32_t next_part(const redco_piece *pieces, uint32_t count, uint32_t first, redco_team_part *part_out)
+{
+    uint32_t end = first;
+    while (end < count && pieces[end].owner == pieces[first].owner) { end++; }
+    const uint64_t at = pieces[first].shard_at, size = pieces[end - 1].shard_at + pieces[end - 1].count - at;
+    *part_out = (redco_team_part){at, size, pieces[first].owner};
+    return end;
+}
 
 /* Inter-tensor: each owner broadcasts what it updated, neighbouring pieces at once. */
 static redco_status broadcast(redco_states *states, const redco_states_worker *worker, uint32_t layer,
@@ -98,16 +96,27 @@ static redco_status broadcast(redco_states *states, const redco_states_worker *w
     const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
     redco_team_part parts[BROADCASTS];
     redco_status st = REDCO_OK;
-    for (uint32_t first = 0, end = 0; first < count && st == REDCO_OK; first = end) {
-        while (end < count && pieces[end].owner == pieces[first].owner) { end++; }
-        const uint64_t at = pieces[first].shard_at, size = pieces[end - 1].shard_at + pieces[end - 1].count - at;
-        parts[part_count++] = (redco_team_part){at, size, pieces[first].owner};
-        if (part_count < BROADCASTS && end < count) { continue; }
+    for (uint32_t at = 0; at < count && st == REDCO_OK;) {
+        at = next_part(pieces, count, at, &parts[part_count++]);
+        if (part_count < BROADCASTS && at < count) { continue; }
         st = redco_team_broadcast(group, redcoi_lane(worker), states->options.dtype, redcoi_parameter(states, layer, 0),
                                   parts, part_count, name, err);
         part_count = 0;
     }
     return st;
+}
+
+uint64_t redco_states_spread_elements(const redco_states *states, uint32_t layer)
+{
+    uint32_t count = 0;
+    uint64_t elements = 0;
+    const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
+    for (uint32_t at = 0; at < count;) {
+        redco_team_part part;
+        at = next_part(pieces, count, at, &part);
+        elements += part.count;
+    }
+    return elements;
 }
 
 redco_status redco_states_spread(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err)
@@ -118,10 +127,10 @@ redco_status redco_states_spread(redco_states *states, redco_states_worker *work
     char name[REDCOI_NAME_BYTES];
     (void)snprintf(name, sizeof name, "fwd/%s/update", redcoi_model(states)->layers[layer].name);
     if (group == NULL) { return REDCO_OK; }
-    const redco_status st = redco_layout_scheme(states->layout) == REDCO_INTER_TENSOR
-                                ? broadcast(states, worker, layer, group, name, err)
-                                : redco_team_all_gather_ordered(group, redcoi_lane(worker), states->options.dtype,
-                                                                redcoi_parameter(states, layer, 0), pile->part_of,
-                                                                redcoi_layer(states, layer)->part, name, err);
-    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    if (redco_layout_scheme(states->layout) == REDCO_INTER_TENSOR) {
+        return broadcast(states, worker, layer, group, name, err);
+    }
+    return redco_team_all_gather_ordered(group, redcoi_lane(worker), states->options.dtype,
+                                         redcoi_parameter(states, layer, 0), pile->part_of,
+                                         redcoi_layer(states, layer)->part, name, err);
 }

@@ -1,5 +1,7 @@
 #include "executor/states/program.h"
 
+#include "executor/graph/build.h"
+
 #include <stdlib.h>
 
 #define OUTSIDE UINT64_MAX
@@ -20,9 +22,23 @@ redco_value redcoi_program_input(redcoi_program *program, const char *name, redc
     return value;
 }
 
-void redcoi_program_output(redcoi_program *program, redco_value value)
+redco_value redcoi_program_numbers(redcoi_program *program, const char *name, redco_dtype dtype, uint32_t count)
 {
-    program->outputs[program->output_count++] = value;
+    const redco_tensor_type type = redco_type(dtype, 1, &(uint64_t){count});
+    const redco_value value = redco_input(program->graph, name, &type);
+    program->inputs[program->input_count++] = value;
+    return value;
+}
+
+redco_value redcoi_program_number(redcoi_program *program, redco_value numbers, uint32_t index)
+{
+    return redco_reshape(program->graph, redco_slice_axis(program->graph, numbers, 0, index, 1), 0, NULL);
+}
+
+void redcoi_program_output(redcoi_program *program, redco_value value, uint32_t over)
+{
+    program->outputs[program->output_count] = value;
+    program->over[program->output_count++] = over;
 }
 
 void redcoi_program_free(redcoi_program *program)
@@ -87,6 +103,7 @@ static redco_status plan_workspace(redcoi_program *p, const redco_backend *backe
         const uint64_t bytes = backend->calls->workspace_bytes(backend, &launch);
         most = bytes > most ? bytes : most;
     }
+    p->workspace_at = p->work_bytes;
     p->work_bytes += aligned(most);
     return REDCO_OK;
 }
@@ -105,6 +122,24 @@ static bool is_output(const redcoi_program *p, redco_value value)
     return index_of(p->outputs, p->output_count, value) < p->output_count;
 }
 
+/* Memory of the program's own: not inputs, nor outputs that are written where they belong. */
+static bool is_inside(const redcoi_program *p, const redco_op *op, redco_value value)
+{
+    const uint32_t output = index_of(p->outputs, p->output_count, value);
+    return op->kind != REDCO_OP_INPUT && (output == p->output_count || p->late[output]);
+}
+
+static void find_late(redcoi_program *p)
+{
+    for (uint32_t o = 0; o < p->output_count; o++) {
+        const redco_op *const op = redco_value_op(p->graph, p->outputs[o]);
+        const uint32_t over = p->over[o];
+        p->late[o] = op->kind == REDCO_OP_INPUT;
+        for (uint32_t k = 0; k < o; k++) { p->late[o] = p->late[o] || p->outputs[k] == p->outputs[o]; }
+        if (over != REDCOI_PROGRAM_APART && p->last_use[p->inputs[over]] > op->id) { p->late[o] = true; }
+    }
+}
+
 /* Values that are no longer read leave their places to others; outputs keep theirs. */
 static void plan_places(redcoi_program *p, uint64_t *free_places)
 {
@@ -114,12 +149,13 @@ static void plan_places(redcoi_program *p, uint64_t *free_places)
         const redco_op *const op = redco_graph_op(p->graph, i);
         for (uint32_t k = 0; k < op->input_count; k++) { p->last_use[op->inputs[k]] = i; }
     }
+    find_late(p);
     for (uint32_t i = 0; i < ops; i++) {
         const redco_op *const op = redco_graph_op(p->graph, i);
         for (uint32_t k = 0; k < op->output_count; k++) {
             const redco_value v = op->first_output + k;
-            const bool inside = op->kind != REDCO_OP_INPUT, vector = is_vector(p, redco_value_type(p->graph, v));
-            p->place[v] = inside ? take_place(p, free_places, &free_count, vector) : OUTSIDE;
+            const bool vector = is_vector(p, redco_value_type(p->graph, v));
+            p->place[v] = is_inside(p, op, v) ? take_place(p, free_places, &free_count, vector) : OUTSIDE;
         }
         for (uint32_t k = 0; k < op->input_count; k++) {
             const redco_value v = op->inputs[k];
@@ -155,28 +191,15 @@ struct bound {
     const redcoi_worker_memory *memory;
     void *inputs[REDCOI_PROGRAM_INPUTS]; /* operators only read them, but a tensor's address is not const */
     void *outputs[REDCOI_PROGRAM_OUTPUTS];
-    bool late[REDCOI_PROGRAM_OUTPUTS]; /* written at the end: an input in the same memory is still read */
 };
 
 static void *address_of(const struct bound *b, redco_value value)
 {
     const redcoi_program *const p = b->program;
     const uint32_t output = index_of(p->outputs, p->output_count, value);
+    if (output < p->output_count && !p->late[output]) { return b->outputs[output]; }
     if (p->place[value] == OUTSIDE) { return b->inputs[index_of(p->inputs, p->input_count, value)]; }
-    if (output < p->output_count && !b->late[output]) { return b->outputs[output]; }
     return b->memory->work + p->place[value];
-}
-
-static void find_late(struct bound *b)
-{
-    const redcoi_program *const p = b->program;
-    for (uint32_t o = 0; o < p->output_count; o++) {
-        const redco_op *const op = redco_value_op(p->graph, p->outputs[o]);
-        b->late[o] = op->kind == REDCO_OP_INPUT;
-        for (uint32_t i = 0; i < p->input_count; i++) {
-            b->late[o] = b->late[o] || (b->inputs[i] == b->outputs[o] && p->last_use[p->inputs[i]] > op->id);
-        }
-    }
 }
 
 static redco_status run_chunk(struct bound *b, uint64_t count, const char *name, redco_error *err)
@@ -184,7 +207,6 @@ static redco_status run_chunk(struct bound *b, uint64_t count, const char *name,
     const redcoi_program *const p = b->program;
     redco_backend *const backend = b->memory->backend;
     redco_status st = REDCO_OK;
-    find_late(b);
     for (uint32_t i = 0; i < redco_graph_op_count(p->graph) && st == REDCO_OK; i++) {
         const redco_op *const op = redco_graph_op(p->graph, i);
         redco_attributes attributes;
@@ -194,13 +216,13 @@ static redco_status run_chunk(struct bound *b, uint64_t count, const char *name,
         launch_of(p, op, count, &attributes, inputs, outputs, &launch);
         for (uint32_t k = 0; k < op->input_count; k++) { inputs[k].data = address_of(b, op->inputs[k]); }
         for (uint32_t k = 0; k < op->output_count; k++) { outputs[k].data = address_of(b, op->first_output + k); }
-        launch.workspace = b->memory->work + p->work_bytes - aligned(backend->calls->workspace_bytes(backend, &launch));
+        launch.workspace = b->memory->work + p->workspace_at;
         launch.name = name;
         st = backend->calls->run(backend, b->memory->queue, &launch, err);
     }
     for (uint32_t o = 0; o < p->output_count && st == REDCO_OK; o++) {
         const redco_tensor t = tensor_of(p, p->outputs[o], count);
-        if (!b->late[o]) { continue; }
+        if (!p->late[o]) { continue; }
         st = backend->calls->copy(backend, b->memory->queue, b->outputs[o], address_of(b, p->outputs[o]),
                                   redco_type_bytes(&t.type), err);
     }

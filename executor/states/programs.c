@@ -2,74 +2,115 @@
 #include "executor/graph/build.h"
 #include "executor/states/states_internal.h"
 
-static const char *const factor_name = "gradient_factor";
+/* Working memory holds a chunk of every intermediate value. */
+static const uint64_t staged_chunk_max = (uint64_t)1 << 20;
 
-static redco_status begin(const redco_states *states, redcoi_program *program, redco_error *err)
+/* @param staged  values pass from operator to operator in working memory */
+static redco_status begin(const redco_states *states, redcoi_program *program, bool staged, redco_error *err)
 {
-    program->chunk = states->options.chunk_elements;
+    const uint64_t chunk = states->options.chunk_elements;
+    program->chunk = staged && chunk > staged_chunk_max ? staged_chunk_max : chunk;
     program->graph = redco_graph_create();
     return program->graph != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "states", "a program");
 }
 
-/* Inputs: factors, gradient factor, weights, gradient, states. Outputs: weights, states. */
-static redco_status make_update(redco_states *states, bool decayed, redco_error *err)
+/* Inputs: numbers, weights, gradient, both moments. Outputs: weights, moments, weights as ranks share them. */
+static redco_status make_adamw(redco_states *states, redco_error *err)
 {
-    redcoi_program *const p = &states->update[decayed ? 1 : 0];
+    redcoi_program *const p = &states->update;
+    redco_value in[3], out[4];
+    redco_status st = begin(states, p, false, err);
+    if (st != REDCO_OK) { return st; }
+    const redco_value numbers = redcoi_program_numbers(p, "numbers", states->master, REDCO_ADAMW_COUNT);
+    in[0] = redcoi_program_input(p, "weights", states->master, false);
+    const redco_value gradient = redcoi_program_input(p, "gradient", states->options.dtype, false);
+    for (uint32_t i = 0; i < 2; i++) {
+        in[1 + i] =
+            redcoi_program_input(p, redco_optimizer_state_name(&states->options.optimizer, i), states->master, false);
+    }
+    if (states->has_master) {
+        redco_adamw_rounded(p->graph, in[0], in[1], in[2], gradient, numbers, out);
+    } else {
+        redco_adamw(p->graph, in[0], in[1], in[2], gradient, numbers, out);
+    }
+    redcoi_program_output(p, out[0], 1);
+    redcoi_program_output(p, out[1], 3);
+    redcoi_program_output(p, out[2], 4);
+    if (states->has_master) { redcoi_program_output(p, out[3], REDCOI_PROGRAM_APART); }
+    return redcoi_program_finish(p, states->backend, err);
+}
+
+/* Inputs: rate and gradient factor, weights, gradient, momentum. Outputs as above. Decay is part of the gradient. */
+static redco_status make_sgd(redco_states *states, bool decayed, redco_error *err)
+{
+    redcoi_program *const p = decayed ? &states->update : &states->update_undecayed;
     redco_optimizer optimizer = states->options.optimizer;
     redco_value factors[REDCO_OPTIMIZER_FACTORS], before[REDCO_OPTIMIZER_STATES_MAX], after[REDCO_OPTIMIZER_STATES_MAX];
-    redco_status st = begin(states, p, err);
+    redco_status st = begin(states, p, true, err);
     if (st != REDCO_OK) { return st; }
     if (!decayed) { optimizer.weight_decay = 0.0; }
-    redco_optimizer_inputs(p->graph, states->master, factors);
-    for (uint32_t i = 0; i < REDCO_OPTIMIZER_FACTORS; i++) { p->inputs[p->input_count++] = factors[i]; }
-    const redco_value factor = redcoi_program_input(p, factor_name, states->master, true);
+    const redco_value numbers = redcoi_program_numbers(p, "numbers", states->master, REDCO_ADAMW_COUNT);
+    for (uint32_t i = 0; i < REDCO_OPTIMIZER_FACTORS; i++) {
+        factors[i] = redcoi_program_number(p, numbers, REDCO_ADAMW_RATE);
+    }
+    const redco_value factor = redcoi_program_number(p, numbers, REDCO_ADAMW_GRADIENT_SCALE);
     const redco_value weights = redcoi_program_input(p, "weights", states->master, false);
     const redco_value gradient = redcoi_program_input(p, "gradient", states->options.dtype, false);
     for (uint32_t i = 0; i < states->state_count; i++) {
         before[i] = redcoi_program_input(p, redco_optimizer_state_name(&optimizer, i), states->master, false);
     }
-    redcoi_program_output(
-        p, redco_optimizer_update(p->graph, &optimizer, factors, weights, gradient, factor, before, after));
-    for (uint32_t i = 0; i < states->state_count; i++) { redcoi_program_output(p, after[i]); }
+    const redco_value updated =
+        redco_optimizer_update(p->graph, &optimizer, factors, weights, gradient, factor, before, after);
+    redcoi_program_output(p, updated, 1);
+    for (uint32_t i = 0; i < states->state_count; i++) { redcoi_program_output(p, after[i], 3 + i); }
+    if (states->has_master) {
+        redcoi_program_output(p, redco_cast(p->graph, updated, states->options.dtype), REDCOI_PROGRAM_APART);
+    }
     return redcoi_program_finish(p, states->backend, err);
+}
+
+static redco_status make_update(redco_states *states, redco_error *err)
+{
+    if (states->options.optimizer.kind == REDCO_ADAMW) { return make_adamw(states, err); }
+    const redco_status st = make_sgd(states, true, err);
+    return st == REDCO_OK ? make_sgd(states, false, err) : st;
 }
 
 static redco_status make_add(redco_states *states, redco_error *err)
 {
     redcoi_program *const p = &states->add;
     const redco_dtype dtype = states->options.dtype;
-    redco_status st = begin(states, p, err);
+    redco_status st = begin(states, p, false, err);
     if (st != REDCO_OK) { return st; }
     const redco_value target = redcoi_program_input(p, "target", dtype, false);
     const redco_value other = redcoi_program_input(p, "other", dtype, false);
-    redcoi_program_output(p, redco_add(p->graph, target, other));
+    redcoi_program_output(p, redco_add(p->graph, target, other), 0);
     return redcoi_program_finish(p, states->backend, err);
 }
 
 static redco_status make_round(redco_states *states, redco_error *err)
 {
     redcoi_program *const p = &states->round;
-    redco_status st = begin(states, p, err);
+    redco_status st = begin(states, p, false, err);
     if (st != REDCO_OK) { return st; }
     const redco_value weights = redcoi_program_input(p, "weights", states->master, false);
-    redcoi_program_output(p, redco_cast(p->graph, weights, states->options.dtype));
+    redcoi_program_output(p, redco_cast(p->graph, weights, states->options.dtype), REDCOI_PROGRAM_APART);
     return redcoi_program_finish(p, states->backend, err);
 }
 
 static redco_status make_squares(redco_states *states, redco_error *err)
 {
     redcoi_program *const p = &states->squares;
-    redco_status st = begin(states, p, err);
+    redco_status st = begin(states, p, false, err);
     if (st != REDCO_OK) { return st; }
     const redco_value gradient = redcoi_program_input(p, "gradient", states->options.dtype, false);
-    redcoi_program_output(p, redco_sum_of_squares(p->graph, &gradient, 1));
+    redcoi_program_output(p, redco_sum_of_squares(p->graph, &gradient, 1), REDCOI_PROGRAM_APART);
     return redcoi_program_finish(p, states->backend, err);
 }
 
 redco_status redcoi_programs_make(redco_states *states, redco_error *err)
 {
-    redco_status st = make_update(states, false, err);
-    if (st == REDCO_OK) { st = make_update(states, true, err); }
+    redco_status st = make_update(states, err);
     if (st == REDCO_OK) { st = make_add(states, err); }
     if (st == REDCO_OK) { st = make_round(states, err); }
     if (st == REDCO_OK) { st = make_squares(states, err); }
@@ -78,8 +119,8 @@ redco_status redcoi_programs_make(redco_states *states, redco_error *err)
 
 void redcoi_programs_free(redco_states *states)
 {
-    redcoi_program_free(&states->update[0]);
-    redcoi_program_free(&states->update[1]);
+    redcoi_program_free(&states->update);
+    redcoi_program_free(&states->update_undecayed);
     redcoi_program_free(&states->add);
     redcoi_program_free(&states->round);
     redcoi_program_free(&states->squares);
@@ -87,7 +128,7 @@ void redcoi_programs_free(redco_states *states)
 
 uint64_t redcoi_programs_bytes(const redco_states *states)
 {
-    const redcoi_program *const all[] = {&states->update[0], &states->update[1], &states->add, &states->round,
+    const redcoi_program *const all[] = {&states->update, &states->update_undecayed, &states->add, &states->round,
                                          &states->squares};
     uint64_t most = 0;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {

@@ -1,10 +1,12 @@
 #include "executor/states/states_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const uint64_t default_bucket_bytes = (uint64_t)1 << 30;
-/* A few vectors of so many elements stay in a processor's cache. */
 static const uint64_t default_chunk = 1 << 14, chunk_unit = 16, chunk_max = (uint64_t)1 << 32;
+/* Of values that come from the program's memory. */
+static const uint64_t upload_elements_max = (uint64_t)1 << 18;
 
 /* Elements by which parts of layers are aligned in memory, so that a layer of any type begins aligned. */
 enum { LAYER_GRANULE = REDCO_ALIGNMENT_BYTES / 2 };
@@ -85,6 +87,23 @@ static redco_status take_memory(redco_states *states, redco_error *err)
     return st;
 }
 
+/* Where sums of squares go: as many as there will be. */
+static redco_status take_sums(redco_states *states, redco_error *err)
+{
+    redco_backend *const backend = states->backend;
+    void *sums = NULL, *there = NULL;
+    states->sum_count = redcoi_sums_count(states);
+    states->size.work_bytes = (uint64_t)states->sum_count * REDCOI_SUM_STRIDE_BYTES;
+    if (states->sum_count == 0) { return REDCO_OK; }
+    redco_status st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, states->size.work_bytes, &sums, err);
+    states->sums = sums;
+    if (st == REDCO_OK) {
+        st = backend->calls->allocate(backend, REDCO_MEMORY_HOST, states->size.work_bytes, &there, err);
+    }
+    states->sums_there = there;
+    return st;
+}
+
 void redco_states_free(redco_states *states)
 {
     if (states == NULL) { return; }
@@ -96,6 +115,8 @@ void redco_states_free(redco_states *states)
     backend->calls->release(backend, REDCO_MEMORY_DEVICE, states->secondary);
     backend->calls->release(backend, REDCO_MEMORY_DEVICE, states->gradients);
     backend->calls->release(backend, REDCO_MEMORY_DEVICE, states->buffers);
+    backend->calls->release(backend, REDCO_MEMORY_DEVICE, states->sums);
+    backend->calls->release(backend, REDCO_MEMORY_HOST, states->sums_there);
     for (size_t i = 0; i < sizeof states->owned / sizeof states->owned[0]; i++) {
         backend->calls->release(backend, REDCO_MEMORY_DEVICE, states->owned[i]);
     }
@@ -107,18 +128,18 @@ void redco_states_free(redco_states *states)
     free(states);
 }
 
-static redco_status check(const redco_states_options *options, const redco_world *world, redco_error *err)
+static redco_status check(const redco_states_options *options, const redco_carrier *carrier, redco_error *err)
 {
     const uint64_t ranks = redco_rank_count(options->layout.mesh);
     if (!redco_dtype_is_float(options->dtype)) {
         return redco_fail(err, REDCO_EVALUE, "states", "weights of type %s; f64, f32, bf16 and f16 are possible",
                           redco_dtype_name(options->dtype));
     }
-    if (ranks != redco_world_size(world)) {
+    if (ranks != carrier->size) {
         return redco_fail(err, REDCO_EVALUE, "states",
                           "the plan is for tp %u x dp %ux%u = %llu ranks, but there are %u", options->layout.mesh.tp,
                           options->layout.mesh.dp.gpus, options->layout.mesh.dp.nodes, (unsigned long long)ranks,
-                          redco_world_size(world));
+                          carrier->size);
     }
     if (options->chunk_elements % chunk_unit != 0 || options->chunk_elements > chunk_max) {
         return redco_fail(err, REDCO_EVALUE, "states",
@@ -133,7 +154,7 @@ redco_status redco_states_create(const redco_state_model *model, const redco_sta
                                  redco_states **states_out, redco_error *err)
 {
     redco_states *states = NULL;
-    redco_status st = check(options, world, err);
+    redco_status st = check(options, carrier, err);
     if (st != REDCO_OK) { return st; }
     states = calloc(1, sizeof *states);
     if (states == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "the states"); }
@@ -142,16 +163,20 @@ redco_status redco_states_create(const redco_state_model *model, const redco_sta
     states->backend = backend;
     states->options = *options;
     if (options->bucket_bytes == 0) { states->options.bucket_bytes = default_bucket_bytes; }
-    if (options->chunk_elements == 0) { states->options.chunk_elements = default_chunk; }
+    if (options->chunk_elements == 0) {
+        const uint64_t suited = backend->calls->vector_elements;
+        states->options.chunk_elements = suited > 0 ? suited : default_chunk;
+    }
     if (options->bucket_buffers == 0) { states->options.bucket_buffers = 1; }
     states->master = redco_dtype_statistic(options->dtype);
     states->has_master = states->master != options->dtype;
     states->state_count = redco_optimizer_states(&options->optimizer);
-    st = redco_layout_create(model, &options->layout, redco_world_rank(world), &states->layout, err);
+    st = redco_layout_create(model, &options->layout, carrier->rank, &states->layout, err);
     if (st == REDCO_OK) { st = redcoi_buckets_make(states, err); }
     if (st == REDCO_OK) { st = lay_memory(states, err); }
     if (st == REDCO_OK) { st = take_memory(states, err); }
     if (st == REDCO_OK) { st = redcoi_programs_make(states, err); }
+    if (st == REDCO_OK) { st = take_sums(states, err); }
     if (st == REDCO_OK) { st = redcoi_groups_make(states, err); }
     if (st != REDCO_OK) {
         redco_states_free(states);
@@ -181,34 +206,51 @@ redco_states_size redco_states_sizes(const redco_states *states)
     return states->size;
 }
 
-static const uint64_t scalar_bytes = (uint64_t)REDCOI_SCALARS * REDCO_ALIGNMENT_BYTES;
-
-uint64_t redco_states_worker_bytes(const redco_states *states)
+/* Of values that come from the program's memory, for who has a queue of its own: between steps. */
+static uint64_t upload_elements(const redco_states *states)
 {
-    return redcoi_programs_bytes(states) + scalar_bytes + states->options.chunk_elements * sizeof(double);
+    const uint64_t chunk = states->options.chunk_elements;
+    return chunk < upload_elements_max ? chunk : upload_elements_max;
 }
 
-/* Working memory: of programs, scalars, and a chunk of values from the program's memory. */
-redco_status redco_states_worker_create(const redco_states *states, redco_backend *backend,
+/* Working memory: of programs, numbers, and values from the program's memory. */
+static redco_status worker_memory(const redco_states *states, redco_states_worker *worker, redco_error *err)
+{
+    redco_backend *const backend = worker->memory.backend;
+    const uint64_t work_bytes = redcoi_programs_bytes(states);
+    void *block = NULL, *staging = NULL;
+    worker->size_bytes = work_bytes + REDCOI_NUMBERS_BYTES;
+    if (worker->owns_queue) { worker->size_bytes += upload_elements(states) * sizeof(double); }
+    redco_status st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, worker->size_bytes, &block, err);
+    worker->block = block;
+    if (st != REDCO_OK) { return st; }
+    worker->memory.work = worker->block;
+    worker->numbers = worker->block + work_bytes;
+    worker->upload = worker->owns_queue ? worker->numbers + REDCOI_NUMBERS_BYTES : NULL;
+    worker->upload_elements = worker->owns_queue ? upload_elements(states) : 0;
+    st = backend->calls->allocate(backend, REDCO_MEMORY_HOST, REDCOI_NUMBERS_BYTES, &staging, err);
+    worker->staging = staging;
+    if (st == REDCO_OK) { memset(staging, 0, REDCOI_NUMBERS_BYTES); }
+    return st;
+}
+
+redco_status redco_states_worker_create(const redco_states *states, redco_backend *backend, redco_queue *queue,
                                         redco_states_worker **worker_out, redco_error *err)
 {
-    const uint64_t work_bytes = redcoi_programs_bytes(states);
-    void *block = NULL;
+    redco_status st = REDCO_OK;
     redco_states_worker *worker = calloc(1, sizeof *worker);
     if (worker == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "a worker"); }
     worker->memory.backend = backend;
-    redco_status st = backend->calls->queue_create(backend, &worker->memory.queue, err);
-    if (st == REDCO_OK) {
-        st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, redco_states_worker_bytes(states), &block, err);
+    worker->memory.queue = queue;
+    if (queue == NULL) {
+        st = backend->calls->queue_create(backend, &worker->memory.queue, err);
+        worker->owns_queue = st == REDCO_OK;
     }
+    if (st == REDCO_OK) { st = worker_memory(states, worker, err); }
     if (st != REDCO_OK) {
         redco_states_worker_free(worker);
         return st;
     }
-    worker->block = block;
-    worker->memory.work = worker->block;
-    worker->scalars = worker->block + work_bytes;
-    worker->upload = worker->scalars + scalar_bytes;
     *worker_out = worker;
     return REDCO_OK;
 }
@@ -217,8 +259,12 @@ void redco_states_worker_free(redco_states_worker *worker)
 {
     if (worker == NULL) { return; }
     redco_backend *const backend = worker->memory.backend;
-    if (worker->memory.queue != NULL) { backend->calls->queue_free(backend, worker->memory.queue); }
+    if (worker->owns_queue) {
+        (void)backend->calls->queue_finish(backend, worker->memory.queue, NULL); /* it may hold what failed */
+        backend->calls->queue_free(backend, worker->memory.queue);
+    }
     backend->calls->release(backend, REDCO_MEMORY_DEVICE, worker->block);
+    backend->calls->release(backend, REDCO_MEMORY_HOST, worker->staging);
     free(worker);
 }
 
@@ -227,7 +273,12 @@ redco_lane redcoi_lane(const redco_states_worker *worker)
     return (redco_lane){worker->memory.backend, worker->memory.queue};
 }
 
-redco_status redcoi_settle(const redco_states_worker *worker, redco_error *err)
+uint64_t redco_states_worker_bytes(const redco_states_worker *worker)
+{
+    return worker->size_bytes;
+}
+
+redco_status redco_states_worker_finish(const redco_states_worker *worker, redco_error *err)
 {
     return worker->memory.backend->calls->queue_finish(worker->memory.backend, worker->memory.queue, err);
 }

@@ -7,9 +7,10 @@
  *      per bucket                   reduce
  *      once a step                  squares, sum, update of every layer, spread of every layer
  *
- *  Each belongs to a stream of the simulator (costmodel/step.h), whose teams it uses. Calls return when their
- *  work is done. Calls of different streams may run at once, in a thread with a worker of its own each; those of one
- *  stream follow each other, in the same order on all ranks. Operation names are the simulator's.
+ *  Each belongs to a stream of the simulator (costmodel/step.h), whose teams it uses. Calls queue their work on
+ *  the queue of their worker and return; who has several orders them by marks. Calls of different streams may be made
+ *  at once, in a thread with a worker of its own each; those of one stream follow each other, in the same order on all
+ *  ranks. Operation names are the simulator's.
  *
  *  A gathered module ("whole") has tensor t at element redco_layout_tensor_at(t); so have its gradients. Weights and
  *  gradients have one element type; F32 master weights are kept beside 16-bit ones, and are the weights else. */
@@ -35,8 +36,7 @@ typedef struct redco_states_options {
     uint64_t bucket_bytes;   /**< of gradients that are reduced at once; at least a module, or a layer where parts of
                                   layers are exchanged or gradients are cut further than parameters; 0 = 1 GiB */
     uint32_t bucket_buffers; /**< buckets of layers of equal meshes that may be filled or under way at once; 0 = 1 */
-    uint64_t chunk_elements; /**< that computations on states take at once, a multiple of 16; 0 = 16384: what suits a
-                                  processor's cache, while devices want millions */
+    uint64_t chunk_elements; /**< that computations on states take at once, a multiple of 16; 0: as the backend says */
 } redco_states_options;
 
 /** Every rank of the world calls it: groups are made. Weights and optimizer states are 0.
@@ -56,23 +56,28 @@ redco_dtype redco_states_master_dtype(const redco_states *states); /**< F64 for 
 /** Memory for good, as the simulator counts it, and for buckets. */
 typedef struct redco_states_size {
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, bucket_bytes;
+    uint64_t work_bytes; /**< sums of squares */
 } redco_states_size;
 redco_states_size redco_states_sizes(const redco_states *states);
 
 /** Queue and working memory of one thread.
- *  @param backend  the states' own, or another handle to the same device */
-redco_status redco_states_worker_create(const redco_states *states, redco_backend *backend,
+ *  @param backend  the states' own, or another handle to the same device
+ *  @param queue    where its work goes, borrowed: the thread's; NULL: one of its own, as who sets values must have */
+redco_status redco_states_worker_create(const redco_states *states, redco_backend *backend, redco_queue *queue,
                                         redco_states_worker **worker_out, redco_error *err);
 void redco_states_worker_free(redco_states_worker *worker); /**< NULL is accepted */
 
-/** Memory of a worker. */
-uint64_t redco_states_worker_bytes(const redco_states *states);
+/** Device memory of a worker. */
+uint64_t redco_states_worker_bytes(const redco_states_worker *worker);
+/** Waits until its queue is empty. */
+redco_status redco_states_worker_finish(const redco_states_worker *worker, redco_error *err);
 
 /* Values, as whole tensors of this tensor-parallel rank in the program's memory */
 
 enum { REDCO_STATES_WEIGHTS = -1 /**< others are states of the optimizer, from 0 */ };
 
-/** In the master type. Weights are rounded to the parameters' type; of states only what this rank owns is taken. */
+/** In the master type. Weights are rounded to the parameters' type; of states only what this rank owns is taken. These
+ *  four wait for their work. */
 redco_status redco_states_set(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
                               const void *values, redco_error *err);
 /** Writes those elements that this rank owns, in the master type, and leaves the others alone. */
@@ -133,9 +138,10 @@ uint32_t redco_states_bucket_buffer(const redco_states *states, uint32_t bucket)
 redco_status redco_states_reduce(redco_states *states, redco_states_worker *worker, uint32_t bucket,
                                  redco_micro_batch micro_batch, redco_error *err);
 
-/** "step/grad_norm": the sum of squares of the gradients of which this rank's count, each once in the world. */
-redco_status redco_states_squares(redco_states *states, redco_states_worker *worker, double *squares_out,
-                                  redco_error *err);
+/** "step/grad_norm": sums of squares of the gradients of which this rank's count, each once in the world. */
+redco_status redco_states_squares(redco_states *states, redco_states_worker *worker, redco_error *err);
+/** Their sum, when the queue has passed them: the caller has waited for it. */
+double redco_states_squares_sum(const redco_states *states);
 /** "step/grad_norm/reduce": the same for all ranks, and what else is to be summed with it. */
 redco_status redco_states_sum(redco_states *states, double *values, uint32_t count, redco_error *err);
 
@@ -149,19 +155,25 @@ typedef struct redco_update {
 
 /** min(1, clip_norm / (norm + 1e-6)); 1 without clipping. */
 double redco_states_clip_factor(const redco_states *states, double norm);
+/** Once a step, by the worker that updates; not again before its queue has passed the updates. */
+redco_status redco_states_begin_update(redco_states *states, redco_states_worker *worker, const redco_update *update,
+                                       redco_error *err);
 /** "step/optimizer": what this rank owns of the layer. */
-redco_status redco_states_update(redco_states *states, redco_states_worker *worker, uint32_t layer,
-                                 const redco_update *update, redco_error *err);
+redco_status redco_states_update(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err);
 
 /* Updated weights: stream "updated parameters" */
 
 /** "fwd/block.3/update": from those who updated them to all who share them. */
 redco_status redco_states_spread(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err);
 
+/** Elements that it moves, of all its collectives. */
+uint64_t redco_states_spread_elements(const redco_states *states, uint32_t layer);
+
 /* A whole step, nothing overlapped */
 
 typedef struct redco_gradient_source {
-    /** Backward of one module. @param weights  gathered, from the second copy if there is one
+    /** Backward of one module, when the worker's queue is empty. @param weights  gathered, from the second copy if
+     * there is one
      *  @param gradient  to be written; memory like that of @p weights */
     redco_status (*gradient)(void *context, redco_micro_batch micro_batch, uint32_t module, const void *weights,
                              void *gradient, redco_error *err);

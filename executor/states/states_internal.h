@@ -80,17 +80,27 @@ struct redco_states {
     uint64_t primary_bytes, secondary_bytes, kind_bytes; /* of size: parameters, their second copy, one kind of state */
     unsigned char *parameters, *secondary, *gradients, *buffers;
     unsigned char *owned[1 + REDCO_OPTIMIZER_STATES_MAX]; /* master weights (NULL: parameters are), states */
-    redcoi_program update[2];                             /* without and with weight decay */
+    redcoi_program update, update_undecayed;              /* the latter for SGD: AdamW's decay is a number */
     redcoi_program add, round, squares;
+    unsigned char *sums;       /* of squares, in device memory: one after the other, as many as a norm needs */
+    unsigned char *sums_there; /* the same where the program reads them */
+    uint32_t sum_count;
 };
 
 struct redco_states_worker {
     redcoi_worker_memory memory;
-    unsigned char *block; /* all device memory */
-    unsigned char *scalars, *upload;
+    bool owns_queue;
+    uint64_t size_bytes;
+    unsigned char *block;            /* all device memory */
+    unsigned char *numbers, *upload; /* the latter has room for so many of the master type */
+    uint64_t upload_elements;
+    unsigned char *staging; /* numbers where the program writes them */
 };
 
-enum { REDCOI_SCALARS = REDCO_OPTIMIZER_FACTORS + 1 };
+/** Numbers of the optimizer, for tensors with and without decay, each aligned. */
+enum { REDCOI_NUMBERS_BYTES = 2 * REDCO_ALIGNMENT_BYTES };
+/** From one sum of squares to the next: vectors may begin at any multiple. */
+enum { REDCOI_SUM_STRIDE_BYTES = 16 };
 
 /* groups.c */
 redco_status redcoi_groups_make(redco_states *states, redco_error *err);
@@ -107,10 +117,13 @@ redco_status redcoi_programs_make(redco_states *states, redco_error *err);
 void redcoi_programs_free(redco_states *states);
 uint64_t redcoi_programs_bytes(const redco_states *states);
 
+/* optimize.c */
+/** Sums of squares that a norm of this rank consists of. */
+uint32_t redcoi_sums_count(const redco_states *states);
+
 /* What all use. */
 /** Where a thread's collectives go. */
 redco_lane redcoi_lane(const redco_states_worker *worker);
-redco_status redcoi_settle(const redco_states_worker *worker, redco_error *err);
 redco_status redcoi_copy(const redco_states_worker *worker, void *to, const void *from, uint64_t size_bytes,
                          redco_error *err);
 /** target += other, or target = other if @p replace */

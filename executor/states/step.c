@@ -40,6 +40,7 @@ static redco_status backward(const struct step *s, redco_micro_batch micro_batch
         const uint32_t bucket = redco_states_bucket_after(s->states, m);
         const void *weights = NULL;
         st = gather(s, m, true, &weights, err);
+        if (st == REDCO_OK) { st = redco_states_worker_finish(s->worker, err); }
         if (st == REDCO_OK) { st = s->source->gradient(s->source->context, micro_batch, m, weights, s->gradient, err); }
         if (st == REDCO_OK) { st = redco_states_scatter(s->states, s->worker, m, s->gradient, s->weights, err); }
         if (st == REDCO_OK) { st = redco_states_take(s->states, s->worker, m, micro_batch, s->weights, err); }
@@ -56,7 +57,9 @@ static redco_status finish(const struct step *s, const redco_states_step_options
     const uint32_t layers = redcoi_model(s->states)->layer_count;
     redco_update update = {options->learning_rate, options->step, options->gradient_scale};
     double squares = 0.0;
-    redco_status st = redco_states_squares(s->states, s->worker, &squares, err);
+    redco_status st = redco_states_squares(s->states, s->worker, err);
+    if (st == REDCO_OK) { st = redco_states_worker_finish(s->worker, err); }
+    if (st == REDCO_OK) { squares = redco_states_squares_sum(s->states); }
     if (st == REDCO_OK) { st = redco_states_sum(s->states, &squares, 1, err); }
     if (st != REDCO_OK) { return st; }
     *norm_out = fabs(options->gradient_scale) * sqrt(squares);
@@ -65,9 +68,8 @@ static redco_status finish(const struct step *s, const redco_states_step_options
                           (unsigned long long)options->step, *norm_out);
     }
     update.gradient_factor *= redco_states_clip_factor(s->states, *norm_out);
-    for (uint32_t l = 0; l < layers && st == REDCO_OK; l++) {
-        st = redco_states_update(s->states, s->worker, l, &update, err);
-    }
+    st = redco_states_begin_update(s->states, s->worker, &update, err);
+    for (uint32_t l = 0; l < layers && st == REDCO_OK; l++) { st = redco_states_update(s->states, s->worker, l, err); }
     for (uint32_t l = 0; l < layers && st == REDCO_OK; l++) { st = redco_states_spread(s->states, s->worker, l, err); }
     return st;
 }
@@ -85,13 +87,15 @@ redco_status redco_states_step(redco_states *states, redco_states_worker *worker
     redco_status st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, bytes, &weights, err);
     if (st == REDCO_OK) { st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, bytes, &gradient, err); }
     if (st == REDCO_OK) { st = backend->calls->fill_zero(backend, worker->memory.queue, gradient, bytes, err); }
-    if (st == REDCO_OK) { st = redcoi_settle(worker, err); }
     const struct step step = {states, worker, source, weights, gradient};
     for (uint32_t i = 0; i < options->micro_batches && st == REDCO_OK; i++) {
         st = forward(&step, i == 0, err);
         if (st == REDCO_OK) { st = backward(&step, (redco_micro_batch){i, options->micro_batches}, err); }
     }
     if (st == REDCO_OK) { st = finish(&step, options, norm_out, err); }
+    /* Also after a failure: what is queued may still use the memory. */
+    const redco_status end = redco_states_worker_finish(worker, st == REDCO_OK ? err : NULL);
+    if (st == REDCO_OK) { st = end; }
     backend->calls->release(backend, REDCO_MEMORY_DEVICE, weights);
     backend->calls->release(backend, REDCO_MEMORY_DEVICE, gradient);
     return st;

@@ -14,7 +14,7 @@ static redco_status set_rounded(redco_states *states, redco_states_worker *worke
                                 const redco_piece *piece, const unsigned char *values, redco_error *err)
 {
     const size_t element_bytes = redco_dtype_bytes(states->master);
-    const uint64_t chunk = states->options.chunk_elements;
+    const uint64_t chunk = worker->upload_elements;
     redco_status st = REDCO_OK;
     for (uint64_t at = 0; at < piece->count && st == REDCO_OK; at += chunk) {
         const uint64_t count = piece->count - at < chunk ? piece->count - at : chunk;
@@ -23,13 +23,17 @@ static redco_status set_rounded(redco_states *states, redco_states_worker *worke
         st = redcoi_copy(worker, worker->upload, values + (size_t)at * element_bytes, count * element_bytes, err);
         if (st != REDCO_OK) { break; }
         st = redcoi_program_run(&states->round, &worker->memory, inputs, outputs, count, "states", err);
-        if (st == REDCO_OK) { st = redcoi_settle(worker, err); }
+        if (st == REDCO_OK) { st = redco_states_worker_finish(worker, err); }
     }
     return st;
 }
 
-static redco_status check(const redco_states *states, uint32_t tensor, int which, redco_error *err)
+static redco_status check(const redco_states *states, const redco_states_worker *worker, uint32_t tensor, int which,
+                          redco_error *err)
 {
+    if (worker->upload == NULL) {
+        return redco_fail(err, REDCO_EVALUE, "states", "values are set and read by a worker with a queue of its own");
+    }
     const uint32_t tensors = redcoi_model(states)->tensor_count;
     if (tensor < tensors && which >= REDCO_STATES_WEIGHTS && which < (int)states->state_count) { return REDCO_OK; }
     return redco_fail(err, REDCO_EVALUE, "states", "tensor %u of %u, state %d of %u", tensor, tensors, which,
@@ -55,7 +59,7 @@ redco_status redco_states_set_range(redco_states *states, redco_states_worker *w
 {
     const size_t element_bytes = redco_dtype_bytes(states->master);
     uint32_t count = 0;
-    redco_status st = check(states, tensor, which, err);
+    redco_status st = check(states, worker, tensor, which, err);
     if (st != REDCO_OK) { return st; }
     const uint32_t layer = redco_layout_layer_of(states->layout, redco_layout_module_of(states->layout, tensor));
     const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
@@ -70,7 +74,7 @@ redco_status redco_states_set_range(redco_states *states, redco_states_worker *w
                                 : redcoi_copy(worker, redcoi_parameter(states, layer, piece.shard_at), from,
                                               piece.count * element_bytes, err);
     }
-    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    return st == REDCO_OK ? redco_states_worker_finish(worker, err) : st;
 }
 
 redco_status redco_states_get_range(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
@@ -78,7 +82,7 @@ redco_status redco_states_get_range(redco_states *states, redco_states_worker *w
 {
     const size_t element_bytes = redco_dtype_bytes(states->master);
     uint32_t count = 0;
-    redco_status st = check(states, tensor, which, err);
+    redco_status st = check(states, worker, tensor, which, err);
     if (st != REDCO_OK) { return st; }
     const uint32_t layer = redco_layout_layer_of(states->layout, redco_layout_module_of(states->layout, tensor));
     const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
@@ -92,7 +96,7 @@ redco_status redco_states_get_range(redco_states *states, redco_states_worker *w
         st = redcoi_copy(worker, (unsigned char *)values + (size_t)(piece.begin - begin) * element_bytes, from,
                          piece.count * element_bytes, err);
     }
-    return st == REDCO_OK ? redcoi_settle(worker, err) : st;
+    return st == REDCO_OK ? redco_states_worker_finish(worker, err) : st;
 }
 
 redco_status redco_states_set(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,

@@ -261,7 +261,8 @@ redco_status redco_trainer_compare_with(redco_trainer *t, const redco_baseline *
                                         redco_trainer_verdict *verdict_out, redco_error *err)
 {
     struct collected weights = {.modules = 0};
-    redco_status st = wide(t) ? collect(t, &weights, err) : REDCO_OK;
+    redco_status st = redcoi_trainer_real(t, "a comparison", err);
+    if (st == REDCO_OK && wide(t)) { st = collect(t, &weights, err); }
     if (st == REDCO_OK && redco_world_rank(t->world) == 0) {
         st = judge(t, baseline, &weights, steps, step_count, verdict_out, err);
     }
@@ -275,7 +276,8 @@ redco_status redco_trainer_compare(redco_trainer *t, const redco_trainer_step *s
     struct collected weights = {.modules = 0};
     redco_baseline *baseline = NULL;
     /* Collected first: the others need not wait until one rank has trained alone. */
-    redco_status st = wide(t) ? collect(t, &weights, err) : REDCO_OK;
+    redco_status st = redcoi_trainer_real(t, "a comparison", err);
+    if (st == REDCO_OK && wide(t)) { st = collect(t, &weights, err); }
     if (st == REDCO_OK && redco_world_rank(t->world) == 0) {
         st = redco_baseline_train(t->plan, t->place, &t->options, t->step, &baseline, err);
         if (st == REDCO_OK) { st = judge(t, baseline, &weights, steps, step_count, verdict_out, err); }

@@ -29,6 +29,7 @@ redco_status redcoi_check_fault(const redco_trainer *t, redco_error *err)
     const redco_trainer_fault *const fault = t->options.fault;
     uint64_t at = 0;
     if (fault == NULL) { return REDCO_OK; }
+    if (t->replay) { return redcoi_trainer_real(t, "a fault", err); }
     const uint32_t tensor = find_tensor(t, fault->tensor);
     if (t->options.dtype != REDCO_F64 && t->options.dtype != REDCO_F32) {
         return redco_fail(err, REDCO_EVALUE, "fault", "weights must be f32 or f64, not %s",

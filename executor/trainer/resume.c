@@ -15,6 +15,7 @@ static redco_checkpoint_states states_of(const redco_trainer *t)
 
 redco_status redco_trainer_save(redco_trainer *t, redco_checkpoints *checkpoints, redco_error *err)
 {
+    if (t->replay) { return redcoi_trainer_real(t, "a checkpoint", err); }
     const redco_plan *const plan = t->plan;
     const redco_checkpoint_states states = states_of(t);
     char plan_sha256[65];
@@ -74,6 +75,7 @@ static redco_status check(const redco_trainer *t, const redco_checkpoint *checkp
 redco_status redco_trainer_load(redco_trainer *t, redco_checkpoints *checkpoints, const redco_checkpoint *checkpoint,
                                 redco_error *err)
 {
+    if (t->replay) { return redcoi_trainer_real(t, "a checkpoint", err); }
     const redco_checkpoint_states states = states_of(t);
     redco_status st = check(t, checkpoint, err);
     if (st == REDCO_OK) { st = redco_checkpoint_load(checkpoints, checkpoint, &states, err); }

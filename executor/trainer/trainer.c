@@ -136,15 +136,19 @@ static redco_status recompute(redco_trainer *t, redco_error *err)
 
 static redco_status split_world(redco_trainer *t, redco_error *err)
 {
-    const uint32_t ranks = redco_world_size(t->world);
+    const uint32_t ranks = t->carrier->size;
     uint32_t *const colours = calloc(ranks, sizeof *colours);
     if (colours == NULL) { return no_memory(t, err); }
     for (uint32_t r = 0; r < ranks; r++) { colours[r] = redco_tp_colour(t->mesh, r); }
     const redco_team_options options = {colours, REDCO_TRAFFIC_TENSOR, "tensor parallelism"};
     redco_status st = redco_team_split(t->carrier, &options, &t->tp, err);
-    if (st == REDCO_OK) { st = redco_communicator_split(t->world, colours, "tensor parallelism", &t->tp_host, err); }
+    if (st == REDCO_OK && !t->replay) {
+        st = redco_communicator_split(t->world, colours, "tensor parallelism", &t->tp_host, err);
+    }
     for (uint32_t r = 0; r < ranks; r++) { colours[r] = redco_place_of(t->mesh, r).tp; }
-    if (st == REDCO_OK) { st = redco_communicator_split(t->world, colours, "replicas", &t->replicas, err); }
+    if (st == REDCO_OK && !t->replay) {
+        st = redco_communicator_split(t->world, colours, "replicas", &t->replicas, err);
+    }
     t->group = (redco_group_binding){0, t->tp};
     t->teams = (redco_team_collectives){&t->group, 1};
     t->collectives = redco_team_collectives_calls(&t->teams);
@@ -161,10 +165,10 @@ static redco_status open_states(redco_trainer *t, redco_error *err)
     redco_status st = redco_layout_options_from_plan(t->plan, &options.layout, err);
     if (st != REDCO_OK) { return st; }
     t->mesh = options.layout.mesh;
-    t->at = redco_place_of(t->mesh, redco_world_rank(t->world));
+    t->at = redco_place_of(t->mesh, t->carrier->rank);
     if ((st = split_world(t, err)) != REDCO_OK) { return st; }
     st = redco_states_create(&t->modules.model, &options, t->world, t->carrier, t->backend, &t->states, err);
-    return st == REDCO_OK ? redco_states_worker_create(t->states, t->backend, &t->worker, err) : st;
+    return st == REDCO_OK ? redco_states_worker_create(t->states, t->backend, NULL, &t->worker, err) : st;
 }
 
 /* Tokens of a micro-batch; language models draw no random numbers, so the key is any. */
@@ -174,7 +178,7 @@ static redco_status feed(void *context, uint32_t micro_batch, const void **data_
     redco_trainer *const t = context;
     const redco_batch_place place = {.step = t->step,
                                      .micro_batch = micro_batch,
-                                     .dp_rank = redco_world_rank(t->world) / t->mesh.tp,
+                                     .dp_rank = t->carrier->rank / t->mesh.tp,
                                      .dp_ranks = (uint32_t)redco_mesh_ranks(t->mesh.dp),
                                      .micro_batches = t->plan->micro_batches,
                                      .sequences = t->plan->micro_batch};
@@ -210,11 +214,13 @@ static redco_status make_schedule(redco_trainer *t, redco_error *err)
                                             .input_count = sizeof inputs / sizeof inputs[0],
                                             .feed = {feed, t},
                                             .world = t->world,
+                                            .carrier = t->carrier,
                                             .states = t->states,
                                             .open = open_device,
                                             .open_context = t,
                                             .collectives = t->mesh.tp > 1 ? &t->collectives : NULL,
-                                            .emulate = t->options.emulate};
+                                            .emulate = t->options.emulate,
+                                            .replay = t->replay};
     return redco_schedule_create(&options, &t->schedule, err);
 }
 
@@ -245,7 +251,8 @@ static redco_status first_weights(redco_trainer *t, redco_error *err)
 redco_status redco_trainer_create(const redco_plan *plan, const char *place, const redco_trainer_options *options,
                                   redco_world *world, redco_trainer **trainer_out, redco_error *err)
 {
-    redco_status st = redco_trainer_check_plan(plan, place, redco_world_size(world), err);
+    const uint32_t ranks = options->carrier != NULL ? options->carrier->size : redco_world_size(world);
+    redco_status st = redco_trainer_check_plan(plan, place, ranks, err);
     if (st != REDCO_OK) { return st; }
     redco_trainer *t = calloc(1, sizeof *t);
     if (t == NULL) { return redco_fail(err, REDCO_ENOMEM, place, "no memory to train it"); }
@@ -253,6 +260,7 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     t->place = place;
     t->options = *options;
     t->world = world;
+    t->replay = ranks != redco_world_size(world);
     t->backend = options->backend;
     if (t->backend == NULL && (st = redco_host_open(NULL, &t->backend, err)) != REDCO_OK) { goto out; }
     t->carrier = options->carrier;
@@ -269,6 +277,13 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
 out:
     redco_trainer_free(t);
     return st;
+}
+
+redco_status redcoi_trainer_real(const redco_trainer *t, const char *what, redco_error *err)
+{
+    if (!t->replay) { return REDCO_OK; }
+    return redco_fail(err, REDCO_EVALUE, t->place, "%s of rank %u alone: its communication is emulated", what,
+                      t->carrier->rank);
 }
 
 void redco_trainer_free(redco_trainer *t)
@@ -310,8 +325,11 @@ redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, r
     const double begin_s = now_s(CLOCK_MONOTONIC), used_s = now_s(CLOCK_PROCESS_CPUTIME_ID);
     const double scale = 1.0 / ((double)t->plan->micro_batches * (double)redco_mesh_ranks(t->mesh.dp));
     redco_schedule_step step;
-    redco_status st = redco_schedule_run(t->schedule, t->step + 1, t->options.learning_rate, scale, &step, err);
+    /* Gradients of one rank alone, of weights of which it has a part, would lead anywhere: weights stay as they are. */
+    const double rate = t->replay ? 0.0 : t->options.learning_rate;
+    redco_status st = redco_schedule_run(t->schedule, t->step + 1, rate, scale, &step, err);
     if (st != REDCO_OK) { return st; }
+    if (t->replay) { step = (redco_schedule_step){0.0, 0.0}; }
     t->step++;
     *step_out = (redco_trainer_step){.loss = step.loss,
                                      .gradient_norm = step.gradient_norm,
@@ -339,7 +357,8 @@ redco_trainer_memory redco_trainer_memory_of(const redco_trainer *t)
                               .slot_bytes = schedule.slot_bytes,
                               .bucket_bytes = states.bucket_bytes};
     m.working_bytes = schedule.arena_bytes + schedule.input_bytes - m.activation_bytes - m.logits_bytes -
-                      m.recomputed_bytes - m.slot_bytes + schedule.worker_bytes + redco_states_worker_bytes(t->states);
+                      m.recomputed_bytes - m.slot_bytes + schedule.worker_bytes + redco_states_worker_bytes(t->worker) +
+                      states.work_bytes;
     m.total_bytes = m.parameter_bytes + m.gradient_bytes + m.optimizer_bytes + m.activation_bytes + m.logits_bytes +
                     m.recomputed_bytes + m.working_bytes + m.slot_bytes + m.bucket_bytes;
     uint64_t live_bytes = 0, peak_bytes = 0;

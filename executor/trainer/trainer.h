@@ -32,8 +32,12 @@ typedef struct redco_trainer_fault {
 
 typedef struct redco_trainer_options {
     redco_backend *backend; /**< who computes; borrowed until the trainer is freed. NULL: this machine's processors */
-    redco_carrier *carrier; /**< who moves what is in the backend's memory; borrowed likewise. NULL: the processors */
-    redco_dtype dtype;      /**< of weights, gradients and activations: F64, F32, BF16 or F16 */
+    /** What joins the devices of all ranks; borrowed likewise. NULL: rings among processes, on memory that the
+     *  processor follows. One of a larger world than the trainer's, which is of one rank then, is a replay
+     *  (executor/comm/replay.h): times and memory are the rank's, but nothing is learned, losses and norms are 0, and
+     *  there are no comparisons, checkpoints and faults. */
+    redco_carrier *carrier;
+    redco_dtype dtype; /**< of weights, gradients and activations: F64, F32, BF16 or F16 */
     redco_optimizer optimizer;
     double learning_rate;
     uint64_t seed;                    /**< of first weights and of tokens */

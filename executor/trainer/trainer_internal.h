@@ -67,6 +67,7 @@ struct redco_trainer {
     redco_states_worker *worker; /* for what is done between steps */
     redco_schedule *schedule;
     redco_carrier *carrier;
+    bool replay;                            /* the carrier is one rank's of a larger world */
     redco_team *tp;                         /* of the backend's memory; the two others of the program's */
     redco_communicator *tp_host, *replicas; /* replicas: ranks of the same place in tensor parallelism */
     redco_group_binding group;
@@ -79,6 +80,9 @@ struct redco_trainer {
     int32_t *ids, *targets;
     uint64_t step;
 };
+
+/** @return REDCO_EVALUE in a replay: @p what ("a checkpoint") would say nothing */
+redco_status redcoi_trainer_real(const redco_trainer *trainer, const char *what, redco_error *err);
 
 /** How the plan's rules lay the task's parameters on tensor-parallel ranks. @param layouts_out  of parameters */
 redco_status redcoi_layouts_from_plan(const redco_plan *plan, const char *place, const redco_model *model,

@@ -50,5 +50,5 @@ redco_status redcoi_weights_gather(redco_trainer *t, redco_error *err)
         if (st == REDCO_OK) { st = redco_states_keep_secondary(t->states, t->worker, m, t->weights[m], err); }
         if (st == REDCO_OK && second) { st = redco_states_gather(t->states, t->worker, m, true, t->weights[m], err); }
     }
-    return st;
+    return st == REDCO_OK ? redco_states_worker_finish(t->worker, err) : st;
 }

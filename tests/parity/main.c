@@ -21,7 +21,8 @@ enum {
     KEY_VERBOSE,
     KEY_LIST,
     KEY_SOCKETS,
-    KEY_EVERY
+    KEY_EVERY,
+    KEY_DEFERRED
 };
 
 struct args {
@@ -40,6 +41,7 @@ static const struct argp_option flags[] = {
     {"overlap", KEY_OVERLAP, "all|none", 0, "What of communication the plans hide behind computation (default: all)",
      0},
     {"sockets", KEY_SOCKETS, NULL, 0, "Ranks exchange over TCP, not through shared memory", 0},
+    {"deferred", KEY_DEFERRED, NULL, 0, "On a device whose queues begin everything a little later", 0},
     {"list", KEY_LIST, NULL, 0, "Only name the cases", 0},
     {"verbose", KEY_VERBOSE, NULL, 0, "A line for every case", 0},
     {0}};
@@ -65,6 +67,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_ONLY: o->only = text; return 0;
     case KEY_EVERY: o->every = true; return 0;
     case KEY_SOCKETS: o->sockets = true; return 0;
+    case KEY_DEFERRED: o->deferred = true; return 0;
     case KEY_LIST: a->list = true; return 0;
     case KEY_VERBOSE: a->verbose = true; return 0;
     case KEY_OVERLAP:
@@ -190,7 +193,7 @@ static redco_status try_ranks(const struct args *a, struct batch *b, struct pari
     const uint32_t failures = table->failures;
     const double begin_s = now_s();
     redco_status st = prepare(b, planner, baselines, table, err);
-    if (st == REDCO_OK) { st = parity_run(&b->cases, b->trained, b->outcomes, a->options.sockets, err); }
+    if (st == REDCO_OK) { st = parity_run(&b->cases, b->trained, b->outcomes, &a->options, err); }
     for (size_t i = 0; i < b->cases.count && st == REDCO_OK; i++) {
         tell(a, &b->cases.list[i], &b->outcomes[i]);
         parity_count(table, &b->cases.list[i], &b->outcomes[i]);

@@ -54,7 +54,8 @@ struct parity_options {
     int model, ranks, tp; /* -1: all */
     const char *only;     /* part of a name; NULL: all */
     bool f64, f32, bf16, sample, sockets;
-    bool every; /* all combinations on 8 ranks, too */
+    bool deferred; /* on a device whose queues run later */
+    bool every;    /* all combinations on 8 ranks, too */
     uint32_t overlap;
 };
 
@@ -104,9 +105,9 @@ struct parity_outcome {
 /** Runs cases of equal numbers of ranks by processes of this machine.
  *  @param trained    of each case
  *  @param outcomes   shared with the processes
- *  @param sockets    else through shared memory */
+ *  @param options    sockets, else through shared memory; deferred */
 redco_status parity_run(const struct parity_cases *cases, const struct parity_trained *trained,
-                        struct parity_outcome *outcomes, bool sockets, redco_error *err);
+                        struct parity_outcome *outcomes, const struct parity_options *options, redco_error *err);
 
 /** Worst errors. */
 struct parity_cell {

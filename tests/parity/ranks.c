@@ -1,6 +1,7 @@
 /* Ranks as processes of this machine, which run one case after the other in one world. */
 #include "tests/parity/memory.h"
 #include "tests/parity/parity.h"
+#include "tests/unit/deferred_backend.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -18,6 +19,7 @@ struct work {
     const struct parity_trained *trained;
     struct parity_outcome *outcomes;
     size_t first;
+    bool deferred;
     struct memory *memory; /* NULL: over sockets */
 };
 
@@ -31,17 +33,23 @@ static double now_s(void)
 static redco_status train(const struct work *w, size_t i, redco_world *world, redco_error *err)
 {
     redco_trainer_options options = parity_training(&w->cases->list[i]);
+    const deferred_options device = {.seed = i * PARITY_RANKS + redco_world_rank(world)};
     const double begin_s = now_s();
     redco_trainer_step steps[PARITY_STEPS];
     redco_trainer *trainer = NULL;
     struct parity_outcome *const outcome = &w->outcomes[i];
     options.steps = w->trained[i].steps;
+    if (w->deferred) {
+        const redco_status st = deferred_open(&device, &options.backend, err);
+        if (st != REDCO_OK) { return st; }
+    }
     redco_status st = redco_trainer_create(w->trained[i].plan, "plan", &options, world, &trainer, err);
     for (uint32_t s = 0; s < PARITY_STEPS && st == REDCO_OK; s++) { st = redco_trainer_run(trainer, &steps[s], err); }
     if (st == REDCO_OK) {
         st = redco_trainer_compare_with(trainer, w->trained[i].baseline, steps, PARITY_STEPS, &outcome->verdict, err);
     }
     redco_trainer_free(trainer);
+    redco_backend_close(options.backend);
     if (st == REDCO_OK && redco_world_rank(world) == 0) {
         outcome->seconds = now_s() - begin_s;
         outcome->done = true;
@@ -117,13 +125,13 @@ static redco_status run_world(const struct work *w, uint32_t ranks, redco_error 
 }
 
 redco_status parity_run(const struct parity_cases *cases, const struct parity_trained *trained,
-                        struct parity_outcome *outcomes, bool sockets, redco_error *err)
+                        struct parity_outcome *outcomes, const struct parity_options *options, redco_error *err)
 {
-    struct work w = {cases, trained, outcomes, 0, NULL};
+    struct work w = {cases, trained, outcomes, 0, options->deferred, NULL};
     const uint32_t ranks = parity_ranks(&cases->list[0]);
     redco_status st = REDCO_OK;
     while (w.first < cases->count && st == REDCO_OK) {
-        w.memory = sockets ? NULL : memory_create(ranks);
+        w.memory = options->sockets ? NULL : memory_create(ranks);
         st = run_world(&w, ranks, err);
         memory_free(w.memory);
         while (w.first < cases->count && outcomes[w.first].done) { w.first++; }

@@ -169,7 +169,7 @@ redco_status run_open(struct run *run, const struct trial *t, redco_world *world
     if (st == REDCO_OK) {
         st = redco_states_create(&run->model.model, &options, world, run->carrier, run->backend, &run->states, err);
     }
-    if (st == REDCO_OK) { st = redco_states_worker_create(run->states, run->backend, &run->worker, err); }
+    if (st == REDCO_OK) { st = redco_states_worker_create(run->states, run->backend, NULL, &run->worker, err); }
     return st == REDCO_OK ? run_set(run, 0.0, err) : st;
 }
 

@@ -203,7 +203,7 @@ static bool open_rank(struct rank *r, const struct trial *t, redco_world *world)
     return redco_host_open(NULL, &r->backend, NULL) == REDCO_OK &&
            redco_host_carrier_open(world, &r->carrier, NULL) == REDCO_OK &&
            redco_states_create(&r->model, &options, world, r->carrier, r->backend, &r->of.states, NULL) == REDCO_OK &&
-           redco_states_worker_create(r->of.states, r->backend, &r->of.worker, NULL) == REDCO_OK;
+           redco_states_worker_create(r->of.states, r->backend, NULL, &r->of.worker, NULL) == REDCO_OK;
 }
 
 static void close_rank(const struct rank *r)

@@ -157,7 +157,9 @@ static void occupation_takes_its_time(void **state)
     for (size_t i = 0; i < size; i++) { before[i] = (unsigned char)(i * i >> 3); }
     must(calls->copy(r->b, r->q[0], memory, before, size, &err), &err);
     const redco_occupation occupations[] = {
-        {0.02, memory, size, 8 * size}, {0.02, memory, 100, 100}, {0.02, NULL, 0, 0}};
+        {.seconds = 0.02, .memory = memory, .size_bytes = size, .moved_bytes = 8 * size},
+        {.seconds = 0.02, .memory = memory, .size_bytes = 100, .moved_bytes = 100},
+        {.seconds = 0.02}};
     for (size_t i = 0; i < 3; i++) {
         must(calls->mark_set(r->b, r->q[0], r->mark[0], &err), &err);
         must(calls->occupy(r->b, r->q[0], &occupations[i], &err), &err);
@@ -169,11 +171,26 @@ static void occupation_takes_its_time(void **state)
     must(calls->copy(r->b, r->q[0], after, memory, size, &err), &err);
     must(calls->queue_finish(r->b, r->q[0], &err), &err);
     assert_memory_equal(before, after, size);
-    const redco_occupation nothing = {0.0, NULL, 0, 0};
+    /* Filled with a part of it, also with one of odd size, and in no time. */
+    for (uint64_t part = 4096; part >= 4094; part -= 2) {
+        const uint64_t filled = size - 6;
+        const redco_occupation fill = {.memory = memory,
+                                       .size_bytes = filled,
+                                       .moved_bytes = filled,
+                                       .from = (unsigned char *)memory + 2 * part,
+                                       .from_bytes = part};
+        must(calls->copy(r->b, r->q[0], memory, before, size, &err), &err);
+        must(calls->occupy(r->b, r->q[0], &fill, &err), &err);
+        must(calls->copy(r->b, r->q[0], after, memory, size, &err), &err);
+        must(calls->queue_finish(r->b, r->q[0], &err), &err);
+        for (size_t i = 0; i < filled; i++) { assert_int_equal(after[i], before[2 * part + i % part]); }
+        assert_memory_equal(after + filled, before + filled, size - filled);
+    }
+    const redco_occupation nothing = {.seconds = 0.0};
     must(calls->occupy(r->b, r->q[0], &nothing, &err), &err);
     const double impossible_s[] = {-1.0, 1e9, (double)INFINITY, (double)NAN};
     for (size_t i = 0; i < 4; i++) {
-        const redco_occupation o = {impossible_s[i], NULL, 0, 0};
+        const redco_occupation o = {.seconds = impossible_s[i]};
         redco_error_clear(&err);
         assert_int_equal(calls->occupy(r->b, r->q[0], &o, &err), REDCO_EVALUE);
     }

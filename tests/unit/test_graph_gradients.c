@@ -430,9 +430,27 @@ static void optimizer(void **state)
         const redco_value p = lab_real(l, rank, dim, -1, 1), m = lab_real(l, rank, dim, -1, 1);
         const redco_value v = lab_real(l, rank, dim, 1, 2), gradient = lab_real(l, rank, dim, -1, 1);
         const redco_value numbers = lab_real(l, 1, (uint64_t[]){REDCO_ADAMW_COUNT}, 0.5, 0.9);
-        redco_value out[3];
-        redco_adamw(l->g, p, m, v, gradient, numbers, out);
-        lab_check_derivatives(l, "adamw", lab_join(l, out, 3));
+        redco_value out[4];
+        if (i % 2 == 0) {
+            redco_adamw(l->g, p, m, v, gradient, numbers, out);
+            lab_check_derivatives(l, "adamw", lab_join(l, out, 3));
+        } else { /* in f64 nothing is rounded: the fourth is the first again */
+            redco_adamw_rounded(l->g, p, m, v, gradient, numbers, out);
+            lab_check_derivatives(l, "adamw_rounded", lab_join(l, out, 4));
+        }
+        lab_clear(l);
+    }
+}
+
+static void squares(void **state)
+{
+    lab *l = *state;
+    for (int i = 0; i < REPEATS; i++) {
+        uint64_t dim[3];
+        const uint32_t rank = (uint32_t)lab_below(l, 4);
+        lab_dims(l, rank, 12, dim);
+        const redco_value x = lab_real(l, rank, dim, -1, 1);
+        lab_check_derivatives(l, "sum_squares", redco_mul(l->g, redco_sum_squares(l->g, x), redco_sum_all(l->g, x)));
         lab_clear(l);
     }
 }
@@ -627,6 +645,7 @@ int main(void)
         cmocka_unit_test(norms),
         cmocka_unit_test(cross_entropies),
         cmocka_unit_test(optimizer),
+        cmocka_unit_test(squares),
         cmocka_unit_test(rotary),
         cmocka_unit_test(attention),
         cmocka_unit_test(randomness_and_casts),

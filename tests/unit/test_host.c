@@ -107,7 +107,7 @@ static void table_of_calls(void **state)
     assert_int_equal(c->allocate(b, REDCO_MEMORY_DEVICE, 401, &more, &err), REDCO_ENOMEM);
     assert_string_equal(err.text, "no room for 401 bytes: 600 of 1000 are in use");
     redco_error_clear(&err);
-    assert_int_equal(c->allocate(b, REDCO_MEMORY_HOST, 400, &more, &err), REDCO_OK);
+    assert_int_equal(c->allocate(b, REDCO_MEMORY_HOST, 700, &more, &err), REDCO_OK);
     assert_int_equal(c->queue_create(b, &queue, &err), REDCO_OK);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(c->mark_create(b, &marks[i], &err), REDCO_OK);
@@ -129,7 +129,7 @@ static void table_of_calls(void **state)
     c->release(b, REDCO_MEMORY_HOST, more);
     redco_host_memory(b, &live_bytes, &peak_bytes);
     assert_int_equal(live_bytes, 0);
-    assert_int_equal(peak_bytes, 1000);
+    assert_int_equal(peak_bytes, 600); /* the program's memory is not the device's */
     assert_true(redco_host_core_name()[0] != 0);
     redco_backend_close(b);
 }

@@ -371,6 +371,47 @@ static void half_precision_is_stored_after_each_operator(void **state)
     lab_clear(l);
 }
 
+/* One pass gives what three did: the same products, sums in double, rounded once. And AdamW's fourth output is its
+ * first, rounded to the gradient's type; the other three are bit by bit those of the operator without it. */
+static void passes_over_states_are_fused(void **state)
+{
+    static const redco_dtype types[] = {REDCO_F32, REDCO_BFLOAT16, REDCO_F16};
+    lab *l = *state;
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        redco_graph *const g = l->g;
+        const uint64_t dim[1] = {301};
+        float squares[2], have[3][301], want[3][301];
+        uint16_t rounded[301], expected[301];
+        const redco_value gradient = in_type(l, lab_real(l, 1, dim, -1, 1), types[t]);
+        const redco_value wide = redco_cast(g, gradient, REDCO_F32);
+        lab_run(l, redco_sum_squares(g, gradient), &squares[0]);
+        lab_run(l, redco_sum_all(g, redco_mul(g, wide, wide)), &squares[1]);
+#ifdef LAB_CUDA /* in another order */
+        assert_true(fabsf(squares[0] - squares[1]) <= 1e-6F * squares[1]);
+#else
+        assert_memory_equal(&squares[0], &squares[1], sizeof squares[0]);
+#endif
+        const redco_value numbers = redco_cast(g, lab_real(l, DIMS(REDCO_ADAMW_COUNT), 0.1, 0.9), REDCO_F32);
+        const redco_value p = redco_cast(g, lab_real(l, 1, dim, -1, 1), REDCO_F32),
+                          m = redco_cast(g, lab_real(l, 1, dim, -1, 1), REDCO_F32),
+                          v = redco_cast(g, lab_real(l, 1, dim, 0.1, 1), REDCO_F32);
+        redco_value plain[3], all[4];
+        redco_adamw(g, p, m, v, gradient, numbers, plain);
+        redco_adamw_rounded(g, p, m, v, gradient, numbers, all);
+        for (uint32_t i = 0; i < 3; i++) {
+            lab_run(l, plain[i], want[i]);
+            lab_run(l, all[i], have[i]);
+        }
+        assert_memory_equal(have, want, sizeof want);
+        if (types[t] != REDCO_F32) {
+            lab_run(l, all[3], rounded);
+            redcoi_narrow(types[t], want[0], 301, expected);
+            assert_memory_equal(rounded, expected, sizeof expected);
+        }
+        lab_clear(l);
+    }
+}
+
 static void random_tensors(void **state)
 {
     lab *l = *state;
@@ -500,6 +541,7 @@ int main(void)
         cmocka_unit_test(attention_values),
         cmocka_unit_test(rotary_values),
         cmocka_unit_test(half_precision_is_stored_after_each_operator),
+        cmocka_unit_test(passes_over_states_are_fused),
         cmocka_unit_test(random_tensors),
         cmocka_unit_test(elementwise_in_place),
     };

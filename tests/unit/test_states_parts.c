@@ -134,8 +134,8 @@ static void long_vectors(void **state)
     const redco_value x = redcoi_program_input(&p, "a", REDCO_F64, false);
     const redco_value y = redcoi_program_input(&p, "b", REDCO_F64, false);
     const redco_value sum = redco_add(p.graph, x, y);
-    redcoi_program_output(&p, sum);
-    redcoi_program_output(&p, redco_mul(p.graph, sum, x));
+    redcoi_program_output(&p, sum, 0);
+    redcoi_program_output(&p, redco_mul(p.graph, sum, x), 1);
     assert_int_equal(redcoi_program_finish(&p, memory.backend, NULL), REDCO_OK);
     assert_int_equal(memory.backend->calls->allocate(memory.backend, REDCO_MEMORY_DEVICE, p.work_bytes, &work, NULL),
                      REDCO_OK);
@@ -179,7 +179,7 @@ static int two_streams(redco_world *world, void *context)
     pthread_t thread;
     redco_status st = run_open(&run, t, world, NULL);
     if (st == REDCO_OK) { st = run_step(&run, NULL); }
-    if (st == REDCO_OK) { st = redco_states_worker_create(run.states, run.backend, &other.worker, NULL); }
+    if (st == REDCO_OK) { st = redco_states_worker_create(run.states, run.backend, NULL, &other.worker, NULL); }
     if (st != REDCO_OK || other.whole == NULL || pthread_create(&thread, NULL, gather_again, &other) != 0) { return 1; }
     for (int i = 0; i < 50 && st == REDCO_OK; i++) {
         for (uint32_t l = 0; l < 3 && st == REDCO_OK; l++) {

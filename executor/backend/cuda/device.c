@@ -132,6 +132,7 @@ static redco_status cuda_share(redco_backend *backend, redco_backend **backend_o
 
 static const redco_backend_calls cuda_calls = {
     .name = "cuda",
+    .vector_elements = (uint64_t)1 << 26, /* nothing has to fit a cache, and launches count */
     .close = cuda_close,
     .share = cuda_share,
     .memory_use = redcoi_cuda_memory_use,

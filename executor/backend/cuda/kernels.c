@@ -76,7 +76,9 @@ static const topic topics[REDCO_OP_COUNT] = {
     [REDCO_OP_ROTARY] = {redcoi_run_rotary, NULL},
     [REDCO_OP_CROSS_ENTROPY] = {redcoi_run_cross_entropy, NULL},
     [REDCO_OP_CROSS_ENTROPY_GRAD] = {redcoi_run_cross_entropy, NULL},
+    [REDCO_OP_SUM_SQUARES] = {redcoi_run_squares, redcoi_squares_workspace},
     [REDCO_OP_ADAMW] = {redcoi_run_adamw, NULL},
+    [REDCO_OP_ADAMW_ROUNDED] = {redcoi_run_adamw, NULL},
 };
 /* clang-format on */
 

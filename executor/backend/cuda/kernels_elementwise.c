@@ -90,6 +90,7 @@ redco_status redcoi_run_adamw(const redcoi_work *work)
     const redcoi_adamw_args args = {.next_p = out[0].data,
                                     .next_m = out[1].data,
                                     .next_v = out[2].data,
+                                    .rounded = work->launch->kind == REDCO_OP_ADAMW_ROUNDED ? out[3].data : NULL,
                                     .p = in[0].data,
                                     .m = in[1].data,
                                     .v = in[2].data,

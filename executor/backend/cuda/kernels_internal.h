@@ -54,6 +54,7 @@ redco_status redcoi_run_strided(const redcoi_work *work); /**< transpose, broadc
 redco_status redcoi_run_pad(const redcoi_work *work);
 redco_status redcoi_run_concat(const redcoi_work *work);
 redco_status redcoi_run_reduce(const redcoi_work *work);
+redco_status redcoi_run_squares(const redcoi_work *work);
 redco_status redcoi_run_gather(const redcoi_work *work);
 redco_status redcoi_run_pick(const redcoi_work *work); /**< and unpick */
 redco_status redcoi_run_scatter(const redcoi_work *work);
@@ -64,6 +65,7 @@ redco_status redcoi_run_rotary(const redcoi_work *work);
 redco_status redcoi_run_cross_entropy(const redcoi_work *work); /**< and its gradient */
 
 uint64_t redcoi_reduce_workspace(const redcoi_cuda *cuda, const redco_launch *launch);
+uint64_t redcoi_squares_workspace(const redcoi_cuda *cuda, const redco_launch *launch);
 uint64_t redcoi_scatter_workspace(const redcoi_cuda *cuda, const redco_launch *launch);
 uint64_t redcoi_norm_grad_workspace(const redcoi_cuda *cuda, const redco_launch *launch);
 

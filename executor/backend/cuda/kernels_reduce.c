@@ -182,3 +182,34 @@ redco_status redcoi_sum_columns(const redcoi_work *work, const void *in, redco_d
     const plan p = matrix_plan(false, columns, rows, from);
     return launch_plan(work, &p, REDCO_OP_REDUCE_SUM, in, from, out, to);
 }
+
+/* A vector of any length in at most ITEMS_WANTED pieces. */
+static redcoi_squares_args cut_squares(const redco_launch *launch)
+{
+    redcoi_squares_args args = {.in = launch->inputs[0].data, .count = redco_type_elements(&launch->inputs[0].type)};
+    const uint64_t wanted = redcoi_pieces(args.count, ITEMS_WANTED);
+    args.chunk = redcoi_pieces(wanted > ROW_PIECE ? wanted : ROW_PIECE, 64) * 64;
+    args.pieces = redcoi_pieces(args.count, args.chunk);
+    return args;
+}
+
+uint64_t redcoi_squares_workspace(const redcoi_cuda *cuda, const redco_launch *launch)
+{
+    const redcoi_squares_args args = cut_squares(launch);
+    (void)cuda;
+    return args.pieces == 1 ? 0 : args.pieces * redco_dtype_bytes(launch->outputs[0].type.dtype);
+}
+
+redco_status redcoi_run_squares(const redcoi_work *work)
+{
+    const redco_launch *const launch = work->launch;
+    const redco_tensor *const out = &launch->outputs[0];
+    redcoi_squares_args args = cut_squares(launch);
+    args.out = args.pieces == 1 ? out->data : launch->workspace;
+    const redco_status st =
+        redcoi_work_launch(work, args.pieces, REDCOI_KERNEL_THREADS, 0, &args, "redco_k_sum_squares_%s",
+                           redco_dtype_name(launch->inputs[0].type.dtype));
+    if (st != REDCO_OK || args.pieces == 1) { return st; }
+    const plan p = matrix_plan(true, 1, args.pieces, out->type.dtype);
+    return launch_plan(work, &p, REDCO_OP_REDUCE_SUM, launch->workspace, out->type.dtype, out->data, out->type.dtype);
+}

@@ -126,12 +126,16 @@ redco_status redcoi_cuda_occupy(redco_backend *backend, redco_queue *queue, cons
         return redco_fail(err, REDCO_EVALUE, "cuda", "a queue cannot be busy for %g s; 0 to %g s can be waited for",
                           occupation->seconds, longest_s);
     }
+    const bool fills = occupation->memory != NULL && occupation->from != NULL && occupation->from_bytes > 0;
     const bool moves = occupation->memory != NULL && occupation->size_bytes >= round_bytes;
     const struct redcoi_occupy_args args = {.nanoseconds = (uint64_t)(1e9 * occupation->seconds),
                                             .memory = occupation->memory,
                                             .size_bytes =
                                                 moves ? occupation->size_bytes / round_bytes * round_bytes : 0,
-                                            .moved_bytes = moves ? occupation->moved_bytes : 0};
-    if (args.nanoseconds == 0) { return REDCO_OK; }
+                                            .moved_bytes = moves ? occupation->moved_bytes : 0,
+                                            .from = fills ? occupation->from : NULL,
+                                            .from_bytes = occupation->from_bytes,
+                                            .fill_bytes = occupation->size_bytes};
+    if (args.nanoseconds == 0 && !fills) { return REDCO_OK; }
     return redcoi_kernel_launch((redcoi_cuda *)backend, queue, "redco_k_occupy", &grid, &args, "occupy", err);
 }

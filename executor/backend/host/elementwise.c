@@ -176,5 +176,9 @@ redco_status REAL_NAME(adamw)(const redco_launch *launch, redco_error *err)
         next_m[i] = first;
         next_v[i] = second;
     }
+    if (launch->kind == REDCO_OP_ADAMW_ROUNDED) { /* rounded where it is stored */
+        real *const copy = launch->outputs[3].data;
+        for (uint64_t i = 0; i < count; i++) { copy[i] = next_p[i]; }
+    }
     return REDCO_OK;
 }

@@ -3,6 +3,7 @@
 #include "executor/backend/host/host_internal.h"
 #include "executor/backend/host/kernels.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,8 @@ typedef struct host {
     uint64_t limit_bytes, live_bytes, peak_bytes;
 } host;
 
-/* A block's size stands in front of it, so that release needs only the address. */
+/* A block's size stands in front of it, so that release needs only the address. What the program reads and writes is
+ * no memory of a device. */
 typedef struct block {
     uint64_t size_bytes;
 } block;
@@ -22,8 +24,8 @@ static redco_status host_allocate(redco_backend *backend, redco_memory where, ui
                                   redco_error *err)
 {
     host *h = (host *)backend;
-    (void)where;
-    if (size_bytes > SIZE_MAX / 2 || (h->limit_bytes > 0 && size_bytes > h->limit_bytes - h->live_bytes)) {
+    const bool counted = where == REDCO_MEMORY_DEVICE, limited = counted && h->limit_bytes > 0;
+    if (size_bytes > SIZE_MAX / 2 || (limited && size_bytes > h->limit_bytes - h->live_bytes)) {
         return redco_fail(err, REDCO_ENOMEM, "host", "no room for %llu bytes: %llu of %llu are in use",
                           (unsigned long long)size_bytes, (unsigned long long)h->live_bytes,
                           (unsigned long long)h->limit_bytes);
@@ -34,7 +36,7 @@ static redco_status host_allocate(redco_backend *backend, redco_memory where, ui
         return redco_fail(err, REDCO_ENOMEM, "host", "no memory for %llu bytes", (unsigned long long)size_bytes);
     }
     memcpy(memory, &(block){size_bytes}, sizeof(block));
-    h->live_bytes += size_bytes;
+    h->live_bytes += counted ? size_bytes : 0;
     if (h->live_bytes > h->peak_bytes) { h->peak_bytes = h->live_bytes; }
     *memory_out = memory + unit;
     return REDCO_OK;
@@ -43,11 +45,10 @@ static redco_status host_allocate(redco_backend *backend, redco_memory where, ui
 static void host_release(redco_backend *backend, redco_memory where, void *memory)
 {
     block b;
-    (void)where;
     if (memory == NULL) { return; }
     unsigned char *start = (unsigned char *)memory - REDCO_ALIGNMENT_BYTES;
     memcpy(&b, start, sizeof b);
-    ((host *)backend)->live_bytes -= b.size_bytes;
+    ((host *)backend)->live_bytes -= where == REDCO_MEMORY_DEVICE ? b.size_bytes : 0;
     free(start);
 }
 
@@ -146,15 +147,34 @@ static redco_status host_fill_zero(redco_backend *backend, redco_queue *queue, v
     return REDCO_OK;
 }
 
+/* The memory of a gather whose other ranks are not there: this rank's part in all places. */
+static void repeat(const redco_occupation *occupation)
+{
+    unsigned char *const to = occupation->memory;
+    for (uint64_t at = 0; at < occupation->size_bytes; at += occupation->from_bytes) {
+        const uint64_t left = occupation->size_bytes - at;
+        memmove(to + at, occupation->from, left < occupation->from_bytes ? left : occupation->from_bytes);
+    }
+}
+
 static redco_status host_occupy(redco_backend *backend, redco_queue *queue, const redco_occupation *occupation,
                                 redco_error *err)
 {
     (void)backend;
     (void)queue;
-    (void)err;
+    struct timespec until;
+    if (clock_gettime(CLOCK_MONOTONIC, &until) != 0) {
+        return redco_fail(err, REDCO_ESYSTEM, "host", "clock_gettime failed");
+    }
     const double whole_s = floor(occupation->seconds);
-    struct timespec left = {(time_t)whole_s, (long)(1e9 * (occupation->seconds - whole_s))};
-    while (nanosleep(&left, &left) != 0) {}
+    until.tv_sec += (time_t)whole_s;
+    until.tv_nsec += (long)(1e9 * (occupation->seconds - whole_s));
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
+    if (occupation->memory != NULL && occupation->from != NULL) { repeat(occupation); }
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {}
     return REDCO_OK;
 }
 
@@ -175,6 +195,7 @@ static redco_status host_share(redco_backend *backend, redco_backend **backend_o
 
 static const redco_backend_calls host_calls = {
     .name = "host",
+    .vector_elements = (uint64_t)1 << 14,
     .close = host_close,
     .share = host_share,
     .memory_use = redco_host_memory,

@@ -38,6 +38,7 @@ redco_status REAL_NAME(attention)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(attention_grad)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(cross_entropy)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(cross_entropy_grad)(const redco_launch *launch, redco_error *err);
+redco_status REAL_NAME(sum_squares)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(adamw)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(random)(const redco_launch *launch, redco_error *err);
 

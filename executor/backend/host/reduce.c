@@ -43,6 +43,20 @@ redco_status REAL_NAME(reduce)(const redco_launch *launch, redco_error *err)
     return REDCO_OK;
 }
 
+redco_status REAL_NAME(sum_squares)(const redco_launch *launch, redco_error *err)
+{
+    const real *const in = launch->inputs[0].data;
+    const uint64_t count = redco_type_elements(&launch->inputs[0].type);
+    double sum = 0;
+    (void)err;
+    for (uint64_t i = 0; i < count; i++) {
+        const real square = in[i] * in[i];
+        sum += (double)square;
+    }
+    *(real *)launch->outputs[0].data = (real)sum;
+    return REDCO_OK;
+}
+
 redco_status REAL_NAME(scatter_add)(const redco_launch *launch, redco_error *err)
 {
     const redco_tensor *out = &launch->outputs[0];

@@ -56,5 +56,7 @@ const redcoi_kernel REAL_NAME(kernels)[REDCO_OP_COUNT] = {
     [REDCO_OP_ATTENTION_GRAD] = REAL_NAME(attention_grad),
     [REDCO_OP_CROSS_ENTROPY] = REAL_NAME(cross_entropy),
     [REDCO_OP_CROSS_ENTROPY_GRAD] = REAL_NAME(cross_entropy_grad),
+    [REDCO_OP_SUM_SQUARES] = REAL_NAME(sum_squares),
     [REDCO_OP_ADAMW] = REAL_NAME(adamw),
+    [REDCO_OP_ADAMW_ROUNDED] = REAL_NAME(adamw),
 };

@@ -35,6 +35,11 @@ __device__ inline void update(const redcoi_adamw_args &args, const step<R> &numb
     store<N>(static_cast<R *>(args.next_p) + i, p);
     store<N>(static_cast<R *>(args.next_m) + i, m);
     store<N>(static_cast<R *>(args.next_v) + i, v);
+    if (args.rounded == nullptr) { return; }
+    vec<G, N> rounded;
+#pragma unroll
+    for (int j = 0; j < N; j++) { rounded.at[j] = narrow<G>(static_cast<real_of<G>>(p.at[j])); }
+    store<N>(static_cast<G *>(args.rounded) + i, rounded);
 }
 
 template <typename R, typename G> __device__ inline void adamw(const redcoi_adamw_args &args)

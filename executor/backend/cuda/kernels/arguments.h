@@ -47,9 +47,17 @@ typedef struct redcoi_elementwise_args {
 
 typedef struct redcoi_adamw_args {
     void *next_p, *next_m, *next_v;
+    void *rounded; /**< NULL, or next_p in the gradient's type */
     const void *p, *m, *v, *gradient, *numbers;
     uint64_t count;
 } redcoi_adamw_args;
+
+/** Sums of pieces of @p chunk elements, a multiple of 16. */
+typedef struct redcoi_squares_args {
+    void *out;
+    const void *in;
+    uint64_t count, chunk, pieces;
+} redcoi_squares_args;
 
 /** Every 16 bytes of the output are @p pattern. */
 typedef struct redcoi_fill_args {
