@@ -1,6 +1,7 @@
 /* What every operator is: the one list. */
 #include "executor/graph/decompose.h"
 #include "executor/graph/infer.h"
+#include "executor/graph/pointwise.h"
 #include "executor/graph/vjp.h"
 
 /* clang-format off */
@@ -81,6 +82,7 @@ const redcoi_operator redcoi_operators[REDCO_OP_COUNT] = {
     [REDCO_OP_CROSS_ENTROPY] = {"cross_entropy", REDCO_CLASS_ROWS, 2, 2, 2, redcoi_infer_cross_entropy, redcoi_vjp_cross_entropy, redcoi_decompose_cross_entropy},
     [REDCO_OP_CROSS_ENTROPY_GRAD] = {"cross_entropy_grad", REDCO_CLASS_ROWS, 4, 4, 1, redcoi_infer_cross_entropy_grad, NULL, redcoi_decompose_cross_entropy_grad},
     [REDCO_OP_ADAMW] = {"adamw", REDCO_CLASS_ELEMENTWISE, 5, 5, 3, redcoi_infer_adamw, NULL, redcoi_decompose_adamw},
+    [REDCO_OP_POINTWISE] = {"pointwise", REDCO_CLASS_ELEMENTWISE, 1, REDCO_POINTWISE_INPUTS_MAX, REDCO_OUTPUTS_MAX, redcoi_infer_pointwise, NULL, redcoi_decompose_pointwise},
     [REDCO_OP_ALL_REDUCE] = {"all_reduce", REDCO_CLASS_COLLECTIVE, 1, 1, 1, redcoi_infer_collective, NULL, NULL},
     [REDCO_OP_ALL_GATHER] = {"all_gather", REDCO_CLASS_COLLECTIVE, 1, 1, 1, redcoi_infer_collective, NULL, NULL},
     [REDCO_OP_REDUCE_SCATTER] = {"reduce_scatter", REDCO_CLASS_COLLECTIVE, 1, 1, 1, redcoi_infer_collective, NULL, NULL},
