@@ -30,6 +30,13 @@ typedef struct redco_trainer_fault {
     double addition; /**< to the element */
 } redco_trainer_fault;
 
+/** Elementwise operators of the graph as one (executor/graph/fuse.h): no number changes. */
+typedef enum redco_trainer_fusing {
+    REDCO_TRAINER_FUSE_AUTO, /**< where it saves time: on devices other than the host */
+    REDCO_TRAINER_FUSE_ON,
+    REDCO_TRAINER_FUSE_OFF
+} redco_trainer_fusing;
+
 typedef struct redco_trainer_options {
     redco_backend *backend; /**< who computes; borrowed until the trainer is freed. NULL: this machine's processors */
     redco_carrier *carrier; /**< who moves what is in the backend's memory; borrowed likewise. NULL: the processors */
@@ -40,6 +47,7 @@ typedef struct redco_trainer_options {
     const char *data;                 /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
     const redco_step *steps;          /**< what the simulator makes of the plan's step: all micro-batches; borrowed */
     bool emulate;                     /**< computation is timed waits, weights are zeros: redco_schedule_options */
+    redco_trainer_fusing fuse;
     const redco_trainer_fault *fault; /**< NULL: none; borrowed until the trainer is freed */
 } redco_trainer_options;
 
