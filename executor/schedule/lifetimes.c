@@ -131,21 +131,27 @@ static bool is_taken(const finder *f, const redco_op *op, redco_value_place plac
     return false;
 }
 
-/* The input over which @p op may write an output that was made first, or REDCO_NO_VALUE; only what is placed as
- * @p kind. */
+/* The input over which @p op may write an output, or REDCO_NO_VALUE; only what is placed as @p kind: what was made
+ * first, or last where there are several outputs, which fit together more closely so. */
 static redco_value overwritten(const finder *f, const redco_op *op, redco_value output, redco_place_kind kind)
 {
     const redco_tensor_type *const out = redco_value_type(f->graph, output);
-    const uint32_t inputs = op->output_count == 1 || op->kind == REDCO_OP_POINTWISE ? redco_op_overwrites(op->kind) : 0;
+    const bool several = op->output_count > 1;
+    const uint32_t inputs = several && op->kind != REDCO_OP_POINTWISE ? 0 : redco_op_overwrites(op->kind);
     redco_value found = REDCO_NO_VALUE;
+    uint32_t found_step = 0;
     for (uint32_t k = 0; k < op->input_count && k < inputs; k++) {
         const redco_value root = f->root[op->inputs[k]];
-        if (f->l->place[root].kind == kind && f->l->last_step[root] == f->step[op->id] &&
-            redco_value_op(f->graph, root)->kind != REDCO_OP_INPUT && !is_taken(f, op, f->l->place[root]) &&
-            redco_type_equal(redco_value_type(f->graph, op->inputs[k]), out) &&
-            (found == REDCO_NO_VALUE ||
-             f->step[redco_value_op(f->graph, root)->id] < f->step[redco_value_op(f->graph, found)->id])) {
+        const redco_op *const maker = redco_value_op(f->graph, root);
+        const uint32_t step = f->step[maker->id];
+        if (f->l->place[root].kind != kind || f->l->last_step[root] != f->step[op->id] ||
+            maker->kind == REDCO_OP_INPUT || is_taken(f, op, f->l->place[root]) ||
+            !redco_type_equal(redco_value_type(f->graph, op->inputs[k]), out)) {
+            continue;
+        }
+        if (found == REDCO_NO_VALUE || (several ? step > found_step : step < found_step)) {
             found = root;
+            found_step = step;
         }
     }
     return found;
