@@ -2,6 +2,7 @@
  * the pass promises (fuse.h) on models of all families and on random graphs. REDCO_TEST_ROUNDS, REDCO_TEST_SEED: more,
  * or other, random graphs. */
 #include "language_fixture.h"
+#include "random_elementwise.h"
 
 #include "executor/backend/host/host.h"
 #include "executor/graph/build.h"
@@ -205,7 +206,9 @@ static void check_model(redco_backend *backend, const language *l, redco_recompu
             fail_msg("%s differs", i == 0 ? "the loss" : l->task->parameters[i - 1].name);
         }
     }
-    if (have.arena_bytes > want.arena_bytes) printf("%s %u %d %lu > %lu\n", l->task->parameters[5].name, policy, keep_all, have.arena_bytes, want.arena_bytes);
+    if (have.arena_bytes > want.arena_bytes)
+        printf("%s %u %d %lu > %lu\n", l->task->parameters[5].name, policy, keep_all, have.arena_bytes,
+               want.arena_bytes);
     discard(&want);
     discard(&have);
     redco_graph_free(graph);
@@ -501,129 +504,6 @@ static void hostile_programs_are_refused(void **state)
 
 /* Random graphs */
 
-enum { POOL = 40, INPUTS = 5, RESULTS = 6 };
-
-typedef struct maker {
-    redco_graph *g;
-    uint64_t random;
-    redco_value pool[POOL];
-    uint32_t count;
-} maker;
-
-static uint32_t below(maker *m, uint32_t n)
-{
-    m->random = m->random * 6364136223846793005U + 1442695040888963407U;
-    return (uint32_t)((m->random >> 33) % n);
-}
-
-static redco_value any(maker *m)
-{
-    return m->pool[below(m, 3) == 0 ? below(m, m->count) : m->count - 1 - below(m, m->count < 4 ? m->count : 4)];
-}
-
-static redco_dtype dtype_of(const maker *m, redco_value v)
-{
-    return redco_value_type(m->g, v)->dtype;
-}
-
-static redco_value as(maker *m, redco_value v, redco_dtype dtype)
-{
-    return redco_cast(m->g, v, dtype);
-}
-
-/** One of few names: most that could be fused has the same. */
-static void name_next(maker *m)
-{
-    static const char *const operators[] = {"activation", "activation", "activation", "out", ""};
-    if (below(m, 4) == 0) { redco_graph_set_operator(m->g, operators[below(m, 5)]); }
-    if (below(m, 30) == 0) { redco_graph_set_layer(m->g, below(m, 2) == 0 ? "block.0" : "block.1"); }
-    if (below(m, 40) == 0) { redco_graph_set_copy(m->g, below(m, 2)); }
-}
-
-static const redco_dtype dtypes[] = {REDCO_F32, REDCO_BFLOAT16, REDCO_F16, REDCO_F64, REDCO_I32, REDCO_BOOL};
-
-static redco_value unary_step(maker *m, redco_value a)
-{
-    redco_graph *const g = m->g;
-    switch (below(m, 14)) {
-    case 0: return redco_neg(g, a);
-    case 1: return redco_exp(g, redco_neg(g, redco_mul(g, a, a)));
-    case 2: return redco_sigmoid(g, a);
-    case 3: return redco_silu(g, a);
-    case 4: return redco_gelu(g, a);
-    case 5: return redco_gelu_tanh(g, a);
-    case 6: return redco_relu(g, a);
-    case 7: return redco_pow(g, a, 2 + below(m, 2));
-    case 8: return redco_scale(g, a, 0.25 * (double)below(m, 9));
-    case 9: return redco_shift(g, a, (double)below(m, 3));
-    case 10: return redco_rsqrt(g, redco_shift(g, redco_mul(g, a, a), 1));
-    case 11: return redco_stop_gradient(g, a);
-    case 12: return redco_sin(g, a);
-    default: return redco_tanh(g, a);
-    }
-}
-
-static redco_value binary_step(maker *m, redco_value a, redco_value b)
-{
-    redco_graph *const g = m->g;
-    switch (below(m, 9)) {
-    case 0: return redco_add(g, a, b);
-    case 1: return redco_sub(g, a, b);
-    case 2: return redco_div(g, a, redco_shift(g, redco_mul(g, b, b), 1));
-    case 3: return redco_max(g, a, b);
-    case 4: return redco_min(g, a, b);
-    case 5: return redco_select(g, redco_less(g, a, b), a, b);
-    case 6: return redco_select(g, redco_or(g, redco_equal(g, a, b), redco_not(g, redco_less_equal(g, a, b))), b, a);
-    default: return redco_mul(g, a, b);
-    }
-}
-
-/** A value of the pool's size [p, q] and any type. */
-static redco_value next(maker *m)
-{
-    redco_graph *const g = m->g;
-    redco_value a = any(m), b = any(m);
-    const redco_tensor_type type = *redco_value_type(g, a);
-    const redco_dtype dtype = dtype_of(m, a);
-    const uint32_t what = below(m, 20);
-    if (what < 2) { return as(m, a, dtypes[below(m, 6)]); }
-    if (dtype == REDCO_BOOL) { return redco_and(g, a, as(m, b, REDCO_BOOL)); }
-    if (dtype == REDCO_I32) {
-        b = as(m, b, REDCO_I32);
-        return what < 10 ? redco_add(g, a, b)
-                         : redco_select(g, redco_less(g, a, b), redco_max(g, a, b), redco_mul(g, a, b));
-    }
-    if (what < 9) { return unary_step(m, a); }
-    b = as(m, b, dtype);
-    if (what < 16) { return binary_step(m, a, b); }
-    switch (what) { /* what a fusion cannot cross, and what is repeated */
-    case 16: return redco_mul(g, a, redco_slice_axis(g, b, below(m, 2), 0, 1));
-    case 17: return redco_sub(g, a, redco_sum_axis(g, b, below(m, 2), true));
-    case 18:
-        return redco_reshape(g, redco_neg(g, redco_reshape(g, a, 1, (uint64_t[]){type.dim[0] * type.dim[1]})), 2,
-                             type.dim);
-    default: return redco_softmax(g, a);
-    }
-}
-
-static void fill(maker *m, const redco_tensor_type *type, void *data)
-{
-    const uint64_t count = redco_type_elements(type);
-    for (uint64_t i = 0; i < count; i++) {
-        const float real = (float)below(m, 1 << 16) * 0x1p-14F - 2;
-        uint32_t bits;
-        memcpy(&bits, &real, sizeof bits);
-        switch (type->dtype) {
-        case REDCO_F32: ((float *)data)[i] = real; break;
-        case REDCO_F64: ((double *)data)[i] = (double)real; break;
-        case REDCO_BFLOAT16: ((uint16_t *)data)[i] = (uint16_t)(bits >> 16); break;
-        case REDCO_F16: ((uint16_t *)data)[i] = (uint16_t)(0x3000 + below(m, 0x1000)); break;
-        case REDCO_I32: ((int32_t *)data)[i] = (int32_t)below(m, 9) - 4; break;
-        default: ((uint8_t *)data)[i] = (uint8_t)below(m, 2); break;
-        }
-    }
-}
-
 /** Programs of at most so many steps, of some types: what the pass does must not depend on a device that has all. */
 static bool some(void *context, const redco_op *op, const redco_tensor_type *inputs, const redco_tensor_type *outputs)
 {
@@ -644,47 +524,30 @@ typedef struct tally {
 
 static void check_random(redco_backend *backend, uint64_t seed, tally *t)
 {
-    static double data[INPUTS][64 * 320];
-    maker m = {.g = redco_graph_create(), .random = seed};
-    const uint64_t dims[2] = {1 + below(&m, 5), below(&m, 3) == 0 ? 250 + below(&m, 60) : 1 + below(&m, 40)};
-    redco_binding bindings[INPUTS], rebound[INPUTS];
-    redco_result want[RESULTS], have[RESULTS];
-    redco_value outputs[RESULTS], fused_outputs[RESULTS];
+    static const redco_dtype dtypes[] = {REDCO_F32, REDCO_BFLOAT16, REDCO_F16, REDCO_F64, REDCO_I32, REDCO_BOOL};
+    static elementwise_graph m;
+    redco_binding rebound[ELEMENTWISE_INPUTS];
+    redco_result want[ELEMENTWISE_RESULTS], have[ELEMENTWISE_RESULTS];
+    redco_value fused_outputs[ELEMENTWISE_RESULTS];
     redco_graph *fused = NULL;
     redco_error err = {0};
-    uint32_t limit = 1 + below(&m, 40), bound = 0;
-    for (uint32_t i = 0; i < INPUTS; i++) {
-        const redco_tensor_type type = redco_type(dtypes[below(&m, 6)], 2, dims);
-        char name[8];
-        (void)snprintf(name, sizeof name, "in%u", i);
-        m.pool[m.count++] = redco_input(m.g, name, &type);
-        fill(&m, &type, data[i]);
-        bindings[i] = (redco_binding){m.pool[i], data[i]};
-    }
-    const uint32_t size = INPUTS + 4 + below(&m, POOL - INPUTS - 3);
-    while (m.count < size) {
-        name_next(&m);
-        m.pool[m.count] = next(&m);
-        m.count++;
-    }
-    const uint32_t results = 1 + below(&m, RESULTS);
-    for (uint32_t i = 0; i < results; i++) { outputs[i] = m.pool[m.count - 1 - below(&m, size - 1)]; }
+    elementwise_make(&m, seed, dtypes, 6);
     must(redco_graph_status(m.g, &err), &err);
-    const redco_fuse_options options = {.choice = {below(&m, 3) == 0 ? some : NULL, &limit},
-                                        .keep_all = below(&m, 4) == 0};
+    const uint32_t results = m.output_count;
+    const redco_value *const outputs = m.outputs;
+    uint32_t limit = 1 + elementwise_below(&m, 40);
+    const redco_fuse_options options = {.choice = {elementwise_below(&m, 3) == 0 ? some : NULL, &limit},
+                                        .keep_all = elementwise_below(&m, 4) == 0};
     must(redco_graph_fuse(m.g, outputs, results, &options, &fused, fused_outputs, &err), &err);
     check_promises(m.g, outputs, fused, fused_outputs, results, &options);
-    for (uint32_t i = 0; i < INPUTS; i++) {
-        const redco_value value = redco_graph_find_input(fused, redco_value_name(m.g, bindings[i].value));
-        if (value != REDCO_NO_VALUE) { rebound[bound++] = (redco_binding){value, data[i]}; }
-    }
+    const uint32_t bound = elementwise_rebind(&m, fused, rebound);
     for (uint32_t i = 0; i < results; i++) {
         const size_t bytes = redco_type_bytes(redco_value_type(m.g, outputs[i]));
         want[i] = (redco_result){outputs[i], malloc(bytes)};
         have[i] = (redco_result){fused_outputs[i], malloc(bytes)};
     }
     const redco_lifetimes_options lifetimes = {.order = NULL};
-    must(redco_evaluate(backend, m.g, bindings, INPUTS, want, results, &err), &err);
+    must(redco_evaluate(backend, m.g, m.bindings, ELEMENTWISE_INPUTS, want, results, &err), &err);
     must(redco_evaluate_planned(backend, NULL, fused, &lifetimes, rebound, bound, have, results, true, NULL, &err),
          &err);
     for (uint32_t i = 0; i < results; i++) {
