@@ -1,5 +1,6 @@
-/* What a device does at once: the last change to a rank's graph. */
+/* What a device does at once: the last changes to a rank's graph. */
 #include "executor/graph/fuse.h"
+#include "executor/graph/fuse_matmul.h"
 #include "executor/trainer/trainer_internal.h"
 
 #include <stdlib.h>
@@ -9,36 +10,32 @@ static bool is_wanted(const redco_trainer *t)
 {
     if (t->options.emulate) { return false; } /* nothing of it is run */
     if (t->options.fuse != REDCO_TRAINER_FUSE_AUTO) { return t->options.fuse == REDCO_TRAINER_FUSE_ON; }
-    /* A processor computes its functions more slowly than it moves their values: executor/README.md. */
+    /* A step of the host takes as long with it: executor/README.md. */
     return strcmp(t->backend->calls->name, "host") != 0;
 }
 
-static bool has_fused(void *context, const redco_op *op, const redco_tensor_type *inputs,
-                      const redco_tensor_type *outputs)
+/* Products with what follows them, then what is left between products. */
+static redco_status fuse(const redco_trainer *t, redco_value *outputs, redco_graph **graph_out, redco_error *err)
 {
-    const redco_backend *const backend = context;
-    redco_tensor in[REDCO_INPUTS_MAX], out[REDCO_OUTPUTS_MAX];
-    for (uint32_t i = 0; i < op->input_count; i++) { in[i] = (redco_tensor){inputs[i], NULL}; }
-    for (uint32_t i = 0; i < op->output_count; i++) { out[i] = (redco_tensor){outputs[i], NULL}; }
-    const redco_launch launch = {.kind = op->kind,
-                                 .attributes = &op->attributes,
-                                 .input_count = op->input_count,
-                                 .output_count = op->output_count,
-                                 .inputs = in,
-                                 .outputs = out,
-                                 .name = ""};
-    return backend->calls->supports(backend, &launch);
+    const uint32_t count = (uint32_t)t->task->parameter_count + 1;
+    const redco_fuse_options options = {.choice = redco_backend_fuse_choice(t->backend)};
+    redco_graph *products = NULL;
+    redco_value *const between = calloc(count, sizeof *between);
+    if (between == NULL) { return redco_fail(err, REDCO_ENOMEM, t->place, "no memory to fuse its operators"); }
+    redco_status st = redco_graph_fuse_matmul(t->graph, t->outputs, count, &options.choice, &products, between, err);
+    if (st == REDCO_OK) { st = redco_graph_fuse(products, between, count, &options, graph_out, outputs, err); }
+    redco_graph_free(products);
+    free(between);
+    return st;
 }
 
 redco_status redcoi_trainer_fuse(redco_trainer *t, redco_error *err)
 {
-    const uint32_t count = (uint32_t)t->task->parameter_count + 1;
-    const redco_fuse_options options = {.choice = {has_fused, t->backend}};
     redco_graph *graph = NULL;
     if (!is_wanted(t)) { return REDCO_OK; }
-    redco_value *const outputs = calloc(count, sizeof *outputs);
+    redco_value *const outputs = calloc(t->task->parameter_count + 1, sizeof *outputs);
     if (outputs == NULL) { return redco_fail(err, REDCO_ENOMEM, t->place, "no memory to fuse its operators"); }
-    const redco_status st = redco_graph_fuse(t->graph, t->outputs, count, &options, &graph, outputs, err);
+    const redco_status st = fuse(t, outputs, &graph, err);
     if (st != REDCO_OK) {
         free(outputs);
         return st;

@@ -28,26 +28,10 @@ static void must(redco_status st, const redco_error *err)
     if (st != REDCO_OK) { fail_msg("%s: %s", err->place, err->text); }
 }
 
-static bool has_it(void *context, const redco_op *op, const redco_tensor_type *inputs, const redco_tensor_type *outputs)
-{
-    const redco_backend *const backend = context;
-    redco_tensor in[REDCO_INPUTS_MAX], out[REDCO_OUTPUTS_MAX];
-    for (uint32_t i = 0; i < op->input_count; i++) { in[i] = (redco_tensor){inputs[i], NULL}; }
-    for (uint32_t i = 0; i < op->output_count; i++) { out[i] = (redco_tensor){outputs[i], NULL}; }
-    const redco_launch launch = {.kind = op->kind,
-                                 .attributes = &op->attributes,
-                                 .input_count = op->input_count,
-                                 .output_count = op->output_count,
-                                 .inputs = in,
-                                 .outputs = out,
-                                 .name = ""};
-    return backend->calls->supports(backend, &launch);
-}
-
 static redco_graph *fuse_for(redco_backend *backend, const redco_graph *graph, const redco_value *outputs,
                              uint32_t count, redco_value *outputs_out)
 {
-    const redco_fuse_options options = {.choice = {has_it, backend}};
+    const redco_fuse_options options = {.choice = redco_backend_fuse_choice(backend)};
     redco_graph *fused = NULL;
     redco_error err = {0};
     must(redco_graph_fuse(graph, outputs, count, &options, &fused, outputs_out, &err), &err);

@@ -580,7 +580,7 @@ static void what_gradients_are_of(void **state)
     lab_clear(l);
 }
 
-/* Steps x y, silu of it, a constant and a choice, with two results; y may be repeated. */
+/* Steps x y, its sigmoid, a constant and a choice, with two results; y may be repeated. */
 static void programs(void **state)
 {
     lab *l = *state;
@@ -589,7 +589,7 @@ static void programs(void **state)
     memset(&p, 0, sizeof p);
     p.input_count = 2;
     p.steps[0] = (redco_pointwise_step){REDCO_OP_MUL, {0, 1, 0}};
-    p.steps[1] = (redco_pointwise_step){REDCO_OP_SILU, {2, 0, 0}};
+    p.steps[1] = (redco_pointwise_step){REDCO_OP_SIGMOID, {2, 0, 0}};
     p.steps[2] = (redco_pointwise_step){REDCO_OP_CONSTANT, {0, REDCO_F64, 0}};
     p.steps[3] = (redco_pointwise_step){REDCO_OP_LT, {4, 2, 0}};
     p.steps[4] = (redco_pointwise_step){REDCO_OP_SELECT, {5, 3, 0}};
