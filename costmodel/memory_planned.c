@@ -52,13 +52,16 @@ static struct tensors measure(const redco_model *model, uint32_t class_index, co
 }
 
 /* Norms' inputs (one where the parts of a block share it) and outputs; q, k, v and what attention makes of them; before
- * and behind the activation, with a gate also the other factor and their product. */
-static uint64_t block_bytes(const redco_model_dims *dims, bool cross, const struct tensors *t)
+ * and behind the activation, with a gate also the other factor and their product, of which the activated gate may be
+ * made again. */
+static uint64_t block_bytes(const redco_model_dims *dims, const redco_engine *engine, bool cross,
+                            const struct tensors *t)
 {
+    const uint32_t inner = !dims->gated ? 2 : engine->made_again ? 3 : 4;
     const uint64_t inputs = dims->parallel_block ? 1 : t->norms;
     const uint64_t attention = 2 * t->query + 2 * t->key + t->scores;
     return times(t->part, inputs + t->norms) + times(t->statistics, t->norms) + times(attention, cross ? 2 : 1) +
-           times(t->ffn, dims->gated ? 4 : 2);
+           times(t->ffn, inner);
 }
 
 uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
@@ -77,7 +80,7 @@ uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t clas
     }
     if (recompute == REDCO_RECOMPUTE_FULL) { return t.part; }
     const uint64_t dropped = recompute == REDCO_RECOMPUTE_SELECTIVE ? times(t.query + t.scores, cross ? 2 : 1) : 0;
-    return block_bytes(dims, cross, &t) - dropped;
+    return block_bytes(dims, &shape->engine, cross, &t) - dropped;
 }
 
 /* Beside what is kept there is most when backward of the FFN begins: the gradients of the block's output, gathered
@@ -95,7 +98,7 @@ uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class
     if (recompute != REDCO_RECOMPUTE_FULL) { return gradients; }
     const uint64_t gathered =
         times(t.whole - t.part, t.norms); /* a layer computed again gathers its norms' outputs once */
-    return block_bytes(redco_model_get_dims(model), cross, &t) - t.part + gathered + gradients;
+    return block_bytes(redco_model_get_dims(model), &shape->engine, cross, &t) - t.part + gathered + gradients;
 }
 
 /* The gradient of the logits lies over them; with it the gradient of the head's input is made, and, where that is

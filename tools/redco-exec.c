@@ -18,6 +18,7 @@ const char *argp_program_version = "redco-exec " REDCO_VERSION;
 
 enum key {
     KEY_BACKEND = 0x100,
+    KEY_FUSE,
     KEY_STEPS,
     KEY_DATA,
     KEY_CHECK,
@@ -46,6 +47,7 @@ struct exec_args {
     double learning_rate;
     bool has_seed, has_rate, has_every, has_keep, has_timeline_rank, resume;
     int backend; /* index of backend_words */
+    int fuse;    /* index of fuse_words */
     int dtype;   /* index of dtype_words, -1: the plan's */
     bool check, emulate;
     bool replay; /* one rank alone */
@@ -64,6 +66,7 @@ struct exec_args {
 
 static const char *const dtype_words[] = {"f32", "f64", "bf16", "f16", NULL};
 static const redco_dtype dtypes[] = {REDCO_F32, REDCO_F64, REDCO_BFLOAT16, REDCO_F16};
+static const char *const fuse_words[] = {"auto", "on", "off", NULL}; /* redco_trainer_fusing */
 static const char *const backend_words[] = {"host", "cuda", NULL};
 enum { BACKEND_HOST, BACKEND_CUDA };
 
@@ -75,6 +78,7 @@ static const struct argp_option flags[] = {
     {"seed", KEY_SEED, "N", 0, "Of first weights and made tokens (default: 1)", 1},
     {"learning-rate", KEY_RATE, "R", 0, "Of AdamW, the same in every step (default: 0.001)", 1},
     {"dtype", KEY_DTYPE, "TYPE", 0, "f32, f64, bf16 or f16, instead of the plan's precision", 1},
+    {"fuse", KEY_FUSE, "WHEN", 0, "Run operators that stand together as one, products with what follows them and elementwise ones: auto (default; on GPUs), on, off", 1},
     {"check", KEY_CHECK, NULL, 0, "Train on one rank, too, and compare losses and weights (of bf16 and f16 losses alone); in f32 where --dtype says nothing", 1},
     {"fault", KEY_FAULT, "TENSOR@RANK:STEP", 0, "Add 0.01 to one element of the tensor on one rank after a step: see --check notice it", 1},
     {"emulate-compute", KEY_EMULATE, NULL, 0, "Computation is waited for as long as the plan predicts, communication is real", 1},
@@ -158,6 +162,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_RESUME: args->resume = true; return 0;
     case KEY_TIMEOUT: return cli_u64(&args->cli, "--timeout", text, 1, MOST_TIMEOUT_S, &args->timeout_s);
     case KEY_DTYPE: return cli_word(&args->cli, "--dtype", text, dtype_words, &args->dtype);
+    case KEY_FUSE: return cli_word(&args->cli, "--fuse", text, fuse_words, &args->fuse);
     case KEY_CHECK: args->check = true; return 0;
     case KEY_FAULT: return read_fault(args, text);
     case KEY_EMULATE: args->emulate = true; return 0;
@@ -314,6 +319,7 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
     const struct exec_args *const args = r->args;
     redco_trainer_options options = {.backend = r->backend,
                                      .carrier = r->carrier,
+                                     .fuse = (redco_trainer_fusing)args->fuse,
                                      .dtype = dtype_of(args),
                                      .optimizer = redco_optimizer_default(),
                                      .learning_rate = args->learning_rate,

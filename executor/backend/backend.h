@@ -118,8 +118,8 @@ struct redco_backend {
     const redco_backend_calls *calls;
 };
 
-/** How many of the first inputs an only output may be the memory of, if it has their type: see redco_launch, and
- *  collectives.h. */
+/** How many of the first inputs an only output, or any one of a pointwise operator, may be the memory of, if it has
+ *  their type: see redco_launch, and collectives.h. */
 uint32_t redco_op_overwrites(redco_op_kind kind);
 
 /** What graphs may be fused into that @p backend runs: what it supports. */

@@ -35,5 +35,6 @@ REDCOI_DECOMPOSE(matmul_bias);
 REDCOI_DECOMPOSE(matmul_gelu);
 REDCOI_DECOMPOSE(matmul_gelu_grad);
 REDCOI_DECOMPOSE(matmul_bias_grad);
+REDCOI_DECOMPOSE(pointwise);
 
 #endif

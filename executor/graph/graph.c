@@ -223,6 +223,16 @@ redco_status redcoi_mismatch(redcoi_signature *signature, const char *what, ...)
 /** No dimension is larger: sums with an offset cannot overflow. */
 #define OFFSET_MAX (INT64_C(1) << 48)
 
+/** Of one operator: pointwise ones have as many as their program says. */
+static uint32_t output_count(redco_op_kind kind, const redco_attributes *attributes)
+{
+    if ((unsigned)kind >= REDCO_OP_COUNT) { return 1; }
+    const uint32_t most = redcoi_operators[kind].outputs;
+    if (kind != REDCO_OP_POINTWISE) { return most; }
+    const uint32_t count = attributes == NULL ? 1 : attributes->axis_count;
+    return count < most ? count : most;
+}
+
 static redco_status infer(redco_graph *graph, redcoi_signature *s)
 {
     const redcoi_operator *row = &redcoi_operators[s->kind];
@@ -239,7 +249,8 @@ static redco_status infer(redco_graph *graph, redcoi_signature *s)
         return redcoi_mismatch(s, "offset %lld", (long long)s->attributes->offset);
     }
     redco_status st = row->infer(s);
-    for (uint32_t i = 0; i < row->outputs && st == REDCO_OK; i++) {
+    const uint32_t outputs = output_count(s->kind, s->attributes);
+    for (uint32_t i = 0; i < outputs && st == REDCO_OK; i++) {
         st = redco_type_check(&s->out[i], s->place, &graph->error);
     }
     return st;
@@ -265,7 +276,7 @@ void redco_graph_apply(redco_graph *graph, redco_op_kind kind, const redco_value
 {
     char place[200];
     redco_tensor_type in[REDCO_INPUTS_MAX];
-    const uint32_t outputs = (unsigned)kind < REDCO_OP_COUNT ? redcoi_operators[kind].outputs : 1;
+    const uint32_t outputs = output_count(kind, attributes);
     for (uint32_t i = 0; i < outputs; i++) { outputs_out[i] = REDCO_NO_VALUE; }
     if (redcoi_graph_failed(graph) || !inputs_exist(graph, kind, inputs, input_count)) { return; }
     redco_attributes none;

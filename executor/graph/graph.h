@@ -98,6 +98,7 @@ typedef enum redco_op_kind {
     REDCO_OP_SUM_SQUARES,
     REDCO_OP_ADAMW,
     REDCO_OP_ADAMW_ROUNDED,
+    REDCO_OP_POINTWISE,  /**< a program of elementwise operators, one to three outputs: pointwise.h */
     REDCO_OP_ALL_REDUCE, /**< collectives of a rank's graph: a communicator runs them, not a backend */
     REDCO_OP_ALL_GATHER,
     REDCO_OP_REDUCE_SCATTER,
@@ -213,7 +214,7 @@ const char *redco_op_name(const redco_graph *graph, const redco_op *op, char *bu
 
 const char *redco_op_kind_name(redco_op_kind kind); /**< static: "matmul" */
 redco_op_class redco_op_kind_class(redco_op_kind kind);
-uint32_t redco_op_kind_outputs(redco_op_kind kind);
+uint32_t redco_op_kind_outputs(redco_op_kind kind); /**< of a pointwise operator: the most */
 /** The output is the input's bytes: no memory and no work are needed (reshape, stop_gradient). */
 bool redco_op_is_view(redco_op_kind kind);
 bool redco_op_is_fused(redco_op_kind kind); /**< it can be decomposed: transform.h */

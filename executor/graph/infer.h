@@ -44,6 +44,7 @@ redco_status redcoi_infer_cross_entropy(redcoi_signature *s);
 redco_status redcoi_infer_cross_entropy_grad(redcoi_signature *s);
 redco_status redcoi_infer_sum_squares(redcoi_signature *s);
 redco_status redcoi_infer_adamw(redcoi_signature *s);
+redco_status redcoi_infer_pointwise(redcoi_signature *s);
 
 /** The dimensions of @p rows are those of @p table without the last. */
 redco_status redcoi_check_rows(redcoi_signature *s, const redco_tensor_type *table, const redco_tensor_type *rows);

@@ -1,6 +1,7 @@
 /* What every operator is: the one list. */
 #include "executor/graph/decompose.h"
 #include "executor/graph/infer.h"
+#include "executor/graph/pointwise.h"
 #include "executor/graph/vjp.h"
 
 /* clang-format off */
@@ -83,6 +84,7 @@ const redcoi_operator redcoi_operators[REDCO_OP_COUNT] = {
     [REDCO_OP_SUM_SQUARES] = {"sum_squares", REDCO_CLASS_REDUCTION, 1, 1, 1, redcoi_infer_sum_squares, NULL, redcoi_decompose_sum_squares},
     [REDCO_OP_ADAMW] = {"adamw", REDCO_CLASS_ELEMENTWISE, 5, 5, 3, redcoi_infer_adamw, NULL, redcoi_decompose_adamw},
     [REDCO_OP_ADAMW_ROUNDED] = {"adamw_rounded", REDCO_CLASS_ELEMENTWISE, 5, 5, 4, redcoi_infer_adamw, NULL, redcoi_decompose_adamw},
+    [REDCO_OP_POINTWISE] = {"pointwise", REDCO_CLASS_ELEMENTWISE, 1, REDCO_POINTWISE_INPUTS_MAX, REDCO_POINTWISE_OUTPUTS_MAX, redcoi_infer_pointwise, NULL, redcoi_decompose_pointwise},
     [REDCO_OP_ALL_REDUCE] = {"all_reduce", REDCO_CLASS_COLLECTIVE, 1, 1, 1, redcoi_infer_collective, NULL, NULL},
     [REDCO_OP_ALL_GATHER] = {"all_gather", REDCO_CLASS_COLLECTIVE, 1, 1, 1, redcoi_infer_collective, NULL, NULL},
     [REDCO_OP_REDUCE_SCATTER] = {"reduce_scatter", REDCO_CLASS_COLLECTIVE, 1, 1, 1, redcoi_infer_collective, NULL, NULL},

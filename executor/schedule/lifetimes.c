@@ -121,21 +121,37 @@ static void find_last_steps(const finder *f)
     for (uint32_t i = 0; i < o->kept_count; i++) { l->last_step[f->root[o->kept[i]]] = l->step_count; }
 }
 
-/* The input over which @p op may write its output that was made first, or REDCO_NO_VALUE; only what is placed as
- * @p kind. */
-static redco_value overwritten(const finder *f, const redco_op *op, redco_place_kind kind)
+/* Whether another output of the operator lies there. */
+static bool is_taken(const finder *f, const redco_op *op, redco_value_place place)
 {
-    const redco_tensor_type *const out = redco_value_type(f->graph, op->first_output);
-    const uint32_t inputs = redco_op_overwrites(op->kind);
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        const redco_value_place other = f->l->place[op->first_output + k];
+        if (other.kind == REDCO_PLACE_ARENA && place.kind == other.kind && place.index == other.index) { return true; }
+    }
+    return false;
+}
+
+/* The input over which @p op may write an output, or REDCO_NO_VALUE; only what is placed as @p kind: what was made
+ * first, or last where there are several outputs, which fit together more closely so. */
+static redco_value overwritten(const finder *f, const redco_op *op, redco_value output, redco_place_kind kind)
+{
+    const redco_tensor_type *const out = redco_value_type(f->graph, output);
+    const bool several = op->output_count > 1;
+    const uint32_t inputs = several && op->kind != REDCO_OP_POINTWISE ? 0 : redco_op_overwrites(op->kind);
     redco_value found = REDCO_NO_VALUE;
-    for (uint32_t k = 0; k < op->input_count && k < inputs && op->output_count == 1; k++) {
+    uint32_t found_step = 0;
+    for (uint32_t k = 0; k < op->input_count && k < inputs; k++) {
         const redco_value root = f->root[op->inputs[k]];
-        if (f->l->place[root].kind == kind && f->l->last_step[root] == f->step[op->id] &&
-            redco_value_op(f->graph, root)->kind != REDCO_OP_INPUT &&
-            redco_type_equal(redco_value_type(f->graph, op->inputs[k]), out) &&
-            (found == REDCO_NO_VALUE ||
-             f->step[redco_value_op(f->graph, root)->id] < f->step[redco_value_op(f->graph, found)->id])) {
+        const redco_op *const maker = redco_value_op(f->graph, root);
+        const uint32_t step = f->step[maker->id];
+        if (f->l->place[root].kind != kind || f->l->last_step[root] != f->step[op->id] ||
+            maker->kind == REDCO_OP_INPUT || is_taken(f, op, f->l->place[root]) ||
+            !redco_type_equal(redco_value_type(f->graph, op->inputs[k]), out)) {
+            continue;
+        }
+        if (found == REDCO_NO_VALUE || (several ? step > found_step : step < found_step)) {
             found = root;
+            found_step = step;
         }
     }
     return found;
@@ -161,7 +177,7 @@ static void place_outside(const finder *f)
             const redco_op *const maker = redco_value_op(f->graph, root);
             l->place[root] = (redco_value_place){REDCO_PLACE_OUTSIDE, i};
             l->outside_step[i] = f->step[maker->id];
-            root = o->outside_early ? overwritten(f, maker, REDCO_PLACE_NONE) : REDCO_NO_VALUE;
+            root = o->outside_early ? overwritten(f, maker, root, REDCO_PLACE_NONE) : REDCO_NO_VALUE;
         }
     }
 }
@@ -182,7 +198,7 @@ static void place_outputs(const finder *f, const redco_op *op)
     for (uint32_t k = 0; k < op->output_count; k++) {
         const redco_value out = op->first_output + k;
         if (l->place[out].kind != REDCO_PLACE_NONE) { continue; }
-        const redco_value over = overwritten(f, op, REDCO_PLACE_ARENA);
+        const redco_value over = overwritten(f, op, out, REDCO_PLACE_ARENA);
         if (over != REDCO_NO_VALUE) {
             redco_interval *const interval = &l->intervals[l->place[over].index];
             l->place[out] = l->place[over];

@@ -268,6 +268,7 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     if ((st = open_task(t, err)) != REDCO_OK) { goto out; }
     if ((st = open_states(t, err)) != REDCO_OK) { goto out; }
     if ((st = build(t, err)) != REDCO_OK || (st = recompute(t, err)) != REDCO_OK) { goto out; }
+    if ((st = redcoi_trainer_fuse(t, err)) != REDCO_OK) { goto out; }
     /* Drawing weights needs memory of its own: before the arena is taken. */
     if (!options->emulate && (st = first_weights(t, err)) != REDCO_OK) { goto out; }
     if ((st = make_schedule(t, err)) != REDCO_OK) { goto out; }

@@ -30,6 +30,14 @@ typedef struct redco_trainer_fault {
     double addition; /**< to the element */
 } redco_trainer_fault;
 
+/** Operators of the graph that stand together as one: products with what follows them (executor/graph/fuse_matmul.h),
+ * which changes roundings, and elementwise operators (executor/graph/fuse.h), which changes no number. */
+typedef enum redco_trainer_fusing {
+    REDCO_TRAINER_FUSE_AUTO, /**< where it saves time: on devices other than the host */
+    REDCO_TRAINER_FUSE_ON,
+    REDCO_TRAINER_FUSE_OFF
+} redco_trainer_fusing;
+
 typedef struct redco_trainer_options {
     redco_backend *backend; /**< who computes; borrowed until the trainer is freed. NULL: this machine's processors */
     /** What joins the devices of all ranks; borrowed likewise. NULL: rings among processes, on memory that the
@@ -40,10 +48,11 @@ typedef struct redco_trainer_options {
     redco_dtype dtype; /**< of weights, gradients and activations: F64, F32, BF16 or F16 */
     redco_optimizer optimizer;
     double learning_rate;
-    uint64_t seed;                    /**< of first weights and of tokens */
-    const char *data;                 /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
-    const redco_step *steps;          /**< what the simulator makes of the plan's step: all micro-batches; borrowed */
-    bool emulate;                     /**< computation is timed waits, weights are zeros: redco_schedule_options */
+    uint64_t seed;           /**< of first weights and of tokens */
+    const char *data;        /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
+    const redco_step *steps; /**< what the simulator makes of the plan's step: all micro-batches; borrowed */
+    bool emulate;            /**< computation is timed waits, weights are zeros: redco_schedule_options */
+    redco_trainer_fusing fuse;
     const redco_trainer_fault *fault; /**< NULL: none; borrowed until the trainer is freed */
 } redco_trainer_options;
 

@@ -98,6 +98,9 @@ void redcoi_modules_free(redcoi_modules *modules);
 void redcoi_part_take(redco_tp_layout layout, const redco_tensor_type *whole, uint32_t ranks, uint32_t rank,
                       const void *data, void *part_out);
 
+/** The rank's graph as its device does it. */
+redco_status redcoi_trainer_fuse(redco_trainer *trainer, redco_error *err);
+
 /** All modules' weights as this rank computes with them, between steps. */
 redco_status redcoi_weights_gather(redco_trainer *trainer, redco_error *err);
 const void *redcoi_weights_of(const redco_trainer *trainer, uint32_t module); /**< gathered before */

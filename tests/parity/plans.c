@@ -201,5 +201,8 @@ redco_trainer_options parity_training(const struct parity_case *c)
     redco_trainer_options o = {
         .dtype = c->dtype, .optimizer = redco_optimizer_default(), .learning_rate = 3e-3, .seed = 7 + c->model};
     o.optimizer.clip_norm = clip_norms[c->model][c->accumulation > 1 ? 1 : 0];
+    /* Every second way to do it: what is compared with is never fused. */
+    o.fuse =
+        (c->accumulation + (uint32_t)c->recompute + c->row) % 2 == 0 ? REDCO_TRAINER_FUSE_ON : REDCO_TRAINER_FUSE_OFF;
     return o;
 }

@@ -3,6 +3,7 @@
 #include "graph_fixture.h"
 
 #include "executor/graph/graph_internal.h"
+#include "executor/graph/pointwise.h"
 
 #include <stdio.h>
 
@@ -597,6 +598,36 @@ static void what_gradients_are_of(void **state)
     lab_clear(l);
 }
 
+/* Steps x y, its sigmoid, a constant and a choice, with two results; y may be repeated. */
+static void programs(void **state)
+{
+    lab *l = *state;
+    redco_pointwise p;
+    redco_attributes attributes;
+    memset(&p, 0, sizeof p);
+    p.input_count = 2;
+    p.steps[0] = (redco_pointwise_step){REDCO_OP_MUL, {0, 1, 0}};
+    p.steps[1] = (redco_pointwise_step){REDCO_OP_SIGMOID, {2, 0, 0}};
+    p.steps[2] = (redco_pointwise_step){REDCO_OP_CONSTANT, {0, REDCO_F64, 0}};
+    p.steps[3] = (redco_pointwise_step){REDCO_OP_LT, {4, 2, 0}};
+    p.steps[4] = (redco_pointwise_step){REDCO_OP_SELECT, {5, 3, 0}};
+    p.step_count = 5;
+    p.constants[0] = 0.0625; /* no product of the inputs */
+    p.constant_count = 1;
+    p.outputs[0] = 6;
+    p.outputs[1] = 3;
+    p.output_count = 2;
+    redco_pointwise_pack(&p, &attributes);
+    for (int i = 0; i < REPEATS; i++) {
+        const uint64_t dim[2] = {2, 3}, narrow[2] = {i % 2 == 0 ? 1 : 2, 3};
+        redco_value out[REDCO_OUTPUTS_MAX];
+        const redco_value in[2] = {lab_grid(l, 2, dim, 0.35), lab_real(l, 2, narrow, 0.5, 1.5)};
+        redco_graph_apply(l->g, REDCO_OP_POINTWISE, in, 2, &attributes, out);
+        lab_check_derivatives(l, "pointwise", redco_mul(l->g, out[0], out[1]));
+        lab_clear(l);
+    }
+}
+
 /* A new operator is not forgotten here: whatever passes a gradient was checked, when all tests run. */
 static void no_operator_is_left_out(void **state)
 {
@@ -651,6 +682,7 @@ int main(void)
         cmocka_unit_test(randomness_and_casts),
         cmocka_unit_test(third_derivatives),
         cmocka_unit_test(what_gradients_are_of),
+        cmocka_unit_test(programs),
         cmocka_unit_test(no_operator_is_left_out),
     };
     return cmocka_run_group_tests(tests, open_lab, close_lab);

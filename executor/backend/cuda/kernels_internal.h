@@ -26,7 +26,7 @@ uint32_t redcoi_threads_for(uint64_t items, uint32_t most);
 
 /** Dimensions of a tensor that is walked, with the strides of operands; neighbours that all treat alike are one, none
  *  is 1 unless it is alone. */
-enum { REDCOI_SHAPE_OPERANDS = 3 };
+enum { REDCOI_SHAPE_OPERANDS = 8 };
 typedef struct redcoi_shape {
     uint32_t rank, operands;
     uint64_t dim[REDCO_RANK_MAX];
@@ -68,6 +68,9 @@ uint64_t redcoi_reduce_workspace(const redcoi_cuda *cuda, const redco_launch *la
 uint64_t redcoi_squares_workspace(const redcoi_cuda *cuda, const redco_launch *launch);
 uint64_t redcoi_scatter_workspace(const redcoi_cuda *cuda, const redco_launch *launch);
 uint64_t redcoi_norm_grad_workspace(const redcoi_cuda *cuda, const redco_launch *launch);
+
+/** Which of the programs with kernels of their own (kernels/pointwise.h) a pointwise operator is; NULL: none. */
+const char *redcoi_pointwise_known(const redco_launch *launch);
 
 /** Sums of the columns of [rows][columns] of sums, as vectors of @p to. */
 redco_status redcoi_sum_columns(const redcoi_work *work, const void *in, redco_dtype from, uint64_t rows,

@@ -5,7 +5,7 @@ static const redcoi_runner *find_runner(const redcoi_cuda *cuda, const redco_lau
 {
     const redcoi_runner *const dnn = cuda->dnn != NULL ? &redcoi_dnn_runner : NULL;
     const redcoi_runner *const runners[] = {&redcoi_matmul_runner, dnn, &redcoi_own_attention_runner,
-                                            &redcoi_kernels_runner};
+                                            &redcoi_pointwise_runner, &redcoi_kernels_runner};
     if (launch->kind == REDCO_OP_INPUT || redco_op_kind_class(launch->kind) == REDCO_CLASS_COLLECTIVE) { return NULL; }
     for (size_t i = 0; i < sizeof runners / sizeof runners[0]; i++) {
         if (runners[i] != NULL && runners[i]->supports(cuda, launch)) { return runners[i]; }

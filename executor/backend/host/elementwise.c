@@ -58,14 +58,9 @@ static real power(real x, real exponent)
     }                                                                                                                  \
     break;
 
-redco_status REAL_NAME(unary)(const redco_launch *launch, redco_error *err)
+void REAL_NAME(unary_row)(redco_op_kind kind, uint64_t n, const real *a, real scalar, real *out)
 {
-    const real *a = launch->inputs[0].data;
-    real *out = launch->outputs[0].data;
-    const uint64_t n = redco_type_elements(&launch->outputs[0].type);
-    const real scalar = (real)launch->attributes->scalar;
-    (void)err;
-    switch (launch->kind) {
+    switch (kind) {
     case REDCO_OP_NEG: EACH(-x)
     case REDCO_OP_EXP: EACH(REAL_FN(exp)(x))
     case REDCO_OP_LOG: EACH(REAL_FN(log)(x))
@@ -82,9 +77,17 @@ redco_status REAL_NAME(unary)(const redco_launch *launch, redco_error *err)
     case REDCO_OP_GELU: EACH(half * x * (1 + REAL_FN(erf)(x * sqrt_half)))
     default: EACH(x * gelu_share(x)) /* gelu_tanh */
     }
-    return REDCO_OK;
 }
 #undef EACH
+
+redco_status REAL_NAME(unary)(const redco_launch *launch, redco_error *err)
+{
+    (void)err;
+    REAL_NAME(unary_row)
+    (launch->kind, redco_type_elements(&launch->outputs[0].type), launch->inputs[0].data,
+     (real)launch->attributes->scalar, launch->outputs[0].data);
+    return REDCO_OK;
+}
 
 typedef void (*pair_row)(uint64_t n, const real *a, uint64_t sa, const real *b, uint64_t sb, void *out);
 
@@ -140,6 +143,11 @@ static const pair_row pair_rows[REDCO_OP_COUNT] = {
     [REDCO_OP_GELU_GRAD] = gelu_grad_row,
     [REDCO_OP_GELU_TANH_GRAD] = gelu_tanh_grad_row,
 };
+
+void REAL_NAME(binary_row)(redco_op_kind kind, uint64_t n, const real *a, const real *b, void *out)
+{
+    pair_rows[kind](n, a, 1, b, 1, out);
+}
 
 redco_status REAL_NAME(binary)(const redco_launch *launch, redco_error *err)
 {

@@ -27,6 +27,16 @@ redco_status redcoi_host_select(const redco_launch *launch, redco_error *err);
 redco_status redcoi_host_logic(const redco_launch *launch, redco_error *err);
 redco_status redcoi_host_integer(const redco_launch *launch, redco_error *err); /**< arithmetic and comparison */
 
+redco_status redcoi_host_pointwise(const redco_launch *launch, redco_error *err);
+
+/* Rows of elementwise operators: what the operators themselves and programs of them run. */
+void redcoi_unary_row_f32(redco_op_kind kind, uint64_t n, const float *a, float scalar, float *out);
+void redcoi_unary_row_f64(redco_op_kind kind, uint64_t n, const double *a, double scalar, double *out);
+/** @param out  uint8_t of comparisons */
+void redcoi_binary_row_f32(redco_op_kind kind, uint64_t n, const float *a, const float *b, void *out);
+void redcoi_binary_row_f64(redco_op_kind kind, uint64_t n, const double *a, const double *b, void *out);
+int32_t redcoi_integer_result(redco_op_kind kind, int32_t a, int32_t b);
+
 /** Elements as double and back, rounding to nearest even; integers saturate, not-a-number becomes 0. */
 void redcoi_load(redco_dtype dtype, const void *from, uint64_t count, double *to);
 void redcoi_store(redco_dtype dtype, const double *from, uint64_t count, void *to);

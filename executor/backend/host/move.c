@@ -191,7 +191,7 @@ redco_status redcoi_host_logic(const redco_launch *launch, redco_error *err)
 }
 
 /** Arithmetic wraps; truth values count as 0 and 1. */
-static int32_t integer_result(redco_op_kind kind, int32_t a, int32_t b)
+int32_t redcoi_integer_result(redco_op_kind kind, int32_t a, int32_t b)
 {
     switch (kind) {
     case REDCO_OP_ADD: return (int32_t)((uint32_t)a + (uint32_t)b);
@@ -221,7 +221,7 @@ redco_status redcoi_host_integer(const redco_launch *launch, redco_error *err)
         for (uint64_t i = 0; i < walk.count; i++) {
             const int32_t a = integer_at(&launch->inputs[0], walk.first[0] + i * walk.stride[0][last]);
             const int32_t b = integer_at(&launch->inputs[1], walk.first[1] + i * walk.stride[1][last]);
-            const int32_t result = integer_result(launch->kind, a, b);
+            const int32_t result = redcoi_integer_result(launch->kind, a, b);
             if (out->type.dtype == REDCO_I32) {
                 ((int32_t *)out->data)[walk.done + i] = result;
             } else {

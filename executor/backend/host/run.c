@@ -11,7 +11,7 @@ static const redcoi_kernel any_type[REDCO_OP_COUNT] = {
     [REDCO_OP_TRANSPOSE] = redcoi_host_strided,  [REDCO_OP_BROADCAST] = redcoi_host_strided,
     [REDCO_OP_SLICE] = redcoi_host_strided,      [REDCO_OP_PAD] = redcoi_host_pad,
     [REDCO_OP_CONCAT] = redcoi_host_concat,      [REDCO_OP_GATHER] = redcoi_host_gather,
-    [REDCO_OP_SELECT] = redcoi_host_select,
+    [REDCO_OP_SELECT] = redcoi_host_select,      [REDCO_OP_POINTWISE] = redcoi_host_pointwise,
 };
 
 static bool is_half(redco_dtype dtype)
