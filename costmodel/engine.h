@@ -42,6 +42,7 @@ typedef struct redco_engine {
     bool planned_memory;    /**< memory is planned from the lifetimes of a graph's values (redco-exec): what backward
                                  reads is kept once, nothing is masked, converted or fragmented; and what
                                  it does not read is not computed again */
+    uint64_t workspace_bytes; /**< planned memory: of one product beside its operands */
     bool shard_over_cp; /**< what is sharded over all data-parallel ranks is sharded over context-parallel ones too */
     uint32_t gradient_bytes; /**< per element, reduced and kept; 0 = as the precision says */
     uint32_t virtual_stages; /**< model chunks per pipeline stage (interleaved schedule); 0 and 1 = one */

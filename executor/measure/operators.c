@@ -7,14 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A table that is looked up often has few rows, one that is measured for its size is looked up seldom. */
-enum { EMBEDDING_ROWS = 64, EMBEDDING_TOKENS = 16, HEAD_SIZE = 64 };
+/* A table that is measured for its size is looked up seldom. */
+enum { EMBEDDING_TOKENS = 16, HEAD_SIZE = 64, PRODUCT_SIDE = 128 };
 
 /* A composite while it is built. */
 typedef struct work {
     redco_graph *g;
     redco_dtype dtype;
-    uint64_t rows, columns;
+    uint64_t rows, columns, table_rows;
     redco_value wrt[REDCOI_RESULTS_MAX]; /* what gradients are wanted of */
     uint32_t wrt_count, inputs;
 } work;
@@ -107,7 +107,7 @@ static void loss(work *w, redco_value *out, uint32_t *count)
 
 static void embedding(work *w, redco_value *out, uint32_t *count)
 {
-    const redco_value table = trained(w, 2, (const uint64_t[]){EMBEDDING_ROWS, w->columns});
+    const redco_value table = trained(w, 2, (const uint64_t[]){w->table_rows, w->columns});
     const redco_value tokens = input_of(w, REDCO_I32, 1, (const uint64_t[]){w->rows});
     out[(*count)++] = redco_gather(w->g, table, tokens, NULL);
 }
@@ -156,6 +156,15 @@ static void copy(work *w, redco_value *out, uint32_t *count)
     out[(*count)++] = redco_slice_axis(w->g, x, 0, 0, w->columns);
 }
 
+/* Many small products at once, as of heads: [batch][side][columns] of [batch][side][side] by [batch][side][columns]. */
+static void batched_product(work *w, redco_value *out, uint32_t *count)
+{
+    const uint64_t batch = w->rows / PRODUCT_SIDE > 0 ? w->rows / PRODUCT_SIDE : 1;
+    const redco_value a = trained(w, 3, (const uint64_t[]){batch, PRODUCT_SIDE, PRODUCT_SIDE});
+    const redco_value b = trained(w, 3, (const uint64_t[]){batch, PRODUCT_SIDE, w->columns});
+    out[(*count)++] = redco_matmul(w->g, a, b, false, false);
+}
+
 static const struct builder {
     const char *name;
     void (*build)(work *w, redco_value *out, uint32_t *count);
@@ -173,6 +182,7 @@ static const struct builder {
     {"optimizer", optimizer},
     {"accumulate", accumulate},
     {"copy", copy},
+    {"batched_product", batched_product},
 };
 
 /* Adds gradients of everything trained, from given gradients of the outputs. */
@@ -214,9 +224,9 @@ static redco_status begin(work *w, redco_error *err)
 }
 
 redco_status redcoi_composite_create(const char *name, redco_dtype dtype, uint64_t rows, uint64_t columns,
-                                     redcoi_composite *composite_out, redco_error *err)
+                                     uint64_t table_rows, redcoi_composite *composite_out, redco_error *err)
 {
-    work w = {.dtype = dtype, .rows = rows, .columns = columns};
+    work w = {.dtype = dtype, .rows = rows, .columns = columns, .table_rows = table_rows};
     redco_value outputs[REDCOI_RESULTS_MAX];
     uint32_t count = 0;
     for (size_t i = 0; i < sizeof builders / sizeof builders[0]; i++) {

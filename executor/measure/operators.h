@@ -18,9 +18,10 @@ typedef struct redcoi_composite {
 } redcoi_composite;
 
 /** @param rows, columns  of the result, of a table that is looked up, or (columns alone) parameters of an update
+ *  @param table_rows     "embedding": of the table that is looked up
  *  @return REDCO_EVALUE for an unknown name */
 redco_status redcoi_composite_create(const char *name, redco_dtype dtype, uint64_t rows, uint64_t columns,
-                                     redcoi_composite *composite_out, redco_error *err);
+                                     uint64_t table_rows, redcoi_composite *composite_out, redco_error *err);
 redco_status redcoi_composite_gemm(redco_dtype dtype, uint64_t m, uint64_t n, uint64_t k, bool transpose_a,
                                    bool transpose_b, redcoi_composite *composite_out, redco_error *err);
 

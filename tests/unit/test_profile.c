@@ -315,7 +315,7 @@ static void bad_input_is_named(void **state)
         {"size_B,time_us,algbw_GBs,busbw_GBs\n8,1,1,1\n", "x.txt:2", "needs the comment lines"},
         {"Size,1 Node(NVLinkx),2Node\n16777216,0.44,0.52\n", "x.txt", "SimAI table of bandwidth efficiencies"},
         {"config,collective,size_B,algo,proto,latency_us\n", "x.txt", "computed from NCCL's model"},
-        {"{\"format\":\"redco-profile\",\"version\":3}", "x.txt:/version", ""},
+        {"{\"format\":\"redco-profile\",\"version\":4}", "x.txt:/version", ""},
         {"{\"format\":\"redco-profile\",\"version\":1}", "x.txt", "no measured times"},
         {"{\"format\":\"redco-profile\",\"version\":1,\"collectives\":[{\"op\":\"all_reduce\",\"gpus_per_node\":2,"
          "\"nodes\":1,\"rows\":[{\"size_bytes\":9,\"in_place_s\":1e-5},{\"size_bytes\":8,\"in_place_s\":1e-5}]}]}",
