@@ -56,6 +56,8 @@ redco_status redco_measure_graph(redco_measurer *measurer, const redco_graph *gr
 
 /** Of all graphs since creation; all zero where runs are not queued. */
 redco_measure_launches redco_measure_queueing(const redco_measurer *measurer);
+/** How long the product that heats takes now, after more of it, over what it took at first; 1 where there is none. */
+redco_status redco_measure_hot_ratio(redco_measurer *measurer, double *ratio_out, redco_error *err);
 /** The largest workspace that an operator of the last graph asked for. */
 uint64_t redco_measure_workspace_bytes(const redco_measurer *measurer);
 

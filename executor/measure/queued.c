@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 /* Operators of a run: drivers queue about a thousand launches before a call waits for the device. */
-enum { MOST_LAUNCHES = 600, MOST_RUNS = 50, MOST_HEATS = 200 };
+enum { MOST_LAUNCHES = 600, MOST_RUNS = 50, MOST_HEATS = 200, FIRST_HEATS = 3 };
 static const double default_heat_s = 2e-3, first_queue_s = 20e-6;
 static const double hold_factor = 1.5; /* on what queueing a run took before */
 
@@ -44,29 +44,44 @@ static uint64_t heat_workspace(redco_measurer *m, const redco_tensor_type *type)
     return m->backend->calls->workspace_bytes(m->backend, &launch);
 }
 
+/* Seconds of one, the last of some. */
+static redco_status time_heat(redco_measurer *m, uint32_t tries, double *seconds_out, redco_error *err)
+{
+    const redco_backend_calls *const calls = m->backend->calls;
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < tries && st == REDCO_OK; i++) {
+        if (i + 1 == tries) { st = calls->mark_set(m->backend, m->queue, m->marks[0], err); }
+        if (st == REDCO_OK) { st = heat_once(m, err); }
+    }
+    if (st == REDCO_OK) { st = calls->mark_set(m->backend, m->queue, m->marks[1], err); }
+    if (st == REDCO_OK) { st = calls->mark_finish(m->backend, m->marks[1], err); }
+    if (st == REDCO_OK) { st = calls->mark_between(m->backend, m->marks[0], m->marks[1], seconds_out, err); }
+    *seconds_out = fmax(*seconds_out, 1e-9);
+    return st;
+}
+
 redco_status redcoi_measure_heat_create(redco_measurer *m, redco_error *err)
 {
-    enum { TRIES = 3 };
     const redco_backend_calls *const calls = m->backend->calls;
     const uint64_t side = m->options.heat_side;
-    redco_status st = REDCO_OK;
     if (!(m->options.heat_s > 0.0)) { m->options.heat_s = default_heat_s; }
     m->queue_s = first_queue_s;
     if (side == 0) { return REDCO_OK; }
     const redco_tensor_type type = redco_type(REDCO_BFLOAT16, 2, (const uint64_t[]){side, side});
     const uint64_t bytes = 3 * redco_type_bytes(&type) + heat_workspace(m, &type);
-    st = calls->allocate(m->backend, REDCO_MEMORY_DEVICE, bytes, &m->heat, err);
+    redco_status st = calls->allocate(m->backend, REDCO_MEMORY_DEVICE, bytes, &m->heat, err);
     /* Numbers, since products of zeros need less power. */
     if (st == REDCO_OK) { st = redcoi_measure_fill(m, m->heat, 2 * redco_type_bytes(&type), REDCO_BFLOAT16, 0, err); }
-    for (int i = 0; i < TRIES && st == REDCO_OK; i++) {
-        double seconds = 0.0;
-        st = calls->mark_set(m->backend, m->queue, m->marks[0], err);
-        if (st == REDCO_OK) { st = heat_once(m, err); }
-        if (st == REDCO_OK) { st = calls->mark_set(m->backend, m->queue, m->marks[1], err); }
-        if (st == REDCO_OK) { st = calls->mark_finish(m->backend, m->marks[1], err); }
-        if (st == REDCO_OK) { st = calls->mark_between(m->backend, m->marks[0], m->marks[1], &seconds, err); }
-        m->heat_s = fmax(seconds, 1e-6);
-    }
+    return st == REDCO_OK ? time_heat(m, FIRST_HEATS, &m->heat_s, err) : st;
+}
+
+redco_status redco_measure_hot_ratio(redco_measurer *measurer, double *ratio_out, redco_error *err)
+{
+    double now_s = 0.0;
+    *ratio_out = 1.0;
+    if (measurer->heat == NULL) { return REDCO_OK; }
+    const redco_status st = time_heat(measurer, MOST_HEATS, &now_s, err);
+    if (st == REDCO_OK) { *ratio_out = now_s / measurer->heat_s; }
     return st;
 }
 

@@ -40,7 +40,7 @@ typedef struct redco_measure_weight {
     uint64_t in, out;
 } redco_measure_weight;
 
-enum { REDCO_MEASURE_WEIGHTS_MAX = 24, REDCO_MEASURE_TOKENS_MAX = 8 };
+enum { REDCO_MEASURE_WEIGHTS_MAX = 40, REDCO_MEASURE_TOKENS_MAX = 8 };
 
 /** What a list for a device is made for: products of all weights and tokens are in it exactly. */
 typedef struct redco_measure_shapes {
