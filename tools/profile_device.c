@@ -36,8 +36,8 @@ redco_status profile_device_options(const struct profile_job *job, const redco_b
                                     redco_measure_options *options_out, redco_error *err)
 {
     redco_cuda_device device = {.memory_bytes = 0};
-    *options_out = (redco_measure_options){
-        .processor_time = true, .runs = job->quick ? 1 : 0, .case_s = job->quick ? 1e-3 : 0.0};
+    *options_out =
+        (redco_measure_options){.processor_time = true, .runs = job->quick ? 1 : 0, .case_s = job->quick ? 1e-3 : 0.0};
     if (!job->cuda) { return REDCO_OK; }
     const redco_status st = redco_cuda_describe(backend, &device, err);
     *options_out = (redco_measure_options){.queued = true,
@@ -142,12 +142,8 @@ redco_status profile_device_contend(const struct profile_job *job, redco_backend
 
 redco_status profile_device_model(const char *name, redco_measure_shapes *shapes, redco_error *err)
 {
-    const redco_shape shape = {.seq_len = 1,
-                               .micro_batch = 1,
-                               .tp = 1,
-                               .cp = 1,
-                               .precision = REDCO_BF16,
-                               .engine = {.planned_memory = true}};
+    const redco_shape shape = {
+        .seq_len = 1, .micro_batch = 1, .tp = 1, .cp = 1, .precision = REDCO_BF16, .engine = {.planned_memory = true}};
     const redco_layer_class *classes = NULL;
     redco_operator ops[REDCO_OPERATORS_MAX];
     redco_model *model = NULL;

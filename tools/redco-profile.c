@@ -96,8 +96,9 @@ static error_t check_end(struct arguments *a)
                               "needs --backend cuda: processors' lists are the same for all");
     }
     if (a->backend == CUDA && a->check != NULL) {
-        return cli_bad_option(&a->cli, "--check", "is for processors; tools/gpu-acceptance holds GPUs' profiles "
-                                                  "against whole steps");
+        return cli_bad_option(&a->cli, "--check",
+                              "is for processors; tools/gpu-acceptance holds GPUs' profiles "
+                              "against whole steps");
     }
     return 0;
 }

@@ -48,6 +48,8 @@ void redco_measurer_free(redco_measurer *measurer)
 {
     if (measurer == NULL) { return; }
     const redco_backend_calls *calls = measurer->backend->calls;
+    /* Where something failed, work may still be queued on what is freed now. */
+    if (measurer->queue != NULL) { (void)calls->queue_finish(measurer->backend, measurer->queue, NULL); }
     redcoi_measure_heat_free(measurer);
     calls->release(measurer->backend, REDCO_MEMORY_DEVICE, measurer->arena);
     calls->release(measurer->backend, REDCO_MEMORY_HOST, measurer->staging);
