@@ -158,6 +158,7 @@ static void add_block(struct list *list, const redco_model *model, bool cross, b
     add_bytes(list, heads, REDCO_OPERATOR_MEMORY, heads, rank->tokens * (double)(rank->q + rank->kv), 4.0);
     add_attention(list, "attention", causal, rank);
     add_gemm(list, "out", rank->t, h, rank->q);
+    list->out[list->count - 1].adds = true;
     if (dims->post_norm) { add_norm(list, "attn_norm", rank, h); }
     if (cross) { /* queries of the decoder, keys and values of the encoder's output: every pair */
         add_norm(list, "cross_norm", rank, h);
@@ -165,12 +166,14 @@ static void add_block(struct list *list, const redco_model *model, bool cross, b
         add_gemm(list, "cross_kv", rank->t, 2 * rank->kv, h);
         add_attention(list, "cross_attention", false, rank);
         add_gemm(list, "cross_out", rank->t, h, rank->q);
+        list->out[list->count - 1].adds = true;
     }
     if (!dims->parallel_block && !dims->post_norm) { add_norm(list, "ffn_norm", rank, h); }
     add_gemm(list, "ffn_in", rank->t, dims->gated ? 2 * f : f, h);
     add_bytes(list, "activation", REDCO_OPERATOR_MEMORY, activation(model), rank->tokens * (double)f,
               dims->gated ? 8.0 : 4.0);
     add_gemm(list, "ffn_out", rank->t, h, f);
+    list->out[list->count - 1].adds = true;
     if (dims->post_norm) { add_norm(list, "ffn_norm", rank, h); }
     if (list->engine->gemm_format != REDCO_GEMM_SAME) { /* inputs and gradients of the products */
         const double elements = 6.0 * (double)h / (double)tp + 3.0 * (double)f;

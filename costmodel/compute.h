@@ -50,6 +50,7 @@ typedef struct redco_operator {
     uint64_t parts[REDCO_OPERATOR_PARTS]; /**< GEMM of several weights that one input meets (q, k, v; gate, up), by an
                                                engine that multiplies by each: their widths, which add up to n */
     uint32_t part_count;                  /**< 0: one product */
+    bool adds;                            /**< GEMM whose result goes onto what a residual connection brings */
     bool narrow;                          /**< GEMM in the engine's format instead of the training precision */
     bool misaligned;                      /**< scores of a head size that matrix units do not take */
     double flops;

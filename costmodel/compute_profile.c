@@ -424,21 +424,37 @@ static bool product_s(const redco_compute_profile *profile, const redco_operator
     return false;
 }
 
+/* A sum of a product and something else. On GPUs it is part of the product (executor/graph/fuse_matmul.h), which reads
+ * the other summand besides: half of what copying as much takes. On processors it is an operator of its own. */
+static double summed_s(const redco_compute_profile *profile, double elements, redco_precision precision)
+{
+    const bool fused = strcmp(profile->how.backend, "cuda") == 0;
+    double seconds = 0.0;
+    (void)other_s(profile, fused ? "copy" : "accumulate", elements, false, precision, &seconds);
+    return fused ? 0.5 * seconds : seconds;
+}
+
 /* By each weight that the input meets; the gradients that they give the input are added up. */
 static bool products_s(const redco_compute_profile *profile, const redco_operator *op, redco_pass pass,
                        redco_precision precision, double *time_s_out)
 {
-    double sum_s = 0.0, add_s = 0.0;
-    if (op->part_count == 0) { return product_s(profile, op, op->n, pass, precision, time_s_out); }
-    for (uint32_t i = 0; i < op->part_count; i++) {
+    const uint64_t whole[1] = {op->n};
+    const uint64_t *const widths = op->part_count > 0 ? op->parts : whole;
+    const uint32_t count = op->part_count > 0 ? op->part_count : 1;
+    double sum_s = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
         double part_s = 0.0;
-        if (!product_s(profile, op, op->parts[i], pass, precision, &part_s)) { return false; }
+        if (!product_s(profile, op, widths[i], pass, precision, &part_s)) { return false; }
         sum_s += part_s;
     }
-    if (pass == REDCO_PASS_GRAD_INPUT) {
-        (void)other_s(profile, "accumulate", (double)op->m * (double)op->k, false, precision, &add_s);
+    if (pass == REDCO_PASS_GRAD_INPUT && count > 1) {
+        sum_s += (count - 1) * summed_s(profile, (double)op->m * (double)op->k, precision);
     }
-    *time_s_out = sum_s + (op->part_count - 1) * add_s;
+    /* Norms of processors are measured with the sum before them. */
+    if (pass == REDCO_PASS_FORWARD && op->adds && strcmp(profile->how.backend, "cuda") == 0) {
+        sum_s += summed_s(profile, (double)op->m * (double)op->n, precision);
+    }
+    *time_s_out = sum_s;
     return true;
 }
 

@@ -41,6 +41,7 @@ redco_status profile_device_options(const struct profile_job *job, const redco_b
     if (!job->cuda) { return REDCO_OK; }
     const redco_status st = redco_cuda_describe(backend, &device, err);
     *options_out = (redco_measure_options){.queued = true,
+                                           .fused = true,
                                            .sample_s = job->quick ? quick_sample_s : device_sample_s,
                                            .case_s = job->quick ? 1e-6 : device_case_s,
                                            .runs = job->quick ? 1 : DEVICE_RUNS,

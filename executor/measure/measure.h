@@ -26,6 +26,7 @@ typedef struct redco_measure_options {
      *  between them, behind work that lasts until all of them are queued, and waited for once. So the time between two
      *  marks is the device's, gaps between kernels included, however long the program takes to queue them. */
     bool queued;
+    bool fused;          /**< operators are those of graphs that the executor fused for a device (graph/fuse.h) */
     uint64_t cold_bytes; /**< repeats take turns on copies of the operands that fill so much memory, as a step's
                               operands come from beyond the caches; 0 = one copy (queued) */
     uint64_t most_bytes; /**< of device memory; a graph that needs more is REDCO_ENOMEM; 0 = whatever there is */

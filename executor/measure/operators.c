@@ -15,6 +15,7 @@ typedef struct work {
     redco_graph *g;
     redco_dtype dtype;
     uint64_t rows, columns, table_rows;
+    bool products_add;
     redco_value wrt[REDCOI_RESULTS_MAX]; /* what gradients are wanted of */
     uint32_t wrt_count, inputs;
 } work;
@@ -47,7 +48,7 @@ static redco_value row(work *w)
 /* The residual sum comes before a norm; whoever reads the norm also passes the sum on. */
 static void rms_norm(work *w, redco_value *out, uint32_t *count)
 {
-    const redco_value sum = redco_add(w->g, matrix(w), matrix(w));
+    const redco_value x = matrix(w), sum = w->products_add ? x : redco_add(w->g, x, matrix(w));
     out[(*count)++] = redco_rms_norm(w->g, sum, row(w), 1e-5);
     out[(*count)++] = sum;
 }
@@ -55,7 +56,8 @@ static void rms_norm(work *w, redco_value *out, uint32_t *count)
 /* Models with layer norms have biases: that of the product before it. */
 static void layer_norm(work *w, redco_value *out, uint32_t *count)
 {
-    const redco_value sum = redco_add(w->g, matrix(w), redco_add(w->g, matrix(w), row(w)));
+    const redco_value x = matrix(w);
+    const redco_value sum = w->products_add ? x : redco_add(w->g, x, redco_add(w->g, matrix(w), row(w)));
     const redco_value scale = row(w);
     out[(*count)++] = redco_layer_norm(w->g, sum, scale, row(w), 1e-5);
     out[(*count)++] = sum;
@@ -76,20 +78,20 @@ static void split_heads(work *w, redco_value *out, uint32_t *count)
 {
     const uint64_t width = w->columns / 2 > 0 ? w->columns / 2 : 1, all = 3 * width;
     const redco_value x = trained(w, 2, (const uint64_t[]){w->rows, all});
-    const redco_value sum = redco_add(w->g, x, trained(w, 1, &all));
+    const redco_value sum = w->products_add ? x : redco_add(w->g, x, trained(w, 1, &all));
     for (uint64_t part = 0; part < 3; part++) { out[(*count)++] = redco_slice_axis(w->g, sum, 1, part * width, width); }
 }
 
 static void activation(work *w, redco_value *out, uint32_t *count)
 {
     const redco_value x = matrix(w);
-    out[(*count)++] = redco_gelu_tanh(w->g, redco_add(w->g, x, row(w)));
+    out[(*count)++] = redco_gelu_tanh(w->g, w->products_add ? x : redco_add(w->g, x, row(w)));
 }
 
 static void relu(work *w, redco_value *out, uint32_t *count)
 {
     const redco_value x = matrix(w);
-    out[(*count)++] = redco_relu(w->g, redco_add(w->g, x, row(w)));
+    out[(*count)++] = redco_relu(w->g, w->products_add ? x : redco_add(w->g, x, row(w)));
 }
 
 static void gated_activation(work *w, redco_value *out, uint32_t *count)
@@ -223,10 +225,14 @@ static redco_status begin(work *w, redco_error *err)
     return w->g != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "measure", "out of memory");
 }
 
-redco_status redcoi_composite_create(const char *name, redco_dtype dtype, uint64_t rows, uint64_t columns,
-                                     uint64_t table_rows, redcoi_composite *composite_out, redco_error *err)
+redco_status redcoi_composite_create(const char *name, redco_dtype dtype, const redcoi_composite_size *size,
+                                     redcoi_composite *composite_out, redco_error *err)
 {
-    work w = {.dtype = dtype, .rows = rows, .columns = columns, .table_rows = table_rows};
+    work w = {.dtype = dtype,
+              .rows = size->rows,
+              .columns = size->columns,
+              .table_rows = size->table_rows,
+              .products_add = size->products_add};
     redco_value outputs[REDCOI_RESULTS_MAX];
     uint32_t count = 0;
     for (size_t i = 0; i < sizeof builders / sizeof builders[0]; i++) {

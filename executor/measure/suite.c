@@ -133,7 +133,7 @@ size_t redco_measure_cases(bool quick, redco_measure_case **cases_out)
     return redcoi_cases_hand_over(&list, cases_out);
 }
 
-static redco_status build(const redco_measure_case *one, redcoi_composite *composite_out, redco_error *err)
+static redco_status build(const redco_measure_case *one, bool fused, redcoi_composite *composite_out, redco_error *err)
 {
     const redcoi_attention_shape shape = {.batch = one->batch,
                                           .heads = one->heads,
@@ -141,14 +141,14 @@ static redco_status build(const redco_measure_case *one, redcoi_composite *compo
                                           .sequence = one->sequence,
                                           .head_dim = one->size,
                                           .causal = true};
+    const redcoi_composite_size size = {
+        .rows = one->rows, .columns = one->columns, .table_rows = one->table_rows, .products_add = fused};
     switch (one->kind) {
     case REDCO_MEASURE_GEMM:
         return redcoi_composite_gemm(one->dtype, one->m, one->n, one->k, one->transpose_a, one->transpose_b,
                                      composite_out, err);
     case REDCO_MEASURE_ATTENTION: return redcoi_composite_attention(one->dtype, &shape, composite_out, err);
-    case REDCO_MEASURE_OPERATOR:
-        return redcoi_composite_create(one->name, one->dtype, one->rows, one->columns, one->table_rows, composite_out,
-                                       err);
+    case REDCO_MEASURE_OPERATOR: return redcoi_composite_create(one->name, one->dtype, &size, composite_out, err);
     }
     return REDCO_OK;
 }
@@ -164,7 +164,7 @@ redco_status redco_measure_case_run(redco_measurer *measurer, redco_measure_case
 {
     redcoi_composite composite = {.graph = NULL};
     double *op_s = NULL, forward_s = 0.0, backward_s = 0.0;
-    redco_status st = build(one, &composite, err);
+    redco_status st = build(one, measurer->options.fused, &composite, err);
     if (st != REDCO_OK) { return st; }
     const uint32_t ops = redco_graph_op_count(composite.graph);
     op_s = malloc((ops + 1) * sizeof *op_s);

@@ -135,9 +135,12 @@ static struct pass_s block_s(const struct dims *d, double sequences, double leng
     add_elements(&block, "gated_activation", t * d->ffn);
     const double before_s = block.forward_s;
     add_weight(&block, t, d->ffn, h);
-    /* Gradients of the input that q, k and v share are added up, and of what gate and up share. */
-    block.backward_s += 3.0 * t * h * per_element("accumulate", false);
-    *again_s_out = before_s; /* nobody reads the last product */
+    /* What products add to is read beside them, half of a copy: gradients of the input that q, k and v share, and of
+     * what gate and up share; forward two residual sums, of which the first is made again. */
+    const double read_s = 0.5 * t * h * per_element("copy", false);
+    block.backward_s += 3.0 * read_s;
+    block.forward_s += 2.0 * read_s;
+    *again_s_out = before_s + read_s; /* nobody reads the last product */
     return block;
 }
 
