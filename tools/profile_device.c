@@ -32,6 +32,16 @@ redco_status profile_device_open(const struct profile_job *job, redco_world *wor
     return job->cuda ? redco_devices_open(world, &options, backend_out, err) : redco_host_open(NULL, backend_out, err);
 }
 
+redco_status profile_device_carrier(const struct profile_job *job, redco_world *world, redco_backend *backend,
+                                    redco_carrier **carrier_out, redco_error *err)
+{
+    *carrier_out = NULL;
+    (void)world;
+    if (!job->cuda) { return REDCO_OK; }
+    return redco_fail(err, REDCO_ESYSTEM, backend->calls->name,
+                      "collectives of several GPUs cannot be measured: this redco has no NCCL");
+}
+
 redco_status profile_device_options(const struct profile_job *job, const redco_backend *backend,
                                     redco_measure_options *options_out, redco_error *err)
 {

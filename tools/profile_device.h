@@ -2,12 +2,17 @@
 #ifndef REDCO_TOOLS_PROFILE_DEVICE_H
 #define REDCO_TOOLS_PROFILE_DEVICE_H
 
+#include "executor/comm/carrier.h"
 #include "executor/measure/measure.h"
 #include "tools/profile_tool.h"
 
 /** Every rank calls it. @return REDCO_ESYSTEM where there is no such device */
 redco_status profile_device_open(const struct profile_job *job, redco_world *world, redco_backend **backend_out,
                                  redco_error *err);
+/** Who moves what is in the devices' memory: NCCL between GPUs. Every rank calls it.
+ *  @param carrier_out  NULL where processors' communicators do; else to be closed with redco_carrier_close() */
+redco_status profile_device_carrier(const struct profile_job *job, redco_world *world, redco_backend *backend,
+                                    redco_carrier **carrier_out, redco_error *err);
 /** How a device like that is measured. */
 redco_status profile_device_options(const struct profile_job *job, const redco_backend *backend,
                                     redco_measure_options *options_out, redco_error *err);

@@ -39,6 +39,7 @@ struct rank {
     redco_backend *backend;
     redco_measurer *measurer;
     redco_measure_collectives *collectives;
+    redco_carrier *carrier; /* NULL: the processor's communicators */
     redco_communicator *all;
     redco_measure_case *cases;
     size_t case_count;
@@ -55,6 +56,20 @@ static void show(const struct rank *r, const char *what, size_t done, size_t of)
     (void)fflush(stderr);
 }
 
+static redco_status open_collectives(struct rank *r)
+{
+    redco_measure_groups groups = {.nodes = r->job->nodes,
+                                   .most_bytes = r->job->largest_bytes > 0 ? r->job->largest_bytes
+                                                 : r->job->quick           ? quick_bytes
+                                                 : r->job->cuda            ? (uint64_t)REDCO_MEASURE_DEVICE_BYTES
+                                                                           : REDCO_MEASURE_MOST_BYTES,
+                                   .backend = r->backend};
+    const redco_status st = profile_device_carrier(r->job, r->world, r->backend, &r->carrier, r->err);
+    if (st != REDCO_OK) { return st; }
+    groups.carrier = r->carrier;
+    return redco_measure_collectives_create(r->world, &groups, &r->collectives, r->err);
+}
+
 static redco_status open_rank(struct rank *r)
 {
     const uint32_t size = redco_world_size(r->world);
@@ -66,12 +81,7 @@ static redco_status open_rank(struct rank *r)
     if (st == REDCO_OK) { st = profile_device_open(r->job, r->world, &r->backend, r->err); }
     if (st == REDCO_OK) { st = profile_device_options(r->job, r->backend, &options, r->err); }
     if (st == REDCO_OK) { st = redco_measurer_create(r->backend, &options, &r->measurer, r->err); }
-    if (st == REDCO_OK && size > 1 && !r->job->cuda) {
-        const uint64_t most_bytes = r->job->largest_bytes > 0 ? r->job->largest_bytes
-                                    : r->job->quick           ? quick_bytes
-                                                              : REDCO_MEASURE_MOST_BYTES;
-        st = redco_measure_collectives_create(r->world, r->job->nodes, most_bytes, &r->collectives, r->err);
-    }
+    if (st == REDCO_OK && size > 1) { st = open_collectives(r); }
     if (st != REDCO_OK || r->job->collectives) { return st; }
     r->case_count = r->job->cuda && !r->job->quick ? redco_measure_device_cases(&r->job->shapes, &r->cases)
                                                    : redco_measure_cases(r->job->quick, &r->cases);
@@ -81,6 +91,7 @@ static redco_status open_rank(struct rank *r)
 static void close_rank(struct rank *r)
 {
     redco_measure_collectives_free(r->collectives);
+    redco_carrier_close(r->carrier);
     redco_communicator_free(r->all);
     redco_measurer_free(r->measurer);
     redco_backend_close(r->backend);
@@ -171,7 +182,8 @@ static redco_status merge(struct rank *r, redco_profile_measured *how)
     for (size_t i = 0; i < n; i++) {
         numbers[i] = r->cases[i].forward_s;
         numbers[n + i] = r->cases[i].backward_s;
-        numbers[2 * n + i] = r->cases[i].average_s / (r->cases[i].forward_s + r->cases[i].backward_s) - 1.0;
+        const double best_s = r->cases[i].forward_s + r->cases[i].backward_s;
+        numbers[2 * n + i] = isfinite(best_s) ? r->cases[i].average_s / best_s - 1.0 : (double)INFINITY;
     }
     numbers[3 * n] = -redco_measure_processor_ratio(r->measurer); /* of the rank that got least */
     const redco_status st = redco_all_reduce(r->all, REDCO_F64, REDCO_REDUCE_MAX, numbers, 3 * n + 1, "times", r->err);

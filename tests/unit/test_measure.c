@@ -6,6 +6,7 @@
 #include "executor/measure/collectives.h"
 #include "executor/measure/contention.h"
 #include "executor/measure/suite.h"
+#include "tests/unit/processes.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -255,6 +256,37 @@ static void a_model_has_the_simulators_names(void **state)
     assert_true(fabs(sum_s - step.total_s) <= 1e-9 * sum_s && sound(step.wall_s));
 }
 
+/* Teams of a carrier on a backend's memory, timed by marks: as GPUs have them, here those of the host. */
+static int measure_teams(redco_world *world, void *context)
+{
+    (void)context;
+    redco_backend *backend = NULL;
+    redco_carrier *carrier = NULL;
+    redco_measure_collectives *collectives = NULL;
+    const redco_measure_curve *curves = NULL;
+    bool good =
+        redco_host_open(NULL, &backend, NULL) == REDCO_OK && redco_host_carrier_open(world, &carrier, NULL) == REDCO_OK;
+    const redco_measure_groups groups = {.nodes = 1, .most_bytes = 4096, .carrier = carrier, .backend = backend};
+    good = good && redco_measure_collectives_create(world, &groups, &collectives, NULL) == REDCO_OK &&
+           redco_measure_collectives_run(collectives, NULL) == REDCO_OK;
+    const size_t count = good ? redco_measure_collectives_curves(collectives, &curves) : 0;
+    good = good && count == REDCO_MEASURE_COLLECTIVES;
+    for (size_t i = 0; i < count; i++) {
+        good = good && curves[i].gpus == 2 && curves[i].size_count == 3;
+        for (uint32_t s = 0; s < curves[i].size_count; s++) { good = good && sound(curves[i].time_s[s]); }
+    }
+    redco_measure_collectives_free(collectives);
+    redco_carrier_close(carrier);
+    redco_backend_close(backend);
+    return good ? 0 : 1;
+}
+
+static void teams_have_curves(void **state)
+{
+    (void)state;
+    assert_int_equal(run_ranks(2, 30.0, measure_teams, NULL, 0), 2);
+}
+
 static void one_rank_has_no_collectives(void **state)
 {
     (void)state;
@@ -262,11 +294,12 @@ static void one_rank_has_no_collectives(void **state)
     redco_world *world = NULL;
     redco_measure_collectives *collectives = NULL;
     const redco_measure_curve *curves = NULL;
+    const redco_measure_groups one = {.nodes = 1, .most_bytes = 16384}, two = {.nodes = 2, .most_bytes = 16384};
     redco_error err = {0};
     assert_int_equal(redco_world_open(&options, &world, NULL), REDCO_OK);
-    assert_int_equal(redco_measure_collectives_create(world, 2, 16384, &collectives, &err), REDCO_EVALUE);
+    assert_int_equal(redco_measure_collectives_create(world, &two, &collectives, &err), REDCO_EVALUE);
     assert_non_null(strstr(err.text, "2 do not divide 1 ranks"));
-    assert_int_equal(redco_measure_collectives_create(world, 1, 16384, &collectives, NULL), REDCO_OK);
+    assert_int_equal(redco_measure_collectives_create(world, &one, &collectives, NULL), REDCO_OK);
     assert_int_equal(redco_measure_collectives_curves(collectives, &curves), 0);
     assert_int_equal(redco_measure_collectives_run(collectives, NULL), REDCO_OK);
     redco_measure_collectives_free(collectives);
@@ -301,6 +334,7 @@ int main(void)
         cmocka_unit_test(the_full_list_is_sane),
         cmocka_unit_test(only_what_is_needed_is_run),
         cmocka_unit_test(a_model_has_the_simulators_names),
+        cmocka_unit_test(teams_have_curves),
         cmocka_unit_test(one_rank_has_no_collectives),
         cmocka_unit_test(contention_is_a_ratio),
     };
