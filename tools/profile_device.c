@@ -2,6 +2,7 @@
 
 #include "costmodel/compute.h"
 #include "executor/backend/host/host.h"
+#include "executor/comm/nccl/nccl.h"
 #include "executor/measure/block.h"
 #include "executor/measure/contention.h"
 #include "executor/trainer/devices.h"
@@ -36,10 +37,7 @@ redco_status profile_device_carrier(const struct profile_job *job, redco_world *
                                     redco_carrier **carrier_out, redco_error *err)
 {
     *carrier_out = NULL;
-    (void)world;
-    if (!job->cuda) { return REDCO_OK; }
-    return redco_fail(err, REDCO_ESYSTEM, backend->calls->name,
-                      "collectives of several GPUs cannot be measured: this redco has no NCCL");
+    return job->cuda ? redco_nccl_open(world, backend, NULL, carrier_out, err) : REDCO_OK;
 }
 
 redco_status profile_device_options(const struct profile_job *job, const redco_backend *backend,

@@ -10,7 +10,7 @@ enum { TABLE_ROWS = 32768, LEAST_POWER = 16, MOST_POWER = 28 };
 
 redco_measure_shapes redco_measure_default_shapes(void)
 {
-    /* Widths of costmodel/presets/models: llama-125m, tinyllama-1.1b, sheared-llama-2.7b, llama-7b. */
+    /* Widths of the models of tools/gpu-acceptance: llama-125m, tinyllama-1.1b, sheared-llama-2.7b, llama-7b. */
     static const struct {
         uint64_t hidden, kv, ffn;
     } models[] = {{768, 768, 2048}, {2048, 256, 5632}, {2560, 2560, 6912}, {4096, 4096, 11008}};

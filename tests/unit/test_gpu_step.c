@@ -92,10 +92,11 @@ struct dims {
     const char *name;
     double layers, hidden, kv, ffn, heads, words;
 };
-static const struct dims models[] = {{"llama-125m", 12, 768, 768, 2048, 12, 32000},
-                                     {"tinyllama-1.1b", 22, 2048, 256, 5632, 32, 32000},
-                                     {"sheared-llama-2.7b", 32, 2560, 2560, 6912, 20, 32000},
-                                     {"llama-7b", 32, 4096, 4096, 11008, 32, 32000}};
+static const struct dims models[] = {
+    {REDCO_TEST_DATA "/models/gpu/llama-125m.json", 12, 768, 768, 2048, 12, 32000},
+    {REDCO_TEST_DATA "/models/gpu/tinyllama-1.1b.json", 22, 2048, 256, 5632, 32, 32000},
+    {REDCO_TEST_DATA "/models/gpu/sheared-llama-2.7b.json", 32, 2560, 2560, 6912, 20, 32000},
+    {"llama-7b", 32, 4096, 4096, 11008, 32, 32000}};
 
 struct pass_s {
     double forward_s, backward_s;
@@ -260,7 +261,7 @@ static void small_models_wait_for_launches(void **state)
 {
     (void)state;
     const double host_s = 0.4e-3;
-    redco_inputs inputs = inputs_of("llama-125m", host_s);
+    redco_inputs inputs = inputs_of(models[0].name, host_s);
     assert_true(inputs.calibration.host_forward_s == host_s && inputs.calibration.host_backward_s == 2.0 * host_s);
     check(&inputs, &models[0], 1, 2048, 2, REDCO_RECOMPUTE_NONE, host_s);
     check(&inputs, &models[0], 1, 2048, 1, REDCO_RECOMPUTE_FULL, host_s);
