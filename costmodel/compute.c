@@ -158,6 +158,7 @@ static void add_block(struct list *list, const redco_model *model, bool cross, b
     add_bytes(list, heads, REDCO_OPERATOR_MEMORY, heads, rank->tokens * (double)(rank->q + rank->kv), 4.0);
     add_attention(list, "attention", causal, rank);
     add_gemm(list, "out", rank->t, h, rank->q);
+    list->out[list->count - 1].adds = true;
     if (dims->post_norm) { add_norm(list, "attn_norm", rank, h); }
     if (cross) { /* queries of the decoder, keys and values of the encoder's output: every pair */
         add_norm(list, "cross_norm", rank, h);
@@ -165,12 +166,14 @@ static void add_block(struct list *list, const redco_model *model, bool cross, b
         add_gemm(list, "cross_kv", rank->t, 2 * rank->kv, h);
         add_attention(list, "cross_attention", false, rank);
         add_gemm(list, "cross_out", rank->t, h, rank->q);
+        list->out[list->count - 1].adds = true;
     }
     if (!dims->parallel_block && !dims->post_norm) { add_norm(list, "ffn_norm", rank, h); }
     add_gemm(list, "ffn_in", rank->t, dims->gated ? 2 * f : f, h);
     add_bytes(list, "activation", REDCO_OPERATOR_MEMORY, activation(model), rank->tokens * (double)f,
               dims->gated ? 8.0 : 4.0);
     add_gemm(list, "ffn_out", rank->t, h, f);
+    list->out[list->count - 1].adds = true;
     if (dims->post_norm) { add_norm(list, "ffn_norm", rank, h); }
     if (list->engine->gemm_format != REDCO_GEMM_SAME) { /* inputs and gradients of the products */
         const double elements = 6.0 * (double)h / (double)tp + 3.0 * (double)f;
@@ -190,6 +193,35 @@ static void add_head(struct list *list, const redco_model_dims *dims, const stru
                                                 .bytes = 8.0 * rank->tokens * (double)held,
                                                 .measured_as = "loss",
                                                 .elements = rank->tokens * (double)held};
+}
+
+/* Weights come in the order in which products use them; several may make up one product (q, k and v). An engine of
+ * planned memory multiplies by each. Undivided sizes tell which they are. */
+static void find_parts(const redco_model *model, uint32_t class_index, uint32_t tp, struct list *list)
+{
+    const redco_param *params = NULL;
+    const size_t count = redco_model_tensors(model, &params);
+    uint32_t at = 0;
+    uint64_t filled = 0;
+    if (tp > redco_model_get_dims(model)->kv_heads) { return; } /* some have a part of a head */
+    for (size_t i = 0; i < count; i++) {
+        if (params[i].class_index != class_index || params[i].rank != 2) { continue; }
+        while (at < list->count && list->out[at].kind != REDCO_OPERATOR_GEMM) { at++; }
+        if (at == list->count) { return; }
+        redco_operator *const op = &list->out[at];
+        const uint64_t width = params[i].shape[0] * params[i].shape[1] / (op->k > 0 ? op->k : 1);
+        const uint64_t part = ceil_div(width, tp);
+        if (part >= op->n || op->part_count == REDCO_OPERATOR_PARTS) {
+            at++;
+            filled = 0;
+            continue;
+        }
+        op->parts[op->part_count++] = part;
+        filled += part;
+        if (filled < op->n) { continue; }
+        at++;
+        filled = 0;
+    }
 }
 
 uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, const redco_shape *shape,
@@ -213,7 +245,10 @@ uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, c
         list.out[0].table_elements = (double)ceil_div(dims->vocab, shape->tp) * (double)dims->hidden;
         list.out[0].table_shared = dims->tied;
         break;
-    case REDCO_CLASS_BLOCK: add_block(&list, model, false, !encoder, &rank, shape->tp); break;
+    case REDCO_CLASS_BLOCK:
+        add_block(&list, model, false, !encoder, &rank, shape->tp);
+        if (shape->engine.planned_memory) { find_parts(model, class_index, shape->tp, &list); }
+        break;
     case REDCO_CLASS_CROSS: add_block(&list, model, true, true, &rank, shape->tp); break;
     case REDCO_CLASS_HEAD: add_head(&list, dims, &rank, shape->tp); break;
     }

@@ -40,13 +40,19 @@ typedef enum redco_pass {
     REDCO_PASS_GRAD_WEIGHT /**< GEMMs only, else 0 s */
 } redco_pass;
 
+enum { REDCO_OPERATOR_PARTS = 4 };
+
 /** One operator of one rank, forward. A GEMM multiplies [m][k] by [k][n]; m, n, k are 0 for other kinds. */
 typedef struct redco_operator {
     const char *name; /**< static: "attn_norm", "qkv", "rotary", "attention", "out", "ffn_norm", "ffn_in", ... */
     redco_operator_kind kind;
     uint64_t m, n, k;
-    bool narrow;     /**< GEMM in the engine's format instead of the training precision */
-    bool misaligned; /**< scores of a head size that matrix units do not take */
+    uint64_t parts[REDCO_OPERATOR_PARTS]; /**< GEMM of several weights that one input meets (q, k, v; gate, up), by an
+                                               engine that multiplies by each: their widths, which add up to n */
+    uint32_t part_count;                  /**< 0: one product */
+    bool adds;                            /**< GEMM whose result goes onto what a residual connection brings */
+    bool narrow;                          /**< GEMM in the engine's format instead of the training precision */
+    bool misaligned;                      /**< scores of a head size that matrix units do not take */
     double flops;
     double bytes; /**< read and written, each operand once; traffic factors of the calibration come on top */
     /* By what a profile knows it (compute_profile.h). */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AXES = 3, MOST_VALUES = 16, KEY_BYTES = 64 };
+enum { AXES = 3, MOST_VALUES = 48, KEY_BYTES = 64 };
 
 /* A measured time: where, and the logarithm of seconds per unit of work. */
 struct point {
@@ -24,6 +24,7 @@ struct grid {
 
 struct redco_compute_profile {
     char place[256]; /* of the newest file */
+    redco_profile_measured how;
     double contention_ratio, overlap_ratio;
     struct point *points;
     size_t point_count, point_capacity;
@@ -82,7 +83,8 @@ static redco_status add_gemms(redco_compute_profile *profile, const redco_profil
     return st;
 }
 
-/* Work is the full square, 4 b a s^2 d FLOP, causal or not; heads that share keys cost what others do. */
+/* Work is the full square, 4 b a s^2 d FLOP, causal or not; heads that share keys cost what others do. How many there
+ * are matters where they are too few to keep a device busy. */
 static redco_status add_attentions(redco_compute_profile *profile, const redco_profile *file, redco_error *err)
 {
     const redco_profile_attention *rows = NULL;
@@ -91,8 +93,8 @@ static redco_status add_attentions(redco_compute_profile *profile, const redco_p
     char key[KEY_BYTES];
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {
         const redco_profile_attention *row = &rows[i];
-        const double size[AXES] = {row->sequence, row->head_dim, 1.0};
-        const double work = 4.0 * row->batch * row->heads * size[0] * size[0] * size[1];
+        const double size[AXES] = {row->sequence, row->head_dim, (double)row->batch * row->heads};
+        const double work = 4.0 * size[2] * size[0] * size[0] * size[1];
         st = add_point(profile, attention_key(key, row->type, row->causal, false), size, row->forward_s / work, err);
         if (st == REDCO_OK) {
             st =
@@ -126,6 +128,7 @@ redco_status redco_compute_profile_add(redco_compute_profile **profile_io, const
     redco_compute_profile *const profile = *profile_io;
     if (profile == NULL) { return redco_fail(err, REDCO_ENOMEM, place, "out of memory"); }
     (void)snprintf(profile->place, sizeof profile->place, "%.255s", place);
+    profile->how = *redco_profile_how(file);
     if (redco_profile_how(file)->overlap_ratio > 0.0) {
         profile->contention_ratio = redco_profile_how(file)->contention_ratio;
         profile->overlap_ratio = redco_profile_how(file)->overlap_ratio;
@@ -164,32 +167,58 @@ static size_t cell_count(const struct grid *grid)
     return (size_t)grid->count[0] * grid->count[1] * grid->count[2];
 }
 
-/* The rate of the nearest point: of equal sizes the fastest, since points are sorted. */
-static double nearest_rate(const struct point *points, size_t count, const double x[AXES])
+static uint32_t index_of(const double *axis, uint32_t count, double x)
 {
-    double least = INFINITY, rate = 0.0;
-    for (size_t p = 0; p < count; p++) {
-        double distance = 0.0;
-        for (int a = 0; a < AXES; a++) { distance += fabs(points[p].x[a] - x[a]); }
-        if (distance < least) {
-            least = distance;
-            rate = points[p].log_rate;
-        }
-    }
-    return rate;
+    uint32_t at = 0;
+    while (at + 1 < count && axis[at] < x) { at++; }
+    return at;
 }
 
-static void fill(struct grid *grid, const struct point *points, size_t count)
+/* One line of cells along an axis: a cell takes its neighbour's rate where that was measured nearer by. */
+static void spread_line(double *rate, double *distance, const double *axis, uint32_t count, size_t stride)
 {
-    double *cell = grid->log_rate;
-    for (uint32_t i = 0; i < grid->count[0]; i++) {
-        for (uint32_t j = 0; j < grid->count[1]; j++) {
-            for (uint32_t k = 0; k < grid->count[2]; k++) {
-                const double x[AXES] = {grid->axis[0][i], grid->axis[1][j], grid->axis[2][k]};
-                *cell++ = nearest_rate(points, count, x);
-            }
+    for (uint32_t i = 1; i < count; i++) {
+        const double through = distance[(i - 1) * stride] + axis[i] - axis[i - 1];
+        if (through < distance[i * stride]) {
+            distance[i * stride] = through;
+            rate[i * stride] = rate[(i - 1) * stride];
         }
     }
+    for (uint32_t i = count - 1; i-- > 0;) {
+        const double through = distance[(i + 1) * stride] + axis[i + 1] - axis[i];
+        if (through < distance[i * stride]) {
+            distance[i * stride] = through;
+            rate[i * stride] = rate[(i + 1) * stride];
+        }
+    }
+}
+
+/* Every cell gets the rate of the nearest point by the sum of distances along the axes, which can be found axis by axis
+ * (as in the distance transforms of Felzenszwalb and Huttenlocher, Theory of Computing 8, 2012). */
+static void spread(struct grid *grid, double *distance)
+{
+    for (int a = 0; a < AXES; a++) {
+        const size_t stride = a == 0 ? (size_t)grid->count[1] * grid->count[2] : a == 1 ? grid->count[2] : 1;
+        for (size_t cell = 0; cell < cell_count(grid); cell++) {
+            if (cell / stride % grid->count[a] != 0) { continue; }
+            spread_line(grid->log_rate + cell, distance + cell, grid->axis[a], grid->count[a], stride);
+        }
+    }
+}
+
+/* @param distance  room for all cells */
+static void fill(struct grid *grid, const struct point *points, size_t count, double *distance)
+{
+    for (size_t cell = 0; cell < cell_count(grid); cell++) { distance[cell] = INFINITY; }
+    for (size_t p = 0; p < count; p++) {
+        size_t cell = 0;
+        for (int a = 0; a < AXES; a++) {
+            cell = cell * grid->count[a] + index_of(grid->axis[a], grid->count[a], points[p].x[a]);
+        }
+        grid->log_rate[cell] = points[p].log_rate;
+        distance[cell] = 0.0;
+    }
+    spread(grid, distance);
 }
 
 static bool same_place(const struct point *a, const struct point *b)
@@ -231,7 +260,7 @@ static redco_status find_axes(const redco_compute_profile *profile, struct grid 
 
 redco_status redco_compute_profile_finish(redco_compute_profile *profile, redco_error *err)
 {
-    size_t kinds = 0, cells = 0, first = 0;
+    size_t kinds = 0, cells = 0, first = 0, most = 0;
     redco_status st = REDCO_OK;
     if (profile->point_count == 0) { return REDCO_OK; }
     qsort(profile->points, profile->point_count, sizeof *profile->points, compare_points);
@@ -243,18 +272,24 @@ redco_status redco_compute_profile_finish(redco_compute_profile *profile, redco_
         struct grid *grid = &profile->grids[profile->grid_count++];
         st = find_axes(profile, grid, p, end_of_kind(profile, p), err);
         cells += cell_count(grid);
+        most = cell_count(grid) > most ? cell_count(grid) : most;
     }
     if (st != REDCO_OK) { return st; }
     profile->cells = calloc(cells, sizeof *profile->cells);
-    if (profile->cells == NULL) { return redco_fail(err, REDCO_ENOMEM, profile->place, "out of memory"); }
+    double *const distance = malloc(most * sizeof *distance);
+    if (profile->cells == NULL || distance == NULL) {
+        free(distance);
+        return redco_fail(err, REDCO_ENOMEM, profile->place, "out of memory");
+    }
     cells = 0;
     for (size_t g = 0; g < profile->grid_count; g++) {
         const size_t end = end_of_kind(profile, first);
         profile->grids[g].log_rate = profile->cells + cells;
         cells += cell_count(&profile->grids[g]);
-        fill(&profile->grids[g], profile->points + first, end - first);
+        fill(&profile->grids[g], profile->points + first, end - first, distance);
         first = end;
     }
+    free(distance);
     return REDCO_OK;
 }
 
@@ -341,9 +376,11 @@ static bool attention_s(const redco_compute_profile *profile, const redco_operat
 {
     char key[KEY_BYTES];
     const struct grid *grid = find(profile, attention_key(key, type_name(precision), op->causal, backward));
-    const double size[AXES] = {op->keys, op->head_dim, 1.0};
-    if (grid == NULL || op->keys == 0 || op->head_dim == 0) { return false; }
-    *time_s_out = interpolate(grid, size, op->causal ? 2.0 * op->flops : op->flops);
+    const double work = op->causal ? 2.0 * op->flops : op->flops;
+    if (grid == NULL || op->keys == 0 || op->head_dim == 0 || !(work > 0.0)) { return false; }
+    const double heads = work / (4.0 * op->keys * (double)op->keys * op->head_dim);
+    const double size[AXES] = {op->keys, op->head_dim, heads};
+    *time_s_out = interpolate(grid, size, work);
     return true;
 }
 
@@ -374,22 +411,59 @@ static bool embedding_s(const redco_compute_profile *profile, const redco_operat
     return true;
 }
 
+static bool product_s(const redco_compute_profile *profile, const redco_operator *op, uint64_t n, redco_pass pass,
+                      redco_precision precision, double *time_s_out)
+{
+    switch (pass) {
+    case REDCO_PASS_FORWARD: return redco_compute_profile_gemm_s(profile, op->m, n, op->k, pass, precision, time_s_out);
+    case REDCO_PASS_GRAD_INPUT:
+        return redco_compute_profile_gemm_s(profile, op->m, op->k, n, pass, precision, time_s_out);
+    case REDCO_PASS_GRAD_WEIGHT:
+        return redco_compute_profile_gemm_s(profile, op->k, n, op->m, pass, precision, time_s_out);
+    }
+    return false;
+}
+
+/* A sum of a product and something else. On GPUs it is part of the product (executor/graph/fuse_matmul.h), which reads
+ * the other summand besides: half of what copying as much takes. On processors it is an operator of its own. */
+static double summed_s(const redco_compute_profile *profile, double elements, redco_precision precision)
+{
+    const bool fused = strcmp(profile->how.backend, "cuda") == 0;
+    double seconds = 0.0;
+    (void)other_s(profile, fused ? "copy" : "accumulate", elements, false, precision, &seconds);
+    return fused ? 0.5 * seconds : seconds;
+}
+
+/* By each weight that the input meets; the gradients that they give the input are added up. */
+static bool products_s(const redco_compute_profile *profile, const redco_operator *op, redco_pass pass,
+                       redco_precision precision, double *time_s_out)
+{
+    const uint64_t whole[1] = {op->n};
+    const uint64_t *const widths = op->part_count > 0 ? op->parts : whole;
+    const uint32_t count = op->part_count > 0 ? op->part_count : 1;
+    double sum_s = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        double part_s = 0.0;
+        if (!product_s(profile, op, widths[i], pass, precision, &part_s)) { return false; }
+        sum_s += part_s;
+    }
+    if (pass == REDCO_PASS_GRAD_INPUT && count > 1) {
+        sum_s += (count - 1) * summed_s(profile, (double)op->m * (double)op->k, precision);
+    }
+    /* Norms of processors are measured with the sum before them. */
+    if (pass == REDCO_PASS_FORWARD && op->adds && strcmp(profile->how.backend, "cuda") == 0) {
+        sum_s += summed_s(profile, (double)op->m * (double)op->n, precision);
+    }
+    *time_s_out = sum_s;
+    return true;
+}
+
 bool redco_compute_profile_s(const redco_compute_profile *profile, const redco_operator *op, redco_pass pass,
                              redco_precision precision, double *time_s_out)
 {
     if (profile == NULL) { return false; }
     const bool backward = pass == REDCO_PASS_GRAD_INPUT;
-    if (op->kind == REDCO_OPERATOR_GEMM) {
-        switch (pass) {
-        case REDCO_PASS_FORWARD:
-            return redco_compute_profile_gemm_s(profile, op->m, op->n, op->k, pass, precision, time_s_out);
-        case REDCO_PASS_GRAD_INPUT:
-            return redco_compute_profile_gemm_s(profile, op->m, op->k, op->n, pass, precision, time_s_out);
-        case REDCO_PASS_GRAD_WEIGHT:
-            return redco_compute_profile_gemm_s(profile, op->k, op->n, op->m, pass, precision, time_s_out);
-        }
-        return false;
-    }
+    if (op->kind == REDCO_OPERATOR_GEMM) { return products_s(profile, op, pass, precision, time_s_out); }
     if (pass == REDCO_PASS_GRAD_WEIGHT) {
         *time_s_out = 0.0;
         return true;
@@ -421,6 +495,11 @@ bool redco_compute_profile_keep_s(const redco_compute_profile *profile, double p
                                   redco_precision precision, double *time_s_out)
 {
     return profile != NULL && other_s(profile, add ? "accumulate" : "copy", params, false, precision, time_s_out);
+}
+
+const redco_profile_measured *redco_compute_profile_how(const redco_compute_profile *profile)
+{
+    return profile != NULL ? &profile->how : NULL;
 }
 
 bool redco_compute_profile_contention(const redco_compute_profile *profile, double *contention_ratio_out,

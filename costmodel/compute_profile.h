@@ -21,7 +21,7 @@ extern "C" {
 redco_status redco_compute_profile_add(redco_compute_profile **profile_io, const redco_profile *file, const char *place,
                                        redco_error *err);
 /** Makes the tables; once, after the last file and before the first question.
- *  @return REDCO_EVALUE if a table has more than 16 different values of one size */
+ *  @return REDCO_EVALUE if a table has more than 48 different values of one size */
 redco_status redco_compute_profile_finish(redco_compute_profile *profile, redco_error *err);
 void redco_compute_profile_free(redco_compute_profile *profile); /**< NULL is accepted */
 
@@ -32,6 +32,8 @@ bool redco_compute_profile_s(const redco_compute_profile *profile, const redco_o
 /** C = A B with A [m][k] in the layout of @p pass. */
 bool redco_compute_profile_gemm_s(const redco_compute_profile *profile, uint64_t m, uint64_t n, uint64_t k,
                                   redco_pass pass, redco_precision precision, double *time_s_out);
+/** How the newest file was measured; NULL: nothing is measured. */
+const redco_profile_measured *redco_compute_profile_how(const redco_compute_profile *profile);
 /** What the newest file says that collectives beside computation cost (traces/profile.h, contention_ratio).
  *  @return false where it was not measured */
 bool redco_compute_profile_contention(const redco_compute_profile *profile, double *contention_ratio_out,

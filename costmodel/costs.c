@@ -1,3 +1,4 @@
+#include "costmodel/compute_profile.h"
 #include "costmodel/costs_internal.h"
 #include "costmodel/memory.h"
 
@@ -40,6 +41,16 @@ static redco_status check_inputs(const redco_machine *machine, const redco_model
     return REDCO_OK;
 }
 
+/* What products of that device were seen to ask for. */
+static void use_measured_workspace(redco_costs *costs)
+{
+    const redco_compute_profile *const measured = redco_comm_compute(costs->comm);
+    redco_engine *const engine = &costs->workload.engine;
+    if (engine->planned_memory && engine->workspace_bytes == 0 && measured != NULL) {
+        engine->workspace_bytes = redco_compute_profile_how(measured)->workspace_bytes;
+    }
+}
+
 redco_status redco_costs_create(const redco_machine *machine, const redco_model *model, const redco_workload *workload,
                                 const redco_calibration *calibration, const redco_comm *comm, redco_costs **costs_out,
                                 redco_error *err)
@@ -63,6 +74,7 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     }
     costs->calibration = *calibration;
     costs->comm = comm;
+    use_measured_workspace(costs);
     costs->compute = compute;
     costs->compute.measured = redco_comm_compute(comm);
     costs->state_bytes = redco_state_bytes_of(workload->precision);

@@ -253,6 +253,7 @@ uint64_t redco_usable_memory_bytes(const redco_gpu *gpu, const redco_calibration
 uint64_t redco_reserve_bytes(const redco_gpu *gpu, const redco_calibration *calibration)
 {
     const double whole = calibration->reserve_bytes;
+    if (calibration->planned_memory) { return (uint64_t)ceil(whole); } /* of this very device, nothing fragments */
     const double share = fmin(1.0, (double)gpu->memory_bytes / reserve_memory_bytes);
     const double fixed = fmin(whole, kernel_bytes);
     return (uint64_t)ceil(fixed + share * (whole - fixed));

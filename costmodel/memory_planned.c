@@ -84,7 +84,7 @@ uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t clas
 }
 
 /* Beside what is kept there is most when backward of the FFN begins: the gradients of the block's output, gathered
- * where it is split, and of the FFN's inner tensor. */
+ * where it is split, and of the FFN's inner tensor, and what their product works with. */
 uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                         redco_recompute recompute)
 {
@@ -94,7 +94,7 @@ uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class
     if (kind != REDCO_CLASS_BLOCK && kind != REDCO_CLASS_CROSS) { return 0; }
     const struct tensors t = measure(model, class_index, shape);
     const bool split = shape->sequence_parallel && shape->tp > 1, cross = kind == REDCO_CLASS_CROSS;
-    const uint64_t gradients = t.whole + (split ? t.part : 0) + t.ffn;
+    const uint64_t gradients = t.whole + (split ? t.part : 0) + t.ffn + shape->engine.workspace_bytes;
     if (recompute != REDCO_RECOMPUTE_FULL) { return gradients; }
     const uint64_t gathered =
         times(t.whole - t.part, t.norms); /* a layer computed again gathers its norms' outputs once */
@@ -110,5 +110,6 @@ uint64_t redcoi_planned_logits_bytes(const redco_model *model, const redco_shape
     const uint64_t tokens = times(shape->micro_batch, redco_share_up(shape->seq_len, 1, shape->cp));
     const uint64_t logits = times(tokens, redco_share_up(dims->vocab, 1, shape->tp));
     const bool split = shape->sequence_parallel && shape->tp > 1;
-    return times(logits, shape->precision == REDCO_FP32 ? 4 : 2) + times(t.whole, split ? 2 : 1);
+    return times(logits, shape->precision == REDCO_FP32 ? 4 : 2) + times(t.whole, split ? 2 : 1) +
+           shape->engine.workspace_bytes;
 }

@@ -12,6 +12,7 @@
 
 static const char default_model[] = "llama-7b";
 static const char default_cluster[] = "a800-hdr";
+static const char own_gpu_calibration[] = "cuda";
 static const double most_contention_ratio = 0.95; /* as calibrations have it */
 
 /* How a file begins. @return '{' for JSON, '<' for XML, 'a' for other text, 0 where that is the reader's to find out:
@@ -82,6 +83,29 @@ static void take_contention(const redco_input_names *names, redco_inputs *inputs
     c->overlap_window_ratio = fmin(overlap_ratio, 1.0);
 }
 
+/* Whether steps are those of redco-exec on GPUs: it was asked for, or a profile of its operators is given and nobody
+ * said whose steps they are. */
+static bool is_own_gpu_engine(const redco_input_names *names, const redco_inputs *inputs)
+{
+    const redco_profile_measured *const how = redco_compute_profile_how(redco_comm_compute(inputs->comm));
+    if (names->calibration != NULL || redco_gpu_is_host(&inputs->machine.gpu)) { return false; }
+    if (names->engine != NULL) { return strcmp(names->engine, redco_engine_words[REDCO_ENGINE_REDCO_EXEC]) == 0; }
+    return how != NULL && strcmp(how->backend, "cuda") == 0;
+}
+
+/* What that engine's profile says of the device goes before what its calibration assumes. */
+static redco_status take_own_gpu_engine(redco_inputs *inputs, redco_error *err)
+{
+    redco_calibration *const c = &inputs->calibration;
+    const redco_profile_measured *const how = redco_compute_profile_how(redco_comm_compute(inputs->comm));
+    const redco_status st = redco_calibration_read(own_gpu_calibration, &inputs->machine, c, err);
+    if (st != REDCO_OK || how == NULL || strcmp(how->backend, "cuda") != 0) { return st; }
+    if (how->reserve_bytes > 0) { c->reserve_bytes = (double)how->reserve_bytes; }
+    c->host_forward_s = how->host_forward_s;
+    c->host_backward_s = how->host_backward_s;
+    return REDCO_OK;
+}
+
 redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, redco_inputs *inputs_out,
                                redco_error *err)
 {
@@ -98,6 +122,7 @@ redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, re
         (st = redco_comm_create(&inputs.machine, names.profiles, names.profile_count, &inputs.comm, err)) != REDCO_OK) {
         goto out;
     }
+    if (is_own_gpu_engine(&names, &inputs) && (st = take_own_gpu_engine(&inputs, err)) != REDCO_OK) { goto out; }
     take_contention(&names, &inputs);
     if (names.engine != NULL) {
         inputs.calibration.planned_memory = strcmp(names.engine, redco_engine_words[REDCO_ENGINE_REDCO_EXEC]) == 0;

@@ -49,9 +49,10 @@ refuse topology/cluster.schema.json $cluster 's/"gpus": 8/"gpus": 0/'
 refuse topology/cluster.schema.json $cluster 's/"200 Gb\/s"/"200"/'
 check costmodel/calibration.schema.json costmodel/presets/calibrations/*.json
 refuse costmodel/calibration.schema.json costmodel/presets/calibrations/a100-eager.json '/kernel_s/d'
-check traces/profile.schema.json tests/data/profiles/own.json tests/data/profiles/own-v2.json
+check traces/profile.schema.json tests/data/profiles/own.json tests/data/profiles/own-v2.json tests/data/profiles/own-v3.json
 refuse traces/profile.schema.json tests/data/profiles/own.json 's/"nodes": 1/"nodes": 0/'
 refuse traces/profile.schema.json tests/data/profiles/own.json 's/"all_reduce"/"all_reduces"/'
+refuse traces/profile.schema.json tests/data/profiles/own-v3.json 's/"part"/"parts"/'
 refuse traces/profile.schema.json tests/data/profiles/own-v2.json 's/"operator": "copy"/"operators": "copy"/'
 refuse traces/profile.schema.json tests/data/profiles/own-v2.json 's/"transposed": "a"/"transposed": "c"/'
 "$tools/redco-profile" --quick --quiet --ranks 2 -o "$scratch/profile.json" --cluster "$scratch/host.json"

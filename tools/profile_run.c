@@ -1,12 +1,12 @@
 /* Ranks of redco-profile: processes of this program over TCP on this machine, or mpirun's. */
 #include "tools/profile_check.h"
-#include "tools/profile_tool.h"
+#include "tools/profile_device.h"
 
-#include "executor/backend/host/host.h"
 #include "executor/measure/contention.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,11 +39,13 @@ struct rank {
     redco_backend *backend;
     redco_measurer *measurer;
     redco_measure_collectives *collectives;
+    redco_carrier *carrier; /* NULL: the processor's communicators */
     redco_communicator *all;
     redco_measure_case *cases;
     size_t case_count;
     uint32_t rounds;
     double began_s;
+    uint64_t workspace_bytes; /* the largest of products */
     redco_error *err;
 };
 
@@ -54,47 +56,71 @@ static void show(const struct rank *r, const char *what, size_t done, size_t of)
     (void)fflush(stderr);
 }
 
+static redco_status open_collectives(struct rank *r)
+{
+    redco_measure_groups groups = {.nodes = r->job->nodes,
+                                   .most_bytes = r->job->largest_bytes > 0 ? r->job->largest_bytes
+                                                 : r->job->quick           ? quick_bytes
+                                                 : r->job->cuda            ? (uint64_t)REDCO_MEASURE_DEVICE_BYTES
+                                                                           : REDCO_MEASURE_MOST_BYTES,
+                                   .backend = r->backend};
+    const redco_status st = profile_device_carrier(r->job, r->world, r->backend, &r->carrier, r->err);
+    if (st != REDCO_OK) { return st; }
+    groups.carrier = r->carrier;
+    return redco_measure_collectives_create(r->world, &groups, &r->collectives, r->err);
+}
+
 static redco_status open_rank(struct rank *r)
 {
     const uint32_t size = redco_world_size(r->world);
-    const redco_measure_options options = {
-        .processor_time = true, .runs = r->job->quick ? 1 : 0, .case_s = r->job->quick ? 1e-3 : 0.0};
+    redco_measure_options options = {.queued = false};
     uint32_t *colours = calloc(size, sizeof *colours);
     if (colours == NULL) { return redco_fail(r->err, REDCO_ENOMEM, "", "out of memory"); }
     redco_status st = redco_communicator_split(r->world, colours, "all ranks", &r->all, r->err);
     free(colours);
-    if (st == REDCO_OK) { st = redco_host_open(NULL, &r->backend, r->err); }
+    if (st == REDCO_OK) { st = profile_device_open(r->job, r->world, &r->backend, r->err); }
+    if (st == REDCO_OK) { st = profile_device_options(r->job, r->backend, &options, r->err); }
     if (st == REDCO_OK) { st = redco_measurer_create(r->backend, &options, &r->measurer, r->err); }
-    if (st == REDCO_OK && size > 1) {
-        const uint64_t most_bytes = r->job->largest_bytes > 0 ? r->job->largest_bytes
-                                    : r->job->quick           ? quick_bytes
-                                                              : REDCO_MEASURE_MOST_BYTES;
-        st = redco_measure_collectives_create(r->world, r->job->nodes, most_bytes, &r->collectives, r->err);
-    }
+    if (st == REDCO_OK && size > 1) { st = open_collectives(r); }
     if (st != REDCO_OK || r->job->collectives) { return st; }
-    r->case_count = redco_measure_cases(r->job->quick, &r->cases);
+    r->case_count = r->job->cuda && !r->job->quick ? redco_measure_device_cases(&r->job->shapes, &r->cases)
+                                                   : redco_measure_cases(r->job->quick, &r->cases);
     return r->case_count > 0 ? REDCO_OK : redco_fail(r->err, REDCO_ENOMEM, "", "out of memory");
 }
 
 static void close_rank(struct rank *r)
 {
     redco_measure_collectives_free(r->collectives);
+    redco_carrier_close(r->carrier);
     redco_communicator_free(r->all);
     redco_measurer_free(r->measurer);
     redco_backend_close(r->backend);
     redco_world_close(r->world);
 }
 
-/* All operators once more; after the first round only while there is time. */
+/* One operator. A GPU that has no room for it, or lacks it in that type, goes on without: it is left out. */
+static redco_status one_case(struct rank *r, redco_measure_case *one)
+{
+    redco_error err = {.status = REDCO_OK};
+    const redco_status st = redco_measure_case_run(r->measurer, one, &err);
+    if (st == REDCO_OK && one->kind == REDCO_MEASURE_GEMM && one->workspace_bytes > r->workspace_bytes) {
+        r->workspace_bytes = one->workspace_bytes;
+    }
+    if (st == REDCO_OK || (r->job->cuda && (st == REDCO_ENOMEM || st == REDCO_EVALUE))) { return REDCO_OK; }
+    return redco_fail(r->err, st, err.place, "%s", err.text);
+}
+
+/* All operators once more; after the first round only while there is time. The list of a GPU begins with what matters
+ * most and ends when its time is over. */
 static redco_status one_round(struct rank *r)
 {
     redco_status st = REDCO_OK;
     for (size_t i = 0; i < r->case_count && st == REDCO_OK; i++) {
         const double spent_s = now_s() - r->began_s;
-        if (r->rounds > 0 && spent_s > r->job->seconds) { break; }
+        if ((r->rounds > 0 || r->job->cuda) && spent_s > r->job->seconds) { break; }
         if (spent_s > late_ratio * r->job->seconds) { redco_measurer_hurry(r->measurer); }
         if (i % 16 == 0) { show(r, "operator", i, r->case_count); }
-        st = redco_measure_case_run(r->measurer, &r->cases[i], r->err);
+        st = one_case(r, &r->cases[i]);
     }
     if (st == REDCO_OK && r->collectives != NULL) {
         show(r, "collectives of", 0, redco_world_size(r->world));
@@ -107,6 +133,7 @@ static redco_status one_round(struct rank *r)
 static redco_status measure_contention(struct rank *r, redco_profile_measured *how)
 {
     redco_measure_contention contention;
+    if (r->job->cuda) { return profile_device_contend(r->job, r->backend, how, r->err); }
     if (r->collectives == NULL || r->job->collectives) { return REDCO_OK; }
     show(r, "contention of", 0, redco_world_size(r->world));
     const redco_status st =
@@ -155,7 +182,8 @@ static redco_status merge(struct rank *r, redco_profile_measured *how)
     for (size_t i = 0; i < n; i++) {
         numbers[i] = r->cases[i].forward_s;
         numbers[n + i] = r->cases[i].backward_s;
-        numbers[2 * n + i] = r->cases[i].average_s / (r->cases[i].forward_s + r->cases[i].backward_s) - 1.0;
+        const double best_s = r->cases[i].forward_s + r->cases[i].backward_s;
+        numbers[2 * n + i] = isfinite(best_s) ? r->cases[i].average_s / best_s - 1.0 : (double)INFINITY;
     }
     numbers[3 * n] = -redco_measure_processor_ratio(r->measurer); /* of the rank that got least */
     const redco_status st = redco_all_reduce(r->all, REDCO_F64, REDCO_REDUCE_MAX, numbers, 3 * n + 1, "times", r->err);
@@ -163,13 +191,19 @@ static redco_status merge(struct rank *r, redco_profile_measured *how)
         r->cases[i].forward_s = numbers[i];
         r->cases[i].backward_s = numbers[n + i];
     }
-    qsort(numbers + 2 * n, n, sizeof *numbers, compare_numbers);
-    if (n > 0) {
-        how->spread_ratio = numbers[2 * n + n / 2];
-        how->processor_ratio = -numbers[3 * n];
+    size_t known = 0;
+    for (size_t i = 0; i < n; i++) { /* what was left out has no spread */
+        if (isfinite(numbers[2 * n + i])) { numbers[2 * n + known++] = numbers[2 * n + i]; }
     }
+    qsort(numbers + 2 * n, known, sizeof *numbers, compare_numbers);
+    if (known > 0) { how->spread_ratio = numbers[2 * n + known / 2]; }
+    if (n > 0) { how->processor_ratio = -numbers[3 * n]; }
+    how->left_out = (uint32_t)(n - known);
     how->rounds = r->rounds;
     how->ranks = redco_world_size(r->world);
+    how->took_s = now_s() - r->began_s;
+    how->budget_s = r->job->seconds;
+    how->workspace_bytes = r->job->cuda ? r->workspace_bytes : 0; /* a processor's are not counted anywhere */
     free(numbers);
     return st;
 }
@@ -190,7 +224,7 @@ static redco_status hand_over(struct rank *r, struct profile_result *result)
     result->ranks = redco_world_size(r->world);
     result->nodes = r->job->nodes;
     (void)snprintf(result->how.backend, sizeof result->how.backend, "%s", r->backend->calls->name);
-    profile_kernels(result->how.kernels, sizeof result->how.kernels);
+    if (!r->job->cuda) { profile_kernels(result->how.kernels, sizeof result->how.kernels); }
     if (r->job->collectives) { result->how.device[0] = '\0'; } /* they are no property of it */
     result->mpi = r->job->mpi;
     return REDCO_OK;
@@ -209,8 +243,10 @@ static redco_status run_rank(const struct profile_job *job, const redco_world_op
     }
     if (st == REDCO_OK && *leader_out) { profile_machine(&result->how); }
     if (st == REDCO_OK) { st = open_rank(&r); }
+    if (st == REDCO_OK && *leader_out) { st = profile_device_describe(r.backend, &result->how, err); }
     if (st == REDCO_OK) { st = measure(&r); }
     if (st == REDCO_OK) { st = measure_contention(&r, &result->how); }
+    if (st == REDCO_OK) { st = profile_device_conclude(r.backend, r.measurer, &result->how, err); }
     if (r.job->progress && *leader_out) { (void)fprintf(stderr, "\r%60s\r", ""); }
     if (st == REDCO_OK) { st = merge(&r, &result->how); }
     if (st == REDCO_OK) { st = hand_over(&r, result); }

@@ -14,6 +14,8 @@ struct profile_job {
     uint32_t ranks, nodes;
     bool mpi;                            /**< ranks are mpirun's */
     const redco_world_options *launched; /**< NULL, or this process is one rank of a launcher's */
+    bool cuda;                           /**< a GPU for each rank, else the processor */
+    redco_measure_shapes shapes;         /**< cuda */
     bool quick;                          /**< few and small sizes */
     bool collectives;                    /**< nothing else */
     uint64_t largest_bytes;              /**< of collectives; 0: REDCO_MEASURE_MOST_BYTES */

@@ -46,7 +46,7 @@ static void fill_cases(const struct profile_result *result, struct rows *rows)
             (void)snprintf(g->type, sizeof g->type, "%s", type_name(c->dtype));
         } else if (c->kind == REDCO_MEASURE_ATTENTION) {
             redco_profile_attention *a = &rows->attentions[rows->attention_count++];
-            *a = (redco_profile_attention){.batch = 1,
+            *a = (redco_profile_attention){.batch = (uint32_t)c->batch,
                                            .heads = (uint32_t)c->heads,
                                            .kv_heads = (uint32_t)c->heads,
                                            .sequence = (uint32_t)c->sequence,
@@ -101,7 +101,7 @@ redco_status profile_document(const struct profile_result *result, json_t **prof
     }
     fill_cases(result, &rows);
     fill_curves(result, &rows);
-    const char *const network = result->ranks == 1 ? "" : result->mpi ? "MPI" : "TCP over loopback";
+    const char *const network = result->curve_count == 0 ? "" : result->mpi ? "MPI" : "TCP over loopback";
     (void)snprintf(hardware, sizeof hardware, "%u x %s", result->ranks, result->how.device);
     const redco_profile_content content = {.hardware = hardware,
                                            .network = network,
@@ -174,8 +174,54 @@ static redco_cpu_vendor vendor_of(const char *cpu)
                                           : REDCO_CPU_UNKNOWN;
 }
 
+/* As data sheets call what the part's compute capability says. */
+static const char *arch_of(const char *capability)
+{
+    static const struct {
+        const char *begins, *arch;
+    } known[] = {{"7.0", "Volta"}, {"7.5", "Turing"},    {"8.9", "Ada"},      {"8.", "Ampere"},
+                 {"9.", "Hopper"}, {"10.", "Blackwell"}, {"12.", "Blackwell"}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strncmp(capability, known[i].begins, strlen(known[i].begins)) == 0) { return known[i].arch; }
+    }
+    return "GPU";
+}
+
+static uint32_t capability_of(const char *capability)
+{
+    unsigned major = 0, minor = 0;
+    return sscanf(capability, "%u.%u", &major, &minor) == 2 ? 10 * major + minor : 0;
+}
+
+/* A preset's data sheet where the part has one, with the memory that this one has; else what was measured. */
+static redco_gpu gpu_of(const struct profile_result *result)
+{
+    const redco_profile_measured *const how = &result->how;
+    redco_gpu gpu;
+    if (redco_gpu_find(how->device, &gpu, NULL) != REDCO_OK) {
+        gpu = (redco_gpu){.vendor = "NVIDIA",
+                          .compute_capability = capability_of(how->capability),
+                          .fp32_flops_per_s = best_gemm_flops_per_s(result, REDCO_F32),
+                          .bf16_flops_per_s = best_gemm_flops_per_s(result, REDCO_BFLOAT16),
+                          .memory_bandwidth_bytes_per_s = memory_bytes_per_s(result),
+                          .link = "none",
+                          .pcie_bytes_per_s = 31.5e9, /* PCIe 4 x16: nobody measured it */
+                          .pcie_gen = 4};
+        (void)snprintf(gpu.name, sizeof gpu.name, "%s", how->device);
+        (void)snprintf(gpu.arch, sizeof gpu.arch, "%s", arch_of(how->capability));
+    }
+    gpu.memory_bytes = how->memory_bytes;
+    return gpu;
+}
+
+static bool is_gpu(const struct profile_result *result)
+{
+    return strcmp(result->how.backend, "cuda") == 0;
+}
+
 static redco_gpu device_of(const struct profile_result *result)
 {
+    if (is_gpu(result)) { return gpu_of(result); }
     const double memory = memory_bytes_per_s(result), link = link_bytes_per_s(result, false);
     const uint32_t ranks_here = result->ranks / result->nodes;
     redco_gpu gpu = {.vendor = "host",
@@ -194,14 +240,22 @@ redco_status profile_cluster(const struct profile_result *result, json_t **clust
 {
     const redco_gpu gpu = device_of(result);
     const double network = link_bytes_per_s(result, true);
+    const uint32_t here = result->ranks / result->nodes;
+    const bool switched = is_gpu(result) && here > 1 && gpu.scale_up_bytes_per_s > 0.0;
     char about[256];
     redco_node *node = NULL;
     const redco_status st =
-        redco_node_uniform("this machine", &gpu, result->ranks / result->nodes, REDCO_FABRIC_PCIE, 0,
+        redco_node_uniform("this machine", &gpu, here, switched ? REDCO_FABRIC_SWITCH : REDCO_FABRIC_PCIE, 0,
                            network > 0.0 ? 1 : 0, network, vendor_of(result->how.cpu), 1, &node, err);
     if (st != REDCO_OK) { return st; }
-    (void)snprintf(about, sizeof about, "%u ranks on processors, each with a share of memory; measured %s",
-                   result->ranks, result->how.date);
+    if (is_gpu(result)) {
+        (void)snprintf(about, sizeof about, "%u x %.95s%s; measured %s", result->ranks, result->how.part,
+                       switched ? ", taken to be joined by a switch as in servers with that part" : "",
+                       result->how.date);
+    } else {
+        (void)snprintf(about, sizeof about, "%u ranks on processors, each with a share of memory; measured %s",
+                       result->ranks, result->how.date);
+    }
     json_t *described = redco_node_describe(node);
     *cluster_out = json_pack("{s:s, s:i, s:s, s:s, s:s, s:i, s:o}", "format", "redco-cluster", "version", 1, "name",
                              "this-machine", "about", about, "source", "measured by redco-profile " REDCO_VERSION,
@@ -210,7 +264,23 @@ redco_status profile_cluster(const struct profile_result *result, json_t **clust
     return *cluster_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
 }
 
-void profile_print(const struct profile_result *result)
+static void print_gpu(const struct profile_result *result)
+{
+    const redco_profile_measured *how = &result->how;
+    (void)printf("%s (%s), %s, %s\n", how->part, how->device, how->driver, how->kernels);
+    (void)printf("%zu operators, %u left out, in %.0f of %.0f s; medians of %u rounds, spread %.1f %%\n",
+                 result->case_count, how->left_out, how->took_s, how->budget_s, how->rounds, 100.0 * how->spread_ratio);
+    (void)printf(
+        "products   bf16 %.1f, f32 %.1f TFLOP/s at best; a large one takes %.3f of its first time at the end\n",
+        1e-12 * best_gemm_flops_per_s(result, REDCO_BFLOAT16), 1e-12 * best_gemm_flops_per_s(result, REDCO_F32),
+        how->hot_ratio);
+    (void)printf("memory     %.0f GB/s copied; %.2f GB held by driver and libraries, workspaces of products %.0f MB\n",
+                 1e-9 * memory_bytes_per_s(result), 1e-9 * (double)how->reserve_bytes,
+                 1e-6 * (double)how->workspace_bytes);
+    (void)printf("launches   %.1f us of the program each\n", 1e6 * how->launch_s);
+}
+
+static void print_host(const struct profile_result *result)
 {
     const redco_profile_measured *how = &result->how;
     (void)printf("%s, %u processors, %s\n", how->device, how->processors, how->kernels);
@@ -221,10 +291,20 @@ void profile_print(const struct profile_result *result)
                  1e-9 * best_gemm_flops_per_s(result, REDCO_F32), 1e-9 * best_gemm_flops_per_s(result, REDCO_F64),
                  1e-9 * best_gemm_flops_per_s(result, REDCO_BFLOAT16));
     (void)printf("memory     %.1f GB/s copied\n", 1e-9 * memory_bytes_per_s(result));
+}
+
+void profile_print(const struct profile_result *result)
+{
+    const redco_profile_measured *how = &result->how;
+    if (is_gpu(result)) {
+        print_gpu(result);
+    } else {
+        print_host(result);
+    }
     if (how->overlap_ratio > 0.0) {
-        (void)printf(
-            "contention a second of all-reduces takes %.2f s of products beside it, and keeps %.2f of its speed\n",
-            how->contention_ratio, how->overlap_ratio / (1.0 + how->overlap_ratio * how->contention_ratio));
+        (void)printf("contention a second of %s takes %.2f s of products beside it, and keeps %.2f of its speed\n",
+                     is_gpu(result) ? "a collective's memory traffic" : "all-reduces", how->contention_ratio,
+                     how->overlap_ratio / (1.0 + how->overlap_ratio * how->contention_ratio));
     }
     for (size_t i = 0; i < result->curve_count; i++) {
         const redco_measure_curve *c = &result->curves[i];

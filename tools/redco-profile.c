@@ -2,7 +2,7 @@
 #include "tools/cli.h"
 #include "tools/launched.h"
 #include "tools/profile_check.h"
-#include "tools/profile_tool.h"
+#include "tools/profile_device.h"
 #include "topology/base/file.h"
 #include "topology/base/json.h"
 #include "topology/base/units.h"
@@ -15,8 +15,9 @@
 
 const char *argp_program_version = "redco-profile " REDCO_VERSION; /* argp's own name for it */
 
-enum { MOST_RANKS = 1024, DIGITS = 6 };
-static const uint64_t default_seconds = 60;
+enum { MOST_RANKS = 1024, DIGITS = 6, MOST_TOKENS = 1 << 20 };
+enum { HOST, CUDA };
+static const uint64_t default_seconds[] = {[HOST] = 60, [CUDA] = 90};
 /* What a quiet machine stays below. */
 static const double busy_spread_ratio = 0.25, busy_processor_ratio = 0.9;
 
@@ -26,6 +27,7 @@ struct arguments {
     uint64_t ranks, nodes, seconds, largest_bytes; /* 0: not given */
     bool quick, collectives;
     bool measures; /* an option that only measuring knows was given */
+    redco_measure_shapes shapes;
     const char *output, *cluster, *check;
 };
 
@@ -38,6 +40,8 @@ enum {
     KEY_COLLECTIVES,
     KEY_LARGEST,
     KEY_CLUSTER,
+    KEY_MODEL,
+    KEY_TOKENS,
     KEY_CHECK
 };
 
@@ -54,6 +58,51 @@ static error_t read_largest(struct arguments *a, const char *text)
     return 0;
 }
 
+static error_t read_tokens(struct arguments *a, const char *text)
+{
+    uint64_t tokens = 0;
+    const error_t failed = cli_u64(&a->cli, "--tokens", text, 1, MOST_TOKENS, &tokens);
+    if (failed != 0 || a->cli.err.status != REDCO_OK) { return failed; }
+    if (a->shapes.token_count == REDCO_MEASURE_TOKENS_MAX) {
+        return cli_bad_option(&a->cli, "--tokens", "is given more than %d times", REDCO_MEASURE_TOKENS_MAX);
+    }
+    a->shapes.tokens[a->shapes.token_count++] = tokens;
+    return 0;
+}
+
+static error_t read_model(struct arguments *a, const char *name)
+{
+    const error_t failed = cli_name(&a->cli, "--model", name, &name);
+    if (failed != 0 || a->cli.err.status != REDCO_OK) { return failed; }
+    (void)profile_device_model(name, &a->shapes, &a->cli.err);
+    return 0;
+}
+
+static error_t check_end(struct arguments *a)
+{
+    if (a->cli.err.status != REDCO_OK) { return 0; }
+    if (a->check != NULL && a->measures) {
+        return cli_bad_option(&a->cli, "--check", "only looks at a profile: options of measuring do not go with it");
+    }
+    if (a->collectives && a->cluster != NULL) {
+        return cli_bad_option(&a->cli, "--collectives", "does not measure what --cluster writes");
+    }
+    if (a->ranks > 0 && a->ranks % a->nodes != 0) {
+        return cli_bad_option(&a->cli, "--nodes", "%llu nodes cannot have equal parts of %llu ranks",
+                              (unsigned long long)a->nodes, (unsigned long long)a->ranks);
+    }
+    if (a->backend != CUDA && a->shapes.weight_count + a->shapes.token_count > 0) {
+        return cli_bad_option(&a->cli, a->shapes.weight_count > 0 ? "--model" : "--tokens",
+                              "needs --backend cuda: processors' lists are the same for all");
+    }
+    if (a->backend == CUDA && a->check != NULL) {
+        return cli_bad_option(&a->cli, "--check",
+                              "is for processors; tools/gpu-acceptance holds GPUs' profiles "
+                              "against whole steps");
+    }
+    return 0;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct arguments *a = state->input;
@@ -66,21 +115,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_COLLECTIVES: a->measures = a->collectives = true; return 0;
     case KEY_LARGEST: a->measures = true; return read_largest(a, arg);
     case KEY_CLUSTER: a->measures = true; return cli_name(&a->cli, "--cluster", arg, &a->cluster);
+    case KEY_MODEL: a->measures = true; return read_model(a, arg);
+    case KEY_TOKENS: a->measures = true; return read_tokens(a, arg);
     case KEY_CHECK: return cli_name(&a->cli, "--check", arg, &a->check);
     case 'o': a->measures = true; return cli_name(&a->cli, "-o", arg, &a->output);
-    case ARGP_KEY_END:
-        if (a->check != NULL && a->measures) {
-            return cli_bad_option(&a->cli, "--check",
-                                  "only looks at a profile: options of measuring do not go with it");
-        }
-        if (a->collectives && a->cluster != NULL) {
-            return cli_bad_option(&a->cli, "--collectives", "does not measure what --cluster writes");
-        }
-        if (a->ranks > 0 && a->ranks % a->nodes != 0) {
-            return cli_bad_option(&a->cli, "--nodes", "%llu nodes cannot have equal parts of %llu ranks",
-                                  (unsigned long long)a->nodes, (unsigned long long)a->ranks);
-        }
-        return 0;
+    case ARGP_KEY_END: return check_end(a);
     default: return cli_option(key, arg, state);
     }
 }
@@ -112,7 +151,13 @@ static void warn_of(const struct arguments *a, const redco_profile_measured *how
 {
     char text[256];
     const bool shared = how->ranks > how->processors;
-    if (a->collectives) { return; }
+    if (a->backend == CUDA && how->left_out > 0) {
+        (void)snprintf(text, sizeof text,
+                       "%u operators were left out, for want of time or memory: --seconds gives more than %.0f s",
+                       how->left_out, how->budget_s);
+        cli_warn(&a->cli, text);
+    }
+    if (a->collectives || a->backend == CUDA) { return; }
     if (!shared && (how->processor_ratio < busy_processor_ratio || how->spread_ratio > busy_spread_ratio)) {
         (void)snprintf(
             text, sizeof text,
@@ -148,15 +193,35 @@ static redco_status write_all(const struct arguments *a, const struct profile_re
     return st;
 }
 
+/* What was not given is taken from the usual list. */
+static redco_measure_shapes shapes_of(const struct arguments *a)
+{
+    redco_measure_shapes shapes = redco_measure_default_shapes();
+    if (a->shapes.token_count > 0) {
+        memcpy(shapes.tokens, a->shapes.tokens, sizeof shapes.tokens);
+        shapes.token_count = a->shapes.token_count;
+    }
+    if (a->shapes.weight_count > 0) {
+        memcpy(shapes.weights, a->shapes.weights, sizeof shapes.weights);
+        shapes.weight_count = a->shapes.weight_count;
+    }
+    return shapes;
+}
+
 static int measure(const struct arguments *a, const redco_world_options *launched)
 {
     const uint32_t mpi = launched == NULL ? mpi_ranks() : launched->size; /* 0: ranks are started here */
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     const uint32_t here = processors > 2 ? (uint32_t)processors : 2;
-    const struct profile_job job = {.ranks = a->ranks > 0 ? (uint32_t)a->ranks : here,
+    const bool cuda = a->backend == CUDA;
+    const struct profile_job job = {.ranks = a->ranks > 0 ? (uint32_t)a->ranks
+                                             : cuda       ? 1
+                                                          : here,
                                     .nodes = (uint32_t)a->nodes,
                                     .mpi = launched == NULL && mpi > 0,
                                     .launched = launched,
+                                    .cuda = cuda,
+                                    .shapes = shapes_of(a),
                                     .quick = a->quick,
                                     .collectives = a->collectives,
                                     .largest_bytes = a->largest_bytes,
@@ -199,15 +264,22 @@ int main(int argc, char **argv)
     static const struct argp_option options[] = {
         {"backend", KEY_BACKEND, "NAME", 0, "What runs the operators: host (the default) or cuda", 0},
         {"ranks", KEY_RANKS, "N", 0,
-         "Processes that measure at the same time; as many as processors, at least 2; under mpirun, or where "
-         "REDCO_RANK is set, its ranks",
+         "Processes that measure at the same time; as many as processors, at least 2, or 1 with its GPU; under mpirun, "
+         "or where REDCO_RANK is set, its ranks",
          0},
         {"nodes", KEY_NODES, "N", 0, "Nodes that the ranks are on, in equal parts, one behind the other; 1", 0},
-        {"seconds", KEY_SECONDS, "N", 0, "Begin rounds as long as they are likely to end in that time; 60", 0},
+        {"seconds", KEY_SECONDS, "N", 0,
+         "Begin rounds as long as they are likely to end in that time; 60, or 90 on a GPU, whose list ends then", 0},
         {"quick", KEY_QUICK, NULL, 0, "A few small sizes once: to see that it works, not to plan with", 0},
         {"output", 'o', "FILE", 0, "Write the profile, which redco-plan reads", 0},
         {"collectives", KEY_COLLECTIVES, NULL, 0, "Measure collectives only, no operators", 0},
         {"largest", KEY_LARGEST, "SIZE", 0, "Of collectives; 64 MiB", 0},
+        {"model", KEY_MODEL, "M", 0,
+         "On a GPU: products of exactly that model's weights, too; may be repeated; without it those of LLaMA-like "
+         "models of 125 million to 7 billion parameters",
+         0},
+        {"tokens", KEY_TOKENS, "N", 0,
+         "Of a micro-batch on one GPU, for those products; may be repeated; without it 2048, 4096, 8192 and 16384", 0},
         {"cluster", KEY_CLUSTER, "FILE", 0, "Write this machine as a cluster file for redco-plan", 0},
         {"check", KEY_CHECK, "FILE", 0,
          "Time small models and compare with what that profile predicts; exit code 1 if the median error is above 10 %",
@@ -220,14 +292,10 @@ int main(int argc, char **argv)
         NULL,    "Measures matrix products, attention, memory-bound operators and collectives on this machine.",
         NULL,    NULL,
         NULL};
-    struct arguments arguments = {.nodes = 1, .seconds = default_seconds};
+    struct arguments arguments = {.nodes = 1};
     const int code = cli_parse(&argp, argc, argv, &arguments.cli);
     if (code != CLI_RUN) { return code; }
-    if (strcmp(backends[arguments.backend], "cuda") == 0) {
-        redco_error err = {0};
-        (void)redco_fail(&err, REDCO_ESYSTEM, "--backend cuda", "no CUDA device: this redco has no CUDA backend");
-        return cli_fail(&arguments.cli, &err);
-    }
+    if (arguments.seconds == 0) { arguments.seconds = default_seconds[arguments.backend]; }
     if (arguments.check != NULL) { return profile_check(&arguments.cli, arguments.check); }
     redco_world_options world = {0};
     char address[LAUNCHED_ADDRESS_SIZE];

@@ -1,5 +1,6 @@
 #include "topology/base/preset.h"
 #include "topology/node_internal.h"
+#include "topology/pci_ids.h"
 #include "topology/topology.h"
 
 #include <stddef.h>
@@ -235,6 +236,11 @@ json_t *redcoi_gpu_describe(const redco_gpu *gpu)
 bool redco_gpu_is_host(const redco_gpu *gpu)
 {
     return strcasecmp(gpu->vendor, "host") == 0;
+}
+
+const char *redco_gpu_of_model(const char *model)
+{
+    return redcoi_preset_of_model(model);
 }
 
 redco_status redco_gpu_find(const char *name, redco_gpu *gpu_out, redco_error *err)

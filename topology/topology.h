@@ -37,6 +37,8 @@ typedef struct redco_gpu {
 /** Finds a GPU preset by name (case-insensitive), or reads the GPU file of that path; an unknown name lists the known
  *  ones. */
 redco_status redco_gpu_find(const char *name, redco_gpu *gpu_out, redco_error *err);
+/** The preset of the part that a driver calls so ("NVIDIA H200"); static, NULL if there is none. */
+const char *redco_gpu_of_model(const char *model);
 /** Whether it stands for ranks on processors, as redco-profile and netns-cluster describe them (vendor "host"): their
  *  collectives are redco's own, and rates are what there is for data, not what a data sheet says. */
 bool redco_gpu_is_host(const redco_gpu *gpu);

@@ -77,21 +77,36 @@ typedef struct redco_profile_operator {
 /** On what, when and how well a profile was measured; empty texts and zeros where that is not known. */
 typedef struct redco_profile_measured {
     char device[48];  /**< name of the GPU type that operators ran on, as cluster files give it */
+    char part[96];    /**< the same as its driver calls it: "NVIDIA H200" */
     char backend[16]; /**< "host", "cuda" */
     char kernels[64]; /**< of the mathematical library: "OpenBLAS Haswell" */
     char cpu[96];
-    char system[96]; /**< operating system and release */
-    char date[32];   /**< UTC, ISO 8601 */
-    double clock_hz;
-    uint32_t processors;     /**< of the machine */
-    uint32_t ranks;          /**< that measured at the same time */
-    uint32_t rounds;         /**< every time is the best of so many rounds, the slowest rank's */
-    double load;             /**< processes that wanted to run, before it began */
-    double processor_ratio;  /**< share of a processor that a computing rank got; 1 = alone */
-    double spread_ratio;     /**< how much longer than the best a run took on average, middle of all operators */
-    double contention_ratio; /**< seconds of computation that a second of collectives beside it costs */
+    char system[96];          /**< operating system and release */
+    char date[32];            /**< UTC, ISO 8601 */
+    double clock_hz;          /**< of the device */
+    double clock_after_hz;    /**< the same when all was measured */
+    double memory_clock_hz;   /**< of the device's memory */
+    char capability[16];      /**< of the device: "9.0" */
+    char driver[64];          /**< "CUDA 13.0" */
+    uint32_t multiprocessors; /**< of the device */
+    uint64_t memory_bytes;    /**< of the device */
+    uint32_t processors;      /**< of the machine */
+    uint32_t ranks;           /**< that measured at the same time */
+    uint32_t rounds;          /**< every time is the best of so many rounds, the slowest rank's */
+    double load;              /**< processes that wanted to run, before it began */
+    double processor_ratio;   /**< share of a processor that a computing rank got; 1 = alone */
+    double spread_ratio;      /**< how much longer than the best a run took on average, middle of all operators */
+    double contention_ratio;  /**< seconds of computation that a second of collectives beside it costs */
     double overlap_ratio;    /**< speed that collectives keep beside computation over what computation keeps; 0: neither
                                 was measured */
+    double budget_s, took_s; /**< what measuring was given, and what it took */
+    uint32_t left_out;       /**< operators that there was no time or no memory for */
+    double launch_s;         /**< of the program, to have the device do one operator */
+    double host_forward_s;   /**< of the program, to have it do all of a block of layers forward */
+    double host_backward_s;  /**< and backward */
+    double hot_ratio;        /**< time of a large product when all was measured, over that when it began */
+    uint64_t reserve_bytes;  /**< of the device's memory that driver, context and libraries hold */
+    uint64_t workspace_bytes; /**< the most that a product works with beside its operands */
 } redco_profile_measured;
 
 typedef struct redco_profile redco_profile;

@@ -1,11 +1,12 @@
 /* Operators in redco's own profiles: matrix products, attention, what is bound by memory; and how it was measured. */
 #include "traces/profile_build.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static const double least_time_s = 1e-9;
 static const double max_time_s = 1e5;
-static const uint64_t max_elements = (uint64_t)1 << 50;
+static const uint64_t max_elements = (uint64_t)1 << 50, max_bytes = (uint64_t)1 << 50;
 
 static redco_status type_of(const redco_json_value *item, char *out, size_t size, redco_error *err)
 {
@@ -115,32 +116,86 @@ static redco_status optional_count(const redco_json_value *object, const char *k
     return redco_json_has(object, key) ? redco_json_u32(object, key, 0, 1u << 20, out, err) : REDCO_OK;
 }
 
+static redco_status optional_bytes(const redco_json_value *object, const char *key, uint64_t *out, redco_error *err)
+{
+    return redco_json_has(object, key) ? redco_json_u64(object, key, 0, max_bytes, out, err) : REDCO_OK;
+}
+
+/* One key of "measured". */
+struct field {
+    const char *key;
+    enum { TEXT, NUMBER, COUNT, BYTES } kind;
+    size_t offset, size; /* size: of texts */
+    double max;          /* of numbers */
+};
+
+#define MEASURED_TEXT(name)                                                                                            \
+    {                                                                                                                  \
+#name, TEXT, offsetof(redco_profile_measured, name), sizeof((redco_profile_measured *)NULL)->name, 0.0         \
+    }
+#define MEASURED(name, kind, max)                                                                                      \
+    {                                                                                                                  \
+#name, kind, offsetof(redco_profile_measured, name), 0, max                                                    \
+    }
+
+static const struct field fields[] = {
+    MEASURED_TEXT(device),
+    MEASURED_TEXT(part),
+    MEASURED_TEXT(backend),
+    MEASURED_TEXT(kernels),
+    MEASURED_TEXT(capability),
+    MEASURED_TEXT(driver),
+    MEASURED_TEXT(cpu),
+    MEASURED_TEXT(system),
+    MEASURED_TEXT(date),
+    MEASURED(clock_hz, NUMBER, 1e12),
+    MEASURED(clock_after_hz, NUMBER, 1e12),
+    MEASURED(memory_clock_hz, NUMBER, 1e12),
+    MEASURED(multiprocessors, COUNT, 0.0),
+    MEASURED(memory_bytes, BYTES, 0.0),
+    MEASURED(processors, COUNT, 0.0),
+    MEASURED(ranks, COUNT, 0.0),
+    MEASURED(rounds, COUNT, 0.0),
+    MEASURED(load, NUMBER, 1e9),
+    MEASURED(processor_ratio, NUMBER, 1e6),
+    MEASURED(spread_ratio, NUMBER, 1e6),
+    MEASURED(contention_ratio, NUMBER, 1.0),
+    MEASURED(overlap_ratio, NUMBER, 1e6),
+    MEASURED(budget_s, NUMBER, 1e6),
+    MEASURED(took_s, NUMBER, 1e6),
+    MEASURED(left_out, COUNT, 0.0),
+    MEASURED(launch_s, NUMBER, 1.0),
+    MEASURED(host_forward_s, NUMBER, 1.0),
+    MEASURED(host_backward_s, NUMBER, 1.0),
+    MEASURED(hot_ratio, NUMBER, 1e6),
+    MEASURED(reserve_bytes, BYTES, 0.0),
+    MEASURED(workspace_bytes, BYTES, 0.0),
+};
+enum { FIELDS = sizeof fields / sizeof fields[0] };
+
+static redco_status field(const redco_json_value *object, const struct field *f, redco_profile_measured *out,
+                          redco_error *err)
+{
+    void *const at = (char *)out + f->offset;
+    switch (f->kind) {
+    case TEXT: return optional_text(object, f->key, at, f->size, err);
+    case NUMBER: return optional_number(object, f->key, f->max, at, err);
+    case COUNT: return optional_count(object, f->key, at, err);
+    case BYTES: return optional_bytes(object, f->key, at, err);
+    }
+    return REDCO_OK;
+}
+
 static redco_status how(redco_profile *profile, const redco_json_value *root, redco_error *err)
 {
-    static const char *const keys[] = {
-        "device",       "backend",          "kernels",       "cpu",    "system", "date",
-        "clock_hz",     "processors",       "ranks",         "rounds", "load",   "processor_ratio",
-        "spread_ratio", "contention_ratio", "overlap_ratio", NULL};
+    const char *keys[FIELDS + 1] = {NULL};
     redco_profile_measured m = {.ranks = 0};
     redco_json_value at;
     if (!redco_json_has(root, "measured")) { return REDCO_OK; }
+    for (size_t i = 0; i < FIELDS; i++) { keys[i] = fields[i].key; }
     redco_status st = redco_json_object(root, "measured", &at, err);
     if (st == REDCO_OK) { st = redco_json_only(&at, keys, err); }
-    if (st == REDCO_OK) { st = optional_text(&at, "device", m.device, sizeof m.device, err); }
-    if (st == REDCO_OK) { st = optional_text(&at, "backend", m.backend, sizeof m.backend, err); }
-    if (st == REDCO_OK) { st = optional_text(&at, "kernels", m.kernels, sizeof m.kernels, err); }
-    if (st == REDCO_OK) { st = optional_text(&at, "cpu", m.cpu, sizeof m.cpu, err); }
-    if (st == REDCO_OK) { st = optional_text(&at, "system", m.system, sizeof m.system, err); }
-    if (st == REDCO_OK) { st = optional_text(&at, "date", m.date, sizeof m.date, err); }
-    if (st == REDCO_OK) { st = optional_number(&at, "clock_hz", 1e12, &m.clock_hz, err); }
-    if (st == REDCO_OK) { st = optional_count(&at, "processors", &m.processors, err); }
-    if (st == REDCO_OK) { st = optional_count(&at, "ranks", &m.ranks, err); }
-    if (st == REDCO_OK) { st = optional_count(&at, "rounds", &m.rounds, err); }
-    if (st == REDCO_OK) { st = optional_number(&at, "load", 1e9, &m.load, err); }
-    if (st == REDCO_OK) { st = optional_number(&at, "processor_ratio", 1e6, &m.processor_ratio, err); }
-    if (st == REDCO_OK) { st = optional_number(&at, "spread_ratio", 1e6, &m.spread_ratio, err); }
-    if (st == REDCO_OK) { st = optional_number(&at, "contention_ratio", 1.0, &m.contention_ratio, err); }
-    if (st == REDCO_OK) { st = optional_number(&at, "overlap_ratio", 1e6, &m.overlap_ratio, err); }
+    for (size_t i = 0; i < FIELDS && st == REDCO_OK; i++) { st = field(&at, &fields[i], &m, err); }
     if (st == REDCO_OK) { redcoi_profile_set_how(profile, &m); }
     return st;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NEWEST_VERSION = 2, MAX_RANKS = 1 << 20 };
+enum { NEWEST_VERSION = 3, MAX_RANKS = 1 << 20 };
 static const double max_time_s = 1e5;
 static const uint64_t max_size_bytes = (uint64_t)1 << 50;
 

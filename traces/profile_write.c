@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { VERSION = 2 };
+enum { VERSION = 3 };
 
 /* Takes @p value; @return false when there was no memory for either. */
 static bool put(json_t *object, const char *key, json_t *value)
@@ -33,17 +33,30 @@ static json_t *checked(json_t *object, bool sound)
     return NULL;
 }
 
+static bool put_machine(json_t *o, const redco_profile_measured *m)
+{
+    return put_text(o, "device", m->device) && put_text(o, "part", m->part) && put_text(o, "backend", m->backend) &&
+           put_text(o, "kernels", m->kernels) && put_text(o, "capability", m->capability) &&
+           put_text(o, "driver", m->driver) && put_text(o, "cpu", m->cpu) && put_text(o, "system", m->system) &&
+           put_text(o, "date", m->date) && put_number(o, "clock_hz", m->clock_hz) &&
+           put_number(o, "clock_after_hz", m->clock_after_hz) && put_number(o, "memory_clock_hz", m->memory_clock_hz) &&
+           put_count(o, "multiprocessors", m->multiprocessors) && put_count(o, "memory_bytes", m->memory_bytes) &&
+           put_count(o, "processors", m->processors);
+}
+
 static json_t *measured(const redco_profile_measured *m)
 {
     json_t *o = json_object();
     return checked(
-        o,
-        put_text(o, "device", m->device) && put_text(o, "backend", m->backend) && put_text(o, "kernels", m->kernels) &&
-            put_text(o, "cpu", m->cpu) && put_text(o, "system", m->system) && put_text(o, "date", m->date) &&
-            put_number(o, "clock_hz", m->clock_hz) && put_count(o, "processors", m->processors) &&
-            put_count(o, "ranks", m->ranks) && put_count(o, "rounds", m->rounds) && put_number(o, "load", m->load) &&
-            put_number(o, "processor_ratio", m->processor_ratio) && put_number(o, "spread_ratio", m->spread_ratio) &&
-            put_number(o, "contention_ratio", m->contention_ratio) && put_number(o, "overlap_ratio", m->overlap_ratio));
+        o, put_machine(o, m) && put_count(o, "ranks", m->ranks) && put_count(o, "rounds", m->rounds) &&
+               put_number(o, "load", m->load) && put_number(o, "processor_ratio", m->processor_ratio) &&
+               put_number(o, "spread_ratio", m->spread_ratio) &&
+               put_number(o, "contention_ratio", m->contention_ratio) &&
+               put_number(o, "overlap_ratio", m->overlap_ratio) && put_number(o, "budget_s", m->budget_s) &&
+               put_number(o, "took_s", m->took_s) && put_count(o, "left_out", m->left_out) &&
+               put_number(o, "launch_s", m->launch_s) && put_number(o, "host_forward_s", m->host_forward_s) &&
+               put_number(o, "host_backward_s", m->host_backward_s) && put_number(o, "hot_ratio", m->hot_ratio) &&
+               put_count(o, "reserve_bytes", m->reserve_bytes) && put_count(o, "workspace_bytes", m->workspace_bytes));
 }
 
 static json_t *run(const redco_profile_run *r)

@@ -2,6 +2,7 @@
 
 #include "executor/graph/build.h"
 #include "executor/graph/differentiate.h"
+#include "executor/graph/transform.h"
 #include "executor/measure/measure.h"
 
 #include <math.h>
@@ -145,5 +146,55 @@ redco_status redco_measure_model_step(redco_measurer *measurer, const redco_meas
 out:
     free(op_s);
     redco_graph_free(w.g);
+    return st;
+}
+
+/* Operators of a model of so many layers that have to be run, by the side of the loss that they are on. */
+static redco_status count_operators(uint32_t layers, uint32_t *forward_out, uint32_t *backward_out, redco_error *err)
+{
+    const redco_measure_model model = {.batch = 1,
+                                       .sequence = 8,
+                                       .hidden = 16,
+                                       .heads = 2,
+                                       .kv_heads = 2,
+                                       .ffn = 32,
+                                       .vocabulary = 32,
+                                       .layers = layers};
+    work w = {.g = redco_graph_create(), .model = &model, .dtype = REDCO_F32};
+    redco_value results[MOST_PARAMETERS + 1];
+    bool *live = NULL;
+    redco_status st = REDCO_OK;
+    if (w.g == NULL) { return redco_fail(err, REDCO_ENOMEM, "measure", "out of memory"); }
+    results[0] = whole(&w);
+    if ((st = redco_graph_status(w.g, err)) != REDCO_OK) { goto out; }
+    redco_gradient(w.g, results[0], w.parameters, w.count, results + 1);
+    if ((st = redco_graph_status(w.g, err)) != REDCO_OK) { goto out; }
+    const uint32_t ops = redco_graph_op_count(w.g);
+    live = calloc(ops + 1, sizeof *live);
+    if (live == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "measure", "out of memory");
+        goto out;
+    }
+    redco_graph_live(w.g, results, w.count + 1, live);
+    *forward_out = *backward_out = 0;
+    for (uint32_t i = 0; i < ops; i++) {
+        const redco_op *op = redco_graph_op(w.g, i);
+        if (!live[i] || op->kind == REDCO_OP_INPUT || op->kind == REDCO_OP_RESHAPE) { continue; }
+        *(op->order == 0 ? forward_out : backward_out) += 1;
+    }
+out:
+    free(live);
+    redco_graph_free(w.g);
+    return st;
+}
+
+/* What the second of two layers adds. */
+redco_status redco_measure_block_operators(uint32_t *forward_out, uint32_t *backward_out, redco_error *err)
+{
+    uint32_t forward[2] = {0, 0}, backward[2] = {0, 0};
+    redco_status st = count_operators(1, &forward[0], &backward[0], err);
+    if (st == REDCO_OK) { st = count_operators(2, &forward[1], &backward[1], err); }
+    *forward_out = forward[1] - forward[0];
+    *backward_out = backward[1] - backward[0];
     return st;
 }

@@ -37,6 +37,10 @@ typedef struct redco_measure_step {
 redco_status redco_measure_model_step(redco_measurer *measurer, const redco_measure_model *model,
                                       redco_measure_step *step_out, redco_error *err);
 
+/** Operators that a device is told to do for one block of layers of such a model, forward and backward: what the
+ *  program's time for a launch is multiplied by. */
+redco_status redco_measure_block_operators(uint32_t *forward_out, uint32_t *backward_out, redco_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,7 +2,7 @@
 #ifndef REDCO_MEASURE_COLLECTIVES_H
 #define REDCO_MEASURE_COLLECTIVES_H
 
-#include "executor/comm/communicator.h"
+#include "executor/comm/carrier.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,7 +16,12 @@ typedef enum redco_measure_collective {
     REDCO_MEASURE_COLLECTIVES
 } redco_measure_collective;
 
-enum { REDCO_MEASURE_SIZES_MAX = 16, REDCO_MEASURE_LEAST_BYTES = 1 << 10, REDCO_MEASURE_MOST_BYTES = 64 << 20 };
+enum {
+    REDCO_MEASURE_SIZES_MAX = 16,
+    REDCO_MEASURE_LEAST_BYTES = 1 << 10,
+    REDCO_MEASURE_MOST_BYTES = 64 << 20,
+    REDCO_MEASURE_DEVICE_BYTES = 1 << 30
+};
 
 /** One collective on one kind of group; all groups of the world run at the same time, as they do in a step. */
 typedef struct redco_measure_curve {
@@ -31,13 +36,20 @@ typedef struct redco_measure_curve {
 
 typedef struct redco_measure_collectives redco_measure_collectives;
 
-/** Makes communicators and buffers for all (ranks in a node, nodes) that divide the world, of neighbours and of ranks
- * as far apart as a node allows.
- *  @param nodes  the world's ranks are on so many nodes, in equal parts and one behind the other
- *  @param most_bytes  sizes from REDCO_MEASURE_LEAST_BYTES up to this, by powers of two, or of four if those are too
- * many
- *  @return REDCO_EVALUE if @p nodes does not divide the world, or @p most_bytes is not between the two above */
-redco_status redco_measure_collectives_create(redco_world *world, uint32_t nodes, uint64_t most_bytes,
+typedef struct redco_measure_groups {
+    uint32_t nodes;      /**< the world's ranks are on so many nodes, in equal parts and one behind the other */
+    uint64_t most_bytes; /**< sizes from REDCO_MEASURE_LEAST_BYTES up to this, by powers of two, or of four if those are
+                              too many */
+    redco_carrier *carrier; /**< who moves what is in the backend's memory; NULL: communicators, on the program's.
+                                 Borrowed, like the backend, until redco_measure_collectives_free() */
+    redco_backend *backend; /**< with a carrier */
+} redco_measure_groups;
+
+/** Makes communicators (teams, with a carrier) and buffers for all (ranks in a node, nodes) that divide the world, of
+ * neighbours and of ranks as far apart as a node allows. With a carrier a sample's calls are queued one behind the
+ * other and timed by marks on the device's clock.
+ *  @return REDCO_EVALUE if the nodes do not divide the world, or most_bytes is not between the two above */
+redco_status redco_measure_collectives_create(redco_world *world, const redco_measure_groups *groups,
                                               redco_measure_collectives **collectives_out, redco_error *err);
 void redco_measure_collectives_free(redco_measure_collectives *collectives); /**< NULL is accepted */
 

@@ -150,6 +150,12 @@ static int by_contention(const void *left, const void *right)
     return (a->contention_ratio > b->contention_ratio) - (a->contention_ratio < b->contention_ratio);
 }
 
+redco_measure_contention redcoi_middle_contention(redco_measure_contention *tries, uint32_t count)
+{
+    qsort(tries, count, sizeof tries[0], by_contention);
+    return tries[count / 2];
+}
+
 static redco_status open_bench(struct bench *b, redco_world *world)
 {
     uint32_t *const colours = calloc(redco_world_size(world), sizeof *colours); /* all of one colour */
@@ -181,10 +187,7 @@ redco_status redco_measure_contend(redco_world *world, redco_backend *backend, u
     redco_status st = open_bench(&b, world);
     if (st == REDCO_OK) { st = find_repeats(&b); }
     for (int i = 0; i < TRIES && st == REDCO_OK; i++) { st = one_try(&b, &tries[i]); }
-    if (st == REDCO_OK) {
-        qsort(tries, TRIES, sizeof tries[0], by_contention);
-        *contention_out = tries[TRIES / 2];
-    }
+    if (st == REDCO_OK) { *contention_out = redcoi_middle_contention(tries, TRIES); }
     redco_communicator_free(b.beside);
     redco_communicator_free(b.all);
     if (b.queue != NULL) { backend->calls->queue_free(backend, b.queue); }

@@ -25,6 +25,20 @@ typedef struct redco_measure_contention {
 redco_status redco_measure_contend(redco_world *world, redco_backend *backend, uint64_t bytes, double seconds,
                                    redco_measure_contention *contention_out, redco_error *err);
 
+/** What of a device's memory a collective reads and writes. */
+typedef struct redco_measure_traffic {
+    uint64_t size_bytes; /**< of the memory that it does that in */
+    double bytes_per_s;
+} redco_measure_traffic;
+
+/** The same on one device with queues and without peers: work that moves as much memory as a collective would
+ *  (redco_backend_calls.occupy) beside products of bf16 matrices of @p side, for about @p seconds. */
+redco_status redco_measure_contend_device(redco_backend *backend, const redco_measure_traffic *traffic, uint64_t side,
+                                          double seconds, redco_measure_contention *contention_out, redco_error *err);
+
+/** Internal to executor/measure: the middle one by contention; @p tries are sorted. */
+redco_measure_contention redcoi_middle_contention(redco_measure_contention *tries, uint32_t count);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,4 +1,4 @@
-#include "executor/measure/measure.h"
+#include "executor/measure/measure_internal.h"
 
 #include "executor/graph/transform.h"
 
@@ -7,22 +7,18 @@
 #include <string.h>
 #include <time.h>
 
-enum { PATTERN_BYTES = 1 << 20, MOST_RUNS = 200, MOST_REPEATS = 100000 };
+enum { PATTERN_BYTES = 1 << 20, MOST_RUNS = 200, MOST_REPEATS = 100000, MOST_COPIES = 32 };
 
 static const double default_sample_s = 50e-6;
 static const double default_case_s = 5e-3;
 enum { DEFAULT_RUNS = 3 };
 
-struct redco_measurer {
-    redco_backend *backend;
-    redco_measure_options options;
-    redco_queue *queue;
-    redco_mark *from, *to;
-    void *arena, *staging; /* device memory, host memory of PATTERN_BYTES */
-    uint64_t arena_bytes;
-    double spread, wall_s;              /* of the last graph */
-    double all_wall_s, all_processor_s; /* of timed work */
-};
+static double now_s(clockid_t clock)
+{
+    struct timespec t = {0};
+    (void)clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 redco_status redco_measurer_create(redco_backend *backend, const redco_measure_options *options,
                                    redco_measurer **measurer_out, redco_error *err)
@@ -32,13 +28,14 @@ redco_status redco_measurer_create(redco_backend *backend, const redco_measure_o
     if (m == NULL) { return redco_fail(err, REDCO_ENOMEM, "measure", "out of memory"); }
     m->backend = backend;
     m->options = *options;
+    m->pattern_dtype = REDCO_DTYPE_COUNT;
     if (!(m->options.sample_s > 0.0)) { m->options.sample_s = default_sample_s; }
     if (!(m->options.case_s > 0.0)) { m->options.case_s = default_case_s; }
     if (m->options.runs == 0) { m->options.runs = DEFAULT_RUNS; }
     redco_status st = calls->queue_create(backend, &m->queue, err);
-    if (st == REDCO_OK) { st = calls->mark_create(backend, &m->from, err); }
-    if (st == REDCO_OK) { st = calls->mark_create(backend, &m->to, err); }
+    if (st == REDCO_OK) { st = redcoi_measure_marks(m, 2, err); }
     if (st == REDCO_OK) { st = calls->allocate(backend, REDCO_MEMORY_HOST, PATTERN_BYTES, &m->staging, err); }
+    if (st == REDCO_OK && options->queued) { st = redcoi_measure_heat_create(m, err); }
     if (st != REDCO_OK) {
         redco_measurer_free(m);
         return st;
@@ -51,10 +48,13 @@ void redco_measurer_free(redco_measurer *measurer)
 {
     if (measurer == NULL) { return; }
     const redco_backend_calls *calls = measurer->backend->calls;
+    /* Where something failed, work may still be queued on what is freed now. */
+    if (measurer->queue != NULL) { (void)calls->queue_finish(measurer->backend, measurer->queue, NULL); }
+    redcoi_measure_heat_free(measurer);
     calls->release(measurer->backend, REDCO_MEMORY_DEVICE, measurer->arena);
     calls->release(measurer->backend, REDCO_MEMORY_HOST, measurer->staging);
-    if (measurer->from != NULL) { calls->mark_free(measurer->backend, measurer->from); }
-    if (measurer->to != NULL) { calls->mark_free(measurer->backend, measurer->to); }
+    for (uint32_t i = 0; i < measurer->mark_count; i++) { calls->mark_free(measurer->backend, measurer->marks[i]); }
+    free(measurer->marks);
     if (measurer->queue != NULL) { calls->queue_free(measurer->backend, measurer->queue); }
     free(measurer);
 }
@@ -65,38 +65,39 @@ void redco_measurer_hurry(redco_measurer *measurer)
     measurer->options.case_s = 0.0;
 }
 
-static double now_s(clockid_t clock)
+double redcoi_measure_now_s(void)
 {
-    struct timespec t = {0};
-    (void)clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return now_s(CLOCK_MONOTONIC);
 }
 
-/* A graph laid out in memory. */
-typedef struct layout {
-    redco_measurer *m;
-    const redco_graph *graph;
-    bool *live;       /* by operator */
-    uint64_t *offset; /* by value; in the arena */
-    uint64_t workspace, bytes;
-    uint32_t *repeats; /* by operator: runs in one sample */
-    redco_error *err;
-} layout;
+redco_status redcoi_measure_marks(redco_measurer *m, uint32_t count, redco_error *err)
+{
+    if (count <= m->mark_count) { return REDCO_OK; }
+    redco_mark **const larger = realloc(m->marks, count * sizeof *larger);
+    if (larger == NULL) { return redco_fail(err, REDCO_ENOMEM, "measure", "out of memory"); }
+    m->marks = larger;
+    while (m->mark_count < count) {
+        const redco_status st = m->backend->calls->mark_create(m->backend, &m->marks[m->mark_count], err);
+        if (st != REDCO_OK) { return st; }
+        m->mark_count++;
+    }
+    return REDCO_OK;
+}
 
 static uint64_t aligned(uint64_t bytes)
 {
     return (bytes + REDCO_ALIGNMENT_BYTES - 1) / REDCO_ALIGNMENT_BYTES * REDCO_ALIGNMENT_BYTES;
 }
 
-static bool is_run(const layout *l, const redco_op *op)
+bool redcoi_measure_is_run(const redcoi_layout *l, const redco_op *op)
 {
     return l->live[op->id] && op->kind != REDCO_OP_INPUT && op->kind != REDCO_OP_RESHAPE;
 }
 
-/* Tensors of an operator; their data are offsets until the arena exists. */
-static redco_launch launch_of(const layout *l, const redco_op *op, redco_tensor inputs[], redco_tensor outputs[])
+redco_launch redcoi_measure_launch(const redcoi_layout *l, const redco_op *op, uint32_t copy, redco_tensor inputs[],
+                                   redco_tensor outputs[])
 {
-    unsigned char *const base = l->m->arena;
+    unsigned char *const arena = l->m->arena, *const base = arena == NULL ? NULL : arena + copy * l->copy_bytes;
     for (uint32_t i = 0; i < op->input_count; i++) {
         const redco_value v = op->inputs[i];
         inputs[i] = (redco_tensor){*redco_value_type(l->graph, v), base == NULL ? NULL : base + l->offset[v]};
@@ -111,11 +112,11 @@ static redco_launch launch_of(const layout *l, const redco_op *op, redco_tensor 
                           .output_count = op->output_count,
                           .inputs = inputs,
                           .outputs = outputs,
-                          .workspace = base == NULL ? NULL : base + l->workspace,
+                          .workspace = arena == NULL ? NULL : arena + l->workspace,
                           .name = redco_op_kind_name(op->kind)};
 }
 
-static redco_status place_values(layout *l)
+static redco_status place_values(redcoi_layout *l)
 {
     const redco_backend_calls *calls = l->m->backend->calls;
     redco_tensor inputs[REDCO_INPUTS_MAX], outputs[REDCO_OUTPUTS_MAX];
@@ -132,7 +133,7 @@ static redco_status place_values(layout *l)
             bytes += aligned(redco_type_bytes(redco_value_type(l->graph, op->first_output + k)));
         }
         if (op->kind == REDCO_OP_INPUT) { continue; }
-        const redco_launch launch = launch_of(l, op, inputs, outputs);
+        const redco_launch launch = redcoi_measure_launch(l, op, 0, inputs, outputs);
         if (!calls->supports(l->m->backend, &launch)) {
             return redco_fail(l->err, REDCO_EVALUE, calls->name, "has no operator %s of %s", launch.name,
                               redco_dtype_name(outputs[0].type.dtype));
@@ -140,12 +141,29 @@ static redco_status place_values(layout *l)
         const uint64_t needed = calls->workspace_bytes(l->m->backend, &launch);
         workspace = needed > workspace ? needed : workspace;
     }
-    l->workspace = bytes;
-    l->bytes = bytes + aligned(workspace);
+    l->m->workspace_bytes = workspace;
+    l->copy_bytes = bytes;
+    l->workspace = aligned(workspace); /* for now its length */
     return REDCO_OK;
 }
 
-static redco_status grow_arena(const layout *l)
+/* As many copies as make what one of them leaves in the caches useless to the next turn; one if there is no room. */
+static redco_status choose_copies(redcoi_layout *l)
+{
+    const redco_measure_options *const o = &l->m->options;
+    const uint64_t workspace = l->workspace, most = o->most_bytes > 0 ? o->most_bytes : UINT64_MAX;
+    uint64_t copies = o->queued && l->copy_bytes > 0 ? (o->cold_bytes + l->copy_bytes - 1) / l->copy_bytes : 1;
+    copies = copies < 1 ? 1 : copies > MOST_COPIES ? MOST_COPIES : copies;
+    while (copies > 1 && copies * l->copy_bytes + workspace > most) { copies--; }
+    l->copies = (uint32_t)copies;
+    l->workspace = copies * l->copy_bytes;
+    l->bytes = l->workspace + workspace;
+    if (l->bytes <= most) { return REDCO_OK; }
+    return redco_fail(l->err, REDCO_ENOMEM, "measure", "%llu MB of %llu MB are needed",
+                      (unsigned long long)(l->bytes / 1000000), (unsigned long long)(most / 1000000));
+}
+
+static redco_status grow_arena(const redcoi_layout *l)
 {
     redco_measurer *const m = l->m;
     const redco_backend_calls *calls = m->backend->calls;
@@ -190,45 +208,69 @@ static void make_pattern(void *memory, redco_dtype dtype, uint64_t index_bound)
     }
 }
 
-static redco_status fill_inputs(const layout *l, uint64_t index_bound)
+/* Inputs of the first copy again in the others. */
+static redco_status fill_copies(const redcoi_layout *l)
 {
     redco_measurer *const m = l->m;
-    redco_dtype held = REDCO_DTYPE_COUNT;
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < redco_graph_op_count(l->graph); i++) {
+        const redco_op *op = redco_graph_op(l->graph, i);
+        if (!l->live[i] || op->kind != REDCO_OP_INPUT) { continue; }
+        unsigned char *const first = (unsigned char *)m->arena + l->offset[op->first_output];
+        const uint64_t bytes = redco_type_bytes(redco_value_type(l->graph, op->first_output));
+        for (uint64_t c = 1; c < l->copies && st == REDCO_OK; c++) {
+            st = m->backend->calls->copy(m->backend, m->queue, first + c * l->copy_bytes, first, bytes, l->err);
+        }
+    }
+    return st;
+}
+
+redco_status redcoi_measure_fill(redco_measurer *m, void *to, uint64_t bytes, redco_dtype dtype, uint64_t index_bound,
+                                 redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    if (m->pattern_dtype != dtype || m->pattern_bound != index_bound) {
+        st = m->backend->calls->queue_finish(m->backend, m->queue, err); /* copies of what is there now */
+        make_pattern(m->staging, dtype, index_bound);
+        m->pattern_dtype = dtype;
+        m->pattern_bound = index_bound;
+    }
+    for (uint64_t at = 0; at < bytes && st == REDCO_OK; at += PATTERN_BYTES) {
+        const uint64_t part = bytes - at < PATTERN_BYTES ? bytes - at : PATTERN_BYTES;
+        st = m->backend->calls->copy(m->backend, m->queue, (unsigned char *)to + at, m->staging, part, err);
+    }
+    return st;
+}
+
+static redco_status fill_inputs(const redcoi_layout *l, uint64_t index_bound)
+{
+    redco_measurer *const m = l->m;
     redco_status st = REDCO_OK;
     for (uint32_t i = 0; i < redco_graph_op_count(l->graph) && st == REDCO_OK; i++) {
         const redco_op *op = redco_graph_op(l->graph, i);
         if (!l->live[i] || op->kind != REDCO_OP_INPUT) { continue; }
         const redco_tensor_type *type = redco_value_type(l->graph, op->first_output);
-        if (type->dtype != held) {
-            st = m->backend->calls->queue_finish(m->backend, m->queue, l->err);
-            make_pattern(m->staging, type->dtype, index_bound);
-            held = type->dtype;
-        }
-        const uint64_t bytes = redco_type_bytes(type);
-        for (uint64_t at = 0; at < bytes && st == REDCO_OK; at += PATTERN_BYTES) {
-            const uint64_t part = bytes - at < PATTERN_BYTES ? bytes - at : PATTERN_BYTES;
-            st = m->backend->calls->copy(m->backend, m->queue,
-                                         (unsigned char *)m->arena + l->offset[op->first_output] + at, m->staging, part,
-                                         l->err);
-        }
+        st = redcoi_measure_fill(m, (unsigned char *)m->arena + l->offset[op->first_output], redco_type_bytes(type),
+                                 type->dtype, index_bound, l->err);
     }
+    if (st == REDCO_OK) { st = fill_copies(l); }
     return st == REDCO_OK ? m->backend->calls->queue_finish(m->backend, m->queue, l->err) : st;
 }
 
 /* One sample: @p repeats runs of an operator. */
-static redco_status sample(const layout *l, const redco_launch *launch, uint32_t repeats, double *seconds_out)
+static redco_status sample(const redcoi_layout *l, const redco_launch *launch, uint32_t repeats, double *seconds_out)
 {
     redco_measurer *const m = l->m;
     const redco_backend_calls *calls = m->backend->calls;
     redco_status st = REDCO_OK;
     const double processor_s = now_s(CLOCK_THREAD_CPUTIME_ID);
-    st = calls->mark_set(m->backend, m->queue, m->from, l->err);
+    st = calls->mark_set(m->backend, m->queue, m->marks[0], l->err);
     for (uint32_t r = 0; r < repeats && st == REDCO_OK; r++) { st = calls->run(m->backend, m->queue, launch, l->err); }
-    if (st == REDCO_OK) { st = calls->mark_set(m->backend, m->queue, m->to, l->err); }
-    if (st == REDCO_OK) { st = calls->mark_finish(m->backend, m->to, l->err); }
+    if (st == REDCO_OK) { st = calls->mark_set(m->backend, m->queue, m->marks[1], l->err); }
+    if (st == REDCO_OK) { st = calls->mark_finish(m->backend, m->marks[1], l->err); }
     const double used_s = now_s(CLOCK_THREAD_CPUTIME_ID) - processor_s;
     double wall_s = 0.0;
-    if (st == REDCO_OK) { st = calls->mark_between(m->backend, m->from, m->to, &wall_s, l->err); }
+    if (st == REDCO_OK) { st = calls->mark_between(m->backend, m->marks[0], m->marks[1], &wall_s, l->err); }
     m->all_wall_s += wall_s;
     m->all_processor_s += m->options.processor_time ? used_s : wall_s;
     m->wall_s += wall_s / repeats;
@@ -237,7 +279,7 @@ static redco_status sample(const layout *l, const redco_launch *launch, uint32_t
 }
 
 /* All operators once. @return their seconds together in @p total_out */
-static redco_status run_once(const layout *l, double *op_s, double *total_out)
+static redco_status run_once(const redcoi_layout *l, double *op_s, double *total_out)
 {
     redco_tensor inputs[REDCO_INPUTS_MAX], outputs[REDCO_OUTPUTS_MAX];
     redco_status st = REDCO_OK;
@@ -246,8 +288,8 @@ static redco_status run_once(const layout *l, double *op_s, double *total_out)
     for (uint32_t i = 0; i < redco_graph_op_count(l->graph) && st == REDCO_OK; i++) {
         const redco_op *op = redco_graph_op(l->graph, i);
         double seconds = 0.0;
-        if (!is_run(l, op)) { continue; }
-        const redco_launch launch = launch_of(l, op, inputs, outputs);
+        if (!redcoi_measure_is_run(l, op)) { continue; }
+        const redco_launch launch = redcoi_measure_launch(l, op, 0, inputs, outputs);
         st = sample(l, &launch, l->repeats[i], &seconds);
         if (op_s != NULL) { op_s[i] = fmin(op_s[i], seconds); }
         const double wanted = l->m->options.sample_s / fmax(seconds, 1e-9);
@@ -258,7 +300,7 @@ static redco_status run_once(const layout *l, double *op_s, double *total_out)
     return st;
 }
 
-static redco_status run_often(const layout *l, double *op_s)
+static redco_status run_often(const redcoi_layout *l, double *op_s)
 {
     const redco_measure_options *o = &l->m->options;
     double seconds = 0.0, least_s = INFINITY, sum_s = 0.0, least_wall_s = INFINITY;
@@ -281,7 +323,7 @@ redco_status redco_measure_graph(redco_measurer *measurer, const redco_graph *gr
                                  uint32_t result_count, uint64_t index_bound, double *op_s, redco_error *err)
 {
     const size_t ops = redco_graph_op_count(graph), values = redco_graph_value_count(graph);
-    layout l = {.m = measurer, .graph = graph, .err = err};
+    redcoi_layout l = {.m = measurer, .graph = graph, .err = err};
     redco_status st = redco_graph_status(graph, err);
     if (st != REDCO_OK) { return st; }
     l.live = calloc(ops + 1, sizeof *l.live);
@@ -293,16 +335,26 @@ redco_status redco_measure_graph(redco_measurer *measurer, const redco_graph *gr
     }
     for (size_t i = 0; i < ops; i++) { l.repeats[i] = 1; }
     redco_graph_live(graph, results, result_count, l.live);
-    if ((st = place_values(&l)) != REDCO_OK || (st = grow_arena(&l)) != REDCO_OK ||
-        (st = fill_inputs(&l, index_bound)) != REDCO_OK) {
+    if ((st = place_values(&l)) != REDCO_OK || (st = choose_copies(&l)) != REDCO_OK ||
+        (st = grow_arena(&l)) != REDCO_OK || (st = fill_inputs(&l, index_bound)) != REDCO_OK) {
         goto out;
     }
-    st = run_often(&l, op_s);
+    st = measurer->options.queued ? redcoi_measure_queued(&l, op_s) : run_often(&l, op_s);
 out:
     free(l.live);
     free(l.offset);
     free(l.repeats);
     return st;
+}
+
+redco_measure_launches redco_measure_queueing(const redco_measurer *measurer)
+{
+    return measurer->launches;
+}
+
+uint64_t redco_measure_workspace_bytes(const redco_measurer *measurer)
+{
+    return measurer->workspace_bytes;
 }
 
 double redco_measure_spread(const redco_measurer *measurer)

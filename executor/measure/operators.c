@@ -7,14 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A table that is looked up often has few rows, one that is measured for its size is looked up seldom. */
-enum { EMBEDDING_ROWS = 64, EMBEDDING_TOKENS = 16, HEAD_SIZE = 64 };
+/* A table that is measured for its size is looked up seldom. */
+enum { EMBEDDING_TOKENS = 16, HEAD_SIZE = 64, PRODUCT_SIDE = 128 };
 
 /* A composite while it is built. */
 typedef struct work {
     redco_graph *g;
     redco_dtype dtype;
-    uint64_t rows, columns;
+    uint64_t rows, columns, table_rows;
+    bool products_add;
     redco_value wrt[REDCOI_RESULTS_MAX]; /* what gradients are wanted of */
     uint32_t wrt_count, inputs;
 } work;
@@ -47,7 +48,7 @@ static redco_value row(work *w)
 /* The residual sum comes before a norm; whoever reads the norm also passes the sum on. */
 static void rms_norm(work *w, redco_value *out, uint32_t *count)
 {
-    const redco_value sum = redco_add(w->g, matrix(w), matrix(w));
+    const redco_value x = matrix(w), sum = w->products_add ? x : redco_add(w->g, x, matrix(w));
     out[(*count)++] = redco_rms_norm(w->g, sum, row(w), 1e-5);
     out[(*count)++] = sum;
 }
@@ -55,7 +56,8 @@ static void rms_norm(work *w, redco_value *out, uint32_t *count)
 /* Models with layer norms have biases: that of the product before it. */
 static void layer_norm(work *w, redco_value *out, uint32_t *count)
 {
-    const redco_value sum = redco_add(w->g, matrix(w), redco_add(w->g, matrix(w), row(w)));
+    const redco_value x = matrix(w);
+    const redco_value sum = w->products_add ? x : redco_add(w->g, x, redco_add(w->g, matrix(w), row(w)));
     const redco_value scale = row(w);
     out[(*count)++] = redco_layer_norm(w->g, sum, scale, row(w), 1e-5);
     out[(*count)++] = sum;
@@ -76,20 +78,20 @@ static void split_heads(work *w, redco_value *out, uint32_t *count)
 {
     const uint64_t width = w->columns / 2 > 0 ? w->columns / 2 : 1, all = 3 * width;
     const redco_value x = trained(w, 2, (const uint64_t[]){w->rows, all});
-    const redco_value sum = redco_add(w->g, x, trained(w, 1, &all));
+    const redco_value sum = w->products_add ? x : redco_add(w->g, x, trained(w, 1, &all));
     for (uint64_t part = 0; part < 3; part++) { out[(*count)++] = redco_slice_axis(w->g, sum, 1, part * width, width); }
 }
 
 static void activation(work *w, redco_value *out, uint32_t *count)
 {
     const redco_value x = matrix(w);
-    out[(*count)++] = redco_gelu_tanh(w->g, redco_add(w->g, x, row(w)));
+    out[(*count)++] = redco_gelu_tanh(w->g, w->products_add ? x : redco_add(w->g, x, row(w)));
 }
 
 static void relu(work *w, redco_value *out, uint32_t *count)
 {
     const redco_value x = matrix(w);
-    out[(*count)++] = redco_relu(w->g, redco_add(w->g, x, row(w)));
+    out[(*count)++] = redco_relu(w->g, w->products_add ? x : redco_add(w->g, x, row(w)));
 }
 
 static void gated_activation(work *w, redco_value *out, uint32_t *count)
@@ -107,7 +109,7 @@ static void loss(work *w, redco_value *out, uint32_t *count)
 
 static void embedding(work *w, redco_value *out, uint32_t *count)
 {
-    const redco_value table = trained(w, 2, (const uint64_t[]){EMBEDDING_ROWS, w->columns});
+    const redco_value table = trained(w, 2, (const uint64_t[]){w->table_rows, w->columns});
     const redco_value tokens = input_of(w, REDCO_I32, 1, (const uint64_t[]){w->rows});
     out[(*count)++] = redco_gather(w->g, table, tokens, NULL);
 }
@@ -156,6 +158,15 @@ static void copy(work *w, redco_value *out, uint32_t *count)
     out[(*count)++] = redco_slice_axis(w->g, x, 0, 0, w->columns);
 }
 
+/* Many small products at once, as of heads: [batch][side][columns] of [batch][side][side] by [batch][side][columns]. */
+static void batched_product(work *w, redco_value *out, uint32_t *count)
+{
+    const uint64_t batch = w->rows / PRODUCT_SIDE > 0 ? w->rows / PRODUCT_SIDE : 1;
+    const redco_value a = trained(w, 3, (const uint64_t[]){batch, PRODUCT_SIDE, PRODUCT_SIDE});
+    const redco_value b = trained(w, 3, (const uint64_t[]){batch, PRODUCT_SIDE, w->columns});
+    out[(*count)++] = redco_matmul(w->g, a, b, false, false);
+}
+
 static const struct builder {
     const char *name;
     void (*build)(work *w, redco_value *out, uint32_t *count);
@@ -173,6 +184,7 @@ static const struct builder {
     {"optimizer", optimizer},
     {"accumulate", accumulate},
     {"copy", copy},
+    {"batched_product", batched_product},
 };
 
 /* Adds gradients of everything trained, from given gradients of the outputs. */
@@ -213,10 +225,14 @@ static redco_status begin(work *w, redco_error *err)
     return w->g != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "measure", "out of memory");
 }
 
-redco_status redcoi_composite_create(const char *name, redco_dtype dtype, uint64_t rows, uint64_t columns,
+redco_status redcoi_composite_create(const char *name, redco_dtype dtype, const redcoi_composite_size *size,
                                      redcoi_composite *composite_out, redco_error *err)
 {
-    work w = {.dtype = dtype, .rows = rows, .columns = columns};
+    work w = {.dtype = dtype,
+              .rows = size->rows,
+              .columns = size->columns,
+              .table_rows = size->table_rows,
+              .products_add = size->products_add};
     redco_value outputs[REDCOI_RESULTS_MAX];
     uint32_t count = 0;
     for (size_t i = 0; i < sizeof builders / sizeof builders[0]; i++) {

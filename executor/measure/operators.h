@@ -17,9 +17,15 @@ typedef struct redcoi_composite {
     uint32_t result_count;
 } redcoi_composite;
 
-/** @param rows, columns  of the result, of a table that is looked up, or (columns alone) parameters of an update
- *  @return REDCO_EVALUE for an unknown name */
-redco_status redcoi_composite_create(const char *name, redco_dtype dtype, uint64_t rows, uint64_t columns,
+typedef struct redcoi_composite_size {
+    uint64_t rows,
+        columns;         /**< of the result, of a table that is looked up, or (columns alone) parameters of an update */
+    uint64_t table_rows; /**< "embedding": of the table that is looked up */
+    bool products_add;   /**< sums and biases behind a product are part of it, not of the norm or activation after */
+} redcoi_composite_size;
+
+/** @return REDCO_EVALUE for an unknown name */
+redco_status redcoi_composite_create(const char *name, redco_dtype dtype, const redcoi_composite_size *size,
                                      redcoi_composite *composite_out, redco_error *err);
 redco_status redcoi_composite_gemm(redco_dtype dtype, uint64_t m, uint64_t n, uint64_t k, bool transpose_a,
                                    bool transpose_b, redcoi_composite *composite_out, redco_error *err);

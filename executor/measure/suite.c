@@ -1,5 +1,6 @@
-#include "executor/measure/suite.h"
+#include "executor/measure/suite_internal.h"
 
+#include "executor/measure/measure_internal.h"
 #include "executor/measure/operators.h"
 
 #include <math.h>
@@ -10,15 +11,10 @@
  * cache holds. Products with more FLOP than the limit are left out: they run at the rate of the largest. */
 static const uint64_t gemm_sizes[] = {16, 64, 256, 1024, 4096, 16384};
 enum { GEMM_SIZES = sizeof gemm_sizes / sizeof gemm_sizes[0] };
+enum { TABLE_ROWS = 64, LOSS_CLASSES = 4096 };
 static const double single_limit_flops = 9e9, other_limit_flops = 6e8, quick_limit_flops = 2e6;
 
-struct list {
-    redco_measure_case *items;
-    size_t count, capacity;
-    bool failed;
-};
-
-static void add(struct list *list, redco_measure_case one)
+void redcoi_cases_add(redcoi_cases *list, redco_measure_case one)
 {
     if (list->count == list->capacity) {
         const size_t wanted = list->capacity > 0 ? 2 * list->capacity : 256;
@@ -33,6 +29,16 @@ static void add(struct list *list, redco_measure_case one)
     list->items[list->count++] = one;
 }
 
+size_t redcoi_cases_hand_over(redcoi_cases *list, redco_measure_case **cases_out)
+{
+    if (list->failed) {
+        free(list->items);
+        return 0;
+    }
+    *cases_out = list->items;
+    return list->count;
+}
+
 /* The largest size stands for vocabularies: no other dimension of such a product is small. */
 static bool is_strip(uint64_t m, uint64_t n, uint64_t k)
 {
@@ -42,7 +48,7 @@ static bool is_strip(uint64_t m, uint64_t n, uint64_t k)
 }
 
 /* Forward X W, the gradient of the input dY W^T, that of the weight X^T dY. */
-static void add_gemms(struct list *list, redco_dtype dtype, uint32_t step, double limit_flops)
+static void add_gemms(redcoi_cases *list, redco_dtype dtype, uint32_t step, double limit_flops)
 {
     static const bool layouts[3][2] = {{false, false}, {false, true}, {true, false}};
     for (uint32_t t = 0; t < 3; t++) {
@@ -51,32 +57,33 @@ static void add_gemms(struct list *list, redco_dtype dtype, uint32_t step, doubl
             const uint64_t m = gemm_sizes[i], n = gemm_sizes[j], k = gemm_sizes[l];
             if (i % step != 0 || j % step != 0 || l % step != 0) { continue; }
             if (2.0 * (double)m * (double)n * (double)k > limit_flops || is_strip(m, n, k)) { continue; }
-            add(list, (redco_measure_case){.kind = REDCO_MEASURE_GEMM,
-                                           .dtype = dtype,
-                                           .m = m,
-                                           .n = n,
-                                           .k = k,
-                                           .transpose_a = layouts[t][0],
-                                           .transpose_b = layouts[t][1]});
+            redcoi_cases_add(list, (redco_measure_case){.kind = REDCO_MEASURE_GEMM,
+                                                        .dtype = dtype,
+                                                        .m = m,
+                                                        .n = n,
+                                                        .k = k,
+                                                        .transpose_a = layouts[t][0],
+                                                        .transpose_b = layouts[t][1]});
         }
     }
 }
 
-static void add_attentions(struct list *list, redco_dtype dtype, bool quick)
+static void add_attentions(redcoi_cases *list, redco_dtype dtype, bool quick)
 {
     static const uint64_t sequences[] = {64, 256, 1024, 2048}, sizes[] = {32, 64, 128};
     for (uint32_t s = 0; s < (quick ? 1 : 4); s++) {
         for (uint32_t d = 0; d < (quick ? 1 : 3); d++) {
-            add(list, (redco_measure_case){.kind = REDCO_MEASURE_ATTENTION,
-                                           .dtype = dtype,
-                                           .heads = 4,
-                                           .sequence = sequences[s],
-                                           .size = sizes[d]});
+            redcoi_cases_add(list, (redco_measure_case){.kind = REDCO_MEASURE_ATTENTION,
+                                                        .dtype = dtype,
+                                                        .batch = 1,
+                                                        .heads = 4,
+                                                        .sequence = sequences[s],
+                                                        .size = sizes[d]});
         }
     }
 }
 
-static void add_operators(struct list *list, redco_dtype dtype, bool quick)
+static void add_operators(redcoi_cases *list, redco_dtype dtype, bool quick)
 {
     /* Results of 2^14 to 2^22 elements: within the first-level cache to beyond the last. */
     static const struct {
@@ -101,18 +108,19 @@ static void add_operators(struct list *list, redco_dtype dtype, bool quick)
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
         for (uint32_t power = 14; power <= (quick ? 14 : 22); power += 2) {
             const uint64_t elements = UINT64_C(1) << power, columns = operators[i].columns;
-            add(list, (redco_measure_case){.kind = REDCO_MEASURE_OPERATOR,
-                                           .dtype = dtype,
-                                           .name = operators[i].name,
-                                           .rows = operators[i].flat ? 1 : elements / columns,
-                                           .columns = operators[i].flat ? elements : columns});
+            redcoi_cases_add(list, (redco_measure_case){.kind = REDCO_MEASURE_OPERATOR,
+                                                        .dtype = dtype,
+                                                        .name = operators[i].name,
+                                                        .rows = operators[i].flat ? 1 : elements / columns,
+                                                        .columns = operators[i].flat ? elements : columns,
+                                                        .table_rows = TABLE_ROWS});
         }
     }
 }
 
 size_t redco_measure_cases(bool quick, redco_measure_case **cases_out)
 {
-    struct list list = {0};
+    redcoi_cases list = {0};
     const redco_dtype dtypes[] = {REDCO_F32, REDCO_BFLOAT16};
     for (int i = 0; i < 2; i++) {
         const double limit = dtypes[i] == REDCO_F32 ? single_limit_flops : other_limit_flops;
@@ -122,29 +130,25 @@ size_t redco_measure_cases(bool quick, redco_measure_case **cases_out)
     }
     /* Double precision is for checks: every other size is enough. */
     add_gemms(&list, REDCO_F64, 2, quick ? quick_limit_flops : other_limit_flops);
-    if (list.failed) {
-        free(list.items);
-        return 0;
-    }
-    *cases_out = list.items;
-    return list.count;
+    return redcoi_cases_hand_over(&list, cases_out);
 }
 
-static redco_status build(const redco_measure_case *one, redcoi_composite *composite_out, redco_error *err)
+static redco_status build(const redco_measure_case *one, bool fused, redcoi_composite *composite_out, redco_error *err)
 {
-    const redcoi_attention_shape shape = {.batch = 1,
+    const redcoi_attention_shape shape = {.batch = one->batch,
                                           .heads = one->heads,
                                           .kv_heads = one->heads,
                                           .sequence = one->sequence,
                                           .head_dim = one->size,
                                           .causal = true};
+    const redcoi_composite_size size = {
+        .rows = one->rows, .columns = one->columns, .table_rows = one->table_rows, .products_add = fused};
     switch (one->kind) {
     case REDCO_MEASURE_GEMM:
         return redcoi_composite_gemm(one->dtype, one->m, one->n, one->k, one->transpose_a, one->transpose_b,
                                      composite_out, err);
     case REDCO_MEASURE_ATTENTION: return redcoi_composite_attention(one->dtype, &shape, composite_out, err);
-    case REDCO_MEASURE_OPERATOR:
-        return redcoi_composite_create(one->name, one->dtype, one->rows, one->columns, composite_out, err);
+    case REDCO_MEASURE_OPERATOR: return redcoi_composite_create(one->name, one->dtype, &size, composite_out, err);
     }
     return REDCO_OK;
 }
@@ -153,14 +157,14 @@ static redco_status build(const redco_measure_case *one, redcoi_composite *compo
 static uint64_t index_bound(const redco_measure_case *one)
 {
     if (one->kind != REDCO_MEASURE_OPERATOR) { return 0; }
-    return strncmp(one->name, "embedding", strlen("embedding")) == 0 ? 64 : 4096;
+    return strncmp(one->name, "embedding", strlen("embedding")) == 0 ? one->table_rows : LOSS_CLASSES;
 }
 
 redco_status redco_measure_case_run(redco_measurer *measurer, redco_measure_case *one, redco_error *err)
 {
     redcoi_composite composite = {.graph = NULL};
     double *op_s = NULL, forward_s = 0.0, backward_s = 0.0;
-    redco_status st = build(one, &composite, err);
+    redco_status st = build(one, measurer->options.fused, &composite, err);
     if (st != REDCO_OK) { return st; }
     const uint32_t ops = redco_graph_op_count(composite.graph);
     op_s = malloc((ops + 1) * sizeof *op_s);
@@ -177,8 +181,14 @@ redco_status redco_measure_case_run(redco_measurer *measurer, redco_measure_case
         if (!isfinite(op_s[i]) || strcmp(op->operator_name, REDCOI_PREPARATION) == 0) { continue; }
         *(op->order == 0 ? &forward_s : &backward_s) += op_s[i];
     }
-    one->forward_s = fmin(one->forward_s, forward_s);
-    one->backward_s = fmin(one->backward_s, backward_s);
+    one->workspace_bytes = redco_measure_workspace_bytes(measurer);
+    if (measurer->options.queued && one->rounds > 0) {
+        one->forward_s += (forward_s - one->forward_s) / (one->rounds + 1.0);
+        one->backward_s += (backward_s - one->backward_s) / (one->rounds + 1.0);
+    } else {
+        one->forward_s = fmin(one->forward_s, forward_s);
+        one->backward_s = fmin(one->backward_s, backward_s);
+    }
     one->average_s =
         (one->average_s * one->rounds + (forward_s + backward_s) * (1.0 + redco_measure_spread(measurer))) /
         (one->rounds + 1.0);

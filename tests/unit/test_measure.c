@@ -6,6 +6,7 @@
 #include "executor/measure/collectives.h"
 #include "executor/measure/contention.h"
 #include "executor/measure/suite.h"
+#include "tests/unit/processes.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -99,6 +100,115 @@ static void the_full_list_is_sane(void **state)
     free(cases);
 }
 
+/* The list for devices: no case twice, and of every weight and number of tokens the three products of a step. */
+static void the_list_for_devices_holds_what_was_asked_for(void **state)
+{
+    (void)state;
+    redco_measure_case *cases = NULL;
+    redco_measure_shapes shapes = {.tokens = {96, 1000}, .token_count = 2};
+    assert_true(redco_measure_add_weight(&shapes, 48, 80));
+    assert_true(redco_measure_add_weight(&shapes, 80, 48));
+    assert_true(redco_measure_add_weight(&shapes, 48, 80)); /* known */
+    assert_int_equal(shapes.weight_count, 2);
+    const size_t count = redco_measure_device_cases(&shapes, &cases);
+    uint32_t found = 0;
+    assert_true(count > 500 && count < 3000);
+    for (size_t i = 0; i < count; i++) {
+        const redco_measure_case *a = &cases[i];
+        assert_true(isinf(a->forward_s));
+        if (a->kind == REDCO_MEASURE_GEMM && (a->m == 1000 || a->k == 1000)) {
+            const bool weight = a->transpose_a;
+            assert_true(weight ? a->k == 1000 && a->m != a->n : a->m == 1000 && a->n != a->k);
+            found++;
+        }
+        for (size_t j = 0; j < i; j++) {
+            const redco_measure_case *b = &cases[j];
+            const bool same = a->kind == b->kind && a->dtype == b->dtype && a->name == b->name && a->m == b->m &&
+                              a->n == b->n && a->k == b->k && a->transpose_a == b->transpose_a &&
+                              a->transpose_b == b->transpose_b && a->sequence == b->sequence && a->size == b->size &&
+                              a->rows == b->rows && a->columns == b->columns && a->batch == b->batch &&
+                              a->heads == b->heads;
+            assert_false(same);
+        }
+    }
+    assert_int_equal(found, 2 * 3);
+    free(cases);
+    shapes = redco_measure_default_shapes();
+    assert_int_equal(shapes.token_count, 4);
+    while (shapes.weight_count < REDCO_MEASURE_WEIGHTS_MAX) {
+        assert_true(redco_measure_add_weight(&shapes, 1, shapes.weight_count + 1));
+    }
+    assert_false(redco_measure_add_weight(&shapes, 2, 1));
+}
+
+/* A device with queues, played by the host's: every kind of case has times, repeats take turns on copies, rounds are
+ * averaged, and what needs more memory than allowed is told from other failures. */
+static void queued_runs_have_times(void **state)
+{
+    struct bench *bench = *state;
+    const redco_measure_options options = {.queued = true,
+                                           .sample_s = 1e-6,
+                                           .case_s = 1e-9,
+                                           .runs = 3,
+                                           .cold_bytes = 1 << 20,
+                                           .most_bytes = 1 << 22,
+                                           .heat_s = 1e-9,
+                                           .heat_side = 16};
+    redco_measurer *measurer = NULL;
+    redco_measure_case *cases = NULL;
+    redco_error err = {0};
+    double ratio = 0.0;
+    assert_int_equal(redco_measurer_create(bench->backend, &options, &measurer, &err), REDCO_OK);
+    const size_t count = redco_measure_cases(true, &cases);
+    for (size_t i = 0; i < count; i++) {
+        redco_measure_case *const c = &cases[i];
+        for (int round = 0; round < 2; round++) {
+            if (redco_measure_case_run(measurer, c, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
+        }
+        assert_true(sound(c->forward_s) && c->rounds == 2 && isfinite(c->backward_s));
+        if (c->kind == REDCO_MEASURE_ATTENTION) { assert_true(sound(c->backward_s)); }
+    }
+    const redco_measure_launches launches = redco_measure_queueing(measurer);
+    assert_true(launches.count > 4 * count && launches.host_s > 0.0);
+    assert_true(redco_measure_processor_ratio(measurer) == 1.0);
+    assert_int_equal(redco_measure_hot_ratio(measurer, &ratio, &err), REDCO_OK);
+    assert_true(sound(ratio));
+    redco_measure_case large = {.kind = REDCO_MEASURE_OPERATOR,
+                                .dtype = REDCO_F32,
+                                .name = "copy",
+                                .rows = 1,
+                                .columns = 1 << 21,
+                                .forward_s = INFINITY};
+    assert_int_equal(redco_measure_case_run(measurer, &large, &err), REDCO_ENOMEM);
+    assert_true(isinf(large.forward_s) && large.rounds == 0);
+    free(cases);
+    redco_measurer_free(measurer);
+}
+
+static void a_device_alone_has_contention(void **state)
+{
+    struct bench *bench = *state;
+    const redco_measure_traffic traffic = {.size_bytes = 1 << 16, .bytes_per_s = 1e8};
+    redco_measure_contention contention = {.contention_ratio = -1.0};
+    redco_error err = {0};
+    if (redco_measure_contend_device(bench->backend, &traffic, 16, 0.015, &contention, &err) != REDCO_OK) {
+        fail_msg("%s: %s", err.place, err.text);
+    }
+    assert_true(contention.contention_ratio >= 0.0 && contention.contention_ratio <= 1.0);
+    assert_true(sound(contention.overlap_ratio));
+}
+
+/* By hand, forward: two norms, q, k, v, two rotations, attention, out, two sums, gate, up, SiLU, product, ffn_out make
+ * 16; backward has more, as each product has two gradients. */
+static void a_block_is_so_many_operators(void **state)
+{
+    (void)state;
+    uint32_t forward = 0, backward = 0;
+    assert_int_equal(redco_measure_block_operators(&forward, &backward, NULL), REDCO_OK);
+    assert_int_equal(forward, 16);
+    assert_true(backward > forward && backward < 3 * forward);
+}
+
 /* Inputs, reshapes and what no result needs take no time; the rest does. */
 static void only_what_is_needed_is_run(void **state)
 {
@@ -146,6 +256,37 @@ static void a_model_has_the_simulators_names(void **state)
     assert_true(fabs(sum_s - step.total_s) <= 1e-9 * sum_s && sound(step.wall_s));
 }
 
+/* Teams of a carrier on a backend's memory, timed by marks: as GPUs have them, here those of the host. */
+static int measure_teams(redco_world *world, void *context)
+{
+    (void)context;
+    redco_backend *backend = NULL;
+    redco_carrier *carrier = NULL;
+    redco_measure_collectives *collectives = NULL;
+    const redco_measure_curve *curves = NULL;
+    bool good =
+        redco_host_open(NULL, &backend, NULL) == REDCO_OK && redco_host_carrier_open(world, &carrier, NULL) == REDCO_OK;
+    const redco_measure_groups groups = {.nodes = 1, .most_bytes = 4096, .carrier = carrier, .backend = backend};
+    good = good && redco_measure_collectives_create(world, &groups, &collectives, NULL) == REDCO_OK &&
+           redco_measure_collectives_run(collectives, NULL) == REDCO_OK;
+    const size_t count = good ? redco_measure_collectives_curves(collectives, &curves) : 0;
+    good = good && count == REDCO_MEASURE_COLLECTIVES;
+    for (size_t i = 0; i < count; i++) {
+        good = good && curves[i].gpus == 2 && curves[i].size_count == 3;
+        for (uint32_t s = 0; s < curves[i].size_count; s++) { good = good && sound(curves[i].time_s[s]); }
+    }
+    redco_measure_collectives_free(collectives);
+    redco_carrier_close(carrier);
+    redco_backend_close(backend);
+    return good ? 0 : 1;
+}
+
+static void teams_have_curves(void **state)
+{
+    (void)state;
+    assert_int_equal(run_ranks(2, 30.0, measure_teams, NULL, 0), 2);
+}
+
 static void one_rank_has_no_collectives(void **state)
 {
     (void)state;
@@ -153,11 +294,12 @@ static void one_rank_has_no_collectives(void **state)
     redco_world *world = NULL;
     redco_measure_collectives *collectives = NULL;
     const redco_measure_curve *curves = NULL;
+    const redco_measure_groups one = {.nodes = 1, .most_bytes = 16384}, two = {.nodes = 2, .most_bytes = 16384};
     redco_error err = {0};
     assert_int_equal(redco_world_open(&options, &world, NULL), REDCO_OK);
-    assert_int_equal(redco_measure_collectives_create(world, 2, 16384, &collectives, &err), REDCO_EVALUE);
+    assert_int_equal(redco_measure_collectives_create(world, &two, &collectives, &err), REDCO_EVALUE);
     assert_non_null(strstr(err.text, "2 do not divide 1 ranks"));
-    assert_int_equal(redco_measure_collectives_create(world, 1, 16384, &collectives, NULL), REDCO_OK);
+    assert_int_equal(redco_measure_collectives_create(world, &one, &collectives, NULL), REDCO_OK);
     assert_int_equal(redco_measure_collectives_curves(collectives, &curves), 0);
     assert_int_equal(redco_measure_collectives_run(collectives, NULL), REDCO_OK);
     redco_measure_collectives_free(collectives);
@@ -184,9 +326,17 @@ static void contention_is_a_ratio(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_case_has_times),        cmocka_unit_test(the_full_list_is_sane),
-        cmocka_unit_test(only_what_is_needed_is_run),  cmocka_unit_test(a_model_has_the_simulators_names),
-        cmocka_unit_test(one_rank_has_no_collectives), cmocka_unit_test(contention_is_a_ratio),
+        cmocka_unit_test(the_list_for_devices_holds_what_was_asked_for),
+        cmocka_unit_test(queued_runs_have_times),
+        cmocka_unit_test(a_device_alone_has_contention),
+        cmocka_unit_test(a_block_is_so_many_operators),
+        cmocka_unit_test(every_case_has_times),
+        cmocka_unit_test(the_full_list_is_sane),
+        cmocka_unit_test(only_what_is_needed_is_run),
+        cmocka_unit_test(a_model_has_the_simulators_names),
+        cmocka_unit_test(teams_have_curves),
+        cmocka_unit_test(one_rank_has_no_collectives),
+        cmocka_unit_test(contention_is_a_ratio),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

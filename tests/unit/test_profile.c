@@ -315,7 +315,7 @@ static void bad_input_is_named(void **state)
         {"size_B,time_us,algbw_GBs,busbw_GBs\n8,1,1,1\n", "x.txt:2", "needs the comment lines"},
         {"Size,1 Node(NVLinkx),2Node\n16777216,0.44,0.52\n", "x.txt", "SimAI table of bandwidth efficiencies"},
         {"config,collective,size_B,algo,proto,latency_us\n", "x.txt", "computed from NCCL's model"},
-        {"{\"format\":\"redco-profile\",\"version\":3}", "x.txt:/version", ""},
+        {"{\"format\":\"redco-profile\",\"version\":4}", "x.txt:/version", ""},
         {"{\"format\":\"redco-profile\",\"version\":1}", "x.txt", "no measured times"},
         {"{\"format\":\"redco-profile\",\"version\":1,\"collectives\":[{\"op\":\"all_reduce\",\"gpus_per_node\":2,"
          "\"nodes\":1,\"rows\":[{\"size_bytes\":9,\"in_place_s\":1e-5},{\"size_bytes\":8,\"in_place_s\":1e-5}]}]}",
@@ -413,13 +413,50 @@ static void foreign_tables_are_converted(void **state)
     }
 }
 
+/* What version 3 says of a device, read, written and read again: all of it as the file has it. */
+static void devices_are_described(void **state)
+{
+    (void)state;
+    redco_profile *file = NULL, *again = NULL;
+    redco_error err = {0};
+    if (redco_profile_read(REDCO_TEST_DATA "/profiles/own-v3.json", &file, &err) != REDCO_OK) {
+        fail_msg("%s: %s", err.place, err.text);
+    }
+    redco_profile_content content = {.tool = "x", .measured = redco_profile_how(file)};
+    content.gemm_count = redco_profile_gemms(file, &content.gemms);
+    content.attention_count = redco_profile_attentions(file, &content.attentions);
+    content.operator_count = redco_profile_operators(file, &content.operators);
+    json_t *json = redco_profile_describe(&content);
+    char *text = json_dumps(json, 0);
+    assert_non_null(text);
+    assert_int_equal(redco_profile_parse(text, strlen(text), "again", &again, &err), REDCO_OK);
+    for (int i = 0; i < 2; i++) {
+        const redco_profile_measured *how = redco_profile_how(i == 0 ? file : again);
+        assert_string_equal(how->device, "H200-SXM-141GB");
+        assert_string_equal(how->part, "NVIDIA H200");
+        assert_string_equal(how->capability, "9.0");
+        assert_string_equal(how->driver, "CUDA 13.0");
+        assert_string_equal(how->kernels, "cuBLASLt 13.1.0, cuDNN 9.19.0");
+        assert_true(how->clock_hz == 1.98e9 && how->clock_after_hz == 1.755e9 && how->memory_clock_hz == 3.201e9);
+        assert_true(how->multiprocessors == 132 && how->memory_bytes == 150754820096 && how->left_out == 3);
+        assert_true(how->budget_s == 90.0 && how->took_s == 88.5 && how->launch_s == 6e-6 && how->hot_ratio == 1.08);
+        assert_true(how->host_forward_s == 9.6e-5 && how->host_backward_s == 2.1e-4);
+        assert_true(how->reserve_bytes == 812646400 && how->workspace_bytes == 33554432);
+        assert_true(how->contention_ratio == 0.12 && how->overlap_ratio == 1.0);
+    }
+    free(text);
+    json_decref(json);
+    redco_profile_free(file);
+    redco_profile_free(again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_files_read_as_written),    cmocka_unit_test(header_texts_and_lines),
         cmocka_unit_test(documents_come_back),          cmocka_unit_test(shared_profiles_have_every_row),
         cmocka_unit_test(raw_logs_equal_their_tables),  cmocka_unit_test(bad_input_is_named),
-        cmocka_unit_test(foreign_tables_are_converted),
+        cmocka_unit_test(foreign_tables_are_converted), cmocka_unit_test(devices_are_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,54 @@
+/** @file measure_internal.h  A graph laid out in memory, and the two ways to time it. Internal to executor/measure. */
+#ifndef REDCO_MEASURE_INTERNAL_H
+#define REDCO_MEASURE_INTERNAL_H
+
+#include "executor/measure/measure.h"
+
+struct redco_measurer {
+    redco_backend *backend;
+    redco_measure_options options;
+    redco_queue *queue;
+    redco_mark **marks; /* two at least; queued: one more than operators */
+    uint32_t mark_count;
+    void *arena, *staging;     /* device memory, host memory of PATTERN_BYTES */
+    redco_dtype pattern_dtype; /* what staging memory holds; REDCO_DTYPE_COUNT: nothing yet */
+    uint64_t pattern_bound;
+    uint64_t arena_bytes, workspace_bytes;
+    double spread, wall_s;              /* of the last graph */
+    double all_wall_s, all_processor_s; /* of timed work */
+    /* queued */
+    void *heat; /* three matrices; NULL: the queue waits */
+    double heat_s;
+    double queue_s; /* that an operator takes to be queued, about */
+    redco_measure_launches launches;
+};
+
+/* A graph laid out in memory, several times where operands are to be cold. */
+typedef struct redcoi_layout {
+    redco_measurer *m;
+    const redco_graph *graph;
+    bool *live;       /* by operator */
+    uint64_t *offset; /* by value; in a copy */
+    uint64_t workspace, copy_bytes, bytes;
+    uint32_t copies;
+    uint32_t *repeats; /* by operator: runs in one sample */
+    redco_error *err;
+} redcoi_layout;
+
+bool redcoi_measure_is_run(const redcoi_layout *l, const redco_op *op);
+/** Tensors of an operator in a copy; without data until the arena exists. */
+redco_launch redcoi_measure_launch(const redcoi_layout *l, const redco_op *op, uint32_t copy, redco_tensor inputs[],
+                                   redco_tensor outputs[]);
+/** Numbers in [-0.5, 0.5), or indices below the bound. */
+redco_status redcoi_measure_fill(redco_measurer *m, void *to, uint64_t bytes, redco_dtype dtype, uint64_t index_bound,
+                                 redco_error *err);
+/** Makes sure that there are so many marks. */
+redco_status redcoi_measure_marks(redco_measurer *m, uint32_t count, redco_error *err);
+double redcoi_measure_now_s(void);
+
+/** queued.c: all runs of a graph; times into @p op_s, lowered where they were higher. */
+redco_status redcoi_measure_queued(const redcoi_layout *l, double *op_s);
+redco_status redcoi_measure_heat_create(redco_measurer *m, redco_error *err);
+void redcoi_measure_heat_free(redco_measurer *m);
+
+#endif
