@@ -422,8 +422,8 @@ void forget_leaks(State &s, Context &c)
     size_t open = 0;
     for (CUstream stream : c.streams) { open += !stream->closing; }
     if (open + c.device_memory.size() + c.host_memory.size() + c.events.size() + c.modules.size() == 0) { return; }
-    standin_complain("device %d is left with %zu streams, %zu events, %zu modules, %zu + %zu allocations", c.device, open,
-                     c.events.size(), c.modules.size(), c.device_memory.size(), c.host_memory.size());
+    standin_complain("device %d is left with %zu streams, %zu events, %zu modules, %zu + %zu allocations", c.device,
+                     open, c.events.size(), c.modules.size(), c.device_memory.size(), c.host_memory.size());
     if (!s.leaked) { (void)atexit(exit_with_leaks); }
     s.leaked = true;
     for (CUstream stream : c.streams) { stream->closing = true; }
@@ -650,7 +650,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
         *value = int(number_in("STANDIN_CUDA_CAPABILITY", 90) % 10);
         return CUDA_SUCCESS;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = int(number_in("STANDIN_CUDA_MULTIPROCESSORS", 132)); return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+        *value = int(number_in("STANDIN_CUDA_MULTIPROCESSORS", 132));
+        return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: *value = 49152; return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 232448; return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: *value = 233472; return CUDA_SUCCESS;
@@ -831,7 +833,8 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
     };
     const auto done = std::make_shared<Record>();
     (void)push(call.s, stream, {work, nullptr, done, "cuMemcpyAsync"});
-    // A copy to a program's own memory may return when it is done, and so may one from it. Between host memories it does.
+    // A copy to a program's own memory may return when it is done, and so may one from it. Between host memories it
+    // does.
     if (on_host || ((to_kind == Kind::other || from_kind == Kind::other) && next_random(call.s) % 2 == 0)) {
         return wait_until(call, [=] { return done->done; });
     }

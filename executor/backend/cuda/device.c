@@ -109,14 +109,19 @@ static redco_status open_device(const redco_cuda_options *options, redcoi_device
     return REDCO_OK;
 }
 
-static void cuda_close(redco_backend *backend)
+static void free_handle(redcoi_cuda *cuda)
 {
-    redcoi_cuda *const cuda = (redcoi_cuda *)backend;
-    redcoi_device *const device = cuda->device;
     (void)redcoi_cuda_enter(cuda, NULL);
     redcoi_dnn_close(cuda);
     redcoi_blas_close(cuda);
     free(cuda);
+}
+
+static void cuda_close(redco_backend *backend)
+{
+    redcoi_cuda *const cuda = (redcoi_cuda *)backend;
+    redcoi_device *const device = cuda->device;
+    free_handle(cuda);
     (void)pthread_mutex_lock(&device->lock);
     const bool last = --device->handles == 0;
     (void)pthread_mutex_unlock(&device->lock);
@@ -166,23 +171,22 @@ static redco_status open_blas(redcoi_cuda *cuda, redco_error *err)
                       blas_err.text, CUDA_VERSION / 1000);
 }
 
-/* Closing the handle that could not be finished closes a device that has no other. */
 static redco_status new_handle(redcoi_device *device, redco_backend **backend_out, redco_error *err)
 {
     redcoi_cuda *const cuda = calloc(1, sizeof *cuda);
     if (cuda == NULL) { return redco_fail(err, REDCO_ENOMEM, "cuda", "the backend"); }
     cuda->base.calls = &cuda_calls;
     cuda->device = device;
-    (void)pthread_mutex_lock(&device->lock);
-    device->handles++;
-    (void)pthread_mutex_unlock(&device->lock);
     redco_status st = redcoi_cuda_enter(cuda, err);
     if (st == REDCO_OK) { st = open_blas(cuda, err); }
     if (st == REDCO_OK && !device->options.own_attention) { st = redcoi_dnn_open(cuda, err); }
     if (st != REDCO_OK) {
-        cuda_close(&cuda->base);
+        free_handle(cuda);
         return st;
     }
+    (void)pthread_mutex_lock(&device->lock);
+    device->handles++;
+    (void)pthread_mutex_unlock(&device->lock);
     *backend_out = &cuda->base;
     return REDCO_OK;
 }
@@ -192,12 +196,8 @@ redco_status redco_cuda_open(const redco_cuda_options *options, redco_backend **
     redcoi_device *device = NULL;
     redco_status st = open_device(options, &device, err);
     if (st != REDCO_OK) { return st; }
-    device->handles = 1; /* this call's own, so that a handle that fails does not take the device away */
     st = new_handle(device, backend_out, err);
-    (void)pthread_mutex_lock(&device->lock);
-    const bool last = --device->handles == 0;
-    (void)pthread_mutex_unlock(&device->lock);
-    if (last) { free_device(device); }
+    if (st != REDCO_OK) { free_device(device); }
     return st;
 }
 

@@ -39,17 +39,18 @@ static redco_status no_device(redco_error *err, const redcoi_driver *driver, CUr
     return redco_fail(err, REDCO_ESYSTEM, "cuda", "no CUDA device: %s", why);
 }
 
+enum {
+#define INDEX(member, name) INDEX_##member,
+    REDCOI_DRIVER_CALLS(INDEX) CALL_COUNT
+};
+
 static redco_status load(redcoi_driver *driver, redco_error *err)
 {
-#define COUNT(member, name) +1
-    redcoi_symbol symbols[0 REDCOI_DRIVER_CALLS(COUNT)];
-    redco_error library_err = {.status = REDCO_OK};
-    size_t count = 0;
     /* All pointers to functions have one representation here (POSIX). */
-#define ENTRY(member, name)                                                                                            \
-    symbols[count++] = (redcoi_symbol){VERSIONED(name), (void (**)(void))(void *)&driver->member};
-    REDCOI_DRIVER_CALLS(ENTRY)
-    if (redcoi_library_open("libcuda.so.1", symbols, count, &driver->library, &library_err) == REDCO_OK) {
+#define ENTRY(member, name) {VERSIONED(name), (void (**)(void))(void *)&driver->member},
+    const redcoi_symbol symbols[CALL_COUNT] = {REDCOI_DRIVER_CALLS(ENTRY)};
+    redco_error library_err = {.status = REDCO_OK};
+    if (redcoi_library_open("libcuda.so.1", symbols, CALL_COUNT, &driver->library, &library_err) == REDCO_OK) {
         return REDCO_OK;
     }
     driver->library = NULL;

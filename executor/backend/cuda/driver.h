@@ -45,7 +45,7 @@
 
 struct redcoi_driver {
     void *library;
-#define REDCOI_MEMBER(member, name) __typeof__(&name) member;
+#define REDCOI_MEMBER(member, name) __typeof__ (&(name))(member);
     REDCOI_DRIVER_CALLS(REDCOI_MEMBER)
 #undef REDCOI_MEMBER
 };

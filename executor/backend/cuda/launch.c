@@ -138,10 +138,11 @@ redco_status redcoi_kernels_open(redcoi_device *device, redco_error *err)
         return no_memory(err);
     }
     device->kernels = k;
-    k->modules = calloc(redcoi_fatbin_count, sizeof *k->modules);
-    redco_status st = k->modules == NULL ? no_memory(err) : REDCO_OK;
-    for (size_t i = 0; i < redcoi_fatbin_count && st == REDCO_OK; i++) {
-        st = redcoi_cuda_check(device, device->driver->module_load_data(&k->modules[i], redcoi_fatbins[i].image),
+    CUmodule *const modules = calloc(redcoi_fatbin_count, sizeof *modules);
+    redco_status st = modules == NULL ? no_memory(err) : REDCO_OK;
+    k->modules = modules;
+    for (size_t i = 0; modules != NULL && i < redcoi_fatbin_count && st == REDCO_OK; i++) {
+        st = redcoi_cuda_check(device, device->driver->module_load_data(&modules[i], redcoi_fatbins[i].image),
                                redcoi_fatbins[i].name, "cuModuleLoadData of its fat binary", err);
         if (st == REDCO_OK) { k->module_count++; }
     }
@@ -153,7 +154,9 @@ void redcoi_kernels_close(redcoi_device *device)
 {
     redcoi_kernels *const k = device->kernels;
     if (k == NULL) { return; }
-    for (size_t i = 0; i < k->module_count; i++) { (void)device->driver->module_unload(k->modules[i]); }
+    for (size_t i = 0; k->modules != NULL && i < k->module_count; i++) {
+        (void)device->driver->module_unload(k->modules[i]);
+    }
     for (size_t i = 0; i < k->room; i++) { free(k->kernels[i].name); }
     (void)pthread_mutex_destroy(&k->lock);
     free(k->modules);
