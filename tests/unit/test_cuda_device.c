@@ -305,7 +305,7 @@ static void *work(void *context)
         if (st == REDCO_OK) { st = calls->allocate(w->b, REDCO_MEMORY_DEVICE, SIZE, &device[i], NULL); }
     }
     for (unsigned round = 0; round < 50 && st == REDCO_OK; round++) {
-        const redco_occupation short_while = {1e-4, NULL, 0, 0};
+        const redco_occupation short_while = {.seconds = 1e-4};
         fill(made, w->factor + round);
         st = calls->copy(w->b, q[0], device[0], made, SIZE, NULL);
         if (st == REDCO_OK && round % 10 == 0) { st = calls->occupy(w->b, q[0], &short_while, NULL); }

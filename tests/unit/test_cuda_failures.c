@@ -35,7 +35,7 @@ static redco_status take(struct used *u, redco_error *err)
 static redco_status use(struct used *u, redco_error *err)
 {
     const redco_backend_calls *const calls = u->b->calls;
-    const redco_occupation occupation = {1e-5, NULL, 0, 0};
+    const redco_occupation occupation = {.seconds = 1e-5};
     redco_cuda_device about;
     double seconds = 0.0;
     redco_status st = calls->mark_set(u->b, u->queue, u->from, err);
