@@ -521,6 +521,39 @@ static void gradients_are_differences(void **state)
     close_rig(&r);
 }
 
+/** What cuDNN refuses is an error that says what and where. */
+static void refusals_are_errors(void **state)
+{
+    redco_cuda_device device;
+    redco_error err = {.status = REDCO_OK};
+    redco_tensor from[3], to[2];
+    problem p;
+    rig r;
+    (void)state;
+    open_rig(&r, false);
+    assert_int_equal(redco_cuda_describe(r.cuda, &device, NULL), REDCO_OK);
+    if (device.dnn_version == 0 || strstr(device.name, "stand-in") == NULL) { /* a real device would be lost */
+        close_rig(&r);
+        skip();
+    }
+    make_problem(&r, &shapes[0], REDCO_BFLOAT16, &p);
+    static unsigned char host_memory[1 << 16];
+    for (int i = 0; i < 3; i++) { from[i] = (redco_tensor){p.type[Q + i], host_memory}; }
+    for (int i = 0; i < 2; i++) { to[i] = (redco_tensor){p.type[O + i], host_memory}; }
+    const redco_launch launch = {.kind = REDCO_OP_ATTENTION,
+                                 .attributes = &p.attributes,
+                                 .input_count = 3,
+                                 .output_count = 2,
+                                 .inputs = from,
+                                 .outputs = to,
+                                 .name = "fwd/block.0/attention"};
+    assert_int_equal(r.cuda->calls->run(r.cuda, r.queue, &launch, &err), REDCO_ESYSTEM);
+    assert_string_equal(err.place, "fwd/block.0/attention");
+    assert_non_null(strstr(err.text, "cuDNN: attention: CUDNN_STATUS_BAD_PARAM"));
+    free_problem(&p);
+    close_rig(&r);
+}
+
 static void dnn_agrees_with_host(void **state)
 {
     static const redco_dtype dtypes[] = {REDCO_BFLOAT16, REDCO_F16};
@@ -563,7 +596,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_kernels_agree_with_host), cmocka_unit_test(dnn_agrees_with_host),
         cmocka_unit_test(own_kernels_fill_in),         cmocka_unit_test(without_dnn_own_kernels_run),
-        cmocka_unit_test(gradients_are_differences),   cmocka_unit_test(same_inputs_give_same_bits),
+        cmocka_unit_test(refusals_are_errors),         cmocka_unit_test(gradients_are_differences),
+        cmocka_unit_test(same_inputs_give_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
