@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 const double redcoi_hidden_residue_ratio = 0.03;
 /* A pipeline transfer's own latency (costmodel/README.md, section 4). */
