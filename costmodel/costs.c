@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 const double redcoi_hidden_residue_ratio = 0.03;
 /* A pipeline transfer's own latency (costmodel/README.md, section 4). */
@@ -69,7 +70,9 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     costs->class_count = (uint32_t)redco_model_classes(model, &costs->classes);
     costs->workload = *workload;
     if (calibration->planned_memory) { costs->workload.engine.planned_memory = true; }
-    if (costs->workload.engine.planned_memory && !redco_gpu_is_host(&machine->gpu)) {
+    /* Processors keep it, also where they play GPUs of a cluster (executor/README.md). */
+    if (costs->workload.engine.planned_memory && !redco_gpu_is_host(&machine->gpu) &&
+        strcmp(calibration->name, "host") != 0) {
         costs->workload.engine.made_again = true;
     }
     costs->calibration = *calibration;

@@ -292,6 +292,7 @@ static int open_rig(void **state)
 static int close_rig(void **state)
 {
     const rig *const r = *state;
+    if (r == NULL) { return 0; }
     redco_backend_close(r->cuda);
     redco_backend_close(r->host);
     return 0;

@@ -202,14 +202,18 @@ static bool is_known(const redcoi_pointwise_args *args, const known_program *pro
     return true;
 }
 
+static const char *name_of(const redcoi_pointwise_args *args)
+{
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (is_known(args, &known[i])) { return known[i].name; }
+    }
+    return NULL;
+}
+
 const char *redcoi_pointwise_known(const redco_launch *launch)
 {
     redcoi_pointwise_args args;
-    if (!translate(launch, &args)) { return NULL; }
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (is_known(&args, &known[i])) { return known[i].name; }
-    }
-    return NULL;
+    return translate(launch, &args) ? name_of(&args) : NULL;
 }
 
 /* Where each input's rows are. @return whether pieces of vectors may be read and written */
@@ -271,7 +275,7 @@ static redco_status run(redcoi_cuda *cuda, redco_queue *queue, const redco_launc
     }
     const bool wide = lay_out(launch, &args, &shape);
     const uint64_t pieces = wide ? args.count / REDCOI_POINTWISE_WIDTH : 0;
-    const char *const name = redcoi_pointwise_known(launch);
+    const char *const name = name_of(&args);
     redco_status st = REDCO_OK;
     if (pieces > 0 && name != NULL) {
         st = redcoi_work_launch(&work, redcoi_pieces(pieces, REDCOI_KERNEL_THREADS), REDCOI_KERNEL_THREADS, 0, &args,
