@@ -2,6 +2,8 @@
 
 #include "executor/graph/build.h"
 #include "executor/graph/differentiate.h"
+#include "executor/graph/fuse.h"
+#include "executor/graph/fuse_matmul.h"
 #include "executor/graph/transform.h"
 #include "executor/measure/measure.h"
 
@@ -149,6 +151,28 @@ out:
     return st;
 }
 
+static bool has_all(void *context, const redco_op *op, const redco_tensor_type *inputs,
+                    const redco_tensor_type *outputs)
+{
+    (void)context, (void)op, (void)inputs, (void)outputs;
+    return true;
+}
+
+/* As the executor fuses a device's graph (trainer/fuse.c). @p results become those of the new graph */
+static redco_status fuse(redco_graph **graph_io, redco_value *results, uint32_t count, redco_error *err)
+{
+    const redco_fuse_options options = {.choice = {has_all, NULL}};
+    redco_value between[MOST_PARAMETERS + 1];
+    redco_graph *products = NULL, *fused = NULL;
+    redco_status st = redco_graph_fuse_matmul(*graph_io, results, count, &options.choice, &products, between, err);
+    if (st == REDCO_OK) { st = redco_graph_fuse(products, between, count, &options, &fused, results, err); }
+    redco_graph_free(products);
+    if (st != REDCO_OK) { return st; }
+    redco_graph_free(*graph_io);
+    *graph_io = fused;
+    return REDCO_OK;
+}
+
 /* Operators of a model of so many layers that have to be run, by the side of the loss that they are on. */
 static redco_status count_operators(uint32_t layers, uint32_t *forward_out, uint32_t *backward_out, redco_error *err)
 {
@@ -168,7 +192,9 @@ static redco_status count_operators(uint32_t layers, uint32_t *forward_out, uint
     results[0] = whole(&w);
     if ((st = redco_graph_status(w.g, err)) != REDCO_OK) { goto out; }
     redco_gradient(w.g, results[0], w.parameters, w.count, results + 1);
-    if ((st = redco_graph_status(w.g, err)) != REDCO_OK) { goto out; }
+    if ((st = redco_graph_status(w.g, err)) != REDCO_OK || (st = fuse(&w.g, results, w.count + 1, err)) != REDCO_OK) {
+        goto out;
+    }
     const uint32_t ops = redco_graph_op_count(w.g);
     live = calloc(ops + 1, sizeof *live);
     if (live == NULL) {
