@@ -24,6 +24,12 @@ typedef enum redco_memory {
     REDCO_MEMORY_HOST    /**< the program reads and writes it; copies to and from it are fast (pinned) */
 } redco_memory;
 
+/** What a queue's work is, where several compete for the device. */
+typedef enum redco_queue_kind {
+    REDCO_QUEUE_COMPUTATION,
+    REDCO_QUEUE_COMMUNICATION /**< others wait for it: its kernels, few, go before computation's that have not begun */
+} redco_queue_kind;
+
 /** A dense row-major tensor in device memory, aligned to REDCO_ALIGNMENT_BYTES. Vectors (rank 1) of elementwise
  * operators, casts and reductions may be parts of larger ones: aligned to 16 bytes. */
 typedef struct redco_tensor {
@@ -74,7 +80,8 @@ typedef struct redco_backend_calls {
                              redco_error *err);
     void (*release)(redco_backend *backend, redco_memory where, void *memory); /**< NULL is accepted */
 
-    redco_status (*queue_create)(redco_backend *backend, redco_queue **queue_out, redco_error *err);
+    redco_status (*queue_create)(redco_backend *backend, redco_queue_kind kind, redco_queue **queue_out,
+                                 redco_error *err);
     void (*queue_free)(redco_backend *backend, redco_queue *queue);
     /** Waits until the queue is empty. */
     redco_status (*queue_finish)(redco_backend *backend, redco_queue *queue, redco_error *err);

@@ -168,7 +168,7 @@ redco_status redco_evaluate_rank(redco_backend *backend, const redco_collectives
         st = redco_fail(err, REDCO_ENOMEM, "graph", "no memory to run %zu operators", ops);
         goto out;
     }
-    if ((st = calls->queue_create(backend, &r.queue, err)) != REDCO_OK) { goto out; }
+    if ((st = calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &r.queue, err)) != REDCO_OK) { goto out; }
     for (uint32_t i = 0; i < result_count; i++) { wanted[i] = results[i].value; }
     redco_graph_live(graph, wanted, result_count, r.live);
     find_lifetimes(&r, results, result_count);

@@ -105,7 +105,7 @@ static redco_status take_buffers(redco_measure_collectives *c, uint64_t bytes, r
     }
     const redco_backend_calls *const calls = c->backend->calls;
     void *data = NULL, *shard = NULL;
-    redco_status st = calls->queue_create(c->backend, &c->queue, err);
+    redco_status st = calls->queue_create(c->backend, REDCO_QUEUE_COMMUNICATION, &c->queue, err);
     for (int i = 0; i < 2 && st == REDCO_OK; i++) { st = calls->mark_create(c->backend, &c->marks[i], err); }
     if (st == REDCO_OK) { st = calls->allocate(c->backend, REDCO_MEMORY_DEVICE, bytes, &data, err); }
     c->data = data;

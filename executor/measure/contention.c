@@ -167,7 +167,7 @@ static redco_status open_bench(struct bench *b, redco_world *world)
         goto out;
     }
     for (size_t i = 0; i < (size_t)2 * SIDE * SIDE; i++) { b->matrices[i] = 0.5F; }
-    st = b->backend->calls->queue_create(b->backend, &b->queue, b->err);
+    st = b->backend->calls->queue_create(b->backend, REDCO_QUEUE_COMPUTATION, &b->queue, b->err);
     if (st == REDCO_OK) { st = redco_communicator_split(world, colours, "all ranks", &b->all, b->err); }
     if (st == REDCO_OK) { st = redco_communicator_split(world, colours, "beside", &b->beside, b->err); }
 out:

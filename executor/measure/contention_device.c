@@ -98,7 +98,10 @@ static redco_status open_bench(struct device_bench *b, uint64_t side)
     b->type = redco_type(REDCO_BFLOAT16, 2, (const uint64_t[]){side, side});
     const redco_launch launch = product_of(b, &attributes, tensors);
     const uint64_t bytes = 3 * redco_type_bytes(&b->type) + calls->workspace_bytes(b->backend, &launch);
-    for (int i = 0; i < 2 && st == REDCO_OK; i++) { st = calls->queue_create(b->backend, &b->queues[i], b->err); }
+    for (int i = 0; i < 2 && st == REDCO_OK; i++) {
+        st = calls->queue_create(b->backend, i == 0 ? REDCO_QUEUE_COMPUTATION : REDCO_QUEUE_COMMUNICATION,
+                                 &b->queues[i], b->err);
+    }
     for (int i = 0; i < 4 && st == REDCO_OK; i++) { st = calls->mark_create(b->backend, &b->marks[i], b->err); }
     if (st == REDCO_OK) { st = calls->allocate(b->backend, REDCO_MEMORY_DEVICE, bytes, &matrices, b->err); }
     b->matrices = matrices;

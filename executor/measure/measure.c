@@ -32,7 +32,7 @@ redco_status redco_measurer_create(redco_backend *backend, const redco_measure_o
     if (!(m->options.sample_s > 0.0)) { m->options.sample_s = default_sample_s; }
     if (!(m->options.case_s > 0.0)) { m->options.case_s = default_case_s; }
     if (m->options.runs == 0) { m->options.runs = DEFAULT_RUNS; }
-    redco_status st = calls->queue_create(backend, &m->queue, err);
+    redco_status st = calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &m->queue, err);
     if (st == REDCO_OK) { st = redcoi_measure_marks(m, 2, err); }
     if (st == REDCO_OK) { st = calls->allocate(backend, REDCO_MEMORY_HOST, PATTERN_BYTES, &m->staging, err); }
     if (st == REDCO_OK && options->queued) { st = redcoi_measure_heat_create(m, err); }

@@ -101,7 +101,7 @@ redco_status redco_evaluate_planned(redco_backend *backend, const redco_collecti
         st = redco_fail(err, REDCO_ENOMEM, "graph", "no memory for its inputs");
         goto out;
     }
-    if ((st = calls->queue_create(backend, &r.queue, err)) != REDCO_OK) { goto out; }
+    if ((st = calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &r.queue, err)) != REDCO_OK) { goto out; }
     if (r.plan.arena.bytes > 0) { st = calls->allocate(backend, REDCO_MEMORY_DEVICE, r.plan.arena.bytes, &arena, err); }
     r.map = (redco_memory_map){graph, &r.plan, arena, r.inputs, NULL};
     if (st == REDCO_OK) { st = load_inputs(&r, bindings, binding_count); }

@@ -73,7 +73,7 @@ static redco_status take_memory(redco_states *states, redco_error *err)
                         {&states->owned[1], states->state_count > 0 ? kind_bytes : 0},
                         {&states->owned[2], states->state_count > 1 ? kind_bytes : 0}};
     redco_queue *queue = NULL;
-    redco_status st = backend->calls->queue_create(backend, &queue, err);
+    redco_status st = backend->calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &queue, err);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0] && st == REDCO_OK; i++) {
         const uint64_t bytes = blocks[i].size_bytes;
         void *memory = NULL;
@@ -243,7 +243,7 @@ redco_status redco_states_worker_create(const redco_states *states, redco_backen
     worker->memory.backend = backend;
     worker->memory.queue = queue;
     if (queue == NULL) {
-        st = backend->calls->queue_create(backend, &worker->memory.queue, err);
+        st = backend->calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &worker->memory.queue, err);
         worker->owns_queue = st == REDCO_OK;
     }
     if (st == REDCO_OK) { st = worker_memory(states, worker, err); }

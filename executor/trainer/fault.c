@@ -65,7 +65,7 @@ redco_status redcoi_fault_inject(redco_trainer *t, redco_error *err)
     (void)find_element(t, tensor, fault->rank, &at);
     const uint32_t module = redco_layout_module_of(redco_states_layout(t->states), tensor);
     unsigned char *const element = (unsigned char *)redco_states_module(t->states, module) + at * element_bytes;
-    st = calls->queue_create(t->backend, &queue, err);
+    st = calls->queue_create(t->backend, REDCO_QUEUE_COMPUTATION, &queue, err);
     if (st == REDCO_OK) { st = calls->copy(t->backend, queue, &value, element, element_bytes, err); }
     if (st == REDCO_OK) { st = calls->queue_finish(t->backend, queue, err); }
     if (t->options.dtype == REDCO_F64) {

@@ -14,7 +14,7 @@ redco_status redcoi_weights_read(const redco_trainer *t, uint32_t module, void *
     const uint64_t bytes =
         redco_layout_module(redco_states_layout(t->states), module)->whole * redco_dtype_bytes(t->options.dtype);
     redco_queue *queue = NULL;
-    redco_status st = calls->queue_create(t->backend, &queue, err);
+    redco_status st = calls->queue_create(t->backend, REDCO_QUEUE_COMPUTATION, &queue, err);
     if (st != REDCO_OK) { return st; }
     st = calls->copy(t->backend, queue, to, redcoi_weights_of(t, module), bytes, err);
     if (st == REDCO_OK) { st = calls->queue_finish(t->backend, queue, err); }

@@ -205,7 +205,7 @@ int main(int argc, char **argv)
     if (st == REDCO_OK) {
         printf("%s, %u multiprocessors, %.0f MHz, memory %.0f MHz\n", device.name, device.multiprocessors,
                1e-6 * device.clock_hz, 1e-6 * device.memory_clock_hz);
-        st = b->calls->queue_create(b, &q, &err);
+        st = b->calls->queue_create(b, REDCO_QUEUE_COMPUTATION, &q, &err);
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows && st == REDCO_OK; i++) {
         st = run_row(b, q, &rows[i], bandwidth, &err);

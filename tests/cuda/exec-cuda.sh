@@ -56,7 +56,7 @@ fails 3 'no CUDA device: the driver is for CUDA 12.4, redco was built for' "$use
 fails 3 'no CUDA device: device 0 has compute capability 7.0' "$use" STANDIN_CUDA_CAPABILITY=70
 fails 3 'no CUDA device: cuInit: CUDA_ERROR_UNKNOWN (999: unknown error); does nvidia-smi work?' "$use" STANDIN_CUDA_FAIL=cuInit:2:999
 fails 3 'cuDevicePrimaryCtxRetain: CUDA_ERROR_DEVICE_UNAVAILABLE (46: ' "$use" STANDIN_CUDA_FAIL=cuDevicePrimaryCtxRetain:1:46
-fails 3 'cuStreamCreate: CUDA_ERROR_OUT_OF_MEMORY (2: ' "$use" STANDIN_CUDA_FAIL=cuStreamCreate:1:2
+fails 3 'cuStreamCreateWithPriority: CUDA_ERROR_OUT_OF_MEMORY (2: ' "$use" STANDIN_CUDA_FAIL=cuStreamCreateWithPriority:1:2
 mkdir broken && cp -P "$standins"/libcuda.so.1 broken/ && : >broken/libcublasLt.so.13
 fails 3 'no CUDA device: libcublasLt.so.13: cannot be loaded: ' "LD_LIBRARY_PATH=$scratch/broken"
 fails 2 '--emulate-compute: needs --backend host' "$use" -- --emulate-compute

@@ -28,6 +28,7 @@ using std::chrono::steady_clock;
 
 constexpr size_t page_bytes = 4096, alignment_bytes = 256;
 constexpr int most_devices = 16;
+constexpr int least_priority = 0, greatest_priority = -5; // an H200's, as the driver tells them
 constexpr size_t quarantine_most = 512, few_blocks = 32;
 
 struct Record { // one cuEventRecord()
@@ -49,6 +50,7 @@ struct CUstream_st {
     Context *context = nullptr;
     std::deque<Task> tasks;
     bool busy = false, closing = false;
+    int priority = 0;
 };
 
 struct CUevent_st {
@@ -863,16 +865,42 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUst
                  nullptr, nullptr, "cuMemsetD8Async"});
 }
 
-CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
-    Call call("cuStreamCreate");
+    Call call("cuCtxGetStreamPriorityRange");
+    if (call.failed()) { return call.result; }
+    if (least != nullptr) { *least = least_priority; }
+    if (greatest != nullptr) { *greatest = greatest_priority; }
+    return CUDA_SUCCESS;
+}
+
+// A priority out of range is taken for the nearest one, as documented; nobody means that, so it is an error here.
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
+{
+    Call call("cuStreamCreateWithPriority");
     if (call.failed()) { return call.result; }
     if (flags > CU_STREAM_NON_BLOCKING) { return CUDA_ERROR_INVALID_VALUE; }
+    if (priority > least_priority || priority < greatest_priority) {
+        standin_complain("cuStreamCreateWithPriority: %d is not from %d to %d", priority, greatest_priority,
+                         least_priority);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     CUstream made = new CUstream_st;
     made->context = current;
+    made->priority = priority;
     current->streams.insert(made);
     std::thread(stream_thread, made).detach();
     *stream = made;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetPriority(CUstream stream, int *priority)
+{
+    Call call("cuStreamGetPriority");
+    if (call.failed()) { return call.result; }
+    if (priority == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
+    if (!has(current, stream)) { return CUDA_ERROR_INVALID_HANDLE; }
+    *priority = stream->priority;
     return CUDA_SUCCESS;
 }
 

@@ -329,7 +329,8 @@ static bool open_group(redco_world *world, const check_device *device, const uin
     if (device == NULL) { return redco_communicator_split(world, colours, name, &g->communicator, NULL) == REDCO_OK; }
     const redco_team_options options = {colours, REDCO_TRAFFIC_OTHER, name};
     g->lane.backend = device->backend;
-    return device->backend->calls->queue_create(device->backend, &g->lane.queue, NULL) == REDCO_OK &&
+    return device->backend->calls->queue_create(device->backend, REDCO_QUEUE_COMMUNICATION, &g->lane.queue, NULL) ==
+               REDCO_OK &&
            redco_team_split(device->carrier, &options, &g->team, NULL) == REDCO_OK;
 }
 

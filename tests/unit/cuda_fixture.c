@@ -37,7 +37,7 @@ redco_queue *new_queue(redco_backend *backend)
 {
     redco_queue *queue = NULL;
     redco_error err = {.status = REDCO_OK};
-    must(backend->calls->queue_create(backend, &queue, &err), &err);
+    must(backend->calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &queue, &err), &err);
     return queue;
 }
 

@@ -173,10 +173,12 @@ static void deferred_memory_use(const redco_backend *backend, uint64_t *live_byt
     d->host->calls->memory_use(d->host, live_bytes_out, peak_bytes_out);
 }
 
-static redco_status deferred_queue_create(redco_backend *backend, redco_queue **queue_out, redco_error *err)
+static redco_status deferred_queue_create(redco_backend *backend, redco_queue_kind kind, redco_queue **queue_out,
+                                          redco_error *err)
 {
     deferred *const d = (deferred *)backend;
     redco_queue *const q = calloc(1, sizeof *q);
+    (void)kind;
     if (q == NULL) { return failed("no memory", err); }
     const uint64_t number = atomic_fetch_add(&d->queues, 1);
     q->end = &q->first;

@@ -18,8 +18,8 @@ int rig_open(void **state)
         exit(77);
     }
     assert_int_equal(redco_host_open(NULL, &r.host, NULL), REDCO_OK);
-    assert_int_equal(r.cuda->calls->queue_create(r.cuda, &r.queue, NULL), REDCO_OK);
-    assert_int_equal(r.host->calls->queue_create(r.host, &r.host_queue, NULL), REDCO_OK);
+    assert_int_equal(r.cuda->calls->queue_create(r.cuda, REDCO_QUEUE_COMPUTATION, &r.queue, NULL), REDCO_OK);
+    assert_int_equal(r.host->calls->queue_create(r.host, REDCO_QUEUE_COMPUTATION, &r.host_queue, NULL), REDCO_OK);
     *state = &r;
     return 0;
 }

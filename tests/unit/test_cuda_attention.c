@@ -390,7 +390,7 @@ static void open_rig(rig *r, bool own)
         skip();
     }
     must(redco_host_open(NULL, &r->host, &err), &err);
-    must(r->cuda->calls->queue_create(r->cuda, &r->queue, &err), &err);
+    must(r->cuda->calls->queue_create(r->cuda, REDCO_QUEUE_COMPUTATION, &r->queue, &err), &err);
 }
 
 static void close_rig(rig *r)

@@ -2,6 +2,9 @@
  * work of different queues overtake each other. */
 #include "tests/unit/cuda_fixture.h"
 
+#include "executor/backend/cuda/driver.h"
+
+#include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -301,7 +304,7 @@ static void *work(void *context)
     redco_mark *mark = NULL;
     redco_status st = calls->mark_create(w->b, &mark, NULL);
     for (int i = 0; i < 2 && st == REDCO_OK; i++) {
-        st = calls->queue_create(w->b, &q[i], NULL);
+        st = calls->queue_create(w->b, REDCO_QUEUE_COMPUTATION, &q[i], NULL);
         if (st == REDCO_OK) { st = calls->allocate(w->b, REDCO_MEMORY_DEVICE, SIZE, &device[i], NULL); }
     }
     for (unsigned round = 0; round < 50 && st == REDCO_OK; round++) {
@@ -339,6 +342,32 @@ static void handles_work_in_threads(void **state)
     for (int i = 3; i >= 0; i--) { redco_backend_close(workers[i].b); }
 }
 
+/* Streams of communication have the greatest priority that the driver has, computation's the least. */
+static void communication_goes_first(void **state)
+{
+    const struct rig *const r = *state;
+    const redco_backend_calls *const calls = r->b->calls;
+    const redcoi_driver *const driver = ((redcoi_cuda *)r->b)->device->driver;
+    __typeof__(&cuStreamGetPriority) priority_of = NULL;
+    *(void **)&priority_of = dlsym(driver->library, "cuStreamGetPriority");
+    assert_non_null(priority_of);
+    int priorities[2] = {99, 99}, least = 99, greatest = 99;
+    for (int i = 0; i < 2; i++) {
+        redco_queue *q = NULL;
+        redco_error err = {.status = REDCO_OK};
+        must(calls->queue_create(r->b, i == 0 ? REDCO_QUEUE_COMPUTATION : REDCO_QUEUE_COMMUNICATION, &q, &err), &err);
+        assert_int_equal(priority_of(q->stream, &priorities[i]), CUDA_SUCCESS);
+        calls->queue_free(r->b, q);
+    }
+    assert_int_equal(driver->stream_priority_range(&least, &greatest), CUDA_SUCCESS);
+    assert_int_equal(priorities[0], least);
+    assert_int_equal(priorities[1], greatest);
+    assert_true(priorities[1] < priorities[0]);
+    CUstream stream = NULL; /* the stand-in takes none that there is not */
+    assert_int_equal(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING, greatest - 1), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING, least + 1), CUDA_ERROR_INVALID_VALUE);
+}
+
 static void wrong_launches_are_errors(void **state)
 {
     const struct rig *const r = *state;
@@ -374,15 +403,11 @@ int main(void)
 {
 #define RIGGED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        RIGGED(bytes_come_back),
-        RIGGED(a_wait_orders_queues),
-        RIGGED(a_mark_is_set_again),
-        RIGGED(occupation_takes_its_time),
-        cmocka_unit_test(memory_is_counted_and_limited),
-        RIGGED(a_full_device_says_so),
-        RIGGED(a_device_describes_itself),
-        RIGGED(it_opens_a_thousand_times),
-        cmocka_unit_test(handles_work_in_threads),
+        RIGGED(bytes_come_back),           RIGGED(a_wait_orders_queues),
+        RIGGED(a_mark_is_set_again),       RIGGED(occupation_takes_its_time),
+        RIGGED(communication_goes_first),  cmocka_unit_test(memory_is_counted_and_limited),
+        RIGGED(a_full_device_says_so),     RIGGED(a_device_describes_itself),
+        RIGGED(it_opens_a_thousand_times), cmocka_unit_test(handles_work_in_threads),
         RIGGED(wrong_launches_are_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,7 @@ static redco_status take(struct used *u, redco_error *err)
     if ((st = u->b->calls->share(u->b, &u->second, err)) != REDCO_OK) { return st; }
     if ((st = u->b->calls->allocate(u->b, REDCO_MEMORY_DEVICE, SIZE, &u->device, err)) != REDCO_OK) { return st; }
     if ((st = u->b->calls->allocate(u->b, REDCO_MEMORY_HOST, SIZE, &u->pinned, err)) != REDCO_OK) { return st; }
-    if ((st = u->b->calls->queue_create(u->b, &u->queue, err)) != REDCO_OK) { return st; }
+    if ((st = u->b->calls->queue_create(u->b, REDCO_QUEUE_COMPUTATION, &u->queue, err)) != REDCO_OK) { return st; }
     if ((st = u->b->calls->mark_create(u->b, &u->from, err)) != REDCO_OK) { return st; }
     return u->b->calls->mark_create(u->b, &u->to, err);
 }

@@ -45,7 +45,7 @@ static redco_backend *open_cuda(const redco_cuda_options *options)
 static void take_memory(rig *r)
 {
     void *memory = NULL;
-    assert_int_equal(r->cuda->calls->queue_create(r->cuda, &r->queue, NULL), REDCO_OK);
+    assert_int_equal(r->cuda->calls->queue_create(r->cuda, REDCO_QUEUE_COMPUTATION, &r->queue, NULL), REDCO_OK);
     assert_int_equal(r->cuda->calls->allocate(r->cuda, REDCO_MEMORY_DEVICE, MEMORY_BYTES, &memory, NULL), REDCO_OK);
     r->memory = memory;
 }
@@ -539,7 +539,7 @@ static redco_launch prepare(device_data *d, const redco_attributes *attributes, 
                             const redco_tensor_type *types, uint32_t count, const redco_tensor_type *result)
 {
     static const redco_tensor_type none = {.rank = 0};
-    assert_int_equal(d->b->calls->queue_create(d->b, &d->queue, NULL), REDCO_OK);
+    assert_int_equal(d->b->calls->queue_create(d->b, REDCO_QUEUE_COMPUTATION, &d->queue, NULL), REDCO_OK);
     for (uint32_t i = 0; i < count; i++) { d->in[i] = (redco_tensor){types[i], on_device(d, &types[i], 100 + i)}; }
     d->out[0] = (redco_tensor){*result, on_device(d, result, 7)};
     d->out[1] = (redco_tensor){none, NULL};

@@ -108,7 +108,7 @@ static void table_of_calls(void **state)
     assert_string_equal(err.text, "no room for 401 bytes: 600 of 1000 are in use");
     redco_error_clear(&err);
     assert_int_equal(c->allocate(b, REDCO_MEMORY_HOST, 700, &more, &err), REDCO_OK);
-    assert_int_equal(c->queue_create(b, &queue, &err), REDCO_OK);
+    assert_int_equal(c->queue_create(b, REDCO_QUEUE_COMPUTATION, &queue, &err), REDCO_OK);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(c->mark_create(b, &marks[i], &err), REDCO_OK);
         assert_int_equal(c->mark_set(b, queue, marks[i], &err), REDCO_OK);

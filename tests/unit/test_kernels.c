@@ -475,7 +475,7 @@ static void run_in_place(lab *l, redco_op_kind kind, const redco_tensor_type *ty
                            .inputs = in,
                            .outputs = &out,
                            .name = "in place"};
-    assert_int_equal(c->queue_create(l->backend, &queue, NULL), REDCO_OK);
+    assert_int_equal(c->queue_create(l->backend, REDCO_QUEUE_COMPUTATION, &queue, NULL), REDCO_OK);
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t size = redco_type_bytes(&types[i]);
         in[i].type = types[i];

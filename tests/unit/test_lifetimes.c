@@ -168,7 +168,7 @@ static void test_poison(void **state)
     inputs[x] = data;
     assert_int_equal(redco_memory_plan_make(g, &options, &plan, NULL), REDCO_OK);
     assert_int_equal(plan.arena.bytes, plan.arena.live_bytes);
-    assert_int_equal(backend->calls->queue_create(backend, &queue, NULL), REDCO_OK);
+    assert_int_equal(backend->calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &queue, NULL), REDCO_OK);
     assert_int_equal(backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, plan.arena.bytes, &arena, NULL), REDCO_OK);
     const redco_memory_map map = {g, &plan, arena, inputs, outside};
     for (uint32_t cut = 0; cut < 2; cut++) {

@@ -60,7 +60,7 @@ static redco_status open_team(rank *r, redco_error *err)
     void *memory = NULL;
     r->count = 1 << 16;
     redco_status st = redco_team_split(r->device.carrier, &options, &r->team, err);
-    if (st == REDCO_OK) { st = b->calls->queue_create(b, &r->queue, err); }
+    if (st == REDCO_OK) { st = b->calls->queue_create(b, REDCO_QUEUE_COMMUNICATION, &r->queue, err); }
     if (st == REDCO_OK) {
         st = b->calls->allocate(b, REDCO_MEMORY_DEVICE, r->count * sizeof(float), &memory, err);
         r->data = memory;

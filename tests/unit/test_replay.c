@@ -287,7 +287,7 @@ static void teams_leave_what_there_is(void **state)
     struct recorder *const recorder = wrap(host, NULL);
     redco_backend *const b = &recorder->base;
     redco_lane lane = {.backend = b};
-    must(b->calls->queue_create(b, &lane.queue, &err), &err);
+    must(b->calls->queue_create(b, REDCO_QUEUE_COMMUNICATION, &lane.queue, &err), &err);
     must(redco_replay_open(OWN, RANKS, &carrier, &err), &err);
     must(redco_replay_add_queue(carrier, lane.queue, &err), &err);
     must(redco_team_split(carrier, &options, &team, &err), &err);

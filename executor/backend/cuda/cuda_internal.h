@@ -115,7 +115,8 @@ redco_status redcoi_cuda_fill_zero(redco_backend *backend, redco_queue *queue, v
 
 /* queue.c */
 
-redco_status redcoi_cuda_queue_create(redco_backend *backend, redco_queue **queue_out, redco_error *err);
+redco_status redcoi_cuda_queue_create(redco_backend *backend, redco_queue_kind kind, redco_queue **queue_out,
+                                      redco_error *err);
 void redcoi_cuda_queue_free(redco_backend *backend, redco_queue *queue);
 redco_status redcoi_cuda_queue_finish(redco_backend *backend, redco_queue *queue, redco_error *err);
 redco_status redcoi_cuda_mark_create(redco_backend *backend, redco_mark **mark_out, redco_error *err);

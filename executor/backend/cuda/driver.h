@@ -27,7 +27,8 @@
     X(mem_free_host, cuMemFreeHost)                                                                                    \
     X(memcpy_async, cuMemcpyAsync)                                                                                     \
     X(memset_d8_async, cuMemsetD8Async)                                                                                \
-    X(stream_create, cuStreamCreate)                                                                                   \
+    X(stream_priority_range, cuCtxGetStreamPriorityRange)                                                              \
+    X(stream_create, cuStreamCreateWithPriority)                                                                       \
     X(stream_destroy, cuStreamDestroy)                                                                                 \
     X(stream_synchronize, cuStreamSynchronize)                                                                         \
     X(stream_wait_event, cuStreamWaitEvent)                                                                            \

@@ -6,17 +6,25 @@
 /* A collective that takes longer than this is none. */
 static const double longest_s = 3600.0;
 
-redco_status redcoi_cuda_queue_create(redco_backend *backend, redco_queue **queue_out, redco_error *err)
+redco_status redcoi_cuda_queue_create(redco_backend *backend, redco_queue_kind kind, redco_queue **queue_out,
+                                      redco_error *err)
 {
     const redcoi_cuda *const cuda = (redcoi_cuda *)backend;
     redco_queue *const queue = calloc(1, sizeof *queue);
     if (queue == NULL) { return redco_fail(err, REDCO_ENOMEM, "cuda", "a queue"); }
+    const redcoi_device *const d = cuda->device;
+    int least = 0, greatest = 0; /* numerically, the greatest priority is the smaller number */
     redco_status st = redcoi_cuda_enter(cuda, err);
     if (st == REDCO_OK) {
+        st = redcoi_cuda_check(d, d->driver->stream_priority_range(&least, &greatest), "cuda",
+                               "cuCtxGetStreamPriorityRange", err);
+    }
+    if (st == REDCO_OK) {
         /* Non-blocking: what a library does on the default stream holds up no queue. */
-        st =
-            redcoi_cuda_check(cuda->device, cuda->device->driver->stream_create(&queue->stream, CU_STREAM_NON_BLOCKING),
-                              "cuda", "cuStreamCreate", err);
+        st = redcoi_cuda_check(d,
+                               d->driver->stream_create(&queue->stream, CU_STREAM_NON_BLOCKING,
+                                                        kind == REDCO_QUEUE_COMMUNICATION ? greatest : least),
+                               "cuda", "cuStreamCreateWithPriority", err);
     }
     if (st != REDCO_OK) {
         free(queue);

@@ -61,9 +61,11 @@ struct redco_mark {
     struct timespec time;
 };
 
-static redco_status host_queue_create(redco_backend *backend, redco_queue **queue_out, redco_error *err)
+static redco_status host_queue_create(redco_backend *backend, redco_queue_kind kind, redco_queue **queue_out,
+                                      redco_error *err)
 {
     (void)backend;
+    (void)kind; /* queues do their work when it is queued */
     *queue_out = calloc(1, sizeof **queue_out);
     return *queue_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "host", "a queue");
 }
