@@ -412,6 +412,54 @@ static void passes_over_states_are_fused(void **state)
     }
 }
 
+/* Parameters of 32 and 64 bits, gradients of every width, which have few digits: the formula in double. */
+static void adamw_of_all_widths(void **state)
+{
+    lab *l = *state;
+    enum { COUNT = 21 };
+    static const redco_dtype owns[] = {REDCO_F32, REDCO_F64},
+                             gradients[] = {REDCO_F32, REDCO_F64, REDCO_BFLOAT16, REDCO_F16};
+    static const double numbers[REDCO_ADAMW_COUNT] = {0.125, 0.5,    0.75,     0.875, 0.0625,
+                                                      0.25,  0.4375, 0.234375, 0.25,  0.125};
+    for (size_t k = 0; k < 8; k++) {
+        const redco_dtype own = owns[k / 4], of_gradient = gradients[k % 4];
+        double p[COUNT], m[COUNT], v[COUNT], g[COUNT], want[4][COUNT], have[4][COUNT];
+        for (int i = 0; i < COUNT; i++) {
+            p[i] = (i - 10) / 4.0, m[i] = (7 - i) / 8.0, v[i] = (i + 1) / 16.0, g[i] = (i % 9 - 4) / 2.0;
+            const double scaled = g[i] * 0.5;
+            want[1][i] = 0.75 * m[i] + 0.25 * scaled;
+            want[2][i] = 0.875 * v[i] + 0.125 * scaled * scaled;
+            want[0][i] = want[3][i] =
+                p[i] * (1 - 0.125 * 0.25) - 0.125 * (want[1][i] / 0.4375) / (sqrt(want[2][i] / 0.234375) + 0.0625);
+        }
+        redco_value in[5], out[4], wide[4];
+        redco_result results[4];
+        redco_binding bindings[5];
+        const void *const data[5] = {p, m, v, g, numbers};
+        for (uint32_t i = 0; i < 5; i++) {
+            in[i] = lab_given(l, REDCO_F64, DIMS(i == 4 ? REDCO_ADAMW_COUNT : COUNT), data[i]);
+            bindings[i] = (redco_binding){in[i], l->data[i]};
+        }
+        redco_adamw_rounded(l->g, in_type(l, in[0], own), in_type(l, in[1], own), in_type(l, in[2], own),
+                            in_type(l, in[3], of_gradient), in_type(l, in[4], own), out);
+        for (uint32_t i = 0; i < 4; i++) {
+            wide[i] = in_type(l, out[i], REDCO_F64);
+            results[i] = (redco_result){wide[i], have[i]};
+        }
+        redco_error err = {.status = REDCO_OK};
+        if (redco_evaluate(l->backend, l->g, bindings, 5, results, 4, &err) != REDCO_OK) { fail_msg("%s", err.text); }
+        for (int i = 0; i < 4; i++) {
+            const redco_dtype kept = i < 3 ? own : of_gradient;
+            const double rounding = kept == REDCO_F64   ? 1e-14
+                                    : kept == REDCO_F32 ? 1e-6
+                                    : kept == REDCO_F16 ? 1e-3
+                                                        : 8e-3;
+            assert_close(want[i], have[i], COUNT, i == 3 && own == REDCO_F32 ? fmax(rounding, 1e-6) : rounding);
+        }
+        lab_clear(l);
+    }
+}
+
 static void random_tensors(void **state)
 {
     lab *l = *state;
@@ -542,6 +590,7 @@ int main(void)
         cmocka_unit_test(rotary_values),
         cmocka_unit_test(half_precision_is_stored_after_each_operator),
         cmocka_unit_test(passes_over_states_are_fused),
+        cmocka_unit_test(adamw_of_all_widths),
         cmocka_unit_test(random_tensors),
         cmocka_unit_test(elementwise_in_place),
     };

@@ -165,11 +165,14 @@ redco_status REAL_NAME(binary)(const redco_launch *launch, redco_error *err)
     return REDCO_OK;
 }
 
+/* The gradient, and what is rounded to its type, may be narrower or wider than the rest. */
 redco_status REAL_NAME(adamw)(const redco_launch *launch, redco_error *err)
 {
     const uint64_t count = redco_type_elements(&launch->inputs[0].type);
+    const bool wide = launch->inputs[3].type.dtype == REDCO_F64;
     const real *p = launch->inputs[0].data, *m = launch->inputs[1].data, *v = launch->inputs[2].data;
-    const real *gradient = launch->inputs[3].data, *n = launch->inputs[4].data;
+    const void *const gradient = launch->inputs[3].data;
+    const real *const n = launch->inputs[4].data;
     real *next_p = launch->outputs[0].data, *next_m = launch->outputs[1].data, *next_v = launch->outputs[2].data;
     const real beta1 = n[REDCO_ADAMW_BETA1], beta2 = n[REDCO_ADAMW_BETA2], scale = n[REDCO_ADAMW_GRADIENT_SCALE];
     const real rest1 = n[REDCO_ADAMW_REST1], rest2 = n[REDCO_ADAMW_REST2];
@@ -177,16 +180,17 @@ redco_status REAL_NAME(adamw)(const redco_launch *launch, redco_error *err)
     const real correction1 = n[REDCO_ADAMW_CORRECTION1], correction2 = n[REDCO_ADAMW_CORRECTION2];
     (void)err;
     for (uint64_t i = 0; i < count; i++) {
-        const real g = gradient[i] * scale, first = beta1 * m[i] + rest1 * g;
+        const real given = wide ? (real)((const double *)gradient)[i] : (real)((const float *)gradient)[i];
+        const real g = given * scale, first = beta1 * m[i] + rest1 * g;
         const real second = beta2 * v[i] + rest2 * (g * g);
         const real step = first / correction1 / (REAL_FN(sqrt)(second / correction2) + epsilon);
         next_p[i] = p[i] * kept - rate * step;
         next_m[i] = first;
         next_v[i] = second;
     }
-    if (launch->kind == REDCO_OP_ADAMW_ROUNDED) { /* rounded where it is stored */
-        real *const copy = launch->outputs[3].data;
-        for (uint64_t i = 0; i < count; i++) { copy[i] = next_p[i]; }
-    }
+    if (launch->kind != REDCO_OP_ADAMW_ROUNDED) { return REDCO_OK; }
+    void *const copy = launch->outputs[3].data; /* 16 bits are rounded where they are stored */
+    for (uint64_t i = 0; i < count && wide; i++) { ((double *)copy)[i] = (double)next_p[i]; }
+    for (uint64_t i = 0; i < count && !wide; i++) { ((float *)copy)[i] = (float)next_p[i]; }
     return REDCO_OK;
 }

@@ -30,6 +30,9 @@ static redcoi_kernel find_kernel(const redco_launch *launch)
         wide = wide || t->type.dtype == REDCO_F64;
     }
     if (redco_op_kind_class(launch->kind) == REDCO_CLASS_COLLECTIVE) { return NULL; }
+    if (launch->kind == REDCO_OP_ADAMW || launch->kind == REDCO_OP_ADAMW_ROUNDED) { /* as its parameters are */
+        wide = launch->inputs[0].type.dtype == REDCO_F64;
+    }
     if (!real) { return redco_op_kind_class(launch->kind) == REDCO_CLASS_ELEMENTWISE ? redcoi_host_integer : NULL; }
     return wide ? redcoi_kernels_f64[launch->kind] : redcoi_kernels_f32[launch->kind];
 }
