@@ -1,6 +1,7 @@
 /** @file trainer.h  Trains the model of a plan on the ranks of a world: tensor parallelism by the plan's rules, states
- * by its meshes, micro-batches of its size. One thing after the other: communication is not hidden behind computation,
- *  and all activations are kept whatever the plan says about recomputation, which changes no number.
+ * by its meshes, micro-batches of its size. It executes the step that the simulator makes of the plan
+ * (executor/schedule/schedule.h): communication that the plan overlaps runs in queues beside computation, and what
+ * the plan recomputes is not kept. Neither changes a number.
  *
  *  Every rank makes the same calls. What is wrong with plan or options (REDCO_EVALUE when the trainer is made) and
  * losses that are no numbers (REDCO_EINFEASIBLE) come back on all ranks alike, other failures on those who meet them.
