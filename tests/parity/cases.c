@@ -60,7 +60,7 @@ static bool add(const struct parity_options *o, struct parity_cases *cases, cons
 /* Of how many combinations one is tried. Other types than f64 differ from it in arithmetic alone. */
 static uint32_t share_of(const struct parity_options *o, const struct parity_case *c)
 {
-    if (c->dtype != REDCO_F64) { return c->dtype == REDCO_F32 ? 4 : 8; }
+    if (c->dtype != REDCO_F64 && !o->every) { return c->dtype == REDCO_F32 ? 4 : 8; }
     return o->every || parity_ranks(c) < PARITY_RANKS ? 1 : 2;
 }
 

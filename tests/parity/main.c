@@ -22,7 +22,10 @@ enum {
     KEY_LIST,
     KEY_SOCKETS,
     KEY_EVERY,
-    KEY_DEFERRED
+    KEY_DEFERRED,
+    KEY_BACKEND,
+    KEY_FUSE,
+    KEY_DATA
 };
 
 struct args {
@@ -32,7 +35,8 @@ struct args {
 
 static const struct argp_option flags[] = {
     {"sample", KEY_SAMPLE, NULL, 0, "One plan of each cell of the table, for tests", 0},
-    {"every", KEY_EVERY, NULL, 0, "On 8 ranks all combinations, not half of them", 0},
+    {"every", KEY_EVERY, NULL, 0,
+     "All combinations: on 8 ranks not half of them, of f32 and bf16 not a quarter and an eighth", 0},
     {"model", KEY_MODEL, "NAME", 0, "llama, gpt2 or opt alone", 0},
     {"ranks", KEY_RANKS, "N", 0, "1, 2, 4 or 8 ranks alone", 0},
     {"tp", KEY_TP, "N", 0, "One degree of tensor parallelism alone", 0},
@@ -42,6 +46,12 @@ static const struct argp_option flags[] = {
      0},
     {"sockets", KEY_SOCKETS, NULL, 0, "Ranks exchange over TCP, not through shared memory", 0},
     {"deferred", KEY_DEFERRED, NULL, 0, "On a device whose queues begin everything a little later", 0},
+    {"backend", KEY_BACKEND, "host|cuda", 0,
+     "Who computes and communicates; cuda: a GPU for each rank, and NCCL. The one rank that all are compared with is "
+     "always the host",
+     0},
+    {"fuse", KEY_FUSE, "on|off", 0, "All plans with fused operators, or none (default: every second)", 0},
+    {"data", KEY_DATA, "FOLDER", 0, "Where models/oracle lies (default: tests/data of the sources)", 0},
     {"list", KEY_LIST, NULL, 0, "Only name the cases", 0},
     {"verbose", KEY_VERBOSE, NULL, 0, "A line for every case", 0},
     {0}};
@@ -65,9 +75,18 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_RANKS: o->ranks = number(state, text, PARITY_RANKS); return 0;
     case KEY_TP: o->tp = number(state, text, 4); return 0;
     case KEY_ONLY: o->only = text; return 0;
+    case KEY_DATA: o->data = text; return 0;
     case KEY_EVERY: o->every = true; return 0;
     case KEY_SOCKETS: o->sockets = true; return 0;
     case KEY_DEFERRED: o->deferred = true; return 0;
+    case KEY_BACKEND:
+        if (strcmp(text, "host") != 0 && strcmp(text, "cuda") != 0) { argp_error(state, "no backend \"%s\"", text); }
+        o->cuda = strcmp(text, "cuda") == 0;
+        return 0;
+    case KEY_FUSE:
+        if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0) { argp_error(state, "\"%s\" is not on or off", text); }
+        o->fuse = strcmp(text, "on") == 0 ? REDCO_TRAINER_FUSE_ON : REDCO_TRAINER_FUSE_OFF;
+        return 0;
     case KEY_LIST: a->list = true; return 0;
     case KEY_VERBOSE: a->verbose = true; return 0;
     case KEY_OVERLAP:
@@ -83,6 +102,9 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
         o->f32 = strcmp(text, "f32") == 0;
         o->bf16 = strcmp(text, "bf16") == 0;
         if (!o->f64 && !o->f32 && !o->bf16) { argp_error(state, "no type \"%s\"", text); }
+        return 0;
+    case ARGP_KEY_END:
+        if (o->cuda && o->deferred) { argp_error(state, "--deferred is a host backend"); }
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -211,7 +233,7 @@ static redco_status try_ranks(const struct args *a, struct batch *b, struct pari
 static redco_status try_type(const struct args *a, uint32_t model, redco_dtype dtype, struct parity_table *table,
                              redco_error *err)
 {
-    struct parity_planner planner = {.open = false};
+    struct parity_planner planner = {.data = a->options.data};
     struct baselines baselines = {{{NULL}}};
     struct batch batch = {.trained = NULL};
     redco_status st = REDCO_OK;

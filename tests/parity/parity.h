@@ -53,9 +53,12 @@ struct parity_cases {
 struct parity_options {
     int model, ranks, tp; /* -1: all */
     const char *only;     /* part of a name; NULL: all */
+    const char *data;     /* as of parity_planner */
     bool f64, f32, bf16, sample, sockets;
-    bool deferred; /* on a device whose queues run later */
-    bool every;    /* all combinations on 8 ranks, too */
+    bool deferred;             /* on a device whose queues run later */
+    bool cuda;                 /* on a GPU for each rank */
+    bool every;                /* all combinations on 8 ranks and of all types, too */
+    redco_trainer_fusing fuse; /* AUTO: every second */
     uint32_t overlap;
 };
 
@@ -72,12 +75,14 @@ bool parity_list(const struct parity_options *options, uint32_t model, redco_dty
 /** What plans of a machine and a model are made from, one after the other. */
 struct parity_planner {
     redco_inputs inputs;
+    const char *data; /* the folder with models/oracle; NULL: tests/data of the sources */
     uint32_t model, gpus, nodes;
     redco_dtype dtype;
     bool placed, open;
 };
 
-/** As redco-plan makes it, but for the sharding list of mixed layers. @param planner  all zero at first */
+/** As redco-plan makes it, but for the sharding list of mixed layers. @param planner  all zero at first, but for data
+ */
 redco_status parity_plan(struct parity_planner *planner, const struct parity_case *c, redco_plan **plan_out,
                          redco_error *err);
 /** The plan's step as redco-exec has it. */
@@ -97,6 +102,7 @@ struct parity_trained {
 /** How a training ended; of a case that its ranks did not reach nothing is set. */
 struct parity_outcome {
     bool done, failed;
+    bool no_device; /* for a rank: others would have none either */
     redco_trainer_verdict verdict;
     double seconds;
     char error[400];
@@ -105,7 +111,8 @@ struct parity_outcome {
 /** Runs cases of equal numbers of ranks by processes of this machine.
  *  @param trained    of each case
  *  @param outcomes   shared with the processes
- *  @param options    sockets, else through shared memory; deferred */
+ *  @param options    sockets, else through shared memory; deferred; cuda
+ *  @return REDCO_ESYSTEM also if a rank has no device */
 redco_status parity_run(const struct parity_cases *cases, const struct parity_trained *trained,
                         struct parity_outcome *outcomes, const struct parity_options *options, redco_error *err);
 

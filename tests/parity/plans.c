@@ -24,11 +24,12 @@ static redco_status change(const struct parity_case *c, json_t *config, const ch
     return REDCO_OK;
 }
 
-static redco_status read_model(const struct parity_case *c, redco_model **model_out, redco_error *err)
+static redco_status read_model(const struct parity_case *c, const char *data, redco_model **model_out, redco_error *err)
 {
-    char path[512];
+    char path[4096];
     redco_model *plain = NULL;
-    (void)snprintf(path, sizeof path, REDCO_TEST_DATA "/models/oracle/%s.json", parity_models[c->model]);
+    (void)snprintf(path, sizeof path, "%s/models/oracle/%s.json", data != NULL ? data : REDCO_TEST_DATA,
+                   parity_models[c->model]);
     redco_status st = redco_model_read(path, &plain, err);
     if (st != REDCO_OK) { return st; }
     json_t *const config = json_deep_copy(redco_model_config(plain));
@@ -65,8 +66,8 @@ static redco_status open_planner(struct parity_planner *p, const struct parity_c
     }
     parity_planner_close(p);
     *p = (struct parity_planner){
-        .model = c->model, .dtype = c->dtype, .placed = c->placed, .gpus = gpus, .nodes = c->dp.nodes};
-    redco_status st = read_model(c, &in->model, err);
+        .data = p->data, .model = c->model, .dtype = c->dtype, .placed = c->placed, .gpus = gpus, .nodes = c->dp.nodes};
+    redco_status st = read_model(c, p->data, &in->model, err);
     if (st == REDCO_OK) { st = read_cluster(gpus, c->dp.nodes, &in->cluster, err); }
     if (st == REDCO_OK) { st = redco_cluster_machine(in->cluster, 0, &in->machine, err); }
     if (st == REDCO_OK) { st = redco_calibration_read(NULL, &in->machine, &in->calibration, err); }

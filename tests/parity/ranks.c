@@ -1,4 +1,6 @@
 /* Ranks as processes of this machine, which run one case after the other in one world. */
+#include "executor/comm/nccl/nccl.h"
+#include "executor/trainer/devices.h"
 #include "tests/parity/memory.h"
 #include "tests/parity/parity.h"
 #include "tests/unit/deferred_backend.h"
@@ -19,8 +21,14 @@ struct work {
     const struct parity_trained *trained;
     struct parity_outcome *outcomes;
     size_t first;
-    bool deferred;
+    const struct parity_options *asked;
     struct memory *memory; /* NULL: over sockets */
+};
+
+/* What a rank has for all of its cases; NULL on the host. */
+struct device {
+    redco_backend *backend;
+    redco_carrier *carrier;
 };
 
 static double now_s(void)
@@ -30,17 +38,21 @@ static double now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static redco_status train(const struct work *w, size_t i, redco_world *world, redco_error *err)
+static redco_status train(const struct work *w, size_t i, redco_world *world, const struct device *device,
+                          redco_error *err)
 {
     redco_trainer_options options = parity_training(&w->cases->list[i]);
-    const deferred_options device = {.seed = i * PARITY_RANKS + redco_world_rank(world)};
+    const deferred_options late = {.seed = i * PARITY_RANKS + redco_world_rank(world)};
     const double begin_s = now_s();
     redco_trainer_step steps[PARITY_STEPS];
     redco_trainer *trainer = NULL;
     struct parity_outcome *const outcome = &w->outcomes[i];
     options.steps = w->trained[i].steps;
-    if (w->deferred) {
-        const redco_status st = deferred_open(&device, &options.backend, err);
+    if (w->asked->fuse != REDCO_TRAINER_FUSE_AUTO) { options.fuse = w->asked->fuse; }
+    options.backend = device->backend;
+    options.carrier = device->carrier;
+    if (w->asked->deferred) {
+        const redco_status st = deferred_open(&late, &options.backend, err);
         if (st != REDCO_OK) { return st; }
     }
     redco_status st = redco_trainer_create(w->trained[i].plan, "plan", &options, world, &trainer, err);
@@ -49,7 +61,7 @@ static redco_status train(const struct work *w, size_t i, redco_world *world, re
         st = redco_trainer_compare_with(trainer, w->trained[i].baseline, steps, PARITY_STEPS, &outcome->verdict, err);
     }
     redco_trainer_free(trainer);
-    redco_backend_close(options.backend);
+    if (w->asked->deferred) { redco_backend_close(options.backend); }
     if (st == REDCO_OK && redco_world_rank(world) == 0) {
         outcome->seconds = now_s() - begin_s;
         outcome->done = true;
@@ -65,17 +77,29 @@ static void note(struct parity_outcome *outcome, uint32_t rank, const redco_erro
     (void)snprintf(outcome->error, sizeof outcome->error, "rank %u: %.100s: %.250s", rank, err->place, err->text);
 }
 
+static redco_status open_device(redco_world *world, struct device *device, redco_error *err)
+{
+    const redco_nccl_options options = {.timeout_s = timeout_s};
+    const redco_status st = redco_devices_open(world, NULL, &device->backend, err);
+    return st == REDCO_OK ? redco_nccl_open(world, device->backend, &options, &device->carrier, err) : st;
+}
+
 /* @return exit status: 0 if all cases could be run */
 static int run_rank(const struct work *w, const redco_world_options *options)
 {
     redco_world *world = NULL;
+    struct device device = {.backend = NULL};
     redco_error err = {.status = REDCO_OK};
     struct parity_outcome *outcome = &w->outcomes[w->first];
     redco_status st = w->memory != NULL ? memory_open(w->memory, options->rank, &world, &err)
                                         : redco_world_open(options, &world, &err);
+    if (st == REDCO_OK && w->asked->cuda) {
+        st = open_device(world, &device, &err);
+        outcome->no_device = outcome->no_device || st != REDCO_OK;
+    }
     for (size_t i = w->first; i < w->cases->count && st == REDCO_OK; i++) {
         outcome = &w->outcomes[i];
-        st = train(w, i, world, &err);
+        st = train(w, i, world, &device, &err);
         if (st == REDCO_EVALUE) { /* on all ranks alike: they go on together */
             note(outcome, options->rank, &err);
             outcome->done = true;
@@ -84,6 +108,8 @@ static int run_rank(const struct work *w, const redco_world_options *options)
         }
     }
     if (st != REDCO_OK) { note(outcome, options->rank, &err); }
+    redco_carrier_close(device.carrier);
+    redco_backend_close(device.backend);
     redco_world_close(world);
     return st == REDCO_OK ? 0 : 1;
 }
@@ -127,7 +153,7 @@ static redco_status run_world(const struct work *w, uint32_t ranks, redco_error 
 redco_status parity_run(const struct parity_cases *cases, const struct parity_trained *trained,
                         struct parity_outcome *outcomes, const struct parity_options *options, redco_error *err)
 {
-    struct work w = {cases, trained, outcomes, 0, options->deferred, NULL};
+    struct work w = {cases, trained, outcomes, 0, options, NULL};
     const uint32_t ranks = parity_ranks(&cases->list[0]);
     redco_status st = REDCO_OK;
     while (w.first < cases->count && st == REDCO_OK) {
@@ -139,6 +165,7 @@ redco_status parity_run(const struct parity_cases *cases, const struct parity_tr
         struct parity_outcome *const lost = &outcomes[w.first++]; /* the others go on in a new world */
         if (!lost->failed) { (void)snprintf(lost->error, sizeof lost->error, "a rank ended without a word"); }
         lost->failed = true;
+        if (lost->no_device) { st = redco_fail(err, REDCO_ESYSTEM, "cuda", "%s", lost->error); }
     }
     return st;
 }
