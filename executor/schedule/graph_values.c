@@ -65,16 +65,40 @@ redco_status redcoi_values_plan(redco_schedule *s, redco_error *err)
     return st;
 }
 
-/* Memory of one piece after the other, in the order of planned steps. */
-static void weigh_pieces(redco_schedule *s)
+/* What values and workspaces of a piece take when they are most, and what of it is left behind the piece: workspaces of
+ * its operators come one after the other. */
+static redco_status weigh_values(redco_schedule *s, redco_error *err)
 {
     const redco_lifetimes *const l = &s->memory.lifetimes;
-    for (uint32_t i = 0; i < l->interval_count && !s->options.emulate; i++) {
+    /* What comes with a step, and what goes behind it; at the end of a micro-batch everything does. */
+    int64_t *const comes = calloc((size_t)l->step_count + 1, 2 * sizeof *comes), *const goes = comes + l->step_count;
+    int64_t live = 0, most = 0;
+    if (comes == NULL) { return redco_fail(err, REDCO_ENOMEM, "schedule", "out of memory"); }
+    for (uint32_t i = 0; i < l->interval_count; i++) {
         const uint32_t last = l->intervals[i].last < l->step_count ? l->intervals[i].last : l->step_count - 1;
-        const int64_t bytes = (int64_t)l->intervals[i].size_bytes;
-        s->bind.pieces[s->bind.piece_of[l->order[l->intervals[i].first]]].value_bytes[0] += bytes;
-        s->bind.pieces[s->bind.piece_of[l->order[last]]].value_bytes[1] -= bytes;
+        comes[l->intervals[i].first] += (int64_t)l->intervals[i].size_bytes;
+        goes[last] += (int64_t)l->intervals[i].size_bytes;
     }
+    for (uint32_t step = 0; step < l->step_count; step++) {
+        const uint32_t number = s->bind.piece_of[l->order[step]];
+        const bool ends = step + 1 == l->step_count || s->bind.piece_of[l->order[step + 1]] != number;
+        redcoi_piece *const piece = &s->bind.pieces[number];
+        const bool begins = step == 0 || s->bind.piece_of[l->order[step - 1]] != number;
+        if (begins) { piece->value_bytes[0] = -live; }
+        live += comes[step];
+        most = begins || live > most ? live : most;
+        live -= goes[step];
+        if (!ends) { continue; }
+        piece->value_bytes[0] += most;
+        piece->value_bytes[1] = live - most;
+    }
+    free(comes);
+    return REDCO_OK;
+}
+
+/* Slots of gathered weights and of gradients. */
+static void weigh_slots(redco_schedule *s)
+{
     for (uint32_t k = 0; k < s->memory.slot_count; k++) {
         const redcoi_slot *const slot = &s->memory.slots[k];
         const int64_t bytes = (int64_t)slot->bytes;
@@ -267,7 +291,8 @@ redco_status redcoi_memory_take(redco_schedule *s, redco_error *err)
         if (bytes > emulated_bytes && s->options.emulate) { emulated_bytes = bytes; }
         tensors += op_at(s, at)->input_count + op_at(s, at)->output_count;
     }
-    weigh_pieces(s);
+    if (!s->options.emulate && (st = weigh_values(s, err)) != REDCO_OK) { return st; }
+    weigh_slots(s);
     if ((st = take_block(s, emulated_bytes, err)) != REDCO_OK) { return st; }
     tensors = s->memory.tensors;
     for (uint32_t at = 0; at < ordered(s); at++) {
