@@ -1,0 +1,61 @@
+#!/bin/sh
+# tests/cuda/exec-replay.sh TOOLS STANDINS: redco-exec --replay-rank --backend cuda plays ranks of 64 and 1024 GPUs on one
+# device: operators are the simulator's, in its order; communication is work of the device and takes what is modelled, at
+# least (how much more, nobody promises); what is taken of memory was planned, and no operator is said to have more.
+set -u
+tests=$(cd "$(dirname "$0")/.." && pwd) || exit 2
+PATH=$(cd "$1" && pwd):$PATH
+standins=$(cd "$2" && pwd) || exit 2
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 2
+unset CUDA_VISIBLE_DEVICES OMPI_COMM_WORLD_RANK PMI_RANK REDCO_RANK SLURM_STEP_NUM_TASKS
+failures=0
+bad() {
+    echo "$1"
+    failures=$((failures + 1))
+}
+events() { # TRACE: stream and name of each operator, stream by stream
+    sed -n 's/^{"ph":"X","pid":0,"tid":\([0-9]*\),.*"name":"\([^"]*\)".*/\1 \2/p' "$1" | sort -s -n -k1,1
+}
+play() { # RANK GPUS BATCH MODEL OPTION...
+    rank=$1 gpus=$2 batch=$3 model=$4
+    shift 4
+    what="rank $rank of $gpus, $model $*"
+    redco-plan --quiet --model "$tests/data/models/oracle/$model.json" --cluster "$tests/data/exec/many.json" --calibration host \
+        --seq 12 --micro-batch 1 --global-batch "$batch" --gpus "$gpus" --precision fp32 "$@" -o plan.json >/dev/null || exit 2
+    redco-sim plan.json --timeline modelled.json --quiet >/dev/null || exit 2
+    if ! LD_LIBRARY_PATH=$standins redco-exec plan.json --replay-rank "$rank" --backend cuda --steps 2 --timeline played.json \
+        --json >run.json 2>err; then
+        bad "$what: $(tail -n 1 err)"
+        return
+    fi
+    events modelled.json >wanted && events played.json >got
+    [ -s wanted ] || bad "$what: the simulator has no operators"
+    diff wanted got >differences || bad "$what: not the simulator's operators: $(head -n 5 differences)"
+    number() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p" run.json | head -n 1; }
+    taken=$(number allocated_bytes)
+    [ "$(number peak_memory_bytes)" = "$taken" ] || bad "$what: $(number peak_memory_bytes) B planned, $taken taken"
+    awk -v taken="$taken" -v what="$what" '
+        function value(key) { return match($0, "\"" key "\":[0-9.e+-]+") ? substr($0, RSTART + length(key) + 3) + 0 : 0 }
+        /^{"ph":"X","pid":0,"tid":[1-9]/ {
+            played += value("dur"); modelled += value("alone_us"); count++
+            if (value("dur") < 0.999 * value("alone_us") - 0.1) { print "too short: " $0; wrong++ }
+        }
+        /^{"ph":"C"/ {
+            split(substr($0, index($0, "\"args\":")), parts, /[:,}]/); sum = 0
+            for (i in parts) { if (parts[i] ~ /^[0-9]+$/) { sum += parts[i] } }
+            if (sum > taken) { print sum " B at once, " taken " taken"; wrong++ }
+            samples++
+        }
+        END {
+            printf "%s: %d collectives, %.3f ms modelled, %.3f ms on the device\n", what, count, modelled / 1e3, played / 1e3
+            exit wrong > 0 || count == 0 || modelled == 0 || samples == 0
+        }' played.json || bad "$what: see above"
+}
+play 63 64 32 llama --tp 2 --strategy zero3
+play 20 64 128 gpt2 --tp 1 --fix p=1x1,g=8x1,os=8x4 --scheme intra-tensor --recompute full
+play 700 1024 512 llama --tp 2 --strategy zero3
+play 1023 1024 1024 opt --tp 1 --strategy ddp
+echo "ranks played: $failures failures"
+[ $failures -eq 0 ]
