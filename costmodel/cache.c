@@ -359,11 +359,12 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     if (block) { fill_groups(costs, ops, count, times); }
 }
 
-static redco_layout_cost layout_cost(redco_costs *costs, const redco_shape *shape, uint32_t class_index)
+static redco_layout_cost layout_cost(redco_costs *costs, const redco_setting *setting, uint32_t class_index)
 {
     redco_layout_cost cost = {.params = 0};
-    if (shape->tp <= 1 || costs->layouts.cost == NULL || costs->layout_status != REDCO_OK) { return cost; }
-    costs->layout_status = costs->layouts.cost(costs->layouts.context, shape, class_index, &cost, &costs->layout_error);
+    if (setting->tp <= 1 || costs->layouts.cost == NULL || costs->layout_status != REDCO_OK) { return cost; }
+    costs->layout_status =
+        costs->layouts.cost(costs->layouts.context, setting, class_index, &cost, &costs->layout_error);
     return cost;
 }
 
@@ -372,14 +373,14 @@ static uint64_t shifted(uint64_t value, int64_t by)
     return by < 0 && (uint64_t)-by > value ? 0 : value + (uint64_t)by;
 }
 
-static void fill(redco_costs *costs, redcoi_rank *rank)
+static void fill(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank)
 {
     const redco_shape shape = redcoi_shape_of(costs, rank->tp, rank->cp, rank->micro_batch);
     rank->logits_bytes = redco_logits_bytes(costs->model, &shape);
     for (uint32_t i = 0; i < costs->class_count; i++) {
         redcoi_times *const times = &rank->classes[i];
         const redco_layer_class *const class = &costs->classes[i];
-        const redco_layout_cost layout = layout_cost(costs, &shape, i);
+        const redco_layout_cost layout = layout_cost(costs, setting, i);
         *times = (redcoi_times){.params = shifted(redco_rank_params(costs->model, i, rank->tp), layout.params)};
         fill_seconds(costs, i, &shape, &layout, times);
         fill_modules(costs, i, rank->tp, times);
@@ -403,12 +404,24 @@ static void fill(redco_costs *costs, redcoi_rank *rank)
     }
 }
 
+static bool is_rank_of(const redcoi_rank *rank, const redcoi_rank *key)
+{
+    return rank->tp == key->tp && rank->cp == key->cp && rank->micro_batch == key->micro_batch &&
+           rank->micro_batches == key->micro_batches && rank->pp == key->pp && redco_mesh_equal(rank->dp, key->dp);
+}
+
 const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *setting)
 {
+    redcoi_rank key = {.tp = setting->tp, .cp = setting->cp, .micro_batch = setting->micro_batch};
+    if (setting->tp > 1 && costs->layouts.cost != NULL) { /* a layout weighs what is paid once a step */
+        key.micro_batches = setting->micro_batches;
+        key.pp = setting->pp;
+        key.dp = setting->dp;
+    }
     for (uint32_t i = 0; i < REDCOI_TIMES_CACHED; i++) {
         const uint32_t at = (costs->newest + i) % REDCOI_TIMES_CACHED; /* calls come in runs of one setting */
         const redcoi_rank *const rank = &costs->ranks[at];
-        if (rank->tp == setting->tp && rank->cp == setting->cp && rank->micro_batch == setting->micro_batch) {
+        if (is_rank_of(rank, &key)) {
             costs->newest = at;
             return rank;
         }
@@ -416,8 +429,8 @@ const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *set
     costs->newest = costs->next_rank;
     costs->next_rank = (costs->next_rank + 1) % REDCOI_TIMES_CACHED;
     redcoi_rank *const rank = &costs->ranks[costs->newest];
-    *rank = (redcoi_rank){.tp = setting->tp, .cp = setting->cp, .micro_batch = setting->micro_batch};
-    fill(costs, rank);
+    *rank = key;
+    fill(costs, setting, rank);
     return rank;
 }
 

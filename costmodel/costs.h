@@ -133,9 +133,10 @@ typedef struct redco_layout_cost {
     int64_t activation_bytes, logits_bytes;
 } redco_layout_cost;
 
-/** Says how the weights lie. Called when a (tp, cp, micro-batch) is first priced, with tp > 1. */
+/** Says how the weights lie. Called when a setting's (tp, cp, micro-batch) with its micro-batches and data-parallel
+ * ranks is first priced, with tp > 1: these say how much a parameter counts beside a micro-batch. */
 typedef struct redco_layouts {
-    redco_status (*cost)(void *context, const redco_shape *shape, uint32_t class_index, redco_layout_cost *cost_out,
+    redco_status (*cost)(void *context, const redco_setting *setting, uint32_t class_index, redco_layout_cost *cost_out,
                          redco_error *err);
     void (*free)(void *context);
     void *context;
@@ -148,6 +149,9 @@ redco_status redco_costs_failure(const redco_costs *costs, redco_error *err);
 /** One collective of a tensor-parallel group as a training step sees it: the latter's factors included.
  *  @param size_bytes  as for redco_comm_price() */
 double redco_costs_tp_s(redco_costs *costs, uint32_t tp, redco_collective op, double size_bytes);
+/** What a parameter more on every rank adds to a step that shards nothing, per micro-batch: its update, and its
+ * gradient's way over the data- and context-parallel ranks, hidden by nothing. */
+double redco_costs_param_s(redco_costs *costs, const redco_setting *setting);
 const redco_compute *redco_costs_compute(const redco_costs *costs); /**< borrowed */
 /** What one rank computes at a time under @p setting. */
 redco_shape redco_costs_shape(const redco_costs *costs, const redco_setting *setting);

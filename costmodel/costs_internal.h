@@ -43,11 +43,14 @@ typedef struct redcoi_times {
     uint64_t recompute_bytes[REDCO_RECOMPUTE_COUNT];
 } redcoi_times;
 
-/** The times of all classes under one (tp, cp, micro-batch). */
+/** The times of all classes under one (tp, cp, micro-batch), where layouts are priced also those of a step. */
 typedef struct redcoi_rank {
     uint32_t tp, cp, micro_batch; /**< tp 0: empty */
-    uint64_t params;              /**< all layers */
-    uint64_t block_params;        /**< of the largest block */
+    uint64_t micro_batches;       /**< of a step; 0: without layouts nothing depends on it, nor on pp and dp */
+    uint32_t pp;
+    redco_mesh dp;
+    uint64_t params;       /**< all layers */
+    uint64_t block_params; /**< of the largest block */
     uint64_t logits_bytes;
     redcoi_times classes[REDCOI_CLASSES_MAX];
 } redcoi_rank;

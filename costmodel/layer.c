@@ -441,6 +441,21 @@ double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params)
            costs->compute.memory_bandwidth_bytes_per_s;
 }
 
+double redco_costs_param_s(redco_costs *costs, const redco_setting *setting)
+{
+    const redcoi_job job = {.costs = costs, .setting = setting};
+    const redco_group group = redcoi_group_of(&job, setting->dp, one, true);
+    const uint64_t params = redco_share_up(redco_model_params(costs->model), 1, setting->tp);
+    double seconds = redcoi_optimizer_s(costs, params) / (double)params;
+    if (redco_mesh_ranks(group.mesh) > 1) {
+        const double all = (double)params * costs->state_bytes.gradient;
+        const double bytes = fmin(all, (double)costs->workload.bucket_bytes);
+        bool network = false;
+        seconds += redcoi_comm_s(costs, REDCO_ALL_REDUCE, bytes, group, &network) * costs->state_bytes.gradient / bytes;
+    }
+    return seconds / ((double)setting->micro_batches + (setting->pp - 1.0) / chunks_of(&job));
+}
+
 double redcoi_keep_gradients_s(const redcoi_job *job)
 {
     const redco_compute *const compute = &job->costs->compute;

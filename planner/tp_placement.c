@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SHAPES = 64 };
+enum { MOST_SETTINGS = 64 };
 
-/* All classes under one shape. */
-struct shape_costs {
-    uint32_t tp, cp, micro_batch; /* tp 0: empty */
+/* All classes under one setting, as far as layouts depend on it. */
+struct setting_costs {
+    uint32_t tp, cp, pp, micro_batch; /* tp 0: empty */
+    uint64_t micro_batches;
+    redco_mesh dp;
     redco_layout_cost classes[REDCOI_TP_LAYERS];
 };
 
@@ -25,7 +27,7 @@ struct source {
     redcoi_tp_ruled_splits ruled; /* of ruled_shards */
     uint32_t ruled_shards;
     uint32_t next;
-    struct shape_costs shapes[MOST_SHAPES];
+    struct setting_costs known[MOST_SETTINGS];
 };
 
 static int64_t minus(uint64_t a, uint64_t b)
@@ -46,11 +48,11 @@ static redco_layout_cost difference(const redcoi_tp_cost *cost, const redcoi_tp_
                                .logits_bytes = logits ? bytes : 0};
 }
 
-static redco_status fill_shape(struct source *source, const redco_shape *shape, struct shape_costs *costs,
-                               redco_error *err)
+static redco_status fill_setting(struct source *source, const redco_setting *setting, struct setting_costs *costs,
+                                 redco_error *err)
 {
     const bool program = source->placement == REDCO_TP_MILP;
-    const redcoi_tp_base base = redcoi_tp_base_of(&source->pricing, source->model, &source->roles, shape);
+    const redcoi_tp_base base = redcoi_tp_base_of(&source->pricing, source->model, &source->roles, setting);
     redcoi_tp_placed *placed = malloc(sizeof *placed);
     bool more = true;
     redco_status st = placed != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
@@ -98,26 +100,38 @@ static bool known_matrices(const redco_model *model, const redcoi_tp_roles *role
     return count <= REDCOI_TP_LAYERS;
 }
 
-static redco_status layout_cost(void *context, const redco_shape *shape, uint32_t class_index,
+static bool is_of(const struct setting_costs *known, const redco_setting *setting)
+{
+    return known->tp == setting->tp && known->cp == setting->cp && known->pp == setting->pp &&
+           known->micro_batch == setting->micro_batch && known->micro_batches == setting->micro_batches &&
+           redco_mesh_equal(known->dp, setting->dp);
+}
+
+static redco_status layout_cost(void *context, const redco_setting *setting, uint32_t class_index,
                                 redco_layout_cost *cost_out, redco_error *err)
 {
     struct source *const source = context;
-    for (uint32_t i = 0; i < MOST_SHAPES; i++) {
-        const struct shape_costs *const known = &source->shapes[i];
-        if (known->tp == shape->tp && known->cp == shape->cp && known->micro_batch == shape->micro_batch) {
+    for (uint32_t i = 0; i < MOST_SETTINGS; i++) {
+        const struct setting_costs *const known = &source->known[i];
+        if (is_of(known, setting)) {
             *cost_out = known->classes[class_index];
             return REDCO_OK;
         }
     }
-    struct shape_costs made = {shape->tp, shape->cp, shape->micro_batch, {{.params = 0}}};
+    struct setting_costs made = {.tp = setting->tp,
+                                 .cp = setting->cp,
+                                 .pp = setting->pp,
+                                 .micro_batch = setting->micro_batch,
+                                 .micro_batches = setting->micro_batches,
+                                 .dp = setting->dp};
     redco_status st = REDCO_OK;
     if (source->placement == REDCO_TP_MILP || known_matrices(source->model, &source->roles)) {
-        st = use_rules(source, shape->tp, err);
-        if (st == REDCO_OK) { st = fill_shape(source, shape, &made, err); }
+        st = use_rules(source, setting->tp, err);
+        if (st == REDCO_OK) { st = fill_setting(source, setting, &made, err); }
     }
     if (st != REDCO_OK) { return st; }
-    source->shapes[source->next] = made;
-    source->next = (source->next + 1) % MOST_SHAPES;
+    source->known[source->next] = made;
+    source->next = (source->next + 1) % MOST_SETTINGS;
     *cost_out = made.classes[class_index];
     return REDCO_OK;
 }

@@ -16,7 +16,6 @@ typedef redco_status (*visitor)(void *context, const redcoi_tp_roles *roles, con
 static redco_status visit(redco_costs *costs, const redco_model *model, const redco_user_rules *user,
                           const redco_setting *setting, visitor each, void *context, redco_error *err)
 {
-    const redco_shape shape = redco_costs_shape(costs, setting);
     redcoi_tp_pricing pricing = {.costs = costs};
     redcoi_tp_ruled_splits ruled = {.count = 0};
     redcoi_tp_roles roles = {.role = NULL};
@@ -28,7 +27,7 @@ static redco_status visit(redco_costs *costs, const redco_model *model, const re
     if (st == REDCO_OK && (placed = malloc(sizeof *placed)) == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     }
-    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, &roles, &shape);
+    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, &roles, setting);
     for (uint32_t i = 0; st == REDCO_OK; i++) {
         st = redcoi_tp_place(&base, &ruled, redcoi_tp_solve, i, placed, &more, err);
         if (st != REDCO_OK || !more) { break; }

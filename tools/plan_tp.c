@@ -39,6 +39,35 @@ redco_status plan_tp_try_rows(struct plan_args *args, const redco_inputs *inputs
     return REDCO_OK;
 }
 
+redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *inputs, bool sequence_parallel,
+                               redco_search_result **result, redco_error *err)
+{
+    redco_search_options *options = &args->options;
+    redco_search_options ruled = *options;
+    redco_search_result *found = NULL;
+    redco_error why = {0};
+    if (options->tp_placement != REDCO_TP_MILP) { return REDCO_OK; }
+    ruled.tp_placement = REDCO_TP_RULES;
+    ruled.workload.sequence_parallel = sequence_parallel;
+    const redco_status st =
+        redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, &ruled, &found, &why);
+    if (st == REDCO_EVALUE) { return REDCO_OK; }
+    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
+    const bool fits = found->ranked_count > 0, fitted = (*result)->ranked_count > 0;
+    /* What both searches may leave of their gaps is no difference. */
+    const double least_ratio = 1.0 - fmax(1e-9, options->gap_ratio);
+    if (!fits || (fitted && found->ranked[0].objective >= (*result)->ranked[0].objective * least_ratio)) {
+        redco_search_result_free(found);
+        return REDCO_OK;
+    }
+    redco_search_result_free(*result);
+    *result = found;
+    *options = ruled;
+    cli_warn(&args->cli, "RedCoast's rules give a faster plan than the layouts that GLPK finds best layer by layer: "
+                         "they are taken (placement \"rules\")");
+    return REDCO_OK;
+}
+
 static double step_under(redco_costs *costs, const redco_inputs *inputs, const redco_candidate *best,
                          redco_tp_placement placement)
 {

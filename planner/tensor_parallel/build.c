@@ -30,6 +30,7 @@ void redcoi_tp_open(struct redcoi_tp_builder *b, const redcoi_tp_base *base, red
     graph->ranks = base->shape.tp;
     graph->prices = base->prices;
     graph->exposed_ratio = base->exposed_ratio;
+    graph->param_s = base->param_s;
     graph->param_bytes = base->param_bytes;
     *b = (struct redcoi_tp_builder){.base = base,
                                     .layer = layer,

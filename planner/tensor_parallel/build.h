@@ -16,6 +16,7 @@ typedef struct redcoi_tp_base {
     redco_shape shape; /**< of one rank, tp > 1 */
     redcoi_tp_prices prices;
     double exposed_ratio;
+    double param_s;       /**< redco_costs_param_s() */
     uint64_t param_bytes; /**< of all states */
 } redcoi_tp_base;
 

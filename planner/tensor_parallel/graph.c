@@ -170,6 +170,7 @@ static void add_option(const redcoi_tp_option *option, redcoi_tp_cost *cost)
 redcoi_tp_total redcoi_tp_evaluate(const redcoi_tp_graph *graph, const redcoi_tp_choice *choice)
 {
     redcoi_tp_total total = {.time_s = 0.0};
+    double params_s = 0.0;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const redcoi_tp_node *const node = &graph->nodes[n];
         const redcoi_tp_option *const option = &node->options[choice->option[n]];
@@ -182,12 +183,20 @@ redcoi_tp_total redcoi_tp_evaluate(const redcoi_tp_graph *graph, const redcoi_tp
         total.time_s +=
             cost->forward_s + cost->backward_s + graph->exposed_ratio * (cost->tp_forward_s + cost->tp_backward_s);
         total.memory_bytes += cost->params * graph->param_bytes + cost->bytes;
+        params_s += graph->param_s * (double)cost->params;
     }
     const bool fits = graph->limit_bytes == 0 || total.memory_bytes <= graph->limit_bytes;
     total.value_s = fits && ties_hold(graph, choice) && isfinite(total.time_s)
-                        ? total.time_s + redcoi_tp_tie_s_per_gib * (double)total.memory_bytes / gib
+                        ? total.time_s + params_s + redcoi_tp_tie_s_per_gib * (double)total.memory_bytes / gib
                         : (double)INFINITY;
     return total;
+}
+
+double redcoi_tp_option_s(const redcoi_tp_graph *graph, const redcoi_tp_option *option)
+{
+    return option->forward_s + option->backward_s +
+           graph->exposed_ratio * (option->tp_forward_s + option->tp_backward_s) +
+           graph->param_s * (double)option->params;
 }
 
 /* Depth first over the nodes; the traffic of an output is added when its last consumer has chosen. */
@@ -236,9 +245,7 @@ static void descend(struct walk *walk, uint32_t at, double value_s, uint64_t mem
             continue;
         }
         walk->choice.option[at] = (uint8_t)o;
-        const double own_s = option->forward_s + option->backward_s +
-                             graph->exposed_ratio * (option->tp_forward_s + option->tp_backward_s);
-        const double sum_s = value_s + own_s + settled_s(walk, at);
+        const double sum_s = value_s + redcoi_tp_option_s(graph, option) + settled_s(walk, at);
         if (!walk->every && !(sum_s < walk->best_s)) { continue; }
         descend(walk, at + 1, sum_s, memory_bytes + option->params * graph->param_bytes + option->bytes);
     }

@@ -75,6 +75,7 @@ typedef struct redcoi_tp_graph {
     redcoi_tp_node nodes[REDCOI_TP_NODES];
     redcoi_tp_prices prices;
     double exposed_ratio; /**< of collectives, that computation waits for */
+    double param_s;       /**< a micro-batch's share of what a step pays for a parameter */
     uint64_t param_bytes; /**< of parameter, gradient and optimizer state */
     uint64_t limit_bytes; /**< of memory; 0 = none */
     double forward_s[REDCOI_TP_NODES][REDCOI_TP_FORMS][REDCOI_TP_FORMS];  /**< conversions, filled by price() */
@@ -97,11 +98,15 @@ typedef struct redcoi_tp_total {
     redcoi_tp_cost classes[REDCOI_TP_CLASSES];
     double time_s;         /**< computation and exposed collectives */
     uint64_t memory_bytes; /**< params x param_bytes + bytes */
-    double value_s; /**< what is minimised: time_s and a price of memory that breaks ties; INFINITY: impossible */
+    double value_s; /**< what is minimised: time_s, what a step pays for parameters, and a price of memory that breaks
+                         ties; INFINITY: impossible */
 } redcoi_tp_total;
 
 /** Seconds that a GiB counts among layouts of equal time: far below anything a collective takes. */
 extern const double redcoi_tp_tie_s_per_gib;
+
+/** What an option adds to the value by itself. */
+double redcoi_tp_option_s(const redcoi_tp_graph *graph, const redcoi_tp_option *option);
 
 /** Fills the conversion tables. @return REDCO_EVALUE if a cost is no number, named in @p err */
 redco_status redcoi_tp_price(redcoi_tp_graph *graph, redco_error *err);

@@ -66,18 +66,20 @@ static double collective_s(void *context, redco_collective op, double bytes)
 }
 
 redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model, const redcoi_tp_roles *roles,
-                                 const redco_shape *shape)
+                                 const redco_setting *setting)
 {
     const redco_compute *const compute = redco_costs_compute(pricing->costs);
-    redco_state_bytes bytes = redco_state_bytes_of(shape->precision);
-    if (shape->engine.gradient_bytes > 0) { bytes.gradient = shape->engine.gradient_bytes; }
-    pricing->tp = shape->tp;
+    const redco_shape shape = redco_costs_shape(pricing->costs, setting);
+    redco_state_bytes bytes = redco_state_bytes_of(shape.precision);
+    if (shape.engine.gradient_bytes > 0) { bytes.gradient = shape.engine.gradient_bytes; }
+    pricing->tp = shape.tp;
     return (redcoi_tp_base){.model = model,
                             .roles = roles,
                             .compute = compute,
-                            .shape = *shape,
+                            .shape = shape,
                             .prices = {pricing, collective_s},
                             .exposed_ratio = compute->calibration.tp_exposed_ratio,
+                            .param_s = redco_costs_param_s(pricing->costs, setting),
                             .param_bytes = (uint64_t)bytes.parameter + bytes.gradient + bytes.optimizer};
 }
 
@@ -146,7 +148,7 @@ redco_status redcoi_tp_place(const redcoi_tp_base *base, const redcoi_tp_ruled_s
     placed->reference = redcoi_tp_limit(graph, params_of(&placed->rules));
     placed->milp = (redcoi_tp_answer){.feasible = false};
     if (solve == NULL || (st = solve(graph, &placed->milp, err)) != REDCO_OK) { return st; }
-    if (placed->milp.total.time_s > placed->rules.time_s && placed->rules.memory_bytes > graph->limit_bytes) {
+    if (placed->milp.total.value_s > placed->rules.value_s && placed->rules.memory_bytes > graph->limit_bytes) {
         graph->limit_bytes = placed->rules.memory_bytes; /* what rules may use */
         if ((st = solve(graph, &placed->milp, err)) != REDCO_OK) { return st; }
     }

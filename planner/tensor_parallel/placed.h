@@ -27,13 +27,13 @@ redco_status redcoi_tp_rules_splits(const redco_model *model, uint32_t shards, c
                                     redcoi_tp_ruled_splits *splits_out, redco_error *err);
 void redcoi_tp_rules_splits_free(redcoi_tp_ruled_splits *splits);
 
-/** What all graphs of a shape are built from: @p costs prices their collectives and is borrowed. */
+/** What all graphs of a setting are built from: @p costs prices their collectives and is borrowed. */
 typedef struct redcoi_tp_pricing {
     redco_costs *costs;
     uint32_t tp;
 } redcoi_tp_pricing;
 redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model, const redcoi_tp_roles *roles,
-                                 const redco_shape *shape);
+                                 const redco_setting *setting);
 
 typedef redco_status (*redcoi_tp_solver)(const redcoi_tp_graph *graph, redcoi_tp_answer *answer_out, redco_error *err);
 /** The model's graphs, one at a time: graph @p index, or *more_out false behind the last.

@@ -3,6 +3,7 @@
  *    d_{n,w}   someone wants the output of n in one of the forms of w;  d_{n,w} >= sum of x_{c,o} with such an input
  *    z_{n,p,w} it is made in form p and wanted in w;  sum_p z_{n,p,w} = d_{n,w},  z_{n,p,w} <= sum of x_{n,o} of form p
  *    minimise  sum x own time + sum z collective,  subject to  sum x bytes <= limit
+ * An option's own time holds its share of what a step pays for its parameters.
  * The products p x w stand in their tight form: with the weak one (z >= a + d - 1) GLPK needs minutes where it takes
  * milliseconds with this. Times are in the unit that makes the longest 1000, bytes in GiB: GLPK's simplex can go in
  * circles where costs are large. Should it still (limits below), enumeration with cuts answers: it is exact, too. */
@@ -65,9 +66,7 @@ static double memory_gib(const redcoi_tp_graph *graph, const redcoi_tp_option *o
 
 static double own_s(const redcoi_tp_graph *graph, const redcoi_tp_option *option)
 {
-    const double tp_s = option->tp_forward_s + option->tp_backward_s;
-    const double tie_s = redcoi_tp_tie_s_per_gib * memory_gib(graph, option);
-    return (option->forward_s + option->backward_s + graph->exposed_ratio * tp_s + tie_s);
+    return redcoi_tp_option_s(graph, option) + redcoi_tp_tie_s_per_gib * memory_gib(graph, option);
 }
 
 static void add_choices(struct solve *s)

@@ -27,15 +27,14 @@ static void optimum_of_every_block(void **state)
     (void)state;
     uint64_t every = 0, cut = 0;
     uint32_t blocks = 0;
-    for (size_t i = 0; redco_preset_at("models", i) != NULL; i++) {
-        const char *const name = redco_preset_at("models", i)->name;
+    for (size_t i = 0; subject_model(i) != NULL; i++) {
+        const char *const name = subject_model(i);
         for (size_t n = 0; n < 2 * sizeof shards / sizeof shards[0]; n++) {
             struct subject s;
             const bool sequence_parallel = n % 2 == 1;
             if (subject_open(&s, name, shards[n / 2], sequence_parallel)) {
-                const redco_shape shape = redco_costs_shape(s.costs, &s.setting);
                 redcoi_tp_pricing pricing = {.costs = s.costs};
-                const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.roles, &shape);
+                const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.roles, &s.setting);
                 redcoi_tp_ruled_splits ruled;
                 redcoi_tp_placed placed;
                 bool more = true;
@@ -63,9 +62,8 @@ static void optimum_of_ten_weights(void **state)
     struct subject s;
     uint64_t count = 0;
     assert_true(subject_open(&s, "bart-large", 4, false));
-    const redco_shape shape = redco_costs_shape(s.costs, &s.setting);
     redcoi_tp_pricing pricing = {.costs = s.costs};
-    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.roles, &shape);
+    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.roles, &s.setting);
     redcoi_tp_layer layer;
     assert_int_equal(redcoi_tp_build_block(&base, 2, &layer, NULL), REDCO_OK);
     (void)redcoi_tp_limit(&layer.graph, 0);
@@ -106,6 +104,7 @@ static void random_graph(uint64_t *seed, double per_byte_s[REDCO_COLLECTIVE_COUN
                                .node_count = 4 + (uint32_t)(next_random(seed) % 7),
                                .prices = {per_byte_s, random_price},
                                .exposed_ratio = 0.5 + random_ratio(seed),
+                               .param_s = 1e-12 * random_ratio(seed),
                                .param_bytes = 16};
     for (uint32_t n = 0; n < graph->node_count; n++) {
         redcoi_tp_node *const node = &graph->nodes[n];

@@ -20,6 +20,18 @@
 
 static const uint32_t shards[] = {2, 4, 5, 7, 8};
 
+/** Every preset, then models whose shapes no preset has: heads that 5 divides, narrow blocks, a few key heads. */
+static inline const char *subject_model(size_t index)
+{
+    static const char *const files[] = {REDCO_TEST_DATA "/models/gpu/llama-125m.json",
+                                        REDCO_TEST_DATA "/models/gpu/sheared-llama-2.7b.json",
+                                        REDCO_TEST_DATA "/models/gpu/tinyllama-1.1b.json"};
+    size_t presets = 0;
+    while (redco_preset_at("models", presets) != NULL) { presets++; }
+    if (index < presets) { return redco_preset_at("models", index)->name; }
+    return index - presets < sizeof files / sizeof files[0] ? files[index - presets] : NULL;
+}
+
 /* A model on one node of AMSP's testbed. */
 struct subject {
     redco_inputs inputs;
