@@ -113,3 +113,13 @@ uint64_t redcoi_planned_logits_bytes(const redco_model *model, const redco_shape
     return times(logits, shape->precision == REDCO_FP32 ? 4 : 2) + times(t.whole, split ? 2 : 1) +
            shape->engine.workspace_bytes;
 }
+
+uint64_t redcoi_planned_ffn_bytes(const redco_model *model, const redco_shape *shape)
+{
+    return measure(model, 0, shape).ffn;
+}
+
+uint64_t redcoi_planned_head_input_bytes(const redco_model *model, const redco_shape *shape)
+{
+    return shape->sequence_parallel && shape->tp > 1 ? 0 : measure(model, 0, shape).whole;
+}

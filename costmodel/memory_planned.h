@@ -17,4 +17,10 @@ uint64_t redcoi_planned_slot_bytes(const redcoi_job *job);
 /** The transient fields of a layer's cost: gathered weights, whole gradients, buckets, what backward works with. */
 void redcoi_planned_transients(const redcoi_job *job, redco_layer_cost *cost);
 
+/** One tensor of the FFN's width. */
+uint64_t redcoi_planned_ffn_bytes(const redco_model *model, const redco_shape *shape);
+/** Of the logits' bytes: the gradient of the head's input, which is made when that of its weights is through; 0 where
+ *  the input, gathered for both, is there beside the latter. */
+uint64_t redcoi_planned_head_input_bytes(const redco_model *model, const redco_shape *shape);
+
 #endif

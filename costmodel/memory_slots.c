@@ -85,10 +85,60 @@ static uint64_t ahead_of_head(const redcoi_job *job)
     return 0;
 }
 
-/* Beside whole parameters: the gradient of the product at work, and of a shared table. */
-static uint64_t whole_params(const redcoi_job *job, const struct products *products)
+static uint64_t beyond(uint64_t a, uint64_t b)
 {
-    return products->largest + (job->class->kind == REDCO_CLASS_HEAD ? 0 : shared_params(job));
+    return a > b ? a - b : 0;
+}
+
+/* What gradients of products add to a block's peak, where the FFN's backward begins with the gradient of its inner
+ * tensor. That of the last matrix is made and taken before that tensor is, in its place. Other matrices have their turn
+ * when the FFN's inner tensors (two, with a gate three more) are free again. */
+static uint64_t block_gradient_bytes(const redcoi_job *job, const struct products *products)
+{
+    const redco_setting *const s = job->setting;
+    const redco_shape shape = redcoi_shape_of(job->costs, s->tp, s->cp, s->micro_batch);
+    const uint64_t inner = redcoi_planned_ffn_bytes(job->costs->model, &shape);
+    const uint64_t gradient = job->costs->state_bytes.gradient;
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < job->times->module_size_count; i++) {
+        largest = larger(largest, job->times->modules[i].params);
+    }
+    const uint64_t last = redco_share_up(products->last, gradient, 1), other = redco_share_up(largest, gradient, 1);
+    const uint64_t free_again = redco_share_up(inner, job->costs->dims->gated ? 3 : 2, 1);
+    return larger(beyond(last, inner), beyond(other, free_again));
+}
+
+static uint64_t head_input_bytes(const redcoi_job *job)
+{
+    const redco_setting *const s = job->setting;
+    const redco_shape shape = redcoi_shape_of(job->costs, s->tp, s->cp, s->micro_batch);
+    return redcoi_planned_head_input_bytes(job->costs->model, &shape);
+}
+
+/* A block that goes forward again is fetched whole, while the head's weights and gradient are there. */
+static uint64_t beside_head_bytes(const redcoi_job *job)
+{
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < job->costs->class_count; i++) {
+        const redco_layer_class *const class = &job->costs->classes[i];
+        if (class->kind == REDCO_CLASS_HEAD) { largest = products_of(job, class).largest; }
+    }
+    const bool here = job->recompute == REDCO_RECOMPUTE_FULL && job->logits_bytes > 0;
+    if (!here) { return 0; }
+    const uint64_t bytes = redco_share_up(2 * largest + job->times->params, job->costs->state_bytes.gradient, 1);
+    return beyond(bytes, head_input_bytes(job));
+}
+
+/* The head's own activations are free again when blocks go backward. */
+static uint64_t head_kept_bytes(const redcoi_job *job)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < job->costs->class_count; i++) {
+        if (job->costs->classes[i].kind == REDCO_CLASS_HEAD) {
+            bytes += job->rank->classes[i].activation_bytes[REDCO_RECOMPUTE_NONE];
+        }
+    }
+    return job->logits_bytes > 0 ? bytes : 0; /* of the stage that has it */
 }
 
 /* Beside sharded ones: the head's weights and gradient, and what is fetched ahead; in a block the table's gradient on
@@ -120,12 +170,17 @@ void redcoi_planned_transients(const redcoi_job *job, redco_layer_cost *cost)
     const redco_class_kind kind = job->class->kind;
     const struct products products = products_of(job, job->class);
     const bool sharded = redco_mesh_ranks(job->shards.parameters) > 1;
-    const uint64_t params = sharded ? sharded_params(job, &products) : whole_params(job, &products);
+    const bool block = kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
+    const uint64_t whole = block ? shared_params(job) : products.largest;
+    const uint64_t params = sharded ? sharded_params(job, &products) : whole;
     uint64_t bytes = redco_share_up(params, job->costs->state_bytes.gradient, 1);
     if (kind == REDCO_CLASS_EMBEDDING) { bytes = 0; }
-    if (kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS) {
+    if (kind == REDCO_CLASS_HEAD) { bytes = beyond(bytes, head_input_bytes(job)); }
+    if (block) {
+        bytes += sharded ? 0 : block_gradient_bytes(job, &products);
         bytes += job->times->recompute_bytes[job->recompute];
-        bytes -= bytes < job->logits_bytes ? bytes : job->logits_bytes;
+        bytes = beyond(bytes, job->logits_bytes + head_kept_bytes(job));
+        bytes = larger(bytes, sharded ? beside_head_bytes(job) : 0);
     }
     cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = bytes + bucket_bytes(job);
 }
