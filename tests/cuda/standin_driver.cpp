@@ -29,7 +29,7 @@ using std::chrono::steady_clock;
 constexpr size_t page_bytes = 4096, alignment_bytes = 256;
 constexpr int most_devices = 16;
 constexpr int least_priority = 0, greatest_priority = -5; // an H200's, as the driver tells them
-constexpr size_t poison_bytes = size_t(1) << 20;
+constexpr size_t poison_bytes = size_t(8) << 20;
 constexpr size_t quarantine_most = 512, few_blocks = 32;
 
 struct Record { // one cuEventRecord()
