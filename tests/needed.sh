@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/needed.sh TOOLS: what tools cannot be started without. CUDA, cuBLAS, cuDNN and NCCL are none of it: they are
+# tests/needed.sh TOOLS: what tools cannot be started without, and where they look for it: never in the current folder. CUDA, cuBLAS, cuDNN and NCCL are none of it: they are
 # loaded when they are used. Sanitizers bring libraries of their own.
 set -u
 tools=$(cd "$1" && pwd) || exit 2
@@ -16,6 +16,13 @@ needs() { # TOOL LIBRARY...
         $found || { echo "$tool needs $library" && failures=$((failures + 1)); }
     done
 }
+for tool in "$tools"/redco-*; do
+    if [ ! -f "$tool" ] || [ ! -x "$tool" ]; then continue; fi
+    if readelf -d "$tool" | sed -n 's/.*R\(UN\)\{0,1\}PATH).*\[\(.*\)\].*/:\2:/p' | grep -Eq '::|:[^/$:]'; then
+        echo "${tool##*/} looks for libraries in the current folder: $(readelf -d "$tool" | grep PATH)"
+        failures=$((failures + 1))
+    fi
+done
 needs redco-exec mpi openblas jansson nettle
 needs redco-profile mpi openblas jansson nettle hwloc expat gsl gslcblas
 needs redco-plan jansson nettle hwloc expat gsl gslcblas glpk

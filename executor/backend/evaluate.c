@@ -179,10 +179,10 @@ redco_status redco_evaluate_rank(redco_backend *backend, const redco_collectives
     }
     if (st == REDCO_OK) { st = calls->queue_finish(backend, r.queue, err); }
 out:
+    if (r.queue != NULL) { calls->queue_free(backend, r.queue); } /* first: what a failure left in it uses the memory */
     for (size_t i = 0; r.memory != NULL && i < values; i++) {
         calls->release(backend, REDCO_MEMORY_DEVICE, r.memory[i]);
     }
-    if (r.queue != NULL) { calls->queue_free(backend, r.queue); }
     free(r.live);
     free(r.last_use);
     free(r.memory);

@@ -112,11 +112,11 @@ redco_status redco_evaluate_planned(redco_backend *backend, const redco_collecti
         r.plan = (redco_memory_plan){.offsets = NULL};
     }
 out:
+    if (r.queue != NULL) { calls->queue_free(backend, r.queue); } /* first: what a failure left in it uses the memory */
     for (size_t i = 0; r.inputs != NULL && i < redco_graph_value_count(graph); i++) {
         calls->release(backend, REDCO_MEMORY_DEVICE, r.inputs[i]);
     }
     calls->release(backend, REDCO_MEMORY_DEVICE, arena);
-    if (r.queue != NULL) { calls->queue_free(backend, r.queue); }
     redco_memory_plan_free(&r.plan);
     free(r.inputs);
     return st;

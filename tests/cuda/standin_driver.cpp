@@ -29,6 +29,7 @@ using std::chrono::steady_clock;
 constexpr size_t page_bytes = 4096, alignment_bytes = 256;
 constexpr int most_devices = 16;
 constexpr int least_priority = 0, greatest_priority = -5; // an H200's, as the driver tells them
+constexpr size_t poison_bytes = size_t(8) << 20;
 constexpr size_t quarantine_most = 512, few_blocks = 32;
 
 struct Record { // one cuEventRecord()
@@ -233,6 +234,39 @@ Kind kind_of(const Context *c, uintptr_t at, size_t bytes)
     return at < page_bytes ? Kind::none : Kind::other;
 }
 
+// A file of 0xFF, or -1: its pages, copied when they are written, are what new memory holds without touching it.
+int poison_file()
+{
+    static const int file = [] {
+        const int made = memfd_create("stand-in memory", MFD_CLOEXEC);
+        if (made < 0) { return -1; }
+        void *const view = ftruncate(made, off_t(poison_bytes)) == 0
+                               ? mmap(nullptr, poison_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, made, 0)
+                               : MAP_FAILED;
+        if (view == MAP_FAILED) {
+            (void)close(made);
+            return -1;
+        }
+        memset(view, 0xFF, poison_bytes);
+        (void)munmap(view, poison_bytes);
+        return made;
+    }();
+    return file;
+}
+
+// No number in any floating-point type. What is large, mostly workspace, is hardly ever used to its end.
+void poison(uintptr_t begin, size_t bytes)
+{
+    const int file = bytes >= poison_bytes ? poison_file() : -1;
+    for (; file >= 0 && bytes >= poison_bytes; begin += poison_bytes, bytes -= poison_bytes) {
+        if (mmap(reinterpret_cast<void *>(begin), poison_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file,
+                 0) == MAP_FAILED) {
+            break;
+        }
+    }
+    memset(reinterpret_cast<void *>(begin), 0xFF, bytes);
+}
+
 // The end of what was asked for, rounded up to the alignment, is the end of a page: the next one is not there.
 CUresult map_block(size_t bytes, uintptr_t &address, Block &block)
 {
@@ -248,7 +282,7 @@ CUresult map_block(size_t bytes, uintptr_t &address, Block &block)
     }
     address = begin + page_bytes + pages - padded;
     block = Block{begin, pages + 2 * page_bytes, bytes};
-    memset(reinterpret_cast<void *>(address), 0xFF, padded); // no number in any floating-point type
+    poison(begin + page_bytes, pages);
     return CUDA_SUCCESS;
 }
 

@@ -2,6 +2,14 @@
 
 #include <stdio.h>
 
+/* On a device in stand-ins an evaluation takes milliseconds: the direction along all elements alone, which sees an
+ * error in any of them; second derivatives, whose formulas are the host's, only whole against decomposed. */
+#ifdef LAB_CUDA
+enum { DIRECTIONS = 1, SECOND_DIRECTIONS = 0 };
+#else
+enum { DIRECTIONS = 3, SECOND_DIRECTIONS = 3 };
+#endif
+
 static void open_backend(lab *l)
 {
     redco_error err = {.status = REDCO_OK};
@@ -225,14 +233,14 @@ static void make_direction(lab *l, uint32_t attempt, uint64_t count, double *dir
     for (uint64_t e = 0; e < count; e++) { direction[e] = lab_uniform(l, -1, 1); }
 }
 
-static void check_gradient(lab *l, const char *name, redco_value f, redco_value gradient, uint32_t i, double bound,
-                           lab_record *r)
+static void check_gradient(lab *l, const char *name, redco_value f, redco_value gradient, uint32_t i,
+                           uint32_t directions, double bound, lab_record *r)
 {
     double analytic[LAB_ELEMENTS], direction[LAB_ELEMENTS];
     const uint64_t count = redco_type_elements(redco_value_type(l->g, l->input[i]));
     assert_true(redco_type_equal(redco_value_type(l->g, gradient), redco_value_type(l->g, l->input[i])));
     lab_run(l, gradient, analytic);
-    for (uint32_t attempt = 0; attempt < 3; attempt++) {
+    for (uint32_t attempt = 0; attempt < directions; attempt++) {
         double along = 0, size = 0;
         make_direction(l, attempt, count, direction);
         for (uint64_t e = 0; e < count; e++) {
@@ -317,8 +325,8 @@ void lab_check_derivatives(lab *l, const char *name, redco_value y)
     redco_gradient(l->g, f2, wrt, count, again);
     lab_assert_ok(l);
     for (uint32_t i = 0; i < count; i++) {
-        check_gradient(l, name, f, gradients[i], which[i], LAB_FIRST_BOUND, &l->first);
-        check_gradient(l, name, f2, again[i], which[i], LAB_SECOND_BOUND, &l->second);
+        check_gradient(l, name, f, gradients[i], which[i], DIRECTIONS, LAB_FIRST_BOUND, &l->first);
+        check_gradient(l, name, f2, again[i], which[i], SECOND_DIRECTIONS, LAB_SECOND_BOUND, &l->second);
         values[used++] = gradients[i];
         values[used++] = again[i];
     }
