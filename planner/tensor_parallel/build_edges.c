@@ -164,8 +164,8 @@ static redco_status add_head(struct redcoi_tp_builder *b, uint32_t class_index, 
     }
     const struct redcoi_tp_linear linear = {vocab, ceil_div(vocab, ranks), in, ceil_div(in, ranks), true, true};
     const uint32_t head = redcoi_tp_add_linear(b, REDCOI_TP_HEAD, "head", &linear, at);
-    /* Partial sums are there at full width. What plans its memory reduces them where they are; of that, the loss has its
-     * own part. */
+    /* Partial sums are there at full width. What plans its memory reduces them where they are; of that, the loss has
+     * its own part. */
     const uint64_t own = plans_memory(b) ? redco_share_up(b->tokens, ceil_div(vocab, ranks), 1) : 0;
     for (uint32_t o = 0; o < b->graph->nodes[head].option_count; o++) {
         redcoi_tp_option *const option = &b->graph->nodes[head].options[o];
