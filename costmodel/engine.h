@@ -42,8 +42,8 @@ typedef struct redco_engine {
     bool planned_memory;    /**< memory is planned from the lifetimes of a graph's values (redco-exec): what backward
                                  reads is kept once, nothing is masked, converted or fragmented; and what
                                  it does not read is not computed again */
-    bool made_again;    /**< of engines that plan their memory, on GPUs: backward makes the activated gate of a gated
-                             FFN again, of what it reads anyway, and forward does not keep it */
+    bool made_again; /**< of engines that plan their memory, on GPUs: backward makes the activated gate of a gated
+                          FFN again, of what it reads anyway, and forward does not keep it */
     uint64_t workspace_bytes; /**< planned memory: of one product beside its operands */
     bool shard_over_cp; /**< what is sharded over all data-parallel ranks is sharded over context-parallel ones too */
     uint32_t gradient_bytes; /**< per element, reduced and kept; 0 = as the precision says */

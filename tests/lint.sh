@@ -13,11 +13,12 @@ report() { # WHAT COUNT CODE
 }
 
 mapfile -d '' -t c_files < <(find topology costmodel planner executor traces tools tests -name '*.[ch]' -print0 | sort -z)
+mapfile -d '' -t cpp_files < <(find executor tests \( -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' \) -print0 | sort -z)
 if have clang-format; then
-    clang-format --dry-run --Werror "${c_files[@]}" 2>"$build/format.log"
+    clang-format --dry-run --Werror "${c_files[@]}" "${cpp_files[@]}" 2>"$build/format.log"
     code=$?
     [ $code -eq 0 ] || { sed -n 's/: error: code should.*//p' "$build/format.log" | cut -d: -f1,2 | sort -uV && echo 'tools/run format mends it'; }
-    report clang-format ${#c_files[@]} $code
+    report clang-format $((${#c_files[@]} + ${#cpp_files[@]})) $code
 fi
 
 if have clang-tidy; then

@@ -1,10 +1,11 @@
 #include "executor/data/initial.h"
 
 #include "executor/backend/evaluate.h"
+#include "executor/graph/build.h"
 
 #include <string.h>
 
-void redco_initial_key(uint64_t seed, int32_t key_out[2])
+static void key_of(uint64_t seed, int32_t key_out[2])
 {
     const uint32_t words[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     memcpy(key_out, words, sizeof words);
@@ -18,8 +19,9 @@ static uint64_t stream_of(const char *name)
     return hash;
 }
 
-redco_value redco_initial_value(redco_graph *graph, redco_value key, const redco_task_parameter *p,
-                                const redco_box *box, redco_dtype dtype)
+/* Operators that make them. @param key  i32[2] */
+static redco_value first_value(redco_graph *graph, redco_value key, const redco_task_parameter *p, const redco_box *box,
+                               redco_dtype dtype)
 {
     redco_tensor_type type = redco_task_parameter_type(p, dtype);
     redco_part part = {{0}, {0}};
@@ -43,10 +45,10 @@ static redco_status fill_box(redco_backend *backend, const redco_task_parameter 
     int32_t key[2];
     redco_graph *g = redco_graph_create();
     if (g == NULL) { return redco_fail(err, REDCO_ENOMEM, parameter->name, "no memory for its first values"); }
-    redco_initial_key(seed, key);
+    key_of(seed, key);
     const redco_value input = redco_input(g, "key", &type);
     const redco_binding binding = {input, key};
-    const redco_result result = {redco_initial_value(g, input, parameter, box, dtype), out};
+    const redco_result result = {first_value(g, input, parameter, box, dtype), out};
     redco_status st = redco_graph_status(g, err);
     if (st == REDCO_OK) { st = redco_evaluate(backend, g, &binding, 1, &result, 1, err); }
     redco_graph_free(g);

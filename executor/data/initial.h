@@ -4,7 +4,6 @@
 #define REDCO_INITIAL_H
 
 #include "executor/backend/backend.h"
-#include "executor/graph/build.h"
 #include "executor/models/task.h"
 
 #ifdef __cplusplus
@@ -16,15 +15,10 @@ typedef struct redco_box {
     uint64_t begin[REDCO_RANK_MAX], size[REDCO_RANK_MAX];
 } redco_box;
 
-/** The key of a seed: what the input of redco_initial_value() is bound to. */
-void redco_initial_key(uint64_t seed, int32_t key_out[2]);
-/** Operators that make them. Numbers are drawn in double and rounded to f32 first, so that storage and check types
+/** Into the program's memory. Numbers are drawn in double and rounded to f32 first, so that storage and check types
  * begin alike.
- *  @param key    i32[2]
- *  @param box    in the executor's storage; NULL: all of it */
-redco_value redco_initial_value(redco_graph *graph, redco_value key, const redco_task_parameter *parameter,
-                                const redco_box *box, redco_dtype dtype);
-/** The same into the program's memory.  @param out  dense */
+ *  @param box  in the executor's storage; NULL: all of it
+ *  @param out  dense */
 redco_status redco_initial_fill(redco_backend *backend, const redco_task_parameter *parameter, const redco_box *box,
                                 uint64_t seed, redco_dtype dtype, void *out, redco_error *err);
 

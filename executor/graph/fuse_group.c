@@ -149,11 +149,18 @@ static bool add_step(writer *w, redco_pointwise_step step, redco_value value, ui
     return true;
 }
 
-/** As bits: 0 and -0 differ. */
+static uint64_t bits_of(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/** By bits: 0 and -0 differ. */
 static bool add_scalar(redco_pointwise *p, double scalar, uint8_t *index_out)
 {
     uint32_t at = 0;
-    while (at < p->constant_count && memcmp(&p->constants[at], &scalar, sizeof scalar) != 0) { at++; }
+    while (at < p->constant_count && bits_of(p->constants[at]) != bits_of(scalar)) { at++; }
     if (at == REDCO_POINTWISE_CONSTANTS_MAX) { return false; }
     p->constants[at] = scalar;
     if (at == p->constant_count) { p->constant_count++; }

@@ -4,6 +4,7 @@
 #include "executor/graph/decompose.h"
 #include "executor/graph/infer.h"
 
+#include <assert.h>
 #include <string.h>
 
 bool redco_pointwise_has(redco_op_kind kind)
@@ -137,6 +138,7 @@ redco_status redco_pointwise_types(const redco_pointwise *program, const redco_t
 {
     const redco_pointwise *const p = program;
     redco_status st = REDCO_OK;
+    assert(p->input_count > 0);
     for (uint32_t i = 0; i < p->input_count; i++) { types_out[i] = inputs[i]; }
     for (uint32_t i = 0; i < p->step_count && st == REDCO_OK; i++) { st = step_type(p, i, place, types_out, err); }
     if (st != REDCO_OK) { return st; }

@@ -169,29 +169,6 @@ redco_status redco_states_spread(redco_states *states, redco_states_worker *work
 /** Elements that it moves, of all its collectives. */
 uint64_t redco_states_spread_elements(const redco_states *states, uint32_t layer);
 
-/* A whole step, nothing overlapped */
-
-typedef struct redco_gradient_source {
-    /** Backward of one module, when the worker's queue is empty. @param weights  gathered, from the second copy if
-     * there is one
-     *  @param gradient  to be written; memory like that of @p weights */
-    redco_status (*gradient)(void *context, redco_micro_batch micro_batch, uint32_t module, const void *weights,
-                             void *gradient, redco_error *err);
-    void *context;
-} redco_gradient_source;
-
-typedef struct redco_states_step_options {
-    uint32_t micro_batches;
-    double gradient_scale; /**< 1 / (micro-batches × data-parallel ranks) for a mean of means */
-    double learning_rate;
-    uint64_t step; /**< from 1 */
-} redco_states_step_options;
-
-/** @param norm_out  of the scaled gradients before clipping, the same on all ranks
- *  @return REDCO_EVALUE if it is not finite: nothing was updated then */
-redco_status redco_states_step(redco_states *states, redco_states_worker *worker, const redco_gradient_source *source,
-                               const redco_states_step_options *options, double *norm_out, redco_error *err);
-
 #ifdef __cplusplus
 }
 #endif

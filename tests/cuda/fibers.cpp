@@ -53,7 +53,8 @@ struct Pages {
 
     explicit Pages(size_t wanted, bool guard_behind) : bytes(wanted + page_bytes)
     {
-        void *const got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *const got =
+            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (got == MAP_FAILED) { abort(); }
         map = static_cast<char *>(got);
         if (mprotect(guard_behind ? map + wanted : map, page_bytes, PROT_NONE) != 0) { abort(); }
@@ -89,7 +90,7 @@ struct Engine {
     std::vector<Thread> threads;
     std::vector<Warp> warps;
     std::vector<uint32_t> ready;
-    size_t next = 0;       // of the threads in order, to be begun
+    size_t next = 0;        // of the threads in order, to be begun
     bool backwards = false; // the last thread is the first
     uint32_t running = 0, at_block = 0;
     Fiber *fiber = nullptr; // that runs

@@ -1,5 +1,5 @@
-// The list of kernels as compiled for the host: what cuLaunchKernel() of the stand-in runs. Those that kernels/device.cuh
-// declares make themselves known.
+// The list of kernels as compiled for the host: what cuLaunchKernel() of the stand-in runs. Those that
+// kernels/device.cuh declares make themselves known.
 #include "tests/cuda/device_shim.h"
 
 #include "executor/backend/cuda/kernels/occupy.cu"

@@ -22,7 +22,7 @@ typedef struct elementwise_graph {
 
 /** @param dtypes  borrowed for the call */
 void elementwise_make(elementwise_graph *e, uint64_t seed, const redco_dtype *dtypes, uint32_t dtype_count);
-uint32_t elementwise_below(elementwise_graph *e, uint32_t n);
+uint32_t elementwise_below(elementwise_graph *m, uint32_t n);
 /** The same data for a graph that was made of e->g. @return how many inputs it has */
 uint32_t elementwise_rebind(const elementwise_graph *e, const redco_graph *graph,
                             redco_binding bindings_out[ELEMENTWISE_INPUTS]);

@@ -232,13 +232,12 @@ redco_status run_gradient(void *context, redco_micro_batch micro_batch, uint32_t
 redco_status run_step(struct run *run, redco_error *err)
 {
     const struct trial *const t = run->trial;
-    const redco_gradient_source source = {run_gradient, run};
+    const gradient_source source = {run_gradient, run};
     const uint64_t replicas = t->sum_replicas > 0 ? t->sum_replicas : redco_mesh_ranks(t->mesh.dp);
     const uint64_t micro_batches = t->sum_replicas > 0 ? t->sum_micro_batches : t->micro_batches;
     run->step++;
-    const redco_states_step_options options = {t->micro_batches, 1.0 / (double)(micro_batches * replicas), 0.01,
-                                               run->step};
-    return redco_states_step(run->states, run->worker, &source, &options, &run->norm, err);
+    const step_options options = {t->micro_batches, 1.0 / (double)(micro_batches * replicas), 0.01, run->step};
+    return states_step(run->states, run->worker, &source, &options, &run->norm, err);
 }
 
 void *run_gathered(struct run *run, uint32_t module, bool backward)

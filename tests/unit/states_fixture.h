@@ -4,7 +4,7 @@
 #define REDCO_TESTS_STATES_FIXTURE_H
 
 #include "executor/backend/host/host.h"
-#include "executor/states/states.h"
+#include "tests/unit/states_step.h"
 
 #include <stdio.h>
 
@@ -78,7 +78,7 @@ struct run {
 /** With initial weights. */
 redco_status run_open(struct run *run, const struct trial *trial, redco_world *world, redco_error *err);
 void run_close(struct run *run);
-/** What redco_states_step() asks for. */
+/** What states_step() asks for. */
 redco_status run_gradient(void *context, redco_micro_batch micro_batch, uint32_t module, const void *weights,
                           void *gradient, redco_error *err);
 redco_status run_step(struct run *run, redco_error *err);

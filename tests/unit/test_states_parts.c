@@ -67,11 +67,11 @@ static int one_dies(redco_world *world, void *context)
     const struct trial *const t = context;
     struct run run;
     redco_error err = {.status = REDCO_OK};
-    const redco_gradient_source source = {die, &run};
-    const redco_states_step_options options = {t->micro_batches, 1.0, 0.01, 1};
+    const gradient_source source = {die, &run};
+    const step_options options = {t->micro_batches, 1.0, 0.01, 1};
     int code = 1;
     if (run_open(&run, t, world, &err) == REDCO_OK) {
-        const redco_status st = redco_states_step(run.states, run.worker, &source, &options, &run.norm, &err);
+        const redco_status st = states_step(run.states, run.worker, &source, &options, &run.norm, &err);
         const bool named = strncmp(err.place, "bwd/", 4) == 0 || strncmp(err.place, "fwd/", 4) == 0;
         code = st == REDCO_ESYSTEM && named && strstr(err.text, "rank ") != NULL ? LOST : 2;
     }

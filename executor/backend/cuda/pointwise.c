@@ -187,9 +187,10 @@ static bool is_known(const redcoi_pointwise_args *args, const known_program *pro
     }
     for (uint32_t s = 0; s < args->steps; s++) {
         const redcoi_pointwise_step *const have = &args->step[s], *const want = &program->steps[s];
-        const float zero = 0;
+        uint32_t scalar = 0; /* as bits: not -0 */
+        memcpy(&scalar, &have->scalar, sizeof scalar);
         if (exact_code(have->code) != want->code || have->to != want->to || have->a != want->a || have->b != want->b ||
-            have->c != want->c || memcmp(&have->scalar, &zero, sizeof zero) != 0) {
+            have->c != want->c || scalar != 0) {
             return false;
         }
     }

@@ -3,6 +3,7 @@
 #include "executor/graph/pointwise.h"
 #include "executor/backend/host/kernels.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { BLOCK = 256 }; /* elements: of a program of ten operands in f32, 10 KiB */
@@ -258,6 +259,7 @@ static void store_output(const machine *m, uint32_t k, uint64_t first, uint64_t 
     const uint32_t operand = m->program.outputs[k];
     const redco_tensor *const out = &m->launch->outputs[k];
     void *const to = move(out->data, first, out->type.dtype);
+    assert(to != NULL);
     if (m->direct[operand] != NULL) { return; }
     if (is_half(out->type.dtype)) {
         redcoi_narrow(out->type.dtype, m->at[operand], n, to);

@@ -53,10 +53,7 @@ template <typename R, typename G> __device__ inline void adamw(const redcoi_adam
 }
 
 #define ADAMW(name, R, G)                                                                                              \
-    REDCO_KERNEL(redco_k_adamw_##name, redcoi_adamw_args, REDCOI_KERNEL_THREADS)                                       \
-    {                                                                                                                  \
-        adamw<R, G>(args);                                                                                             \
-    }
+    REDCO_KERNEL(redco_k_adamw_##name, redcoi_adamw_args, REDCOI_KERNEL_THREADS) { adamw<R, G>(args); }
 ADAMW(f32_f32, float, float)
 ADAMW(f32_f64, float, double)
 ADAMW(f32_bf16, float, bf16)

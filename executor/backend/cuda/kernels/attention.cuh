@@ -206,14 +206,8 @@ template <typename Op, typename R> static __device__ inline R over_row(R x)
 }
 
 /** The exponential of an f32 or f64, whatever the elements' type is: probabilities are not rounded to it. */
-static __device__ inline float power(float x)
-{
-    return expf(x);
-}
-static __device__ inline double power(double x)
-{
-    return exp(x);
-}
+static __device__ inline float power(float x) { return expf(x); }
+static __device__ inline double power(double x) { return exp(x); }
 
 /** Element of [batch][tokens][heads][size]. */
 static __device__ inline uint64_t element(uint64_t batch, uint64_t token, uint64_t head, uint64_t tokens,

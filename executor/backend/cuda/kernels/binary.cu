@@ -33,10 +33,7 @@ template <typename T, typename Result, template <typename> class F> struct whole
 };
 
 #define KERNEL(name, suffix, op)                                                                                       \
-    REDCO_KERNEL(redco_k_##name##_##suffix, redcoi_elementwise_args, REDCOI_KERNEL_THREADS)                            \
-    {                                                                                                                  \
-        elementwise<op>(args);                                                                                         \
-    }
+    REDCO_KERNEL(redco_k_##name##_##suffix, redcoi_elementwise_args, REDCOI_KERNEL_THREADS) { elementwise<op>(args); }
 #define COMMA ,
 #define FUNCTION(name, expression)                                                                                     \
     template <typename T> struct name##_of {                                                                           \

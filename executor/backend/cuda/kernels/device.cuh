@@ -191,7 +191,7 @@ __device__ inline void report(redcoi_fault *fault, uint32_t kind, int32_t index,
     }
 }
 
-/* Sums and maxima over a team: a warp or the whole block. All threads get the result, always added in the same order. */
+/* Sums and maxima over a team: a warp or the whole block. All threads get the result, added in one order. */
 
 struct add_up {
     template <typename R> static __device__ R run(R a, R b) { return a + b; }
@@ -248,8 +248,8 @@ template <int N> struct width {
     static constexpr int value = N;
 };
 
-/** f(i, width) for the elements i of a row that begins at element @p start of a tensor which is aligned: one by one up to
- *  the first 16 bytes and behind the last, in vectors between. */
+/** f(i, width) for the elements i of a row that begins at element @p start of a tensor which is aligned: one by one up
+ *  to the first 16 bytes and behind the last, in vectors between. */
 template <int N, typename F>
 __device__ inline void visit(uint64_t start, uint64_t length, uint32_t rank, uint32_t size, F f)
 {

@@ -175,20 +175,11 @@ template <typename T, int N> __device__ inline void scatter_sum(const redcoi_sca
 }
 
 #define MOVES(bytes, T)                                                                                                \
-    REDCO_KERNEL(redco_k_gather_##bytes, redcoi_index_args, REDCOI_KERNEL_THREADS)                                     \
-    {                                                                                                                  \
-        gather<T>(args);                                                                                               \
-    }
+    REDCO_KERNEL(redco_k_gather_##bytes, redcoi_index_args, REDCOI_KERNEL_THREADS) { gather<T>(args); }
 #define ELEMENTS(bytes, T)                                                                                             \
     MOVES(bytes, T)                                                                                                    \
-    REDCO_KERNEL(redco_k_pick_##bytes, redcoi_index_args, REDCOI_KERNEL_THREADS)                                       \
-    {                                                                                                                  \
-        pick<T>(args);                                                                                                 \
-    }                                                                                                                  \
-    REDCO_KERNEL(redco_k_unpick_##bytes, redcoi_index_args, REDCOI_KERNEL_THREADS)                                     \
-    {                                                                                                                  \
-        unpick<T>(args);                                                                                               \
-    }
+    REDCO_KERNEL(redco_k_pick_##bytes, redcoi_index_args, REDCOI_KERNEL_THREADS) { pick<T>(args); }                    \
+    REDCO_KERNEL(redco_k_unpick_##bytes, redcoi_index_args, REDCOI_KERNEL_THREADS) { unpick<T>(args); }
 #define SUMS(suffix, T)                                                                                                \
     REDCO_KERNEL(redco_k_scatter_sum_##suffix, redcoi_scatter_args, REDCOI_KERNEL_THREADS)                             \
     {                                                                                                                  \

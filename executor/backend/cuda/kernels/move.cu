@@ -1,4 +1,4 @@
-/* Moves of elements of 1 to 16 bytes, whatever they mean: the host makes several elements one where all strides allow. */
+/* Moves of elements of 1 to 16 bytes, whatever they mean: the host makes several elements one where strides allow. */
 #include "executor/backend/cuda/kernels/device.cuh"
 
 using namespace redco;
@@ -95,22 +95,10 @@ template <typename T> __device__ inline void transpose(const redcoi_transpose_ar
 }
 
 #define MOVES(bytes, T)                                                                                                \
-    REDCO_KERNEL(redco_k_move_##bytes, redcoi_move_args, REDCOI_KERNEL_THREADS)                                        \
-    {                                                                                                                  \
-        move<T>(args);                                                                                                 \
-    }                                                                                                                  \
-    REDCO_KERNEL(redco_k_pad_##bytes, redcoi_pad_args, REDCOI_KERNEL_THREADS)                                          \
-    {                                                                                                                  \
-        pad<T>(args);                                                                                                  \
-    }                                                                                                                  \
-    REDCO_KERNEL(redco_k_concat_##bytes, redcoi_concat_args, REDCOI_KERNEL_THREADS)                                    \
-    {                                                                                                                  \
-        concat<T>(args);                                                                                               \
-    }                                                                                                                  \
-    REDCO_KERNEL(redco_k_transpose_##bytes, redcoi_transpose_args, REDCOI_KERNEL_THREADS)                              \
-    {                                                                                                                  \
-        transpose<T>(args);                                                                                            \
-    }
+    REDCO_KERNEL(redco_k_move_##bytes, redcoi_move_args, REDCOI_KERNEL_THREADS) { move<T>(args); }                     \
+    REDCO_KERNEL(redco_k_pad_##bytes, redcoi_pad_args, REDCOI_KERNEL_THREADS) { pad<T>(args); }                        \
+    REDCO_KERNEL(redco_k_concat_##bytes, redcoi_concat_args, REDCOI_KERNEL_THREADS) { concat<T>(args); }               \
+    REDCO_KERNEL(redco_k_transpose_##bytes, redcoi_transpose_args, REDCOI_KERNEL_THREADS) { transpose<T>(args); }
 MOVES(1, uint8_t)
 MOVES(2, uint16_t)
 MOVES(4, uint32_t)

@@ -1,5 +1,5 @@
-/* RMS norm, layer norm and their gradients. Rows are read again from the cache, not kept in registers: a multiprocessor's
- * first cache holds those of all its blocks up to 16384 elements of 16 bits. */
+/* RMS norm, layer norm and their gradients. Rows are read again from the cache, not kept in registers: a
+ * multiprocessor's first cache holds those of all its blocks up to 16384 elements of 16 bits. */
 #include "executor/backend/cuda/kernels/functions.cuh"
 
 using namespace redco;

@@ -126,30 +126,12 @@ template <int N> __device__ __forceinline__ void run_step(block<N> (&r)[REGISTER
 struct truth {
     uint8_t value;
 };
-static __device__ inline float real_number(float x)
-{
-    return x;
-}
-static __device__ inline float real_number(bf16 x)
-{
-    return widen(x);
-}
-static __device__ inline float real_number(f16 x)
-{
-    return widen(x);
-}
-static __device__ inline float real_number(truth x)
-{
-    return x.value != 0 ? 1.0F : 0.0F;
-}
-template <typename T> static __device__ inline T stored(float x)
-{
-    return narrow<T>(x);
-}
-template <> __device__ inline truth stored<truth>(float x)
-{
-    return {static_cast<uint8_t>(x != 0 ? 1 : 0)};
-}
+static __device__ inline float real_number(float x) { return x; }
+static __device__ inline float real_number(bf16 x) { return widen(x); }
+static __device__ inline float real_number(f16 x) { return widen(x); }
+static __device__ inline float real_number(truth x) { return x.value != 0 ? 1.0F : 0.0F; }
+template <typename T> static __device__ inline T stored(float x) { return narrow<T>(x); }
+template <> __device__ inline truth stored<truth>(float x) { return {static_cast<uint8_t>(x != 0 ? 1 : 0)}; }
 
 /** A piece as it lies in memory, in the first bytes of @p x: all inputs are asked for before the first is looked at. */
 template <int N, typename T>

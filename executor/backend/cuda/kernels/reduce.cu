@@ -6,7 +6,8 @@
 
 using namespace redco;
 
-__device__ static inline uint64_t offset_of(uint64_t i, uint32_t rank, const redcoi_divisor *dim, const uint64_t *stride)
+__device__ static inline uint64_t offset_of(uint64_t i, uint32_t rank, const redcoi_divisor *dim,
+                                            const uint64_t *stride)
 {
     uint64_t offset = 0;
     for (uint32_t d = rank; d > 1; d--) {

@@ -13,7 +13,8 @@ __device__ inline void turn(const redcoi_rotary_args &args, uint64_t head, uint6
     const uint64_t n = args.n, halves = n / N, at = head * args.size;
     const T *const x = static_cast<const T *>(args.x) + at;
     T *const y = static_cast<T *>(args.out) + at;
-    const R *const c = static_cast<const R *>(args.cosines) + row * n, *const s = static_cast<const R *>(args.sines) + row * n;
+    const R *const c = static_cast<const R *>(args.cosines) + row * n, *const s =
+                                                                           static_cast<const R *>(args.sines) + row * n;
     if (args.interleaved == 0 && piece < halves) {
         const uint64_t i = piece * N;
         vec<T, N> a = load<N>(x + i), b = load<N>(x + n + i);
@@ -33,7 +34,8 @@ __device__ inline void turn(const redcoi_rotary_args &args, uint64_t head, uint6
         const vec<R, PAIRS> cosines = load<PAIRS>(c + i / 2), sines = load<PAIRS>(s + i / 2);
 #pragma unroll
         for (int j = 0; j + 1 < N; j += 2) {
-            const R u = widen(a.at[j]), v = widen(a.at[j + 1]), cosine = cosines.at[j / 2], sine = sign * sines.at[j / 2];
+            const R u = widen(a.at[j]), v = widen(a.at[j + 1]), cosine = cosines.at[j / 2],
+                    sine = sign * sines.at[j / 2];
             a.at[j] = narrow<T>(u * cosine - v * sine);
             a.at[j + 1] = narrow<T>(v * cosine + u * sine);
         }

@@ -1,5 +1,5 @@
-/* Softmax, cross-entropy and their gradients over rows of the last dimension: a warp has a short row, a block a long one.
- * The largest number and the sum of exponentials come from one reading (Milakov and Gimelshein, "Online normalizer
+/* Softmax, cross-entropy and their gradients over rows of the last dimension: a warp has a short row, a block a long
+ * one. The largest number and the sum of exponentials come from one reading (Milakov and Gimelshein, "Online normalizer
  * calculation for softmax", arXiv 1805.02867). Rows may begin anywhere: see visit(). */
 #include "executor/backend/cuda/kernels/functions.cuh"
 
@@ -34,8 +34,7 @@ template <typename T> struct online {
     }
 };
 
-template <typename T, typename Who>
-__device__ inline online<T> normalise(const T *row, uint64_t start, uint64_t length)
+template <typename T, typename Who> __device__ inline online<T> normalise(const T *row, uint64_t start, uint64_t length)
 {
     online<T> seen;
     visit<width_of<T>>(start, length, Who::rank(), Who::size(), [&](uint64_t i, auto n) {

@@ -51,7 +51,10 @@ static __device__ inline words philox(uint64_t block, uint64_t stream, uint32_t 
 
 /** Multiples of 2^-24. */
 struct uniform {
-    static __device__ double of(const words &w, uint32_t lane) { return static_cast<double>(w.at[lane] >> 8) * 0x1p-24; }
+    static __device__ double of(const words &w, uint32_t lane)
+    {
+        return static_cast<double>(w.at[lane] >> 8) * 0x1p-24;
+    }
 };
 
 /** Box and Muller's cosine or sine of a pair of words. The logarithm's argument is in (0, 1]. */
@@ -98,8 +101,7 @@ template <typename D, typename R> __device__ inline void random_part(const redco
             turned.at[0] = w.at[2];
             turned.at[1] = w.at[3];
         }
-        static_cast<R *>(args.out)[i] =
-            static_cast<R>((lane & 1) != 0 ? D::of(turned, 1) : D::of(turned, 0));
+        static_cast<R *>(args.out)[i] = static_cast<R>((lane & 1) != 0 ? D::of(turned, 1) : D::of(turned, 0));
     }
 }
 

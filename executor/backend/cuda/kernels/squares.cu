@@ -29,10 +29,7 @@ template <typename In> __device__ inline void squares(const redcoi_squares_args 
 }
 
 #define SQUARES(name, In)                                                                                              \
-    REDCO_KERNEL(redco_k_sum_squares_##name, redcoi_squares_args, REDCOI_KERNEL_THREADS)                               \
-    {                                                                                                                  \
-        squares<In>(args);                                                                                             \
-    }
+    REDCO_KERNEL(redco_k_sum_squares_##name, redcoi_squares_args, REDCOI_KERNEL_THREADS) { squares<In>(args); }
 SQUARES(f32, float)
 SQUARES(f64, double)
 SQUARES(bf16, bf16)

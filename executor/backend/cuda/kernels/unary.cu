@@ -10,7 +10,10 @@ template <typename T, template <typename> class F> struct unary {
     using C = T;
     using Out = T;
     static constexpr int INPUTS = 1;
-    static __device__ T run(T x, double scalar) { return narrow<T>(F<T>::run(widen(x), static_cast<real_of<T>>(scalar))); }
+    static __device__ T run(T x, double scalar)
+    {
+        return narrow<T>(F<T>::run(widen(x), static_cast<real_of<T>>(scalar)));
+    }
 };
 
 #define FUNCTION(name, expression)                                                                                     \

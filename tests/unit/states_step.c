@@ -1,4 +1,5 @@
-/* One step, one thing after the other. */
+#include "tests/unit/states_step.h"
+
 #include "executor/states/states_internal.h"
 
 #include <math.h>
@@ -6,7 +7,7 @@
 struct step {
     redco_states *states;
     redco_states_worker *worker;
-    const redco_gradient_source *source;
+    const gradient_source *source;
     unsigned char *weights, *gradient; /* a module's */
 };
 
@@ -51,8 +52,7 @@ static redco_status backward(const struct step *s, redco_micro_batch micro_batch
     return st;
 }
 
-static redco_status finish(const struct step *s, const redco_states_step_options *options, double *norm_out,
-                           redco_error *err)
+static redco_status finish(const struct step *s, const step_options *options, double *norm_out, redco_error *err)
 {
     const uint32_t layers = redcoi_model(s->states)->layer_count;
     redco_update update = {options->learning_rate, options->step, options->gradient_scale};
@@ -74,8 +74,8 @@ static redco_status finish(const struct step *s, const redco_states_step_options
     return st;
 }
 
-redco_status redco_states_step(redco_states *states, redco_states_worker *worker, const redco_gradient_source *source,
-                               const redco_states_step_options *options, double *norm_out, redco_error *err)
+redco_status states_step(redco_states *states, redco_states_worker *worker, const gradient_source *source,
+                         const step_options *options, double *norm_out, redco_error *err)
 {
     redco_backend *const backend = worker->memory.backend;
     if (options->micro_batches == 0 || options->step == 0) {

@@ -1,0 +1,165 @@
+/** @file standin_driver.h  What the files of the stand-in for the driver share. */
+#ifndef REDCO_TESTS_STANDIN_DRIVER_H
+#define REDCO_TESTS_STANDIN_DRIVER_H
+
+#include "tests/cuda/standin.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <sys/types.h>
+#include <unistd.h>
+#include <vector>
+
+namespace standin
+{
+using std::chrono::steady_clock;
+
+constexpr int most_devices = 16;
+
+struct Record { // one cuEventRecord()
+    bool done = false;
+    steady_clock::time_point when;
+};
+
+struct Context;
+
+struct Task {
+    std::function<void()> work;         // NULL: only waits or records
+    std::shared_ptr<Record> wait, mark; // before; after
+    const char *name = "work";
+};
+
+} // namespace standin
+
+struct CUstream_st {
+    standin::Context *context = nullptr;
+    std::deque<standin::Task> tasks;
+    bool busy = false, closing = false;
+    int priority = 0;
+};
+
+struct CUevent_st {
+    standin::Context *context = nullptr;
+    bool timed = true;
+    std::shared_ptr<standin::Record> record;
+};
+
+struct CUmod_st {
+    standin::Context *context = nullptr;
+    std::vector<std::unique_ptr<CUfunc_st>> functions;
+};
+
+struct CUfunc_st {
+    const standin_kernel *kernel = nullptr;
+    CUmodule module = nullptr;
+    uint32_t shared_allowed = 48 * 1024;
+};
+
+struct CUctx_st {
+};
+
+namespace standin
+{
+struct Block {
+    uintptr_t map, map_bytes; // with guard pages
+    size_t bytes;
+};
+
+struct Context : CUctx_st {
+    int device = 0;
+    unsigned retained = 0;
+    CUresult fault = CUDA_SUCCESS;
+    std::map<uintptr_t, Block> device_memory, host_memory;
+    std::set<CUstream> streams; // closing ones included
+    std::set<CUevent> events;
+    std::set<CUmodule> modules;
+    size_t used_bytes = 0;
+    bool hidden = false; // device memory, from the program
+};
+
+// Nothing of it is ever destroyed: threads of streams outlive main().
+struct State {
+    std::mutex lock;
+    std::condition_variable changed;
+    pid_t initialised = 0;
+    int devices = 1, shown[most_devices] = {};
+    size_t memory_bytes = size_t(2) << 30;
+    uint64_t seed = 1, random = 1;
+    Context contexts[most_devices];
+    std::deque<Block> quarantine;
+    uint64_t calls = 0, fail_at = 0;
+    std::string fail_call;
+    CUresult fail_code = CUDA_SUCCESS;
+    bool environment_read = false, leaked = false;
+};
+
+State &state();
+extern thread_local Context *current;
+
+/** Of the environment. */
+uint64_t number_in(const char *name, uint64_t otherwise);
+uint64_t next_random(State &s);
+/** Counts a call. @return what it shall fail with */
+CUresult injected(State &s, const char *call);
+
+// A call that needs the driver: under the lock.
+struct Call {
+    State &s = state();
+    std::unique_lock<std::mutex> lock{s.lock};
+    CUresult result;
+
+    explicit Call(const char *name, bool needs_context = true)
+    {
+        result = injected(s, name);
+        if (result != CUDA_SUCCESS) { return; }
+        if (s.initialised != getpid()) {
+            result = CUDA_ERROR_NOT_INITIALIZED;
+        } else if (needs_context && current == nullptr) {
+            result = CUDA_ERROR_INVALID_CONTEXT;
+        } else if (needs_context && current->retained == 0) {
+            result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        } else if (needs_context) {
+            result = current->fault;
+        }
+    }
+    bool failed() const { return result != CUDA_SUCCESS; }
+};
+
+bool inside(const std::map<uintptr_t, Block> &blocks, uintptr_t at, size_t bytes);
+
+// Host memory that the driver does not know is taken for the program's own.
+enum class Kind { device, pinned, other, none };
+
+Kind kind_of(const Context *c, uintptr_t at, size_t bytes);
+
+/** The end of what was asked for, rounded up to the alignment, is the end of a page: the next one is not there. */
+CUresult map_block(size_t bytes, uintptr_t &address, Block &block);
+/** Addresses of freed memory are not given again soon: whoever uses them is stopped. */
+void quarantine(State &s, const Block &block);
+void protect(const Block &block, int access);
+/** Takes device memory away from the program while nothing runs, now and then. What it does with it while work is
+ *  queued goes unseen. */
+void hide(Context *c);
+
+bool has(const Context *c, CUstream stream);
+bool idle(CUstream stream);
+void stream_thread(CUstream stream);
+CUresult push(State &s, CUstream stream, Task task);
+
+// Waits without the context going away below.
+template <class Condition> inline CUresult wait_until(Call &call, Condition condition)
+{
+    Context *const c = current;
+    call.s.changed.wait(call.lock, condition);
+    hide(c);
+    return c->fault;
+}
+} // namespace standin
+#endif
