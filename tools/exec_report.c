@@ -98,6 +98,10 @@ void exec_print_tail(const struct exec_run *run)
             : run->replay ? "; communication was emulated"
                           : "");
     }
+    if (run->reserve_bytes > 0) {
+        (void)printf("driver, context, libraries and other programs hold %.0f MB of the GPU beside\n",
+                     1e-6 * (double)run->reserve_bytes);
+    }
     if (v == NULL) { return; }
     (void)printf("check against one rank: %s; errors of losses %.1e, of norms %.1e", v->same ? "the same" : "differs",
                  v->loss_error, v->norm_error);
