@@ -91,7 +91,7 @@ fi
 
 # A device that is played.
 if [ -n "$standins" ] && [ -e "$standins/libcuda.so.1" ]; then
-    LD_LIBRARY_PATH=$standins acceptance --short "$scratch/device" || { wrong "with stand-ins it ended with $?:" && cat "$scratch/err" "$scratch/out"; }
+    LD_LIBRARY_PATH=$standins acceptance --short --seconds 300 "$scratch/device" || { wrong "with stand-ins it ended with $?:" && cat "$scratch/err" "$scratch/out"; }
     documents "$scratch/device/report.json"
     says "$scratch/device/stages.txt" 'unit tests|passed|'
     says "$scratch/device/stages.txt" 'profile|passed|'
