@@ -91,8 +91,32 @@ fi
 
 # A device that is played.
 if [ -n "$standins" ] && [ -e "$standins/libcuda.so.1" ]; then
-    LD_LIBRARY_PATH=$standins acceptance --short "$scratch/device" || { wrong "with stand-ins it ended with $?:" && cat "$scratch/err" "$scratch/out"; }
+    LD_LIBRARY_PATH=$standins acceptance --short --seconds 300 "$scratch/device" || { wrong "with stand-ins it ended with $?:" && cat "$scratch/err" "$scratch/out"; }
     documents "$scratch/device/report.json"
+    says "$scratch/device/stages.txt" 'unit tests|passed|'
+    says "$scratch/device/stages.txt" 'profile|passed|'
+    says "$scratch/device/stages.txt" 'replay|passed|'
+    [ ! -s "$scratch/device/not-run.txt" ] || wrong "not run: $(cat "$scratch/device/not-run.txt")"
+    [ "$(grep -c '"furthest"' "$scratch/device/report.json")" = 2 ] || wrong 'on a device two rows are wanted'
+    # Memory is planned, so it is what was predicted, whatever a device's driver holds: plan and trace have both.
+    [ "$(sed -n 's/.*"memory_error": *\(-*[0-9.]*\).*/\1/p' "$scratch/device/report.json" | awk '$1 < 0.01 && $1 > -0.01' | wc -l)" = 2 ] ||
+        wrong "memory of $(cat "$scratch/device/rows.txt")"
+    for trace in "$scratch"/device/tiny*.trace.json; do
+        redco-validate "${trace%.trace.json}.plan.json" "$trace" --profile "$scratch/device/profile.json" --json >"$scratch/compared.json" || wrong "redco-validate $trace"
+        says "$scratch/compared.json" '"holder": "reserve"'
+    done
+    # What is packed for another machine: programs by themselves, and the tests that gpu-acceptance looks for.
+    if "$root/tools/gpu-bundle" --build "$(dirname "$tools")" "$scratch/bundle" 2>"$scratch/err"; then
+        env -i PATH=/usr/bin:/bin LD_LIBRARY_PATH="$standins" "$scratch/bundle/bin/redco-profile" --backend cuda --quick --quiet \
+            -o "$scratch/bundle.json" || wrong 'redco-profile of the bundle'
+        [ "$(wc -l <"$scratch/bundle/tools/gpu-tests.txt")" -gt 9 ] || wrong 'a list of tests for machines with a GPU is wanted'
+        while read -r test; do
+            [ -x "$scratch/bundle/bin/tests/$test" ] || wrong "the bundle has no $test"
+        done <"$scratch/bundle/tools/gpu-tests.txt"
+    else
+        wrong "gpu-bundle: $(cat "$scratch/err")"
+    fi
+    if command -v gnuplot >/dev/null && [ ! -s "$scratch/device/points.png" ]; then wrong 'no picture was drawn'; fi
     says "$scratch/device/report.json" '"bar": "operators of plan and trace have the same names", "wanted": "0 on one side only", "measured": "0", "status": "met"'
     says "$scratch/device/report.json" '"bar": "training like the reference", "wanted": "f32 within 1e-3, losses of bf16 within 1e-2", "measured": "2 trainings like the reference: parity.txt", "status": "met"'
 fi

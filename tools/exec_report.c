@@ -98,6 +98,10 @@ void exec_print_tail(const struct exec_run *run)
             : run->replay ? "; communication was emulated"
                           : "");
     }
+    if (run->reserve_bytes > 0) {
+        (void)printf("driver, context, libraries and other programs hold %.0f MB of the GPU beside\n",
+                     1e-6 * (double)run->reserve_bytes);
+    }
     if (v == NULL) { return; }
     (void)printf("check against one rank: %s; errors of losses %.1e, of norms %.1e", v->same ? "the same" : "differs",
                  v->loss_error, v->norm_error);
@@ -153,12 +157,13 @@ static json_t *measured_json(const struct exec_run *run)
 {
     const double step_s = exec_median_step_s(run), ranks = (double)redco_plan_gpus(run->plan);
     const double tokens_per_s = tokens_of(run->plan) / step_s / ranks;
-    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "step_s", number_json(step_s), "tokens_per_s_per_gpu",
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "step_s", number_json(step_s), "tokens_per_s_per_gpu",
                      number_json(tokens_per_s), "mfu",
                      number_json(tokens_per_s * run->model_flops_per_token / run->peak_flops_per_s), "exposed_comm_s",
                      number_json(median_of(run, exposed_of)), "peak_memory_bytes", (json_int_t)run->memory.total_bytes,
-                     "allocated_bytes", (json_int_t)run->memory.allocated_bytes, "memory_bytes",
-                     memory_json(&run->memory));
+                     "allocated_bytes", (json_int_t)run->memory.allocated_bytes, "reserve_bytes",
+                     run->reserve_bytes > 0 ? json_integer((json_int_t)run->reserve_bytes) : json_null(),
+                     "memory_bytes", memory_json(&run->memory));
 }
 
 static json_t *checkpoint_json(const struct exec_run *run)

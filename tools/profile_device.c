@@ -107,8 +107,8 @@ redco_status profile_device_describe(const redco_backend *backend, redco_profile
     return REDCO_OK;
 }
 
-redco_status profile_device_conclude(const redco_backend *backend, redco_measurer *measurer,
-                                     redco_profile_measured *how, redco_error *err)
+redco_status profile_device_conclude(redco_backend *backend, redco_measurer *measurer, redco_profile_measured *how,
+                                     redco_error *err)
 {
     redco_cuda_device device;
     uint64_t live_bytes = 0, peak_bytes = 0;
@@ -117,7 +117,7 @@ redco_status profile_device_conclude(const redco_backend *backend, redco_measure
     const redco_measure_launches launches = redco_measure_queueing(measurer);
     redco_status st = redco_measure_hot_ratio(measurer, &how->hot_ratio, err);
     if (st == REDCO_OK) { st = redco_cuda_describe(backend, &device, err); }
-    if (st == REDCO_OK) { st = redco_measure_block_operators(&forward, &backward, err); }
+    if (st == REDCO_OK) { st = redco_measure_block_operators(backend, &forward, &backward, err); }
     if (st != REDCO_OK) { return st; }
     backend->calls->memory_use(backend, &live_bytes, &peak_bytes);
     const uint64_t used_bytes = device.memory_bytes - device.free_bytes;

@@ -19,8 +19,8 @@ redco_status profile_device_options(const struct profile_job *job, const redco_b
 /** Before anything is measured: what it is, with its clocks. Leaves what only processors have alone. */
 redco_status profile_device_describe(const redco_backend *backend, redco_profile_measured *how, redco_error *err);
 /** When all was measured: its clocks then, what driver and libraries hold, what launches cost. */
-redco_status profile_device_conclude(const redco_backend *backend, redco_measurer *measurer,
-                                     redco_profile_measured *how, redco_error *err);
+redco_status profile_device_conclude(redco_backend *backend, redco_measurer *measurer, redco_profile_measured *how,
+                                     redco_error *err);
 /** What a device without peers has in place of collectives beside computation. */
 redco_status profile_device_contend(const struct profile_job *job, redco_backend *backend, redco_profile_measured *how,
                                     redco_error *err);

@@ -354,6 +354,21 @@ static redco_status save(struct rank_run *r, redco_error *err)
     return st;
 }
 
+/* What driver, context and libraries hold of a GPU, now that all of them were used: what is in use of it less what
+ * redco asked for. */
+static redco_status find_reserve(struct rank_run *r, redco_error *err)
+{
+    redco_cuda_device device;
+    if (r->args->backend != BACKEND_CUDA) { return REDCO_OK; }
+    const redco_status st = redco_cuda_describe(r->backend, &device, err);
+    if (st != REDCO_OK) { return st; }
+    const uint64_t used_bytes = device.memory_bytes - device.free_bytes;
+    const uint64_t live_bytes = redco_trainer_memory_of(r->trainer).live_bytes;
+    r->run.reserve_bytes = used_bytes > live_bytes ? used_bytes - live_bytes : 0;
+    redco_trainer_hold_reserve(r->trainer, r->run.reserve_bytes);
+    return REDCO_OK;
+}
+
 static redco_status run_steps(struct rank_run *r, redco_error *err)
 {
     redco_status st = REDCO_OK;
@@ -365,9 +380,9 @@ static redco_status run_steps(struct rank_run *r, redco_error *err)
         if (st != REDCO_OK) { break; }
         r->run.count++;
         if (speaks(r)) { exec_print_step(&r->run, r->at, done); }
-        if (r->trace != NULL && is_shown(r->args, r->at)) {
-            st = add_step(r->trainer, r->at, r->trace, &r->traced_s, err);
-        }
+        const bool shown = r->trace != NULL && is_shown(r->args, r->at);
+        if (shown || r->at == r->args->steps) { st = find_reserve(r, err); }
+        if (st == REDCO_OK && shown) { st = add_step(r->trainer, r->at, r->trace, &r->traced_s, err); }
         if (st == REDCO_OK) { st = save(r, err); }
     }
     return st;

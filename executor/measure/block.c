@@ -2,10 +2,8 @@
 
 #include "executor/graph/build.h"
 #include "executor/graph/differentiate.h"
-#include "executor/graph/fuse.h"
-#include "executor/graph/fuse_matmul.h"
 #include "executor/graph/transform.h"
-#include "executor/measure/measure.h"
+#include "executor/measure/measure_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -134,6 +132,10 @@ redco_status redco_measure_model_step(redco_measurer *measurer, const redco_meas
     results[0] = whole(&w);
     if ((st = redco_graph_status(w.g, err)) != REDCO_OK) { goto out; }
     redco_gradient(w.g, results[0], w.parameters, w.count, results + 1);
+    if (measurer->options.fused && (st = redcoi_measure_fuse(redco_backend_fuse_choice(measurer->backend), &w.g,
+                                                             results, w.count + 1, err)) != REDCO_OK) {
+        goto out;
+    }
     const uint32_t ops = redco_graph_op_count(w.g);
     op_s = malloc((ops + 1) * sizeof *op_s);
     if (op_s == NULL) {
@@ -151,40 +153,20 @@ out:
     return st;
 }
 
-static bool has_all(void *context, const redco_op *op, const redco_tensor_type *inputs,
-                    const redco_tensor_type *outputs)
-{
-    (void)context, (void)op, (void)inputs, (void)outputs;
-    return true;
-}
-
-/* As the executor fuses a device's graph (trainer/fuse.c). @p results become those of the new graph */
-static redco_status fuse(redco_graph **graph_io, redco_value *results, uint32_t count, redco_error *err)
-{
-    const redco_fuse_options options = {.choice = {has_all, NULL}};
-    redco_value between[MOST_PARAMETERS + 1];
-    redco_graph *products = NULL, *fused = NULL;
-    redco_status st = redco_graph_fuse_matmul(*graph_io, results, count, &options.choice, &products, between, err);
-    if (st == REDCO_OK) { st = redco_graph_fuse(products, between, count, &options, &fused, results, err); }
-    redco_graph_free(products);
-    if (st != REDCO_OK) { return st; }
-    redco_graph_free(*graph_io);
-    *graph_io = fused;
-    return REDCO_OK;
-}
-
-/* Operators of a model of so many layers that have to be run, by the side of the loss that they are on. */
-static redco_status count_operators(uint32_t layers, uint32_t *forward_out, uint32_t *backward_out, redco_error *err)
+/* Operators of a model of so many layers that have to be run, by the side of the loss that they are on. Sizes are such
+ * that libraries have a kernel for all of them; nothing is run. */
+static redco_status count_operators(redco_backend *backend, uint32_t layers, uint32_t *forward_out,
+                                    uint32_t *backward_out, redco_error *err)
 {
     const redco_measure_model model = {.batch = 1,
-                                       .sequence = 8,
-                                       .hidden = 16,
+                                       .sequence = 128,
+                                       .hidden = 256,
                                        .heads = 2,
                                        .kv_heads = 2,
-                                       .ffn = 32,
-                                       .vocabulary = 32,
+                                       .ffn = 512,
+                                       .vocabulary = 256,
                                        .layers = layers};
-    work w = {.g = redco_graph_create(), .model = &model, .dtype = REDCO_F32};
+    work w = {.g = redco_graph_create(), .model = &model, .dtype = REDCO_BFLOAT16};
     redco_value results[MOST_PARAMETERS + 1];
     bool *live = NULL;
     redco_status st = REDCO_OK;
@@ -192,7 +174,8 @@ static redco_status count_operators(uint32_t layers, uint32_t *forward_out, uint
     results[0] = whole(&w);
     if ((st = redco_graph_status(w.g, err)) != REDCO_OK) { goto out; }
     redco_gradient(w.g, results[0], w.parameters, w.count, results + 1);
-    if ((st = redco_graph_status(w.g, err)) != REDCO_OK || (st = fuse(&w.g, results, w.count + 1, err)) != REDCO_OK) {
+    if ((st = redco_graph_status(w.g, err)) != REDCO_OK ||
+        (st = redcoi_measure_fuse(redco_backend_fuse_choice(backend), &w.g, results, w.count + 1, err)) != REDCO_OK) {
         goto out;
     }
     const uint32_t ops = redco_graph_op_count(w.g);
@@ -215,11 +198,12 @@ out:
 }
 
 /* What the second of two layers adds. */
-redco_status redco_measure_block_operators(uint32_t *forward_out, uint32_t *backward_out, redco_error *err)
+redco_status redco_measure_block_operators(redco_backend *backend, uint32_t *forward_out, uint32_t *backward_out,
+                                           redco_error *err)
 {
     uint32_t forward[2] = {0, 0}, backward[2] = {0, 0};
-    redco_status st = count_operators(1, &forward[0], &backward[0], err);
-    if (st == REDCO_OK) { st = count_operators(2, &forward[1], &backward[1], err); }
+    redco_status st = count_operators(backend, 1, &forward[0], &backward[0], err);
+    if (st == REDCO_OK) { st = count_operators(backend, 2, &forward[1], &backward[1], err); }
     *forward_out = forward[1] - forward[0];
     *backward_out = backward[1] - backward[0];
     return st;

@@ -3,15 +3,13 @@
 #ifndef REDCO_MEASURE_BLOCK_H
 #define REDCO_MEASURE_BLOCK_H
 
-#include "topology/base/status.h"
+#include "executor/measure/measure.h"
 
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef struct redco_measurer redco_measurer; /**< measure.h */
 
 typedef struct redco_measure_model {
     uint64_t batch, sequence, hidden, heads, kv_heads, ffn, vocabulary;
@@ -33,13 +31,14 @@ typedef struct redco_measure_step {
     double wall_s;  /**< of the fastest whole run */
 } redco_measure_step;
 
-/** In single precision. */
+/** In single precision; fused where the measurer is told to. */
 redco_status redco_measure_model_step(redco_measurer *measurer, const redco_measure_model *model,
                                       redco_measure_step *step_out, redco_error *err);
 
-/** Operators that a device is told to do for one block of layers of such a model, forward and backward: what the
- *  program's time for a launch is multiplied by. */
-redco_status redco_measure_block_operators(uint32_t *forward_out, uint32_t *backward_out, redco_error *err);
+/** Operators that a device is told to do for one block of layers of such a model in bf16, forward and backward, fused
+ *  as far as @p backend has what they become: what the program's time for a launch is multiplied by. */
+redco_status redco_measure_block_operators(redco_backend *backend, uint32_t *forward_out, uint32_t *backward_out,
+                                           redco_error *err);
 
 #ifdef __cplusplus
 }

@@ -46,6 +46,11 @@ redco_status redcoi_measure_fill(redco_measurer *m, void *to, uint64_t bytes, re
 redco_status redcoi_measure_marks(redco_measurer *m, uint32_t count, redco_error *err);
 double redcoi_measure_now_s(void);
 
+/** Fuses products, then what is left between them, as the executor does for a device. @p results become those of the
+ *  new graph, which takes the place of the old one; on failure all stays as it was. */
+redco_status redcoi_measure_fuse(redco_fuse_choice choice, redco_graph **graph_io, redco_value *results, uint32_t count,
+                                 redco_error *err);
+
 /** queued.c: all runs of a graph; times into @p op_s, lowered where they were higher. */
 redco_status redcoi_measure_queued(const redcoi_layout *l, double *op_s);
 redco_status redcoi_measure_heat_create(redco_measurer *m, redco_error *err);

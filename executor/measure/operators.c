@@ -2,7 +2,6 @@
 
 #include "executor/graph/build.h"
 #include "executor/graph/differentiate.h"
-#include "executor/optimizer/optimizer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -121,27 +120,28 @@ static void embedding_table(work *w, redco_value *out, uint32_t *count)
     out[(*count)++] = redco_gather(w->g, matrix(w), tokens, NULL);
 }
 
-/* The update of sharded states: norm of the gradient, AdamW on single-precision states, weights of 16 bits beside. */
+/* The update of sharded states as states/programs.c has it: norm of the gradient, AdamW on single-precision states,
+ * weights of 16 bits beside. Rates and the factor that clips are numbers that the program writes. */
 static void optimizer(work *w, redco_value *out, uint32_t *count)
 {
     const redco_dtype state = redco_dtype_statistic(w->dtype);
-    const redco_optimizer adamw = redco_optimizer_default();
-    const uint64_t dim[1] = {w->columns};
+    const uint64_t dim[1] = {w->columns}, number_dim[1] = {REDCO_ADAMW_COUNT};
     redco_graph *const g = w->g;
     const redco_value gradient = input_of(w, w->dtype, 1, dim), master = input_of(w, state, 1, dim);
-    redco_value states[REDCO_OPTIMIZER_STATES_MAX] = {input_of(w, state, 1, dim), input_of(w, state, 1, dim)};
-    const redco_value factors[REDCO_OPTIMIZER_FACTORS] = {redco_scalar(g, state, 1e-3), redco_scalar(g, state, 0.1),
-                                                          redco_scalar(g, state, 0.05)};
+    const redco_value first = input_of(w, state, 1, dim);
+    redco_value second = input_of(w, state, 1, dim), numbers = input_of(w, state, 1, number_dim);
     redco_graph_set_operator(g, REDCOI_PREPARATION);
-    states[1] = redco_mul(g, states[1], states[1]); /* second moments are not negative */
+    second = redco_mul(g, second, second); /* neither is negative */
+    numbers = redco_mul(g, numbers, numbers);
     redco_graph_set_operator(g, "optimizer");
-    const redco_value squares = redco_sum_of_squares(g, &gradient, 1);
-    const redco_value clip = redco_clip_factor(g, squares, adamw.clip_norm);
-    const redco_value updated =
-        redco_optimizer_update(g, &adamw, factors, master, gradient, clip, states, &out[*count]);
-    *count += REDCO_OPTIMIZER_STATES_MAX;
-    out[(*count)++] = updated;
-    if (state != w->dtype) { out[(*count)++] = redco_cast(g, updated, w->dtype); }
+    out[(*count)++] = redco_sum_squares(g, gradient);
+    if (state != w->dtype) {
+        redco_adamw_rounded(g, master, first, second, gradient, numbers, out + *count);
+        *count += 4;
+    } else {
+        redco_adamw(g, master, first, second, gradient, numbers, out + *count);
+        *count += 3;
+    }
 }
 
 /* A gradient onto the sum of those before it. */

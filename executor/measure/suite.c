@@ -1,6 +1,5 @@
 #include "executor/measure/suite_internal.h"
 
-#include "executor/graph/fuse.h"
 #include "executor/measure/measure_internal.h"
 #include "executor/measure/operators.h"
 
@@ -154,39 +153,6 @@ static redco_status build(const redco_measure_case *one, bool fused, redcoi_comp
     return REDCO_OK;
 }
 
-static bool has_fused(void *context, const redco_op *op, const redco_tensor_type *inputs,
-                      const redco_tensor_type *outputs)
-{
-    const redco_backend *const backend = context;
-    redco_tensor in[REDCO_INPUTS_MAX], out[REDCO_OUTPUTS_MAX];
-    for (uint32_t i = 0; i < op->input_count; i++) { in[i] = (redco_tensor){inputs[i], NULL}; }
-    for (uint32_t i = 0; i < op->output_count; i++) { out[i] = (redco_tensor){outputs[i], NULL}; }
-    const redco_launch launch = {.kind = op->kind,
-                                 .attributes = &op->attributes,
-                                 .input_count = op->input_count,
-                                 .output_count = op->output_count,
-                                 .inputs = in,
-                                 .outputs = out,
-                                 .name = ""};
-    return backend->calls->supports(backend, &launch);
-}
-
-/* What the executor makes of a device's graph, as its trainer does. */
-static redco_status fuse(const redco_measurer *measurer, redcoi_composite *composite, redco_error *err)
-{
-    const redco_fuse_options options = {.choice = {has_fused, measurer->backend}};
-    redco_value results[REDCOI_RESULTS_MAX];
-    redco_graph *fused = NULL;
-    if (!measurer->options.fused) { return REDCO_OK; }
-    const redco_status st =
-        redco_graph_fuse(composite->graph, composite->results, composite->result_count, &options, &fused, results, err);
-    if (st != REDCO_OK) { return st; }
-    redco_graph_free(composite->graph);
-    composite->graph = fused;
-    memcpy(composite->results, results, sizeof results);
-    return REDCO_OK;
-}
-
 /* Below the classes of the smallest loss, and the rows of the smallest table. */
 static uint64_t index_bound(const redco_measure_case *one)
 {
@@ -200,7 +166,11 @@ redco_status redco_measure_case_run(redco_measurer *measurer, redco_measure_case
     double *op_s = NULL, forward_s = 0.0, backward_s = 0.0;
     redco_status st = build(one, measurer->options.fused, &composite, err);
     if (st != REDCO_OK) { return st; }
-    if ((st = fuse(measurer, &composite, err)) != REDCO_OK) { goto out; }
+    if (measurer->options.fused &&
+        (st = redcoi_measure_fuse(redco_backend_fuse_choice(measurer->backend), &composite.graph, composite.results,
+                                  composite.result_count, err)) != REDCO_OK) {
+        goto out;
+    }
     const uint32_t ops = redco_graph_op_count(composite.graph);
     op_s = malloc((ops + 1) * sizeof *op_s);
     if (op_s == NULL) {

@@ -86,6 +86,9 @@ redco_status redco_schedule_run(redco_schedule *schedule, uint64_t number, doubl
 /** Spreads updated weights now: before they are looked at between steps. */
 redco_status redco_schedule_settle(redco_schedule *schedule, redco_error *err);
 
+/** What a device's driver and libraries hold beside all that is planned: timelines have it from then on as reserve. */
+void redco_schedule_hold_reserve(redco_schedule *schedule, uint64_t bytes);
+
 /** What is run: the step given, with the states' buckets. */
 const redco_step *redco_schedule_ops(const redco_schedule *schedule);
 /** When each operator of redco_schedule_ops() started and ended in the last step, in seconds from its beginning. The

@@ -345,6 +345,11 @@ redco_status redco_trainer_timeline(const redco_trainer *t, redco_timeline **tim
     return redco_schedule_timeline(t->schedule, timeline_out, err);
 }
 
+void redco_trainer_hold_reserve(redco_trainer *t, uint64_t bytes)
+{
+    redco_schedule_hold_reserve(t->schedule, bytes);
+}
+
 redco_trainer_memory redco_trainer_memory_of(const redco_trainer *t)
 {
     const redco_states_size states = redco_states_sizes(t->states);
@@ -366,10 +371,12 @@ redco_trainer_memory redco_trainer_memory_of(const redco_trainer *t)
     for (uint32_t i = 0; i < t->device_count; i++) {
         t->devices[i]->calls->memory_use(t->devices[i], &live_bytes, &peak_bytes);
         m.allocated_bytes += peak_bytes;
+        m.live_bytes += live_bytes;
     }
     t->backend->calls->memory_use(t->backend, &live_bytes,
                                   &peak_bytes); /* it was fullest when there was no arena yet */
     m.allocated_bytes += live_bytes;
+    m.live_bytes += live_bytes;
     if (peak_bytes > m.allocated_bytes) { m.allocated_bytes = peak_bytes; }
     return m;
 }

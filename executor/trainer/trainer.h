@@ -85,6 +85,9 @@ redco_status redco_trainer_run(redco_trainer *trainer, redco_trainer_step *step_
 /** When each operator of the last step ran, in the simulator's names. To be freed with redco_timeline_free(). */
 redco_status redco_trainer_timeline(const redco_trainer *trainer, redco_timeline **timeline_out, redco_error *err);
 
+/** What the device's driver and libraries hold beside: timelines have it from then on as reserve. */
+void redco_trainer_hold_reserve(redco_trainer *trainer, uint64_t bytes);
+
 /** Memory of this rank, all of it taken before the first step. */
 typedef struct redco_trainer_memory {
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes;
@@ -94,6 +97,7 @@ typedef struct redco_trainer_memory {
     uint64_t bucket_bytes;
     uint64_t total_bytes;
     uint64_t allocated_bytes; /**< what the devices gave until now, working memory of the update included */
+    uint64_t live_bytes;      /**< of it, what they have not got back */
 } redco_trainer_memory;
 redco_trainer_memory redco_trainer_memory_of(const redco_trainer *trainer);
 

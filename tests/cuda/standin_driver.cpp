@@ -252,12 +252,18 @@ CUresult cuCtxGetDevice(CUdevice *device)
     return CUDA_SUCCESS;
 }
 
+// A context and what a program has loaded take some of a device's memory.
+static size_t available_bytes(const State &s)
+{
+    return s.memory_bytes - s.memory_bytes / 32 - current->used_bytes;
+}
+
 CUresult cuMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
     Call call("cuMemGetInfo_v2");
     if (call.failed()) { return call.result; }
     *total_bytes = call.s.memory_bytes;
-    *free_bytes = call.s.memory_bytes - current->used_bytes;
+    *free_bytes = available_bytes(call.s);
     return CUDA_SUCCESS;
 }
 
@@ -266,7 +272,7 @@ CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes)
     Call call("cuMemAlloc_v2");
     if (call.failed()) { return call.result; }
     if (bytes == 0) { return CUDA_ERROR_INVALID_VALUE; }
-    if (bytes > call.s.memory_bytes - current->used_bytes) { return CUDA_ERROR_OUT_OF_MEMORY; }
+    if (bytes > available_bytes(call.s)) { return CUDA_ERROR_OUT_OF_MEMORY; }
     uintptr_t at = 0;
     Block block;
     const CUresult result = map_block(bytes, at, block);
