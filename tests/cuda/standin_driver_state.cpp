@@ -15,6 +15,7 @@ namespace standin
 namespace
 {
 constexpr size_t page_bytes = 4096, alignment_bytes = 256;
+constexpr size_t poison_bytes = size_t(8) << 20;
 constexpr size_t quarantine_most = 512, few_blocks = 32;
 
 // Of a stream's thread at work: where an access to what is not there ends.
@@ -117,6 +118,39 @@ Kind kind_of(const Context *c, uintptr_t at, size_t bytes)
     return at < page_bytes ? Kind::none : Kind::other;
 }
 
+// A file of 0xFF, or -1: its pages, copied when they are written, are what new memory holds without touching it.
+static int poison_file()
+{
+    static const int file = [] {
+        const int made = memfd_create("stand-in memory", MFD_CLOEXEC);
+        if (made < 0) { return -1; }
+        void *const view = ftruncate(made, off_t(poison_bytes)) == 0
+                               ? mmap(nullptr, poison_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, made, 0)
+                               : MAP_FAILED;
+        if (view == MAP_FAILED) {
+            (void)close(made);
+            return -1;
+        }
+        memset(view, 0xFF, poison_bytes);
+        (void)munmap(view, poison_bytes);
+        return made;
+    }();
+    return file;
+}
+
+// No number in any floating-point type. What is large, mostly workspace, is hardly ever used to its end.
+static void poison(uintptr_t begin, size_t bytes)
+{
+    const int file = bytes >= poison_bytes ? poison_file() : -1;
+    for (; file >= 0 && bytes >= poison_bytes; begin += poison_bytes, bytes -= poison_bytes) {
+        if (mmap(reinterpret_cast<void *>(begin), poison_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file,
+                 0) == MAP_FAILED) {
+            break;
+        }
+    }
+    memset(reinterpret_cast<void *>(begin), 0xFF, bytes);
+}
+
 CUresult map_block(size_t bytes, uintptr_t &address, Block &block)
 {
     const size_t padded = (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
@@ -131,7 +165,7 @@ CUresult map_block(size_t bytes, uintptr_t &address, Block &block)
     }
     address = begin + page_bytes + pages - padded;
     block = Block{begin, pages + 2 * page_bytes, bytes};
-    memset(reinterpret_cast<void *>(address), 0xFF, padded); // no number in any floating-point type
+    poison(begin + page_bytes, pages);
     return CUDA_SUCCESS;
 }
 
