@@ -175,9 +175,8 @@ static redco_status open_lane(redco_schedule *s, redcoi_lane lane, redco_error *
 {
     redcoi_thread *const thread = &s->threads[lane];
     const redco_schedule_options *const o = &s->options;
-    /* What updates is alone: it waits for all gradients, and the next step for it. */
-    const bool computes = lane == REDCOI_LANE_COMPUTE || lane == REDCOI_LANE_UPDATE;
-    const redco_queue_kind kind = computes ? REDCO_QUEUE_COMPUTATION : REDCO_QUEUE_COMMUNICATION;
+    /* Updates and what spreads them run beside the next forward, which waits for them: before its kernels, too. */
+    const redco_queue_kind kind = lane == REDCOI_LANE_COMPUTE ? REDCO_QUEUE_COMPUTATION : REDCO_QUEUE_COMMUNICATION;
     thread->schedule = s;
     thread->lane = lane;
     redco_status st = o->open(o->open_context, &thread->backend, err);
