@@ -36,7 +36,8 @@ play() { # RANK GPUS BATCH MODEL OPTION...
     number() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p" run.json | head -n 1; }
     taken=$(number allocated_bytes)
     [ "$(number peak_memory_bytes)" = "$taken" ] || bad "$what: $(number peak_memory_bytes) B planned, $taken taken"
-    awk -v taken="$taken" -v what="$what" '
+    # The trace has what the driver holds, too.
+    awk -v taken="$((taken + $(number reserve_bytes)))" -v what="$what" '
         function value(key) { return match($0, "\"" key "\":[0-9.e+-]+") ? substr($0, RSTART + length(key) + 3) + 0 : 0 }
         /^{"ph":"X","pid":0,"tid":[1-9]/ {
             played += value("dur"); modelled += value("alone_us"); count++
