@@ -317,6 +317,8 @@ static void hold_states(const struct maker *m)
     redco_step_hold(step, 0, REDCO_HOLDER_GRADIENTS, size.gradient_bytes);
     redco_step_hold(step, 0, REDCO_HOLDER_OPTIMIZER, size.optimizer_bytes);
     redco_step_hold(step, 0, REDCO_HOLDER_RESERVE, m->s->memory.size.input_bytes);
+    redco_step_hold(step, 0, REDCO_HOLDER_SCATTERED,
+                    0); /* the simulator's for whole parameters: slots come with tasks */
 }
 
 /* Of each other lane, the last task that must have been done; those of its own lane come before it anyhow. */
