@@ -1,6 +1,7 @@
 /* What the report compares the choice with, and its pictures as inline SVG. */
 #include "tools/plan_html.h"
 
+#include "planner/priced.h"
 #include "tools/plan_report.h"
 #include "tools/plot.h"
 
