@@ -35,8 +35,8 @@ typedef enum redco_gemm_format {
 
 /** Which layout of split matrices an engine's tensor parallelism has. */
 typedef enum redco_engine_layout {
-    REDCO_TP_LAYOUT_RULES, /**< RedCoast's rules, whatever collectives they need (planner/RULES.md) */
-    REDCO_TP_LAYOUT_PAIRED /**< its own: column and row splits in pairs, two collectives a block and pass */
+    REDCO_ENGINE_RULES, /**< RedCoast's rules, whatever collectives they need (planner/RULES.md) */
+    REDCO_ENGINE_PAIRED /**< its own: column and row splits in pairs, two collectives a block and pass */
 } redco_engine_layout;
 
 enum { REDCO_ENGINE_NAME = 32 };

@@ -260,6 +260,7 @@ redco_status redco_engine_file_from_json(const redco_json_value *value, redco_en
         return st;
     }
     file.engine = choice.engine;
+    file.engine.stated = 0; /* by runs, not by the file */
     file.bucket_bytes = choice.bucket_bytes;
     file.inter_tensor = (schemes & 1) != 0;
     file.intra_tensor = (schemes & 2) != 0;

@@ -68,6 +68,9 @@ redco_status redco_plan_reopen(const redco_plan *plan, const char *name, const c
 redco_status redco_plan_case_open(const redco_plan *plan, const char *name, const char *const *profiles,
                                   uint32_t profile_count, redco_attach attach, bool same_profile,
                                   redco_plan_case *case_out, redco_error *err);
+/** Makes a plan's engine the one that redco-exec is: it gathers by module whatever the plan's engine gathers.
+ *  @return whether that changed the plan's engine, so that its predictions are those of another */
+bool redco_plan_run_here(redco_plan *plan);
 /** The same plan under other overlap: redco_overlap bits. */
 redco_status redco_plan_case_overlap(redco_plan_case *reopened, uint32_t overlap, redco_error *err);
 void redco_plan_case_free(redco_plan_case *reopened);

@@ -256,6 +256,6 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
     options->dimensions = inputs->engine_named ? file->dimensions : 0;
     options->states = inputs->engine_named ? file->states : 0;
     if (!options->tp_placement_fixed) {
-        options->tp_placement = w->engine.tp_layout == REDCO_TP_LAYOUT_PAIRED ? REDCO_TP_PAIRED : REDCO_TP_RULES;
+        options->tp_placement = w->engine.tp_layout == REDCO_ENGINE_PAIRED ? REDCO_TP_PAIRED : REDCO_TP_RULES;
     }
 }

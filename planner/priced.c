@@ -7,8 +7,9 @@
 /* Sums of the same numbers in another order differ by less. */
 static const double rounding_ratio = 1e-9;
 
-/* So many more answers are asked for where the first is too large by the simulator. */
-enum { MORE_ANSWERS = 32 };
+/* So many times answers that are too large by the simulator are asked for again, with so much more memory left free. */
+enum { TRIES = 4 };
+static const uint64_t least_margin_bytes = 64000000;
 
 redco_status redco_costs_of(const redco_inputs *inputs, const redco_search_options *options, redco_costs **costs_out,
                             redco_error *err)
@@ -55,16 +56,15 @@ static void sort(redco_candidate *ranked, uint32_t count)
     }
 }
 
-/* Keeps at most @p most of those that fit, in their order. */
-static void keep_fitting(redco_search_result *result, uint32_t most)
+/* Keeps those that fit, in their order. */
+static void keep_fitting(redco_search_result *result)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < result->ranked_count; i++) {
-        if (kept < most && fits(&result->ranked[i])) {
-            const redco_candidate moved = result->ranked[i];
-            if (kept != i) { result->ranked[i] = result->ranked[kept]; }
-            result->ranked[kept++] = moved;
-        }
+        const redco_candidate moved = result->ranked[i];
+        if (!fits(&moved)) { continue; }
+        result->ranked[i] = result->ranked[kept];
+        result->ranked[kept++] = moved;
     }
     for (uint32_t i = kept; i < result->ranked_count; i++) { free(result->ranked[i].assignments); }
     result->ranked_count = kept;
@@ -113,26 +113,30 @@ static redco_status price_leanest(redco_costs *costs, redco_search_result *resul
     return REDCO_OK;
 }
 
+/* What the simulator finds beyond the closed form, in gradients of a second bucket say, is left free by the next try. */
 static redco_status price_answers(redco_costs *costs, const redco_inputs *inputs, const redco_search_options *options,
                                   redco_search_result **result, redco_error *err)
 {
-    const uint32_t wanted = options->top > 0 ? options->top : 1;
+    redco_search_options leaner = *options;
     redco_status st = price_ranked(costs, *result, err);
-    if (st != REDCO_OK) { return st; }
-    if (!fits(&(*result)->ranked[0])) {
-        redco_search_options wider = *options;
-        redco_search_result *more = NULL;
-        wider.top = wanted + MORE_ANSWERS;
-        st = redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, &wider, &more, err);
+    for (int i = 0; i < TRIES && st == REDCO_OK && !fits(&(*result)->ranked[0]); i++) {
+        const redco_prediction *const p = &(*result)->ranked[0].prediction;
+        const uint64_t beyond = p->total_bytes - p->capacity_bytes;
+        redco_search_result *again = NULL;
+        leaner.margin_bytes += beyond + least_margin_bytes;
+        st = redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, &leaner, &again, err);
         if (st != REDCO_OK) { return st; }
+        if (again->ranked_count == 0) { /* a layout that is given, say, cannot be leaner */
+            redco_search_result_free(again);
+            break;
+        }
         redco_search_result_free(*result);
-        *result = more;
-        if ((st = price_ranked(costs, more, err)) != REDCO_OK) { return st; }
-        bool any = false;
-        for (uint32_t i = 0; i < more->ranked_count; i++) { any = any || fits(&more->ranked[i]); }
-        if (!any) { give_up(more); }
+        *result = again;
+        st = price_ranked(costs, again, err);
     }
-    keep_fitting(*result, wanted);
+    if (st != REDCO_OK) { return st; }
+    if (!fits(&(*result)->ranked[0])) { give_up(*result); }
+    keep_fitting(*result);
     if (options->top > 1 && options->objective == REDCO_OBJECTIVE_STEP_TIME) {
         sort((*result)->ranked, (*result)->ranked_count);
     }

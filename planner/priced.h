@@ -20,7 +20,8 @@ redco_status redco_candidate_price(redco_costs *costs, redco_candidate *candidat
 /** redco_search(), then:
  *  - every ranked candidate is priced; where several were asked for and step time is the objective, the simulated step
  *    orders them (equal ones, to 1e-9, keep their order);
- *  - candidates that the simulator finds too large for the memory make room for the next ones that fit;
+ *  - where the simulator finds the first too large for the memory, a leaner one is searched for; others that are too
+ *    large are left out;
  *  - the leanest strategy of a space in which the closed form finds nothing that fits is priced, too, and is the
  *    answer if the simulator says that it fits: a layout that is given is judged by the simulator alone. */
 redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_options *options,

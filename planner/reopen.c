@@ -178,6 +178,13 @@ redco_status redcoi_reopen_costs(const redco_plan *plan, const char *name, redco
     return st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
 }
 
+bool redco_plan_run_here(redco_plan *plan)
+{
+    const bool changed = plan->engine.layer_units;
+    plan->engine.layer_units = false;
+    return changed;
+}
+
 redco_status redco_plan_case_overlap(redco_plan_case *reopened, uint32_t overlap, redco_error *err)
 {
     const redco_inputs *const inputs = &reopened->inputs;

@@ -53,6 +53,7 @@ typedef struct redco_search_options {
     redco_mesh fix_secondary; /**< p2: the second copy of the parameters; 0x0 = free */
     redco_strategy strategy;
     redco_objective objective;
+    uint64_t margin_bytes; /**< of memory that answers leave free, by the closed form */
     bool layerwise;   /**< meshes may differ by layer */
     bool verify;      /**< prove the answer by a second method */
     uint32_t top;     /**< how many ranked answers, >= 1 */

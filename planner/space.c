@@ -457,7 +457,8 @@ static redcoi_problem *new_problem(const redcoi_space *space, const redcoi_outer
     }
     problem->group_count = outer->group_count;
     problem->constant_s = fixed->scale * fixed->fixed_s + fixed->overhead_s;
-    problem->budget_bytes = fixed->capacity_bytes > fixed->fixed_bytes ? fixed->capacity_bytes - fixed->fixed_bytes : 0;
+    const uint64_t taken = fixed->fixed_bytes + space->options.margin_bytes;
+    problem->budget_bytes = fixed->capacity_bytes > taken ? fixed->capacity_bytes - taken : 0;
     return problem;
 }
 

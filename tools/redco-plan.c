@@ -36,6 +36,7 @@ static int run(struct plan_args *args)
     if (redco_model_warning(inputs.model) != NULL) { cli_warn(&args->cli, redco_model_warning(inputs.model)); }
     if (inputs.tp_rules != NULL) {
         args->options.tp_placement = REDCO_TP_USER;
+        args->options.tp_placement_fixed = true;
         args->options.tp_rules = inputs.tp_rules;
     }
     if (redco_comm_warning(inputs.comm) != NULL) { cli_warn(&args->cli, redco_comm_warning(inputs.comm)); }

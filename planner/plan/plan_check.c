@@ -73,9 +73,10 @@ static redco_status check_mesh(const struct check *check)
         return refuse(check, "/mesh/cp", "%u does not divide the sequence of %u tokens", plan->cp, plan->seq_len);
     }
     const redco_mesh second = plan->secondary;
-    if (second.gpus != 0 && (plan->dp.gpus % second.gpus != 0 || plan->dp.nodes % second.nodes != 0)) {
-        return refuse(check, "/mesh/secondary", "%ux%u does not divide dp %ux%u", second.gpus, second.nodes,
-                      plan->dp.gpus, plan->dp.nodes);
+    const redco_mesh grid = redco_plan_grid(plan);
+    if (second.gpus != 0 && (grid.gpus % second.gpus != 0 || grid.nodes % second.nodes != 0)) {
+        return refuse(check, "/mesh/secondary", "%ux%u does not divide dp %ux%u", second.gpus, second.nodes, grid.gpus,
+                      grid.nodes);
     }
     return REDCO_OK;
 }
