@@ -238,7 +238,7 @@ static const struct row contradictions[] = {
     {"/predicted/memory_bytes/total", "4801", "/predicted/memory_bytes/total", "but its parts sum to 4800"},
     {"/predicted/memory_bytes/optimizer", "501", "/predicted/memory_bytes/total", "is 4800, but its parts sum to 4801"},
     {"/predicted/memory_bytes/capacity", "4799", "/predicted/memory_bytes/total", "more than the capacity 4799"},
-    {"/solver/objective", "0.3", "/solver/objective", "is 0.3, but 0.25 follows from /predicted/step_s"},
+    {"/solver/objective", "0.3", "/solver/objective", "is 0.3, but 0.25 follows from /closed_form/step_s"},
     {"/solver/minimises", "\"comm\"", "/solver/objective", "but 0.055 follows from /predicted/comm/amsp_total_s"},
     {"/solver/gap", "2", "/solver/gap", "from 0 to 1"},
     {"/solver/status", "null", "/solver/status", "is null"},
