@@ -1,8 +1,7 @@
 #include "costmodel/evaluate.h"
 
-#include "topology/node.h"
+#include "costmodel/row_cluster.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,6 @@
 /* Gradient buckets where a framework fills them in the order of backward (README, section 3); AMSP's engine: 512 Mi
  * elements (InternEvo, March 2024, configs/7B_isp_sft.py). */
 static const uint64_t bucket_bytes = 256000000, amsp_bucket_bytes = (uint64_t)1 << 30;
-/* GPUs of a GB200 NVL72 rack, one link domain of 18 hosts. */
-enum { RACK_GPUS = 72 };
 
 struct evaluation {
     char reason[256]; /* "" = can be predicted */
@@ -32,60 +29,6 @@ struct redco_evaluations {
     struct shared_comm *comms;
     size_t comm_count;
 };
-
-/* The largest equal part of a rack that all of a job's racks can hold. */
-static uint32_t domain_gpus(const redco_measured_run *run)
-{
-    uint32_t best = run->gpus_per_node < run->n_gpus ? run->gpus_per_node : run->n_gpus;
-    if (strncasecmp(run->gpu, "GB200", 5) != 0) { return best; }
-    for (uint32_t hosts = 1; hosts * run->gpus_per_node <= RACK_GPUS; hosts++) {
-        if (run->n_gpus % (hosts * run->gpus_per_node) == 0) { best = hosts * run->gpus_per_node; }
-    }
-    return best;
-}
-
-/* Tables give a node's rate. The ports of these clusters are 200 Gb/s InfiniBand beside Ampere, 400 Gb/s since Hopper,
- * at most one a GPU: four a node for AMSP (arXiv 2311.00257, section VI-A) and vTrain (arXiv 2312.12391), eight
- * elsewhere. */
-static uint32_t ports_of(const redco_gpu *gpu, double network_bytes_per_s, uint32_t gpus)
-{
-    const double port_bytes_per_s = gpu->compute_capability >= 90 ? 50e9 : 25e9;
-    const double ports = round(network_bytes_per_s / port_bytes_per_s);
-    return ports < 1.0 ? 1 : ports < gpus ? (uint32_t)ports : gpus;
-}
-
-static redco_status machine_of(const redco_measured_run *run, redco_machine *machine_out, redco_error *err)
-{
-    redco_gpu gpu;
-    const redco_status st = redco_gpu_find(run->gpu, &gpu, err);
-    if (st != REDCO_OK) { return st; }
-    const uint32_t domain = domain_gpus(run);
-    const uint32_t physical = domain > run->gpus_per_node ? domain : run->gpus_per_node;
-    const double network = run->node_network_bytes_per_s * physical / run->gpus_per_node;
-    const uint32_t ports = ports_of(&gpu, network, physical);
-    const bool linked = gpu.scale_up_bytes_per_s > 0.0;
-    const bool bridged = strstr(gpu.link, "bridge") != NULL;
-    redco_machine machine = {.gpu = gpu,
-                             .nodes = run->n_gpus / domain,
-                             .gpus_per_node = domain,
-                             .node_gpus_physical = physical,
-                             .hosts_per_node = physical / run->gpus_per_node,
-                             .fabric = !linked   ? REDCO_FABRIC_PCIE
-                                       : bridged ? REDCO_FABRIC_DIRECT
-                                                 : REDCO_FABRIC_SWITCH,
-                             .link_group_gpus = !linked   ? 1
-                                                : bridged ? 2
-                                                          : domain,
-                             .scale_up_bytes_per_s = gpu.scale_up_bytes_per_s,
-                             .peer_bytes_per_s = gpu.pcie_bytes_per_s,
-                             .nics_per_node = ports,
-                             .nic_bytes_per_s = network / ports,
-                             .node_network_bytes_per_s = network,
-                             .oversubscription_ratio = 1.0};
-    (void)snprintf(machine.name, sizeof machine.name, "%u x %u %s", machine.nodes, domain, gpu.name);
-    *machine_out = machine;
-    return REDCO_OK;
-}
 
 /* Tables mesh by hosts and TP; the cost model by link domains. */
 static redco_status remesh(redco_mesh given, redco_mesh dp, const char *what, redco_mesh *mesh_out, redco_error *err)
@@ -206,7 +149,7 @@ redco_status redco_evaluation_input_of(const redco_measured_run *run, redco_eval
     if (skip != NULL) { return redco_fail(err, REDCO_EVALUE, "use", "%s", skip); }
     if (run->experts > 0) { return redco_fail(err, REDCO_EVALUE, "experts", "mixtures of experts are not modelled"); }
     if (run->ep > 1) { return redco_fail(err, REDCO_EVALUE, "ep", "expert parallelism is not modelled"); }
-    redco_status st = machine_of(run, &input.machine, err);
+    redco_status st = redco_row_machine(run, &input.machine, err);
     if (st == REDCO_OK) { st = setting_of(run, &input, err); }
     if (st != REDCO_OK) { return st; }
     input.config.recompute = recompute_of(run);
