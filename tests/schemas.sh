@@ -48,6 +48,8 @@ check topology/cluster.schema.json topology/presets/clusters/*.json
 { sed '/"gpu":/,$d' $cluster && printf '"gpu": ' && cat $gpu && sed '1,/"gpu":/d; s/"gpus": 8,/,&/' $cluster; } >"$scratch/own.json"
 check topology/cluster.schema.json "$scratch/own.json"
 refuse topology/cluster.schema.json "$scratch/own.json" 's/"redco-gpu"/"redco-cpu"/'
+"$tools/redco-validate" --measured tests/golden/validate-command/rows.csv --row 1 --command "$scratch/row" >/dev/null
+check topology/cluster.schema.json "$scratch/row/cluster.json"
 refuse topology/cluster.schema.json $cluster 's/"gpus": 8/"gpus": 0/'
 refuse topology/cluster.schema.json $cluster 's/"200 Gb\/s"/"200"/'
 check costmodel/calibration.schema.json costmodel/presets/calibrations/*.json

@@ -155,7 +155,7 @@ static size_t compare_folder(const char *folder)
     return compared;
 }
 
-static void every_row_has_the_machine_that_it_had(void **state)
+static void every_row_has_the_machine_derived_here(void **state)
 {
     (void)state;
     assert_true(compare_folder(REDCO_TEST_DATA "/../../traces/data") >= 1700);
@@ -249,7 +249,7 @@ static void what_is_no_cluster_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_has_the_machine_that_it_had),
+        cmocka_unit_test(every_row_has_the_machine_derived_here),
         cmocka_unit_test(so_have_the_tables_they_were_taken_from),
         cmocka_unit_test(racks_are_the_cluster_readers),
         cmocka_unit_test(a_rate_is_kept_to_the_last_bit),
