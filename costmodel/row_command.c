@@ -43,38 +43,21 @@ static bool add_number(redco_row_command *command, const char *option, uint64_t 
     return add(command, "%s", option) && add(command, "%" PRIu64, value);
 }
 
-/* All data-parallel ranks of an engine that shards over context-parallel ones, too, are all of both: as many of these
- * in a link domain as there is room for, as in redcoi_group_of(). */
-static redco_mesh mesh_of(const redco_evaluation_input *input, redco_mesh mesh)
+static bool add_meshes(redco_row_command *command, const redco_request *request)
 {
-    const redco_setting *const s = &input->setting;
-    if (!input->workload.engine.shard_over_cp || s->cp == 1 || redco_mesh_ranks(mesh) <= 1 ||
-        !redco_mesh_equal(mesh, s->dp)) {
-        return mesh;
-    }
-    const uint32_t room = input->machine.gpus_per_node / (s->tp * mesh.gpus);
-    const uint32_t local = s->cp < room ? s->cp : room > 0 ? room : 1;
-    return (redco_mesh){mesh.gpus * local, mesh.nodes * ((s->cp + local - 1) / local)};
-}
-
-static bool add_meshes(redco_row_command *command, const redco_evaluation_input *input)
-{
-    const redco_mesh p = mesh_of(input, input->config.shards.parameters);
-    const redco_mesh g = mesh_of(input, input->config.shards.gradients);
-    const redco_mesh os = mesh_of(input, input->config.shards.optimizer);
+    const redco_shards *const shards = &request->assignments[0].config.shards; /* of every layer */
+    const redco_mesh p = shards->parameters, g = shards->gradients, os = shards->optimizer;
+    const redco_mesh p2 = request->setting.secondary;
     char secondary[40] = "";
-    if (redco_mesh_ranks(input->setting.secondary) > 0) {
-        const redco_mesh p2 = mesh_of(input, input->setting.secondary);
-        (void)snprintf(secondary, sizeof secondary, ",p2=%ux%u", p2.gpus, p2.nodes);
-    }
+    if (redco_mesh_ranks(p2) > 0) { (void)snprintf(secondary, sizeof secondary, ",p2=%ux%u", p2.gpus, p2.nodes); }
     return add(command, "--fix") &&
            add(command, "p=%ux%u,g=%ux%u,os=%ux%u%s", p.gpus, p.nodes, g.gpus, g.nodes, os.gpus, os.nodes, secondary);
 }
 
-static const char *recompute_word(const redco_measured_run *run, const redco_evaluation_input *input)
+static const char *recompute_word(const redco_measured_run *run, const redco_request *request)
 {
     if (run->recompute == REDCO_MEASURED_RECOMPUTE_HALF) { return "half"; }
-    switch (input->config.recompute) {
+    switch (request->assignments[0].config.recompute) {
     case REDCO_RECOMPUTE_SELECTIVE: return "selective";
     case REDCO_RECOMPUTE_FULL: return "full";
     default: return "none";
@@ -102,7 +85,7 @@ static bool add_overlap(redco_row_command *command, const redco_measured_run *ru
     } kinds[] = {{REDCO_OVERLAP_AG_RS, "ag_rs"},
                  {REDCO_OVERLAP_AR, "ar"},
                  {REDCO_OVERLAP_BC, "bc"},
-                 {REDCO_MEASURED_OVERLAP_TP, "tp"}};
+                 {REDCO_OVERLAP_TP, "tp"}};
     char list[32] = "";
     size_t used = 0;
     if (!redco_measured_knows(run, REDCO_COLUMN_OVERLAP)) { return true; }
@@ -167,30 +150,30 @@ static bool add_engine(redco_row_command *command, const redco_measured_run *run
     return used > 0 && (size_t)used < sizeof text && add_option(command, "--engine", text);
 }
 
-static bool add_all(redco_row_command *command, const redco_measured_run *run, const redco_evaluation_input *input,
+static bool add_all(redco_row_command *command, const redco_measured_run *run, const redco_request *request,
                     const redco_row_files *files)
 {
-    const redco_setting *const s = &input->setting;
+    const redco_setting *const s = &request->setting;
     return add(command, "redco-plan") && add_number(command, "--gpus", run->n_gpus) &&
            add_option(command, "--cluster", files->cluster) && add_option(command, "--model", files->model) &&
            add_number(command, "--seq", run->seq_len) && add_number(command, "--global-batch", run->global_batch) &&
            add_number(command, "--micro-batch", run->micro_batch) && add_number(command, "--tp", run->tp) &&
            add_number(command, "--pp", run->pp) &&
            (run->virtual_pp <= 1 || add_number(command, "--pp-chunks", run->virtual_pp)) &&
-           add_number(command, "--cp", run->cp) && add_meshes(command, input) &&
+           add_number(command, "--cp", run->cp) && add_meshes(command, request) &&
            add_option(command, "--scheme", s->scheme == REDCO_INTER_TENSOR ? "inter-tensor" : "intra-tensor") &&
-           add_option(command, "--recompute", recompute_word(run, input)) &&
+           add_option(command, "--recompute", recompute_word(run, request)) &&
            add_option(command, "--precision", precision_word(run->precision)) && add_overlap(command, run) &&
            add(command, "--sequence-parallel=%s", run->sequence_parallel ? "on" : "off") && add_engine(command, run) &&
            (files->calibration == NULL || add_option(command, "--calibration", files->calibration)) &&
            add(command, "--json");
 }
 
-redco_status redco_row_command_create(const redco_measured_run *run, const redco_evaluation_input *input,
+redco_status redco_row_command_create(const redco_measured_run *run, const redco_request *request,
                                       const redco_row_files *files, redco_row_command **command_out, redco_error *err)
 {
     redco_row_command *const command = calloc(1, sizeof *command);
-    if (command == NULL || !add_all(command, run, input, files)) {
+    if (command == NULL || !add_all(command, run, request, files)) {
         redco_row_command_free(command);
         return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     }

@@ -18,10 +18,9 @@ typedef struct redco_row_files {
 typedef struct redco_row_command redco_row_command;
 
 /** Everything that the row states becomes an option; traits of its engine that it leaves open are the engine's.
- *  Meshes, which a row states over data-parallel ranks, are those that a plan has: over link domains, and over
- *  context-parallel ranks where the engine shards over them.
- *  @param input  of redco_evaluation_input_of(), or redco_evaluations_input() */
-redco_status redco_row_command_create(const redco_measured_run *run, const redco_evaluation_input *input,
+ *  Meshes, which a row states over data-parallel ranks, are the request's.
+ *  @param request  of redco_evaluations_request() */
+redco_status redco_row_command_create(const redco_measured_run *run, const redco_request *request,
                                       const redco_row_files *files, redco_row_command **command_out, redco_error *err);
 void redco_row_command_free(redco_row_command *command);
 

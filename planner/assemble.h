@@ -30,6 +30,10 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
                                  const redco_candidate *candidate, const char *strategy, redco_plan **plan_out,
                                  redco_error *err);
 
+/** {"predicted": ..., "closed_form": ...} of a priced candidate as in plan files: a new reference, NULL when out of
+ *  memory. */
+json_t *redco_plan_predicted_json(const redco_inputs *inputs, const redco_candidate *candidate);
+
 /** Rebuilds model, cluster, calibration and costs from what @p plan embeds, predicts again and compares every number.
  *  @param name      of the plan, for errors, which name JSON pointer, stated and recomputed value
  *  @param profiles  the files whose digest the plan states; NULL with 0

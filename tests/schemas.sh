@@ -54,6 +54,13 @@ refuse topology/cluster.schema.json $cluster 's/"gpus": 8/"gpus": 0/'
 refuse topology/cluster.schema.json $cluster 's/"200 Gb\/s"/"200"/'
 check costmodel/calibration.schema.json costmodel/presets/calibrations/*.json
 refuse costmodel/calibration.schema.json costmodel/presets/calibrations/a100-eager.json '/kernel_s/d'
+engine=costmodel/presets/engines/llm-foundry.json
+check costmodel/engine.schema.json costmodel/presets/engines/*.json
+refuse costmodel/engine.schema.json $engine 's/"eager"/"lazy"/'
+refuse costmodel/engine.schema.json $engine 's/"256 MB"/"256"/'
+refuse costmodel/engine.schema.json $engine 's/"bf16": 4/"bf16": 3/'
+refuse costmodel/engine.schema.json $engine '/measured_on/d; s/^\( "export".*\),$/\1/'
+refuse costmodel/engine.schema.json $engine 's/, "source": "[^"]*"}/}/'
 check traces/profile.schema.json tests/data/profiles/own.json tests/data/profiles/own-v2.json tests/data/profiles/own-v3.json
 refuse traces/profile.schema.json tests/data/profiles/own.json 's/"nodes": 1/"nodes": 0/'
 refuse traces/profile.schema.json tests/data/profiles/own.json 's/"all_reduce"/"all_reduces"/'

@@ -66,17 +66,14 @@ static redco_status find_row(const struct validate_arguments *a, const redco_mea
 }
 
 static redco_status write_files(const struct validate_arguments *a, const redco_measured_run *run,
-                                const redco_evaluation_input *input, const redco_row_files *files, redco_error *err)
+                                const redco_request *request, const redco_row_files *files, redco_error *err)
 {
-    redco_model *model = NULL;
     json_t *cluster = NULL;
-    redco_status st = redco_model_from_dims(&input->dims, run->model, &model, err);
-    if (st == REDCO_OK) { st = redco_row_cluster(run, &cluster, err); }
+    redco_status st = redco_row_cluster(run, &cluster, err);
     if (st == REDCO_OK) { st = make_folder(a->command, err); }
-    if (st == REDCO_OK) { st = write_json(redco_model_config(model), files->model, err); }
+    if (st == REDCO_OK) { st = write_json(redco_model_config(request->model), files->model, err); }
     if (st == REDCO_OK) { st = write_json(cluster, files->cluster, err); }
     json_decref(cluster);
-    redco_model_free(model);
     return st;
 }
 
@@ -111,9 +108,9 @@ int validate_command(const struct validate_arguments *arguments)
         (st = find_row(arguments, table, &run, &evaluations, &err)) != REDCO_OK) {
         goto out;
     }
-    const redco_evaluation_input *const input = redco_evaluations_input(evaluations, 0);
-    if ((st = redco_row_command_create(run, input, &files, &command, &err)) == REDCO_OK) {
-        st = write_files(arguments, run, input, &files, &err);
+    const redco_request *const request = redco_evaluations_request(evaluations, 0);
+    if ((st = redco_row_command_create(run, request, &files, &command, &err)) == REDCO_OK) {
+        st = write_files(arguments, run, request, &files, &err);
     }
     if (st == REDCO_OK) { print_command(arguments, command); }
 out:

@@ -423,7 +423,7 @@ redco_status redcoi_cluster_from_root(const redco_json_value *root, const redcoi
                                       redco_cluster *cluster, redco_error *err)
 {
     static const char *const keys[] = {"format",  "version", "name",   "about", "node",
-                                       "network", "nodes",   "source", NULL};
+                                       "network", "nodes",   "source", "engine", NULL};
     static const uint32_t newest_version = 1;
     uint32_t version = 0;
     const char *name = NULL;
@@ -439,7 +439,10 @@ redco_status redcoi_cluster_from_root(const redco_json_value *root, const redcoi
                                sizeof cluster->name - 1);
     }
     redcoi_text_copy(cluster->name, sizeof cluster->name, name);
-    if (redco_json_has(root, "nodes")) { st = read_count(root, "nodes", 1, REDCOI_MAX_NODES, &cluster->nodes, err); }
+    if (redco_json_has(root, "engine")) { st = redcoi_engine_read(root, &cluster->engine, err); }
+    if (st == REDCO_OK && redco_json_has(root, "nodes")) {
+        st = read_count(root, "nodes", 1, REDCOI_MAX_NODES, &cluster->nodes, err);
+    }
     if (st == REDCO_OK) { st = read_node(root, source, cluster, err); }
     if (st == REDCO_OK) { st = read_network(root, source, cluster, err); }
     return st == REDCO_OK ? check_node_count(root, cluster, err) : st;

@@ -102,7 +102,7 @@ static redco_status check_shards(const struct check *check, uint32_t index)
 {
     static const char *const names[] = {"parameters", "gradients", "optimizer", "dp"};
     const redco_shards *shards = &check->plan->layers[index].shards;
-    const redco_mesh chain[] = {shards->parameters, shards->gradients, shards->optimizer, check->plan->dp};
+    const redco_mesh chain[] = {shards->parameters, shards->gradients, shards->optimizer, redco_plan_grid(check->plan)};
     for (int i = 2; i >= 0; i--) {
         char pointer[64];
         if (nests(chain[i], chain[i + 1])) { continue; }
@@ -243,8 +243,12 @@ static redco_status check_times(const struct check *check)
                       "is longer than the step");
     }
     return check_number(check, "/solver/objective", plan->solver_objective,
-                        plan->objective_comm ? p->amsp_total_s : p->step_s,
-                        plan->objective_comm ? "/predicted/comm/amsp_total_s" : "/predicted/step_s");
+                        plan->objective_comm                ? p->amsp_total_s
+                        : plan->closed_form.step_s > 0.0 ? plan->closed_form.step_s
+                                                         : p->step_s,
+                        plan->objective_comm                ? "/predicted/comm/amsp_total_s"
+                        : plan->closed_form.step_s > 0.0 ? "/closed_form/step_s"
+                                                         : "/predicted/step_s");
 }
 
 static redco_status check_digest(const struct check *check, const char *pointer, const json_t *value,

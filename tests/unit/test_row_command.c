@@ -18,15 +18,12 @@
 static const redco_row_files files = {.model = "m.json", .cluster = "c d.json"};
 
 /* The words, one space between two. */
-static void command_of(const redco_measured_run *run, const redco_row_files *with, char *text, size_t size,
-                       bool *remark_out)
+static void command_of(const redco_measured_run *run, const redco_request *request, const redco_row_files *with,
+                       char *text, size_t size, bool *remark_out)
 {
-    redco_evaluation_input input;
     redco_row_command *command = NULL;
     char *const *words = NULL;
-    redco_error err = {.status = REDCO_OK};
-    if (redco_evaluation_input_of(run, &input, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
-    assert_int_equal(redco_row_command_create(run, &input, with, &command, &err), REDCO_OK);
+    assert_int_equal(redco_row_command_create(run, request, with, &command, NULL), REDCO_OK);
     const size_t count = redco_row_command_words(command, &words);
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
@@ -78,8 +75,8 @@ static const struct {
      "--sequence-parallel=on --engine "
      "nemo,attention=flash3,fused_norm=1,compiled=0,logits_gathered=0,grad_reduce_bytes=2,software=te_xla --json",
      false, NULL},
-    /* tp 8 leaves a node no room for cp 2: 1 x 4 data-parallel ranks are 1 x 8. Racks; stages of several chunks. */
-    {"8192,H100-SXM5-80GB,128,8,400,nemo,te_xla,4,8,2,4,2,1x1,1x1,1x4,,intra,1,1,8,32,half,nvfp4,2,flash3,1,0,none,0,"
+    /* tp 8 leaves a node no room for cp 2: 1 x 4 data-parallel ranks are 1 x 8. Stages of several chunks. */
+    {"8192,B200-SXM-180GB,128,8,400,nemo,te_xla,4,8,2,4,2,1x1,1x1,1x4,,intra,1,1,8,32,half,nvfp4,2,flash3,1,0,none,0,"
      "100\n",
      "redco-plan --gpus 128 --cluster c d.json --model m.json --seq 8192 --global-batch 32 --micro-batch 1 --tp 8 --pp "
      "2 "
@@ -128,6 +125,7 @@ static void a_row_is_a_command(void **state)
         char text[2048], command[1024];
         redco_measured *table = NULL;
         const redco_measured_run *run = NULL;
+        redco_evaluations *evaluations = NULL;
         redco_error err = {.status = REDCO_OK};
         redco_row_files with = files;
         bool remark = false;
@@ -137,9 +135,13 @@ static void a_row_is_a_command(void **state)
         }
         assert_int_equal(redco_measured_runs(table, &run), 1);
         with.calibration = rows[i].calibration;
-        command_of(run, &with, command, sizeof command, &remark);
+        assert_int_equal(redco_evaluations_create(&run, 1, &evaluations, NULL), REDCO_OK);
+        const char *const reason = redco_evaluations_skip(evaluations, 0);
+        if (reason != NULL) { fail_msg("%s", reason); }
+        command_of(run, redco_evaluations_request(evaluations, 0), &with, command, sizeof command, &remark);
         assert_string_equal(command, rows[i].words);
         assert_int_equal(remark, rows[i].remark);
+        redco_evaluations_free(evaluations);
         redco_measured_free(table);
     }
 }
@@ -171,14 +173,14 @@ static void compare_mesh(const char *command, const char *key, const redco_measu
     assert_true(nodes <= machine->nodes);
 }
 
-/* The config and the cluster, through the text of files. */
-static void compare_files(const redco_measured_run *run, const redco_evaluation_input *input)
+/* The config and the cluster, through what files hold. */
+static void compare_files(const redco_measured_run *run, const redco_request *request)
 {
-    redco_model *model = NULL, *again = NULL;
+    const redco_model *const model = request->model;
+    redco_model *again = NULL;
     json_t *json = NULL;
     redco_cluster *cluster = NULL;
     redco_machine machine;
-    assert_int_equal(redco_model_from_dims(&input->dims, run->model, &model, NULL), REDCO_OK);
     const redco_json_value config = redco_json_wrap(redco_model_config(model), "model.json");
     assert_int_equal(redco_model_from_json(&config, NULL, &again, NULL), REDCO_OK);
     assert_string_equal(redco_model_name(again), redco_model_name(model));
@@ -187,43 +189,52 @@ static void compare_files(const redco_measured_run *run, const redco_evaluation_
     const redco_json_value root = redco_json_wrap(json, "cluster.json");
     assert_int_equal(redco_cluster_from_json(&root, &cluster, NULL), REDCO_OK);
     assert_int_equal(redco_cluster_machine(cluster, run->n_gpus, &machine, NULL), REDCO_OK);
-    assert_string_equal(machine.name, input->machine.name);
-    assert_int_equal(machine.nodes, input->machine.nodes);
-    assert_int_equal(machine.gpus_per_node, input->machine.gpus_per_node);
-    assert_true(machine.nic_bytes_per_s <= input->machine.nic_bytes_per_s &&
-                machine.nic_bytes_per_s >= input->machine.nic_bytes_per_s);
+    assert_string_equal(machine.name, request->machine.name);
+    assert_int_equal(machine.nodes, request->machine.nodes);
+    assert_int_equal(machine.gpus_per_node, request->machine.gpus_per_node);
+    assert_true(machine.nic_bytes_per_s <= request->machine.nic_bytes_per_s &&
+                machine.nic_bytes_per_s >= request->machine.nic_bytes_per_s);
     redco_cluster_free(cluster);
     json_decref(json);
     redco_model_free(again);
-    redco_model_free(model);
+}
+
+static void compare_row(const redco_measured_run *run, const redco_request *request)
+{
+    char command[1024];
+    bool remark = true;
+    command_of(run, request, &files, command, sizeof command, &remark);
+    assert_false(remark); /* every framework of these tables is an engine */
+    const unsigned long dp = number_of(command, "--gpus ") / number_of(command, "--tp ") / number_of(command, "--pp ") /
+                             number_of(command, "--cp ");
+    assert_int_equal(dp, run->dp);
+    assert_int_equal(number_of(command, "--global-batch ") / dp / number_of(command, "--micro-batch "),
+                     run->grad_accum);
+    compare_mesh(command, "p=", run, run->shards.parameters, &request->machine);
+    compare_mesh(command, ",g=", run, run->shards.gradients, &request->machine);
+    compare_mesh(command, ",os=", run, run->shards.optimizer, &request->machine);
+    compare_files(run, request);
 }
 
 static size_t compare_table(const char *path)
 {
     redco_measured *table = NULL;
     const redco_measured_run *runs = NULL;
+    redco_evaluations *evaluations = NULL;
     size_t compared = 0;
     assert_int_equal(redco_measured_read(path, &table, NULL), REDCO_OK);
     const size_t count = redco_measured_runs(table, &runs);
+    const redco_measured_run **const each = calloc(count + 1, sizeof *each);
+    assert_non_null(each);
+    for (size_t i = 0; i < count; i++) { each[i] = &runs[i]; }
+    assert_int_equal(redco_evaluations_create(each, count, &evaluations, NULL), REDCO_OK);
     for (size_t i = 0; i < count; i++) {
-        const redco_measured_run *const run = &runs[i];
-        redco_evaluation_input input;
-        char command[1024];
-        bool remark = true;
-        if (redco_evaluation_input_of(run, &input, NULL) != REDCO_OK) { continue; }
-        command_of(run, &files, command, sizeof command, &remark);
-        assert_false(remark); /* every framework of these tables is an engine */
-        const unsigned long dp = number_of(command, "--gpus ") / number_of(command, "--tp ") /
-                                 number_of(command, "--pp ") / number_of(command, "--cp ");
-        assert_int_equal(dp, run->dp);
-        assert_int_equal(number_of(command, "--global-batch ") / dp / number_of(command, "--micro-batch "),
-                         run->grad_accum);
-        compare_mesh(command, "p=", run, run->shards.parameters, &input.machine);
-        compare_mesh(command, ",g=", run, run->shards.gradients, &input.machine);
-        compare_mesh(command, ",os=", run, run->shards.optimizer, &input.machine);
-        compare_files(run, &input);
+        if (redco_evaluations_skip(evaluations, i) != NULL) { continue; }
+        compare_row(each[i], redco_evaluations_request(evaluations, i));
         compared++;
     }
+    free(each);
+    redco_evaluations_free(evaluations);
     redco_measured_free(table);
     return compared;
 }
