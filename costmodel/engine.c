@@ -17,6 +17,7 @@ const char *const redco_trait_words[] = {
     [REDCO_TRAIT_FUSED_NORM] = "fused_norm",
     [REDCO_TRAIT_COMPILED] = "compiled",
     [REDCO_TRAIT_LOGITS_GATHERED] = "logits_gathered",
+    [REDCO_TRAIT_CROSS_ENTROPY] = "cross_entropy",
     [REDCO_TRAIT_GRAD_REDUCE_BYTES] = "grad_reduce_bytes",
     [REDCO_TRAIT_MEMORY] = "memory",
     [REDCO_TRAIT_COUNT] = NULL,
@@ -29,6 +30,7 @@ static const char *const shard_over_words[] = {"dp", "dp_cp", NULL};
 static const char *const tp_layout_words[] = {"rules", "paired", NULL};
 static const char *const attention_words[] = {"auto", "flash1", "flash2", "flash3", "fused", "unfused", NULL};
 static const char *const flag_words[] = {"0", "1", NULL};
+static const char *const loss_words[] = {"unfused", "fused", NULL};
 static const char *const memory_words[] = {"formulas", "planned", NULL};
 
 static const double least_bucket_bytes = 1024.0, most_bucket_bytes = 1e15;
@@ -45,6 +47,7 @@ static const char *const *words_of(redco_trait trait)
     case REDCO_TRAIT_FUSED_NORM:
     case REDCO_TRAIT_COMPILED:
     case REDCO_TRAIT_LOGITS_GATHERED: return flag_words;
+    case REDCO_TRAIT_CROSS_ENTROPY: return loss_words;
     case REDCO_TRAIT_MEMORY: return memory_words;
     default: return NULL;
     }
@@ -61,6 +64,7 @@ static unsigned value_of(const redco_engine *engine, redco_trait trait)
     case REDCO_TRAIT_FUSED_NORM: return !engine->plain_norm;
     case REDCO_TRAIT_COMPILED: return engine->compiled;
     case REDCO_TRAIT_LOGITS_GATHERED: return engine->logits_gathered;
+    case REDCO_TRAIT_CROSS_ENTROPY: return engine->fused_loss;
     case REDCO_TRAIT_GRAD_REDUCE_BYTES: return engine->gradient_bytes;
     case REDCO_TRAIT_MEMORY: return engine->planned_memory;
     default: return 0;
@@ -78,6 +82,7 @@ static void set_value(redco_engine *engine, redco_trait trait, unsigned value)
     case REDCO_TRAIT_FUSED_NORM: engine->plain_norm = value == 0; break;
     case REDCO_TRAIT_COMPILED: engine->compiled = value != 0; break;
     case REDCO_TRAIT_LOGITS_GATHERED: engine->logits_gathered = value != 0; break;
+    case REDCO_TRAIT_CROSS_ENTROPY: engine->fused_loss = value != 0; break;
     case REDCO_TRAIT_GRAD_REDUCE_BYTES: engine->gradient_bytes = value; break;
     case REDCO_TRAIT_MEMORY: engine->planned_memory = value != 0; break;
     default: break;
@@ -269,5 +274,6 @@ redco_engine_choice redco_engine_choose(const redco_engine_file *file, redco_pre
 {
     redco_engine_choice choice = {.engine = file->engine, .bucket_bytes = file->bucket_bytes};
     choice.engine.gradient_bytes = file->gradient_bytes[precision];
+    choice.engine.fused_loss = file->fused_loss[precision];
     return choice;
 }

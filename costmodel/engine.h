@@ -51,6 +51,7 @@ typedef struct redco_engine {
     redco_gemm_format gemm_format;
     bool plain_norm;        /**< norms of several kernels each */
     bool compiled;          /**< torch.compile fuses memory-bound operators */
+    bool fused_loss;        /**< one kernel computes the loss and its gradient in the place of the logits */
     bool logits_gathered;   /**< every tensor-parallel rank holds the logits of the whole vocabulary */
     bool async_tp;          /**< tensor-parallel traffic is cut up and overlapped with the products beside it */
     bool partial_recompute; /**< REDCO_RECOMPUTE_FULL repeats about half of the forward products only: checkpointing per
@@ -81,6 +82,7 @@ typedef enum redco_trait {
     REDCO_TRAIT_FUSED_NORM,
     REDCO_TRAIT_COMPILED,
     REDCO_TRAIT_LOGITS_GATHERED,
+    REDCO_TRAIT_CROSS_ENTROPY,
     REDCO_TRAIT_GRAD_REDUCE_BYTES,
     REDCO_TRAIT_MEMORY, /**< not stated otherwise: the executor's own */
     REDCO_TRAIT_COUNT
@@ -119,6 +121,7 @@ typedef struct redco_engine_file {
     redco_engine engine; /**< its defaults; gradient_bytes is in gradient_bytes[] */
     char title[96];
     uint32_t gradient_bytes[3]; /**< by redco_precision; 0 = as the precision says */
+    bool fused_loss[3];         /**< likewise */
     uint64_t bucket_bytes;
     uint32_t overlap; /**< redco_overlap bits: what it hides behind computation */
     uint32_t recompute, dimensions, states;

@@ -115,6 +115,37 @@ static redco_status read_widths(const redco_json_value *file, redco_engine_file 
     return st;
 }
 
+/* "fused", or by precision: {"bf16": "fused"}; optional. */
+static redco_status read_loss(const redco_json_value *file, redco_engine_file *out, redco_error *err)
+{
+    static const char *const precisions[] = {"bf16", "fp16", "fp32", NULL};
+    const char *const key = redco_trait_words[REDCO_TRAIT_CROSS_ENTROPY];
+    redco_json_value sourced, by;
+    if (!redco_json_has(file, key)) {
+        (void)snprintf(out->sources[REDCO_TRAIT_CROSS_ENTROPY], sizeof out->sources[0], "not known to be fused");
+        return REDCO_OK;
+    }
+    redco_status st = open_sourced(file, key, &sourced, out->sources[REDCO_TRAIT_CROSS_ENTROPY], err);
+    if (st != REDCO_OK) { return st; }
+    const bool single = json_is_string(json_object_get(sourced.json, "value"));
+    by = sourced;
+    if (!single && ((st = redco_json_object(&sourced, "value", &by, err)) != REDCO_OK ||
+                    (st = redco_json_only(&by, precisions, err)) != REDCO_OK)) {
+        return st;
+    }
+    for (int i = 0; precisions[i] != NULL && st == REDCO_OK; i++) {
+        const char *const member = single ? "value" : precisions[i];
+        const char *text = NULL;
+        if (!redco_json_has(&by, member)) { continue; }
+        if ((st = redco_json_string(&by, member, &text, err)) != REDCO_OK) { return st; }
+        out->fused_loss[i] = strcmp(text, "fused") == 0;
+        if (!out->fused_loss[i] && strcmp(text, "unfused") != 0) {
+            return redco_json_fail(&by, member, err, "is \"%.40s\"; fused and unfused are known", text);
+        }
+    }
+    return st;
+}
+
 static redco_status read_text(const redco_json_value *file, const char *key, char *out, size_t size, redco_error *err)
 {
     const char *text = NULL;
@@ -217,6 +248,7 @@ redco_status redco_engine_file_from_json(const redco_json_value *value, redco_en
     }
     for (int t = 0; t < REDCO_TRAIT_COUNT && st == REDCO_OK; t++) {
         st = t == REDCO_TRAIT_GRAD_REDUCE_BYTES ? read_widths(value, &file, err)
+             : t == REDCO_TRAIT_CROSS_ENTROPY   ? read_loss(value, &file, err)
                                                 : read_trait(value, (redco_trait)t, &file, &choice, err);
     }
     if (st != REDCO_OK || (st = read_bits(value, "overlap", overlap_bits, &file.overlap, err)) != REDCO_OK ||

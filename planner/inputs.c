@@ -232,6 +232,7 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
     if ((w->engine.stated >> REDCO_TRAIT_GRAD_REDUCE_BYTES & 1) == 0) {
         w->engine.gradient_bytes = file->gradient_bytes[w->precision];
     }
+    if ((w->engine.stated >> REDCO_TRAIT_CROSS_ENTROPY & 1) == 0) { w->engine.fused_loss = file->fused_loss[w->precision]; }
     w->engine.gemm_format = run.gemm_format;
     w->engine.partial_recompute = run.partial_recompute;
     w->engine.virtual_stages = run.virtual_stages;
@@ -240,6 +241,18 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
     options->schemes = (file->inter_tensor ? 1U << REDCO_INTER_TENSOR : 0) |
                        (file->intra_tensor ? 1U << REDCO_INTRA_TENSOR : 0);
     options->offers = file->recompute;
+    /* Attention that keeps scores can drop them; without, an engine that only did that has nothing to drop. */
+    if (redco_attention_keeps_scores(w->engine.attention)) {
+        options->offers |= REDCO_OFFERS_SELECTIVE;
+    } else if (redco_attention_keeps_scores(file->engine.attention)) {
+        options->offers &= ~(uint32_t)REDCO_OFFERS_SELECTIVE;
+    }
+    if (options->recompute == REDCO_RECOMPUTE_SELECTIVE && (options->offers & REDCO_OFFERS_SELECTIVE) == 0) {
+        options->recompute = REDCO_RECOMPUTE_NONE;
+    }
+    if (options->recompute == REDCO_RECOMPUTE_COUNT && (options->offers & REDCO_OFFERS_FULL) == 0) {
+        w->engine.partial_recompute = (options->offers & REDCO_OFFERS_HALF) != 0;
+    }
     options->dimensions = inputs->engine_named ? file->dimensions : 0;
     options->states = inputs->engine_named ? file->states : 0;
     if (!options->tp_placement_fixed) {
