@@ -82,10 +82,8 @@ static bool add_overlap(redco_row_command *command, const redco_measured_run *ru
     static const struct {
         unsigned bit;
         const char *word;
-    } kinds[] = {{REDCO_OVERLAP_AG_RS, "ag_rs"},
-                 {REDCO_OVERLAP_AR, "ar"},
-                 {REDCO_OVERLAP_BC, "bc"},
-                 {REDCO_OVERLAP_TP, "tp"}};
+    } kinds[] = {
+        {REDCO_OVERLAP_AG_RS, "ag_rs"}, {REDCO_OVERLAP_AR, "ar"}, {REDCO_OVERLAP_BC, "bc"}, {REDCO_OVERLAP_TP, "tp"}};
     char list[32] = "";
     size_t used = 0;
     if (!redco_measured_knows(run, REDCO_COLUMN_OVERLAP)) { return true; }
