@@ -1,16 +1,13 @@
 #include "costmodel/evaluate.h"
 
+#include "costmodel/row_cluster.h"
 #include "topology/base/preset.h"
-#include "topology/node.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-/* GPUs of a GB200 NVL72 rack, one link domain of 18 hosts. */
-enum { RACK_GPUS = 72 };
 
 enum { CLASSES_MAX = 8 };
 
@@ -34,60 +31,6 @@ struct redco_evaluations {
     struct shared_comm *comms;
     size_t comm_count;
 };
-
-/* The largest equal part of a rack that all of a job's racks can hold. */
-static uint32_t domain_gpus(const redco_measured_run *run)
-{
-    uint32_t best = run->gpus_per_node < run->n_gpus ? run->gpus_per_node : run->n_gpus;
-    if (strncasecmp(run->gpu, "GB200", 5) != 0) { return best; }
-    for (uint32_t hosts = 1; hosts * run->gpus_per_node <= RACK_GPUS; hosts++) {
-        if (run->n_gpus % (hosts * run->gpus_per_node) == 0) { best = hosts * run->gpus_per_node; }
-    }
-    return best;
-}
-
-/* Tables give a node's rate. The ports of these clusters are 200 Gb/s InfiniBand beside Ampere, 400 Gb/s since Hopper,
- * at most one a GPU: four a node for AMSP (arXiv 2311.00257, section VI-A) and vTrain (arXiv 2312.12391), eight
- * elsewhere. */
-static uint32_t ports_of(const redco_gpu *gpu, double network_bytes_per_s, uint32_t gpus)
-{
-    const double port_bytes_per_s = gpu->compute_capability >= 90 ? 50e9 : 25e9;
-    const double ports = round(network_bytes_per_s / port_bytes_per_s);
-    return ports < 1.0 ? 1 : ports < gpus ? (uint32_t)ports : gpus;
-}
-
-static redco_status machine_of(const redco_measured_run *run, redco_machine *machine_out, redco_error *err)
-{
-    redco_gpu gpu;
-    const redco_status st = redco_gpu_find(run->gpu, &gpu, err);
-    if (st != REDCO_OK) { return st; }
-    const uint32_t domain = domain_gpus(run);
-    const uint32_t physical = domain > run->gpus_per_node ? domain : run->gpus_per_node;
-    const double network = run->node_network_bytes_per_s * physical / run->gpus_per_node;
-    const uint32_t ports = ports_of(&gpu, network, physical);
-    const bool linked = gpu.scale_up_bytes_per_s > 0.0;
-    const bool bridged = strstr(gpu.link, "bridge") != NULL;
-    redco_machine machine = {.gpu = gpu,
-                             .nodes = run->n_gpus / domain,
-                             .gpus_per_node = domain,
-                             .node_gpus_physical = physical,
-                             .hosts_per_node = physical / run->gpus_per_node,
-                             .fabric = !linked   ? REDCO_FABRIC_PCIE
-                                       : bridged ? REDCO_FABRIC_DIRECT
-                                                 : REDCO_FABRIC_SWITCH,
-                             .link_group_gpus = !linked   ? 1
-                                                : bridged ? 2
-                                                          : domain,
-                             .scale_up_bytes_per_s = gpu.scale_up_bytes_per_s,
-                             .peer_bytes_per_s = gpu.pcie_bytes_per_s,
-                             .nics_per_node = ports,
-                             .nic_bytes_per_s = network / ports,
-                             .node_network_bytes_per_s = network,
-                             .oversubscription_ratio = 1.0};
-    (void)snprintf(machine.name, sizeof machine.name, "%u x %u %s", machine.nodes, domain, gpu.name);
-    *machine_out = machine;
-    return REDCO_OK;
-}
 
 /* Engines of a table's frameworks, read once each. */
 enum { ENGINES_CACHED = 32 };
@@ -260,7 +203,7 @@ static redco_status request_of(const redco_measured_run *run, struct engines *en
     if (run->ep > 1) { return redco_fail(err, REDCO_EVALUE, "ep", "expert parallelism is not modelled"); }
     redco_status st = engine_of(engines, run->framework, &file, err);
     if (st == REDCO_OK) { st = workload_of(run, file, &request.workload, err); }
-    if (st == REDCO_OK) { st = machine_of(run, &request.machine, err); }
+    if (st == REDCO_OK) { st = redco_row_machine(run, &request.machine, err); }
     if (st == REDCO_OK) { st = setting_of(run, file, &request, &config, err); }
     if (st != REDCO_OK) { return st; }
     config.recompute = recompute_of(run, &request.workload.engine);

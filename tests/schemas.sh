@@ -45,6 +45,11 @@ refuse topology/gpu.schema.json $gpu 's/"80 GiB"/"80"/'
 refuse topology/gpu.schema.json $gpu 's/"version": 1/"version": 2/'
 refuse topology/gpu.schema.json $gpu 's/"tdp"/"tpd"/'
 check topology/cluster.schema.json topology/presets/clusters/*.json
+{ sed '/"gpu":/,$d' $cluster && printf '"gpu": ' && cat $gpu && sed '1,/"gpu":/d; s/"gpus": 8,/,&/' $cluster; } >"$scratch/own.json"
+check topology/cluster.schema.json "$scratch/own.json"
+refuse topology/cluster.schema.json "$scratch/own.json" 's/"redco-gpu"/"redco-cpu"/'
+"$tools/redco-validate" --measured tests/golden/validate-command/rows.csv --row 1 --command "$scratch/row" >/dev/null
+check topology/cluster.schema.json "$scratch/row/cluster.json"
 refuse topology/cluster.schema.json $cluster 's/"gpus": 8/"gpus": 0/'
 refuse topology/cluster.schema.json $cluster 's/"200 Gb\/s"/"200"/'
 check costmodel/calibration.schema.json costmodel/presets/calibrations/*.json
