@@ -81,11 +81,13 @@ static void give_up(redco_search_result *result)
     result->ranked[0].assignments = NULL; /* changed hands */
 }
 
-static redco_status price_ranked(redco_costs *costs, redco_search_result *result, redco_error *err)
+static redco_status price_ranked(redco_costs *costs, bool comm, redco_search_result *result, redco_error *err)
 {
     redco_status st = REDCO_OK;
     for (uint32_t i = 0; i < result->ranked_count && st == REDCO_OK; i++) {
-        st = redco_candidate_price(costs, &result->ranked[i], err);
+        redco_candidate *const c = &result->ranked[i];
+        st = redco_candidate_price(costs, c, err);
+        if (!comm) { c->objective = c->closed_form.step_s; } /* layouts that GLPK places are placed anew */
     }
     return st;
 }
@@ -117,8 +119,9 @@ static redco_status price_leanest(redco_costs *costs, redco_search_result *resul
 static redco_status price_answers(redco_costs *costs, const redco_inputs *inputs, const redco_search_options *options,
                                   redco_search_result **result, redco_error *err)
 {
+    const bool comm = options->objective == REDCO_OBJECTIVE_COMM;
     redco_search_options leaner = *options;
-    redco_status st = price_ranked(costs, *result, err);
+    redco_status st = price_ranked(costs, comm, *result, err);
     for (int i = 0; i < TRIES && st == REDCO_OK && !fits(&(*result)->ranked[0]); i++) {
         const redco_prediction *const p = &(*result)->ranked[0].prediction;
         const uint64_t beyond = p->total_bytes - p->capacity_bytes;
@@ -132,7 +135,7 @@ static redco_status price_answers(redco_costs *costs, const redco_inputs *inputs
         }
         redco_search_result_free(*result);
         *result = again;
-        st = price_ranked(costs, again, err);
+        st = price_ranked(costs, comm, again, err);
     }
     if (st != REDCO_OK) { return st; }
     if (!fits(&(*result)->ranked[0])) { give_up(*result); }
