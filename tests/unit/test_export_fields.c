@@ -404,8 +404,8 @@ static bool carried(const redco_export *before, const redco_export *after, const
     return (a != NULL || b != NULL) && (a == NULL || b == NULL || !json_equal(a, b));
 }
 
-/* Whether an export names what it dropped; a difference comes with its price. */
-static bool names_it(const redco_export *made, const char *what)
+/* What an export drops is a difference, and comes with its price. */
+static bool drops(const redco_export *made, const char *what)
 {
     size_t i = 0;
     json_t *item = NULL;
@@ -418,11 +418,29 @@ static bool names_it(const redco_export *made, const char *what)
         assert_non_null(strstr(made->summary, " s a step instead of "));
         return true;
     }
+    return false;
+}
+
+static bool notes(const redco_export *made, const char *what)
+{
+    size_t i = 0;
+    json_t *item = NULL;
     json_array_foreach(json_object_get(made->report, "notes"), i, item)
     {
         if (strstr(json_string_value(item), what) != NULL) { return true; }
     }
     return false;
+}
+
+static bool holds(const char *cell, const redco_export *before, const redco_export *after)
+{
+    const char *word = cell + 1 + strspn(cell + 1, " ");
+    switch (cell[0]) {
+    case '=': return carried(before, after, word);
+    case '~': return drops(before, word) || drops(after, word);
+    case '>': return notes(before, word) || notes(after, word);
+    default: return false;
+    }
 }
 
 static int check_cell(const struct line *line, int framework, const struct planned *before, const struct planned *after)
@@ -436,7 +454,7 @@ static int check_cell(const struct line *line, int framework, const struct plann
     }
     redco_export *a = export(before, (redco_framework)framework);
     redco_export *b = export(after, (redco_framework)framework);
-    const bool good = cell[0] == '=' ? carried(a, b, word) : cell[0] == '~' && (names_it(a, word) || names_it(b, word));
+    const bool good = holds(cell, a, b);
     if (!good) {
         print_error("fields.txt:%d: %s: %s does not hold for %s (%s)\n", line->number, redco_framework_words[framework],
                     cell, line->cells[0], line->cells[1]);
