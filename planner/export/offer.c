@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COSTS = 64, MOST_MICRO_BATCH = 64 };
+enum { COSTS = 128, MOST_MICRO_BATCH = 64 };
 
 /* Sums of the same numbers in another order differ by less. */
 static const double rounding_ratio = 1e-9;
@@ -149,8 +149,8 @@ static redcoi_offer start_offer(const struct finder *f, const redco_setting *set
 
 static redco_status costs_for(struct finder *f, const redcoi_offer *offer, redco_costs **costs_out, redco_error *err)
 {
-    const uint32_t slot = (offer->overlap & REDCO_OVERLAP_ALL) | (offer->sequence_parallel ? 8U : 0U) |
-                          (offer->engine.shard_over_cp ? 16U : 0U) | (offer->engine.virtual_stages > 1 ? 32U : 0U);
+    const uint32_t slot = (offer->overlap & 15U) | (offer->sequence_parallel ? 16U : 0U) |
+                          (offer->engine.shard_over_cp ? 32U : 0U) | (offer->engine.virtual_stages > 1 ? 64U : 0U);
     const redco_inputs *inputs = &f->reopened->inputs;
     redco_status st = REDCO_OK;
     if (f->costs[slot] == NULL) {
