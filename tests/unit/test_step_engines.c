@@ -252,6 +252,12 @@ static void edges_take_a_place(void **state)
     redco_assignment all[8];
     const uint32_t count = uniform(&b, (redco_shards){one, one, one}, REDCO_RECOMPUTE_NONE, all);
     assert_int_equal(redco_step_build(b.costs, &setting, all, count, &too_many, &step, &err), REDCO_EVALUE);
+    /* 12 blocks, or 14 places, in equal chunks on 2 stages: 2, 3 and 6 a stage, or 7. */
+    for (uint32_t chunks = 1; chunks <= 8; chunks++) {
+        const bool equal = chunks <= 3 || chunks == 6 || chunks == 7;
+        redco_error_clear(&err);
+        assert_int_equal(redco_step_chunks_check(b.costs, &setting, chunks, &err), equal ? REDCO_OK : REDCO_EVALUE);
+    }
     bundle_close(&b);
 }
 
