@@ -24,14 +24,16 @@ redco_status redcoi_refuse(const char *name, const char *pointer, redco_error *e
 
 redco_workload redcoi_plan_workload(const redco_plan *plan)
 {
-    return (redco_workload){.seq_len = plan->seq_len,
-                            .global_batch = plan->global_batch,
-                            .precision = plan->precision,
-                            .overlap = plan->overlap,
-                            .sequence_parallel = plan->sequence_parallel,
-                            .mfu_causal = plan->mfu_causal,
-                            .bucket_bytes = plan->bucket_bytes,
-                            .engine = plan->engine};
+    redco_workload workload = {.seq_len = plan->seq_len,
+                               .global_batch = plan->global_batch,
+                               .precision = plan->precision,
+                               .overlap = plan->overlap,
+                               .sequence_parallel = plan->sequence_parallel,
+                               .mfu_causal = plan->mfu_causal,
+                               .bucket_bytes = plan->bucket_bytes,
+                               .engine = plan->engine};
+    workload.engine.async_tp = (plan->overlap & REDCO_OVERLAP_TP) != 0;
+    return workload;
 }
 
 redco_setting redcoi_plan_setting(const redco_plan *plan)
@@ -191,6 +193,7 @@ redco_status redco_plan_case_overlap(redco_plan_case *reopened, uint32_t overlap
     redco_costs_free(reopened->costs);
     reopened->costs = NULL;
     reopened->workload.overlap = overlap;
+    reopened->workload.engine.async_tp = (overlap & REDCO_OVERLAP_TP) != 0;
     const redco_status st = redco_costs_create(&inputs->machine, inputs->model, &reopened->workload,
                                                &inputs->calibration, inputs->comm, &reopened->costs, err);
     if (st != REDCO_OK) { return st; }

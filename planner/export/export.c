@@ -103,9 +103,10 @@ static void compare_meshes(struct differences *d, const redcoi_context *context)
     if (!uniform(plan) && !(same_rows && context->exact)) {
         differ(d, "meshes", "different by layer", true, "%s", "the same for all layers");
     }
-    differ_mesh(d, "parameters", planned->parameters, made->parameters);
-    differ_mesh(d, "gradients", planned->gradients, made->gradients);
-    differ_mesh(d, "optimizer", planned->optimizer, made->optimizer);
+    const redco_mesh grid = redcoi_offer_sharded(context).dp;
+    differ_mesh(d, "parameters", redcoi_regrid(plan, planned->parameters, grid), made->parameters);
+    differ_mesh(d, "gradients", redcoi_regrid(plan, planned->gradients, grid), made->gradients);
+    differ_mesh(d, "optimizer", redcoi_regrid(plan, planned->optimizer, grid), made->optimizer);
     differ_mesh(d, "secondary copy", plan->secondary, offer->setting.secondary);
     if (plan->cp > 1 && redco_mesh_ranks(made->optimizer) > 1) {
         static const char *const over[] = {"over data-parallel ranks", "over data- and context-parallel ranks"};
@@ -120,12 +121,13 @@ static void compare_meshes(struct differences *d, const redcoi_context *context)
 
 static void compare_overlap(struct differences *d, const redcoi_context *context)
 {
+    const redco_setting sharded = redcoi_offer_sharded(context);
     const redcoi_offer *offer = context->offer;
     uint32_t traffic = 0;
     char planned[64];
     char made[64];
     for (uint32_t i = 0; i < offer->count; i++) {
-        traffic |= redcoi_traffic(&offer->setting, &offer->layers[i].shards);
+        traffic |= redcoi_traffic(&sharded, &offer->layers[i].shards);
     }
     differ(d, "overlap", overlap_text(context->plan->overlap & traffic, planned, sizeof planned), false, "%s",
            overlap_text(offer->overlap & traffic, made, sizeof made));
@@ -149,6 +151,7 @@ static void compare_engine(struct differences *d, const redcoi_context *context)
     differ(d, "matrix products", formats[plan->gemm_format], false, "%s", formats[made->gemm_format]);
     differ_flag(d, "fused norms", !plan->plain_norm, !made->plain_norm);
     differ_flag(d, "compiled", plan->compiled, made->compiled);
+    differ_flag(d, "fused loss", plan->fused_loss, made->fused_loss);
     differ_flag(d, "gathered logits", plan->logits_gathered, made->logits_gathered);
     differ_flag(d, "overlapped tensor parallelism", plan->async_tp, made->async_tp);
     differ_flag(d, "half recomputation", plan->partial_recompute, made->partial_recompute);
