@@ -450,6 +450,14 @@ int plan_args_parse(int argc, char **argv, struct plan_args *args)
         .doc = "Finds the sharding strategy that trains fastest within memory, and proves it."
                "\vA mesh AxB is A GPUs in each of B nodes. Exit code: 0 planned, 1 nothing fits, 2 bad input, 3 a "
                "system failure."};
+    *args = (struct plan_args){
+        .options = {.workload = {.seq_len = 4096,
+                                 .global_batch = 1024,
+                                 .precision = REDCO_BF16,
+                                 .overlap = REDCO_OVERLAP_ALL},
+                    .recompute = REDCO_RECOMPUTE_COUNT,
+                    .gap_ratio = 0.0005},
+    };
     const int rc = cli_parse(&argp, argc, argv, &args->cli);
     if (rc != CLI_RUN) { return rc; }
     check_together(args);

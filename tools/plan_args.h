@@ -39,7 +39,8 @@ struct plan_args {
     bool plans; /* an option that --check and --from have no use for was given */
 };
 
-/** @return CLI_RUN, or the exit code */
+/** @param args  set to what the words say; what they leave open has its default
+ *  @return CLI_RUN, or the exit code */
 int plan_args_parse(int argc, char **argv, struct plan_args *args);
 
 #endif

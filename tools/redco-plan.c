@@ -64,15 +64,7 @@ static int run(struct plan_args *args)
 
 int main(int argc, char **argv)
 {
-    struct plan_args args = {
-        .options = {.workload = {.seq_len = 4096,
-                                 .global_batch = 1024,
-                                 .precision = REDCO_BF16,
-                                 .overlap = REDCO_OVERLAP_ALL},
-                    .recompute = REDCO_RECOMPUTE_COUNT,
-                    .top = 0,
-                    .gap_ratio = 0.0005},
-    };
+    struct plan_args args;
     const int rc = plan_args_parse(argc, argv, &args);
     if (rc != CLI_RUN) { return rc; }
     if (args.from != NULL) { return plan_export_file(&args); }
