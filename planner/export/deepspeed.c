@@ -157,6 +157,7 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
 
 const redcoi_ability redcoi_deepspeed = {
     .title = "DeepSpeed",
+    .engine = "deepspeed",
     .source = "DeepSpeed 0.19.8: deepspeed/runtime/config.py, deepspeed/runtime/zero/config.py; "
               "deepspeed.ai/docs/config-json",
     .own_tp = true,

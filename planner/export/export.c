@@ -267,15 +267,15 @@ static char *summary_text(const redcoi_ability *ability, const redcoi_context *c
 }
 
 static json_t *report_json(const redcoi_ability *ability, redco_framework framework, const redcoi_context *context,
-                           const struct differences *d, json_t *config)
+                           const struct differences *d, json_t *as_run, json_t *config)
 {
     const redco_plan_predicted *p = &context->plan->predicted;
-    return json_pack("{s:s,s:i,s:s,s:s,s:b,s:b,s:O,s:O,s:f,s:{s:f,s:f,s:I},s:o,s:O}", "format", "redco-export",
+    return json_pack("{s:s,s:i,s:s,s:s,s:b,s:b,s:O,s:O,s:f,s:{s:f,s:f,s:I},s:o,s:O,s:O}", "format", "redco-export",
                      "version", REDCO_EXPORT_VERSION, "framework", redco_framework_words[framework], "source",
                      ability->source, "exact", context->exact, "layout_exact", !d->layout, "differences", d->list,
                      "notes", context->notes, "loss_ratio", loss_ratio(context), "plan", "step_s", p->step_s,
                      "tokens_per_s_per_gpu", p->tokens_per_s_per_gpu, "memory_bytes", (json_int_t)p->total_bytes,
-                     "exported", exported_json(context->offer), "config", config);
+                     "exported", exported_json(context->offer), "as_run", as_run, "config", config);
 }
 
 /* The file in memory. */
@@ -296,6 +296,7 @@ static redco_status describe(const redcoi_ability *ability, redcoi_context *cont
 {
     struct differences d = {.list = json_array()};
     json_t *config = NULL;
+    json_t *as_run = NULL;
     redco_status st = REDCO_OK;
     context->notes = json_array();
     context->exact = expressed;
@@ -315,14 +316,16 @@ static redco_status describe(const redcoi_ability *ability, redcoi_context *cont
     }
     made->exact = context->exact;
     made->layout_exact = !d.layout;
-    if ((st = ability->configure(context, &config, err)) != REDCO_OK ||
+    if ((st = redcoi_as_run(ability, redco_framework_words[made->framework], context, &as_run, err)) != REDCO_OK ||
+        (st = ability->configure(context, &config, err)) != REDCO_OK ||
         (st = write_text(ability, context, config, made, err)) != REDCO_OK) {
         goto out;
     }
-    made->report = report_json(ability, made->framework, context, &d, config);
+    made->report = report_json(ability, made->framework, context, &d, as_run, config);
     if (made->report == NULL) { st = redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
 out:
     json_decref(config);
+    json_decref(as_run);
     json_decref(context->notes);
     json_decref(d.list);
     return st;

@@ -291,6 +291,7 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
 
 const redcoi_ability redcoi_fsdp = {
     .title = "PyTorch FSDP",
+    .engine = "fsdp2",
     .source = "PyTorch 2: torch/distributed/fsdp/api.py, torch/distributed/fsdp/_fully_shard/_fully_shard.py, "
               "torch/distributed/device_mesh.py",
     .pipeline = true,

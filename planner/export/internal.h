@@ -77,6 +77,10 @@ redco_status redcoi_offer_plan(const redcoi_ability *ability, const redco_plan *
 redco_status redcoi_offer_nearest(const redcoi_ability *ability, const redco_plan *plan,
                                   const redco_plan_case *reopened, redcoi_offer *offer_out, redco_error *err);
 void redcoi_offer_free(redcoi_offer *offer);
+/** Where the plan is of an engine that this export is not of: what the offer takes as the export's engine runs it, as
+ *  a note and as JSON; else JSON null. @param as_run_out  new reference */
+redco_status redcoi_as_run(const redcoi_ability *ability, const char *framework, const redcoi_context *context,
+                           json_t **as_run_out, redco_error *err);
 /** @p setting as seen by what shards states: dp stands for all ranks that they are sharded over, context-parallel ones
  *  included where @p engine has it so. */
 redco_setting redcoi_sharded(const redco_plan *plan, const redco_setting *setting, const redco_engine *engine);

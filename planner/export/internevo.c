@@ -189,6 +189,7 @@ static redco_status write(const redcoi_context *context, const json_t *config, F
 
 const redcoi_ability redcoi_internevo = {
     .title = "InternEvo",
+    .engine = "internevo",
     .source = "InternEvo 0.3.4: configs/7B_isp_sft.py, internlm/initialize/launch.py, "
               "internlm/core/context/process_group_initializer.py",
     .pipeline = true,

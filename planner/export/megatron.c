@@ -355,6 +355,7 @@ static redco_status write(const redcoi_context *context, const json_t *config, F
 
 const redcoi_ability redcoi_megatron = {
     .title = "Megatron-LM",
+    .engine = "megatron-lm",
     .source = "Megatron Core 0.20: megatron/training/arguments.py, megatron/core/model_parallel_config.py, "
               "megatron/core/transformer/transformer_config.py, docs/user-guide/features/megatron_fsdp.md",
     .pipeline = true,
