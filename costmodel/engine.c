@@ -171,7 +171,7 @@ const char *redco_engine_trait(const redco_engine_choice *choice, redco_precisio
     if (words != NULL) {
         (void)snprintf(buffer, size, "%s", words[value]);
     } else if (trait == REDCO_TRAIT_BUCKET_BYTES) {
-        (void)snprintf(buffer, size, "%llu", (unsigned long long)choice->bucket_bytes);
+        (void)snprintf(buffer, size, "%llu B", (unsigned long long)choice->bucket_bytes);
     } else {
         (void)snprintf(buffer, size, "%u", value != 0 ? value : own_width(precision));
     }

@@ -100,7 +100,14 @@ enum {
 };
 
 /** Degrees beside data parallelism that an engine has, in redco_engine_file.dimensions; bits. */
-enum { REDCO_HAS_TP = 1, REDCO_HAS_SP = 2, REDCO_HAS_PP = 4, REDCO_HAS_CHUNKS = 8, REDCO_HAS_CP = 16 };
+enum {
+    REDCO_HAS_TP = 1,
+    REDCO_HAS_SP = 2,
+    REDCO_HAS_PP = 4,
+    REDCO_HAS_CHUNKS = 8,
+    REDCO_HAS_CP = 16,
+    REDCO_HAS_DP = 32 /**< every engine has it: a file without others is not one without limits */
+};
 
 /** Triples of meshes that an engine can run, in redco_engine_file.states; bits. */
 enum {

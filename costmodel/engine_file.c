@@ -146,6 +146,15 @@ static redco_status read_loss(const redco_json_value *file, redco_engine_file *o
     return st;
 }
 
+/* An engine that does nothing of a kind cannot train; no limit is no empty list. */
+static redco_status read_some(const redco_json_value *file, const char *key, const struct bit *known, uint32_t *bits_out,
+                              redco_error *err)
+{
+    const redco_status st = read_bits(file, key, known, bits_out, err);
+    if (st == REDCO_OK && *bits_out == 0) { return redco_json_fail(file, key, err, "has no value; one is needed"); }
+    return st;
+}
+
 static redco_status read_text(const redco_json_value *file, const char *key, char *out, size_t size, redco_error *err)
 {
     const char *text = NULL;
@@ -252,16 +261,17 @@ redco_status redco_engine_file_from_json(const redco_json_value *value, redco_en
                                                 : read_trait(value, (redco_trait)t, &file, &choice, err);
     }
     if (st != REDCO_OK || (st = read_bits(value, "overlap", overlap_bits, &file.overlap, err)) != REDCO_OK ||
-        (st = read_bits(value, "recompute", recompute_bits, &file.recompute, err)) != REDCO_OK ||
-        (st = read_bits(value, "scheme", scheme_bits, &schemes, err)) != REDCO_OK ||
+        (st = read_some(value, "recompute", recompute_bits, &file.recompute, err)) != REDCO_OK ||
+        (st = read_some(value, "scheme", scheme_bits, &schemes, err)) != REDCO_OK ||
         (st = read_bits(value, "dimensions", dimension_bits, &file.dimensions, err)) != REDCO_OK ||
-        (st = read_bits(value, "states", state_bits, &file.states, err)) != REDCO_OK ||
+        (st = read_some(value, "states", state_bits, &file.states, err)) != REDCO_OK ||
         (st = read_export(value, &file, err)) != REDCO_OK || (st = read_calibrations(value, &file, err)) != REDCO_OK || (st = read_measured(value, &file, err)) != REDCO_OK) {
         return st;
     }
     file.engine = choice.engine;
     file.engine.stated = 0; /* by runs, not by the file */
     file.bucket_bytes = choice.bucket_bytes;
+    file.dimensions |= REDCO_HAS_DP;
     file.inter_tensor = (schemes & 1) != 0;
     file.intra_tensor = (schemes & 2) != 0;
     *file_out = file;

@@ -93,16 +93,17 @@ static redco_status state_trait(redco_engine_choice *choice, char *text, redco_e
     return redco_engine_state(choice, text, value + 1, "--engine", err);
 }
 
-/* NAME[,TRAIT=VALUE...] */
+/* NAME[,TRAIT=VALUE...]. @param traits  behind the first comma; NULL: no comma */
 static redco_status read_engine(const char *name, const char *traits, redco_inputs *inputs, redco_error *err)
 {
     redco_status st = redco_engine_file_read(name, &inputs->engine, err);
     if (st != REDCO_OK) { return st; }
     inputs->choice = redco_engine_choose(&inputs->engine, REDCO_BF16);
+    if (traits == NULL) { return REDCO_OK; }
     char *const text = strdup(traits);
     if (text == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     char *rest = text;
-    for (char *one = NULL; st == REDCO_OK && (one = strsep(&rest, ",")) != NULL && traits[0] != '\0';) {
+    for (char *one = NULL; st == REDCO_OK && (one = strsep(&rest, ",")) != NULL;) {
         st = state_trait(&inputs->choice, one, err);
     }
     free(text);
@@ -122,12 +123,15 @@ static redco_status choose_engine(const redco_input_names *names, redco_inputs *
     if (length >= sizeof name) {
         return redco_fail(err, REDCO_EVALUE, "--engine", "\"%.60s...\" is no engine", names->engine);
     }
+    if (names->engine != NULL && length == 0) {
+        return redco_fail(err, REDCO_EVALUE, "--engine", "\"%.60s\" names no engine before its traits", names->engine);
+    }
     (void)snprintf(name, sizeof name, "%.*s", (int)length, length > 0 ? names->engine : "");
     const bool framework = strcmp(name, any) == 0;
     if (names->engine != NULL && !framework) {
         inputs->engine_named = true;
         (void)snprintf(inputs->engine_reason, sizeof inputs->engine_reason, "--engine");
-        return read_engine(name, traits[0] == ',' ? traits + 1 : "", inputs, err);
+        return read_engine(name, traits[0] == ',' ? traits + 1 : NULL, inputs, err);
     }
     redco_default_engine engine;
     redco_cluster_engine(inputs->cluster, &inputs->machine.gpu, &engine);
@@ -139,7 +143,7 @@ static redco_status choose_engine(const redco_input_names *names, redco_inputs *
     }
     (void)snprintf(inputs->engine_reason, sizeof inputs->engine_reason, "%s", engine.reason);
     inputs->engine_named = strcmp(engine.name, own) == 0 && !framework; /* only what it can run is of use */
-    return read_engine(engine.name, traits[0] == ',' ? traits + 1 : "", inputs, err);
+    return read_engine(engine.name, traits[0] == ',' ? traits + 1 : NULL, inputs, err);
 }
 
 /* What a profile of redco-exec says of the device goes before what its calibration assumes. */

@@ -71,13 +71,44 @@ static void keep_fitting(redco_search_result *result)
     result->ranked_count = kept;
 }
 
+static const char *largest_of(const redco_prediction *p)
+{
+    const struct {
+        const char *name;
+        uint64_t bytes;
+    } parts[] = {{"parameters", p->parameter_bytes},
+                 {"gradients", p->gradient_bytes},
+                 {"optimizer", p->optimizer_bytes},
+                 {"activations", p->activation_bytes},
+                 {"transient", p->transient_bytes}};
+    size_t most = 0;
+    for (size_t i = 1; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].bytes > parts[most].bytes) { most = i; }
+    }
+    return parts[most].name;
+}
+
+static bool any_fits(const redco_search_result *result)
+{
+    for (uint32_t i = 0; i < result->ranked_count; i++) {
+        if (fits(&result->ranked[i])) { return true; }
+    }
+    return false;
+}
+
+/* AMSP's strategy is found by its own objective, whatever the user's. */
+static bool minimises_steps(const redco_search_options *options)
+{
+    return options->objective == REDCO_OBJECTIVE_STEP_TIME && options->strategy != REDCO_STRATEGY_AMSP;
+}
+
 /* Nothing fits by the simulator: the first answer becomes the strategy that is too large. */
 static void give_up(redco_search_result *result)
 {
     const redco_candidate *const first = &result->ranked[0];
     result->shortfall.leanest = *first;
     result->shortfall.short_bytes = first->prediction.total_bytes - first->prediction.capacity_bytes;
-    result->shortfall.largest = "transient";
+    result->shortfall.largest = largest_of(&first->prediction);
     result->status = "infeasible";
     result->ranked[0].assignments = NULL; /* changed hands */
 }
@@ -94,7 +125,7 @@ static redco_status price_ranked(redco_costs *costs, bool comm, redco_search_res
 }
 
 /* The leanest strategy, where the closed form finds none that fits. */
-static redco_status price_leanest(redco_costs *costs, redco_search_result *result, redco_error *err)
+static redco_status price_leanest(redco_costs *costs, bool comm, redco_search_result *result, redco_error *err)
 {
     redco_shortfall *const s = &result->shortfall;
     if (s->leanest.assignments == NULL) { return REDCO_OK; }
@@ -107,7 +138,7 @@ static redco_status price_leanest(redco_costs *costs, redco_search_result *resul
     redco_candidate *const one = malloc(sizeof *one);
     if (one == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     *one = s->leanest;
-    one->objective = one->closed_form.step_s;
+    one->objective = comm ? one->closed_form.amsp_total_s : one->closed_form.step_s;
     free(result->ranked);
     result->ranked = one;
     result->ranked_count = 1;
@@ -116,7 +147,8 @@ static redco_status price_leanest(redco_costs *costs, redco_search_result *resul
     return REDCO_OK;
 }
 
-/* What the simulator finds beyond the closed form, in gradients of a second bucket say, is left free by the next try. */
+/* What the simulator finds beyond the closed form, in gradients of a second bucket say, is left free by the next try.
+ */
 static redco_status price_answers(redco_costs *costs, const redco_inputs *inputs, const redco_search_options *options,
                                   redco_search_result **result, redco_error *err)
 {
@@ -139,23 +171,21 @@ static redco_status price_answers(redco_costs *costs, const redco_inputs *inputs
         st = price_ranked(costs, comm, again, err);
     }
     if (st != REDCO_OK) { return st; }
-    if (!fits(&(*result)->ranked[0])) { give_up(*result); }
+    if (!any_fits(*result)) { give_up(*result); }
     keep_fitting(*result);
-    if (options->top > 1 && options->objective == REDCO_OBJECTIVE_STEP_TIME) {
-        sort((*result)->ranked, (*result)->ranked_count);
-    }
+    if (options->top > 1 && minimises_steps(options)) { sort((*result)->ranked, (*result)->ranked_count); }
     return REDCO_OK;
 }
 
-/* Where the simulator is far from the closed form, in pipelines that reduce in every micro-batch say, the best few by the
- * closed form are simulated, and the fastest of them is the answer: no longer proven, but better. */
+/* Where the simulator is far from the closed form, in pipelines that reduce in every micro-batch say, the best few by
+ * the closed form are simulated, and the fastest of them is the answer: no longer proven, but better. */
 static redco_status look_further(redco_costs *costs, const redco_inputs *inputs, const redco_search_options *options,
                                  redco_search_result **result, redco_error *err)
 {
     const redco_candidate *const first = &(*result)->ranked[0];
     redco_search_options wider = *options;
     redco_search_result *more = NULL;
-    if (options->top > 1 || options->objective != REDCO_OBJECTIVE_STEP_TIME || (*result)->candidates <= 1 ||
+    if (options->top > 1 || !minimises_steps(options) || (*result)->candidates <= 1 ||
         first->prediction.step_s <= first->closed_form.step_s * (1.0 + far_ratio)) {
         return REDCO_OK;
     }
@@ -190,7 +220,7 @@ redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_
         redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, options, &result, err);
     if (st != REDCO_OK || (st = redco_costs_of(inputs, options, &costs, err)) != REDCO_OK) { goto out; }
     st = result->ranked_count > 0 ? price_answers(costs, inputs, options, &result, err)
-                                  : price_leanest(costs, result, err);
+                                  : price_leanest(costs, options->objective == REDCO_OBJECTIVE_COMM, result, err);
     if (st == REDCO_OK && result->ranked_count > 0) { st = look_further(costs, inputs, options, &result, err); }
 out:
     redco_costs_free(costs);

@@ -274,6 +274,7 @@ static void print_one(const struct answer *answer)
     report_gpu_groups(answer->plan, &answer->inputs->machine);
     report_placement(answer->plan);
     plan_tp_report(&answer->tp, &args->options);
+    plan_tp_report_rows(args, best);
     if (answer->helped) { report_help(answer->help, REDCO_HELP_COUNT); }
     if (answer->free_result != NULL && answer->free_result->ranked_count > 0) {
         report_free_optimum(args, best, &answer->free_result->ranked[0]);

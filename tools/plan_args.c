@@ -241,6 +241,10 @@ static error_t add_profile(struct plan_args *args, const char *path)
 
 static error_t read_engine(struct plan_args *args, const char *text)
 {
+    static const char automatic[] = "auto,";
+    if (strncmp(text, automatic, sizeof automatic - 1) == 0) {
+        return cli_bad_option(&args->cli, "--engine", "auto tries engines as they are: it takes no traits");
+    }
     args->try_engines = strcmp(text, "auto") == 0;
     return args->try_engines ? 0 : cli_name(&args->cli, "--engine", text, &args->names.engine);
 }
@@ -293,7 +297,8 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
     case KEY_SEQUENCE_PARALLEL:
         why = text != NULL ? cli_word(&args->cli, "--sequence-parallel", text, split, &word) : 0;
         options->workload.sequence_parallel = text == NULL || word == 1;
-        args->try_sequence_parallel = word == 2;
+        args->try_sequence_parallel = text != NULL && word == 2;
+        args->sequence_parallel_given = true;
         return why;
     case KEY_MFU_CONVENTION:
         why = cli_word(&args->cli, "--mfu-convention", text, convention, &word);
@@ -424,8 +429,13 @@ static void check_together(struct plan_args *args)
                              args->try_engines ? "auto answers with one plan" : "engines gives a list of its own");
     } else if (args->try_engines && args->compare_engines) {
         (void)cli_bad_option(cli, "--engine", "auto is what --compare engines shows: give one of them");
-    } else if (args->compare_engines && (args->explain || args->report != NULL || args->timeline != NULL)) {
-        (void)cli_bad_option(cli, "--compare", "engines is a list: leave out --explain, --report and --timeline");
+    } else if (args->compare_engines && (args->explain || args->report != NULL || args->timeline != NULL ||
+                                         args->out != NULL || args->exports_any || options->verify)) {
+        (void)cli_bad_option(cli, "--compare",
+                             "engines is a list: leave out -o, --explain, --export, --report, --timeline and --verify");
+    } else if (args->try_sequence_parallel && (many || args->compare || args->sweep_count > 0 || options->top > 0)) {
+        (void)cli_bad_option(cli, "--sequence-parallel", "auto answers with one plan: leave out --compare, --sweep, "
+                                                         "--top and --engine auto");
     } else if (args->compare + (args->sweep_count > 0) + (options->top > 0) + args->explain > 1) {
         (void)cli_bad_option(cli, "",
                              "--compare, --sweep, --top and --explain are different answers: give one of them");

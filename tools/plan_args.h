@@ -27,6 +27,7 @@ struct plan_args {
     bool try_engines;           /* --engine auto */
     char engine_note[400];      /* what that found */
     bool try_sequence_parallel; /* --sequence-parallel=auto */
+    bool sequence_parallel_given;
     uint64_t sweep[PLAN_MOST_SWEEP];
     uint32_t sweep_count;
     const char *out;

@@ -15,6 +15,7 @@ enum { MOST_ENGINES = 64 };
 /* One engine's answer. */
 struct entry {
     char name[REDCO_ENGINE_NAME];
+    redco_error bad; /* what machine or model rules out: bad input, where it is so of every engine */
     redco_inputs inputs;
     redco_search_options options;
     redco_search_result *result; /* NULL: reason says why */
@@ -40,13 +41,14 @@ static const redco_candidate *best_of(const struct entry *entry)
     return entry->result != NULL && entry->result->ranked_count > 0 ? &entry->result->ranked[0] : NULL;
 }
 
-/* What one engine cannot do is a line of the list, not the end of it. */
-static redco_status ask(const struct plan_args *args, const char *name, uint64_t gpus, struct entry *entry,
-                        redco_error *err)
+/* What one engine cannot do is a line of the list, not the end of it.
+ * @param engine  as --engine has it; NULL: the default */
+static redco_status ask(const struct plan_args *args, const char *engine, const char *name, uint64_t gpus,
+                        struct entry *entry, redco_error *err)
 {
     redco_input_names names = args->names;
     redco_error why = {0};
-    names.engine = name;
+    names.engine = engine;
     entry->options = args->options;
     (void)snprintf(entry->name, sizeof entry->name, "%s", name);
     redco_status st = redco_inputs_read(&names, gpus, &entry->inputs, err);
@@ -55,30 +57,32 @@ static redco_status ask(const struct plan_args *args, const char *name, uint64_t
     st = redco_search_priced(&entry->inputs, &entry->options, &entry->result, &why);
     if (st == REDCO_EVALUE) {
         (void)snprintf(entry->reason, sizeof entry->reason, "%.80s: %.300s", why.place, why.text);
+        entry->bad = why;
         return REDCO_OK;
     }
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
-    if (entry->result->ranked_count == 0) {
-        (void)report_reason(entry->result, entry->reason, sizeof entry->reason);
-    }
+    if (entry->result->ranked_count == 0) { (void)report_reason(entry->result, entry->reason, sizeof entry->reason); }
     return REDCO_OK;
 }
 
-/* The default engine first, then those that were measured on this GPU. */
+/* The engine that is asked for first, its traits as they are stated, else the default; then those that were measured on
+ * this GPU. */
 static redco_status ask_all(const struct plan_args *args, const redco_inputs *inputs, struct engines **engines_out,
                             redco_error *err)
 {
     const uint64_t gpus = (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node;
     struct engines *engines = calloc(1, sizeof *engines);
     redco_status st = engines != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
-    if (st == REDCO_OK) { st = ask(args, inputs->engine.engine.name, gpus, &engines->entries[engines->count++], err); }
+    if (st == REDCO_OK) {
+        st = ask(args, args->names.engine, inputs->engine.engine.name, gpus, &engines->entries[engines->count++], err);
+    }
     for (size_t i = 0; st == REDCO_OK && redco_preset_at("engines", i) != NULL; i++) {
         const char *const name = redco_preset_at("engines", i)->name;
         redco_engine_file file;
         if (strcmp(name, inputs->engine.engine.name) == 0 || engines->count == MOST_ENGINES) { continue; }
         st = redco_engine_file_read(name, &file, err);
         if (st != REDCO_OK || !redco_engine_measured_on(&file, inputs->machine.gpu.name)) { continue; }
-        st = ask(args, name, gpus, &engines->entries[engines->count++], err);
+        st = ask(args, name, name, gpus, &engines->entries[engines->count++], err);
     }
     if (st != REDCO_OK) {
         engines_free(engines);
@@ -123,8 +127,7 @@ redco_status plan_engines_choose(struct plan_args *args, const redco_inputs *inp
     } else {
         (void)snprintf(note, 400, "auto: %s has no plan: %.250s", usual->name, usual->reason);
     }
-    const struct redco_preset *const preset = redco_preset_find("engines", chosen->name);
-    args->names.engine = preset != NULL ? preset->name : inputs->engine.engine.name;
+    if (chosen != usual) { args->names.engine = redco_preset_find("engines", chosen->name)->name; /* static */ }
     engines_free(engines);
     return REDCO_OK;
 }
@@ -137,9 +140,7 @@ static json_t *entry_json(const struct entry *entry, redco_error *err)
     const redco_candidate *const best = best_of(entry);
     if (best == NULL) {
         json = answer_infeasible(&entry->inputs, answer_name(&entry->options), entry->reason, entry->result);
-        if (json != NULL) {
-            (void)json_object_set_new(json, "engine", json_pack("{s:s}", "name", entry->name));
-        }
+        if (json != NULL) { (void)json_object_set_new(json, "engine", json_pack("{s:s}", "name", entry->name)); }
         return json;
     }
     if (redco_assembler_create(&entry->inputs, &entry->options, REDCO_VERSION, &assembler, err) == REDCO_OK &&
@@ -185,7 +186,8 @@ static int print_engines(const struct plan_args *args, const redco_inputs *input
     }
     report_header(args, inputs, NULL);
     if (!report_table(inputs, REPORT_STRATEGIES, rows, engines->count)) { return CLI_SYSTEM; }
-    (void)printf("* %s is the default here: %s\n", usual, inputs->engine_reason);
+    (void)printf("* %s is the %s: %s\n", usual, inputs->engine_named ? "one asked for" : "default here",
+                 inputs->engine_reason);
     return CLI_DONE;
 }
 
@@ -196,7 +198,12 @@ int answer_engines(struct plan_args *args, const redco_inputs *inputs)
     if (ask_all(args, inputs, &engines, &err) != REDCO_OK) { return answer_fail(&args->cli, &err); }
     qsort(engines->entries, engines->count, sizeof engines->entries[0], compare_entries);
     const bool any = best_of(&engines->entries[0]) != NULL;
-    int rc = print_engines(args, inputs, engines, inputs->engine.engine.name);
+    const redco_error *bad = &engines->entries[0].bad;
+    for (uint32_t i = 0; i < engines->count; i++) {
+        if (engines->entries[i].bad.status == REDCO_OK) { bad = NULL; }
+    }
+    int rc =
+        bad != NULL ? answer_fail(&args->cli, bad) : print_engines(args, inputs, engines, inputs->engine.engine.name);
     if (rc == CLI_DONE) { rc = cli_finish(&args->cli, CLI_DONE); }
     if (rc == CLI_DONE && !any) {
         (void)redco_fail(&err, REDCO_EINFEASIBLE, "", "%s: %s", engines->entries[0].name, engines->entries[0].reason);

@@ -76,7 +76,7 @@ void report_traits(const redco_inputs *inputs, const redco_search_options *optio
         char value[SHORT];
         const bool stated = (choice.engine.stated >> t & 1) != 0;
         (void)redco_engine_trait(&choice, options->workload.precision, (redco_trait)t, value, sizeof value);
-        (void)printf("  %-18s %-10s %s\n", redco_trait_words[t], value,
+        (void)printf("  %-18s %-12s %s\n", redco_trait_words[t], value,
                      stated ? "stated with --engine" : inputs->engine.sources[t]);
     }
 }

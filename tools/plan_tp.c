@@ -12,6 +12,11 @@
 /* Differences below this are not worth a word. */
 static const double visible_ratio = 5e-4;
 
+static bool lacks_rows(const redco_search_options *options)
+{
+    return options->dimensions != 0 && (options->dimensions & REDCO_HAS_SP) == 0;
+}
+
 redco_status plan_tp_try_rows(struct plan_args *args, const redco_inputs *inputs, redco_search_result **result,
                               redco_error *err)
 {
@@ -19,18 +24,17 @@ redco_status plan_tp_try_rows(struct plan_args *args, const redco_inputs *inputs
     redco_search_options rows = *options;
     redco_search_result *found = NULL;
     redco_error why = {0};
-    if (options->tp_placement != REDCO_TP_MILP || options->workload.sequence_parallel ||
-        options->objective != REDCO_OBJECTIVE_STEP_TIME) {
-        return REDCO_OK;
-    }
+    const bool asked =
+        args->try_sequence_parallel || (options->tp_placement == REDCO_TP_MILP && !args->sequence_parallel_given);
+    if (!asked || lacks_rows(options) || options->objective != REDCO_OBJECTIVE_STEP_TIME) { return REDCO_OK; }
     rows.workload.sequence_parallel = true;
-    const redco_status st =
-        redco_search_priced(inputs, &rows, &found, &why);
+    const redco_status st = redco_search_priced(inputs, &rows, &found, &why);
     if (st == REDCO_EVALUE) { return REDCO_OK; } /* the sequence does not divide, say */
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
     const bool fits = found->ranked_count > 0, fitted = (*result)->ranked_count > 0;
     /* Of equals the plain one: tp = 1 knows no difference. */
-    if (fits && (!fitted || found->ranked[0].prediction.step_s < (*result)->ranked[0].prediction.step_s * (1.0 - visible_ratio))) {
+    if (fits && (!fitted ||
+                 found->ranked[0].prediction.step_s < (*result)->ranked[0].prediction.step_s * (1.0 - visible_ratio))) {
         redco_search_result_free(*result);
         *result = found;
         options->workload.sequence_parallel = true;
@@ -38,6 +42,12 @@ redco_status plan_tp_try_rows(struct plan_args *args, const redco_inputs *inputs
         redco_search_result_free(found);
     }
     return REDCO_OK;
+}
+
+/* What people are shown and what is minimised are the same. */
+static double value_of(const redco_search_options *options, const redco_candidate *candidate)
+{
+    return options->objective == REDCO_OBJECTIVE_COMM ? candidate->objective : candidate->prediction.step_s;
 }
 
 redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *inputs, bool sequence_parallel,
@@ -50,14 +60,14 @@ redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *input
     if (options->tp_placement != REDCO_TP_MILP) { return REDCO_OK; }
     ruled.tp_placement = REDCO_TP_RULES;
     ruled.workload.sequence_parallel = sequence_parallel;
-    const redco_status st =
-        redco_search_priced(inputs, &ruled, &found, &why);
+    const redco_status st = redco_search_priced(inputs, &ruled, &found, &why);
     if (st == REDCO_EVALUE) { return REDCO_OK; }
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
     const bool fits = found->ranked_count > 0, fitted = (*result)->ranked_count > 0;
     /* What both searches may leave of their gaps is no difference. */
     const double least_ratio = 1.0 - fmax(1e-9, options->gap_ratio);
-    if (!fits || (fitted && found->ranked[0].objective >= (*result)->ranked[0].objective * least_ratio)) {
+    if (!fits ||
+        (fitted && value_of(options, &found->ranked[0]) >= value_of(options, &(*result)->ranked[0]) * least_ratio)) {
         redco_search_result_free(found);
         return REDCO_OK;
     }
@@ -166,6 +176,17 @@ static void print_layers(const redco_tp_report *report)
 void plan_tp_layers(const struct plan_tp *tp)
 {
     if (tp->known) { print_layers(&tp->layers); }
+}
+
+void plan_tp_report_rows(const struct plan_args *args, const redco_candidate *best)
+{
+    if (!args->try_sequence_parallel || best->setting.tp <= 1) { return; }
+    (void)printf("%-10s%s\n", "norms",
+                 args->options.workload.sequence_parallel
+                     ? "split over the tensor-parallel ranks, too: sequence parallelism is faster here"
+                 : lacks_rows(&args->options)
+                     ? "on every tensor-parallel rank: the engine has no sequence parallelism"
+                     : "on every tensor-parallel rank: sequence parallelism is no faster here");
 }
 
 void plan_tp_report(const struct plan_tp *tp, const redco_search_options *options)

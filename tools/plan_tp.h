@@ -13,8 +13,8 @@ struct plan_tp {
     double rules_step_s, milp_step_s; /* of the same strategy */
 };
 
-/** With --tp-placement milp sequence parallelism is a choice, too: searches with it, and where that is faster takes the
- *  result and sets the option. Nothing if it was given, or another placement.
+/** With --sequence-parallel=auto, and with --tp-placement milp unless it was given, sequence parallelism is a choice:
+ *  searches with it, and where that is faster takes the result and sets the option.
  *  @param result  of the search without */
 redco_status plan_tp_try_rows(struct plan_args *args, const redco_inputs *inputs, redco_search_result **result,
                               redco_error *err);
@@ -27,6 +27,8 @@ redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *input
 
 redco_status plan_tp_find(const struct plan_args *args, const redco_inputs *inputs, const redco_candidate *best,
                           struct plan_tp *tp_out, redco_error *err);
+/** What --sequence-parallel=auto chose. */
+void plan_tp_report_rows(const struct plan_args *args, const redco_candidate *best);
 /** One line, where there is something to say. */
 void plan_tp_report(const struct plan_tp *tp, const redco_search_options *options);
 /** The table of layers. */

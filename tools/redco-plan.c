@@ -44,14 +44,17 @@ static int run(struct plan_args *args)
         redco_inputs_free(&inputs);
         return answer_fail(&args->cli, &err);
     }
-    if (args->try_engines && strcmp(args->names.engine, inputs.engine.engine.name) != 0) {
+    if (args->try_engines && args->names.engine != NULL) { /* another than the default */
         redco_inputs_free(&inputs);
         if (read_inputs(args, &inputs, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
     }
-    redco_inputs_use_engine(&inputs, &args->options);
-    if (args->compare_engines) {
+    if (args->compare_engines) { /* each takes the options as they were given */
         rc = answer_engines(args, &inputs);
-    } else if (args->sweep_count > 0) {
+        redco_inputs_free(&inputs);
+        return rc;
+    }
+    redco_inputs_use_engine(&inputs, &args->options);
+    if (args->sweep_count > 0) {
         rc = answer_sweep(args, &inputs);
     } else if (args->compare) {
         rc = answer_compare(args, &inputs);
