@@ -1,7 +1,7 @@
 /* A plan file as something to compute with again. Nothing here needs the planner: executors read plans, too. */
 #include "planner/assemble_internal.h"
 
-#include "costmodel/step.h"
+#include "costmodel/request.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -169,9 +169,9 @@ redco_status redcoi_reopen_costs(const redco_plan *plan, const char *name, redco
         return st;
     }
     if ((st = redco_plan_case_overlap(reopened, plan->overlap, &why)) == REDCO_OK) {
-        st = redco_setting_check(reopened->costs, &reopened->setting, &why);
+        st = redco_request_check(reopened->costs, &reopened->setting, reopened->assignments,
+                                 reopened->assignment_count, &why);
     }
-    if (st == REDCO_OK) { st = redco_step_chunks_check(reopened->costs, &reopened->setting, plan->pp_chunks, &why); }
     if (st == REDCO_EVALUE) { return redcoi_refuse(name, "/mesh", err, "%s: %s", why.place, why.text); }
     if (st == REDCO_OK) { /* prices the layouts */
         (void)redco_cost_fixed(reopened->costs, &reopened->setting);

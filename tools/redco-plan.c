@@ -3,6 +3,7 @@
 #include "tools/plan_engines.h"
 #include "tools/plan_export.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Of a sweep, for the first size that the cluster can have. */
@@ -15,6 +16,37 @@ static redco_status read_inputs(const struct plan_args *args, redco_inputs *inpu
     }
     if (st == REDCO_OK) { redco_error_clear(err); }
     return st;
+}
+
+/* What was given and the engine does not have is priced all the same, and said. */
+static void warn_limits(const struct plan_args *args, const redco_inputs *inputs)
+{
+    const redco_search_options *const o = &args->options;
+    const redco_engine_file *const file = &inputs->engine;
+    const struct {
+        const char *what;
+        bool given;
+        uint32_t bit;
+    } dimensions[] = {{"tensor parallelism", o->tp > 1, REDCO_HAS_TP},
+                      {"pipeline stages", o->pp > 1 && o->pp != REDCO_DEGREE_AUTO, REDCO_HAS_PP},
+                      {"model chunks", o->workload.engine.virtual_stages > 1, REDCO_HAS_CHUNKS},
+                      {"context parallelism", o->cp > 1 && o->cp != REDCO_DEGREE_AUTO, REDCO_HAS_CP},
+                      {"sequence parallelism", o->workload.sequence_parallel, REDCO_HAS_SP}};
+    char text[200];
+    for (size_t i = 0; i < sizeof dimensions / sizeof dimensions[0]; i++) {
+        if (!dimensions[i].given || (file->dimensions & dimensions[i].bit) != 0) { continue; }
+        (void)snprintf(text, sizeof text, "%s has no %s: priced as if it had", file->engine.name, dimensions[i].what);
+        cli_warn(&args->cli, text);
+    }
+}
+
+/* They are the inputs' own. */
+static void use_rules(struct plan_args *args, const redco_inputs *inputs)
+{
+    if (inputs->tp_rules == NULL) { return; }
+    args->options.tp_placement = REDCO_TP_USER;
+    args->options.tp_placement_fixed = true;
+    args->options.tp_rules = inputs->tp_rules;
 }
 
 static int run(struct plan_args *args)
@@ -34,11 +66,7 @@ static int run(struct plan_args *args)
         cli_warn(&args->cli, redco_cluster_warning(inputs.cluster, i));
     }
     if (redco_model_warning(inputs.model) != NULL) { cli_warn(&args->cli, redco_model_warning(inputs.model)); }
-    if (inputs.tp_rules != NULL) {
-        args->options.tp_placement = REDCO_TP_USER;
-        args->options.tp_placement_fixed = true;
-        args->options.tp_rules = inputs.tp_rules;
-    }
+    use_rules(args, &inputs);
     if (redco_comm_warning(inputs.comm) != NULL) { cli_warn(&args->cli, redco_comm_warning(inputs.comm)); }
     if (args->try_engines && plan_engines_choose(args, &inputs, args->engine_note, &err) != REDCO_OK) {
         redco_inputs_free(&inputs);
@@ -47,6 +75,7 @@ static int run(struct plan_args *args)
     if (args->try_engines && args->names.engine != NULL) { /* another than the default */
         redco_inputs_free(&inputs);
         if (read_inputs(args, &inputs, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
+        use_rules(args, &inputs);
     }
     if (args->compare_engines) { /* each takes the options as they were given */
         rc = answer_engines(args, &inputs);
@@ -54,6 +83,7 @@ static int run(struct plan_args *args)
         return rc;
     }
     redco_inputs_use_engine(&inputs, &args->options);
+    warn_limits(args, &inputs);
     if (args->sweep_count > 0) {
         rc = answer_sweep(args, &inputs);
     } else if (args->compare) {
