@@ -116,11 +116,15 @@ redco_status plan_engines_choose(struct plan_args *args, const redco_inputs *inp
         if (tokens_of(other) <= tokens_of(chosen)) { continue; }
         const double least = tokens_of(other) * (1.0 - other->inputs.calibration.band_ratio);
         const double most = tokens_of(usual) * (1.0 + usual->inputs.calibration.band_ratio);
-        if (least > most) { chosen = other; }
+        /* A set without a band tells nothing apart. */
+        const bool bands = other->inputs.calibration.band_ratio > 0.0 && usual->inputs.calibration.band_ratio > 0.0;
+        if (least > most && (bands || tokens_of(usual) <= 0.0)) { chosen = other; }
     }
-    if (chosen == usual) {
-        (void)snprintf(note, 400, "auto: none of %u engines measured on this GPU is faster outside both bands",
-                       engines->count);
+    if (engines->count == 1) {
+        (void)snprintf(note, 400, "auto: no other engine was measured on this GPU; %.300s", usual->inputs.engine_reason);
+    } else if (chosen == usual) {
+        (void)snprintf(note, 400, "auto: none of the %u others measured on this GPU is faster outside both bands",
+                       engines->count - 1);
     } else if (tokens_of(usual) > 0.0) {
         (void)snprintf(note, 400, "auto: %.1f %% faster than %s, outside both bands",
                        100.0 * (tokens_of(chosen) / tokens_of(usual) - 1.0), usual->name);
