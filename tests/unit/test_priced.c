@@ -1,0 +1,249 @@
+/* Answers of a search as users get them: ordered, kept and refused by the event simulator. Each case first shows that
+ * closed form and simulator disagree there; found by putting layouts of the shipped models to both. */
+#include "planner/priced.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+
+struct question {
+    redco_inputs inputs;
+    redco_search_options options;
+    redco_costs *costs;
+};
+
+static void open_question(struct question *q, const char *cluster, const char *model, redco_search_options options)
+{
+    const redco_input_names names = {.model = model, .cluster = cluster};
+    redco_error err = {.status = REDCO_OK};
+    *q = (struct question){.options = options};
+    if (redco_inputs_read(&names, 64, &q->inputs, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
+    redco_inputs_use_engine(&q->inputs, &q->options);
+    assert_int_equal(redco_costs_of(&q->inputs, &q->options, &q->costs, NULL), REDCO_OK);
+}
+
+static void close_question(struct question *q)
+{
+    redco_costs_free(q->costs);
+    redco_inputs_free(&q->inputs);
+}
+
+static redco_search_options standard(void)
+{
+    return (redco_search_options){
+        .workload = {.seq_len = 4096, .global_batch = 1024, .precision = REDCO_BF16, .overlap = REDCO_OVERLAP_ALL},
+        .recompute = REDCO_RECOMPUTE_COUNT,
+        .gap_ratio = 0.0005};
+}
+
+static redco_search_result *by_closed_form(struct question *q)
+{
+    redco_search_result *result = NULL;
+    redco_error err = {.status = REDCO_OK};
+    if (redco_search(&q->inputs.machine, q->inputs.model, &q->inputs.calibration, q->inputs.comm, &q->options, &result,
+                     &err) != REDCO_OK) {
+        fail_msg("%s: %s", err.place, err.text);
+    }
+    return result;
+}
+
+static redco_search_result *by_simulator(struct question *q)
+{
+    redco_search_result *result = NULL;
+    redco_error err = {.status = REDCO_OK};
+    if (redco_search_priced(&q->inputs, &q->options, &result, &err) != REDCO_OK) {
+        fail_msg("%s: %s", err.place, err.text);
+    }
+    return result;
+}
+
+static redco_prediction simulated(struct question *q, const redco_candidate *candidate)
+{
+    redco_candidate priced = *candidate;
+    assert_int_equal(redco_candidate_price(q->costs, &priced, NULL), REDCO_OK);
+    return priced.prediction;
+}
+
+static bool fits(const redco_prediction *p)
+{
+    return p->total_bytes <= p->capacity_bytes;
+}
+
+/* What a candidate says of itself is what it costs. */
+static void assert_priced(struct question *q, const redco_candidate *candidate)
+{
+    redco_candidate again = *candidate;
+    assert_int_equal(redco_candidate_price(q->costs, &again, NULL), REDCO_OK);
+    assert_memory_equal(&again.prediction, &candidate->prediction, sizeof again.prediction);
+    assert_memory_equal(&again.closed_form, &candidate->closed_form, sizeof again.closed_form);
+}
+
+/* The closed form finds 2 MB free, the simulator 36 MB too few. */
+static void an_answer_that_is_too_large_is_replaced(void **state)
+{
+    struct question q;
+    redco_search_options options = standard();
+    options.strategy = REDCO_STRATEGY_ZERO2;
+    (void)state;
+    open_question(&q, "a800-hdr", "llama-65b", options);
+    redco_search_result *const closed = by_closed_form(&q);
+    redco_search_result *const priced = by_simulator(&q);
+    const redco_prediction first = simulated(&q, &closed->ranked[0]);
+    assert_true(fits(&closed->ranked[0].prediction) && !fits(&first));
+    assert_int_equal(priced->ranked_count, 1);
+    const redco_candidate *const answer = &priced->ranked[0];
+    assert_priced(&q, answer);
+    assert_true(fits(&answer->prediction));
+    /* Of the same strategy, no faster than what did not fit, and slower by little. */
+    assert_true(redco_mesh_ranks(answer->assignments[0].config.shards.parameters) == 1);
+    assert_true(answer->prediction.step_s >= first.step_s);
+    assert_true(answer->prediction.step_s < first.step_s * 1.01);
+    redco_search_result_free(closed);
+    redco_search_result_free(priced);
+    close_question(&q);
+}
+
+/* One layout: 80.7 GB of 79.9 by the closed form, 77.5 GB simulated. */
+static redco_search_options one_layout(void)
+{
+    redco_search_options options = standard();
+    options.workload.seq_len = 5760;
+    options.tp = 1;
+    options.micro_batch = 4;
+    options.recompute = REDCO_RECOMPUTE_FULL;
+    options.scheme_fixed = true;
+    options.scheme = REDCO_INTER_TENSOR;
+    options.fix = (redco_shards){{8, 1}, {8, 8}, {8, 8}};
+    return options;
+}
+
+static void a_given_layout_is_judged_by_the_simulator(void **state)
+{
+    struct question q;
+    (void)state;
+    open_question(&q, "a800-hdr", "llama-65b", one_layout());
+    redco_search_result *const closed = by_closed_form(&q);
+    redco_search_result *const priced = by_simulator(&q);
+    assert_int_equal(closed->ranked_count, 0);
+    assert_int_equal(closed->candidates, 1);
+    assert_int_equal(priced->ranked_count, 1);
+    const redco_candidate *const answer = &priced->ranked[0];
+    assert_priced(&q, answer);
+    assert_true(!fits(&answer->closed_form) && fits(&answer->prediction));
+    assert_string_equal(priced->status, "optimal"); /* there is no other */
+    assert_int_equal(priced->shortfall.short_bytes, 0);
+    assert_null(priced->shortfall.leanest.assignments);
+    redco_search_result_free(closed);
+    redco_search_result_free(priced);
+    close_question(&q);
+}
+
+/* The same with longer sequences fits neither way, and is priced all the same. */
+static void a_given_layout_that_does_not_fit_is_priced(void **state)
+{
+    struct question q;
+    redco_search_options options = one_layout();
+    options.workload.seq_len = 8192;
+    (void)state;
+    open_question(&q, "a800-hdr", "llama-65b", options);
+    redco_search_result *const priced = by_simulator(&q);
+    const redco_candidate *const given = &priced->shortfall.leanest;
+    assert_int_equal(priced->ranked_count, 0);
+    assert_non_null(given->assignments);
+    assert_priced(&q, given);
+    assert_true(!fits(&given->prediction) && given->prediction.step_s > 0.0);
+    assert_int_equal(priced->shortfall.short_bytes, given->prediction.total_bytes - given->prediction.capacity_bytes);
+    redco_search_result_free(priced);
+    close_question(&q);
+}
+
+static void the_best_few_are_in_the_simulators_order(void **state)
+{
+    struct question q;
+    redco_search_options options = standard();
+    bool closed_form_differs = false;
+    options.tp = 2;
+    options.top = 6;
+    (void)state;
+    open_question(&q, "dgx-h100", "llama-13b", options);
+    redco_search_result *const priced = by_simulator(&q);
+    assert_int_equal(priced->ranked_count, 6);
+    for (uint32_t i = 0; i < priced->ranked_count; i++) {
+        assert_priced(&q, &priced->ranked[i]);
+        assert_true(fits(&priced->ranked[i].prediction));
+        if (i == 0) { continue; }
+        const redco_candidate *const before = &priced->ranked[i - 1], *const c = &priced->ranked[i];
+        assert_true(c->prediction.step_s >= before->prediction.step_s * (1.0 - 1e-9));
+        closed_form_differs = closed_form_differs || c->closed_form.step_s < before->closed_form.step_s;
+    }
+    assert_true(closed_form_differs);
+    redco_search_result_free(priced);
+    close_question(&q);
+}
+
+/* T_comm orders AMSP's own strategies, not the step. */
+static void amsp_keeps_its_order(void **state)
+{
+    struct question q;
+    redco_search_options options = standard();
+    options.strategy = REDCO_STRATEGY_AMSP;
+    options.top = 6;
+    bool steps_differ = false;
+    (void)state;
+    open_question(&q, "a800-hdr", "llama-13b", options);
+    redco_search_result *const closed = by_closed_form(&q);
+    redco_search_result *const priced = by_simulator(&q);
+    assert_int_equal(priced->ranked_count, closed->ranked_count);
+    for (uint32_t i = 0; i < priced->ranked_count; i++) {
+        const redco_candidate *const c = &priced->ranked[i];
+        assert_int_equal(c->setting.micro_batch, closed->ranked[i].setting.micro_batch);
+        assert_true(c->closed_form.amsp_total_s <= closed->ranked[i].closed_form.amsp_total_s &&
+                    c->closed_form.amsp_total_s >= closed->ranked[i].closed_form.amsp_total_s);
+        steps_differ = steps_differ || (i > 0 && c->prediction.step_s < priced->ranked[i - 1].prediction.step_s);
+    }
+    assert_true(steps_differ);
+    redco_search_result_free(closed);
+    redco_search_result_free(priced);
+    close_question(&q);
+}
+
+/* Interleaved stages reduce gradients in every micro-batch; of the best few by the closed form another is faster. */
+static void a_slow_answer_is_looked_beyond(void **state)
+{
+    struct question q;
+    redco_search_options options = standard();
+    options.tp = 2;
+    options.pp = 4;
+    options.workload.engine.virtual_stages = 3;
+    (void)state;
+    open_question(&q, "a800-hdr", "llama-30b", options);
+    redco_search_result *const closed = by_closed_form(&q);
+    redco_search_result *const priced = by_simulator(&q);
+    const redco_prediction first = simulated(&q, &closed->ranked[0]);
+    assert_true(first.step_s > 1.03 * closed->ranked[0].closed_form.step_s);
+    assert_int_equal(priced->ranked_count, 1);
+    assert_priced(&q, &priced->ranked[0]);
+    assert_true(fits(&priced->ranked[0].prediction));
+    assert_true(priced->ranked[0].prediction.step_s < first.step_s);
+    assert_string_equal(priced->status, "feasible"); /* the proof was the closed form's */
+    redco_search_result_free(closed);
+    redco_search_result_free(priced);
+    close_question(&q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_answer_that_is_too_large_is_replaced),
+        cmocka_unit_test(a_given_layout_is_judged_by_the_simulator),
+        cmocka_unit_test(a_given_layout_that_does_not_fit_is_priced),
+        cmocka_unit_test(the_best_few_are_in_the_simulators_order),
+        cmocka_unit_test(amsp_keeps_its_order),
+        cmocka_unit_test(a_slow_answer_is_looked_beyond),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
