@@ -42,7 +42,8 @@ void redcoi_space_free(redcoi_space *space)
 
 static bool has_fixed_meshes(const redco_search_options *options)
 {
-    return options->fix.parameters.gpus > 0 || options->fix.gradients.gpus > 0 || options->fix.optimizer.gpus > 0;
+    return options->fix.parameters.gpus > 0 || options->fix.gradients.gpus > 0 || options->fix.optimizer.gpus > 0 ||
+           options->fix_secondary.gpus > 0;
 }
 
 bool redco_search_offers(const redco_search_options *options, redco_recompute policy)
@@ -56,6 +57,12 @@ bool redco_search_offers(const redco_search_options *options, redco_recompute po
 static bool has_scheme(const redco_search_options *options, redco_scheme scheme)
 {
     return options->schemes == 0 || (options->schemes >> scheme & 1) != 0;
+}
+
+/* A second copy shares its ranks with fewer others than the first. */
+static bool is_copy(redco_mesh secondary, redco_mesh parameters)
+{
+    return redco_mesh_nests(secondary, parameters) && !redco_mesh_equal(secondary, parameters);
 }
 
 static redco_status list_groups(const redcoi_space *space, redcoi_outer *outer, redco_error *err)
@@ -74,10 +81,14 @@ static redco_status list_groups(const redcoi_space *space, redcoi_outer *outer, 
     for (size_t i = 0; i < count; i++) {
         const redco_shards *s = &outer->groups[i];
         if (second_scheme && redco_mesh_equal(s->parameters, s->optimizer)) { continue; }
+        if (o->fix_secondary.gpus > 0 && !is_copy(o->fix_secondary, s->parameters)) { continue; }
         if (limited && !redco_strategy_runs(o->states, grid, outer->setting.secondary, s)) { continue; }
         outer->groups[outer->group_count++] = *s;
     }
-    return REDCO_OK;
+    if (outer->group_count > 0 || o->fix_secondary.gpus == 0) { return REDCO_OK; }
+    free(outer->groups);
+    return redco_fail(err, REDCO_EVALUE, "--fix", "p2=%ux%u is no part of a larger mesh of the parameters",
+                      o->fix_secondary.gpus, o->fix_secondary.nodes);
 }
 
 static redco_status add_outer(redcoi_space *space, const redco_setting *setting, redco_error *err)
@@ -183,7 +194,7 @@ static bool may_copy(const redcoi_space *space, redco_mesh grid)
     const redco_search_options *o = &space->options;
     const bool runs = o->states == 0 || (o->states & (REDCO_RUNS_ANY | REDCO_RUNS_ZEROPP)) != 0;
     return runs && o->strategy == REDCO_STRATEGY_ANY && !space->comm && !has_fixed_meshes(o) &&
-           o->fix_secondary.gpus == 0 && grid.nodes > 1;
+           grid.nodes > 1;
 }
 
 static redco_status add_schemes(redcoi_space *space, redco_setting *setting, redco_error *err)
