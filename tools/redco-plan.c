@@ -1,4 +1,5 @@
 /* redco-plan: the strategy that trains fastest within memory, why, and a plan file. */
+#include "planner/strategy.h"
 #include "tools/plan_answer.h"
 #include "tools/plan_engines.h"
 #include "tools/plan_export.h"
@@ -18,24 +19,50 @@ static redco_status read_inputs(const struct plan_args *args, redco_inputs *inpu
     return st;
 }
 
+/* Bits of the triples that a strategy is; any of AMSP's are. */
+static uint32_t states_of(redco_strategy strategy)
+{
+    static const uint32_t bits[REDCO_STRATEGY_COUNT] = {
+        [REDCO_STRATEGY_DDP] = REDCO_RUNS_DDP,     [REDCO_STRATEGY_ZERO1] = REDCO_RUNS_ZERO1,
+        [REDCO_STRATEGY_ZERO2] = REDCO_RUNS_ZERO2, [REDCO_STRATEGY_ZERO3] = REDCO_RUNS_ZERO3,
+        [REDCO_STRATEGY_MICS] = REDCO_RUNS_MICS,   [REDCO_STRATEGY_ZEROPP] = REDCO_RUNS_ZEROPP,
+        [REDCO_STRATEGY_HSDP] = REDCO_RUNS_HSDP};
+    return bits[strategy] | REDCO_RUNS_ANY;
+}
+
 /* What was given and the engine does not have is priced all the same, and said. */
 static void warn_limits(const struct plan_args *args, const redco_inputs *inputs)
 {
     const redco_search_options *const o = &args->options;
     const redco_engine_file *const file = &inputs->engine;
+    const bool full = o->recompute == REDCO_RECOMPUTE_FULL, half = o->workload.engine.partial_recompute;
+    const uint32_t overlap = o->overlap_fixed ? o->workload.overlap & ~file->overlap : 0;
     const struct {
         const char *what;
         bool given;
-        uint32_t bit;
-    } dimensions[] = {{"tensor parallelism", o->tp > 1, REDCO_HAS_TP},
-                      {"pipeline stages", o->pp > 1 && o->pp != REDCO_DEGREE_AUTO, REDCO_HAS_PP},
-                      {"model chunks", o->workload.engine.virtual_stages > 1, REDCO_HAS_CHUNKS},
-                      {"context parallelism", o->cp > 1 && o->cp != REDCO_DEGREE_AUTO, REDCO_HAS_CP},
-                      {"sequence parallelism", o->workload.sequence_parallel, REDCO_HAS_SP}};
+        uint32_t bit, has;
+    } limits[] = {
+        {"tensor parallelism", o->tp > 1, REDCO_HAS_TP, file->dimensions},
+        {"pipeline stages", o->pp > 1 && o->pp != REDCO_DEGREE_AUTO, REDCO_HAS_PP, file->dimensions},
+        {"model chunks", o->workload.engine.virtual_stages > 1, REDCO_HAS_CHUNKS, file->dimensions},
+        {"context parallelism", o->cp > 1 && o->cp != REDCO_DEGREE_AUTO, REDCO_HAS_CP, file->dimensions},
+        {"sequence parallelism", o->workload.sequence_parallel, REDCO_HAS_SP, file->dimensions},
+        {"half recomputation", full && half, REDCO_OFFERS_HALF, file->recompute},
+        {"full recomputation", full && !half, REDCO_OFFERS_FULL, file->recompute},
+        {"optimizer shards of whole tensors", o->scheme_fixed && o->scheme == REDCO_INTER_TENSOR, true,
+         file->inter_tensor},
+        {"even optimizer shards", o->scheme_fixed && o->scheme == REDCO_INTRA_TENSOR, true, file->intra_tensor},
+        {"overlap of gathers and scatters", (overlap & REDCO_OVERLAP_AG_RS) != 0, 0, 0},
+        {"overlap of gradient reduction", (overlap & REDCO_OVERLAP_AR) != 0, 0, 0},
+        {"overlap of updated parameters", (overlap & REDCO_OVERLAP_BC) != 0, 0, 0},
+        {"overlap of tensor-parallel traffic", (overlap & REDCO_OVERLAP_TP) != 0, 0, 0},
+        {"second copy of the parameters", o->fix_secondary.gpus > 0, states_of(REDCO_STRATEGY_ZEROPP), file->states},
+        {redco_strategy_name(o->strategy), o->strategy != REDCO_STRATEGY_ANY && o->strategy != REDCO_STRATEGY_AMSP,
+         states_of(o->strategy), file->states}};
     char text[200];
-    for (size_t i = 0; i < sizeof dimensions / sizeof dimensions[0]; i++) {
-        if (!dimensions[i].given || (file->dimensions & dimensions[i].bit) != 0) { continue; }
-        (void)snprintf(text, sizeof text, "%s has no %s: priced as if it had", file->engine.name, dimensions[i].what);
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        if (!limits[i].given || (limits[i].has & limits[i].bit) != 0) { continue; }
+        (void)snprintf(text, sizeof text, "%s has no %s: priced as if it had", file->engine.name, limits[i].what);
         cli_warn(&args->cli, text);
     }
 }
