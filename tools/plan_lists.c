@@ -157,6 +157,22 @@ static redco_status write_optimum(const struct list *list, const redco_inputs *i
     return st;
 }
 
+/* The optimum is one that the engine can run; a named strategy beside it need not be. */
+static void warn_strategies(const struct plan_args *args, const redco_inputs *inputs)
+{
+    char text[200];
+    size_t used = 0;
+    for (int i = REDCO_STRATEGY_DDP; i < REDCO_STRATEGY_COUNT; i++) {
+        if (args->options.states == 0 || redco_strategy_offered(args->options.states, (redco_strategy)i)) { continue; }
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "",
+                                 redco_strategy_name((redco_strategy)i));
+    }
+    if (used == 0) { return; }
+    (void)snprintf(text + used, sizeof text - used, ": %s does not have them, and they are priced as if it had",
+                   inputs->engine.engine.name);
+    cli_warn(&args->cli, text);
+}
+
 int answer_compare(struct plan_args *args, const redco_inputs *inputs)
 {
     struct list list;
@@ -174,7 +190,10 @@ int answer_compare(struct plan_args *args, const redco_inputs *inputs)
     const bool fits = st == REDCO_OK && list.rows[0].candidate != NULL;
     if (st == REDCO_OK && fits && args->out != NULL) { st = write_optimum(&list, inputs, &options, &err); }
     rc = st == REDCO_OK ? finish(&list) : answer_fail(&args->cli, &err);
-    if (rc == CLI_RUN) { rc = print_compare(&list, inputs); }
+    if (rc == CLI_RUN) {
+        warn_strategies(args, inputs);
+        rc = print_compare(&list, inputs);
+    }
     if (rc == CLI_DONE && fits && args->out != NULL && !args->cli.json) { (void)printf("wrote %s\n", args->out); }
     if (rc == CLI_DONE) {
         const bool beaten = fits && list.entries[0].result->verify_failed;

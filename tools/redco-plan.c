@@ -19,17 +19,6 @@ static redco_status read_inputs(const struct plan_args *args, redco_inputs *inpu
     return st;
 }
 
-/* Bits of the triples that a strategy is; any of AMSP's are. */
-static uint32_t states_of(redco_strategy strategy)
-{
-    static const uint32_t bits[REDCO_STRATEGY_COUNT] = {
-        [REDCO_STRATEGY_DDP] = REDCO_RUNS_DDP,     [REDCO_STRATEGY_ZERO1] = REDCO_RUNS_ZERO1,
-        [REDCO_STRATEGY_ZERO2] = REDCO_RUNS_ZERO2, [REDCO_STRATEGY_ZERO3] = REDCO_RUNS_ZERO3,
-        [REDCO_STRATEGY_MICS] = REDCO_RUNS_MICS,   [REDCO_STRATEGY_ZEROPP] = REDCO_RUNS_ZEROPP,
-        [REDCO_STRATEGY_HSDP] = REDCO_RUNS_HSDP};
-    return bits[strategy] | REDCO_RUNS_ANY;
-}
-
 /* What was given and the engine does not have is priced all the same, and said. */
 static void warn_limits(const struct plan_args *args, const redco_inputs *inputs)
 {
@@ -56,9 +45,12 @@ static void warn_limits(const struct plan_args *args, const redco_inputs *inputs
         {"overlap of gradient reduction", (overlap & REDCO_OVERLAP_AR) != 0, 0, 0},
         {"overlap of updated parameters", (overlap & REDCO_OVERLAP_BC) != 0, 0, 0},
         {"overlap of tensor-parallel traffic", (overlap & REDCO_OVERLAP_TP) != 0, 0, 0},
-        {"second copy of the parameters", o->fix_secondary.gpus > 0, states_of(REDCO_STRATEGY_ZEROPP), file->states},
-        {redco_strategy_name(o->strategy), o->strategy != REDCO_STRATEGY_ANY && o->strategy != REDCO_STRATEGY_AMSP,
-         states_of(o->strategy), file->states}};
+        {"second copy of the parameters",
+         o->fix_secondary.gpus > 0 && !redco_strategy_offered(file->states, REDCO_STRATEGY_ZEROPP), 0, 0},
+        {redco_strategy_name(o->strategy),
+         o->strategy != REDCO_STRATEGY_ANY && o->strategy != REDCO_STRATEGY_AMSP &&
+             !redco_strategy_offered(file->states, o->strategy),
+         0, 0}};
     char text[200];
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         if (!limits[i].given || (limits[i].has & limits[i].bit) != 0) { continue; }
