@@ -73,6 +73,7 @@ static redco_status list_groups(const redcoi_space *space, redcoi_outer *outer, 
     const redco_mesh grid = redco_costs_grid(space->costs, &outer->setting);
     const bool limited = o->states != 0 && o->strategy == REDCO_STRATEGY_ANY && !has_fixed_meshes(o);
     size_t count = 0;
+    bool copyable = o->fix_secondary.gpus == 0;
     const redco_status st = redco_strategy_triples(grid, strategy, &o->fix, &outer->groups, &count, err);
     if (st != REDCO_OK) { return st; }
     /* Without updated parameters to spread both schemes are one: it is listed under the first. */
@@ -80,12 +81,13 @@ static redco_status list_groups(const redcoi_space *space, redcoi_outer *outer, 
         !o->scheme_fixed && outer->setting.scheme == REDCO_INTRA_TENSOR && has_scheme(o, REDCO_INTER_TENSOR);
     for (size_t i = 0; i < count; i++) {
         const redco_shards *s = &outer->groups[i];
-        if (second_scheme && redco_mesh_equal(s->parameters, s->optimizer)) { continue; }
         if (o->fix_secondary.gpus > 0 && !is_copy(o->fix_secondary, s->parameters)) { continue; }
+        copyable = true;
+        if (second_scheme && redco_mesh_equal(s->parameters, s->optimizer)) { continue; }
         if (limited && !redco_strategy_runs(o->states, grid, outer->setting.secondary, s)) { continue; }
         outer->groups[outer->group_count++] = *s;
     }
-    if (outer->group_count > 0 || o->fix_secondary.gpus == 0) { return REDCO_OK; }
+    if (copyable) { return REDCO_OK; }
     free(outer->groups);
     return redco_fail(err, REDCO_EVALUE, "--fix", "p2=%ux%u is no part of a larger mesh of the parameters",
                       o->fix_secondary.gpus, o->fix_secondary.nodes);
