@@ -47,6 +47,7 @@ static const struct field fields[] = {
     {"pcie", "pcie_bytes_per_s", REAL, REDCO_UNIT_BYTES_PER_S, true, false, 1e13, AT(pcie_bytes_per_s)},
     {"pcie_gen", "pcie_gen", COUNT, 0, false, true, 20, AT(pcie_gen)},
     {"tdp", "tdp_w", REAL, REDCO_UNIT_WATTS, false, true, 1e5, AT(tdp_w)},
+    {"idle", "idle_w", REAL, REDCO_UNIT_WATTS, false, true, 1e5, AT(idle_w)},
 };
 #undef AT
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
