@@ -20,11 +20,6 @@ const char *redcoi_hwloc_release(void)
     return HWLOC_VERSION;
 }
 
-unsigned redcoi_hwloc_newest_xml(void)
-{
-    return hwloc_get_api_version() >= 0x00020a00 ? 3 : 2; /* 2.10 learnt to read XML 3.0 */
-}
-
 static const char *info(hwloc_obj_t obj, const char *name)
 {
     return obj != NULL ? hwloc_obj_get_info_by_name(obj, name) : NULL;
@@ -307,20 +302,25 @@ static redco_status take_nic(struct scan *scan, hwloc_obj_t device, hwloc_obj_t 
     return REDCO_OK;
 }
 
-static hwloc_obj_t child_of_type(hwloc_obj_t device, hwloc_obj_osdev_type_t type)
+/* The network device that stands for the card. hwloc before 1.6 filed verbs devices ("mlx4_0", beside its ports "ib0"
+ * and "ib1") under network. */
+static hwloc_obj_t network_of(hwloc_obj_t device)
 {
+    hwloc_obj_t network = NULL;
     for (hwloc_obj_t child = device->io_first_child; child != NULL; child = child->next_sibling) {
-        if (child->type == HWLOC_OBJ_OS_DEVICE && child->attr->osdev.type == type) { return child; }
+        if (child->type != HWLOC_OBJ_OS_DEVICE || child->attr->osdev.type != HWLOC_OBJ_OSDEV_NETWORK) { continue; }
+        if (network == NULL || begins(child->name, "mlx")) { network = child; }
     }
-    return NULL;
+    return network;
 }
 
-/* RDMA devices, and fast NICs of the table that only show as network devices (Slingshot; no RDMA driver). Other
- * network devices are management ports. */
+/* RDMA devices, and InfiniBand or fast NICs of the table that only show as network devices (Slingshot; no RDMA driver).
+ * Other network devices are management ports. */
 static redco_status consider_nic(struct scan *scan, hwloc_obj_t device)
 {
     const struct hwloc_pcidev_attr_s *pci = &device->attr->pcidev;
     const redcoi_part *part = redcoi_part_find(pci->vendor_id, pci->device_id);
+    const bool fast = (part != NULL && part->kind == REDCOI_PART_NIC) || redcoi_is_infiniband(pci->class_id);
     bool taken = false;
     for (hwloc_obj_t child = device->io_first_child; child != NULL; child = child->next_sibling) {
         if (child->type != HWLOC_OBJ_OS_DEVICE || child->attr->osdev.type != HWLOC_OBJ_OSDEV_OPENFABRICS) { continue; }
@@ -328,9 +328,8 @@ static redco_status consider_nic(struct scan *scan, hwloc_obj_t device)
         if (st != REDCO_OK) { return st; }
         taken = true;
     }
-    hwloc_obj_t network = child_of_type(device, HWLOC_OBJ_OSDEV_NETWORK);
-    if (taken || network == NULL || part == NULL || part->kind != REDCOI_PART_NIC) { return REDCO_OK; }
-    return take_nic(scan, device, network);
+    hwloc_obj_t network = network_of(device);
+    return taken || network == NULL || !fast ? REDCO_OK : take_nic(scan, device, network);
 }
 
 static redco_status read_devices(struct scan *scan)
