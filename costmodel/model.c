@@ -2,6 +2,7 @@
 
 #include "costmodel/model_build.h"
 #include "topology/base/preset.h"
+#include "topology/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,9 +97,7 @@ static char *shown_name(const char *name)
         for (size = MOST_SHOWN; size > 0 && ((unsigned char)name[size] & 0xc0) == 0x80;) { size--; }
     }
     char *copy = strndup(name, size);
-    for (char *c = copy; c != NULL && *c != '\0'; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) { *c = '?'; }
-    }
+    if (copy != NULL) { redco_text_clean(copy); }
     return copy;
 }
 

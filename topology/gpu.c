@@ -1,4 +1,5 @@
 #include "topology/base/preset.h"
+#include "topology/base/text.h"
 #include "topology/node_internal.h"
 #include "topology/pci_ids.h"
 #include "topology/topology.h"
@@ -89,6 +90,7 @@ static redco_status read_text(const redco_json_value *at, const char *key, const
                                field->required ? 1 : 0, field->size - 1);
     }
     memcpy(out, text, length + 1);
+    redco_text_clean(out);
     return REDCO_OK;
 }
 

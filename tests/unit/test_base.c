@@ -234,6 +234,25 @@ static void names_are_shown_safely(void **state)
     }
 }
 
+/* Documents go to terminals, too, and must still say the same. */
+static void documents_are_shown_safely(void **state)
+{
+    static const char name[] = "a\xc2\x9b"
+                               "b\x7f\xe2\x80\xae\xe2\x80\xa8\xc3\xbc\n";
+    size_t size = 0;
+    (void)state;
+    json_t *json = json_pack("{s:s}", "name", name);
+    char *text = redco_json_text(json, 10, &size);
+    assert_non_null(text);
+    assert_string_equal(text, "{\n \"name\": \"a\\u009bb\\u007f\\u202e\\u2028\xc3\xbc\\n\"\n}\n");
+    assert_int_equal(size, strlen(text));
+    json_t *again = json_loads(text, 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(again, "name")), name);
+    json_decref(again);
+    json_decref(json);
+    free(text);
+}
+
 /* Messages hold names of files and what files hold. */
 static void errors_are_shown_safely(void **state)
 {
@@ -256,7 +275,7 @@ int main(void)
         cmocka_unit_test(sha256_matches_the_standard), cmocka_unit_test(json_errors_name_the_place),
         cmocka_unit_test(deep_brackets_are_refused),   cmocka_unit_test(links_are_written_through),
         cmocka_unit_test(open_files_are_written_on),   cmocka_unit_test(names_are_shown_safely),
-        cmocka_unit_test(errors_are_shown_safely),
+        cmocka_unit_test(errors_are_shown_safely),     cmocka_unit_test(documents_are_shown_safely),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

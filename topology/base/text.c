@@ -1,6 +1,5 @@
 #include "topology/base/text.h"
 
-#include <stdint.h>
 #include <string.h>
 
 size_t redco_text_length(const char *text)
@@ -18,10 +17,11 @@ size_t redco_text_length(const char *text)
     return overlong || surrogate || too_large ? 0 : length;
 }
 
-/* The code point of a character of that many bytes. */
-static uint32_t code_point(const char *text, size_t length)
+uint32_t redco_text_code(const char *text)
 {
     static const unsigned char lead_bits[] = {0x7f, 0x1f, 0x0f, 0x07};
+    const size_t length = redco_text_length(text);
+    if (length == 0) { return 0xfffd; }
     uint32_t code = (unsigned char)text[0] & lead_bits[length - 1];
     for (size_t i = 1; i < length; i++) { code = code << 6 | ((unsigned char)text[i] & 0x3f); }
     return code;
@@ -33,9 +33,8 @@ bool redco_text_is_safe(const char *text)
         uint32_t first, last;
     } unsafe[] = {{0x0000, 0x001f}, {0x007f, 0x009f}, {0x061c, 0x061c},
                   {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}};
-    const size_t length = redco_text_length(text);
-    if (length == 0) { return false; }
-    const uint32_t code = code_point(text, length);
+    if (redco_text_length(text) == 0) { return false; }
+    const uint32_t code = redco_text_code(text);
     for (size_t i = 0; i < sizeof unsafe / sizeof unsafe[0]; i++) {
         if (code >= unsafe[i].first && code <= unsafe[i].last) { return false; }
     }

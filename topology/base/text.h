@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #ifdef __cplusplus
@@ -15,6 +16,9 @@ extern "C" {
 /** Bytes of the character at the start of @p text, 0 if it is not UTF-8 (Unicode 15, table 3-7). A 0 byte is one
  *  character; in text that it ends, a character that is cut short is none. */
 size_t redco_text_length(const char *text);
+
+/** The number that Unicode has for it, U+FFFD if it is not UTF-8. */
+uint32_t redco_text_code(const char *text);
 
 /** Whether the character at the start of @p text may be shown as it is: no control character (U+0000 to U+001F, U+007F
  *  to U+009F), direction mark (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069) or line separator (U+2028,
