@@ -13,7 +13,7 @@ enum {
     REDCOI_MAX_WIDTH = 1 << 20,
     REDCOI_MAX_FFN = 1 << 23,
     REDCOI_MAX_HEADS = 1 << 16,
-    REDCOI_MAX_LAYERS = 10000,
+    REDCOI_MAX_LAYERS = 100000,
     REDCOI_MAX_ROWS = 1 << 27
 };
 
