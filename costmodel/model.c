@@ -101,12 +101,39 @@ static char *shown_name(const char *name)
     return copy;
 }
 
+/* Keys that no size depends on are read by nobody here; what is trained from the config reads them. A number that no
+ * model has is a damaged file. */
+static redco_status check_numbers(const redco_json_value *config, redco_error *err)
+{
+    static const struct {
+        const char *key;
+        double least, most;
+    } numbers[] = {{"rms_norm_eps", 0.0, 1.0},
+                   {"layer_norm_eps", 0.0, 1.0},
+                   {"layer_norm_epsilon", 0.0, 1.0},
+                   {"norm_epsilon", 0.0, 1.0},
+                   {"rope_theta", 1.0, 1e12},
+                   {"rotary_emb_base", 1.0, 1e12},
+                   {"initializer_range", 0.0, 1e3},
+                   {"max_position_embeddings", 1.0, REDCOI_MAX_ROWS},
+                   {"n_positions", 1.0, REDCOI_MAX_ROWS}};
+    double number = 0.0;
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && st == REDCO_OK; i++) {
+        const json_t *value = json_object_get(config->json, numbers[i].key);
+        if (value == NULL || json_is_null(value)) { continue; }
+        st = redco_json_number(config, numbers[i].key, numbers[i].least, numbers[i].most, &number, err);
+    }
+    return st;
+}
+
 redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
                                    redco_error *err)
 {
     const struct family *family = NULL;
     const char *shown = NULL;
     redco_status st = find_family(config, &family, err);
+    if (st == REDCO_OK) { st = check_numbers(config, err); }
     if (st == REDCO_OK) { st = choose_name(config, name, config->name, &shown, err); }
     if (st != REDCO_OK) { return st; }
     redco_model *model = calloc(1, sizeof *model);

@@ -257,7 +257,7 @@ static const struct bad_row bad[] = {
     {"{\"model_type\":\"llama\",\"hidden_size\":4096.5}", "config.json:/hidden_size", "is a number; a whole number"},
     {"{\"model_type\":\"llama\",\"hidden_size\":\"4096\"}", "config.json:/hidden_size", "is a string"},
     {"{\"model_type\":\"llama\",\"hidden_size\":1099511627776}", "config.json:/hidden_size", "1 to 1048576 is needed"},
-    {"{\"model_type\":\"llama\",\"num_hidden_layers\":4000000000}", "config.json:/num_hidden_layers", "1 to 10000"},
+    {"{\"model_type\":\"llama\",\"num_hidden_layers\":4000000000}", "config.json:/num_hidden_layers", "1 to 100000"},
     {"{\"model_type\":\"llama\",\"num_attention_heads\":31}", "config.json:/num_attention_heads",
      "num_attention_heads = 31 must divide hidden_size = 4096"},
     {"{\"model_type\":\"llama\",\"num_key_value_heads\":5}", "config.json:/num_key_value_heads",
@@ -280,6 +280,10 @@ static const struct bad_row bad[] = {
     {"{\"model_type\":\"mpt\",\"attn_config\":{\"attn_type\":\"multiquery_attention\"}}",
      "config.json:/attn_config/attn_type", "\"multihead_attention\" is needed"},
     {"{\"model_type\":\"mpt\",\"attn_config\":3}", "config.json:/attn_config", "is a number; an object is needed"},
+    {"{\"model_type\":\"llama\",\"rms_norm_eps\":-1e-6}", "config.json:/rms_norm_eps", "is -1e-06"},
+    {"{\"model_type\":\"llama\",\"rope_theta\":-10000}", "config.json:/rope_theta", "is -10000"},
+    {"{\"model_type\":\"llama\",\"max_position_embeddings\":0}", "config.json:/max_position_embeddings", "is 0"},
+    {"{\"model_type\":\"bart\",\"layer_norm_eps\":\"tiny\"}", "config.json:/layer_norm_eps", "is a string"},
     {"{\"model_type\":\"llama\",\"_name\":3}", "config.json:/_name", "is a number; a string is needed"},
 };
 
