@@ -210,8 +210,8 @@ static void names_are_shown_safely(void **state)
          "??31m?\xc2\xa0"},                                                                 /* C1; U+00A0 is a space */
         {"\xd8\x9b\xd8\x9c\xd8\x9d", "\xd8\x9b?\xd8\x9d"},                                  /* U+061B to U+061D */
         {"\xe2\x80\x8d\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\x90", "\xe2\x80\x8d??\xe2\x80\x90"}, /* U+200D to U+2010 */
-        {"\xe2\x80\xa7\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa\xe2\x80\xae\xe2\x80\xaf",
-         "\xe2\x80\xa7????\xe2\x80\xaf"}, /* U+2027 to U+202A, U+202E, U+202F */
+        {"\xe2\x80\xa7\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa\xe2\x80\xae\xe2\x80\xac\xe2\x80\xac\xe2\x80\xaf",
+         "\xe2\x80\xa7??????\xe2\x80\xaf"}, /* U+2027 to U+202A, U+202E, twice U+202C, U+202F */
         {"\xe2\x81\xa5\xe2\x81\xa6\xe2\x81\xa9\xe2\x81\xaa", "\xe2\x81\xa5??\xe2\x81\xaa"}, /* U+2065 to U+206A */
         {"\x9b"
          "1m\xff\xc3",
@@ -263,9 +263,9 @@ static void errors_are_shown_safely(void **state)
                      "b.json",
                      "is \"%s\"",
                      "\xe2\x80\xae"
-                     "evil");
+                     "evil\xe2\x80\xac");
     assert_string_equal(err.place, "a?b.json");
-    assert_string_equal(err.text, "is \"?evil\"");
+    assert_string_equal(err.text, "is \"?evil?\"");
 }
 
 int main(void)
