@@ -5,11 +5,17 @@
 #include <string.h>
 
 /* Compositions of a group that are gone through one by one: 361 layers with three options. */
-static const double most_enumerated = 65536.0;
+static const double most_enumerated = 65536.0, few_compositions = 256.0;
+
+/* How far from the group's Lagrangian bound a composition is looked for first, and how much farther at each further
+ * try. */
+static const double first_slack_ratio = 1e-4, more_slack = 8.0;
+static const double rounding = 1e-9; /* sums in another order */
 
 /** Sums over the layers placed so far. */
 struct partial {
     double base_s, kink_s[REDCOI_WINDOWS];
+    double surplus_s; /**< what the options cost above the cheapest of their class, at the bound's prices */
     uint64_t bytes, transient[REDCO_TRANSIENT_COUNT];
 };
 
@@ -18,7 +24,9 @@ struct enumeration {
     const redcoi_problem *problem;
     uint32_t order[REDCOI_MAX_CLASSES];
     uint32_t position; /**< of the last class that has a choice; the classes behind it have one option */
-    bool bounded;      /**< compositions that cannot be best are passed over by convexity, not one by one */
+    bool bounded;      /**< compositions that cannot be best are passed over many at a time */
+    redcoi_bound bound;
+    double cheapest_s[REDCOI_MAX_CLASSES]; /**< at the bound's prices */
     redcoi_goal goal;
     double cutoff_s; /**< falls to the best found when time is the goal */
     uint64_t most_bytes;
@@ -103,12 +111,39 @@ static void look_at(struct enumeration *e, const struct partial *sum)
 
 static void place(struct enumeration *e, uint32_t position, size_t i, uint32_t left, const struct partial *sum);
 
+/* No composition takes less than the bound and the surplus of all its layers. */
+static double surplus_s(const struct enumeration *e, size_t i)
+{
+    const redcoi_option *option = &e->problem->options[i];
+    return fmax(0.0, redcoi_bound_price(option, &e->bound) - e->cheapest_s[option->class_index]);
+}
+
+/* What further layers may cost above the cheapest. */
+static double room_s(const struct enumeration *e, const struct partial *sum)
+{
+    return e->cutoff_s * (1.0 + rounding) - e->bound.value_s - sum->surplus_s;
+}
+
+/* The layers of option i that leave room: not too many of it, nor of the later ones. @return false: none do */
+static bool narrow(const struct enumeration *e, const struct partial *sum, size_t i, size_t last, uint32_t left,
+                   double *lowest, double *highest)
+{
+    const double room = room_s(e, sum);
+    const double own = surplus_s(e, i);
+    double later = (double)INFINITY;
+    for (size_t j = i + 1; j < last; j++) { later = fmin(later, surplus_s(e, j)); }
+    if (own > 0.0) { *highest = fmin(*highest, floor(room / own)); }
+    if (later > 0.0) { *lowest = fmax(*lowest, left - floor(room / later)); }
+    return room >= 0.0 && *lowest <= *highest;
+}
+
 /* Option i of the class at `position` gets that many of the `left` layers. */
 static void give(struct enumeration *e, uint32_t position, size_t i, uint32_t left, uint32_t layers,
                  const struct partial *sum)
 {
-    const struct partial more = extend(sum, &e->problem->options[i], layers);
+    struct partial more = extend(sum, &e->problem->options[i], layers);
     const uint32_t count = e->now.count;
+    if (e->bounded) { more.surplus_s += layers * surplus_s(e, i); }
     if (layers > 0 && count < REDCOI_MAX_PARTS) { e->now.parts[e->now.count++] = (redcoi_part){(uint32_t)i, layers}; }
     if (layers < left) {
         place(e, position, i + 1, left - layers, &more);
@@ -226,7 +261,7 @@ static double rest_s(const struct enumeration *e, const struct partial *sum, siz
 
 static bool worth_a_look(const struct enumeration *e, double time_s)
 {
-    return time_s <= e->cutoff_s * (1.0 + 1e-12); /* sums in another order */
+    return time_s <= e->cutoff_s * (1.0 + rounding);
 }
 
 /* The layers from 0 to left, all of which fit if any of them does, with the least time for the rest. */
@@ -274,10 +309,11 @@ static void place_triple(struct enumeration *e, size_t i, uint32_t left, const s
     double highest = left;
     if (by > 0.0) { highest = fmin(highest, floor(room / by)); }
     if (by < 0.0) { lowest = fmax(lowest, ceil(room / by)); }
-    if (!(lowest <= highest) || (!(by > 0.0) && !(by < 0.0) && room < 0.0)) { return; }
+    if (!(by > 0.0) && !(by < 0.0) && room < 0.0) { return; }
+    if (!narrow(e, sum, i, i + 3, left, &lowest, &highest)) { return; }
     const uint32_t least = find_least(e, sum, i, left, (uint32_t)lowest, (uint32_t)highest);
-    give(e, e->position, i, left, least, sum);                /* sets the cut-off */
-    if (least > 0) { give(e, e->position, i, left, 0, sum); } /* without its transient buffer */
+    give(e, e->position, i, left, least, sum);                                 /* sets the cut-off */
+    if (least > 0 && lowest <= 0.0) { give(e, e->position, i, left, 0, sum); } /* without its transient buffer */
     if (!worth_a_look(e, rest_s(e, sum, i, left, least))) { return; }
     const uint32_t from = find_edge(e, sum, i, left, least, (uint32_t)highest);
     const uint32_t to = find_edge(e, sum, i, left, least, (uint32_t)lowest);
@@ -295,6 +331,7 @@ static void place(struct enumeration *e, uint32_t position, size_t i, uint32_t l
     const size_t last = e->last[e->order[position]];
     if (e->problem->constant_s + sum->base_s + e->rest_s[position + 1] > e->cutoff_s) { return; }
     if (whole_bytes(sum) + e->rest_bytes[position + 1] > e->most_bytes) { return; }
+    if (e->bounded && room_s(e, sum) < 0.0) { return; }
     if (i + 1 == last) {
         give(e, position, i, left, left, sum);
     } else if (e->goal == REDCOI_LEAST_MEMORY) {
@@ -306,27 +343,50 @@ static void place(struct enumeration *e, uint32_t position, size_t i, uint32_t l
     } else if (e->bounded && position == e->position && i + 3 == last) {
         place_triple(e, i, left, sum);
     } else {
-        for (uint32_t layers = left;; layers--) {
+        double lowest = 0.0;
+        double highest = left;
+        if (e->bounded && !narrow(e, sum, i, last, left, &lowest, &highest)) { return; }
+        for (uint32_t layers = (uint32_t)highest;; layers--) {
             give(e, position, i, left, layers, sum);
-            if (layers == 0) { break; }
+            if (layers == (uint32_t)lowest) { break; }
         }
     }
 }
 
-/* Fewer layers first when bounded: those of the last class that has a choice are not gone through one by one. */
+/* C(layers + options - 1, options - 1) ways to share a class's layers out */
+static double compositions(uint32_t layers, size_t options)
+{
+    double count = 1.0;
+    for (size_t k = 1; k < options; k++) { count *= ((double)layers + (double)k) / (double)k; }
+    return count;
+}
+
+/* Whether class a comes before b when bounded, where the last class that has a choice is not gone through layer by
+ * layer: one with few compositions first, then one whose layers have fewer ways to go at the bound, then one with fewer
+ * layers. Classes without a choice stand behind. */
+static bool comes_before(const struct enumeration *e, uint32_t a, uint32_t b)
+{
+    const uint32_t classes[2] = {a, b};
+    uint32_t ways[2] = {0, 0};
+    for (int k = 0; k < 2; k++) {
+        const uint32_t c = classes[k];
+        const double slack_s = first_slack_ratio * e->bound.value_s;
+        for (size_t i = e->first[c]; i < e->last[c]; i++) {
+            ways[k] += surplus_s(e, i) * e->problem->class_layers[c] <= slack_s;
+        }
+        if (compositions(e->problem->class_layers[c], e->last[c] - e->first[c]) <= few_compositions) { ways[k] = 0; }
+        if (e->last[c] - e->first[c] == 1) { ways[k] = UINT32_MAX; }
+    }
+    return ways[0] < ways[1] || (ways[0] == ways[1] && e->problem->class_layers[a] < e->problem->class_layers[b]);
+}
+
 static void order_classes(struct enumeration *e)
 {
     const redcoi_problem *problem = e->problem;
     const uint32_t classes = problem->class_count;
     for (uint32_t p = 0; p < classes; p++) {
         uint32_t at = p;
-        for (; e->bounded && at > 0; at--) {
-            const uint32_t c = e->order[at - 1];
-            const bool before = e->last[p] - e->first[p] > 1 &&
-                                (e->last[c] - e->first[c] == 1 || problem->class_layers[c] > problem->class_layers[p]);
-            if (!before) { break; }
-            e->order[at] = c;
-        }
+        for (; e->bounded && at > 0 && comes_before(e, p, e->order[at - 1]); at--) { e->order[at] = e->order[at - 1]; }
         e->order[at] = p;
     }
     e->position = classes - 1;
@@ -343,6 +403,7 @@ static bool find_classes(struct enumeration *e, size_t first, size_t last)
         e->first[c] = last;
         e->last[c] = last;
         least_s[c] = (double)INFINITY;
+        e->cheapest_s[c] = (double)INFINITY;
         least_bytes[c] = UINT64_MAX;
         for (size_t i = first; i < last; i++) {
             const redcoi_option *option = &problem->options[i];
@@ -351,6 +412,7 @@ static bool find_classes(struct enumeration *e, size_t first, size_t last)
             e->last[c] = i + 1;
             least_s[c] = fmin(least_s[c], option->base_s);
             if (option->resident_bytes < least_bytes[c]) { least_bytes[c] = option->resident_bytes; }
+            e->cheapest_s[c] = fmin(e->cheapest_s[c], redcoi_bound_price(option, &e->bound));
         }
         if (e->first[c] == last) { return false; }
     }
@@ -365,7 +427,6 @@ static bool find_classes(struct enumeration *e, size_t first, size_t last)
     return true;
 }
 
-/* C(layers + options - 1, options - 1) ways to share a class's layers out */
 double redcoi_exact_count(const redcoi_problem *problem, uint32_t group)
 {
     size_t first = 0;
@@ -375,10 +436,40 @@ double redcoi_exact_count(const redcoi_problem *problem, uint32_t group)
     for (size_t i = first; i < last; i++) { options[problem->options[i].class_index]++; }
     double count = 1.0;
     for (uint32_t c = 0; c < problem->class_count; c++) {
-        for (uint32_t k = 1; k < options[c]; k++) { count *= (double)(problem->class_layers[c] + k) / k; }
         if (options[c] == 0) { return 0.0; }
+        count *= compositions(problem->class_layers[c], options[c]);
     }
     return count;
+}
+
+/* What no composition takes more than. */
+static double slowest_s(const struct enumeration *e)
+{
+    double sum_s = e->problem->constant_s;
+    for (uint32_t c = 0; c < e->problem->class_count; c++) {
+        double most_s = 0.0;
+        for (size_t i = e->first[c]; i < e->last[c]; i++) {
+            const redcoi_option *option = &e->problem->options[i];
+            double layer_s = option->base_s;
+            for (int k = 0; k < REDCOI_WINDOWS; k++) { layer_s += fmax(0.0, option->kink_s[k]); }
+            most_s = fmax(most_s, layer_s);
+        }
+        sum_s += e->problem->class_layers[c] * most_s;
+    }
+    return sum_s * (1.0 + rounding);
+}
+
+/* All that take at most the bound and some slack; more slack until there is one, which is then the best of all. */
+static void search_near_bound(struct enumeration *e, double cutoff_s)
+{
+    const struct partial nothing = {0};
+    const double most_s = fmin(cutoff_s, slowest_s(e));
+    const uint32_t c = e->order[0];
+    for (double slack_s = first_slack_ratio * e->bound.value_s;; slack_s *= more_slack) {
+        e->cutoff_s = fmin(most_s, e->bound.value_s + slack_s);
+        place(e, 0, e->first[c], e->problem->class_layers[c], &nothing);
+        if (e->found || !(e->cutoff_s < most_s)) { return; }
+    }
 }
 
 bool redcoi_exact_group(const redcoi_problem *problem, uint32_t group, redcoi_goal goal, double cutoff_s,
@@ -390,9 +481,14 @@ bool redcoi_exact_group(const redcoi_problem *problem, uint32_t group, redcoi_go
     struct enumeration e = {
         .problem = problem, .goal = goal, .cutoff_s = cutoff_s, .most_bytes = problem->budget_bytes};
     e.bounded = goal == REDCOI_LEAST_TIME && redcoi_exact_count(problem, group) > most_enumerated;
-    if (!find_classes(&e, first, last)) { return false; }
+    if (e.bounded) { e.bound = redcoi_bound_best(problem, first, last); }
+    if (isinf(e.bound.value_s) || !find_classes(&e, first, last)) { return false; }
     const struct partial nothing = {0};
-    place(&e, 0, e.first[e.order[0]], problem->class_layers[e.order[0]], &nothing);
+    if (e.bounded) {
+        search_near_bound(&e, cutoff_s);
+    } else {
+        place(&e, 0, e.first[e.order[0]], problem->class_layers[e.order[0]], &nothing);
+    }
     if (looked_at != NULL) { *looked_at += e.looked_at; }
     if (!e.found) { return false; }
     *answer_out = e.best;

@@ -16,9 +16,10 @@ typedef enum redcoi_goal {
 double redcoi_exact_count(const redcoi_problem *problem, uint32_t group);
 
 /** The best composition of @p group that fits and takes at most @p cutoff_s. Up to 65,536 of them are gone through,
- * partial ones that cannot win are cut; of more, those of the last three options of the class with most layers are
- * found by convexity, so that the work grows with the logarithm of the layers. REDCOI_LEAST_MEMORY mixes no options. Of
- * equal ones the one with more layers in earlier options (less recomputation) wins.
+ * partial ones that cannot win are cut. Of more, only those near the Lagrangian bound are looked for, and the last
+ * three options of one class by convexity: with one class of many layers the work grows with their logarithm.
+ * REDCOI_LEAST_MEMORY mixes no options. Of equal ones the one with more layers in earlier options (less recomputation)
+ * wins.
  *  @param looked_at  NULL, or increased by the number of whole compositions
  *  @return false when there is none */
 bool redcoi_exact_group(const redcoi_problem *problem, uint32_t group, redcoi_goal goal, double cutoff_s,
