@@ -11,7 +11,7 @@
 /* Gradient buckets where a framework fills them in the order of backward (README, section 3); AMSP's engine: 512 Mi
  * elements (InternEvo, March 2024, configs/7B_isp_sft.py). */
 static const uint64_t bucket_bytes = 256000000, amsp_bucket_bytes = (uint64_t)1 << 30;
-/* GPUs of a GB200 NVL72 rack, one link domain of 18 hosts. */
+/* GPUs of a GB200 or GB300 NVL72 rack, one link domain of 18 hosts. */
 enum { RACK_GPUS = 72 };
 
 struct evaluation {
@@ -37,7 +37,7 @@ struct redco_evaluations {
 static uint32_t domain_gpus(const redco_measured_run *run)
 {
     uint32_t best = run->gpus_per_node < run->n_gpus ? run->gpus_per_node : run->n_gpus;
-    if (strncasecmp(run->gpu, "GB200", 5) != 0) { return best; }
+    if (strncasecmp(run->gpu, "GB200", 5) != 0 && strncasecmp(run->gpu, "GB300", 5) != 0) { return best; }
     for (uint32_t hosts = 1; hosts * run->gpus_per_node <= RACK_GPUS; hosts++) {
         if (run->n_gpus % (hosts * run->gpus_per_node) == 0) { best = hosts * run->gpus_per_node; }
     }

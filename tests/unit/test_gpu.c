@@ -64,6 +64,7 @@ static void link_totals_match_link_counts(void **state)
         {"H800-SXM5-80GB", 8, 200},  {"H100-SXM5-80GB", 18, 450},
         {"H200-SXM-141GB", 18, 450}, {"B200-SXM-180GB", 18, 900},
         {"GB200-per-GPU", 18, 900},  {"MI250X-GCD", 7, 350},
+        {"B300-SXM-270GB", 18, 900}, {"GB300-per-GPU", 18, 900},
         {"MI300X", 7, 448},          {"T4", 0, 0},
     };
     (void)state;
