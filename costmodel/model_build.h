@@ -13,7 +13,7 @@ enum {
     REDCOI_MAX_WIDTH = 1 << 20,
     REDCOI_MAX_FFN = 1 << 23,
     REDCOI_MAX_HEADS = 1 << 16,
-    REDCOI_MAX_LAYERS = 100000,
+    REDCOI_MAX_LAYERS = 10000,
     REDCOI_MAX_ROWS = 1 << 27
 };
 
@@ -82,5 +82,6 @@ void redcoi_build_bloom(redcoi_build *build);
 void redcoi_build_mpt(redcoi_build *build);
 void redcoi_build_t5(redcoi_build *build);
 void redcoi_build_bart(redcoi_build *build);
+void redcoi_build_generic(redcoi_build *build);
 
 #endif
