@@ -254,8 +254,8 @@ redco_status redcoi_engine_read(const redco_json_value *object, redco_default_en
                                sizeof engine_out->name - 1);
     }
     if (reason[0] == '\0' || strlen(reason) >= sizeof engine_out->reason) {
-        return redco_json_fail(&holder, "source", err, "has %zu bytes; from 1 to %zu are needed: say why", strlen(reason),
-                               sizeof engine_out->reason - 1);
+        return redco_json_fail(&holder, "source", err, "has %zu bytes; from 1 to %zu are needed: say why",
+                               strlen(reason), sizeof engine_out->reason - 1);
     }
     (void)snprintf(engine_out->name, sizeof engine_out->name, "%s", name);
     (void)snprintf(engine_out->reason, sizeof engine_out->reason, "%s", reason);

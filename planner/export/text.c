@@ -1,6 +1,6 @@
 /* What the writers share. */
-#include "planner/export/internal.h"
 #include "topology/base/text.h"
+#include "planner/export/internal.h"
 #include "topology/hostlist.h"
 
 #include <stdarg.h>
