@@ -2,6 +2,7 @@
 
 #include "topology/base/file.h"
 #include "topology/base/json.h"
+#include "topology/base/text.h"
 
 #include <errno.h>
 #include <libgen.h>
@@ -106,7 +107,7 @@ error_t cli_word(struct cli *cli, const char *option, const char *text, const ch
 /* File names and what files hold may contain line ends and terminal sequences: an error is one plain line. */
 static void print_plain(const char *text)
 {
-    for (; *text != '\0'; text++) { (void)fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, stderr); }
+    redco_text_write(stderr, text);
 }
 
 redco_status cli_writable(const char *path, redco_error *err)

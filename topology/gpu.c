@@ -1,4 +1,5 @@
 #include "topology/base/preset.h"
+#include "topology/base/text.h"
 #include "topology/node_internal.h"
 #include "topology/pci_ids.h"
 #include "topology/topology.h"
@@ -91,6 +92,7 @@ static redco_status read_text(const redco_json_value *at, const char *key, const
                                field->required ? 1 : 0, field->size - 1);
     }
     memcpy(out, text, length + 1);
+    redco_text_clean(out);
     return REDCO_OK;
 }
 
@@ -253,8 +255,8 @@ redco_status redcoi_engine_read(const redco_json_value *object, redco_default_en
                                sizeof engine_out->name - 1);
     }
     if (reason[0] == '\0' || strlen(reason) >= sizeof engine_out->reason) {
-        return redco_json_fail(&holder, "source", err, "has %zu bytes; from 1 to %zu are needed: say why", strlen(reason),
-                               sizeof engine_out->reason - 1);
+        return redco_json_fail(&holder, "source", err, "has %zu bytes; from 1 to %zu are needed: say why",
+                               strlen(reason), sizeof engine_out->reason - 1);
     }
     (void)snprintf(engine_out->name, sizeof engine_out->name, "%s", name);
     (void)snprintf(engine_out->reason, sizeof engine_out->reason, "%s", reason);

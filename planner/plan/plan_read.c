@@ -2,6 +2,8 @@
  * another in plan_check.c. */
 #include "planner/plan/plan_internal.h"
 
+#include "topology/base/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +31,7 @@ static redco_status read_text(const redco_json_value *object, const char *key, c
     }
     free(*out);
     *out = strdup(text);
+    if (*out != NULL) { redco_text_clean(*out); }
     return *out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, object->name, "out of memory");
 }
 
