@@ -294,9 +294,12 @@ static bool speaks(const struct rank_run *r)
     return redco_world_rank(r->world) == 0 && !r->args->cli.json && !r->args->cli.quiet;
 }
 
-static void warn(void *context, const char *text)
+/* What becomes of a user's files is said with --quiet, too. */
+static void tell(void *context, const char *text)
 {
-    cli_warn(context, text);
+    struct cli loud = *(const struct cli *)context;
+    loud.quiet = false;
+    cli_warn(&loud, text);
 }
 
 static redco_status open_checkpoints(struct rank_run *r, redco_error *err)
@@ -305,7 +308,7 @@ static redco_status open_checkpoints(struct rank_run *r, redco_error *err)
     const redco_checkpoints_options options = {.folder = args->folder,
                                                .keep = (uint32_t)args->keep,
                                                .resume = args->resume,
-                                               .warn = warn,
+                                               .tell = tell,
                                                .context = (void *)(uintptr_t)&args->cli};
     if (args->folder == NULL) { return REDCO_OK; }
     redco_status st = redco_checkpoints_open(&options, r->world, &r->checkpoints, err);
