@@ -113,6 +113,7 @@ static _Noreturn void be_rank(struct run *r, const redco_world_options *options,
         (void)!write(line.pipe, &report, sizeof report);
     }
     (void)pthread_mutex_destroy(&line.lock);
+    redco_local_ranks_free(options->local);
     exit(code); /* not _exit: sanitizers look for leaks here */
 }
 
@@ -292,15 +293,15 @@ static int tell(const struct run *r)
 
 static redco_status start_all(struct run *r, uint32_t count, exec_rank run, void *context, redco_error *err)
 {
-    char address[REDCO_LOCAL_ADDRESS_SIZE];
-    redco_status st = count > 1 ? redco_local_address(address, err) : REDCO_OK;
+    redco_local_ranks *local = NULL;
+    redco_status st = count > 1 ? redco_local_ranks_make(count, &local, err) : REDCO_OK;
     (void)fflush(NULL);
     while (r->count < count && st == REDCO_OK) {
         const redco_world_options options = {.transport = count > 1 ? REDCO_TRANSPORT_SOCKET : REDCO_TRANSPORT_SELF,
                                              .rank = r->count,
                                              .size = count,
-                                             .address = count > 1 ? address : NULL,
-                                             .timeout_s = r->timeout_s};
+                                             .timeout_s = r->timeout_s,
+                                             .local = local};
         const pid_t pid = start(r, &options, run, context);
         if (pid < 0) {
             st = redco_fail(err, REDCO_ESYSTEM, "ranks", "%u of %u processes: %s", r->count, count, strerror(errno));
@@ -309,6 +310,7 @@ static redco_status start_all(struct run *r, uint32_t count, exec_rank run, void
         r->children[r->count++].pid = pid;
         r->left++;
     }
+    redco_local_ranks_free(local);
     return st;
 }
 

@@ -75,14 +75,20 @@ static bool in_slurm_step(void)
            getenv("OMPI_COMM_WORLD_RANK") == NULL && getenv("PMI_RANK") == NULL;
 }
 
-redco_status launched_world(redco_world_options *options_out, char address[LAUNCHED_ADDRESS_SIZE], bool *launched_out,
+redco_status launched_world(redco_world_options *options_out, struct launched_room *room, bool *launched_out,
                             redco_error *err)
 {
-    redco_world_options options = {.transport = REDCO_TRANSPORT_SOCKET, .address = getenv("REDCO_ADDRESS")};
+    redco_world_options options = {.transport = REDCO_TRANSPORT_SOCKET,
+                                   .address = getenv("REDCO_ADDRESS"),
+                                   .listen = getenv("REDCO_LISTEN"),
+                                   .secret = room->secret};
     const bool named = getenv("REDCO_RANK") != NULL, slurm = !named && in_slurm_step();
     const char *const rank = slurm ? "SLURM_PROCID" : "REDCO_RANK";
     const char *const ranks = slurm ? "SLURM_STEP_NUM_TASKS" : "REDCO_RANKS";
     *launched_out = named || slurm;
+    if (!named && getenv("REDCO_RANKS") != NULL) { /* each would train it all */
+        return redco_fail(err, REDCO_EVALUE, "REDCO_RANK", "is missing, but REDCO_RANKS is set");
+    }
     if (!*launched_out) { return REDCO_OK; }
     redco_status st = number_of(rank, rank, REDCO_WORLD_MAX, &options.rank, err);
     if (st == REDCO_OK) { st = number_of(ranks, rank, REDCO_WORLD_MAX, &options.size, err); }
@@ -90,12 +96,14 @@ redco_status launched_world(redco_world_options *options_out, char address[LAUNC
         st = redco_fail(err, REDCO_EVALUE, rank, "%u is not below %s, %u", options.rank, ranks, options.size);
     }
     if (st == REDCO_OK && options.address == NULL && slurm) {
-        st = slurm_address(address, err);
-        options.address = address;
+        st = slurm_address(room->address, err);
+        options.address = room->address;
     }
     if (st == REDCO_OK && options.address == NULL) {
         st = redco_fail(err, REDCO_EVALUE, "REDCO_ADDRESS", "is missing: HOST:PORT of rank 0");
     }
-    if (st == REDCO_OK) { *options_out = options; }
+    if (st == REDCO_OK) { st = launched_secret(room, err); }
+    options.secret_bytes = room->secret_bytes;
+    *options_out = options;
     return st;
 }

@@ -298,9 +298,9 @@ int main(int argc, char **argv)
     if (arguments.seconds == 0) { arguments.seconds = default_seconds[arguments.backend]; }
     if (arguments.check != NULL) { return profile_check(&arguments.cli, arguments.check); }
     redco_world_options world = {0};
-    char address[LAUNCHED_ADDRESS_SIZE];
+    struct launched_room room = {.secret_bytes = 0};
     bool launched = false;
     redco_error err = {0};
-    if (launched_world(&world, address, &launched, &err) != REDCO_OK) { return cli_fail(&arguments.cli, &err); }
+    if (launched_world(&world, &room, &launched, &err) != REDCO_OK) { return cli_fail(&arguments.cli, &err); }
     return measure(&arguments, launched ? &world : NULL);
 }
