@@ -17,22 +17,6 @@
 /* After a failure, what ranks have to see that a peer is gone and to say so. */
 static const double grace_s = 2.0;
 
-static bool number_in(const char *name, uint64_t *out)
-{
-    const char *const text = getenv(name);
-    char *end = NULL;
-    if (text == NULL || text[0] < '0' || text[0] > '9') { return false; }
-    *out = strtoull(text, &end, 10);
-    return *end == '\0';
-}
-
-/* Open MPI, then what MPICH and its descendants set. */
-bool exec_under_mpi(uint64_t *rank_out, uint64_t *ranks_out)
-{
-    return (number_in("OMPI_COMM_WORLD_RANK", rank_out) && number_in("OMPI_COMM_WORLD_SIZE", ranks_out)) ||
-           (number_in("PMI_RANK", rank_out) && number_in("PMI_SIZE", ranks_out));
-}
-
 struct child {
     pid_t pid;
     bool ended, killed, reported; /* killed: by this process */

@@ -67,12 +67,29 @@ static redco_status slurm_address(char address[LAUNCHED_ADDRESS_SIZE], redco_err
     return REDCO_OK;
 }
 
-/* Tasks of MPI are found by MPI. A batch script itself, and a step of one task, are nobody's rank. */
+/* Tasks of MPI are found by MPI, by the launcher's own channel. A batch script itself, and a step of one task, are nobody's rank. */
 static bool in_slurm_step(void)
 {
     const char *const tasks = getenv("SLURM_STEP_NUM_TASKS");
     return tasks != NULL && strcmp(tasks, "1") != 0 && getenv("SLURM_PROCID") != NULL &&
-           getenv("OMPI_COMM_WORLD_RANK") == NULL && getenv("PMI_RANK") == NULL;
+           getenv("OMPI_COMM_WORLD_RANK") == NULL && getenv("PMI_RANK") == NULL && getenv("PMIX_RANK") == NULL;
+}
+
+static bool number_in(const char *name, uint64_t *out)
+{
+    const char *const text = getenv(name);
+    char *end = NULL;
+    if (text == NULL || text[0] < '0' || text[0] > '9') { return false; }
+    *out = strtoull(text, &end, 10);
+    return *end == '\0';
+}
+
+/* Open MPI, then what MPICH and its descendants set, then srun --mpi=pmix; a step of one task is nobody's rank. */
+bool launched_by_mpi(uint64_t *rank_out, uint64_t *ranks_out)
+{
+    return (number_in("OMPI_COMM_WORLD_RANK", rank_out) && number_in("OMPI_COMM_WORLD_SIZE", ranks_out)) ||
+           (number_in("PMI_RANK", rank_out) && number_in("PMI_SIZE", ranks_out)) ||
+           (number_in("PMIX_RANK", rank_out) && number_in("SLURM_STEP_NUM_TASKS", ranks_out) && *ranks_out > 1);
 }
 
 redco_status launched_world(redco_world_options *options_out, struct launched_room *room, bool *launched_out,

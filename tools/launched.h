@@ -26,6 +26,8 @@ struct launched_room {
  *  @return REDCO_EVALUE if one of them is missing or makes no sense */
 redco_status launched_world(redco_world_options *options_out, struct launched_room *room, bool *launched_out,
                             redco_error *err);
+/** Whether mpirun, or srun with PMIx, started this process, as what of how many ranks: MPI joins them. */
+bool launched_by_mpi(uint64_t *rank_out, uint64_t *ranks_out);
 /** Its last part. */
 redco_status launched_secret(struct launched_room *room, redco_error *err);
 

@@ -394,7 +394,7 @@ static redco_status find_launcher(struct launch *launch, redco_error *err)
     if (launched_world(&launch->world, &launch->room, &launch->launched, err) != REDCO_OK) { return err->status; }
     if (launch->launched) {
         launch->ranks = launch->world.size;
-    } else if (exec_under_mpi(&rank, &launch->ranks)) {
+    } else if (launched_by_mpi(&rank, &launch->ranks)) {
         launch->world.rank = (uint32_t)rank;
         launch->launched = true;
     }

@@ -127,13 +127,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 /* Ranks that mpirun or Slurm started; 0 where this is a process alone. */
 static uint32_t mpi_ranks(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *text = getenv(names[i]);
-        const unsigned long size = text != NULL ? strtoul(text, NULL, 10) : 0;
-        if (size > 0 && size <= REDCO_WORLD_MAX) { return (uint32_t)size; }
-    }
-    return 0;
+    uint64_t rank = 0, ranks = 0;
+    return launched_by_mpi(&rank, &ranks) && ranks > 0 && ranks <= REDCO_WORLD_MAX ? (uint32_t)ranks : 0;
 }
 
 static redco_status write_file(const char *path, const json_t *json, redco_error *err)
