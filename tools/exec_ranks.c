@@ -158,6 +158,10 @@ static void take_children(struct run *r)
         c->ended = true;
         c->status = status;
         r->left--;
+        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && !c->killed && r->signal == 0) {
+            r->signal = SIGPIPE; /* nobody reads what is printed: all end as one program would */
+            kill_rest(r);
+        }
         if ((!WIFEXITED(status) || WEXITSTATUS(status) != CLI_DONE) && r->trouble_s == 0.0) { r->trouble_s = now_s(); }
     }
 }

@@ -67,7 +67,8 @@ static redco_status slurm_address(char address[LAUNCHED_ADDRESS_SIZE], redco_err
     return REDCO_OK;
 }
 
-/* Tasks of MPI are found by MPI, by the launcher's own channel. A batch script itself, and a step of one task, are nobody's rank. */
+/* Tasks of MPI are found by MPI, by the launcher's own channel. A batch script itself, and a step of one task, are
+ * nobody's rank. */
 static bool in_slurm_step(void)
 {
     const char *const tasks = getenv("SLURM_STEP_NUM_TASKS");

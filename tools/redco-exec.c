@@ -3,6 +3,7 @@
 #include "executor/comm/replay.h"
 #include "executor/trainer/devices.h"
 #include "tools/exec_args.h"
+#include "tools/exec_blas.h"
 #include "tools/exec_ranks.h"
 #include "tools/exec_report.h"
 #include "tools/launched.h"
@@ -414,6 +415,7 @@ int main(int argc, char **argv)
     struct launch launch = {.ranks = 1};
     redco_plan *plan = NULL;
     redco_error err = {.status = REDCO_OK}, none = {.status = REDCO_OK};
+    exec_without_blas_threads(argv);
     int rc = exec_parse(argc, argv, &args);
     (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* lines of several ranks do not mix */
     (void)signal(SIGXFSZ, SIG_IGN);              /* a file that may not grow is an error of the write */
