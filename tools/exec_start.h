@@ -24,12 +24,12 @@ redco_status exec_fact_of_file(struct exec_facts *facts, const char *name, const
 void exec_facts_of_libraries(struct exec_facts *facts);
 
 /** Tells the other ranks that this one cannot start, where they are met over sockets; prints nothing. */
-void exec_tell_others(const redco_world_options *world, const redco_error *err);
+void exec_tell_others(const redco_world_options *options, const redco_error *err);
 /** No world came about: this rank says why, unless rank 0 has said it. @return the exit code */
 int exec_no_world(const struct cli *cli, const redco_world_options *world, const redco_error *err);
 /** A rank that cannot start says so, and tells the others where it can.
- *  @param world  as the launcher says, of sockets or MPI. @return the exit code */
-int exec_cannot_start(const struct cli *cli, const redco_world_options *world, const redco_error *err);
+ *  @param options  as the launcher says, of sockets or MPI. @return the exit code */
+int exec_cannot_start(const struct cli *cli, const redco_world_options *options, const redco_error *err);
 /** @param apart  ranks may print to different places: the one whose fault it is speaks as well as rank 0
  *  @return CLI_DONE if all ranks can begin and would do the same, else the exit code */
 int exec_agree(const struct cli *cli, redco_world *world, bool apart, const struct exec_facts *facts,

@@ -1,5 +1,6 @@
 #include "tools/launched.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +101,7 @@ redco_status launched_world(redco_world_options *options_out, struct launched_ro
                                    .address = getenv("REDCO_ADDRESS"),
                                    .listen = getenv("REDCO_LISTEN"),
                                    .secret = room->secret};
+    assert(room != NULL);
     const bool named = getenv("REDCO_RANK") != NULL, slurm = !named && in_slurm_step();
     const char *const rank = slurm ? "SLURM_PROCID" : "REDCO_RANK";
     const char *const ranks = slurm ? "SLURM_STEP_NUM_TASKS" : "REDCO_RANKS";

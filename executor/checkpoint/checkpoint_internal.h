@@ -141,7 +141,7 @@ redco_status redcoi_write_at(int descriptor, const void *data, uint64_t size_byt
 redco_status redcoi_read_at(int descriptor, void *data, uint64_t size_bytes, uint64_t at_bytes, const char *path,
                             const redcoi_file *file, redco_error *err);
 /** The file is one, and its size and header are those of the manifest. */
-redco_status redcoi_file_check(const redco_checkpoint *checkpoint, uint32_t file, int descriptor, redco_error *err);
+redco_status redcoi_file_check(const redco_checkpoint *checkpoint, uint32_t number, int descriptor, redco_error *err);
 
 /** Where the values of a tensor of the states are in its file. */
 redcoi_placing redcoi_placing_of(const redco_checkpoint_states *states, uint32_t tensor);

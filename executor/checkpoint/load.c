@@ -113,7 +113,10 @@ static redco_status check_one(const redco_checkpoints *c, uint64_t step, redco_c
     for (uint32_t i = 0; st == REDCO_OK && redco_communicator_rank(c->all) == 0 && i < checkpoint->file_count; i++) {
         st = redcoi_file_check(checkpoint, i, descriptors[i], err);
     }
-    if ((st = redcoi_agree(c, st, "checkpoint/check", agreed_out, err)) != REDCO_OK || checkpoint == NULL) { goto out; }
+    if ((st = redcoi_agree(c, st, "checkpoint/check", agreed_out, err)) != REDCO_OK || checkpoint == NULL ||
+        descriptors == NULL) {
+        goto out;
+    }
     sums = calloc((size_t)checkpoint->entry_count + 1, sizeof *sums);
     st = sums != NULL ? sum_part(c, checkpoint, descriptors, sums, err)
                       : redco_fail(err, REDCO_ENOMEM, checkpoint->path, "out of memory");

@@ -233,11 +233,10 @@ static void call(redcoi_caller *c, double now_s)
 static void begin(redcoi_caller *c, double now_s)
 {
     c->fd = socket(c->door.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (c->fd < 0 || !redcoi_socket_prepare(c->fd)) {
-        fail(c, errno, now_s);
-    } else if (connect(c->fd, (const struct sockaddr *)&c->door.address, c->door.length) == 0) {
+    const bool open = c->fd >= 0 && redcoi_socket_prepare(c->fd);
+    if (open && connect(c->fd, (const struct sockaddr *)&c->door.address, c->door.length) == 0) {
         call(c, now_s);
-    } else if (errno == EINPROGRESS) {
+    } else if (open && errno == EINPROGRESS) {
         c->stage = CONNECTING;
     } else {
         fail(c, errno, now_s);
@@ -316,7 +315,7 @@ int redcoi_gate_turn(redcoi_gate *gate, redcoi_caller *caller, double deadline_s
     const int ready = poll(fds, strangers + 2, until_s > now_s ? (int)((until_s - now_s) * 1e3) + 1 : 0);
     if (ready < 0) { return errno == EINTR ? 1 : -1; }
     now_s = redcoi_clock_s();
-    if (fds[strangers + 1].revents != 0) {
+    if (caller != NULL && fds[strangers + 1].revents != 0) {
         if (caller->stage == CONNECTING) {
             connected(caller, now_s);
         } else {

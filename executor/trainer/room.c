@@ -12,7 +12,7 @@
 static const size_t buffer_bytes = (size_t)128 << 20;
 enum { SIDE = 128 }; /* small products need no buffer */
 
-static redco_status multiply(redco_backend *backend, float *data, redco_error *err)
+static redco_status multiply(redco_backend *backend, const float *data, void *product, redco_error *err)
 {
     redco_graph *const graph = redco_graph_create();
     if (graph == NULL) { return redco_fail(err, REDCO_ENOMEM, "host", "out of memory"); }
@@ -20,7 +20,7 @@ static redco_status multiply(redco_backend *backend, float *data, redco_error *e
     const redco_tensor_type type = redco_type(REDCO_F32, 2, dims);
     const redco_value in = redco_input(graph, "x", &type), out = redco_matmul(graph, in, in, false, false);
     const redco_binding binding = {in, data};
-    const redco_result result = {out, data + SIDE * SIDE};
+    const redco_result result = {out, product};
     redco_status st = redco_graph_status(graph, err);
     if (st == REDCO_OK) { st = redco_evaluate(backend, graph, &binding, 1, &result, 1, err); }
     redco_graph_free(graph);
@@ -36,9 +36,10 @@ redco_status redcoi_room_for_products(redco_backend *backend, redco_error *err)
                           buffer_bytes >> 20);
     }
     (void)munmap(room, buffer_bytes);
-    float *const data = calloc(2 * SIDE * SIDE, sizeof *data);
-    if (data == NULL) { return redco_fail(err, REDCO_ENOMEM, "host", "out of memory"); }
-    const redco_status st = multiply(backend, data, err);
+    float *const data = calloc(SIDE * SIDE, sizeof *data), *const product = calloc(SIDE * SIDE, sizeof *product);
+    const redco_status st = data != NULL && product != NULL ? multiply(backend, data, product, err)
+                                                            : redco_fail(err, REDCO_ENOMEM, "host", "out of memory");
     free(data);
+    free(product);
     return st;
 }
