@@ -66,7 +66,7 @@ NodeName=n3 NodeHostname=localhost Port=$((port + 3)) CPUs=8 Gres=gpu:8
 NodeName=n4 NodeHostname=localhost Port=$((port + 4)) CPUs=8 Gres=gpu:8
 PartitionName=all Nodes=ALL Default=YES State=UP
 EOF
-export SLURM_CONF="$scratch/slurm.conf"
+export SLURM_CONF="$scratch/slurm.conf" REDCO_SECRET=known-to-these-ranks
 timeout 20 slurmctld -c -f "$SLURM_CONF" >/dev/null 2>&1
 for node in n1 n2 n3 n4; do timeout 20 slurmd -N $node -f "$SLURM_CONF" >/dev/null 2>&1; done
 # until all four are idle, at most a quarter of a minute where it answers

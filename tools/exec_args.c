@@ -62,13 +62,15 @@ static const struct argp_option flags[] = {
 };
 /* clang-format on */
 
+/* Decimal, as whole numbers are; no infinity. */
 static error_t read_rate(struct exec_args *args, const char *text)
 {
+    const bool decimal = text[0] != '\0' && text[strspn(text, "0123456789+-.eE")] == '\0';
     char *end = NULL;
     args->learning_rate = strtod(text, &end);
-    return *end == '\0' && end != text && args->learning_rate >= 0.0 && args->learning_rate <= 1e30
+    return decimal && *end == '\0' && args->learning_rate >= 0.0 && args->learning_rate <= 1e30
                ? 0
-               : cli_bad_option(&args->cli, "--learning-rate", "\"%.40s\" is not a number from 0 on", text);
+               : cli_bad_option(&args->cli, "--learning-rate", "\"%.40s\" is not a number from 0 to 1e30", text);
 }
 
 static error_t read_fault(struct exec_args *args, const char *text)
