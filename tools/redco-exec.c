@@ -435,6 +435,13 @@ int main(int argc, char **argv)
     if (redco_plan_read(args.path, &plan, &err) != REDCO_OK) {
         return launch.launched ? exec_cannot_start(&args.cli, &launch.world, &err) : cli_fail(&args.cli, &err);
     }
+    if (redco_plan_run_here(plan) && launch.world.rank == 0) {
+        char text[200];
+        (void)snprintf(text, sizeof text,
+                       "the plan predicts steps of %.40s, which gathers layers; redco-exec gathers modules",
+                       plan->engine.name);
+        cli_warn(&args.cli, text);
+    }
     args.plan = plan;
     rc = launch.launched ? run_launched(&args, &launch.world, launch.ranks)
          : args.replay   ? run_replay(&args)
