@@ -9,10 +9,16 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 struct quantity_row {
@@ -268,6 +274,85 @@ static void errors_are_shown_safely(void **state)
     assert_string_equal(err.text, "is \"?evil?\"");
 }
 
+/* Files in a folder beside one of that name. */
+static int others_in(const char *folder, const char *name)
+{
+    int count = 0;
+    DIR *const open_folder = opendir(folder);
+    assert_non_null(open_folder);
+    for (const struct dirent *e = readdir(open_folder); e != NULL; e = readdir(open_folder)) {
+        count += e->d_name[0] != '.' && strcmp(e->d_name, name) != 0 ? 1 : 0;
+    }
+    (void)closedir(open_folder);
+    return count;
+}
+
+/* A writer is ended by signals at any moment, and meets the limit of a file's size: the file is one of those that were
+ * written whole, and nothing else is left. */
+static void signals_leave_nothing(void **state)
+{
+    enum { SIZE = 1 << 20, TIMES = 40 };
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    static char contents[SIZE];
+    char folder[] = "/tmp/redco-test-XXXXXX", path[64];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/file", folder);
+    memset(contents, 'x', sizeof contents);
+    for (int i = 0; i < TIMES; i++) {
+        const struct timespec nap = {.tv_nsec = 1000000 + i % 7 * 700000};
+        const pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            const struct rlimit none = {0, 0};
+            (void)setrlimit(RLIMIT_CORE, &none);
+            for (int s = 0; s < 4; s++) { (void)signal(signals[s], SIG_DFL); }
+            while (redco_file_write(path, contents, sizeof contents, NULL) == REDCO_OK) {}
+            _exit(1);
+        }
+        int status = 0;
+        (void)nanosleep(&nap, NULL);
+        assert_int_equal(kill(pid, signals[i % 4]), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == signals[i % 4]);
+        assert_int_equal(others_in(folder, "file"), 0);
+    }
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        const struct rlimit small = {SIZE / 2, SIZE / 2};
+        redco_error err = {.status = REDCO_OK};
+        (void)signal(SIGXFSZ, SIG_DFL);
+        (void)setrlimit(RLIMIT_FSIZE, &small);
+        const redco_status st = redco_file_write(path, contents, sizeof contents, &err);
+        _exit(st == REDCO_EIO && strstr(err.text, "File too large") != NULL ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(others_in(folder, "file"), 0);
+    (void)unlink(path);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* Not even root's. */
+static void read_only_files_stay(void **state)
+{
+    char path[] = "/tmp/redco-test-XXXXXX";
+    redco_error err = {.status = REDCO_OK};
+    (void)state;
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, "old", 3) == 3 && fchmod(fd, 0444) == 0);
+    (void)close(fd);
+    assert_int_equal(redco_file_write(path, "new", 3, &err), REDCO_EIO);
+    assert_string_equal(err.text, "cannot write: it is read-only");
+    check_file(path, "old");
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(redco_file_write(path, "new", 3, NULL), REDCO_OK);
+    check_file(path, "new");
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +361,7 @@ int main(void)
         cmocka_unit_test(deep_brackets_are_refused),   cmocka_unit_test(links_are_written_through),
         cmocka_unit_test(open_files_are_written_on),   cmocka_unit_test(names_are_shown_safely),
         cmocka_unit_test(errors_are_shown_safely),     cmocka_unit_test(documents_are_shown_safely),
+        cmocka_unit_test(signals_leave_nothing),       cmocka_unit_test(read_only_files_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
