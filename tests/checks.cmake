@@ -24,10 +24,11 @@ add_test(NAME house.exported-names COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exports.s
 add_test(NAME house.install
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/run.sh ${CMAKE_BINARY_DIR} ${CMAKE_C_COMPILER}
                  "$<$<BOOL:${REDCO_SANITIZE}>:-fsanitize=address,undefined>")
-add_test(NAME house.schemas COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/schemas.sh ${CMAKE_BINARY_DIR}/tools)
+add_test(NAME house.schemas COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/schemas.sh ${CMAKE_BINARY_DIR}/tools quick)
+add_test(NAME house.schemas.full COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/schemas.sh ${CMAKE_BINARY_DIR}/tools full)
 add_test(NAME house.man-pages COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/man.sh ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.readme COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/readme.sh ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.full-disk COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/full-disk.sh ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/slurm.sh ${CMAKE_BINARY_DIR}/tools)
-set_tests_properties(house.readme house.full-disk house.slurm house.man-pages house.golden-runner house.headers-c house.headers-c++ house.needed house.exported-names house.install house.schemas
+set_tests_properties(house.readme house.full-disk house.slurm house.man-pages house.golden-runner house.headers-c house.headers-c++ house.needed house.exported-names house.install house.schemas house.schemas.full
                      PROPERTIES LABELS house SKIP_RETURN_CODE 77)

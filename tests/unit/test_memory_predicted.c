@@ -14,6 +14,7 @@
 #include "planner/rules.h"
 #include "planner/rules_params.h"
 #include "planner/tp_placement.h"
+#include "tests/unit/full.h"
 
 #include <math.h>
 
