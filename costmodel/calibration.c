@@ -11,7 +11,8 @@
 static const char format_name[] = "redco-calibration";
 static const uint32_t newest_version = 2;
 
-const char *const redco_engine_words[] = {"framework", "redco-exec", NULL};
+/* Whose steps a set was fitted to, where memory is planned; without the key any other engine. */
+static const char *const engine_words[] = {"framework", "redco-exec"};
 
 /* One number of a set: SI units, accepted range. Ranges are wide: they catch slips of the pen, not unusual machines. */
 struct field {
@@ -112,8 +113,8 @@ redco_status redco_calibration_from_json(const redco_json_value *value, redco_ca
     if (redco_json_has(value, "engine")) {
         const char *engine = NULL;
         if ((st = redco_json_string(value, "engine", &engine, err)) != REDCO_OK) { return st; }
-        read.planned_memory = strcmp(engine, redco_engine_words[REDCO_ENGINE_REDCO_EXEC]) == 0;
-        if (!read.planned_memory && strcmp(engine, redco_engine_words[REDCO_ENGINE_FRAMEWORK]) != 0) {
+        read.planned_memory = strcmp(engine, engine_words[1]) == 0;
+        if (!read.planned_memory && strcmp(engine, engine_words[0]) != 0) {
             return redco_json_fail(value, "engine", err, "is \"%.40s\"; framework and redco-exec are known", engine);
         }
     }
@@ -127,7 +128,7 @@ json_t *redco_calibration_describe(const redco_calibration *calibration)
         json_pack("{s:s, s:i, s:s, s:s, s:I}", "format", format_name, "version", (int)newest_version, "name",
                   calibration->name, "basis", calibration->basis, "fitted_rows", (json_int_t)calibration->fitted_rows);
     if (calibration->planned_memory &&
-        json_object_set_new(object, "engine", json_string(redco_engine_words[REDCO_ENGINE_REDCO_EXEC])) != 0) {
+        json_object_set_new(object, "engine", json_string(engine_words[1])) != 0) {
         json_decref(object);
         return NULL;
     }
@@ -143,26 +144,67 @@ json_t *redco_calibration_describe(const redco_calibration *calibration)
     return object;
 }
 
-/* Engines that shard states over data-parallel ranks are PyTorch programs, so a machine gets the eager set of its GPU
- * generation; Blackwell has been measured under Transformer Engine only, A800s under AMSP's engine. */
-static const char *default_set(const redco_gpu *gpu)
+/* Sets by class of software and GPU: the first row that fits. Blackwell has been measured under Transformer Engine only;
+ * processors are a class of their own. */
+static const struct {
+    const char *arch, *name; /* NULL: any; beginning of the GPU's name */
+    redco_software software; /* REDCO_SOFTWARE_UNKNOWN: any */
+    const char *set;
+} sets[] = {
+    {"emulated", NULL, REDCO_SOFTWARE_UNKNOWN, "emulated"},
+    {"Blackwell", NULL, REDCO_SOFTWARE_UNKNOWN, "blackwell-te"},
+    {"Hopper", "H200", REDCO_SOFTWARE_TE_XLA, "h200-te"},
+    {"Hopper", "H200", REDCO_SOFTWARE_UNKNOWN, "h200-eager"},
+    {"Hopper", NULL, REDCO_SOFTWARE_TE_XLA, "h100-te"},
+    {"Hopper", NULL, REDCO_SOFTWARE_UNKNOWN, "h100-eager"},
+    {NULL, NULL, REDCO_SOFTWARE_MEGATRON, "a100-megatron"},
+    {NULL, NULL, REDCO_SOFTWARE_UNKNOWN, "a100-eager"},
+};
+
+static bool begins(const char *text, const char *start)
 {
-    if (redco_gpu_is_host(gpu)) { /* processors, as redco-profile describes them, or only in name */
-        return strcasecmp(gpu->arch, "emulated") == 0 ? "emulated" : "host";
+    return strncasecmp(text, start, strlen(start)) == 0;
+}
+
+const char *redco_calibration_set(const redco_gpu *gpu, redco_software software)
+{
+    size_t i = 0;
+    if (redco_gpu_is_host(gpu) && strcasecmp(gpu->arch, sets[0].arch) != 0) { return "host"; }
+    while ((sets[i].arch != NULL && strcasecmp(gpu->arch, sets[i].arch) != 0) ||
+           (sets[i].name != NULL && !begins(gpu->name, sets[i].name)) ||
+           (sets[i].software != REDCO_SOFTWARE_UNKNOWN && sets[i].software != software)) {
+        i++;
     }
-    if (strcasecmp(gpu->arch, "Blackwell") == 0) { return "blackwell-te"; }
-    if (strncasecmp(gpu->name, "A800", 4) == 0) { return "a800-amsp"; }
-    if (strncasecmp(gpu->name, "H200", 4) == 0) { return "h200-eager"; }
-    if (strcasecmp(gpu->arch, "Hopper") == 0) { return "h100-eager"; }
-    return "a100-eager";
+    return sets[i].set;
+}
+
+const char *redco_calibration_of_engine(const redco_engine_file *file, const redco_engine *engine,
+                                        const redco_gpu *gpu)
+{
+    for (uint32_t i = 0; i < file->calibration_count && engine->software == file->engine.software; i++) {
+        const char *const of = file->calibrations[i].gpu;
+        if (redco_gpu_is_host(gpu)) { break; }
+        if (strcmp(of, "*") == 0 || begins(gpu->name, of) || strcasecmp(gpu->arch, of) == 0) {
+            return file->calibrations[i].set;
+        }
+    }
+    return redco_calibration_set(gpu, engine->software);
 }
 
 redco_status redco_calibration_read(const char *name_or_path, const redco_machine *machine,
                                     redco_calibration *calibration_out, redco_error *err)
 {
     redco_json *document = NULL;
-    const char *const set = name_or_path != NULL ? name_or_path : default_set(&machine->gpu);
-    redco_status st = redco_preset_open("calibrations", "a calibration set", set, &document, err);
+    redco_engine_file file;
+    const char *name = name_or_path;
+    redco_status st = REDCO_OK;
+    if (name == NULL) {
+        redco_default_engine engine;
+        redco_gpu_engine(&machine->gpu, &engine);
+        if ((st = redco_engine_file_read(engine.name, &file, err)) != REDCO_OK) { return st; }
+        name = redco_calibration_of_engine(&file, &file.engine, &machine->gpu);
+    }
+    st = redco_preset_open("calibrations", "a calibration set", name, &document, err);
     if (st != REDCO_OK) { return st; }
     const redco_json_value root = redco_json_root(document);
     st = redco_calibration_from_json(&root, calibration_out, err);

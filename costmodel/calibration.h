@@ -4,6 +4,7 @@
 #ifndef REDCO_CALIBRATION_H
 #define REDCO_CALIBRATION_H
 
+#include "costmodel/engine.h"
 #include "topology/base/json.h"
 #include "topology/topology.h"
 
@@ -56,14 +57,14 @@ typedef struct redco_calibration {
                                       "engine": "redco-exec"; without the key it is any other */
 } redco_calibration;
 
-/** Whose steps are planned. */
-typedef enum redco_engine_name {
-    REDCO_ENGINE_FRAMEWORK, /**< GPU frameworks: memory by the formulas that were compared with their runs */
-    REDCO_ENGINE_REDCO_EXEC
-} redco_engine_name;
-extern const char *const redco_engine_words[]; /**< "framework", "redco-exec", NULL */
+/** Name of the shipped set for a class of software on a GPU: "a100-eager", ... */
+const char *redco_calibration_set(const redco_gpu *gpu, redco_software software);
+/** The same for an engine: its own set for that GPU, if it has one and @p engine is of its class of software. */
+const char *redco_calibration_of_engine(const redco_engine_file *file, const redco_engine *engine,
+                                        const redco_gpu *gpu);
 
-/** @param name_or_path  preset or file; NULL picks the default set of the machine's GPU architecture */
+/** @param name_or_path  preset or file; NULL picks the set of the engine that the machine's GPU names
+ *  (redco_gpu_engine()) */
 redco_status redco_calibration_read(const char *name_or_path, const redco_machine *machine,
                                     redco_calibration *calibration_out, redco_error *err);
 redco_status redco_calibration_from_json(const redco_json_value *value, redco_calibration *calibration_out,

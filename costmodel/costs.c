@@ -1,6 +1,7 @@
 #include "costmodel/compute_profile.h"
 #include "costmodel/costs_internal.h"
 #include "costmodel/memory.h"
+#include "costmodel/step.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -70,6 +71,7 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     costs->class_count = (uint32_t)redco_model_classes(model, &costs->classes);
     costs->workload = *workload;
     if (calibration->planned_memory) { costs->workload.engine.planned_memory = true; }
+    if ((workload->overlap & REDCO_OVERLAP_TP) != 0) { costs->workload.engine.async_tp = true; }
     /* Processors keep it, also where they play GPUs of a cluster (executor/README.md). */
     if (costs->workload.engine.planned_memory && !redco_gpu_is_host(&machine->gpu) &&
         strcmp(calibration->name, "host") != 0) {
@@ -135,6 +137,11 @@ void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibr
     costs->compute.measured = redco_comm_compute(costs->comm);
     drop_layouts(costs);
     forget_ranks(costs);
+}
+
+redco_mesh redco_costs_grid(const redco_costs *costs, const redco_setting *setting)
+{
+    return redco_shard_grid(&costs->machine, &costs->workload.engine, setting);
 }
 
 redco_shape redco_costs_shape(const redco_costs *costs, const redco_setting *setting)
@@ -228,7 +235,8 @@ redco_status redco_setting_check(const redco_costs *costs, const redco_setting *
                           (unsigned long long)batch, s->micro_batch, (unsigned long long)s->micro_batches,
                           (unsigned long long)dp);
     }
-    return REDCO_OK;
+    const uint32_t chunks = costs->workload.engine.virtual_stages;
+    return s->pp > 1 ? redco_step_chunks_check(costs, s, chunks > 0 ? chunks : 1, err) : REDCO_OK;
 }
 
 /* Pipeline stages (README, section 4):  T = m t_max + (p - 1) / v S, with v model chunks a stage and S an even share of
@@ -471,6 +479,7 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *settin
     for (int kind = 0; kind < REDCO_TRANSIENT_COUNT; kind++) { p.transient_bytes += sums.transient_bytes[kind]; }
     p.total_bytes = p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes + p.activation_bytes + p.transient_bytes;
     if (setting->pp > 1) { set_pipeline_memory(costs, setting, assignments, count, &p); }
+    p.allocated_bytes = p.total_bytes - redco_reserve_bytes(&costs->machine.gpu, &costs->calibration);
     return p;
 }
 

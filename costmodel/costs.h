@@ -33,7 +33,7 @@ typedef struct redco_workload {
     bool sequence_parallel;
     bool mfu_causal;       /**< MFU counts half of attention */
     uint64_t bucket_bytes; /**< U: gradient all-reduce bucket, e.g. 1 GiB */
-    redco_engine engine;   /**< zeroed: a present-day engine */
+    redco_engine engine;   /**< zeroed: see there */
 } redco_workload;
 
 /** The outer choices of a strategy. */
@@ -45,6 +45,11 @@ typedef struct redco_setting {
     redco_scheme scheme;
     redco_mesh secondary; /**< ZeRO++ hpZ: backward gathers use this mesh; 0x0 = none */
 } redco_setting;
+
+/** The ranks over which states may be sharded, as a mesh that every mesh of a redco_shards divides: the data-parallel
+ *  ranks, or, where the engine shards over context-parallel ranks, too, all of both, the latter first:
+ *  1x1 is then replicated and the whole grid fully sharded also where there is one data-parallel rank. */
+redco_mesh redco_shard_grid(const redco_machine *machine, const redco_engine *engine, const redco_setting *setting);
 
 /** The inner choice, per layer. */
 typedef struct redco_layer_config {
@@ -109,6 +114,7 @@ typedef struct redco_prediction {
     double grad_reduce_exposed_s, spread_exposed_s, layer_exposed_s;
     double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s; /**< as in redco_layer_cost */
     double tp_s, amsp_total_s;
+    uint64_t allocated_bytes; /**< of total_bytes without the reserve: what the framework's allocator holds */
     /** transient_bytes holds fixed_bytes too; the five components add up to total_bytes. */
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes, total_bytes,
         capacity_bytes;
@@ -156,7 +162,10 @@ const redco_compute *redco_costs_compute(const redco_costs *costs); /**< borrowe
 /** What one rank computes at a time under @p setting. */
 redco_shape redco_costs_shape(const redco_costs *costs, const redco_setting *setting);
 
-/** Checks an outer choice: divisibility of heads, batch, sequence, nodes; names what does not divide. */
+/** redco_shard_grid() of these costs. */
+redco_mesh redco_costs_grid(const redco_costs *costs, const redco_setting *setting);
+
+/** Checks an outer choice: divisibility of heads, batch, sequence, nodes, model chunks; names what does not divide. */
 redco_status redco_setting_check(const redco_costs *costs, const redco_setting *setting, redco_error *err);
 redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setting);
 redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setting, uint32_t class_index,

@@ -130,6 +130,7 @@ typedef struct redcoi_job {
     double element_bytes, gradient_bytes;
     uint64_t logits_bytes; /**< counted elsewhere, and free again when layers are recomputed */
     double state_params;   /**< all parameters of the fullest rank before sharding: the paper's Phi */
+    redco_mesh grid;       /**< redco_shard_grid() */
 } redcoi_job;
 
 /** What the fullest rank keeps of one whole layer. */
@@ -144,8 +145,6 @@ redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint3
  *  fetched ahead: the multiprocessors of a collective that waits are lost to the product beside it. Fetching a layer
  *  ahead leaves ranks a layer's compute to arrive. */
 double redcoi_call_s(const redcoi_job *job, redco_group group);
-/** Whether an engine that shards over data- and context-parallel ranks alike spreads this mesh over the latter too. */
-bool redcoi_spans_cp(const redcoi_job *job, redco_mesh mesh);
 /** Whether the layer's parameters are gathered at once (flat FSDP units), not by module. */
 bool redcoi_by_layer(const redcoi_job *job);
 /** A gather or scatter of one such unit (module or layer); where it is a layer, with the wait for the last rank. */
@@ -157,9 +156,11 @@ double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params);
  *  Only where it was measured on a machine whose engine is redco-exec; elsewhere products write where gradients are
  * kept. */
 double redcoi_keep_gradients_s(const redcoi_job *job);
-/** Ranks that are @p outer over @p inner: those that hold equal (or consecutive) shards of inner.
- *  @param over_cp  context-parallel ranks are in the group, too */
-redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh inner, bool over_cp);
+/** Ranks of the grid that are @p outer over @p inner: those that hold equal (or consecutive) shards of inner. */
+redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh inner);
+/** All ranks that hold the same part of the parameters, context-parallel ones included: they reduce the same
+ *  gradients. */
+redco_group redcoi_replicas_of(const redcoi_job *job, redco_mesh parameters);
 bool redcoi_has_secondary(const redcoi_job *job);
 /** The mesh over which backward gathers parameters. */
 redco_mesh redcoi_backward_mesh(const redcoi_job *job);

@@ -1,22 +1,21 @@
 #include "costmodel/evaluate.h"
 
-#include "topology/node.h"
+#include "costmodel/row_cluster.h"
+#include "topology/base/preset.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-/* Gradient buckets where a framework fills them in the order of backward (README, section 3); AMSP's engine: 512 Mi
- * elements (InternEvo, March 2024, configs/7B_isp_sft.py). */
-static const uint64_t bucket_bytes = 256000000, amsp_bucket_bytes = (uint64_t)1 << 30;
-/* GPUs of a GB200 NVL72 rack, one link domain of 18 hosts. */
-enum { RACK_GPUS = 72 };
+
+enum { CLASSES_MAX = 8 };
 
 struct evaluation {
     char reason[256]; /* "" = can be predicted */
-    redco_evaluation_input input;
+    char set[64]; /* of shipped constants */
+    redco_request request;
+    redco_assignment assignments[CLASSES_MAX];
     redco_model *model;
     redco_costs *costs;
 };
@@ -33,111 +32,80 @@ struct redco_evaluations {
     size_t comm_count;
 };
 
-/* The largest equal part of a rack that all of a job's racks can hold. */
-static uint32_t domain_gpus(const redco_measured_run *run)
+/* Engines of a table's frameworks, read once each. */
+enum { ENGINES_CACHED = 32 };
+struct engines {
+    char frameworks[ENGINES_CACHED][REDCO_ENGINE_NAME];
+    redco_engine_file files[ENGINES_CACHED];
+    uint32_t count;
+};
+
+/* A framework without a file of its own is taken for flat FSDP. */
+static const char unknown_framework[] = "fsdp";
+
+static redco_status engine_of(struct engines *engines, const char *framework, const redco_engine_file **file_out,
+                              redco_error *err)
 {
-    uint32_t best = run->gpus_per_node < run->n_gpus ? run->gpus_per_node : run->n_gpus;
-    if (strncasecmp(run->gpu, "GB200", 5) != 0) { return best; }
-    for (uint32_t hosts = 1; hosts * run->gpus_per_node <= RACK_GPUS; hosts++) {
-        if (run->n_gpus % (hosts * run->gpus_per_node) == 0) { best = hosts * run->gpus_per_node; }
+    const char *const name = redco_preset_find("engines", framework) != NULL ? framework : unknown_framework;
+    for (uint32_t i = 0; i < engines->count; i++) {
+        if (strcmp(engines->frameworks[i], name) == 0) {
+            *file_out = &engines->files[i];
+            return REDCO_OK;
+        }
     }
-    return best;
+    const uint32_t at = engines->count < ENGINES_CACHED ? engines->count++ : ENGINES_CACHED - 1;
+    (void)snprintf(engines->frameworks[at], sizeof engines->frameworks[at], "%s", name);
+    *file_out = &engines->files[at];
+    return redco_engine_file_read(name, &engines->files[at], err);
 }
 
-/* Tables give a node's rate. The ports of these clusters are 200 Gb/s InfiniBand beside Ampere, 400 Gb/s since Hopper,
- * at most one a GPU: four a node for AMSP (arXiv 2311.00257, section VI-A) and vTrain (arXiv 2312.12391), eight
- * elsewhere. */
-static uint32_t ports_of(const redco_gpu *gpu, double network_bytes_per_s, uint32_t gpus)
+/* Tables mesh by hosts, TP and data-parallel ranks; the cost model by link domains and the ranks that an engine shards
+ * over. With context parallelism a mesh of all data-parallel ranks stands for all of those (traces/data/README.md); a
+ * larger one is stated over both. */
+static redco_status remesh(redco_mesh given, redco_mesh dp, redco_mesh grid, const char *what, redco_mesh *mesh_out,
+                           redco_error *err)
 {
-    const double port_bytes_per_s = gpu->compute_capability >= 90 ? 50e9 : 25e9;
-    const double ports = round(network_bytes_per_s / port_bytes_per_s);
-    return ports < 1.0 ? 1 : ports < gpus ? (uint32_t)ports : gpus;
-}
-
-static redco_status machine_of(const redco_measured_run *run, redco_machine *machine_out, redco_error *err)
-{
-    redco_gpu gpu;
-    const redco_status st = redco_gpu_find(run->gpu, &gpu, err);
-    if (st != REDCO_OK) { return st; }
-    const uint32_t domain = domain_gpus(run);
-    const uint32_t physical = domain > run->gpus_per_node ? domain : run->gpus_per_node;
-    const double network = run->node_network_bytes_per_s * physical / run->gpus_per_node;
-    const uint32_t ports = ports_of(&gpu, network, physical);
-    const bool linked = gpu.scale_up_bytes_per_s > 0.0;
-    const bool bridged = strstr(gpu.link, "bridge") != NULL;
-    redco_machine machine = {.gpu = gpu,
-                             .nodes = run->n_gpus / domain,
-                             .gpus_per_node = domain,
-                             .node_gpus_physical = physical,
-                             .hosts_per_node = physical / run->gpus_per_node,
-                             .fabric = !linked   ? REDCO_FABRIC_PCIE
-                                       : bridged ? REDCO_FABRIC_DIRECT
-                                                 : REDCO_FABRIC_SWITCH,
-                             .link_group_gpus = !linked   ? 1
-                                                : bridged ? 2
-                                                          : domain,
-                             .scale_up_bytes_per_s = gpu.scale_up_bytes_per_s,
-                             .peer_bytes_per_s = gpu.pcie_bytes_per_s,
-                             .nics_per_node = ports,
-                             .nic_bytes_per_s = network / ports,
-                             .node_network_bytes_per_s = network,
-                             .oversubscription_ratio = 1.0};
-    (void)snprintf(machine.name, sizeof machine.name, "%u x %u %s", machine.nodes, domain, gpu.name);
-    *machine_out = machine;
-    return REDCO_OK;
-}
-
-/* Tables mesh by hosts and TP; the cost model by link domains. */
-static redco_status remesh(redco_mesh given, redco_mesh dp, const char *what, redco_mesh *mesh_out, redco_error *err)
-{
-    const uint64_t ranks = redco_mesh_ranks(given);
-    const uint64_t gpus = ranks < dp.gpus ? ranks : dp.gpus;
-    if (ranks == 0 || dp.gpus % gpus != 0 || ranks % gpus != 0 || dp.nodes % (ranks / gpus) != 0) {
+    const uint64_t all = redco_mesh_ranks(dp);
+    uint64_t ranks = redco_mesh_ranks(given);
+    if (ranks > 1 && ranks == all) { ranks = redco_mesh_ranks(grid); }
+    const redco_mesh within = ranks > all ? grid : dp;
+    const uint64_t gpus = ranks < within.gpus ? ranks : within.gpus;
+    if (ranks == 0 || within.gpus % gpus != 0 || ranks % gpus != 0 || within.nodes % (ranks / gpus) != 0) {
         return redco_fail(err, REDCO_EVALUE, what, "%llu ranks are no part of a mesh of %ux%u",
-                          (unsigned long long)ranks, dp.gpus, dp.nodes);
+                          (unsigned long long)ranks, within.gpus, within.nodes);
     }
     *mesh_out = (redco_mesh){(uint32_t)gpus, (uint32_t)(ranks / gpus)};
     return REDCO_OK;
 }
 
-static redco_status setting_of(const redco_measured_run *run, redco_evaluation_input *input, redco_error *err)
+static redco_status setting_of(const redco_measured_run *run, const redco_engine_file *file, redco_request *request,
+                               redco_layer_config *config, redco_error *err)
 {
-    redco_setting *const s = &input->setting;
+    redco_setting *const s = &request->setting;
     const uint64_t inner = (uint64_t)run->tp * run->cp;
-    const uint64_t room = inner < input->machine.gpus_per_node ? input->machine.gpus_per_node / inner : 1;
+    const uint64_t room = inner < request->machine.gpus_per_node ? request->machine.gpus_per_node / inner : 1;
     const uint32_t local = (uint32_t)(run->dp < room ? run->dp : room);
     if (local == 0 || run->dp % local != 0) {
         return redco_fail(err, REDCO_EVALUE, "dp", "%u ranks do not fill nodes of %u", run->dp, local);
     }
-    *s =
-        (redco_setting){.tp = run->tp,
-                        .pp = run->pp,
-                        .cp = run->cp,
-                        .micro_batch = run->micro_batch,
-                        .micro_batches = run->grad_accum,
-                        .dp = {local, run->dp / local},
-                        .scheme = run->scheme == REDCO_MEASURED_SCHEME_INTER ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR};
-    redco_shards *const shards = &input->config.shards;
-    redco_status st = remesh(run->shards.parameters, s->dp, "p_shard", &shards->parameters, err);
-    if (st == REDCO_OK) { st = remesh(run->shards.gradients, s->dp, "g_shard", &shards->gradients, err); }
-    if (st == REDCO_OK) { st = remesh(run->shards.optimizer, s->dp, "os_shard", &shards->optimizer, err); }
+    const bool inter = run->scheme == REDCO_MEASURED_SCHEME_INTER ||
+                       (run->scheme == REDCO_MEASURED_SCHEME_UNKNOWN && !file->intra_tensor);
+    *s = (redco_setting){.tp = run->tp,
+                         .pp = run->pp,
+                         .cp = run->cp,
+                         .micro_batch = run->micro_batch,
+                         .micro_batches = run->grad_accum,
+                         .dp = {local, run->dp / local},
+                         .scheme = inter ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR};
+    const redco_mesh grid = redco_shard_grid(&request->machine, &request->workload.engine, s);
+    redco_shards *const shards = &config->shards;
+    redco_status st = remesh(run->shards.parameters, s->dp, grid, "p_shard", &shards->parameters, err);
+    if (st == REDCO_OK) { st = remesh(run->shards.gradients, s->dp, grid, "g_shard", &shards->gradients, err); }
+    if (st == REDCO_OK) { st = remesh(run->shards.optimizer, s->dp, grid, "os_shard", &shards->optimizer, err); }
     if (st == REDCO_OK && redco_mesh_ranks(run->p_secondary) > 0) {
-        st = remesh(run->p_secondary, s->dp, "p_shard_secondary", &s->secondary, err);
+        st = remesh(run->p_secondary, s->dp, grid, "p_shard_secondary", &s->secondary, err);
     }
     return st;
-}
-
-static redco_attention attention_of(redco_measured_attention attention)
-{
-    switch (attention) {
-    case REDCO_MEASURED_FLASH1: return REDCO_ATTENTION_FLASH1;
-    case REDCO_MEASURED_FLASH2: return REDCO_ATTENTION_FLASH2;
-    case REDCO_MEASURED_FLASH3: return REDCO_ATTENTION_FLASH3;
-    case REDCO_MEASURED_FUSED: return REDCO_ATTENTION_FUSED;
-    case REDCO_MEASURED_UNFUSED: return REDCO_ATTENTION_UNFUSED;
-    case REDCO_MEASURED_ATTENTION_UNKNOWN: break;
-    }
-    return REDCO_ATTENTION_AUTO;
 }
 
 static redco_gemm_format format_of(redco_measured_precision precision)
@@ -153,73 +121,104 @@ static redco_gemm_format format_of(redco_measured_precision precision)
     return REDCO_GEMM_SAME;
 }
 
-static redco_recompute recompute_of(const redco_measured_run *run)
+static redco_recompute recompute_of(const redco_measured_run *run, const redco_engine *engine)
 {
-    const bool flash = run->attention != REDCO_MEASURED_FUSED && run->attention != REDCO_MEASURED_UNFUSED;
     switch (run->recompute) {
     case REDCO_MEASURED_RECOMPUTE_FULL:
     case REDCO_MEASURED_RECOMPUTE_HALF: return REDCO_RECOMPUTE_FULL;
     case REDCO_MEASURED_RECOMPUTE_SELECTIVE: /* nothing to drop where flash attention keeps no scores */
-        return flash ? REDCO_RECOMPUTE_NONE : REDCO_RECOMPUTE_SELECTIVE;
+        return redco_attention_keeps_scores(engine->attention) ? REDCO_RECOMPUTE_SELECTIVE : REDCO_RECOMPUTE_NONE;
     case REDCO_MEASURED_RECOMPUTE_NONE:
     case REDCO_MEASURED_RECOMPUTE_UNKNOWN: break;
     }
     return REDCO_RECOMPUTE_NONE;
 }
 
-/* Sharded parameters are fetched module by module in AMSP's engine (arXiv 2311.00257, section V-C) and in DeepSpeed,
- * whose hooks stand before every sub-module (runtime/zero/parameter_offload.py); elsewhere they are flat FSDP units. */
-static bool fetches_modules(const char *framework)
+/* What a column's values are called as traits. */
+static const char *const software_words[] = {"", "eager", "megatron", "te_xla"};
+static const char *const attention_words[] = {"", "flash1", "flash2", "flash3", "fused", "unfused"};
+static const char *const flag_words[] = {"0", "1"};
+static const char *const width_words[] = {"", "", "2", "", "4"};
+
+redco_status redco_engine_of_run(const redco_measured_run *run, const redco_engine_file *file,
+                                 redco_engine_choice *choice_out, redco_error *err)
 {
-    return strcmp(framework, "amsp") == 0 || strcmp(framework, "deepspeed") == 0;
+    static const struct {
+        redco_measured_column column;
+        redco_trait trait;
+        const char *const *words; /* by the row's value */
+    } columns[] = {
+        {REDCO_COLUMN_SOFTWARE, REDCO_TRAIT_SOFTWARE, software_words},
+        {REDCO_COLUMN_ATTENTION, REDCO_TRAIT_ATTENTION,
+         attention_words},
+        {REDCO_COLUMN_FUSED_NORM, REDCO_TRAIT_FUSED_NORM, flag_words},
+        {REDCO_COLUMN_COMPILED, REDCO_TRAIT_COMPILED, flag_words},
+        {REDCO_COLUMN_LOGITS_GATHERED, REDCO_TRAIT_LOGITS_GATHERED, flag_words},
+        {REDCO_COLUMN_GRAD_REDUCE_BYTES, REDCO_TRAIT_GRAD_REDUCE_BYTES, width_words},
+    };
+    const unsigned values[] = {run->software,  run->attention,       run->fused_norm,
+                               run->compiled, run->logits_gathered, run->grad_reduce_bytes};
+    const redco_precision precision = run->precision == REDCO_MEASURED_FP16 ? REDCO_FP16 : REDCO_BF16;
+    redco_engine_choice choice = redco_engine_choose(file, precision);
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0] && st == REDCO_OK; i++) {
+        if (!redco_measured_knows(run, columns[i].column)) { continue; }
+        st = redco_engine_state(&choice, redco_trait_words[columns[i].trait], columns[i].words[values[i]], "row", err);
+    }
+    *choice_out = choice;
+    return st;
 }
 
-static redco_workload workload_of(const redco_measured_run *run)
+static redco_status workload_of(const redco_measured_run *run, const redco_engine_file *file,
+                                redco_workload *workload_out, redco_error *err)
 {
-    const bool amsp = strcmp(run->framework, "amsp") == 0;
-    return (redco_workload){
+    redco_engine_choice choice;
+    const redco_status st = redco_engine_of_run(run, file, &choice, err);
+    if (st != REDCO_OK) { return st; }
+    choice.engine.gemm_format = format_of(run->precision);
+    choice.engine.partial_recompute = run->recompute == REDCO_MEASURED_RECOMPUTE_HALF;
+    choice.engine.virtual_stages = run->virtual_pp;
+    *workload_out = (redco_workload){
         .seq_len = run->seq_len,
         .global_batch = run->global_batch,
         .precision = run->precision == REDCO_MEASURED_FP16 ? REDCO_FP16 : REDCO_BF16,
-        .overlap = run->overlap & REDCO_OVERLAP_ALL,
+        .overlap = redco_measured_knows(run, REDCO_COLUMN_OVERLAP) ? run->overlap : file->overlap,
         .sequence_parallel = run->sequence_parallel,
-        .bucket_bytes = amsp ? amsp_bucket_bytes : bucket_bytes,
-        .engine = {.attention = attention_of(run->attention),
-                   .gemm_format = format_of(run->precision),
-                   .plain_norm = !run->fused_norm,
-                   .compiled = run->compiled,
-                   .logits_gathered = run->logits_gathered,
-                   .async_tp = (run->overlap & REDCO_MEASURED_OVERLAP_TP) != 0,
-                   .partial_recompute = run->recompute == REDCO_MEASURED_RECOMPUTE_HALF,
-                   .layer_units = !fetches_modules(run->framework),
-                   .shard_over_cp = run->cp > 1,
-                   .gradient_bytes = run->grad_reduce_bytes,
-                   .virtual_stages = run->virtual_pp},
+        .bucket_bytes = choice.bucket_bytes,
+        .engine = choice.engine,
     };
+    return REDCO_OK;
 }
 
-redco_status redco_evaluation_input_of(const redco_measured_run *run, redco_evaluation_input *input_out,
-                                       redco_error *err)
+static redco_status request_of(const redco_measured_run *run, struct engines *engines, redco_request *request_out,
+                               redco_layer_config *config_out, redco_model_dims *dims_out, char set_out[64],
+                               redco_error *err)
 {
-    redco_evaluation_input input = {.workload = workload_of(run)};
+    redco_request request = {.model = NULL};
+    redco_layer_config config = {.recompute = REDCO_RECOMPUTE_NONE};
+    const redco_engine_file *file = NULL;
     const char *const skip = redco_measured_skip(run);
     if (skip != NULL) { return redco_fail(err, REDCO_EVALUE, "use", "%s", skip); }
     if (run->experts > 0) { return redco_fail(err, REDCO_EVALUE, "experts", "mixtures of experts are not modelled"); }
     if (run->ep > 1) { return redco_fail(err, REDCO_EVALUE, "ep", "expert parallelism is not modelled"); }
-    redco_status st = machine_of(run, &input.machine, err);
-    if (st == REDCO_OK) { st = setting_of(run, &input, err); }
+    redco_status st = engine_of(engines, run->framework, &file, err);
+    if (st == REDCO_OK) { st = workload_of(run, file, &request.workload, err); }
+    if (st == REDCO_OK) { st = redco_row_machine(run, &request.machine, err); }
+    if (st == REDCO_OK) { st = setting_of(run, file, &request, &config, err); }
     if (st != REDCO_OK) { return st; }
-    input.config.recompute = recompute_of(run);
-    input.dims = (redco_model_dims){.hidden = run->hidden,
-                                    .ffn = run->ffn_hidden,
-                                    .layers = run->layers,
-                                    .heads = run->heads,
-                                    .kv_heads = run->kv_heads,
-                                    .head_dim = run->head_dim,
-                                    .vocab = run->vocab,
-                                    .gated = run->ffn_gated,
-                                    .tied = run->tied_embeddings};
-    *input_out = input;
+    config.recompute = recompute_of(run, &request.workload.engine);
+    *dims_out = (redco_model_dims){.hidden = run->hidden,
+                                   .ffn = run->ffn_hidden,
+                                   .layers = run->layers,
+                                   .heads = run->heads,
+                                   .kv_heads = run->kv_heads,
+                                   .head_dim = run->head_dim,
+                                   .vocab = run->vocab,
+                                   .gated = run->ffn_gated,
+                                   .tied = run->tied_embeddings};
+    (void)snprintf(set_out, 64, "%s", redco_calibration_of_engine(file, &request.workload.engine, &request.machine.gpu));
+    *request_out = request;
+    *config_out = config;
     return REDCO_OK;
 }
 
@@ -251,19 +250,32 @@ static redco_status comm_of(redco_evaluations *all, const redco_machine *machine
     return REDCO_OK;
 }
 
-static redco_status prepare(redco_evaluations *all, const redco_measured_run *run, const redco_calibration *constants,
-                            struct evaluation *row, redco_error *err)
+/* Every layer under the row's configuration. */
+static void assign(struct evaluation *row, const redco_layer_config *config)
+{
+    const redco_layer_class *classes = NULL;
+    const size_t count = redco_model_classes(row->model, &classes);
+    for (size_t i = 0; i < count && i < CLASSES_MAX; i++) {
+        row->assignments[i] = (redco_assignment){(uint32_t)i, classes[i].layers, *config};
+    }
+    row->request.assignments = row->assignments;
+    row->request.assignment_count = (uint32_t)count;
+}
+
+static redco_status prepare(redco_evaluations *all, struct engines *engines, const redco_measured_run *run,
+                            const redco_calibration *constants, struct evaluation *row, redco_error *err)
 {
     const redco_comm *comm = NULL;
-    redco_status st = redco_evaluation_input_of(run, &row->input, err);
-    if (st == REDCO_OK) { st = redco_model_from_dims(&row->input.dims, run->model, &row->model, err); }
-    if (st == REDCO_OK) { st = comm_of(all, &row->input.machine, &comm, err); }
-    if (st == REDCO_OK) {
-        st = redco_costs_create(&row->input.machine, row->model, &row->input.workload, constants, comm, &row->costs,
-                                err);
-    }
-    if (st == REDCO_OK) { st = redco_setting_check(row->costs, &row->input.setting, err); }
-    return st;
+    redco_layer_config config = {.recompute = REDCO_RECOMPUTE_NONE};
+    redco_model_dims dims = {.hidden = 0};
+    redco_status st = request_of(run, engines, &row->request, &config, &dims, row->set, err);
+    if (st == REDCO_OK) { st = redco_model_from_dims(&dims, run->model, &row->model, err); }
+    if (st == REDCO_OK) { st = comm_of(all, &row->request.machine, &comm, err); }
+    if (st != REDCO_OK) { return st; }
+    row->request.model = row->model;
+    row->request.calibration = *constants;
+    assign(row, &config);
+    return redco_request_open(&row->request, comm, NULL, NULL, &row->costs, err);
 }
 
 redco_status redco_evaluations_create(const redco_measured_run *const *runs, size_t count,
@@ -271,16 +283,17 @@ redco_status redco_evaluations_create(const redco_measured_run *const *runs, siz
 {
     redco_calibration constants;
     redco_evaluations *all = calloc(1, sizeof *all);
+    struct engines *const engines = calloc(1, sizeof *engines);
     redco_status st = redco_calibration_read("a100-eager", NULL, &constants, err); /* until the first prediction */
     if (st != REDCO_OK) { goto out; }
-    if (all == NULL || (all->rows = calloc(count > 0 ? count : 1, sizeof *all->rows)) == NULL) {
+    if (all == NULL || engines == NULL || (all->rows = calloc(count > 0 ? count : 1, sizeof *all->rows)) == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
     all->count = count;
     for (size_t i = 0; i < count; i++) {
         redco_error why = {.status = REDCO_OK};
-        st = prepare(all, runs[i], &constants, &all->rows[i], &why);
+        st = prepare(all, engines, runs[i], &constants, &all->rows[i], &why);
         if (st == REDCO_EVALUE) { /* the row's fault */
             const bool use = strcmp(why.place, "use") == 0;
             (void)snprintf(all->rows[i].reason, sizeof all->rows[i].reason, "%.80s%s%.160s", use ? "" : why.place,
@@ -294,6 +307,7 @@ redco_status redco_evaluations_create(const redco_measured_run *const *runs, siz
     *evaluations_out = all;
     all = NULL;
 out:
+    free(engines);
     redco_evaluations_free(all);
     return st;
 }
@@ -317,9 +331,9 @@ const char *redco_evaluations_skip(const redco_evaluations *evaluations, size_t 
     return reason[0] != '\0' ? reason : NULL;
 }
 
-const redco_evaluation_input *redco_evaluations_input(const redco_evaluations *evaluations, size_t index)
+const redco_request *redco_evaluations_request(const redco_evaluations *evaluations, size_t index)
 {
-    return &evaluations->rows[index].input;
+    return &evaluations->rows[index].request;
 }
 
 redco_costs *redco_evaluations_costs(redco_evaluations *evaluations, size_t index)
@@ -327,48 +341,31 @@ redco_costs *redco_evaluations_costs(redco_evaluations *evaluations, size_t inde
     return evaluations->rows[index].costs;
 }
 
-enum { CLASSES_MAX = 8 };
-
-/* Every layer under the row's configuration, with these constants. */
-static uint32_t assign(struct evaluation *row, const redco_calibration *calibration,
-                       redco_assignment assignments[CLASSES_MAX])
+const char *redco_evaluations_set(const redco_evaluations *evaluations, size_t index)
 {
-    const redco_layer_class *classes = NULL;
-    const size_t count = redco_model_classes(row->model, &classes);
+    return evaluations->rows[index].set;
+}
+
+static void recalibrate(struct evaluation *row, const redco_calibration *calibration)
+{
+    row->request.calibration = *calibration;
     redco_costs_recalibrate(row->costs, calibration);
-    for (size_t i = 0; i < count && i < CLASSES_MAX; i++) {
-        assignments[i] = (redco_assignment){(uint32_t)i, classes[i].layers, row->input.config};
-    }
-    return (uint32_t)count;
 }
 
 redco_prediction redco_evaluations_predict(redco_evaluations *evaluations, size_t index,
                                            const redco_calibration *calibration)
 {
     struct evaluation *const row = &evaluations->rows[index];
-    redco_assignment assignments[CLASSES_MAX];
-    const uint32_t count = assign(row, calibration, assignments);
-    return redco_cost_step(row->costs, &row->input.setting, assignments, count);
+    const redco_request *const r = &row->request;
+    recalibrate(row, calibration);
+    return redco_cost_step(row->costs, &r->setting, r->assignments, r->assignment_count);
 }
 
-redco_status redco_evaluations_simulate(redco_evaluations *evaluations, size_t index,
-                                        const redco_calibration *calibration, redco_simulation *simulation_out,
-                                        redco_error *err)
+redco_status redco_evaluations_price(redco_evaluations *evaluations, size_t index, const redco_calibration *calibration,
+                                     redco_price *price_out, redco_error *err)
 {
     struct evaluation *const row = &evaluations->rows[index];
-    redco_assignment assignments[CLASSES_MAX];
-    const uint32_t count = assign(row, calibration, assignments);
-    return redco_simulate(row->costs, &row->input.setting, assignments, count, NULL, simulation_out, err);
-}
-
-const char *redco_calibration_set(const redco_gpu *gpu, redco_software software, const char *framework)
-{
-    if (strcasecmp(gpu->arch, "Blackwell") == 0) { return "blackwell-te"; }
-    if (strcasecmp(gpu->arch, "Hopper") == 0) {
-        const bool fused = software == REDCO_SOFTWARE_TE_XLA;
-        if (strncasecmp(gpu->name, "H200", 4) == 0) { return fused ? "h200-te" : "h200-eager"; }
-        return fused ? "h100-te" : "h100-eager";
-    }
-    if (strncasecmp(gpu->name, "A800", 4) == 0 && strcmp(framework, "amsp") == 0) { return "a800-amsp"; }
-    return software == REDCO_SOFTWARE_MEGATRON ? "a100-megatron" : "a100-eager";
+    const redco_request *const r = &row->request;
+    recalibrate(row, calibration);
+    return redco_price_step(row->costs, &r->setting, r->assignments, r->assignment_count, price_out, err);
 }

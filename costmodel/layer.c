@@ -21,24 +21,39 @@ static void add_traffic(struct traffic *traffic, double contention_ratio, bool n
     if (network) { traffic->network_slow_s += contention_ratio * seconds; }
 }
 
-/* Ranks that are @p outer over @p inner: those that hold equal (or consecutive) shards of inner. */
-redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh inner, bool over_cp)
+
+redco_mesh redco_shard_grid(const redco_machine *machine, const redco_engine *engine, const redco_setting *setting)
+{
+    return engine->shard_over_cp && setting->cp > 1 ? redco_mesh_with_cp(machine->gpus_per_node, setting->tp, setting->cp, setting->dp)
+                                                    : setting->dp;
+}
+
+static redco_group group_of(const redcoi_job *job, redco_mesh mesh, uint32_t stride, uint32_t node_stride)
+{
+    const uint32_t groups = job->costs->machine.gpus_per_node / mesh.gpus;
+    return (redco_group){.mesh = mesh,
+                         .stride = stride,
+                         .groups_per_node = groups > 0 ? groups : 1,
+                         .tp = job->setting->tp,
+                         .node_stride = node_stride};
+}
+
+redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh inner)
 {
     const redco_setting *const s = job->setting;
-    const uint32_t per_node = job->costs->machine.gpus_per_node;
-    redco_group group = {.mesh = {outer.gpus / inner.gpus, outer.nodes / inner.nodes},
-                         .stride = s->tp * s->cp * inner.gpus,
-                         .tp = s->tp,
-                         .node_stride = inner.nodes};
-    if (over_cp && s->cp > 1) { /* ranks of one context-parallel group reduce the same gradients */
-        const uint32_t room = per_node / (s->tp * group.mesh.gpus);
-        const uint32_t local = s->cp < room ? s->cp : room > 0 ? room : 1;
-        group.mesh.gpus *= local;
-        group.mesh.nodes *= (s->cp + local - 1) / local;
-        group.stride = s->tp;
+    const uint32_t apart = job->costs->workload.engine.shard_over_cp ? s->tp : s->tp * s->cp;
+    return group_of(job, (redco_mesh){outer.gpus / inner.gpus, outer.nodes / inner.nodes}, apart * inner.gpus,
+                    inner.nodes);
+}
+
+redco_group redcoi_replicas_of(const redcoi_job *job, redco_mesh parameters)
+{
+    const redco_setting *const s = job->setting;
+    if (job->costs->workload.engine.shard_over_cp || s->cp <= 1) {
+        return redcoi_group_of(job, job->grid, parameters);
     }
-    group.groups_per_node = per_node / group.mesh.gpus > 0 ? per_node / group.mesh.gpus : 1;
-    return group;
+    const redco_mesh dp = {s->dp.gpus / parameters.gpus, s->dp.nodes / parameters.nodes};
+    return group_of(job, redco_mesh_with_cp(job->costs->machine.gpus_per_node, s->tp, s->cp, dp), s->tp, parameters.nodes);
 }
 
 static const redco_mesh one = {1, 1};
@@ -71,13 +86,6 @@ static double unhidden_s(const redco_calibration *c, struct traffic x, double co
     const double nvlink_s = fmax(kappa * x.nvlink_s, x.nvlink_s - (1.0 - kappa) * usable_s);
     const double network_s = fmax(nic_kappa * x.network_s, x.network_s - (1.0 - nic_kappa) * usable_s);
     return fmax(nvlink_s + nic_kappa * fmin(x.network_s, usable_s), network_s + kappa * fmin(x.nvlink_s, usable_s));
-}
-
-/* Whether an engine that shards over data- and context-parallel ranks alike spreads this mesh over the latter too. */
-bool redcoi_spans_cp(const redcoi_job *job, redco_mesh mesh)
-{
-    return job->costs->workload.engine.shard_over_cp && job->setting->cp > 1 && redco_mesh_ranks(mesh) > 1 &&
-           redco_mesh_equal(mesh, job->setting->dp);
 }
 
 /* The wait until the last rank has arrived, which grows with their number. Inside a node nothing beyond the launch is
@@ -190,8 +198,8 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     const redco_shards *const shards = &job->shards;
     const bool overlap = (costs->workload.overlap & REDCO_OVERLAP_AG_RS) != 0;
     const redco_mesh again_mesh = redcoi_backward_mesh(job);
-    const redco_group group = redcoi_group_of(job, shards->parameters, one, redcoi_spans_cp(job, shards->parameters));
-    const redco_group again = redcoi_group_of(job, again_mesh, one, redcoi_spans_cp(job, again_mesh));
+    const redco_group group = redcoi_group_of(job, shards->parameters, one);
+    const redco_group again = redcoi_group_of(job, again_mesh, one);
     const double bytes = (double)job->times->gather_params * job->element_bytes;
     bool network = false;
     double calls_s = 0.0;
@@ -220,8 +228,7 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     double other_s = last_s;
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) { /* T_g: reduced in every micro-batch but the last */
         const struct buckets buckets = buckets_of(job);
-        const bool with_cp = redcoi_spans_cp(job, shards->gradients) && !redcoi_spans_cp(job, shards->parameters);
-        const redco_group reduce = redcoi_group_of(job, shards->gradients, shards->parameters, with_cp);
+        const redco_group reduce = redcoi_group_of(job, shards->gradients, shards->parameters);
         const redco_collective op =
             job->setting->scheme == REDCO_INTRA_TENSOR ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
         const double last_reduce_s =
@@ -287,10 +294,9 @@ static double as_least_contending(const redcoi_job *job, redco_layer_cost *cost,
 static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, double window_s, struct traffic used)
 {
     redco_costs *const costs = job->costs;
-    const redco_group group =
-        redcoi_group_of(job, job->setting->dp, job->shards.parameters, !redcoi_spans_cp(job, job->shards.parameters));
+    const redco_group group = redcoi_replicas_of(job, job->shards.parameters);
     if (redco_mesh_ranks(group.mesh) <= 1) { return; }
-    const bool whole = redco_mesh_equal(job->shards.optimizer, job->setting->dp);
+    const bool whole = redco_mesh_equal(job->shards.optimizer, job->grid);
     const redco_collective op = whole ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
     const struct buckets buckets = buckets_of(job);
     const double once = job->stage.once;
@@ -316,8 +322,7 @@ static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, double 
 static void add_spread(const redcoi_job *job, redco_layer_cost *cost, double window_s, struct traffic used)
 {
     redco_costs *const costs = job->costs;
-    const bool with_cp = redcoi_spans_cp(job, job->shards.optimizer) && !redcoi_spans_cp(job, job->shards.parameters);
-    const redco_group group = redcoi_group_of(job, job->shards.optimizer, job->shards.parameters, with_cp);
+    const redco_group group = redcoi_group_of(job, job->shards.optimizer, job->shards.parameters);
     const double owners = (double)redco_mesh_ranks(group.mesh);
     if (owners <= 1.0) { return; }
     const double shards = (double)redco_mesh_ranks(job->shards.parameters);
@@ -341,26 +346,25 @@ static void add_spread(const redcoi_job *job, redco_layer_cost *cost, double win
 static void add_paper_terms(const redcoi_job *job, redco_layer_cost *cost)
 {
     const redco_shards *const shards = &job->shards;
-    const redco_mesh dp = job->setting->dp;
     const double params = (double)job->times->params, modules = job->class->modules > 0 ? job->class->modules : 1.0;
     const double shard_count = (double)redco_mesh_ranks(shards->parameters);
     const double module_bytes = params * job->element_bytes / modules;
     const double micro_batches = (double)job->setting->micro_batches;
-    const redco_group gather = redcoi_group_of(job, shards->parameters, one, false);
-    const redco_group again = redcoi_group_of(job, redcoi_backward_mesh(job), one, false);
+    const redco_group gather = redcoi_group_of(job, shards->parameters, one);
+    const redco_group again = redcoi_group_of(job, redcoi_backward_mesh(job), one);
     const double gathers_s =
         raw_s(job, REDCO_ALL_GATHER, module_bytes, gather) + raw_s(job, REDCO_ALL_GATHER, module_bytes, again);
     cost->gather_s = micro_batches * modules * gathers_s;
     cost->reduce_scatter_s = micro_batches * modules * raw_s(job, REDCO_REDUCE_SCATTER, module_bytes, gather);
     const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
     const double buckets = params * job->element_bytes / (bucket_bytes * shard_count);
-    const redco_group reduce = redcoi_group_of(job, dp, shards->parameters, false);
+    const redco_group reduce = redcoi_group_of(job, job->grid, shards->parameters);
     cost->grad_reduce_s = buckets * raw_s(job, REDCO_ALL_REDUCE, bucket_bytes, reduce);
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) {
-        const redco_group part = redcoi_group_of(job, shards->gradients, shards->parameters, false);
+        const redco_group part = redcoi_group_of(job, shards->gradients, shards->parameters);
         cost->grad_shard_s = (micro_batches - 1.0) * buckets * raw_s(job, REDCO_ALL_REDUCE, bucket_bytes, part);
     }
-    const redco_group spread = redcoi_group_of(job, shards->optimizer, shards->parameters, false);
+    const redco_group spread = redcoi_group_of(job, shards->optimizer, shards->parameters);
     const double owners = (double)redco_mesh_ranks(spread.mesh);
     const double rank_bytes = job->state_params * job->element_bytes / shard_count;
     const double share = params / job->state_params;
@@ -371,17 +375,12 @@ static void add_paper_terms(const redcoi_job *job, redco_layer_cost *cost)
         cost->gather_s + cost->reduce_scatter_s + cost->grad_reduce_s + cost->grad_shard_s + cost->broadcast_s;
 }
 
-static uint64_t ranks_with_cp(const redcoi_job *job, redco_mesh mesh)
-{
-    return redco_mesh_ranks(mesh) * (redcoi_spans_cp(job, mesh) ? job->setting->cp : 1);
-}
-
 /* The fullest rank's share of one layer's states. Whole tensors (inter-tensor sharding) do not divide evenly, so each
  * layer carries the imbalance of the whole model's deal in proportion. */
 static uint64_t sharded_params(const redcoi_job *job, redco_mesh mesh)
 {
-    const uint64_t parameter_shards = ranks_with_cp(job, job->shards.parameters);
-    const uint64_t owners = ranks_with_cp(job, mesh) / parameter_shards;
+    const uint64_t parameter_shards = redco_mesh_ranks(job->shards.parameters);
+    const uint64_t owners = redco_mesh_ranks(mesh) / parameter_shards;
     /* A stage that holds the head of a tied model without its embedding has a copy of the table. */
     const uint64_t held = job->setting->pp > 1 ? job->times->gather_params : job->times->params;
     const uint64_t params = redco_share_up(held, 1, parameter_shards);
@@ -443,8 +442,10 @@ double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params)
 
 double redco_costs_param_s(redco_costs *costs, const redco_setting *setting)
 {
-    const redcoi_job job = {.costs = costs, .setting = setting};
-    const redco_group group = redcoi_group_of(&job, setting->dp, one, true);
+    const redcoi_job job = {.costs = costs,
+                            .setting = setting,
+                            .grid = redco_shard_grid(&costs->machine, &costs->workload.engine, setting)};
+    const redco_group group = redcoi_replicas_of(&job, one);
     const uint64_t params = redco_share_up(redco_model_params(costs->model), 1, setting->tp);
     double seconds = redcoi_optimizer_s(costs, params) / (double)params;
     if (redco_mesh_ranks(group.mesh) > 1) {
@@ -487,7 +488,8 @@ redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint3
                         .element_bytes = costs->compute.element_bytes,
                         .gradient_bytes = costs->state_bytes.gradient,
                         .logits_bytes = rank->logits_bytes,
-                        .state_params = redcoi_stage_params(costs, rank, setting)};
+                        .state_params = redcoi_stage_params(costs, rank, setting),
+                        .grid = redco_shard_grid(&costs->machine, &costs->workload.engine, setting)};
 }
 
 void redcoi_layer_memory(redco_costs *costs, const redco_setting *setting, uint32_t class_index,

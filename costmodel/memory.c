@@ -242,7 +242,9 @@ uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape)
     /* 16-bit logits and their gradient, 32-bit copy and its gradient; in fp32 one copy less: 12 bytes either way. */
     const uint64_t vocab = redco_model_get_dims(model)->vocab;
     if (shape->engine.logits_gathered) { return times(times(tokens_of(shape), vocab), gathered_logit_bytes); }
-    return times(times(tokens_of(shape), redco_share_up(vocab, 1, shape->tp)), 12);
+    /* A fused loss writes the gradient over the logits and hands on a copy, both in the precision of training. */
+    const uint64_t each = !shape->engine.fused_loss ? 12 : shape->precision == REDCO_FP32 ? 8 : 4;
+    return times(times(tokens_of(shape), redco_share_up(vocab, 1, shape->tp)), each);
 }
 
 uint64_t redco_usable_memory_bytes(const redco_gpu *gpu, const redco_calibration *calibration)

@@ -20,7 +20,7 @@ static const struct family families[] = {
     {"internlm2", redcoi_build_llama}, {"gemma", redcoi_build_llama},       {"gpt2", redcoi_build_gpt2},
     {"gptj", redcoi_build_gptj},       {"gpt_neox", redcoi_build_gpt_neox}, {"opt", redcoi_build_opt},
     {"bloom", redcoi_build_bloom},     {"mpt", redcoi_build_mpt},           {"t5", redcoi_build_t5},
-    {"mt5", redcoi_build_t5},          {"bart", redcoi_build_bart},
+    {"mt5", redcoi_build_t5},          {"bart", redcoi_build_bart},         {"generic", redcoi_build_generic},
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 

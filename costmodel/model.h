@@ -82,8 +82,9 @@ redco_status redco_model_read(const char *name_or_path, redco_model **model_out,
 redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
                                    redco_error *err);
 /** A decoder of plain blocks without biases or learned positions, known by its dimensions alone: what tables of
- * measured runs say of a model. Its type is "generic" and it has no config. @return REDCO_EVALUE if a dimension is out
- * of range */
+ *  measured runs say of a model. The same as the config {"model_type": "generic", "_name": NAME, "hidden_size": ...}
+ * with the keys of LLaMA's and "gated"; redco_model_config() is that config. Reads hidden, ffn, layers, heads,
+ * kv_heads, head_dim, vocab, gated and tied. @return REDCO_EVALUE if a dimension is out of range, named by its key */
 redco_status redco_model_from_dims(const redco_model_dims *dims, const char *name, redco_model **model_out,
                                    redco_error *err);
 /** Compares every tensor's name and shape with a .safetensors file or model.safetensors.index.json (shapes where its
@@ -101,7 +102,7 @@ size_t redco_model_classes(const redco_model *model, const redco_layer_class **c
 size_t redco_model_tensors(const redco_model *model, const redco_param **params_out);
 /** What is odd about the config, a key that seems misspelt, or NULL. */
 const char *redco_model_warning(const redco_model *model);
-/** The config as read: borrowed. */
+/** The config as read, of a model from dimensions the one that says them: borrowed. */
 const json_t *redco_model_config(const redco_model *model);
 
 #ifdef __cplusplus

@@ -82,5 +82,6 @@ void redcoi_build_bloom(redcoi_build *build);
 void redcoi_build_mpt(redcoi_build *build);
 void redcoi_build_t5(redcoi_build *build);
 void redcoi_build_bart(redcoi_build *build);
+void redcoi_build_generic(redcoi_build *build);
 
 #endif

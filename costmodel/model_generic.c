@@ -1,77 +1,93 @@
+/* A model that is known by its dimensions alone, as tables of measured runs give them: a decoder of plain blocks
+ * without biases or learned positions. Its tensors have the names of LLaMA's, so that rules by name know what they are
+ * for. */
 #include "costmodel/model_build.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-static redco_status check(const redco_model_dims *dims, const char *name, redco_error *err)
+/* There is no architecture whose default an absent dimension could take. */
+static uint32_t dimension(redcoi_build *build, const char *key, uint32_t max)
 {
-    const struct {
-        const char *what;
-        uint64_t value, max;
-    } limits[] = {
-        {"layers", dims->layers, REDCOI_MAX_LAYERS},    {"hidden size", dims->hidden, REDCOI_MAX_WIDTH},
-        {"FFN width", dims->ffn, REDCOI_MAX_FFN},       {"heads", dims->heads, REDCOI_MAX_HEADS},
-        {"KV heads", dims->kv_heads, REDCOI_MAX_HEADS}, {"head size", dims->head_dim, REDCOI_MAX_WIDTH},
-        {"vocabulary", dims->vocab, REDCOI_MAX_ROWS},
-    };
-    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
-        if (limits[i].value == 0 || limits[i].value > limits[i].max) {
-            return redco_fail(err, REDCO_EVALUE, name, "%s is %llu; 1 to %llu are possible", limits[i].what,
-                              (unsigned long long)limits[i].value, (unsigned long long)limits[i].max);
-        }
+    if (redcoi_building(build) && !redco_json_has(&build->config, key)) {
+        redcoi_build_fail(build, key, "is missing; a model of type \"generic\" is known by its dimensions alone");
     }
-    if (dims->heads % dims->kv_heads != 0) {
-        return redco_fail(err, REDCO_EVALUE, name, "%u KV heads do not divide %u heads", dims->kv_heads, dims->heads);
-    }
-    return REDCO_OK;
+    return redcoi_config_u32(build, key, NULL, 1, max);
 }
 
-static void add_layers(redcoi_build *build)
+static void read_dims(redcoi_build *build)
+{
+    redco_model_dims *const dims = &build->model->dims;
+    dims->layers = dimension(build, "num_hidden_layers", REDCOI_MAX_LAYERS);
+    dims->hidden = dimension(build, "hidden_size", REDCOI_MAX_WIDTH);
+    dims->ffn = dimension(build, "intermediate_size", REDCOI_MAX_FFN);
+    dims->heads = dimension(build, "num_attention_heads", REDCOI_MAX_HEADS);
+    dims->vocab = dimension(build, "vocab_size", REDCOI_MAX_ROWS);
+    dims->kv_heads = redcoi_config_u32(build, "num_key_value_heads", NULL, dims->heads, REDCOI_MAX_HEADS);
+    redcoi_config_divides(build, "num_key_value_heads", dims->kv_heads, "num_attention_heads", dims->heads);
+    if (!redco_json_has(&build->config, "head_dim")) {
+        redcoi_config_divides(build, "num_attention_heads", dims->heads, "hidden_size", dims->hidden);
+    }
+    dims->head_dim = redcoi_config_u32(build, "head_dim", NULL, dims->hidden / dims->heads, REDCOI_MAX_WIDTH);
+    dims->gated = redcoi_config_bool(build, "gated", true);
+    dims->tied = redcoi_config_bool(build, "tie_word_embeddings", false);
+}
+
+void redcoi_build_generic(redcoi_build *build)
 {
     const redco_model_dims *const dims = &build->model->dims;
+    read_dims(build);
     const uint64_t h = dims->hidden;
     const uint64_t q = (uint64_t)dims->heads * dims->head_dim, kv = (uint64_t)dims->kv_heads * dims->head_dim;
     redcoi_class(build, "embedding", REDCO_CLASS_EMBEDDING, 1, "");
-    redcoi_table(build, "embedding", dims->vocab, h);
-    redcoi_class(build, "block", REDCO_CLASS_BLOCK, dims->layers, "layers.{}.");
-    redcoi_rms_norm(build, "attention_norm", h);
-    redcoi_linear(build, "q", q, h, false);
-    redcoi_linear(build, "k", kv, h, false);
-    redcoi_linear(build, "v", kv, h, false);
-    redcoi_linear(build, "out", h, q, false);
-    redcoi_rms_norm(build, "ffn_norm", h);
-    if (dims->gated) { redcoi_linear(build, "ffn_gate", dims->ffn, h, false); }
-    redcoi_linear(build, "ffn_in", dims->ffn, h, false);
-    redcoi_linear(build, "ffn_out", h, dims->ffn, false);
+    redcoi_table(build, "model.embed_tokens", dims->vocab, h);
+    redcoi_class(build, "block", REDCO_CLASS_BLOCK, dims->layers, "model.layers.{}.");
+    redcoi_rms_norm(build, "input_layernorm", h);
+    redcoi_linear(build, "self_attn.q_proj", q, h, false);
+    redcoi_linear(build, "self_attn.k_proj", kv, h, false);
+    redcoi_linear(build, "self_attn.v_proj", kv, h, false);
+    redcoi_linear(build, "self_attn.o_proj", h, q, false);
+    redcoi_rms_norm(build, "post_attention_layernorm", h);
+    if (dims->gated) { redcoi_linear(build, "mlp.gate_proj", dims->ffn, h, false); }
+    redcoi_linear(build, "mlp.up_proj", dims->ffn, h, false);
+    redcoi_linear(build, "mlp.down_proj", h, dims->ffn, false);
     redcoi_class(build, "head", REDCO_CLASS_HEAD, 1, "");
-    redcoi_rms_norm(build, "final_norm", h);
-    if (!dims->tied) { redcoi_linear(build, "head", dims->vocab, h, false); }
+    redcoi_rms_norm(build, "model.norm", h);
+    if (!dims->tied) { redcoi_linear(build, "lm_head", dims->vocab, h, false); }
+}
+
+static json_t *config_of(const redco_model_dims *dims, const char *name)
+{
+    json_t *const config = json_object();
+    const struct {
+        const char *key;
+        json_t *value;
+    } members[] = {
+        {"model_type", json_string("generic")},
+        {"_name", json_string(name)},
+        {"num_hidden_layers", json_integer(dims->layers)},
+        {"hidden_size", json_integer(dims->hidden)},
+        {"intermediate_size", json_integer(dims->ffn)},
+        {"num_attention_heads", json_integer(dims->heads)},
+        {"num_key_value_heads", json_integer(dims->kv_heads)},
+        {"head_dim", json_integer(dims->head_dim)},
+        {"vocab_size", json_integer((json_int_t)dims->vocab)},
+        {"gated", json_boolean(dims->gated)},
+        {"tie_word_embeddings", json_boolean(dims->tied)},
+    };
+    bool good = config != NULL;
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) { /* each value is taken, also on failure */
+        good = json_object_set_new(config, members[i].key, members[i].value) == 0 && good;
+    }
+    if (good) { return config; }
+    json_decref(config);
+    return NULL;
 }
 
 redco_status redco_model_from_dims(const redco_model_dims *dims, const char *name, redco_model **model_out,
                                    redco_error *err)
 {
-    const redco_status st = check(dims, name, err);
-    if (st != REDCO_OK) { return st; }
-    redco_model *const model = calloc(1, sizeof *model);
-    char *const copy = strdup(name);
-    if (model == NULL || copy == NULL) {
-        free(model);
-        free(copy);
-        return redco_fail(err, REDCO_ENOMEM, name, "out of memory");
-    }
-    model->name = copy;
-    model->type = "generic";
-    model->dims = *dims;
-    redcoi_build build = {.model = model, .config = {.name = name}, .prefix = "", .status = REDCO_OK, .err = err};
-    add_layers(&build);
-    for (size_t i = 0; i < model->class_count; i++) { /* within the limits above no product overflows */
-        model->total_params += model->classes[i].params * model->classes[i].layers;
-    }
-    if (!redcoi_building(&build)) {
-        redco_model_free(model);
-        return build.status;
-    }
-    *model_out = model;
-    return REDCO_OK;
+    json_t *const config = config_of(dims, name);
+    if (config == NULL) { return redco_fail(err, REDCO_EVALUE, "model", "its name is no UTF-8 text"); }
+    const redco_json_value value = redco_json_wrap(config, name);
+    const redco_status st = redco_model_from_json(&value, name, model_out, err);
+    json_decref(config);
+    return st;
 }

@@ -20,6 +20,13 @@ redco_status redco_step_chunks_check(const redco_costs *costs, const redco_setti
         return redco_fail(err, REDCO_EVALUE, "chunks", "%u in each of %u pipeline stages are more than the %u layers",
                           chunks, pp, costs->blocks);
     }
+    /* Interleaved schedules need chunks of equal size: Megatron-LM refuses others. */
+    if (chunks > 1 && pp > 1 && costs->blocks % stages != 0 && !redcoi_edges_count(costs->blocks, stages)) {
+        return redco_fail(err, REDCO_EVALUE, "chunks",
+                          "%u in each of %u pipeline stages do not divide the %u layers, nor these and 2 for embedding "
+                          "and head",
+                          chunks, pp, costs->blocks);
+    }
     if (chunks > 1 && (pp < 2 || setting->micro_batches % pp != 0)) {
         return redco_fail(err, REDCO_EVALUE, "chunks",
                           "%u a stage need 2 stages or more and micro-batches in multiples of them, not %u and %llu",

@@ -158,7 +158,7 @@ static double price_unit(redcoi_builder *b, const redcoi_job *job, redco_collect
 /* Over whom parameters (or their secondary copy) are sharded. */
 static redco_group shard_group(const redcoi_job *job, redco_mesh mesh)
 {
-    return redcoi_group_of(job, mesh, one, redcoi_spans_cp(job, mesh));
+    return redcoi_group_of(job, mesh, one);
 }
 
 static void price_module(redcoi_builder *b, const redcoi_job *job, redcoi_part_module *module, double gather_params,
@@ -324,8 +324,7 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
 /* As in layer.c: the whole parameters of a rank, one call per owner or one in all, and this layer's share. */
 static void fill_update(redcoi_builder *b, const redcoi_job *job, double stage_params, redcoi_parts *parts)
 {
-    const bool with_cp = redcoi_spans_cp(job, job->shards.optimizer) && !redcoi_spans_cp(job, job->shards.parameters);
-    const redco_group group = redcoi_group_of(job, job->shards.optimizer, job->shards.parameters, with_cp);
+    const redco_group group = redcoi_group_of(job, job->shards.optimizer, job->shards.parameters);
     const uint64_t owners = redco_mesh_ranks(group.mesh);
     if (owners <= 1 || !(stage_params > 0.0)) { return; }
     const bool inter = job->setting->scheme == REDCO_INTER_TENSOR;
@@ -362,9 +361,8 @@ static void fill_piles(redcoi_builder *b, const redcoi_job *job, redcoi_parts *p
     const bool inter = s->scheme == REDCO_INTER_TENSOR, per_owner = inter && b->buckets_per_owner;
     const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
     const uint64_t p = redco_mesh_ranks(shards->parameters);
-    const bool parameters_span = redcoi_spans_cp(job, shards->parameters);
-    redcoi_pile pile = {.group = redcoi_group_of(job, s->dp, shards->parameters, !parameters_span),
-                        .op = redco_mesh_equal(shards->optimizer, s->dp) ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE,
+    redcoi_pile pile = {.group = redcoi_replicas_of(job, shards->parameters),
+                        .op = redco_mesh_equal(shards->optimizer, job->grid) ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE,
                         .limit_bytes = bucket_bytes,
                         .calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->optimizer) / p) : 1,
                         .once = true};
@@ -375,8 +373,7 @@ static void fill_piles(redcoi_builder *b, const redcoi_job *job, redcoi_parts *p
         !(inter && pile.op == REDCO_REDUCE_SCATTER && !redco_mesh_equal(shards->parameters, shards->optimizer));
     if (redco_mesh_ranks(pile.group.mesh) > 1) { parts->once_pile = pile_index(b, &pile); }
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) {
-        const bool with_cp = redcoi_spans_cp(job, shards->gradients) && !parameters_span;
-        pile.group = redcoi_group_of(job, shards->gradients, shards->parameters, with_cp);
+        pile.group = redcoi_group_of(job, shards->gradients, shards->parameters);
         pile.op = inter ? REDCO_ALL_REDUCE : REDCO_REDUCE_SCATTER;
         pile.calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->gradients) / p) : 1;
         pile.once = pile.in_place = false;

@@ -78,9 +78,20 @@ redco_plan_predicted redcoi_predicted(const redco_prediction *p, const redco_cal
         .optimizer_bytes = p->optimizer_bytes,
         .activation_bytes = p->activation_bytes,
         .transient_bytes = p->transient_bytes,
+        .allocated_bytes = p->allocated_bytes,
         .total_bytes = p->total_bytes,
         .capacity_bytes = p->capacity_bytes,
     };
+}
+
+redco_plan_closed_form redcoi_closed_form(const redco_prediction *p)
+{
+    return (redco_plan_closed_form){.step_s = p->step_s,
+                                    .tokens_per_s_per_gpu = p->tokens_per_s_per_gpu,
+                                    .mfu = p->mfu,
+                                    .compute_s = p->compute_s,
+                                    .exposed_comm_s = p->exposed_comm_s,
+                                    .total_bytes = p->total_bytes};
 }
 
 uint32_t redcoi_blocks(const redco_model *model)
@@ -191,9 +202,11 @@ static bool copy_strings(redco_plan *plan, const redco_assembler *from, const re
 
 static void copy_setting(redco_plan *plan, const redco_setting *setting, const redco_engine *engine)
 {
+    plan->engine = *engine;
     plan->tp = setting->tp;
     plan->pp = setting->pp;
     plan->pp_chunks = setting->pp > 1 && engine->virtual_stages > 1 ? engine->virtual_stages : 1;
+    plan->engine.virtual_stages = plan->pp_chunks;
     plan->cp = setting->cp;
     plan->dp = setting->dp;
     plan->secondary = setting->secondary;
@@ -239,7 +252,8 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
     copy_inputs(plan, assembler);
     copy_setting(plan, &candidate->setting, &assembler->options->workload.engine);
     plan->predicted = redcoi_predicted(&candidate->prediction, &assembler->inputs->calibration);
-    plan->predicted.simulated_step_s = candidate->simulated_step_s;
+    plan->closed_form = redcoi_closed_form(&candidate->closed_form);
+    (void)snprintf(plan->engine_reason, sizeof plan->engine_reason, "%s", assembler->inputs->engine_reason);
     plan->objective_comm = assembler->options->objective == REDCO_OBJECTIVE_COMM;
     plan->solver_objective = candidate->objective;
     plan->solver_gap = result->gap_ratio;
@@ -257,6 +271,13 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
 out:
     redco_plan_free(plan);
     return st;
+}
+
+json_t *redco_plan_predicted_json(const redco_inputs *inputs, const redco_candidate *candidate)
+{
+    const redco_plan_predicted predicted = redcoi_predicted(&candidate->prediction, &inputs->calibration);
+    const redco_plan_closed_form closed = redcoi_closed_form(&candidate->closed_form);
+    return redco_plan_prediction_json(&predicted, &closed);
 }
 
 redco_status redco_plan_reopen(const redco_plan *plan, const char *name, const char *const *profiles,

@@ -30,6 +30,10 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
                                  const redco_candidate *candidate, const char *strategy, redco_plan **plan_out,
                                  redco_error *err);
 
+/** {"predicted": ..., "closed_form": ...} of a priced candidate as in plan files: a new reference, NULL when out of
+ *  memory. */
+json_t *redco_plan_predicted_json(const redco_inputs *inputs, const redco_candidate *candidate);
+
 /** Rebuilds model, cluster, calibration and costs from what @p plan embeds, predicts again and compares every number.
  *  @param name      of the plan, for errors, which name JSON pointer, stated and recomputed value
  *  @param profiles  the files whose digest the plan states; NULL with 0
@@ -64,6 +68,9 @@ redco_status redco_plan_reopen(const redco_plan *plan, const char *name, const c
 redco_status redco_plan_case_open(const redco_plan *plan, const char *name, const char *const *profiles,
                                   uint32_t profile_count, redco_attach attach, bool same_profile,
                                   redco_plan_case *case_out, redco_error *err);
+/** Makes a plan's engine the one that redco-exec is: it gathers by module whatever the plan's engine gathers.
+ *  @return whether that changed the plan's engine, so that its predictions are those of another */
+bool redco_plan_run_here(redco_plan *plan);
 /** The same plan under other overlap: redco_overlap bits. */
 redco_status redco_plan_case_overlap(redco_plan_case *reopened, uint32_t overlap, redco_error *err);
 void redco_plan_case_free(redco_plan_case *reopened);

@@ -5,6 +5,7 @@
 #include "planner/assemble.h"
 
 redco_plan_predicted redcoi_predicted(const redco_prediction *prediction, const redco_calibration *calibration);
+redco_plan_closed_form redcoi_closed_form(const redco_prediction *prediction);
 /** Transformer layers: all but embedding and head. */
 uint32_t redcoi_blocks(const redco_model *model);
 redco_status redcoi_ranges(const redco_model *model, uint32_t stages, const redco_assignment *assignments,

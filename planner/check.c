@@ -1,5 +1,5 @@
 /* redco-plan --check: what a plan predicts must follow from what it embeds. */
-#include "costmodel/simulate.h"
+#include "costmodel/request.h"
 #include "planner/assemble_internal.h"
 
 #include <math.h>
@@ -85,20 +85,37 @@ static redco_status compare_predicted(const redco_plan *plan, const char *name, 
                           computed->tokens_per_s_per_gpu_band, err);
 }
 
+static redco_status compare_closed_form(const redco_plan *plan, const char *name, const redco_prediction *closed,
+                                        redco_error *err)
+{
+    const redco_plan_closed_form computed = redcoi_closed_form(closed), *const stated = &plan->closed_form;
+    redco_status st = REDCO_OK;
+    if ((st = compare_number(name, "/closed_form/step_s", stated->step_s, computed.step_s, err)) != REDCO_OK ||
+        (st = compare_number(name, "/closed_form/tokens_per_s_per_gpu", stated->tokens_per_s_per_gpu,
+                             computed.tokens_per_s_per_gpu, err)) != REDCO_OK ||
+        (st = compare_number(name, "/closed_form/mfu", stated->mfu, computed.mfu, err)) != REDCO_OK ||
+        (st = compare_number(name, "/closed_form/compute_s", stated->compute_s, computed.compute_s, err)) != REDCO_OK ||
+        (st = compare_number(name, "/closed_form/exposed_comm_s", stated->exposed_comm_s, computed.exposed_comm_s,
+                             err)) != REDCO_OK) {
+        return st;
+    }
+    return same_count(name, "/closed_form/memory_bytes/total", stated->total_bytes, computed.total_bytes, err);
+}
+
+/* Plans of before the closed form was kept predict by it. */
 static redco_status check_prediction(const redco_plan *plan, const char *name, const redco_plan_case *reopened,
                                      redco_error *err)
 {
-    const redco_prediction prediction =
-        redco_cost_step(reopened->costs, &reopened->setting, reopened->assignments, reopened->assignment_count);
-    redco_plan_predicted computed = redcoi_predicted(&prediction, &reopened->inputs.calibration);
-    const redco_status st = compare_predicted(plan, name, &computed, err);
-    if (st != REDCO_OK || !(plan->predicted.simulated_step_s > 0.0)) { return st; }
-    redco_simulation simulation;
-    const redco_status simulated = redco_simulate(reopened->costs, &reopened->setting, reopened->assignments,
-                                                  reopened->assignment_count, NULL, &simulation, err);
-    if (simulated != REDCO_OK) { return simulated; }
-    return compare_number(name, "/predicted/simulated_step_s", plan->predicted.simulated_step_s, simulation.step_s,
-                          err);
+    const bool older = !(plan->closed_form.step_s > 0.0);
+    redco_price price;
+    redco_status st = redco_price_step(reopened->costs, &reopened->setting, reopened->assignments,
+                                       reopened->assignment_count, &price, err);
+    if (st != REDCO_OK) { return st; }
+    redco_plan_predicted computed =
+        redcoi_predicted(older ? &price.closed_form : &price.predicted, &reopened->inputs.calibration);
+    if (older) { computed.allocated_bytes = plan->predicted.allocated_bytes; }
+    st = compare_predicted(plan, name, &computed, err);
+    return st != REDCO_OK || older ? st : compare_closed_form(plan, name, &price.closed_form, err);
 }
 
 static redco_status check_rules(const redco_plan *plan, const char *name, const redco_plan *computed, redco_error *err)
@@ -194,7 +211,7 @@ static redco_status check_filled(const redco_plan *plan, const char *name, const
     again->overlap = plan->overlap;
     again->sequence_parallel = plan->sequence_parallel;
     again->bucket_bytes = plan->bucket_bytes;
-    again->pp_chunks = plan->pp_chunks;
+    again->engine = plan->engine;
     if ((st = redcoi_plan_placement(plan, name, &placement, err)) == REDCO_OK &&
         (st = redcoi_fill_rules(again, inputs, placement, err)) == REDCO_OK &&
         (st = redcoi_has_user_rules(plan) ? redcoi_check_user_rules(plan, name, inputs->model, err)

@@ -1,5 +1,6 @@
 #include "planner/explain.h"
 
+#include "planner/priced.h"
 #include "planner/strategy.h"
 
 #include <math.h>
@@ -42,6 +43,14 @@ double redco_cost_ratio(double objective, double best)
     return objective > 0.0 ? (double)INFINITY : 0.0;
 }
 
+double redco_candidate_ratio(const redco_search_options *options, const redco_candidate *candidate,
+                             const redco_candidate *best)
+{
+    const bool comm = options->objective == REDCO_OBJECTIVE_COMM;
+    return comm ? redco_cost_ratio(candidate->objective, best->objective)
+                : redco_cost_ratio(candidate->prediction.step_s, best->prediction.step_s);
+}
+
 /* A pipeline or context degree that is not what it would be by default. */
 static bool is_given(uint32_t degree)
 {
@@ -53,7 +62,8 @@ bool redco_options_fixed(const redco_search_options *options)
     return options->tp != 0 || is_given(options->pp) || is_given(options->cp) || options->micro_batch != 0 ||
            options->recompute != REDCO_RECOMPUTE_COUNT || options->scheme_fixed ||
            options->strategy != REDCO_STRATEGY_ANY || options->fix.parameters.gpus != 0 ||
-           options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0;
+           options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 ||
+           options->fix_secondary.gpus != 0;
 }
 
 redco_search_options redco_options_freed(const redco_search_options *options)
@@ -67,49 +77,82 @@ redco_search_options redco_options_freed(const redco_search_options *options)
     freed.scheme_fixed = false;
     freed.strategy = REDCO_STRATEGY_ANY;
     freed.fix = (redco_shards){0};
+    freed.fix_secondary = (redco_mesh){0, 0};
     freed.verify = false;
     freed.top = 1;
     return freed;
 }
 
-/* The same machine with 10 % more of one thing. More link rate acts on the time on the wire, measured or modelled. */
-static const char *improve(int index, redco_machine *machine, redco_calibration *calibration)
+/* 10 % more of one thing, and what it is called. More link rate acts on the time on the wire, measured or modelled; what
+ * no rate explains is the time of host and launches, latencies and waits. */
+static const char *improve(int index, redco_machine *machine, redco_calibration *c)
 {
+    double *const waits[] = {&c->kernel_s,       &c->launch_s,        &c->sync_s,            &c->tp_launch_s,    &c->host_forward_s,
+                             &c->host_backward_s, &c->host_collective_s, &c->step_overhead_s, &c->latency_factor};
     switch (index) {
-    case 0: calibration->network_efficiency *= more; return "NIC";
-    case 1:
-        calibration->nvlink_efficiency *= more;
-        calibration->tp_link_efficiency *= more;
+    case REDCO_HELP_NIC: c->network_efficiency *= more; return "NIC";
+    case REDCO_HELP_LINK:
+        c->nvlink_efficiency *= more;
+        c->tp_link_efficiency *= more;
         return strncmp(machine->gpu.link, "NVLink", 6) == 0 ? "NVLink" : "node link";
-    case 2: machine->gpu.memory_bytes = (uint64_t)((double)machine->gpu.memory_bytes * more); return "memory";
-    default:
+    case REDCO_HELP_MEMORY: machine->gpu.memory_bytes = (uint64_t)((double)machine->gpu.memory_bytes * more); return "memory";
+    case REDCO_HELP_MEMORY_RATE: machine->gpu.memory_bandwidth_bytes_per_s *= more; return "memory rate";
+    case REDCO_HELP_COMPUTE:
         machine->gpu.fp16_flops_per_s *= more;
         machine->gpu.bf16_flops_per_s *= more;
         machine->gpu.fp8_flops_per_s *= more;
         machine->gpu.tf32_flops_per_s *= more;
         machine->gpu.fp32_flops_per_s *= more;
         return "compute";
+    default:
+        for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) { *waits[i] /= more; }
+        return "host and latency";
     }
 }
 
-redco_status redco_would_help(const redco_inputs *inputs, const redco_search_options *options, double best_objective,
-                              redco_help help_out[REDCO_HELP_COUNT], redco_error *err)
+/* The same plan there. */
+static redco_status price_there(const redco_inputs *inputs, const redco_search_options *options,
+                                const redco_candidate *best, double *step_s_out, redco_error *err)
+{
+    redco_costs *costs = NULL;
+    redco_candidate there = *best;
+    redco_status st = redco_costs_of(inputs, options, &costs, err);
+    if (st == REDCO_OK) { st = redco_candidate_price(costs, &there, err); }
+    redco_costs_free(costs);
+    *step_s_out = there.prediction.step_s;
+    return st;
+}
+
+/* More memory gives nothing to the same plan: the best of all plans there. */
+static redco_status search_there(const redco_inputs *inputs, const redco_search_options *options, double *step_s_out,
+                                 redco_error *err)
 {
     redco_search_options quick = *options;
+    redco_search_result *result = NULL;
     quick.verify = false;
     quick.top = 1;
+    const redco_status st = redco_search_priced(inputs, &quick, &result, err);
+    if (st != REDCO_OK) { return st; }
+    if (result->ranked_count > 0) { *step_s_out = result->ranked[0].prediction.step_s; }
+    redco_search_result_free(result);
+    return REDCO_OK;
+}
+
+redco_status redco_would_help(const redco_inputs *inputs, const redco_search_options *options,
+                              const redco_candidate *best, redco_help help_out[REDCO_HELP_COUNT], redco_error *err)
+{
+    redco_inputs all = *inputs;
     for (int i = 0; i < REDCO_HELP_COUNT; i++) {
-        redco_machine machine = inputs->machine;
-        redco_calibration calibration = inputs->calibration;
-        redco_search_result *result = NULL;
-        help_out[i] = (redco_help){.what = improve(i, &machine, &calibration)};
-        const redco_status st = redco_search(&machine, inputs->model, &calibration, inputs->comm, &quick, &result, err);
+        redco_inputs there = *inputs;
+        double step_s = best->prediction.step_s;
+        const bool joint = i == REDCO_HELP_ALL;
+        help_out[i] = (redco_help){.what = joint ? "all of them" : improve(i, &there.machine, &there.calibration)};
+        if (!joint && i != REDCO_HELP_MEMORY) { (void)improve(i, &all.machine, &all.calibration); }
+        const redco_status st = i == REDCO_HELP_MEMORY
+                                    ? search_there(&there, options, &step_s, err)
+                                    : price_there(joint ? &all : &there, options, best, &step_s, err);
         if (st != REDCO_OK) { return st; }
-        /* The gap that the search may leave must not look like a loss. */
-        if (result->ranked_count > 0 && result->ranked[0].objective < best_objective) {
-            help_out[i].gain_ratio = best_objective / result->ranked[0].objective - 1.0;
-        }
-        redco_search_result_free(result);
+        help_out[i].gain_ratio = fmax(0.0, best->prediction.step_s / step_s - 1.0);
     }
     return REDCO_OK;
 }
@@ -132,8 +175,7 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
     redco_neighbour *neighbour = &explorer->out[explorer->count++];
     *neighbour = (redco_neighbour){0};
     (void)snprintf(neighbour->what, sizeof neighbour->what, "%s", what);
-    const redco_status st =
-        redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, options, &result, &why);
+    const redco_status st = redco_search_priced(inputs, options, &result, &why);
     if (st == REDCO_EVALUE) {
         (void)snprintf(neighbour->reason, sizeof neighbour->reason, "%.150s", why.text);
         return REDCO_OK;
@@ -144,7 +186,7 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
     } else {
         const redco_candidate *found = &result->ranked[0];
         neighbour->feasible = true;
-        neighbour->cost_ratio = redco_cost_ratio(found->objective, explorer->best->objective);
+        neighbour->cost_ratio = redco_candidate_ratio(explorer->options, found, explorer->best);
         neighbour->setting = found->setting;
         neighbour->shards = redco_main_assignment(found)->config.shards;
         neighbour->step_s = found->prediction.step_s;
@@ -174,7 +216,7 @@ static redco_status try_meshes(struct explorer *explorer, size_t offset, const c
     size_t length = 0;
     redco_mesh now;
     memcpy(&now, (const char *)&redco_main_assignment(explorer->best)->config.shards + offset, sizeof now);
-    redco_status st = redco_mesh_options(explorer->best->setting.dp, &chain, &length, explorer->err);
+    redco_status st = redco_mesh_options(redco_shard_grid(&explorer->inputs->machine, &explorer->options->workload.engine, &explorer->best->setting), &chain, &length, explorer->err);
     if (st != REDCO_OK) { return st; }
     size_t at = 0;
     while (at < length && !redco_mesh_equal(chain[at], now)) { at++; }
@@ -266,7 +308,7 @@ static bool is_policy_of_all(const redco_candidate *candidate, redco_recompute p
 static redco_status try_recompute(struct explorer *explorer, redco_recompute policy, const char *word)
 {
     char what[48];
-    if (is_policy_of_all(explorer->best, policy)) { return REDCO_OK; }
+    if (is_policy_of_all(explorer->best, policy) || !redco_search_offers(explorer->options, policy)) { return REDCO_OK; }
     redco_search_options options = around(explorer);
     options.recompute = policy;
     (void)snprintf(what, sizeof what, "recompute %s", word);

@@ -10,24 +10,37 @@
 extern "C" {
 #endif
 
-enum { REDCO_HELP_COUNT = 4, REDCO_MOST_NEIGHBOURS = 20 };
+enum { REDCO_MOST_NEIGHBOURS = 20 };
 
-/** What 10 % more of something gives. */
+/** What 10 % more is given of; the last is all rates and latencies at once. */
+enum {
+    REDCO_HELP_NIC,
+    REDCO_HELP_LINK,
+    REDCO_HELP_MEMORY, /**< capacity */
+    REDCO_HELP_MEMORY_RATE,
+    REDCO_HELP_COMPUTE,
+    REDCO_HELP_LATENCY, /**< what answers to no rate: host, launches, latencies, waits for the last rank */
+    REDCO_HELP_ALL,
+    REDCO_HELP_COUNT
+};
+
+/** What 10 % more of something gives: to the same plan, or, of memory, to the best plan there. */
 typedef struct redco_help {
-    const char *what;  /**< "NIC", "NVLink" (or the node's own link), "memory", "compute": static */
-    double gain_ratio; /**< objective before / objective after - 1 */
+    const char *what;  /**< "NIC", "NVLink" (or the node's own link), "memory", "memory rate", "compute", "host and
+                            latency", "all of them" (but memory): static */
+    double gain_ratio; /**< step before / step after - 1, simulated */
 } redco_help;
 
-/** @param best_objective  of the answer that is explained */
-redco_status redco_would_help(const redco_inputs *inputs, const redco_search_options *options, double best_objective,
-                              redco_help help_out[REDCO_HELP_COUNT], redco_error *err);
+/** @param best  the answer that is explained, priced */
+redco_status redco_would_help(const redco_inputs *inputs, const redco_search_options *options,
+                              const redco_candidate *best, redco_help help_out[REDCO_HELP_COUNT], redco_error *err);
 
 /** The best strategy with one thing moved to its next smaller or larger value. */
 typedef struct redco_neighbour {
     char what[48]; /**< "parameters 2x1" (with a multiplication sign), "tp 2", "pp 4", "micro-batch 2", "recompute full"
                     */
     bool feasible;
-    double cost_ratio; /**< objective / objective of the answer - 1 */
+    double cost_ratio; /**< redco_candidate_ratio() */
     redco_setting setting;
     redco_shards shards; /**< of the most layers; feasible only */
     double step_s;
@@ -51,6 +64,11 @@ redco_search_options redco_options_freed(const redco_search_options *options);
 /** What @p objective costs more than @p best, as a ratio: 0 where both are 0 (no communication at all), infinite where
  *  only @p best is. */
 double redco_cost_ratio(double objective, double best);
+
+/** How much worse @p candidate is than @p best, as users read it: simulated step, or T_comm where that is the
+ *  objective. */
+double redco_candidate_ratio(const redco_search_options *options, const redco_candidate *candidate,
+                             const redco_candidate *best);
 
 /** The configuration that most layers of @p candidate have (the first of equals). */
 const redco_assignment *redco_main_assignment(const redco_candidate *candidate);

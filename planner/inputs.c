@@ -7,12 +7,12 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 static const char default_model[] = "llama-7b";
 static const char default_cluster[] = "a800-hdr";
-static const char own_gpu_calibration[] = "cuda";
 static const double most_contention_ratio = 0.95; /* as calibrations have it */
 
 /* How a file begins. @return '{' for JSON, '<' for XML, 'a' for other text, 0 where that is the reader's to find out:
@@ -83,26 +83,98 @@ static void take_contention(const redco_input_names *names, redco_inputs *inputs
     c->overlap_window_ratio = fmin(overlap_ratio, 1.0);
 }
 
-/* Whether steps are those of redco-exec on GPUs: it was asked for, or a profile of its operators is given and nobody
- * said whose steps they are. */
-static bool is_own_gpu_engine(const redco_input_names *names, const redco_inputs *inputs)
+static redco_status state_trait(redco_engine_choice *choice, char *text, redco_error *err)
 {
-    const redco_profile_measured *const how = redco_compute_profile_how(redco_comm_compute(inputs->comm));
-    if (names->calibration != NULL || redco_gpu_is_host(&inputs->machine.gpu)) { return false; }
-    if (names->engine != NULL) { return strcmp(names->engine, redco_engine_words[REDCO_ENGINE_REDCO_EXEC]) == 0; }
-    return how != NULL && strcmp(how->backend, "cuda") == 0;
+    char *const value = strchr(text, '=');
+    if (value == NULL || value == text) {
+        return redco_fail(err, REDCO_EVALUE, "--engine", "\"%.60s\" is not of the form TRAIT=VALUE", text);
+    }
+    *value = '\0';
+    return redco_engine_state(choice, text, value + 1, "--engine", err);
 }
 
-/* What that engine's profile says of the device goes before what its calibration assumes. */
-static redco_status take_own_gpu_engine(redco_inputs *inputs, redco_error *err)
+/* NAME[,TRAIT=VALUE...] */
+static redco_status read_engine(const char *name, const char *traits, redco_inputs *inputs, redco_error *err)
+{
+    redco_status st = redco_engine_file_read(name, &inputs->engine, err);
+    if (st != REDCO_OK) { return st; }
+    inputs->choice = redco_engine_choose(&inputs->engine, REDCO_BF16);
+    char *const text = strdup(traits);
+    if (text == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    char *rest = text;
+    for (char *one = NULL; st == REDCO_OK && (one = strsep(&rest, ",")) != NULL && traits[0] != '\0';) {
+        st = state_trait(&inputs->choice, one, err);
+    }
+    free(text);
+    return st;
+}
+
+/* A profile of redco-exec's operators on a GPU, or a calibration of its steps, is of redco-exec, unless the user names
+ * an engine; else the cluster or its GPU names one. */
+static redco_status choose_engine(const redco_input_names *names, redco_inputs *inputs, redco_error *err)
+{
+    static const char own[] = "redco-exec", any[] = "framework";
+    const redco_profile_measured *const how = redco_compute_profile_how(redco_comm_compute(inputs->comm));
+    const bool host = redco_gpu_is_host(&inputs->machine.gpu);
+    char name[256];
+    const char *const traits = names->engine != NULL ? strchrnul(names->engine, ',') : "";
+    const size_t length = names->engine != NULL ? (size_t)(traits - names->engine) : 0;
+    if (length >= sizeof name) {
+        return redco_fail(err, REDCO_EVALUE, "--engine", "\"%.60s...\" is no engine", names->engine);
+    }
+    (void)snprintf(name, sizeof name, "%.*s", (int)length, length > 0 ? names->engine : "");
+    const bool framework = strcmp(name, any) == 0;
+    if (names->engine != NULL && !framework) {
+        inputs->engine_named = true;
+        (void)snprintf(inputs->engine_reason, sizeof inputs->engine_reason, "--engine");
+        return read_engine(name, traits[0] == ',' ? traits + 1 : "", inputs, err);
+    }
+    redco_default_engine engine;
+    redco_cluster_engine(inputs->cluster, &inputs->machine.gpu, &engine);
+    if (framework && host) { engine = (redco_default_engine){"fsdp", "--engine framework"}; }
+    if (!framework && names->calibration != NULL && inputs->calibration.planned_memory) {
+        engine = (redco_default_engine){"redco-exec", "the calibration is of its steps"};
+    } else if (!framework && !host && names->calibration == NULL && how != NULL && strcmp(how->backend, "cuda") == 0) {
+        engine = (redco_default_engine){"redco-exec", "the profile is of its operators"};
+    }
+    (void)snprintf(inputs->engine_reason, sizeof inputs->engine_reason, "%s", engine.reason);
+    inputs->engine_named = strcmp(engine.name, own) == 0 && !framework; /* only what it can run is of use */
+    return read_engine(engine.name, traits[0] == ',' ? traits + 1 : "", inputs, err);
+}
+
+/* What a profile of redco-exec says of the device goes before what its calibration assumes. */
+static void take_device(redco_inputs *inputs)
 {
     redco_calibration *const c = &inputs->calibration;
     const redco_profile_measured *const how = redco_compute_profile_how(redco_comm_compute(inputs->comm));
-    const redco_status st = redco_calibration_read(own_gpu_calibration, &inputs->machine, c, err);
-    if (st != REDCO_OK || how == NULL || strcmp(how->backend, "cuda") != 0) { return st; }
+    if (!inputs->choice.engine.planned_memory || how == NULL || strcmp(how->backend, "cuda") != 0) { return; }
     if (how->reserve_bytes > 0) { c->reserve_bytes = (double)how->reserve_bytes; }
     c->host_forward_s = how->host_forward_s;
     c->host_backward_s = how->host_backward_s;
+}
+
+/* The calibration that is named is read first, as it may say whose steps it is of; else the engine's. */
+static redco_status read_engine_and_calibration(const redco_input_names *names, redco_inputs *inputs, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    if (names->calibration != NULL) {
+        st = redco_calibration_read(names->calibration, &inputs->machine, &inputs->calibration, err);
+    }
+    if (st != REDCO_OK || (st = choose_engine(names, inputs, err)) != REDCO_OK) { return st; }
+    if (names->calibration == NULL) {
+        const char *const set =
+            redco_calibration_of_engine(&inputs->engine, &inputs->choice.engine, &inputs->machine.gpu);
+        if ((st = redco_calibration_read(set, &inputs->machine, &inputs->calibration, err)) != REDCO_OK) { return st; }
+        if (!redco_gpu_is_host(&inputs->machine.gpu)) { take_device(inputs); }
+    }
+    take_contention(names, inputs);
+    inputs->calibration.planned_memory = inputs->choice.engine.planned_memory;
+    if (!inputs->choice.engine.planned_memory &&
+        !redco_engine_measured_on(&inputs->engine, inputs->machine.gpu.name)) {
+        const size_t used = strlen(inputs->engine_reason);
+        (void)snprintf(inputs->engine_reason + used, sizeof inputs->engine_reason - used,
+                       "; not calibrated here: no run of it on %s is known", inputs->machine.gpu.name);
+    }
     return REDCO_OK;
 }
 
@@ -118,14 +190,9 @@ redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, re
         (st = redco_cluster_read(names.cluster, names.node, names.topology, names.hosts, &inputs.cluster, err)) !=
             REDCO_OK ||
         (st = redco_cluster_machine(inputs.cluster, gpus, &inputs.machine, err)) != REDCO_OK ||
-        (st = redco_calibration_read(names.calibration, &inputs.machine, &inputs.calibration, err)) != REDCO_OK ||
-        (st = redco_comm_create(&inputs.machine, names.profiles, names.profile_count, &inputs.comm, err)) != REDCO_OK) {
+        (st = redco_comm_create(&inputs.machine, names.profiles, names.profile_count, &inputs.comm, err)) != REDCO_OK ||
+        (st = read_engine_and_calibration(&names, &inputs, err)) != REDCO_OK) {
         goto out;
-    }
-    if (is_own_gpu_engine(&names, &inputs) && (st = take_own_gpu_engine(&inputs, err)) != REDCO_OK) { goto out; }
-    take_contention(&names, &inputs);
-    if (names.engine != NULL) {
-        inputs.calibration.planned_memory = strcmp(names.engine, redco_engine_words[REDCO_ENGINE_REDCO_EXEC]) == 0;
     }
     if (names.safetensors != NULL &&
         (st = redco_model_check_safetensors(inputs.model, names.safetensors, err)) != REDCO_OK) {
@@ -154,4 +221,41 @@ redco_status redco_inputs_resize(redco_inputs *inputs, const redco_input_names *
     inputs->comm = comm;
     inputs->machine = machine;
     return REDCO_OK;
+}
+
+void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *options)
+{
+    const redco_engine_file *const file = &inputs->engine;
+    redco_workload *const w = &options->workload;
+    const redco_engine run = w->engine; /* what it states of its own */
+    w->engine = inputs->choice.engine;
+    if ((w->engine.stated >> REDCO_TRAIT_GRAD_REDUCE_BYTES & 1) == 0) {
+        w->engine.gradient_bytes = file->gradient_bytes[w->precision];
+    }
+    if ((w->engine.stated >> REDCO_TRAIT_CROSS_ENTROPY & 1) == 0) { w->engine.fused_loss = file->fused_loss[w->precision]; }
+    w->engine.gemm_format = run.gemm_format;
+    w->engine.partial_recompute = run.partial_recompute;
+    w->engine.virtual_stages = run.virtual_stages;
+    w->bucket_bytes = inputs->choice.bucket_bytes;
+    if (!options->overlap_fixed) { w->overlap = file->overlap; }
+    options->schemes = (file->inter_tensor ? 1U << REDCO_INTER_TENSOR : 0) |
+                       (file->intra_tensor ? 1U << REDCO_INTRA_TENSOR : 0);
+    options->offers = file->recompute;
+    /* Attention that keeps scores can drop them; without, an engine that only did that has nothing to drop. */
+    if (redco_attention_keeps_scores(w->engine.attention)) {
+        options->offers |= REDCO_OFFERS_SELECTIVE;
+    } else if (redco_attention_keeps_scores(file->engine.attention)) {
+        options->offers &= ~(uint32_t)REDCO_OFFERS_SELECTIVE;
+    }
+    if (options->recompute == REDCO_RECOMPUTE_SELECTIVE && (options->offers & REDCO_OFFERS_SELECTIVE) == 0) {
+        options->recompute = REDCO_RECOMPUTE_NONE;
+    }
+    if (options->recompute == REDCO_RECOMPUTE_COUNT && (options->offers & REDCO_OFFERS_FULL) == 0) {
+        w->engine.partial_recompute = (options->offers & REDCO_OFFERS_HALF) != 0;
+    }
+    options->dimensions = inputs->engine_named ? file->dimensions : 0;
+    options->states = inputs->engine_named ? file->states : 0;
+    if (!options->tp_placement_fixed) {
+        options->tp_placement = w->engine.tp_layout == REDCO_ENGINE_PAIRED ? REDCO_TP_PAIRED : REDCO_TP_RULES;
+    }
 }

@@ -5,6 +5,7 @@
 
 #include "costmodel/costs.h"
 #include "planner/rules_user.h"
+#include "planner/search.h"
 #include "topology/cluster.h"
 
 #ifdef __cplusplus
@@ -21,7 +22,8 @@ typedef struct redco_input_names {
     const char *topology;    /**< NULL, or a Slurm topology.conf */
     const char *hosts;       /**< NULL, or a host list of free hosts */
     const char *calibration; /**< NULL: the default set of the GPU's architecture */
-    const char *engine;      /**< of redco_engine_words; NULL: as the calibration says */
+    const char *engine;      /**< NAME[,TRAIT=VALUE...], NAME a preset or file; "framework": the default on GPUs; NULL:
+                                  what calibration or profile are of, else what the cluster or its GPU names */
     const char *tp_rules;    /**< NULL, or a file of rules for tensor parallelism, see rules_user.h */
     const char *const *profiles;
     uint32_t profile_count;
@@ -33,6 +35,10 @@ typedef struct redco_inputs {
     redco_model *model;
     redco_machine machine; /**< flat view of the GPUs asked for */
     redco_calibration calibration;
+    redco_engine_file engine;   /**< whose steps are planned */
+    redco_engine_choice choice; /**< its traits, and what names->engine states otherwise */
+    bool engine_named;          /**< by the user */
+    char engine_reason[256];    /**< why that one, for people */
     redco_comm *comm;
     redco_user_rules *tp_rules; /**< NULL: RedCoast's alone */
 } redco_inputs;
@@ -42,6 +48,9 @@ redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, re
                                redco_error *err);
 /** Another number of GPUs of the same cluster; on failure @p inputs stays as it was. */
 redco_status redco_inputs_resize(redco_inputs *inputs, const redco_input_names *names, uint64_t gpus, redco_error *err);
+/** Puts the engine into @p options: its traits at their precision, what it overlaps and in which schemes, unless given,
+ *  and, where the user named it, what it can run. Precision, recomputation and model chunks of options->workload stay. */
+void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *options);
 void redco_inputs_free(redco_inputs *inputs);
 
 #ifdef __cplusplus

@@ -15,7 +15,7 @@
 #include "planner/export/export.h"
 #include "planner/inputs.h"
 #include "planner/plan/plan.h"
-#include "planner/rerank.h"
+#include "planner/priced.h"
 #include "planner/rules.h"
 #include "planner/rules_costs.h"
 #include "planner/rules_explain.h"

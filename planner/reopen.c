@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const redco_tp_placement_words[] = {"rules", "milp", "user", NULL};
+const char *const redco_tp_placement_words[] = {"rules", "milp", "user", "paired", NULL};
 
 redco_status redcoi_refuse(const char *name, const char *pointer, redco_error *err, const char *format, ...)
 {
@@ -31,7 +31,7 @@ redco_workload redcoi_plan_workload(const redco_plan *plan)
                             .sequence_parallel = plan->sequence_parallel,
                             .mfu_causal = plan->mfu_causal,
                             .bucket_bytes = plan->bucket_bytes,
-                            .engine = {.virtual_stages = plan->pp_chunks}};
+                            .engine = plan->engine};
 }
 
 redco_setting redcoi_plan_setting(const redco_plan *plan)
@@ -71,7 +71,7 @@ redco_status redcoi_plan_placement(const redco_plan *plan, const char *name, red
             return REDCO_OK;
         }
     }
-    return redcoi_refuse(name, "/tensor_parallel/placement", err, "is \"%.40s\"; rules, milp and user are known",
+    return redcoi_refuse(name, "/tensor_parallel/placement", err, "is \"%.40s\"; rules, milp, user and paired are known",
                          plan->tp_placement);
 }
 
@@ -176,6 +176,13 @@ redco_status redcoi_reopen_costs(const redco_plan *plan, const char *name, redco
         st = redco_costs_failure(reopened->costs, &why);
     }
     return st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
+}
+
+bool redco_plan_run_here(redco_plan *plan)
+{
+    const bool changed = plan->engine.layer_units;
+    plan->engine.layer_units = false;
+    return changed;
 }
 
 redco_status redco_plan_case_overlap(redco_plan_case *reopened, uint32_t overlap, redco_error *err)

@@ -402,6 +402,7 @@ static redco_status search_policies(const redcoi_inputs *inputs, const redco_sea
     redco_search_options fixed = *options;
     redco_status st = REDCO_OK;
     for (int r = 0; r < REDCO_RECOMPUTE_COUNT && st == REDCO_OK && result->ranked_count == 0; r++) {
+        if (!redco_search_offers(options, (redco_recompute)r)) { continue; }
         fixed.recompute = (redco_recompute)r;
         st = search_space(inputs, &fixed, r == REDCO_RECOMPUTE_FULL, result, err);
     }

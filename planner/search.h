@@ -39,13 +39,21 @@ typedef struct redco_search_options {
     uint32_t tp, micro_batch;
     uint32_t pp, cp; /**< 0: 1; REDCO_DEGREE_AUTO: chosen by the search */
     redco_tp_placement tp_placement;
+    bool tp_placement_fixed; /**< else as the engine has it */
     const redco_user_rules *tp_rules; /**< of REDCO_TP_USER, else NULL; borrowed */
     redco_recompute recompute;        /**< one policy for all layers; REDCO_RECOMPUTE_COUNT = free, may mix */
     bool scheme_fixed;
     redco_scheme scheme;
-    redco_shards fix; /**< any mesh that is not 0x0 is kept */
+    bool overlap_fixed;  /**< else what the engine overlaps: redco_inputs_use_engine() */
+    uint32_t schemes;    /**< bit per redco_scheme that the engine has; 0 = all */
+    uint32_t offers;     /**< REDCO_OFFERS_... of the engine; 0 = all */
+    uint32_t dimensions; /**< REDCO_HAS_...: degrees that are free stay 1 where it has none; 0 = all */
+    uint32_t states;     /**< REDCO_RUNS_...: which triples free meshes may form; 0 = all */
+    redco_shards fix;    /**< any mesh that is not 0x0 is kept */
+    redco_mesh fix_secondary; /**< p2: the second copy of the parameters; 0x0 = free */
     redco_strategy strategy;
     redco_objective objective;
+    uint64_t margin_bytes; /**< of memory that answers leave free, by the closed form */
     bool layerwise;   /**< meshes may differ by layer */
     bool verify;      /**< prove the answer by a second method */
     uint32_t top;     /**< how many ranked answers, >= 1 */
@@ -57,10 +65,13 @@ typedef struct redco_candidate {
     redco_assignment *assignments; /**< per class, in class order; together every layer once. With pp > 1 and several
                                       configurations of a class: stage after stage */
     uint32_t assignment_count;
-    redco_prediction prediction; /**< of redco_cost_step() */
-    double objective;            /**< seconds, of the chosen objective */
-    double simulated_step_s;     /**< of redco_rerank(); 0 = not simulated */
+    redco_prediction closed_form; /**< of redco_cost_step(): what was optimised */
+    redco_prediction prediction;  /**< the simulator's after redco_search_priced(), else the closed form's */
+    double objective;             /**< seconds of the chosen objective, closed form */
 } redco_candidate;
+
+/** Whether the engine offers a policy of recomputation. */
+bool redco_search_offers(const redco_search_options *options, redco_recompute policy);
 
 /** Why nothing fits, or null values when something does. */
 typedef struct redco_shortfall {

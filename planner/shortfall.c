@@ -61,7 +61,7 @@ static bool more_recomputation(const redcoi_inputs *inputs, const redco_search_o
     if (o.recompute == REDCO_RECOMPUTE_COUNT || o.recompute == REDCO_RECOMPUTE_FULL) { return false; }
     for (int r = (int)o.recompute + 1; r < REDCO_RECOMPUTE_COUNT; r++) {
         o.recompute = (redco_recompute)r;
-        if (!fits(inputs, &o)) { continue; }
+        if (!redco_search_offers(options, o.recompute) || !fits(inputs, &o)) { continue; }
         (void)snprintf(text, size, "%s recomputation (--recompute %s) would fit",
                        r == REDCO_RECOMPUTE_FULL ? "full" : "selective",
                        r == REDCO_RECOMPUTE_FULL ? "full" : "selective");

@@ -40,18 +40,41 @@ void redcoi_space_free(redcoi_space *space)
     free(space);
 }
 
+static bool has_fixed_meshes(const redco_search_options *options)
+{
+    return options->fix.parameters.gpus > 0 || options->fix.gradients.gpus > 0 || options->fix.optimizer.gpus > 0;
+}
+
+bool redco_search_offers(const redco_search_options *options, redco_recompute policy)
+{
+    static const uint32_t bits[REDCO_RECOMPUTE_COUNT] = {[REDCO_RECOMPUTE_NONE] = ~0U,
+                                                         [REDCO_RECOMPUTE_SELECTIVE] = REDCO_OFFERS_SELECTIVE,
+                                                         [REDCO_RECOMPUTE_FULL] = REDCO_OFFERS_FULL | REDCO_OFFERS_HALF};
+    return options->offers == 0 || (options->offers & bits[policy]) != 0;
+}
+
+static bool has_scheme(const redco_search_options *options, redco_scheme scheme)
+{
+    return options->schemes == 0 || (options->schemes >> scheme & 1) != 0;
+}
+
 static redco_status list_groups(const redcoi_space *space, redcoi_outer *outer, redco_error *err)
 {
     const redco_search_options *o = &space->options;
-    const redco_strategy strategy = outer->setting.secondary.gpus > 0 ? REDCO_STRATEGY_ZEROPP : o->strategy;
+    const bool copied = outer->setting.secondary.gpus > 0 && o->fix_secondary.gpus == 0;
+    const redco_strategy strategy = copied ? REDCO_STRATEGY_ZEROPP : o->strategy;
+    const redco_mesh grid = redco_costs_grid(space->costs, &outer->setting);
+    const bool limited = o->states != 0 && o->strategy == REDCO_STRATEGY_ANY && !has_fixed_meshes(o);
     size_t count = 0;
-    const redco_status st = redco_strategy_triples(outer->setting.dp, strategy, &o->fix, &outer->groups, &count, err);
+    const redco_status st = redco_strategy_triples(grid, strategy, &o->fix, &outer->groups, &count, err);
     if (st != REDCO_OK) { return st; }
     /* Without updated parameters to spread both schemes are one: it is listed under the first. */
-    const bool second_scheme = !o->scheme_fixed && outer->setting.scheme == REDCO_INTRA_TENSOR;
+    const bool second_scheme =
+        !o->scheme_fixed && outer->setting.scheme == REDCO_INTRA_TENSOR && has_scheme(o, REDCO_INTER_TENSOR);
     for (size_t i = 0; i < count; i++) {
         const redco_shards *s = &outer->groups[i];
         if (second_scheme && redco_mesh_equal(s->parameters, s->optimizer)) { continue; }
+        if (limited && !redco_strategy_runs(o->states, grid, outer->setting.secondary, s)) { continue; }
         outer->groups[outer->group_count++] = *s;
     }
     return REDCO_OK;
@@ -84,7 +107,11 @@ static redco_status add_outer(redcoi_space *space, const redco_setting *setting,
         free(outer->groups);
         return redco_fail(err, REDCO_EVALUE, "cost model", "the compute time of a step is %g s", outer->least_s);
     }
-    const uint32_t policies = space->options.recompute == REDCO_RECOMPUTE_COUNT ? REDCO_RECOMPUTE_COUNT : 1;
+    uint32_t policies = 0;
+    for (int r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
+        policies += redco_search_offers(&space->options, (redco_recompute)r) ? 1 : 0;
+    }
+    if (space->options.recompute != REDCO_RECOMPUTE_COUNT) { policies = 1; }
     space->candidates += (uint64_t)outer->group_count * policies;
     space->outer_count++;
     return REDCO_OK;
@@ -151,12 +178,12 @@ redco_status redcoi_place_ranks(const redco_machine *machine, redco_setting *set
 
 /* Whether a second copy of the parameters is one of the choices: it is in the free space of step times, but neither in
    AMSP's nor among meshes that are given. */
-static bool may_copy(const redcoi_space *space, redco_mesh dp)
+static bool may_copy(const redcoi_space *space, redco_mesh grid)
 {
     const redco_search_options *o = &space->options;
-    const redco_shards *f = &o->fix;
-    return o->strategy == REDCO_STRATEGY_ANY && !space->comm && f->parameters.gpus == 0 && f->gradients.gpus == 0 &&
-           f->optimizer.gpus == 0 && dp.nodes > 1;
+    const bool runs = o->states == 0 || (o->states & (REDCO_RUNS_ANY | REDCO_RUNS_ZEROPP)) != 0;
+    return runs && o->strategy == REDCO_STRATEGY_ANY && !space->comm && !has_fixed_meshes(o) &&
+           o->fix_secondary.gpus == 0 && grid.nodes > 1;
 }
 
 static redco_status add_schemes(redcoi_space *space, redco_setting *setting, redco_error *err)
@@ -165,12 +192,18 @@ static redco_status add_schemes(redcoi_space *space, redco_setting *setting, red
     const redco_search_options *o = &space->options;
     redco_status st = REDCO_OK;
     for (int i = 0; i < 2 && st == REDCO_OK; i++) {
-        if (o->scheme_fixed && schemes[i] != o->scheme) { continue; }
+        if (o->scheme_fixed ? schemes[i] != o->scheme : !has_scheme(o, schemes[i])) { continue; }
         setting->scheme = schemes[i];
-        setting->secondary = redco_strategy_secondary(o->strategy, setting->dp);
+        const redco_mesh grid = redco_costs_grid(space->costs, setting);
+        setting->secondary =
+            o->fix_secondary.gpus > 0 ? o->fix_secondary : redco_strategy_secondary(o->strategy, grid);
+        if (o->fix_secondary.gpus > 0 && !redco_mesh_nests(o->fix_secondary, grid)) {
+            return redco_fail(err, REDCO_EVALUE, "--fix", "p2=%ux%u does not divide the mesh of %ux%u (GPUs x nodes)",
+                              o->fix_secondary.gpus, o->fix_secondary.nodes, grid.gpus, grid.nodes);
+        }
         st = add_outer(space, setting, err);
-        if (st != REDCO_OK || !may_copy(space, setting->dp)) { continue; }
-        setting->secondary = redco_strategy_secondary(REDCO_STRATEGY_ZEROPP, setting->dp);
+        if (st != REDCO_OK || !may_copy(space, grid)) { continue; }
+        setting->secondary = redco_strategy_secondary(REDCO_STRATEGY_ZEROPP, grid);
         st = add_outer(space, setting, err);
     }
     return st;
@@ -293,6 +326,11 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
     space->comm = o->objective == REDCO_OBJECTIVE_COMM || o->strategy == REDCO_STRATEGY_AMSP;
     if (o->pp == 0 || (space->comm && o->pp == REDCO_DEGREE_AUTO)) { o->pp = 1; }
     if (o->cp == 0 || (space->comm && o->cp == REDCO_DEGREE_AUTO)) { o->cp = 1; }
+    if (o->dimensions != 0) { /* what the engine lacks is not searched */
+        if (o->tp == 0 && (o->dimensions & REDCO_HAS_TP) == 0) { o->tp = 1; }
+        if (o->pp == REDCO_DEGREE_AUTO && (o->dimensions & REDCO_HAS_PP) == 0) { o->pp = 1; }
+        if (o->cp == REDCO_DEGREE_AUTO && (o->dimensions & REDCO_HAS_CP) == 0) { o->cp = 1; }
+    }
     redco_status st = redco_costs_create(inputs->machine, inputs->model, &o->workload, inputs->calibration,
                                          inputs->comm, &space->costs, err);
     if (st == REDCO_OK) { st = redco_tp_attach(space->costs, inputs->model, o->tp_placement, o->tp_rules, err); }
@@ -385,7 +423,8 @@ static void price_class(redcoi_space *space, redcoi_outer *outer, const redco_fi
     const redco_recompute policy = space->options.recompute;
     const bool block = is_block(space->classes[class_index].kind);
     for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-        const bool wanted = block ? policy == REDCO_RECOMPUTE_COUNT || policy == (redco_recompute)r
+        const bool offered = policy == REDCO_RECOMPUTE_COUNT && redco_search_offers(&space->options, (redco_recompute)r);
+        const bool wanted = block ? offered || policy == (redco_recompute)r
                                   : (redco_recompute)r == REDCO_RECOMPUTE_NONE;
         if (!wanted) { continue; }
         const redco_layer_config config = {outer->groups[group], (redco_recompute)r};
@@ -418,7 +457,8 @@ static redcoi_problem *new_problem(const redcoi_space *space, const redcoi_outer
     }
     problem->group_count = outer->group_count;
     problem->constant_s = fixed->scale * fixed->fixed_s + fixed->overhead_s;
-    problem->budget_bytes = fixed->capacity_bytes > fixed->fixed_bytes ? fixed->capacity_bytes - fixed->fixed_bytes : 0;
+    const uint64_t taken = fixed->fixed_bytes + space->options.margin_bytes;
+    problem->budget_bytes = fixed->capacity_bytes > taken ? fixed->capacity_bytes - taken : 0;
     return problem;
 }
 
@@ -522,7 +562,8 @@ redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *out
     const uint32_t count = list_assignments(outer, parts, answer->count, list);
     free(parts);
     *candidate_out = (redco_candidate){.setting = outer->setting, .assignments = list, .assignment_count = count};
-    candidate_out->prediction = redco_cost_step(space->costs, &outer->setting, list, count);
+    candidate_out->closed_form = redco_cost_step(space->costs, &outer->setting, list, count);
+    candidate_out->prediction = candidate_out->closed_form;
     candidate_out->objective = space->options.objective == REDCO_OBJECTIVE_COMM ? candidate_out->prediction.amsp_total_s
                                                                                 : candidate_out->prediction.step_s;
     return REDCO_OK;

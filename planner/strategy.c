@@ -129,6 +129,24 @@ redco_strategy redco_strategy_of(redco_mesh dp, redco_mesh secondary, const redc
     return REDCO_STRATEGY_ANY;
 }
 
+bool redco_strategy_runs(uint32_t states, redco_mesh dp, redco_mesh secondary, const redco_shards *shards)
+{
+    static const struct {
+        uint32_t bit;
+        redco_strategy strategy;
+    } known[] = {{REDCO_RUNS_DDP, REDCO_STRATEGY_DDP},     {REDCO_RUNS_ZERO1, REDCO_STRATEGY_ZERO1},
+                 {REDCO_RUNS_ZERO2, REDCO_STRATEGY_ZERO2}, {REDCO_RUNS_ZERO3, REDCO_STRATEGY_ZERO3},
+                 {REDCO_RUNS_MICS, REDCO_STRATEGY_MICS},   {REDCO_RUNS_HSDP, REDCO_STRATEGY_HSDP}};
+    if ((states & REDCO_RUNS_ANY) != 0) { return true; }
+    if (secondary.gpus > 0) {
+        return (states & REDCO_RUNS_ZEROPP) != 0 && bears_name(REDCO_STRATEGY_ZERO3, dp, shards);
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if ((states & known[i].bit) != 0 && bears_name(known[i].strategy, dp, shards)) { return true; }
+    }
+    return false;
+}
+
 static bool is_fixed(redco_mesh mesh)
 {
     return mesh.gpus != 0 || mesh.nodes != 0;

@@ -40,6 +40,8 @@ redco_mesh redco_strategy_secondary(redco_strategy strategy, redco_mesh dp);
 
 /** The narrowest name that the point deserves, REDCO_STRATEGY_ANY when it has none (AMSP's planner is no point). */
 redco_strategy redco_strategy_of(redco_mesh dp, redco_mesh secondary, const redco_shards *shards);
+/** Whether an engine that runs @p states (REDCO_RUNS_... bits) can run a triple on the ranks @p dp. */
+bool redco_strategy_runs(uint32_t states, redco_mesh dp, redco_mesh secondary, const redco_shards *shards);
 
 #ifdef __cplusplus
 }

@@ -15,10 +15,11 @@ extern "C" {
 typedef enum redco_tp_placement {
     REDCO_TP_RULES,
     REDCO_TP_MILP,
-    REDCO_TP_USER /**< rules of the user's before RedCoast's, or instead of them */
+    REDCO_TP_USER,  /**< rules of the user's before RedCoast's, or instead of them */
+    REDCO_TP_PAIRED /**< the engine's own: column and row splits in pairs, as the closed form takes layouts to be */
 } redco_tp_placement;
 
-/** "rules", "milp", "user", NULL-terminated, indexed by the enum. */
+/** "rules", "milp", "user", "paired", NULL-terminated, indexed by the enum. */
 extern const char *const redco_tp_placement_words[];
 
 /** From here on @p costs prices every setting with tp > 1 under that placement (redco_costs_set_layouts). A model of

@@ -46,10 +46,22 @@ refuse topology/gpu.schema.json $gpu 's/"80 GiB"/"80"/'
 refuse topology/gpu.schema.json $gpu 's/"version": 1/"version": 2/'
 refuse topology/gpu.schema.json $gpu 's/"tdp"/"tpd"/'
 check topology/cluster.schema.json topology/presets/clusters/*.json
+{ sed '/"gpu":/,$d' $cluster && printf '"gpu": ' && cat $gpu && sed '1,/"gpu":/d; s/"gpus": 8,/,&/' $cluster; } >"$scratch/own.json"
+check topology/cluster.schema.json "$scratch/own.json"
+refuse topology/cluster.schema.json "$scratch/own.json" 's/"redco-gpu"/"redco-cpu"/'
+"$tools/redco-validate" --measured tests/golden/validate-command/rows.csv --row 1 --command "$scratch/row" >/dev/null
+check topology/cluster.schema.json "$scratch/row/cluster.json"
 refuse topology/cluster.schema.json $cluster 's/"gpus": 8/"gpus": 0/'
 refuse topology/cluster.schema.json $cluster 's/"200 Gb\/s"/"200"/'
 check costmodel/calibration.schema.json costmodel/presets/calibrations/*.json
 refuse costmodel/calibration.schema.json costmodel/presets/calibrations/a100-eager.json '/kernel_s/d'
+engine=costmodel/presets/engines/llm-foundry.json
+check costmodel/engine.schema.json costmodel/presets/engines/*.json
+refuse costmodel/engine.schema.json $engine 's/"eager"/"lazy"/'
+refuse costmodel/engine.schema.json $engine 's/"256 MB"/"256"/'
+refuse costmodel/engine.schema.json $engine 's/"bf16": 4/"bf16": 3/'
+refuse costmodel/engine.schema.json $engine '/measured_on/d; s/^\( "export".*\),$/\1/'
+refuse costmodel/engine.schema.json $engine 's/, "source": "[^"]*"}/}/'
 check traces/profile.schema.json tests/data/profiles/own.json tests/data/profiles/own-v2.json tests/data/profiles/own-v3.json
 refuse traces/profile.schema.json tests/data/profiles/own.json 's/"nodes": 1/"nodes": 0/'
 refuse traces/profile.schema.json tests/data/profiles/own.json 's/"all_reduce"/"all_reduces"/'
@@ -106,7 +118,8 @@ refuse planner/rules.schema.json "$scratch/rules.json" 's/"role": "qkv"/"role": 
 n=0
 export_as() { # OPTION...
     n=$((n + 1))
-    "$tools/redco-plan" --gpus 64 --json --quiet --export megatron --export deepspeed --export fsdp --export internevo \
+    case "$*" in --gpus*) ;; *) set -- --gpus 64 "$@" ;; esac
+    "$tools/redco-plan" --json --quiet --export megatron --export deepspeed --export fsdp --export internevo \
         --export sbatch "$@" >"$scratch/exports.json" || { echo "no exports of $*" && failures=$((failures + 1)) && return; }
     /usr/bin/python3 - "$scratch" $n <<'END'
 import json, sys
@@ -122,6 +135,9 @@ export_as --model llama-3-70b --tp 8 --pp 4 --sequence-parallel --recompute full
 export_as --model llama-13b --recompute selective --precision fp16
 export_as --cp 2
 export_as --model gpt2-xl --seq 1024
+export_as --model llama-30b --tp 2 --pp 4 --pp-chunks 3 --sequence-parallel --recompute full
+export_as --gpus 24 --global-batch 1032 --tp 4 --pp 3 --recompute full
+export_as --gpus 8 --cluster p3dn --precision fp16 --model gpt2 --seq 1024 --tp 2
 check planner/export/export.schema.json "$scratch"/*-report.json
 for framework in megatron deepspeed fsdp internevo; do
     check planner/export/$framework.schema.json "$scratch/$framework"-*-config.json
@@ -134,6 +150,10 @@ refuse planner/export/deepspeed.schema.json "$scratch/ds.json" 's/"stage": 3/"st
 refuse planner/export/deepspeed.schema.json "$scratch/ds.json" 's/overlap_comm/overlap_comms/'
 refuse planner/export/fsdp.schema.json "$scratch/fsdp.json" 's/"reshard_after_forward": 8/"reshard_after_forward": 1/'
 refuse planner/export/megatron.schema.json "$scratch/megatron-1-config.json" 's/rope/ropes/'
+refuse planner/export/megatron.schema.json "$scratch/megatron-14-config.json" 's/"num-virtual-stages-per-pipeline-rank": 3/"num-virtual-stages-per-pipeline-rank": 1/'
+refuse planner/export/megatron.schema.json "$scratch/megatron-15-config.json" 's/Et.11/t*11/'
+refuse planner/export/internevo.schema.json "$scratch/internevo-14-config.json" 's/"interleaved_overlap": true/"interleaved_overlap": false/'
+refuse planner/export/fsdp.schema.json "$scratch/fsdp-16-config.json" 's/CUDA_VISIBLE_DEVICES=0/CUDA_VISIBLE_DEVICES=;id/'
 refuse planner/export/internevo.schema.json "$scratch/internevo-1-config.json" 's/mtp/mptp/'
 # The file for InternEvo is Python: what it defines is that data.
 "$tools/redco-plan" --gpus 64 --quiet --strategy amsp --export internevo >"$scratch/internevo.py"

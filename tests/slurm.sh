@@ -91,7 +91,9 @@ EOF
     fail "no plan"
 "$tools/redco-plan" --quiet --gpus 32 --export sbatch=any.sbatch >/dev/null || fail "no plan without hosts"
 "$tools/redco-plan" --quiet --gpus 2 --global-batch 64 --export sbatch=part.sbatch >/dev/null || fail "no plan of two GPUs"
-for script in hosts any part; do
+"$tools/redco-plan" --quiet --gpus 4 --cluster p3dn --precision fp16 --model gpt2 --seq 1024 --tp 2 --export sbatch=order.sbatch >/dev/null ||
+    fail "no plan with an order of GPUs"
+for script in hosts any part order; do
     bash -n $script.sbatch || fail "$script.sbatch is no shell script"
     timeout 30 sbatch --test-only $script.sbatch train.py 2>$script.said || fail "sbatch refuses $script.sbatch: $(cat $script.said)"
 done
@@ -112,6 +114,10 @@ said=$(run hosts.sbatch sh "$scratch/show.sh" | tr '\n' ',')
 [ "$said" = "0 n3 n3,1 n1 n3,2 n4 n3,3 n2 n3," ] || fail "ranks are not in the planned order: $said"
 said=$(run any.sbatch sh "$scratch/show.sh" | tr '\n' ',')
 [ "$said" = "0 n1 n1,1 n2 n1,2 n3 n1,3 n4 n1," ] || fail "ranks without hosts: $said"
+# shellcheck disable=SC2016
+echo 'echo "$CUDA_DEVICE_ORDER $CUDA_VISIBLE_DEVICES"' >gpus.sh
+said=$(run order.sbatch sh "$scratch/gpus.sh")
+[ "$said" = "PCI_BUS_ID 0,3,1,2" ] || fail "GPUs are not in the planned order: $said"
 mkdir bin
 # shellcheck disable=SC2016
 printf '#!/bin/sh\necho "$@"\n' >bin/torchrun
@@ -128,7 +134,7 @@ said=$(REDCO_ADDRESS=localhost:$((port + 9)) timeout 60 srun --quiet -N 4 -n 4 -
 [ "$said" = '"world": 4' ] || fail "srun's ranks did not train: $said"
 for order in block cyclic; do
     # shellcheck disable=SC2016
-    said=$(timeout 60 srun --quiet -N 2 -n 4 -m $order --mpi=none sh -c \
+    said=$(timeout 60 srun --quiet -w "n[1-2]" -N 2 -n 4 -m $order --mpi=none sh -c \
         'test "$SLURM_PROCID" -gt 0 || echo "$SLURM_STEP_NUM_TASKS $SLURM_STEP_NODELIST $SLURMD_NODENAME"')
     [ "$said" = "4 n[1-2] n1" ] || fail "srun -m $order: rank 0 and its list: $said"
 done

@@ -90,8 +90,8 @@ static redco_fit_options options_for(size_t rows)
 /* Class of GPU and software alone: per-framework sets belong to it. */
 static const char *class_of(const struct work *work, size_t row)
 {
-    const redco_gpu *const gpu = &redco_evaluations_input(work->files.evaluations, row)->machine.gpu;
-    return redco_calibration_set(gpu, work->files.runs[row]->software, "");
+    const redco_gpu *const gpu = &redco_evaluations_request(work->files.evaluations, row)->machine.gpu;
+    return redco_calibration_set(gpu, work->files.runs[row]->software);
 }
 
 static bool gpu_wanted(const struct calibrate_arguments *arguments, const char *gpu)

@@ -19,7 +19,7 @@ error_t overlap_option(struct cli *cli, const char *option, const char *text, ui
             bit++;
         }
         if (redco_overlap_words[bit] == NULL) {
-            return cli_bad_option(cli, option, "\"%.40s\" is not a list of ag_rs, ar, bc, nor all or none", text);
+            return cli_bad_option(cli, option, "\"%.40s\" is not a list of ag_rs, ar, bc, tp, nor all or none", text);
         }
         bits |= 1U << bit;
         at += length;

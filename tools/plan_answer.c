@@ -3,7 +3,7 @@
 #include "costmodel/simulate.h"
 #include "planner/assemble.h"
 #include "planner/explain.h"
-#include "planner/rerank.h"
+#include "planner/priced.h"
 #include "planner/strategy.h"
 #include "tools/plan_export.h"
 #include "tools/plan_html.h"
@@ -41,15 +41,20 @@ int answer_fail(const struct cli *cli, const redco_error *err)
     return cli_fail(cli, &named);
 }
 
-json_t *answer_infeasible(const char *strategy, const char *reason, uint64_t short_bytes,
-                          const redco_shortfall *shortfall)
+json_t *answer_infeasible(const redco_inputs *inputs, const char *strategy, const char *reason,
+                          const redco_search_result *result)
 {
-    json_t *json =
-        json_pack("{s:s,s:i,s:b,s:s,s:s,s:I}", "format", "redco-plan", "version", REDCO_PLAN_VERSION, "feasible", 0,
-                  "strategy", strategy, "reason", reason, "short_bytes", (json_int_t)short_bytes);
-    if (json != NULL && shortfall != NULL && shortfall->largest != NULL) {
-        (void)json_object_set_new(json, "largest", json_string(shortfall->largest));
-        (void)json_object_set_new(json, "cheapest_change", json_string(shortfall->cheapest_change));
+    const redco_shortfall *const shortfall = result != NULL ? &result->shortfall : NULL;
+    json_t *json = json_pack("{s:s,s:i,s:b,s:s,s:s,s:I}", "format", "redco-plan", "version", REDCO_PLAN_VERSION,
+                             "feasible", 0, "strategy", strategy, "reason", reason, "short_bytes",
+                             (json_int_t)(shortfall != NULL ? shortfall->short_bytes : 0));
+    if (json == NULL || shortfall == NULL || shortfall->largest == NULL) { return json; }
+    (void)json_object_set_new(json, "largest", json_string(shortfall->largest));
+    (void)json_object_set_new(json, "cheapest_change", json_string(shortfall->cheapest_change));
+    if (result->candidates == 1) {
+        json_t *const predicted = redco_plan_predicted_json(inputs, &shortfall->leanest);
+        if (predicted != NULL) { (void)json_object_update_missing(json, predicted); }
+        json_decref(predicted);
     }
     return json;
 }
@@ -82,7 +87,7 @@ static void answer_free(struct answer *answer)
 static redco_status ask(const redco_inputs *inputs, const redco_search_options *options,
                         redco_search_result **result_out, redco_error *err)
 {
-    return redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, options, result_out, err);
+    return redco_search_priced(inputs, options, result_out, err);
 }
 
 static redco_status find(struct answer *answer, redco_error *err)
@@ -93,10 +98,7 @@ static redco_status find(struct answer *answer, redco_error *err)
     redco_status st = ask(inputs, options, &answer->result, err);
     if (st == REDCO_OK) { st = plan_tp_try_rows(answer->args, inputs, &answer->result, err); }
     if (st == REDCO_OK) { st = plan_tp_try_rules(answer->args, inputs, rows, &answer->result, err); }
-    if (st != REDCO_OK || answer->result->ranked_count == 0 ||
-        (st = redco_rerank(inputs, options, answer->result, err)) != REDCO_OK) {
-        return st;
-    }
+    if (st != REDCO_OK || answer->result->ranked_count == 0) { return st; }
     if (redco_options_fixed(options)) {
         const redco_search_options freed = redco_options_freed(options);
         redco_error none = {0};
@@ -112,7 +114,7 @@ static redco_status find(struct answer *answer, redco_error *err)
      * neither memory nor compute, and its times are as measured, so there it has no meaning. */
     if (options->objective == REDCO_OBJECTIVE_STEP_TIME &&
         (answer->args->explain || answer->args->report != NULL || (!answer->args->cli.json && options->top == 0))) {
-        if ((st = redco_would_help(inputs, options, best->objective, answer->help, err)) != REDCO_OK) { return st; }
+        if ((st = redco_would_help(inputs, options, best, answer->help, err)) != REDCO_OK) { return st; }
         answer->helped = true;
     }
     if (answer->args->explain || answer->args->report != NULL) {
@@ -137,12 +139,7 @@ static redco_status write_timeline(const struct answer *answer, redco_error *err
     const redco_candidate *best = &answer->result->ranked[0];
     redco_costs *costs = NULL;
     redco_trace *trace = NULL;
-    redco_status st = redco_costs_create(&inputs->machine, inputs->model, &answer->args->options.workload,
-                                         &inputs->calibration, inputs->comm, &costs, err);
-    if (st == REDCO_OK) {
-        const redco_search_options *options = &answer->args->options;
-        st = redco_tp_attach(costs, inputs->model, options->tp_placement, options->tp_rules, err);
-    }
+    redco_status st = redco_costs_of(inputs, &answer->args->options, &costs, err);
     if (st == REDCO_OK) {
         st = redco_simulate_trace(costs, &best->setting, best->assignments, best->assignment_count, NULL, &trace, err);
     }
@@ -150,6 +147,11 @@ static redco_status write_timeline(const struct answer *answer, redco_error *err
     redco_trace_free(trace);
     redco_costs_free(costs);
     return st;
+}
+
+redco_mesh answer_grid(const redco_inputs *inputs, const redco_search_options *options, const redco_candidate *candidate)
+{
+    return redco_shard_grid(&inputs->machine, &options->workload.engine, &candidate->setting);
 }
 
 static json_t *mesh_json(redco_mesh mesh)
@@ -207,10 +209,10 @@ static json_t *one_json(const struct answer *answer)
     if (json == NULL) { return NULL; }
     if (answer->free_result != NULL && answer->free_result->ranked_count > 0) {
         const redco_candidate *best = &answer->free_result->ranked[0];
-        const double mine = answer->result->ranked[0].objective;
-        (void)json_object_set_new(json, "free_optimum",
-                                  json_pack("{s:f,s:o}", "step_s", best->prediction.step_s, "cost_ratio",
-                                            ratio_json(redco_cost_ratio(mine, best->objective))));
+        const double ratio = redco_candidate_ratio(&answer->args->options, &answer->result->ranked[0], best);
+        (void)json_object_set_new(
+            json, "free_optimum",
+            json_pack("{s:f,s:o}", "step_s", best->prediction.step_s, "cost_ratio", ratio_json(ratio)));
     }
     if (answer->result->verified) { (void)json_object_set_new(json, "verify", verify_json(answer->result)); }
     if (answer->args->explain) { (void)json_object_set_new(json, "explain", explain_json(answer)); }
@@ -257,7 +259,7 @@ static void print_one(const struct answer *answer)
     const redco_candidate *best = &answer->result->ranked[0];
     char name[64];
     const redco_strategy known =
-        redco_strategy_of(best->setting.dp, best->setting.secondary, &redco_main_assignment(best)->config.shards);
+        redco_strategy_of(answer_grid(answer->inputs, &args->options, best), best->setting.secondary, &redco_main_assignment(best)->config.shards);
     struct report_row row = {.name = name, .marked = true, .candidate = best};
     (void)snprintf(name, sizeof name, "%s", answer_name(&args->options));
     if (args->options.strategy == REDCO_STRATEGY_ANY && known != REDCO_STRATEGY_ANY && !args->options.layerwise) {
@@ -276,8 +278,10 @@ static void print_one(const struct answer *answer)
     if (answer->free_result != NULL && answer->free_result->ranked_count > 0) {
         report_free_optimum(args, best, &answer->free_result->ranked[0]);
     }
+    report_engine(answer->inputs, args->engine_note);
     report_solver(answer->result, answer->inputs);
     if (args->explain) { report_neighbours(answer->neighbours, answer->neighbour_count, best->prediction.step_s); }
+    if (args->explain) { report_traits(answer->inputs, &args->options); }
     if (args->explain) { plan_tp_layers(&answer->tp); }
 }
 
@@ -297,6 +301,15 @@ static int print_top(const struct answer *answer)
     return CLI_DONE;
 }
 
+/* One layout was given: what it would do all the same. */
+static void report_given(const struct answer *answer)
+{
+    const redco_candidate *const given = &answer->result->shortfall.leanest;
+    const struct report_row row = {.name = answer_name(&answer->args->options), .candidate = given};
+    (void)report_table(answer->inputs, REPORT_ONE, &row, 1);
+    report_time(given);
+}
+
 static int print_infeasible(const struct answer *answer)
 {
     const struct plan_args *args = answer->args;
@@ -306,12 +319,13 @@ static int print_infeasible(const struct answer *answer)
     (void)report_reason(result, reason, sizeof reason);
     if (args->cli.json) {
         json_t *json =
-            answer_infeasible(answer_name(&args->options), reason, result->shortfall.short_bytes, &result->shortfall);
+            answer_infeasible(answer->inputs, answer_name(&args->options), reason, result);
         const int rc = cli_print_json(&args->cli, json);
         json_decref(json);
         if (rc != CLI_DONE) { return rc; }
     } else {
         report_header(args, answer->inputs, NULL);
+        if (result->candidates == 1 && result->shortfall.leanest.assignments != NULL) { report_given(answer); }
         report_shortfall(&result->shortfall);
         const int rc = cli_finish(&args->cli, CLI_DONE);
         if (rc != CLI_DONE) { return rc; }

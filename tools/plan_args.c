@@ -65,7 +65,7 @@ static const struct argp_option flags[] = {
     {"hosts", KEY_HOSTS, "LIST", 0, "Free hosts, such as node[001-128,200]; the others are left out", 1},
     {"seq", KEY_SEQ, "N", 0, "Tokens of a sequence (default 4096)", 1},
     {"global-batch", KEY_GLOBAL_BATCH, "SEQS", 0, "Sequences of a step (default 1024)", 1},
-    {"precision", KEY_PRECISION, "bf16|fp16|fp32", 0, "Of weights and gradients in compute (default bf16)", 1},
+    {"precision", KEY_PRECISION, "WORD", 0, "bf16, fp16 or fp32 of weights and gradients in compute (default bf16); fp8, mxfp8 or nvfp4 of the products in layers beside bf16", 1},
     {NULL, 0, NULL, 0, "What is fixed; all else is optimised:", 2},
     {"micro-batch", KEY_MICRO_BATCH, "N|auto", 0, "Sequences of a micro-batch", 2},
     {"tp", KEY_TP, "N|auto", 0, "Tensor-parallel degree", 2},
@@ -74,24 +74,24 @@ static const struct argp_option flags[] = {
     {"cp", KEY_CP, "N|auto", 0, "Context-parallel degree (default 1)", 2},
     {"tp-placement", KEY_TP_PLACEMENT, "rules|milp", 0, "Which dimension of each weight tensor parallelism splits: by RedCoast's rules (default), or what costs least", 2},
     {"tp-rules", KEY_TP_RULES, "FILE", 0, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", 2},
-    {"sequence-parallel", KEY_SEQUENCE_PARALLEL, NULL, 0, "Split norms and dropout over the tensor-parallel ranks, too", 2},
-    {"recompute", KEY_RECOMPUTE, "none|selective|full|auto", 0, "One policy for all layers; auto may mix them", 2},
+    {"sequence-parallel", KEY_SEQUENCE_PARALLEL, "on|off|auto", OPTION_ARG_OPTIONAL, "Split norms and dropout over the tensor-parallel ranks, too (default off; without a value on)", 2},
+    {"recompute", KEY_RECOMPUTE, "WORD", 0, "none, selective, half or full for all layers; auto may mix what the engine offers", 2},
     {"strategy", KEY_STRATEGY, "NAME", 0, "ddp, zero1, zero2, zero3, mics, zeropp, hsdp or amsp", 2},
-    {"fix", KEY_FIX, "p=AxB,g=AxB,os=AxB", 0, "Meshes (GPUs x nodes) of parameters, gradients, optimizer; any of them", 2},
+    {"fix", KEY_FIX, "p=AxB,g=AxB,os=AxB", 0, "Meshes (GPUs x nodes) of parameters, gradients, optimizer, and p2 of a second copy of the parameters; any of them", 2},
     {"scheme", KEY_SCHEME, "WORD", 0, "inter-tensor (broadcast) or intra-tensor (all-gather) optimizer shards", 2},
     {"uniform", KEY_UNIFORM, NULL, 0, "The same meshes for all layers (default)", 2},
     {"layerwise", KEY_LAYERWISE, NULL, 0, "Meshes may differ from layer to layer", 2},
     {NULL, 0, NULL, 0, "How it is judged:", 3},
     {"objective", KEY_OBJECTIVE, "step-time|comm", 0, "Step time (default) or AMSP's communication time", 3},
-    {"overlap", KEY_OVERLAP, "LIST|none", 0, "Traffic hidden behind compute: ag_rs, ar, bc (default all three)", 3},
+    {"overlap", KEY_OVERLAP, "LIST|none", 0, "Traffic hidden behind compute: ag_rs, ar, bc, tp, or all but tp (default: what the engine hides)", 3},
     {"profile", KEY_PROFILE, "FILE", 0, "Measured collectives (nccl-tests log or CSV); may be repeated", 3},
-    {"calibration", KEY_CALIBRATION, "FILE", 0, "Preset or file of fitted constants (default: by GPU)", 3},
-    {"engine", KEY_ENGINE, "framework|redco-exec", 0, "Whose memory is planned (default: as the calibration says)", 3},
+    {"calibration", KEY_CALIBRATION, "FILE", 0, "Preset or file of fitted constants (default: of engine and GPU)", 3},
+    {"engine", KEY_ENGINE, "NAME[,TRAIT=VALUE...]", 0, "Whose steps are planned: a preset or a file, its traits stated otherwise; auto tries those that were measured on this GPU (default: what cluster or GPU name)", 3},
     {"mfu-convention", KEY_MFU_CONVENTION, "full|causal", 0, "Count attention in full (default) or its causal half", 3},
     {NULL, 0, NULL, 0, "What is answered:", 4},
     {"verify", KEY_VERIFY, NULL, 0, "Prove the optimum by a second method; exit 1 if it is beaten", 4},
     {"top", KEY_TOP, "K", 0, "The K best strategies", 4},
-    {"compare", KEY_COMPARE, NULL, 0, "The named strategies beside the optimum", 4},
+    {"compare", KEY_COMPARE, "engines", OPTION_ARG_OPTIONAL, "The named strategies beside the optimum, or the engines", 4},
     {"explain", KEY_EXPLAIN, NULL, 0, "Why not the neighbours, and what would help", 4},
     {"sweep", KEY_SWEEP, "gpus=N,N,...", 0, "One plan for each number of GPUs", 4},
     {"report", KEY_REPORT, "HTML", 0, "Also write one page with the choice, its reasons, tables and pictures", 4},
@@ -165,17 +165,21 @@ static const char *read_mesh(const char *text, redco_mesh *out)
 
 static error_t read_fix(struct plan_args *args, const char *text)
 {
-    static const char help[] = "is not of the form p=AxB,g=AxB,os=AxB, where A and B are GPUs and nodes from 1";
+    static const char help[] = "is not of the form p=AxB,g=AxB,os=AxB,p2=AxB, where A and B are GPUs and nodes from 1";
+    enum { PARTS = 4 };
     redco_shards *fix = &args->options.fix;
     const struct {
         const char *name;
         redco_mesh *mesh;
-    } parts[] = {{"p=", &fix->parameters}, {"g=", &fix->gradients}, {"os=", &fix->optimizer}};
+    } parts[] = {{"p=", &fix->parameters},
+                 {"g=", &fix->gradients},
+                 {"os=", &fix->optimizer},
+                 {"p2=", &args->options.fix_secondary}};
     const char *at = text;
     for (;;) {
         size_t i = 0;
-        while (i < 3 && strncmp(at, parts[i].name, strlen(parts[i].name)) != 0) { i++; }
-        if (i == 3) { return cli_bad_option(&args->cli, "--fix", "\"%.60s\" %s", text, help); }
+        while (i < PARTS && strncmp(at, parts[i].name, strlen(parts[i].name)) != 0) { i++; }
+        if (i == PARTS) { return cli_bad_option(&args->cli, "--fix", "\"%.60s\" %s", text, help); }
         if (parts[i].mesh->gpus != 0) {
             return cli_bad_option(&args->cli, "--fix", "\"%.60s\" gives %s twice", text, parts[i].name);
         }
@@ -235,12 +239,31 @@ static error_t add_profile(struct plan_args *args, const char *path)
     return 0;
 }
 
+static error_t read_engine(struct plan_args *args, const char *text)
+{
+    args->try_engines = strcmp(text, "auto") == 0;
+    return args->try_engines ? 0 : cli_name(&args->cli, "--engine", text, &args->names.engine);
+}
+
+static error_t read_compare(struct plan_args *args, const char *text)
+{
+    if (text != NULL && strcmp(text, "engines") != 0) {
+        return cli_bad_option(&args->cli, "--compare", "\"%.40s\" is not engines; without a value strategies are compared",
+                              text);
+    }
+    args->compare = text == NULL;
+    args->compare_engines = text != NULL;
+    return 0;
+}
+
 /* Options whose value is one word of a list. */
 static error_t read_choice(struct plan_args *args, int key, const char *text)
 {
-    static const char *const recompute[] = {"none", "selective", "full", "auto", NULL};
+    static const char *const recompute[] = {"none", "selective", "full", "auto", "half", NULL};
     static const char *const objective[] = {"step-time", "comm", NULL};
     static const char *const placement[] = {"rules", "milp", NULL};
+    static const char *const precision[] = {"bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4", NULL};
+    static const char *const split[] = {"off", "on", "auto", NULL};
     static const char *const convention[] = {"full", "causal", NULL};
     redco_search_options *options = &args->options;
     int word = 0;
@@ -248,11 +271,15 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
     switch (key) {
     case KEY_RECOMPUTE:
         why = cli_word(&args->cli, "--recompute", text, recompute, &word);
-        options->recompute = (redco_recompute)word; /* "auto" is REDCO_RECOMPUTE_COUNT */
+        options->workload.engine.partial_recompute = word == REDCO_RECOMPUTE_COUNT + 1; /* behind "auto" */
+        options->recompute =
+            options->workload.engine.partial_recompute ? REDCO_RECOMPUTE_FULL : (redco_recompute)word;
         return why;
     case KEY_PRECISION:
-        why = cli_word(&args->cli, "--precision", text, redco_precision_words, &word);
-        options->workload.precision = (redco_precision)word;
+        why = cli_word(&args->cli, "--precision", text, precision, &word);
+        options->workload.precision = word <= REDCO_FP32 ? (redco_precision)word : REDCO_BF16;
+        options->workload.engine.gemm_format =
+            word <= REDCO_FP32 ? REDCO_GEMM_SAME : (redco_gemm_format)(word - REDCO_FP32);
         return why;
     case KEY_OBJECTIVE:
         why = cli_word(&args->cli, "--objective", text, objective, &word);
@@ -263,9 +290,10 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
         options->scheme = (redco_scheme)word;
         options->scheme_fixed = true;
         return why;
-    case KEY_ENGINE:
-        why = cli_word(&args->cli, "--engine", text, redco_engine_words, &word);
-        args->names.engine = why == 0 ? redco_engine_words[word] : NULL;
+    case KEY_SEQUENCE_PARALLEL:
+        why = text != NULL ? cli_word(&args->cli, "--sequence-parallel", text, split, &word) : 0;
+        options->workload.sequence_parallel = text == NULL || word == 1;
+        args->try_sequence_parallel = word == 2;
         return why;
     case KEY_MFU_CONVENTION:
         why = cli_word(&args->cli, "--mfu-convention", text, convention, &word);
@@ -274,6 +302,7 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
     default:
         why = cli_word(&args->cli, "--tp-placement", text, placement, &word);
         options->tp_placement = (redco_tp_placement)word;
+        options->tp_placement_fixed = true;
         return why;
     }
 }
@@ -329,23 +358,25 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_PRECISION:
     case KEY_OBJECTIVE:
     case KEY_SCHEME:
-    case KEY_ENGINE:
+    case KEY_SEQUENCE_PARALLEL:
     case KEY_MFU_CONVENTION:
     case KEY_TP_PLACEMENT: return read_choice(args, key, text);
     case KEY_STRATEGY: return read_strategy(args, text);
     case KEY_FIX: return read_fix(args, text);
-    case KEY_OVERLAP: return overlap_option(&args->cli, "--overlap", text, &args->options.workload.overlap);
+    case KEY_ENGINE: return read_engine(args, text);
+    case KEY_OVERLAP: options->overlap_fixed = true; return overlap_option(&args->cli, "--overlap", text, &args->options.workload.overlap);
     case KEY_SWEEP: return read_sweep(args, text);
-    case KEY_SEQUENCE_PARALLEL: options->workload.sequence_parallel = true; return 0;
     case KEY_LAYERWISE: options->layerwise = true; return 0;
     case KEY_UNIFORM: args->uniform_given = true; return 0;
     case KEY_VERIFY: options->verify = true; return 0;
-    case KEY_COMPARE: args->compare = true; return 0;
+    case KEY_COMPARE: return read_compare(args, text);
     case KEY_EXPLAIN: args->explain = true; return 0;
     case KEY_CHECK: return cli_name(&args->cli, "--check", text, &args->check);
     case KEY_EXPORT: return plan_export_option(args, text);
     case KEY_FROM: return cli_name(&args->cli, "--from", text, &args->from);
     case KEY_REPORT: return cli_name(&args->cli, "--report", text, &args->report);
+    case ARGP_KEY_ARG: /* the value of --compare, which getopt takes for an argument */
+        return args->compare && strcmp(text, "engines") == 0 ? read_compare(args, text) : cli_option(key, text, state);
     case 'o': args->out = text; return 0;
     case KEY_TIMELINE: return cli_name(&args->cli, "--timeline", text, &args->timeline);
     default: return cli_option(key, text, state);
@@ -368,7 +399,9 @@ static void check_together(struct plan_args *args)
     struct cli *cli = &args->cli;
     const redco_search_options *options = &args->options;
     const bool fixed =
-        options->fix.parameters.gpus != 0 || options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0;
+        options->fix.parameters.gpus != 0 || options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 ||
+        options->fix_secondary.gpus != 0;
+    const bool many = args->try_engines || args->compare_engines;
     if (args->check != NULL && (args->plans || args->exports_any || args->from != NULL)) {
         (void)cli_bad_option(cli, "--check", "goes only with --profile, --json and --quiet: the plan says the rest");
     } else if (args->from != NULL && (args->plans || !args->exports_any)) {
@@ -385,6 +418,14 @@ static void check_together(struct plan_args *args)
         (void)cli_bad_option(cli, "--fix", "contradicts --strategy: give one of them");
     } else if (args->compare && (options->strategy != REDCO_STRATEGY_ANY || fixed)) {
         (void)cli_bad_option(cli, "--compare", "takes every named strategy: leave out --strategy and --fix");
+    } else if (many && (args->compare || args->sweep_count > 0 || options->top > 0)) {
+        (void)cli_bad_option(cli, args->try_engines ? "--engine" : "--compare",
+                             "%s: leave out --compare, --sweep and --top",
+                             args->try_engines ? "auto answers with one plan" : "engines gives a list of its own");
+    } else if (args->try_engines && args->compare_engines) {
+        (void)cli_bad_option(cli, "--engine", "auto is what --compare engines shows: give one of them");
+    } else if (args->compare_engines && (args->explain || args->report != NULL || args->timeline != NULL)) {
+        (void)cli_bad_option(cli, "--compare", "engines is a list: leave out --explain, --report and --timeline");
     } else if (args->compare + (args->sweep_count > 0) + (options->top > 0) + args->explain > 1) {
         (void)cli_bad_option(cli, "",
                              "--compare, --sweep, --top and --explain are different answers: give one of them");

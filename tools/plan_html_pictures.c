@@ -1,6 +1,7 @@
 /* What the report compares the choice with, and its pictures as inline SVG. */
 #include "tools/plan_html.h"
 
+#include "planner/priced.h"
 #include "tools/plan_report.h"
 #include "tools/plot.h"
 
@@ -12,7 +13,7 @@ enum { RANKED = 1000 };
 static redco_status ask(const redco_inputs *inputs, const redco_search_options *options,
                         redco_search_result **result_out, redco_error *err)
 {
-    return redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, options, result_out, err);
+    return redco_search_priced(inputs, options, result_out, err);
 }
 
 /* The same question without the name or meshes that were given: every named strategy may answer it. */

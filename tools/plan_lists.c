@@ -2,7 +2,7 @@
 #include "tools/plan_answer.h"
 
 #include "planner/assemble.h"
-#include "planner/rerank.h"
+#include "planner/priced.h"
 #include "planner/strategy.h"
 #include "tools/plan_report.h"
 
@@ -53,7 +53,7 @@ static void note_bad(struct list *list, const char *name, const redco_error *why
     const bool placed = strchr(why->place, '/') == NULL && strcmp(why->place, "--gpus") != 0;
     (void)snprintf(row->reason, sizeof row->reason, "%.80s%s%.300s", placed ? why->place : "", placed ? ": " : "",
                    why->text);
-    if (list->args->cli.json) { entry->json = answer_infeasible(name, row->reason, 0, NULL); }
+    if (list->args->cli.json) { entry->json = answer_infeasible(NULL, name, row->reason, NULL); }
     if (list->first_bad.status == REDCO_OK) { list->first_bad = *why; }
 }
 
@@ -82,8 +82,7 @@ static redco_status add(struct list *list, const redco_inputs *inputs, const red
     struct report_row *row = &list->rows[list->count++];
     row->name = name;
     row->gpus = (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node;
-    const redco_status st = redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, options,
-                                         &entry->result, &why);
+    const redco_status st = redco_search_priced(inputs, options, &entry->result, &why);
     if (st == REDCO_EVALUE) {
         note_bad(list, name, &why);
         return REDCO_OK;
@@ -94,13 +93,11 @@ static redco_status add(struct list *list, const redco_inputs *inputs, const red
         (void)report_reason(entry->result, row->reason, sizeof row->reason);
         if (list->args->cli.json) {
             entry->json =
-                answer_infeasible(name, row->reason, entry->result->shortfall.short_bytes, &entry->result->shortfall);
+                answer_infeasible(inputs, name, row->reason, entry->result);
         }
         return REDCO_OK;
     }
     list->any_fits = true;
-    const redco_status simulated = redco_rerank(inputs, options, entry->result, err);
-    if (simulated != REDCO_OK) { return simulated; }
     row->candidate = &entry->result->ranked[0];
     return list->args->cli.json ? to_json(list, inputs, options, entry->result, name, shared, err) : REDCO_OK;
 }

@@ -13,6 +13,7 @@ struct report_row {
     const char *name;
     bool marked;
     uint64_t gpus;                    /* sweep only */
+    const redco_inputs *inputs; /**< NULL: those of the table */
     const redco_candidate *candidate; /* NULL: why not is in reason */
     char reason[400];
 };
@@ -45,6 +46,10 @@ void report_comm(const redco_prediction *prediction);
 void report_memory(const redco_prediction *prediction);
 void report_help(const redco_help *help, size_t count);
 void report_neighbours(const redco_neighbour *neighbours, size_t count, double like_s);
+/** Whose steps they are, and why. */
+/** Its traits, and where each is from. */
+void report_traits(const redco_inputs *inputs, const redco_search_options *options);
+void report_engine(const redco_inputs *inputs, const char *note);
 void report_solver(const redco_search_result *result, const redco_inputs *inputs);
 /** What was fixed costs, against the free optimum. */
 void report_free_optimum(const struct plan_args *args, const redco_candidate *mine, const redco_candidate *best);

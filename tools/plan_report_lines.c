@@ -135,12 +135,6 @@ void report_time(const redco_candidate *candidate)
     line_time(&line, "optimizer", p->optimizer_s, p->step_s);
     line_time(&line, "other", p->other_s, p->step_s);
     (void)printf("\n");
-    if (candidate->simulated_step_s > 0.0) {
-        char simulated[SHORT];
-        line_begin(&line, "simulated");
-        line_item(&line, "%s a step", format_time(candidate->simulated_step_s, p->step_s, simulated, sizeof simulated));
-        (void)printf("\n");
-    }
 }
 
 void report_comm(const redco_prediction *p)

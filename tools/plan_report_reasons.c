@@ -68,6 +68,24 @@ static void print_verified(const redco_search_result *result)
                  format_time(result->verify_objective, result->verify_objective, best, sizeof best));
 }
 
+void report_traits(const redco_inputs *inputs, const redco_search_options *options)
+{
+    const redco_engine_choice choice = {options->workload.engine, options->workload.bucket_bytes};
+    (void)printf("\nengine %s (%s)\n", choice.engine.name, inputs->engine.title);
+    for (int t = 0; t < REDCO_TRAIT_COUNT; t++) {
+        char value[SHORT];
+        const bool stated = (choice.engine.stated >> t & 1) != 0;
+        (void)redco_engine_trait(&choice, options->workload.precision, (redco_trait)t, value, sizeof value);
+        (void)printf("  %-18s %-10s %s\n", redco_trait_words[t], value,
+                     stated ? "stated with --engine" : inputs->engine.sources[t]);
+    }
+}
+
+void report_engine(const redco_inputs *inputs, const char *note)
+{
+    (void)printf("%-*s%s: %s\n", LABEL, "engine", inputs->choice.engine.name, note[0] != '\0' ? note : inputs->engine_reason);
+}
+
 void report_solver(const redco_search_result *result, const redco_inputs *inputs)
 {
     char count[SHORT];
@@ -90,7 +108,8 @@ static void print_fixed(const redco_search_options *options)
         redco_mesh mesh;
     } meshes[] = {{"parameters", options->fix.parameters},
                   {"gradients", options->fix.gradients},
-                  {"optimizer", options->fix.optimizer}};
+                  {"optimizer", options->fix.optimizer},
+                  {"second copy", options->fix_secondary}};
     const struct {
         const char *name;
         uint32_t degree;
@@ -134,7 +153,8 @@ void report_free_optimum(const struct plan_args *args, const redco_candidate *mi
     char change[SHORT];
     char time[SHORT];
     const bool comm = args->options.objective == REDCO_OBJECTIVE_COMM;
-    const double ratio = redco_cost_ratio(mine->objective, best->objective);
+    const double ratio = redco_candidate_ratio(&args->options, mine, best);
+    const double free_s = comm ? best->objective : best->prediction.step_s;
     const redco_shards shards = redco_main_assignment(best)->config.shards;
     (void)printf("%-*syour ", LABEL, "fixed");
     print_fixed(&args->options);
@@ -145,7 +165,7 @@ void report_free_optimum(const struct plan_args *args, const redco_candidate *mi
     char degrees[SHORT];
     (void)printf(": %s%s against the free optimum\n%*s%s%s with %s, %llu micro-%s of %u, %s %s %s\n",
                  format_change(ratio, change, sizeof change), comm ? " T_comm" : "", LABEL, "", comm ? "T_comm " : "",
-                 format_time(best->objective, best->objective, time, sizeof time),
+                 format_time(free_s, free_s, time, sizeof time),
                  report_degrees(&best->setting, " = ", ", ", degrees, sizeof degrees),
                  (unsigned long long)best->setting.micro_batches,
                  best->setting.micro_batches == 1 ? "batch" : "batches", best->setting.micro_batch,

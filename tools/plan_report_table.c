@@ -28,7 +28,7 @@ static void table_heading(struct table *table, enum report_kind kind, struct rep
     if (many) { table_cell(table, "recompute"); }
     table_cell(table, "%s", many ? "memory" : "memory/GPU");
     table_cell(table, "step");
-    if (kind == REPORT_RANKS) { table_cell(table, "simulated"); }
+    if (kind == REPORT_RANKS) { table_cell(table, "closed form"); }
     table_cell(table, "%s", many ? "tok/s/GPU" : "tokens/s/GPU");
     table_cell(table, "MFU");
     table_cell(table, "%s", many ? "exposed" : "exposed comm");
@@ -69,7 +69,7 @@ static void table_strategy(struct table *table, const redco_inputs *inputs, enum
     }
     table_cell(table, "%s", format_time(p->step_s, like_s, a, sizeof a));
     if (kind == REPORT_RANKS) {
-        table_cell(table, "%s", format_time(candidate->simulated_step_s, like_s, a, sizeof a));
+        table_cell(table, "%s", format_time(candidate->closed_form.step_s, like_s, a, sizeof a));
     }
     table_cell(table, "%s", report_tokens(inputs, p, a, sizeof a));
     table_cell(table, "%.2f", p->mfu);
@@ -120,7 +120,7 @@ bool report_table(const redco_inputs *inputs, enum report_kind kind, const struc
             continue;
         }
         copied = copied || candidate->setting.secondary.gpus > 0;
-        table_strategy(table, inputs, kind, degrees, candidate, like_s);
+        table_strategy(table, rows[i].inputs != NULL ? rows[i].inputs : inputs, kind, degrees, candidate, like_s);
         if (kind == REPORT_SIZES) {
             table_cell(table, "%.0f %%", 100.0 * candidate->prediction.tokens_per_s_per_gpu / first);
         }

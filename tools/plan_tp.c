@@ -1,5 +1,6 @@
 #include "tools/plan_tp.h"
 
+#include "planner/priced.h"
 #include "tools/table.h"
 
 #include <math.h>
@@ -24,12 +25,12 @@ redco_status plan_tp_try_rows(struct plan_args *args, const redco_inputs *inputs
     }
     rows.workload.sequence_parallel = true;
     const redco_status st =
-        redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, &rows, &found, &why);
+        redco_search_priced(inputs, &rows, &found, &why);
     if (st == REDCO_EVALUE) { return REDCO_OK; } /* the sequence does not divide, say */
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
     const bool fits = found->ranked_count > 0, fitted = (*result)->ranked_count > 0;
     /* Of equals the plain one: tp = 1 knows no difference. */
-    if (fits && (!fitted || found->ranked[0].objective < (*result)->ranked[0].objective * (1.0 - visible_ratio))) {
+    if (fits && (!fitted || found->ranked[0].prediction.step_s < (*result)->ranked[0].prediction.step_s * (1.0 - visible_ratio))) {
         redco_search_result_free(*result);
         *result = found;
         options->workload.sequence_parallel = true;
@@ -50,7 +51,7 @@ redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *input
     ruled.tp_placement = REDCO_TP_RULES;
     ruled.workload.sequence_parallel = sequence_parallel;
     const redco_status st =
-        redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, &ruled, &found, &why);
+        redco_search_priced(inputs, &ruled, &found, &why);
     if (st == REDCO_EVALUE) { return REDCO_OK; }
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
     const bool fits = found->ranked_count > 0, fitted = (*result)->ranked_count > 0;
@@ -71,8 +72,12 @@ redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *input
 static double step_under(redco_costs *costs, const redco_inputs *inputs, const redco_candidate *best,
                          redco_tp_placement placement)
 {
-    if (redco_tp_attach(costs, inputs->model, placement, inputs->tp_rules, NULL) != REDCO_OK) { return (double)NAN; }
-    return redco_cost_step(costs, &best->setting, best->assignments, best->assignment_count).step_s;
+    redco_candidate under = *best;
+    if (redco_tp_attach(costs, inputs->model, placement, inputs->tp_rules, NULL) != REDCO_OK ||
+        redco_candidate_price(costs, &under, NULL) != REDCO_OK) {
+        return (double)NAN;
+    }
+    return under.prediction.step_s;
 }
 
 redco_status plan_tp_find(const struct plan_args *args, const redco_inputs *inputs, const redco_candidate *best,

@@ -597,6 +597,12 @@ int main(int argc, char **argv)
     if (redco_plan_read(args.path, &plan, &err) != REDCO_OK) {
         return exec_fail(&args.cli, &line, NULL, (uint32_t)rank, 0, &err);
     }
+    if (redco_plan_run_here(plan) && rank == 0) {
+        char text[200];
+        (void)snprintf(text, sizeof text, "the plan predicts steps of %.40s, which gathers layers; redco-exec gathers modules",
+                       plan->engine.name);
+        cli_warn(&args.cli, text);
+    }
     args.plan = plan;
     if (launched && args.replay && ranks > 1) {
         (void)redco_fail(&err, REDCO_EVALUE, "--replay-rank", "is one process; here are %llu",

@@ -1,6 +1,9 @@
 /* redco-plan: the strategy that trains fastest within memory, why, and a plan file. */
 #include "tools/plan_answer.h"
+#include "tools/plan_engines.h"
 #include "tools/plan_export.h"
+
+#include <string.h>
 
 /* Of a sweep, for the first size that the cluster can have. */
 static redco_status read_inputs(const struct plan_args *args, redco_inputs *inputs_out, redco_error *err)
@@ -33,10 +36,22 @@ static int run(struct plan_args *args)
     if (redco_model_warning(inputs.model) != NULL) { cli_warn(&args->cli, redco_model_warning(inputs.model)); }
     if (inputs.tp_rules != NULL) {
         args->options.tp_placement = REDCO_TP_USER;
+        args->options.tp_placement_fixed = true;
         args->options.tp_rules = inputs.tp_rules;
     }
     if (redco_comm_warning(inputs.comm) != NULL) { cli_warn(&args->cli, redco_comm_warning(inputs.comm)); }
-    if (args->sweep_count > 0) {
+    if (args->try_engines && plan_engines_choose(args, &inputs, args->engine_note, &err) != REDCO_OK) {
+        redco_inputs_free(&inputs);
+        return answer_fail(&args->cli, &err);
+    }
+    if (args->try_engines && strcmp(args->names.engine, inputs.engine.engine.name) != 0) {
+        redco_inputs_free(&inputs);
+        if (read_inputs(args, &inputs, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
+    }
+    redco_inputs_use_engine(&inputs, &args->options);
+    if (args->compare_engines) {
+        rc = answer_engines(args, &inputs);
+    } else if (args->sweep_count > 0) {
         rc = answer_sweep(args, &inputs);
     } else if (args->compare) {
         rc = answer_compare(args, &inputs);
@@ -53,8 +68,7 @@ int main(int argc, char **argv)
         .options = {.workload = {.seq_len = 4096,
                                  .global_batch = 1024,
                                  .precision = REDCO_BF16,
-                                 .overlap = REDCO_OVERLAP_ALL,
-                                 .bucket_bytes = (uint64_t)1 << 30},
+                                 .overlap = REDCO_OVERLAP_ALL},
                     .recompute = REDCO_RECOMPUTE_COUNT,
                     .top = 0,
                     .gap_ratio = 0.0005},

@@ -15,6 +15,8 @@ enum {
     KEY_LAUNCH,
     KEY_MEASURED,
     KEY_CALIBRATION,
+    KEY_ROW,
+    KEY_COMMAND,
     KEY_PLOT,
     KEY_CLUSTER,
     KEY_PROFILE,
@@ -23,12 +25,16 @@ enum {
     KEY_MAX_MEMORY_ERROR
 };
 
-enum { DEFAULT_TOP = 10, MOST_TOP = 1000000 };
+enum { DEFAULT_TOP = 10, MOST_TOP = 1000000, MOST_ROW = 1000000 };
 
 static const struct argp_option options[] = {
     {"measured", KEY_MEASURED, "CSV...", 0, "Compare predictions with tables of measured runs, or folders of such", 0},
     {"calibration", KEY_CALIBRATION, "SET", 0,
      "With --measured: a preset or a file (default: the shipped set for each row's GPU and software)", 0},
+    {"row", KEY_ROW, "N", 0, "With --measured and --command: the N-th row of the table, from 1", 0},
+    {"command", KEY_COMMAND, "DIR", 0,
+     "With --row: write the row's model.json and cluster.json there, and print the redco-plan command that prices it",
+     0},
     {"plot", KEY_PLOT, "FILE", 0,
      "Draw predicted against measured, with --profiles bandwidth over size, with a plan both timelines: .svg, .png or "
      ".pdf; .gp is gnuplot's input",
@@ -98,6 +104,23 @@ static error_t check_trace_mode(struct validate_arguments *arguments)
     return arguments->launch_s > 0.0 ? cli_bad_option(cli, "--launch", "is for --profiles") : 0;
 }
 
+/* What belongs to one row. */
+static error_t check_command_mode(struct validate_arguments *arguments)
+{
+    struct cli *const cli = &arguments->cli;
+    if (!arguments->measured) {
+        return cli_bad_option(cli, arguments->row > 0 ? "--row" : "--command", "is for --measured");
+    }
+    if (arguments->command == NULL) { return cli_bad_option(cli, "--row", "needs --command DIR"); }
+    if (arguments->row == 0) { return cli_bad_option(cli, "--command", "needs --row N"); }
+    if (arguments->file_count > 1) { return cli_bad_option(cli, "--row", "counts the rows of one table"); }
+    if (arguments->plot != NULL || cli->json) {
+        return cli_bad_option(cli, arguments->plot != NULL ? "--plot" : "--json",
+                              "does not go with --command, which prints a command");
+    }
+    return 0;
+}
+
 static error_t check_together(struct validate_arguments *arguments)
 {
     struct cli *const cli = &arguments->cli;
@@ -111,6 +134,7 @@ static error_t check_together(struct validate_arguments *arguments)
     if (arguments->cluster != NULL && !arguments->profiles) {
         return cli_bad_option(cli, "--cluster", "is for --profiles");
     }
+    if ((arguments->row > 0 || arguments->command != NULL) && check_command_mode(arguments) != 0) { return EINVAL; }
     if (!arguments->profiles && !arguments->measured) { return check_trace_mode(arguments); }
     const char *const alien = arguments->plan_profile_count > 0           ? "--profile"
                               : arguments->top > 0                        ? "--top"
@@ -127,6 +151,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     switch (key) {
     case KEY_CALIBRATION: arguments->calibration = text; return 0;
     case KEY_CLUSTER: return cli_name(cli, "--cluster", text, &arguments->cluster);
+    case KEY_ROW: return cli_u64(cli, "--row", text, 1, MOST_ROW, &arguments->row);
+    case KEY_COMMAND: return cli_name(cli, "--command", text, &arguments->command);
     case KEY_PLOT: return read_plot(arguments, text);
     case KEY_MEASURED:
         arguments->measured = true;
@@ -150,7 +176,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 static const struct argp argp = {
     .options = options,
     .parser = parse_option,
-    .args_doc = "PLAN TRACE...\n--measured CSV...\n--profiles FILE...",
+    .args_doc = "PLAN TRACE...\n--measured CSV...\n--measured CSV --row N --command DIR\n--profiles FILE...",
     .doc =
         "Compares predictions with measurements and prints the error: of a plan's step with traces of redco-exec "
         "--timeline, of published runs, of collectives.\v"
@@ -203,9 +229,10 @@ int main(int argc, char **argv)
     }
     if (code == CLI_RUN) {
         if (arguments.top == 0) { arguments.top = DEFAULT_TOP; }
-        code = arguments.measured   ? validate_measured(&arguments)
-               : arguments.profiles ? validate_profiles(&arguments)
-                                    : validate_trace(&arguments);
+        code = arguments.command != NULL ? validate_command(&arguments)
+               : arguments.measured      ? validate_measured(&arguments)
+               : arguments.profiles      ? validate_profiles(&arguments)
+                                         : validate_trace(&arguments);
     }
     free(arguments.files);
     return code;

@@ -19,7 +19,9 @@ struct validate_arguments {
     const char *cluster;     /* NULL: what the profiles' words tell */
     const char *plot;        /* NULL: no picture */
     enum plot_format plot_format;
-    char **files; /* borrowed from argv */
+    uint64_t row;        /* of the table of measured runs, from 1; 0: all */
+    const char *command; /* mode: folder for the files of the row's redco-plan command */
+    char **files;        /* borrowed from argv */
     size_t file_count;
     double launch_s; /* added where one process drives several GPUs */
     /* A plan and traces of its steps. */
@@ -45,6 +47,7 @@ int validate_finish(const struct validate_arguments *arguments, const struct val
 /** @return exit code */
 int validate_profiles(const struct validate_arguments *arguments);
 int validate_measured(const struct validate_arguments *arguments);
+int validate_command(const struct validate_arguments *arguments);
 int validate_trace(const struct validate_arguments *arguments);
 
 /** What a profile was measured on, guessed from its words. */

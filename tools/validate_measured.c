@@ -14,8 +14,7 @@
 struct row {
     const redco_measured_run *run;
     const char *skip; /* NULL = predicted */
-    redco_simulation simulation;
-    redco_prediction closed; /* by the closed form */
+    redco_price price;
     char reason[256];        /* why the simulator cannot lay it out */
     bool speed, memory;      /* what can be compared */
 };
@@ -75,8 +74,7 @@ static redco_status predict_row(struct report *report, size_t index, const redco
 {
     struct row *const row = &report->rows[index];
     redco_error why = {.status = REDCO_OK};
-    row->closed = redco_evaluations_predict(report->files.evaluations, index, set);
-    const redco_status st = redco_evaluations_simulate(report->files.evaluations, index, set, &row->simulation, &why);
+    const redco_status st = redco_evaluations_price(report->files.evaluations, index, set, &row->price, &why);
     if (st == REDCO_OK) { return REDCO_OK; }
     if (st != REDCO_EVALUE) { return redco_fail(report->err, st, why.place, "%s", why.text); }
     (void)snprintf(row->reason, sizeof row->reason, "%.80s: %.160s", why.place, why.text);
@@ -94,10 +92,9 @@ static redco_status predict_rows(struct report *report)
         row->run = report->files.runs[i];
         row->skip = redco_evaluations_skip(report->files.evaluations, i);
         if (row->skip != NULL) { continue; }
-        const redco_gpu *const gpu = &redco_evaluations_input(report->files.evaluations, i)->machine.gpu;
         const char *const name = report->arguments->calibration != NULL
                                      ? report->arguments->calibration
-                                     : redco_calibration_set(gpu, row->run->software, row->run->framework);
+                                     : redco_evaluations_set(report->files.evaluations, i);
         st = set_of(report, sets, name, &set);
         if (st != REDCO_OK) { break; }
         st = predict_row(report, i, set);
@@ -111,12 +108,12 @@ static redco_status predict_rows(struct report *report)
 
 static bool fits(const struct row *row, bool closed)
 {
-    return (closed ? row->closed.total_bytes : row->simulation.peak.bytes) <= row->closed.capacity_bytes;
+    return (closed ? &row->price.closed_form : &row->price.predicted)->total_bytes <= row->price.predicted.capacity_bytes;
 }
 
 static double predicted_tgs(const struct row *row, bool closed)
 {
-    return closed ? row->closed.tokens_per_s_per_gpu : row->simulation.tokens_per_s_per_gpu;
+    return (closed ? &row->price.closed_form : &row->price.predicted)->tokens_per_s_per_gpu;
 }
 
 /* Rows of @p source, or of all where it is NULL; @p closed: predictions of the closed form. */
@@ -152,7 +149,7 @@ static redco_status assess(struct report *report, const char *source, bool close
 /* MFU under one convention, whatever the source's: 6 N + 12 L h s FLOP per token over the 16-bit peak. */
 static double mfu_of(const struct row *row, double tokens_per_s_per_gpu)
 {
-    const redco_simulation *const p = &row->simulation;
+    const redco_prediction *const p = &row->price.predicted;
     return p->tokens_per_s_per_gpu > 0.0 ? p->mfu * tokens_per_s_per_gpu / p->tokens_per_s_per_gpu : 0.0;
 }
 
@@ -170,12 +167,12 @@ static json_t *row_json(const struct row *row)
                                    number_or_null(row->skip == NULL, predicted), "error",
                                    number_or_null(row->speed, row->speed ? predicted / measured - 1.0 : 0.0), "skipped",
                                    row->skip, "measured_mfu", number_or_null(row->speed, mfu_of(row, measured)),
-                                   "predicted_mfu", number_or_null(row->skip == NULL, row->simulation.mfu));
+                                   "predicted_mfu", number_or_null(row->skip == NULL, row->price.predicted.mfu));
     if (json == NULL || row->skip != NULL) { return json; }
     (void)json_object_set_new(json, "closed_form_tgs", json_real(predicted_tgs(row, true)));
-    (void)json_object_set_new(json, "predicted_memory_bytes", json_integer((json_int_t)row->simulation.peak.bytes));
-    (void)json_object_set_new(json, "closed_form_memory_bytes", json_integer((json_int_t)row->closed.total_bytes));
-    (void)json_object_set_new(json, "capacity_bytes", json_integer((json_int_t)row->closed.capacity_bytes));
+    (void)json_object_set_new(json, "predicted_memory_bytes", json_integer((json_int_t)row->price.predicted.total_bytes));
+    (void)json_object_set_new(json, "closed_form_memory_bytes", json_integer((json_int_t)row->price.closed_form.total_bytes));
+    (void)json_object_set_new(json, "capacity_bytes", json_integer((json_int_t)row->price.predicted.capacity_bytes));
     (void)json_object_set_new(json, "predicted_fits", json_boolean(fits(row, false)));
     (void)json_object_set_new(json, "fits",
                               row->memory ? json_boolean(row->run->outcome == REDCO_OUTCOME_OK) : json_null());
@@ -260,7 +257,7 @@ static void print_skipped(const struct report *report)
 
 static double closed_change(const struct row *row)
 {
-    return row->closed.step_s / row->simulation.step_s - 1.0;
+    return row->price.closed_form.step_s / row->price.predicted.step_s - 1.0;
 }
 
 /* The row on which simulator and closed form differ most. */

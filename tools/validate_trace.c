@@ -217,6 +217,7 @@ int validate_trace(const struct validate_arguments *arguments)
     int code = CLI_DONE;
     for (int w = 0; w < REDCO_WORK_COUNT; w++) { kinds[w] = redco_work_name((redco_work)w); }
     redco_status st = redco_plan_read(arguments->files[0], &plan, &err);
+    if (st == REDCO_OK) { (void)redco_plan_run_here(plan); } /* traces are of redco-exec */
     if (st != REDCO_OK || (st = read_traces(arguments, &readings, &err)) != REDCO_OK ||
         (st = predict(arguments, plan, &reopened, &predicted, &err)) != REDCO_OK) {
         goto out;

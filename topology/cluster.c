@@ -30,6 +30,15 @@ const redco_node *redco_cluster_node(const redco_cluster *cluster)
     return cluster->node;
 }
 
+void redco_cluster_engine(const redco_cluster *cluster, const redco_gpu *gpu, redco_default_engine *engine_out)
+{
+    if (cluster->engine.name[0] != '\0' && !redco_gpu_is_host(gpu)) {
+        *engine_out = cluster->engine;
+    } else {
+        redco_gpu_engine(gpu, engine_out);
+    }
+}
+
 uint32_t redco_cluster_nodes(const redco_cluster *cluster)
 {
     if (cluster->tree == NULL) { return cluster->nodes; }

@@ -125,6 +125,21 @@ static redco_status find_gpu(const redco_json_value *object, const char *name, c
     return st;
 }
 
+/* The same by its key, or the whole GPU file in its place. */
+static redco_status read_gpu(const redco_json_value *object, const redcoi_cluster_source *source, redco_gpu *gpu_out,
+                             redco_error *err)
+{
+    redco_json_value whole;
+    const char *name = NULL;
+    const json_t *const json = json_object_get(object->json, "gpu");
+    if (json_object_get(json, "format") == NULL) {
+        const redco_status st = read_text(object, "gpu", &name, err);
+        return st == REDCO_OK ? find_gpu(object, name, source, gpu_out, err) : st;
+    }
+    const redco_status st = redco_json_object(object, "gpu", &whole, err);
+    return st == REDCO_OK ? redco_gpu_from_json(&whole, gpu_out, err) : st;
+}
+
 static uint32_t default_link_group(redco_fabric fabric, const redco_gpu *gpu, uint32_t gpus)
 {
     const char *end = strstr(gpu->link, "-bridge");
@@ -143,7 +158,6 @@ static redco_status read_short_node(const redco_json_value *object, const redcoi
     static const char *const cpus[] = {"unknown", "intel", "amd", "arm", "power", NULL};
     enum { MOST_GPUS = 1024, MOST_NICS = 4096 };
     const char *name = cluster_name;
-    const char *gpu_name = NULL;
     const char *text = NULL;
     redco_gpu gpu;
     uint32_t gpus = 0;
@@ -155,7 +169,7 @@ static redco_status read_short_node(const redco_json_value *object, const redcoi
     redco_status st = redco_json_only(object, keys, err);
     if (st == REDCO_OK && redco_json_has(object, "source")) { st = redco_json_string(object, "source", &text, err); }
     if (st == REDCO_OK && redco_json_has(object, "name")) { st = read_text(object, "name", &name, err); }
-    if (st == REDCO_OK) { st = read_text(object, "gpu", &gpu_name, err); }
+    if (st == REDCO_OK) { st = read_gpu(object, source, &gpu, err); }
     if (st == REDCO_OK) { st = read_count(object, "gpus", 1, MOST_GPUS, &gpus, err); }
     if (st == REDCO_OK) { st = read_word(object, "fabric", fabrics, &fabric, err); }
     if (st == REDCO_OK && (redco_json_has(object, "nics") || redco_json_has(object, "nic_rate"))) {
@@ -168,7 +182,6 @@ static redco_status read_short_node(const redco_json_value *object, const redcoi
     if (gpus % hosts != 0) {
         return redco_json_fail(object, "hosts", err, "is %u, which does not divide the %u GPUs", hosts, gpus);
     }
-    if ((st = find_gpu(object, gpu_name, source, &gpu, err)) != REDCO_OK) { return st; }
     uint32_t group = default_link_group((redco_fabric)fabric, &gpu, gpus);
     if (redco_json_has(object, "link_group")) {
         st = read_count(object, "link_group", 1, gpus, &group, err);
@@ -193,13 +206,11 @@ static redco_status read_file_node(const redco_json_value *object, const redcoi_
                                    redco_node **node_out, redco_error *err)
 {
     static const char *const keys[] = {"file", "gpu", "source", NULL};
-    const char *name = NULL;
     redco_gpu gpu;
     redco_status st = redco_json_only(object, keys, err);
     if (st == REDCO_OK) { st = read_node_file(object, "file", source, node_out, err); }
     if (st != REDCO_OK || !redco_json_has(object, "gpu")) { return st; }
-    st = read_text(object, "gpu", &name, err);
-    if (st == REDCO_OK) { st = find_gpu(object, name, source, &gpu, err); }
+    st = read_gpu(object, source, &gpu, err);
     return st == REDCO_OK ? redco_node_set_gpu(*node_out, &gpu, err) : st;
 }
 
@@ -412,7 +423,7 @@ redco_status redcoi_cluster_from_root(const redco_json_value *root, const redcoi
                                       redco_cluster *cluster, redco_error *err)
 {
     static const char *const keys[] = {"format",  "version", "name",   "about", "node",
-                                       "network", "nodes",   "source", NULL};
+                                       "network", "nodes",   "source", "engine", NULL};
     static const uint32_t newest_version = 1;
     uint32_t version = 0;
     const char *name = NULL;
@@ -428,7 +439,10 @@ redco_status redcoi_cluster_from_root(const redco_json_value *root, const redcoi
                                sizeof cluster->name - 1);
     }
     redcoi_text_copy(cluster->name, sizeof cluster->name, name);
-    if (redco_json_has(root, "nodes")) { st = read_count(root, "nodes", 1, REDCOI_MAX_NODES, &cluster->nodes, err); }
+    if (redco_json_has(root, "engine")) { st = redcoi_engine_read(root, &cluster->engine, err); }
+    if (st == REDCO_OK && redco_json_has(root, "nodes")) {
+        st = read_count(root, "nodes", 1, REDCOI_MAX_NODES, &cluster->nodes, err);
+    }
     if (st == REDCO_OK) { st = read_node(root, source, cluster, err); }
     if (st == REDCO_OK) { st = read_network(root, source, cluster, err); }
     return st == REDCO_OK ? check_node_count(root, cluster, err) : st;

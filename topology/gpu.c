@@ -4,6 +4,7 @@
 #include "topology/topology.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -195,11 +196,13 @@ static redco_status read_fields(const redco_json_value *value, bool written, red
 
 redco_status redco_gpu_from_json(const redco_json_value *value, redco_gpu *gpu_out, redco_error *err)
 {
-    const char *known[FIELD_COUNT + 4] = {"format", "version", "note"};
+    const char *known[FIELD_COUNT + 5] = {"format", "version", "note", "engine"};
+    redco_default_engine engine;
     uint32_t version = 0;
-    for (size_t i = 0; i < FIELD_COUNT; i++) { known[3 + i] = fields[i].key; }
+    for (size_t i = 0; i < FIELD_COUNT; i++) { known[4 + i] = fields[i].key; }
     redco_status st = redco_json_format(value, "redco-gpu", GPU_VERSION, &version, err);
     if (st == REDCO_OK) { st = redco_json_only(value, known, err); }
+    if (st == REDCO_OK && redco_json_has(value, "engine")) { st = redcoi_engine_read(value, &engine, err); }
     return st == REDCO_OK ? read_fields(value, true, gpu_out, err) : st;
 }
 
@@ -231,6 +234,47 @@ json_t *redcoi_gpu_describe(const redco_gpu *gpu)
         }
     }
     return object;
+}
+
+redco_status redcoi_engine_read(const redco_json_value *object, redco_default_engine *engine_out, redco_error *err)
+{
+    static const char *const keys[] = {"value", "source", NULL};
+    redco_json_value holder;
+    const char *name = NULL, *reason = NULL;
+    redco_status st = redco_json_object(object, "engine", &holder, err);
+    if (st != REDCO_OK || (st = redco_json_only(&holder, keys, err)) != REDCO_OK ||
+        (st = redco_json_string(&holder, "value", &name, err)) != REDCO_OK ||
+        (st = redco_json_string(&holder, "source", &reason, err)) != REDCO_OK) {
+        return st;
+    }
+    if (name[0] == '\0' || strlen(name) >= sizeof engine_out->name) {
+        return redco_json_fail(&holder, "value", err, "has %zu bytes; from 1 to %zu are needed", strlen(name),
+                               sizeof engine_out->name - 1);
+    }
+    if (reason[0] == '\0' || strlen(reason) >= sizeof engine_out->reason) {
+        return redco_json_fail(&holder, "source", err, "has %zu bytes; from 1 to %zu are needed: say why", strlen(reason),
+                               sizeof engine_out->reason - 1);
+    }
+    (void)snprintf(engine_out->name, sizeof engine_out->name, "%s", name);
+    (void)snprintf(engine_out->reason, sizeof engine_out->reason, "%s", reason);
+    return REDCO_OK;
+}
+
+void redco_gpu_engine(const redco_gpu *gpu, redco_default_engine *engine_out)
+{
+    redco_json *document = NULL;
+    *engine_out = (redco_default_engine){"fsdp", "nothing else is known of this GPU"};
+    if (redco_gpu_is_host(gpu)) {
+        *engine_out = (redco_default_engine){"redco-exec", "its ranks are processors"};
+        return;
+    }
+    if (redco_preset_find("gpus", gpu->name) == NULL ||
+        redco_preset_open("gpus", "a GPU", gpu->name, &document, NULL) != REDCO_OK) {
+        return;
+    }
+    const redco_json_value root = redco_json_root(document);
+    if (redco_json_has(&root, "engine")) { (void)redcoi_engine_read(&root, engine_out, NULL); }
+    redco_json_close(document);
 }
 
 bool redco_gpu_is_host(const redco_gpu *gpu)

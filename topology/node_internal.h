@@ -51,6 +51,9 @@ void redcoi_text_copy(char *to, size_t size, const char *from);
 json_t *redcoi_json_rate(double value);
 const char *redcoi_cpu_name(redco_cpu_vendor cpu);
 
+/** "engine": {"value", "source"} of a GPU's or a cluster's file. */
+redco_status redcoi_engine_read(const redco_json_value *object, redco_default_engine *engine_out, redco_error *err);
+
 json_t *redcoi_gpu_describe(const redco_gpu *gpu);
 redco_status redcoi_gpu_from_si(const redco_json_value *value, redco_gpu *gpu_out, redco_error *err);
 

@@ -37,6 +37,15 @@ typedef struct redco_gpu {
 /** Finds a GPU preset by name (case-insensitive), or reads the GPU file of that path; an unknown name lists the known
  *  ones. */
 redco_status redco_gpu_find(const char *name, redco_gpu *gpu_out, redco_error *err);
+/** Whose steps are planned on a GPU or a cluster unless the user says: the name of an engine (costmodel/engine.h), and
+ *  why. */
+typedef struct redco_default_engine {
+    char name[32];
+    char reason[200];
+} redco_default_engine;
+/** The engine that the GPU's preset names; redco-exec for processors; else plain PyTorch FSDP. */
+void redco_gpu_engine(const redco_gpu *gpu, redco_default_engine *engine_out);
+
 /** The preset of the part that a driver calls so ("NVIDIA H200"); static, NULL if there is none. */
 const char *redco_gpu_of_model(const char *model);
 /** Whether it stands for ranks on processors, as redco-profile and netns-cluster describe them (vendor "host"): their

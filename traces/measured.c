@@ -48,7 +48,7 @@ static const struct word attention_words[] = {{"flash1", REDCO_MEASURED_FLASH1},
 static const struct word overlap_words[] = {{"ag_rs", REDCO_OVERLAP_AG_RS},
                                             {"ar", REDCO_OVERLAP_AR},
                                             {"bc", REDCO_OVERLAP_BC},
-                                            {"tp", REDCO_MEASURED_OVERLAP_TP},
+                                            {"tp", REDCO_OVERLAP_TP},
                                             {NULL, 0}};
 static const struct word outcome_words[] = {{"ok", REDCO_OUTCOME_OK}, {"oom", REDCO_OUTCOME_OOM}, {NULL, 0}};
 

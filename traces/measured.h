@@ -125,9 +125,6 @@ typedef enum redco_measured_attention {
     REDCO_MEASURED_UNFUSED
 } redco_measured_attention;
 
-/** Beside the bits of redco_overlap: tensor-parallel traffic is hidden. */
-enum { REDCO_MEASURED_OVERLAP_TP = 8 };
-
 typedef enum redco_outcome {
     REDCO_OUTCOME_UNKNOWN, /**< also: failed for another reason than memory */
     REDCO_OUTCOME_OK,
@@ -170,7 +167,7 @@ typedef struct redco_measured_run {
     uint32_t grad_reduce_bytes; /**< 2 or 4 */
     redco_measured_attention attention;
     bool fused_norm, compiled, logits_gathered;
-    unsigned overlap; /**< bits of redco_overlap and REDCO_MEASURED_OVERLAP_TP */
+    unsigned overlap; /**< redco_overlap bits */
 
     redco_outcome outcome;
     double

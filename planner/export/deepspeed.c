@@ -3,8 +3,6 @@
    mics_shard_size stood there from 0.9.2 to 0.19.6. */
 #include "planner/export/internal.h"
 
-#include <stdlib.h>
-
 static bool is_one(redco_mesh mesh)
 {
     return redco_mesh_ranks(mesh) == 1;
@@ -81,9 +79,35 @@ static json_t *zero_json(const redcoi_context *context)
     return json;
 }
 
-static void note(const redcoi_context *context, const char *text)
+/* DeepSpeed leaves the model to the user's code; of formats it has none below 16 bits, of overlapped tensor parallelism
+   none. */
+static void limit(redco_engine *engine)
 {
-    (void)json_array_append_new(context->notes, json_string(text));
+    engine->partial_recompute = engine->async_tp = engine->planned_memory = engine->made_again = false;
+    engine->gemm_format = REDCO_GEMM_SAME;
+    engine->workspace_bytes = 0;
+}
+
+/* What no key says: the model's code and the launcher decide it. */
+static void add_user_notes(const redcoi_context *context)
+{
+    static const char *const attention[] = {NULL, "flash 1", "flash 2", "flash 3", "fused", "unfused"};
+    const redco_engine *engine = &context->offer->engine;
+    redcoi_note(context, "sequences of %u tokens come from your data loader: no key says it", context->plan->seq_len);
+    if (engine->attention != REDCO_ATTENTION_AUTO) {
+        redcoi_note(context, "attention is your model's code: the plan counts with %s", attention[engine->attention]);
+    }
+    if (engine->plain_norm) { redcoi_note(context, "norms are your model's code: the plan counts with unfused ones"); }
+    if (engine->compiled) { redcoi_note(context, "the plan counts with a compiled model: call engine.compile()"); }
+    if (engine->logits_gathered) {
+        redcoi_note(context, "logits are your model's code: the plan gathers them on every tensor-parallel rank");
+    }
+    if (stage_of(&context->offer->setting, &context->offer->layers[0].shards) == 0) {
+        redcoi_note(context,
+                    "without ZeRO, DeepSpeed's buckets of gradients are its own; the plan's have %llu elements",
+                    (unsigned long long)redcoi_bucket_elements(context->plan));
+    }
+    redcoi_note_placement(context, "torchrun (the deepspeed launcher sorts the GPUs of --include)");
 }
 
 static void add_notes(const redcoi_context *context)
@@ -91,19 +115,18 @@ static void add_notes(const redcoi_context *context)
     const redco_shards *shards = &context->offer->layers[0].shards;
     const uint32_t full = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL);
     const uint32_t selective = redcoi_count_recompute(context, REDCO_RECOMPUTE_SELECTIVE);
-    char text[240];
     if (is_mics(&context->offer->setting, shards)) {
-        note(context, "MiCS needs DeepSpeed 0.9.2 to 0.19.6, and deepspeed.zero.MiCS_Init where the model is built");
+        redcoi_note(context,
+                    "MiCS needs DeepSpeed 0.9.2 to 0.19.6, and deepspeed.zero.MiCS_Init where the model is built");
     }
     if (full + selective > 0) {
         char attention[48] = "";
         if (selective > 0) { (void)snprintf(attention, sizeof attention, ", the attention of %u more", selective); }
-        (void)snprintf(
-            text, sizeof text,
-            "which layers are recomputed is the model's own code (torch.utils.checkpoint): %u of %u in full%s", full,
-            context->plan->model_layers, attention);
-        note(context, text);
+        redcoi_note(context,
+                    "which layers are recomputed is the model's own code (torch.utils.checkpoint): %u of %u in full%s",
+                    full, context->plan->model_layers, attention);
     }
+    add_user_notes(context);
 }
 
 static redco_status configure(const redcoi_context *context, json_t **config_out, redco_error *err)
@@ -115,10 +138,13 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
                   "train_micro_batch_size_per_gpu", (json_int_t)setting->micro_batch, "gradient_accumulation_steps",
                   (json_int_t)setting->micro_batches, "zero_optimization", zero_json(context));
     if (json == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    if (plan->precision != REDCO_FP32) {
-        const char *word = redco_precision_words[plan->precision];
+    const redco_precision precision = redcoi_base_precision(plan);
+    if (precision != REDCO_FP32) {
+        const bool wide = redcoi_gradient_bytes(plan, &context->offer->engine) == 4;
+        const char *word = redco_precision_words[precision];
         (void)json_object_set_new(json, word, json_pack("{s:b}", "enabled", 1));
-        (void)json_object_set_new(json, "data_types", json_pack("{s:s}", "grad_accum_dtype", word));
+        (void)json_object_set_new(json, "data_types", json_pack("{s:s}", "grad_accum_dtype", wide ? "fp32" : word));
+        if (wide) { (void)json_object_set_new(json, "communication_data_type", json_string("fp32")); }
     }
     if (setting->tp > 1) {
         (void)json_object_set_new(json, "tensor_parallel", json_pack("{s:I}", "autotp_size", (json_int_t)setting->tp));
@@ -132,6 +158,8 @@ const redcoi_ability redcoi_deepspeed = {
     .title = "DeepSpeed",
     .source = "DeepSpeed 0.19.8: deepspeed/runtime/config.py, deepspeed/runtime/zero/config.py; "
               "deepspeed.ai/docs/config-json",
+    .own_tp = true,
+    .limit = limit,
     .scheme_fixed = true,
     .scheme = REDCO_INTRA_TENSOR,
     .recompute = REDCOI_RECOMPUTE_ANY,

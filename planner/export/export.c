@@ -17,14 +17,15 @@ static const redcoi_ability *const abilities[REDCO_FRAMEWORK_COUNT] = {
 /** What the framework does otherwise than the plan says. */
 struct differences {
     json_t *list;
-    bool layout; /**< more than overlap */
-    char text[400];
+    bool layout;  /**< degrees, meshes, scheme, recomputation, batch */
+    bool overlap; /**< of the others, overlap alone */
+    char text[500];
 };
 
 __attribute__((format(printf, 5, 6))) static void differ(struct differences *d, const char *what, const char *plan,
                                                          bool layout, const char *format, ...)
 {
-    char exported[160];
+    char exported[200];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(exported, sizeof exported, format, args);
@@ -34,6 +35,7 @@ __attribute__((format(printf, 5, 6))) static void differ(struct differences *d, 
     (void)snprintf(d->text + used, sizeof d->text - used, "%s%s %s instead of %s", used > 0 ? ", " : "", what, exported,
                    plan);
     (void)json_array_append_new(d->list, json_pack("{s:s,s:s,s:s}", "what", what, "plan", plan, "exported", exported));
+    d->overlap = strcmp(what, "overlap") == 0 && json_array_size(d->list) == 1;
     d->layout = d->layout || layout;
 }
 
@@ -56,7 +58,7 @@ static void differ_mesh(struct differences *d, const char *what, redco_mesh plan
 static const char *overlap_text(uint32_t overlap, char *buffer, size_t size)
 {
     (void)snprintf(buffer, size, "%s", overlap == 0 ? "none" : "");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; redco_overlap_words[i] != NULL; i++) {
         if ((overlap & (1U << i)) == 0) { continue; }
         const size_t used = strlen(buffer);
         (void)snprintf(buffer + used, size - used, "%s%s", used > 0 ? "+" : "", redco_overlap_words[i]);
@@ -67,17 +69,16 @@ static const char *overlap_text(uint32_t overlap, char *buffer, size_t size)
 /* "full 13, selective 7", or "none". */
 static const char *recompute_text(const redco_plan_layers *rows, uint32_t count, char *buffer, size_t size)
 {
-    static const redco_recompute order[] = {REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_SELECTIVE};
     (void)snprintf(buffer, size, "%s", "");
-    for (int r = 0; r < 2; r++) {
+    for (int r = REDCO_RECOMPUTE_COUNT - 1; r > 0; r--) { /* 0: none */
         uint32_t layers = 0;
         for (uint32_t i = 0; i < count; i++) {
-            if (rows[i].recompute == order[r]) { layers += rows[i].last_layer - rows[i].first_layer + 1; }
+            if (rows[i].recompute == (redco_recompute)r) { layers += rows[i].last_layer - rows[i].first_layer + 1; }
         }
         const size_t used = strlen(buffer);
         if (layers > 0) {
             (void)snprintf(buffer + used, size - used, "%s%u layers %s", used > 0 ? " and " : "", layers,
-                           redco_recompute_words[order[r]]);
+                           redco_recompute_words[r]);
         }
     }
     if (buffer[0] == '\0') { (void)snprintf(buffer, size, "none"); }
@@ -106,8 +107,10 @@ static void compare_meshes(struct differences *d, const redcoi_context *context)
     differ_mesh(d, "gradients", planned->gradients, made->gradients);
     differ_mesh(d, "optimizer", planned->optimizer, made->optimizer);
     differ_mesh(d, "secondary copy", plan->secondary, offer->setting.secondary);
-    if (offer->shard_over_cp && redco_mesh_ranks(made->optimizer) > 1) {
-        differ(d, "shards", "over data-parallel ranks", true, "%s", "over data- and context-parallel ranks");
+    if (plan->cp > 1 && redco_mesh_ranks(made->optimizer) > 1) {
+        static const char *const over[] = {"over data-parallel ranks", "over data- and context-parallel ranks"};
+        differ(d, "shards", over[context->reopened->workload.engine.shard_over_cp], true, "%s",
+               over[offer->engine.shard_over_cp]);
     }
     if (!redco_mesh_equal(made->optimizer, made->parameters) ||
         !redco_mesh_equal(planned->optimizer, planned->parameters)) {
@@ -128,6 +131,46 @@ static void compare_overlap(struct differences *d, const redcoi_context *context
            overlap_text(offer->overlap & traffic, made, sizeof made));
 }
 
+static void differ_flag(struct differences *d, const char *what, bool plan, bool exported)
+{
+    differ(d, what, plan ? "yes" : "no", false, "%s", exported ? "yes" : "no");
+}
+
+/* What the plan says of its engine and the framework has no option for. */
+static void compare_engine(struct differences *d, const redcoi_context *context)
+{
+    static const char *const attention[] = {"flash", "flash 1", "flash 2", "flash 3", "fused", "unfused"};
+    static const char *const formats[] = {"as trained", "fp8", "mxfp8", "nvfp4"};
+    static const char *const memory[] = {"by formulas", "planned"};
+    const redco_engine *plan = &context->reopened->workload.engine;
+    const redco_engine *made = &context->offer->engine;
+    char bytes[16];
+    differ(d, "attention", attention[plan->attention], false, "%s", attention[made->attention]);
+    differ(d, "matrix products", formats[plan->gemm_format], false, "%s", formats[made->gemm_format]);
+    differ_flag(d, "fused norms", !plan->plain_norm, !made->plain_norm);
+    differ_flag(d, "compiled", plan->compiled, made->compiled);
+    differ_flag(d, "gathered logits", plan->logits_gathered, made->logits_gathered);
+    differ_flag(d, "overlapped tensor parallelism", plan->async_tp, made->async_tp);
+    differ_flag(d, "half recomputation", plan->partial_recompute, made->partial_recompute);
+    differ(d, "gathered at a time", plan->layer_units ? "layers" : "modules", false, "%s",
+           made->layer_units ? "layers" : "modules");
+    (void)snprintf(bytes, sizeof bytes, "%u", redcoi_gradient_bytes(context->plan, plan));
+    differ(d, "bytes of a gradient", bytes, false, "%u", redcoi_gradient_bytes(context->plan, made));
+    differ(d, "memory", memory[plan->planned_memory], false, "%s", memory[made->planned_memory]);
+}
+
+static void compare_gpu_order(struct differences *d, const redcoi_context *context)
+{
+    const redco_plan *plan = context->plan;
+    char order[160];
+    size_t used = 0;
+    if (context->offer->gpu_order) { return; }
+    for (uint32_t i = 0; i < plan->gpus_per_node && used < sizeof order; i++) {
+        used += (size_t)snprintf(order + used, sizeof order - used, "%s%u", i > 0 ? "," : "", plan->gpu_order[i]);
+    }
+    differ(d, "order of GPUs", order, false, "%s", "0,1,2,...");
+}
+
 static void compare(struct differences *d, const redcoi_context *context)
 {
     const redco_plan *plan = context->plan;
@@ -136,16 +179,21 @@ static void compare(struct differences *d, const redcoi_context *context)
     char made[80];
     differ_number(d, "tp", plan->tp, offer->setting.tp);
     differ_number(d, "pp", plan->pp, offer->setting.pp);
+    differ_number(d, "model chunks", plan->pp_chunks, offer->engine.virtual_stages);
     differ_number(d, "cp", plan->cp, offer->setting.cp);
     differ_number(d, "micro-batch", plan->micro_batch, offer->setting.micro_batch);
     if (plan->tp > 1 || offer->setting.tp > 1) {
         differ(d, "sequence parallelism", plan->sequence_parallel ? "on" : "off", true, "%s",
                offer->sequence_parallel ? "on" : "off");
+        differ(d, "tensor-parallel layout", redco_tp_placement_words[context->reopened->tp_placement], true, "%s",
+               redco_tp_placement_words[offer->tp_placement]);
     }
     compare_meshes(d, context);
     differ(d, "recompute", recompute_text(plan->layers, plan->layers_count, text, sizeof text), true, "%s",
            recompute_text(offer->layers, offer->count, made, sizeof made));
     compare_overlap(d, context);
+    compare_engine(d, context);
+    compare_gpu_order(d, context);
 }
 
 static json_t *mesh_json(redco_mesh mesh)
@@ -174,16 +222,17 @@ static json_t *exported_json(const redcoi_offer *offer)
     const redco_setting *s = &offer->setting;
     const redco_prediction *p = &offer->prediction;
     json_t *overlap = json_array();
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; redco_overlap_words[i] != NULL; i++) {
         if ((offer->overlap & (1U << i)) != 0) {
             (void)json_array_append_new(overlap, json_string(redco_overlap_words[i]));
         }
     }
-    json_t *json = json_pack("{s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:s,s:b,s:o,s:o}", "tp", (json_int_t)s->tp, "pp",
-                             (json_int_t)s->pp, "cp", (json_int_t)s->cp, "micro_batch", (json_int_t)s->micro_batch,
-                             "micro_batches", (json_int_t)s->micro_batches, "dp", mesh_json(s->dp), "secondary",
-                             mesh_json(s->secondary), "scheme", redco_scheme_words[s->scheme], "sequence_parallel",
-                             offer->sequence_parallel, "overlap", overlap, "sharding", sharding_json(offer));
+    json_t *json =
+        json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:s,s:b,s:o,s:o}", "tp", (json_int_t)s->tp, "pp", (json_int_t)s->pp,
+                  "pp_chunks", (json_int_t)offer->engine.virtual_stages, "cp", (json_int_t)s->cp, "micro_batch",
+                  (json_int_t)s->micro_batch, "micro_batches", (json_int_t)s->micro_batches, "dp", mesh_json(s->dp),
+                  "secondary", mesh_json(s->secondary), "scheme", redco_scheme_words[s->scheme], "sequence_parallel",
+                  offer->sequence_parallel, "overlap", overlap, "sharding", sharding_json(offer));
     (void)json_object_set_new(json, "predicted",
                               json_pack("{s:f,s:f,s:I,s:I}", "step_s", p->step_s, "tokens_per_s_per_gpu",
                                         p->tokens_per_s_per_gpu, "memory_bytes", (json_int_t)p->total_bytes,
@@ -201,13 +250,14 @@ static double loss_ratio(const redcoi_context *context)
 
 static char *summary_text(const redcoi_ability *ability, const redcoi_context *context, const struct differences *d)
 {
-    char text[900];
+    char text[1000];
     const redco_prediction *p = &context->offer->prediction;
     const double loss = loss_ratio(context);
     (void)snprintf(text, sizeof text, "%s %s: %s: %.3g s a step instead of %.3g s (tokens/s %+.1f %%), %.3g of %.3g GB",
                    ability->title,
-                   d->layout ? "cannot express all of the plan; nearest that it can"
-                             : "runs this layout, but overlaps otherwise",
+                   d->layout    ? "cannot express all of the plan; nearest that it can"
+                   : d->overlap ? "runs this layout, but overlaps otherwise"
+                                : "runs this layout, but not as planned",
                    d->text, p->step_s, context->plan->predicted.step_s, -100.0 * loss, (double)p->total_bytes / 1e9,
                    (double)p->capacity_bytes / 1e9);
     return strdup(text);

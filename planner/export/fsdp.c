@@ -24,6 +24,22 @@ static bool can_shard(const redco_setting *setting, const redco_shards *shards)
                           redcoi_consecutive(setting->secondary, setting->dp));
 }
 
+static bool can_interleave(uint32_t layers, uint32_t pp, uint32_t chunks)
+{
+    (void)layers;
+    (void)pp;
+    (void)chunks;
+    return true;
+}
+
+/* The model is the user's code, so that most traits are told under "model". */
+static void limit(redco_engine *engine)
+{
+    engine->partial_recompute = engine->planned_memory = engine->made_again = false;
+    engine->gemm_format = REDCO_GEMM_SAME;
+    engine->workspace_bytes = 0;
+}
+
 /* Gathers are fetched ahead and reductions run beside backward, always. */
 static uint32_t overlap(const redco_setting *setting, const redco_shards *shards, uint32_t wanted)
 {
@@ -69,7 +85,9 @@ static json_t *unit_json(const redcoi_context *context, const redco_plan_layers 
                              strategy != NULL ? json_string(strategy) : json_null(), "dp_replicate", (json_int_t)copies,
                              "dp_shard", (json_int_t)group);
     if (group == 1) {
+        const double mib = 1048576.0;
         (void)json_object_set_new(json, "wrap", json_string("DistributedDataParallel"));
+        (void)json_object_set_new(json, "bucket_cap_mb", json_real((double)context->plan->bucket_bytes / mib));
         return json;
     }
     (void)json_object_set_new(json, "wrap", json_string("fully_shard"));
@@ -118,27 +136,94 @@ static json_t *units_json(const redcoi_context *context)
 
 static json_t *checkpoint_json(const redcoi_context *context)
 {
-    static const char *const what[] = {NULL, "attention", "layer"};
     json_t *rows = json_array();
     for (uint32_t i = 0; i < context->offer->count; i++) {
         const redco_plan_layers *row = &context->offer->layers[i];
         if (row->recompute == REDCO_RECOMPUTE_NONE) { continue; }
+        const char *what = row->recompute == REDCO_RECOMPUTE_SELECTIVE ? "attention"
+                           : row->recompute == REDCO_RECOMPUTE_FULL    ? "layer"
+                                                                       : redco_recompute_words[row->recompute];
         (void)json_array_append_new(rows, json_pack("{s:s,s:[I,I],s:s}", "class", row->class_name, "layers",
                                                     (json_int_t)row->first_layer, (json_int_t)row->last_layer,
-                                                    "checkpoint", what[row->recompute]));
+                                                    "checkpoint", what));
     }
     return rows;
 }
 
+/* Ranges of blocks by model chunk; chunk i is on stage i mod pp, as torch.distributed.pipelining places them in a loop.
+ */
+static json_t *pipeline_json(const redcoi_context *context)
+{
+    const redcoi_offer *offer = context->offer;
+    const uint32_t stages = redcoi_stages(offer);
+    const bool interleaved = offer->engine.virtual_stages > 1;
+    json_t *ranges = json_array();
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < stages; i++) {
+        const uint32_t layers = redcoi_stage_layers(context->plan->model_layers, stages, i);
+        (void)json_array_append_new(ranges,
+                                    layers > 0 ? json_pack("[I,I]", (json_int_t)first, (json_int_t)(first + layers - 1))
+                                               : json_array());
+        first += layers;
+    }
+    return json_pack("{s:s,s:I,s:o}", "schedule", interleaved ? "Interleaved1F1B" : "1F1B", "stages_per_rank",
+                     (json_int_t)offer->engine.virtual_stages, "layers", ranges);
+}
+
+/* What parallelize_module() is to do: the plan's rules over names of Flax. */
+static json_t *tensor_json(const redcoi_context *context)
+{
+    const redco_plan *plan = context->plan;
+    const redcoi_offer *offer = context->offer;
+    json_t *rules = json_array();
+    for (uint32_t i = 0; i < plan->rules_count && offer->setting.tp == plan->tp; i++) {
+        const redco_plan_rule *rule = &plan->rules[i];
+        (void)json_array_append_new(rules, json_pack("{s:s,s:o,s:I,s:I}", "match", rule->match, "dim",
+                                                     rule->dim < 0 ? json_null() : json_integer((json_int_t)rule->dim),
+                                                     "unit", (json_int_t)(rule->unit > 0 ? rule->unit : 1), "parts",
+                                                     (json_int_t)(rule->parts > 0 ? rule->parts : 1)));
+    }
+    return json_pack("{s:I,s:b,s:b,s:o}", "size", (json_int_t)offer->setting.tp, "sequence_parallel",
+                     offer->sequence_parallel, "async", offer->engine.async_tp, "rules", rules);
+}
+
+/* How the model is to be written, as far as the plan says. */
+static json_t *model_json(const redcoi_context *context)
+{
+    static const char *const attention[] = {NULL, "flash1", "flash2", "flash3", "fused", "unfused"};
+    const redco_engine *engine = &context->offer->engine;
+    json_t *json = json_object();
+    if (engine->attention != REDCO_ATTENTION_AUTO) {
+        (void)json_object_set_new(json, "attention", json_string(attention[engine->attention]));
+    }
+    if (engine->plain_norm) { (void)json_object_set_new(json, "fused_norm", json_false()); }
+    if (engine->compiled) { (void)json_object_set_new(json, "compile", json_true()); }
+    if (engine->logits_gathered) { (void)json_object_set_new(json, "logits_gathered", json_true()); }
+    if (engine->layer_units) { (void)json_object_set_new(json, "fully_shard_each", json_string("layer")); }
+    return json;
+}
+
+static json_t *hosts_json(const redco_plan *plan)
+{
+    json_t *hosts = json_array();
+    for (uint32_t i = 0; i < plan->hosts_count; i++) {
+        (void)json_array_append_new(hosts, json_string(plan->hosts[i]));
+    }
+    return hosts;
+}
+
+/* NODE_RANK is a host's place in "hosts". */
 static json_t *launch_json(const redcoi_context *context)
 {
     const redco_plan *plan = context->plan;
-    char text[400];
-    (void)snprintf(text, sizeof text,
-                   "torchrun --nnodes=%u --nproc-per-node=%u --node-rank=\"$NODE_RANK\" "
-                   "--master-addr=\"$MASTER_ADDR\" --master-port=\"$MASTER_PORT\" train.py",
-                   redcoi_hosts(plan), redcoi_gpus_per_host(plan));
-    return json_string(text);
+    char *order = redcoi_gpu_order_text(plan);
+    json_t *json = json_sprintf("%s%s%storchrun --nnodes=%u --nproc-per-node=%u --node-rank=\"$NODE_RANK\" "
+                                "--master-addr=\"$MASTER_ADDR\" --master-port=\"$MASTER_PORT\" train.py",
+                                order != NULL ? "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=" : "",
+                                order != NULL ? order : "", order != NULL ? " " : "", redcoi_hosts(plan),
+                                redcoi_gpus_per_host(plan));
+    free(order);
+    return json;
 }
 
 static void add_notes(const redcoi_context *context)
@@ -154,10 +239,23 @@ static void add_notes(const redcoi_context *context)
             json_string("layers differ: give each range's fully_shard() a mesh of its own dp_replicate x "
                         "dp_shard; device_mesh is that of most layers"));
     }
-    if (offer->shard_over_cp) {
+    if (offer->engine.shard_over_cp) {
         (void)json_array_append_new(context->notes,
                                     json_string("flatten dp_shard and cp to one dimension and shard over it, so that "
                                                 "gradients are reduced over cp, too"));
+    }
+    const redco_shards *shards = &redcoi_main_layers(offer->layers, offer->count)->shards;
+    if (!is_one(shards->optimizer) && (redcoi_traffic(&offer->setting, shards) & REDCO_OVERLAP_AR) != 0) {
+        redcoi_note(context, "fully_shard() reduces gradients unit by unit: the plan's buckets of %.3g GB are not used",
+                    (double)context->plan->bucket_bytes / 1e9);
+    }
+    if (offer->setting.tp != context->plan->tp) {
+        redcoi_note(context,
+                    "the plan's tensor-parallel rules are for tp %u: redco-rules --shards %u has those for tp %u",
+                    context->plan->tp, offer->setting.tp, offer->setting.tp);
+    }
+    if (context->plan->hosts_count > 0) {
+        redcoi_note(context, "NODE_RANK is a host's place in \"hosts\", MASTER_ADDR the first of them");
     }
 }
 
@@ -166,15 +264,20 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     static const char *const types[] = {"bfloat16", "float16", "float32"};
     const redco_plan *plan = context->plan;
     const redco_setting *setting = &context->offer->setting;
-    const char *type = types[plan->precision];
+    const redco_engine *engine = &context->offer->engine;
+    const redco_precision precision = redcoi_base_precision(plan);
+    const bool wide = redcoi_gradient_bytes(plan, engine) == 4;
     json_t *json = json_pack(
-        "{s:s,s:i,s:b,s:o,s:o,s:o,s:{s:s,s:s},s:{s:I,s:I,s:I,s:I},s:o}", "format", "redco-fsdp", "version",
+        "{s:s,s:i,s:b,s:o,s:o,s:o,s:{s:s,s:s},s:{s:I,s:I,s:I,s:I},s:o,s:o,s:o}", "format", "redco-fsdp", "version",
         REDCO_EXPORT_VERSION, "exact", context->exact, "device_mesh", mesh_json(context), "units", units_json(context),
-        "activation_checkpointing", checkpoint_json(context), "mixed_precision", "param_dtype", type, "reduce_dtype",
-        type, "batch", "seq_len", (json_int_t)plan->seq_len, "global_batch_size", (json_int_t)plan->global_batch,
-        "micro_batch_size", (json_int_t)setting->micro_batch, "gradient_accumulation_steps",
-        (json_int_t)setting->micro_batches, "launch", launch_json(context));
+        "activation_checkpointing", checkpoint_json(context), "mixed_precision", "param_dtype", types[precision],
+        "reduce_dtype", wide ? "float32" : types[precision], "batch", "seq_len", (json_int_t)plan->seq_len,
+        "global_batch_size", (json_int_t)plan->global_batch, "micro_batch_size", (json_int_t)setting->micro_batch,
+        "gradient_accumulation_steps", (json_int_t)setting->micro_batches, "model", model_json(context), "hosts",
+        hosts_json(plan), "launch", launch_json(context));
     if (json == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    if (setting->pp > 1) { (void)json_object_set_new(json, "pipeline", pipeline_json(context)); }
+    if (setting->tp > 1) { (void)json_object_set_new(json, "tensor_parallel", tensor_json(context)); }
     add_notes(context);
     if (context->summary != NULL) { (void)json_object_set_new(json, "difference", json_string(context->summary)); }
     (void)json_object_set(json, "notes", context->notes);
@@ -191,6 +294,9 @@ const redcoi_ability redcoi_fsdp = {
     .sequence_parallel = true,
     .layerwise = true,
     .shard_over_cp = true,
+    .launches = true,
+    .can_interleave = can_interleave,
+    .limit = limit,
     .scheme_fixed = true,
     .scheme = REDCO_INTRA_TENSOR,
     .recompute = REDCOI_RECOMPUTE_ANY,

@@ -19,7 +19,9 @@ typedef struct redcoi_offer {
     redco_setting setting;
     uint32_t overlap;
     bool sequence_parallel;
-    bool shard_over_cp; /**< shards are cut over context-parallel ranks, too */
+    redco_engine engine; /**< that the price is for: virtual_stages (1 or more), shard_over_cp and the traits */
+    redco_tp_placement tp_placement;
+    bool gpu_order; /**< ranks take the GPUs of a node in the plan's order */
     redco_assignment *assignments;
     uint32_t assignment_count;
     redco_plan_layers *layers; /**< the same as consecutive layers */
@@ -43,7 +45,14 @@ typedef struct redcoi_ability {
     const char *source; /**< version and files that its options were read from */
     bool pipeline, context_parallel, sequence_parallel, layerwise;
     bool shard_over_cp; /**< shards are cut over context-parallel ranks, too */
-    bool scheme_fixed;  /**< to scheme */
+    bool launches;      /**< the export starts the ranks: hosts and GPUs in the plan's order */
+    bool own_tp;        /**< splits matrices by rules of its own, whatever the plan says of them */
+    bool any_command;   /**< starts another export or program: what that does is not its own to say */
+    /** Whether so many layers can be cut in @p chunks model chunks on each of @p pp stages; NULL: it has no chunks. */
+    bool (*can_interleave)(uint32_t layers, uint32_t pp, uint32_t chunks);
+    /** Traits of the plan's engine for which the framework has no option become what it does; NULL: none. */
+    void (*limit)(redco_engine *engine);
+    bool scheme_fixed; /**< to scheme */
     redco_scheme scheme;
     redcoi_recompute_ability recompute;
     /** Whether these meshes can be said beside these degrees (and secondary mesh). */
@@ -74,12 +83,32 @@ uint32_t redcoi_traffic(const redco_setting *setting, const redco_shards *shards
 const redco_plan_layers *redcoi_main_layers(const redco_plan_layers *layers, uint32_t count);
 /** A subgroup of consecutive data-parallel ranks. */
 bool redcoi_consecutive(redco_mesh mesh, redco_mesh dp);
+/** Model chunks of all pipeline stages; 1 without stages. */
+uint32_t redcoi_stages(const redcoi_offer *offer);
+/** Blocks of chunk @p stage of @p stages: equal shares; the first stages one more where they do not divide, or
+ * embedding and head take the place of one each (as the simulator has them). */
+uint32_t redcoi_stage_layers(uint32_t blocks, uint32_t stages, uint32_t stage);
 /** Layers of a policy, embedding and head aside. */
 uint32_t redcoi_count_recompute(const redcoi_context *context, redco_recompute policy);
 bool redcoi_is_block(const redco_model *model, const char *class_name);
 uint64_t redcoi_bucket_elements(const redco_plan *plan);
 uint32_t redcoi_gpus_per_host(const redco_plan *plan);
 uint32_t redcoi_hosts(const redco_plan *plan);
+/** Of the numbers beside tensor formats of 8 bits and less: bf16, fp16, fp32. */
+redco_precision redcoi_base_precision(const redco_plan *plan);
+/** Bytes of a gradient element as reduced. */
+uint32_t redcoi_gradient_bytes(const redco_plan *plan, const redco_engine *engine);
+bool redcoi_flash_attention(const redco_engine *engine);
+
+/** The order in which the ranks of every host take its GPUs, for CUDA_VISIBLE_DEVICES: "0,3,1,2".
+ *  @return NULL where the plan has none, or none that is the same for all hosts of a node; else freed with free() */
+char *redcoi_gpu_order_text(const redco_plan *plan);
+/** Adds a note; out of memory it is lost, as the report is then. */
+__attribute__((format(printf, 2, 3))) void redcoi_note(const redcoi_context *context, const char *format, ...);
+/** Notes for exports that start no ranks: in which order hosts and GPUs are to be taken. */
+void redcoi_note_placement(const redcoi_context *context, const char *launcher);
+/** The names in rank order as words of a shell, each quoted: none can end what it stands in, whatever it is. */
+void redcoi_write_hosts(const redco_plan *plan, const char *separator, FILE *stream);
 
 /** "4x1". @return @p buffer */
 const char *redcoi_mesh_text(redco_mesh mesh, char *buffer, size_t size);

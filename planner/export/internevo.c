@@ -22,6 +22,22 @@ static uint32_t overlap(const redco_setting *setting, const redco_shards *shards
     return wanted;
 }
 
+/* partition_uniform() cuts the layers in equal chunks, and those in stages. */
+static bool can_interleave(uint32_t layers, uint32_t pp, uint32_t chunks)
+{
+    return layers % ((uint64_t)pp * chunks) == 0;
+}
+
+/* No options for torch.compile, narrow formats, wider gradients or other norms. */
+static void limit(redco_engine *engine)
+{
+    engine->plain_norm = engine->compiled = engine->partial_recompute = engine->async_tp = false;
+    engine->planned_memory = engine->made_again = false;
+    engine->gemm_format = REDCO_GEMM_SAME;
+    engine->gradient_bytes = 0;
+    engine->workspace_bytes = 0;
+}
+
 static json_t *parallel_json(const redcoi_context *context)
 {
     const redco_setting *setting = &context->offer->setting;
@@ -32,8 +48,9 @@ static json_t *parallel_json(const redcoi_context *context)
     const char *plain = context->offer->sequence_parallel && setting->tp > 1 ? "msp" : "mtp";
     return json_pack("{s:{s:I,s:b},s:{s:I,s:s},s:{s:I,s:b},s:{s:I,s:b,s:b}}", "zero1", "size", (json_int_t)zero1,
                      "fsdp", 0, "tensor", "size", (json_int_t)setting->tp, "mode", weight > 1 ? "isp" : plain,
-                     "pipeline", "size", (json_int_t)setting->pp, "interleaved_overlap", 0, "weight", "size",
-                     (json_int_t)weight, "overlap", hidden, "memory_pool", hidden);
+                     "pipeline", "size", (json_int_t)setting->pp, "interleaved_overlap",
+                     context->offer->engine.virtual_stages > 1, "weight", "size", (json_int_t)weight, "overlap", hidden,
+                     "memory_pool", hidden);
 }
 
 /* Layers below num_layers x checkpoint are recomputed: half a layer less than the count is safe from rounding. */
@@ -41,7 +58,7 @@ static json_t *checkpoint_json(const redcoi_context *context)
 {
     const uint32_t full = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL);
     const uint32_t layers = context->plan->model_layers;
-    const uint32_t stages = context->offer->setting.pp;
+    const uint32_t stages = redcoi_stages(context->offer);
     if (full == 0 || full == layers) { return json_boolean(full > 0); }
     return json_real((full / (double)stages - 0.5) / (layers / (double)stages));
 }
@@ -59,11 +76,30 @@ static json_t *model_json(const redcoi_context *context)
 {
     static const char *const types[] = {"torch.bfloat16", "torch.float16", "torch.float32"};
     const redco_model_dims *dims = redco_model_get_dims(context->reopened->inputs.model);
-    return json_pack("{s:o,s:I,s:I,s:I,s:I,s:f,s:I,s:s,s:i,s:b}", "checkpoint", checkpoint_json(context), "num_layers",
-                     (json_int_t)dims->layers, "hidden_size", (json_int_t)dims->hidden, "num_attention_heads",
-                     (json_int_t)dims->heads, "num_kv_attention_heads", (json_int_t)dims->kv_heads, "mlp_ratio",
-                     mlp_ratio(dims), "vocab_size", (json_int_t)dims->vocab, "dtype", types[context->plan->precision],
-                     "num_chunks", 1, "use_flash_attn", 1);
+    const redco_engine *engine = &context->offer->engine;
+    json_t *json = json_pack(
+        "{s:o,s:I,s:I,s:I,s:I,s:f,s:I,s:s,s:I,s:b}", "checkpoint", checkpoint_json(context), "num_layers",
+        (json_int_t)dims->layers, "hidden_size", (json_int_t)dims->hidden, "num_attention_heads",
+        (json_int_t)dims->heads, "num_kv_attention_heads", (json_int_t)dims->kv_heads, "mlp_ratio", mlp_ratio(dims),
+        "vocab_size", (json_int_t)dims->vocab, "dtype", types[redcoi_base_precision(context->plan)], "num_chunks",
+        (json_int_t)(engine->virtual_stages), "use_flash_attn", redcoi_flash_attention(engine));
+    if (engine->logits_gathered) { (void)json_object_set_new(json, "parallel_output", json_false()); }
+    return json;
+}
+
+static void add_notes(const redcoi_context *context)
+{
+    const redco_setting *setting = &context->offer->setting;
+    const redco_engine *engine = &context->offer->engine;
+    const uint32_t layers = context->plan->model_layers;
+    if (layers % setting->pp != 0) {
+        redcoi_note(context, "InternEvo gives the odd layers to the last stages, the plan to the first (%u on %u)",
+                    layers, setting->pp);
+    }
+    if (engine->attention != REDCO_ATTENTION_AUTO && engine->attention != REDCO_ATTENTION_FLASH2) {
+        redcoi_note(context, "which kernel of attention runs, flash or not aside, is that of the installed libraries");
+    }
+    redcoi_note_placement(context, "torchrun");
 }
 
 static const char *model_type(const char *type)
@@ -95,11 +131,10 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     (void)json_object_set_new(json, "model", model_json(context));
     (void)json_object_set_new(json, "parallel", parallel_json(context));
     if (type == NULL) {
-        char text[160];
-        (void)snprintf(text, sizeof text, "InternEvo 0.3.4 has no model of type %.40s: register your own as model_type",
-                       plan->model_type);
-        (void)json_array_append_new(context->notes, json_string(text));
+        redcoi_note(context, "InternEvo 0.3.4 has no model of type %.40s: register your own as model_type",
+                    plan->model_type);
     }
+    add_notes(context);
     *config_out = json;
     return REDCO_OK;
 }
@@ -157,6 +192,9 @@ const redcoi_ability redcoi_internevo = {
               "internlm/core/context/process_group_initializer.py",
     .pipeline = true,
     .sequence_parallel = true,
+    .own_tp = true,
+    .can_interleave = can_interleave,
+    .limit = limit,
     .scheme_fixed = true,
     .scheme = REDCO_INTER_TENSOR,
     .recompute = REDCOI_RECOMPUTE_FULL_COUNT,

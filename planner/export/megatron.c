@@ -5,6 +5,7 @@
  */
 #include "planner/export/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef enum engine_kind { ENGINE_NONE, ENGINE_DDP, ENGINE_DISTRIBUTED_OPTIMIZER, ENGINE_FSDP } engine_kind;
@@ -30,6 +31,14 @@ static bool can_shard(const redco_setting *setting, const redco_shards *shards)
 {
     const engine_kind engine = engine_of(setting, shards);
     return engine != ENGINE_NONE && (engine != ENGINE_FSDP || setting->pp == 1);
+}
+
+static bool can_interleave(uint32_t layers, uint32_t pp, uint32_t chunks)
+{
+    (void)layers;
+    (void)pp;
+    (void)chunks;
+    return true;
 }
 
 /* --overlap-param-gather needs --overlap-grad-reduce. Megatron-FSDP has no other switches for its gathers and scatters.
@@ -72,13 +81,11 @@ static void add_sharding(const redcoi_context *context, json_t *json)
     const uint64_t group = redco_mesh_ranks(inner ? shards->gradients : shards->optimizer);
     /* a group over all data-parallel ranks holds the context-parallel ones, too */
     const uint64_t instances = group == redco_mesh_ranks(offer->setting.dp) ? 1 : all / group;
-    if (engine == ENGINE_DDP) {
-        set(json, "ddp-bucket-size", redcoi_bucket_elements(context->plan));
-    } else {
+    if (engine != ENGINE_DDP) {
         flag(json, "use-distributed-optimizer");
         if (instances > 1) { set(json, "num-distributed-optimizer-instances", instances); }
     }
-    if (engine == ENGINE_DISTRIBUTED_OPTIMIZER) { set(json, "ddp-bucket-size", redcoi_bucket_elements(context->plan)); }
+    set(json, "ddp-bucket-size", redcoi_bucket_elements(context->plan));
     if (engine == ENGINE_FSDP) {
         flag(json, "use-megatron-fsdp");
         word(json, "data-parallel-sharding-strategy",
@@ -95,17 +102,84 @@ static void add_sharding(const redcoi_context *context, json_t *json)
     if (gathers) { flag(json, "overlap-param-gather"); }
 }
 
+/* A count is of every model chunk; where chunks differ in layers, one layer at a time of all of them. */
 static void add_recompute(const redcoi_context *context, json_t *json)
 {
     const uint32_t full = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL);
+    const uint32_t stages = redcoi_stages(context->offer);
     if (redcoi_count_recompute(context, REDCO_RECOMPUTE_SELECTIVE) > 0) {
         word(json, "recompute-granularity", "selective");
         word(json, "recompute-modules", "core_attn");
     } else if (full > 0) {
+        const bool uneven = full == context->plan->model_layers && full % stages != 0;
         word(json, "recompute-granularity", "full");
-        word(json, "recompute-method", "block");
-        set(json, "recompute-num-layers", full / context->offer->setting.pp);
+        word(json, "recompute-method", uneven ? "uniform" : "block");
+        set(json, "recompute-num-layers", uneven ? 1 : full / stages);
     }
+}
+
+/* "Et*11|t*11|t*10L": embedding, layers and head (loss) of each stage. */
+static void add_layout(json_t *json, uint32_t layers, uint32_t stages)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    if (stream == NULL) { return; }
+    for (uint32_t i = 0; i < stages; i++) {
+        (void)fprintf(stream, "%s%st*%u", i > 0 ? "|" : "", i == 0 ? "E" : "", redcoi_stage_layers(layers, stages, i));
+    }
+    (void)fputs("L", stream);
+    if (fclose(stream) == 0) { word(json, "pipeline-model-parallel-layout", text); }
+    free(text);
+}
+
+/* Model chunks, and how many layers a stage has where they do not divide. */
+static void add_stages(const redcoi_context *context, json_t *json)
+{
+    const uint32_t layers = context->plan->model_layers;
+    const uint32_t stages = redcoi_stages(context->offer);
+    const uint32_t chunks = context->offer->engine.virtual_stages;
+    if (chunks > 1) { set(json, "num-virtual-stages-per-pipeline-rank", chunks); }
+    if (layers % stages == 0) { return; }
+    if ((layers + 2) % stages == 0) {
+        flag(json, "account-for-embedding-in-pipeline-split");
+        flag(json, "account-for-loss-in-pipeline-split");
+    } else {
+        add_layout(json, layers, stages);
+    }
+}
+
+/* Transformer Engine fuses norms; there is no switch for torch.compile, gathered logits or half recomputation. */
+static void limit(redco_engine *engine)
+{
+    engine->plain_norm = engine->compiled = engine->logits_gathered = engine->partial_recompute = false;
+    engine->planned_memory = engine->made_again = false;
+    engine->workspace_bytes = 0;
+}
+
+/* Nothing where the plan says nothing: Megatron's own choice is a flash kernel, too. */
+static void add_engine(const redcoi_context *context, json_t *json)
+{
+    const redco_engine *engine = &context->offer->engine;
+    const uint32_t bytes = redcoi_gradient_bytes(context->plan, engine);
+    const redco_precision precision = redcoi_base_precision(context->plan);
+    if (precision != REDCO_FP32) { flag(json, redco_precision_words[precision]); }
+    if (bytes == 2 && precision == REDCO_BF16) { flag(json, "grad-reduce-in-bf16"); }
+    if (bytes == 4 && precision != REDCO_FP32) { flag(json, "accumulate-allreduce-grads-in-fp32"); }
+    if (engine->attention != REDCO_ATTENTION_AUTO) {
+        word(json, "attention-backend", redcoi_flash_attention(engine) ? "flash" : "unfused");
+    }
+    if (engine->attention == REDCO_ATTENTION_UNFUSED) { flag(json, "no-masked-softmax-fusion"); }
+    if (engine->attention == REDCO_ATTENTION_FLASH1 || engine->attention == REDCO_ATTENTION_FLASH3) {
+        redcoi_note(context, "the version of flash attention is that of the installed library: the plan counts with %s",
+                    engine->attention == REDCO_ATTENTION_FLASH1 ? "flash 1" : "flash 3");
+    }
+    if (engine->gemm_format == REDCO_GEMM_FP8 || engine->gemm_format == REDCO_GEMM_MXFP8) {
+        word(json, "fp8-format", "hybrid");
+        word(json, "fp8-recipe", engine->gemm_format == REDCO_GEMM_FP8 ? "delayed" : "mxfp8");
+    }
+    if (engine->gemm_format == REDCO_GEMM_NVFP4) { word(json, "fp4-format", "e2m1"); }
+    if (engine->async_tp && context->offer->setting.tp > 1) { flag(json, "tp-comm-overlap"); }
 }
 
 static bool is_type(const redcoi_context *context, const char *const *types)
@@ -201,8 +275,8 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     if (context->offer->sequence_parallel && setting->tp > 1) { flag(json, "sequence-parallel"); }
     set(json, "micro-batch-size", setting->micro_batch);
     set(json, "global-batch-size", plan->global_batch);
-    if (plan->precision != REDCO_FP32) { flag(json, redco_precision_words[plan->precision]); }
-    if (plan->precision == REDCO_BF16) { flag(json, "grad-reduce-in-bf16"); } /* gradients of 2 bytes, as planned */
+    add_engine(context, json);
+    add_stages(context, json);
     add_sharding(context, json);
     add_recompute(context, json);
     add_model(context, json);
@@ -210,21 +284,45 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     return REDCO_OK;
 }
 
+/* NODE_RANK is a host's place in the plan's order, unless the caller says otherwise. */
+static void write_hosts(const redco_plan *plan, FILE *stream)
+{
+    if (plan->hosts_count == 0) { return; }
+    (void)fputs("if [ -z \"${NODE_RANK:-}\" ]; then\n    rank=0\n    for host in", stream);
+    redcoi_write_hosts(plan, " \\\n        ", stream);
+    (void)fputs("; do\n"
+                "        case $host in \"$(hostname)\" | \"$(hostname -s)\") NODE_RANK=$rank ;; esac\n"
+                "        [ $rank -gt 0 ] || MASTER_ADDR=${MASTER_ADDR:-$host}\n"
+                "        rank=$((rank + 1))\n"
+                "    done\n"
+                "fi\n",
+                stream);
+}
+
 static void write_launch(const redcoi_context *context, bool fsdp, FILE *stream)
 {
     const redco_plan *plan = context->plan;
+    char *order = redcoi_gpu_order_text(plan);
     (void)fputs(
-        "# Run it on every host in the Megatron-LM folder with NODE_RANK and MASTER_ADDR set; what it is given\n"
-        "# (data, tokenizer, learning rate, ...) goes to pretrain_gpt.py.\n",
+        plan->hosts_count > 0
+            ? "# Run it on every host in the Megatron-LM folder (NODE_RANK and MASTER_ADDR may be set); what it is "
+              "given\n"
+            : "# Run it on every host in the Megatron-LM folder with NODE_RANK and MASTER_ADDR set; what it is given\n",
         stream);
+    (void)fputs("# (data, tokenizer, learning rate, ...) goes to pretrain_gpt.py.\n", stream);
+    write_hosts(plan, stream);
+    if (order != NULL) {
+        (void)fprintf(stream, "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=%s\n", order);
+    }
     (void)fputs(fsdp ? "unset CUDA_DEVICE_MAX_CONNECTIONS\n" : "export CUDA_DEVICE_MAX_CONNECTIONS=1\n", stream);
     (void)fprintf(stream,
                   "exec torchrun --nnodes=%u --nproc-per-node=%u --node-rank=\"${NODE_RANK:?}\" "
                   "--master-addr=\"${MASTER_ADDR:?}\" --master-port=\"${MASTER_PORT:-29500}\" pretrain_gpt.py \\\n",
                   redcoi_hosts(plan), redcoi_gpus_per_host(plan));
+    free(order);
 }
 
-/* Values are numbers and words of the tables above: nothing to quote. */
+/* Values are numbers and words of the tables above: only a layout of stages needs quotes. */
 static redco_status write(const redcoi_context *context, const json_t *config, FILE *stream, redco_error *err)
 {
     const char *option = NULL;
@@ -244,7 +342,10 @@ static redco_status write(const redcoi_context *context, const json_t *config, F
         (void)fprintf(stream, "    --%s", option);
         if (json_is_integer(value)) { (void)fprintf(stream, " %" JSON_INTEGER_FORMAT, json_integer_value(value)); }
         if (json_is_real(value)) { (void)fprintf(stream, " %.*g", REDCO_PLAN_DIGITS, json_real_value(value)); }
-        if (json_is_string(value)) { (void)fprintf(stream, " %s", json_string_value(value)); }
+        if (json_is_string(value)) {
+            const char *quote = strpbrk(json_string_value(value), "|*") != NULL ? "'" : "";
+            (void)fprintf(stream, " %s%s%s", quote, json_string_value(value), quote);
+        }
         (void)fputs(" \\\n", stream);
     }
     (void)fputs("    \"$@\"\n", stream);
@@ -259,6 +360,10 @@ const redcoi_ability redcoi_megatron = {
     .context_parallel = true,
     .sequence_parallel = true,
     .shard_over_cp = true,
+    .launches = true,
+    .own_tp = true,
+    .can_interleave = can_interleave,
+    .limit = limit,
     .scheme_fixed = true,
     .scheme = REDCO_INTRA_TENSOR,
     .recompute = REDCOI_RECOMPUTE_ONE_KIND,

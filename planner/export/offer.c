@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COSTS = 32, MOST_MICRO_BATCH = 64 };
+enum { COSTS = 128, MOST_MICRO_BATCH = 64 };
 
 /* Sums of the same numbers in another order differ by less. */
 static const double rounding_ratio = 1e-9;
@@ -23,7 +23,10 @@ struct finder {
     const redco_plan_case *reopened;
     const redco_layer_class *classes;
     uint32_t class_count, blocks; /**< classes of blocks */
-    redco_costs *costs[COSTS];    /**< by overlap, sequence parallelism, shards over cp; made when needed */
+    redco_engine engine;          /**< that the export is priced for, chunks and shards over cp aside */
+    redco_machine machine;        /**< the plan's, but where the framework drops its order of GPUs */
+    redco_comm *comm;             /**< of such a machine; NULL: the plan's */
+    redco_costs *costs[COSTS];    /**< by overlap, sequence parallelism, shards over cp, chunks; made when needed */
     struct counts planned[REDCOI_MAX_CLASSES];
     redcoi_offer best;
     bool found;
@@ -41,10 +44,55 @@ static bool is_block(const redco_layer_class *class)
     return class->kind == REDCO_CLASS_BLOCK || class->kind == REDCO_CLASS_CROSS;
 }
 
+/* The engine that an export is priced with, the only place where it is chosen: the plan's, less what the framework has
+   no option for. (A plan for one engine that another runs is priced again by returning the other one here.) */
+static redco_engine export_engine(const redcoi_ability *ability, const redco_plan_case *reopened)
+{
+    redco_engine engine = reopened->workload.engine;
+    if (ability->limit != NULL) { ability->limit(&engine); }
+    return engine;
+}
+
+/* The tensor-parallel layout that it is priced with. */
+static redco_tp_placement export_layout(const redcoi_ability *ability, const redco_plan_case *reopened)
+{
+    return ability->own_tp ? REDCO_TP_RULES : reopened->tp_placement;
+}
+
+/* The only place where an export is priced. */
+static redco_prediction price(redco_costs *costs, const redco_setting *setting, const redco_assignment *parts,
+                              uint32_t count)
+{
+    return redco_cost_step(costs, setting, parts, count);
+}
+
+static bool keeps_gpu_order(const redcoi_ability *ability, const redco_plan *plan)
+{
+    char *order = ability->launches ? redcoi_gpu_order_text(plan) : NULL;
+    const bool kept = plan->gpu_order == NULL || order != NULL;
+    free(order);
+    return kept;
+}
+
+/* The machine as a framework uses it that takes GPUs 0, 1, 2, ... Measured collectives are those of the plan's order:
+   with a profile the price stays. */
+static redco_status drop_gpu_order(struct finder *f, redco_error *err)
+{
+    for (uint32_t i = 0; i < f->machine.order_count; i++) {
+        for (uint32_t j = 0; j < REDCO_ORDER_GPUS; j++) { f->machine.orders[i].gpus[j] = j; }
+    }
+    if (redco_comm_profile_sha256(f->reopened->inputs.comm)[0] != '\0') { return REDCO_OK; }
+    return redco_comm_create(&f->machine, NULL, 0, &f->comm, err);
+}
+
 static redco_status finder_open(struct finder *f, const redcoi_ability *ability, const redco_plan *plan,
                                 const redco_plan_case *reopened, redco_error *err)
 {
-    *f = (struct finder){.ability = ability, .plan = plan, .reopened = reopened};
+    *f = (struct finder){.ability = ability,
+                         .plan = plan,
+                         .reopened = reopened,
+                         .engine = export_engine(ability, reopened),
+                         .machine = reopened->inputs.machine};
     const size_t count = redco_model_classes(reopened->inputs.model, &f->classes);
     if (count > REDCOI_MAX_CLASSES) {
         return redco_fail(err, REDCO_EVALUE, "model", "%zu layer classes: at most %d can be exported", count,
@@ -56,12 +104,13 @@ static redco_status finder_open(struct finder *f, const redcoi_ability *ability,
         const redco_assignment *part = &reopened->assignments[i];
         f->planned[part->class_index].of[part->config.recompute] += part->layers;
     }
-    return REDCO_OK;
+    return keeps_gpu_order(ability, plan) ? REDCO_OK : drop_gpu_order(f, err);
 }
 
 static void finder_close(struct finder *f)
 {
     for (int i = 0; i < COSTS; i++) { redco_costs_free(f->costs[i]); }
+    redco_comm_free(f->comm);
     redcoi_offer_free(&f->best);
 }
 
@@ -70,30 +119,58 @@ static bool has_sequence_parallel(const struct finder *f)
     return f->plan->sequence_parallel && f->ability->sequence_parallel;
 }
 
-static redco_status costs_for(struct finder *f, uint32_t overlap, bool over_cp, redco_costs **costs_out,
-                              redco_error *err)
+/* The plan's model chunks, or 1 where degrees or framework allow none. */
+static uint32_t chunks_for(const struct finder *f, const redco_setting *setting)
 {
-    const bool sequence = has_sequence_parallel(f);
-    const uint32_t slot = (overlap & REDCO_OVERLAP_ALL) | (sequence ? 8U : 0U) | (over_cp ? 16U : 0U);
+    const uint32_t chunks = f->plan->pp_chunks;
+    const uint32_t layers = f->plan->model_layers;
+    if (chunks <= 1 || setting->pp <= 1 || setting->micro_batches % setting->pp != 0 ||
+        f->ability->can_interleave == NULL || !f->ability->can_interleave(layers, setting->pp, chunks)) {
+        return 1;
+    }
+    const uint64_t stages = (uint64_t)setting->pp * chunks;
+    return layers % stages == 0 || (layers + (uint64_t)2) % stages == 0 ? chunks : 1;
+}
+
+/* What does not depend on the layers: everything but layers and price. */
+static redcoi_offer start_offer(const struct finder *f, const redco_setting *setting, uint32_t overlap)
+{
+    redcoi_offer offer = {.setting = *setting,
+                          .overlap = overlap,
+                          .sequence_parallel = has_sequence_parallel(f),
+                          .engine = f->engine,
+                          .tp_placement = export_layout(f->ability, f->reopened),
+                          .gpu_order = keeps_gpu_order(f->ability, f->plan)};
+    offer.engine.virtual_stages = chunks_for(f, setting);
+    if (!f->ability->any_command) { offer.engine.shard_over_cp = f->ability->shard_over_cp && setting->cp > 1; }
+    offer.engine.async_tp = offer.engine.async_tp && (offer.sequence_parallel || f->ability->any_command);
+    return offer;
+}
+
+static redco_status costs_for(struct finder *f, const redcoi_offer *offer, redco_costs **costs_out, redco_error *err)
+{
+    const uint32_t slot = (offer->overlap & 15U) | (offer->sequence_parallel ? 16U : 0U) |
+                          (offer->engine.shard_over_cp ? 32U : 0U) | (offer->engine.virtual_stages > 1 ? 64U : 0U);
     const redco_inputs *inputs = &f->reopened->inputs;
     redco_status st = REDCO_OK;
     if (f->costs[slot] == NULL) {
         redco_workload workload = f->reopened->workload;
-        workload.overlap = overlap;
-        workload.sequence_parallel = sequence;
-        workload.engine.shard_over_cp = over_cp;
-        st = redco_costs_create(&inputs->machine, inputs->model, &workload, &inputs->calibration, inputs->comm,
-                                &f->costs[slot], err);
-        if (st == REDCO_OK) { /* like with like: the plan's own layouts */
-            st = redco_tp_attach(f->costs[slot], inputs->model, f->reopened->tp_placement, f->reopened->tp_rules, err);
+        workload.overlap = offer->overlap;
+        workload.sequence_parallel = offer->sequence_parallel;
+        workload.engine = offer->engine;
+        st = redco_costs_create(&f->machine, inputs->model, &workload, &inputs->calibration,
+                                f->comm != NULL ? f->comm : inputs->comm, &f->costs[slot], err);
+        if (st == REDCO_OK) {
+            st = redco_tp_attach(f->costs[slot], inputs->model, offer->tp_placement, f->reopened->tp_rules, err);
         }
     }
     *costs_out = f->costs[slot];
     return st;
 }
 
-/* The same number of recomputed layers in every stage, of the kinds that the framework knows. */
-static bool can_recompute(const struct finder *f, const struct counts *counts, uint32_t pp)
+/* The same number of recomputed layers in every one of @p stages model chunks, of the kinds that the framework knows.
+ */
+static bool can_recompute(const struct finder *f, const struct counts *counts, uint32_t stages)
 {
     uint32_t selective = 0;
     uint32_t full = 0;
@@ -110,7 +187,8 @@ static bool can_recompute(const struct finder *f, const struct counts *counts, u
         all += f->classes[c].layers;
         full += here;
         selective += counts[c].of[REDCO_RECOMPUTE_SELECTIVE];
-        even = even && here % pp == 0 && (here == 0 || here == f->classes[c].layers || f->blocks == 1);
+        even = even && here % stages == 0 && here / stages <= f->classes[c].layers / stages &&
+               (here == 0 || here == f->classes[c].layers || f->blocks == 1);
     }
     if (selective > 0) { return f->ability->recompute == REDCOI_RECOMPUTE_ONE_KIND && selective == all; }
     return even || full == all;
@@ -118,19 +196,19 @@ static bool can_recompute(const struct finder *f, const struct counts *counts, u
 
 /* Stage after stage, most recomputation first; one range where the layers do not divide. */
 static void add_class(const struct finder *f, uint32_t class_index, const struct counts *counts,
-                      const redco_shards *shards, uint32_t pp, redco_assignment *out, uint32_t *count)
+                      const redco_shards *shards, uint32_t pieces, redco_assignment *out, uint32_t *count)
 {
-    static const redco_recompute order[] = {REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_SELECTIVE, REDCO_RECOMPUTE_NONE};
-    uint32_t stages = is_block(&f->classes[class_index]) ? pp : 1;
+    uint32_t stages = is_block(&f->classes[class_index]) ? pieces : 1;
     for (int r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
         if (counts->of[r] % stages != 0) { stages = 1; }
     }
     for (uint32_t stage = 0; stage < stages; stage++) {
-        for (int i = 0; i < REDCO_RECOMPUTE_COUNT; i++) {
-            const uint32_t layers = counts->of[order[i]] / stages;
+        for (int r = REDCO_RECOMPUTE_COUNT - 1; r >= 0; r--) {
+            const uint32_t layers = counts->of[r] / stages;
             if (layers == 0) { continue; }
-            out[(*count)++] = (redco_assignment){
-                .class_index = class_index, .layers = layers, .config = {.shards = *shards, .recompute = order[i]}};
+            out[(*count)++] = (redco_assignment){.class_index = class_index,
+                                                 .layers = layers,
+                                                 .config = {.shards = *shards, .recompute = (redco_recompute)r}};
         }
     }
 }
@@ -139,8 +217,8 @@ static void add_class(const struct finder *f, uint32_t class_index, const struct
 static redco_status consider(struct finder *f, redco_costs *costs, const redcoi_offer *point,
                              const redco_shards *shards, const struct counts *counts, bool *fits_out, redco_error *err)
 {
-    const uint32_t most = REDCO_RECOMPUTE_COUNT * f->class_count * point->setting.pp;
-    const uint32_t pp = point->setting.pp;
+    const uint32_t stages = redcoi_stages(point);
+    const uint32_t most = REDCO_RECOMPUTE_COUNT * f->class_count * stages;
     redco_assignment *parts = calloc(most, sizeof *parts);
     redco_plan_layers *layers = NULL;
     uint32_t part_count = 0;
@@ -148,13 +226,13 @@ static redco_status consider(struct finder *f, redco_costs *costs, const redcoi_
     redco_status st = REDCO_OK;
     *fits_out = false;
     if (parts == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    for (uint32_t c = 0; c < f->class_count; c++) { add_class(f, c, &counts[c], shards, pp, parts, &part_count); }
-    const redco_prediction prediction = redco_cost_step(costs, &point->setting, parts, part_count);
+    for (uint32_t c = 0; c < f->class_count; c++) { add_class(f, c, &counts[c], shards, stages, parts, &part_count); }
+    const redco_prediction prediction = price(costs, &point->setting, parts, part_count);
     *fits_out = prediction.total_bytes <= prediction.capacity_bytes;
     if (!*fits_out || (f->found && prediction.step_s >= f->best.prediction.step_s * (1.0 - rounding_ratio))) {
         goto out;
     }
-    st = redcoi_ranges(f->reopened->inputs.model, pp, parts, part_count, &layers, &count, err);
+    st = redcoi_ranges(f->reopened->inputs.model, stages, parts, part_count, &layers, &count, err);
     if (st != REDCO_OK) { goto out; }
     redcoi_offer_free(&f->best);
     f->best = *point;
@@ -176,12 +254,12 @@ struct mix {
     redco_recompute some, rest;
 };
 
-static void mix_counts(const struct finder *f, uint32_t pp, uint32_t part, uint32_t parts, struct mix mix,
+static void mix_counts(const struct finder *f, uint32_t stages, uint32_t part, uint32_t parts, struct mix mix,
                        struct counts *counts)
 {
     for (uint32_t c = 0; c < f->class_count; c++) {
         const uint32_t layers = f->classes[c].layers;
-        const uint64_t unit = layers % pp == 0 ? pp : 1;
+        const uint64_t unit = layers % stages == 0 ? stages : 1;
         const uint64_t some = ((layers / unit * part + parts - 1) / parts) * unit;
         counts[c] = (struct counts){.of = {0}};
         if (is_block(&f->classes[c])) {
@@ -193,12 +271,12 @@ static void mix_counts(const struct finder *f, uint32_t pp, uint32_t part, uint3
     }
 }
 
-static uint32_t most_layers(const struct finder *f, uint32_t pp)
+static uint32_t most_layers(const struct finder *f, uint32_t stages)
 {
     uint32_t most = 1;
     for (uint32_t c = 0; c < f->class_count; c++) {
         const uint32_t layers = f->classes[c].layers;
-        const uint32_t steps = layers % pp == 0 ? layers / pp : layers;
+        const uint32_t steps = layers % stages == 0 ? layers / stages : layers;
         if (is_block(&f->classes[c]) && steps > most) { most = steps; }
     }
     return most;
@@ -216,10 +294,10 @@ static redco_status try_part(struct finder *f, const struct place *place, struct
                              bool *fits_out, redco_error *err)
 {
     struct counts counts[REDCOI_MAX_CLASSES];
-    const uint32_t pp = place->point.setting.pp;
-    mix_counts(f, pp, part, place->parts, mix, counts);
+    const uint32_t stages = redcoi_stages(&place->point);
+    mix_counts(f, stages, part, place->parts, mix, counts);
     *fits_out = false;
-    *can_out = can_recompute(f, counts, pp);
+    *can_out = can_recompute(f, counts, stages);
     return *can_out ? consider(f, place->costs, &place->point, place->shards, counts, fits_out, err) : REDCO_OK;
 }
 
@@ -250,17 +328,15 @@ static redco_status try_meshes(struct finder *f, const redco_setting *setting, c
     static const struct mix mixes[] = {{REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_NONE},
                                        {REDCO_RECOMPUTE_SELECTIVE, REDCO_RECOMPUTE_NONE},
                                        {REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_SELECTIVE}};
-    struct place place = {.point = {.setting = *setting,
-                                    .overlap = f->ability->overlap(setting, shards, f->plan->overlap),
-                                    .sequence_parallel = has_sequence_parallel(f),
-                                    .shard_over_cp = f->ability->shard_over_cp && setting->cp > 1},
-                          .shards = shards,
-                          .parts = most_layers(f, setting->pp)};
+    struct place place = {.point = start_offer(f, setting, f->ability->overlap(setting, shards, f->plan->overlap)),
+                          .shards = shards};
+    const uint32_t stages = redcoi_stages(&place.point);
     redco_error why = {0};
     bool fits = false;
-    redco_status st = costs_for(f, place.point.overlap, place.point.shard_over_cp, &place.costs, err);
+    redco_status st = costs_for(f, &place.point, &place.costs, err);
     if (st != REDCO_OK || redco_setting_check(place.costs, setting, &why) != REDCO_OK) { return st; }
-    if (can_recompute(f, f->planned, setting->pp)) {
+    place.parts = most_layers(f, stages);
+    if (can_recompute(f, f->planned, stages)) {
         st = consider(f, place.costs, &place.point, shards, f->planned, &fits, err);
     }
     for (size_t i = 0; i < sizeof mixes / sizeof mixes[0] && st == REDCO_OK; i++) {
@@ -355,9 +431,10 @@ static bool can_express(const struct finder *f, uint32_t *overlap_out)
     const redcoi_ability *ability = f->ability;
     const redco_plan *plan = f->plan;
     const redco_setting *setting = &f->reopened->setting;
+    const uint32_t stages = plan->pp * chunks_for(f, setting);
     bool expressed = (plan->pp == 1 || ability->pipeline) && (plan->cp == 1 || ability->context_parallel) &&
                      (plan->tp == 1 || !plan->sequence_parallel || ability->sequence_parallel) &&
-                     can_recompute(f, f->planned, plan->pp);
+                     can_recompute(f, f->planned, stages);
     *overlap_out = REDCO_OVERLAP_ALL;
     for (uint32_t i = 0; i < plan->layers_count && expressed; i++) {
         const redco_shards *shards = &plan->layers[i].shards;
@@ -372,17 +449,21 @@ static bool can_express(const struct finder *f, uint32_t *overlap_out)
     return expressed;
 }
 
+/* The plan as it is, but for what a framework drops without another layout: traffic that it does not hide, model
+   chunks, the order of GPUs, traits of the engine. That is priced. */
 redco_status redcoi_offer_plan(const redcoi_ability *ability, const redco_plan *plan, const redco_plan_case *reopened,
                                bool *expressed_out, redcoi_offer *offer_out, redco_error *err)
 {
     struct finder f;
-    redcoi_offer offer = {.setting = reopened->setting, .count = plan->layers_count};
+    redcoi_offer offer = {.assignments = NULL};
     redco_costs *costs = NULL;
+    uint32_t overlap = 0;
     redco_status st = finder_open(&f, ability, plan, reopened, err);
     *expressed_out = false;
-    if (st != REDCO_OK || !can_express(&f, &offer.overlap)) { goto out; }
+    if (st != REDCO_OK || !can_express(&f, &overlap)) { goto out; }
+    offer = start_offer(&f, &reopened->setting, overlap);
     offer.sequence_parallel = plan->sequence_parallel;
-    offer.shard_over_cp = ability->shard_over_cp && plan->cp > 1;
+    offer.count = plan->layers_count;
     offer.assignment_count = reopened->assignment_count;
     offer.assignments = calloc(offer.assignment_count, sizeof *offer.assignments);
     offer.layers = calloc(offer.count, sizeof *offer.layers);
@@ -392,8 +473,13 @@ redco_status redcoi_offer_plan(const redcoi_ability *ability, const redco_plan *
     }
     memcpy(offer.assignments, reopened->assignments, offer.assignment_count * sizeof *offer.assignments);
     memcpy(offer.layers, plan->layers, offer.count * sizeof *offer.layers);
-    if ((st = costs_for(&f, offer.overlap, offer.shard_over_cp, &costs, err)) != REDCO_OK) { goto out; }
-    offer.prediction = redco_cost_step(costs, &offer.setting, offer.assignments, offer.assignment_count);
+    if ((st = costs_for(&f, &offer, &costs, err)) != REDCO_OK) { goto out; }
+    offer.prediction = price(costs, &offer.setting, offer.assignments, offer.assignment_count);
+    /* without a trait of the plan's engine it may not fit any more */
+    if (offer.prediction.total_bytes > offer.prediction.capacity_bytes &&
+        plan->predicted.total_bytes <= plan->predicted.capacity_bytes) {
+        goto out;
+    }
     *offer_out = offer;
     offer = (redcoi_offer){.assignments = NULL};
     *expressed_out = true;

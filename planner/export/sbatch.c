@@ -20,6 +20,24 @@ static uint32_t overlap(const redco_setting *setting, const redco_shards *shards
     return wanted;
 }
 
+static bool can_interleave(uint32_t layers, uint32_t pp, uint32_t chunks)
+{
+    (void)layers;
+    (void)pp;
+    (void)chunks;
+    return true;
+}
+
+/* GPUs of a host to ask for: all of it where the plan chooses among them, so that their numbers are the host's. */
+static uint32_t asked_gpus(const redcoi_context *context)
+{
+    const redco_plan *plan = context->plan;
+    const uint32_t hosts = plan->hosts_per_node > 0 ? plan->hosts_per_node : 1;
+    const uint32_t all = context->reopened->inputs.machine.node_gpus_physical / hosts;
+    const uint32_t used = redcoi_gpus_per_host(plan);
+    return plan->gpu_order != NULL && all > used ? all : used;
+}
+
 static redco_status configure(const redcoi_context *context, json_t **config_out, redco_error *err)
 {
     const redco_plan *plan = context->plan;
@@ -27,8 +45,11 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     for (uint32_t i = 0; i < plan->hosts_count; i++) {
         (void)json_array_append_new(hosts, json_string(plan->hosts[i]));
     }
-    *config_out = json_pack("{s:I,s:I,s:o}", "nodes", (json_int_t)redcoi_hosts(plan), "gpus_per_node",
-                            (json_int_t)redcoi_gpus_per_host(plan), "hosts", hosts);
+    char *order = redcoi_gpu_order_text(plan);
+    *config_out = json_pack("{s:I,s:I,s:I,s:o,s:o}", "nodes", (json_int_t)redcoi_hosts(plan), "gpus_per_node",
+                            (json_int_t)asked_gpus(context), "ranks_per_node", (json_int_t)redcoi_gpus_per_host(plan),
+                            "hosts", hosts, "gpu_order", order != NULL ? json_string(order) : json_null());
+    free(order);
     if (plan->hosts_count == 0) {
         (void)json_array_append_new(
             context->notes, json_string("the cluster's description names no hosts: Slurm chooses and orders them"));
@@ -53,7 +74,8 @@ static redco_status write_head(const redcoi_context *context, FILE *stream, redc
     (void)fputs("#SBATCH --job-name=redco-", stream);
     write_name(plan->model_name, stream);
     (void)fprintf(stream, "\n#SBATCH --nodes=%u\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=%u\n",
-                  redcoi_hosts(plan), redcoi_gpus_per_host(plan));
+                  redcoi_hosts(plan), asked_gpus(context));
+    if (asked_gpus(context) > redcoi_gpus_per_host(plan)) { (void)fputs("#SBATCH --exclusive\n", stream); }
     if (plan->hosts_count > 0) {
         char *list = redco_hostlist_compact((const char *const *)plan->hosts, plan->hosts_count);
         if (list == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
@@ -78,14 +100,26 @@ static void write_order(const redco_plan *plan, FILE *stream)
                     stream);
         return;
     }
-    (void)fputs("# node ranks follow the plan's order, not Slurm's\n"
+    (void)fputs("# node ranks follow the plan's order, not Slurm's\n", stream);
+    (void)fputs("hosts=(", stream);
+    redcoi_write_hosts(plan, "\n    ", stream);
+    (void)fputs("\n)\n"
                 "SLURM_HOSTFILE=$(mktemp)\n"
                 "export SLURM_HOSTFILE\n"
                 "trap 'rm -f \"$SLURM_HOSTFILE\"' EXIT\n"
-                "cat >\"$SLURM_HOSTFILE\" <<'HOSTS'\n",
+                "printf '%s\\n' \"${hosts[@]}\" >\"$SLURM_HOSTFILE\"\n"
+                "MASTER_ADDR=${hosts[0]}\n"
+                "layout=(--distribution=arbitrary)\n",
                 stream);
-    for (uint32_t i = 0; i < plan->hosts_count; i++) { (void)fprintf(stream, "%s\n", plan->hosts[i]); }
-    (void)fprintf(stream, "HOSTS\nMASTER_ADDR=%s\nlayout=(--distribution=arbitrary)\n", plan->hosts[0]);
+}
+
+/* Local rank i sees the GPU of place i. */
+static void write_gpus(const redco_plan *plan, FILE *stream)
+{
+    char *order = redcoi_gpu_order_text(plan);
+    if (order == NULL) { return; }
+    (void)fprintf(stream, "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=%s\n", order);
+    free(order);
 }
 
 static redco_status write(const redcoi_context *context, const json_t *config, FILE *stream, redco_error *err)
@@ -102,8 +136,9 @@ static redco_status write(const redcoi_context *context, const json_t *config, F
                 stream);
     (void)fprintf(stream, "srun --nodes=%u --ntasks=%u --kill-on-bad-exit=1 \"${layout[@]}\" bash -c '\n", hosts,
                   hosts);
+    (void)fputs("export NODE_RANK=$SLURM_PROCID\n", stream);
+    write_gpus(plan, stream);
     (void)fprintf(stream,
-                  "export NODE_RANK=$SLURM_PROCID\n"
                   "case $1 in\n"
                   "*.py) exec torchrun --nnodes=%u --nproc-per-node=%u --node-rank=\"$NODE_RANK\" "
                   "--master-addr=\"$MASTER_ADDR\" --master-port=\"$MASTER_PORT\" \"$@\" ;;\n"
@@ -120,6 +155,9 @@ const redcoi_ability redcoi_sbatch = {
     .context_parallel = true,
     .sequence_parallel = true,
     .layerwise = true,
+    .launches = true,
+    .any_command = true,
+    .can_interleave = can_interleave,
     .recompute = REDCOI_RECOMPUTE_ANY,
     .can_shard = can_shard,
     .overlap = overlap,

@@ -1,6 +1,9 @@
 /* What the writers share. */
 #include "planner/export/internal.h"
+#include "topology/hostlist.h"
 
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *redcoi_mesh_text(redco_mesh mesh, char *buffer, size_t size)
@@ -85,6 +88,36 @@ uint32_t redcoi_count_recompute(const redcoi_context *context, redco_recompute p
     return layers;
 }
 
+uint32_t redcoi_stages(const redcoi_offer *offer)
+{
+    const uint32_t chunks = offer->engine.virtual_stages;
+    return offer->setting.pp > 1 && chunks > 1 ? offer->setting.pp * chunks : offer->setting.pp;
+}
+
+uint32_t redcoi_stage_layers(uint32_t blocks, uint32_t stages, uint32_t stage)
+{
+    if (blocks % stages != 0 && (blocks + 2) % stages == 0) {
+        return (blocks + 2) / stages - (stage == 0 || stage + 1 == stages ? 1 : 0);
+    }
+    return blocks / stages + (stage < blocks % stages ? 1 : 0);
+}
+
+redco_precision redcoi_base_precision(const redco_plan *plan)
+{
+    return plan->precision == REDCO_FP16 || plan->precision == REDCO_FP32 ? plan->precision : REDCO_BF16;
+}
+
+uint32_t redcoi_gradient_bytes(const redco_plan *plan, const redco_engine *engine)
+{
+    if (engine->gradient_bytes > 0) { return engine->gradient_bytes; }
+    return plan->precision == REDCO_FP32 ? 4 : 2;
+}
+
+bool redcoi_flash_attention(const redco_engine *engine)
+{
+    return engine->attention != REDCO_ATTENTION_FUSED && engine->attention != REDCO_ATTENTION_UNFUSED;
+}
+
 uint64_t redcoi_bucket_elements(const redco_plan *plan)
 {
     const uint64_t elements = plan->bucket_bytes / (plan->precision == REDCO_FP32 ? 4 : 2);
@@ -100,6 +133,73 @@ uint32_t redcoi_gpus_per_host(const redco_plan *plan)
 uint32_t redcoi_hosts(const redco_plan *plan)
 {
     return (uint32_t)(redco_plan_gpus(plan) / redcoi_gpus_per_host(plan));
+}
+
+char *redcoi_gpu_order_text(const redco_plan *plan)
+{
+    const uint32_t each = redcoi_gpus_per_host(plan);
+    const bool many = plan->hosts_per_node > 1;
+    char *text = NULL;
+    size_t size = 0;
+    if (plan->gpu_order == NULL) { return NULL; }
+    for (uint32_t i = 0; many && i < plan->gpus_per_node; i++) {
+        const uint32_t gpu = plan->gpu_order[i];
+        if (gpu / each != i / each || gpu % each != plan->gpu_order[i % each]) { return NULL; }
+    }
+    FILE *stream = open_memstream(&text, &size);
+    if (stream == NULL) { return NULL; }
+    for (uint32_t i = 0; i < (many ? each : plan->gpus_per_node); i++) {
+        (void)fprintf(stream, "%s%u", i > 0 ? "," : "", plan->gpu_order[i]);
+    }
+    if (fclose(stream) == 0) { return text; }
+    free(text);
+    return NULL;
+}
+
+void redcoi_note(const redcoi_context *context, const char *format, ...)
+{
+    char text[900];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    (void)json_array_append_new(context->notes, json_string(text));
+}
+
+void redcoi_note_placement(const redcoi_context *context, const char *launcher)
+{
+    const redco_plan *plan = context->plan;
+    char *order = redcoi_gpu_order_text(plan);
+    if (plan->hosts_count > 0) {
+        char *list = redco_hostlist_compact((const char *const *)plan->hosts, plan->hosts_count);
+        redcoi_note(context,
+                    "starts no ranks: start them on the hosts in this order: %.600s; in another, more than %u sharding "
+                    "groups may span leaf switches, which is not priced",
+                    list != NULL ? list : plan->hosts[0], plan->spanning_groups);
+        free(list);
+    }
+    if (order != NULL) {
+        redcoi_note(context,
+                    "starts no ranks: set CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=%s and start them with %s "
+                    "for the planned order of GPUs",
+                    order, launcher);
+    }
+    free(order);
+}
+
+void redcoi_write_hosts(const redco_plan *plan, const char *separator, FILE *stream)
+{
+    for (uint32_t i = 0; i < plan->hosts_count; i++) {
+        (void)fprintf(stream, "%s'", separator);
+        for (const char *c = plan->hosts[i]; *c != '\0'; c++) {
+            if (*c == '\'') {
+                (void)fputs("'\\''", stream);
+            } else {
+                (void)fputc(*c, stream);
+            }
+        }
+        (void)fputc('\'', stream);
+    }
 }
 
 static bool plain_host(const char *name)

@@ -3,13 +3,16 @@
 #include "topology/base/file.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const char *const redco_recompute_words[] = {"none", "selective", "full", NULL};
+const char redco_half_word[] = "half";
 const char *const redco_precision_words[] = {"bf16", "fp16", "fp32", NULL};
+const char *const redco_gemm_format_words[] = {"", "fp8", "mxfp8", "nvfp4", NULL};
 const char *const redco_scheme_words[] = {"inter-tensor", "intra-tensor", NULL};
-const char *const redco_overlap_words[] = {"ag_rs", "ar", "bc", NULL};
+const char *const redco_overlap_words[] = {"ag_rs", "ar", "bc", "tp", NULL};
 
 #define SECONDS(group, key, member)                                                                                    \
     {                                                                                                                  \
@@ -46,6 +49,7 @@ static const redco_plan_field fields[] = {
     BYTES("optimizer", optimizer_bytes),
     BYTES("activations", activation_bytes),
     BYTES("transient", transient_bytes),
+    BYTES("allocated", allocated_bytes),
     BYTES("total", total_bytes),
     BYTES("capacity", capacity_bytes),
 };
@@ -58,12 +62,19 @@ const redco_plan_field *redco_plan_fields(size_t *count_out)
     return fields;
 }
 
+redco_mesh redco_plan_grid(const redco_plan *plan)
+{
+    if (!plan->engine.shard_over_cp || plan->cp <= 1) { return plan->dp; }
+    return redco_mesh_with_cp(plan->gpus_per_node, plan->tp, plan->cp, plan->dp);
+}
+
 redco_plan *redco_plan_new(void)
 {
     redco_plan *plan = calloc(1, sizeof *plan);
     if (plan != NULL) {
         plan->pp = plan->pp_chunks = plan->cp = plan->ep = 1;
         plan->hosts_per_node = 1;
+        (void)snprintf(plan->engine.name, sizeof plan->engine.name, "amsp");
     }
     return plan;
 }

@@ -4,6 +4,7 @@
 #ifndef REDCO_PLAN_H
 #define REDCO_PLAN_H
 
+#include "costmodel/engine.h"
 #include "topology/base/json.h"
 #include "topology/base/sharding.h"
 #include "topology/base/status.h"
@@ -36,13 +37,18 @@ typedef struct redco_plan_rule {
 typedef struct redco_plan_predicted {
     double step_s, tokens_per_s_per_gpu, tokens_per_s_per_gpu_band /**< half-width; 0 = none is claimed */, mfu,
         model_flops_per_token, compute_s, exposed_comm_s;
-    double simulated_step_s; /**< step_s by the event simulator; 0 = not simulated */
     double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s, tp_s, amsp_total_s;
     /** Where step_s goes. */
     double forward_s, backward_s, recompute_s, optimizer_s, other_s, layer_exposed_s, grad_exposed_s, spread_exposed_s;
-    uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes, total_bytes,
-        capacity_bytes;
+    uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes,
+        allocated_bytes /**< total without the reserve */, total_bytes, capacity_bytes;
 } redco_plan_predicted;
+
+/** What the planner optimised: the closed form's numbers beside the simulator's. */
+typedef struct redco_plan_closed_form {
+    double step_s, tokens_per_s_per_gpu, mfu, compute_s, exposed_comm_s;
+    uint64_t total_bytes;
+} redco_plan_closed_form;
 
 /** One number of redco_plan_predicted and its place in the file. */
 typedef struct redco_plan_field {
@@ -52,8 +58,7 @@ typedef struct redco_plan_field {
     bool bytes;    /**< uint64_t, else double */
 } redco_plan_field;
 
-/** All of them in file order (tokens_per_s_per_gpu_band, which may be null, and simulated_step_s,
- * which may be absent, aside). */
+/** All of them in file order (tokens_per_s_per_gpu_band, which may be null, aside). */
 const redco_plan_field *redco_plan_fields(size_t *count_out);
 
 /** An owning record: strings and arrays belong to it; json members are references it holds. Filled by the planner or
@@ -73,6 +78,8 @@ typedef struct redco_plan {
     uint32_t micro_batch;
     uint64_t micro_batches;
     redco_precision precision;
+    redco_engine engine; /**< every trait; plans without one are of AMSP's engine. Its virtual_stages are pp_chunks */
+    char engine_reason[256]; /**< why this engine; "" = not known */
     redco_scheme scheme;
     uint32_t overlap;
     bool sequence_parallel, mfu_causal;
@@ -82,7 +89,7 @@ typedef struct redco_plan {
     redco_mesh dp, secondary; /**< secondary 0x0 = none */
     redco_plan_layers *layers;
     uint32_t layers_count;
-    char *tp_placement; /**< "rules", "milp", "user" */
+    char *tp_placement; /**< "rules", "milp", "user", "paired" */
     redco_plan_rule *rules;
     uint32_t rules_count;
     char **hosts; /**< rank order; may be empty */
@@ -91,6 +98,7 @@ typedef struct redco_plan {
     uint32_t *gpu_order; /**< GPU of its node that each place takes, gpus_per_node of them; NULL: 0, 1, 2, ... */
     uint32_t spanning_groups;
     redco_plan_predicted predicted;
+    redco_plan_closed_form closed_form; /**< step_s 0: a plan of before it was kept; predicted is the closed form's then */
     char *solver_name, *solver_status;
     bool objective_comm; /**< solver_objective is the paper's T_comm instead of the step time */
     double solver_objective, solver_gap, solver_seconds;
@@ -102,10 +110,15 @@ typedef struct redco_plan {
 redco_plan *redco_plan_new(void); /**< NULL when out of memory */
 void redco_plan_free(redco_plan *plan);
 uint64_t redco_plan_gpus(const redco_plan *plan);
+/** The ranks that states are sharded over: dp, or dp x cp where the engine has it so. */
+redco_mesh redco_plan_grid(const redco_plan *plan);
 
 /** SHA-256 of the value's compact text (no white space, members in their order, numbers as in plan files), so that
  *  whoever has the plan can compute it again. @return false when out of memory */
 bool redco_plan_digest(const json_t *value, char hex_out[65]);
+
+/** {"predicted": ..., "closed_form": ...}: a new reference, or NULL when out of memory. */
+json_t *redco_plan_prediction_json(const redco_plan_predicted *predicted, const redco_plan_closed_form *closed_form);
 
 /** New reference to the JSON document, or NULL when out of memory. */
 json_t *redco_plan_to_json(const redco_plan *plan);
@@ -119,6 +132,11 @@ redco_status redco_plan_from_json(const redco_json_value *root, redco_plan **pla
 /** Written whole or not at all. solver.seconds, the one number that no two runs share, is written as 0:
  *  the same inputs give the same bytes, so that plan files can be compared and hashed. */
 redco_status redco_plan_write(const redco_plan *plan, const char *path, redco_error *err);
+
+/** "fp8", "mxfp8", "nvfp4": precisions that are formats of the products alone, by redco_gemm_format. */
+extern const char *const redco_gemm_format_words[];
+/** "half": full recomputation where engine.partial_recompute is set. */
+extern const char redco_half_word[];
 
 /** The words of plan files and command lines, NULL-terminated, indexed by the enums; overlap by bit number. */
 extern const char *const redco_recompute_words[];

@@ -63,19 +63,24 @@ static redco_status check_mesh(const struct check *check)
         return refuse(check, "/mesh/pp", "%u stages are more than the %u layers of the model", plan->pp,
                       plan->model_layers);
     }
-    if (plan->pp_chunks > 1 && (plan->pp < 2 || plan->micro_batches % plan->pp != 0 ||
-                                times(plan->pp, plan->pp_chunks) > (uint64_t)plan->model_layers + 2)) {
-        return refuse(check, "/mesh/pp_chunks",
-                      "%u in each of %u stages need 2 stages, %llu micro-batches in multiples of them and a layer each",
-                      plan->pp_chunks, plan->pp, (unsigned long long)plan->micro_batches);
+    const uint64_t chunks = times(plan->pp, plan->pp_chunks);
+    if (plan->pp_chunks > 1 &&
+        (plan->pp < 2 || plan->micro_batches % plan->pp != 0 ||
+         (plan->model_layers % chunks != 0 && (plan->model_layers + (uint64_t)2) % chunks != 0))) {
+        return refuse(
+            check, "/mesh/pp_chunks",
+            "%u in each of %u stages need 2 stages, %llu micro-batches in multiples of them and %u layers (or "
+            "2 more) in multiples of all chunks",
+            plan->pp_chunks, plan->pp, (unsigned long long)plan->micro_batches, plan->model_layers);
     }
     if (plan->seq_len % plan->cp != 0) {
         return refuse(check, "/mesh/cp", "%u does not divide the sequence of %u tokens", plan->cp, plan->seq_len);
     }
     const redco_mesh second = plan->secondary;
-    if (second.gpus != 0 && (plan->dp.gpus % second.gpus != 0 || plan->dp.nodes % second.nodes != 0)) {
-        return refuse(check, "/mesh/secondary", "%ux%u does not divide dp %ux%u", second.gpus, second.nodes,
-                      plan->dp.gpus, plan->dp.nodes);
+    const redco_mesh grid = redco_plan_grid(plan);
+    if (second.gpus != 0 && (grid.gpus % second.gpus != 0 || grid.nodes % second.nodes != 0)) {
+        return refuse(check, "/mesh/secondary", "%ux%u does not divide dp %ux%u", second.gpus, second.nodes, grid.gpus,
+                      grid.nodes);
     }
     return REDCO_OK;
 }
@@ -102,7 +107,7 @@ static redco_status check_shards(const struct check *check, uint32_t index)
 {
     static const char *const names[] = {"parameters", "gradients", "optimizer", "dp"};
     const redco_shards *shards = &check->plan->layers[index].shards;
-    const redco_mesh chain[] = {shards->parameters, shards->gradients, shards->optimizer, check->plan->dp};
+    const redco_mesh chain[] = {shards->parameters, shards->gradients, shards->optimizer, redco_plan_grid(check->plan)};
     for (int i = 2; i >= 0; i--) {
         char pointer[64];
         if (nests(chain[i], chain[i + 1])) { continue; }
@@ -243,8 +248,12 @@ static redco_status check_times(const struct check *check)
                       "is longer than the step");
     }
     return check_number(check, "/solver/objective", plan->solver_objective,
-                        plan->objective_comm ? p->amsp_total_s : p->step_s,
-                        plan->objective_comm ? "/predicted/comm/amsp_total_s" : "/predicted/step_s");
+                        plan->objective_comm                ? p->amsp_total_s
+                        : plan->closed_form.step_s > 0.0 ? plan->closed_form.step_s
+                                                         : p->step_s,
+                        plan->objective_comm                ? "/predicted/comm/amsp_total_s"
+                        : plan->closed_form.step_s > 0.0 ? "/closed_form/step_s"
+                                                         : "/predicted/step_s");
 }
 
 static redco_status check_digest(const struct check *check, const char *pointer, const json_t *value,

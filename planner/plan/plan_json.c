@@ -42,11 +42,17 @@ static json_t *overlap_json(uint32_t overlap)
     return array;
 }
 
+static const char *precision_word(const redco_plan *plan)
+{
+    const redco_gemm_format format = plan->engine.gemm_format;
+    return format != REDCO_GEMM_SAME ? redco_gemm_format_words[format] : redco_precision_words[plan->precision];
+}
+
 static json_t *workload_json(const redco_plan *plan)
 {
     return json_pack("{s:I,s:I,s:I,s:I,s:s,s:s,s:o,s:b,s:I,s:s}", "seq_len", (json_int_t)plan->seq_len, "global_batch",
                      (json_int_t)plan->global_batch, "micro_batch", (json_int_t)plan->micro_batch, "micro_batches",
-                     (json_int_t)plan->micro_batches, "precision", redco_precision_words[plan->precision], "scheme",
+                     (json_int_t)plan->micro_batches, "precision", precision_word(plan), "scheme",
                      redco_scheme_words[plan->scheme], "overlap", overlap_json(plan->overlap), "sequence_parallel",
                      plan->sequence_parallel, "bucket_bytes", (json_int_t)plan->bucket_bytes, "mfu_convention",
                      plan->mfu_causal ? "causal" : "full");
@@ -61,6 +67,12 @@ static json_t *all_mesh_json(const redco_plan *plan)
     return json;
 }
 
+static const char *recompute_word(const redco_plan *plan, redco_recompute recompute)
+{
+    const bool half = recompute == REDCO_RECOMPUTE_FULL && plan->engine.partial_recompute;
+    return half ? redco_half_word : redco_recompute_words[recompute];
+}
+
 static json_t *sharding_json(const redco_plan *plan)
 {
     json_t *array = json_array();
@@ -70,7 +82,7 @@ static json_t *sharding_json(const redco_plan *plan)
             json_pack("{s:s,s:[I,I],s:o,s:o,s:o,s:s}", "class", row->class_name, "layers", (json_int_t)row->first_layer,
                       (json_int_t)row->last_layer, "parameters", mesh_json(row->shards.parameters), "gradients",
                       mesh_json(row->shards.gradients), "optimizer", mesh_json(row->shards.optimizer), "recompute",
-                      redco_recompute_words[row->recompute]);
+                      recompute_word(plan, row->recompute));
         if (json_array_append_new(array, entry) != 0) {
             json_decref(array);
             array = NULL;
@@ -149,15 +161,34 @@ static json_t *predicted_json(const redco_plan_predicted *predicted)
             json_decref(json);
             return NULL;
         }
-        if (field->offset == offsetof(redco_plan_predicted, step_s) && predicted->simulated_step_s > 0.0) {
-            (void)json_object_set_new(json, "simulated_step_s", json_real(predicted->simulated_step_s));
-        }
         if (field->offset == offsetof(redco_plan_predicted, tokens_per_s_per_gpu)) {
             const double band = predicted->tokens_per_s_per_gpu_band;
             (void)json_object_set_new(json, "tokens_per_s_per_gpu_band", band > 0.0 ? json_real(band) : json_null());
         }
     }
     return json;
+}
+
+static json_t *engine_json(const redco_plan *plan)
+{
+    const redco_engine_choice choice = {plan->engine, plan->bucket_bytes};
+    json_t *const json = redco_engine_describe(&choice, plan->precision);
+    if (json != NULL && plan->engine_reason[0] != '\0') {
+        (void)json_object_set_new(json, "source", json_string(plan->engine_reason));
+    }
+    return json;
+}
+
+static json_t *closed_form_json(const redco_plan_closed_form *c)
+{
+    return json_pack("{s:f,s:f,s:f,s:f,s:f,s:{s:I}}", "step_s", c->step_s, "tokens_per_s_per_gpu",
+                     c->tokens_per_s_per_gpu, "mfu", c->mfu, "compute_s", c->compute_s, "exposed_comm_s",
+                     c->exposed_comm_s, "memory_bytes", "total", (json_int_t)c->total_bytes);
+}
+
+json_t *redco_plan_prediction_json(const redco_plan_predicted *predicted, const redco_plan_closed_form *closed_form)
+{
+    return json_pack("{s:o,s:o}", "predicted", predicted_json(predicted), "closed_form", closed_form_json(closed_form));
 }
 
 static json_t *solver_json(const redco_plan *plan)
@@ -173,10 +204,12 @@ json_t *redco_plan_to_json(const redco_plan *plan)
     json_t *inputs =
         json_pack("{s:s,s:s,s:s,s:s}", "model_sha256", plan->model_sha256, "cluster_sha256", plan->cluster_sha256,
                   "profile_sha256", plan->profile_sha256, "redco_version", plan->redco_version);
-    return json_pack("{s:s,s:i,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "format", "redco-plan", "version",
+    return json_pack("{s:s,s:i,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "format", "redco-plan", "version",
                      REDCO_PLAN_VERSION, "feasible", 1, "strategy", plan->strategy, "model", model_json(plan),
-                     "cluster", cluster_json(plan), "workload", workload_json(plan), "mesh", all_mesh_json(plan),
+                     "cluster", cluster_json(plan), "workload", workload_json(plan), "engine",
+                     engine_json(plan), "mesh", all_mesh_json(plan),
                      "sharding", sharding_json(plan), "tensor_parallel", tensor_parallel_json(plan), "placement",
-                     placement_json(plan), "predicted", predicted_json(&plan->predicted), "solver", solver_json(plan),
+                     placement_json(plan), "predicted", predicted_json(&plan->predicted), "closed_form",
+                     closed_form_json(&plan->closed_form), "solver", solver_json(plan),
                      "calibration", shared(plan->calibration), "inputs", inputs);
 }

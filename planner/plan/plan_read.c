@@ -111,7 +111,7 @@ static redco_status read_overlap(const redco_json_value *workload, uint32_t *ove
             bit++;
         }
         if (text == NULL || redco_overlap_words[bit] == NULL || (overlap >> bit & 1) != 0) {
-            return redco_json_fail(&word, NULL, err, "must be one of ag_rs, ar, bc, each at most once");
+            return redco_json_fail(&word, NULL, err, "must be one of ag_rs, ar, bc, tp, each at most once");
         }
         overlap |= 1U << bit;
     }
@@ -119,11 +119,56 @@ static redco_status read_overlap(const redco_json_value *workload, uint32_t *ove
     return REDCO_OK;
 }
 
+/* A format of products alone is trained in bf16 otherwise. */
+static redco_status read_precision(const redco_json_value *workload, redco_plan *plan, redco_error *err)
+{
+    const char *text = NULL;
+    uint32_t precision = 0;
+    redco_status st = redco_json_string(workload, "precision", &text, err);
+    if (st != REDCO_OK) { return st; }
+    for (uint32_t i = REDCO_GEMM_FP8; redco_gemm_format_words[i] != NULL; i++) {
+        if (strcmp(text, redco_gemm_format_words[i]) != 0) { continue; }
+        plan->engine.gemm_format = (redco_gemm_format)i;
+        plan->precision = REDCO_BF16;
+        return REDCO_OK;
+    }
+    st = read_word(workload, "precision", redco_precision_words, &precision, err);
+    plan->precision = (redco_precision)precision;
+    return st;
+}
+
+/* Plans of before engines were kept are of AMSP's, or, as their calibration says, of redco-exec. */
+static redco_status read_engine(const redco_json_value *root, redco_plan *plan, redco_error *err)
+{
+    redco_json_value value;
+    redco_engine_choice choice;
+    const char *reason = NULL;
+    if (!redco_json_has(root, "engine")) {
+        const json_t *const own = json_object_get(json_object_get(root->json, "calibration"), "engine");
+        if (json_is_string(own) && strcmp(json_string_value(own), "redco-exec") == 0) {
+            (void)snprintf(plan->engine.name, sizeof plan->engine.name, "redco-exec");
+            plan->engine.planned_memory = true;
+        }
+        return REDCO_OK;
+    }
+    redco_status st = redco_json_object(root, "engine", &value, err);
+    if (st != REDCO_OK || (st = redco_engine_from_json(&value, &choice, err)) != REDCO_OK) { return st; }
+    if (choice.bucket_bytes != plan->bucket_bytes) {
+        return redco_json_fail(&value, "bucket_bytes", err, "is %llu, but the workload says %llu",
+                               (unsigned long long)choice.bucket_bytes, (unsigned long long)plan->bucket_bytes);
+    }
+    choice.engine.gemm_format = plan->engine.gemm_format;
+    plan->engine = choice.engine;
+    if (redco_json_has(&value, "source") && (st = redco_json_string(&value, "source", &reason, err)) == REDCO_OK) {
+        (void)snprintf(plan->engine_reason, sizeof plan->engine_reason, "%s", reason);
+    }
+    return st;
+}
+
 static redco_status read_workload(const redco_json_value *root, redco_plan *plan, redco_error *err)
 {
     static const char *const conventions[] = {"full", "causal", NULL};
     redco_json_value workload;
-    uint32_t precision = 0;
     uint32_t scheme = 0;
     uint32_t convention = 0;
     redco_status st = redco_json_object(root, "workload", &workload, err);
@@ -131,7 +176,7 @@ static redco_status read_workload(const redco_json_value *root, redco_plan *plan
         (st = redco_json_u64(&workload, "global_batch", 1, most_count, &plan->global_batch, err)) != REDCO_OK ||
         (st = redco_json_u32(&workload, "micro_batch", 1, MOST_RANKS, &plan->micro_batch, err)) != REDCO_OK ||
         (st = redco_json_u64(&workload, "micro_batches", 1, most_count, &plan->micro_batches, err)) != REDCO_OK ||
-        (st = read_word(&workload, "precision", redco_precision_words, &precision, err)) != REDCO_OK ||
+        (st = read_precision(&workload, plan, err)) != REDCO_OK ||
         (st = read_word(&workload, "scheme", redco_scheme_words, &scheme, err)) != REDCO_OK ||
         (st = read_overlap(&workload, &plan->overlap, err)) != REDCO_OK ||
         (st = redco_json_bool(&workload, "sequence_parallel", &plan->sequence_parallel, err)) != REDCO_OK ||
@@ -139,7 +184,6 @@ static redco_status read_workload(const redco_json_value *root, redco_plan *plan
         (st = read_word(&workload, "mfu_convention", conventions, &convention, err)) != REDCO_OK) {
         return st;
     }
-    plan->precision = (redco_precision)precision;
     plan->scheme = (redco_scheme)scheme;
     plan->mfu_causal = convention == 1;
     return REDCO_OK;
@@ -160,6 +204,7 @@ static redco_status read_all_meshes(const redco_json_value *root, redco_plan *pl
         (st = redco_json_u32(&mesh, "pp_chunks", 1, MOST_CHUNKS, &plan->pp_chunks, err)) != REDCO_OK) {
         return st;
     }
+    plan->engine.virtual_stages = plan->pp_chunks;
     return redco_json_has(&mesh, "secondary") ? read_mesh(&mesh, "secondary", &plan->secondary, err) : REDCO_OK;
 }
 
@@ -181,10 +226,27 @@ static redco_status read_layer_range(const redco_json_value *entry, redco_plan_l
     return REDCO_OK;
 }
 
-static redco_status read_layers(const redco_json_value *entry, redco_plan_layers *out, redco_error *err)
+/* "half" is full recomputation under an engine that repeats about half of the products. */
+static redco_status read_recompute(const redco_json_value *entry, redco_engine *engine, redco_recompute *out,
+                                   redco_error *err)
+{
+    const json_t *const text = json_object_get(entry->json, "recompute");
+    uint32_t recompute = REDCO_RECOMPUTE_FULL;
+    const bool half = json_is_string(text) && strcmp(json_string_value(text), redco_half_word) == 0;
+    const redco_status st = half ? REDCO_OK : read_word(entry, "recompute", redco_recompute_words, &recompute, err);
+    if (st != REDCO_OK) { return st; }
+    if (recompute == REDCO_RECOMPUTE_FULL && !half && engine->partial_recompute) {
+        return redco_json_fail(entry, "recompute", err, "is full beside layers of half: an engine does one of them");
+    }
+    engine->partial_recompute = engine->partial_recompute || half;
+    *out = (redco_recompute)recompute;
+    return REDCO_OK;
+}
+
+static redco_status read_layers(const redco_json_value *entry, redco_engine *engine, redco_plan_layers *out,
+                                redco_error *err)
 {
     const char *name = NULL;
-    uint32_t recompute = 0;
     redco_status st = redco_json_string(entry, "class", &name, err);
     if (st != REDCO_OK) { return st; }
     if (name[0] == '\0' || strlen(name) > LONGEST_NAME) {
@@ -195,10 +257,9 @@ static redco_status read_layers(const redco_json_value *entry, redco_plan_layers
         (st = read_mesh(entry, "parameters", &out->shards.parameters, err)) != REDCO_OK ||
         (st = read_mesh(entry, "gradients", &out->shards.gradients, err)) != REDCO_OK ||
         (st = read_mesh(entry, "optimizer", &out->shards.optimizer, err)) != REDCO_OK ||
-        (st = read_word(entry, "recompute", redco_recompute_words, &recompute, err)) != REDCO_OK) {
+        (st = read_recompute(entry, engine, &out->recompute, err)) != REDCO_OK) {
         return st;
     }
-    out->recompute = (redco_recompute)recompute;
     return REDCO_OK;
 }
 
@@ -230,7 +291,7 @@ static redco_status read_sharding(const redco_json_value *root, redco_plan *plan
     for (uint32_t i = 0; i < plan->layers_count; i++) {
         redco_json_value entry;
         if ((st = redco_json_element(&array, i, &entry, err)) != REDCO_OK ||
-            (st = read_layers(&entry, &plan->layers[i], err)) != REDCO_OK) {
+            (st = read_layers(&entry, &plan->engine, &plan->layers[i], err)) != REDCO_OK) {
             return st;
         }
     }
@@ -371,18 +432,33 @@ static redco_status read_predicted(const redco_json_value *root, redco_plan *pla
     const redco_plan_field *fields = redco_plan_fields(&count);
     redco_json_value predicted;
     redco_status st = redco_json_object(root, "predicted", &predicted, err);
-    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) { /* older plans do not tell what is allocated */
+        const bool newer = fields[i].offset == offsetof(redco_plan_predicted, allocated_bytes);
+        if (newer && !redco_json_has(root, "closed_form")) { continue; }
         st = read_field(&predicted, &fields[i], &plan->predicted, err);
     }
     if (st == REDCO_OK && redco_json_has(&predicted, "tokens_per_s_per_gpu_band")) {
         st = redco_json_number(&predicted, "tokens_per_s_per_gpu_band", 0.0, most_number,
                                &plan->predicted.tokens_per_s_per_gpu_band, err);
     }
-    if (st == REDCO_OK && redco_json_has(&predicted, "simulated_step_s")) {
-        st =
-            redco_json_number(&predicted, "simulated_step_s", 0.0, most_number, &plan->predicted.simulated_step_s, err);
-    }
     return st;
+}
+
+static redco_status read_closed_form(const redco_json_value *root, redco_plan_closed_form *out, redco_error *err)
+{
+    redco_json_value form, memory;
+    if (!redco_json_has(root, "closed_form")) { return REDCO_OK; }
+    redco_status st = redco_json_object(root, "closed_form", &form, err);
+    if (st != REDCO_OK || (st = redco_json_number(&form, "step_s", 0.0, most_number, &out->step_s, err)) != REDCO_OK ||
+        (st = redco_json_number(&form, "tokens_per_s_per_gpu", 0.0, most_number, &out->tokens_per_s_per_gpu, err)) !=
+            REDCO_OK ||
+        (st = redco_json_number(&form, "mfu", 0.0, most_number, &out->mfu, err)) != REDCO_OK ||
+        (st = redco_json_number(&form, "compute_s", 0.0, most_number, &out->compute_s, err)) != REDCO_OK ||
+        (st = redco_json_number(&form, "exposed_comm_s", 0.0, most_number, &out->exposed_comm_s, err)) != REDCO_OK ||
+        (st = redco_json_object(&form, "memory_bytes", &memory, err)) != REDCO_OK) {
+        return st;
+    }
+    return redco_json_u64(&memory, "total", 0, most_count, &out->total_bytes, err);
 }
 
 static redco_status read_solver(const redco_json_value *root, redco_plan *plan, redco_error *err)
@@ -442,9 +518,11 @@ static redco_status read_plan(const redco_json_value *root, redco_plan *plan, re
     }
     if ((st = read_text(root, "strategy", &plan->strategy, err)) != REDCO_OK ||
         (st = read_model(root, plan, err)) != REDCO_OK || (st = read_cluster(root, plan, err)) != REDCO_OK ||
-        (st = read_workload(root, plan, err)) != REDCO_OK || (st = read_all_meshes(root, plan, err)) != REDCO_OK ||
+        (st = read_workload(root, plan, err)) != REDCO_OK || (st = read_engine(root, plan, err)) != REDCO_OK ||
+        (st = read_all_meshes(root, plan, err)) != REDCO_OK ||
         (st = read_sharding(root, plan, err)) != REDCO_OK || (st = read_rules(root, plan, err)) != REDCO_OK ||
         (st = read_placement(root, plan, err)) != REDCO_OK || (st = read_predicted(root, plan, err)) != REDCO_OK ||
+        (st = read_closed_form(root, &plan->closed_form, err)) != REDCO_OK ||
         (st = read_solver(root, plan, err)) != REDCO_OK ||
         (st = keep_object(root, "calibration", &plan->calibration, err)) != REDCO_OK ||
         (st = read_inputs(root, plan, err)) != REDCO_OK) {

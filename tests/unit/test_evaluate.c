@@ -37,8 +37,20 @@ static redco_measured *parse(const char *rows)
     return table;
 }
 
+/* What one row asks, by its evaluation. @return to be freed */
+static redco_evaluations *evaluate(const redco_measured_run *run, redco_request *request_out)
+{
+    redco_evaluations *all = NULL;
+    redco_error err = {.status = REDCO_OK};
+    if (redco_evaluations_create(&run, 1, &all, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
+    if (redco_evaluations_skip(all, 0) != NULL) { fail_msg("%s", redco_evaluations_skip(all, 0)); }
+    *request_out = *redco_evaluations_request(all, 0);
+    return all;
+}
+
 /* 128 GB200 are 32 hosts of 4; the largest equal parts of them that a rack of 18 hosts holds are 16 hosts: 64 GPUs.
- * With tp 2 and cp 2 a domain holds 16 data-parallel ranks, so 32 ranks are 16 x 2. */
+ * With tp 2 and cp 2 a domain holds 16 data-parallel ranks, so 32 ranks are 16 x 2; NeMo shards
+ * over context-parallel ranks, too: 32 x 2. */
 static void a_row_becomes_a_plan(void **state)
 {
     (void)state;
@@ -46,24 +58,25 @@ static void a_row_becomes_a_plan(void **state)
                                         "nemo,te_xla,32,2,1,1,2,1,1x1,1x1,1x32,"
                                         "intra,1,1,4,128,half,fp8,4,flash3,1,0,ar+tp,0,ok,10000\n");
     const redco_measured_run *runs = NULL;
-    redco_evaluation_input in;
-    redco_error err = {.status = REDCO_OK};
+    redco_request in;
     assert_int_equal(redco_measured_runs(table, &runs), 1);
-    if (redco_evaluation_input_of(runs, &in, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
+    redco_evaluations *const all = evaluate(runs, &in);
+    const redco_layer_config config = in.assignments[0].config;
     assert_int_equal(in.machine.nodes, 2);
     assert_int_equal(in.machine.gpus_per_node, 64);
     assert_true(fabs(in.machine.node_network_bytes_per_s - 16 * 200e9) < 1.0);
     assert_int_equal(in.setting.dp.gpus, 16);
     assert_int_equal(in.setting.dp.nodes, 2);
-    assert_int_equal(in.config.shards.optimizer.gpus, 16);
-    assert_int_equal(in.config.shards.optimizer.nodes, 2);
-    assert_int_equal(in.config.recompute, REDCO_RECOMPUTE_FULL);
-    assert_int_equal(in.workload.overlap, REDCO_OVERLAP_AR);
+    assert_int_equal(config.shards.optimizer.gpus, 32);
+    assert_int_equal(config.shards.optimizer.nodes, 2);
+    assert_int_equal(config.recompute, REDCO_RECOMPUTE_FULL);
+    assert_int_equal(in.workload.overlap, REDCO_OVERLAP_AR | REDCO_OVERLAP_TP);
     const redco_engine *const e = &in.workload.engine;
-    assert_true(e->async_tp && e->partial_recompute && e->shard_over_cp && e->layer_units);
+    assert_true(e->partial_recompute && e->shard_over_cp && e->layer_units);
     assert_false(e->plain_norm || e->compiled || e->logits_gathered);
     assert_int_equal(e->gemm_format, REDCO_GEMM_FP8);
     assert_int_equal(e->gradient_bytes, 4);
+    redco_evaluations_free(all);
     redco_measured_free(table);
 }
 
@@ -82,17 +95,18 @@ static void a_row_has_ports_and_an_engine(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char text[512];
         const redco_measured_run *run = NULL;
-        redco_evaluation_input in;
+        redco_request in;
         (void)snprintf(text, sizeof text,
                        "s,speed,m,24,4096,16384,32,32,128,51200,0,1,0,2048,%s,16,%u,%u,%s,eager,16,1,1,1,1,1,1x1,1x1,"
                        "1x1,intra,0,1,1,16,none,bf16,2,flash2,1,0,none,0,ok,100\n",
                        rows[i].gpu, rows[i].gpus, rows[i].network, rows[i].framework);
         redco_measured *const table = parse(text);
         assert_int_equal(redco_measured_runs(table, &run), 1);
-        assert_int_equal(redco_evaluation_input_of(run, &in, NULL), REDCO_OK);
+        redco_evaluations *const all = evaluate(run, &in);
         assert_int_equal(in.machine.nics_per_node, rows[i].ports);
         assert_true(fabs(in.machine.nic_bytes_per_s * rows[i].ports - rows[i].network * 1e9) < 1.0);
         assert_int_equal(in.workload.engine.layer_units, rows[i].layer_units);
+        redco_evaluations_free(all);
         redco_measured_free(table);
     }
 }
@@ -150,8 +164,7 @@ static void predict(struct shipped *s)
         redco_calibration set;
         s->predictions[i] = (redco_prediction){.step_s = 0.0};
         if (redco_evaluations_skip(all, i) != NULL) { continue; }
-        const redco_gpu *const gpu = &redco_evaluations_input(all, i)->machine.gpu;
-        const char *const name = redco_calibration_set(gpu, s->runs[i]->software, s->runs[i]->framework);
+        const char *const name = redco_evaluations_set(all, i);
         assert_int_equal(redco_calibration_read(name, NULL, &set, &err), REDCO_OK);
         s->predictions[i] = redco_evaluations_predict(all, i, &set);
         assert_true(isfinite(s->predictions[i].step_s) && s->predictions[i].step_s > 0.0);

@@ -1,87 +1,7 @@
 /* Which strategies a framework can say, what it is given otherwise, and that nothing of a plan can become code. */
-#include "planner/export/export.h"
-#include "planner/strategy.h"
+#include "export_fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-static redco_search_options defaults(void)
-{
-    return (redco_search_options){.workload = {.seq_len = 4096,
-                                               .global_batch = 1024,
-                                               .precision = REDCO_BF16,
-                                               .overlap = REDCO_OVERLAP_ALL,
-                                               .bucket_bytes = (uint64_t)1 << 30},
-                                  .micro_batch = 1,
-                                  .recompute = REDCO_RECOMPUTE_COUNT,
-                                  .top = 1,
-                                  .gap_ratio = 0.0005};
-}
-
-/** A plan and what it is exported from. */
-struct planned {
-    redco_inputs inputs;
-    redco_plan *plan;
-    redco_plan_case reopened;
-};
-
-static void plan_open(const redco_input_names *names, uint64_t gpus, const redco_search_options *options,
-                      struct planned *out)
-{
-    redco_error err = {0};
-    redco_search_result *result = NULL;
-    redco_assembler *assembler = NULL;
-    *out = (struct planned){.plan = NULL};
-    if (redco_inputs_read(names, gpus, &out->inputs, &err) != REDCO_OK ||
-        redco_search(&out->inputs.machine, out->inputs.model, &out->inputs.calibration, out->inputs.comm, options,
-                     &result, &err) != REDCO_OK) {
-        fail_msg("%s: %s", err.place, err.text);
-    }
-    assert_int_equal(result->ranked_count, 1);
-    if (redco_assembler_create(&out->inputs, options, "0.1.0", &assembler, &err) != REDCO_OK ||
-        redco_plan_assemble(assembler, result, &result->ranked[0], "fixed", &out->plan, &err) != REDCO_OK ||
-        redco_plan_reopen(out->plan, "plan", NULL, 0, &out->reopened, &err) != REDCO_OK) {
-        fail_msg("%s: %s", err.place, err.text);
-    }
-    redco_assembler_free(assembler);
-    redco_search_result_free(result);
-}
-
-static void plan_close(struct planned *p)
-{
-    redco_plan_case_free(&p->reopened);
-    redco_plan_free(p->plan);
-    redco_inputs_free(&p->inputs);
-}
-
-static redco_export *export(const struct planned *p, redco_framework framework)
-{
-    redco_export *made = NULL;
-    redco_error err = {0};
-    if (redco_export_create(p->plan, &p->reopened, framework, &made, &err) != REDCO_OK) {
-        fail_msg("%s: %s: %s", redco_framework_words[framework], err.place, err.text);
-    }
-    return made;
-}
-
-/* The member at "a/b/c"; arrays by number. */
-static const json_t *at(const json_t *json, const char *path)
-{
-    char copy[160];
-    char *rest = copy;
-    (void)snprintf(copy, sizeof copy, "%s", path);
-    for (char *key = strsep(&rest, "/"); key != NULL && json != NULL; key = strsep(&rest, "/")) {
-        json = json_is_array(json) ? json_array_get(json, strtoul(key, NULL, 10)) : json_object_get(json, key);
-    }
-    return json;
-}
 
 /* What "differences" names, in order, between commas. */
 static const char *differences(const redco_export *made, char *buffer, size_t size)
@@ -401,6 +321,75 @@ static void layers_may_differ_in_fsdp(void **state)
     plan_close(&p);
 }
 
+/* 12 layers on 2 stages of 7 chunks: with embedding and head 14 places, which InternEvo does not have. What it is given
+ * is the plan without chunks, and costs what that costs; Megatron-LM has the places. */
+static void chunks_are_priced(void **state)
+{
+    const redco_input_names names = {.model = "opt-125m"};
+    redco_search_options options = defaults();
+    struct planned p[2];
+    char text[200];
+    (void)state;
+    options.workload.seq_len = 2048;
+    options.workload.global_batch = 32; /* 2 micro-batches: a third of the step is the bubble */
+    options.tp = 2;
+    options.pp = 2;
+    options.strategy = REDCO_STRATEGY_ZERO1;
+    options.scheme_fixed = true;
+    options.scheme = REDCO_INTER_TENSOR;
+    options.recompute = REDCO_RECOMPUTE_NONE;
+    plan_open(&names, 64, &options, &p[0]);
+    options.workload.engine.virtual_stages = 7;
+    plan_open(&names, 64, &options, &p[1]);
+    redco_export *made = export(&p[1], REDCO_FRAMEWORK_INTERNEVO);
+    assert_string_equal(differences(made, text, sizeof text), "model chunks");
+    assert_false(made->layout_exact);
+    assert_close(number(made, "exported/predicted/step_s"), p[0].plan->predicted.step_s,
+                 1e-9 * p[0].plan->predicted.step_s);
+    assert_true(number(made, "loss_ratio") > 0.0);
+    assert_config(made, "model/num_chunks", "1");
+    redco_export_free(made);
+    plan_close(&p[0]);
+    plan_close(&p[1]);
+
+    options.scheme = REDCO_INTRA_TENSOR;
+    plan_open(&names, 64, &options, &p[0]);
+    made = export(&p[0], REDCO_FRAMEWORK_MEGATRON);
+    assert_true(made->layout_exact);
+    assert_config(made, "num-virtual-stages-per-pipeline-rank", "7");
+    assert_config(made, "account-for-embedding-in-pipeline-split", "true");
+    assert_config(made, "account-for-loss-in-pipeline-split", "true");
+    redco_export_free(made);
+    plan_close(&p[0]);
+}
+
+/* V100 cube mesh, tensor-parallel pairs: 0+3 and three more have two links, 0+1 has one, so that GPUs in their own
+ * order are slower. DeepSpeed's JSON starts nothing; a batch script does. */
+static void gpu_order_is_priced(void **state)
+{
+    const redco_input_names names = {.model = "gpt2", .cluster = "p3dn"};
+    redco_search_options options = defaults();
+    struct planned p;
+    char text[200];
+    (void)state;
+    options.workload.seq_len = 1024;
+    options.workload.precision = REDCO_FP16;
+    options.tp = 2;
+    options.strategy = REDCO_STRATEGY_ZERO3;
+    plan_open(&names, 8, &options, &p);
+    assert_non_null(p.plan->gpu_order);
+    redco_export *made = export(&p, REDCO_FRAMEWORK_DEEPSPEED);
+    assert_string_equal(differences(made, text, sizeof text), "order of GPUs");
+    assert_true(made->layout_exact);
+    assert_true(number(made, "loss_ratio") > 0.0);
+    redco_export_free(made);
+    made = export(&p, REDCO_FRAMEWORK_SBATCH);
+    assert_true(made->exact);
+    assert_non_null(strstr(made->text, "CUDA_VISIBLE_DEVICES=0,3,1,2,4,7,5,6\n"));
+    redco_export_free(made);
+    plan_close(&p);
+}
+
 /* Lines that a shell or Python would run must not come from names. */
 static void names_are_no_code(void **state)
 {
@@ -476,7 +465,8 @@ int main(void)
         cmocka_unit_test(strategies_are_told_apart), cmocka_unit_test(nearest_is_the_best_of_deepspeed),
         cmocka_unit_test(sizes_are_the_meshes),      cmocka_unit_test(pipelines_and_recomputation),
         cmocka_unit_test(layers_may_differ_in_fsdp), cmocka_unit_test(names_are_no_code),
-        cmocka_unit_test(models_may_be_refused),
+        cmocka_unit_test(models_may_be_refused),     cmocka_unit_test(chunks_are_priced),
+        cmocka_unit_test(gpu_order_is_priced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

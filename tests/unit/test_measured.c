@@ -149,7 +149,7 @@ static void dgxc_row_is_read_cell_by_cell(void **state)
     assert_int_equal(r->scheme, REDCO_MEASURED_SCHEME_INTRA);
     assert_int_equal(r->attention, REDCO_MEASURED_FLASH3);
     assert_true(redco_shards_equal(r->shards, (redco_shards){{1, 1}, {1, 1}, {1, 2}}));
-    assert_int_equal(r->overlap, REDCO_OVERLAP_AR | REDCO_OVERLAP_BC | REDCO_MEASURED_OVERLAP_TP);
+    assert_int_equal(r->overlap, REDCO_OVERLAP_AR | REDCO_OVERLAP_BC | REDCO_OVERLAP_TP);
     assert_true(r->sequence_parallel && is(r->step_s, 8.75) && is(r->tokens_per_s_per_gpu, 1228.8));
     assert_true(redco_measured_is_inferred(r, REDCO_COLUMN_ATTENTION));
     assert_true(redco_measured_is_inferred(r, REDCO_COLUMN_NODE_NETWORK_GBPS));

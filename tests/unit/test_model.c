@@ -251,7 +251,15 @@ static const struct bad_row bad[] = {
     {"{\"model_type\":7}", "config.json:/model_type", "is a number; a string is needed"},
     {"{\"model_type\":\"mixtral\"}", "config.json:/model_type",
      "\"mixtral\" is not a model type that redco knows; known: llama, mistral, qwen2, internlm2, gemma, gpt2, gptj, "
-     "gpt_neox, opt, bloom, mpt, t5, mt5, bart"},
+     "gpt_neox, opt, bloom, mpt, t5, mt5, bart, generic"},
+    {"{\"model_type\":\"generic\",\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":4}",
+     "config.json:/intermediate_size", "is missing; a model of type \"generic\" is known by its dimensions alone"},
+    {"{\"model_type\":\"generic\",\"num_hidden_layers\":2,\"hidden_size\":64,\"intermediate_size\":256,"
+     "\"num_attention_heads\":3,\"vocab_size\":100}",
+     "config.json:/num_attention_heads", "num_attention_heads = 3 must divide hidden_size = 64"},
+    {"{\"model_type\":\"generic\",\"num_hidden_layers\":2,\"hidden_size\":64,\"intermediate_size\":256,"
+     "\"num_attention_heads\":4,\"vocab_size\":100,\"gated\":1}",
+     "config.json:/gated", "is a number"},
     {"{\"model_type\":\"llama\",\"hidden_size\":0}", "config.json:/hidden_size", "is 0"},
     {"{\"model_type\":\"llama\",\"hidden_size\":-4096}", "config.json:/hidden_size", "is -4096"},
     {"{\"model_type\":\"llama\",\"hidden_size\":4096.5}", "config.json:/hidden_size", "is a number; a whole number"},
@@ -379,9 +387,115 @@ static void misspelt_keys_are_told(void **state)
     }
 }
 
+static void same_models(const redco_model *a, const redco_model *b)
+{
+    const redco_param *params[2];
+    const redco_layer_class *classes[2];
+    const size_t count = redco_model_tensors(a, &params[0]);
+    const size_t class_count = redco_model_classes(a, &classes[0]);
+    assert_int_equal(redco_model_tensors(b, &params[1]), count);
+    assert_int_equal(redco_model_classes(b, &classes[1]), class_count);
+    for (size_t i = 0; i < count; i++) {
+        assert_string_equal(params[0][i].name, params[1][i].name);
+        assert_int_equal(params[0][i].role, params[1][i].role);
+        assert_memory_equal(params[0][i].shape, params[1][i].shape, sizeof params[0][i].shape);
+        assert_int_equal(params[0][i].class_index, params[1][i].class_index);
+        assert_int_equal(params[0][i].count, params[1][i].count);
+    }
+    for (size_t i = 0; i < class_count; i++) {
+        assert_string_equal(classes[0][i].name, classes[1][i].name);
+        assert_int_equal(classes[0][i].kind, classes[1][i].kind);
+        assert_int_equal(classes[0][i].layers, classes[1][i].layers);
+        assert_int_equal(classes[0][i].params, classes[1][i].params);
+        assert_int_equal(classes[0][i].tensors, classes[1][i].tensors);
+        assert_int_equal(classes[0][i].modules, classes[1][i].modules);
+        assert_int_equal(classes[0][i].largest_tensor_params, classes[1][i].largest_tensor_params);
+    }
+    assert_int_equal(redco_model_params(a), redco_model_params(b));
+    assert_memory_equal(redco_model_get_dims(a), redco_model_get_dims(b), sizeof(redco_model_dims));
+}
+
+/* MPT-7B without its own norms' kind: 50432 x 4096 words, 32 blocks of 4 x 4096^2 + 2 x 4096 x 16384 + 2 x 4096, a
+ * norm. */
+static const redco_model_dims plain = {.hidden = 4096,
+                                       .ffn = 16384,
+                                       .layers = 32,
+                                       .heads = 32,
+                                       .kv_heads = 32,
+                                       .head_dim = 128,
+                                       .vocab = 50432,
+                                       .tied = true};
+
+static void dimensions_are_a_config(void **state)
+{
+    redco_model *model = NULL, *again = NULL;
+    redco_error err = {0};
+    (void)state;
+    assert_int_equal(redco_model_from_dims(&plain, "MPT-7B", &model, &err), REDCO_OK);
+    assert_string_equal(redco_model_type(model), "generic");
+    assert_int_equal(redco_model_params(model), 206569472 + 32 * UINT64_C(201334784) + 4096);
+    size_t size = 0;
+    char *const text = redco_json_text(redco_model_config(model), 17, &size);
+    assert_non_null(text);
+    assert_int_equal(read_text(text, &again, &err), REDCO_OK);
+    assert_string_equal(redco_model_name(again), "MPT-7B");
+    assert_null(redco_model_warning(again));
+    same_models(model, again);
+    assert_true(json_equal(redco_model_config(model), redco_model_config(again)));
+    free(text);
+    redco_model_free(again);
+    redco_model_free(model);
+}
+
+/* With LLaMA's dimensions it is LLaMA, whose tensors are those of transformers. */
+static void a_generic_model_has_the_tensors_of_llama(void **state)
+{
+    redco_model *model = NULL, *llama = NULL;
+    (void)state;
+    assert_int_equal(redco_model_read("llama-3-8b", &llama, NULL), REDCO_OK);
+    assert_int_equal(redco_model_from_dims(redco_model_get_dims(llama), "x", &model, NULL), REDCO_OK);
+    same_models(model, llama);
+    redco_model_free(model);
+    /* keys that may be absent: as many KV heads as heads, hidden / heads, gated, not tied */
+    assert_int_equal(read_text("{\"model_type\":\"generic\",\"hidden_size\":4096,\"intermediate_size\":11008,"
+                               "\"num_hidden_layers\":32,\"num_attention_heads\":32,\"vocab_size\":32000}",
+                               &model, NULL),
+                     REDCO_OK);
+    assert_int_equal(redco_model_params(model), 6738415616);
+    redco_model_free(model);
+    redco_model_free(llama);
+}
+
+static void dimensions_out_of_range_are_refused_as_in_a_file(void **state)
+{
+    redco_model *model = NULL;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        redco_model_dims dims = plain;
+        redco_error err = {0};
+        if (i == 0) { dims.hidden = 0; }
+        if (i == 1) { dims.vocab = UINT64_C(1) << 40; }
+        if (i == 2) { dims.kv_heads = 5; }
+        assert_int_equal(redco_model_from_dims(&dims, "row", &model, &err), REDCO_EVALUE);
+        assert_string_equal(err.place, i == 0   ? "row:/hidden_size"
+                                       : i == 1 ? "row:/vocab_size"
+                                                : "row:/num_key_value_heads");
+        assert_non_null(strstr(err.text, i == 0   ? "is 0; a whole number from 1 to 1048576 is needed"
+                                         : i == 1 ? "is 1099511627776; a whole number from 1 to 134217728"
+                                                  : "num_key_value_heads = 5 must divide num_attention_heads = 32"));
+    }
+    redco_error err = {0};
+    assert_int_equal(redco_model_from_dims(&plain, "\xff", &model, &err), REDCO_EVALUE);
+    assert_string_equal(err.text, "its name is no UTF-8 text");
+    assert_null(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dimensions_are_a_config),
+        cmocka_unit_test(a_generic_model_has_the_tensors_of_llama),
+        cmocka_unit_test(dimensions_out_of_range_are_refused_as_in_a_file),
         cmocka_unit_test(presets_have_the_published_counts),
         cmocka_unit_test(absent_keys_take_the_defaults_of_transformers),
         cmocka_unit_test(tensors_are_those_of_transformers),

@@ -80,6 +80,44 @@ static void sample_is_read(void **state)
     assert_true(plan->predicted.amsp_total_s == 0.055);
     assert_true(plan->predicted.tokens_per_s_per_gpu_band == 0.0);
     assert_int_equal(plan->solver_candidates, 318);
+    assert_string_equal(plan->engine.name, "llm-foundry");
+    assert_true(plan->engine.layer_units && plan->engine.tp_layout == REDCO_ENGINE_PAIRED);
+    assert_int_equal(plan->engine.gradient_bytes, 4);
+    assert_int_equal(plan->engine.stated, 1U << REDCO_TRAIT_ATTENTION);
+    assert_int_equal(plan->predicted.allocated_bytes, 4700);
+    assert_true(plan->closed_form.step_s == 0.25);
+    redco_plan_free(plan);
+}
+
+/* A plan of before engines were kept: AMSP's, whose prediction is the closed form's. */
+static void older_sample_is_read(void **state)
+{
+    redco_plan *plan = NULL;
+    redco_error err = {0};
+    (void)state;
+    assert_int_equal(redco_plan_read(REDCO_TEST_DATA "/plans/v1-without-engine.json", &plan, &err), REDCO_OK);
+    assert_string_equal(plan->engine.name, "amsp");
+    assert_false(plan->engine.layer_units || plan->engine.plain_norm || plan->engine.stated != 0);
+    assert_true(plan->closed_form.step_s == 0.0 && plan->predicted.step_s == 0.25);
+    redco_plan_free(plan);
+}
+
+/* Meshes lie over data- and context-parallel ranks together where the engine shards so: 2 x 2 of them beside tp 2 and
+ * cp 2 make a node of 4 and 2 nodes; one that only shards over data-parallel ranks has 2 x 2. */
+static void meshes_lie_over_context_ranks(void **state)
+{
+    (void)state;
+    redco_plan *plan = redco_plan_new();
+    plan->gpus_per_node = 8;
+    plan->tp = plan->cp = 2;
+    plan->dp = (redco_mesh){2, 2};
+    assert_true(redco_mesh_equal(redco_plan_grid(plan), plan->dp));
+    plan->engine.shard_over_cp = true;
+    assert_true(redco_mesh_equal(redco_plan_grid(plan), (redco_mesh){4, 2}));
+    plan->tp = 1; /* 16 context-parallel ranks fill 2 nodes */
+    plan->cp = 16;
+    plan->dp = (redco_mesh){1, 3};
+    assert_true(redco_mesh_equal(redco_plan_grid(plan), (redco_mesh){8, 6}));
     redco_plan_free(plan);
 }
 
@@ -145,6 +183,15 @@ static const struct row contradictions[] = {
     {"/workload/global_batch", "0", "/workload/global_batch", "from 1"},
     {"/workload/seq_len", "256", "/predicted/tokens_per_s_per_gpu", "is 2048, but 4096 follows"},
     {"/workload/precision", "\"int4\"", "/workload/precision", "one of bf16, fp16, fp32"},
+    {"/engine/name", "7", "/engine/name", "a string is needed"},
+    {"/engine/gather", "\"tensor\"", "/engine/gather", "not one of: module, layer"},
+    {"/engine/compiled", "\"yes\"", "/engine/compiled", "true or false"},
+    {"/engine/grad_reduce_bytes", "3", "/engine/grad_reduce_bytes", "not 2 or 4"},
+    {"/engine/bucket_bytes", "4096", "/engine/bucket_bytes", "but the workload says"},
+    {"/engine/stated", "[\"speed\"]", "/engine/stated/0", "no trait of an engine"},
+    {"/engine/attention", "(none)", "/engine/attention", "is missing"},
+    {"/closed_form/step_s", "0.5", "/solver/objective", "follows from /closed_form/step_s"},
+    {"/closed_form/mfu", "(none)", "/closed_form/mfu", "is missing"},
     {"/workload/scheme", "7", "/workload/scheme", "a string is needed"},
     {"/workload/overlap", "[\"ar\",\"ar\"]", "/workload/overlap/1", "each at most once"},
     {"/workload/overlap", "[\"all\"]", "/workload/overlap/0", "one of ag_rs, ar, bc"},
@@ -191,7 +238,7 @@ static const struct row contradictions[] = {
     {"/predicted/memory_bytes/total", "4801", "/predicted/memory_bytes/total", "but its parts sum to 4800"},
     {"/predicted/memory_bytes/optimizer", "501", "/predicted/memory_bytes/total", "is 4800, but its parts sum to 4801"},
     {"/predicted/memory_bytes/capacity", "4799", "/predicted/memory_bytes/total", "more than the capacity 4799"},
-    {"/solver/objective", "0.3", "/solver/objective", "is 0.3, but 0.25 follows from /predicted/step_s"},
+    {"/solver/objective", "0.3", "/solver/objective", "is 0.3, but 0.25 follows from /closed_form/step_s"},
     {"/solver/minimises", "\"comm\"", "/solver/objective", "but 0.055 follows from /predicted/comm/amsp_total_s"},
     {"/solver/gap", "2", "/solver/gap", "from 0 to 1"},
     {"/solver/status", "null", "/solver/status", "is null"},
@@ -290,6 +337,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sample_is_read),
+        cmocka_unit_test(older_sample_is_read),
+        cmocka_unit_test(meshes_lie_over_context_ranks),
         cmocka_unit_test(round_trip_keeps_every_byte),
         cmocka_unit_test(each_contradiction_is_named),
         cmocka_unit_test(spoilt_plans_are_survived),

@@ -219,8 +219,8 @@ static void top_is_ordered_and_sweep_keeps_its_order(void **state)
     assert_int_equal(json_array_size(at(list, "/plans")), 5);
     for (size_t i = 1; i < 5; i++) {
         const json_t *plans = at(list, "/plans");
-        const double before = json_number_value(at(json_array_get(plans, i - 1), "/predicted/simulated_step_s"));
-        const double after = json_number_value(at(json_array_get(plans, i), "/predicted/simulated_step_s"));
+        const double before = json_number_value(at(json_array_get(plans, i - 1), "/predicted/step_s"));
+        const double after = json_number_value(at(json_array_get(plans, i), "/predicted/step_s"));
         assert_true(before > 0.0);
         assert_true(after >= before * (1 - 1e-8)); /* files hold 10 digits */
     }
@@ -316,7 +316,7 @@ static void check_refuses_every_number_that_contradicts(void **state)
     const redco_plan_field *fields = redco_plan_fields(&count);
     static const char *const others[] = {
         "/model/params", "/workload/seq_len", "/workload/global_batch",     "/workload/bucket_bytes",
-        "/mesh/tp",      "/solver/objective", "/predicted/simulated_step_s"};
+        "/mesh/tp",      "/solver/objective", "/closed_form/step_s"};
     assert_true(count + 7 <= 40);
     for (size_t i = 0; i < count; i++) {
         (void)snprintf(pointers[i], sizeof pointers[i], "/predicted/%s%s%s", fields[i].group ? fields[i].group : "",

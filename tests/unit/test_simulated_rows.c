@@ -68,22 +68,21 @@ static void rows_are_simulated(void **state)
     assert_int_equal(redco_evaluations_create(rows->runs, rows->count, &all, &err), REDCO_OK);
     for (size_t i = 0; i < rows->count; i++) {
         redco_calibration set;
-        redco_simulation s;
+        redco_price price;
         const redco_measured_run *const run = rows->runs[i];
         if (redco_evaluations_skip(all, i) != NULL) { continue; }
-        const redco_gpu *const gpu = &redco_evaluations_input(all, i)->machine.gpu;
-        const char *const name = redco_calibration_set(gpu, run->software, run->framework);
+        const char *const name = redco_evaluations_set(all, i);
         assert_int_equal(redco_calibration_read(name, NULL, &set, &err), REDCO_OK);
-        const redco_prediction p = redco_evaluations_predict(all, i, &set);
-        if (redco_evaluations_simulate(all, i, &set, &s, &err) != REDCO_OK) {
+        if (redco_evaluations_price(all, i, &set, &price, &err) != REDCO_OK) {
             fail_msg("%s, %s: %s: %s", run->source, run->location, err.place, err.text);
         }
+        const redco_prediction p = price.closed_form, s = price.predicted;
         const double apart = fabs(s.step_s / p.step_s - 1.0);
         laid_out++;
         within2 += apart < 0.02 ? 1 : 0;
         worst = fmax(worst, apart);
         if ((run->use & REDCO_USE_MEMORY) != 0 && run->outcome != REDCO_OUTCOME_UNKNOWN) {
-            redco_memory_table_add(&memory, run->outcome == REDCO_OUTCOME_OK, s.peak.bytes <= p.capacity_bytes);
+            redco_memory_table_add(&memory, run->outcome == REDCO_OUTCOME_OK, s.total_bytes <= p.capacity_bytes);
         }
         if ((run->use & REDCO_USE_SPEED) == 0 || !(run->tokens_per_s_per_gpu > 0.0)) { continue; }
         measured[count] = run->tokens_per_s_per_gpu;

@@ -38,9 +38,9 @@ static void without_overlap_engines_are_a_sum(void **state)
          {.shard_over_cp = true, .layer_units = true},
          2,
          2,
-         {{2, 2}, {2, 2}, {2, 2}},
+         {{4, 2}, {4, 2}, {4, 2}},
          REDCO_RECOMPUTE_NONE},
-        {"optimizer over cp", {.shard_over_cp = true}, 1, 4, {{1, 1}, {1, 1}, {2, 2}}, REDCO_RECOMPUTE_SELECTIVE},
+        {"optimizer over cp", {.shard_over_cp = true}, 1, 4, {{1, 1}, {1, 1}, {8, 2}}, REDCO_RECOMPUTE_SELECTIVE},
         {"wide gradients",
          {.gradient_bytes = 4, .layer_units = true},
          1,
@@ -164,14 +164,14 @@ static void groups_span_context_parallel_ranks(void **state)
     setting.micro_batches = 1;
     const redco_step_op *op = NULL;
     uint32_t index = 0;
-    redco_step *step = build(&b, &setting, (redco_shards){{2, 2}, {2, 2}, {2, 2}}, REDCO_RECOMPUTE_NONE, NULL);
+    redco_step *step = build(&b, &setting, (redco_shards){{4, 2}, {4, 2}, {4, 2}}, REDCO_RECOMPUTE_NONE, NULL);
     assert_int_equal(named(step, "fwd/block.3/flat_param/gather", &op, &index), 1);
     assert_int_equal(redco_mesh_ranks(redco_step_traffic_of(step, index)->group.mesh), 8);
     assert_int_equal(named(step, "bwd/block.3/flat_param/scatter", &op, &index), 1);
     assert_int_equal(redco_mesh_ranks(redco_step_traffic_of(step, index)->group.mesh), 8);
     expect(step, "bwd/gradients/bucket.0", 0);
     redco_step_free(step);
-    step = build(&b, &setting, (redco_shards){one, one, {2, 2}}, REDCO_RECOMPUTE_NONE, NULL);
+    step = build(&b, &setting, (redco_shards){one, one, {4, 2}}, REDCO_RECOMPUTE_NONE, NULL);
     assert_int_equal(named(step, "fwd/block.3/update", &op, &index), 1);
     assert_int_equal(redco_mesh_ranks(redco_step_traffic_of(step, index)->group.mesh), 8);
     assert_int_equal(named(step, "bwd/gradients/bucket.0", &op, &index), 1);
@@ -252,6 +252,12 @@ static void edges_take_a_place(void **state)
     redco_assignment all[8];
     const uint32_t count = uniform(&b, (redco_shards){one, one, one}, REDCO_RECOMPUTE_NONE, all);
     assert_int_equal(redco_step_build(b.costs, &setting, all, count, &too_many, &step, &err), REDCO_EVALUE);
+    /* 12 blocks, or 14 places, in equal chunks on 2 stages: 2, 3 and 6 a stage, or 7. */
+    for (uint32_t chunks = 1; chunks <= 8; chunks++) {
+        const bool equal = chunks <= 3 || chunks == 6 || chunks == 7;
+        redco_error_clear(&err);
+        assert_int_equal(redco_step_chunks_check(b.costs, &setting, chunks, &err), equal ? REDCO_OK : REDCO_EVALUE);
+    }
     bundle_close(&b);
 }
 

@@ -38,6 +38,17 @@ static inline bool redco_shards_equal(redco_shards a, redco_shards b)
            redco_mesh_equal(a.optimizer, b.optimizer);
 }
 
+/** All data- and context-parallel ranks as one mesh, context-parallel ones first: they stand between tensor- and
+ *  data-parallel ranks, as many as fit into a node beside @p tp and the node's share of @p dp, then over nodes. */
+static inline redco_mesh redco_mesh_with_cp(uint32_t gpus_per_node, uint32_t tp, uint32_t cp, redco_mesh dp)
+{
+    const uint64_t inner = (uint64_t)tp * dp.gpus;
+    const uint32_t room = inner > 0 && inner <= gpus_per_node ? (uint32_t)(gpus_per_node / inner) : 1;
+    const uint32_t local = cp < room ? cp : room;
+    redco_mesh mesh = {dp.gpus * local, dp.nodes * ((cp + local - 1) / local)};
+    return mesh;
+}
+
 typedef enum redco_recompute {
     REDCO_RECOMPUTE_NONE,
     REDCO_RECOMPUTE_SELECTIVE, /**< the attention core is computed again in backward */
@@ -59,7 +70,8 @@ typedef enum redco_overlap {
     REDCO_OVERLAP_AG_RS = 1, /**< gathers and reduce-scatters of sharded parameters */
     REDCO_OVERLAP_AR = 2,    /**< gradient reduction behind the last micro-batch's backward */
     REDCO_OVERLAP_BC = 4,    /**< spreading updated parameters behind the next forward */
-    REDCO_OVERLAP_ALL = 7
+    REDCO_OVERLAP_TP = 8,    /**< tensor-parallel traffic is cut up and overlapped with the products beside it */
+    REDCO_OVERLAP_ALL = 7    /**< of the states; not tensor-parallel traffic, which few engines overlap */
 } redco_overlap;
 
 #ifdef __cplusplus
