@@ -1,5 +1,7 @@
 #include "costmodel/request.h"
 
+#include "costmodel/costs_internal.h"
+
 redco_status redco_request_open(const redco_request *request, const redco_comm *comm, redco_attach_layouts attach,
                                 void *context, redco_costs **costs_out, redco_error *err)
 {
@@ -43,7 +45,10 @@ redco_status redco_request_check(const redco_costs *costs, const redco_setting *
     return REDCO_OK;
 }
 
-redco_prediction redco_simulated_prediction(const redco_simulation *simulation, const redco_prediction *closed_form)
+/* The simulator's numbers as a prediction; the closed form lends what only it has (AMSP's terms, the capacity), and the
+ * memory of engines that plan it: what their graphs keep is known to it alone. */
+static redco_prediction predicted_of(const redco_simulation *simulation, const redco_prediction *closed_form,
+                                     bool planned_memory)
 {
     const double *const busy_s = simulation->account.busy_s, *const waiting_s = simulation->account.waiting_s;
     const uint64_t *const held = simulation->peak.held_bytes;
@@ -64,6 +69,7 @@ redco_prediction redco_simulated_prediction(const redco_simulation *simulation, 
     p.exposed_comm_s = p.layer_exposed_s + p.grad_reduce_exposed_s + p.spread_exposed_s;
     p.other_s = p.step_s - p.compute_s - p.exposed_comm_s - p.optimizer_s;
     if (p.other_s < 0.0) { p.other_s = 0.0; } /* rounding */
+    if (planned_memory) { return p; }
     p.parameter_bytes = held[REDCO_HOLDER_PARAMETERS];
     p.gradient_bytes = held[REDCO_HOLDER_GRADIENTS];
     p.optimizer_bytes = held[REDCO_HOLDER_OPTIMIZER];
@@ -82,7 +88,8 @@ redco_status redco_price_step(redco_costs *costs, const redco_setting *setting, 
     redco_status st = redco_costs_failure(costs, err);
     if (st == REDCO_OK) { st = redco_simulate(costs, setting, assignments, count, NULL, &price.simulation, err); }
     if (st != REDCO_OK) { return st; }
-    price.predicted = redco_simulated_prediction(&price.simulation, &price.closed_form);
+    price.predicted =
+        predicted_of(&price.simulation, &price.closed_form, costs->workload.engine.planned_memory);
     *price_out = price;
     return REDCO_OK;
 }

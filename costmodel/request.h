@@ -23,7 +23,9 @@ typedef struct redco_request {
 
 /** The answer. */
 typedef struct redco_price {
-    redco_prediction predicted;   /**< the simulator's numbers: what users read */
+    redco_prediction predicted;   /**< the simulator's numbers: what users read. Waits for tensor- and context-parallel
+                                       traffic are in layer_exposed_s, those for other stages in other_s; the memory of
+                                       engines that plan it (redco-exec) is the closed form's */
     redco_prediction closed_form; /**< what the planner optimises over */
     redco_simulation simulation;
 } redco_price;
@@ -43,10 +45,6 @@ redco_status redco_request_check(const redco_costs *costs, const redco_setting *
 /** Closed form and simulation. @return REDCO_EVALUE if the schedule cannot be laid out, or a layout's cost fails */
 redco_status redco_price_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                               uint32_t count, redco_price *price_out, redco_error *err);
-
-/** The simulator's numbers as a prediction; @p closed_form lends what only it has (AMSP's terms, the capacity).
- *  Waits for tensor- and context-parallel traffic count as layer_exposed_s, those for other stages as other_s. */
-redco_prediction redco_simulated_prediction(const redco_simulation *simulation, const redco_prediction *closed_form);
 
 #ifdef __cplusplus
 }

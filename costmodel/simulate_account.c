@@ -286,7 +286,14 @@ static redco_status simulate_some(redco_costs *costs, const redco_setting *setti
     if (st != REDCO_OK || (st = redco_timeline_create(step, &timeline, err)) != REDCO_OK) { goto out; }
     double period_s = 0.0;
     *shared_out = timeline->shared;
-    if (timeline->shared || (st = redco_timeline_check(timeline, err)) != REDCO_OK) { goto out; }
+    if (timeline->shared) { goto out; }
+    redco_error broken = {.status = REDCO_OK};
+    if (redco_timeline_check(timeline, &broken) != REDCO_OK) {
+        /* What one pass left under way met a repeated one in a way that this one does not tell: operator by operator. */
+        *shared_out = options->fold;
+        if (!options->fold) { st = redco_fail(err, broken.status, broken.place, "%s", broken.text); }
+        goto out;
+    }
     if (repeated > 0.0) {
         marks.forward_s = calloc((size_t)built * step->ranks, sizeof(double));
         marks.end_s = calloc((size_t)built * step->ranks, sizeof(double));

@@ -1,7 +1,7 @@
 /* A plan file as something to compute with again. Nothing here needs the planner: executors read plans, too. */
 #include "planner/assemble_internal.h"
 
-#include "costmodel/step.h"
+#include "costmodel/request.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,14 +24,16 @@ redco_status redcoi_refuse(const char *name, const char *pointer, redco_error *e
 
 redco_workload redcoi_plan_workload(const redco_plan *plan)
 {
-    return (redco_workload){.seq_len = plan->seq_len,
-                            .global_batch = plan->global_batch,
-                            .precision = plan->precision,
-                            .overlap = plan->overlap,
-                            .sequence_parallel = plan->sequence_parallel,
-                            .mfu_causal = plan->mfu_causal,
-                            .bucket_bytes = plan->bucket_bytes,
-                            .engine = plan->engine};
+    redco_workload workload = {.seq_len = plan->seq_len,
+                               .global_batch = plan->global_batch,
+                               .precision = plan->precision,
+                               .overlap = plan->overlap,
+                               .sequence_parallel = plan->sequence_parallel,
+                               .mfu_causal = plan->mfu_causal,
+                               .bucket_bytes = plan->bucket_bytes,
+                               .engine = plan->engine};
+    workload.engine.async_tp = (plan->overlap & REDCO_OVERLAP_TP) != 0;
+    return workload;
 }
 
 redco_setting redcoi_plan_setting(const redco_plan *plan)
@@ -167,9 +169,9 @@ redco_status redcoi_reopen_costs(const redco_plan *plan, const char *name, redco
         return st;
     }
     if ((st = redco_plan_case_overlap(reopened, plan->overlap, &why)) == REDCO_OK) {
-        st = redco_setting_check(reopened->costs, &reopened->setting, &why);
+        st = redco_request_check(reopened->costs, &reopened->setting, reopened->assignments,
+                                 reopened->assignment_count, &why);
     }
-    if (st == REDCO_OK) { st = redco_step_chunks_check(reopened->costs, &reopened->setting, plan->pp_chunks, &why); }
     if (st == REDCO_EVALUE) { return redcoi_refuse(name, "/mesh", err, "%s: %s", why.place, why.text); }
     if (st == REDCO_OK) { /* prices the layouts */
         (void)redco_cost_fixed(reopened->costs, &reopened->setting);
@@ -191,6 +193,7 @@ redco_status redco_plan_case_overlap(redco_plan_case *reopened, uint32_t overlap
     redco_costs_free(reopened->costs);
     reopened->costs = NULL;
     reopened->workload.overlap = overlap;
+    reopened->workload.engine.async_tp = (overlap & REDCO_OVERLAP_TP) != 0;
     const redco_status st = redco_costs_create(&inputs->machine, inputs->model, &reopened->workload,
                                                &inputs->calibration, inputs->comm, &reopened->costs, err);
     if (st != REDCO_OK) { return st; }

@@ -3,6 +3,7 @@
 #include "tools/plan_engines.h"
 #include "tools/plan_export.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Of a sweep, for the first size that the cluster can have. */
@@ -15,6 +16,28 @@ static redco_status read_inputs(const struct plan_args *args, redco_inputs *inpu
     }
     if (st == REDCO_OK) { redco_error_clear(err); }
     return st;
+}
+
+/* What was given and the engine does not have is priced all the same, and said. */
+static void warn_limits(const struct plan_args *args, const redco_inputs *inputs)
+{
+    const redco_search_options *const o = &args->options;
+    const redco_engine_file *const file = &inputs->engine;
+    const struct {
+        const char *what;
+        bool given;
+        uint32_t bit;
+    } dimensions[] = {{"tensor parallelism", o->tp > 1, REDCO_HAS_TP},
+                      {"pipeline stages", o->pp > 1 && o->pp != REDCO_DEGREE_AUTO, REDCO_HAS_PP},
+                      {"model chunks", o->workload.engine.virtual_stages > 1, REDCO_HAS_CHUNKS},
+                      {"context parallelism", o->cp > 1 && o->cp != REDCO_DEGREE_AUTO, REDCO_HAS_CP},
+                      {"sequence parallelism", o->workload.sequence_parallel, REDCO_HAS_SP}};
+    char text[200];
+    for (size_t i = 0; i < sizeof dimensions / sizeof dimensions[0]; i++) {
+        if (!dimensions[i].given || (file->dimensions & dimensions[i].bit) != 0) { continue; }
+        (void)snprintf(text, sizeof text, "%s has no %s: priced as if it had", file->engine.name, dimensions[i].what);
+        cli_warn(&args->cli, text);
+    }
 }
 
 static int run(struct plan_args *args)
@@ -49,6 +72,7 @@ static int run(struct plan_args *args)
         if (read_inputs(args, &inputs, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
     }
     redco_inputs_use_engine(&inputs, &args->options);
+    warn_limits(args, &inputs);
     if (args->compare_engines) {
         rc = answer_engines(args, &inputs);
     } else if (args->sweep_count > 0) {

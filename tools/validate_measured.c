@@ -3,6 +3,7 @@
 #include "tools/measured_files.h"
 #include "tools/table.h"
 #include "tools/validate.h"
+#include "topology/base/preset.h"
 #include "traces/statistics.h"
 
 #include <math.h>
@@ -355,12 +356,32 @@ static redco_status run(struct report *report)
     return st == REDCO_OK ? fill(report) : st;
 }
 
+/* Frameworks without an engine of their own, each with how many rows it has. */
+static void print_unknown(const struct report *report)
+{
+    for (size_t i = 0; i < report->files.count; i++) {
+        const char *const name = report->rows[i].run->framework;
+        size_t rows = 0;
+        bool seen = report->rows[i].skip != NULL || redco_preset_find("engines", name) != NULL;
+        for (size_t j = 0; j < i && !seen; j++) {
+            seen = report->rows[j].skip == NULL && strcmp(report->rows[j].run->framework, name) == 0;
+        }
+        if (seen) { continue; }
+        for (size_t j = i; j < report->files.count; j++) {
+            rows += report->rows[j].skip == NULL && strcmp(report->rows[j].run->framework, name) == 0 ? 1 : 0;
+        }
+        printf("\n%zu %s of framework \"%.60s\", which has no engine: priced as fsdp\n", rows,
+               rows == 1 ? "row" : "rows", name);
+    }
+}
+
 static void print_report(const void *shown)
 {
     const struct report *const report = shown;
     (void)table_print(report->table, "", stdout);
     print_memory(&report->all.memory);
     print_farthest(report);
+    print_unknown(report);
     print_skipped(report);
 }
 

@@ -99,6 +99,7 @@ static void add_user_notes(const redcoi_context *context)
     }
     if (engine->plain_norm) { redcoi_note(context, "norms are your model's code: the plan counts with unfused ones"); }
     if (engine->compiled) { redcoi_note(context, "the plan counts with a compiled model: call engine.compile()"); }
+    if (engine->fused_loss) { redcoi_note(context, "the loss is your model's code: the plan counts with a fused one"); }
     if (engine->logits_gathered) {
         redcoi_note(context, "logits are your model's code: the plan gathers them on every tensor-parallel rank");
     }
@@ -156,6 +157,7 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
 
 const redcoi_ability redcoi_deepspeed = {
     .title = "DeepSpeed",
+    .engine = "deepspeed",
     .source = "DeepSpeed 0.19.8: deepspeed/runtime/config.py, deepspeed/runtime/zero/config.py; "
               "deepspeed.ai/docs/config-json",
     .own_tp = true,

@@ -103,9 +103,10 @@ static void compare_meshes(struct differences *d, const redcoi_context *context)
     if (!uniform(plan) && !(same_rows && context->exact)) {
         differ(d, "meshes", "different by layer", true, "%s", "the same for all layers");
     }
-    differ_mesh(d, "parameters", planned->parameters, made->parameters);
-    differ_mesh(d, "gradients", planned->gradients, made->gradients);
-    differ_mesh(d, "optimizer", planned->optimizer, made->optimizer);
+    const redco_mesh grid = redcoi_offer_sharded(context).dp;
+    differ_mesh(d, "parameters", redcoi_regrid(plan, planned->parameters, grid), made->parameters);
+    differ_mesh(d, "gradients", redcoi_regrid(plan, planned->gradients, grid), made->gradients);
+    differ_mesh(d, "optimizer", redcoi_regrid(plan, planned->optimizer, grid), made->optimizer);
     differ_mesh(d, "secondary copy", plan->secondary, offer->setting.secondary);
     if (plan->cp > 1 && redco_mesh_ranks(made->optimizer) > 1) {
         static const char *const over[] = {"over data-parallel ranks", "over data- and context-parallel ranks"};
@@ -120,12 +121,13 @@ static void compare_meshes(struct differences *d, const redcoi_context *context)
 
 static void compare_overlap(struct differences *d, const redcoi_context *context)
 {
+    const redco_setting sharded = redcoi_offer_sharded(context);
     const redcoi_offer *offer = context->offer;
     uint32_t traffic = 0;
     char planned[64];
     char made[64];
     for (uint32_t i = 0; i < offer->count; i++) {
-        traffic |= redcoi_traffic(&offer->setting, &offer->layers[i].shards);
+        traffic |= redcoi_traffic(&sharded, &offer->layers[i].shards);
     }
     differ(d, "overlap", overlap_text(context->plan->overlap & traffic, planned, sizeof planned), false, "%s",
            overlap_text(offer->overlap & traffic, made, sizeof made));
@@ -149,6 +151,7 @@ static void compare_engine(struct differences *d, const redcoi_context *context)
     differ(d, "matrix products", formats[plan->gemm_format], false, "%s", formats[made->gemm_format]);
     differ_flag(d, "fused norms", !plan->plain_norm, !made->plain_norm);
     differ_flag(d, "compiled", plan->compiled, made->compiled);
+    differ_flag(d, "fused loss", plan->fused_loss, made->fused_loss);
     differ_flag(d, "gathered logits", plan->logits_gathered, made->logits_gathered);
     differ_flag(d, "overlapped tensor parallelism", plan->async_tp, made->async_tp);
     differ_flag(d, "half recomputation", plan->partial_recompute, made->partial_recompute);
@@ -264,15 +267,15 @@ static char *summary_text(const redcoi_ability *ability, const redcoi_context *c
 }
 
 static json_t *report_json(const redcoi_ability *ability, redco_framework framework, const redcoi_context *context,
-                           const struct differences *d, json_t *config)
+                           const struct differences *d, json_t *as_run, json_t *config)
 {
     const redco_plan_predicted *p = &context->plan->predicted;
-    return json_pack("{s:s,s:i,s:s,s:s,s:b,s:b,s:O,s:O,s:f,s:{s:f,s:f,s:I},s:o,s:O}", "format", "redco-export",
+    return json_pack("{s:s,s:i,s:s,s:s,s:b,s:b,s:O,s:O,s:f,s:{s:f,s:f,s:I},s:o,s:O,s:O}", "format", "redco-export",
                      "version", REDCO_EXPORT_VERSION, "framework", redco_framework_words[framework], "source",
                      ability->source, "exact", context->exact, "layout_exact", !d->layout, "differences", d->list,
                      "notes", context->notes, "loss_ratio", loss_ratio(context), "plan", "step_s", p->step_s,
                      "tokens_per_s_per_gpu", p->tokens_per_s_per_gpu, "memory_bytes", (json_int_t)p->total_bytes,
-                     "exported", exported_json(context->offer), "config", config);
+                     "exported", exported_json(context->offer), "as_run", as_run, "config", config);
 }
 
 /* The file in memory. */
@@ -293,6 +296,7 @@ static redco_status describe(const redcoi_ability *ability, redcoi_context *cont
 {
     struct differences d = {.list = json_array()};
     json_t *config = NULL;
+    json_t *as_run = NULL;
     redco_status st = REDCO_OK;
     context->notes = json_array();
     context->exact = expressed;
@@ -312,14 +316,16 @@ static redco_status describe(const redcoi_ability *ability, redcoi_context *cont
     }
     made->exact = context->exact;
     made->layout_exact = !d.layout;
-    if ((st = ability->configure(context, &config, err)) != REDCO_OK ||
+    if ((st = redcoi_as_run(ability, redco_framework_words[made->framework], context, &as_run, err)) != REDCO_OK ||
+        (st = ability->configure(context, &config, err)) != REDCO_OK ||
         (st = write_text(ability, context, config, made, err)) != REDCO_OK) {
         goto out;
     }
-    made->report = report_json(ability, made->framework, context, &d, config);
+    made->report = report_json(ability, made->framework, context, &d, as_run, config);
     if (made->report == NULL) { st = redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
 out:
     json_decref(config);
+    json_decref(as_run);
     json_decref(context->notes);
     json_decref(d.list);
     return st;

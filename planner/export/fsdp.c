@@ -18,6 +18,7 @@ static bool can_shard(const redco_setting *setting, const redco_shards *shards)
     const bool p = is_one(shards->parameters) || redco_mesh_equal(shards->parameters, os);
     const bool g = is_one(shards->gradients) || redco_mesh_equal(shards->gradients, os);
     if (!p || !g || !redcoi_consecutive(os, setting->dp)) { return false; }
+    if (!is_one(os) && redco_mesh_ranks(os) % setting->cp != 0) { return false; } /* its mesh is dp_shard x cp */
     /* a copy over one rank is what reshard_after_forward = False keeps */
     const uint64_t again = redco_mesh_ranks(setting->secondary);
     return again == 0 || (redco_mesh_equal(shards->parameters, os) && again < redco_mesh_ranks(os) &&
@@ -75,7 +76,7 @@ static bool uses_accumulation(const redcoi_context *context, const redco_shards 
 /* One range of layers. */
 static json_t *unit_json(const redcoi_context *context, const redco_plan_layers *row)
 {
-    const redco_setting *setting = &context->offer->setting;
+    const redco_setting sharded = redcoi_offer_sharded(context), *setting = &sharded;
     const redco_shards *shards = &row->shards;
     const char *strategy = strategy_of(setting, shards);
     const uint64_t group = redco_mesh_ranks(shards->optimizer);
@@ -102,17 +103,18 @@ static json_t *unit_json(const redcoi_context *context, const redco_plan_layers 
 /* The finest cut of the data-parallel ranks that all ranges' groups are made of whole dimensions of. */
 static json_t *mesh_json(const redcoi_context *context)
 {
-    const redco_setting *setting = &context->offer->setting;
+    const redco_setting sharded = redcoi_offer_sharded(context), *setting = &sharded;
     const redco_plan_layers *main = redcoi_main_layers(context->offer->layers, context->offer->count);
     const uint64_t group = redco_mesh_ranks(main->shards.optimizer);
-    const uint64_t copies = redco_mesh_ranks(setting->dp) / group;
+    const uint64_t within = group > 1 ? group : setting->cp; /* dp_shard x cp hold the shards */
+    const uint64_t copies = redco_mesh_ranks(setting->dp) / within;
     const struct {
         const char *name;
         uint64_t size;
         bool always;
     } dims[] = {{"pp", setting->pp, false},
                 {"dp_replicate", copies, group == 1},
-                {"dp_shard", group, group > 1},
+                {"dp_shard", within / setting->cp, group > 1},
                 {"cp", setting->cp, false},
                 {"tp", setting->tp, false}};
     json_t *shape = json_array();
@@ -199,6 +201,7 @@ static json_t *model_json(const redcoi_context *context)
     if (engine->plain_norm) { (void)json_object_set_new(json, "fused_norm", json_false()); }
     if (engine->compiled) { (void)json_object_set_new(json, "compile", json_true()); }
     if (engine->logits_gathered) { (void)json_object_set_new(json, "logits_gathered", json_true()); }
+    if (engine->fused_loss) { (void)json_object_set_new(json, "cross_entropy", json_string("fused")); }
     if (engine->layer_units) { (void)json_object_set_new(json, "fully_shard_each", json_string("layer")); }
     return json;
 }
@@ -228,6 +231,7 @@ static json_t *launch_json(const redcoi_context *context)
 
 static void add_notes(const redcoi_context *context)
 {
+    const redco_setting sharded = redcoi_offer_sharded(context);
     const redcoi_offer *offer = context->offer;
     bool mixed = false;
     for (uint32_t i = 1; i < offer->count; i++) {
@@ -239,13 +243,13 @@ static void add_notes(const redcoi_context *context)
             json_string("layers differ: give each range's fully_shard() a mesh of its own dp_replicate x "
                         "dp_shard; device_mesh is that of most layers"));
     }
-    if (offer->engine.shard_over_cp) {
+    if (offer->engine.shard_over_cp && offer->setting.cp > 1) {
         (void)json_array_append_new(context->notes,
                                     json_string("flatten dp_shard and cp to one dimension and shard over it, so that "
                                                 "gradients are reduced over cp, too"));
     }
     const redco_shards *shards = &redcoi_main_layers(offer->layers, offer->count)->shards;
-    if (!is_one(shards->optimizer) && (redcoi_traffic(&offer->setting, shards) & REDCO_OVERLAP_AR) != 0) {
+    if (!is_one(shards->optimizer) && (redcoi_traffic(&sharded, shards) & REDCO_OVERLAP_AR) != 0) {
         redcoi_note(context, "fully_shard() reduces gradients unit by unit: the plan's buckets of %.3g GB are not used",
                     (double)context->plan->bucket_bytes / 1e9);
     }
@@ -287,6 +291,7 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
 
 const redcoi_ability redcoi_fsdp = {
     .title = "PyTorch FSDP",
+    .engine = "fsdp2",
     .source = "PyTorch 2: torch/distributed/fsdp/api.py, torch/distributed/fsdp/_fully_shard/_fully_shard.py, "
               "torch/distributed/device_mesh.py",
     .pipeline = true,

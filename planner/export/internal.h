@@ -55,7 +55,8 @@ typedef struct redcoi_ability {
     bool scheme_fixed; /**< to scheme */
     redco_scheme scheme;
     redcoi_recompute_ability recompute;
-    /** Whether these meshes can be said beside these degrees (and secondary mesh). */
+    const char *engine; /**< file of the engine that runs the export; NULL: the plan's */
+    /** Whether these meshes can be said beside these degrees (and secondary mesh); dp is that of redcoi_sharded(). */
     bool (*can_shard)(const redco_setting *setting, const redco_shards *shards);
     /** The traffic that is hidden when @p wanted is asked for. */
     uint32_t (*overlap)(const redco_setting *setting, const redco_shards *shards, uint32_t wanted);
@@ -76,6 +77,17 @@ redco_status redcoi_offer_plan(const redcoi_ability *ability, const redco_plan *
 redco_status redcoi_offer_nearest(const redcoi_ability *ability, const redco_plan *plan,
                                   const redco_plan_case *reopened, redcoi_offer *offer_out, redco_error *err);
 void redcoi_offer_free(redcoi_offer *offer);
+/** Where the plan is of an engine that this export is not of: what the offer takes as the export's engine runs it, as
+ *  a note and as JSON; else JSON null. @param as_run_out  new reference */
+redco_status redcoi_as_run(const redcoi_ability *ability, const char *framework, const redcoi_context *context,
+                           json_t **as_run_out, redco_error *err);
+/** @p setting as seen by what shards states: dp stands for all ranks that they are sharded over, context-parallel ones
+ *  included where @p engine has it so. */
+redco_setting redcoi_sharded(const redco_plan *plan, const redco_setting *setting, const redco_engine *engine);
+/** A mesh of the plan over the ranks @p grid that the export shards over: all stay all. */
+redco_mesh redcoi_regrid(const redco_plan *plan, redco_mesh mesh, redco_mesh grid);
+/** The same of an offer. */
+redco_setting redcoi_offer_sharded(const redcoi_context *context);
 
 /** redco_overlap bits of traffic that there is at all. */
 uint32_t redcoi_traffic(const redco_setting *setting, const redco_shards *shards);

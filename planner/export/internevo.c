@@ -31,6 +31,7 @@ static bool can_interleave(uint32_t layers, uint32_t pp, uint32_t chunks)
 /* No options for torch.compile, narrow formats, wider gradients or other norms. */
 static void limit(redco_engine *engine)
 {
+    engine->fused_loss = false;
     engine->plain_norm = engine->compiled = engine->partial_recompute = engine->async_tp = false;
     engine->planned_memory = engine->made_again = false;
     engine->gemm_format = REDCO_GEMM_SAME;
@@ -188,6 +189,7 @@ static redco_status write(const redcoi_context *context, const json_t *config, F
 
 const redcoi_ability redcoi_internevo = {
     .title = "InternEvo",
+    .engine = "internevo",
     .source = "InternEvo 0.3.4: configs/7B_isp_sft.py, internlm/initialize/launch.py, "
               "internlm/core/context/process_group_initializer.py",
     .pipeline = true,

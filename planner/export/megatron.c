@@ -75,12 +75,12 @@ static void add_sharding(const redcoi_context *context, json_t *json)
 {
     const redcoi_offer *offer = context->offer;
     const redco_shards *shards = &offer->layers[0].shards;
-    const engine_kind engine = engine_of(&offer->setting, shards);
-    const uint64_t all = redco_mesh_ranks(offer->setting.dp) * offer->setting.cp;
+    const redco_setting sharded = redcoi_offer_sharded(context);
+    const engine_kind engine = engine_of(&sharded, shards);
+    const uint64_t all = redco_mesh_ranks(sharded.dp);
     const bool inner = redco_mesh_ranks(shards->gradients) > 1;
     const uint64_t group = redco_mesh_ranks(inner ? shards->gradients : shards->optimizer);
-    /* a group over all data-parallel ranks holds the context-parallel ones, too */
-    const uint64_t instances = group == redco_mesh_ranks(offer->setting.dp) ? 1 : all / group;
+    const uint64_t instances = all / group;
     if (engine != ENGINE_DDP) {
         flag(json, "use-distributed-optimizer");
         if (instances > 1) { set(json, "num-distributed-optimizer-instances", instances); }
@@ -96,7 +96,7 @@ static void add_sharding(const redcoi_context *context, json_t *json)
         }
         word(json, "ckpt-format", "fsdp_dtensor");
     }
-    const uint32_t traffic = offer->overlap & redcoi_traffic(&offer->setting, shards);
+    const uint32_t traffic = offer->overlap & redcoi_traffic(&sharded, shards);
     const bool gathers = (traffic & (REDCO_OVERLAP_AG_RS | REDCO_OVERLAP_BC)) != 0;
     if (gathers || (traffic & REDCO_OVERLAP_AR) != 0) { flag(json, "overlap-grad-reduce"); }
     if (gathers) { flag(json, "overlap-param-gather"); }
@@ -179,6 +179,7 @@ static void add_engine(const redcoi_context *context, json_t *json)
         word(json, "fp8-recipe", engine->gemm_format == REDCO_GEMM_FP8 ? "delayed" : "mxfp8");
     }
     if (engine->gemm_format == REDCO_GEMM_NVFP4) { word(json, "fp4-format", "e2m1"); }
+    if (engine->fused_loss) { flag(json, "cross-entropy-loss-fusion"); }
     if (engine->async_tp && context->offer->setting.tp > 1) { flag(json, "tp-comm-overlap"); }
 }
 
@@ -354,6 +355,7 @@ static redco_status write(const redcoi_context *context, const json_t *config, F
 
 const redcoi_ability redcoi_megatron = {
     .title = "Megatron-LM",
+    .engine = "megatron-lm",
     .source = "Megatron Core 0.20: megatron/training/arguments.py, megatron/core/model_parallel_config.py, "
               "megatron/core/transformer/transformer_config.py, docs/user-guide/features/megatron_fsdp.md",
     .pipeline = true,

@@ -1,4 +1,5 @@
 /* What a framework is given: the plan, or the best of what it can express. */
+#include "costmodel/request.h"
 #include "planner/assemble_internal.h"
 #include "planner/export/internal.h"
 #include "planner/space.h"
@@ -56,14 +57,24 @@ static redco_engine export_engine(const redcoi_ability *ability, const redco_pla
 /* The tensor-parallel layout that it is priced with. */
 static redco_tp_placement export_layout(const redcoi_ability *ability, const redco_plan_case *reopened)
 {
-    return ability->own_tp ? REDCO_TP_RULES : reopened->tp_placement;
+    return ability->own_tp && reopened->tp_placement != REDCO_TP_PAIRED ? REDCO_TP_RULES : reopened->tp_placement;
 }
 
-/* The only place where an export is priced. */
-static redco_prediction price(redco_costs *costs, const redco_setting *setting, const redco_assignment *parts,
-                              uint32_t count)
+/* Candidates are ranked by the closed form. */
+static redco_prediction rank(redco_costs *costs, const redco_setting *setting, const redco_assignment *parts,
+                             uint32_t count)
 {
     return redco_cost_step(costs, setting, parts, count);
+}
+
+/* What is exported is priced as plans are: by the simulator. */
+static redco_status price(redco_costs *costs, redcoi_offer *offer, redco_error *err)
+{
+    redco_price made;
+    const redco_status st =
+        redco_price_step(costs, &offer->setting, offer->assignments, offer->assignment_count, &made, err);
+    if (st == REDCO_OK) { offer->prediction = made.predicted; }
+    return st;
 }
 
 static bool keeps_gpu_order(const redcoi_ability *ability, const redco_plan *plan)
@@ -142,7 +153,7 @@ static redcoi_offer start_offer(const struct finder *f, const redco_setting *set
                           .tp_placement = export_layout(f->ability, f->reopened),
                           .gpu_order = keeps_gpu_order(f->ability, f->plan)};
     offer.engine.virtual_stages = chunks_for(f, setting);
-    if (!f->ability->any_command) { offer.engine.shard_over_cp = f->ability->shard_over_cp && setting->cp > 1; }
+    if (!f->ability->any_command) { offer.engine.shard_over_cp = f->ability->shard_over_cp; }
     offer.engine.async_tp = offer.engine.async_tp && (offer.sequence_parallel || f->ability->any_command);
     return offer;
 }
@@ -227,7 +238,7 @@ static redco_status consider(struct finder *f, redco_costs *costs, const redcoi_
     *fits_out = false;
     if (parts == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     for (uint32_t c = 0; c < f->class_count; c++) { add_class(f, c, &counts[c], shards, stages, parts, &part_count); }
-    const redco_prediction prediction = price(costs, &point->setting, parts, part_count);
+    const redco_prediction prediction = rank(costs, &point->setting, parts, part_count);
     *fits_out = prediction.total_bytes <= prediction.capacity_bytes;
     if (!*fits_out || (f->found && prediction.step_s >= f->best.prediction.step_s * (1.0 - rounding_ratio))) {
         goto out;
@@ -328,8 +339,9 @@ static redco_status try_meshes(struct finder *f, const redco_setting *setting, c
     static const struct mix mixes[] = {{REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_NONE},
                                        {REDCO_RECOMPUTE_SELECTIVE, REDCO_RECOMPUTE_NONE},
                                        {REDCO_RECOMPUTE_FULL, REDCO_RECOMPUTE_SELECTIVE}};
-    struct place place = {.point = start_offer(f, setting, f->ability->overlap(setting, shards, f->plan->overlap)),
-                          .shards = shards};
+    struct place place = {.point = start_offer(f, setting, 0), .shards = shards};
+    const redco_setting sharded = redcoi_sharded(f->plan, setting, &place.point.engine);
+    place.point.overlap = f->ability->overlap(&sharded, shards, f->plan->overlap);
     const uint32_t stages = redcoi_stages(&place.point);
     redco_error why = {0};
     bool fits = false;
@@ -352,13 +364,16 @@ static redco_status try_setting(struct finder *f, redco_setting setting, redco_e
     redco_shards *triples = NULL;
     size_t count = 0;
     if (f->ability->scheme_fixed) { setting.scheme = f->ability->scheme; }
-    redco_status st = redco_strategy_triples(setting.dp, REDCO_STRATEGY_ANY, &none, &triples, &count, err);
+    const redcoi_offer start = start_offer(f, &setting, 0);
+    redco_setting sharded = redcoi_sharded(f->plan, &setting, &start.engine);
+    const redco_mesh grid = sharded.dp;
+    redco_status st = redco_strategy_triples(grid, REDCO_STRATEGY_ANY, &none, &triples, &count, err);
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {
-        setting.secondary = (redco_mesh){0, 0};
-        if (f->ability->can_shard(&setting, &triples[i])) { st = try_meshes(f, &setting, &triples[i], err); }
-        setting.secondary = (redco_mesh){setting.dp.gpus, 1};
-        if (st == REDCO_OK && setting.dp.nodes > 1 && redco_mesh_equal(triples[i].parameters, setting.dp) &&
-            f->ability->can_shard(&setting, &triples[i])) {
+        setting.secondary = sharded.secondary = (redco_mesh){0, 0};
+        if (f->ability->can_shard(&sharded, &triples[i])) { st = try_meshes(f, &setting, &triples[i], err); }
+        setting.secondary = sharded.secondary = (redco_mesh){grid.gpus, 1};
+        if (st == REDCO_OK && grid.nodes > 1 && redco_mesh_equal(triples[i].parameters, grid) &&
+            f->ability->can_shard(&sharded, &triples[i])) {
             st = try_meshes(f, &setting, &triples[i], err);
         }
     }
@@ -417,6 +432,9 @@ redco_status redcoi_offer_nearest(const redcoi_ability *ability, const redco_pla
         st = redco_fail(err, REDCO_EINFEASIBLE, "", "%s can express no plan that fits on %llu GPUs", ability->title,
                         (unsigned long long)redco_plan_gpus(plan));
     }
+    redco_costs *costs = NULL;
+    if (st == REDCO_OK) { st = costs_for(&f, &f.best, &costs, err); }
+    if (st == REDCO_OK) { st = price(costs, &f.best, err); }
     if (st == REDCO_OK) {
         *offer_out = f.best;
         f.best = (redcoi_offer){.assignments = NULL};
@@ -425,22 +443,27 @@ redco_status redcoi_offer_nearest(const redcoi_ability *ability, const redco_pla
     return st;
 }
 
-/* @p overlap_out  what stays hidden for all layers */
-static bool can_express(const struct finder *f, uint32_t *overlap_out)
+static redco_shards regrid_all(const redco_plan *plan, redco_shards shards, redco_mesh grid)
+{
+    return (redco_shards){redcoi_regrid(plan, shards.parameters, grid), redcoi_regrid(plan, shards.gradients, grid),
+                          redcoi_regrid(plan, shards.optimizer, grid)};
+}
+
+/* @p overlap_out  what stays hidden for all layers. @p setting  of redcoi_sharded() */
+static bool can_express(const struct finder *f, const redco_setting *setting, uint32_t *overlap_out)
 {
     const redcoi_ability *ability = f->ability;
     const redco_plan *plan = f->plan;
-    const redco_setting *setting = &f->reopened->setting;
     const uint32_t stages = plan->pp * chunks_for(f, setting);
     bool expressed = (plan->pp == 1 || ability->pipeline) && (plan->cp == 1 || ability->context_parallel) &&
                      (plan->tp == 1 || !plan->sequence_parallel || ability->sequence_parallel) &&
                      can_recompute(f, f->planned, stages);
     *overlap_out = REDCO_OVERLAP_ALL;
     for (uint32_t i = 0; i < plan->layers_count && expressed; i++) {
-        const redco_shards *shards = &plan->layers[i].shards;
+        const redco_shards moved = regrid_all(plan, plan->layers[i].shards, setting->dp), *shards = &moved;
         const uint32_t traffic = redcoi_traffic(setting, shards);
-        expressed = ability->can_shard(setting, shards) &&
-                    (ability->layerwise || redco_shards_equal(*shards, plan->layers[0].shards)) &&
+        expressed = redco_mesh_nests(shards->optimizer, setting->dp) && ability->can_shard(setting, shards) &&
+                    (ability->layerwise || redco_shards_equal(plan->layers[i].shards, plan->layers[0].shards)) &&
                     (!ability->scheme_fixed || plan->scheme == ability->scheme ||
                      redco_mesh_equal(shards->optimizer, shards->parameters));
         /* what there is no traffic for is as the plan has it */
@@ -460,8 +483,11 @@ redco_status redcoi_offer_plan(const redcoi_ability *ability, const redco_plan *
     uint32_t overlap = 0;
     redco_status st = finder_open(&f, ability, plan, reopened, err);
     *expressed_out = false;
-    if (st != REDCO_OK || !can_express(&f, &overlap)) { goto out; }
-    offer = start_offer(&f, &reopened->setting, overlap);
+    if (st != REDCO_OK) { goto out; }
+    offer = start_offer(&f, &reopened->setting, 0);
+    const redco_setting sharded = redcoi_sharded(plan, &reopened->setting, &offer.engine);
+    if (!can_express(&f, &sharded, &overlap)) { goto out; }
+    offer.overlap = overlap;
     offer.sequence_parallel = plan->sequence_parallel;
     offer.count = plan->layers_count;
     offer.assignment_count = reopened->assignment_count;
@@ -473,8 +499,15 @@ redco_status redcoi_offer_plan(const redcoi_ability *ability, const redco_plan *
     }
     memcpy(offer.assignments, reopened->assignments, offer.assignment_count * sizeof *offer.assignments);
     memcpy(offer.layers, plan->layers, offer.count * sizeof *offer.layers);
+    for (uint32_t i = 0; i < offer.assignment_count; i++) {
+        redco_shards *const shards = &offer.assignments[i].config.shards;
+        *shards = regrid_all(plan, *shards, sharded.dp);
+    }
+    for (uint32_t i = 0; i < offer.count; i++) {
+        offer.layers[i].shards = regrid_all(plan, offer.layers[i].shards, sharded.dp);
+    }
     if ((st = costs_for(&f, &offer, &costs, err)) != REDCO_OK) { goto out; }
-    offer.prediction = price(costs, &offer.setting, offer.assignments, offer.assignment_count);
+    if ((st = price(costs, &offer, err)) != REDCO_OK) { goto out; }
     /* without a trait of the plan's engine it may not fit any more */
     if (offer.prediction.total_bytes > offer.prediction.capacity_bytes &&
         plan->predicted.total_bytes <= plan->predicted.capacity_bytes) {

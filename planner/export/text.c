@@ -34,6 +34,25 @@ bool redcoi_consecutive(redco_mesh mesh, redco_mesh dp)
     return mesh.nodes == 1 || mesh.gpus == dp.gpus;
 }
 
+redco_setting redcoi_sharded(const redco_plan *plan, const redco_setting *setting, const redco_engine *engine)
+{
+    redco_setting sharded = *setting;
+    if (engine->shard_over_cp && setting->cp > 1) {
+        sharded.dp = redco_mesh_with_cp(plan->gpus_per_node, setting->tp, setting->cp, setting->dp);
+    }
+    return sharded;
+}
+
+redco_mesh redcoi_regrid(const redco_plan *plan, redco_mesh mesh, redco_mesh grid)
+{
+    return plan->cp > 1 && redco_mesh_ranks(mesh) > 1 && redco_mesh_equal(mesh, redco_plan_grid(plan)) ? grid : mesh;
+}
+
+redco_setting redcoi_offer_sharded(const redcoi_context *context)
+{
+    return redcoi_sharded(context->plan, &context->offer->setting, &context->offer->engine);
+}
+
 uint32_t redcoi_traffic(const redco_setting *setting, const redco_shards *shards)
 {
     const uint64_t p = redco_mesh_ranks(shards->parameters);

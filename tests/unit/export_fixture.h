@@ -3,6 +3,7 @@
 #define REDCO_TESTS_EXPORT_FIXTURE_H
 
 #include "planner/export/export.h"
+#include "planner/priced.h"
 #include "planner/strategy.h"
 
 #include <setjmp.h>
@@ -42,8 +43,7 @@ static inline void plan_open(const redco_input_names *names, uint64_t gpus, cons
     redco_assembler *assembler = NULL;
     *out = (struct planned){.plan = NULL};
     if (redco_inputs_read(names, gpus, &out->inputs, &err) != REDCO_OK ||
-        redco_search(&out->inputs.machine, out->inputs.model, &out->inputs.calibration, out->inputs.comm, options,
-                     &result, &err) != REDCO_OK) {
+        redco_search_priced(&out->inputs, options, &result, &err) != REDCO_OK) {
         fail_msg("%s: %s", err.place, err.text);
     }
     assert_int_equal(result->ranked_count, 1);

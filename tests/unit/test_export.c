@@ -109,9 +109,7 @@ static double best_of_deepspeed(const struct planned *p, uint32_t micro_batch)
         one.scheme = REDCO_INTRA_TENSOR;
         one.strategy = stages[i].strategy;
         one.workload.overlap = stages[i].overlap;
-        assert_int_equal(redco_search(&p->inputs.machine, p->inputs.model, &p->inputs.calibration, p->inputs.comm, &one,
-                                      &result, NULL),
-                         REDCO_OK);
+        assert_int_equal(redco_search_priced(&p->inputs, &one, &result, NULL), REDCO_OK);
         if (result->ranked_count > 0 && result->ranked[0].prediction.step_s < best_s) {
             best_s = result->ranked[0].prediction.step_s;
         }

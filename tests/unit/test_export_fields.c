@@ -301,6 +301,7 @@ static void set_in_plan(struct planned *p, const char *key, const char *value)
                      {"shard_over_cp", &engine->shard_over_cp},
                      {"plain_norm", &engine->plain_norm},
                      {"compiled", &engine->compiled},
+                     {"fused_loss", &engine->fused_loss},
                      {"planned_memory", &engine->planned_memory},
                      {"logits_gathered", &engine->logits_gathered},
                      {"async_tp", &engine->async_tp},
