@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154 # root, check_packages: of tools/run
+# shellcheck shell=bash disable=SC2154,SC2034 # root, check_packages and ends_s are of tools/run
 # tests/tiers.sh, read by tools/run: the job "test". README.md beside it says what each tier has.
 #
 # A step's whole output is build/STEP.log; shown is what went wrong. All steps run, so that one look shows all of it.
@@ -53,7 +53,7 @@ fuzz_share() {
 }
 
 test_all() {
-    local tier=quick fuzz_s='' only='' steps=() labels=() failed='' step status cpu_ms from_ms from_s rest name seconds folders
+    local tier=quick fuzz_s='' only='' steps=() labels=() failed='' step status cpu_ms from_ms from_s rest_s=0 name seconds folders
     folders=$(sed -n 's/^set(REDCO_FOLDERS \(.*\))/ \1 /p' "$root/tests/labels.cmake")
     while [ $# -gt 0 ]; do
         case $1 in
@@ -79,13 +79,12 @@ test_all() {
         while read -r name seconds; do usual_s[$name]=$seconds; done <"$root/build/steps.seconds"
     fi
 
+    for step in "${steps[@]}"; do rest_s=$((rest_s + ${usual_s[$tier.$step]})); done
     : >"$root/build/results"
     for step in "${steps[@]}"; do
-        log=$root/build/$step.log ends_s=$SECONDS rest=true from_s=$SECONDS
-        for name in "${steps[@]}"; do
-            [ "$name" != "$step" ] || rest=false
-            $rest || ends_s=$((ends_s + ${usual_s[$tier.$name]}))
-        done
+        log=$root/build/$step.log from_s=$SECONDS
+        [ -n "$only" ] || ends_s=$((SECONDS + rest_s))
+        rest_s=$((rest_s - ${usual_s[$tier.$step]}))
         printf '\n== %s\n' "$step"
         count_cpu && from_ms=$cpu_ms
         set +e
