@@ -5,7 +5,7 @@ foreach(cmd ${cases})
   get_filename_component(case_name ${case_dir} NAME)
   add_test(NAME golden.${case_name}
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/golden.sh ${CMAKE_BINARY_DIR}/tools ${case_dir})
-  set_tests_properties(golden.${case_name} PROPERTIES LABELS golden TIMEOUT 120 SKIP_RETURN_CODE 77)
+  set_tests_properties(golden.${case_name} PROPERTIES LABELS golden SKIP_RETURN_CODE 77)
 endforeach()
 
 # Checks of the house itself; each is a script that prints what is wrong.
