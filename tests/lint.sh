@@ -1,12 +1,39 @@
 #!/usr/bin/env bash
-# tests/lint.sh BUILD: format, static analysis, scripts and man pages. BUILD holds compile_commands.json.
+# tests/lint.sh BUILD [all|changed]: format, static analysis, scripts and man pages. BUILD holds compile_commands.json.
+# With "changed", clang-tidy looks at the files that differ from where this branch left origin/main or main; where none
+# does, at the twenty that were changed last.
 set -uo pipefail
-build=$(readlink -f "$1")
+build=$(readlink -f "$1") extent=${2:-all}
 cd "$(dirname "$(readlink -f "$0")")/.." || exit 2
 status=0
 
 # have PROGRAM: whether it can be used; says so where it cannot.
 have() { command -v "$1" >/dev/null || { echo "$1 is not installed: not checked" && return 1; }; }
+
+# changed: C files as above; without git, by their times.
+changed() {
+    local base files
+    base=$(git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null) &&
+        files=$(git diff --name-only --diff-filter=d "$base" -- '*.c' && git ls-files --others --exclude-standard -- '*.c')
+    if [ -n "${files-}" ]; then
+        printf '%s\n' "$files"
+    elif git rev-parse HEAD >/dev/null 2>&1; then
+        git log --format= --name-only --diff-filter=d -- '*.c' | awk '!seen[$0]++' | while read -r file; do
+            if [ -f "$file" ]; then echo "$file"; fi
+        done | head -n 20
+    else
+        find "${c_files[@]}" -name '*.c' -printf '%T@ %p\n' | sort -rn | head -n 20 | cut -d ' ' -f 2
+    fi
+}
+
+# shellcheck disable=SC2317 # xargs calls it
+tidy_one() { # BUILD FILE
+    local code=0
+    clang-tidy --quiet --extra-arg=-UNDEBUG -p "$1" "$2" >>"$1/tidy.log" 2>&1 || code=1
+    echo "$2"
+    return "$code"
+}
+export -f tidy_one
 
 report() { # WHAT COUNT CODE
     if [ "$3" -eq 0 ]; then echo "$1: $2 files, nothing to say"; else status=1 && echo "$1: FAILED"; fi
@@ -26,10 +53,13 @@ if have clang-tidy; then
     # assert() promises is told to the analyser.
     mapfile -t analysed < <(printf '%s\n' "${c_files[@]}" | grep '\.c$' |
         grep -Fxf <(sed -n "s|.*\"file\": \"$PWD/\(.*\)\".*|\1|p" "$build/compile_commands.json"))
-    printf '%s\0' "${analysed[@]}" | xargs -0 -P "$(nproc)" -n 1 clang-tidy --quiet --extra-arg=-UNDEBUG -p "$build" >"$build/tidy.log" 2>&1
-    code=$?
-    [ $code -eq 0 ] || { grep -E ': (error|warning):' "$build/tidy.log" | sort -u && echo "how it comes: $build/tidy.log"; }
-    report clang-tidy ${#analysed[@]} $code
+    if [ "$extent" = changed ]; then mapfile -t analysed < <(printf '%s\n' "${analysed[@]}" | grep -Fxf <(changed)); fi
+    : >"$build/tidy.log"
+    printf '%s\n' "${analysed[@]}" | xargs -P "$(nproc)" -I FILE bash -c 'tidy_one "$@"' tidy_one "$build" FILE |
+        awk -v of=${#analysed[@]} '{ print "[" NR "/" of "] clang-tidy " $0; fflush() }'
+    code=${PIPESTATUS[1]}
+    [ "$code" -eq 0 ] || { grep -E ': (error|warning):' "$build/tidy.log" | sort -u && echo "how it comes: $build/tidy.log"; }
+    report clang-tidy ${#analysed[@]} "$code"
 fi
 
 # Calls that no caller can use safely; numbers are read with strtol() and its kin, or sscanf() with widths.
@@ -39,7 +69,7 @@ report 'banned calls' ${#shipped[@]} $(($? == 0))
 
 if have shellcheck; then
     mapfile -t scripts < <(find tests tools -name '*.sh')
-    scripts+=(tools/run tools/gallery tools/netns-cluster tools/netns-grid tools/host-acceptance tools/gpu-acceptance tools/gpu-bundle .ci/run)
+    scripts+=(tools/run tools/gallery tools/netns-cluster tools/netns-grid tools/host-acceptance tools/gpu-acceptance tools/gpu-bundle tools/against-redcoast .ci/run)
     shellcheck -x "${scripts[@]}"
     report shellcheck ${#scripts[@]} $?
 fi

@@ -1,9 +1,9 @@
 #!/bin/sh
-# tests/schemas.sh TOOLS: every preset, and what the tools print, against the JSON Schema of its format; and that the
-# schemas refuse what the readers refuse. Needs Debian's python3-jsonschema (its command, not a Python of one's own);
+# tests/schemas.sh TOOLS quick|full: every preset, and what the tools print, against the JSON Schema of its format; and that the
+# schemas refuse what the readers refuse (full: a process of Python each). Needs Debian's python3-jsonschema (its command, not a Python of one's own);
 # skipped (77) without it.
 set -u
-tools=$1
+tools=$1 size=$2
 cd "$(dirname "$0")/.." || exit 2
 [ -x /usr/bin/jsonschema ] || { echo "skipped: python3-jsonschema is not installed" && exit 77; }
 scratch=$(mktemp -d) || exit 2
@@ -29,6 +29,7 @@ check() { # SCHEMA FILE...
 
 # refuse SCHEMA FILE SED: what the file becomes by the script must not pass.
 refuse() {
+    [ "$size" = full ] || return 0
     sed "$3" "$2" >"$scratch/bad.json"
     checked=$((checked + 1))
     if cmp -s "$2" "$scratch/bad.json"; then echo "$3 changes nothing in $2" && failures=$((failures + 1)); fi

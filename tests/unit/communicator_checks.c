@@ -1,5 +1,7 @@
 #include "tests/unit/communicator_checks.h"
 
+#include "tests/unit/full.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -298,9 +300,11 @@ static int check_group(redco_world *world, const struct group *g, const uint64_t
         b.team_shard = memory[1];
     }
     for (size_t c = 0; c < counts_count; c++) {
-        const size_t tried =
-            counts[c] < 100000 ? sizeof types / sizeof types[0] : 1; /* long ones: only how they are cut */
-        for (size_t t = 0; t < tried; t++) {
+        /* Long ones: only how they are cut. In the quick tier types take turns. */
+        const size_t all = sizeof types / sizeof types[0], from = test_full() || counts[c] >= 100000 ? 0 : 2 * c;
+        const size_t tried = counts[c] >= 100000 ? 1 : test_full() ? all : 2;
+        for (size_t turn = from; turn < from + tried; turn++) {
+            const size_t t = turn % all;
             const redco_reduction reduction = t % 2 == 0 ? REDCO_REDUCE_SUM : REDCO_REDUCE_MAX;
             if (line == 0) { line = all_reduce(world, g, &b, types[t], REDCO_REDUCE_SUM, counts[c]); }
             if (line == 0) { line = all_reduce(world, g, &b, types[t], REDCO_REDUCE_MAX, counts[c]); }

@@ -14,6 +14,7 @@
 #include "planner/rules.h"
 #include "planner/rules_params.h"
 #include "planner/tp_placement.h"
+#include "tests/unit/full.h"
 
 #include <math.h>
 
@@ -233,7 +234,7 @@ static void tabulate(redco_backend *backend, bool fused, tally *t)
     for (uint32_t m = 0; m < MODELS; m++) {
         for (uint32_t d = 0; d < 2; d++) {
             for (uint32_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
-                for (uint32_t length = 256; length <= 768; length *= 3) {
+                for (uint32_t length = 256; length <= (test_full() ? 768U : 256U); length *= 3) {
                     for (uint32_t policy = 0; policy < 3; policy++) {
                         const language_shape shape = {
                             d == 0 ? REDCO_F32 : REDCO_BFLOAT16, SEQUENCES, length, layouts[i].tp, 0,

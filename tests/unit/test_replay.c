@@ -6,6 +6,7 @@
 #include "executor/trainer/trainer.h"
 #include "planner/assemble.h"
 #include "tests/unit/deferred_backend.h"
+#include "tests/unit/full.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -230,13 +231,13 @@ static redco_trainer_memory replay(const struct opened *o, uint32_t rank, redco_
 
 static void ranks_of_large_plans_are_played(void **state)
 {
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i += test_full() ? 1 : 2) {
         const struct plan_case *const c = &cases[i];
         struct opened o;
         open_plan(*state, c, &o);
         const double wanted_s = communication_s(o.step);
         double worst = 0.0;
-        for (size_t r = 0; r < 3; r++) {
+        for (size_t r = test_full() ? 0 : 1; r < (test_full() ? 3 : 2); r++) {
             redco_error err = {.status = REDCO_OK};
             redco_backend *host = NULL;
             must(redco_host_open(NULL, &host, &err), &err);

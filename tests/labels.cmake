@@ -1,0 +1,97 @@
+# Labels of every test: one folder and one cost, given by name and library; configuring fails where one is missing.
+# README.md says what the costs mean.
+set(REDCO_FOLDERS topology traces costmodel planner executor tools house)
+
+# Folders of tests that have no library; redco_unit_test() labels the rest. The first line that matches counts.
+set(redco_folder_of
+    house=^house[.]
+    tools=^mutants$
+    topology=^golden[.]topo-
+    traces=^golden[.]validate-
+    costmodel=^golden[.]\(sim|calibrate\)-
+    planner=^golden[.]\(plan|rules|export|slurm\)-
+    executor=^golden[.]\(exec|profile|netns\)-
+    tools=^golden[.]\(plot-|names-shown\)
+    topology=^corpus[.]\(units|json|hostlist|slurm|cluster|nccl_xml|node_json|gpu_json\)$
+    traces=^corpus[.]\(measured|trace|profile_csv|profile_json|nccl_log\)$
+    costmodel=^corpus[.]\(calibration|model_config|compute_profile|params_json|safetensors|trace_load\)$
+    planner=^corpus[.]\(plan|rules_file\)$
+    executor=^corpus[.]\(tokens|weights|language_model|checkpoint\)$
+    executor=^\(exec-|parity|netns|host-acceptance|gpu-acceptance|gpu[.]|test_communicator_mpi|test_shim\))
+
+# Deep: over 5 s on an idle machine, where a smaller quick test looks for the same, or no line of redco depends on it.
+set(redco_deep
+    [.]full$                # all of what the quick test of the same name does a part of
+    ^parity$                # 37 s: every cell of the table; parity-quick has plans of two ranks
+    ^parity-deferred$       # 12 s: the same on queues that run later
+    ^gpu-acceptance$        # 20 s: the script; the tools and tests that it starts are tested on their own
+    ^netns$                 # 30 s: waits for what it has killed
+    ^exec-mpi$              # 20 s: waits for ranks that hang; exec-checkpoint has them without mpirun
+    ^house.slurm$           # 16 s: starts a real Slurm; export-sbatch has the script's lines
+    ^test_dnn_engines_real$) # 6 s, where cuDNN is installed: that the stand-in is like it
+
+# Repeated by the quick tier under sanitizers: readers, bad input, the graph, the partition, the states.
+set(redco_sanitized
+    ^corpus[.]
+    ^golden[.].*\(error|hostile\)
+    ^test_\(base|plan|hostlist|slurm|cluster|node|gpu|machines|measured|trace|trace_load|profile|compute_profile\)$
+    ^test_\(nccl_model|model|safetensors|rules_user|data|models|export\)$
+    ^test_\(host|graph|graph_gradients|graph_random|graph_training|kernels|arena|lifetimes|optimizer\)$
+    ^test_\(partition.*|states.*|checkpoint\)$)
+
+add_custom_target(redco_sanitized COMMENT "Programs of tests with the label sanitized")
+add_dependencies(redco_sanitized redco_tools)
+
+# redco_matches(out name pattern...): whether a pattern matches.
+function(redco_matches out name)
+  set(${out} OFF PARENT_SCOPE)
+  foreach(pattern ${ARGN})
+    if(name MATCHES "${pattern}")
+      set(${out} ON PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+endfunction()
+
+# redco_label_tests(): labels the tests of the calling folder, all of which must be there.
+function(redco_label_tests)
+  list(JOIN REDCO_FOLDERS "|" folders)
+  get_property(tests DIRECTORY PROPERTY TESTS)
+  foreach(test ${tests})
+    get_property(labels TEST ${test} PROPERTY LABELS)
+    set(folder ${labels})
+    list(FILTER folder INCLUDE REGEX "^(${folders})$")
+    foreach(rule ${redco_folder_of})
+      string(REGEX MATCH "^([a-z]+)=(.*)$" rule "${rule}")
+      if(NOT folder AND test MATCHES "${CMAKE_MATCH_2}")
+        string(REGEX REPLACE "=.*" "" folder "${rule}")
+        list(APPEND labels ${folder})
+      endif()
+    endforeach()
+    list(LENGTH folder count)
+    if(NOT count EQUAL 1)
+      message(FATAL_ERROR "tests/labels.cmake: the test ${test} is in ${count} folders (${folder}), not in one")
+    endif()
+
+    redco_matches(deep ${test} ${redco_deep})
+    redco_matches(sanitized ${test} ${redco_sanitized})
+    if(test MATCHES "^golden[.](.*)" AND EXISTS ${CMAKE_SOURCE_DIR}/tests/golden/${CMAKE_MATCH_1}/exit)
+      set(sanitized ON)
+    endif()
+    if(test MATCHES "^gpu[.]")
+      list(APPEND labels gpu)
+    elseif(deep)
+      list(APPEND labels deep)
+    else()
+      list(APPEND labels quick)
+      if(sanitized)
+        list(APPEND labels sanitized)
+        string(REPLACE "corpus." "fuzz_" program ${test})
+        if(TARGET ${program})
+          add_dependencies(redco_sanitized ${program})
+        endif()
+      endif()
+    endif()
+    set_property(TEST ${test} PROPERTY LABELS ${labels})
+  endforeach()
+endfunction()
