@@ -1,5 +1,6 @@
 #include "costmodel/engine.h"
 
+#include "topology/base/text.h"
 #include "topology/base/units.h"
 #include "topology/base/word.h"
 
@@ -254,6 +255,7 @@ redco_status redco_engine_from_json(const redco_json_value *value, redco_engine_
         return redco_json_fail(value, "name", err, "is longer than %zu bytes", sizeof choice.engine.name - 1);
     }
     (void)snprintf(choice.engine.name, sizeof choice.engine.name, "%s", name);
+    redco_text_clean(choice.engine.name);
     for (int t = 0; t < REDCO_TRAIT_COUNT && st == REDCO_OK; t++) {
         if (words_of((redco_trait)t) != NULL) { st = read_word(value, (redco_trait)t, &choice.engine, err); }
     }

@@ -1,6 +1,7 @@
 /* An engine's file: each value with its source. */
 #include "costmodel/engine.h"
 #include "topology/base/preset.h"
+#include "topology/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +47,10 @@ static redco_status open_sourced(const redco_json_value *file, const char *key, 
         return st;
     }
     if (text[0] == '\0') { return redco_json_fail(out, "source", err, "is empty; say where the value is from"); }
-    if (source != NULL) { (void)snprintf(source, sizeof((redco_engine_file *)0)->sources[0], "%s", text); }
+    if (source != NULL) {
+        (void)snprintf(source, sizeof((redco_engine_file *)0)->sources[0], "%s", text);
+        redco_text_clean(source); /* cut, it may end within a character */
+    }
     return REDCO_OK;
 }
 
@@ -164,6 +168,7 @@ static redco_status read_text(const redco_json_value *file, const char *key, cha
         return redco_json_fail(file, key, err, "has %zu bytes; 1 to %zu are needed", strlen(text), size - 1);
     }
     (void)snprintf(out, size, "%s", text);
+    redco_text_clean(out);
     return REDCO_OK;
 }
 

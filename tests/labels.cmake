@@ -14,7 +14,7 @@ set(redco_folder_of
     tools=^golden[.]\(plot-|names-shown\)
     topology=^corpus[.]\(units|json|hostlist|slurm|cluster|nccl_xml|node_json|gpu_json\)$
     traces=^corpus[.]\(measured|trace|profile_csv|profile_json|nccl_log\)$
-    costmodel=^corpus[.]\(calibration|model_config|compute_profile|params_json|safetensors|trace_load\)$
+    costmodel=^corpus[.]\(calibration|engine|model_config|compute_profile|params_json|safetensors|trace_load\)$
     planner=^corpus[.]\(plan|rules_file\)$
     executor=^corpus[.]\(tokens|weights|language_model|checkpoint\)$
     executor=^\(exec-|parity|netns|host-acceptance|gpu-acceptance|gpu[.]|test_communicator_mpi|test_shim\))
@@ -34,7 +34,7 @@ set(redco_deep
 set(redco_sanitized
     ^corpus[.]
     ^golden[.].*\(error|hostile\)
-    ^test_\(base|plan|hostlist|slurm|cluster|node|gpu|machines|measured|trace|trace_load|profile|compute_profile\)$
+    ^test_\(base|plan|hostlist|slurm|cluster|node|gpu|machines|measured|trace|trace_load|profile|compute_profile|engine\)$
     ^test_\(nccl_model|model|safetensors|rules_user|data|models|export\)$
     ^test_\(host|graph|graph_gradients|graph_random|graph_training|kernels|arena|lifetimes|optimizer\)$
     ^test_\(partition.*|states.*|checkpoint\)$)

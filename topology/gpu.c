@@ -260,6 +260,7 @@ redco_status redcoi_engine_read(const redco_json_value *object, redco_default_en
     }
     (void)snprintf(engine_out->name, sizeof engine_out->name, "%s", name);
     (void)snprintf(engine_out->reason, sizeof engine_out->reason, "%s", reason);
+    redco_text_clean(engine_out->reason);
     return REDCO_OK;
 }
 

@@ -164,6 +164,7 @@ static redco_status read_engine(const redco_json_value *root, redco_plan *plan, 
     plan->engine = choice.engine;
     if (redco_json_has(&value, "source") && (st = redco_json_string(&value, "source", &reason, err)) == REDCO_OK) {
         (void)snprintf(plan->engine_reason, sizeof plan->engine_reason, "%s", reason);
+        redco_text_clean(plan->engine_reason);
     }
     return st;
 }

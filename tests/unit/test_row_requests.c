@@ -1,10 +1,11 @@
 /* Every measured row of traces/data as two requests: the one that redco-validate prices, built from the row, and the
  * one that redco-plan prices, read from the words and files of the command that redco-validate --command prints. They
  * must be equal field by field, and closed form and simulation must give the same doubles for both: then what is said
- * of the former's error holds for the latter. Without an argument every eighth row, with "all" every one. */
+ * of the former's error holds for the latter. In the quick tier every eighth row, in the deep one all. */
 #include "costmodel/row_cluster.h"
 #include "costmodel/row_command.h"
 #include "planner/priced.h"
+#include "tests/unit/full.h"
 #include "tools/plan_args.h"
 #include "topology/base/file.h"
 
@@ -348,10 +349,9 @@ static void a_row_and_its_command_are_one_request(void **state)
     assert_true(f->compared >= 1600 / f->every);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    struct fixture fixture = {.folder = "/tmp/redco_row_requests_XXXXXX",
-                              .every = argc > 1 && strcmp(argv[1], "all") == 0 ? 1 : FEW};
+    struct fixture fixture = {.folder = "/tmp/redco_row_requests_XXXXXX", .every = test_full() ? 1 : FEW};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(a_row_and_its_command_are_one_request, &fixture),
     };
