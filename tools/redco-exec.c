@@ -6,6 +6,7 @@
 #include "planner/assemble.h"
 #include "tools/exec_ranks.h"
 #include "tools/exec_report.h"
+#include "tools/exec_timeline.h"
 #include "tools/launched.h"
 
 #include <signal.h>
@@ -232,46 +233,6 @@ static int report(const struct exec_args *args, const struct exec_run *run)
     return rc == CLI_DONE ? code : rc;
 }
 
-/* The steps of the timeline: the last ones, without the first where there are others. */
-static bool is_shown(const struct exec_args *args, uint64_t step)
-{
-    const uint64_t most = args->steps > 1 ? args->steps - 1 : 1;
-    const uint64_t shown = args->timeline_steps < most ? args->timeline_steps : most;
-    return step > args->steps - shown;
-}
-
-/* One step more of this rank's timeline. */
-static redco_status add_step(const redco_trainer *trainer, uint64_t step, redco_trace *trace, double *from_s,
-                             redco_error *err)
-{
-    redco_timeline *timeline = NULL;
-    redco_status st = redco_trainer_timeline(trainer, &timeline, err);
-    if (st == REDCO_OK) { st = redco_timeline_add(timeline, *from_s, step, trace, err); }
-    if (st == REDCO_OK) { *from_s += timeline->span_s; }
-    redco_timeline_free(timeline);
-    return st;
-}
-
-static redco_status write_trace(const struct exec_args *args, const struct exec_run *run, redco_trace *trace,
-                                redco_error *err)
-{
-    char text[64];
-    redco_trace_add_note(trace, "format", "redco-timeline");
-    redco_trace_add_note(trace, "source",
-                         args->emulate  ? "measured, computation emulated"
-                         : args->replay ? "measured, communication emulated"
-                                        : "measured");
-    (void)snprintf(text, sizeof text, "%llu of %llu", (unsigned long long)args->timeline_rank,
-                   (unsigned long long)redco_plan_gpus(args->plan));
-    redco_trace_add_note(trace, "rank", text);
-    (void)snprintf(text, sizeof text, "%llu of %llu", (unsigned long long)args->plan->micro_batches,
-                   (unsigned long long)args->plan->micro_batches);
-    redco_trace_add_note(trace, "micro_batches", text);
-    (void)snprintf(text, sizeof text, "%.9g", exec_median_step_s(run));
-    redco_trace_add_note(trace, "step_s", text);
-    return redco_trace_write(trace, args->timeline, err);
-}
-
 /* A rank's run. */
 struct rank_run {
     const struct exec_args *args;
@@ -284,9 +245,10 @@ struct rank_run {
     redco_trainer *trainer;
     redco_trainer_step *steps;
     struct exec_run run;
-    uint64_t at;        /* step at work, from 1 */
-    redco_trace *trace; /* NULL: of another rank, or none */
-    double traced_s;
+    uint64_t at; /* step at work, from 1 */
+    struct exec_timeline timeline;
+    redco_error late; /* what failed first when the steps were done: told behind the results */
+    uint32_t late_rank;
 };
 
 static bool speaks(const struct rank_run *r)
@@ -355,18 +317,22 @@ static redco_status save(struct rank_run *r, redco_error *err)
 }
 
 /* What driver, context and libraries hold of a GPU, now that all of them were used: what is in use of it less what
- * redco asked for. */
-static redco_status find_reserve(struct rank_run *r, redco_error *err)
+ * redco asked for. A run does not end because that is not known. */
+static void find_reserve(struct rank_run *r)
 {
     redco_cuda_device device;
-    if (r->args->backend != BACKEND_CUDA) { return REDCO_OK; }
-    const redco_status st = redco_cuda_describe(r->backend, &device, err);
-    if (st != REDCO_OK) { return st; }
+    redco_error err = {.status = REDCO_OK};
+    char text[sizeof err.text + 64];
+    if (r->args->backend != BACKEND_CUDA) { return; }
+    if (redco_cuda_describe(r->backend, &device, &err) != REDCO_OK) {
+        (void)snprintf(text, sizeof text, "memory beside is not known: %s", err.text);
+        cli_warn(&r->args->cli, text);
+        return;
+    }
     const uint64_t used_bytes = device.memory_bytes - device.free_bytes;
     const uint64_t live_bytes = redco_trainer_memory_of(r->trainer).live_bytes;
     r->run.reserve_bytes = used_bytes > live_bytes ? used_bytes - live_bytes : 0;
     redco_trainer_hold_reserve(r->trainer, r->run.reserve_bytes);
-    return REDCO_OK;
 }
 
 static redco_status run_steps(struct rank_run *r, redco_error *err)
@@ -380,35 +346,55 @@ static redco_status run_steps(struct rank_run *r, redco_error *err)
         if (st != REDCO_OK) { break; }
         r->run.count++;
         if (speaks(r)) { exec_print_step(&r->run, r->at, done); }
-        const bool shown = r->trace != NULL && is_shown(r->args, r->at);
-        if (shown || r->at == r->args->steps) { st = find_reserve(r, err); }
-        if (st == REDCO_OK && shown) { st = add_step(r->trainer, r->at, r->trace, &r->traced_s, err); }
-        if (st == REDCO_OK) { st = save(r, err); }
+        const bool shown = exec_timeline_shows(&r->timeline, r->at), last = r->at == r->args->steps;
+        if (shown || last) { find_reserve(r); }
+        if (shown) { exec_timeline_add(&r->timeline, r->trainer, r->at); }
+        if (save(r, last ? &r->late : err) != REDCO_OK && !last) { st = err->status; }
     }
     return st;
 }
 
-/* All steps of a rank, and the check. */
+/* What all ranks do when the steps are done. */
+static void look_back(struct rank_run *r)
+{
+    redco_error *const err = &r->late;
+    const struct exec_args *const args = r->args;
+    redco_status st = REDCO_OK;
+    if (args->timeline != NULL) {
+        st = args->replay ? REDCO_OK : exec_timeline_agree(&r->timeline, r->world, err);
+        if (st == REDCO_OK && redco_world_rank(r->world) == 0 && r->timeline.err.status != REDCO_OK) {
+            *err = r->timeline.err; /* the check is made all the same */
+            r->late_rank = r->timeline.rank;
+        }
+    }
+    if (st == REDCO_OK && args->check && r->run.first + r->run.count > 0) {
+        st = redco_trainer_compare(r->trainer, r->steps, r->run.count, &r->run.verdict, err);
+        r->run.checked = st == REDCO_OK;
+    }
+}
+
+/* All steps of a rank, and the check. What fails when the steps are done leaves rank 0 their results to print. */
 static redco_status train(struct rank_run *r, redco_error *err)
 {
     const struct exec_args *const args = r->args;
-    redco_status st = REDCO_OK;
     r->steps = calloc(args->steps + 1, sizeof *r->steps);
-    const bool traced = args->timeline != NULL && (args->replay || redco_world_rank(r->world) == args->timeline_rank);
-    if (traced) { r->trace = redco_trace_new(); }
-    if (r->steps == NULL || (traced && r->trace == NULL)) {
-        return redco_fail(err, REDCO_ENOMEM, "steps", "out of memory");
+    r->timeline = (struct exec_timeline){.path = args->timeline,
+                                         .steps = args->steps,
+                                         .shown = args->timeline_steps,
+                                         .rank = (uint32_t)args->timeline_rank};
+    if (args->timeline != NULL && (args->replay || redco_world_rank(r->world) == args->timeline_rank)) {
+        exec_timeline_open(&r->timeline);
     }
+    if (r->steps == NULL) { return redco_fail(err, REDCO_ENOMEM, "steps", "out of memory"); }
     r->run.steps = r->steps;
-    st = open_checkpoints(r, err);
+    redco_status st = open_checkpoints(r, err);
     if (st == REDCO_OK) { st = open_trainer(r, err); }
     if (st == REDCO_OK) { st = run_steps(r, err); }
-    if (st == REDCO_OK && args->check && r->run.first + r->run.count > 0) {
-        st = redco_trainer_compare(r->trainer, r->steps, r->run.count, &r->run.verdict, err);
-        r->run.checked = true;
-    }
-    if (st == REDCO_OK && traced) { st = write_trace(args, &r->run, r->trace, err); }
-    return st;
+    if (st == REDCO_OK) { exec_timeline_write(&r->timeline, &args->cli, &r->run, r->backend); }
+    if (st == REDCO_OK && r->late.status == REDCO_OK) { look_back(r); }
+    if (st != REDCO_OK || r->late.status == REDCO_OK || redco_world_rank(r->world) == 0) { return st; }
+    *err = r->late;
+    return err->status;
 }
 
 /* The step as the simulator has it. Prices decide nothing but how long emulated computation takes. */
@@ -468,11 +454,12 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
                        &err);
     } else if (redco_world_rank(r.world) == 0) {
         rc = report(args, &r.run);
+        if (r.late.status != REDCO_OK) { rc = exec_fail(&args->cli, line, r.world, r.late_rank, r.at, &r.late); }
     }
     redco_trainer_free(r.trainer);
     redco_checkpoint_free(r.resumed);
     redco_checkpoints_close(r.checkpoints);
-    redco_trace_free(r.trace);
+    exec_timeline_close(&r.timeline);
     redco_carrier_close(r.carrier);
     redco_backend_close(r.backend);
     free(r.steps);

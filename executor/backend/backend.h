@@ -69,6 +69,8 @@ typedef struct redco_backend_calls {
     /** Elements of a long vector that elementwise operators should be given at once: what suits a processor's cache, or
      *  more than there are, where launches count instead. A multiple of 16. */
     uint64_t vector_elements;
+    /** What mark_between() may be off by: seconds, and a share of what it says. */
+    double clock_resolution_s, clock_resolution_ratio;
     void (*close)(redco_backend *backend);
     /** Another handle to the same device, for another thread: memory, queues and marks of one may be used with all.
      *  Closed on its own, before the first. */

@@ -92,6 +92,7 @@ struct State {
     int devices = 1, shown[most_devices] = {};
     size_t memory_bytes = size_t(2) << 30;
     uint64_t seed = 1, random = 1;
+    uint64_t clock_error_ns = 0, events_passed = 0;
     Context contexts[most_devices];
     std::deque<Block> quarantine;
     uint64_t calls = 0, fail_at = 0;

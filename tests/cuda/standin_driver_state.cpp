@@ -38,7 +38,7 @@ uint64_t number_in(const char *name, uint64_t otherwise)
 }
 
 // CUDA_VISIBLE_DEVICES, STANDIN_CUDA_DEVICES, STANDIN_CUDA_MEMORY (bytes of each), STANDIN_CUDA_SEED (0: no delays),
-// STANDIN_CUDA_FAIL=CALL:N:CODE (CALL may be empty: any)
+// STANDIN_CUDA_FAIL=CALL:N:CODE (CALL may be empty: any), STANDIN_CUDA_CLOCK_ERROR (ns, of every event's time)
 static void read_environment(State &s)
 {
     if (s.environment_read) { return; }
@@ -58,6 +58,7 @@ static void read_environment(State &s)
     for (int i = 0; visible == nullptr && i < all; i++) { s.shown[s.devices++] = i; }
     s.memory_bytes = number_in("STANDIN_CUDA_MEMORY", s.memory_bytes);
     s.seed = number_in("STANDIN_CUDA_SEED", 1);
+    s.clock_error_ns = number_in("STANDIN_CUDA_CLOCK_ERROR", 0);
     s.random = s.seed * 0x9E3779B97F4A7C15U + 1;
     if (const char *const fail = getenv("STANDIN_CUDA_FAIL")) {
         char call[64] = "";
@@ -293,7 +294,9 @@ void stream_thread(CUstream stream)
         if (runs && task.work) { do_work(task); }
         lock.lock();
         if (task.mark != nullptr) {
-            task.mark->when = steady_clock::now();
+            // Clocks that are read with errors: of events one after the other the first is late, the second early.
+            const int64_t error_ns = int64_t(s.clock_error_ns) * (s.events_passed++ % 2 == 0 ? 1 : -1);
+            task.mark->when = steady_clock::now() + std::chrono::nanoseconds(error_ns);
             task.mark->done = true;
         }
         stream->busy = false;
