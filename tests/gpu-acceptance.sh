@@ -91,7 +91,7 @@ fi
 
 # A device that is played.
 if [ -n "$standins" ] && [ -e "$standins/libcuda.so.1" ]; then
-    LD_LIBRARY_PATH=$standins acceptance --short --seconds 300 "$scratch/device" || { wrong "with stand-ins it ended with $?:" && cat "$scratch/err" "$scratch/out"; }
+    REDCO_CUDA_FOLDERS='' LD_LIBRARY_PATH=$standins acceptance --short --seconds 300 "$scratch/device" || { wrong "with stand-ins it ended with $?:" && cat "$scratch/err" "$scratch/out"; }
     documents "$scratch/device/report.json"
     says "$scratch/device/stages.txt" 'unit tests|passed|'
     says "$scratch/device/stages.txt" 'profile|passed|'
@@ -117,6 +117,8 @@ if [ -n "$standins" ] && [ -e "$standins/libcuda.so.1" ]; then
         wrong "gpu-bundle: $(cat "$scratch/err")"
     fi
     if command -v gnuplot >/dev/null && [ ! -s "$scratch/device/points.png" ]; then wrong 'no picture was drawn'; fi
+    says "$scratch/device/report.json" '"attention": "cuDNN '
+    grep -q '^Attention by cuDNN ' "$scratch/device/report.md" || wrong 'the report does not name who ran attention'
     says "$scratch/device/report.json" '"bar": "operators of plan and trace have the same names", "wanted": "0 on one side only", "measured": "0", "status": "met"'
     says "$scratch/device/report.json" '"bar": "training like the reference", "wanted": "f32 within 1e-3, losses of bf16 within 1e-2", "measured": "2 trainings like the reference: parity.txt", "status": "met"'
 fi

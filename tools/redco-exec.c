@@ -4,6 +4,8 @@
 #include "executor/comm/replay.h"
 #include "executor/trainer/devices.h"
 #include "planner/assemble.h"
+#include "tools/cuda_folders.h"
+#include "tools/cuda_report.h"
 #include "tools/exec_ranks.h"
 #include "tools/exec_report.h"
 #include "tools/exec_timeline.h"
@@ -249,6 +251,7 @@ struct rank_run {
     struct exec_timeline timeline;
     redco_error late; /* what failed first when the steps were done: told behind the results */
     uint32_t late_rank;
+    char attention[512];
 };
 
 static bool speaks(const struct rank_run *r)
@@ -335,6 +338,17 @@ static void find_reserve(struct rank_run *r)
     redco_trainer_hold_reserve(r->trainer, r->run.reserve_bytes);
 }
 
+/* Who runs attention is known when it was run: one that is slow is told at once. */
+static void look_at_attention(struct rank_run *r)
+{
+    char text[1024];
+    cuda_attention_text(r->backend, r->attention, sizeof r->attention);
+    if (r->attention[0] != '\0') { r->run.attention = r->attention; }
+    if (redco_world_rank(r->world) == 0 && cuda_attention_warning(r->backend, text, sizeof text)) {
+        cli_warn(&r->args->cli, text);
+    }
+}
+
 static redco_status run_steps(struct rank_run *r, redco_error *err)
 {
     redco_status st = REDCO_OK;
@@ -345,6 +359,7 @@ static redco_status run_steps(struct rank_run *r, redco_error *err)
         st = redco_trainer_run(r->trainer, done, err);
         if (st != REDCO_OK) { break; }
         r->run.count++;
+        if (r->run.count == 1) { look_at_attention(r); }
         if (speaks(r)) { exec_print_step(&r->run, r->at, done); }
         const bool shown = exec_timeline_shows(&r->timeline, r->at), last = r->at == r->args->steps;
         if (shown || last) { find_reserve(r); }
@@ -418,7 +433,10 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
 static redco_status open_devices(struct rank_run *r, redco_error *err)
 {
     const redco_nccl_options options = {.timeout_s = (double)r->args->timeout_s};
-    const redco_status st = redco_devices_open(r->world, NULL, &r->backend, err);
+    const char **const folders = cuda_folders();
+    const redco_cuda_options device = {.library_folders = folders};
+    const redco_status st = redco_devices_open(r->world, &device, &r->backend, err);
+    cuda_folders_free(folders);
     if (st != REDCO_OK || r->args->replay) { return st; }
     return redco_nccl_open(r->world, r->backend, &options, &r->carrier, err);
 }

@@ -9,6 +9,7 @@ standins=$2 ranks=$3
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
+export REDCO_CUDA_FOLDERS= # the mock libraries alone
 unset CUDA_VISIBLE_DEVICES
 failures=0
 bad() {

@@ -9,6 +9,7 @@ standins=$(cd "$2" && pwd) || exit 2
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
+export REDCO_CUDA_FOLDERS= # the mock libraries alone
 unset CUDA_VISIBLE_DEVICES OMPI_COMM_WORLD_RANK PMI_RANK REDCO_RANK SLURM_STEP_NUM_TASKS
 failures=0
 bad() {

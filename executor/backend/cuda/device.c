@@ -99,6 +99,8 @@ static redco_status open_device(const redco_cuda_options *options, redcoi_device
     }
     device->driver = driver;
     if (options != NULL) { device->options = *options; }
+    redcoi_libraries_choose(device, device->options.library_folders); /* before the driver, which children have not */
+    device->options.library_folders = NULL;
     redco_status st = redcoi_driver_open(driver, &count, err);
     if (st == REDCO_OK) { st = open_context(device, count, err); }
     if (st != REDCO_OK) {
@@ -181,7 +183,7 @@ static redco_status new_handle(redcoi_device *device, redco_backend **backend_ou
     cuda->device = device;
     redco_status st = redcoi_cuda_enter(cuda, err);
     if (st == REDCO_OK) { st = open_blas(cuda, err); }
-    if (st == REDCO_OK && !device->options.own_attention) { st = redcoi_dnn_open(cuda, err); }
+    if (st == REDCO_OK) { st = redcoi_dnn_open(cuda, err); }
     if (st != REDCO_OK) {
         free_handle(cuda);
         return st;
@@ -231,6 +233,7 @@ redco_status redco_cuda_describe(const redco_backend *backend, redco_cuda_device
                            .multiprocessors = device->multiprocessors,
                            .blas_version = redcoi_blas_version(cuda),
                            .dnn_version = cuda->dnn == NULL ? 0 : redcoi_dnn_version(cuda)};
+    redcoi_dnn_path(cuda, d.dnn_path);
     CUuuid uuid = {.bytes = {0}};
     uint64_t clock_khz = 0, memory_clock_khz = 0;
     size_t free_bytes = 0, total_bytes = 0;
@@ -261,6 +264,16 @@ redco_status redco_cuda_describe(const redco_backend *backend, redco_cuda_device
     d.driver_version = (uint32_t)version;
     *device_out = d;
     return REDCO_OK;
+}
+
+void redco_cuda_attention_used(const redco_backend *backend, redco_cuda_attention *used_out)
+{
+    *used_out = (redco_cuda_attention){.dnn_launches = 0};
+    if (backend == NULL || backend->calls != &cuda_calls) { return; }
+    redcoi_device *const device = ((const redcoi_cuda *)backend)->device;
+    (void)pthread_mutex_lock(&device->lock);
+    *used_out = device->attention;
+    (void)pthread_mutex_unlock(&device->lock);
 }
 
 uint32_t redco_cuda_count(void)
