@@ -26,6 +26,9 @@ struct standin_kernel {
 
 /** kernels_host.cpp. @return NULL if there is none of that name */
 const struct standin_kernel *standin_kernel_of(const char *name);
+/** All of them, by number. */
+size_t standin_kernel_count(void);
+const struct standin_kernel *standin_kernel_at(size_t number);
 
 /** Queues work as a library's kernel would be: it runs in the stream's thread after what was queued before. The stream
  *  must be one of the current context's.

@@ -53,6 +53,7 @@ struct CUevent_st {
 
 struct CUmod_st {
     standin::Context *context = nullptr;
+    bool has_kernels = false;
     std::vector<std::unique_ptr<CUfunc_st>> functions;
 };
 
@@ -93,6 +94,7 @@ struct State {
     size_t memory_bytes = size_t(2) << 30;
     uint64_t seed = 1, random = 1;
     uint64_t clock_error_ns = 0, events_passed = 0;
+    const void *image = nullptr; // of the module that has all kernels
     Context contexts[most_devices];
     std::deque<Block> quarantine;
     uint64_t calls = 0, fail_at = 0;

@@ -157,6 +157,8 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
     if (magic != fat_magic) { return CUDA_ERROR_INVALID_IMAGE; }
     CUmodule made = new CUmod_st;
     made->context = current;
+    if (call.s.image == nullptr) { call.s.image = image; }
+    made->has_kernels = call.s.image == image;
     current->modules.insert(made);
     *module = made;
     return CUDA_SUCCESS;
@@ -176,12 +178,49 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     Call call("cuModuleGetFunction");
     if (call.failed()) { return call.result; }
     if (current->modules.count(module) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
-    const standin_kernel *const kernel = standin_kernel_of(name);
-    if (kernel == nullptr) { return CUDA_ERROR_NOT_FOUND; }
+    const standin_kernel *const kernel = module->has_kernels ? standin_kernel_of(name) : nullptr;
+    if (kernel == nullptr) { // which compute-sanitizer counts as an error of the program
+        standin_complain("cuModuleGetFunction of %s, which the module lacks", name);
+        return CUDA_ERROR_NOT_FOUND;
+    }
     module->functions.push_back(std::make_unique<CUfunc_st>());
     module->functions.back()->kernel = kernel;
     module->functions.back()->module = module;
     *function = module->functions.back().get();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule module)
+{
+    Call call("cuModuleGetFunctionCount");
+    if (call.failed()) { return call.result; }
+    if (current->modules.count(module) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
+    *count = module->has_kernels ? unsigned(standin_kernel_count()) : 0;
+    return CUDA_SUCCESS;
+}
+
+// Which kernels an image has is not looked at: the first one has all.
+CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned count, CUmodule module)
+{
+    Call call("cuModuleEnumerateFunctions");
+    if (call.failed()) { return call.result; }
+    if (current->modules.count(module) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
+    if (functions == nullptr || count == 0 || !module->has_kernels) { return CUDA_ERROR_INVALID_VALUE; }
+    for (unsigned i = 0; i < count && i < standin_kernel_count(); i++) {
+        module->functions.push_back(std::make_unique<CUfunc_st>());
+        module->functions.back()->kernel = standin_kernel_at(i);
+        module->functions.back()->module = module;
+        functions[i] = module->functions.back().get();
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetName(const char **name, CUfunction function)
+{
+    Call call("cuFuncGetName");
+    if (call.failed()) { return call.result; }
+    if (name == nullptr || function == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
+    *name = function->kernel->name;
     return CUDA_SUCCESS;
 }
 

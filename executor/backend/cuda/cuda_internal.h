@@ -167,7 +167,9 @@ typedef struct redcoi_grid {
  *  @param parameters  copied */
 redco_status redcoi_kernel_launch(redcoi_cuda *cuda, redco_queue *queue, const char *kernel, const redcoi_grid *grid,
                                   const void *parameters, const char *place, redco_error *err);
-redco_status redcoi_kernels_open(redcoi_device *device, redco_error *err); /**< loads the fat binaries */
+redco_status redcoi_kernels_open(redcoi_device *device, redco_error *err); /**< begins to load the fat binaries */
+/** Waits until they are loaded: before anything is launched. */
+redco_status redcoi_kernels_await(redcoi_device *device, redco_error *err);
 void redcoi_kernels_close(redcoi_device *device);
 
 #endif

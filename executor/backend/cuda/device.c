@@ -201,7 +201,15 @@ redco_status redco_cuda_open(const redco_cuda_options *options, redco_backend **
     redco_status st = open_device(options, &device, err);
     if (st != REDCO_OK) { return st; }
     st = new_handle(device, backend_out, err);
-    if (st != REDCO_OK) { free_device(device); }
+    if (st != REDCO_OK) {
+        free_device(device);
+        return st;
+    }
+    st = redcoi_kernels_await(device, err); /* kernels were loaded while the libraries were */
+    if (st != REDCO_OK) {
+        cuda_close(*backend_out);
+        *backend_out = NULL;
+    }
     return st;
 }
 

@@ -39,7 +39,9 @@
     X(event_elapsed_time, cuEventElapsedTime)                                                                          \
     X(module_load_data, cuModuleLoadData)                                                                              \
     X(module_unload, cuModuleUnload)                                                                                   \
-    X(module_get_function, cuModuleGetFunction)                                                                        \
+    X(module_function_count, cuModuleGetFunctionCount)                                                                 \
+    X(module_functions, cuModuleEnumerateFunctions)                                                                    \
+    X(func_get_name, cuFuncGetName)                                                                                    \
     X(func_set_attribute, cuFuncSetAttribute)                                                                          \
     X(func_get_attribute, cuFuncGetAttribute)                                                                          \
     X(launch_kernel, cuLaunchKernel)

@@ -22,6 +22,17 @@ static redco_status open_library(const redcoi_cuda *cuda, redcoi_nccl_library *n
                                     sizeof symbols / sizeof symbols[0], &nccl->library, err);
 }
 
+static redco_status check_version(const redcoi_nccl_library *nccl, redco_error *err)
+{
+    int version = 0;
+    char path[REDCO_CUDA_PATH_BYTES];
+    if (nccl->get_version(&version) == ncclSuccess && version >= REDCO_NCCL_OLDEST) { return REDCO_OK; }
+    redcoi_library_path(nccl->library, path);
+    return redco_fail(err, REDCO_ESYSTEM, "nccl", "NCCL %d.%d.%d is too old (%s): %d.%d or newer is wanted",
+                      version / 10000, version / 100 % 100, version % 100, path, REDCO_NCCL_OLDEST / 10000,
+                      REDCO_NCCL_OLDEST / 100 % 100);
+}
+
 uint32_t redco_nccl_version(void)
 {
     redcoi_nccl_library nccl = {.library = NULL};
@@ -271,6 +282,7 @@ static redco_status join(redcoi_nccl_carrier *carrier, redco_error *err)
     redco_status st = redco_communicator_split(carrier->world, colours, "nccl", &carrier->heartbeat, err);
     free(colours);
     if (st == REDCO_OK) { st = open_library(carrier->cuda, &carrier->nccl, err); }
+    if (st == REDCO_OK) { st = check_version(&carrier->nccl, err); }
     if (st == REDCO_OK) { st = share_id(carrier, &id, err); } /* before the thread has the communicator */
     if (st == REDCO_OK) { st = redcoi_nccl_watch(carrier, err); }
     return st == REDCO_OK ? open_root(carrier, id, err) : st;
