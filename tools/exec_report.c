@@ -98,6 +98,10 @@ void exec_print_tail(const struct exec_run *run)
             : run->replay ? "; communication was emulated"
                           : "");
     }
+    if (run->launches > 0) {
+        (void)printf("%llu calls give the GPU a step's work, %u graphs among them\n", (unsigned long long)run->launches,
+                     run->graphs);
+    }
     if (run->attention != NULL) { (void)printf("attention by %s\n", run->attention); }
     if (run->reserve_bytes > 0) {
         (void)printf("driver, context, libraries and other programs hold %.0f MB of the GPU beside\n",
@@ -158,13 +162,15 @@ static json_t *measured_json(const struct exec_run *run)
 {
     const double step_s = exec_median_step_s(run), ranks = (double)redco_plan_gpus(run->plan);
     const double tokens_per_s = tokens_of(run->plan) / step_s / ranks;
-    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "step_s", number_json(step_s), "tokens_per_s_per_gpu",
-                     number_json(tokens_per_s), "mfu",
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "step_s", number_json(step_s),
+                     "tokens_per_s_per_gpu", number_json(tokens_per_s), "mfu",
                      number_json(tokens_per_s * run->model_flops_per_token / run->peak_flops_per_s), "exposed_comm_s",
                      number_json(median_of(run, exposed_of)), "peak_memory_bytes", (json_int_t)run->memory.total_bytes,
                      "allocated_bytes", (json_int_t)run->memory.allocated_bytes, "reserve_bytes",
-                     run->reserve_bytes > 0 ? json_integer((json_int_t)run->reserve_bytes) : json_null(),
-                     "memory_bytes", memory_json(&run->memory));
+                     run->reserve_bytes > 0 ? json_integer((json_int_t)run->reserve_bytes) : json_null(), "launches",
+                     run->launches > 0 ? json_integer((json_int_t)run->launches) : json_null(), "graphs",
+                     run->launches > 0 ? json_integer((json_int_t)run->graphs) : json_null(), "memory_bytes",
+                     memory_json(&run->memory));
 }
 
 static json_t *checkpoint_json(const struct exec_run *run)

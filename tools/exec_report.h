@@ -14,6 +14,8 @@ struct exec_run {
     uint64_t count, first;                          /**< steps run; steps done before, by runs that this one resumed */
     redco_trainer_memory memory;                    /**< of rank 0 */
     uint64_t reserve_bytes;                         /**< that a GPU's driver and libraries hold beside; 0: not known */
+    uint64_t launches;                              /**< of the last step: calls that give a GPU work; 0: no GPU */
+    uint32_t graphs;                                /**< that are launched instead of operators */
     const char *attention;                          /**< who ran it, or NULL: nobody, or the processor */
     double model_flops_per_token, peak_flops_per_s; /**< of the plan's GPU */
     bool emulated;                                  /**< computation */

@@ -22,6 +22,7 @@ const char *argp_program_version = "redco-exec " REDCO_VERSION;
 enum key {
     KEY_BACKEND = 0x100,
     KEY_FUSE,
+    KEY_GRAPHS,
     KEY_STEPS,
     KEY_DATA,
     KEY_CHECK,
@@ -51,6 +52,7 @@ struct exec_args {
     bool has_seed, has_rate, has_every, has_keep, has_timeline_rank, resume;
     int backend; /* index of backend_words */
     int fuse;    /* index of fuse_words */
+    int graphs;  /* index of graph_words */
     int dtype;   /* index of dtype_words, -1: the plan's */
     bool check, emulate;
     bool replay; /* one rank alone */
@@ -70,6 +72,7 @@ struct exec_args {
 static const char *const dtype_words[] = {"f32", "f64", "bf16", "f16", NULL};
 static const redco_dtype dtypes[] = {REDCO_F32, REDCO_F64, REDCO_BFLOAT16, REDCO_F16};
 static const char *const fuse_words[] = {"auto", "on", "off", NULL}; /* redco_trainer_fusing */
+static const char *const graph_words[] = {"on", "off", NULL};
 static const char *const backend_words[] = {"host", "cuda", NULL};
 enum { BACKEND_HOST, BACKEND_CUDA };
 
@@ -82,6 +85,7 @@ static const struct argp_option flags[] = {
     {"learning-rate", KEY_RATE, "R", 0, "Of AdamW, the same in every step (default: 0.001)", 1},
     {"dtype", KEY_DTYPE, "TYPE", 0, "f32, f64, bf16 or f16, instead of the plan's precision", 1},
     {"fuse", KEY_FUSE, "WHEN", 0, "Run operators that stand together as one, products with what follows them and elementwise ones: auto (default; on GPUs), on, off", 1},
+    {"cuda-graphs", KEY_GRAPHS, "WHEN", 0, "On GPUs, what a step computes between communication is captured in the second step and launched as graphs from then on: on (default), off", 1},
     {"check", KEY_CHECK, NULL, 0, "Train on one rank, too, and compare losses and weights (of bf16 and f16 losses alone); in f32 where --dtype says nothing", 1},
     {"fault", KEY_FAULT, "TENSOR@RANK:STEP", 0, "Add 0.01 to one element of the tensor on one rank after a step: see --check notice it", 1},
     {"emulate-compute", KEY_EMULATE, NULL, 0, "Computation is waited for as long as the plan predicts, communication is real", 1},
@@ -166,6 +170,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_TIMEOUT: return cli_u64(&args->cli, "--timeout", text, 1, MOST_TIMEOUT_S, &args->timeout_s);
     case KEY_DTYPE: return cli_word(&args->cli, "--dtype", text, dtype_words, &args->dtype);
     case KEY_FUSE: return cli_word(&args->cli, "--fuse", text, fuse_words, &args->fuse);
+    case KEY_GRAPHS: return cli_word(&args->cli, "--cuda-graphs", text, graph_words, &args->graphs);
     case KEY_CHECK: args->check = true; return 0;
     case KEY_FAULT: return read_fault(args, text);
     case KEY_EMULATE: args->emulate = true; return 0;
@@ -285,6 +290,7 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
     redco_trainer_options options = {.backend = r->backend,
                                      .carrier = r->carrier,
                                      .fuse = (redco_trainer_fusing)args->fuse,
+                                     .launch_each = args->graphs != 0,
                                      .dtype = dtype_of(args),
                                      .optimizer = redco_optimizer_default(),
                                      .learning_rate = args->learning_rate,
@@ -349,17 +355,32 @@ static void look_at_attention(struct rank_run *r)
     }
 }
 
+/* A step that cannot be captured is slower, and no failure. */
+static void look_at_recordings(struct rank_run *r)
+{
+    const redco_trainer_recorded recorded = redco_trainer_what_is_recorded(r->trainer);
+    char text[512];
+    r->run.graphs = recorded.recordings;
+    if (redco_world_rank(r->world) != 0 || recorded.why_not[0] == '\0') { return; }
+    (void)snprintf(text, sizeof text, "some operators are launched one by one, as they cannot be captured: %s",
+                   recorded.why_not);
+    cli_warn(&r->args->cli, text);
+}
+
 static redco_status run_steps(struct rank_run *r, redco_error *err)
 {
     redco_status st = REDCO_OK;
     for (uint64_t step = r->run.first; step < r->args->steps && st == REDCO_OK; step++) {
         redco_trainer_step *const done = &r->steps[r->run.count];
+        const uint64_t launched = redco_cuda_calls_made(r->backend);
         r->at = step + 1;
         if (r->line->slot != NULL) { atomic_store(&r->line->slot->step, r->at); }
         st = redco_trainer_run(r->trainer, done, err);
         if (st != REDCO_OK) { break; }
         r->run.count++;
+        r->run.launches = redco_cuda_calls_made(r->backend) - launched;
         if (r->run.count == 1) { look_at_attention(r); }
+        if (r->run.count == 2) { look_at_recordings(r); }
         if (speaks(r)) { exec_print_step(&r->run, r->at, done); }
         const bool shown = exec_timeline_shows(&r->timeline, r->at), last = r->at == r->args->steps;
         if (shown || last) { find_reserve(r); }

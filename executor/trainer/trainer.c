@@ -220,7 +220,8 @@ static redco_status make_schedule(redco_trainer *t, redco_error *err)
                                             .open_context = t,
                                             .collectives = t->mesh.tp > 1 ? &t->collectives : NULL,
                                             .emulate = t->options.emulate,
-                                            .replay = t->replay};
+                                            .replay = t->replay,
+                                            .record = !t->options.launch_each};
     return redco_schedule_create(&options, &t->schedule, err);
 }
 
@@ -343,6 +344,14 @@ redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, r
 redco_status redco_trainer_timeline(const redco_trainer *t, redco_timeline **timeline_out, redco_error *err)
 {
     return redco_schedule_timeline(t->schedule, timeline_out, err);
+}
+
+redco_trainer_recorded redco_trainer_what_is_recorded(const redco_trainer *t)
+{
+    const redco_schedule_recorded r = redco_schedule_what_is_recorded(t->schedule);
+    redco_trainer_recorded out = {.recordings = r.recordings, .operators = r.operators};
+    memcpy(out.why_not, r.why_not, sizeof out.why_not);
+    return out;
 }
 
 void redco_trainer_hold_reserve(redco_trainer *t, uint64_t bytes)

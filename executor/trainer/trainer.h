@@ -54,6 +54,7 @@ typedef struct redco_trainer_options {
     const redco_step *steps; /**< what the simulator makes of the plan's step: all micro-batches; borrowed */
     bool emulate;            /**< computation is timed waits, weights are zeros: redco_schedule_options */
     redco_trainer_fusing fuse;
+    bool launch_each; /**< operators are queued one by one in every step, and not recorded and played (schedule.h) */
     const redco_trainer_fault *fault; /**< NULL: none; borrowed until the trainer is freed */
 } redco_trainer_options;
 
@@ -84,6 +85,13 @@ redco_status redco_trainer_run(redco_trainer *trainer, redco_trainer_step *step_
 
 /** When each operator of the last step ran, in the simulator's names. To be freed with redco_timeline_free(). */
 redco_status redco_trainer_timeline(const redco_trainer *trainer, redco_timeline **timeline_out, redco_error *err);
+
+/** What of a step is recorded: executor/schedule/schedule.h. */
+typedef struct redco_trainer_recorded {
+    uint32_t recordings, operators;
+    char why_not[400]; /**< what could not be recorded, and is queued one by one; "" */
+} redco_trainer_recorded;
+redco_trainer_recorded redco_trainer_what_is_recorded(const redco_trainer *trainer);
 
 /** What the device's driver and libraries hold beside: timelines have it from then on as reserve. */
 void redco_trainer_hold_reserve(redco_trainer *trainer, uint64_t bytes);

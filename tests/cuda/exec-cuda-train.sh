@@ -56,6 +56,26 @@ one_line CUDA_ERROR_LAUNCH_FAILED
 cuda STANDIN_CUDA_MEMORY=1000000 -- --steps 3
 one_line 'no room for'
 
+# A step is captured in the second one, and launched as graphs from then on: a tenth of the calls, the same losses. What
+# cannot be captured is launched one by one, with one warning; a graph that cannot be launched is a failure.
+value() { sed -n "s/^ *\"$1\": \([0-9.e-]*\).*/\1/p" "$2"; }
+plan --gpus 1 --recompute full
+cuda -- --steps 4 --json
+cp out graphs
+cuda -- --steps 4 --json --cuda-graphs off
+if [ "$(value loss graphs)" != "$(value loss out)" ]; then bad 'graphs: other losses'; fi
+if [ "$(value graphs out)" != 0 ] || [ "$(value graphs graphs)" -lt 5 ] || [ "$(value launches out)" -lt $((10 * $(value launches graphs))) ]; then
+    bad "graphs: $(value launches graphs) calls, $(value launches out) without"
+fi
+echo "$(value launches graphs) calls a step with graphs, $(value launches out) without"
+for call in cuStreamBeginCapture_v2:1:999 cuEventRecordWithFlags:3:900 cuStreamEndCapture:2:901 cuGraphInstantiateWithFlags:1:2; do
+    cuda STANDIN_CUDA_FAIL=$call -- --steps 4 --json
+    if [ $code -ne 0 ] || [ "$(value loss graphs)" != "$(value loss out)" ]; then bad "$call: exit $code"; fi
+    if [ "$(grep -c '^redco-exec: ' err)" -ne 1 ] || ! grep -q "^redco-exec: warning: some operators are launched one by one, .*: cu" err; then bad "$call: no warning"; fi
+done
+cuda STANDIN_CUDA_FAIL=cuGraphLaunch:3:719 -- --steps 3
+one_line 'cuGraphLaunch: CUDA_ERROR_LAUNCH_FAILED'
+
 # What is wrong with a picture is no reason to lose the run's results: a clock that is 0.2 ms off, a full disk.
 whole() { # EXIT TEXT
     if [ $code -ne "$1" ] || [ "$(grep -c '^redco-exec: ' err)" -ne 1 ] || ! grep -qe "$2" err; then bad "exit $code instead of $1: $2"; fi

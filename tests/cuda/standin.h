@@ -37,6 +37,11 @@ const struct standin_kernel *standin_kernel_at(size_t number);
  *  @param context  the work frees it */
 CUresult standin_stream_do(CUstream stream, const char *name, void (*work)(void *context), void *context);
 
+/** The same for work that may be done several times, in graphs: the context is released when it is not needed any more,
+ *  also after a failure. */
+CUresult standin_stream_work(CUstream stream, const char *name, void (*work)(void *context), void *context,
+                             void (*release)(void *context));
+
 /** Whether all of it lies in one live allocation of device memory of the current context. To be asked again in the
  * work: memory may be freed meanwhile. */
 bool standin_is_device(const void *memory, size_t bytes);

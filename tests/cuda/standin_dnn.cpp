@@ -612,8 +612,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const char *why = nullptr;
     Calculation *const work = prepare(*p, *v, &why);
     if (work == nullptr) { return fail(CUDNN_STATUS_BAD_PARAM, why); }
-    if (standin_stream_do(handle->stream, "attention of cuDNN", calculate, work) != CUDA_SUCCESS) {
-        forget(work);
+    if (standin_stream_work(handle->stream, "attention of cuDNN", calculate, work, forget) != CUDA_SUCCESS) {
         return fail(CUDNN_STATUS_EXECUTION_FAILED, "the stream");
     }
     return CUDNN_STATUS_SUCCESS;

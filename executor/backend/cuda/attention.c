@@ -162,6 +162,7 @@ static redco_status run(redcoi_cuda *cuda, redco_queue *queue, const redco_launc
     (void)pthread_mutex_lock(&cuda->device->lock);
     cuda->device->attention.dnn_launches++;
     (void)pthread_mutex_unlock(&cuda->device->lock);
+    if (!queue->recording) { redcoi_cuda_count_call(cuda); }
     const redco_status st = redcoi_dnn_check(&dnn->calls, dnn->calls.set_stream(dnn->handle, queue->stream),
                                              launch->name, "cudnnSetStream", err);
     if (st != REDCO_OK) { return st; }

@@ -53,6 +53,10 @@ typedef struct redco_cuda_attention {
 /** All zero for other backends. */
 void redco_cuda_attention_used(const redco_backend *backend, redco_cuda_attention *used_out);
 
+/** Calls by which the program gave the device work until now, of all handles: kernels, library calls, copies, marks
+ * that were set or waited for; a recording that was played is one. 0 for other backends. */
+uint64_t redco_cuda_calls_made(const redco_backend *backend);
+
 /** CUDA's libraries that are looked for in folders. */
 typedef enum redco_cuda_library_kind {
     REDCO_CUDA_LIBRARY_BLAS,

@@ -51,6 +51,7 @@ typedef struct redcoi_device {
     size_t allocation_count, allocation_room;
     uint64_t live_bytes; /**< of all handles */
     redco_cuda_attention attention;
+    uint64_t calls_made; /**< atomic */
 } redcoi_device;
 
 /* libraries.c: where libraries are */
@@ -73,6 +74,7 @@ typedef struct redcoi_cuda {
 
 struct redco_queue {
     CUstream stream;
+    bool recording; /**< it is captured */
 };
 
 struct redco_mark {
@@ -146,6 +148,18 @@ redco_status redcoi_cuda_mark_between(redco_backend *backend, redco_mark *from, 
                                       redco_error *err);
 redco_status redcoi_cuda_occupy(redco_backend *backend, redco_queue *queue, const redco_occupation *occupation,
                                 redco_error *err);
+
+/** Counts a call that gives the device work: see redco_cuda_calls_made(). */
+void redcoi_cuda_count_call(const redcoi_cuda *cuda);
+
+/* record.c */
+
+redco_status redcoi_cuda_record_begin(redco_backend *backend, redco_queue *queue, redco_error *err);
+redco_status redcoi_cuda_record_end(redco_backend *backend, redco_queue *queue, redco_recording **recording_out,
+                                    redco_error *err);
+redco_status redcoi_cuda_record_play(redco_backend *backend, redco_queue *queue, const redco_recording *recording,
+                                     redco_error *err);
+void redcoi_cuda_record_free(redco_backend *backend, redco_recording *recording);
 
 /* run.c */
 

@@ -162,6 +162,10 @@ static const redco_backend_calls cuda_calls = {
     .supports = redcoi_cuda_supports,
     .workspace_bytes = redcoi_cuda_workspace_bytes,
     .run = redcoi_cuda_run,
+    .record_begin = redcoi_cuda_record_begin,
+    .record_end = redcoi_cuda_record_end,
+    .record_play = redcoi_cuda_record_play,
+    .record_free = redcoi_cuda_record_free,
 };
 
 /* A library that is missing is told like a device that is. */
@@ -282,6 +286,17 @@ void redco_cuda_attention_used(const redco_backend *backend, redco_cuda_attentio
     (void)pthread_mutex_lock(&device->lock);
     *used_out = device->attention;
     (void)pthread_mutex_unlock(&device->lock);
+}
+
+void redcoi_cuda_count_call(const redcoi_cuda *cuda)
+{
+    (void)__atomic_fetch_add(&cuda->device->calls_made, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t redco_cuda_calls_made(const redco_backend *backend)
+{
+    if (backend == NULL || backend->calls != &cuda_calls) { return 0; }
+    return __atomic_load_n(&((const redcoi_cuda *)backend)->device->calls_made, __ATOMIC_RELAXED);
 }
 
 uint32_t redco_cuda_count(void)

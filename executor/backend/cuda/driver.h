@@ -44,7 +44,14 @@
     X(func_get_name, cuFuncGetName)                                                                                    \
     X(func_set_attribute, cuFuncSetAttribute)                                                                          \
     X(func_get_attribute, cuFuncGetAttribute)                                                                          \
-    X(launch_kernel, cuLaunchKernel)
+    X(launch_kernel, cuLaunchKernel)                                                                                   \
+    X(event_record_with_flags, cuEventRecordWithFlags)                                                                 \
+    X(stream_begin_capture, cuStreamBeginCapture)                                                                      \
+    X(stream_end_capture, cuStreamEndCapture)                                                                          \
+    X(graph_instantiate, cuGraphInstantiateWithFlags)                                                                  \
+    X(graph_destroy, cuGraphDestroy)                                                                                   \
+    X(graph_exec_destroy, cuGraphExecDestroy)                                                                          \
+    X(graph_launch, cuGraphLaunch)
 
 struct redcoi_driver {
     void *library;

@@ -139,6 +139,7 @@ redco_status redcoi_kernel_launch(redcoi_cuda *cuda, redco_queue *queue, const c
     const CUfunction function = st == REDCO_OK ? found->function : NULL;
     (void)pthread_mutex_unlock(&device->kernels->lock);
     if (st != REDCO_OK) { return st; }
+    if (!queue->recording) { redcoi_cuda_count_call(cuda); }
     for (int i = 0; i < 3; i++) { blocks[i] = grid->blocks[i] > 0 ? grid->blocks[i] : 1; }
     const CUresult result = device->driver->launch_kernel(function, blocks[0], blocks[1], blocks[2], grid->threads, 1,
                                                           1, grid->shared_bytes, queue->stream, arguments, NULL);

@@ -151,6 +151,7 @@ static redco_status run(redcoi_cuda *cuda, redco_queue *queue, const redco_launc
             st = redcoi_blas_tune(cuda, queue, plan, &at, launch->workspace, launch->name, err);
             if (st != REDCO_OK) { break; }
         }
+        if (!queue->recording) { redcoi_cuda_count_call(cuda); }
         st = redcoi_blas_check(cuda->blas,
                                redcoi_blas_call(cuda->blas, plan, plan->chosen, &at, launch->workspace, queue->stream),
                                launch->name, "cublasLtMatmul", err);
