@@ -131,8 +131,10 @@ redco_status profile_device_conclude(redco_backend *backend, redco_measurer *mea
     how->clock_after_hz = device.clock_hz;
     how->reserve_bytes = used_bytes > live_bytes ? used_bytes - live_bytes : 0;
     how->launch_s = launches.count > 0 ? launches.host_s / (double)launches.count : 0.0;
-    how->host_forward_s = forward * how->launch_s;
-    how->host_backward_s = backward * how->launch_s;
+    /* The program's launches are a floor under a block's time only where they are made one by one. */
+    const bool graphs = backend->calls->record_begin != NULL;
+    how->host_forward_s = graphs ? 0.0 : forward * how->launch_s;
+    how->host_backward_s = graphs ? 0.0 : backward * how->launch_s;
     return REDCO_OK;
 }
 
