@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static double tokens_of(const redco_plan *plan)
 {
@@ -173,6 +174,20 @@ static json_t *measured_json(const struct exec_run *run)
                      memory_json(&run->memory));
 }
 
+double exec_now_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static json_t *start_json(const struct exec_start *s)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "plan_s", s->plan_s, "device_s", s->device_s, "carrier_s",
+                     s->carrier_s, "model_s", s->trainer.model_s, "weights_s", s->trainer.weights_s, "schedule_s",
+                     s->trainer.schedule_s, "total_s", s->total_s);
+}
+
 static json_t *checkpoint_json(const struct exec_run *run)
 {
     if (run->folder == NULL) { return json_null(); }
@@ -191,12 +206,12 @@ json_t *exec_json(const struct exec_run *run)
     json_t *const emulated = json_array();
     if (run->emulated) { (void)json_array_append_new(emulated, json_string("compute")); }
     if (run->replay) { (void)json_array_append_new(emulated, json_string("communication")); }
-    json_t *const json =
-        json_pack("{s:I, s:s, s:s?, s:o, s:s, s:o, s:I, s:o, s:o, s:o, s:o}", "world",
-                  (json_int_t)redco_plan_gpus(plan), "backend", run->backend, "attention", run->attention, "emulated",
-                  emulated, "dtype", redco_dtype_name(run->dtype), "checkpoint", checkpoint_json(run), "first_step",
-                  (json_int_t)run->first + 1, "steps", steps_json(run), "measured", measured_json(run), "predicted",
-                  predicted, "check", check_json(run->checked ? &run->verdict : NULL));
+    json_t *const json = json_pack("{s:I, s:s, s:s?, s:o, s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "world",
+                                   (json_int_t)redco_plan_gpus(plan), "backend", run->backend, "attention",
+                                   run->attention, "emulated", emulated, "dtype", redco_dtype_name(run->dtype),
+                                   "checkpoint", checkpoint_json(run), "start", start_json(&run->start), "first_step",
+                                   (json_int_t)run->first + 1, "steps", steps_json(run), "measured", measured_json(run),
+                                   "predicted", predicted, "check", check_json(run->checked ? &run->verdict : NULL));
     if (run->replay) { (void)json_object_set_new(json, "replay_rank", json_integer((json_int_t)run->rank)); }
     return json;
 }

@@ -6,7 +6,20 @@
 
 #include <jansson.h>
 
+/** Seconds from the program's start to the first step. */
+struct exec_start {
+    double began_s;              /**< on the processor's clock */
+    double plan_s;               /**< plan, profile and the schedule of the step */
+    double device_s, carrier_s;  /**< driver, kernels and libraries; communicators of GPUs */
+    redco_trainer_start trainer; /**< see there */
+    double total_s;
+};
+
+/** The processor's clock. */
+double exec_now_s(void);
+
 struct exec_run {
+    struct exec_start start;
     const redco_plan *plan;
     redco_dtype dtype;
     const char *backend;

@@ -67,6 +67,7 @@ struct exec_args {
     redco_plan_case prices;
     redco_fixed_cost fixed;
     redco_step *schedule;
+    struct exec_start start;
 };
 
 static const char *const dtype_words[] = {"f32", "f64", "bf16", "f16", NULL};
@@ -309,6 +310,7 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
     if (st != REDCO_OK) { return st; }
     r->run.first = redco_trainer_steps(r->trainer);
     r->run.memory = redco_trainer_memory_of(r->trainer);
+    r->run.start.trainer = redco_trainer_start_of(r->trainer);
     if (speaks(r)) {
         exec_print_head(&r->run);
         if (r->resumed != NULL) { exec_print_resumed(redco_checkpoint_path(r->resumed), r->run.first, args->steps); }
@@ -370,6 +372,7 @@ static void look_at_recordings(struct rank_run *r)
 static redco_status run_steps(struct rank_run *r, redco_error *err)
 {
     redco_status st = REDCO_OK;
+    r->run.start.total_s = exec_now_s() - r->run.start.began_s;
     for (uint64_t step = r->run.first; step < r->args->steps && st == REDCO_OK; step++) {
         redco_trainer_step *const done = &r->steps[r->run.count];
         const uint64_t launched = redco_cuda_calls_made(r->backend);
@@ -447,6 +450,7 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
         st = redco_fail(err, REDCO_EVALUE, "--timeline-rank", "%llu is not one of the plan's %llu ranks",
                         (unsigned long long)args->timeline_rank, (unsigned long long)redco_plan_gpus(args->plan));
     }
+    args->start.plan_s = exec_now_s() - args->start.began_s;
     return st == REDCO_OK && args->timeline != NULL ? cli_writable(args->timeline, err) : st;
 }
 
@@ -456,10 +460,14 @@ static redco_status open_devices(struct rank_run *r, redco_error *err)
     const redco_nccl_options options = {.timeout_s = (double)r->args->timeout_s};
     const char **const folders = cuda_folders();
     const redco_cuda_options device = {.library_folders = folders};
-    const redco_status st = redco_devices_open(r->world, &device, &r->backend, err);
+    const double begin_s = exec_now_s();
+    redco_status st = redco_devices_open(r->world, &device, &r->backend, err);
     cuda_folders_free(folders);
+    r->run.start.device_s = exec_now_s() - begin_s;
     if (st != REDCO_OK || r->args->replay) { return st; }
-    return redco_nccl_open(r->world, r->backend, &options, &r->carrier, err);
+    st = redco_nccl_open(r->world, r->backend, &options, &r->carrier, err);
+    r->run.start.carrier_s = exec_now_s() - begin_s - r->run.start.device_s;
+    return st;
 }
 
 static int run_rank(const redco_world_options *options, struct exec_line *line, void *context)
@@ -468,7 +476,8 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
     struct rank_run r = {.args = args, .line = line};
     redco_error err = {.status = REDCO_OK};
     int rc = CLI_DONE;
-    r.run = (struct exec_run){.plan = args->plan,
+    r.run = (struct exec_run){.start = args->start,
+                              .plan = args->plan,
                               .dtype = dtype_of(args),
                               .backend = backend_words[args->backend],
                               .folder = args->folder,
@@ -597,6 +606,7 @@ int main(int argc, char **argv)
                              .learning_rate = 1e-3,
                              .dtype = -1,
                              .timeline_steps = 3,
+                             .start = {.began_s = exec_now_s()},
                              .every = 100,
                              .keep = 2,
                              .timeout_s = 60};

@@ -86,6 +86,14 @@ redco_status redco_trainer_run(redco_trainer *trainer, redco_trainer_step *step_
 /** When each operator of the last step ran, in the simulator's names. To be freed with redco_timeline_free(). */
 redco_status redco_trainer_timeline(const redco_trainer *trainer, redco_timeline **timeline_out, redco_error *err);
 
+/** Seconds that making the trainer took. */
+typedef struct redco_trainer_start {
+    double model_s;    /**< task, states' layout and memory, the rank's graph */
+    double weights_s;  /**< first weights are drawn */
+    double schedule_s; /**< memory is planned and taken; libraries choose what they run */
+} redco_trainer_start;
+redco_trainer_start redco_trainer_start_of(const redco_trainer *trainer);
+
 /** What of a step is recorded: executor/schedule/schedule.h. */
 typedef struct redco_trainer_recorded {
     uint32_t recordings, operators;
