@@ -378,6 +378,7 @@ static redco_status run_steps(struct rank_run *r, redco_error *err)
         const uint64_t launched = redco_cuda_calls_made(r->backend);
         r->at = step + 1;
         if (r->line->slot != NULL) { atomic_store(&r->line->slot->step, r->at); }
+        redco_trainer_time(r->trainer, exec_timeline_shows(&r->timeline, r->at), r->timeline.trace != NULL);
         st = redco_trainer_run(r->trainer, done, err);
         if (st != REDCO_OK) { break; }
         r->run.count++;

@@ -61,6 +61,14 @@ static redco_status set_end(redcoi_thread *thread, uint32_t index, redco_error *
     return thread->backend->calls->mark_set(thread->backend, thread->queue, s->end[index], err);
 }
 
+/* Others wait for the end of a segment, whose last task may do nothing and have the mark of one before it, inside. */
+static redco_status set_segment_end(redcoi_thread *thread, uint32_t first, uint32_t last, redco_error *err)
+{
+    const redco_schedule *const s = thread->schedule;
+    if (s->end[last] == s->begin[first]) { return REDCO_OK; }
+    return thread->backend->calls->mark_set(thread->backend, thread->queue, s->end[last], err);
+}
+
 static redco_status act(redcoi_thread *thread, uint32_t index, redco_error *err)
 {
     const redco_status st = thread->schedule->options.replay ? redcoi_replay_expect(thread, index, err) : REDCO_OK;
@@ -75,7 +83,7 @@ static redco_status act_all(redcoi_thread *thread, uint32_t first, redco_error *
     for (uint32_t i = 0; i < s->segments[first].count && st == REDCO_OK; i++) {
         const uint32_t index = thread->tasks[first + i];
         st = act(thread, index, err);
-        if (st == REDCO_OK && i + 1 < s->segments[first].count) { st = set_end(thread, index, err); }
+        if (st == REDCO_OK && i + 1 < s->segments[first].count && s->marking) { st = set_end(thread, index, err); }
     }
     return st;
 }
@@ -109,7 +117,7 @@ static redco_status do_task(redcoi_thread *thread, uint32_t first, uint32_t *cou
     } else if (st == REDCO_OK) {
         st = act(thread, index, err);
     }
-    if (st == REDCO_OK) { st = set_end(thread, thread->tasks[last->ordinal], err); }
+    if (st == REDCO_OK) { st = set_segment_end(thread, index, thread->tasks[last->ordinal], err); }
     if (st != REDCO_OK) { return st; }
     *count_out = count > 0 ? count : 1;
     if (s->options.emulate) {

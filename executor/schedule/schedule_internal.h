@@ -145,7 +145,8 @@ typedef struct redcoi_thread {
 typedef struct redcoi_segment {
     uint32_t count; /**< tasks; 0: another one has this task, or it is not recorded */
     bool failed;
-    redco_recording *recording; /**< NULL before the second step */
+    redco_recording
+        *recordings[2]; /**< of steps that are not timed, and of those that are; NULL before the second step */
 } redcoi_segment;
 
 struct redco_schedule {
@@ -165,6 +166,8 @@ struct redco_schedule {
     uint64_t *replayed;       /**< by task: elements that its collectives move together; 0: there is one at most */
     redcoi_segment *segments; /**< of the lane that computes, by number in the lane; NULL: nothing is recorded */
     redco_schedule_recorded recorded;
+    bool untimed, timed_later; /**< redco_schedule_time() */
+    bool marking;              /**< tasks inside of a segment set their marks */
     uint32_t micro_batches, loss_piece;
     redcoi_exchange_memory exchange;
     /* Shared by threads; under the lock. */

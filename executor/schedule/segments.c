@@ -64,12 +64,14 @@ void redcoi_segments_free(redco_schedule *s)
 {
     const redcoi_thread *const own = &s->threads[REDCOI_LANE_COMPUTE];
     for (uint32_t i = 0; s->segments != NULL && i < own->task_count; i++) {
-        own->backend->calls->record_free(own->backend, s->segments[i].recording);
+        for (int timed = 0; timed < 2; timed++) {
+            own->backend->calls->record_free(own->backend, s->segments[i].recordings[timed]);
+        }
     }
     free(s->segments);
 }
 
-static redco_status record(redcoi_thread *thread, redcoi_segment *segment,
+static redco_status record(redcoi_thread *thread, redco_recording **recording_out,
                            redco_status (*body)(redcoi_thread *thread, uint32_t first, redco_error *err),
                            uint32_t first, redco_error *err)
 {
@@ -77,9 +79,25 @@ static redco_status record(redcoi_thread *thread, redcoi_segment *segment,
     redco_status st = calls->record_begin(thread->backend, thread->queue, err);
     if (st != REDCO_OK) { return st; }
     st = body(thread, first, err);
-    const redco_status ended = calls->record_end(
-        thread->backend, thread->queue, st == REDCO_OK ? &segment->recording : NULL, st == REDCO_OK ? err : NULL);
+    const redco_status ended = calls->record_end(thread->backend, thread->queue, st == REDCO_OK ? recording_out : NULL,
+                                                 st == REDCO_OK ? err : NULL);
     return st == REDCO_OK ? ended : st;
+}
+
+/* For steps that are timed, that are not, or both. */
+static redco_status record_kinds(redcoi_thread *thread, redcoi_segment *segment,
+                                 redco_status (*body)(redcoi_thread *thread, uint32_t first, redco_error *err),
+                                 uint32_t first, redco_error *err)
+{
+    redco_schedule *const s = thread->schedule;
+    redco_status st = REDCO_OK;
+    for (int timed = 0; timed < 2 && st == REDCO_OK; timed++) {
+        const bool wanted = (timed == 0) == s->untimed || (timed == 1 && s->timed_later);
+        if (!wanted || segment->recordings[timed] != NULL) { continue; }
+        s->marking = timed == 1;
+        st = record(thread, &segment->recordings[timed], body, first, err);
+    }
+    return st;
 }
 
 /* Shapes, addresses and order are those of every step; in the first one libraries choose and load what they run. */
@@ -88,16 +106,26 @@ redco_status redcoi_segment_run(redcoi_thread *thread, redcoi_segment *segment,
                                 uint32_t first, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
+    const int timed = s->untimed ? 0 : 1;
     redco_error why = {.status = REDCO_OK};
-    if (s->round < 2 || segment->failed) { return body(thread, first, err); }
-    if (segment->recording == NULL && record(thread, segment, body, first, &why) != REDCO_OK) {
+    if (s->round >= 2 && !segment->failed && segment->recordings[timed] == NULL &&
+        record_kinds(thread, segment, body, first, &why) != REDCO_OK) {
         segment->failed = true;
         if (s->recorded.why_not[0] == '\0') {
             (void)snprintf(s->recorded.why_not, sizeof s->recorded.why_not, "%.150s: %.240s", why.place, why.text);
         }
+    }
+    if (s->round < 2 || segment->failed) {
+        s->marking = !s->untimed || s->round < 2; /* so that every mark was set once */
         return body(thread, first, err);
     }
-    return thread->backend->calls->record_play(thread->backend, thread->queue, segment->recording, err);
+    return thread->backend->calls->record_play(thread->backend, thread->queue, segment->recordings[timed], err);
+}
+
+void redco_schedule_time(redco_schedule *s, bool now, bool later)
+{
+    s->untimed = !now;
+    s->timed_later = later;
 }
 
 redco_schedule_recorded redco_schedule_what_is_recorded(const redco_schedule *s)
@@ -105,7 +133,9 @@ redco_schedule_recorded redco_schedule_what_is_recorded(const redco_schedule *s)
     const redcoi_thread *const own = &s->threads[REDCOI_LANE_COMPUTE];
     redco_schedule_recorded recorded = s->recorded;
     for (uint32_t i = 0; s->segments != NULL && i < own->task_count; i++) {
-        if (s->segments[i].recording == NULL) { continue; }
+        if (s->segments[i].failed || (s->segments[i].recordings[0] == NULL && s->segments[i].recordings[1] == NULL)) {
+            continue;
+        }
         recorded.recordings++;
         recorded.operators += s->segments[i].count;
     }

@@ -356,6 +356,11 @@ redco_status redco_trainer_timeline(const redco_trainer *t, redco_timeline **tim
     return redco_schedule_timeline(t->schedule, timeline_out, err);
 }
 
+void redco_trainer_time(redco_trainer *t, bool now, bool later)
+{
+    redco_schedule_time(t->schedule, now, later);
+}
+
 redco_trainer_start redco_trainer_start_of(const redco_trainer *t)
 {
     return t->start;

@@ -83,7 +83,11 @@ typedef struct redco_trainer_step {
 /** @return REDCO_EINFEASIBLE if loss or gradients are not finite: nothing was updated then */
 redco_status redco_trainer_run(redco_trainer *trainer, redco_trainer_step *step_out, redco_error *err);
 
-/** When each operator of the last step ran, in the simulator's names. To be freed with redco_timeline_free(). */
+/** Whether the steps from here on are timed operator by operator: they are unless this says no. Times of steps that are
+ * not come without what timing takes. @param later  some will be */
+void redco_trainer_time(redco_trainer *trainer, bool now, bool later);
+/** When each operator of the last step, which was timed, ran, in the simulator's names. To be freed with
+ * redco_timeline_free(). */
 redco_status redco_trainer_timeline(const redco_trainer *trainer, redco_timeline **timeline_out, redco_error *err);
 
 /** Seconds that making the trainer took. */

@@ -69,9 +69,22 @@ if [ "$(value graphs out)" != 0 ] || [ "$(value graphs graphs)" -lt 5 ] || [ "$(
 fi
 echo "$(value launches graphs) calls a step with graphs, $(value launches out) without"
 for call in cuStreamBeginCapture_v2:1:999 cuEventRecordWithFlags:3:900 cuStreamEndCapture:2:901 cuGraphInstantiateWithFlags:1:2; do
-    cuda STANDIN_CUDA_FAIL=$call -- --steps 4 --json
+    cuda STANDIN_CUDA_FAIL=$call -- --steps 4 --json --timeline trace.json
     if [ $code -ne 0 ] || [ "$(value loss graphs)" != "$(value loss out)" ]; then bad "$call: exit $code"; fi
     if [ "$(grep -c '^redco-exec: ' err)" -ne 1 ] || ! grep -q "^redco-exec: warning: some operators are launched one by one, .*: cu" err; then bad "$call: no warning"; fi
+done
+# Marks inside of graphs are for steps that are timed: 3 of 5, whose graphs are made together with the others'.
+for options in '' '--timeline trace.json'; do
+    rm -f counts
+    # shellcheck disable=SC2086 # options are words
+    cuda STANDIN_CUDA_COUNT=counts -- --steps 5 --json $options
+    marks=$(sed -n 's/^cuEventRecordWithFlags //p' counts)
+    graphs=$(sed -n 's/^cuGraphInstantiateWithFlags //p' counts)
+    if [ -z "$options" ]; then
+        if [ -n "$marks" ] || [ "$graphs" != "$(value graphs out)" ]; then bad "$graphs graphs and $marks marks of steps that nobody times"; fi
+    elif [ "${marks:-0}" -lt 50 ] || [ "$graphs" != $((2 * $(value graphs out))) ]; then
+        bad "$graphs graphs and $marks marks of timed steps"
+    fi
 done
 cuda STANDIN_CUDA_FAIL=cuGraphLaunch:3:719 -- --steps 3
 one_line 'cuGraphLaunch: CUDA_ERROR_LAUNCH_FAILED'
