@@ -103,7 +103,7 @@ void exec_print_tail(const struct exec_run *run)
         (void)printf("%llu calls give the GPU a step's work, %u graphs among them\n", (unsigned long long)run->launches,
                      run->graphs);
     }
-    if (run->attention != NULL) { (void)printf("attention by %s\n", run->attention); }
+    if (run->attention[0] != '\0') { (void)printf("attention by %s\n", run->attention); }
     if (run->reserve_bytes > 0) {
         (void)printf("driver, context, libraries and other programs hold %.0f MB of the GPU beside\n",
                      1e-6 * (double)run->reserve_bytes);
@@ -206,12 +206,12 @@ json_t *exec_json(const struct exec_run *run)
     json_t *const emulated = json_array();
     if (run->emulated) { (void)json_array_append_new(emulated, json_string("compute")); }
     if (run->replay) { (void)json_array_append_new(emulated, json_string("communication")); }
-    json_t *const json = json_pack("{s:I, s:s, s:s?, s:o, s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "world",
-                                   (json_int_t)redco_plan_gpus(plan), "backend", run->backend, "attention",
-                                   run->attention, "emulated", emulated, "dtype", redco_dtype_name(run->dtype),
-                                   "checkpoint", checkpoint_json(run), "start", start_json(&run->start), "first_step",
-                                   (json_int_t)run->first + 1, "steps", steps_json(run), "measured", measured_json(run),
-                                   "predicted", predicted, "check", check_json(run->checked ? &run->verdict : NULL));
+    json_t *const json = json_pack(
+        "{s:I, s:s, s:s?, s:o, s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "world", (json_int_t)redco_plan_gpus(plan),
+        "backend", run->backend, "attention", run->attention[0] != '\0' ? run->attention : NULL, "emulated", emulated,
+        "dtype", redco_dtype_name(run->dtype), "checkpoint", checkpoint_json(run), "start", start_json(&run->start),
+        "first_step", (json_int_t)run->first + 1, "steps", steps_json(run), "measured", measured_json(run), "predicted",
+        predicted, "check", check_json(run->checked ? &run->verdict : NULL));
     if (run->replay) { (void)json_object_set_new(json, "replay_rank", json_integer((json_int_t)run->rank)); }
     return json;
 }

@@ -29,7 +29,7 @@ struct exec_run {
     uint64_t reserve_bytes;                         /**< that a GPU's driver and libraries hold beside; 0: not known */
     uint64_t launches;                              /**< of the last step: calls that give a GPU work; 0: no GPU */
     uint32_t graphs;                                /**< that are launched instead of operators */
-    const char *attention;                          /**< who ran it, or NULL: nobody, or the processor */
+    char attention[512];                            /**< who ran it; "": nobody, or the processor */
     double model_flops_per_token, peak_flops_per_s; /**< of the plan's GPU */
     bool emulated;                                  /**< computation */
     bool replay;                                    /**< one rank alone: communication is emulated */

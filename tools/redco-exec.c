@@ -5,7 +5,7 @@
 #include "executor/trainer/devices.h"
 #include "planner/assemble.h"
 #include "tools/cuda_folders.h"
-#include "tools/cuda_report.h"
+#include "tools/exec_device.h"
 #include "tools/exec_ranks.h"
 #include "tools/exec_report.h"
 #include "tools/exec_timeline.h"
@@ -257,7 +257,6 @@ struct rank_run {
     struct exec_timeline timeline;
     redco_error late; /* what failed first when the steps were done: told behind the results */
     uint32_t late_rank;
-    char attention[512];
 };
 
 static bool speaks(const struct rank_run *r)
@@ -327,50 +326,9 @@ static redco_status save(struct rank_run *r, redco_error *err)
     return st;
 }
 
-/* What driver, context and libraries hold of a GPU, now that all of them were used: what is in use of it less what
- * redco asked for. A run does not end because that is not known. */
-static void find_reserve(struct rank_run *r)
-{
-    redco_cuda_device device;
-    redco_error err = {.status = REDCO_OK};
-    char text[sizeof err.text + 64];
-    if (r->args->backend != BACKEND_CUDA) { return; }
-    if (redco_cuda_describe(r->backend, &device, &err) != REDCO_OK) {
-        (void)snprintf(text, sizeof text, "memory beside is not known: %s", err.text);
-        cli_warn(&r->args->cli, text);
-        return;
-    }
-    const uint64_t used_bytes = device.memory_bytes - device.free_bytes;
-    const uint64_t live_bytes = redco_trainer_memory_of(r->trainer).live_bytes;
-    r->run.reserve_bytes = used_bytes > live_bytes ? used_bytes - live_bytes : 0;
-    redco_trainer_hold_reserve(r->trainer, r->run.reserve_bytes);
-}
-
-/* Who runs attention is known when it was run: one that is slow is told at once. */
-static void look_at_attention(struct rank_run *r)
-{
-    char text[1024];
-    cuda_attention_text(r->backend, r->attention, sizeof r->attention);
-    if (r->attention[0] != '\0') { r->run.attention = r->attention; }
-    if (redco_world_rank(r->world) == 0 && cuda_attention_warning(r->backend, text, sizeof text)) {
-        cli_warn(&r->args->cli, text);
-    }
-}
-
-/* A step that cannot be captured is slower, and no failure. */
-static void look_at_recordings(struct rank_run *r)
-{
-    const redco_trainer_recorded recorded = redco_trainer_what_is_recorded(r->trainer);
-    char text[512];
-    r->run.graphs = recorded.recordings;
-    if (redco_world_rank(r->world) != 0 || recorded.why_not[0] == '\0') { return; }
-    (void)snprintf(text, sizeof text, "some operators are launched one by one, as they cannot be captured: %s",
-                   recorded.why_not);
-    cli_warn(&r->args->cli, text);
-}
-
 static redco_status run_steps(struct rank_run *r, redco_error *err)
 {
+    const bool leads = redco_world_rank(r->world) == 0;
     redco_status st = REDCO_OK;
     r->run.start.total_s = exec_now_s() - r->run.start.began_s;
     for (uint64_t step = r->run.first; step < r->args->steps && st == REDCO_OK; step++) {
@@ -383,11 +341,11 @@ static redco_status run_steps(struct rank_run *r, redco_error *err)
         if (st != REDCO_OK) { break; }
         r->run.count++;
         r->run.launches = redco_cuda_calls_made(r->backend) - launched;
-        if (r->run.count == 1) { look_at_attention(r); }
-        if (r->run.count == 2) { look_at_recordings(r); }
+        if (r->run.count == 1) { exec_device_attention(&r->args->cli, leads, r->backend, &r->run); }
+        if (r->run.count == 2) { exec_device_graphs(&r->args->cli, leads, r->trainer, &r->run); }
         if (speaks(r)) { exec_print_step(&r->run, r->at, done); }
         const bool shown = exec_timeline_shows(&r->timeline, r->at), last = r->at == r->args->steps;
-        if (shown || last) { find_reserve(r); }
+        if (shown || last) { exec_device_reserve(&r->args->cli, r->backend, r->trainer, &r->run); }
         if (shown) { exec_timeline_add(&r->timeline, r->trainer, r->at); }
         if (save(r, last ? &r->late : err) != REDCO_OK && !last) { st = err->status; }
     }
