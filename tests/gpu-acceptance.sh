@@ -39,7 +39,7 @@ documents "$scratch/host/report.json" "$scratch/host/points.json"
 says "$scratch/host/report.json" '"bar": "operators of plan and trace have the same names", "wanted": "0 on one side only", "measured": "0", "status": "met"'
 says "$scratch/host/report.json" '"bar": "training like the reference", "wanted": "f32 within 1e-3, losses of bf16 within 1e-2", "measured": "2 trainings like the reference: parity.txt", "status": "met"'
 says "$scratch/host/report.json" '"bar": "step time, worst error", "wanted": "10 %"'
-[ "$(grep -c '"status": "not measured"' "$scratch/host/report.json")" = 7 ] || wrong 'on processors a bar was judged'
+[ "$(grep -c '"status": "not measured"' "$scratch/host/report.json")" = 8 ] || wrong 'on processors a bar was judged'
 [ "$(grep -c '"furthest"' "$scratch/host/report.json")" = 2 ] || wrong 'two rows are wanted'
 # A profile that is there is used; a folder of results is written over.
 acceptance --short --backend host "$scratch/host" || wrong 'a second run ended with an error'
@@ -56,7 +56,7 @@ printf '%s\n' '1B *|1B seq 1|a|1000|1.04|1.00|1.00|0.51|0.5|101|100|120|0|0|0.5|
 printf '%s\n' 'a|0.8|50|2.9|30|1.5' 'b|1.0|50|2.9|30|1.5' >torch.txt
 echo '7B seq 2|no time: 3 s are left' >not-run.txt
 printf '{"measured": {\n"device": "H200-SXM-141GB",\n"part": "NVIDIA H200",\n"clock_hz": 1.98e9,\n"memory_bytes": 150000000000\n}}\n' >profile.json
-awk -f "$root/tools/gpu-report.awk" -v backend=cuda -v short=false -v budget=470 -v took=400 -v version='redco-exec 9' >report.md || wrong 'awk'
+awk -f "$root/tools/gpu-report.awk" -v rows_wanted=18 -v backend=cuda -v short=false -v budget=470 -v took=400 -v version='redco-exec 9' >report.md || wrong 'awk'
 mv report.json.new report.json
 documents report.json points.json
 says report.json '"bar": "step time, median error against the profile'"'"'s prediction", "wanted": "5 %", "measured": "4.0 % of 3 rows", "status": "met"'
@@ -66,6 +66,7 @@ says report.json '"measured": "0.510 (1B seq 1)", "status": "met"'
 says report.json '"measured": "0.540 (7B seq 1)", "status": "missed"'
 says report.json '"measured": "1.250 at worst of 2 rows (1B seq 1)", "status": "missed"'
 says report.json '"bar": "operators of plan and trace have the same names", "wanted": "0 on one side only", "measured": "1", "status": "missed"'
+says report.json '"bar": "rows run in the time given", "wanted": "16 of 18 and PyTorch beside 4", "measured": "3 of 18, PyTorch beside 2", "status": "missed"'
 says report.json '"bar": "compute-sanitizer", "wanted": "clean", "measured": "not clean: a", "status": "missed"'
 says report.json '"not_run": [{"row": "7B seq 2", "why": "no time: 3 s are left"}]'
 grep -q '^| 1B seq 1 | 1.0000 | 0.8000 | 1.250 | 0.00 | 0.00 | 30 |$' report.md || wrong 'the rows beside PyTorch'
@@ -91,7 +92,7 @@ fi
 
 # A device that is played.
 if [ -n "$standins" ] && [ -e "$standins/libcuda.so.1" ]; then
-    LD_LIBRARY_PATH=$standins acceptance --short --seconds 300 "$scratch/device" || { wrong "with stand-ins it ended with $?:" && cat "$scratch/err" "$scratch/out"; }
+    REDCO_CUDA_FOLDERS='' LD_LIBRARY_PATH=$standins acceptance --short --seconds 300 "$scratch/device" || { wrong "with stand-ins it ended with $?:" && cat "$scratch/err" "$scratch/out"; }
     documents "$scratch/device/report.json"
     says "$scratch/device/stages.txt" 'unit tests|passed|'
     says "$scratch/device/stages.txt" 'profile|passed|'
@@ -117,6 +118,8 @@ if [ -n "$standins" ] && [ -e "$standins/libcuda.so.1" ]; then
         wrong "gpu-bundle: $(cat "$scratch/err")"
     fi
     if command -v gnuplot >/dev/null && [ ! -s "$scratch/device/points.png" ]; then wrong 'no picture was drawn'; fi
+    says "$scratch/device/report.json" '"attention": "cuDNN '
+    grep -q '^Attention by cuDNN ' "$scratch/device/report.md" || wrong 'the report does not name who ran attention'
     says "$scratch/device/report.json" '"bar": "operators of plan and trace have the same names", "wanted": "0 on one side only", "measured": "0", "status": "met"'
     says "$scratch/device/report.json" '"bar": "training like the reference", "wanted": "f32 within 1e-3, losses of bf16 within 1e-2", "measured": "2 trainings like the reference: parity.txt", "status": "met"'
 fi

@@ -7,7 +7,7 @@ set(redco_folder_of
     house=^house[.]
     tools=^mutants$
     topology=^golden[.]topo-
-    traces=^golden[.]validate-
+    traces=^golden[.]\(validate-|gpu-data\)
     costmodel=^golden[.]\(sim|calibrate\)-
     planner=^golden[.]\(plan|rules|export|slurm\)-
     executor=^golden[.]\(exec|profile|netns\)-

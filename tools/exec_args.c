@@ -7,6 +7,7 @@
 enum key {
     KEY_BACKEND = 0x100,
     KEY_FUSE,
+    KEY_GRAPHS,
     KEY_STEPS,
     KEY_DATA,
     KEY_CHECK,
@@ -31,6 +32,7 @@ enum { MOST_STEPS = 1000000, MOST_KEPT = 10000, MOST_TIMEOUT_S = 86400 };
 
 static const char *const dtype_words[] = {"f32", "f64", "bf16", "f16", NULL};
 static const redco_dtype dtypes[] = {REDCO_F32, REDCO_F64, REDCO_BFLOAT16, REDCO_F16};
+static const char *const graph_words[] = {"on", "off", NULL};
 static const char *const fuse_words[] = {"auto", "on", "off", NULL}; /* redco_trainer_fusing */
 const char *const exec_backend_words[] = {"host", "cuda", NULL};
 
@@ -43,6 +45,7 @@ static const struct argp_option flags[] = {
     {"learning-rate", KEY_RATE, "R", 0, "Of AdamW, the same in every step (default: 0.001)", 1},
     {"dtype", KEY_DTYPE, "TYPE", 0, "f32, f64, bf16 or f16, instead of the plan's precision", 1},
     {"fuse", KEY_FUSE, "WHEN", 0, "Run operators that stand together as one, products with what follows them and elementwise ones: auto (default; on GPUs), on, off", 1},
+    {"cuda-graphs", KEY_GRAPHS, "WHEN", 0, "On GPUs, what a step computes between communication is captured in the second step and launched as graphs from then on: on (default), off", 1},
     {"check", KEY_CHECK, NULL, 0, "Train on one rank, too, and compare losses and weights (of bf16 and f16 losses alone); in f32 where --dtype says nothing", 1},
     {"fault", KEY_FAULT, "TENSOR@RANK:STEP", 0, "Add 0.01 to one element of the tensor on one rank after a step: see --check notice it", 1},
     {"emulate-compute", KEY_EMULATE, NULL, 0, "Computation is waited for as long as the plan predicts, communication is real", 1},
@@ -131,6 +134,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_LISTEN: return cli_name(&args->cli, "--listen", text, &args->listen);
     case KEY_DTYPE: return cli_word(&args->cli, "--dtype", text, dtype_words, &args->dtype);
     case KEY_FUSE: return cli_word(&args->cli, "--fuse", text, fuse_words, &args->fuse);
+    case KEY_GRAPHS: return cli_word(&args->cli, "--cuda-graphs", text, graph_words, &args->graphs);
     case KEY_CHECK: args->check = true; return 0;
     case KEY_FAULT: return read_fault(args, text);
     case KEY_EMULATE: args->emulate = true; return 0;
@@ -218,6 +222,7 @@ redco_status exec_facts_of_args(const struct exec_args *args, struct exec_facts 
     exec_fact(facts, "--learning-rate", "%.17g%s", args->learning_rate, given(args, args->has_rate));
     exec_fact(facts, "--dtype", "%s", redco_dtype_name(exec_dtype(args)));
     exec_fact(facts, "--fuse", "%s", fuse_words[args->fuse]);
+    exec_fact(facts, "--cuda-graphs", "%s", graph_words[args->graphs]);
     exec_fact(facts, "--check", "%s", args->check ? "given" : "not given");
     exec_fact(facts, "--emulate-compute", "%s", args->emulate ? "given" : "not given");
     exec_fact(facts, "--fault", "%.80s, rank %u, step %llu",

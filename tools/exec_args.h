@@ -6,6 +6,7 @@
 #include "executor/trainer/trainer.h"
 #include "planner/assemble.h"
 #include "tools/cli.h"
+#include "tools/exec_report.h"
 #include "tools/exec_start.h"
 
 enum { EXEC_PROFILES_MAX = 64 };
@@ -18,6 +19,7 @@ struct exec_args {
     bool has_seed, has_rate, has_every, has_keep, has_timeline_rank, resume;
     int backend; /* index of backend_words */
     int fuse;    /* index of fuse_words */
+    int graphs;  /* index of graph_words */
     int dtype;   /* index of dtype_words, -1: the plan's */
     bool check, emulate;
     bool replay; /* one rank alone */
@@ -32,6 +34,7 @@ struct exec_args {
     redco_plan_case prices;
     redco_fixed_cost fixed;
     redco_step *schedule;
+    struct exec_start start;
     const char *listen;
     const struct exec_facts *facts; /* to be compared with other ranks'; NULL: they have the same memory */
 };

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static double tokens_of(const redco_plan *plan)
 {
@@ -98,6 +99,11 @@ void exec_print_tail(const struct exec_run *run)
             : run->replay ? "; communication was emulated"
                           : "");
     }
+    if (run->launches > 0) {
+        (void)printf("%llu calls give the GPU a step's work, %u graphs among them\n", (unsigned long long)run->launches,
+                     run->graphs);
+    }
+    if (run->attention[0] != '\0') { (void)printf("attention by %s\n", run->attention); }
     if (run->reserve_bytes > 0) {
         (void)printf("driver, context, libraries and other programs hold %.0f MB of the GPU beside\n",
                      1e-6 * (double)run->reserve_bytes);
@@ -157,13 +163,29 @@ static json_t *measured_json(const struct exec_run *run)
 {
     const double step_s = exec_median_step_s(run), ranks = (double)redco_plan_gpus(run->plan);
     const double tokens_per_s = tokens_of(run->plan) / step_s / ranks;
-    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "step_s", number_json(step_s), "tokens_per_s_per_gpu",
-                     number_json(tokens_per_s), "mfu",
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "step_s", number_json(step_s),
+                     "tokens_per_s_per_gpu", number_json(tokens_per_s), "mfu",
                      number_json(tokens_per_s * run->model_flops_per_token / run->peak_flops_per_s), "exposed_comm_s",
                      number_json(median_of(run, exposed_of)), "peak_memory_bytes", (json_int_t)run->memory.total_bytes,
                      "allocated_bytes", (json_int_t)run->memory.allocated_bytes, "reserve_bytes",
-                     run->reserve_bytes > 0 ? json_integer((json_int_t)run->reserve_bytes) : json_null(),
-                     "memory_bytes", memory_json(&run->memory));
+                     run->reserve_bytes > 0 ? json_integer((json_int_t)run->reserve_bytes) : json_null(), "launches",
+                     run->launches > 0 ? json_integer((json_int_t)run->launches) : json_null(), "graphs",
+                     run->launches > 0 ? json_integer((json_int_t)run->graphs) : json_null(), "memory_bytes",
+                     memory_json(&run->memory));
+}
+
+double exec_now_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static json_t *start_json(const struct exec_start *s)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "plan_s", s->plan_s, "device_s", s->device_s, "carrier_s",
+                     s->carrier_s, "model_s", s->trainer.model_s, "weights_s", s->trainer.weights_s, "schedule_s",
+                     s->trainer.schedule_s, "total_s", s->total_s);
 }
 
 static json_t *checkpoint_json(const struct exec_run *run)
@@ -184,11 +206,12 @@ json_t *exec_json(const struct exec_run *run)
     json_t *const emulated = json_array();
     if (run->emulated) { (void)json_array_append_new(emulated, json_string("compute")); }
     if (run->replay) { (void)json_array_append_new(emulated, json_string("communication")); }
-    json_t *const json =
-        json_pack("{s:I, s:s, s:o, s:s, s:o, s:I, s:o, s:o, s:o, s:o}", "world", (json_int_t)redco_plan_gpus(plan),
-                  "backend", run->backend, "emulated", emulated, "dtype", redco_dtype_name(run->dtype), "checkpoint",
-                  checkpoint_json(run), "first_step", (json_int_t)run->first + 1, "steps", steps_json(run), "measured",
-                  measured_json(run), "predicted", predicted, "check", check_json(run->checked ? &run->verdict : NULL));
+    json_t *const json = json_pack(
+        "{s:I, s:s, s:s?, s:o, s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "world", (json_int_t)redco_plan_gpus(plan),
+        "backend", run->backend, "attention", run->attention[0] != '\0' ? run->attention : NULL, "emulated", emulated,
+        "dtype", redco_dtype_name(run->dtype), "checkpoint", checkpoint_json(run), "start", start_json(&run->start),
+        "first_step", (json_int_t)run->first + 1, "steps", steps_json(run), "measured", measured_json(run), "predicted",
+        predicted, "check", check_json(run->checked ? &run->verdict : NULL));
     if (run->replay) { (void)json_object_set_new(json, "replay_rank", json_integer((json_int_t)run->rank)); }
     return json;
 }

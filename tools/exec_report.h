@@ -6,7 +6,20 @@
 
 #include <jansson.h>
 
+/** Seconds from the program's start to the first step. */
+struct exec_start {
+    double began_s;              /**< on the processor's clock */
+    double plan_s;               /**< plan, profile and the schedule of the step */
+    double device_s, carrier_s;  /**< driver, kernels and libraries; communicators of GPUs */
+    redco_trainer_start trainer; /**< see there */
+    double total_s;
+};
+
+/** The processor's clock. */
+double exec_now_s(void);
+
 struct exec_run {
+    struct exec_start start;
     const redco_plan *plan;
     redco_dtype dtype;
     const char *backend;
@@ -14,6 +27,9 @@ struct exec_run {
     uint64_t count, first;                          /**< steps run; steps done before, by runs that this one resumed */
     redco_trainer_memory memory;                    /**< of rank 0 */
     uint64_t reserve_bytes;                         /**< that a GPU's driver and libraries hold beside; 0: not known */
+    uint64_t launches;                              /**< of the last step: calls that give a GPU work; 0: no GPU */
+    uint32_t graphs;                                /**< that are launched instead of operators */
+    char attention[512];                            /**< who ran it; "": nobody, or the processor */
     double model_flops_per_token, peak_flops_per_s; /**< of the plan's GPU */
     bool emulated;                                  /**< computation */
     bool replay;                                    /**< one rank alone: communication is emulated */

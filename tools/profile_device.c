@@ -6,6 +6,8 @@
 #include "executor/measure/block.h"
 #include "executor/measure/contention.h"
 #include "executor/trainer/devices.h"
+#include "tools/cuda_folders.h"
+#include "tools/cuda_report.h"
 #include "topology/topology.h"
 
 #include <ctype.h>
@@ -29,8 +31,12 @@ static const double memory_tolerance = 0.15;
 redco_status profile_device_open(const struct profile_job *job, redco_world *world, redco_backend **backend_out,
                                  redco_error *err)
 {
-    const redco_cuda_options options = {.device = 0};
-    return job->cuda ? redco_devices_open(world, &options, backend_out, err) : redco_host_open(NULL, backend_out, err);
+    if (!job->cuda) { return redco_host_open(NULL, backend_out, err); }
+    const char **const folders = cuda_folders();
+    const redco_cuda_options options = {.library_folders = folders};
+    const redco_status st = redco_devices_open(world, &options, backend_out, err);
+    cuda_folders_free(folders);
+    return st;
 }
 
 redco_status profile_device_carrier(const struct profile_job *job, redco_world *world, redco_backend *backend,
@@ -121,11 +127,14 @@ redco_status profile_device_conclude(redco_backend *backend, redco_measurer *mea
     if (st != REDCO_OK) { return st; }
     backend->calls->memory_use(backend, &live_bytes, &peak_bytes);
     const uint64_t used_bytes = device.memory_bytes - device.free_bytes;
+    cuda_attention_text(backend, how->attention, sizeof how->attention);
     how->clock_after_hz = device.clock_hz;
     how->reserve_bytes = used_bytes > live_bytes ? used_bytes - live_bytes : 0;
     how->launch_s = launches.count > 0 ? launches.host_s / (double)launches.count : 0.0;
-    how->host_forward_s = forward * how->launch_s;
-    how->host_backward_s = backward * how->launch_s;
+    /* The program's launches are a floor under a block's time only where they are made one by one. */
+    const bool graphs = backend->calls->record_begin != NULL;
+    how->host_forward_s = graphs ? 0.0 : forward * how->launch_s;
+    how->host_backward_s = graphs ? 0.0 : backward * how->launch_s;
     return REDCO_OK;
 }
 

@@ -269,6 +269,7 @@ static void print_gpu(const struct profile_result *result)
 {
     const redco_profile_measured *how = &result->how;
     (void)printf("%s (%s), %s, %s\n", how->part, how->device, how->driver, how->kernels);
+    if (how->attention[0] != '\0') { (void)printf("attention  %s\n", how->attention); }
     (void)printf("%zu operators, %u left out, in %.0f of %.0f s; medians of %u rounds, spread %.1f %%\n",
                  result->case_count, how->left_out, how->took_s, how->budget_s, how->rounds, 100.0 * how->spread_ratio);
     (void)printf(

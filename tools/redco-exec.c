@@ -2,10 +2,13 @@
 #include "executor/comm/nccl/nccl.h"
 #include "executor/comm/replay.h"
 #include "executor/trainer/devices.h"
+#include "tools/cuda_folders.h"
 #include "tools/exec_args.h"
 #include "tools/exec_blas.h"
+#include "tools/exec_device.h"
 #include "tools/exec_ranks.h"
 #include "tools/exec_report.h"
+#include "tools/exec_timeline.h"
 #include "tools/launched.h"
 
 #include <signal.h>
@@ -34,46 +37,6 @@ static int report(const struct exec_args *args, const struct exec_run *run)
     return rc == CLI_DONE ? code : rc;
 }
 
-/* The steps of the timeline: the last ones, without the first where there are others. */
-static bool is_shown(const struct exec_args *args, uint64_t step)
-{
-    const uint64_t most = args->steps > 1 ? args->steps - 1 : 1;
-    const uint64_t shown = args->timeline_steps < most ? args->timeline_steps : most;
-    return step > args->steps - shown;
-}
-
-/* One step more of this rank's timeline. */
-static redco_status add_step(const redco_trainer *trainer, uint64_t step, redco_trace *trace, double *from_s,
-                             redco_error *err)
-{
-    redco_timeline *timeline = NULL;
-    redco_status st = redco_trainer_timeline(trainer, &timeline, err);
-    if (st == REDCO_OK) { st = redco_timeline_add(timeline, *from_s, step, trace, err); }
-    if (st == REDCO_OK) { *from_s += timeline->span_s; }
-    redco_timeline_free(timeline);
-    return st;
-}
-
-static redco_status write_trace(const struct exec_args *args, const struct exec_run *run, redco_trace *trace,
-                                redco_error *err)
-{
-    char text[64];
-    redco_trace_add_note(trace, "format", "redco-timeline");
-    redco_trace_add_note(trace, "source",
-                         args->emulate  ? "measured, computation emulated"
-                         : args->replay ? "measured, communication emulated"
-                                        : "measured");
-    (void)snprintf(text, sizeof text, "%llu of %llu", (unsigned long long)args->timeline_rank,
-                   (unsigned long long)redco_plan_gpus(args->plan));
-    redco_trace_add_note(trace, "rank", text);
-    (void)snprintf(text, sizeof text, "%llu of %llu", (unsigned long long)args->plan->micro_batches,
-                   (unsigned long long)args->plan->micro_batches);
-    redco_trace_add_note(trace, "micro_batches", text);
-    (void)snprintf(text, sizeof text, "%.9g", exec_median_step_s(run));
-    redco_trace_add_note(trace, "step_s", text);
-    return redco_trace_write(trace, args->timeline, err);
-}
-
 /* A rank's run. */
 struct rank_run {
     const struct exec_args *args;
@@ -86,9 +49,10 @@ struct rank_run {
     redco_trainer *trainer;
     redco_trainer_step *steps;
     struct exec_run run;
-    uint64_t at;        /* step at work, from 1 */
-    redco_trace *trace; /* NULL: of another rank, or none */
-    double traced_s;
+    uint64_t at; /* step at work, from 1 */
+    struct exec_timeline timeline;
+    redco_error late; /* what failed first when the steps were done: told behind the results */
+    uint32_t late_rank;
 };
 
 static bool speaks(const struct rank_run *r)
@@ -125,6 +89,7 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
     redco_trainer_options options = {.backend = r->backend,
                                      .carrier = r->carrier,
                                      .fuse = (redco_trainer_fusing)args->fuse,
+                                     .launch_each = args->graphs != 0,
                                      .dtype = exec_dtype(args),
                                      .optimizer = redco_optimizer_default(),
                                      .learning_rate = args->learning_rate,
@@ -143,6 +108,7 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
     if (st != REDCO_OK) { return st; }
     r->run.first = redco_trainer_steps(r->trainer);
     r->run.memory = redco_trainer_memory_of(r->trainer);
+    r->run.start.trainer = redco_trainer_start_of(r->trainer);
     if (speaks(r)) {
         exec_print_head(&r->run);
         if (r->resumed != NULL) { exec_print_resumed(redco_checkpoint_path(r->resumed), r->run.first, args->steps); }
@@ -159,61 +125,73 @@ static redco_status save(struct rank_run *r, redco_error *err)
     return st;
 }
 
-/* What driver, context and libraries hold of a GPU, now that all of them were used: what is in use of it less what
- * redco asked for. */
-static redco_status find_reserve(struct rank_run *r, redco_error *err)
-{
-    redco_cuda_device device;
-    if (r->args->backend != EXEC_CUDA) { return REDCO_OK; }
-    const redco_status st = redco_cuda_describe(r->backend, &device, err);
-    if (st != REDCO_OK) { return st; }
-    const uint64_t used_bytes = device.memory_bytes - device.free_bytes;
-    const uint64_t live_bytes = redco_trainer_memory_of(r->trainer).live_bytes;
-    r->run.reserve_bytes = used_bytes > live_bytes ? used_bytes - live_bytes : 0;
-    redco_trainer_hold_reserve(r->trainer, r->run.reserve_bytes);
-    return REDCO_OK;
-}
-
 static redco_status run_steps(struct rank_run *r, redco_error *err)
 {
+    const bool leads = redco_world_rank(r->world) == 0;
     redco_status st = REDCO_OK;
+    r->run.start.total_s = exec_now_s() - r->run.start.began_s;
     for (uint64_t step = r->run.first; step < r->args->steps && st == REDCO_OK; step++) {
         redco_trainer_step *const done = &r->steps[r->run.count];
+        const uint64_t launched = redco_cuda_calls_made(r->backend);
         r->at = step + 1;
         if (r->line->slot != NULL) { atomic_store(&r->line->slot->step, r->at); }
+        redco_trainer_time(r->trainer, exec_timeline_shows(&r->timeline, r->at), r->timeline.trace != NULL);
         st = redco_trainer_run(r->trainer, done, err);
         if (st != REDCO_OK) { break; }
         r->run.count++;
+        r->run.launches = redco_cuda_calls_made(r->backend) - launched;
+        if (r->run.count == 1) { exec_device_attention(&r->args->cli, leads, r->backend, &r->run); }
+        if (r->run.count == 2) { exec_device_graphs(&r->args->cli, leads, r->trainer, &r->run); }
         if (speaks(r)) { exec_print_step(&r->run, r->at, done); }
-        const bool shown = r->trace != NULL && is_shown(r->args, r->at);
-        if (shown || r->at == r->args->steps) { st = find_reserve(r, err); }
-        if (st == REDCO_OK && shown) { st = add_step(r->trainer, r->at, r->trace, &r->traced_s, err); }
-        if (st == REDCO_OK) { st = save(r, err); }
+        const bool shown = exec_timeline_shows(&r->timeline, r->at), last = r->at == r->args->steps;
+        if (shown || last) { exec_device_reserve(&r->args->cli, r->backend, r->trainer, &r->run); }
+        if (shown) { exec_timeline_add(&r->timeline, r->trainer, r->at); }
+        if (save(r, last ? &r->late : err) != REDCO_OK && !last) { st = err->status; }
     }
     return st;
 }
 
-/* All steps of a rank, and the check. */
+/* What all ranks do when the steps are done. */
+static void look_back(struct rank_run *r)
+{
+    redco_error *const err = &r->late;
+    const struct exec_args *const args = r->args;
+    redco_status st = REDCO_OK;
+    if (args->timeline != NULL) {
+        st = args->replay ? REDCO_OK : exec_timeline_agree(&r->timeline, r->world, err);
+        if (st == REDCO_OK && redco_world_rank(r->world) == 0 && r->timeline.err.status != REDCO_OK) {
+            *err = r->timeline.err; /* the check is made all the same */
+            r->late_rank = r->timeline.rank;
+        }
+    }
+    if (st == REDCO_OK && args->check && r->run.first + r->run.count > 0) {
+        st = redco_trainer_compare(r->trainer, r->steps, r->run.count, &r->run.verdict, err);
+        r->run.checked = st == REDCO_OK;
+    }
+}
+
+/* All steps of a rank, and the check. What fails when the steps are done leaves rank 0 their results to print. */
 static redco_status train(struct rank_run *r, redco_error *err)
 {
     const struct exec_args *const args = r->args;
-    redco_status st = REDCO_OK;
     r->steps = calloc(args->steps + 1, sizeof *r->steps);
-    const bool traced = args->timeline != NULL && (args->replay || redco_world_rank(r->world) == args->timeline_rank);
-    if (traced) { r->trace = redco_trace_new(); }
-    if (r->steps == NULL || (traced && r->trace == NULL)) {
-        return redco_fail(err, REDCO_ENOMEM, "steps", "out of memory");
+    r->timeline = (struct exec_timeline){.path = args->timeline,
+                                         .steps = args->steps,
+                                         .shown = args->timeline_steps,
+                                         .rank = (uint32_t)args->timeline_rank};
+    if (args->timeline != NULL && (args->replay || redco_world_rank(r->world) == args->timeline_rank)) {
+        exec_timeline_open(&r->timeline);
     }
+    if (r->steps == NULL) { return redco_fail(err, REDCO_ENOMEM, "steps", "out of memory"); }
     r->run.steps = r->steps;
-    st = open_checkpoints(r, err);
+    redco_status st = open_checkpoints(r, err);
     if (st == REDCO_OK) { st = open_trainer(r, err); }
     if (st == REDCO_OK) { st = run_steps(r, err); }
-    if (st == REDCO_OK && args->check && r->run.first + r->run.count > 0) {
-        st = redco_trainer_compare(r->trainer, r->steps, r->run.count, &r->run.verdict, err);
-        r->run.checked = true;
-    }
-    if (st == REDCO_OK && traced) { st = write_trace(args, &r->run, r->trace, err); }
-    return st;
+    if (st == REDCO_OK) { exec_timeline_write(&r->timeline, &args->cli, &r->run, r->backend); }
+    if (st == REDCO_OK && r->late.status == REDCO_OK) { look_back(r); }
+    if (st != REDCO_OK || r->late.status == REDCO_OK || redco_world_rank(r->world) == 0) { return st; }
+    *err = r->late;
+    return err->status;
 }
 
 /* The step as the simulator has it. Prices decide nothing but how long emulated computation takes. */
@@ -230,6 +208,7 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
         st = redco_fail(err, REDCO_EVALUE, "--timeline-rank", "%llu is not one of the plan's %llu ranks",
                         (unsigned long long)args->timeline_rank, (unsigned long long)redco_plan_gpus(args->plan));
     }
+    args->start.plan_s = exec_now_s() - args->start.began_s;
     return st == REDCO_OK && args->timeline != NULL ? cli_writable(args->timeline, err) : st;
 }
 
@@ -237,9 +216,16 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
 static redco_status open_devices(struct rank_run *r, redco_error *err)
 {
     const redco_nccl_options options = {.timeout_s = (double)r->args->timeout_s};
-    const redco_status st = redco_devices_open(r->world, NULL, &r->backend, err);
+    const char **const folders = cuda_folders();
+    const redco_cuda_options device = {.library_folders = folders};
+    const double begin_s = exec_now_s();
+    redco_status st = redco_devices_open(r->world, &device, &r->backend, err);
+    cuda_folders_free(folders);
+    r->run.start.device_s = exec_now_s() - begin_s;
     if (st != REDCO_OK || r->args->replay) { return st; }
-    return redco_nccl_open(r->world, r->backend, &options, &r->carrier, err);
+    st = redco_nccl_open(r->world, r->backend, &options, &r->carrier, err);
+    r->run.start.carrier_s = exec_now_s() - begin_s - r->run.start.device_s;
+    return st;
 }
 
 static int run_rank(const redco_world_options *options, struct exec_line *line, void *context)
@@ -248,7 +234,8 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
     struct rank_run r = {.args = args, .line = line};
     redco_error err = {.status = REDCO_OK};
     int rc = CLI_DONE;
-    r.run = (struct exec_run){.plan = args->plan,
+    r.run = (struct exec_run){.start = args->start,
+                              .plan = args->plan,
                               .dtype = exec_dtype(args),
                               .backend = exec_backend_words[args->backend],
                               .folder = args->folder,
@@ -280,11 +267,12 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
                        &err);
     } else if (redco_world_rank(r.world) == 0) {
         rc = report(args, &r.run);
+        if (r.late.status != REDCO_OK) { rc = exec_fail(&args->cli, line, r.world, r.late_rank, r.at, &r.late); }
     }
     redco_trainer_free(r.trainer);
     redco_checkpoint_free(r.resumed);
     redco_checkpoints_close(r.checkpoints);
-    redco_trace_free(r.trace);
+    exec_timeline_close(&r.timeline);
     redco_carrier_close(r.carrier);
     redco_backend_close(r.backend);
     free(r.steps);
@@ -409,6 +397,7 @@ int main(int argc, char **argv)
                              .learning_rate = 1e-3,
                              .dtype = -1,
                              .timeline_steps = 3,
+                             .start = {.began_s = exec_now_s()},
                              .every = 100,
                              .keep = 2,
                              .timeout_s = 60};

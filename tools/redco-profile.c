@@ -1,5 +1,6 @@
 /* Measures operators and collectives on this machine and writes the profile that the planner reads. */
 #include "tools/cli.h"
+#include "tools/cuda_folders.h"
 #include "tools/launched.h"
 #include "tools/profile_check.h"
 #include "tools/profile_device.h"
@@ -25,7 +26,7 @@ struct arguments {
     struct cli cli;
     int backend;
     uint64_t ranks, nodes, seconds, largest_bytes; /* 0: not given */
-    bool quick, collectives;
+    bool quick, collectives, libraries;
     bool measures; /* an option that only measuring knows was given */
     redco_measure_shapes shapes;
     const char *output, *cluster, *check;
@@ -42,7 +43,8 @@ enum {
     KEY_CLUSTER,
     KEY_MODEL,
     KEY_TOKENS,
-    KEY_CHECK
+    KEY_CHECK,
+    KEY_LIBRARIES
 };
 
 static const char *const backends[] = {"host", "cuda", NULL};
@@ -84,6 +86,9 @@ static error_t check_end(struct arguments *a)
     if (a->check != NULL && a->measures) {
         return cli_bad_option(&a->cli, "--check", "only looks at a profile: options of measuring do not go with it");
     }
+    if (a->libraries && (a->measures || a->check != NULL)) {
+        return cli_bad_option(&a->cli, "--cuda-libraries", "measures nothing: other options do not go with it");
+    }
     if (a->collectives && a->cluster != NULL) {
         return cli_bad_option(&a->cli, "--collectives", "does not measure what --cluster writes");
     }
@@ -117,6 +122,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_CLUSTER: a->measures = true; return cli_name(&a->cli, "--cluster", arg, &a->cluster);
     case KEY_MODEL: a->measures = true; return read_model(a, arg);
     case KEY_TOKENS: a->measures = true; return read_tokens(a, arg);
+    case KEY_LIBRARIES: a->libraries = true; return 0;
     case KEY_CHECK: return cli_name(&a->cli, "--check", arg, &a->check);
     case 'o': a->measures = true; return cli_name(&a->cli, "-o", arg, &a->output);
     case ARGP_KEY_END: return check_end(a);
@@ -150,6 +156,10 @@ static void warn_of(const struct arguments *a, const redco_profile_measured *how
         (void)snprintf(text, sizeof text,
                        "%u operators were left out, for want of time or memory: --seconds gives more than %.0f s",
                        how->left_out, how->budget_s);
+        cli_warn(&a->cli, text);
+    }
+    if (strstr(how->attention, "own kernels: ") != NULL) {
+        (void)snprintf(text, sizeof text, "attention was measured with %.200s", how->attention);
         cli_warn(&a->cli, text);
     }
     if (a->collectives || a->backend == CUDA) { return; }
@@ -279,6 +289,10 @@ int main(int argc, char **argv)
         {"check", KEY_CHECK, "FILE", 0,
          "Time small models and compare with what that profile predicts; exit code 1 if the median error is above 10 %",
          0},
+        {"cuda-libraries", KEY_LIBRARIES, NULL, 0,
+         "Print where CUDA's libraries are, those that are used first, and measure nothing: where the loader looks, in "
+         "the toolkit's folder and in Python's wheels, or in REDCO_CUDA_FOLDERS",
+         0},
         CLI_OPTIONS,
         {0},
     };
@@ -291,6 +305,7 @@ int main(int argc, char **argv)
     const int code = cli_parse(&argp, argc, argv, &arguments.cli);
     if (code != CLI_RUN) { return code; }
     if (arguments.seconds == 0) { arguments.seconds = default_seconds[arguments.backend]; }
+    if (arguments.libraries) { return cuda_folders_print(&arguments.cli); }
     if (arguments.check != NULL) { return profile_check(&arguments.cli, arguments.check); }
     redco_world_options world = {0};
     struct launched_room room = {.secret_bytes = 0};

@@ -18,6 +18,7 @@ typedef struct redcoi_op {
     uint32_t micro_batch, occurrence;
     uint32_t match; /**< of a measured one: the predicted one, or REDCOI_NONE */
     uint32_t kind;  /**< or REDCOI_NONE: a mark of the writer */
+    bool cut;       /**< predicted: of a series that is cut into other pieces where it is measured */
 } redcoi_op;
 
 /** All of one side; the prediction's ranks are its processes, its only step is 0. */

@@ -117,6 +117,99 @@ static void place_kinds(redcoi_compare *c)
     }
 }
 
+/* What communication is cut into has numbers at its end, "bwd/gradients/bucket.3": of a series whose pieces are others
+ * on both sides, no two are the same, but all together are. @return the name without the number; NULL: it has none */
+static const char *series_of(redcoi_compare *c, const char *name)
+{
+    const char *const dot = strrchr(name, '.');
+    const bool numbered = dot != NULL && dot[1] != '\0' && dot[1 + strspn(dot + 1, "0123456789")] == '\0';
+    return numbered ? redcoi_trace_keep(c->texts, name, (size_t)(dot - name)) : NULL;
+}
+
+/* One piece of a series. */
+struct piece {
+    const char *series;
+    redcoi_op *op;
+    uint32_t at; /* of a predicted one: its number among all */
+};
+
+static int compare_pieces(const void *a, const void *b)
+{
+    const struct piece *const x = a, *const y = b;
+    if (x->op->rank != y->op->rank) { return compare_u32(x->op->rank, y->op->rank); }
+    if (x->op->step != y->op->step) { return compare_u32(x->op->step, y->op->step); }
+    if (x->series != y->series) { return strcmp(x->series, y->series); }
+    if (x->op->start_s < y->op->start_s || x->op->start_s > y->op->start_s) {
+        return x->op->start_s < y->op->start_s ? -1 : 1;
+    }
+    return compare_u32(x->op->span, y->op->span);
+}
+
+/* @param communicating  only kinds that do, as measured ones have no kind before they are matched */
+static uint32_t list_pieces(redcoi_compare *c, redcoi_side *side, bool communicating, struct piece *pieces)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < side->count; i++) {
+        redcoi_op *const op = &side->ops[i];
+        if (communicating && (op->kind == REDCOI_NONE || !c->communicates[op->kind])) { continue; }
+        const char *const series = series_of(c, op->name);
+        if (series != NULL) { pieces[count++] = (struct piece){series, op, i}; }
+    }
+    if (count > 0) { qsort(pieces, count, sizeof *pieces, compare_pieces); }
+    return count;
+}
+
+/* The predicted pieces of a series. @return how many, from @p first_out on */
+static uint32_t find_series(const struct piece *pieces, uint32_t count, uint32_t rank, const char *series,
+                            uint32_t *first_out)
+{
+    uint32_t first = 0, end = 0;
+    while (first < count && (pieces[first].op->rank != rank || pieces[first].series != series)) { first++; }
+    for (end = first; end < count && pieces[end].op->rank == rank && pieces[end].series == series;) { end++; }
+    *first_out = first;
+    return end - first;
+}
+
+/* Piece k of m goes with that of n which begins at the same share of the series. */
+static void pair(redcoi_compare *c, const struct piece *measured, uint32_t m, const struct piece *predicted, uint32_t n)
+{
+    for (uint32_t k = 0; k < m; k++) {
+        measured[k].op->match = predicted[(uint64_t)k * n / m].at;
+        measured[k].op->kind = predicted[0].op->kind;
+    }
+    for (uint32_t k = 0; k < n; k++) { predicted[k].op->cut = true; }
+    if (m > 0) { note_stream(c, measured[0].op, predicted[0].op); }
+}
+
+static redco_status pair_series(redcoi_compare *c, redco_error *err)
+{
+    struct piece *const predicted = malloc(((size_t)c->predicted.count + 1) * sizeof *predicted);
+    struct piece *const measured = malloc(((size_t)c->measured.count + 1) * sizeof *measured);
+    redco_status st = REDCO_OK;
+    if (predicted == NULL || measured == NULL) {
+        st = redcoi_compare_out_of_memory(err);
+    } else {
+        const uint32_t p_count = list_pieces(c, &c->predicted, true, predicted);
+        const uint32_t m_count = p_count > 0 ? list_pieces(c, &c->measured, false, measured) : 0;
+        for (uint32_t first = 0, end = 0; first < m_count; first = end) {
+            const redcoi_op *const op = measured[first].op;
+            bool whole = true;
+            for (end = first; end < m_count && measured[end].op->rank == op->rank &&
+                              measured[end].op->step == op->step && measured[end].series == measured[first].series;) {
+                whole = whole && measured[end].op->match != REDCOI_NONE;
+                end++;
+            }
+            uint32_t at = 0;
+            const uint32_t n = find_series(predicted, p_count, c->ranks[op->rank].stage, measured[first].series, &at);
+            if (n == 0 || (whole && n == end - first)) { continue; }
+            pair(c, &measured[first], end - first, &predicted[at], n);
+        }
+    }
+    free(predicted);
+    free(measured);
+    return st;
+}
+
 redco_status redcoi_compare_match(redcoi_compare *c, const redco_compare_source *predicted, redco_error *err)
 {
     uint64_t matched = 0;
@@ -141,6 +234,8 @@ redco_status redcoi_compare_match(redcoi_compare *c, const redco_compare_source 
         matched++;
     }
     if (matched == 0) { return foreign(c, predicted, err); }
+    const redco_status st = pair_series(c, err);
+    if (st != REDCO_OK) { return st; }
     place_kinds(c);
     qsort(c->measured.ops, c->measured.count, sizeof *c->measured.ops, compare_by_step);
     return REDCO_OK;

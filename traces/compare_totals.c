@@ -101,7 +101,7 @@ static void add_predicted(redcoi_compare *c, struct rows *rows, const redcoi_op 
     const double stages = c->predicted.rank_count, predicted_s = (op->end_s - op->start_s) / stages;
     redco_compare_kind *const kind = &c->out->kinds[op->kind];
     redco_compare_operator *const row = row_of(c, rows, op->name);
-    const uint32_t missing = expected - reading->found;
+    const uint32_t missing = op->cut ? 0 : expected - reading->found;
     kind->predicted_count++;
     kind->total.predicted_s += predicted_s;
     kind->total.measured_s += reading->seconds / stages;

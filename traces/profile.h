@@ -77,10 +77,11 @@ typedef struct redco_profile_operator {
 
 /** On what, when and how well a profile was measured; empty texts and zeros where that is not known. */
 typedef struct redco_profile_measured {
-    char device[48];  /**< name of the GPU type that operators ran on, as cluster files give it */
-    char part[96];    /**< the same as its driver calls it: "NVIDIA H200" */
-    char backend[16]; /**< "host", "cuda" */
-    char kernels[64]; /**< of the mathematical library: "OpenBLAS Haswell" */
+    char device[48];     /**< name of the GPU type that operators ran on, as cluster files give it */
+    char part[96];       /**< the same as its driver calls it: "NVIDIA H200" */
+    char backend[16];    /**< "host", "cuda" */
+    char kernels[64];    /**< of the mathematical library: "OpenBLAS Haswell" */
+    char attention[256]; /**< who ran it: "cuDNN 9.19.0 (PATH)", "own kernels: why" */
     char cpu[96];
     char system[96];          /**< operating system and release */
     char date[32];            /**< UTC, ISO 8601 */

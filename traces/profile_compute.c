@@ -146,6 +146,7 @@ static const struct field fields[] = {
     MEASURED_TEXT(part),
     MEASURED_TEXT(backend),
     MEASURED_TEXT(kernels),
+    MEASURED_TEXT(attention),
     MEASURED_TEXT(capability),
     MEASURED_TEXT(driver),
     MEASURED_TEXT(cpu),

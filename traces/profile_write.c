@@ -36,9 +36,9 @@ static json_t *checked(json_t *object, bool sound)
 static bool put_machine(json_t *o, const redco_profile_measured *m)
 {
     return put_text(o, "device", m->device) && put_text(o, "part", m->part) && put_text(o, "backend", m->backend) &&
-           put_text(o, "kernels", m->kernels) && put_text(o, "capability", m->capability) &&
-           put_text(o, "driver", m->driver) && put_text(o, "cpu", m->cpu) && put_text(o, "system", m->system) &&
-           put_text(o, "date", m->date) && put_number(o, "clock_hz", m->clock_hz) &&
+           put_text(o, "kernels", m->kernels) && put_text(o, "attention", m->attention) &&
+           put_text(o, "capability", m->capability) && put_text(o, "driver", m->driver) && put_text(o, "cpu", m->cpu) &&
+           put_text(o, "system", m->system) && put_text(o, "date", m->date) && put_number(o, "clock_hz", m->clock_hz) &&
            put_number(o, "clock_after_hz", m->clock_after_hz) && put_number(o, "memory_clock_hz", m->memory_clock_hz) &&
            put_count(o, "multiprocessors", m->multiprocessors) && put_count(o, "memory_bytes", m->memory_bytes) &&
            put_count(o, "processors", m->processors);

@@ -189,8 +189,7 @@ int64_t redcoi_trace_ns(double seconds)
     return (int64_t)llround(1e9 * seconds);
 }
 
-/* By process, thread, start; the longer first, but for those that are over at once. */
-static int compare_nesting(const void *a, const void *b)
+int redcoi_trace_compare_nesting(const void *a, const void *b)
 {
     const redco_trace_span *const x = *(const redco_trace_span *const *)a, *const y =
                                                                                *(const redco_trace_span *const *)b;
@@ -243,7 +242,7 @@ static redco_status check_nesting(const redco_trace *trace, redco_error *err)
         goto out;
     }
     for (uint32_t i = 0; i < count; i++) { sorted[i] = &spans[i]; }
-    qsort(sorted, count, sizeof *sorted, compare_nesting);
+    qsort(sorted, count, sizeof *sorted, redcoi_trace_compare_nesting);
     for (uint32_t i = 0; i < count; i++) {
         const redco_trace_span *const s = sorted[i];
         const int64_t start = redcoi_trace_ns(s->start_s), end = redcoi_trace_ns(s->start_s + s->duration_s);

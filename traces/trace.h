@@ -99,6 +99,21 @@ redco_status redco_trace_import(const redco_json_value *root, const char *const 
 /** Spans of a thread nest or are disjoint, times are finite and not negative, flows go forwards in time. */
 redco_status redco_trace_check(const redco_trace *trace, redco_error *err);
 
+/** What redco_trace_mend() changed. */
+typedef struct redco_trace_mend_report {
+    uint64_t mended; /**< places */
+    uint64_t beyond; /**< of them, by more than the resolution */
+    char first[320]; /**< the first of those: "A overlaps B by 2e-06 s"; "" */
+} redco_trace_mend_report;
+
+/** Makes a measured trace one that redco_trace_check() accepts, as clocks are read with errors: of two spans of a
+ * thread that overlap in part the earlier ends where the later begins, times before the trace are its beginning, flows
+ * that go back in time are left out.
+ *  @param resolution_s  of the clock: what is wrong by more is counted and named in the report
+ *  @return REDCO_ENOMEM */
+redco_status redco_trace_mend(redco_trace *trace, double resolution_s, redco_trace_mend_report *report_out,
+                              redco_error *err);
+
 const redco_trace_span *redco_trace_spans(const redco_trace *trace, uint32_t *count_out);
 const redco_trace_counter *redco_trace_counters(const redco_trace *trace, uint32_t *count_out);
 const redco_trace_flow *redco_trace_flows(const redco_trace *trace, uint32_t *count_out);

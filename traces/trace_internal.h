@@ -1,4 +1,4 @@
-/** @file trace_internal.h  A trace in memory, shared by trace.c, trace_write.c and trace_read.c. */
+/** @file trace_internal.h  A trace in memory, shared by the files of trace.h. */
 #ifndef REDCO_TRACE_INTERNAL_H
 #define REDCO_TRACE_INTERNAL_H
 
@@ -27,5 +27,7 @@ const char *redcoi_trace_keep(redco_trace *trace, const char *text, size_t size)
 
 /** Nanoseconds, as files hold them. */
 int64_t redcoi_trace_ns(double seconds);
+/** Orders pointers to spans by process, thread, start; the longer first, but for those that are over at once. */
+int redcoi_trace_compare_nesting(const void *a, const void *b);
 
 #endif

@@ -19,6 +19,8 @@ typedef struct redco_backend redco_backend;
 typedef struct redco_queue redco_queue; /**< a stream of the device */
 typedef struct redco_mark redco_mark;   /**< an event: a point in a queue's work */
 
+typedef struct redco_recording redco_recording; /**< work of a queue, to be queued again as a whole */
+
 typedef enum redco_memory {
     REDCO_MEMORY_DEVICE, /**< operators read and write it */
     REDCO_MEMORY_HOST    /**< the program reads and writes it; copies to and from it are fast (pinned) */
@@ -69,6 +71,8 @@ typedef struct redco_backend_calls {
     /** Elements of a long vector that elementwise operators should be given at once: what suits a processor's cache, or
      *  more than there are, where launches count instead. A multiple of 16. */
     uint64_t vector_elements;
+    /** What mark_between() may be off by: seconds, and a share of what it says. */
+    double clock_resolution_s, clock_resolution_ratio;
     void (*close)(redco_backend *backend);
     /** Another handle to the same device, for another thread: memory, queues and marks of one may be used with all.
      *  Closed on its own, before the first. */
@@ -118,6 +122,19 @@ typedef struct redco_backend_calls {
     /** REDCO_OP_INPUT and collectives are never run, and REDCO_OP_RESHAPE only where its output has memory of its own.
      */
     redco_status (*run)(redco_backend *backend, redco_queue *queue, const redco_launch *launch, redco_error *err);
+
+    /** What this thread queues on @p queue from here on is kept and not done, until record_end(). It names device and
+     *  page-locked memory that lives as long as the recording; marks are set whenever it is played. Meanwhile the
+     * thread waits for nothing, and allocates and releases nothing. NULL: the device takes work piece by piece. */
+    redco_status (*record_begin)(redco_backend *backend, redco_queue *queue, redco_error *err);
+    /** Also after a failure in between. @param recording_out  NULL: it is thrown away */
+    redco_status (*record_end)(redco_backend *backend, redco_queue *queue, redco_recording **recording_out,
+                               redco_error *err);
+    /** Queues all of it. */
+    redco_status (*record_play)(redco_backend *backend, redco_queue *queue, const redco_recording *recording,
+                                redco_error *err);
+    /** The queue has passed it. NULL is accepted. */
+    void (*record_free)(redco_backend *backend, redco_recording *recording);
 } redco_backend_calls;
 
 /** The first member of every backend's own structure. */

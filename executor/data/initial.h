@@ -22,6 +22,30 @@ typedef struct redco_box {
 redco_status redco_initial_fill(redco_backend *backend, const redco_task_parameter *parameter, const redco_box *box,
                                 uint64_t seed, redco_dtype dtype, void *out, redco_error *err);
 
+/** Draws into device memory, for who begins a training: nothing goes through the program's memory. */
+typedef struct redco_drawer redco_drawer;
+
+/** What of a tensor a rank has, in the executor's storage: of each of @p rows equal runs of elements, one of @p parts
+ * equal parts. {1, 1, 0}: all of it. */
+typedef struct redco_drawn_part {
+    uint64_t rows;
+    uint32_t parts, part;
+} redco_drawn_part;
+
+/** @param backend  borrowed, as is @p queue, where all of it is queued
+ *  @param dtype    of what is drawn
+ *  @return REDCO_ENOMEM */
+redco_status redco_drawer_open(redco_backend *backend, redco_queue *queue, uint64_t seed, redco_dtype dtype,
+                               redco_drawer **drawer_out, redco_error *err);
+/** Waits for the queue. NULL is accepted. */
+void redco_drawer_close(redco_drawer *drawer);
+/** Queues that elements @p begin to @p begin + @p count of the part are drawn: the same numbers as
+ * redco_initial_fill()'s.
+ *  @param out  device memory, aligned as elements are */
+redco_status redco_drawer_draw(redco_drawer *drawer, const redco_task_parameter *parameter,
+                               const redco_drawn_part *part, uint64_t begin, uint64_t count, void *out,
+                               redco_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -74,7 +74,7 @@ static redco_status compute(redcoi_thread *thread, uint32_t index, redco_error *
     const redcoi_task *const task = &s->tasks[index];
     const redcoi_piece *const piece = &s->bind.pieces[task->what];
     const bool emulate = s->options.emulate;
-    redco_status st = task->what == 0 && !emulate ? redcoi_feed(thread, task->micro_batch, err) : REDCO_OK;
+    redco_status st = REDCO_OK;
     uint32_t count = 0;
     if (emulate && redco_step_ops(s->step, &count)[index].stream == REDCO_STREAM_COMPUTE) { pass_time(thread, index); }
     for (uint32_t i = 0; i < piece->ops.count && st == REDCO_OK; i++) {
@@ -160,6 +160,17 @@ static redco_status conclude(redco_schedule *s, redco_error *err)
     return REDCO_OK;
 }
 
+redco_status redcoi_update(redcoi_thread *thread, uint32_t first, redco_error *err)
+{
+    const redco_schedule *const s = thread->schedule;
+    redco_status st = REDCO_OK;
+    (void)first;
+    for (uint32_t l = 0; l < redcoi_schedule_model(s)->layer_count && st == REDCO_OK; l++) {
+        st = redco_states_update(s->options.states, thread->worker, l, err);
+    }
+    return st;
+}
+
 static redco_status optimize(redcoi_thread *thread, uint32_t index, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
@@ -172,10 +183,10 @@ static redco_status optimize(redcoi_thread *thread, uint32_t index, redco_error 
     const redco_update update = {s->learning_rate, s->number,
                                  s->gradient_scale * redco_states_clip_factor(s->options.states, s->norm)};
     if (st == REDCO_OK) { st = redco_states_begin_update(s->options.states, thread->worker, &update, err); }
-    for (uint32_t l = 0; l < redcoi_schedule_model(s)->layer_count && st == REDCO_OK; l++) {
-        st = redco_states_update(s->options.states, thread->worker, l, err);
-    }
-    return st;
+    if (st != REDCO_OK) { return st; }
+    return s->segments == NULL
+               ? redcoi_update(thread, 0, err)
+               : redcoi_segment_run(thread, &s->segments[s->tasks[index].ordinal], redcoi_update, 0, err);
 }
 
 redco_status redcoi_act(redcoi_thread *thread, uint32_t index, redco_error *err)

@@ -54,21 +54,72 @@ static redco_status order_queue(redcoi_thread *thread, const redcoi_task *task, 
     return st;
 }
 
-/* Returns when all of the task is queued, which on a device is long before it is done. */
-static redco_status do_task(redcoi_thread *thread, uint32_t index, redco_error *err)
+static redco_status set_end(redcoi_thread *thread, uint32_t index, redco_error *err)
+{
+    const redco_schedule *const s = thread->schedule;
+    if (s->end[index] == s->begin[index]) { return REDCO_OK; }
+    return thread->backend->calls->mark_set(thread->backend, thread->queue, s->end[index], err);
+}
+
+/* Others wait for the end of a segment, whose last task may do nothing and have the mark of one before it, inside. */
+static redco_status set_segment_end(redcoi_thread *thread, uint32_t first, uint32_t last, redco_error *err)
+{
+    const redco_schedule *const s = thread->schedule;
+    if (s->end[last] == s->begin[first]) { return REDCO_OK; }
+    return thread->backend->calls->mark_set(thread->backend, thread->queue, s->end[last], err);
+}
+
+static redco_status act(redcoi_thread *thread, uint32_t index, redco_error *err)
+{
+    const redco_status st = thread->schedule->options.replay ? redcoi_replay_expect(thread, index, err) : REDCO_OK;
+    return st == REDCO_OK ? redcoi_act(thread, index, err) : st;
+}
+
+/* Of a segment, all but the last task's mark: others may wait for that. */
+static redco_status act_all(redcoi_thread *thread, uint32_t first, redco_error *err)
+{
+    const redco_schedule *const s = thread->schedule;
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < s->segments[first].count && st == REDCO_OK; i++) {
+        const uint32_t index = thread->tasks[first + i];
+        st = act(thread, index, err);
+        if (st == REDCO_OK && i + 1 < s->segments[first].count && s->marking) { st = set_end(thread, index, err); }
+    }
+    return st;
+}
+
+/* Tasks that are queued at once: one, or a segment of the lane that computes. The update is one that waits inside. */
+static uint32_t tasks_at(const redcoi_thread *thread, uint32_t first)
+{
+    const redco_schedule *const s = thread->schedule;
+    if (s->segments == NULL || thread->lane != REDCOI_LANE_COMPUTE) { return 0; }
+    return s->tasks[thread->tasks[first]].action == REDCOI_OPTIMIZER ? 0 : s->segments[first].count;
+}
+
+/* Returns when all of the task, or of the segment that it begins, is queued, which on a device is long before it is
+ * done.
+ * @param first  its number in the lane @param count_out  tasks that were queued */
+static redco_status do_task(redcoi_thread *thread, uint32_t first, uint32_t *count_out, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
+    const uint32_t index = thread->tasks[first], count = tasks_at(thread, first);
     const redcoi_task *const task = &s->tasks[index];
-    const redco_backend_calls *const calls = thread->backend->calls;
-    const bool first = task->ordinal == 0 || task->wait_count > 0;
+    const redcoi_task *last = task;
+    const bool feeds = task->action == REDCOI_COMPUTE && task->what == 0 && !s->options.emulate;
     redco_status st = order_queue(thread, task, err);
-    if (st == REDCO_OK && first) { st = calls->mark_set(thread->backend, thread->queue, s->begin[index], err); }
-    if (st == REDCO_OK && s->options.replay) { st = redcoi_replay_expect(thread, index, err); }
-    if (st == REDCO_OK) { st = redcoi_act(thread, index, err); }
-    if (st == REDCO_OK && s->end[index] != s->begin[index]) {
-        st = calls->mark_set(thread->backend, thread->queue, s->end[index], err);
+    if (st == REDCO_OK && (task->ordinal == 0 || task->wait_count > 0)) {
+        st = thread->backend->calls->mark_set(thread->backend, thread->queue, s->begin[index], err);
     }
+    if (st == REDCO_OK && feeds) { st = redcoi_feed(thread, task->micro_batch, err); }
+    if (st == REDCO_OK && count > 0) {
+        last = &s->tasks[thread->tasks[first + count - 1]];
+        st = redcoi_segment_run(thread, &s->segments[first], act_all, first, err);
+    } else if (st == REDCO_OK) {
+        st = act(thread, index, err);
+    }
+    if (st == REDCO_OK) { st = set_segment_end(thread, index, thread->tasks[last->ordinal], err); }
     if (st != REDCO_OK) { return st; }
+    *count_out = count > 0 ? count : 1;
     if (s->options.emulate) {
         s->ended_s[index] = redcoi_clock_now_s();
         if (task->action != REDCOI_COMPUTE && task->action != REDCOI_NOTHING) {
@@ -76,7 +127,7 @@ static redco_status do_task(redcoi_thread *thread, uint32_t index, redco_error *
         }
     }
     (void)pthread_mutex_lock(&s->lock);
-    s->done[thread->lane] = task->ordinal + 1;
+    s->done[thread->lane] = last->ordinal + 1;
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
     return REDCO_OK;
@@ -86,9 +137,9 @@ static redco_status queue_lane(redcoi_thread *thread, redco_error *err)
 {
     redco_schedule *const s = thread->schedule;
     redco_status st = REDCO_OK;
-    for (uint32_t i = 0; i < thread->task_count && st == REDCO_OK; i++) {
+    for (uint32_t i = 0, count = 0; i < thread->task_count && st == REDCO_OK; i += count) {
         if (!wait_for(thread, &s->tasks[thread->tasks[i]])) { break; }
-        st = do_task(thread, thread->tasks[i], err);
+        st = do_task(thread, i, &count, err);
     }
     return st;
 }
@@ -243,7 +294,8 @@ redco_status redco_schedule_create(const redco_schedule_options *options, redco_
     if ((st = redcoi_values_plan(s, err)) != REDCO_OK || (st = redcoi_slots_plan(s, err)) != REDCO_OK ||
         (st = redcoi_places_plan(s, err)) != REDCO_OK || (st = redcoi_memory_take(s, err)) != REDCO_OK ||
         (st = redcoi_exchange_take(s, err)) != REDCO_OK || (st = redcoi_tasks_make(s, err)) != REDCO_OK ||
-        (st = redcoi_marks_make(s, err)) != REDCO_OK || (st = redcoi_replay_make(s, err)) != REDCO_OK) {
+        (st = redcoi_marks_make(s, err)) != REDCO_OK || (st = redcoi_replay_make(s, err)) != REDCO_OK ||
+        (st = redcoi_segments_make(s, err)) != REDCO_OK) {
         goto out;
     }
     if (options->emulate || options->replay) { (void)prctl(PR_SET_TIMERSLACK, 1000UL); }
@@ -265,6 +317,7 @@ void redco_schedule_free(redco_schedule *s)
     for (int lane = 0; lane < REDCOI_LANES; lane++) {
         if (s->threads[lane].started) { (void)pthread_join(s->threads[lane].thread, NULL); }
     }
+    redcoi_segments_free(s);
     redcoi_marks_free(s);
     redcoi_exchange_free(s);
     redcoi_memory_free(s);

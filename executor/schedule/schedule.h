@@ -53,6 +53,9 @@ typedef struct redco_schedule_options {
     /** The carrier is a replay (executor/comm/replay.h), and the graph's collectives run on it: operators that
      * communicate take the seconds of the step. */
     bool replay;
+    /** What the stream that computes does without waiting for others is recorded in the second step, where the device
+     *  can, and played from then on. */
+    bool record;
 } redco_schedule_options;
 
 /** All is borrowed until redco_schedule_free().
@@ -89,10 +92,22 @@ redco_status redco_schedule_settle(redco_schedule *schedule, redco_error *err);
 /** What a device's driver and libraries hold beside all that is planned: timelines have it from then on as reserve. */
 void redco_schedule_hold_reserve(redco_schedule *schedule, uint64_t bytes);
 
+/** Whether the steps from here on are timed, operator by operator, as redco_schedule_timeline() needs: marks inside of
+ *  recordings take the device some time. They are unless this says no.
+ *  @param later  some will be: recordings are made for both at once */
+void redco_schedule_time(redco_schedule *schedule, bool now, bool later);
+
+/** What was recorded (redco_schedule_options.record). */
+typedef struct redco_schedule_recorded {
+    uint32_t recordings, operators; /**< of the step, that they replace */
+    char why_not[400];              /**< the first that failed, and was queued piece by piece from then on; "" */
+} redco_schedule_recorded;
+redco_schedule_recorded redco_schedule_what_is_recorded(const redco_schedule *schedule);
+
 /** What is run: the step given, with the states' buckets. */
 const redco_step *redco_schedule_ops(const redco_schedule *schedule);
-/** When each operator of redco_schedule_ops() started and ended in the last step, in seconds from its beginning. The
- *  timeline is freed with redco_timeline_free(). */
+/** When each operator of redco_schedule_ops() started and ended in the last step, which was timed, in seconds from its
+ * beginning. The timeline is freed with redco_timeline_free(). */
 redco_status redco_schedule_timeline(const redco_schedule *schedule, redco_timeline **timeline_out, redco_error *err);
 /** In the last step: seconds in which the stream that computes waited for communication, tensor-parallel collectives
  *  included. */

@@ -140,6 +140,15 @@ typedef struct redcoi_thread {
     double emulated_s; /**< until when the emulated operators so far last */
 } redcoi_thread;
 
+/** Tasks of the lane that computes, one behind the other, that wait for nothing in between and that nobody waits for
+ * but at the end: one recording queues them. By the first task's number in its lane. */
+typedef struct redcoi_segment {
+    uint32_t count; /**< tasks; 0: another one has this task, or it is not recorded */
+    bool failed;
+    redco_recording
+        *recordings[2]; /**< of steps that are not timed, and of those that are; NULL before the second step */
+} redcoi_segment;
+
 struct redco_schedule {
     redco_schedule_options options;
     redco_step *step;
@@ -153,8 +162,12 @@ struct redco_schedule {
     /** By task; one that begins where another of its lane ends has no mark of its own for that (marks). */
     redco_mark **begin, **end, *base, **marks;
     uint32_t mark_count;
-    double *ended_s;    /**< by task, on the processor's clock */
-    uint64_t *replayed; /**< by task: elements that its collectives move together; 0: there is one at most */
+    double *ended_s;          /**< by task, on the processor's clock */
+    uint64_t *replayed;       /**< by task: elements that its collectives move together; 0: there is one at most */
+    redcoi_segment *segments; /**< of the lane that computes, by number in the lane; NULL: nothing is recorded */
+    redco_schedule_recorded recorded;
+    bool untimed, timed_later; /**< redco_schedule_time() */
+    bool marking;              /**< tasks inside of a segment set their marks */
     uint32_t micro_batches, loss_piece;
     redcoi_exchange_memory exchange;
     /* Shared by threads; under the lock. */
@@ -212,6 +225,16 @@ redco_status redcoi_replay_make(redco_schedule *s, redco_error *err);
 /** What the task's collectives take from here on; queues those that nothing here runs. */
 redco_status redcoi_replay_expect(redcoi_thread *thread, uint32_t index, redco_error *err);
 double redcoi_clock_now_s(void); /**< the processor's, monotonic */
+/** Which tasks are recorded together. */
+redco_status redcoi_segments_make(redco_schedule *s, redco_error *err);
+void redcoi_segments_free(redco_schedule *s);
+/** Queues what @p body queues: by itself in the first step, recorded in the second, played from then on. What cannot be
+ *  recorded is queued by itself. */
+redco_status redcoi_segment_run(redcoi_thread *thread, redcoi_segment *segment,
+                                redco_status (*body)(redcoi_thread *thread, uint32_t first, redco_error *err),
+                                uint32_t first, redco_error *err);
+/** All layers' updates: the optimizer's part that is recorded. @param first  not looked at */
+redco_status redcoi_update(redcoi_thread *thread, uint32_t first, redco_error *err);
 /** Does a task. */
 redco_status redcoi_act(redcoi_thread *thread, uint32_t index, redco_error *err);
 

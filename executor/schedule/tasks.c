@@ -22,8 +22,9 @@ struct maker {
     uint32_t *room;                  /* by buffer of buckets: the reduction that empties it */
     uint32_t *scatters[2], *gathers; /* operators of this micro-batch and the one before; by slot */
     uint32_t *inputs, input_count;
-    bool overflow;           /* of inputs */
-    double *seconds, *bytes; /* of the simulator's reductions, of ours; once a step [0] and before [1] */
+    bool overflow;               /* of inputs */
+    double *seconds, *bytes;     /* of the simulator's reductions, of ours; once a step [0] and before [1] */
+    uint32_t theirs[2], ours[2]; /* how many, likewise */
     const redco_step_op *like[2];
     uint32_t label[2];
     uint32_t micro_batch, piece, transfer; /* where in the micro-batch */
@@ -134,6 +135,14 @@ static void reduce_full(struct maker *m)
     m->input_count = 0;
 }
 
+/* Where the states have other buckets than the simulator, none of them is one of its operators, and one that is full
+ * goes at once: at the simulator's times several would go when backward is over, which nothing hides. */
+static void reduce_now(struct maker *m)
+{
+    const int which = m->micro_batch + 1 == m->s->micro_batches ? 0 : 1;
+    if (m->s->options.overlap_reduce && m->theirs[which] != m->ours[which]) { reduce_full(m); }
+}
+
 /* Before a task that writes a module's gradients into the buffer of a bucket: what fills it must be on its way out. */
 static void make_room(struct maker *m, uint32_t module)
 {
@@ -219,6 +228,7 @@ static void add_piece(struct maker *m, uint32_t i)
     }
     redco_step_add_memory(s->step, REDCO_HOLDER_GATHERED, piece->weight_bytes);
     for (uint32_t n = 0; n < piece->takes.count; n++) { taken(m, s->bind.takes[piece->takes.first + n], m->own[i]); }
+    reduce_now(m);
 }
 
 static void add_transfer(struct maker *m, uint32_t i)
@@ -241,6 +251,7 @@ static void add_transfer(struct maker *m, uint32_t i)
     m->own[i] = m->scatters[0][slot->scatter] = add(m, &m->ops[i], task);
     redco_step_add_memory(m->s->step, REDCO_HOLDER_SCATTERED, -(int64_t)slot->bytes);
     taken(m, slot->module, m->own[i]);
+    reduce_now(m);
 }
 
 static uint8_t action_of(const redco_step_op *op)
@@ -301,6 +312,7 @@ static void weigh_buckets(struct maker *m)
         if (!is_bucket(op) || (op->work == REDCO_WORK_SHARD && op->micro_batch != 0)) { continue; }
         const int which = op->work == REDCO_WORK_REDUCE ? 0 : 1;
         m->seconds[which] += op->seconds;
+        m->theirs[which]++;
         if (m->like[which] == NULL) { m->like[which] = op; }
     }
     for (uint32_t b = 0; b < redco_states_bucket_count(states); b++) {
@@ -308,6 +320,7 @@ static void weigh_buckets(struct maker *m)
             const redco_micro_batch micro_batch = {0, which + 1};
             if (redco_states_bucket_due(states, b, micro_batch)) {
                 m->bytes[which] += (double)redco_states_bucket_bytes(states, b);
+                m->ours[which]++;
             }
         }
     }

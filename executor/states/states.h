@@ -76,6 +76,20 @@ redco_status redco_states_worker_finish(const redco_states_worker *worker, redco
 
 enum { REDCO_STATES_WEIGHTS = -1 /**< others are states of the optimizer, from 0 */ };
 
+/** Makes values where they are needed. */
+typedef struct redco_states_maker {
+    void *context;
+    /** Queues that elements @p begin to @p begin + @p count of a tensor are made in device memory, in the master type.
+     */
+    redco_status (*make)(void *context, uint64_t begin, uint64_t count, void *to, redco_error *err);
+} redco_states_maker;
+
+/** Weights of a tensor from the maker, which queues where the worker does: redco_states_worker_queue(). Only queues.
+ *  Elements of a tensor may be asked for twice, or not at all. */
+redco_status redco_states_make(redco_states *states, redco_states_worker *worker, uint32_t tensor,
+                               const redco_states_maker *maker, redco_error *err);
+redco_queue *redco_states_worker_queue(const redco_states_worker *worker);
+
 /** In the master type. Weights are rounded to the parameters' type; of states only what this rank owns is taken. These
  *  four wait for their work. */
 redco_status redco_states_set(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,

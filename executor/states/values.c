@@ -99,6 +99,49 @@ redco_status redco_states_get_range(redco_states *states, redco_states_worker *w
     return st == REDCO_OK ? redco_states_worker_finish(worker, err) : st;
 }
 
+redco_queue *redco_states_worker_queue(const redco_states_worker *worker)
+{
+    return worker->memory.queue;
+}
+
+/* Rounded on the device from where the master weights are, or, where another rank has them, from what is made on the
+ * way: queues are in order, so that one place is enough. */
+static redco_status make_piece(redco_states *states, redco_states_worker *worker, uint32_t layer,
+                               const redco_piece *piece, const redco_states_maker *maker, redco_error *err)
+{
+    unsigned char *const parameter = redcoi_parameter(states, layer, piece->shard_at);
+    if (!states->has_master) { return maker->make(maker->context, piece->begin, piece->count, parameter, err); }
+    unsigned char *const owned =
+        piece->owned_at == REDCO_NOWHERE ? NULL : owned_at(states, layer, piece, REDCO_STATES_WEIGHTS);
+    const uint64_t chunk = owned != NULL ? piece->count : worker->upload_elements;
+    redco_status st = REDCO_OK;
+    for (uint64_t at = 0; at < piece->count && st == REDCO_OK; at += chunk) {
+        const uint64_t count = piece->count - at < chunk ? piece->count - at : chunk;
+        void *const to = owned != NULL ? owned : worker->upload;
+        const void *const inputs[] = {to};
+        void *const outputs[] = {redcoi_parameter(states, layer, piece->shard_at + at)};
+        st = maker->make(maker->context, piece->begin + at, count, to, err);
+        if (st == REDCO_OK) {
+            st = redcoi_program_run(&states->round, &worker->memory, inputs, outputs, count, "states", err);
+        }
+    }
+    return st;
+}
+
+redco_status redco_states_make(redco_states *states, redco_states_worker *worker, uint32_t tensor,
+                               const redco_states_maker *maker, redco_error *err)
+{
+    uint32_t count = 0;
+    redco_status st = check(states, worker, tensor, REDCO_STATES_WEIGHTS, err);
+    if (st != REDCO_OK) { return st; }
+    const uint32_t layer = redco_layout_layer_of(states->layout, redco_layout_module_of(states->layout, tensor));
+    const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+        if (pieces[i].tensor == tensor) { st = make_piece(states, worker, layer, &pieces[i], maker, err); }
+    }
+    return st;
+}
+
 redco_status redco_states_set(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
                               const void *values, redco_error *err)
 {

@@ -19,3 +19,13 @@ void redcoi_part_take(redco_tp_layout layout, const redco_tensor_type *whole, ui
                (const unsigned char *)data + (p * ranks + rank) * piece_bytes, piece_bytes);
     }
 }
+
+redco_drawn_part redcoi_part_drawn(redco_tp_layout layout, const redco_task_parameter *parameter, uint32_t ranks,
+                                   uint32_t rank)
+{
+    redco_drawn_part part = {1, 1, 0};
+    if (layout.kind != REDCO_TP_SPLIT) { return part; }
+    part = (redco_drawn_part){layout.blocks, ranks, rank};
+    for (uint32_t d = 0; d < layout.dim; d++) { part.rows *= parameter->dim[d]; }
+    return part;
+}

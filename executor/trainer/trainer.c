@@ -220,32 +220,46 @@ static redco_status make_schedule(redco_trainer *t, redco_error *err)
                                             .open_context = t,
                                             .collectives = t->mesh.tp > 1 ? &t->collectives : NULL,
                                             .emulate = t->options.emulate,
-                                            .replay = t->replay};
+                                            .replay = t->replay,
+                                            .record = !t->options.launch_each};
     return redco_schedule_create(&options, &t->schedule, err);
 }
 
-/* Every rank draws whole tensors and keeps its part. */
+/* A tensor whose first values are drawn. */
+struct drawn {
+    redco_drawer *drawer;
+    const redco_task_parameter *parameter;
+    redco_drawn_part part;
+};
+
+static redco_status draw(void *context, uint64_t begin, uint64_t count, void *to, redco_error *err)
+{
+    const struct drawn *const d = context;
+    return redco_drawer_draw(d->drawer, d->parameter, &d->part, begin, count, to, err);
+}
+
+/* Every rank draws, on its device, what it has: a number depends on its place in the whole tensor alone. */
 static redco_status first_weights(redco_trainer *t, redco_error *err)
 {
-    const redco_dtype master = redco_states_master_dtype(t->states);
-    redco_status st = REDCO_OK;
+    redco_drawer *drawer = NULL;
+    redco_status st = redco_drawer_open(t->backend, redco_states_worker_queue(t->worker), t->options.seed,
+                                        redco_states_master_dtype(t->states), &drawer, err);
     for (size_t i = 0; i < t->task->parameter_count && st == REDCO_OK; i++) {
-        const redco_tensor_type type = redco_task_parameter_type(&t->task->parameters[i], master);
-        const size_t bytes = redco_type_bytes(&type);
-        void *const whole = malloc(bytes), *const part = malloc(bytes);
-        if (whole == NULL || part == NULL) {
-            st = no_memory(t, err);
-        } else {
-            st = redco_initial_fill(t->backend, &t->task->parameters[i], NULL, t->options.seed, master, whole, err);
-        }
-        if (st == REDCO_OK) {
-            redcoi_part_take(t->layouts[i], &type, t->mesh.tp, t->at.tp, whole, part);
-            st = redco_states_set(t->states, t->worker, (uint32_t)i, REDCO_STATES_WEIGHTS, part, err);
-        }
-        free(whole);
-        free(part);
+        struct drawn drawn = {drawer, &t->task->parameters[i],
+                              redcoi_part_drawn(t->layouts[i], &t->task->parameters[i], t->mesh.tp, t->at.tp)};
+        const redco_states_maker maker = {&drawn, draw};
+        st = redco_states_make(t->states, t->worker, (uint32_t)i, &maker, err);
     }
+    if (st == REDCO_OK) { st = redco_states_worker_finish(t->worker, err); }
+    redco_drawer_close(drawer);
     return st;
+}
+
+static double now_s(clockid_t clock)
+{
+    struct timespec now;
+    (void)clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 redco_status redco_trainer_create(const redco_plan *plan, const char *place, const redco_trainer_options *options,
@@ -253,6 +267,7 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
 {
     const uint32_t ranks = options->carrier != NULL ? options->carrier->size : redco_world_size(world);
     redco_status st = redco_trainer_check_plan(plan, place, ranks, err);
+    const double begin_s = now_s(CLOCK_MONOTONIC);
     if (st != REDCO_OK) { return st; }
     redco_trainer *t = calloc(1, sizeof *t);
     if (t == NULL) { return redco_fail(err, REDCO_ENOMEM, place, "no memory to train it"); }
@@ -272,9 +287,12 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     if ((st = open_states(t, err)) != REDCO_OK) { goto out; }
     if ((st = build(t, err)) != REDCO_OK || (st = recompute(t, err)) != REDCO_OK) { goto out; }
     if ((st = redcoi_trainer_fuse(t, err)) != REDCO_OK) { goto out; }
+    t->start.model_s = now_s(CLOCK_MONOTONIC) - begin_s;
     /* Drawing weights needs memory of its own: before the arena is taken. */
     if (!options->emulate && (st = first_weights(t, err)) != REDCO_OK) { goto out; }
+    t->start.weights_s = now_s(CLOCK_MONOTONIC) - begin_s - t->start.model_s;
     if ((st = make_schedule(t, err)) != REDCO_OK) { goto out; }
+    t->start.schedule_s = now_s(CLOCK_MONOTONIC) - begin_s - t->start.model_s - t->start.weights_s;
     if ((st = redcoi_check_fault(t, err)) != REDCO_OK) { goto out; }
     *trainer_out = t;
     t = NULL;
@@ -317,13 +335,6 @@ void redco_trainer_free(redco_trainer *t)
     free(t);
 }
 
-static double now_s(clockid_t clock)
-{
-    struct timespec now;
-    (void)clock_gettime(clock, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, redco_error *err)
 {
     const double begin_s = now_s(CLOCK_MONOTONIC), used_s = now_s(CLOCK_PROCESS_CPUTIME_ID);
@@ -346,6 +357,24 @@ redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, r
 redco_status redco_trainer_timeline(const redco_trainer *t, redco_timeline **timeline_out, redco_error *err)
 {
     return redco_schedule_timeline(t->schedule, timeline_out, err);
+}
+
+void redco_trainer_time(redco_trainer *t, bool now, bool later)
+{
+    redco_schedule_time(t->schedule, now, later);
+}
+
+redco_trainer_start redco_trainer_start_of(const redco_trainer *t)
+{
+    return t->start;
+}
+
+redco_trainer_recorded redco_trainer_what_is_recorded(const redco_trainer *t)
+{
+    const redco_schedule_recorded r = redco_schedule_what_is_recorded(t->schedule);
+    redco_trainer_recorded out = {.recordings = r.recordings, .operators = r.operators};
+    memcpy(out.why_not, r.why_not, sizeof out.why_not);
+    return out;
 }
 
 void redco_trainer_hold_reserve(redco_trainer *t, uint64_t bytes)

@@ -54,6 +54,7 @@ typedef struct redco_trainer_options {
     const redco_step *steps; /**< what the simulator makes of the plan's step: all micro-batches; borrowed */
     bool emulate;            /**< computation is timed waits, weights are zeros: redco_schedule_options */
     redco_trainer_fusing fuse;
+    bool launch_each; /**< operators are queued one by one in every step, and not recorded and played (schedule.h) */
     const redco_trainer_fault *fault; /**< NULL: none; borrowed until the trainer is freed */
 } redco_trainer_options;
 
@@ -82,8 +83,27 @@ typedef struct redco_trainer_step {
 /** @return REDCO_EINFEASIBLE if loss or gradients are not finite: nothing was updated then */
 redco_status redco_trainer_run(redco_trainer *trainer, redco_trainer_step *step_out, redco_error *err);
 
-/** When each operator of the last step ran, in the simulator's names. To be freed with redco_timeline_free(). */
+/** Whether the steps from here on are timed operator by operator: they are unless this says no. Times of steps that are
+ * not come without what timing takes. @param later  some will be */
+void redco_trainer_time(redco_trainer *trainer, bool now, bool later);
+/** When each operator of the last step, which was timed, ran, in the simulator's names. To be freed with
+ * redco_timeline_free(). */
 redco_status redco_trainer_timeline(const redco_trainer *trainer, redco_timeline **timeline_out, redco_error *err);
+
+/** Seconds that making the trainer took. */
+typedef struct redco_trainer_start {
+    double model_s;    /**< task, states' layout and memory, the rank's graph */
+    double weights_s;  /**< first weights are drawn */
+    double schedule_s; /**< memory is planned and taken; libraries choose what they run */
+} redco_trainer_start;
+redco_trainer_start redco_trainer_start_of(const redco_trainer *trainer);
+
+/** What of a step is recorded: executor/schedule/schedule.h. */
+typedef struct redco_trainer_recorded {
+    uint32_t recordings, operators;
+    char why_not[400]; /**< what could not be recorded, and is queued one by one; "" */
+} redco_trainer_recorded;
+redco_trainer_recorded redco_trainer_what_is_recorded(const redco_trainer *trainer);
 
 /** What the device's driver and libraries hold beside: timelines have it from then on as reserve. */
 void redco_trainer_hold_reserve(redco_trainer *trainer, uint64_t bytes);

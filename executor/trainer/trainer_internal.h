@@ -3,6 +3,7 @@
 #define REDCOI_TRAINER_INTERNAL_H
 
 #include "executor/comm/collectives.h"
+#include "executor/data/initial.h"
 #include "executor/data/tokens.h"
 #include "executor/models/language_model.h"
 #include "executor/partition/layout.h"
@@ -48,6 +49,7 @@ struct redco_baseline {
 enum { REDCOI_DEVICES_MAX = 16 };
 
 struct redco_trainer {
+    redco_trainer_start start;
     const redco_plan *plan;
     const char *place;
     redco_trainer_options options;
@@ -100,6 +102,11 @@ void redcoi_part_take(redco_tp_layout layout, const redco_tensor_type *whole, ui
 
 /** Takes what products on the host need beside their operands, or says that there is none. */
 redco_status redcoi_room_for_products(redco_backend *backend, redco_error *err);
+
+/** The same part, where it is drawn. */
+redco_drawn_part redcoi_part_drawn(redco_tp_layout layout, const redco_task_parameter *parameter, uint32_t ranks,
+                                   uint32_t rank);
+
 /** The rank's graph as its device does it. */
 redco_status redcoi_trainer_fuse(redco_trainer *trainer, redco_error *err);
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # tests/cuda/exec-cuda-train.sh TOOLS STANDINS RANKS: redco-exec --backend cuda with stand-ins trains as one rank on the host
 # does, in f32 and bf16, recomputing, and from a checkpoint on the other backend; a failure of the driver in the middle ends
-# it with one line. With RANKS above 1 also on so many GPUs.
+# it with one line, one of a timeline leaves its results. With RANKS above 1 also on so many GPUs.
 set -u
 tests=$(cd "$(dirname "$0")/.." && pwd) || exit 2
 tools=$(cd "$1" && pwd) || exit 2
@@ -9,6 +9,7 @@ standins=$2 ranks=$3
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
+export REDCO_CUDA_FOLDERS= # the mock libraries alone
 unset CUDA_VISIBLE_DEVICES
 failures=0
 bad() {
@@ -55,7 +56,53 @@ one_line CUDA_ERROR_LAUNCH_FAILED
 cuda STANDIN_CUDA_MEMORY=1000000 -- --steps 3
 one_line 'no room for'
 
+# A step is captured in the second one, and launched as graphs from then on: a tenth of the calls, the same losses. What
+# cannot be captured is launched one by one, with one warning; a graph that cannot be launched is a failure.
+value() { sed -n "s/^ *\"$1\": \([0-9.e-]*\).*/\1/p" "$2"; }
+plan --gpus 1 --recompute full
+cuda -- --steps 4 --json
+cp out graphs
+cuda -- --steps 4 --json --cuda-graphs off
+if [ "$(value loss graphs)" != "$(value loss out)" ]; then bad 'graphs: other losses'; fi
+if [ "$(value graphs out)" != 0 ] || [ "$(value graphs graphs)" -lt 5 ] || [ "$(value launches out)" -lt $((10 * $(value launches graphs))) ]; then
+    bad "graphs: $(value launches graphs) calls, $(value launches out) without"
+fi
+echo "$(value launches graphs) calls a step with graphs, $(value launches out) without"
+for call in cuStreamBeginCapture_v2:1:999 cuEventRecordWithFlags:3:900 cuStreamEndCapture:2:901 cuGraphInstantiateWithFlags:1:2; do
+    cuda STANDIN_CUDA_FAIL=$call -- --steps 4 --json --timeline trace.json
+    if [ $code -ne 0 ] || [ "$(value loss graphs)" != "$(value loss out)" ]; then bad "$call: exit $code"; fi
+    if [ "$(grep -c '^redco-exec: ' err)" -ne 1 ] || ! grep -q "^redco-exec: warning: some operators are launched one by one, .*: cu" err; then bad "$call: no warning"; fi
+done
+# Marks inside of graphs are for steps that are timed: 3 of 5, whose graphs are made together with the others'.
+for options in '' '--timeline trace.json'; do
+    rm -f counts
+    # shellcheck disable=SC2086 # options are words
+    cuda STANDIN_CUDA_COUNT=counts -- --steps 5 --json $options
+    marks=$(sed -n 's/^cuEventRecordWithFlags //p' counts)
+    graphs=$(sed -n 's/^cuGraphInstantiateWithFlags //p' counts)
+    if [ -z "$options" ]; then
+        if [ -n "$marks" ] || [ "$graphs" != "$(value graphs out)" ]; then bad "$graphs graphs and $marks marks of steps that nobody times"; fi
+    elif [ "${marks:-0}" -lt 50 ] || [ "$graphs" != $((2 * $(value graphs out))) ]; then
+        bad "$graphs graphs and $marks marks of timed steps"
+    fi
+done
+cuda STANDIN_CUDA_FAIL=cuGraphLaunch:3:719 -- --steps 3
+one_line 'cuGraphLaunch: CUDA_ERROR_LAUNCH_FAILED'
+
+# What is wrong with a picture is no reason to lose the run's results: a clock that is 0.2 ms off, a full disk.
+whole() { # EXIT TEXT
+    if [ $code -ne "$1" ] || [ "$(grep -c '^redco-exec: ' err)" -ne 1 ] || ! grep -qe "$2" err; then bad "exit $code instead of $1: $2"; fi
+    if [ "$(grep -c '"loss": [0-9]' out)" -ne 3 ] || ! grep -q '"step_s": [0-9]' out; then bad "results are lost: $2"; fi
+}
+cuda STANDIN_CUDA_CLOCK_ERROR=200000 -- --steps 3 --json --timeline trace.json
+whole 0 '^redco-exec: warning: trace.json: .* by [0-9.e-]* s, and the clock resolves'
+cuda -- --steps 3 --json --timeline /dev/full
+whole 2 ': /dev/full: cannot write'
+
 if [ "$ranks" -gt 1 ]; then
+    plan --gpus 2 --strategy zero3
+    cuda -- --steps 3 --json --timeline /dev/full --timeline-rank 1
+    whole 2 'rank 1, step 3: /dev/full: cannot write'
     plan --gpus "$ranks" --strategy zero3
     cuda -- --steps 2 --check
     same "$ranks ranks"

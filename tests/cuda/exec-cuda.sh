@@ -8,6 +8,7 @@ standins=$2 mpirun=$3 stub=${4-}
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
+export REDCO_CUDA_FOLDERS= # the mock libraries alone
 unset CUDA_VISIBLE_DEVICES LD_LIBRARY_PATH
 failures=0
 bad() {

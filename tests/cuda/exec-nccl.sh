@@ -9,6 +9,7 @@ standins=$2 mpirun=$3 size=$4
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
+export REDCO_CUDA_FOLDERS= # the mock libraries alone
 unset OMPI_COMM_WORLD_RANK PMI_RANK REDCO_RANK SLURM_STEP_NUM_TASKS
 if [ "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')" -lt 4 ]; then
     export LD_LIBRARY_PATH="$standins" STANDIN_CUDA_DEVICES=4

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace
 {
@@ -25,6 +26,21 @@ extern "C" const standin_kernel *standin_kernel_of(const char *name)
 {
     const auto found = kernels().find(name);
     return found == kernels().end() ? nullptr : &found->second;
+}
+
+extern "C" size_t standin_kernel_count(void)
+{
+    return kernels().size();
+}
+
+extern "C" const standin_kernel *standin_kernel_at(size_t number)
+{
+    static const auto *const all = [] {
+        auto *const list = new std::vector<const standin_kernel *>;
+        for (const auto &entry : kernels()) { list->push_back(&entry.second); }
+        return list;
+    }();
+    return (*all)[number];
 }
 
 STANDIN_KERNEL(redco_k_occupy, redcoi_occupy_args)

@@ -26,6 +26,9 @@ struct standin_kernel {
 
 /** kernels_host.cpp. @return NULL if there is none of that name */
 const struct standin_kernel *standin_kernel_of(const char *name);
+/** All of them, by number. */
+size_t standin_kernel_count(void);
+const struct standin_kernel *standin_kernel_at(size_t number);
 
 /** Queues work as a library's kernel would be: it runs in the stream's thread after what was queued before. The stream
  *  must be one of the current context's.
@@ -33,6 +36,11 @@ const struct standin_kernel *standin_kernel_of(const char *name);
  *  @param work     may wait for other work, of other streams and processes
  *  @param context  the work frees it */
 CUresult standin_stream_do(CUstream stream, const char *name, void (*work)(void *context), void *context);
+
+/** The same for work that may be done several times, in graphs: the context is released when it is not needed any more,
+ *  also after a failure. */
+CUresult standin_stream_work(CUstream stream, const char *name, void (*work)(void *context), void *context,
+                             void (*release)(void *context));
 
 /** Whether all of it lies in one live allocation of device memory of the current context. To be asked again in the
  * work: memory may be freed meanwhile. */

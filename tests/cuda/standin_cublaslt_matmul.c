@@ -367,9 +367,8 @@ EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmu
     job->workspace = workspace;
     memcpy(&job->algorithm, algo, sizeof job->algorithm);
     if ((st = check_job(job, workspaceSizeInBytes)) != CUBLAS_STATUS_SUCCESS) { goto out; }
-    if (standin_stream_do((CUstream)stream, "cublasLtMatmul", blas_run, job) != CUDA_SUCCESS) {
+    if (standin_stream_work((CUstream)stream, "cublasLtMatmul", blas_run, job, free) != CUDA_SUCCESS) {
         st = CUBLAS_STATUS_EXECUTION_FAILED;
-        goto out;
     }
     job = NULL;
 out:

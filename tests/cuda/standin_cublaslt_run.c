@@ -212,5 +212,4 @@ void blas_run(void *context)
         for (int64_t i = 0; i < p->batch; i++) { run_one(job, i, memory, memory + a, memory + a + b); }
     }
     free(memory);
-    free(job);
 }

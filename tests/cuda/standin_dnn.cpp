@@ -5,14 +5,17 @@
 // left out, numbers that nobody made. Which graphs an engine takes is believed, not known: the order of operations that
 // cudnn-frontend's composite nodes make; test_dnn_engines asks the real library.
 //
-// STANDIN_CUDNN_VERSION (91900) is what cudnnGetVersion() says; STANDIN_CUDNN_ENGINES=0: heuristics find none;
-// STANDIN_CUDNN_HANDLES=0: no handle can be made.
+// STANDIN_CUDNN_VERSION (91900) is what cudnnGetVersion() says, or the file libcudnn.version in the library's folder,
+// which may have cudnnGetCudartVersion()'s behind it, so that copies are several versions; STANDIN_CUDNN_ENGINES=0:
+// heuristics find none; STANDIN_CUDNN_HANDLES=0: no handle can be made.
 #include "tests/cuda/standin_dnn.h"
 
 #include "tests/cuda/standin.h"
 
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <regex>
@@ -422,13 +425,35 @@ bool is_handle(cudnnHandle_t handle)
     return handle != nullptr && cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == handle->context;
 }
 
+struct Versions {
+    size_t version, cuda;
+};
+
+Versions beside()
+{
+    Versions v = {size_t(number_of("STANDIN_CUDNN_VERSION", CUDNN_VERSION)), CUDA_VERSION};
+    Dl_info info = {};
+    if (dladdr(reinterpret_cast<void *>(&beside), &info) == 0 || info.dli_fname == nullptr) { return v; }
+    const std::string name = info.dli_fname;
+    std::ifstream file(name.substr(0, name.rfind('/') + 1) + "libcudnn.version");
+    size_t number = 0;
+    if (file >> number) { v.version = number; }
+    if (file >> number) { v.cuda = number; }
+    return v;
+}
+
 } // namespace
 
 extern "C" {
 
 size_t cudnnGetVersion(void)
 {
-    return size_t(number_of("STANDIN_CUDNN_VERSION", CUDNN_VERSION));
+    return beside().version;
+}
+
+size_t cudnnGetCudartVersion(void)
+{
+    return beside().cuda;
 }
 
 const char *cudnnGetErrorString(cudnnStatus_t status)
@@ -587,8 +612,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const char *why = nullptr;
     Calculation *const work = prepare(*p, *v, &why);
     if (work == nullptr) { return fail(CUDNN_STATUS_BAD_PARAM, why); }
-    if (standin_stream_do(handle->stream, "attention of cuDNN", calculate, work) != CUDA_SUCCESS) {
-        forget(work);
+    if (standin_stream_work(handle->stream, "attention of cuDNN", calculate, work, forget) != CUDA_SUCCESS) {
         return fail(CUDNN_STATUS_EXECUTION_FAILED, "the stream");
     }
     return CUDNN_STATUS_SUCCESS;

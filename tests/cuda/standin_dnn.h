@@ -75,7 +75,7 @@ std::string word_of(const Descriptor &graph);
 struct Calculation;
 /** @return NULL if a tensor has no memory, or memory that is not the device's */
 Calculation *prepare(const Descriptor &plan, const Descriptor &pack, const char **why);
-void calculate(void *calculation); /**< and forgets it */
-void forget(Calculation *calculation);
+void calculate(void *calculation); /**< as often as it is wanted */
+void forget(void *calculation);
 
 #endif

@@ -357,14 +357,15 @@ Calculation *prepare(const Descriptor &plan, const Descriptor &pack, const char 
     return c.release();
 }
 
-void forget(Calculation *c)
+void forget(void *calculation)
 {
-    delete c;
+    delete static_cast<Calculation *>(calculation);
 }
 
 void calculate(void *calculation)
 {
-    const std::unique_ptr<Calculation> c(static_cast<Calculation *>(calculation));
+    Calculation own = *static_cast<const Calculation *>(calculation); // what comes between is made anew
+    Calculation *const c = &own;
     for (const auto &entry : c->tensors) { // it may have been freed since
         const Numbers &n = entry.second;
         if (n.memory != nullptr && !standin_is_device(n.memory, size_t(n.shape.extent()) * bytes_of(n.type))) {

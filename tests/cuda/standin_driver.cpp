@@ -21,18 +21,26 @@ void forget_leaks(State &s, Context &c)
 {
     size_t open = 0;
     for (CUstream stream : c.streams) { open += !stream->closing; }
-    if (open + c.device_memory.size() + c.host_memory.size() + c.events.size() + c.modules.size() == 0) { return; }
-    standin_complain("device %d is left with %zu streams, %zu events, %zu modules, %zu + %zu allocations", c.device,
-                     open, c.events.size(), c.modules.size(), c.device_memory.size(), c.host_memory.size());
+    const size_t graphs = c.graphs.size() + c.executables.size();
+    if (open + c.device_memory.size() + c.host_memory.size() + c.events.size() + c.modules.size() + graphs == 0) {
+        return;
+    }
+    standin_complain("device %d is left with %zu streams, %zu events, %zu modules, %zu graphs, %zu + %zu allocations",
+                     c.device, open, c.events.size(), c.modules.size(), graphs, c.device_memory.size(),
+                     c.host_memory.size());
     if (!s.leaked) { (void)atexit(exit_with_leaks); }
     s.leaked = true;
     for (CUstream stream : c.streams) { stream->closing = true; }
     for (CUevent event : c.events) { delete event; }
     for (CUmodule module : c.modules) { delete module; }
+    for (CUgraph graph : c.graphs) { delete graph; }
+    for (CUgraphExec exec : c.executables) { delete exec; }
     for (const auto &entry : c.device_memory) { quarantine(s, entry.second); }
     for (const auto &entry : c.host_memory) { quarantine(s, entry.second); }
     c.events.clear();
     c.modules.clear();
+    c.graphs.clear();
+    c.executables.clear();
     c.device_memory.clear();
     c.host_memory.clear();
     c.used_bytes = 0;
@@ -63,6 +71,13 @@ const struct {
     {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {CUDA_ERROR_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE",
      "CUDA-capable device(s) is/are busy or unavailable"},
+    {CUDA_ERROR_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
+    {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
+    {CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+     "attempt to terminate a thread-local capture sequence from another thread"},
     {CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 } // namespace
@@ -271,6 +286,7 @@ CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes)
 {
     Call call("cuMemAlloc_v2");
     if (call.failed()) { return call.result; }
+    if (is_unsafe("cuMemAlloc")) { return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; }
     if (bytes == 0) { return CUDA_ERROR_INVALID_VALUE; }
     if (bytes > available_bytes(call.s)) { return CUDA_ERROR_OUT_OF_MEMORY; }
     uintptr_t at = 0;
@@ -288,6 +304,7 @@ CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes)
 CUresult cuMemFree(CUdeviceptr address)
 {
     Call call("cuMemFree_v2");
+    if (is_unsafe("cuMemFree")) { return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; }
     if (current == nullptr || call.result == CUDA_ERROR_CONTEXT_IS_DESTROYED) { return call.result; }
     if (address == 0) { return call.result; }
     const auto found = current->device_memory.find(address);
@@ -305,6 +322,7 @@ CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned flags)
 {
     Call call("cuMemHostAlloc");
     if (call.failed()) { return call.result; }
+    if (is_unsafe("cuMemHostAlloc")) { return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; }
     if (bytes == 0 || (flags & ~7U) != 0) { return CUDA_ERROR_INVALID_VALUE; }
     uintptr_t at = 0;
     Block block;
@@ -318,6 +336,7 @@ CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned flags)
 CUresult cuMemFreeHost(void *address)
 {
     Call call("cuMemFreeHost");
+    if (is_unsafe("cuMemFreeHost")) { return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; }
     if (current == nullptr || call.result == CUDA_ERROR_CONTEXT_IS_DESTROYED) { return call.result; }
     const auto found = current->host_memory.find(uintptr_t(address));
     if (found == current->host_memory.end()) {
@@ -342,6 +361,10 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
         standin_complain("cuMemcpyAsync of %zu bytes from %#llx to %#llx: not within an allocation", bytes, from, to);
         return CUDA_ERROR_INVALID_VALUE;
     }
+    if (stream->capture != nullptr && (to_kind == Kind::other || from_kind == Kind::other)) {
+        (void)is_unsafe("cuMemcpyAsync of the program's own memory");
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
     std::shared_ptr<std::vector<char>> staged;
     const bool on_host = to_kind != Kind::device && from_kind != Kind::device;
     if (from_kind == Kind::other && !on_host && next_random(call.s) % 2 == 0) {
@@ -364,6 +387,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
         memmove(reinterpret_cast<void *>(to), staged ? staged->data() : reinterpret_cast<const void *>(from), bytes);
     };
     const auto done = std::make_shared<Record>();
+    if (stream->capture != nullptr) { return push(call.s, stream, {work, nullptr, nullptr, "cuMemcpyAsync"}); }
     (void)push(call.s, stream, {work, nullptr, done, "cuMemcpyAsync"});
     // A copy to a program's own memory may return when it is done, and so may one from it. Between host memories it
     // does.

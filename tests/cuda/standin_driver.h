@@ -34,6 +34,17 @@ struct Task {
     std::function<void()> work;         // NULL: only waits or records
     std::shared_ptr<Record> wait, mark; // before; after
     const char *name = "work";
+    bool repeats = true; // work may be done several times
+};
+
+struct Node { // of a graph
+    Task task;
+    CUevent event; // NULL, or what is recorded
+};
+
+struct Capture {
+    std::vector<Node> nodes;
+    bool invalid = false;
 };
 
 } // namespace standin
@@ -43,6 +54,15 @@ struct CUstream_st {
     std::deque<standin::Task> tasks;
     bool busy = false, closing = false;
     int priority = 0;
+    std::unique_ptr<standin::Capture> capture; // while it is captured
+};
+
+struct CUgraph_st {
+    std::vector<standin::Node> nodes;
+};
+
+struct CUgraphExec_st {
+    std::vector<standin::Node> nodes;
 };
 
 struct CUevent_st {
@@ -53,6 +73,7 @@ struct CUevent_st {
 
 struct CUmod_st {
     standin::Context *context = nullptr;
+    bool has_kernels = false;
     std::vector<std::unique_ptr<CUfunc_st>> functions;
 };
 
@@ -80,6 +101,8 @@ struct Context : CUctx_st {
     std::set<CUstream> streams; // closing ones included
     std::set<CUevent> events;
     std::set<CUmodule> modules;
+    std::set<CUgraph> graphs;
+    std::set<CUgraphExec> executables;
     size_t used_bytes = 0;
     bool hidden = false; // device memory, from the program
 };
@@ -92,9 +115,13 @@ struct State {
     int devices = 1, shown[most_devices] = {};
     size_t memory_bytes = size_t(2) << 30;
     uint64_t seed = 1, random = 1;
+    uint64_t clock_error_ns = 0, events_passed = 0;
+    const void *image = nullptr; // of the module that has all kernels
     Context contexts[most_devices];
     std::deque<Block> quarantine;
     uint64_t calls = 0, fail_at = 0;
+    std::map<std::string, uint64_t> counts; // of calls, if they are asked for
+    std::string counts_file;
     std::string fail_call;
     CUresult fail_code = CUDA_SUCCESS;
     bool environment_read = false, leaked = false;
@@ -152,6 +179,10 @@ bool has(const Context *c, CUstream stream);
 bool idle(CUstream stream);
 void stream_thread(CUstream stream);
 CUresult push(State &s, CUstream stream, Task task);
+/** Keeps a task, or the recording of an event, of a stream that is captured. */
+CUresult capture(CUstream stream, Task task, CUevent event);
+/** Whether the call is forbidden, as this thread captures a stream: which is spoilt then. */
+bool is_unsafe(const char *call);
 
 // Waits without the context going away below.
 template <class Condition> inline CUresult wait_until(Call &call, Condition condition)

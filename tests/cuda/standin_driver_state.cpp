@@ -37,8 +37,21 @@ uint64_t number_in(const char *name, uint64_t otherwise)
     return text != nullptr && *text != '\0' ? strtoull(text, nullptr, 10) : otherwise;
 }
 
+static void write_counts()
+{
+    State &s = state();
+    const std::lock_guard<std::mutex> lock(s.lock);
+    FILE *const file = fopen(s.counts_file.c_str(), "a");
+    if (file == nullptr) { return; }
+    for (const auto &entry : s.counts) {
+        (void)fprintf(file, "%s %llu\n", entry.first.c_str(), (unsigned long long)entry.second);
+    }
+    (void)fclose(file);
+}
+
 // CUDA_VISIBLE_DEVICES, STANDIN_CUDA_DEVICES, STANDIN_CUDA_MEMORY (bytes of each), STANDIN_CUDA_SEED (0: no delays),
-// STANDIN_CUDA_FAIL=CALL:N:CODE (CALL may be empty: any)
+// STANDIN_CUDA_FAIL=CALL:N:CODE (CALL may be empty: any), STANDIN_CUDA_CLOCK_ERROR (ns, of every event's time),
+// STANDIN_CUDA_COUNT (file to which the calls of each name are added at the end)
 static void read_environment(State &s)
 {
     if (s.environment_read) { return; }
@@ -58,6 +71,11 @@ static void read_environment(State &s)
     for (int i = 0; visible == nullptr && i < all; i++) { s.shown[s.devices++] = i; }
     s.memory_bytes = number_in("STANDIN_CUDA_MEMORY", s.memory_bytes);
     s.seed = number_in("STANDIN_CUDA_SEED", 1);
+    if (const char *const file = getenv("STANDIN_CUDA_COUNT")) {
+        s.counts_file = file;
+        (void)atexit(write_counts);
+    }
+    s.clock_error_ns = number_in("STANDIN_CUDA_CLOCK_ERROR", 0);
     s.random = s.seed * 0x9E3779B97F4A7C15U + 1;
     if (const char *const fail = getenv("STANDIN_CUDA_FAIL")) {
         char call[64] = "";
@@ -84,6 +102,7 @@ CUresult injected(State &s, const char *call)
 {
     read_environment(s);
     s.calls++;
+    if (!s.counts_file.empty()) { s.counts[call]++; }
     if (s.fail_at == 0 || (!s.fail_call.empty() && s.fail_call != call)) { return CUDA_SUCCESS; }
     return --s.fail_at == 0 ? s.fail_code : CUDA_SUCCESS;
 }
@@ -293,7 +312,9 @@ void stream_thread(CUstream stream)
         if (runs && task.work) { do_work(task); }
         lock.lock();
         if (task.mark != nullptr) {
-            task.mark->when = steady_clock::now();
+            // Clocks that are read with errors: of events one after the other the first is late, the second early.
+            const int64_t error_ns = int64_t(s.clock_error_ns) * (s.events_passed++ % 2 == 0 ? 1 : -1);
+            task.mark->when = steady_clock::now() + std::chrono::nanoseconds(error_ns);
             task.mark->done = true;
         }
         stream->busy = false;
@@ -311,6 +332,7 @@ bool has(const Context *c, CUstream stream)
 
 CUresult push(State &s, CUstream stream, Task task)
 {
+    if (stream->capture != nullptr) { return capture(stream, std::move(task), nullptr); }
     catch_faults();
     show(stream->context);
     stream->tasks.push_back(std::move(task));
@@ -391,7 +413,17 @@ CUresult standin_stream_do(CUstream stream, const char *name, void (*work)(void 
     Call call("standin_stream_do");
     if (call.failed()) { return call.result; }
     if (!has(current, stream)) { return CUDA_ERROR_INVALID_HANDLE; }
-    return push(call.s, stream, {[=] { work(context); }, nullptr, nullptr, name});
+    return push(call.s, stream, {[=] { work(context); }, nullptr, nullptr, name, false});
+}
+
+CUresult standin_stream_work(CUstream stream, const char *name, void (*work)(void *), void *context,
+                             void (*release)(void *))
+{
+    const std::shared_ptr<void> held(context, release);
+    Call call("standin_stream_work");
+    if (call.failed()) { return call.result; }
+    if (!has(current, stream)) { return CUDA_ERROR_INVALID_HANDLE; }
+    return push(call.s, stream, {[=] { work(held.get()); }, nullptr, nullptr, name, true});
 }
 
 } // extern "C"

@@ -26,6 +26,7 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priori
 {
     Call call("cuStreamCreateWithPriority");
     if (call.failed()) { return call.result; }
+    if (is_unsafe("cuStreamCreateWithPriority")) { return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; }
     if (flags > CU_STREAM_NON_BLOCKING) { return CUDA_ERROR_INVALID_VALUE; }
     if (priority > least_priority || priority < greatest_priority) {
         standin_complain("cuStreamCreateWithPriority: %d is not from %d to %d", priority, greatest_priority,
@@ -54,6 +55,7 @@ CUresult cuStreamGetPriority(CUstream stream, int *priority)
 CUresult cuStreamDestroy(CUstream stream)
 {
     Call call("cuStreamDestroy_v2");
+    if (is_unsafe("cuStreamDestroy")) { return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; }
     if (current == nullptr || call.result == CUDA_ERROR_CONTEXT_IS_DESTROYED) { return call.result; }
     if (!has(current, stream)) { return CUDA_ERROR_INVALID_HANDLE; }
     stream->closing = true; // what is queued is still done
@@ -65,6 +67,7 @@ CUresult cuStreamSynchronize(CUstream stream)
 {
     Call call("cuStreamSynchronize");
     if (call.failed()) { return call.result; }
+    if (is_unsafe("cuStreamSynchronize")) { return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; }
     if (!has(current, stream)) { return CUDA_ERROR_INVALID_HANDLE; }
     return wait_until(call, [=] { return idle(stream); });
 }
@@ -73,6 +76,7 @@ CUresult cuStreamQuery(CUstream stream)
 {
     Call call("cuStreamQuery");
     if (call.failed()) { return call.result; }
+    if (is_unsafe("cuStreamQuery")) { return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; }
     if (!has(current, stream)) { return CUDA_ERROR_INVALID_HANDLE; }
     return idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -114,6 +118,10 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
     Call call("cuEventRecord");
     if (call.failed()) { return call.result; }
     if (!has(current, stream) || current->events.count(event) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
+    if (stream->capture != nullptr) { // only orders work inside of the capture, which is of one stream here
+        (void)is_unsafe("cuEventRecord without CU_EVENT_RECORD_EXTERNAL");
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
     event->record = std::make_shared<Record>();
     return push(call.s, stream, {nullptr, nullptr, event->record, "cuEventRecord"});
 }
@@ -122,6 +130,7 @@ CUresult cuEventQuery(CUevent event)
 {
     Call call("cuEventQuery");
     if (call.failed()) { return call.result; }
+    if (is_unsafe("cuEventQuery")) { return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; }
     if (current->events.count(event) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
     return event->record == nullptr || event->record->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -130,6 +139,7 @@ CUresult cuEventSynchronize(CUevent event)
 {
     Call call("cuEventSynchronize");
     if (call.failed()) { return call.result; }
+    if (is_unsafe("cuEventSynchronize")) { return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; }
     if (current->events.count(event) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
     const std::shared_ptr<Record> record = event->record;
     return record == nullptr ? CUDA_SUCCESS : wait_until(call, [=] { return record->done; });
@@ -139,6 +149,7 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent from, CUevent to)
 {
     Call call("cuEventElapsedTime_v2");
     if (call.failed()) { return call.result; }
+    if (is_unsafe("cuEventElapsedTime")) { return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; }
     if (current->events.count(from) == 0 || current->events.count(to) == 0 || !from->timed || !to->timed ||
         from->record == nullptr || to->record == nullptr) {
         return CUDA_ERROR_INVALID_HANDLE;
@@ -152,11 +163,14 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
     Call call("cuModuleLoadData");
     if (call.failed()) { return call.result; }
+    if (is_unsafe("cuModuleLoadData")) { return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; }
     uint32_t magic = 0;
     memcpy(&magic, image, sizeof magic);
     if (magic != fat_magic) { return CUDA_ERROR_INVALID_IMAGE; }
     CUmodule made = new CUmod_st;
     made->context = current;
+    if (call.s.image == nullptr) { call.s.image = image; }
+    made->has_kernels = call.s.image == image;
     current->modules.insert(made);
     *module = made;
     return CUDA_SUCCESS;
@@ -165,6 +179,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
 CUresult cuModuleUnload(CUmodule module)
 {
     Call call("cuModuleUnload");
+    if (is_unsafe("cuModuleUnload")) { return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; }
     if (current == nullptr || call.result == CUDA_ERROR_CONTEXT_IS_DESTROYED) { return call.result; }
     if (current->modules.erase(module) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
     delete module;
@@ -176,12 +191,49 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     Call call("cuModuleGetFunction");
     if (call.failed()) { return call.result; }
     if (current->modules.count(module) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
-    const standin_kernel *const kernel = standin_kernel_of(name);
-    if (kernel == nullptr) { return CUDA_ERROR_NOT_FOUND; }
+    const standin_kernel *const kernel = module->has_kernels ? standin_kernel_of(name) : nullptr;
+    if (kernel == nullptr) { // which compute-sanitizer counts as an error of the program
+        standin_complain("cuModuleGetFunction of %s, which the module lacks", name);
+        return CUDA_ERROR_NOT_FOUND;
+    }
     module->functions.push_back(std::make_unique<CUfunc_st>());
     module->functions.back()->kernel = kernel;
     module->functions.back()->module = module;
     *function = module->functions.back().get();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule module)
+{
+    Call call("cuModuleGetFunctionCount");
+    if (call.failed()) { return call.result; }
+    if (current->modules.count(module) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
+    *count = module->has_kernels ? unsigned(standin_kernel_count()) : 0;
+    return CUDA_SUCCESS;
+}
+
+// Which kernels an image has is not looked at: the first one has all.
+CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned count, CUmodule module)
+{
+    Call call("cuModuleEnumerateFunctions");
+    if (call.failed()) { return call.result; }
+    if (current->modules.count(module) == 0) { return CUDA_ERROR_INVALID_HANDLE; }
+    if (functions == nullptr || count == 0 || !module->has_kernels) { return CUDA_ERROR_INVALID_VALUE; }
+    for (unsigned i = 0; i < count && i < standin_kernel_count(); i++) {
+        module->functions.push_back(std::make_unique<CUfunc_st>());
+        module->functions.back()->kernel = standin_kernel_at(i);
+        module->functions.back()->module = module;
+        functions[i] = module->functions.back().get();
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetName(const char **name, CUfunction function)
+{
+    Call call("cuFuncGetName");
+    if (call.failed()) { return call.result; }
+    if (name == nullptr || function == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
+    *name = function->kernel->name;
     return CUDA_SUCCESS;
 }
 

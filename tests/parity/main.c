@@ -25,6 +25,7 @@ enum {
     KEY_DEFERRED,
     KEY_BACKEND,
     KEY_FUSE,
+    KEY_GRAPHS,
     KEY_DATA
 };
 
@@ -51,6 +52,7 @@ static const struct argp_option flags[] = {
      "always the host",
      0},
     {"fuse", KEY_FUSE, "on|off", 0, "All plans with fused operators, or none (default: every second)", 0},
+    {"cuda-graphs", KEY_GRAPHS, "on|off", 0, "On a GPU, steps as graphs (default), or operators one by one", 0},
     {"data", KEY_DATA, "FOLDER", 0, "Where models/oracle lies (default: tests/data of the sources)", 0},
     {"list", KEY_LIST, NULL, 0, "Only name the cases", 0},
     {"verbose", KEY_VERBOSE, NULL, 0, "A line for every case", 0},
@@ -86,6 +88,10 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_FUSE:
         if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0) { argp_error(state, "\"%s\" is not on or off", text); }
         o->fuse = strcmp(text, "on") == 0 ? REDCO_TRAINER_FUSE_ON : REDCO_TRAINER_FUSE_OFF;
+        return 0;
+    case KEY_GRAPHS:
+        if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0) { argp_error(state, "\"%s\" is not on or off", text); }
+        o->launch_each = strcmp(text, "off") == 0;
         return 0;
     case KEY_LIST: a->list = true; return 0;
     case KEY_VERBOSE: a->verbose = true; return 0;

@@ -59,6 +59,7 @@ struct parity_options {
     bool cuda;                 /* on a GPU for each rank */
     bool every;                /* all combinations on 8 ranks and of all types, too */
     redco_trainer_fusing fuse; /* AUTO: every second */
+    bool launch_each;          /* no graphs */
     uint32_t overlap;
 };
 

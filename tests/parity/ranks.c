@@ -49,6 +49,7 @@ static redco_status train(const struct work *w, size_t i, redco_world *world, co
     struct parity_outcome *const outcome = &w->outcomes[i];
     options.steps = w->trained[i].steps;
     if (w->asked->fuse != REDCO_TRAINER_FUSE_AUTO) { options.fuse = w->asked->fuse; }
+    options.launch_each = w->asked->launch_each;
     options.backend = device->backend;
     options.carrier = device->carrier;
     if (w->asked->deferred) {

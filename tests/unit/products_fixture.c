@@ -112,6 +112,11 @@ static double number(const redco_tensor_type *type, const void *data, uint64_t i
     return (half & 0x8000U) != 0 ? -size : size;
 }
 
+double gelu_terms(double k)
+{
+    return 20.0 * (4.0 * k + 2.0) / 16.0;
+}
+
 /** What one rounding of a result, and sums over @p k in another order, may differ by: the sums have terms up to 4. */
 static double bound(redco_dtype dtype, double value, double k)
 {

@@ -57,6 +57,12 @@ void compare(const outcome *have, const outcome *want, const char *what, double 
 void check(const rig *r, redco_op_kind kind, const redco_attributes *attributes, const redco_tensor_type *types,
            uint32_t count, double k, uint64_t seed);
 
+/** What GELU adds to the terms of check(), whose bound has 16 unit roundoffs for each: its argument of up to 4 k + 2 is
+ *  rounded about 20 times, nearly half of them next to 1 (five operations of tanh's argument, its scaling, the
+ * exponential (4 of 2 ulp), a sum, a quotient (4), a difference, a sum, two products), as a library may compute it in
+ * any way. */
+double gelu_terms(double k);
+
 redco_tensor_type matrices(redco_dtype dtype, uint32_t batch, const uint64_t *dims, bool turned, uint64_t rows,
                            uint64_t columns);
 /** Attributes of a product. */

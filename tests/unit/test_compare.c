@@ -255,6 +255,45 @@ static void missing_extra_moved(void **state)
     redco_trace_free(predicted);
 }
 
+/* A series of buckets that is cut into other pieces: none has no partner, and all together are compared. By hand: the
+ * reduction's 3 s are predicted as three buckets, of which the last tells no micro-batch, and measured as one, two,
+ * five. */
+static void series_are_cut_differently(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"bwd/gradients/bucket.0", "bwd/gradients/bucket.1", "bwd/gradients/bucket.2",
+                                        "bwd/gradients/bucket.3", "bwd/gradients/bucket.4"};
+    struct how how = plainly;
+    how.without = 5;
+    redco_trace *const predicted = one_step(&how);
+    for (int i = 0; i < 3; i++) {
+        add_span(predicted, &(struct span){names[i], "grad_reduce", GRADIENTS, 12 + i, 13 + i, i < 2 ? 0 : -1},
+                 &plainly);
+    }
+    for (int pieces = 1; pieces <= 5; pieces += pieces == 1 ? 1 : 3) {
+        redco_trace *const measured = one_step(&how);
+        for (int i = 0; i < pieces; i++) {
+            const double each_s = 3.0 / pieces, from_s = 12 + i * each_s;
+            add_span(measured, &(struct span){names[i], "grad_reduce", GRADIENTS, from_s, from_s + each_s, -1},
+                     &plainly);
+        }
+        redco_comparison *const c = compare_to(predicted, measured);
+        assert_int_equal(c->missing, 0);
+        assert_int_equal(c->extra, 0);
+        assert_int_equal(c->matched, SPANS - 1 + pieces);
+        const redco_compare_operator *const bucket = operator_of(c, "bwd/gradients/bucket.*");
+        check_near(bucket->total.predicted_s, 3.0, 1e-9);
+        check_near(bucket->total.measured_s, 3.0, 1e-9);
+        assert_int_equal(bucket->predicted_count, 3);
+        assert_int_equal(bucket->measured_count, pieces);
+        check_near(kind_of(c, "grad_reduce")->total.measured_s, 3.0, 1e-9);
+        check_time(&c->measured, 1.0);
+        redco_comparison_free(c);
+        redco_trace_free(measured);
+    }
+    redco_trace_free(predicted);
+}
+
 /* Steps with numbers, from 1, and without; micro-batches that are not told; the first is left out, and one that was cut
  * short. Of four that count the middle two are averaged. */
 static void several_steps(void **state)
@@ -511,9 +550,16 @@ static void simulated_pipeline(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_and_stretched), cmocka_unit_test(parts_differ),  cmocka_unit_test(missing_extra_moved),
-        cmocka_unit_test(several_steps),      cmocka_unit_test(several_ranks), cmocka_unit_test(ranks_by_note),
-        cmocka_unit_test(memory_is_compared), cmocka_unit_test(refused),       cmocka_unit_test(simulated_step),
+        cmocka_unit_test(same_and_stretched),
+        cmocka_unit_test(parts_differ),
+        cmocka_unit_test(missing_extra_moved),
+        cmocka_unit_test(series_are_cut_differently),
+        cmocka_unit_test(several_steps),
+        cmocka_unit_test(several_ranks),
+        cmocka_unit_test(ranks_by_note),
+        cmocka_unit_test(memory_is_compared),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(simulated_step),
         cmocka_unit_test(simulated_pipeline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -447,12 +447,13 @@ static void same_inputs_give_same_bits(void **state)
     close_rig(&r);
 }
 
-/** Where own kernels replace it, nobody is told: but the description says so. */
+/** Where own kernels replace it, the device counts that and knows why. */
 static void without_dnn_own_kernels_run(void **state)
 {
-    static const char *const settings[][2] = {{"STANDIN_CUDNN_VERSION", "91500"}, /* too old */
+    static const char *const settings[][2] = {{"STANDIN_CUDNN_VERSION", "91001"}, /* too old */
                                               {"STANDIN_CUDNN_HANDLES", "0"},
                                               {"STANDIN_CUDNN_ENGINES", "0"}};
+    static const char *const whys[] = {"9.10.1 is too old", "does not start", "does not take forward of 64 queries"};
     redco_cuda_device device;
     (void)state;
     for (int i = 0; i < 3; i++) {
@@ -470,10 +471,57 @@ static void without_dnn_own_kernels_run(void **state)
         make_problem(&r, &shapes[0], REDCO_BFLOAT16, &p);
         run_exact(&r, &p, REDCO_OP_ATTENTION);
         run_device(&r, &p, REDCO_OP_ATTENTION, false, false);
+        redco_cuda_attention used;
+        redco_cuda_attention_used(r.cuda, &used);
+        assert_int_equal(used.dnn_launches, 0);
+        assert_true(used.own_launches > 0 && used.slow_launches == used.own_launches);
+        assert_non_null(strstr(used.why, whys[i]));
         free_problem(&p);
         close_rig(&r);
         assert_int_equal(unsetenv(settings[i][0]), 0);
     }
+}
+
+/** Of an old version, backward of keys that are no multiple of 128 is refused, and nothing else (cudnn-frontend 1.23,
+ *  CompositeSDPABackwardNode::pre_validate_node(): up to 9.15.0). */
+static void old_versions_refuse_odd_keys_backward(void **state)
+{
+    static const struct {
+        const char *version;
+        uint64_t keys;
+        bool backward_taken;
+    } cases[] = {{"91002", 128, true}, {"91400", 256, true}, {"91400", 129, false},
+                 {"91500", 64, false}, {"91501", 64, true},  {"91600", 77, true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rig r;
+        redco_cuda_device device;
+        assert_int_equal(setenv("STANDIN_CUDNN_VERSION", cases[i].version, 1), 0);
+        open_rig(&r, false);
+        assert_int_equal(redco_cuda_describe(r.cuda, &device, NULL), REDCO_OK);
+        if (strstr(device.name, "stand-in") == NULL) {
+            close_rig(&r);
+            assert_int_equal(unsetenv("STANDIN_CUDNN_VERSION"), 0);
+            skip();
+        }
+        shape s = shapes[0];
+        problem p;
+        redco_cuda_attention used;
+        s.queries = s.keys = cases[i].keys;
+        make_problem(&r, &s, REDCO_BFLOAT16, &p);
+        run_exact(&r, &p, REDCO_OP_ATTENTION);
+        run_device(&r, &p, REDCO_OP_ATTENTION, true, false);
+        for (uint64_t k = 0; k < count_of(&p, O); k++) { p.exact[O][k] = round_to(p.dtype, p.exact[O][k]); }
+        run_exact(&r, &p, REDCO_OP_ATTENTION_GRAD);
+        run_device(&r, &p, REDCO_OP_ATTENTION_GRAD, cases[i].backward_taken, false);
+        redco_cuda_attention_used(r.cuda, &used);
+        assert_int_equal(used.dnn_launches, cases[i].backward_taken ? 2 : 1);
+        assert_int_equal(used.slow_launches, cases[i].backward_taken ? 0 : 1);
+        if (!cases[i].backward_taken) { assert_non_null(strstr(used.why, ": 9.16.0 or newer is wanted")); }
+        free_problem(&p);
+        close_rig(&r);
+    }
+    assert_int_equal(unsetenv("STANDIN_CUDNN_VERSION"), 0);
 }
 
 /** Gradients against differences of the loss sum(o w) along random directions, forward by the host in F64: of second
@@ -594,9 +642,13 @@ static void own_kernels_fill_in(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_kernels_agree_with_host), cmocka_unit_test(dnn_agrees_with_host),
-        cmocka_unit_test(own_kernels_fill_in),         cmocka_unit_test(without_dnn_own_kernels_run),
-        cmocka_unit_test(refusals_are_errors),         cmocka_unit_test(gradients_are_differences),
+        cmocka_unit_test(own_kernels_agree_with_host),
+        cmocka_unit_test(dnn_agrees_with_host),
+        cmocka_unit_test(own_kernels_fill_in),
+        cmocka_unit_test(without_dnn_own_kernels_run),
+        cmocka_unit_test(old_versions_refuse_odd_keys_backward),
+        cmocka_unit_test(refusals_are_errors),
+        cmocka_unit_test(gradients_are_differences),
         cmocka_unit_test(same_inputs_give_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -174,12 +174,19 @@ static void occupation_takes_its_time(void **state)
     must(calls->copy(r->b, r->q[0], after, memory, size, &err), &err);
     must(calls->queue_finish(r->b, r->q[0], &err), &err);
     assert_memory_equal(before, after, size);
-    /* Filled with a part of it, also with one of odd size, and in no time. */
-    for (uint64_t part = 4096; part >= 4094; part -= 2) {
-        const uint64_t filled = size - 6;
-        const redco_occupation fill = {.memory = memory,
+    /* Filled with a part of it, also with one of odd size, of whole vectors and not, in no time and while memory is
+     * moved. */
+    static const struct {
+        uint64_t part, left, moved;
+        double seconds;
+    } fills[] = {{4096, 6, 0, 0.0}, {4094, 6, 1, 0.0},         {4096, 0, 1, 0.0}, {4096, 48, 3, 2e-3},
+                 {48, 16, 1, 1e-3}, {(300 << 10), 16, 0, 0.0}, {16, 0, 5, 1e-3},  {(200 << 10) - 16, 32, 1, 0.0}};
+    for (size_t f = 0; f < sizeof fills / sizeof fills[0]; f++) {
+        const uint64_t part = fills[f].part, filled = size - fills[f].left;
+        const redco_occupation fill = {.seconds = fills[f].seconds,
+                                       .memory = memory,
                                        .size_bytes = filled,
-                                       .moved_bytes = filled,
+                                       .moved_bytes = fills[f].moved * filled,
                                        .from = (unsigned char *)memory + 2 * part,
                                        .from_bytes = part};
         must(calls->copy(r->b, r->q[0], memory, before, size, &err), &err);

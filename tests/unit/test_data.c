@@ -263,6 +263,50 @@ static void first_values_are_normal_and_cut_anywhere(void **state)
     redco_backend_close(backend);
 }
 
+/* What a rank draws of its part is what the whole has there: rows, columns, both, from any element on, also where
+ * memory is not aligned. By hand: of each of r rows of w elements, part i of n begins at column i w / n. */
+static void devices_draw_any_part(void **state)
+{
+    static const struct {
+        redco_drawn_part part;
+        uint64_t begin, count, offset;
+    } cases[] = {{{1, 1, 0}, 0, 9100, 0},  {{1, 1, 0}, 17, 8001, 3}, {{1, 2, 1}, 5, 4500, 0},
+                 {{70, 2, 0}, 0, 4550, 1}, {{70, 2, 1}, 3, 4000, 0}, {{70, 10, 7}, 12, 1, 0},
+                 {{70, 10, 9}, 14, 13, 0}, {{140, 5, 4}, 1, 1800, 2}};
+    redco_backend *backend = open_host();
+    const redco_backend_calls *const calls = backend->calls;
+    redco_error err = {0};
+    redco_queue *queue = NULL;
+    redco_drawer *drawer = NULL;
+    void *memory = NULL;
+    (void)state;
+    float *const all = first_values(backend, 0, 5), *const ones = first_values(backend, 2, 5);
+    must(calls->queue_create(backend, REDCO_QUEUE_COMPUTATION, &queue, &err), &err);
+    must(calls->allocate(backend, REDCO_MEMORY_DEVICE, 9200 * sizeof(double), &memory, &err), &err);
+    must(redco_drawer_open(backend, queue, 5, REDCO_F32, &drawer, &err), &err);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const redco_drawn_part *const part = &cases[i].part;
+        const uint64_t width = 9100 / part->rows, own = width / part->parts;
+        float *const out = (float *)memory + cases[i].offset;
+        must(redco_drawer_draw(drawer, &parameters[0], part, cases[i].begin, cases[i].count, out, &err), &err);
+        must(calls->queue_finish(backend, queue, &err), &err);
+        for (uint64_t k = 0; k < cases[i].count; k++) {
+            const uint64_t at = cases[i].begin + k;
+            assert_true(out[k] == all[at / own * width + part->part * own + at % own]);
+        }
+    }
+    float *const some = (float *)memory + 1;
+    must(redco_drawer_draw(drawer, &parameters[2], &(redco_drawn_part){1, 1, 0}, 1, 30, some, &err), &err);
+    must(calls->queue_finish(backend, queue, &err), &err);
+    assert_memory_equal(some, ones, 30 * sizeof *some);
+    redco_drawer_close(drawer);
+    calls->release(backend, REDCO_MEMORY_DEVICE, memory);
+    calls->queue_free(backend, queue);
+    free(all);
+    free(ones);
+    redco_backend_close(backend);
+}
+
 static void weights_return_whole_and_in_parts(void **state)
 {
     static const redco_dtype file_dtypes[3] = {REDCO_F32, REDCO_F64, REDCO_BFLOAT16};
@@ -481,6 +525,7 @@ int main(void)
         cmocka_unit_test(bad_token_files_are_named),
         cmocka_unit_test(every_plan_sees_the_same_batches),
         cmocka_unit_test(first_values_are_normal_and_cut_anywhere),
+        cmocka_unit_test(devices_draw_any_part),
         cmocka_unit_test(weights_return_whole_and_in_parts),
         cmocka_unit_test(bad_weights_are_named),
         cmocka_unit_test(unfinished_files_leave_nothing),

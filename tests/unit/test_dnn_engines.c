@@ -80,7 +80,7 @@ static int open_library(void **state)
     static library l;
     redco_error err = {.status = REDCO_OK};
     *state = NULL;
-    if (redcoi_dnn_load(&l.calls, &l.handle, &err) != REDCO_OK) {
+    if (redcoi_dnn_load(NULL, &l.calls, &l.handle, &err) != REDCO_OK) {
         print_message("%s: %s\n", err.place, err.text);
     } else {
         *state = &l;

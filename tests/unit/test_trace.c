@@ -108,6 +108,96 @@ static void rules_are_checked(void **state)
     redco_trace_free(backwards);
 }
 
+struct mended_span {
+    double start_s, duration_s;
+    uint32_t thread;
+};
+
+/* Spans as measured, and as they are drawn. The clock's resolution is 1 us. */
+static const struct {
+    const char *what;
+    struct mended_span spans[4];
+    double wanted_s[4]; /* durations */
+    uint64_t mended, beyond;
+    const char *first;
+} mendings[] = {
+    {"apart", {{0, 1, 0}, {1, 1, 0}, {1.5, 1, 1}, {3, 0, 0}}, {1, 1, 1, 0}, 0, 0, ""},
+    {"touching, read with an error",
+     {{0, 1 + 4e-7, 0}, {1, 1, 0}, {2 - 9e-7, 1, 0}, {4, 1, 0}},
+     {1, 1 - 9e-7, 1, 1},
+     2,
+     0,
+     ""},
+    {"one overlaps for long",
+     {{0, 1.5, 0}, {1, 1, 0}, {0, 2, 1}, {3, 1, 0}},
+     {1, 1, 2, 1},
+     1,
+     1,
+     "b overlaps a by 0.5 s"},
+    {"nested, with its parent too long",
+     {{0, 2 + 5e-7, 0}, {1, 1 + 3e-7, 0}, {2, 1, 0}, {4, 1, 0}},
+     {2, 1, 1, 1},
+     2,
+     0,
+     ""},
+    {"ends before it begins",
+     {{0, 1, 0}, {1, -2e-7, 0}, {2, -3e-3, 0}, {4, 1, 0}},
+     {1, 0, 0, 1},
+     2,
+     1,
+     "c ends before itself by 0.003 s"},
+    {"begins before the trace", {{-3e-7, 1, 0}, {1, 1, 0}, {2, 1, 0}, {4, 1, 0}}, {1 - 3e-7, 1, 1, 1}, 1, 0, ""},
+};
+
+static void clocks_with_errors(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a", "b", "c", "d"};
+    for (size_t i = 0; i < sizeof mendings / sizeof mendings[0]; i++) {
+        redco_trace *const trace = redco_trace_new();
+        redco_trace_mend_report report;
+        redco_error err = {.status = REDCO_OK};
+        uint32_t count = 0;
+        assert_non_null(trace);
+        for (int s = 0; s < 4; s++) {
+            const struct mended_span *const m = &mendings[i].spans[s];
+            (void)redco_trace_add_span(trace, &(redco_trace_span){.name = names[s],
+                                                                  .category = "",
+                                                                  .thread = m->thread,
+                                                                  .start_s = m->start_s,
+                                                                  .duration_s = m->duration_s});
+        }
+        check_ok(redco_trace_mend(trace, 1e-6, &report, &err), &err);
+        check_ok(redco_trace_check(trace, &err), &err);
+        const redco_trace_span *const spans = redco_trace_spans(trace, &count);
+        for (uint32_t s = 0; s < 4; s++) { check_near(spans[s].duration_s, mendings[i].wanted_s[s], 2e-9); }
+        if (report.mended != mendings[i].mended || report.beyond != mendings[i].beyond ||
+            strcmp(report.first, mendings[i].first) != 0) {
+            fail_msg("%s: %llu, %llu, %s", mendings[i].what, (unsigned long long)report.mended,
+                     (unsigned long long)report.beyond, report.first);
+        }
+        redco_trace_free(trace);
+    }
+}
+
+/* An arrow back in time is left out, those that go on stay. */
+static void flows_with_errors(void **state)
+{
+    (void)state;
+    redco_trace *const trace = small_trace();
+    redco_trace_mend_report report;
+    redco_error err = {.status = REDCO_OK};
+    uint32_t count = 0;
+    redco_trace_add_flow(trace, "x", 0, 1); /* from 2 ms to 1 ms */
+    check_ok(redco_trace_mend(trace, 1e-6, &report, &err), &err);
+    check_ok(redco_trace_check(trace, &err), &err);
+    const redco_trace_flow *const flows = redco_trace_flows(trace, &count);
+    assert_int_equal(count, 1);
+    assert_string_equal(flows[0].name, "gather");
+    assert_int_equal(report.beyond, 1);
+    redco_trace_free(trace);
+}
+
 static void bad_files(void **state)
 {
     (void)state;
@@ -199,7 +289,8 @@ static void simulated_step(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip), cmocka_unit_test(rules_are_checked),
-                                       cmocka_unit_test(bad_files), cmocka_unit_test(simulated_step)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip),         cmocka_unit_test(rules_are_checked),
+                                       cmocka_unit_test(clocks_with_errors), cmocka_unit_test(flows_with_errors),
+                                       cmocka_unit_test(bad_files),          cmocka_unit_test(simulated_step)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

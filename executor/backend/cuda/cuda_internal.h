@@ -20,6 +20,9 @@ redco_status redcoi_library_open(const char *soname, const redcoi_symbol *symbol
                                  redco_error *err);
 void redcoi_library_close(void *library); /**< NULL is accepted */
 
+/** Where it was loaded from; "" if that is not known. */
+void redcoi_library_path(void *library, char path[REDCO_CUDA_PATH_BYTES]);
+
 /* driver.c: the driver's calls that are used, by their own names */
 
 typedef struct redcoi_driver redcoi_driver;
@@ -39,6 +42,7 @@ typedef struct redcoi_device {
     uint32_t major, minor, multiprocessors;
     uint64_t shared_bytes_max; /**< of a block that asks for it */
     redco_cuda_options options;
+    char libraries[REDCO_CUDA_LIBRARIES][REDCO_CUDA_PATH_BYTES]; /**< libraries.c; "": where the loader looks */
     redcoi_kernels *kernels;
     struct redcoi_fault *fault; /**< kernels.c: page-locked memory of the program, which kernels write to */
     pthread_mutex_t lock;       /**< of what follows */
@@ -46,7 +50,17 @@ typedef struct redcoi_device {
     struct redcoi_allocation *allocations;
     size_t allocation_count, allocation_room;
     uint64_t live_bytes; /**< of all handles */
+    redco_cuda_attention attention;
+    uint64_t calls_made; /**< atomic */
 } redcoi_device;
+
+/* libraries.c: where libraries are */
+
+/** Chooses of those in the folders what redcoi_library_open_kind() opens. */
+void redcoi_libraries_choose(redcoi_device *device, const char *const *folders);
+/** As redcoi_library_open(). @param device  NULL: where the loader looks */
+redco_status redcoi_library_open_kind(const redcoi_device *device, redco_cuda_library_kind kind,
+                                      const redcoi_symbol *symbols, size_t count, void **library_out, redco_error *err);
 
 /** A handle: of one thread. Library handles are not shared between threads. */
 typedef struct redcoi_cuda {
@@ -54,11 +68,13 @@ typedef struct redcoi_cuda {
     redcoi_device *device;
     uint64_t live_bytes, peak_bytes; /**< under the device's lock: another handle may release what this one allocated */
     redcoi_blas *blas;
-    redcoi_dnn *dnn; /**< NULL: own attention */
+    redcoi_dnn *dnn;   /**< NULL: own attention */
+    char dnn_why[400]; /**< why it is NULL */
 } redcoi_cuda;
 
 struct redco_queue {
     CUstream stream;
+    bool recording; /**< it is captured */
 };
 
 struct redco_mark {
@@ -89,8 +105,12 @@ extern const redcoi_runner redcoi_kernels_runner;       /* kernels.c: everything
 redco_status redcoi_blas_open(redcoi_cuda *cuda, redco_error *err);
 void redcoi_blas_close(redcoi_cuda *cuda);
 uint32_t redcoi_blas_version(const redcoi_cuda *cuda);
-/** A missing library is no error: cuda->dnn stays NULL. */
+/** A missing library is no error: cuda->dnn stays NULL, and cuda->dnn_why says why. */
 redco_status redcoi_dnn_open(redcoi_cuda *cuda, redco_error *err);
+/** Counts an attention that own kernels run, and why, if it is the first of 16 bits. */
+void redcoi_dnn_missed(redcoi_cuda *cuda, const redco_launch *launch);
+/** Where the library is; "" without one. */
+void redcoi_dnn_path(const redcoi_cuda *cuda, char path[REDCO_CUDA_PATH_BYTES]);
 void redcoi_dnn_close(redcoi_cuda *cuda);
 uint32_t redcoi_dnn_version(const redcoi_cuda *cuda);
 
@@ -129,6 +149,18 @@ redco_status redcoi_cuda_mark_between(redco_backend *backend, redco_mark *from, 
 redco_status redcoi_cuda_occupy(redco_backend *backend, redco_queue *queue, const redco_occupation *occupation,
                                 redco_error *err);
 
+/** Counts a call that gives the device work: see redco_cuda_calls_made(). */
+void redcoi_cuda_count_call(const redcoi_cuda *cuda);
+
+/* record.c */
+
+redco_status redcoi_cuda_record_begin(redco_backend *backend, redco_queue *queue, redco_error *err);
+redco_status redcoi_cuda_record_end(redco_backend *backend, redco_queue *queue, redco_recording **recording_out,
+                                    redco_error *err);
+redco_status redcoi_cuda_record_play(redco_backend *backend, redco_queue *queue, const redco_recording *recording,
+                                     redco_error *err);
+void redcoi_cuda_record_free(redco_backend *backend, redco_recording *recording);
+
 /* run.c */
 
 bool redcoi_cuda_supports(const redco_backend *backend, const redco_launch *launch);
@@ -149,7 +181,9 @@ typedef struct redcoi_grid {
  *  @param parameters  copied */
 redco_status redcoi_kernel_launch(redcoi_cuda *cuda, redco_queue *queue, const char *kernel, const redcoi_grid *grid,
                                   const void *parameters, const char *place, redco_error *err);
-redco_status redcoi_kernels_open(redcoi_device *device, redco_error *err); /**< loads the fat binaries */
+redco_status redcoi_kernels_open(redcoi_device *device, redco_error *err); /**< begins to load the fat binaries */
+/** Waits until they are loaded: before anything is launched. */
+redco_status redcoi_kernels_await(redcoi_device *device, redco_error *err);
 void redcoi_kernels_close(redcoi_device *device);
 
 #endif

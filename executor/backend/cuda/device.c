@@ -99,6 +99,8 @@ static redco_status open_device(const redco_cuda_options *options, redcoi_device
     }
     device->driver = driver;
     if (options != NULL) { device->options = *options; }
+    redcoi_libraries_choose(device, device->options.library_folders); /* before the driver, which children have not */
+    device->options.library_folders = NULL;
     redco_status st = redcoi_driver_open(driver, &count, err);
     if (st == REDCO_OK) { st = open_context(device, count, err); }
     if (st != REDCO_OK) {
@@ -137,7 +139,9 @@ static redco_status cuda_share(redco_backend *backend, redco_backend **backend_o
 
 static const redco_backend_calls cuda_calls = {
     .name = "cuda",
-    .vector_elements = (uint64_t)1 << 26, /* nothing has to fit a cache, and launches count */
+    .vector_elements = (uint64_t)1 << 26,      /* nothing has to fit a cache, and launches count */
+    .clock_resolution_s = 0.5e-6,              /* cuEventElapsedTime()'s documentation, */
+    .clock_resolution_ratio = 1.0 / (1 << 23), /* and it returns a float */
     .close = cuda_close,
     .share = cuda_share,
     .memory_use = redcoi_cuda_memory_use,
@@ -158,6 +162,10 @@ static const redco_backend_calls cuda_calls = {
     .supports = redcoi_cuda_supports,
     .workspace_bytes = redcoi_cuda_workspace_bytes,
     .run = redcoi_cuda_run,
+    .record_begin = redcoi_cuda_record_begin,
+    .record_end = redcoi_cuda_record_end,
+    .record_play = redcoi_cuda_record_play,
+    .record_free = redcoi_cuda_record_free,
 };
 
 /* A library that is missing is told like a device that is. */
@@ -179,7 +187,7 @@ static redco_status new_handle(redcoi_device *device, redco_backend **backend_ou
     cuda->device = device;
     redco_status st = redcoi_cuda_enter(cuda, err);
     if (st == REDCO_OK) { st = open_blas(cuda, err); }
-    if (st == REDCO_OK && !device->options.own_attention) { st = redcoi_dnn_open(cuda, err); }
+    if (st == REDCO_OK) { st = redcoi_dnn_open(cuda, err); }
     if (st != REDCO_OK) {
         free_handle(cuda);
         return st;
@@ -197,7 +205,15 @@ redco_status redco_cuda_open(const redco_cuda_options *options, redco_backend **
     redco_status st = open_device(options, &device, err);
     if (st != REDCO_OK) { return st; }
     st = new_handle(device, backend_out, err);
-    if (st != REDCO_OK) { free_device(device); }
+    if (st != REDCO_OK) {
+        free_device(device);
+        return st;
+    }
+    st = redcoi_kernels_await(device, err); /* kernels were loaded while the libraries were */
+    if (st != REDCO_OK) {
+        cuda_close(*backend_out);
+        *backend_out = NULL;
+    }
     return st;
 }
 
@@ -229,6 +245,7 @@ redco_status redco_cuda_describe(const redco_backend *backend, redco_cuda_device
                            .multiprocessors = device->multiprocessors,
                            .blas_version = redcoi_blas_version(cuda),
                            .dnn_version = cuda->dnn == NULL ? 0 : redcoi_dnn_version(cuda)};
+    redcoi_dnn_path(cuda, d.dnn_path);
     CUuuid uuid = {.bytes = {0}};
     uint64_t clock_khz = 0, memory_clock_khz = 0;
     size_t free_bytes = 0, total_bytes = 0;
@@ -259,6 +276,27 @@ redco_status redco_cuda_describe(const redco_backend *backend, redco_cuda_device
     d.driver_version = (uint32_t)version;
     *device_out = d;
     return REDCO_OK;
+}
+
+void redco_cuda_attention_used(const redco_backend *backend, redco_cuda_attention *used_out)
+{
+    *used_out = (redco_cuda_attention){.dnn_launches = 0};
+    if (backend == NULL || backend->calls != &cuda_calls) { return; }
+    redcoi_device *const device = ((const redcoi_cuda *)backend)->device;
+    (void)pthread_mutex_lock(&device->lock);
+    *used_out = device->attention;
+    (void)pthread_mutex_unlock(&device->lock);
+}
+
+void redcoi_cuda_count_call(const redcoi_cuda *cuda)
+{
+    (void)__atomic_fetch_add(&cuda->device->calls_made, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t redco_cuda_calls_made(const redco_backend *backend)
+{
+    if (backend == NULL || backend->calls != &cuda_calls) { return 0; }
+    return __atomic_load_n(&((const redcoi_cuda *)backend)->device->calls_made, __ATOMIC_RELAXED);
 }
 
 uint32_t redco_cuda_count(void)

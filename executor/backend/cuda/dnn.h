@@ -32,8 +32,11 @@ typedef struct redcoi_dnn_calls {
     cudnnStatus_t (*execute)(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack);
 } redcoi_dnn_calls;
 
-/** Loads libcudnn.so.9. */
-redco_status redcoi_dnn_load(redcoi_dnn_calls *calls_out, void **library_out, redco_error *err);
+struct redcoi_device;
+
+/** Loads libcudnn.so.9. @param device  NULL: from where the loader looks */
+redco_status redcoi_dnn_load(const struct redcoi_device *device, redcoi_dnn_calls *calls_out, void **library_out,
+                             redco_error *err);
 
 /** What a plan depends on. Tensors are [batch][tokens][heads][size]; statistics [batch][heads][queries] in float. */
 typedef struct redcoi_dnn_shape {

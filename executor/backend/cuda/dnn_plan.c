@@ -7,7 +7,8 @@
 
 enum { CONFIGS_MAX = 16 };
 
-redco_status redcoi_dnn_load(redcoi_dnn_calls *c, void **library_out, redco_error *err)
+redco_status redcoi_dnn_load(const struct redcoi_device *device, redcoi_dnn_calls *c, void **library_out,
+                             redco_error *err)
 {
 #define CALL(name, member)                                                                                             \
     {                                                                                                                  \
@@ -28,7 +29,8 @@ redco_status redcoi_dnn_load(redcoi_dnn_calls *c, void **library_out, redco_erro
         CALL("cudnnBackendExecute", execute),
     };
 #undef CALL
-    return redcoi_library_open("libcudnn.so.9", symbols, sizeof symbols / sizeof *symbols, library_out, err);
+    return redcoi_library_open_kind(device, REDCO_CUDA_LIBRARY_DNN, symbols, sizeof symbols / sizeof *symbols,
+                                    library_out, err);
 }
 
 bool redcoi_dnn_shape_equal(const redcoi_dnn_shape *a, const redcoi_dnn_shape *b)

@@ -39,10 +39,19 @@
     X(event_elapsed_time, cuEventElapsedTime)                                                                          \
     X(module_load_data, cuModuleLoadData)                                                                              \
     X(module_unload, cuModuleUnload)                                                                                   \
-    X(module_get_function, cuModuleGetFunction)                                                                        \
+    X(module_function_count, cuModuleGetFunctionCount)                                                                 \
+    X(module_functions, cuModuleEnumerateFunctions)                                                                    \
+    X(func_get_name, cuFuncGetName)                                                                                    \
     X(func_set_attribute, cuFuncSetAttribute)                                                                          \
     X(func_get_attribute, cuFuncGetAttribute)                                                                          \
-    X(launch_kernel, cuLaunchKernel)
+    X(launch_kernel, cuLaunchKernel)                                                                                   \
+    X(event_record_with_flags, cuEventRecordWithFlags)                                                                 \
+    X(stream_begin_capture, cuStreamBeginCapture)                                                                      \
+    X(stream_end_capture, cuStreamEndCapture)                                                                          \
+    X(graph_instantiate, cuGraphInstantiateWithFlags)                                                                  \
+    X(graph_destroy, cuGraphDestroy)                                                                                   \
+    X(graph_exec_destroy, cuGraphExecDestroy)                                                                          \
+    X(graph_launch, cuGraphLaunch)
 
 struct redcoi_driver {
     void *library;

@@ -10,17 +10,21 @@
 enum { SHARED_UNASKED_BYTES = 32 * 1024 };
 
 typedef struct kernel {
-    char *name;
+    char *name; /* its own copy */
     CUfunction function;
     uint32_t shared_bytes; /* that were asked for */
 } kernel;
 
 struct redcoi_kernels {
-    pthread_mutex_t lock; /* of kernels: a kernel is looked for when it is first launched */
+    pthread_mutex_t lock; /* of shared_bytes: handles of several threads launch */
     CUmodule *modules;
     size_t module_count;
     kernel *kernels; /* a hash table: open addressing, at most half full */
     size_t kernel_count, room;
+    pthread_t loader; /* loads while the libraries are opened */
+    bool loading;
+    redco_status status; /* of loading */
+    redco_error error;
 };
 
 static redco_status no_memory(redco_error *err)
@@ -59,32 +63,46 @@ static redco_status make_room(redcoi_kernels *k, redco_error *err)
     return REDCO_OK;
 }
 
-static redco_status look_for(const redcoi_device *device, const char *name, CUfunction *function_out, redco_error *err)
+static redco_status add_kernel(redcoi_kernels *k, const char *name, CUfunction function, redco_error *err)
 {
-    for (size_t i = 0; i < device->kernels->module_count; i++) {
-        const CUresult result = device->driver->module_get_function(function_out, device->kernels->modules[i], name);
-        if (result != CUDA_ERROR_NOT_FOUND) {
-            return redcoi_cuda_check(device, result, name, "cuModuleGetFunction", err);
-        }
-    }
-    return redco_fail(err, REDCO_ESYSTEM, name, "is in none of the %zu fat binaries", device->kernels->module_count);
-}
-
-static redco_status find_kernel(const redcoi_device *device, const char *name, kernel **kernel_out, redco_error *err)
-{
-    redcoi_kernels *const k = device->kernels;
-    CUfunction function = NULL;
-    redco_status st = make_room(k, err);
+    const redco_status st = make_room(k, err);
     if (st != REDCO_OK) { return st; }
     kernel *const slot = slot_of(k->kernels, k->room, name);
-    *kernel_out = slot;
     if (slot->name != NULL) { return REDCO_OK; }
-    if ((st = look_for(device, name, &function, err)) != REDCO_OK) { return st; }
     char *const copy = strdup(name);
     if (copy == NULL) { return no_memory(err); }
     *slot = (kernel){.name = copy, .function = function};
     k->kernel_count++;
     return REDCO_OK;
+}
+
+/* All that a module has: asking modules for names that they may lack would be an error of the driver each time. */
+static redco_status add_module(const redcoi_device *device, CUmodule module, const char *place, redco_error *err)
+{
+    const redcoi_driver *const driver = device->driver;
+    unsigned count = 0;
+    redco_status st = redcoi_cuda_check(device, driver->module_function_count(&count, module), place,
+                                        "cuModuleGetFunctionCount", err);
+    if (st != REDCO_OK || count == 0) { return st; }
+    CUfunction *const functions = calloc(count, sizeof *functions);
+    if (functions == NULL) { return no_memory(err); }
+    st = redcoi_cuda_check(device, driver->module_functions(functions, count, module), place,
+                           "cuModuleEnumerateFunctions", err);
+    for (unsigned i = 0; i < count && st == REDCO_OK; i++) {
+        const char *name = NULL;
+        st = redcoi_cuda_check(device, driver->func_get_name(&name, functions[i]), place, "cuFuncGetName", err);
+        if (st == REDCO_OK) { st = add_kernel(device->kernels, name, functions[i], err); }
+    }
+    free(functions);
+    return st;
+}
+
+static redco_status find_kernel(const redcoi_device *device, const char *name, kernel **kernel_out, redco_error *err)
+{
+    redcoi_kernels *const k = device->kernels;
+    *kernel_out = k->room == 0 ? NULL : slot_of(k->kernels, k->room, name);
+    if (*kernel_out != NULL && (*kernel_out)->name != NULL) { return REDCO_OK; }
+    return redco_fail(err, REDCO_ESYSTEM, name, "is in none of the %zu fat binaries", k->module_count);
 }
 
 /* More shared memory than usual is allowed per kernel, once. */
@@ -121,6 +139,7 @@ redco_status redcoi_kernel_launch(redcoi_cuda *cuda, redco_queue *queue, const c
     const CUfunction function = st == REDCO_OK ? found->function : NULL;
     (void)pthread_mutex_unlock(&device->kernels->lock);
     if (st != REDCO_OK) { return st; }
+    if (!queue->recording) { redcoi_cuda_count_call(cuda); }
     for (int i = 0; i < 3; i++) { blocks[i] = grid->blocks[i] > 0 ? grid->blocks[i] : 1; }
     const CUresult result = device->driver->launch_kernel(function, blocks[0], blocks[1], blocks[2], grid->threads, 1,
                                                           1, grid->shared_bytes, queue->stream, arguments, NULL);
@@ -128,6 +147,23 @@ redco_status redcoi_kernel_launch(redcoi_cuda *cuda, redco_queue *queue, const c
     (void)snprintf(what, sizeof what, "cuLaunchKernel of %s, %u x %u x %u blocks of %u threads", kernel_name, blocks[0],
                    blocks[1], blocks[2], grid->threads);
     return redcoi_cuda_check(device, result, place, what, err);
+}
+
+static void *load(void *context)
+{
+    redcoi_device *const device = context;
+    redcoi_kernels *const k = device->kernels;
+    redco_status st = redcoi_cuda_check(device, device->driver->ctx_set_current(device->context), "cuda",
+                                        "cuCtxSetCurrent", &k->error);
+    for (size_t i = 0; i < redcoi_fatbin_count && st == REDCO_OK; i++) {
+        st = redcoi_cuda_check(device, device->driver->module_load_data(&k->modules[i], redcoi_fatbins[i].image),
+                               redcoi_fatbins[i].name, "cuModuleLoadData of its fat binary", &k->error);
+        if (st != REDCO_OK) { break; }
+        k->module_count++;
+        st = add_module(device, k->modules[i], redcoi_fatbins[i].name, &k->error);
+    }
+    k->status = st;
+    return NULL;
 }
 
 redco_status redcoi_kernels_open(redcoi_device *device, redco_error *err)
@@ -138,22 +174,25 @@ redco_status redcoi_kernels_open(redcoi_device *device, redco_error *err)
         return no_memory(err);
     }
     device->kernels = k;
-    CUmodule *const modules = calloc(redcoi_fatbin_count, sizeof *modules);
-    redco_status st = modules == NULL ? no_memory(err) : REDCO_OK;
-    k->modules = modules;
-    for (size_t i = 0; modules != NULL && i < redcoi_fatbin_count && st == REDCO_OK; i++) {
-        st = redcoi_cuda_check(device, device->driver->module_load_data(&modules[i], redcoi_fatbins[i].image),
-                               redcoi_fatbins[i].name, "cuModuleLoadData of its fat binary", err);
-        if (st == REDCO_OK) { k->module_count++; }
-    }
-    if (st != REDCO_OK) { redcoi_kernels_close(device); }
-    return st;
+    k->modules = calloc(redcoi_fatbin_count, sizeof *k->modules);
+    if (k->modules == NULL) { return no_memory(err); }
+    k->loading = pthread_create(&k->loader, NULL, load, device) == 0;
+    return k->loading ? REDCO_OK : redco_fail(err, REDCO_ESYSTEM, "cuda", "no thread to load kernels");
+}
+
+redco_status redcoi_kernels_await(redcoi_device *device, redco_error *err)
+{
+    redcoi_kernels *const k = device->kernels;
+    if (k->loading) { (void)pthread_join(k->loader, NULL); }
+    k->loading = false;
+    return k->status == REDCO_OK ? REDCO_OK : redco_fail(err, k->status, k->error.place, "%s", k->error.text);
 }
 
 void redcoi_kernels_close(redcoi_device *device)
 {
     redcoi_kernels *const k = device->kernels;
     if (k == NULL) { return; }
+    (void)redcoi_kernels_await(device, NULL);
     for (size_t i = 0; k->modules != NULL && i < k->module_count; i++) {
         (void)device->driver->module_unload(k->modules[i]);
     }

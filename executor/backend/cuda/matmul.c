@@ -15,7 +15,7 @@ enum { WORKSPACE_BYTES = 4 << 20, WORKSPACE_BYTES_FROM_9 = 32 << 20 };
         "cublasLt" #name, (void (**)(void)) & blas->calls.name                                                         \
     }
 
-static redco_status load(redcoi_blas *blas, redco_error *err)
+static redco_status load(const redcoi_device *device, redcoi_blas *blas, redco_error *err)
 {
     const redcoi_symbol symbols[] = {
         SYMBOL(Create),
@@ -35,7 +35,8 @@ static redco_status load(redcoi_blas *blas, redco_error *err)
         SYMBOL(MatmulAlgoGetHeuristic),
         SYMBOL(Matmul),
     };
-    return redcoi_library_open("libcublasLt.so.13", symbols, sizeof symbols / sizeof symbols[0], &blas->library, err);
+    return redcoi_library_open_kind(device, REDCO_CUDA_LIBRARY_BLAS, symbols, sizeof symbols / sizeof symbols[0],
+                                    &blas->library, err);
 }
 
 redco_status redcoi_blas_open(redcoi_cuda *cuda, redco_error *err)
@@ -44,7 +45,7 @@ redco_status redcoi_blas_open(redcoi_cuda *cuda, redco_error *err)
     if (blas == NULL) { return redco_fail(err, REDCO_ENOMEM, "cuda", "no memory for cuBLASLt"); }
     cuda->blas = blas;
     blas->workspace_bytes = cuda->device->major >= 9 ? WORKSPACE_BYTES_FROM_9 : WORKSPACE_BYTES;
-    redco_status st = load(blas, err);
+    redco_status st = load(cuda->device, blas, err);
     if (st != REDCO_OK || (st = redcoi_cuda_enter(cuda, err)) != REDCO_OK) { goto out; }
     st = redcoi_blas_check(blas, blas->calls.Create(&blas->handle), "cuda", "cublasLtCreate", err);
 out:
@@ -150,6 +151,7 @@ static redco_status run(redcoi_cuda *cuda, redco_queue *queue, const redco_launc
             st = redcoi_blas_tune(cuda, queue, plan, &at, launch->workspace, launch->name, err);
             if (st != REDCO_OK) { break; }
         }
+        if (!queue->recording) { redcoi_cuda_count_call(cuda); }
         st = redcoi_blas_check(cuda->blas,
                                redcoi_blas_call(cuda->blas, plan, plan->chosen, &at, launch->workspace, queue->stream),
                                launch->name, "cublasLtMatmul", err);

@@ -150,6 +150,7 @@ redco_status redcoi_cuda_copy(redco_backend *backend, redco_queue *queue, void *
     if (size_bytes == 0) { return REDCO_OK; }
     const redco_status st = redcoi_cuda_enter(cuda, err);
     if (st != REDCO_OK) { return st; }
+    if (!queue->recording) { redcoi_cuda_count_call(cuda); }
     return redcoi_cuda_check(d, d->driver->memcpy_async(address_of(to), address_of(from), size_bytes, queue->stream),
                              "cuda", "cuMemcpyAsync", err);
 }
@@ -162,6 +163,7 @@ redco_status redcoi_cuda_fill_zero(redco_backend *backend, redco_queue *queue, v
     if (size_bytes == 0) { return REDCO_OK; }
     const redco_status st = redcoi_cuda_enter(cuda, err);
     if (st != REDCO_OK) { return st; }
+    if (!queue->recording) { redcoi_cuda_count_call(cuda); }
     return redcoi_cuda_check(d, d->driver->memset_d8_async(address_of(to), 0, size_bytes, queue->stream), "cuda",
                              "cuMemsetD8Async", err);
 }

@@ -27,3 +27,30 @@ uint32_t redco_cuda_count(void)
 {
     return 0;
 }
+
+void redco_cuda_attention_used(const redco_backend *backend, redco_cuda_attention *used_out)
+{
+    (void)backend;
+    *used_out = (redco_cuda_attention){.dnn_launches = 0};
+}
+
+uint32_t redco_cuda_find_libraries(redco_cuda_library_kind kind, const char *const *folders,
+                                   redco_cuda_library out[REDCO_CUDA_CANDIDATES])
+{
+    (void)kind;
+    (void)folders;
+    (void)out;
+    return 0;
+}
+
+const char *redco_cuda_library_name(redco_cuda_library_kind kind)
+{
+    static const char *const names[REDCO_CUDA_LIBRARIES] = {"libcublasLt", "libcudnn", "libnccl"};
+    return names[kind];
+}
+
+uint64_t redco_cuda_calls_made(const redco_backend *backend)
+{
+    (void)backend;
+    return 0;
+}

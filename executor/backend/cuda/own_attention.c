@@ -149,6 +149,7 @@ static redco_status run_backward(redcoi_cuda *cuda, redco_queue *queue, const re
 
 static redco_status run(redcoi_cuda *cuda, redco_queue *queue, const redco_launch *launch, redco_error *err)
 {
+    redcoi_dnn_missed(cuda, launch);
     return is_backward(launch) ? run_backward(cuda, queue, launch, err) : run_forward(cuda, queue, launch, err);
 }
 

@@ -88,6 +88,12 @@ redco_status redcoi_cuda_mark_set(redco_backend *backend, redco_queue *queue, re
     const redcoi_device *const d = cuda->device;
     const redco_status st = redcoi_cuda_enter(cuda, err);
     if (st != REDCO_OK) { return st; }
+    if (queue->recording) { /* it is set whenever the recording is played */
+        return redcoi_cuda_check(
+            d, d->driver->event_record_with_flags(mark->event, queue->stream, CU_EVENT_RECORD_EXTERNAL), "cuda",
+            "cuEventRecordWithFlags", err);
+    }
+    redcoi_cuda_count_call(cuda);
     return redcoi_cuda_check(d, d->driver->event_record(mark->event, queue->stream), "cuda", "cuEventRecord", err);
 }
 
@@ -97,6 +103,8 @@ redco_status redcoi_cuda_mark_wait(redco_backend *backend, redco_queue *queue, r
     const redcoi_device *const d = cuda->device;
     const redco_status st = redcoi_cuda_enter(cuda, err);
     if (st != REDCO_OK) { return st; }
+    if (queue->recording) { return redco_fail(err, REDCO_EVALUE, "cuda", "a recording waits for no mark"); }
+    redcoi_cuda_count_call(cuda);
     return redcoi_cuda_check(d, d->driver->stream_wait_event(queue->stream, mark->event, CU_EVENT_WAIT_DEFAULT), "cuda",
                              "cuStreamWaitEvent", err);
 }

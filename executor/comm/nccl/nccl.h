@@ -51,6 +51,9 @@ typedef struct redco_nccl_options {
 redco_status redco_nccl_open(redco_world *world, redco_backend *backend, const redco_nccl_options *options,
                              redco_carrier **carrier_out, redco_error *err);
 
+/** The oldest that is used: its communicators and estimates are those that this was written for (2.28). */
+enum { REDCO_NCCL_OLDEST = 22800 };
+
 /** NCCL's version as ncclGetVersion() has it (22809 is 2.28.9), 0 where it cannot be loaded. */
 uint32_t redco_nccl_version(void);
 

@@ -12,21 +12,32 @@ enum { CTAS_ALONE = 32, CTAS_BESIDE = 16 };
 /* A call is queued after some ten microseconds, communicators take much longer. */
 enum { LOOKS_AT_ONCE = 500 };
 
-static const char soname[] = "libnccl.so.2";
-
-static redco_status open_library(redcoi_nccl_library *nccl, redco_error *err)
+/* @param cuda  NULL: from where the loader looks */
+static redco_status open_library(const redcoi_cuda *cuda, redcoi_nccl_library *nccl, redco_error *err)
 {
 #define REDCOI_SYMBOL(member, name) {#name, (void (**)(void))(void *)&nccl->member},
     const redcoi_symbol symbols[] = {REDCOI_NCCL_CALLS(REDCOI_SYMBOL)};
 #undef REDCOI_SYMBOL
-    return redcoi_library_open(soname, symbols, sizeof symbols / sizeof symbols[0], &nccl->library, err);
+    return redcoi_library_open_kind(cuda != NULL ? cuda->device : NULL, REDCO_CUDA_LIBRARY_NCCL, symbols,
+                                    sizeof symbols / sizeof symbols[0], &nccl->library, err);
+}
+
+static redco_status check_version(const redcoi_nccl_library *nccl, redco_error *err)
+{
+    int version = 0;
+    char path[REDCO_CUDA_PATH_BYTES];
+    if (nccl->get_version(&version) == ncclSuccess && version >= REDCO_NCCL_OLDEST) { return REDCO_OK; }
+    redcoi_library_path(nccl->library, path);
+    return redco_fail(err, REDCO_ESYSTEM, "nccl", "NCCL %d.%d.%d is too old (%s): %d.%d or newer is wanted",
+                      version / 10000, version / 100 % 100, version % 100, path, REDCO_NCCL_OLDEST / 10000,
+                      REDCO_NCCL_OLDEST / 100 % 100);
 }
 
 uint32_t redco_nccl_version(void)
 {
     redcoi_nccl_library nccl = {.library = NULL};
     int version = 0;
-    if (open_library(&nccl, NULL) != REDCO_OK) { return 0; }
+    if (open_library(NULL, &nccl, NULL) != REDCO_OK) { return 0; }
     if (nccl.get_version(&version) != ncclSuccess) { version = 0; }
     redcoi_library_close(nccl.library);
     return (uint32_t)version;
@@ -270,7 +281,8 @@ static redco_status join(redcoi_nccl_carrier *carrier, redco_error *err)
     if (colours == NULL) { return redco_fail(err, REDCO_ENOMEM, "nccl", "colours of %u ranks", carrier->base.size); }
     redco_status st = redco_communicator_split(carrier->world, colours, "nccl", &carrier->heartbeat, err);
     free(colours);
-    if (st == REDCO_OK) { st = open_library(&carrier->nccl, err); }
+    if (st == REDCO_OK) { st = open_library(carrier->cuda, &carrier->nccl, err); }
+    if (st == REDCO_OK) { st = check_version(&carrier->nccl, err); }
     if (st == REDCO_OK) { st = share_id(carrier, &id, err); } /* before the thread has the communicator */
     if (st == REDCO_OK) { st = redcoi_nccl_watch(carrier, err); }
     return st == REDCO_OK ? open_root(carrier, id, err) : st;

@@ -18,7 +18,7 @@ struct redcoi_occupy_args {
     void *memory;         /**< read, and written with what it holds; aligned to 16 bytes */
     uint64_t size_bytes;  /**< a multiple of 64 x all threads, 0: nothing is moved */
     uint64_t moved_bytes; /**< by all blocks, read and written */
-    const void *from;     /**< NULL, or what memory is filled with first, again and again; aligned to 16 bytes */
+    const void *from;     /**< NULL, or what memory is filled with, again and again, in any case; aligned to 16 bytes */
     uint64_t from_bytes, fill_bytes; /**< the latter from memory on, both multiples of 2 */
 };
 
