@@ -503,11 +503,12 @@ void redcoi_layer_memory(redco_costs *costs, const redco_setting *setting, uint3
     add_memory(&job, &states, cost_out);
 }
 
-/* Of a step's micro-batches; what is repeated of forward takes its share of forward's joules. */
-static double dynamic_j(const redcoi_job *job)
+/* Of a step's micro-batches; what is repeated of forward takes its share of forward's joules.
+ * @param recompute_s  of one micro-batch: none of tables and heads, whatever the policy */
+static double dynamic_j(const redcoi_job *job, double recompute_s)
 {
     const redcoi_times *const times = job->times;
-    const double again = times->forward_s > 0.0 ? times->recompute_s[job->recompute] / times->forward_s : 0.0;
+    const double again = times->forward_s > 0.0 ? recompute_s / times->forward_s : 0.0;
     const double passes_j = (1.0 + again) * times->forward_j + times->backward_j;
     return job->stage.once * (double)job->setting->micro_batches * passes_j;
 }
@@ -526,7 +527,8 @@ redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setti
         const bool whole = config->recompute == REDCO_RECOMPUTE_FULL && !costs->workload.engine.partial_recompute;
         tp_s += whole ? times->tp_forward_s : 0.0;
     }
-    const double forward_window_s = cost.forward_s, backward_window_s = cost.backward_s + cost.recompute_s;
+    const double again_s = cost.recompute_s;
+    const double forward_window_s = cost.forward_s, backward_window_s = cost.backward_s + again_s;
     struct traffic forward = {.exposed_s = 0.0}, backward = {.exposed_s = 0.0};
     add_micro_batches(&job, &cost, &forward, &backward);
     add_gradients(&job, &cost, backward_window_s, backward);
@@ -540,6 +542,6 @@ redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setti
     cost.compute_s = cost.forward_s + cost.backward_s + cost.recompute_s;
     cost.tp_s = job.stage.repeat * tp_s;
     cost.optimizer_s = job.stage.once * redcoi_optimizer_s(costs, states.owned_params);
-    cost.dynamic_j = dynamic_j(&job) + costs->compute.power.memory_w * cost.optimizer_s;
+    cost.dynamic_j = dynamic_j(&job, again_s) + costs->compute.power.memory_w * cost.optimizer_s;
     return cost;
 }
