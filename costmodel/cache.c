@@ -217,7 +217,8 @@ bool redcoi_tp_leaves(const redco_model_dims *dims, const char *operator_name)
 /* Groups end with a matrix; what follows the last one belongs to it. */
 static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t count, redcoi_times *times)
 {
-    const double exposed = costs->calibration.tp_exposed_ratio;
+    const redco_compute *const compute = &costs->compute;
+    const double exposed = costs->calibration.tp_exposed_ratio, clock_ratio = times->clock_ratio;
     const bool split = costs->workload.sequence_parallel;
     double forward_s = 0.0, backward_s = 0.0, params = 0.0, pairs = 0.0, again_s = 0.0;
     uint32_t matrices = 0;
@@ -227,11 +228,11 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
         redcoi_group_times *const group = &times->groups[times->group_count - 1];
         const bool matrix = ops[i].kind == REDCO_OPERATOR_GEMM;
         const bool unread = redcoi_is_unread(costs, ops[i].name);
-        const double operator_s = redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_FORWARD);
+        const double operator_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, clock_ratio);
         group->forward_s += operator_s;
         group->again_s += unread ? 0.0 : operator_s;
-        group->weight_s += redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_WEIGHT);
-        group->input_s += redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_INPUT);
+        group->weight_s += redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, clock_ratio);
+        group->input_s += redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, clock_ratio);
         if (matrix) { group->share += (double)ops[i].n * (double)ops[i].k; }
         if (redcoi_tp_enters(costs->dims, ops[i].name)) { group->tp_backward_s = 1.0; }
         if (redcoi_tp_leaves(costs->dims, ops[i].name)) {
@@ -316,6 +317,8 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
                          const redco_layout_cost *layout, redcoi_times *times)
 {
     const redco_calibration *const c = &costs->calibration;
+    const redco_compute *const compute = &costs->compute;
+    const double clock_ratio = times->clock_ratio;
     const redco_class_kind kind = costs->classes[class_index].kind;
     const bool block = kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
     redco_operator ops[REDCO_OPERATORS_MAX];
@@ -323,12 +326,15 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     double forward_s = 0.0, backward_s = 0.0, forward_tp = 0.0, backward_tp = 0.0;
     double attention_s = 0.0, repeated_s = 0.0;
     for (uint32_t i = 0; i < count; i++) {
-        const double s = redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_FORWARD);
+        const double s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, clock_ratio);
         forward_s += s;
         if (ops[i].kind == REDCO_OPERATOR_ATTENTION || ops[i].kind == REDCO_OPERATOR_SCORES) { attention_s += s; }
         repeated_s += redcoi_repeated_ratio(ops[i].kind, true) * s;
-        backward_s += redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_INPUT) +
-                      redco_operator_s(&costs->compute, &ops[i], REDCO_PASS_GRAD_WEIGHT);
+        backward_s += redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, clock_ratio) +
+                      redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, clock_ratio);
+        times->forward_j += redco_operator_j(compute, &ops[i], REDCO_PASS_FORWARD, clock_ratio);
+        times->backward_j += redco_operator_j(compute, &ops[i], REDCO_PASS_GRAD_INPUT, clock_ratio) +
+                             redco_operator_j(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, clock_ratio);
     }
     double collective_s = tp_collective_s(costs, shape);
     if (shape->engine.async_tp) { collective_s *= c->tp_async_ratio; }
@@ -376,12 +382,14 @@ static uint64_t shifted(uint64_t value, int64_t by)
 static void fill(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank)
 {
     const redco_shape shape = redcoi_shape_of(costs, rank->tp, rank->cp, rank->micro_batch);
+    const double clock_ratio = redco_compute_clock_ratio(&costs->compute, costs->model, &shape);
     rank->logits_bytes = redco_logits_bytes(costs->model, &shape);
     for (uint32_t i = 0; i < costs->class_count; i++) {
         redcoi_times *const times = &rank->classes[i];
         const redco_layer_class *const class = &costs->classes[i];
         const redco_layout_cost layout = layout_cost(costs, setting, i);
-        *times = (redcoi_times){.params = shifted(redco_rank_params(costs->model, i, rank->tp), layout.params)};
+        *times = (redcoi_times){.params = shifted(redco_rank_params(costs->model, i, rank->tp), layout.params),
+                                .clock_ratio = clock_ratio};
         fill_seconds(costs, i, &shape, &layout, times);
         fill_modules(costs, i, rank->tp, times);
         rank->logits_bytes = shifted(rank->logits_bytes, layout.logits_bytes);

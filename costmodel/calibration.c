@@ -1,6 +1,7 @@
 #include "costmodel/calibration.h"
 
 #include "topology/base/preset.h"
+#include "topology/base/text.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -88,6 +89,7 @@ static redco_status text(const redco_json_value *value, const char *key, char *o
         return redco_json_fail(value, key, err, "has %zu characters; 1 to %zu are needed", strlen(found), size - 1);
     }
     (void)snprintf(out, size, "%s", found);
+    redco_text_clean(out);
     return REDCO_OK;
 }
 

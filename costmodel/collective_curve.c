@@ -244,7 +244,7 @@ redco_status redcoi_curves_read(const redco_machine *machine, const char *const 
         char *text = NULL;
         size_t size = 0;
         const size_t before = points.count;
-        st = redco_file_read(paths[i], max_file_bytes, &text, &size, err);
+        st = redco_preset_text("profiles", "a profile", paths[i], max_file_bytes, &text, &size, err);
         if (st == REDCO_OK) { st = append(&all, &used, text, size, err); }
         if (st == REDCO_OK) { st = redco_profile_parse(text, size, paths[i], &profile, err); }
         if (st == REDCO_OK) { st = take_profile(machine, profile, &points, err); }

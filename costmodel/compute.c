@@ -119,6 +119,7 @@ static void add_norm(struct list *list, const char *name, const struct rank *ran
 {
     const redco_operator_kind kind = list->engine->plain_norm ? REDCO_OPERATOR_NORM : REDCO_OPERATOR_MEMORY;
     add_bytes(list, name, kind, list->norm, rank->tokens * (double)hidden / rank->sigma, norm_bytes);
+    list->out[list->count - 1].columns = (uint32_t)hidden;
 }
 
 static void add_attention(struct list *list, const char *name, bool causal, const struct rank *rank)
@@ -389,6 +390,62 @@ double redco_operator_s(const redco_compute *compute, const redco_operator *op, 
     }
     const double passes = pass == REDCO_PASS_FORWARD ? 1.0 : pass == REDCO_PASS_GRAD_INPUT ? 2.0 : 0.0;
     return passes * traffic / compute->memory_bandwidth_bytes_per_s;
+}
+
+void redco_compute_use_measured(redco_compute *compute, const redco_gpu *gpu, const redco_compute_profile *measured)
+{
+    compute->measured = measured;
+    compute->power =
+        redco_power_of(gpu, compute->precision, measured != NULL ? redco_compute_profile_how(measured) : NULL);
+}
+
+static bool clocked(const redco_operator *op)
+{
+    return op->kind == REDCO_OPERATOR_GEMM || op->kind == REDCO_OPERATOR_ATTENTION ||
+           op->kind == REDCO_OPERATOR_SCORES;
+}
+
+static double pass_flops(const redco_operator *op, redco_pass pass)
+{
+    if (!clocked(op)) { return 0.0; }
+    if (op->kind == REDCO_OPERATOR_GEMM) { return 2.0 * (double)op->m * (double)op->n * (double)op->k; }
+    return pass == REDCO_PASS_FORWARD ? op->flops : pass == REDCO_PASS_GRAD_INPUT ? 2.5 * op->flops : 0.0;
+}
+
+double redco_compute_clock_ratio(const redco_compute *compute, const redco_model *model, const redco_shape *shape)
+{
+    const redco_layer_class *classes = NULL;
+    const size_t count = redco_model_classes(model, &classes);
+    redco_load load = {.flops = 0.0};
+    if (!(compute->power.burst_clock_ratio > 0.0)) { return 1.0; }
+    for (size_t c = 0; c < count; c++) {
+        redco_operator ops[REDCO_OPERATORS_MAX];
+        const uint32_t op_count = redco_layer_operators(model, (uint32_t)c, shape, ops);
+        for (uint32_t i = 0; i < op_count; i++) {
+            double *const sum_s = ops[i].kind == REDCO_OPERATOR_GEMM ? &load.product_s
+                                  : clocked(&ops[i])                 ? &load.core_s
+                                                                     : &load.memory_s;
+            for (int pass = REDCO_PASS_FORWARD; pass <= REDCO_PASS_GRAD_WEIGHT; pass++) {
+                *sum_s += classes[c].layers * redco_operator_s(compute, &ops[i], (redco_pass)pass);
+                load.flops += classes[c].layers * pass_flops(&ops[i], (redco_pass)pass);
+            }
+        }
+    }
+    return redco_power_clock_ratio(&compute->power, &load);
+}
+
+double redco_operator_at_s(const redco_compute *compute, const redco_operator *op, redco_pass pass,
+                           double clock_ratio)
+{
+    const double seconds = redco_operator_s(compute, op, pass), burst_ratio = compute->power.burst_clock_ratio;
+    if (!(burst_ratio > 0.0) || !clocked(op)) { return seconds; }
+    return seconds * (op->kind == REDCO_OPERATOR_GEMM ? burst_ratio : 1.0) / clock_ratio;
+}
+
+double redco_operator_j(const redco_compute *compute, const redco_operator *op, redco_pass pass, double clock_ratio)
+{
+    if (clocked(op)) { return clock_ratio * compute->power.product_j_per_flop * pass_flops(op, pass); }
+    return compute->power.memory_w * redco_operator_s(compute, op, pass);
 }
 
 double redco_pass_s(double gpu_s, double host_s)

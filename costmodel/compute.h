@@ -6,6 +6,7 @@
 #include "costmodel/calibration.h"
 #include "costmodel/engine.h"
 #include "costmodel/model.h"
+#include "costmodel/power.h"
 #include "topology/base/sharding.h"
 #include "topology/topology.h"
 
@@ -58,6 +59,7 @@ typedef struct redco_operator {
     /* By what a profile knows it (compute_profile.h). */
     const char *measured_as; /**< static: "rms_norm", "loss", ...; NULL for products and attention */
     double elements;         /**< of its result */
+    uint32_t columns;        /**< norms: elements of a row */
     double table_elements;   /**< embedding: of the gradient that it makes */
     bool table_shared;       /**< embedding: the head makes a gradient of the same table, too, to which it is added */
     uint32_t keys, head_dim; /**< attention: keys of a query, size of a head */
@@ -87,6 +89,7 @@ typedef struct redco_compute {
     double attention_efficiency; /**< e_a, less on GPUs that flash attention 2 does not support */
     redco_precision precision;
     const redco_compute_profile *measured; /**< goes before the formulas; borrowed, NULL: nothing is measured */
+    redco_power power;
 } redco_compute;
 
 /** @return REDCO_EVALUE if the GPU does not support @p precision; the text says which one to use */
@@ -96,7 +99,18 @@ redco_status redco_compute_create(const redco_gpu *gpu, redco_precision precisio
 redco_status redco_compute_use_engine(redco_compute *compute, const redco_gpu *gpu, const redco_engine *engine,
                                       redco_error *err);
 
+/** Takes measured times, and the watts that their file tells. @param measured  borrowed; NULL: nothing is measured */
+void redco_compute_use_measured(redco_compute *compute, const redco_gpu *gpu, const redco_compute_profile *measured);
+
 double redco_operator_s(const redco_compute *compute, const redco_operator *op, redco_pass pass);
+
+/** The clock of a step's products (power.h), from what all layers run for a micro-batch. */
+double redco_compute_clock_ratio(const redco_compute *compute, const redco_model *model, const redco_shape *shape);
+/** redco_operator_s() in such a step. */
+double redco_operator_at_s(const redco_compute *compute, const redco_operator *op, redco_pass pass,
+                           double clock_ratio);
+/** Joules above idle of one operator there. */
+double redco_operator_j(const redco_compute *compute, const redco_operator *op, redco_pass pass, double clock_ratio);
 /** C = A B with A [m][k], in the training precision. */
 double redco_gemm_s(const redco_compute *compute, uint64_t m, uint64_t n, uint64_t k);
 

@@ -63,9 +63,10 @@ static const char *attention_key(char key[KEY_BYTES], const char *type, bool cau
     return key;
 }
 
-static const char *other_key(char key[KEY_BYTES], const char *name, const char *type, bool backward)
+/* Norms of one width are a kind; 0: the file does not say. */
+static const char *other_key(char key[KEY_BYTES], const char *name, const char *type, bool backward, uint32_t columns)
 {
-    (void)snprintf(key, KEY_BYTES, "%.31s %s %s", name, type, backward ? "backward" : "forward");
+    (void)snprintf(key, KEY_BYTES, "%.31s %.7s %s %u", name, type, backward ? "backward" : "forward", columns);
     return key;
 }
 
@@ -113,9 +114,9 @@ static redco_status add_others(redco_compute_profile *profile, const redco_profi
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {
         const redco_profile_operator *row = &rows[i];
         const double size[AXES] = {(double)row->elements, 1.0, 1.0};
-        st = add_point(profile, other_key(key, row->name, row->type, false), size, row->forward_s / size[0], err);
+        st = add_point(profile, other_key(key, row->name, row->type, false, row->columns), size, row->forward_s / size[0], err);
         if (st == REDCO_OK && row->backward_s > 0.0) {
-            st = add_point(profile, other_key(key, row->name, row->type, true), size, row->backward_s / size[0], err);
+            st = add_point(profile, other_key(key, row->name, row->type, true, row->columns), size, row->backward_s / size[0], err);
         }
     }
     return st;
@@ -329,8 +330,8 @@ static uint32_t interval(const double *axis, uint32_t count, double x, double *p
     return low;
 }
 
-/* Seconds of @p work at these sizes. Corners of weight 0 need not exist. */
-static double interpolate(const struct grid *grid, const double size[AXES], double work)
+/* Seconds of @p work at these sizes; outside the rate of the edge. Corners of weight 0 need not exist. */
+static double at_rate(const struct grid *grid, const double size[AXES], double work)
 {
     uint32_t low[AXES];
     double part[AXES], sum = 0.0;
@@ -346,6 +347,25 @@ static double interpolate(const struct grid *grid, const double size[AXES], doub
         if (weight > 0.0) { sum += weight * grid->log_rate[cell]; }
     }
     return exp(sum) * work;
+}
+
+/* Outside the sizes of a kind with one axis, that work is proportional to, seconds go on along the line through the last
+ * two: a start's cost and the rest by size. It is at most as steep as the edge's rate and at least half as steep, since
+ * two measurements that lie close together say little. */
+static double on_line(const struct grid *grid, double size)
+{
+    static const double least_slope_ratio = 0.5;
+    const uint32_t last = grid->count[0] - 1;
+    const bool above = log(size) > grid->axis[0][last];
+    if (last == 0 || (!above && log(size) >= grid->axis[0][0])) {
+        return at_rate(grid, (const double[AXES]){size, 1.0, 1.0}, size);
+    }
+    const uint32_t edge = above ? last : 0, inner = above ? last - 1 : 1;
+    const double edge_size = exp(grid->axis[0][edge]), inner_size = exp(grid->axis[0][inner]);
+    const double rate = exp(grid->log_rate[edge]), edge_s = rate * edge_size;
+    const double inner_s = exp(grid->log_rate[inner]) * inner_size;
+    const double slope = fmin(rate, fmax(least_slope_ratio * rate, (edge_s - inner_s) / (edge_size - inner_size)));
+    return edge_s + slope * (size - edge_size);
 }
 
 static const char *type_name(redco_precision precision)
@@ -367,7 +387,7 @@ bool redco_compute_profile_gemm_s(const redco_compute_profile *profile, uint64_t
         grid = find(profile, gemm_key(key, type_name(precision), layout[0], layout[1]));
     }
     if (grid == NULL || m == 0 || n == 0 || k == 0) { return false; }
-    *time_s_out = interpolate(grid, size, 2.0 * size[0] * size[1] * size[2]);
+    *time_s_out = at_rate(grid, size, 2.0 * size[0] * size[1] * size[2]);
     return true;
 }
 
@@ -380,19 +400,45 @@ static bool attention_s(const redco_compute_profile *profile, const redco_operat
     if (grid == NULL || op->keys == 0 || op->head_dim == 0 || !(work > 0.0)) { return false; }
     const double heads = work / (4.0 * op->keys * (double)op->keys * op->head_dim);
     const double size[AXES] = {op->keys, op->head_dim, heads};
-    *time_s_out = interpolate(grid, size, work);
+    *time_s_out = at_rate(grid, size, work);
+    return true;
+}
+
+/* The kind whose width is nearest; one that does not tell its width where there is no other. */
+static const struct grid *find_other(const redco_compute_profile *profile, const char *name, redco_precision precision,
+                                     bool backward, uint32_t columns)
+{
+    char key[KEY_BYTES];
+    const struct grid *nearest = find(profile, other_key(key, name, type_name(precision), backward, 0));
+    double least = INFINITY;
+    if (columns == 0) { return nearest; }
+    const size_t prefix = strlen(key) - 1;
+    for (size_t g = 0; g < profile->grid_count; g++) {
+        if (strncmp(profile->grids[g].key, key, prefix) != 0) { continue; }
+        const unsigned long of = strtoul(profile->grids[g].key + prefix, NULL, 10);
+        const double distance = fabs(log((double)of / (double)columns));
+        if (of > 0 && distance < least) {
+            least = distance;
+            nearest = &profile->grids[g];
+        }
+    }
+    return nearest;
+}
+
+static bool wide_s(const redco_compute_profile *profile, const char *name, double elements, uint32_t columns,
+                   bool backward, redco_precision precision, double *time_s_out)
+{
+    if (profile == NULL || !(elements > 0.0)) { return false; }
+    const struct grid *grid = find_other(profile, name, precision, backward, columns);
+    if (grid == NULL) { return false; }
+    *time_s_out = on_line(grid, elements);
     return true;
 }
 
 static bool other_s(const redco_compute_profile *profile, const char *name, double elements, bool backward,
                     redco_precision precision, double *time_s_out)
 {
-    char key[KEY_BYTES];
-    const struct grid *grid = find(profile, other_key(key, name, type_name(precision), backward));
-    const double size[AXES] = {elements, 1.0, 1.0};
-    if (grid == NULL || !(elements > 0.0)) { return false; }
-    *time_s_out = interpolate(grid, size, elements);
-    return true;
+    return wide_s(profile, name, elements, 0, backward, precision, time_s_out);
 }
 
 /* All of a table's gradient is written, however few of its rows are looked up. */
@@ -477,7 +523,7 @@ bool redco_compute_profile_s(const redco_compute_profile *profile, const redco_o
             return other_s(profile, "activation", op->elements, backward, precision, time_s_out); /* older files */
         }
         return op->measured_as != NULL &&
-               other_s(profile, op->measured_as, op->elements, backward, precision, time_s_out);
+               wide_s(profile, op->measured_as, op->elements, op->columns, backward, precision, time_s_out);
     case REDCO_OPERATOR_LOSS:
         return op->measured_as != NULL &&
                other_s(profile, op->measured_as, op->elements, backward, precision, time_s_out);

@@ -81,7 +81,7 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     costs->comm = comm;
     use_measured_workspace(costs);
     costs->compute = compute;
-    costs->compute.measured = redco_comm_compute(comm);
+    redco_compute_use_measured(&costs->compute, &machine->gpu, redco_comm_compute(comm));
     costs->state_bytes = redco_state_bytes_of(workload->precision);
     if (workload->engine.gradient_bytes > 0) { costs->state_bytes.gradient = workload->engine.gradient_bytes; }
     for (uint32_t i = 0; i < costs->class_count; i++) {
@@ -134,7 +134,7 @@ void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibr
     /* Neither call fails: what they check was checked when the costs were created, and is no constant. */
     (void)redco_compute_create(gpu, costs->workload.precision, calibration, &costs->compute, NULL);
     (void)redco_compute_use_engine(&costs->compute, gpu, &costs->workload.engine, NULL);
-    costs->compute.measured = redco_comm_compute(costs->comm);
+    redco_compute_use_measured(&costs->compute, gpu, redco_comm_compute(costs->comm));
     drop_layouts(costs);
     forget_ranks(costs);
 }
@@ -401,6 +401,7 @@ static void add_layers(redco_prediction *sum, redco_layer_cost *windows, const r
     sum->grad_shard_s += n * cost->grad_shard_s;
     sum->broadcast_s += n * cost->broadcast_s;
     sum->tp_s += n * cost->tp_s;
+    sum->dynamic_j += n * cost->dynamic_j;
     sum->parameter_bytes += layers * cost->parameter_bytes;
     sum->gradient_bytes += layers * cost->gradient_bytes;
     sum->optimizer_bytes += layers * cost->optimizer_bytes;
@@ -451,6 +452,13 @@ static void set_pipeline_memory(redco_costs *costs, const redco_setting *setting
     prediction->total_bytes = fuller->total_bytes;
 }
 
+redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, double step_s)
+{
+    return redco_power_energy(&costs->compute.power, dynamic_j, step_s,
+                              (double)costs->machine.nodes * costs->machine.gpus_per_node,
+                              (double)costs->workload.global_batch * costs->workload.seq_len);
+}
+
 redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                                  uint32_t count)
 {
@@ -475,6 +483,7 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *settin
     const double gpus = (double)costs->machine.nodes * costs->machine.gpus_per_node;
     const double tokens = (double)costs->workload.global_batch * costs->workload.seq_len;
     p.tokens_per_s_per_gpu = tokens / (p.step_s * gpus);
+    p.energy = redco_costs_energy(costs, p.dynamic_j, p.step_s);
     p.mfu = p.tokens_per_s_per_gpu * fixed.model_flops_per_token / fixed.peak_flops_per_s;
     for (int kind = 0; kind < REDCO_TRANSIENT_COUNT; kind++) { p.transient_bytes += sums.transient_bytes[kind]; }
     p.total_bytes = p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes + p.activation_bytes + p.transient_bytes;

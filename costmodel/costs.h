@@ -76,6 +76,7 @@ typedef struct redco_layer_cost {
     /* For reports. */
     double forward_s, backward_s, recompute_s; /**< parts of compute_s */
     double tp_s;                               /**< tensor-parallel traffic, whole, hidden or not */
+    double dynamic_j;                          /**< above idle, of one GPU */
     /** This layer's share of AMSP's T_comm, equations of section IV-C with times as measured or modelled alone, before
      *  calibration: T_p (gathers, reduce-scatters), T_os0, T_g, T_os1. amsp_s is their sum. */
     double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s;
@@ -114,6 +115,8 @@ typedef struct redco_prediction {
     double grad_reduce_exposed_s, spread_exposed_s, layer_exposed_s;
     double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s; /**< as in redco_layer_cost */
     double tp_s, amsp_total_s;
+    double dynamic_j;    /**< above idle, of one GPU */
+    redco_energy energy; /**< power.h */
     uint64_t allocated_bytes; /**< of total_bytes without the reserve: what the framework's allocator holds */
     /** transient_bytes holds fixed_bytes too; the five components add up to total_bytes. */
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes, total_bytes,
@@ -173,6 +176,8 @@ redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setti
 /** Sums @p count assignments that together hold every layer exactly once. */
 redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                                  uint32_t count);
+/** Of a step that takes so long. @param dynamic_j  redco_prediction's */
+redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, double step_s);
 /** A lower bound of any strategy with this setting: compute alone. */
 double redco_cost_bound(redco_costs *costs, const redco_setting *setting);
 

@@ -32,6 +32,8 @@ typedef struct redcoi_times {
     double recompute_s[REDCO_RECOMPUTE_COUNT];
     double tp_forward_s, tp_backward_s; /**< tensor-parallel traffic, whole */
     double cp_forward_s;                /**< context-parallel traffic, the exposed share; backward has twice that */
+    double clock_ratio;                 /**< of all classes' products (power.h) */
+    double forward_j, backward_j;       /**< above idle */
     redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
     uint32_t group_count;
     redcoi_module_size modules[REDCOI_MODULE_SIZES_MAX]; /**< of one rank; what there is no room for is in none */

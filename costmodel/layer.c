@@ -503,6 +503,15 @@ void redcoi_layer_memory(redco_costs *costs, const redco_setting *setting, uint3
     add_memory(&job, &states, cost_out);
 }
 
+/* Of a step's micro-batches; what is repeated of forward takes its share of forward's joules. */
+static double dynamic_j(const redcoi_job *job)
+{
+    const redcoi_times *const times = job->times;
+    const double again = times->forward_s > 0.0 ? times->recompute_s[job->recompute] / times->forward_s : 0.0;
+    const double passes_j = (1.0 + again) * times->forward_j + times->backward_j;
+    return job->stage.once * (double)job->setting->micro_batches * passes_j;
+}
+
 redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
                                   const redco_layer_config *config)
 {
@@ -531,5 +540,6 @@ redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setti
     cost.compute_s = cost.forward_s + cost.backward_s + cost.recompute_s;
     cost.tp_s = job.stage.repeat * tp_s;
     cost.optimizer_s = job.stage.once * redcoi_optimizer_s(costs, states.owned_params);
+    cost.dynamic_j = dynamic_j(&job) + costs->compute.power.memory_w * cost.optimizer_s;
     return cost;
 }

@@ -100,11 +100,56 @@ static void sift_down(uint64_t *load, size_t count)
     }
 }
 
+static int emptier_first(const void *a, const void *b)
+{
+    const uint64_t *left = a;
+    const uint64_t *right = b;
+    return (*left > *right) - (*left < *right);
+}
+
+/* Tensors of that size which go to owners that hold at most `level`, each to the emptiest at its time. */
+static uint64_t dealt_up_to(uint64_t level, uint64_t params, const uint64_t *load, size_t owners)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < owners; i++) { count += load[i] <= level ? (level - load[i]) / params + 1 : 0; }
+    return count;
+}
+
+/* Many tensors of one size: an owner that holds l gets them at l, l + params, l + 2 params, ...; the emptiest at each
+ * time means those with the lowest such levels first. Up to the highest level that uses no more than `count`, in one
+ * step. @return how many are left for the heap, fewer than owners */
+static uint32_t deal_evenly(uint64_t params, uint32_t count, uint64_t *load, size_t owners)
+{
+    uint64_t low = load[0];
+    uint64_t high = load[0] + params * count;
+    while (low < high) { /* the lowest level that takes more than there are */
+        const uint64_t middle = low + (high - low) / 2;
+        if (dealt_up_to(middle, params, load, owners) > count) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    if (low == load[0]) { return count; }
+    const uint64_t level = low - 1;
+    count -= (uint32_t)dealt_up_to(level, params, load, owners);
+    for (size_t i = 0; i < owners; i++) {
+        if (load[i] <= level) { load[i] += ((level - load[i]) / params + 1) * params; }
+    }
+    qsort(load, owners, sizeof *load, emptier_first); /* a heap */
+    return count;
+}
+
 static uint64_t deal(const struct tensor_size *sizes, size_t kinds, uint64_t *load, size_t owners)
 {
     uint64_t fullest = 0;
     for (size_t i = 0; i < kinds; i++) {
-        for (uint32_t j = 0; j < sizes[i].count; j++) {
+        uint32_t left = sizes[i].count;
+        if (left > 8 * owners && sizes[i].params > 0) {
+            left = deal_evenly(sizes[i].params, left, load, owners);
+            if (load[owners - 1] > fullest) { fullest = load[owners - 1]; }
+        }
+        for (uint32_t j = 0; j < left; j++) {
             load[0] += sizes[i].params;
             if (load[0] > fullest) { fullest = load[0]; }
             sift_down(load, owners);

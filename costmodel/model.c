@@ -2,6 +2,7 @@
 
 #include "costmodel/model_build.h"
 #include "topology/base/preset.h"
+#include "topology/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,10 +97,34 @@ static char *shown_name(const char *name)
         for (size = MOST_SHOWN; size > 0 && ((unsigned char)name[size] & 0xc0) == 0x80;) { size--; }
     }
     char *copy = strndup(name, size);
-    for (char *c = copy; c != NULL && *c != '\0'; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) { *c = '?'; }
-    }
+    if (copy != NULL) { redco_text_clean(copy); }
     return copy;
+}
+
+/* Keys that no size depends on are read by nobody here; what is trained from the config reads them. A number that no
+ * model has is a damaged file. */
+static redco_status check_numbers(const redco_json_value *config, redco_error *err)
+{
+    static const struct {
+        const char *key;
+        double least, most;
+    } numbers[] = {{"rms_norm_eps", 0.0, 1.0},
+                   {"layer_norm_eps", 0.0, 1.0},
+                   {"layer_norm_epsilon", 0.0, 1.0},
+                   {"norm_epsilon", 0.0, 1.0},
+                   {"rope_theta", 1.0, 1e12},
+                   {"rotary_emb_base", 1.0, 1e12},
+                   {"initializer_range", 0.0, 1e3},
+                   {"max_position_embeddings", 1.0, REDCOI_MAX_ROWS},
+                   {"n_positions", 1.0, REDCOI_MAX_ROWS}};
+    double number = 0.0;
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && st == REDCO_OK; i++) {
+        const json_t *value = json_object_get(config->json, numbers[i].key);
+        if (value == NULL || json_is_null(value)) { continue; }
+        st = redco_json_number(config, numbers[i].key, numbers[i].least, numbers[i].most, &number, err);
+    }
+    return st;
 }
 
 redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
@@ -108,6 +133,7 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
     const struct family *family = NULL;
     const char *shown = NULL;
     redco_status st = find_family(config, &family, err);
+    if (st == REDCO_OK) { st = check_numbers(config, err); }
     if (st == REDCO_OK) { st = choose_name(config, name, config->name, &shown, err); }
     if (st != REDCO_OK) { return st; }
     redco_model *model = calloc(1, sizeof *model);

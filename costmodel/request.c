@@ -47,13 +47,14 @@ redco_status redco_request_check(const redco_costs *costs, const redco_setting *
 
 /* The simulator's numbers as a prediction; the closed form lends what only it has (AMSP's terms, the capacity), and the
  * memory of engines that plan it: what their graphs keep is known to it alone. */
-static redco_prediction predicted_of(const redco_simulation *simulation, const redco_prediction *closed_form,
-                                     bool planned_memory)
+static redco_prediction predicted_of(const redco_costs *costs, const redco_simulation *simulation,
+                                     const redco_prediction *closed_form)
 {
     const double *const busy_s = simulation->account.busy_s, *const waiting_s = simulation->account.waiting_s;
     const uint64_t *const held = simulation->peak.held_bytes;
     redco_prediction p = *closed_form;
     p.step_s = simulation->step_s;
+    p.energy = redco_costs_energy(costs, p.dynamic_j, p.step_s);
     p.tokens_per_s_per_gpu = simulation->tokens_per_s_per_gpu;
     p.mfu = simulation->mfu;
     p.forward_s = busy_s[REDCO_WORK_FORWARD];
@@ -69,7 +70,7 @@ static redco_prediction predicted_of(const redco_simulation *simulation, const r
     p.exposed_comm_s = p.layer_exposed_s + p.grad_reduce_exposed_s + p.spread_exposed_s;
     p.other_s = p.step_s - p.compute_s - p.exposed_comm_s - p.optimizer_s;
     if (p.other_s < 0.0) { p.other_s = 0.0; } /* rounding */
-    if (planned_memory) { return p; }
+    if (costs->workload.engine.planned_memory) { return p; }
     p.parameter_bytes = held[REDCO_HOLDER_PARAMETERS];
     p.gradient_bytes = held[REDCO_HOLDER_GRADIENTS];
     p.optimizer_bytes = held[REDCO_HOLDER_OPTIMIZER];
@@ -88,8 +89,7 @@ redco_status redco_price_step(redco_costs *costs, const redco_setting *setting, 
     redco_status st = redco_costs_failure(costs, err);
     if (st == REDCO_OK) { st = redco_simulate(costs, setting, assignments, count, NULL, &price.simulation, err); }
     if (st != REDCO_OK) { return st; }
-    price.predicted =
-        predicted_of(&price.simulation, &price.closed_form, costs->workload.engine.planned_memory);
+    price.predicted = predicted_of(costs, &price.simulation, &price.closed_form);
     *price_out = price;
     return REDCO_OK;
 }

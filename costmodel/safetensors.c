@@ -18,19 +18,22 @@ struct redco_safetensors {
 
 struct element_type {
     const char *name;
-    uint32_t bytes;
+    uint32_t bits;
 };
 
+/* safetensors 0.8, safetensors/src/tensor.rs, enum Dtype. */
 static const struct element_type element_types[] = {
-    {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
-    {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4},     {"F64", 8},     {"I64", 8}, {"U64", 8},
+    {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"U8", 8},          {"I8", 8},
+    {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},
+    {"U16", 16},    {"F16", 16},    {"BF16", 16},   {"I32", 32},        {"U32", 32},        {"F32", 32},
+    {"F64", 64},    {"I64", 64},    {"U64", 64},    {"C64", 64},
 };
 
-/* 0 for a type this table does not know: newer files may have some. */
-static uint32_t element_bytes(const char *name)
+/* 0 for a type that the format does not have. */
+static uint32_t element_bits(const char *name)
 {
     for (size_t i = 0; i < sizeof element_types / sizeof element_types[0]; i++) {
-        if (strcmp(element_types[i].name, name) == 0) { return element_types[i].bytes; }
+        if (strcmp(element_types[i].name, name) == 0) { return element_types[i].bits; }
     }
     return 0;
 }
@@ -87,7 +90,7 @@ static redco_status read_offsets(const redco_json_value *entry, const char *type
 {
     redco_json_value offsets;
     size_t count = 0;
-    uint64_t bytes = 0;
+    uint64_t bits = 0;
     const redco_status st = redco_json_array(entry, "data_offsets", &offsets, &count, err);
     if (st != REDCO_OK) { return st; }
     const json_t *from = json_array_get(offsets.json, 0);
@@ -97,11 +100,12 @@ static redco_status read_offsets(const redco_json_value *entry, const char *type
         return redco_json_fail(entry, "data_offsets", err, "must be two whole numbers, begin and end");
     }
     const uint64_t stored = (uint64_t)json_integer_value(to) - (uint64_t)json_integer_value(from);
-    const uint32_t each = element_bytes(type);
-    if (each != 0 && (!redco_mul_u64(elements, each, &bytes) || bytes != stored)) {
+    const uint32_t each = element_bits(type);
+    if (each == 0) { return redco_json_fail(entry, "dtype", err, "is \"%.20s\"; safetensors has no such type", type); }
+    if (!redco_mul_u64(elements, each, &bits) || bits % 8 != 0 || bits / 8 != stored) {
         return redco_json_fail(entry, "data_offsets", err, "span %llu bytes; %llu elements of %s need %llu",
                                (unsigned long long)stored, (unsigned long long)elements, type,
-                               (unsigned long long)elements * each);
+                               (unsigned long long)bits / 8);
     }
     (void)snprintf(tensor->dtype, sizeof tensor->dtype, "%s", type);
     tensor->offset_bytes = (uint64_t)json_integer_value(from);
@@ -147,6 +151,34 @@ static redco_status create(const redco_json_value *root, const redco_json_value 
     return REDCO_OK;
 }
 
+static int by_offset(const void *a, const void *b)
+{
+    const redco_safetensor *const *left = a;
+    const redco_safetensor *const *right = b;
+    if ((*left)->offset_bytes != (*right)->offset_bytes) {
+        return (*left)->offset_bytes < (*right)->offset_bytes ? -1 : 1;
+    }
+    return ((*left)->size_bytes > (*right)->size_bytes) - ((*left)->size_bytes < (*right)->size_bytes);
+}
+
+/* No byte is part of two tensors: else one of them is not what was saved. */
+static redco_status check_overlaps(const redco_json_value *root, const redco_safetensors *tensors, redco_error *err)
+{
+    const redco_safetensor **sorted = malloc((tensors->count + 1) * sizeof(const redco_safetensor *));
+    redco_status st = REDCO_OK;
+    if (sorted == NULL) { return redco_fail(err, REDCO_ENOMEM, root->name, "out of memory"); }
+    for (size_t i = 0; i < tensors->count; i++) { sorted[i] = &tensors->list[i]; }
+    qsort((void *)sorted, tensors->count, sizeof(const redco_safetensor *), by_offset);
+    for (size_t i = 1; i < tensors->count && st == REDCO_OK; i++) {
+        const redco_safetensor *before = sorted[i - 1];
+        if (sorted[i]->offset_bytes < before->offset_bytes + before->size_bytes) {
+            st = redco_json_fail(root, sorted[i]->name, err, "its data_offsets overlap those of %.200s", before->name);
+        }
+    }
+    free((void *)sorted);
+    return st;
+}
+
 /* @param data_bytes  where the data begin in the file */
 static redco_status parse_header(const redco_json_value *root, uint64_t data_bytes, redco_safetensors **tensors_out,
                                  redco_error *err)
@@ -161,6 +193,7 @@ static redco_status parse_header(const redco_json_value *root, uint64_t data_byt
         st = read_tensor(root, name, &tensors->list[tensors->count], err);
         if (st == REDCO_OK) { tensors->list[tensors->count++].offset_bytes += data_bytes; }
     }
+    if (st == REDCO_OK) { st = check_overlaps(root, tensors, err); }
     if (st != REDCO_OK) {
         redco_safetensors_free(tensors);
         return st;

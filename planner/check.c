@@ -71,12 +71,14 @@ static redco_status compare_predicted(const redco_plan *plan, const char *name, 
             uint64_t again = 0;
             memcpy(&stated, stated_at + field->offset, sizeof stated);
             memcpy(&again, computed_at + field->offset, sizeof again);
+            if (field->newer && stated == 0) { continue; }
             st = same_count(name, pointer, stated, again, err);
         } else {
             double stated = 0.0;
             double again = 0.0;
             memcpy(&stated, stated_at + field->offset, sizeof stated);
             memcpy(&again, computed_at + field->offset, sizeof again);
+            if (field->newer && !(stated > 0.0)) { continue; }
             st = compare_number(name, pointer, stated, again, err);
         }
     }
@@ -111,9 +113,8 @@ static redco_status check_prediction(const redco_plan *plan, const char *name, c
     redco_status st = redco_price_step(reopened->costs, &reopened->setting, reopened->assignments,
                                        reopened->assignment_count, &price, err);
     if (st != REDCO_OK) { return st; }
-    redco_plan_predicted computed =
+    const redco_plan_predicted computed =
         redcoi_predicted(older ? &price.closed_form : &price.predicted, &reopened->inputs.calibration);
-    if (older) { computed.allocated_bytes = plan->predicted.allocated_bytes; }
     st = compare_predicted(plan, name, &computed, err);
     return st != REDCO_OK || older ? st : compare_closed_form(plan, name, &price.closed_form, err);
 }

@@ -15,8 +15,11 @@ typedef enum redcoi_goal {
 /** How many compositions @p group has. */
 double redcoi_exact_count(const redcoi_problem *problem, uint32_t group);
 
-/** Enumerates every composition of @p group that fits and takes at most @p cutoff_s; partial ones that cannot are cut.
- *  Of equal ones the one with more layers in earlier options (less recomputation) wins.
+/** The best composition of @p group that fits and takes at most @p cutoff_s. Up to 65,536 of them are gone through,
+ * partial ones that cannot win are cut. Of more, only those near the Lagrangian bound are looked for, and the last
+ * three options of one class by convexity: with one class of many layers the work grows with their logarithm.
+ * REDCOI_LEAST_MEMORY mixes no options. Of equal ones the one with more layers in earlier options (less recomputation)
+ * wins.
  *  @param looked_at  NULL, or increased by the number of whole compositions
  *  @return false when there is none */
 bool redcoi_exact_group(const redcoi_problem *problem, uint32_t group, redcoi_goal goal, double cutoff_s,

@@ -1,5 +1,7 @@
 #include "planner/rules_params.h"
 
+#include "topology/base/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,15 +174,6 @@ static redco_status read_shape(const redco_json_value *entry, redco_rules_param 
     return REDCO_OK;
 }
 
-/* Names reach terminals. */
-static bool is_printable(const char *name)
-{
-    for (; *name != '\0'; name++) {
-        if ((unsigned char)*name < 0x20 || *name == 0x7f) { return false; }
-    }
-    return true;
-}
-
 static redco_status read_path(const redco_json_value *entry, redco_rules_param *param, redco_error *err)
 {
     const redco_status st = redco_json_string(entry, "path", &param->path, err);
@@ -190,7 +183,7 @@ static redco_status read_path(const redco_json_value *entry, redco_rules_param *
         return redco_json_fail(entry, "path", err,
                                "is \"%.80s\"; names joined with '/', none of them empty, are needed", param->path);
     }
-    if (!is_printable(param->path)) {
+    if (!redco_text_is_plain(param->path)) { /* names reach terminals */
         return redco_json_fail(entry, "path", err, "is \"%.80s\", which has a control character", param->path);
     }
     if (length >= MAX_PATH_BYTES) {
@@ -312,7 +305,7 @@ static redco_status add_tensor(redco_rules_tree *tree, const redco_safetensors *
         return redco_fail(err, REDCO_EVALUE, file, "the name %.40s... has %zu bytes; less than %d are read",
                           tensor->name, strlen(tensor->name), MAX_PATH_BYTES);
     }
-    if (!is_printable(tensor->name)) {
+    if (!redco_text_is_plain(tensor->name)) {
         return redco_fail(err, REDCO_EVALUE, file, "the name %.80s has a control character", tensor->name);
     }
     const char *leaf = leaf_of(tensors, tensor, &turn);

@@ -1,6 +1,7 @@
 /* Rules that a user gives: their file, and which of them matches a path. */
 #include "planner/rules_user.h"
 #include "planner/rules_internal.h"
+#include "topology/base/text.h"
 #include "topology/base/word.h"
 
 #include <inttypes.h>
@@ -222,10 +223,8 @@ static redco_status check_match(const char *match, const char *place, redco_erro
         return redco_fail(err, REDCO_EVALUE, place, "matches %zu names; at most %d are possible", names_in(match),
                           MAX_MATCH_NAMES);
     }
-    for (const char *c = match; *c != '\0'; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
-            return redco_fail(err, REDCO_EVALUE, place, "matches a text with a control character");
-        }
+    if (!redco_text_is_plain(match)) {
+        return redco_fail(err, REDCO_EVALUE, place, "matches a text with a control character");
     }
     return REDCO_OK;
 }

@@ -76,10 +76,11 @@ flip() { # FILE OFFSET: one bit
 damage() { # WHAT FILE: done to copy/$new; the message names the file
     damaged=$((damaged + 1))
     redco-exec zero3.json --steps 5 --dtype f64 --checkpoint copy --resume >out 2>err || bad "$1: exit $?"
-    grep -q "^redco-exec: warning: copy/$new/$2.*; this checkpoint is passed over$" err && [ "$(wc -l <err)" -eq 1 ] ||
-        bad "$1: not one warning"
+    grep -q "^redco-exec: warning: copy/$new/$2.*; this checkpoint is passed over$" err &&
+        grep -q "^redco-exec: warning: copy/$new is set aside as copy/damaged-$new: " err && [ "$(wc -l <err)" -eq 2 ] ||
+        bad "$1: not two warnings"
     grep -q "^resumed from copy/step-0000000002: step 2 of 5" out || bad "$1: not the one before"
-    [ "$(ls -A copy | tr '\n' ' ')" = 'step-0000000002 step-0000000005 ' ] || bad "$1: $(ls -A copy)"
+    [ "$(ls -A copy | tr '\n' ' ')" = "damaged-$new step-0000000002 step-0000000005 " ] || bad "$1: $(ls -A copy)"
 }
 fresh() { rm -rf copy && cp -r ck copy; }
 for file in model-00001-of-00001.safetensors optimizer-00001-of-00001.safetensors config.json \

@@ -54,6 +54,9 @@ for model in llama gpt2 opt; do
     cp "$tests/data/models/oracle/$model.json" . # of 61 words, which nothing divides
     sed 's/"vocab_size": 61/"vocab_size": 64/' $model.json >$model-64.json
     try quad $model-64 8 2 16 f64 --tp-placement milp
+    # Gathers for which nothing of the simulator's waits: memory that a collective of tensor parallelism still reads.
+    try processors $model-64 4 2 8 f64 --strategy zero3 --recompute full
+    try processors $model-64 4 2 8 f64 --strategy zeropp --recompute full
     strategies $model 4
     try quad $model 1 1 4 f32
     try quad $model 8 4 8 f64 --fix p=1x1,g=1x2,os=1x2

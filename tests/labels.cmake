@@ -5,12 +5,13 @@ set(REDCO_FOLDERS topology traces costmodel planner executor tools house)
 # Folders of tests that have no library; redco_unit_test() labels the rest. The first line that matches counts.
 set(redco_folder_of
     house=^house[.]
+    tools=^mutants$
     topology=^golden[.]topo-
     traces=^golden[.]validate-
     costmodel=^golden[.]\(sim|calibrate\)-
     planner=^golden[.]\(plan|rules|export|slurm\)-
     executor=^golden[.]\(exec|profile|netns\)-
-    tools=^golden[.]plot-
+    tools=^golden[.]\(plot-|names-shown\)
     topology=^corpus[.]\(units|json|hostlist|slurm|cluster|nccl_xml|node_json|gpu_json\)$
     traces=^corpus[.]\(measured|trace|profile_csv|profile_json|nccl_log\)$
     costmodel=^corpus[.]\(calibration|model_config|compute_profile|params_json|safetensors|trace_load\)$

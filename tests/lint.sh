@@ -69,7 +69,7 @@ report 'banned calls' ${#shipped[@]} $(($? == 0))
 
 if have shellcheck; then
     mapfile -t scripts < <(find tests tools -name '*.sh')
-    scripts+=(tools/run tools/gallery tools/netns-cluster tools/netns-grid tools/host-acceptance tools/gpu-acceptance tools/gpu-bundle .ci/run)
+    scripts+=(tools/run tools/gallery tools/netns-cluster tools/netns-grid tools/host-acceptance tools/gpu-acceptance tools/gpu-bundle tools/against-redcoast .ci/run)
     shellcheck -x "${scripts[@]}"
     report shellcheck ${#scripts[@]} $?
 fi

@@ -2,6 +2,7 @@
 
 #include "topology/base/file.h"
 #include "topology/base/json.h"
+#include "topology/base/text.h"
 
 #include <errno.h>
 #include <libgen.h>
@@ -106,7 +107,7 @@ error_t cli_word(struct cli *cli, const char *option, const char *text, const ch
 /* File names and what files hold may contain line ends and terminal sequences: an error is one plain line. */
 static void print_plain(const char *text)
 {
-    for (; *text != '\0'; text++) { (void)fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, stderr); }
+    redco_text_write(stderr, text);
 }
 
 redco_status cli_writable(const char *path, redco_error *err)
@@ -115,6 +116,7 @@ redco_status cli_writable(const char *path, redco_error *err)
     if (redco_file_descriptor(path) >= 0) { return REDCO_OK; }
     const bool exists = stat(path, &info) == 0;
     if (exists && S_ISDIR(info.st_mode)) { return redco_fail(err, REDCO_EIO, path, "is a folder, not a file"); }
+    if (redco_file_is_kept(path)) { return redco_fail(err, REDCO_EIO, path, "cannot write: it is read-only"); }
     char *const file = redco_file_behind_links(path);
     if (file == NULL) { return redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(errno)); }
     const int why = exists && !S_ISREG(info.st_mode) ? access(path, W_OK) : access(dirname(file), W_OK | X_OK);

@@ -51,7 +51,7 @@ void exec_print_report(const struct cli *cli, const struct exec_report *r)
     unsigned rank = r->rank;
     int used = 0;
     if (sscanf(where, "rank %u: %n", &rank, &used) == 1 && used > 0) { where += used; } /* all say so of one */
-    if (everybodys(r)) {
+    if (everybodys(r) && (r->rank == 0 || r->err.status != REDCO_EIO)) { /* a file may be missing on one host */
         (void)snprintf(place, sizeof place, "%.480s", where);
     } else if (r->step == 0) {
         (void)snprintf(place, sizeof place, "rank %u: %.400s", rank, where);
@@ -74,7 +74,8 @@ static void send_report(struct exec_line *line, const struct exec_report *report
 /* All ranks have come to the same error. */
 static bool alike(const struct exec_report *r)
 {
-    return everybodys(r) || r->err.status == REDCO_EINFEASIBLE || strncmp(r->err.place, "rank ", 5) == 0;
+    return (everybodys(r) && r->err.status != REDCO_EIO) || r->err.status == REDCO_EINFEASIBLE ||
+           strncmp(r->err.place, "rank ", 5) == 0;
 }
 
 /* Under mpirun nobody is above the ranks. Several that wait for one that is silent name it, not one another. */
@@ -82,7 +83,7 @@ static int fail_alone(const struct cli *cli, redco_world *world, double timeout_
 {
     redco_farewell farewell = {false, true, true, REDCO_WORLD_MAX};
     if (world == NULL) {
-        if (r->rank == 0 || !everybodys(r)) { exec_print_report(cli, r); }
+        exec_print_report(cli, r);
         return r->code;
     }
     redco_world_part(world, &farewell);

@@ -17,22 +17,6 @@
 /* After a failure, what ranks have to see that a peer is gone and to say so. */
 static const double grace_s = 2.0;
 
-static bool number_in(const char *name, uint64_t *out)
-{
-    const char *const text = getenv(name);
-    char *end = NULL;
-    if (text == NULL || text[0] < '0' || text[0] > '9') { return false; }
-    *out = strtoull(text, &end, 10);
-    return *end == '\0';
-}
-
-/* Open MPI, then what MPICH and its descendants set. */
-bool exec_under_mpi(uint64_t *rank_out, uint64_t *ranks_out)
-{
-    return (number_in("OMPI_COMM_WORLD_RANK", rank_out) && number_in("OMPI_COMM_WORLD_SIZE", ranks_out)) ||
-           (number_in("PMI_RANK", rank_out) && number_in("PMI_SIZE", ranks_out));
-}
-
 struct child {
     pid_t pid;
     bool ended, killed, reported; /* killed: by this process */
@@ -113,6 +97,7 @@ static _Noreturn void be_rank(struct run *r, const redco_world_options *options,
         (void)!write(line.pipe, &report, sizeof report);
     }
     (void)pthread_mutex_destroy(&line.lock);
+    redco_local_ranks_free(options->local);
     exit(code); /* not _exit: sanitizers look for leaks here */
 }
 
@@ -173,6 +158,10 @@ static void take_children(struct run *r)
         c->ended = true;
         c->status = status;
         r->left--;
+        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && !c->killed && r->signal == 0) {
+            r->signal = SIGPIPE; /* nobody reads what is printed: all end as one program would */
+            kill_rest(r);
+        }
         if ((!WIFEXITED(status) || WEXITSTATUS(status) != CLI_DONE) && r->trouble_s == 0.0) { r->trouble_s = now_s(); }
     }
 }
@@ -292,15 +281,15 @@ static int tell(const struct run *r)
 
 static redco_status start_all(struct run *r, uint32_t count, exec_rank run, void *context, redco_error *err)
 {
-    char address[REDCO_LOCAL_ADDRESS_SIZE];
-    redco_status st = count > 1 ? redco_local_address(address, err) : REDCO_OK;
+    redco_local_ranks *local = NULL;
+    redco_status st = count > 1 ? redco_local_ranks_make(count, &local, err) : REDCO_OK;
     (void)fflush(NULL);
     while (r->count < count && st == REDCO_OK) {
         const redco_world_options options = {.transport = count > 1 ? REDCO_TRANSPORT_SOCKET : REDCO_TRANSPORT_SELF,
                                              .rank = r->count,
                                              .size = count,
-                                             .address = count > 1 ? address : NULL,
-                                             .timeout_s = r->timeout_s};
+                                             .timeout_s = r->timeout_s,
+                                             .local = local};
         const pid_t pid = start(r, &options, run, context);
         if (pid < 0) {
             st = redco_fail(err, REDCO_ESYSTEM, "ranks", "%u of %u processes: %s", r->count, count, strerror(errno));
@@ -309,6 +298,7 @@ static redco_status start_all(struct run *r, uint32_t count, exec_rank run, void
         r->children[r->count++].pid = pid;
         r->left++;
     }
+    redco_local_ranks_free(local);
     return st;
 }
 

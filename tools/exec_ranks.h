@@ -4,9 +4,6 @@
 
 #include "tools/exec_failure.h"
 
-/** Whether mpirun started this process, as what of how many ranks. */
-bool exec_under_mpi(uint64_t *rank_out, uint64_t *ranks_out);
-
 /** What a rank does. @param world  as options say, not yet opened. @return its exit code */
 typedef int (*exec_rank)(const redco_world_options *options, struct exec_line *line, void *context);
 

@@ -1,5 +1,6 @@
 #include "tools/launched.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,22 +68,47 @@ static redco_status slurm_address(char address[LAUNCHED_ADDRESS_SIZE], redco_err
     return REDCO_OK;
 }
 
-/* Tasks of MPI are found by MPI. A batch script itself, and a step of one task, are nobody's rank. */
+/* Tasks of MPI are found by MPI, by the launcher's own channel. A batch script itself, and a step of one task, are
+ * nobody's rank. */
 static bool in_slurm_step(void)
 {
     const char *const tasks = getenv("SLURM_STEP_NUM_TASKS");
     return tasks != NULL && strcmp(tasks, "1") != 0 && getenv("SLURM_PROCID") != NULL &&
-           getenv("OMPI_COMM_WORLD_RANK") == NULL && getenv("PMI_RANK") == NULL;
+           getenv("OMPI_COMM_WORLD_RANK") == NULL && getenv("PMI_RANK") == NULL && getenv("PMIX_RANK") == NULL;
 }
 
-redco_status launched_world(redco_world_options *options_out, char address[LAUNCHED_ADDRESS_SIZE], bool *launched_out,
+static bool number_in(const char *name, uint64_t *out)
+{
+    const char *const text = getenv(name);
+    char *end = NULL;
+    if (text == NULL || text[0] < '0' || text[0] > '9') { return false; }
+    *out = strtoull(text, &end, 10);
+    return *end == '\0';
+}
+
+/* Open MPI, then what MPICH and its descendants set, then srun --mpi=pmix; a step of one task is nobody's rank. */
+bool launched_by_mpi(uint64_t *rank_out, uint64_t *ranks_out)
+{
+    return (number_in("OMPI_COMM_WORLD_RANK", rank_out) && number_in("OMPI_COMM_WORLD_SIZE", ranks_out)) ||
+           (number_in("PMI_RANK", rank_out) && number_in("PMI_SIZE", ranks_out)) ||
+           (number_in("PMIX_RANK", rank_out) && number_in("SLURM_STEP_NUM_TASKS", ranks_out) && *ranks_out > 1);
+}
+
+redco_status launched_world(redco_world_options *options_out, struct launched_room *room, bool *launched_out,
                             redco_error *err)
 {
-    redco_world_options options = {.transport = REDCO_TRANSPORT_SOCKET, .address = getenv("REDCO_ADDRESS")};
+    redco_world_options options = {.transport = REDCO_TRANSPORT_SOCKET,
+                                   .address = getenv("REDCO_ADDRESS"),
+                                   .listen = getenv("REDCO_LISTEN"),
+                                   .secret = room->secret};
+    assert(room != NULL);
     const bool named = getenv("REDCO_RANK") != NULL, slurm = !named && in_slurm_step();
     const char *const rank = slurm ? "SLURM_PROCID" : "REDCO_RANK";
     const char *const ranks = slurm ? "SLURM_STEP_NUM_TASKS" : "REDCO_RANKS";
     *launched_out = named || slurm;
+    if (!named && getenv("REDCO_RANKS") != NULL) { /* each would train it all */
+        return redco_fail(err, REDCO_EVALUE, "REDCO_RANK", "is missing, but REDCO_RANKS is set");
+    }
     if (!*launched_out) { return REDCO_OK; }
     redco_status st = number_of(rank, rank, REDCO_WORLD_MAX, &options.rank, err);
     if (st == REDCO_OK) { st = number_of(ranks, rank, REDCO_WORLD_MAX, &options.size, err); }
@@ -90,12 +116,14 @@ redco_status launched_world(redco_world_options *options_out, char address[LAUNC
         st = redco_fail(err, REDCO_EVALUE, rank, "%u is not below %s, %u", options.rank, ranks, options.size);
     }
     if (st == REDCO_OK && options.address == NULL && slurm) {
-        st = slurm_address(address, err);
-        options.address = address;
+        st = slurm_address(room->address, err);
+        options.address = room->address;
     }
     if (st == REDCO_OK && options.address == NULL) {
         st = redco_fail(err, REDCO_EVALUE, "REDCO_ADDRESS", "is missing: HOST:PORT of rank 0");
     }
-    if (st == REDCO_OK) { *options_out = options; }
+    if (st == REDCO_OK) { st = launched_secret(room, err); }
+    options.secret_bytes = room->secret_bytes;
+    *options_out = options;
     return st;
 }

@@ -6,16 +6,32 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* A name with '/' or '.' is a file, which must be there; a word that is no preset makes the rows be skipped. */
+static redco_status check_gpus(const char *path, const redco_measured_run *rows, size_t count, redco_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        redco_gpu gpu;
+        redco_error why = {.status = REDCO_OK};
+        char place[512];
+        if (i > 0 && strcmp(rows[i].gpu, rows[i - 1].gpu) == 0) { continue; }
+        const redco_status st = redco_gpu_find(rows[i].gpu, &gpu, &why);
+        if (st == REDCO_OK || st == REDCO_EVALUE) { continue; }
+        (void)snprintf(place, sizeof place, "%.440s:%u", path, rows[i].line);
+        return redco_fail(err, st, place, "gpu \"%.80s\": %s", rows[i].gpu, why.text);
+    }
+    return REDCO_OK;
+}
+
 static redco_status add_table(struct measured_files *files, const char *path, redco_error *err)
 {
     redco_measured **const tables = realloc(files->tables, (files->table_count + 1) * sizeof(redco_measured *));
     if (tables == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
     files->tables = tables;
-    const redco_status st = redco_measured_read(path, &files->tables[files->table_count], err);
+    redco_status st = redco_measured_read(path, &files->tables[files->table_count], err);
     if (st != REDCO_OK) { return st; }
     const redco_measured_run *rows = NULL;
     const size_t count = redco_measured_runs(files->tables[files->table_count++], &rows);
-    if (count == 0) { return REDCO_OK; }
+    if (count == 0 || (st = check_gpus(path, rows, count, err)) != REDCO_OK) { return st; }
     const redco_measured_run **const runs =
         realloc(files->runs, (files->count + count) * sizeof(const redco_measured_run *));
     if (runs == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }

@@ -271,6 +271,7 @@ static void print_one(const struct answer *answer)
     report_time(best);
     if (args->options.objective == REDCO_OBJECTIVE_COMM) { report_comm(&best->prediction); }
     report_memory(&best->prediction);
+    report_energy(&best->prediction);
     report_gpu_groups(answer->plan, &answer->inputs->machine);
     report_placement(answer->plan);
     plan_tp_report(&answer->tp, &args->options);

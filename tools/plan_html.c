@@ -7,6 +7,7 @@
 #include "tools/plot.h"
 #include "tools/table.h"
 #include "topology/base/file.h"
+#include "topology/base/text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -41,14 +42,16 @@ static const char style[] =
 
 void html_text(FILE *out, const char *text)
 {
-    for (const char *at = text; *at != '\0'; at++) {
-        switch (*at) {
+    while (*text != '\0') {
+        size_t size = 0;
+        const char *shown = redco_text_next(&text, &size);
+        switch (*shown) {
         case '&': (void)fputs("&amp;", out); break;
         case '<': (void)fputs("&lt;", out); break;
         case '>': (void)fputs("&gt;", out); break;
         case '"': (void)fputs("&quot;", out); break;
         case '\'': (void)fputs("&#39;", out); break;
-        default: (void)fputc((unsigned char)*at < 0x20 || *at == 0x7f ? ' ' : *at, out);
+        default: (void)fwrite(shown, 1, size, out);
         }
     }
 }

@@ -44,6 +44,7 @@ void report_time(const redco_candidate *candidate);
 /** AMSP's communication time, for --objective comm. */
 void report_comm(const redco_prediction *prediction);
 void report_memory(const redco_prediction *prediction);
+void report_energy(const redco_prediction *prediction); /**< nothing where watts are not known */
 void report_help(const redco_help *help, size_t count);
 void report_neighbours(const redco_neighbour *neighbours, size_t count, double like_s);
 /** Whose steps they are, and why. */

@@ -152,6 +152,18 @@ void report_comm(const redco_prediction *p)
     (void)printf("\n");
 }
 
+void report_energy(const redco_prediction *p)
+{
+    char text[SHORT];
+    struct line line;
+    if (!(p->energy.energy_j > 0.0)) { return; }
+    line_begin(&line, "energy");
+    line_item(&line, "%s a step", format_joules(p->energy.energy_j, text, sizeof text));
+    line_item(&line, "%s a token", format_joules(p->energy.energy_j_per_token, text, sizeof text));
+    line_item(&line, "%.0f W a GPU", p->energy.watts_per_gpu);
+    (void)printf("\n");
+}
+
 void report_memory(const redco_prediction *p)
 {
     const struct {

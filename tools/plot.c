@@ -1,6 +1,7 @@
 #include "tools/plot.h"
 
 #include "topology/base/file.h"
+#include "topology/base/text.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -22,20 +23,6 @@ static const char *script_of(const char *name)
     return "";
 }
 
-/* Length of the well-formed UTF-8 sequence at @p text, 0 if there is none. */
-static size_t sequence_length(const unsigned char *text)
-{
-    const size_t length = text[0] < 0x80                       ? 1
-                          : text[0] >= 0xc2 && text[0] <= 0xdf ? 2
-                          : text[0] >= 0xe0 && text[0] <= 0xef ? 3
-                          : text[0] >= 0xf0 && text[0] <= 0xf4 ? 4
-                                                               : 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80) { return 0; }
-    }
-    return length;
-}
-
 /* What a character means to gnuplot decides how it is written. */
 static const char *written(char character, const char *const escapes[][2])
 {
@@ -47,20 +34,15 @@ static const char *written(char character, const char *const escapes[][2])
 
 static void write_text(FILE *text, const char *string, const char *const escapes[][2])
 {
-    const char *at = string;
-    for (int count = 0; *at != '\0' && count < LONGEST_TEXT; count++) {
-        const size_t length = sequence_length((const unsigned char *)at);
-        const char *other = length == 1 ? written(*at, escapes) : NULL;
-        if (length == 0) {
-            (void)fputc('?', text);
-        } else if (length == 1 && ((unsigned char)*at < 0x20 || *at == 0x7f)) {
-            (void)fputc(' ', text);
-        } else if (other != NULL) {
+    for (int count = 0; *string != '\0' && count < LONGEST_TEXT; count++) {
+        size_t size = 0;
+        const char *shown = redco_text_next(&string, &size);
+        const char *other = size == 1 ? written(*shown, escapes) : NULL;
+        if (other != NULL) {
             (void)fputs(other, text);
         } else {
-            (void)fprintf(text, "%.*s", (int)length, at);
+            (void)fwrite(shown, 1, size, text);
         }
-        at += length == 0 ? 1 : length;
     }
 }
 

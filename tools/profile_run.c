@@ -296,15 +296,14 @@ static void end_children(const pid_t *children, uint32_t count, bool kill_them)
 static redco_status run_processes(const struct profile_job *job, struct profile_result *result, bool *leader_out,
                                   redco_error *err)
 {
-    char address[REDCO_LOCAL_ADDRESS_SIZE];
-    redco_world_options options = {
-        .transport = REDCO_TRANSPORT_SOCKET, .size = job->ranks, .address = address, .timeout_s = silence_s};
+    redco_local_ranks *local = NULL;
+    redco_world_options options = {.transport = REDCO_TRANSPORT_SOCKET, .size = job->ranks, .timeout_s = silence_s};
     const pid_t parent = getpid();
     int why[2] = {-1, -1};
     uint32_t started = 0;
-    redco_status st = redco_local_address(address, err);
-    if (st != REDCO_OK) { return st; }
     if (pipe2(why, O_CLOEXEC) != 0) { return redco_fail(err, REDCO_ESYSTEM, "", "no pipe: %s", strerror(errno)); }
+    redco_status st = redco_local_ranks_make(job->ranks, &local, err);
+    options.local = local;
     pid_t *children = calloc(job->ranks, sizeof *children);
     if (children == NULL) { st = redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     for (uint32_t rank = 1; rank < job->ranks && st == REDCO_OK; rank++) {
@@ -322,6 +321,7 @@ static redco_status run_processes(const struct profile_job *job, struct profile_
     (void)close(why[0]);
     (void)close(why[1]);
     free(children);
+    redco_local_ranks_free(local); /* what is left of it: rank 0 is this process */
     return st;
 }
 

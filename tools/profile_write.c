@@ -59,6 +59,7 @@ static void fill_cases(const struct profile_result *result, struct rows *rows)
             redco_profile_operator *o = &rows->operators[rows->operator_count++];
             *o = (redco_profile_operator){
                 .elements = c->rows * c->columns, .forward_s = c->forward_s, .backward_s = c->backward_s};
+            if (strstr(c->name, "norm") != NULL) { o->columns = (uint32_t)c->columns; }
             (void)snprintf(o->name, sizeof o->name, "%s", c->name);
             (void)snprintf(o->type, sizeof o->type, "%s", type_name(c->dtype));
         }

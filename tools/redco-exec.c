@@ -1,9 +1,9 @@
 /* redco-exec: trains the model of a plan file on the plan's ranks. */
-#include "costmodel/step.h"
 #include "executor/comm/nccl/nccl.h"
 #include "executor/comm/replay.h"
 #include "executor/trainer/devices.h"
-#include "planner/assemble.h"
+#include "tools/exec_args.h"
+#include "tools/exec_blas.h"
 #include "tools/exec_ranks.h"
 #include "tools/exec_report.h"
 #include "tools/launched.h"
@@ -15,204 +15,6 @@
 #include <unistd.h>
 
 const char *argp_program_version = "redco-exec " REDCO_VERSION;
-
-enum key {
-    KEY_BACKEND = 0x100,
-    KEY_FUSE,
-    KEY_STEPS,
-    KEY_DATA,
-    KEY_CHECK,
-    KEY_SEED,
-    KEY_RATE,
-    KEY_DTYPE,
-    KEY_PROFILE,
-    KEY_EMULATE,
-    KEY_REPLAY,
-    KEY_TIMELINE,
-    KEY_TIMELINE_RANK,
-    KEY_TIMELINE_STEPS,
-    KEY_FAULT,
-    KEY_FOLDER,
-    KEY_EVERY,
-    KEY_KEEP,
-    KEY_RESUME,
-    KEY_TIMEOUT
-};
-enum { MOST_STEPS = 1000000, MOST_PROFILES = 64, MOST_KEPT = 10000, MOST_TIMEOUT_S = 86400 };
-
-struct exec_args {
-    struct cli cli;                   /* first: see cli.h */
-    const char *path, *data, *folder; /* folder: of checkpoints */
-    uint64_t steps, seed, every, keep, timeout_s;
-    double learning_rate;
-    bool has_seed, has_rate, has_every, has_keep, has_timeline_rank, resume;
-    int backend; /* index of backend_words */
-    int fuse;    /* index of fuse_words */
-    int dtype;   /* index of dtype_words, -1: the plan's */
-    bool check, emulate;
-    bool replay; /* one rank alone */
-    uint64_t replay_rank;
-    const char *timeline;
-    uint64_t timeline_rank, timeline_steps;
-    const char *profiles[MOST_PROFILES];
-    uint32_t profile_count;
-    redco_trainer_fault fault;
-    char fault_tensor[200]; /* "": none */
-    const redco_plan *plan;
-    redco_plan_case prices;
-    redco_fixed_cost fixed;
-    redco_step *schedule;
-};
-
-static const char *const dtype_words[] = {"f32", "f64", "bf16", "f16", NULL};
-static const redco_dtype dtypes[] = {REDCO_F32, REDCO_F64, REDCO_BFLOAT16, REDCO_F16};
-static const char *const fuse_words[] = {"auto", "on", "off", NULL}; /* redco_trainer_fusing */
-static const char *const backend_words[] = {"host", "cuda", NULL};
-enum { BACKEND_HOST, BACKEND_CUDA };
-
-/* clang-format off */
-static const struct argp_option flags[] = {
-    {"backend", KEY_BACKEND, "NAME", 0, "Who computes: host, this machine's processors (default), or cuda, a GPU for each rank", 1},
-    {"steps", KEY_STEPS, "N", 0, "Steps to train (default: 10); 0: only take the memory, and report it", 1},
-    {"data", KEY_DATA, "FILE", 0, "Token ids, 16 bits each (32 for vocabularies above 65536), little-endian; default: made from the seed", 1},
-    {"seed", KEY_SEED, "N", 0, "Of first weights and made tokens (default: 1)", 1},
-    {"learning-rate", KEY_RATE, "R", 0, "Of AdamW, the same in every step (default: 0.001)", 1},
-    {"dtype", KEY_DTYPE, "TYPE", 0, "f32, f64, bf16 or f16, instead of the plan's precision", 1},
-    {"fuse", KEY_FUSE, "WHEN", 0, "Run operators that stand together as one, products with what follows them and elementwise ones: auto (default; on GPUs), on, off", 1},
-    {"check", KEY_CHECK, NULL, 0, "Train on one rank, too, and compare losses and weights (of bf16 and f16 losses alone); in f32 where --dtype says nothing", 1},
-    {"fault", KEY_FAULT, "TENSOR@RANK:STEP", 0, "Add 0.01 to one element of the tensor on one rank after a step: see --check notice it", 1},
-    {"emulate-compute", KEY_EMULATE, NULL, 0, "Computation is waited for as long as the plan predicts, communication is real", 1},
-    {"replay-rank", KEY_REPLAY, "R", 0, "One rank of a plan of any size, alone, at its full size: its communication is work of the device for as long as the plan predicts", 1},
-    {"timeline", KEY_TIMELINE, "TRACE", 0, "Write the last steps as measured as a trace for Perfetto, with the names of redco-sim --timeline", 1},
-    {"timeline-rank", KEY_TIMELINE_RANK, "R", 0, "Whose (default: 0, or that of --replay-rank)", 1},
-    {"timeline-steps", KEY_TIMELINE_STEPS, "N", 0, "How many; the first step, which warms up, is never among several (default: 3)", 1},
-    {"profile", KEY_PROFILE, "FILE", 0, "Measurements that the plan was made with; may be repeated", 1},
-    {"checkpoint", KEY_FOLDER, "DIR", 0, "Write checkpoints there: after every so many steps, and after the last", 2},
-    {"checkpoint-every", KEY_EVERY, "N", 0, "Steps between two checkpoints (default: 100)", 2},
-    {"keep", KEY_KEEP, "K", 0, "Checkpoints that are kept, the newest ones (default: 2)", 2},
-    {"resume", KEY_RESUME, NULL, 0, "Go on from the newest whole checkpoint of DIR, on any plan of the same model and global batch, to step --steps", 2},
-    {"timeout", KEY_TIMEOUT, "SECONDS", 0, "How long a rank may be silent before the run is ended (default: 60); longer than any rank computes, or writes to the disk, between two communications", 2},
-    CLI_OPTIONS,
-    {0}
-};
-/* clang-format on */
-
-static error_t read_rate(struct exec_args *args, const char *text)
-{
-    char *end = NULL;
-    args->learning_rate = strtod(text, &end);
-    return *end == '\0' && end != text && args->learning_rate >= 0.0 && args->learning_rate <= 1e30
-               ? 0
-               : cli_bad_option(&args->cli, "--learning-rate", "\"%.40s\" is not a number from 0 on", text);
-}
-
-static error_t read_fault(struct exec_args *args, const char *text)
-{
-    const char *const at = strrchr(text, '@');
-    unsigned long long step = 0;
-    unsigned rank = 0;
-    int end = 0;
-    if (at == NULL || at == text || (size_t)(at - text) >= sizeof args->fault_tensor ||
-        sscanf(at, "@%9u:%9llu%n", &rank, &step, &end) != 2 || at[end] != '\0' || step == 0) {
-        return cli_bad_option(&args->cli, "--fault", "\"%.60s\" is not TENSOR@RANK:STEP, with steps from 1", text);
-    }
-    (void)snprintf(args->fault_tensor, sizeof args->fault_tensor, "%.*s", (int)(at - text), text);
-    args->fault = (redco_trainer_fault){args->fault_tensor, rank, step, 0.01};
-    return 0;
-}
-
-/* What says nothing of a rank alone. */
-static error_t check_replay(struct exec_args *args)
-{
-    const struct {
-        bool given;
-        const char *flag;
-    } others[] = {{args->check, "--check"},
-                  {args->folder != NULL, "--checkpoint"},
-                  {args->resume, "--resume"},
-                  {args->fault_tensor[0] != '\0', "--fault"},
-                  {args->emulate, "--emulate-compute"}};
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (!others[i].given) { continue; }
-        return cli_bad_option(&args->cli, others[i].flag, "says nothing of one rank whose communication is emulated%s",
-                              " (--replay-rank)");
-    }
-    if (args->has_timeline_rank && args->timeline_rank != args->replay_rank) {
-        return cli_bad_option(&args->cli, "--timeline-rank", "there is only the rank of --replay-rank, %llu",
-                              (unsigned long long)args->replay_rank);
-    }
-    args->timeline_rank = args->replay_rank;
-    return 0;
-}
-
-static error_t read_flag(int key, char *text, struct argp_state *state)
-{
-    struct exec_args *const args = state->input;
-    switch (key) {
-    case KEY_BACKEND: return cli_word(&args->cli, "--backend", text, backend_words, &args->backend);
-    case KEY_STEPS: return cli_u64(&args->cli, "--steps", text, 0, MOST_STEPS, &args->steps);
-    case KEY_DATA: return cli_name(&args->cli, "--data", text, &args->data);
-    case KEY_SEED: args->has_seed = true; return cli_u64(&args->cli, "--seed", text, 0, INT64_MAX, &args->seed);
-    case KEY_RATE: args->has_rate = true; return read_rate(args, text);
-    case KEY_FOLDER: return cli_name(&args->cli, "--checkpoint", text, &args->folder);
-    case KEY_EVERY:
-        args->has_every = true;
-        return cli_u64(&args->cli, "--checkpoint-every", text, 1, MOST_STEPS, &args->every);
-    case KEY_KEEP: args->has_keep = true; return cli_u64(&args->cli, "--keep", text, 1, MOST_KEPT, &args->keep);
-    case KEY_RESUME: args->resume = true; return 0;
-    case KEY_TIMEOUT: return cli_u64(&args->cli, "--timeout", text, 1, MOST_TIMEOUT_S, &args->timeout_s);
-    case KEY_DTYPE: return cli_word(&args->cli, "--dtype", text, dtype_words, &args->dtype);
-    case KEY_FUSE: return cli_word(&args->cli, "--fuse", text, fuse_words, &args->fuse);
-    case KEY_CHECK: args->check = true; return 0;
-    case KEY_FAULT: return read_fault(args, text);
-    case KEY_EMULATE: args->emulate = true; return 0;
-    case KEY_REPLAY:
-        args->replay = true;
-        return cli_u64(&args->cli, "--replay-rank", text, 0, REDCO_WORLD_MAX, &args->replay_rank);
-    case KEY_TIMELINE: return cli_name(&args->cli, "--timeline", text, &args->timeline);
-    case KEY_TIMELINE_RANK:
-        args->has_timeline_rank = true;
-        return cli_u64(&args->cli, "--timeline-rank", text, 0, REDCO_WORLD_MAX, &args->timeline_rank);
-    case KEY_TIMELINE_STEPS: return cli_u64(&args->cli, "--timeline-steps", text, 1, MOST_STEPS, &args->timeline_steps);
-    case KEY_PROFILE:
-        if (args->profile_count == MOST_PROFILES) {
-            return cli_bad_option(&args->cli, "--profile", "is given more than %d times", MOST_PROFILES);
-        }
-        return cli_name(&args->cli, "--profile", text, &args->profiles[args->profile_count++]);
-    case ARGP_KEY_ARG:
-        if (args->path != NULL) { return cli_bad_option(&args->cli, text, "is a second plan; one is run"); }
-        return cli_name(&args->cli, "PLAN", text, &args->path);
-    case ARGP_KEY_END:
-        if (args->cli.err.status != REDCO_OK) { return 0; }
-        if (args->path == NULL) { return cli_bad_option(&args->cli, "PLAN", "is missing; redco-plan -o writes one"); }
-        if (args->check && args->emulate) {
-            return cli_bad_option(&args->cli, "--check", "needs real computation, not --emulate-compute");
-        }
-        if (args->emulate && args->backend == BACKEND_CUDA) {
-            return cli_bad_option(&args->cli, "--emulate-compute",
-                                  "needs --backend host: a GPU would have nothing to do");
-        }
-        if (args->replay) { return check_replay(args); }
-        if (args->folder == NULL && (args->resume || args->has_every || args->has_keep)) {
-            return cli_bad_option(&args->cli,
-                                  args->resume      ? "--resume"
-                                  : args->has_every ? "--checkpoint-every"
-                                                    : "--keep",
-                                  "needs --checkpoint DIR");
-        }
-        if (args->emulate && args->folder != NULL) {
-            return cli_bad_option(&args->cli, "--checkpoint", "needs real computation, not --emulate-compute");
-        }
-        return 0;
-    default: return cli_option(key, text, state);
-    }
-}
-
-static redco_dtype dtype_of(const struct exec_args *args)
-{
-    if (args->dtype >= 0) { return dtypes[args->dtype]; }
-    return args->check ? REDCO_F32 : redco_trainer_dtype(args->plan->precision);
-}
 
 static int report(const struct exec_args *args, const struct exec_run *run)
 {
@@ -294,9 +96,12 @@ static bool speaks(const struct rank_run *r)
     return redco_world_rank(r->world) == 0 && !r->args->cli.json && !r->args->cli.quiet;
 }
 
-static void warn(void *context, const char *text)
+/* What becomes of a user's files is said with --quiet, too. */
+static void tell(void *context, const char *text)
 {
-    cli_warn(context, text);
+    struct cli loud = *(const struct cli *)context;
+    loud.quiet = false;
+    cli_warn(&loud, text);
 }
 
 static redco_status open_checkpoints(struct rank_run *r, redco_error *err)
@@ -305,7 +110,7 @@ static redco_status open_checkpoints(struct rank_run *r, redco_error *err)
     const redco_checkpoints_options options = {.folder = args->folder,
                                                .keep = (uint32_t)args->keep,
                                                .resume = args->resume,
-                                               .warn = warn,
+                                               .tell = tell,
                                                .context = (void *)(uintptr_t)&args->cli};
     if (args->folder == NULL) { return REDCO_OK; }
     redco_status st = redco_checkpoints_open(&options, r->world, &r->checkpoints, err);
@@ -320,7 +125,7 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
     redco_trainer_options options = {.backend = r->backend,
                                      .carrier = r->carrier,
                                      .fuse = (redco_trainer_fusing)args->fuse,
-                                     .dtype = dtype_of(args),
+                                     .dtype = exec_dtype(args),
                                      .optimizer = redco_optimizer_default(),
                                      .learning_rate = args->learning_rate,
                                      .seed = args->seed,
@@ -359,7 +164,7 @@ static redco_status save(struct rank_run *r, redco_error *err)
 static redco_status find_reserve(struct rank_run *r, redco_error *err)
 {
     redco_cuda_device device;
-    if (r->args->backend != BACKEND_CUDA) { return REDCO_OK; }
+    if (r->args->backend != EXEC_CUDA) { return REDCO_OK; }
     const redco_status st = redco_cuda_describe(r->backend, &device, err);
     if (st != REDCO_OK) { return st; }
     const uint64_t used_bytes = device.memory_bytes - device.free_bytes;
@@ -444,8 +249,8 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
     redco_error err = {.status = REDCO_OK};
     int rc = CLI_DONE;
     r.run = (struct exec_run){.plan = args->plan,
-                              .dtype = dtype_of(args),
-                              .backend = backend_words[args->backend],
+                              .dtype = exec_dtype(args),
+                              .backend = exec_backend_words[args->backend],
                               .folder = args->folder,
                               .model_flops_per_token = args->fixed.model_flops_per_token,
                               .peak_flops_per_s = args->fixed.peak_flops_per_s,
@@ -453,9 +258,16 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
                               .replay = args->replay,
                               .rank = (uint32_t)args->replay_rank};
     redco_status st = redco_world_open(options, &r.world, &err);
+    if (st != REDCO_OK && line->pipe < 0) { return exec_no_world(&args->cli, options, &err); }
+    if (st == REDCO_OK && args->facts != NULL &&
+        (rc = exec_agree(&args->cli, r.world, options->transport == REDCO_TRANSPORT_SOCKET, args->facts, NULL)) !=
+            CLI_DONE) {
+        redco_world_close(r.world);
+        return rc;
+    }
     if (st == REDCO_OK) {
         redco_world_watch(r.world, exec_watch, line);
-        if (args->backend == BACKEND_CUDA) { st = open_devices(&r, &err); }
+        if (args->backend == EXEC_CUDA) { st = open_devices(&r, &err); }
         if (st == REDCO_OK && args->replay) {
             st =
                 redco_replay_open((uint32_t)args->replay_rank, (uint32_t)redco_plan_gpus(args->plan), &r.carrier, &err);
@@ -484,7 +296,7 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
 static redco_status check_memory(const struct exec_args *args, uint64_t ranks, redco_error *err)
 {
     const double have_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    const double element_bytes = (double)redco_dtype_bytes(dtype_of(args));
+    const double element_bytes = (double)redco_dtype_bytes(exec_dtype(args));
     const double need_bytes = (double)ranks / args->plan->tp * (double)args->plan->params * 2.0 * element_bytes;
     if (!(have_bytes > 0.0) || need_bytes <= have_bytes) { return REDCO_OK; }
     return redco_fail(
@@ -510,7 +322,7 @@ static int run_here(struct exec_args *args)
             redco_fail(&err, REDCO_EVALUE, args->path, "is for %llu ranks; at most %d are started here, more by mpirun",
                        (unsigned long long)ranks, EXEC_RANKS_MAX);
     }
-    if (st == REDCO_OK && args->backend == BACKEND_HOST) { st = check_memory(args, ranks, &err); }
+    if (st == REDCO_OK && args->backend == EXEC_HOST) { st = check_memory(args, ranks, &err); }
     if (st == REDCO_OK) { st = make_schedule(args, &err); }
     if (st != REDCO_OK) { return cli_fail(&args->cli, &err); }
     return exec_start_ranks(&args->cli, (uint32_t)ranks, (double)args->timeout_s, run_rank, clean, args);
@@ -538,34 +350,60 @@ static int run_replay(struct exec_args *args)
     return run_rank(&options, &line, args);
 }
 
-/* As one rank of mpirun's, or of another launcher's. */
+/* As one rank of mpirun's, or of another launcher's: what can be wrong here is known before the others are met. */
+static redco_status prepare(struct exec_args *args, uint64_t ranks, struct exec_facts *facts, redco_error *err)
+{
+    if (args->replay && ranks > 1) {
+        return redco_fail(err, REDCO_EVALUE, "--replay-rank", "is one process; here are %llu",
+                          (unsigned long long)ranks);
+    }
+    if (args->replay) { return REDCO_OK; }
+    redco_status st = redco_trainer_check_plan(args->plan, args->path, ranks, err);
+    if (st == REDCO_OK) { st = exec_facts_of_args(args, facts, err); }
+    return st == REDCO_OK ? make_schedule(args, err) : st;
+}
+
 static int run_launched(struct exec_args *args, const redco_world_options *options, uint64_t ranks)
 {
     struct exec_line line = {.pipe = -1, .timeout_s = (double)args->timeout_s};
+    struct exec_facts *const facts = calloc(1, sizeof *facts);
     redco_error err = {.status = REDCO_OK};
-    if (redco_trainer_check_plan(args->plan, args->path, ranks, &err) != REDCO_OK ||
-        make_schedule(args, &err) != REDCO_OK) {
-        return exec_fail(&args->cli, &line, NULL, options->rank, 0, &err);
+    redco_status st =
+        facts != NULL ? prepare(args, ranks, facts, &err) : redco_fail(&err, REDCO_ENOMEM, args->path, "out of memory");
+    args->facts = facts;
+    const int rc = st != REDCO_OK ? exec_cannot_start(&args->cli, options, &err)
+                   : args->replay ? run_replay(args)
+                                  : run_rank(options, &line, args);
+    args->facts = NULL;
+    free(facts);
+    return rc;
+}
+
+/* Who started this process, as what of how many ranks. */
+struct launch {
+    redco_world_options world;
+    struct launched_room room;
+    uint64_t ranks;
+    bool launched;
+};
+
+static redco_status find_launcher(struct launch *launch, redco_error *err)
+{
+    uint64_t rank = 0;
+    launch->ranks = 1;
+    launch->world.transport = REDCO_TRANSPORT_MPI;
+    if (launched_world(&launch->world, &launch->room, &launch->launched, err) != REDCO_OK) { return err->status; }
+    if (launch->launched) {
+        launch->ranks = launch->world.size;
+    } else if (launched_by_mpi(&rank, &launch->ranks)) {
+        launch->world.rank = (uint32_t)rank;
+        launch->launched = true;
     }
-    return run_rank(options, &line, args);
+    return REDCO_OK;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct argp argp = {
-        .options = flags,
-        .parser = read_flag,
-        .args_doc = "PLAN",
-        .doc =
-            "Trains the model of a plan file on as many ranks as the plan has GPUs: those of mpirun, else processes of "
-            "this machine."
-            "\vA run that is resumed continues its losses, whatever plan and ranks wrote the checkpoint; seed and "
-            "learning rate are "
-            "the checkpoint's where no option says otherwise. When a rank fails, is ended or is silent, all end, with "
-            "one message. "
-            "Exit code: 0 done, 1 "
-            "the check found a difference or a loss is no number, 2 bad input, 3 a system "
-            "failure, a full disk for one."};
     struct exec_args args = {.steps = 10,
                              .seed = 1,
                              .learning_rate = 1e-3,
@@ -574,44 +412,40 @@ int main(int argc, char **argv)
                              .every = 100,
                              .keep = 2,
                              .timeout_s = 60};
+    struct launch launch = {.ranks = 1};
     redco_plan *plan = NULL;
-    redco_error err = {.status = REDCO_OK};
-    redco_world_options world = {.transport = REDCO_TRANSPORT_MPI};
-    char address[LAUNCHED_ADDRESS_SIZE];
-    uint64_t rank = 0, ranks = 1;
-    bool launched = false;
-    int rc = cli_parse(&argp, argc, argv, &args.cli);
-    if (rc != CLI_RUN) { return rc; }
+    redco_error err = {.status = REDCO_OK}, none = {.status = REDCO_OK};
+    exec_without_blas_threads(argv);
+    int rc = exec_parse(argc, argv, &args);
     (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* lines of several ranks do not mix */
     (void)signal(SIGXFSZ, SIG_IGN);              /* a file that may not grow is an error of the write */
-    if (launched_world(&world, address, &launched, &err) != REDCO_OK) { return cli_fail(&args.cli, &err); }
-    if (launched) {
-        rank = world.rank;
-        ranks = world.size;
-    } else if (exec_under_mpi(&rank, &ranks)) {
-        world.rank = (uint32_t)rank;
-        launched = true;
+    if (rc == CLI_USAGE && find_launcher(&launch, &none) == REDCO_OK && launch.launched) {
+        exec_tell_others(&launch.world, &args.cli.err);
     }
-    world.timeout_s = (double)args.timeout_s;
-    struct exec_line line = {.pipe = -1};
+    if (rc != CLI_RUN) { return rc; }
+    const redco_status found = find_launcher(&launch, &err);
+    launch.world.timeout_s = (double)args.timeout_s;
+    if (args.listen != NULL) { launch.world.listen = args.listen; }
+    if (found != REDCO_OK) { return cli_fail(&args.cli, &err); }
+    if (args.listen != NULL && (!launch.launched || launch.world.transport != REDCO_TRANSPORT_SOCKET)) {
+        (void)redco_fail(&err, REDCO_EVALUE, "--listen",
+                         "is for ranks that REDCO_RANK or srun numbers; others are on no network of redco's");
+        return cli_fail(&args.cli, &err);
+    }
     if (redco_plan_read(args.path, &plan, &err) != REDCO_OK) {
-        return exec_fail(&args.cli, &line, NULL, (uint32_t)rank, 0, &err);
+        return launch.launched ? exec_cannot_start(&args.cli, &launch.world, &err) : cli_fail(&args.cli, &err);
     }
-    if (redco_plan_run_here(plan) && rank == 0) {
+    if (redco_plan_run_here(plan) && launch.world.rank == 0) {
         char text[200];
-        (void)snprintf(text, sizeof text, "the plan predicts steps of %.40s, which gathers layers; redco-exec gathers modules",
+        (void)snprintf(text, sizeof text,
+                       "the plan predicts steps of %.40s, which gathers layers; redco-exec gathers modules",
                        plan->engine.name);
         cli_warn(&args.cli, text);
     }
     args.plan = plan;
-    if (launched && args.replay && ranks > 1) {
-        (void)redco_fail(&err, REDCO_EVALUE, "--replay-rank", "is one process; here are %llu",
-                         (unsigned long long)ranks);
-        rc = exec_fail(&args.cli, &line, NULL, (uint32_t)rank, 0, &err);
-        redco_plan_free(plan);
-        return rc;
-    }
-    rc = args.replay ? run_replay(&args) : launched ? run_launched(&args, &world, ranks) : run_here(&args);
+    rc = launch.launched ? run_launched(&args, &launch.world, launch.ranks)
+         : args.replay   ? run_replay(&args)
+                         : run_here(&args);
     redco_step_free(args.schedule);
     redco_plan_case_free(&args.prices);
     redco_plan_free(plan);

@@ -127,13 +127,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 /* Ranks that mpirun or Slurm started; 0 where this is a process alone. */
 static uint32_t mpi_ranks(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *text = getenv(names[i]);
-        const unsigned long size = text != NULL ? strtoul(text, NULL, 10) : 0;
-        if (size > 0 && size <= REDCO_WORLD_MAX) { return (uint32_t)size; }
-    }
-    return 0;
+    uint64_t rank = 0, ranks = 0;
+    return launched_by_mpi(&rank, &ranks) && ranks > 0 && ranks <= REDCO_WORLD_MAX ? (uint32_t)ranks : 0;
 }
 
 static redco_status write_file(const char *path, const json_t *json, redco_error *err)
@@ -298,9 +293,9 @@ int main(int argc, char **argv)
     if (arguments.seconds == 0) { arguments.seconds = default_seconds[arguments.backend]; }
     if (arguments.check != NULL) { return profile_check(&arguments.cli, arguments.check); }
     redco_world_options world = {0};
-    char address[LAUNCHED_ADDRESS_SIZE];
+    struct launched_room room = {.secret_bytes = 0};
     bool launched = false;
     redco_error err = {0};
-    if (launched_world(&world, address, &launched, &err) != REDCO_OK) { return cli_fail(&arguments.cli, &err); }
+    if (launched_world(&world, &room, &launched, &err) != REDCO_OK) { return cli_fail(&arguments.cli, &err); }
     return measure(&arguments, launched ? &world : NULL);
 }

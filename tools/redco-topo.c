@@ -13,9 +13,11 @@ struct arguments {
     struct cli cli;
     const char *xml, *gpu, *output;
     double nic_bytes_per_s; /* negative: not given */
+    uint64_t host;
+    bool host_given;
 };
 
-enum { KEY_XML = 0x100, KEY_GPU, KEY_NIC };
+enum { KEY_XML = 0x100, KEY_GPU, KEY_NIC, KEY_HOST };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -28,6 +30,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
                                 &arguments->cli.err) == REDCO_OK
                    ? 0
                    : EINVAL;
+    case KEY_HOST:
+        arguments->host_given = true;
+        return cli_u64(&arguments->cli, "--host", arg, 0, UINT32_MAX, &arguments->host);
     case 'o': return cli_name(&arguments->cli, "-o", arg, &arguments->output);
     default: return cli_option(key, arg, state);
     }
@@ -56,8 +61,12 @@ static redco_status write_file(const char *path, const json_t *json, redco_error
 static redco_status discover(const struct arguments *arguments, redco_node **node_out, redco_error *err)
 {
     redco_gpu gpu;
-    redco_status st = arguments->xml != NULL ? redco_node_read(arguments->xml, node_out, err)
-                                             : redco_node_discover(NULL, node_out, err);
+    if (arguments->host_given && arguments->xml == NULL) {
+        return redco_fail(err, REDCO_EVALUE, "--host", "needs --xml: this machine is one host");
+    }
+    redco_status st = arguments->xml != NULL
+                          ? redco_node_read_host(arguments->xml, (uint32_t)arguments->host, node_out, err)
+                          : redco_node_discover(NULL, node_out, err);
     if (st == REDCO_OK && arguments->nic_bytes_per_s >= 0.0) {
         st = redco_node_set_nic_rate(*node_out, arguments->nic_bytes_per_s, err);
     }
@@ -82,6 +91,8 @@ int main(int argc, char **argv)
          "A recorded machine instead of this one: hwloc XML, NCCL topology XML or what --json printed", 0},
         {"gpu", KEY_GPU, "GPU", 0, "What GPUs of unknown type are: a preset or a GPU file", 0},
         {"nic", KEY_NIC, "RATE", 0, "Rate of each NIC of unknown rate, such as \"200 Gb/s\"", 0},
+        {"host", KEY_HOST, "N", 0,
+         "Which host of an NCCL topology XML that describes several, from 0 on; default: the first", 0},
         {"output", 'o', "FILE", 0, "Write the node description as JSON", 0},
         CLI_OPTIONS,
         {0},

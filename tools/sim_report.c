@@ -157,6 +157,17 @@ static bool print_communication(const struct sim_answer *a)
     return whole;
 }
 
+static void print_energy(const struct sim_answer *a)
+{
+    const redco_energy energy =
+        redco_costs_energy(a->reopened->costs, a->closed.dynamic_j, a->simulation.step_s);
+    char step[SHORT], token[SHORT];
+    if (!(energy.energy_j > 0.0)) { return; }
+    (void)printf("energy    %s a step" DOT "%s a token" DOT "%.0f W a GPU\n",
+                 format_joules(energy.energy_j, step, sizeof step),
+                 format_joules(energy.energy_j_per_token, token, sizeof token), energy.watts_per_gpu);
+}
+
 static void print_memory(const struct sim_answer *a)
 {
     const redco_memory_peak *const peak = &a->simulation.peak;
@@ -182,6 +193,7 @@ bool sim_report(const struct sim_answer *answer)
     const redco_simulation *const s = &answer->simulation;
     print_header(answer);
     if (!print_time(answer) || !print_communication(answer)) { return false; }
+    print_energy(answer);
     print_memory(answer);
     (void)printf("simulated %s operators", format_count(s->operators, operators, sizeof operators));
     if (s->represented_operators > s->operators) {
@@ -246,17 +258,25 @@ static json_t *overlap_json(uint32_t overlap)
     return array;
 }
 
+static json_t *known_json(double value)
+{
+    return value > 0.0 ? json_real(value) : json_null();
+}
+
 json_t *sim_json(const struct sim_answer *answer)
 {
     const redco_simulation *const s = &answer->simulation;
+    const redco_energy energy = redco_costs_energy(answer->reopened->costs, answer->closed.dynamic_j, s->step_s);
     json_t *const simulated =
         json_pack("{s:I,s:I,s:I,s:I}", "operators", (json_int_t)s->operators, "represented_operators",
                   (json_int_t)s->represented_operators, "micro_batches", (json_int_t)s->simulated_micro_batches,
                   "of_micro_batches", (json_int_t)answer->plan->micro_batches);
-    return json_pack("{s:s,s:i,s:o,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:o,s:o}", "format", "redco-simulation",
+    return json_pack("{s:s,s:i,s:o,s:i,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:f,s:f,s:f,s:o,s:o,s:o,s:o,s:o}", "format", "redco-simulation",
                      "version", 1, "overlap", overlap_json(answer->reopened->workload.overlap), "chunks",
                      (int)answer->chunks, "step_s", s->step_s, "closed_form_step_s", answer->closed.step_s,
-                     "tokens_per_s_per_gpu", s->tokens_per_s_per_gpu, "mfu", s->mfu, "compute_s", s->compute_s,
+                     "tokens_per_s_per_gpu", s->tokens_per_s_per_gpu, "mfu", s->mfu, "energy_j", known_json(energy.energy_j), "energy_j_per_token",
+                     known_json(energy.energy_j_per_token), "watts_per_gpu", known_json(energy.watts_per_gpu),
+                     "compute_s", s->compute_s,
                      "exposed_comm_s", s->exposed_comm_s, "bubble_s", s->bubble_s, "time", time_json(&s->account),
                      "communication", seconds_json(communication, COMMUNICATIONS, s->account.busy_s), "critical_path",
                      critical_json(s->critical_s), "memory", memory_json(answer), "simulated", simulated);

@@ -143,6 +143,19 @@ const char *format_time(double seconds, double like, char *buffer, size_t size)
     return buffer;
 }
 
+const char *format_joules(double joules, char *buffer, size_t size)
+{
+    static const struct {
+        double factor;
+        const char *name;
+    } steps[] = {{1e9, "GJ"}, {1e6, "MJ"}, {1e3, "kJ"}, {1.0, "J"}, {1e-3, "mJ"}, {1e-6, "\xc2\xb5J"}};
+    size_t i = 0;
+    while (i + 1 < sizeof steps / sizeof steps[0] && joules / steps[i].factor < 0.9995) { i++; }
+    const double shown = joules / steps[i].factor;
+    (void)snprintf(buffer, size, "%.*f %s", shown >= 99.95 ? 0 : shown >= 9.995 ? 1 : 2, shown, steps[i].name);
+    return buffer;
+}
+
 const char *format_large(double count, char *buffer, size_t size)
 {
     static const struct {

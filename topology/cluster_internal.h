@@ -12,8 +12,8 @@ struct redco_cluster {
     char place[256]; /* file or preset that says what the nodes are, for errors */
     redco_node *node;
     redco_default_engine engine; /* name "": the GPU's */
-    uint32_t nodes;      /* counted nodes, 0 = endless; unused with a tree */
-    uint32_t leaf_nodes; /* nodes under each leaf, 0 = not known; unused with a tree */
+    uint32_t nodes;              /* counted nodes, 0 = endless; unused with a tree */
+    uint32_t leaf_nodes;         /* nodes under each leaf, 0 = not known; unused with a tree */
     double oversubscription_ratio;
     double latency_s;
     bool nics_given; /* nics replaces the node's own count */

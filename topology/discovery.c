@@ -107,7 +107,11 @@ void redcoi_gpu_identify(redcoi_found_gpu *gpu, uint32_t vendor, uint32_t device
     if (preset != NULL) { redcoi_text_copy(gpu->gpu.preset, sizeof gpu->gpu.preset, preset); }
     /* AMD's tools garble names ("deon Instinct MI50") or name the board; NVIDIA's are exact. */
     const bool trust_driver = driver_model != NULL && !(known && vendor == REDCOI_VENDOR_AMD);
-    const char *model = trust_driver ? driver_model : known ? part->name : "";
+    char numbers[32] = "";
+    if (vendor != 0 && device != 0) {
+        (void)snprintf(numbers, sizeof numbers, "unknown part %04x:%04x", vendor, device);
+    }
+    const char *model = trust_driver ? driver_model : known ? part->name : numbers;
     redcoi_text_copy(gpu->gpu.model, sizeof gpu->gpu.model, model);
     gpu->vendor = vendor;
 }

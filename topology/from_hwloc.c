@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if HWLOC_API_VERSION >= 0x00030000
+typedef unsigned long hwloc_obj_osdev_type_t;
+#endif
+
 struct scan {
     hwloc_topology_t topology;
     redcoi_finds finds;
@@ -20,14 +24,29 @@ const char *redcoi_hwloc_release(void)
     return HWLOC_VERSION;
 }
 
-unsigned redcoi_hwloc_newest_xml(void)
-{
-    return hwloc_get_api_version() >= 0x00020a00 ? 3 : 2; /* 2.10 learnt to read XML 3.0 */
-}
-
 static const char *info(hwloc_obj_t obj, const char *name)
 {
     return obj != NULL ? hwloc_obj_get_info_by_name(obj, name) : NULL;
+}
+
+/* hwloc 3 keeps what it knows of the host beside the objects, and has a bit for each thing that a device is. */
+static const char *host_info(hwloc_topology_t topology, const char *name)
+{
+    const char *found = info(hwloc_get_root_obj(topology), name);
+#if HWLOC_API_VERSION >= 0x00030000
+    if (found == NULL) { found = hwloc_get_info_by_name(hwloc_topology_get_infos(topology), name); }
+#endif
+    return found;
+}
+
+static bool is_device(hwloc_obj_t obj, hwloc_obj_osdev_type_t type)
+{
+    if (obj->type != HWLOC_OBJ_OS_DEVICE) { return false; }
+#if HWLOC_API_VERSION >= 0x00030000
+    return (obj->attr->osdev.types & type) != 0;
+#else
+    return obj->attr->osdev.type == type;
+#endif
 }
 
 /* ---- the host ---- */
@@ -46,9 +65,8 @@ static bool is_filler(const char *name)
 static void read_name(struct scan *scan)
 {
     static const char *const keys[] = {"DMIProductName", "PlatformModel", "HostName"};
-    hwloc_obj_t root = hwloc_get_root_obj(scan->topology);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        const char *name = info(root, keys[i]);
+        const char *name = host_info(scan->topology, keys[i]);
         if (name == NULL || is_filler(name)) { continue; }
         redcoi_text_copy(scan->finds.name, sizeof scan->finds.name, name);
         return;
@@ -66,7 +84,7 @@ static redco_cpu_vendor cpu_of(hwloc_topology_t topology)
     hwloc_obj_t package = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, NULL);
     const char *vendor = info(package, "CPUVendor");
     const char *model = info(package, "CPUModel");
-    const char *arch = info(hwloc_get_root_obj(topology), "Architecture");
+    const char *arch = host_info(topology, "Architecture");
     if (begins(vendor, "GenuineIntel")) { return REDCO_CPU_INTEL; }
     if (begins(vendor, "AuthenticAMD")) { return REDCO_CPU_AMD; }
     if (begins(arch, "aarch64") || begins(arch, "arm")) { return REDCO_CPU_ARM; }
@@ -166,13 +184,10 @@ static unsigned driver_of(hwloc_obj_t osdev)
     const char *backend = info(osdev, "Backend");
     const char *opencl = info(osdev, "OpenCLDeviceType");
     if (opencl != NULL && strcmp(opencl, "GPU") != 0) { return 0; }
-    const hwloc_obj_osdev_type_t type = osdev->attr->osdev.type;
+    const bool computes = is_device(osdev, HWLOC_OBJ_OSDEV_GPU) || is_device(osdev, HWLOC_OBJ_OSDEV_COPROC);
     for (unsigned i = 0; i < sizeof drivers / sizeof drivers[0]; i++) {
         if (backend != NULL && strcmp(backend, drivers[i].backend) == 0) { return i + 1; }
-        if (backend == NULL && begins(osdev->name, drivers[i].prefix) &&
-            (type == HWLOC_OBJ_OSDEV_GPU || type == HWLOC_OBJ_OSDEV_COPROC)) {
-            return i + 1;
-        }
+        if (backend == NULL && computes && begins(osdev->name, drivers[i].prefix)) { return i + 1; }
     }
     return 0;
 }
@@ -288,7 +303,7 @@ static redco_status take_nic(struct scan *scan, hwloc_obj_t device, hwloc_obj_t 
     const struct hwloc_pcidev_attr_s *pci = &device->attr->pcidev;
     redcoi_found_nic *found = NULL;
     uint32_t bridge = UINT32_MAX;
-    if (osdev->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS && is_down(osdev)) {
+    if (is_device(osdev, HWLOC_OBJ_OSDEV_OPENFABRICS) && is_down(osdev)) {
         if (scan->finds.down_nics++ == 0) {
             redcoi_text_copy(scan->finds.down_nic, sizeof scan->finds.down_nic, osdev->name != NULL ? osdev->name : "");
         }
@@ -307,30 +322,34 @@ static redco_status take_nic(struct scan *scan, hwloc_obj_t device, hwloc_obj_t 
     return REDCO_OK;
 }
 
-static hwloc_obj_t child_of_type(hwloc_obj_t device, hwloc_obj_osdev_type_t type)
+/* The network device that stands for the card. hwloc before 1.6 filed verbs devices ("mlx4_0", beside its ports "ib0"
+ * and "ib1") under network. */
+static hwloc_obj_t network_of(hwloc_obj_t device)
 {
+    hwloc_obj_t network = NULL;
     for (hwloc_obj_t child = device->io_first_child; child != NULL; child = child->next_sibling) {
-        if (child->type == HWLOC_OBJ_OS_DEVICE && child->attr->osdev.type == type) { return child; }
+        if (!is_device(child, HWLOC_OBJ_OSDEV_NETWORK)) { continue; }
+        if (network == NULL || begins(child->name, "mlx")) { network = child; }
     }
-    return NULL;
+    return network;
 }
 
-/* RDMA devices, and fast NICs of the table that only show as network devices (Slingshot; no RDMA driver). Other
- * network devices are management ports. */
+/* RDMA devices, and InfiniBand or fast NICs of the table that only show as network devices (Slingshot; no RDMA driver).
+ * Other network devices are management ports. */
 static redco_status consider_nic(struct scan *scan, hwloc_obj_t device)
 {
     const struct hwloc_pcidev_attr_s *pci = &device->attr->pcidev;
     const redcoi_part *part = redcoi_part_find(pci->vendor_id, pci->device_id);
+    const bool fast = (part != NULL && part->kind == REDCOI_PART_NIC) || redcoi_is_infiniband(pci->class_id);
     bool taken = false;
     for (hwloc_obj_t child = device->io_first_child; child != NULL; child = child->next_sibling) {
-        if (child->type != HWLOC_OBJ_OS_DEVICE || child->attr->osdev.type != HWLOC_OBJ_OSDEV_OPENFABRICS) { continue; }
+        if (!is_device(child, HWLOC_OBJ_OSDEV_OPENFABRICS)) { continue; }
         const redco_status st = take_nic(scan, device, child);
         if (st != REDCO_OK) { return st; }
         taken = true;
     }
-    hwloc_obj_t network = child_of_type(device, HWLOC_OBJ_OSDEV_NETWORK);
-    if (taken || network == NULL || part == NULL || part->kind != REDCOI_PART_NIC) { return REDCO_OK; }
-    return take_nic(scan, device, network);
+    hwloc_obj_t network = network_of(device);
+    return taken || network == NULL || !fast ? REDCO_OK : take_nic(scan, device, network);
 }
 
 static redco_status read_devices(struct scan *scan)

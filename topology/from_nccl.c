@@ -19,6 +19,7 @@ struct level {
     uint32_t numa;
     uint32_t bridge; /* the nearest bridge at or above */
     uint32_t pci;    /* index of the nearest pci element, UINT32_MAX if none */
+    bool left_out;   /* of another host, or a further part of a GPU that is counted already */
 };
 
 struct pci {
@@ -30,11 +31,12 @@ struct pci {
     uint32_t numa;
     uint32_t bridge;
     uint32_t gpu; /* index of the find, UINT32_MAX if it is none */
+    bool holds;   /* elements are inside */
 };
 
 struct link {
-    uint32_t gpu; /* index of the find */
-    char target[16];
+    uint32_t gpu;    /* index of the find */
+    char target[16]; /* "" if NCCL did not see it */
     uint32_t count;
     enum { TO_GPU, TO_SWITCH, TO_CPU } to;
 };
@@ -53,6 +55,10 @@ struct reader {
     struct link *links;
     size_t link_count;
     uint32_t *sms; /* per GPU find */
+    uint32_t host; /* the one that is wanted */
+    uint64_t *hosts;
+    size_t host_count;
+    size_t parts; /* of GPUs, beyond the first of each */
 };
 
 __attribute__((format(printf, 3, 4))) static void refuse(struct reader *reader, redco_status status, const char *format,
@@ -106,18 +112,18 @@ static bool read_hex(const char **at, char end, unsigned long max, uint32_t *out
     return value <= max;
 }
 
-/* "0000:a4:00.0" */
+/* "0000:a4:00.0"; domains of bridges in software (VMD, Hyper-V) have more than four digits. */
 static bool read_busid(const char *text, char out[16], uint64_t *slot_out)
 {
     uint32_t domain = 0;
     uint32_t bus = 0;
     uint32_t device = 0;
     uint32_t function = 0;
-    if (!read_hex(&text, ':', 0xffff, &domain) || !read_hex(&text, ':', 0xff, &bus) ||
+    if (!read_hex(&text, ':', 0xfffffff, &domain) || !read_hex(&text, ':', 0xff, &bus) ||
         !read_hex(&text, '.', 0xff, &device) || !read_hex(&text, '\0', 0xf, &function)) {
         return false;
     }
-    (void)snprintf(out, 16, "%04x:%02x:%02x.%x", domain & 0xffff, bus & 0xff, device & 0xff, function & 0xf);
+    (void)snprintf(out, 16, "%04x:%02x:%02x.%x", domain & 0xfffffff, bus & 0xff, device & 0xff, function & 0xf);
     *slot_out = redcoi_pci_slot(domain, bus, device);
     return true;
 }
@@ -171,8 +177,24 @@ static void *room(struct reader *reader, void *array, size_t count, size_t entry
     return larger;
 }
 
+/* Dumps of ranks on several hosts (one NVLink domain) have the cpu elements of all; bus ids are unique in one host. */
+static uint32_t host_of(struct reader *reader, const XML_Char **attributes)
+{
+    const uint64_t hash = strtoull(attribute(attributes, "host_hash"), NULL, 16);
+    for (size_t i = 0; i < reader->host_count; i++) {
+        if (reader->hosts[i] == hash) { return (uint32_t)i; }
+    }
+    uint64_t *larger = room(reader, reader->hosts, reader->host_count, sizeof *larger);
+    if (larger == NULL) { return UINT32_MAX; }
+    reader->hosts = larger;
+    larger[reader->host_count] = hash;
+    return (uint32_t)reader->host_count++;
+}
+
 static void start_cpu(struct reader *reader, struct level *level, const XML_Char **attributes)
 {
+    level->left_out = host_of(reader, attributes) != reader->host;
+    if (level->left_out) { return; }
     /* NCCL writes -1 where the kernel knows no NUMA nodes */
     const bool unknown = attribute(attributes, "numaid")[0] == '-';
     const uint32_t id = unknown ? UINT32_MAX : number(reader, attributes, "numaid", UINT32_MAX - 1);
@@ -196,6 +218,17 @@ static void start_pci(struct reader *reader, struct level *level, const XML_Char
     pci.vendor = number(reader, attributes, "vendor", 0xffff);
     pci.device = number(reader, attributes, "device", 0xffff);
     pci.link_bytes_per_s = link_rate(attribute(attributes, "link_speed"), number(reader, attributes, "link_width", 64));
+    if (reader->status != REDCO_OK) { return; }
+    struct level *outer = level - 1;
+    if (outer->element == PCI && outer->pci != UINT32_MAX && !reader->pcis[outer->pci].holds) {
+        struct pci *holder = &reader->pcis[outer->pci];
+        holder->holds = true;
+        if (holder->pci_class == 0) { /* site files leave the class of their switches to detection */
+            reader->status = redcoi_finds_bridge(&reader->finds, holder->bridge, false, &outer->bridge, reader->err);
+            level->bridge = outer->bridge;
+            pci.bridge = outer->bridge;
+        }
+    }
     if (reader->status != REDCO_OK) { return; }
     struct pci *larger = room(reader, reader->pcis, reader->pci_count, sizeof *larger);
     if (larger == NULL) { return; }
@@ -232,7 +265,13 @@ static void start_gpu(struct reader *reader, struct level *level, const XML_Char
     struct pci *pci = &reader->pcis[level->pci];
     const uint32_t dev = number(reader, attributes, "dev", 65535);
     const uint32_t sm = number(reader, attributes, "sm", 999);
-    if (reader->status != REDCO_OK || pci->gpu != UINT32_MAX) { return; }
+    pci->holds = true;
+    if (reader->status != REDCO_OK) { return; }
+    if (pci->gpu != UINT32_MAX) { /* another rank on that GPU, or its other half; both have the links of the whole */
+        level->left_out = true;
+        reader->parts += attribute(attributes, "mlopart")[0] != '\0';
+        return;
+    }
     take_gpu(reader, pci);
     if (reader->status != REDCO_OK) { return; }
     uint32_t *larger = realloc(reader->sms, reader->finds.gpu_count * sizeof *larger);
@@ -256,13 +295,17 @@ static void start_link(struct reader *reader, const struct level *level, const X
         refuse(reader, REDCO_EVALUE, "nvlink outside of a gpu element");
         return;
     }
-    if (!read_busid(target, link.target, &slot)) {
+    /* "fffffff:..." stands for NVSwitches that are not on the host's bus: virtual machines, racks */
+    const bool unseen = strncmp(target, "fffffff:", 8) == 0;
+    if (!unseen && !read_busid(target, link.target, &slot)) {
         refuse(reader, REDCO_EVALUE, "target=\"%.40s\"; a PCI address such as 0000:a4:00.0 is needed", target);
         return;
     }
     link.gpu = reader->pcis[level->pci].gpu;
     /* 0680 is NVSwitch, other bridges are the processors of POWER machines */
-    link.to = target_class == 0x0680 ? TO_SWITCH : target_class >> 8 == 0x06 ? TO_CPU : TO_GPU;
+    link.to = target_class == 0x0680 || (unseen && target_class == 0) ? TO_SWITCH
+              : target_class >> 8 == 0x06                             ? TO_CPU
+                                                                      : TO_GPU;
     if (reader->status != REDCO_OK) { return; }
     struct link *larger = room(reader, reader->links, reader->link_count, sizeof *larger);
     if (larger == NULL) { return; }
@@ -274,11 +317,12 @@ static void start_net(struct reader *reader, const struct level *level, const XM
 {
     redcoi_found_nic *found = NULL;
     const uint32_t speed_mbit = number(reader, attributes, "speed", 100000000);
-    const struct pci *pci = level->pci != UINT32_MAX ? &reader->pcis[level->pci] : NULL;
+    struct pci *pci = level->pci != UINT32_MAX ? &reader->pcis[level->pci] : NULL;
     if (reader->status != REDCO_OK) { return; }
     reader->status = redcoi_finds_nic(&reader->finds, &found, reader->err);
     if (reader->status != REDCO_OK) { return; }
     if (pci != NULL) {
+        pci->holds = true;
         redcoi_nic_identify(found, pci->vendor, pci->device);
         memcpy(found->nic.pci, pci->busid, sizeof found->nic.pci);
         found->bridge = pci->bridge;
@@ -316,6 +360,7 @@ static void on_start(void *context, const XML_Char *name, const XML_Char **attri
     struct level *level = &reader->levels[++reader->depth];
     *level = reader->levels[reader->depth - 1];
     level->element = element_of(name);
+    if (level->left_out) { return; }
     if (reader->depth == 1) {
         if (level->element != SYSTEM) { refuse(reader, REDCO_EVALUE, "element <%.40s>; <system> is needed", name); }
         return;
@@ -363,7 +408,8 @@ static redco_status take_bare_devices(struct reader *reader)
     return reader->status;
 }
 
-/* Nominal rate of one link: the GPU type's, else by compute capability (NVLink 1: 20 GB/s; 2 to 4: 25; 5: 50). */
+/* Nominal rate of one link: the GPU type's, else by compute capability (NVLink 1: 20 GB/s; 2 to 4: 25, but 14.0625 on
+ * the workstation parts of 8.6, whose four links have 112.5 GB/s both ways: NVIDIA RTX A6000 data sheet; 5: 50). */
 static double per_link(const struct reader *reader, uint32_t gpu)
 {
     redco_gpu type;
@@ -373,6 +419,7 @@ static double per_link(const struct reader *reader, uint32_t gpu)
         return type.scale_up_bytes_per_s / type.link_count;
     }
     const uint32_t sm = reader->sms != NULL ? reader->sms[gpu] : 0;
+    if (sm == 86) { return 14.0625e9; }
     return sm >= 100 ? 50e9 : sm >= 70 ? 25e9 : 20e9;
 }
 
@@ -391,7 +438,7 @@ static uint32_t count_switches(const struct reader *reader)
     const char *seen[SWITCHES_MAX];
     uint32_t count = 0;
     for (size_t i = 0; i < reader->link_count && count < SWITCHES_MAX; i++) {
-        bool first = reader->links[i].to == TO_SWITCH;
+        bool first = reader->links[i].to == TO_SWITCH && reader->links[i].target[0] != '\0';
         for (uint32_t j = 0; first && j < count; j++) { first = strcmp(seen[j], reader->links[i].target) != 0; }
         if (first) { seen[count++] = reader->links[i].target; }
     }
@@ -428,7 +475,7 @@ static redco_status fill_matrix(struct reader *reader)
             reader->finds.matrix_switched = true;
         }
     }
-    reader->finds.matrix_name = "the nvlink elements";
+    reader->finds.matrix_name = "the sum of the nvlink elements";
     reader->finds.self_links = to_self > 0 && to_self == reader->link_count;
     if (reader->finds.switches == 0) { reader->finds.switches = count_switches(reader); }
     free(to_switch);
@@ -436,10 +483,49 @@ static redco_status fill_matrix(struct reader *reader)
     return REDCO_OK;
 }
 
-redco_status redcoi_node_from_nccl(const char *text, size_t size, const char *name, redco_node **node_out,
-                                   redco_error *err)
+/* Site files may name no kind: NCCL asks the machine itself. */
+static size_t count_unclassed(const struct reader *reader)
 {
-    struct reader reader = {.parser = XML_ParserCreate(NULL), .name = name, .err = err, .finds.source = name};
+    size_t count = 0;
+    for (size_t i = 0; i < reader->pci_count; i++) {
+        const struct pci *pci = &reader->pcis[i];
+        count += pci->pci_class == 0 && pci->vendor == 0 && !pci->holds;
+    }
+    return count;
+}
+
+static redco_status check_host(const struct reader *reader)
+{
+    if (reader->host == 0 || reader->host < reader->host_count) { return REDCO_OK; }
+    if (reader->host_count < 2) { return redcoi_one_host(reader->name, reader->host, reader->err); }
+    return redco_fail(reader->err, REDCO_EVALUE, reader->name, "describes hosts 0 to %zu; there is no host %u",
+                      reader->host_count - 1, reader->host);
+}
+
+static void warn(const struct reader *reader, redco_node *node)
+{
+    const size_t unclassed = count_unclassed(reader);
+    if (reader->host_count > 1) {
+        redcoi_node_warn(node, "the file describes %zu hosts; this is host %u alone: redco-topo --host takes another",
+                         reader->host_count, reader->host);
+    }
+    if (unclassed > 0 && (reader->finds.gpu_count == 0 || reader->finds.nic_count == 0)) {
+        redcoi_node_warn(node,
+                         "%zu pci elements have no class and no gpu or net element inside: the file leaves to the "
+                         "machine what they are, so they are not counted as GPUs or NICs",
+                         unclassed);
+    }
+    if (reader->parts > 0) {
+        redcoi_node_warn(node, "GPUs in partitions (mlopart): counted are whole GPUs, not the %zu partitions beyond",
+                         reader->parts);
+    }
+}
+
+redco_status redcoi_node_from_nccl(const char *text, size_t size, const char *name, uint32_t host,
+                                   redco_node **node_out, redco_error *err)
+{
+    struct reader reader = {
+        .parser = XML_ParserCreate(NULL), .name = name, .err = err, .finds.source = name, .host = host};
     if (reader.parser == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "out of memory"); }
     reader.levels[0] = (struct level){.numa = UINT32_MAX, .bridge = UINT32_MAX, .pci = UINT32_MAX};
     redcoi_name_of_file(name, reader.finds.name, sizeof reader.finds.name);
@@ -451,13 +537,16 @@ redco_status redcoi_node_from_nccl(const char *text, size_t size, const char *na
         refuse(&reader, REDCO_EVALUE, "not valid XML: %s", XML_ErrorString(XML_GetErrorCode(reader.parser)));
     }
     redco_status st = reader.status;
+    if (st == REDCO_OK) { st = check_host(&reader); }
     if (st == REDCO_OK) { st = take_bare_devices(&reader); }
     if (st == REDCO_OK && reader.link_count > 0) { st = fill_matrix(&reader); }
     if (st == REDCO_OK) { st = redcoi_finds_node(&reader.finds, node_out, err); }
+    if (st == REDCO_OK) { warn(&reader, *node_out); }
     redcoi_finds_clear(&reader.finds);
     XML_ParserFree(reader.parser);
     free(reader.pcis);
     free(reader.links);
     free(reader.sms);
+    free(reader.hosts);
     return st;
 }

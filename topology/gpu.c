@@ -1,4 +1,5 @@
 #include "topology/base/preset.h"
+#include "topology/base/text.h"
 #include "topology/node_internal.h"
 #include "topology/pci_ids.h"
 #include "topology/topology.h"
@@ -47,6 +48,7 @@ static const struct field fields[] = {
     {"pcie", "pcie_bytes_per_s", REAL, REDCO_UNIT_BYTES_PER_S, true, false, 1e13, AT(pcie_bytes_per_s)},
     {"pcie_gen", "pcie_gen", COUNT, 0, false, true, 20, AT(pcie_gen)},
     {"tdp", "tdp_w", REAL, REDCO_UNIT_WATTS, false, true, 1e5, AT(tdp_w)},
+    {"idle", "idle_w", REAL, REDCO_UNIT_WATTS, false, true, 1e5, AT(idle_w)},
 };
 #undef AT
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
@@ -90,6 +92,7 @@ static redco_status read_text(const redco_json_value *at, const char *key, const
                                field->required ? 1 : 0, field->size - 1);
     }
     memcpy(out, text, length + 1);
+    redco_text_clean(out);
     return REDCO_OK;
 }
 
@@ -252,8 +255,8 @@ redco_status redcoi_engine_read(const redco_json_value *object, redco_default_en
                                sizeof engine_out->name - 1);
     }
     if (reason[0] == '\0' || strlen(reason) >= sizeof engine_out->reason) {
-        return redco_json_fail(&holder, "source", err, "has %zu bytes; from 1 to %zu are needed: say why", strlen(reason),
-                               sizeof engine_out->reason - 1);
+        return redco_json_fail(&holder, "source", err, "has %zu bytes; from 1 to %zu are needed: say why",
+                               strlen(reason), sizeof engine_out->reason - 1);
     }
     (void)snprintf(engine_out->name, sizeof engine_out->name, "%s", name);
     (void)snprintf(engine_out->reason, sizeof engine_out->reason, "%s", reason);

@@ -1,3 +1,4 @@
+#include "topology/base/text.h"
 #include "topology/node_internal.h"
 
 #include <math.h>
@@ -81,39 +82,16 @@ void redcoi_node_set_link(redco_node *node, size_t a, size_t b, double bytes_per
     node->links[b * node->gpu_count + a] = bytes_per_s;
 }
 
-/* Length of the UTF-8 character at the start of @p text, 0 if it is not one (RFC 3629). */
-static size_t character_length(const unsigned char *text)
-{
-    static const unsigned char lead_min[] = {0x00, 0xc2, 0xe0, 0xf0};
-    static const unsigned char lead_max[] = {0x7f, 0xdf, 0xef, 0xf4};
-    for (size_t length = 1; length <= 4; length++) {
-        if (text[0] < lead_min[length - 1] || text[0] > lead_max[length - 1]) { continue; }
-        for (size_t i = 1; i < length; i++) {
-            if ((text[i] & 0xc0) != 0x80) { return 0; }
-        }
-        const bool overlong = (text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xf0 && text[1] < 0x90);
-        const bool outside = (text[0] == 0xed && text[1] > 0x9f) || (text[0] == 0xf4 && text[1] > 0x8f);
-        return overlong || outside ? 0 : length;
-    }
-    return 0;
-}
-
 void redcoi_text_copy(char *to, size_t size, const char *from)
 {
-    const unsigned char *at = (const unsigned char *)from + strspn(from, " ");
     size_t used = 0;
-    while (*at != '\0') {
-        const size_t length = character_length(at);
-        const bool printable = length > 1 || (length == 1 && *at >= 0x20 && *at != 0x7f);
-        const size_t taken = length > 0 ? length : 1;
-        if (used + (printable ? taken : 1) >= size) { break; }
-        if (printable) {
-            memcpy(to + used, at, taken);
-            used += taken;
-        } else {
-            to[used++] = '?';
-        }
-        at += taken;
+    from += strspn(from, " ");
+    while (*from != '\0') {
+        size_t taken = 0;
+        const char *shown = redco_text_next(&from, &taken);
+        if (used + taken >= size) { break; }
+        memcpy(to + used, shown, taken);
+        used += taken;
     }
     while (used > 0 && to[used - 1] == ' ') { used--; }
     to[used] = '\0';

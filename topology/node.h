@@ -51,13 +51,16 @@ typedef enum redco_path {
     REDCO_PATH_SYS     /**< between NUMA nodes, or unknown */
 } redco_path;
 
-/** This machine through hwloc when @p xml_path is NULL, else a recorded hwloc XML (1.x, 2.x) or NCCL topology XML
+/** This machine through hwloc when @p xml_path is NULL, else a recorded hwloc XML (1.x to 3.x) or NCCL topology XML
  *  (told apart by content). A node without GPUs is a node (redco-topo shows it); planning on it fails elsewhere. */
 redco_status redco_node_discover(const char *xml_path, redco_node **node_out, redco_error *err);
 /** Node JSON: {"format":"redco-node","version":1,...}, what redco-topo --json prints. */
 redco_status redco_node_from_json(const redco_json_value *value, redco_node **node_out, redco_error *err);
 /** Any of the above by content: '<' is XML, '{' is JSON. */
 redco_status redco_node_read(const char *path, redco_node **node_out, redco_error *err);
+/** The same; NCCL topology XML may describe several hosts, of which redco_node_read() takes the first.
+ *  @param host  from 0 on, in order of appearance; REDCO_EVALUE if the file has no such host */
+redco_status redco_node_read_host(const char *path, uint32_t host, redco_node **node_out, redco_error *err);
 /** The same from memory. @param name  stands for the file in errors */
 redco_status redco_node_parse(const char *text, size_t size, const char *name, redco_node **node_out, redco_error *err);
 /** @param gpu_count        that many equal GPUs, NICs spread evenly: how cluster files in short form make a node

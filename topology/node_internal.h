@@ -139,15 +139,21 @@ redco_status redcoi_node_from_live(redco_node **node_out, redco_error *err);
 /** @param text  hwloc XML that redcoi_xml_check() put into hwloc's own form */
 redco_status redcoi_node_from_hwloc_xml(const char *text, size_t size, const char *name, redco_node **node_out,
                                         redco_error *err);
-/** Release of the hwloc that was compiled against, and the newest major version of XML that the loaded one reads. */
+/** The same in a child process with limits of memory and time: there is XML on which hwloc crashes (hwloc_apart.c). */
+redco_status redcoi_node_from_hwloc_apart(const char *text, size_t size, const char *name, redco_node **node_out,
+                                          redco_error *err);
+/** Release of the hwloc that was compiled against. */
 const char *redcoi_hwloc_release(void);
-unsigned redcoi_hwloc_newest_xml(void);
-redco_status redcoi_node_from_nccl(const char *text, size_t size, const char *name, redco_node **node_out,
-                                   redco_error *err);
+/** @param host  which of the hosts that the file describes, in order of appearance */
+redco_status redcoi_node_from_nccl(const char *text, size_t size, const char *name, uint32_t host,
+                                   redco_node **node_out, redco_error *err);
+/** REDCO_EVALUE: a file that can describe only one host has no host @p host. */
+redco_status redcoi_one_host(const char *name, uint32_t host, redco_error *err);
 
 typedef enum redcoi_xml_kind { REDCOI_XML_HWLOC, REDCOI_XML_NCCL } redcoi_xml_kind;
 /** Is this XML, and which? Refuses what neither reader could use. hwloc XML comes back in hwloc's own form: its
- *  built-in parser is line-based and knows no comments, and it would explain itself on standard error.
+ *  built-in parser is line-based and knows no comments, and it would explain itself on standard error. Format 3 becomes
+ *  format 2, and what no node is made of is left out.
  *  @param hwloc_text_out  REDCOI_XML_HWLOC: to be freed */
 redco_status redcoi_xml_check(const char *text, size_t size, const char *name, redcoi_xml_kind *kind_out,
                               char **hwloc_text_out, size_t *hwloc_size_out, redco_error *err);

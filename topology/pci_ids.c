@@ -5,10 +5,11 @@
 #include <string.h>
 #include <strings.h>
 
-/* Ids: the PCI ID Repository (pci-ids.ucw.cz) of 2023-04-10, but for 10de:22a3, 2329, 2335, 2342, 26b9, 2901 and 2941
- * and 1002:74a1, which are newer and come from NVIDIA's and AMD's open kernel drivers. Port rates: the vendors' product
- * pages; one id may cover slower variants. EFA rates: Amazon EC2 instance pages (p4d, p5: 100 Gb/s a card; p5en: 200).
- */
+/* Ids: the PCI ID Repository (pci-ids.ucw.cz) of 2023-04-10, but for 10de:22a3, 2329, 2335, 2342, 26b9, 2901, 2941,
+ * 3182 and 31c2 and 1002:74a1, which are newer and come from NVIDIA's and AMD's open kernel drivers; 1002:74b5 from
+ * rocm-smi in a virtual machine, 1d0f:efa3 from rdma-core's providers/efa. Port rates: the vendors' product pages; one
+ * id may cover slower variants. EFA rates: Amazon EC2 instance pages (p4d, p5: 100 Gb/s a card; p5en: 200; p6-b200 and
+ * p6e-gb200: 400). */
 #define GPU(vendor, device, name, preset)                                                                              \
     {                                                                                                                  \
         vendor, device, REDCOI_PART_GPU, name, preset, 0.0, false, false                                               \
@@ -57,13 +58,19 @@ static const redcoi_part parts[] = {
     GPU(0x10de, 0x26b9, "L40S", "L40S"),
     GPU(0x10de, 0x2901, "B200 SXM 180GB", "B200-SXM-180GB"),
     GPU(0x10de, 0x2941, "GB200", "GB200-per-GPU"),
+    GPU(0x10de, 0x3182, "B300 SXM6", "B300-SXM-270GB"),
+    GPU(0x10de, 0x31c2, "GB300", "GB300-per-GPU"),
     GPU(0x1002, 0x66a1, "Instinct MI50 32GB", NULL),
+    GPU(0x1002, 0x738c, "Instinct MI100", NULL),
+    GPU(0x1002, 0x740c, "Instinct MI250X or MI250 (one die)", NULL),
     GPU(0x1002, 0x7408, "Instinct MI250X (one die)", "MI250X-GCD"),
     GPU(0x1002, 0x740f, "Instinct MI210", NULL),
     GPU(0x1002, 0x74a1, "Instinct MI300X", "MI300X"),
+    GPU(0x1002, 0x74b5, "Instinct MI300X (virtual function)", "MI300X"),
     SWITCH(0x1ac2, "NVSwitch (V100)"),
     SWITCH(0x1af1, "NVSwitch (A100)"),
     SWITCH(0x22a3, "NVSwitch (H100)"),
+    NIC(0x15b3, 0x634a, "ConnectX (DDR)", 20.0),
     NIC(0x15b3, 0x1003, "ConnectX-3", 40.0),
     NIC(0x15b3, 0x1007, "ConnectX-3 Pro", 40.0),
     NIC(0x15b3, 0x1011, "Connect-IB", 56.0),
@@ -90,6 +97,7 @@ static const redcoi_part parts[] = {
     NIC(0x1d0f, 0xefa0, "EFA", 100.0),
     NIC(0x1d0f, 0xefa1, "EFA v2", 100.0),
     NIC(0x1d0f, 0xefa2, "EFA v3", 200.0),
+    NIC(0x1d0f, 0xefa3, "EFA v4", 400.0),
     NIC(0x8086, 0x24f0, "Omni-Path 100", 100.0),
     NIC(0x8086, 0x24f1, "Omni-Path 100", 100.0),
     NIC(0x8086, 0x1592, "Ethernet E810-C", 100.0),
@@ -112,6 +120,11 @@ bool redcoi_is_gpu_class(uint32_t vendor, uint32_t pci_class)
     case REDCOI_VENDOR_AMD: return pci_class == 0x0380 || pci_class == 0x1200; /* 0300 are display cards and APUs */
     default: return false;
     }
+}
+
+bool redcoi_is_infiniband(uint32_t pci_class)
+{
+    return pci_class == 0x0207 || pci_class == 0x0c06; /* the second until PCI 3.0 had a class of networks for it */
 }
 
 bool redcoi_is_nvswitch(uint32_t vendor, uint32_t pci_class)
@@ -145,6 +158,8 @@ static const struct model models[] = {
     {"H200", "H200-SXM-141GB"},
     {"H20", "H20-SXM-96GB"},
     {"GB200", "GB200-per-GPU"},
+    {"GB300", "GB300-per-GPU"},
+    {"B300", "B300-SXM-270GB"},
     {"B200", "B200-SXM-180GB"},
     {"L40S", "L40S"},
     {"A10", "A10"},
@@ -154,10 +169,12 @@ static const struct model models[] = {
     {"MI300X", "MI300X"},
 };
 
-/* Models that go on after a known name and are still that part: "V100-SXM3-32GB-H", "MI300X OAM". */
+/* Models that go on after a known name and are still that part: "V100-SXM3-32GB-H", "MI300X OAM",
+ * "MI300X VF", "B300 SXM6 AC". */
 static bool is_variant(const char *rest)
 {
-    return rest[0] == '\0' || strcasecmp(rest, "H") == 0 || strncasecmp(rest, "OAM", 3) == 0;
+    return rest[0] == '\0' || strcasecmp(rest, "H") == 0 || strncasecmp(rest, "OAM", 3) == 0 ||
+           strcasecmp(rest, "VF") == 0 || strcasecmp(rest, "SXM6AC") == 0;
 }
 
 const char *redcoi_preset_of_model(const char *model)

@@ -26,6 +26,8 @@ const redcoi_part *redcoi_part_find(uint32_t vendor, uint32_t device);
 const char *redcoi_preset_of_model(const char *model);
 /** PCI classes that GPUs of that vendor have; management consoles (ASPEED, Matrox) are other vendors'. */
 bool redcoi_is_gpu_class(uint32_t vendor, uint32_t pci_class);
+/** Classes of InfiniBand cards. */
+bool redcoi_is_infiniband(uint32_t pci_class);
 /** NVSwitch: class 0680 (other bridge) of NVIDIA. */
 bool redcoi_is_nvswitch(uint32_t vendor, uint32_t pci_class);
 

@@ -32,6 +32,7 @@ typedef struct redco_gpu {
     double pcie_bytes_per_s;     /**< its PCIe slot */
     uint32_t pcie_gen;
     double tdp_w;
+    double idle_w; /**< with a context, nothing running; 0 = not known */
 } redco_gpu;
 
 /** Finds a GPU preset by name (case-insensitive), or reads the GPU file of that path; an unknown name lists the known

@@ -1,5 +1,7 @@
 #include "traces/csv.h"
 
+#include "topology/base/text.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,27 +14,11 @@ static redco_status fail_at(const char *name, uint32_t line, const char *line_st
     return redco_fail(err, REDCO_EVALUE, place, "%s", what);
 }
 
-/* Bytes of the UTF-8 character at @p at (Unicode 15, table 3-7), 0 if it is none. The 0 byte behind the text ends a
- * character that is cut short. */
-static size_t utf8_length(const unsigned char *at)
+/* Cells are shown as they are: in tables, messages and plots. */
+static bool is_refused(const char *at)
 {
-    if (at[0] < 0x80) { return 1; }
-    if (at[0] < 0xc2 || at[0] > 0xf4) { return 0; }
-    const size_t length = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
-    for (size_t i = 1; i < length; i++) {
-        if ((at[i] & 0xc0) != 0x80) { return 0; }
-    }
-    const bool overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
-    const bool surrogate = at[0] == 0xed && at[1] > 0x9f;
-    const bool too_large = at[0] == 0xf4 && at[1] > 0x8f;
-    return overlong || surrogate || too_large ? 0 : length;
-}
-
-static bool is_control(const char *at)
-{
-    const unsigned char c = (unsigned char)*at;
-    if (c == '\r') { return at[1] != '\n'; }
-    return (c < 0x20 && c != '\t' && c != '\n') || c == 0x7f;
+    if (*at == '\r') { return at[1] != '\n'; }
+    return *at != '\t' && *at != '\n' && !redco_text_is_safe(at);
 }
 
 redco_status redcoi_csv_start(char *text, size_t size, const char *name, redcoi_csv *csv_out, redco_error *err)
@@ -43,12 +29,14 @@ redco_status redcoi_csv_start(char *text, size_t size, const char *name, redcoi_
     const char *line_start = start;
     uint32_t line = 1;
     for (const char *at = start; at < end;) {
-        if (is_control(at)) {
-            return fail_at(name, line, line_start, at, err,
-                           *at == '\0' ? "a 0 byte: this is not a text file" : "a control character; remove it");
-        }
-        const size_t length = utf8_length((const unsigned char *)at);
+        const size_t length = redco_text_length(at);
         if (length == 0) { return fail_at(name, line, line_start, at, err, "not UTF-8 text"); }
+        if (is_refused(at)) {
+            return fail_at(name, line, line_start, at, err,
+                           *at == '\0'   ? "a 0 byte: this is not a text file"
+                           : length == 1 ? "a control character; remove it"
+                                         : "a control character, direction mark or line separator; remove it");
+        }
         if (*at == '\n') {
             line_start = at + 1;
             line++;

@@ -1,6 +1,7 @@
 #include "traces/profile.h"
 
 #include "topology/base/file.h"
+#include "topology/base/preset.h"
 #include "traces/nccl_log.h"
 #include "traces/profile_build.h"
 
@@ -290,7 +291,7 @@ redco_status redco_profile_read(const char *path, redco_profile **profile_out, r
 {
     char *text = NULL;
     size_t size = 0;
-    redco_status st = redco_file_read(path, max_file_bytes, &text, &size, err);
+    redco_status st = redco_preset_text("profiles", "a profile", path, max_file_bytes, &text, &size, err);
     if (st == REDCO_OK) { st = redco_profile_parse(text, size, path, profile_out, err); }
     free(text);
     return st;

@@ -71,6 +71,7 @@ typedef struct redco_profile_operator {
                     */
     char type[16];
     uint64_t elements;
+    uint32_t columns;             /**< norms: elements of a row; 0 = not known */
     double forward_s, backward_s; /**< backward 0: it has none */
 } redco_profile_operator;
 
@@ -107,6 +108,13 @@ typedef struct redco_profile_measured {
     double hot_ratio;        /**< time of a large product when all was measured, over that when it began */
     uint64_t reserve_bytes;  /**< of the device's memory that driver, context and libraries hold */
     uint64_t workspace_bytes; /**< the most that a product works with beside its operands */
+    /* Watts (costmodel/power.h). */
+    double power_limit_w;      /**< of the device */
+    double idle_w;             /**< of the device with a context, at full clock */
+    double product_j_per_flop; /**< above idle, of bf16 products at full clock */
+    double memory_w;           /**< above idle, while a memory-bound operator runs */
+    double burst_clock_ratio;  /**< clock at which products were timed, of the full one */
+    char power_basis[320];     /**< how these were found */
 } redco_profile_measured;
 
 typedef struct redco_profile redco_profile;

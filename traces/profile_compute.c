@@ -75,13 +75,16 @@ static redco_status attention(redco_profile *profile, const redco_json_value *it
 
 static redco_status other(redco_profile *profile, const redco_json_value *item, redco_error *err)
 {
-    static const char *const keys[] = {"operator", "type", "elements", "forward_s", "backward_s", NULL};
+    static const char *const keys[] = {"operator", "type", "elements", "columns", "forward_s", "backward_s", NULL};
     redco_profile_operator row = {.backward_s = 0.0};
     const char *name = NULL;
     redco_status st = redco_json_only(item, keys, err);
     if (st == REDCO_OK) { st = redco_json_string(item, "operator", &name, err); }
     if (st == REDCO_OK) { st = type_of(item, row.type, sizeof row.type, err); }
     if (st == REDCO_OK) { st = redco_json_u64(item, "elements", 1, max_elements, &row.elements, err); }
+    if (st == REDCO_OK && redco_json_has(item, "columns")) {
+        st = redco_json_u32(item, "columns", 1, 1u << 24, &row.columns, err);
+    }
     if (st == REDCO_OK) { st = seconds(item, "forward_s", &row.forward_s, err); }
     if (st == REDCO_OK && redco_json_has(item, "backward_s")) {
         st = seconds(item, "backward_s", &row.backward_s, err);
@@ -170,6 +173,12 @@ static const struct field fields[] = {
     MEASURED(hot_ratio, NUMBER, 1e6),
     MEASURED(reserve_bytes, BYTES, 0.0),
     MEASURED(workspace_bytes, BYTES, 0.0),
+    MEASURED(power_limit_w, NUMBER, 1e5),
+    MEASURED(idle_w, NUMBER, 1e5),
+    MEASURED(product_j_per_flop, NUMBER, 1e-3),
+    MEASURED(memory_w, NUMBER, 1e5),
+    MEASURED(burst_clock_ratio, NUMBER, 1.0),
+    MEASURED_TEXT(power_basis),
 };
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 

@@ -1,6 +1,7 @@
 #include "traces/profile_build.h"
 
 #include "topology/base/json.h"
+#include "topology/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,7 +135,10 @@ static redco_status nccl_devices(const redco_json_value *config, redco_profile_r
         last = text;
         if (i == 0 && redco_json_has(&device, "device_info")) {
             st = redco_json_string(&device, "device_info", &text, err);
-            if (st == REDCO_OK) { (void)snprintf(run->hardware, sizeof run->hardware, "%zu x %.100s", count, text); }
+            if (st == REDCO_OK) {
+                (void)snprintf(run->hardware, sizeof run->hardware, "%zu x %.100s", count, text);
+                redco_text_clean(run->hardware);
+            }
         }
     }
     return st;

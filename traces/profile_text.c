@@ -1,3 +1,4 @@
+#include "topology/base/text.h"
 #include "traces/profile_build.h"
 
 #include <ctype.h>
@@ -12,6 +13,7 @@ void redcoi_copy_text(char *buffer, size_t size, const char *text, size_t length
     if (length >= size) { length = size - 1; }
     memcpy(buffer, text, length);
     buffer[length] = '\0';
+    redco_text_clean(buffer); /* shown in tables and messages */
 }
 
 bool redcoi_next_line(const char *text, size_t size, size_t *at, const char **line_out, size_t *length_out)

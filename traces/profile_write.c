@@ -44,6 +44,14 @@ static bool put_machine(json_t *o, const redco_profile_measured *m)
            put_count(o, "processors", m->processors);
 }
 
+static bool put_power(json_t *o, const redco_profile_measured *m)
+{
+    return !(m->product_j_per_flop > 0.0) ||
+           (put_number(o, "power_limit_w", m->power_limit_w) && put_number(o, "idle_w", m->idle_w) &&
+            put_number(o, "product_j_per_flop", m->product_j_per_flop) && put_number(o, "memory_w", m->memory_w) &&
+            put_number(o, "burst_clock_ratio", m->burst_clock_ratio) && put_text(o, "power_basis", m->power_basis));
+}
+
 static json_t *measured(const redco_profile_measured *m)
 {
     json_t *o = json_object();
@@ -56,7 +64,8 @@ static json_t *measured(const redco_profile_measured *m)
                put_number(o, "took_s", m->took_s) && put_count(o, "left_out", m->left_out) &&
                put_number(o, "launch_s", m->launch_s) && put_number(o, "host_forward_s", m->host_forward_s) &&
                put_number(o, "host_backward_s", m->host_backward_s) && put_number(o, "hot_ratio", m->hot_ratio) &&
-               put_count(o, "reserve_bytes", m->reserve_bytes) && put_count(o, "workspace_bytes", m->workspace_bytes));
+               put_count(o, "reserve_bytes", m->reserve_bytes) && put_count(o, "workspace_bytes", m->workspace_bytes) &&
+               put_power(o, m));
 }
 
 static json_t *run(const redco_profile_run *r)
@@ -99,7 +108,8 @@ static json_t *other(const redco_profile_operator *p)
 {
     json_t *o = json_object();
     return checked(o, put_text(o, "operator", p->name) && put_text(o, "type", p->type) &&
-                          put_count(o, "elements", p->elements) && put_number(o, "forward_s", p->forward_s) &&
+                          put_count(o, "elements", p->elements) &&
+                          (p->columns == 0 || put_count(o, "columns", p->columns)) && put_number(o, "forward_s", p->forward_s) &&
                           put_number(o, "backward_s", p->backward_s));
 }
 

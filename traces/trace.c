@@ -1,6 +1,8 @@
 /* A trace in memory. */
 #include "traces/trace_internal.h"
 
+#include "topology/base/text.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +81,15 @@ static bool grow_table(redco_trace *trace)
     return true;
 }
 
-const char *redcoi_trace_keep(redco_trace *trace, const char *text, size_t size)
+/* Names of spans and threads come from anywhere and go to terminals and plots. */
+static bool is_plain(const char *text, size_t size)
+{
+    size_t ascii = 0;
+    while (ascii < size && text[ascii] >= 0x20 && text[ascii] < 0x7f) { ascii++; }
+    return ascii == size;
+}
+
+static const char *keep_text(redco_trace *trace, const char *text, size_t size)
 {
     if (trace->failed) { return ""; }
     if (2 * trace->texts.count >= trace->buckets.capacity && !grow_table(trace)) {
@@ -100,6 +110,20 @@ const char *redcoi_trace_keep(redco_trace *trace, const char *text, size_t size)
     *place = copy;
     *slot = trace->texts.count;
     return copy;
+}
+
+const char *redcoi_trace_keep(redco_trace *trace, const char *text, size_t size)
+{
+    if (is_plain(text, size)) { return keep_text(trace, text, size); }
+    char *clean = strndup(text, size);
+    if (clean == NULL) {
+        trace->failed = true;
+        return "";
+    }
+    redco_text_clean(clean);
+    const char *kept = keep_text(trace, clean, strlen(clean));
+    free(clean);
+    return kept;
 }
 
 static const char *keep(redco_trace *trace, const char *text)

@@ -314,7 +314,9 @@ static redco_status read_member(struct loader *loader, redcoi_source *source, bo
     }
     redcoi_source_step(source);
     if ((st = redcoi_source_peek(source, &next, err)) != REDCO_OK) { goto out; }
-    if (strcmp(json_string_value(key), "traceEvents") == 0 && next == '[' && !*found) {
+    if (strcmp(json_string_value(key), "traceEvents") == 0 && *found) {
+        st = redcoi_source_fail(source, err, "\"traceEvents\" is there twice");
+    } else if (strcmp(json_string_value(key), "traceEvents") == 0 && next == '[') {
         *found = true;
         st = read_list(loader, source, false, err);
     } else if (strcmp(json_string_value(key), "otherData") == 0) {
@@ -329,6 +331,15 @@ out:
     return st;
 }
 
+/* What follows would not be looked at: two traces in one file, or a run that was written over a longer one. */
+static redco_status check_end(redcoi_source *source, redco_error *err)
+{
+    char next = '\0';
+    const redco_status st = redcoi_source_peek(source, &next, err);
+    if (st != REDCO_OK || (next == '\0' && source->at == source->size)) { return st; }
+    return redcoi_source_fail(source, err, "text behind the end of the trace; a file holds one");
+}
+
 static redco_status read_root(struct loader *loader, redcoi_source *source, redco_error *err)
 {
     static const char gzip[] = "\x1f\x8b";
@@ -337,7 +348,10 @@ static redco_status read_root(struct loader *loader, redcoi_source *source, redc
     redco_status st = redcoi_source_peek(source, &next, err);
     if (st != REDCO_OK) { return st; }
     if (next == gzip[0]) { return redco_fail(err, REDCO_EVALUE, source->name, "is compressed; gunzip it first"); }
-    if (next == '[') { return read_list(loader, source, true, err); }
+    if (next == '[') {
+        st = read_list(loader, source, true, err);
+        return st == REDCO_OK ? check_end(source, err) : st;
+    }
     if (next == '{') { redcoi_source_step(source); }
     while (next == '{' || next == ',') {
         if ((st = redcoi_source_peek(source, &next, err)) != REDCO_OK) { return st; }
@@ -351,7 +365,8 @@ static redco_status read_root(struct loader *loader, redcoi_source *source, redc
         }
         if (next == ',') { redcoi_source_step(source); }
     }
-    if (found) { return REDCO_OK; }
+    if (next == '}') { redcoi_source_step(source); }
+    if (found) { return check_end(source, err); }
     return redco_fail(err, REDCO_EVALUE, source->name,
                       "is no trace: a list of Chrome's trace events, or an object with such a list as \"traceEvents\", "
                       "is needed");

@@ -61,11 +61,14 @@ typedef struct redco_checkpoints_options {
     uint32_t keep;       /**< checkpoints, at least 1: older ones are removed when a new one is on the disk */
     uint64_t file_bytes; /**< of data, after which another file begins; 0 = 4 GiB */
     bool resume;         /**< continue what is there; else there must be no checkpoint yet, and the folder is made */
-    void (*warn)(void *context, const char *text); /**< rank 0: a checkpoint that is passed over; may be NULL */
+    /** Rank 0: a checkpoint that is passed over, a file or folder that is set aside. A user must learn of it, however
+     * few messages were asked for. May be NULL. */
+    void (*tell)(void *context, const char *text);
     void *context;
 } redco_checkpoints_options;
 
-/** Takes the folder for this run alone and removes what runs that died left there.
+/** Takes the folder for this run alone and removes what runs that died left there. What redco did not write is never
+ *  removed: where it has a name that is needed, it becomes "damaged-step-NNNNNNNNNN", and is told.
  *  @param world  must outlive it
  *  @return REDCO_EVALUE if another run has it, or if there is a checkpoint that is not to be resumed */
 redco_status redco_checkpoints_open(const redco_checkpoints_options *options, redco_world *world,
@@ -87,7 +90,9 @@ redco_status redco_checkpoint_parse(const char *text, size_t size, const char *n
 redco_status redco_checkpoint_load(redco_checkpoints *checkpoints, const redco_checkpoint *checkpoint,
                                    const redco_checkpoint_states *states, redco_error *err);
 
-/** Writes one, and removes those that are no longer kept. After a failure those before are as they were.
+/** Writes one, and removes those that are no longer kept: files that their manifests list and that are as written.
+ *  Checkpoints that are not, and those that redco_checkpoints_find() passed over, are set aside. After a failure those
+ *  before are as they were.
  *  @return REDCO_EINFEASIBLE if a value is not finite */
 redco_status redco_checkpoints_save(redco_checkpoints *checkpoints, const redco_checkpoint_info *info,
                                     const redco_checkpoint_states *states, redco_error *err);

@@ -10,6 +10,16 @@
 enum { REDCOI_CHECKPOINT_VERSION = 1, REDCOI_NAME_SIZE = 320, REDCOI_PATH_SIZE = 4096 };
 
 #define REDCOI_MANIFEST "checkpoint.json"
+/* The manifest before there are checksums: which files of an unfinished checkpoint are redco's. */
+#define REDCOI_JOURNAL "unfinished.json"
+/* What every manifest begins with. */
+#define REDCOI_DOCUMENT_BEGIN "{\n \"format\": \"redco-checkpoint\""
+
+/* Names with a dot are of folders that are not finished, or not whole any more. */
+#define REDCOI_STEP_PREFIX "step-"
+#define REDCOI_UNFINISHED_PREFIX ".unfinished-step-"
+#define REDCOI_REMOVED_PREFIX ".removed-step-"
+#define REDCOI_ASIDE_PREFIX "damaged-step-"
 
 /** A file of a checkpoint, the manifest aside. */
 typedef struct redcoi_file {
@@ -79,6 +89,10 @@ redco_tensor_type redcoi_entry_type(const redco_task_parameter *parameter, redco
 
 /** The document of a checkpoint. @return to be freed with free(), NULL when out of memory */
 char *redcoi_manifest_text(const redco_checkpoint *checkpoint, size_t *size_out);
+/** Reads one. @param folder  of the checkpoint. @param name  REDCOI_MANIFEST or REDCOI_JOURNAL
+ *  @return REDCO_EVALUE also if it is of another step than @p step */
+redco_status redcoi_manifest_open(const char *folder, const char *name, uint64_t step,
+                                  redco_checkpoint **checkpoint_out, redco_error *err);
 
 /* store.c: folders and files, by rank 0 alone */
 
@@ -87,13 +101,30 @@ redco_status redcoi_store_lock(const char *folder, bool make, int *lock_out, red
 /** Steps of which there is a checkpoint, newest first. @param steps_out  to be freed */
 redco_status redcoi_store_list(const char *folder, uint64_t **steps_out, size_t *count_out, redco_error *err);
 void redcoi_store_path(const char *folder, uint64_t step, bool finished, char path[REDCOI_PATH_SIZE]);
-void redcoi_store_clean(const char *folder);
+void redcoi_store_name(const char *folder, const char *prefix, uint64_t step, char path[REDCOI_PATH_SIZE]);
+/** Removes what redco did not finish. @param aside  whether what else has such a name is set aside, or left alone */
+void redcoi_store_clean(const redco_checkpoints_options *options, bool aside);
 /** Makes the unfinished folder and its files, with headers and room for all data. */
-redco_status redcoi_store_begin(const char *folder, const redco_checkpoint *checkpoint, redco_error *err);
+redco_status redcoi_store_begin(const redco_checkpoints_options *options, const redco_checkpoint *checkpoint,
+                                redco_error *err);
 /** Adds the manifest and gives the folder its name. */
-redco_status redcoi_store_commit(const char *folder, const redco_checkpoint *checkpoint, redco_error *err);
-/** Removes all but the @p keep newest up to @p step; none newer than @p resumed counts but that of @p step itself. */
-redco_status redcoi_store_prune(const char *folder, uint64_t step, uint64_t resumed, uint32_t keep, redco_error *err);
+redco_status redcoi_store_commit(const redco_checkpoints_options *options, const redco_checkpoint *checkpoint,
+                                 redco_error *err);
+/** Retires all but the newest up to @p step, as many as are to be kept; sets aside those newer than @p resumed, but for
+ *  that of @p step itself. */
+redco_status redcoi_store_prune(const redco_checkpoints_options *options, uint64_t step, uint64_t resumed,
+                                redco_error *err);
+
+/* remove.c, by rank 0 alone */
+
+/** Gives @p path a name that is nobody's, and tells so. @return whether it has one */
+bool redcoi_set_aside(const redco_checkpoints_options *options, const char *path, uint64_t step, const char *why);
+/** Removes a checkpoint of redco's that is as it was written; any other is set aside. */
+void redcoi_retire(const redco_checkpoints_options *options, uint64_t step);
+/** Removes a folder that is not finished, or was to be removed. @return whether nothing has its name any more */
+bool redcoi_remove_unfinished(const redco_checkpoints_options *options, const char *path, uint64_t step, bool aside);
+/** Removes an unfinished folder that this process has just made, journal or not. */
+void redcoi_remove_made(const char *path, const redco_checkpoint *made);
 
 /* files.c */
 
@@ -109,8 +140,8 @@ redco_status redcoi_write_at(int descriptor, const void *data, uint64_t size_byt
                              const redcoi_file *file, redco_error *err);
 redco_status redcoi_read_at(int descriptor, void *data, uint64_t size_bytes, uint64_t at_bytes, const char *path,
                             const redcoi_file *file, redco_error *err);
-/** Sizes and headers are those of the manifest. */
-redco_status redcoi_files_check(const redco_checkpoint *checkpoint, const int *descriptors, redco_error *err);
+/** The file is one, and its size and header are those of the manifest. */
+redco_status redcoi_file_check(const redco_checkpoint *checkpoint, uint32_t number, int descriptor, redco_error *err);
 
 /** Where the values of a tensor of the states are in its file. */
 redcoi_placing redcoi_placing_of(const redco_checkpoint_states *states, uint32_t tensor);

@@ -40,7 +40,7 @@ redco_status redcoi_files_open(const redco_checkpoint *checkpoint, const char *f
             st = redco_fail(err, REDCO_EVALUE, folder, "is too long a name");
             break;
         }
-        descriptors[i] = open(path, (write ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+        descriptors[i] = open(path, (write ? O_WRONLY : O_RDONLY) | O_NONBLOCK | O_CLOEXEC); /* a pipe would block */
         if (descriptors[i] < 0) { st = system_fail(write ? REDCO_ESYSTEM : REDCO_EIO, folder, file, "open it", err); }
     }
     if (st == REDCO_OK) {
@@ -103,28 +103,28 @@ redco_status redcoi_read_at(int descriptor, void *data, uint64_t size_bytes, uin
     return REDCO_OK;
 }
 
-redco_status redcoi_files_check(const redco_checkpoint *checkpoint, const int *descriptors, redco_error *err)
+redco_status redcoi_file_check(const redco_checkpoint *checkpoint, uint32_t number, int descriptor, redco_error *err)
 {
-    redco_status st = REDCO_OK;
-    for (uint32_t i = 0; i < checkpoint->file_count && st == REDCO_OK; i++) {
-        const redcoi_file *const file = &checkpoint->files[i];
-        char sha256[REDCO_SHA256_HEX_SIZE], what[120];
-        struct stat info;
-        if (fstat(descriptors[i], &info) != 0 || (uint64_t)info.st_size != file->size_bytes) {
-            (void)snprintf(what, sizeof what, "has %lld bytes; %llu were written", (long long)info.st_size,
-                           (unsigned long long)file->size_bytes);
-            return file_fail(REDCO_EVALUE, checkpoint->path, file, what, err);
-        }
-        unsigned char *const header = malloc(file->header_bytes + 1);
-        if (header == NULL) { return file_fail(REDCO_ENOMEM, checkpoint->path, file, "no memory for its header", err); }
-        st = redcoi_read_at(descriptors[i], header, file->header_bytes, 0, checkpoint->path, file, err);
-        if (st == REDCO_OK) {
-            redco_sha256_hex(header, file->header_bytes, sha256);
-            if (strcmp(sha256, file->header_sha256) != 0) {
-                st = file_fail(REDCO_EVALUE, checkpoint->path, file, "its first bytes are not what was written", err);
-            }
-        }
-        free(header);
+    const redcoi_file *const file = &checkpoint->files[number];
+    char sha256[REDCO_SHA256_HEX_SIZE], what[120];
+    struct stat info;
+    if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
+        return file_fail(REDCO_EVALUE, checkpoint->path, file, "is no file", err);
     }
+    if ((uint64_t)info.st_size != file->size_bytes) {
+        (void)snprintf(what, sizeof what, "has %lld bytes; %llu were written", (long long)info.st_size,
+                       (unsigned long long)file->size_bytes);
+        return file_fail(REDCO_EVALUE, checkpoint->path, file, what, err);
+    }
+    unsigned char *const header = malloc(file->header_bytes + 1);
+    if (header == NULL) { return file_fail(REDCO_ENOMEM, checkpoint->path, file, "no memory for its header", err); }
+    redco_status st = redcoi_read_at(descriptor, header, file->header_bytes, 0, checkpoint->path, file, err);
+    if (st == REDCO_OK) {
+        redco_sha256_hex(header, file->header_bytes, sha256);
+        if (strcmp(sha256, file->header_sha256) != 0) {
+            st = file_fail(REDCO_EVALUE, checkpoint->path, file, "its first bytes are not what was written", err);
+        }
+    }
+    free(header);
     return st;
 }

@@ -8,7 +8,6 @@
 
 /* Elements that are read at once. */
 static const uint64_t chunk_elements = (uint64_t)1 << 18;
-enum { MANIFEST_BYTES_MAX = 1 << 28 };
 
 /* Rank 0: what is there. */
 static redco_status look(redco_checkpoints *c, redco_error *err)
@@ -24,7 +23,7 @@ static redco_status look(redco_checkpoints *c, redco_error *err)
                         "another folder",
                         steps[0]);
     }
-    if (st == REDCO_OK) { redcoi_store_clean(o->folder); }
+    if (st == REDCO_OK) { redcoi_store_clean(o, true); }
     free(steps);
     return st;
 }
@@ -62,33 +61,6 @@ void redco_checkpoints_close(redco_checkpoints *c)
     redco_communicator_free(c->all);
     if (c->lock >= 0) { (void)close(c->lock); }
     free(c);
-}
-
-static redco_status open_one(const char *folder, uint64_t step, redco_checkpoint **checkpoint_out, redco_error *err)
-{
-    char path[REDCOI_PATH_SIZE], manifest[REDCOI_PATH_SIZE + 32];
-    char *text = NULL;
-    size_t size = 0;
-    redcoi_store_path(folder, step, true, path);
-    (void)snprintf(manifest, sizeof manifest, "%s/%s", path, REDCOI_MANIFEST);
-    redco_checkpoint *c = NULL;
-    redco_status st = redco_file_read(manifest, MANIFEST_BYTES_MAX, &text, &size, err);
-    if (st == REDCO_OK) { st = redco_checkpoint_parse(text, size, manifest, &c, err); }
-    free(text);
-    if (st == REDCO_OK && c->info.step != step) {
-        st = redco_fail(err, REDCO_EVALUE, manifest, "is of step %" PRIu64, c->info.step);
-    }
-    if (st == REDCO_OK) {
-        free(c->path);
-        c->path = strdup(path);
-        if (c->path == NULL) { st = redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
-    }
-    if (st == REDCO_OK) {
-        *checkpoint_out = c;
-        c = NULL;
-    }
-    redco_checkpoint_free(c);
-    return st;
 }
 
 /* Each rank sums a part of each tensor. */
@@ -134,12 +106,17 @@ static redco_status check_one(const redco_checkpoints *c, uint64_t step, redco_c
     redco_checkpoint *checkpoint = NULL;
     int *descriptors = NULL;
     uint64_t *sums = NULL;
-    redco_status st = open_one(c->options.folder, step, &checkpoint, err);
+    char path[REDCOI_PATH_SIZE];
+    redcoi_store_path(c->options.folder, step, true, path);
+    redco_status st = redcoi_manifest_open(path, REDCOI_MANIFEST, step, &checkpoint, err);
     if (st == REDCO_OK) { st = redcoi_files_open(checkpoint, checkpoint->path, false, &descriptors, err); }
-    if (st == REDCO_OK && redco_communicator_rank(c->all) == 0) {
-        st = redcoi_files_check(checkpoint, descriptors, err);
+    for (uint32_t i = 0; st == REDCO_OK && redco_communicator_rank(c->all) == 0 && i < checkpoint->file_count; i++) {
+        st = redcoi_file_check(checkpoint, i, descriptors[i], err);
     }
-    if ((st = redcoi_agree(c, st, "checkpoint/check", agreed_out, err)) != REDCO_OK || checkpoint == NULL) { goto out; }
+    if ((st = redcoi_agree(c, st, "checkpoint/check", agreed_out, err)) != REDCO_OK || checkpoint == NULL ||
+        descriptors == NULL) {
+        goto out;
+    }
     sums = calloc((size_t)checkpoint->entry_count + 1, sizeof *sums);
     st = sums != NULL ? sum_part(c, checkpoint, descriptors, sums, err)
                       : redco_fail(err, REDCO_ENOMEM, checkpoint->path, "out of memory");
@@ -163,11 +140,11 @@ out:
 static void pass_over(const redco_checkpoints *c, const redco_error *bad)
 {
     char text[sizeof bad->place + sizeof bad->text + 64];
-    if (redco_communicator_rank(c->all) != 0 || c->options.warn == NULL) { return; }
+    if (redco_communicator_rank(c->all) != 0 || c->options.tell == NULL) { return; }
     const char *const colon = strncmp(bad->place, "rank ", 5) == 0 ? strchr(bad->place, ':') : NULL;
     (void)snprintf(text, sizeof text, "%s: %s; this checkpoint is passed over", colon != NULL ? colon + 2 : bad->place,
                    bad->text);
-    c->options.warn(c->options.context, text);
+    c->options.tell(c->options.context, text);
 }
 
 /* Rank 0 says which are tried. */

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-enum { DIGITS = 17, FILES_MAX = 65536, TENSORS_MAX = 1000000 };
+enum { DIGITS = 17, FILES_MAX = 65536, TENSORS_MAX = 1000000, BYTES_MAX = 1 << 28 };
 
 static const char format[] = "redco-checkpoint";
 static const char *const optimizer_words[] = {"adamw", "sgd"};
@@ -279,6 +280,37 @@ redco_status redco_checkpoint_parse(const char *text, size_t size, const char *n
     c = NULL;
 out:
     redco_json_close(document);
+    redco_checkpoint_free(c);
+    return st;
+}
+
+redco_status redcoi_manifest_open(const char *folder, const char *name, uint64_t step,
+                                  redco_checkpoint **checkpoint_out, redco_error *err)
+{
+    char path[REDCOI_PATH_SIZE + 32];
+    char *text = NULL;
+    size_t size = 0;
+    struct stat info;
+    redco_checkpoint *c = NULL;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) { /* opening a pipe would block */
+        return redco_fail(err, REDCO_EVALUE, path, "is no file");
+    }
+    redco_status st = redco_file_read(path, BYTES_MAX, &text, &size, err);
+    if (st == REDCO_OK) { st = redco_checkpoint_parse(text, size, path, &c, err); }
+    free(text);
+    if (st == REDCO_OK && c->info.step != step) {
+        st = redco_fail(err, REDCO_EVALUE, path, "is of step %" PRIu64, c->info.step);
+    }
+    if (st == REDCO_OK) {
+        free(c->path);
+        c->path = strdup(folder);
+        if (c->path == NULL) { st = redco_fail(err, REDCO_ENOMEM, folder, "out of memory"); }
+    }
+    if (st == REDCO_OK) {
+        *checkpoint_out = c;
+        c = NULL;
+    }
     redco_checkpoint_free(c);
     return st;
 }

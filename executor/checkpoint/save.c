@@ -145,22 +145,22 @@ redco_status redco_checkpoints_save(redco_checkpoints *c, const redco_checkpoint
                                     const redco_checkpoint_states *states, redco_error *err)
 {
     const bool first = redco_communicator_rank(c->all) == 0;
-    const char *const folder = c->options.folder;
+    const redco_checkpoints_options *const options = &c->options;
     redco_checkpoint *checkpoint = NULL;
     redco_status st = redcoi_catalogue(&c->options, info, states, &checkpoint, err);
-    if (st == REDCO_OK && first) { st = redcoi_store_begin(folder, checkpoint, err); }
+    if (st == REDCO_OK && first) { st = redcoi_store_begin(options, checkpoint, err); }
     if ((st = redcoi_agree(c, st, "checkpoint/begin", NULL, err)) != REDCO_OK) { goto out; }
     st = save_part(states, checkpoint, err);
     if ((st = redcoi_agree(c, st, "checkpoint/write", NULL, err)) != REDCO_OK) { goto out; }
     if ((st = add_checksums(c, checkpoint, err)) != REDCO_OK) { goto out; }
     if (first) {
-        st = redcoi_store_commit(folder, checkpoint, err);
-        if (st == REDCO_OK) { st = redcoi_store_prune(folder, info->step, c->resumed, c->options.keep, err); }
+        st = redcoi_store_commit(options, checkpoint, err);
+        if (st == REDCO_OK) { st = redcoi_store_prune(options, info->step, c->resumed, err); }
         if (st == REDCO_OK) { c->resumed = UINT64_MAX; } /* what is there now is whole */
     }
     st = redcoi_agree(c, st, "checkpoint/commit", NULL, err);
 out:
-    if (st != REDCO_OK && first) { redcoi_store_clean(folder); }
+    if (st != REDCO_OK && first) { redcoi_store_clean(options, false); }
     redco_checkpoint_free(checkpoint);
     return st;
 }

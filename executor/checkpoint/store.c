@@ -1,4 +1,4 @@
-/* The folder of checkpoints. Names that begin with a dot are nobody's: what was not finished, or is being removed. */
+/* The folder of checkpoints. */
 #include "executor/checkpoint/checkpoint_internal.h"
 
 #include <dirent.h>
@@ -12,22 +12,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char step_prefix[] = "step-", unfinished_prefix[] = ".unfinished-step-",
-                  removed_prefix[] = ".removed-step-";
-
 static redco_status system_fail(const char *path, const char *doing, redco_error *err)
 {
     return redco_fail(err, REDCO_ESYSTEM, path, "cannot %s: %s", doing, strerror(errno));
 }
 
-static void name_of(const char *folder, const char *prefix, uint64_t step, char path[REDCOI_PATH_SIZE])
+void redcoi_store_name(const char *folder, const char *prefix, uint64_t step, char path[REDCOI_PATH_SIZE])
 {
     (void)snprintf(path, REDCOI_PATH_SIZE, "%.4000s/%s%010" PRIu64, folder, prefix, step);
 }
 
 void redcoi_store_path(const char *folder, uint64_t step, bool finished, char path[REDCOI_PATH_SIZE])
 {
-    name_of(folder, finished ? step_prefix : unfinished_prefix, step, path);
+    redcoi_store_name(folder, finished ? REDCOI_STEP_PREFIX : REDCOI_UNFINISHED_PREFIX, step, path);
 }
 
 redco_status redcoi_store_lock(const char *folder, bool make, int *lock_out, redco_error *err)
@@ -92,49 +89,34 @@ static redco_status list(const char *folder, const char *prefix, uint64_t **step
 
 redco_status redcoi_store_list(const char *folder, uint64_t **steps_out, size_t *count_out, redco_error *err)
 {
-    return list(folder, step_prefix, steps_out, count_out, err);
+    return list(folder, REDCOI_STEP_PREFIX, steps_out, count_out, err);
 }
 
-/* A checkpoint has files only. */
-static void remove_folder(const char *path)
-{
-    const int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *const folder = descriptor >= 0 ? fdopendir(descriptor) : NULL;
-    if (folder == NULL) {
-        if (descriptor >= 0) { (void)close(descriptor); }
-        return;
-    }
-    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-        (void)unlinkat(descriptor, entry->d_name, 0);
-    }
-    (void)closedir(folder);
-    (void)rmdir(path);
-}
-
-static void remove_all(const char *folder, const char *prefix)
+static void clean(const redco_checkpoints_options *o, const char *prefix, bool aside)
 {
     uint64_t *steps = NULL;
     size_t count = 0;
-    if (list(folder, prefix, &steps, &count, NULL) != REDCO_OK) { return; }
+    if (list(o->folder, prefix, &steps, &count, NULL) != REDCO_OK) { return; }
     for (size_t i = 0; i < count; i++) {
         char path[REDCOI_PATH_SIZE];
-        name_of(folder, prefix, steps[i], path);
-        remove_folder(path);
+        redcoi_store_name(o->folder, prefix, steps[i], path);
+        (void)redcoi_remove_unfinished(o, path, steps[i], aside);
     }
     free(steps);
 }
 
-void redcoi_store_clean(const char *folder)
+void redcoi_store_clean(const redco_checkpoints_options *options, bool aside)
 {
-    remove_all(folder, unfinished_prefix);
-    remove_all(folder, removed_prefix);
+    clean(options, REDCOI_UNFINISHED_PREFIX, aside);
+    clean(options, REDCOI_REMOVED_PREFIX, aside);
 }
 
 void redco_checkpoints_clean(const char *folder)
 {
+    const redco_checkpoints_options options = {.folder = folder};
     int lock = -1;
     if (redcoi_store_lock(folder, false, &lock, NULL) != REDCO_OK) { return; }
-    redcoi_store_clean(folder);
+    redcoi_store_clean(&options, false); /* the next run tells of what is not redco's */
     (void)close(lock);
 }
 
@@ -167,65 +149,82 @@ static redco_status make_file(int folder, const char *path, const redcoi_file *f
     return st;
 }
 
-redco_status redcoi_store_begin(const char *folder, const redco_checkpoint *checkpoint, redco_error *err)
+/* A small file of its own making, at once: the folder that it is in has a name that says it is unfinished. */
+static redco_status make_text(int folder, const char *path, const char *name, const redco_checkpoint *checkpoint,
+                              redco_error *err)
+{
+    redcoi_file file = {.size_bytes = 0};
+    size_t size = 0;
+    (void)snprintf(file.name, sizeof file.name, "%s", name);
+    file.header = (unsigned char *)redcoi_manifest_text(checkpoint, &size);
+    if (file.header == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
+    file.size_bytes = file.header_bytes = size;
+    const redco_status st = make_file(folder, path, &file, err);
+    free(file.header);
+    return st;
+}
+
+redco_status redcoi_store_begin(const redco_checkpoints_options *o, const redco_checkpoint *checkpoint,
+                                redco_error *err)
 {
     char path[REDCOI_PATH_SIZE];
-    redcoi_store_path(folder, checkpoint->info.step, false, path);
-    remove_folder(path); /* of an attempt that failed */
+    redcoi_store_path(o->folder, checkpoint->info.step, false, path);
+    (void)redcoi_remove_unfinished(o, path, checkpoint->info.step, true); /* of an attempt that failed */
     if (mkdir(path, 0777) != 0) { return system_fail(path, "make it", err); }
     const int opened = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     redco_status st = opened >= 0 ? REDCO_OK : system_fail(path, "open it", err);
+    if (st == REDCO_OK) { st = make_text(opened, path, REDCOI_JOURNAL, checkpoint, err); }
     for (uint32_t i = 0; i < checkpoint->file_count && st == REDCO_OK; i++) {
         st = make_file(opened, path, &checkpoint->files[i], err);
     }
     if (opened >= 0) { (void)close(opened); }
-    if (st != REDCO_OK) { remove_folder(path); }
+    if (st != REDCO_OK) { redcoi_remove_made(path, checkpoint); }
     return st;
 }
 
-/* One that is found bad has the name already. */
-static redco_status take_name(const char *from, const char *to, const char *away, redco_error *err)
+/* Whatever has the name already was passed over, or is not redco's. */
+static redco_status take_name(const redco_checkpoints_options *o, const char *from, const char *to, uint64_t step,
+                              redco_error *err)
 {
-    remove_folder(away);
-    (void)rename(to, away); /* usually there is none */
-    const redco_status st = rename(from, to) == 0 ? REDCO_OK : system_fail(from, "name it", err);
-    remove_folder(away);
-    return st;
+    struct stat info;
+    if (lstat(to, &info) == 0 && !redcoi_set_aside(o, to, step, "a new checkpoint of this step takes its name")) {
+        return redco_fail(err, REDCO_ESYSTEM, to, "is in the way of a new checkpoint");
+    }
+    return rename(from, to) == 0 ? REDCO_OK : system_fail(from, "name it", err);
 }
 
-redco_status redcoi_store_commit(const char *folder, const redco_checkpoint *checkpoint, redco_error *err)
+redco_status redcoi_store_commit(const redco_checkpoints_options *o, const redco_checkpoint *checkpoint,
+                                 redco_error *err)
 {
-    char from[REDCOI_PATH_SIZE], to[REDCOI_PATH_SIZE], away[REDCOI_PATH_SIZE], manifest[REDCOI_PATH_SIZE + 32];
+    char from[REDCOI_PATH_SIZE], to[REDCOI_PATH_SIZE];
     const uint64_t step = checkpoint->info.step;
-    size_t size = 0;
-    redcoi_store_path(folder, step, false, from);
-    redcoi_store_path(folder, step, true, to);
-    name_of(folder, removed_prefix, step, away);
-    (void)snprintf(manifest, sizeof manifest, "%s/%s", from, REDCOI_MANIFEST);
-    char *const text = redcoi_manifest_text(checkpoint, &size);
-    if (text == NULL) { return redco_fail(err, REDCO_ENOMEM, manifest, "out of memory"); }
-    redco_status st = redco_file_write(manifest, text, size, err);
-    free(text);
+    redcoi_store_path(o->folder, step, false, from);
+    redcoi_store_path(o->folder, step, true, to);
+    const int opened = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    redco_status st =
+        opened >= 0 ? make_text(opened, from, REDCOI_MANIFEST, checkpoint, err) : system_fail(from, "open it", err);
+    if (st == REDCO_OK && unlinkat(opened, REDCOI_JOURNAL, 0) != 0 && errno != ENOENT) {
+        st = system_fail(from, "remove " REDCOI_JOURNAL " from it", err);
+    }
+    if (opened >= 0) { (void)close(opened); }
     if (st == REDCO_OK) { st = flush_folder(from, err); }
-    if (st == REDCO_OK) { st = take_name(from, to, away, err); }
-    if (st == REDCO_OK) { st = flush_folder(folder, err); }
-    if (st == REDCO_EIO && err != NULL) { err->status = st = REDCO_ESYSTEM; } /* nothing is wrong with what was given */
-    return st;
+    if (st == REDCO_OK) { st = take_name(o, from, to, step, err); }
+    return st == REDCO_OK ? flush_folder(o->folder, err) : st;
 }
 
-redco_status redcoi_store_prune(const char *folder, uint64_t step, uint64_t resumed, uint32_t keep, redco_error *err)
+redco_status redcoi_store_prune(const redco_checkpoints_options *o, uint64_t step, uint64_t resumed, redco_error *err)
 {
     uint64_t *steps = NULL;
     size_t count = 0, kept = 0;
-    const redco_status st = redcoi_store_list(folder, &steps, &count, err);
+    const redco_status st = redcoi_store_list(o->folder, &steps, &count, err);
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {
-        char path[REDCOI_PATH_SIZE], away[REDCOI_PATH_SIZE];
-        const bool good = steps[i] == step || (steps[i] < step && steps[i] <= resumed);
-        if (good && kept++ < keep) { continue; }
-        redcoi_store_path(folder, steps[i], true, path);
-        name_of(folder, removed_prefix, steps[i], away);
-        /* Its own name goes first: what is half removed does not pass for a checkpoint. */
-        if (rename(path, away) == 0) { remove_folder(away); }
+        char path[REDCOI_PATH_SIZE];
+        if (steps[i] != step && steps[i] > resumed) {
+            redcoi_store_path(o->folder, steps[i], true, path);
+            (void)redcoi_set_aside(o, path, steps[i], "the run was resumed from an older checkpoint");
+        } else if (steps[i] <= step && kept++ >= o->keep) { /* newer ones were put there meanwhile */
+            redcoi_retire(o, steps[i]);
+        }
     }
     free(steps);
     return st;

@@ -32,24 +32,52 @@ typedef enum redco_transport {
     REDCO_TRANSPORT_MPI     /**< ranks and size are MPI's */
 } redco_transport;
 
+/** Sockets and a secret for ranks that one process starts on its machine, made before it forks them. */
+typedef struct redco_local_ranks redco_local_ranks;
+
 typedef struct redco_world_options {
     redco_transport transport;
     uint32_t rank, size; /**< sockets only */
-    /** Sockets: "host:port" where rank 0 listens and the others find it. Ranks must reach one another on the addresses
-     *  by which they reach rank 0. */
+    /** Sockets: "host:port" where rank 0 listens and the others find it. */
     const char *address;
     double timeout_s; /**< for a silent peer; 0 = 60 */
+    /** Sockets: bytes that only the ranks of this run know, at least REDCO_SECRET_MIN: who does not is no rank. What
+     * ranks send each other is not encrypted: see executor/THREATS.md. */
+    const unsigned char *secret;
+    size_t secret_bytes;
+    /** Sockets: this rank's address, or name of one, where the others find it; NULL: that from which it reaches rank 0,
+     *  and of rank 0 that of @p address. */
+    const char *listen;
+    redco_local_ranks *local; /**< ranks of one machine: in place of address, secret and listen; used up */
+    /** Sockets: this rank cannot start, and why. The call tells the others, for a moment at most, and fails with it; on
+     *  those that were waiting it fails with the same, whose place then begins "rank N on HOST". NULL: it can. */
+    const redco_error *failure;
 } redco_world_options;
 
-enum { REDCO_WORLD_MAX = 65536 };
+enum { REDCO_WORLD_MAX = 65536, REDCO_SECRET_MIN = 16, REDCO_SECRET_MAX = 4096 };
 
-enum { REDCO_LOCAL_ADDRESS_SIZE = 32 };
-
-/** An address of this machine for rank 0 of ranks that are all here: nobody else gets its port for the next minute. */
-redco_status redco_local_address(char address_out[REDCO_LOCAL_ADDRESS_SIZE], redco_error *err);
+/** @param local_out  to be freed by the process that made it when it has started all, and by each rank that did not use
+ *                    it up */
+redco_status redco_local_ranks_make(uint32_t size, redco_local_ranks **local_out, redco_error *err);
+void redco_local_ranks_free(redco_local_ranks *local); /**< NULL is accepted */
 
 /** Every rank calls it. @return REDCO_EVALUE on options that make no sense or disagree between ranks */
 redco_status redco_world_open(const redco_world_options *options, redco_world **world_out, redco_error *err);
+/** Something that must be the same on all ranks: an option, a digest of a file. */
+typedef struct redco_fact {
+    char name[64], value[128];
+} redco_fact;
+enum { REDCO_FACTS_MAX = 48 };
+
+/** Every rank calls it, first of all. Facts are compared by name and order with rank 0's.
+ *  @param failure      why this rank cannot start; NULL: it can
+ *  @param culprit_out  on failure: the rank whose error it is; 0 where all have the same
+ *  @return the same on all ranks, with a place that begins "rank N on HOST" unless all have the same error:
+ *          REDCO_EVALUE where something is another than on rank 0, or the status of a rank that cannot start */
+redco_status redco_world_agree(redco_world *world, const redco_fact *facts, uint32_t count, const redco_error *failure,
+                               uint32_t *culprit_out, redco_error *err);
+/** "rank N on HOST: PLACE" of this machine. */
+void redco_rank_place(uint32_t rank, const char *place, char *text, size_t size);
 /** Communicators must be freed before. NULL is accepted. */
 void redco_world_close(redco_world *world);
 /** Ends what threads of this rank are doing in collectives, and all that come: they fail. From any thread. */

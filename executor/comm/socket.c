@@ -15,12 +15,6 @@ double redcoi_clock_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-double redcoi_greeting_deadline_s(double deadline_s)
-{
-    const double soon_s = redcoi_clock_s() + 2.0;
-    return soon_s < deadline_s ? soon_s : deadline_s;
-}
-
 int redcoi_socket_wait(int fd, short events, double deadline_s)
 {
     struct pollfd poll_fd = {.fd = fd, .events = events};
@@ -81,28 +75,22 @@ bool redcoi_socket_prepare(int fd)
            setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0;
 }
 
-int redcoi_socket_connect(const redcoi_door *door, double deadline_s)
+int redcoi_socket_listen(const redcoi_door *door)
 {
-    const int fd = socket(door->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int error = 0;
-    socklen_t size = sizeof error;
+    const int on = 1;
+    const int fd = socket(door->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) { return -1; }
-    bool ok = redcoi_socket_prepare(fd);
-    if (ok && connect(fd, (const struct sockaddr *)&door->address, door->length) != 0) {
-        ok = errno == EINPROGRESS;
-        if (ok) {
-            const int ready = redcoi_socket_wait(fd, POLLOUT, deadline_s);
-            if (ready == 0) { errno = ETIMEDOUT; }
-            ok = ready > 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0;
-            if (ok && error != 0) {
-                errno = error;
-                ok = false;
-            }
-        }
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        bind(fd, (const struct sockaddr *)&door->address, door->length) == 0 && listen(fd, 4096) == 0) {
+        return fd;
     }
-    if (ok) { return fd; }
-    error = errno;
+    const int error = errno;
     (void)close(fd);
     errno = error;
     return -1;
+}
+
+redcoi_secret redcoi_secret_of(const redcoi_sockets *world)
+{
+    return (redcoi_secret){world->secret, world->secret_bytes};
 }

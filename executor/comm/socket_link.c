@@ -5,18 +5,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct ring {
     const redcoi_sockets *world;
     uint32_t next, previous; /* world ranks, for messages */
     int out, in;
-};
-
-/* What opens a connection: whose it is and for which group. Network byte order. */
-struct greeting {
-    uint64_t token;
-    uint32_t sequence, from;
 };
 
 static redco_status lost(const redcoi_sockets *world, uint32_t peer, int error, const char *what, redco_error *err)
@@ -118,43 +113,44 @@ static bool keep_visitor(redcoi_sockets *world, redcoi_visitor visitor)
     return true;
 }
 
-/* Lets in whoever knocks; strangers are shown out. @return false: nobody came in time, or out of memory (errno) */
-static bool admit(redcoi_sockets *world, double deadline_s)
+/* A rank of this run that was let in. */
+static void receive(void *context, const redcoi_guest *guest)
 {
-    struct greeting greeting;
-    const int ready = redcoi_socket_wait(world->listener, POLLIN, deadline_s);
-    if (ready == 0) { errno = ETIMEDOUT; }
-    if (ready <= 0) { return false; }
-    const int fd = accept4(world->listener, NULL, NULL, SOCK_CLOEXEC);
-    if (fd < 0) { return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED; }
-    if (redcoi_socket_prepare(fd) &&
-        redcoi_socket_read(fd, &greeting, sizeof greeting, redcoi_greeting_deadline_s(deadline_s)) &&
-        greeting.token == world->token) {
-        const redcoi_visitor visitor = {fd, ntohl(greeting.sequence), ntohl(greeting.from)};
-        if (keep_visitor(world, visitor)) { return true; }
-        errno = ENOMEM;
-    } else {
-        errno = 0;
+    redcoi_sockets *const world = context;
+    const redcoi_wish *const wish = &guest->wish;
+    const redcoi_visitor visitor = {guest->fd, wish->sequence, wish->rank};
+    if (wish->kind != REDCOI_WISH_LINK || wish->to != world->rank ||
+        memcmp(wish->bytes, world->run, sizeof world->run) != 0 || !keep_visitor(world, visitor)) {
+        (void)close(guest->fd);
     }
-    const int error = errno;
-    (void)close(fd);
-    errno = error;
-    return error == 0;
 }
 
+/* Calls the next and lets in the previous, whichever comes first. */
 static redco_status meet(redcoi_sockets *world, struct ring *ring, uint32_t sequence, redco_error *err)
 {
     const double deadline_s = redcoi_clock_s() + world->timeout_s;
-    const struct greeting greeting = {world->token, htonl(sequence), htonl(world->rank)};
-    ring->out = redcoi_socket_connect(&world->doors[ring->next], deadline_s);
-    if (ring->out < 0 || !redcoi_socket_write(ring->out, &greeting, sizeof greeting, deadline_s)) {
-        return lost(world, ring->next, errno, "connecting", err);
+    redcoi_wish wish = {.kind = REDCOI_WISH_LINK, .rank = world->rank, .sequence = sequence, .to = ring->next};
+    redcoi_caller caller;
+    redco_status st = REDCO_OK;
+    memcpy(wish.bytes, world->run, sizeof wish.bytes);
+    redcoi_caller_open(&caller, &world->doors[ring->next], redcoi_secret_of(world), &wish, false);
+    while (st == REDCO_OK) {
+        const bool called = redcoi_caller_done(&caller);
+        if (ring->in < 0) { ring->in = take_visitor(world, sequence, ring->previous); }
+        if (called && ring->in >= 0) { break; }
+        if (redcoi_caller_failed(&caller)) {
+            st = lost(world, ring->next, caller.error, "connecting", err);
+            break;
+        }
+        const int turn = redcoi_gate_turn(&world->gate, called ? NULL : &caller, deadline_s, receive, world);
+        if (turn > 0) { continue; }
+        if (turn == 0) { errno = ETIMEDOUT; }
+        st = called ? lost(world, ring->previous, errno, "waiting to be connected", err)
+                    : lost(world, ring->next, errno, "connecting", err);
     }
-    for (;;) {
-        ring->in = take_visitor(world, sequence, ring->previous);
-        if (ring->in >= 0) { return REDCO_OK; }
-        if (!admit(world, deadline_s)) { return lost(world, ring->previous, errno, "waiting to be connected", err); }
-    }
+    if (st != REDCO_OK) { redcoi_caller_close(&caller); }
+    ring->out = caller.fd;
+    return st;
 }
 
 static redco_status socket_link(void *transport, const redcoi_members *members, uint32_t sequence, void **link_out,
@@ -182,9 +178,11 @@ static void socket_close(void *transport)
 {
     redcoi_sockets *const world = transport;
     for (size_t i = 0; i < world->visitors_count; i++) { (void)close(world->visitors[i].fd); }
-    if (world->listener >= 0) { (void)close(world->listener); }
+    redcoi_gate_close(&world->gate);
     if (world->aborted >= 0) { (void)close(world->aborted); }
     free(world->visitors);
+    if (world->secret != NULL) { explicit_bzero(world->secret, world->secret_bytes); }
+    free(world->secret);
     free(world->doors);
     free(world);
 }

@@ -6,6 +6,13 @@
 
 static const double default_timeout_s = 60.0;
 
+static bool is_port(const char *text)
+{
+    const size_t digits = strspn(text, "0123456789");
+    const unsigned long port = digits > 0 && digits <= 5 && text[digits] == '\0' ? strtoul(text, NULL, 10) : 0;
+    return port >= 1 && port <= 65535;
+}
+
 static redco_status check(const redco_world_options *options, redco_error *err)
 {
     const bool many = options->transport == REDCO_TRANSPORT_SOCKET;
@@ -16,8 +23,17 @@ static redco_status check(const redco_world_options *options, redco_error *err)
         return redco_fail(err, REDCO_EVALUE, "world", "rank %u of %u: ranks run from 0 to size - 1, sizes to %d",
                           options->rank, options->size, REDCO_WORLD_MAX);
     }
-    if (many && (options->address == NULL || strrchr(options->address, ':') == NULL)) {
+    if (!many || options->local != NULL) { return REDCO_OK; }
+    if (options->address == NULL || strrchr(options->address, ':') == NULL) {
         return redco_fail(err, REDCO_EVALUE, "world", "the address of rank 0 must be HOST:PORT");
+    }
+    if (!is_port(strrchr(options->address, ':') + 1)) {
+        return redco_fail(err, REDCO_EVALUE, options->address, "the port must be a number from 1 to 65535");
+    }
+    if (options->secret == NULL || options->secret_bytes < REDCO_SECRET_MIN ||
+        options->secret_bytes > REDCO_SECRET_MAX) {
+        return redco_fail(err, REDCO_EVALUE, "world", "ranks need a secret of %d to %d bytes", REDCO_SECRET_MIN,
+                          REDCO_SECRET_MAX);
     }
     return REDCO_OK;
 }

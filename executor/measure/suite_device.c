@@ -116,7 +116,11 @@ static void add_operators(redcoi_cases *list, redco_dtype dtype, uint32_t step)
                      {"activation", 4096},
                      {"split_heads", 4096},
                      {"relu", 4096},
-                     {"batched_product", 128}};
+                     {"batched_product", 128},
+                     {"rms_norm", 768},
+                     {"layer_norm", 768},
+                     {"rms_norm", 5120},
+                     {"layer_norm", 5120}};
     for (uint32_t power = MOST_POWER; power >= LEAST_POWER; power -= step) {
         for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
             const uint64_t elements = UINT64_C(1) << power, columns = operators[i].columns;

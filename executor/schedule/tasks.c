@@ -14,6 +14,8 @@ struct maker {
     uint32_t *own;                   /* by operator of the step given: its number in ours; NONE: left out */
     uint32_t bucket;                 /* issued last, or NONE */
     uint32_t pending;                /* that the next computation must wait for, or NONE */
+    uint32_t computed;               /* piece added last, of any micro-batch, or NONE */
+    uint32_t *pieces;                /* by piece of the micro-batch: its task */
     uint32_t *left;                  /* by bucket: modules that are missing in this micro-batch */
     uint32_t *filled_by;             /* by bucket: the operator that completed it */
     uint32_t *full, full_count;      /* buckets that wait to be reduced, in order */
@@ -209,7 +211,8 @@ static void add_piece(struct maker *m, uint32_t i)
     }
     wait_for_scatters(m, piece->after, piece->after_before);
     for (uint32_t n = 0; n < piece->takes.count; n++) { wait_for_room(m, s->bind.takes[piece->takes.first + n]); }
-    m->own[i] = add(m, &m->ops[i], (redcoi_task){.action = REDCOI_COMPUTE, .what = number});
+    m->own[i] = m->computed = m->pieces[number] =
+        add(m, &m->ops[i], (redcoi_task){.action = REDCOI_COMPUTE, .what = number});
     for (int k = 0; k < 2; k++) {
         redco_step_add_memory(s->step, REDCO_HOLDER_ACTIVATIONS, piece->value_bytes[k]);
         redco_step_add_memory(s->step, REDCO_HOLDER_SCATTERED, piece->gradient_bytes[k]);
@@ -224,12 +227,16 @@ static void add_transfer(struct maker *m, uint32_t i)
     const redcoi_slot *const slot = &m->s->memory.slots[number];
     redcoi_task task = {.action = REDCOI_GATHER, .backward = slot->backward, .what = number};
     if (!slot->gradient) {
+        /* Its memory is free when the pieces before are through. The simulator waits for computation alone, not for a
+         * collective of tensor parallelism behind it, which is a piece, too. */
+        wait_for(m, m->computed);
         wait_for_scatters(m, slot->after, slot->after_before);
         m->gathers[number] = m->own[i] = add(m, &m->ops[i], task);
         redco_step_add_memory(m->s->step, REDCO_HOLDER_GATHERED, (int64_t)slot->bytes);
         return;
     }
     task.action = REDCOI_SCATTER;
+    wait_for(m, m->pieces[m->s->bind.ready_of[slot->module]]); /* the same of what completes a gradient */
     wait_for_room(m, slot->module);
     m->own[i] = m->scatters[0][slot->scatter] = add(m, &m->ops[i], task);
     redco_step_add_memory(m->s->step, REDCO_HOLDER_SCATTERED, -(int64_t)slot->bytes);
@@ -376,12 +383,13 @@ static redco_status make(struct maker *m, redco_error *err)
     m->room = malloc(((size_t)buckets + 1) * sizeof *m->room);
     m->gathers = malloc(((size_t)s->memory.slot_count + 1) * sizeof *m->gathers);
     m->inputs = calloc(MOST_INPUTS, sizeof *m->inputs);
+    m->pieces = calloc((size_t)s->bind.piece_count + 1, sizeof *m->pieces);
     for (int i = 0; i < 2; i++) {
         m->scatters[i] = malloc(((size_t)s->memory.scatter_count + 1) * sizeof *m->scatters[i]);
     }
     if (s->step == NULL || s->tasks == NULL || m->own == NULL || m->left == NULL || m->filled_by == NULL ||
-        m->full == NULL || m->room == NULL || m->gathers == NULL || m->inputs == NULL || m->scatters[0] == NULL ||
-        m->scatters[1] == NULL) {
+        m->full == NULL || m->room == NULL || m->gathers == NULL || m->inputs == NULL || m->pieces == NULL ||
+        m->scatters[0] == NULL || m->scatters[1] == NULL) {
         return redcoi_schedule_memory_short(err);
     }
     memset(m->own, 0xff, ((size_t)m->count + 1) * sizeof *m->own);
@@ -408,6 +416,7 @@ redco_status redcoi_tasks_make(redco_schedule *s, redco_error *err)
     struct maker m = {.s = s,
                       .bucket = REDCO_STEP_NONE,
                       .pending = REDCO_STEP_NONE,
+                      .computed = REDCO_STEP_NONE,
                       .seconds = seconds,
                       .bytes = bytes,
                       .micro_batch = REDCO_STEP_NONE};
@@ -420,6 +429,7 @@ redco_status redcoi_tasks_make(redco_schedule *s, redco_error *err)
     free(m.room);
     free(m.gathers);
     free(m.inputs);
+    free(m.pieces);
     free(m.scatters[0]);
     free(m.scatters[1]);
     return st;

@@ -262,7 +262,10 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     t->world = world;
     t->replay = ranks != redco_world_size(world);
     t->backend = options->backend;
-    if (t->backend == NULL && (st = redco_host_open(NULL, &t->backend, err)) != REDCO_OK) { goto out; }
+    if (t->backend == NULL && ((st = redco_host_open(NULL, &t->backend, err)) != REDCO_OK ||
+                               (st = redcoi_room_for_products(t->backend, err)) != REDCO_OK)) {
+        goto out;
+    }
     t->carrier = options->carrier;
     if (t->carrier == NULL && (st = redco_host_carrier_open(world, &t->carrier, err)) != REDCO_OK) { goto out; }
     if ((st = open_task(t, err)) != REDCO_OK) { goto out; }

@@ -98,6 +98,8 @@ void redcoi_modules_free(redcoi_modules *modules);
 void redcoi_part_take(redco_tp_layout layout, const redco_tensor_type *whole, uint32_t ranks, uint32_t rank,
                       const void *data, void *part_out);
 
+/** Takes what products on the host need beside their operands, or says that there is none. */
+redco_status redcoi_room_for_products(redco_backend *backend, redco_error *err);
 /** The rank's graph as its device does it. */
 redco_status redcoi_trainer_fuse(redco_trainer *trainer, redco_error *err);
 

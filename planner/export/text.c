@@ -1,4 +1,5 @@
 /* What the writers share. */
+#include "topology/base/text.h"
 #include "planner/export/internal.h"
 #include "topology/hostlist.h"
 
@@ -15,7 +16,7 @@ const char *redcoi_mesh_text(redco_mesh mesh, char *buffer, size_t size)
 void redcoi_write_comment(FILE *stream, const char *prefix, const char *text)
 {
     (void)fputs(prefix, stream);
-    for (; *text != '\0'; text++) { (void)fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, stream); }
+    redco_text_write(stream, text);
     (void)fputc('\n', stream);
 }
 

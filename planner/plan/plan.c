@@ -16,11 +16,15 @@ const char *const redco_overlap_words[] = {"ag_rs", "ar", "bc", "tp", NULL};
 
 #define SECONDS(group, key, member)                                                                                    \
     {                                                                                                                  \
-        group, key, offsetof(redco_plan_predicted, member), false                                                      \
+        group, key, offsetof(redco_plan_predicted, member), false, false                                               \
     }
-#define BYTES(key, member)                                                                                             \
+#define NEWER(key, member)                                                                                             \
     {                                                                                                                  \
-        "memory_bytes", key, offsetof(redco_plan_predicted, member), true                                              \
+        NULL, key, offsetof(redco_plan_predicted, member), false, true                                                 \
+    }
+#define BYTES(key, member, newer)                                                                                      \
+    {                                                                                                                  \
+        "memory_bytes", key, offsetof(redco_plan_predicted, member), true, newer                                       \
     }
 static const redco_plan_field fields[] = {
     SECONDS(NULL, "step_s", step_s),
@@ -29,6 +33,9 @@ static const redco_plan_field fields[] = {
     SECONDS(NULL, "model_flops_per_token", model_flops_per_token),
     SECONDS(NULL, "compute_s", compute_s),
     SECONDS(NULL, "exposed_comm_s", exposed_comm_s),
+    NEWER("energy_j", energy_j),
+    NEWER("energy_j_per_token", energy_j_per_token),
+    NEWER("watts_per_gpu", watts_per_gpu),
     SECONDS("time", "forward_s", forward_s),
     SECONDS("time", "backward_s", backward_s),
     SECONDS("time", "recompute_s", recompute_s),
@@ -44,16 +51,17 @@ static const redco_plan_field fields[] = {
     SECONDS("comm", "broadcast_s", broadcast_s),
     SECONDS("comm", "tp_s", tp_s),
     SECONDS("comm", "amsp_total_s", amsp_total_s),
-    BYTES("parameters", parameter_bytes),
-    BYTES("gradients", gradient_bytes),
-    BYTES("optimizer", optimizer_bytes),
-    BYTES("activations", activation_bytes),
-    BYTES("transient", transient_bytes),
-    BYTES("allocated", allocated_bytes),
-    BYTES("total", total_bytes),
-    BYTES("capacity", capacity_bytes),
+    BYTES("parameters", parameter_bytes, false),
+    BYTES("gradients", gradient_bytes, false),
+    BYTES("optimizer", optimizer_bytes, false),
+    BYTES("activations", activation_bytes, false),
+    BYTES("transient", transient_bytes, false),
+    BYTES("allocated", allocated_bytes, true),
+    BYTES("total", total_bytes, false),
+    BYTES("capacity", capacity_bytes, false),
 };
 #undef SECONDS
+#undef NEWER
 #undef BYTES
 
 const redco_plan_field *redco_plan_fields(size_t *count_out)

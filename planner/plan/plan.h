@@ -37,6 +37,7 @@ typedef struct redco_plan_rule {
 typedef struct redco_plan_predicted {
     double step_s, tokens_per_s_per_gpu, tokens_per_s_per_gpu_band /**< half-width; 0 = none is claimed */, mfu,
         model_flops_per_token, compute_s, exposed_comm_s;
+    double energy_j, energy_j_per_token, watts_per_gpu; /**< costmodel/power.h; 0 = not known */
     double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s, tp_s, amsp_total_s;
     /** Where step_s goes. */
     double forward_s, backward_s, recompute_s, optimizer_s, other_s, layer_exposed_s, grad_exposed_s, spread_exposed_s;
@@ -56,6 +57,7 @@ typedef struct redco_plan_field {
     const char *key;
     size_t offset; /**< in redco_plan_predicted */
     bool bytes;    /**< uint64_t, else double */
+    bool newer;    /**< older plans lack it; null where it is not known (0 here) */
 } redco_plan_field;
 
 /** All of them in file order (tokens_per_s_per_gpu_band, which may be null, aside). */

@@ -155,7 +155,7 @@ static json_t *predicted_json(const redco_plan_predicted *predicted)
         } else {
             double value = 0.0;
             memcpy(&value, at, sizeof value);
-            number = json_real(value);
+            number = field->newer && !(value > 0.0) ? json_null() : json_real(value);
         }
         if (json_object_set_new(object, field->key, number) != 0) {
             json_decref(json);

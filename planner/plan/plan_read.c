@@ -2,6 +2,8 @@
  * another in plan_check.c. */
 #include "planner/plan/plan_internal.h"
 
+#include "topology/base/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +31,7 @@ static redco_status read_text(const redco_json_value *object, const char *key, c
     }
     free(*out);
     *out = strdup(text);
+    if (*out != NULL) { redco_text_clean(*out); }
     return *out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, object->name, "out of memory");
 }
 
@@ -414,6 +417,7 @@ static redco_status read_field(const redco_json_value *predicted, const redco_pl
     if (field->group != NULL && (st = redco_json_object(predicted, field->group, &group, err)) != REDCO_OK) {
         return st;
     }
+    if (field->newer && !redco_json_has(&group, field->key)) { return REDCO_OK; }
     if (field->bytes) {
         uint64_t bytes = 0;
         st = redco_json_u64(&group, field->key, 0, most_count, &bytes, err);
@@ -432,9 +436,7 @@ static redco_status read_predicted(const redco_json_value *root, redco_plan *pla
     const redco_plan_field *fields = redco_plan_fields(&count);
     redco_json_value predicted;
     redco_status st = redco_json_object(root, "predicted", &predicted, err);
-    for (size_t i = 0; i < count && st == REDCO_OK; i++) { /* older plans do not tell what is allocated */
-        const bool newer = fields[i].offset == offsetof(redco_plan_predicted, allocated_bytes);
-        if (newer && !redco_json_has(root, "closed_form")) { continue; }
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
         st = read_field(&predicted, &fields[i], &plan->predicted, err);
     }
     if (st == REDCO_OK && redco_json_has(&predicted, "tokens_per_s_per_gpu_band")) {

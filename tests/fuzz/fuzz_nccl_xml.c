@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const redco_node_nic *nics = NULL;
     const char *text = (const char *)data;
     if (redcoi_xml_check(text, size, "fuzz", &kind, &hwloc_text, &hwloc_size, &err) != REDCO_OK) { return 0; }
-    if (kind == REDCOI_XML_NCCL && redcoi_node_from_nccl(text, size, "fuzz", &node, &err) == REDCO_OK) {
+    if (kind == REDCOI_XML_NCCL && redcoi_node_from_nccl(text, size, "fuzz", size & 1, &node, &err) == REDCO_OK) {
         const size_t count = redco_node_nics(node, &nics);
         for (size_t i = 0; i < count; i++) {
             if (!isfinite(nics[i].bytes_per_s) || nics[i].bytes_per_s < 0.0) { abort(); }

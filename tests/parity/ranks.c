@@ -118,12 +118,16 @@ static int run_rank(const struct work *w, const redco_world_options *options)
 static redco_status run_world(const struct work *w, uint32_t ranks, redco_error *err)
 {
     pid_t pids[PARITY_RANKS];
-    char address[REDCO_LOCAL_ADDRESS_SIZE];
-    redco_status st = redco_local_address(address, err);
+    redco_local_ranks *local = NULL;
+    redco_status st = redco_local_ranks_make(ranks, &local, err);
     uint32_t started = 0;
     (void)fflush(NULL);
     while (started < ranks && st == REDCO_OK) {
-        const redco_world_options options = {REDCO_TRANSPORT_SOCKET, started, ranks, address, timeout_s};
+        const redco_world_options options = {.transport = REDCO_TRANSPORT_SOCKET,
+                                             .rank = started,
+                                             .size = ranks,
+                                             .timeout_s = timeout_s,
+                                             .local = local};
         const pid_t parent = getpid(), pid = fork();
         if (pid == 0) {
             (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -135,6 +139,7 @@ static redco_status run_world(const struct work *w, uint32_t ranks, redco_error 
             pids[started++] = pid;
         }
     }
+    redco_local_ranks_free(local);
     for (uint32_t i = 0; i < started && st != REDCO_OK; i++) { (void)kill(pids[i], SIGKILL); }
     for (uint32_t left = started; left > 0; left--) {
         int status = 0;

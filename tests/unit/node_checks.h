@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void assert_rate(double got_bytes_per_s, double wanted_gigabytes_per_s)
+static inline void assert_rate(double got_bytes_per_s, double wanted_gigabytes_per_s)
 {
     const double wanted = wanted_gigabytes_per_s * 1e9;
     if (!(fabs(got_bytes_per_s - wanted) <= 1e-6 * wanted)) {
@@ -24,7 +24,7 @@ static void assert_rate(double got_bytes_per_s, double wanted_gigabytes_per_s)
     }
 }
 
-static char *described(const redco_node *node, size_t *size_out)
+static inline char *described(const redco_node *node, size_t *size_out)
 {
     json_t *json = redco_node_describe(node);
     assert_non_null(json);
@@ -35,7 +35,7 @@ static char *described(const redco_node *node, size_t *size_out)
 }
 
 /* Description -> node -> description: the same bytes. */
-static void check_round_trip(const redco_node *node)
+static inline void check_round_trip(const redco_node *node)
 {
     size_t size = 0;
     size_t again_size = 0;

@@ -9,12 +9,6 @@
 
 #include <cmocka.h>
 
-void free_address(char text[REDCO_LOCAL_ADDRESS_SIZE])
-{
-    redco_error err = {.status = REDCO_OK};
-    assert_int_equal(redco_local_address(text, &err), REDCO_OK);
-}
-
 pid_t start_rank(const redco_world_options *options, rank_main run, void *context)
 {
     const pid_t pid = fork();
@@ -35,14 +29,16 @@ pid_t start_rank(const redco_world_options *options, rank_main run, void *contex
 uint32_t run_ranks(uint32_t size, double timeout_s, rank_main run, void *context, int code)
 {
     pid_t ranks[PROCESSES_MAX];
-    char address[REDCO_LOCAL_ADDRESS_SIZE];
+    redco_local_ranks *local = NULL;
     uint32_t count = 0;
     assert_true(size <= PROCESSES_MAX);
-    free_address(address);
+    assert_int_equal(redco_local_ranks_make(size, &local, NULL), REDCO_OK);
     for (uint32_t i = 0; i < size; i++) {
-        const redco_world_options options = {REDCO_TRANSPORT_SOCKET, i, size, address, timeout_s};
+        const redco_world_options options = {
+            .transport = REDCO_TRANSPORT_SOCKET, .rank = i, .size = size, .timeout_s = timeout_s, .local = local};
         ranks[i] = start_rank(&options, run, context);
     }
+    redco_local_ranks_free(local);
     for (uint32_t i = 0; i < size; i++) {
         int status = 0;
         assert_int_equal(waitpid(ranks[i], &status, 0), ranks[i]);

@@ -11,8 +11,6 @@ enum { PROCESSES_MAX = 8 };
 /** What a rank does; its exit status. @p context is the parent's memory as it was when it forked. */
 typedef int (*rank_main)(redco_world *world, void *context);
 
-/** An address on which nobody listened a moment ago. */
-void free_address(char text[REDCO_LOCAL_ADDRESS_SIZE]);
 pid_t start_rank(const redco_world_options *options, rank_main run, void *context);
 /** @return how many of @p size ranks ended with @p code */
 uint32_t run_ranks(uint32_t size, double timeout_s, rank_main run, void *context, int code);

@@ -1,5 +1,6 @@
 #include "topology/base/file.h"
 #include "topology/base/json.h"
+#include "topology/base/text.h"
 #include "topology/base/units.h"
 
 #include <setjmp.h>
@@ -8,10 +9,16 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 struct quantity_row {
@@ -194,13 +201,167 @@ static void open_files_are_written_on(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+/* By the tables of Unicode 15: categories Cc, the Bidi_Control property, Zl and Zp; table 3-7 for what is UTF-8. */
+static void names_are_shown_safely(void **state)
+{
+    static const char *const rows[][2] = {
+        {"plain", "plain"},
+        {"Gr\xc3\xbc\xc3\x9f"
+         "e \xe2\x94\x80 \xf0\x9f\x98\x80",
+         "Gr\xc3\xbc\xc3\x9f"
+         "e \xe2\x94\x80 \xf0\x9f\x98\x80"},
+        {"a\x1b[31m\nb\tc\x7f", "a?[31m?b?c?"},
+        {"\xc2\x80\xc2\x9b"
+         "31m\xc2\x9f\xc2\xa0",
+         "??31m?\xc2\xa0"},                                                                 /* C1; U+00A0 is a space */
+        {"\xd8\x9b\xd8\x9c\xd8\x9d", "\xd8\x9b?\xd8\x9d"},                                  /* U+061B to U+061D */
+        {"\xe2\x80\x8d\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\x90", "\xe2\x80\x8d??\xe2\x80\x90"}, /* U+200D to U+2010 */
+        {"\xe2\x80\xa7\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa\xe2\x80\xae\xe2\x80\xac\xe2\x80\xac\xe2\x80\xaf",
+         "\xe2\x80\xa7??????\xe2\x80\xaf"}, /* U+2027 to U+202A, U+202E, twice U+202C, U+202F */
+        {"\xe2\x81\xa5\xe2\x81\xa6\xe2\x81\xa9\xe2\x81\xaa", "\xe2\x81\xa5??\xe2\x81\xaa"}, /* U+2065 to U+206A */
+        {"\x9b"
+         "1m\xff\xc3",
+         "?1m??"},                                                            /* bytes of other encodings */
+        {"\xc0\xaf\xe0\x80\x8a\xed\xa0\x80\xf4\x90\x80\x80", "????????????"}, /* overlong, surrogate, too large */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[64];
+        char written[64] = "";
+        (void)snprintf(text, sizeof text, "%s", rows[i][0]);
+        redco_text_clean(text);
+        assert_string_equal(text, rows[i][1]);
+        FILE *stream = fmemopen(written, sizeof written, "w");
+        assert_non_null(stream);
+        redco_text_write(stream, rows[i][0]);
+        assert_int_equal(fclose(stream), 0);
+        assert_string_equal(written, rows[i][1]);
+        assert_int_equal(redco_text_is_plain(rows[i][0]), strcmp(rows[i][0], rows[i][1]) == 0);
+    }
+}
+
+/* Documents go to terminals, too, and must still say the same. */
+static void documents_are_shown_safely(void **state)
+{
+    static const char name[] = "a\xc2\x9b"
+                               "b\x7f\xe2\x80\xae\xe2\x80\xa8\xc3\xbc\n";
+    size_t size = 0;
+    (void)state;
+    json_t *json = json_pack("{s:s}", "name", name);
+    char *text = redco_json_text(json, 10, &size);
+    assert_non_null(text);
+    assert_string_equal(text, "{\n \"name\": \"a\\u009bb\\u007f\\u202e\\u2028\xc3\xbc\\n\"\n}\n");
+    assert_int_equal(size, strlen(text));
+    json_t *again = json_loads(text, 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(again, "name")), name);
+    json_decref(again);
+    json_decref(json);
+    free(text);
+}
+
+/* Messages hold names of files and what files hold. */
+static void errors_are_shown_safely(void **state)
+{
+    redco_error err = {0};
+    (void)state;
+    (void)redco_fail(&err, REDCO_EVALUE,
+                     "a\xc2\x9b"
+                     "b.json",
+                     "is \"%s\"",
+                     "\xe2\x80\xae"
+                     "evil\xe2\x80\xac");
+    assert_string_equal(err.place, "a?b.json");
+    assert_string_equal(err.text, "is \"?evil?\"");
+}
+
+/* Files in a folder beside one of that name. */
+static int others_in(const char *folder, const char *name)
+{
+    int count = 0;
+    DIR *const open_folder = opendir(folder);
+    assert_non_null(open_folder);
+    for (const struct dirent *e = readdir(open_folder); e != NULL; e = readdir(open_folder)) {
+        count += e->d_name[0] != '.' && strcmp(e->d_name, name) != 0 ? 1 : 0;
+    }
+    (void)closedir(open_folder);
+    return count;
+}
+
+/* A writer is ended by signals at any moment, and meets the limit of a file's size: the file is one of those that were
+ * written whole, and nothing else is left. */
+static void signals_leave_nothing(void **state)
+{
+    enum { SIZE = 1 << 20, TIMES = 40 };
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    static char contents[SIZE];
+    char folder[] = "/tmp/redco-test-XXXXXX", path[64];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/file", folder);
+    memset(contents, 'x', sizeof contents);
+    for (int i = 0; i < TIMES; i++) {
+        const struct timespec nap = {.tv_nsec = 1000000 + i % 7 * 700000};
+        const pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            const struct rlimit none = {0, 0};
+            (void)setrlimit(RLIMIT_CORE, &none);
+            for (int s = 0; s < 4; s++) { (void)signal(signals[s], SIG_DFL); }
+            while (redco_file_write(path, contents, sizeof contents, NULL) == REDCO_OK) {}
+            _exit(1);
+        }
+        int status = 0;
+        (void)nanosleep(&nap, NULL);
+        assert_int_equal(kill(pid, signals[i % 4]), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == signals[i % 4]);
+        assert_int_equal(others_in(folder, "file"), 0);
+    }
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        const struct rlimit small = {SIZE / 2, SIZE / 2};
+        redco_error err = {.status = REDCO_OK};
+        (void)signal(SIGXFSZ, SIG_DFL);
+        (void)setrlimit(RLIMIT_FSIZE, &small);
+        const redco_status st = redco_file_write(path, contents, sizeof contents, &err);
+        _exit(st == REDCO_EIO && strstr(err.text, "File too large") != NULL ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(others_in(folder, "file"), 0);
+    (void)unlink(path);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* Not even root's. */
+static void read_only_files_stay(void **state)
+{
+    char path[] = "/tmp/redco-test-XXXXXX";
+    redco_error err = {.status = REDCO_OK};
+    (void)state;
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, "old", 3) == 3 && fchmod(fd, 0444) == 0);
+    (void)close(fd);
+    assert_int_equal(redco_file_write(path, "new", 3, &err), REDCO_EIO);
+    assert_string_equal(err.text, "cannot write: it is read-only");
+    check_file(path, "old");
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(redco_file_write(path, "new", 3, NULL), REDCO_OK);
+    check_file(path, "new");
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantities_read_as_written),  cmocka_unit_test(quantities_print_with_four_digits),
         cmocka_unit_test(sha256_matches_the_standard), cmocka_unit_test(json_errors_name_the_place),
         cmocka_unit_test(deep_brackets_are_refused),   cmocka_unit_test(links_are_written_through),
-        cmocka_unit_test(open_files_are_written_on),
+        cmocka_unit_test(open_files_are_written_on),   cmocka_unit_test(names_are_shown_safely),
+        cmocka_unit_test(errors_are_shown_safely),     cmocka_unit_test(documents_are_shown_safely),
+        cmocka_unit_test(signals_leave_nothing),       cmocka_unit_test(read_only_files_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -325,7 +325,7 @@ static void bad_weights_are_named(void **state)
          "a.weight is I32; F64, F32, BF16 and F16 can be read"},
         {"{\"a.weight\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]},"
          "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]},"
-         "\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}",
+         "\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[12,16]}}",
          "has a tensor c, which small does not know"},
     };
     static const redco_task_parameter small[2] = {

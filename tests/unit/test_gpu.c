@@ -47,7 +47,7 @@ static void every_value_has_a_source(void **state)
         }
         redco_json_close(document);
     }
-    assert_int_equal(presets, 30); /* 29 parts and the die of a MI250X */
+    assert_int_equal(presets, 32); /* 31 parts and the die of a MI250X */
 }
 
 /* One direction, all links of a GPU: links x rate of a link (20, 25, 50 GB/s for NVLink 1, 2 to 4, 5). */
@@ -63,7 +63,8 @@ static void link_totals_match_link_counts(void **state)
         {"A100-SXM4-80GB", 12, 300}, {"A800-SXM4-80GB", 8, 200},
         {"H800-SXM5-80GB", 8, 200},  {"H100-SXM5-80GB", 18, 450},
         {"H200-SXM-141GB", 18, 450}, {"B200-SXM-180GB", 18, 900},
-        {"GB200-per-GPU", 18, 900},  {"MI250X-GCD", 4, 200},
+        {"GB200-per-GPU", 18, 900},  {"MI250X-GCD", 7, 350},
+        {"B300-SXM-270GB", 18, 900}, {"GB300-per-GPU", 18, 900},
         {"MI300X", 7, 448},          {"T4", 0, 0},
     };
     (void)state;

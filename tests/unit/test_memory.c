@@ -159,6 +159,41 @@ static void whole_tensors_are_dealt(void **state)
     bundle_close(&b);
 }
 
+/* Each tensor, largest first, to the emptiest owner, one at a time. The tensors by hand: hidden size 64, FFN 176, 4
+ * heads of 16 with 2 for keys and values, a vocabulary of 1000, 600 layers. */
+static void many_tensors_are_dealt_as_one_by_one(void **state)
+{
+    static const char config[] = "{\"model_type\":\"llama\",\"vocab_size\":1000,\"hidden_size\":64,"
+                                 "\"intermediate_size\":176,\"num_hidden_layers\":600,\"num_attention_heads\":4,"
+                                 "\"num_key_value_heads\":2,\"tie_word_embeddings\":false}";
+    static const struct {
+        uint64_t params, count;
+    } kinds[] = {{64000, 2}, {11264, 3 * 600}, {4096, 2 * 600}, {2048, 2 * 600}, {64, 2 * 600 + 1}};
+    static const uint64_t owners[] = {2, 3, 7, 64, 100, 601, 1000, 3000};
+    redco_error err = {0};
+    redco_json *document = NULL;
+    redco_model *model = NULL;
+    (void)state;
+    check_ok(redco_json_parse(config, sizeof config - 1, "config.json", &document, &err), &err);
+    const redco_json_value root = redco_json_root(document);
+    check_ok(redco_model_from_json(&root, "many", &model, &err), &err);
+    for (size_t i = 0; i < sizeof owners / sizeof owners[0]; i++) {
+        uint64_t load[3000] = {0};
+        uint64_t fullest = 0;
+        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+            for (uint64_t n = 0; n < kinds[k].count; n++) {
+                size_t emptiest = 0;
+                for (size_t o = 1; o < owners[i]; o++) { emptiest = load[o] < load[emptiest] ? o : emptiest; }
+                load[emptiest] += kinds[k].params;
+                fullest = load[emptiest] > fullest ? load[emptiest] : fullest;
+            }
+        }
+        assert_int_equal(redco_fullest_owner_params(model, 1, owners[i]), fullest);
+    }
+    redco_model_free(model);
+    redco_json_close(document);
+}
+
 static void capacity(void **state)
 {
     (void)state;
@@ -220,6 +255,7 @@ int main(void)
                                        cmocka_unit_test(activations),
                                        cmocka_unit_test(tensor_parallel_ranks),
                                        cmocka_unit_test(whole_tensors_are_dealt),
+                                       cmocka_unit_test(many_tensors_are_dealt_as_one_by_one),
                                        cmocka_unit_test(capacity),
                                        cmocka_unit_test(table_4_fits)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -288,6 +288,10 @@ static const struct bad_row bad[] = {
     {"{\"model_type\":\"mpt\",\"attn_config\":{\"attn_type\":\"multiquery_attention\"}}",
      "config.json:/attn_config/attn_type", "\"multihead_attention\" is needed"},
     {"{\"model_type\":\"mpt\",\"attn_config\":3}", "config.json:/attn_config", "is a number; an object is needed"},
+    {"{\"model_type\":\"llama\",\"rms_norm_eps\":-1e-6}", "config.json:/rms_norm_eps", "is -1e-06"},
+    {"{\"model_type\":\"llama\",\"rope_theta\":-10000}", "config.json:/rope_theta", "is -10000"},
+    {"{\"model_type\":\"llama\",\"max_position_embeddings\":0}", "config.json:/max_position_embeddings", "is 0"},
+    {"{\"model_type\":\"bart\",\"layer_norm_eps\":\"tiny\"}", "config.json:/layer_norm_eps", "is a string"},
     {"{\"model_type\":\"llama\",\"_name\":3}", "config.json:/_name", "is a number; a string is needed"},
 };
 

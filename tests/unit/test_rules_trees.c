@@ -106,10 +106,24 @@ static redco_status tree_of_json(json_t *header, redco_rules_tree **tree_out, re
 
 static void add_tensor(json_t *header, const char *name, json_t *shape)
 {
-    json_t *offsets = json_pack("[i,i]", 0, 0);
+    json_int_t size = 4;
+    json_int_t begin = 0;
+    size_t i = 0;
+    const char *other = NULL;
+    json_t *value = NULL;
+    json_array_foreach(shape, i, value)
+    {
+        size *= json_integer_value(value);
+    }
+    json_object_foreach(header, other, value)
+    {
+        const json_int_t end = json_integer_value(json_array_get(json_object_get(value, "data_offsets"), 1));
+        begin = end > begin ? end : begin;
+    }
+    json_t *offsets = json_pack("[I,I]", begin, begin + size);
     assert_int_equal(
         json_object_set_new(header, name,
-                            json_pack("{s:s,s:o,s:o}", "dtype", "X", "shape", shape, "data_offsets", offsets)),
+                            json_pack("{s:s,s:o,s:o}", "dtype", "F32", "shape", shape, "data_offsets", offsets)),
         0);
 }
 

@@ -38,7 +38,7 @@ static void headers_give_names_and_shapes(void **state)
     assert_int_equal(parse("{\"__metadata__\":{\"format\":\"pt\"},"
                            "\"b.weight\":{\"dtype\":\"BF16\",\"shape\":[3,5],\"data_offsets\":[8,38]},"
                            "\"a\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[0,8]},"
-                           "\"c\":{\"dtype\":\"F4_NEW\",\"shape\":[2],\"data_offsets\":[38,39]}}  ",
+                           "\"c\":{\"dtype\":\"F4\",\"shape\":[2],\"data_offsets\":[38,39]}}  ",
                            &tensors, NULL),
                      REDCO_OK);
     assert_int_equal(redco_safetensors_list(tensors, &list), 3);
@@ -75,6 +75,15 @@ static const struct bad_row bad[] = {
      "begin and end"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", "m.safetensors:/a/data_offsets",
      "begin and end"},
+    {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", "m.safetensors:/a/data_offsets",
+     "3 elements of F4"},
+    {"{\"a\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", "m.safetensors:/a/dtype", "is \"F33\""},
+    {"{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]},\"a\":{\"dtype\":\"F32\",\"shape\":[2],"
+     "\"data_offsets\":[0,8]}}",
+     "m.safetensors:/b", "overlap those of a"},
+    {"{\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],"
+     "\"data_offsets\":[0,4]}}",
+     "m.safetensors:/", "overlap those of"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{}}", "m.safetensors:1:", "duplicate"},
 };
 
@@ -190,13 +199,15 @@ static redco_model *tiny_model(void)
     return model;
 }
 
-static int entry_text(char *text, size_t size, const struct tensor_row *row, const char *prefix)
+static int entry_text(char *text, size_t size, const struct tensor_row *row, const char *prefix, int *offset)
 {
     const int elements = row->rows * (row->columns > 0 ? row->columns : 1);
     char shape[32];
     (void)snprintf(shape, sizeof shape, row->columns > 0 ? "%d,%d" : "%d", row->rows, row->columns);
-    return snprintf(text, size, "\"%s%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[0,%d]}", prefix,
-                    row->name, shape, 4 * elements);
+    const int begin = *offset;
+    *offset += 4 * elements;
+    return snprintf(text, size, "\"%s%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%d,%d]}", prefix,
+                    row->name, shape, begin, *offset);
 }
 
 /* What a case changes in the file: leaves a tensor out, gives it other rows, adds one. */
@@ -207,17 +218,18 @@ struct change {
 
 static void tiny_header(char *text, size_t size, const struct change *change)
 {
+    int offset = 0;
     size_t used = (size_t)snprintf(text, size, "{");
     for (size_t i = 0; i < TINY_TENSORS; i++) {
         struct tensor_row row = tiny_tensors[i];
         if (change->leave_out != NULL && strcmp(change->leave_out, row.name) == 0) { continue; }
         if (change->reshape != NULL && strcmp(change->reshape, row.name) == 0) { row.rows = 7; }
         if (used > 1) { used += (size_t)snprintf(text + used, size - used, ","); }
-        used += (size_t)entry_text(text + used, size - used, &row, change->prefix);
+        used += (size_t)entry_text(text + used, size - used, &row, change->prefix, &offset);
     }
     if (change->add.name != NULL) {
         used += (size_t)snprintf(text + used, size - used, ",");
-        used += (size_t)entry_text(text + used, size - used, &change->add, "");
+        used += (size_t)entry_text(text + used, size - used, &change->add, "", &offset);
     }
     (void)snprintf(text + used, size - used, "}");
 }

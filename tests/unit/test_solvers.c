@@ -170,6 +170,75 @@ static void check_near(double got_s, double wanted_s, double ratio)
     }
 }
 
+/* Many layers: what is passed over by convexity against looking at every composition. Beyond 65,536 of them. */
+static void check_many_layers(const struct shape *shape, uint64_t *seed)
+{
+    redcoi_problem *p = make_problem(shape, seed);
+    for (uint32_t c = 1; c < p->class_count && shape->policies == 2; c++) { p->class_layers[c] = shape->layers; }
+    if (shape->windows) { p->constant_s = 0.0; }
+    for (uint32_t g = 0; g < p->group_count; g++) {
+        redcoi_answer all;
+        redcoi_answer fast;
+        redcoi_answer lean;
+        const uint64_t budget_bytes = p->budget_bytes;
+        assert_true(redcoi_exact_count(p, g) > 65536.0);
+        const bool fits = redcoi_exact_group(p, g, REDCOI_EVERY_TIME, (double)INFINITY, &all, NULL);
+        assert_int_equal(redcoi_exact_group(p, g, REDCOI_LEAST_TIME, (double)INFINITY, &fast, NULL), fits);
+        assert_int_equal(redcoi_exact_group(p, g, REDCOI_LEAST_MEMORY, (double)INFINITY, &lean, NULL), fits);
+        if (!fits) { continue; }
+        assert_true(fast.objective_s == all.objective_s);
+        assert_true(fast.bytes == all.bytes);
+        assert_int_equal(fast.count, all.count);
+        for (uint32_t i = 0; i < all.count; i++) {
+            assert_int_equal(fast.parts[i].option, all.parts[i].option);
+            assert_int_equal(fast.parts[i].layers, all.parts[i].layers);
+        }
+        assert_true(redcoi_exact_group(p, g, REDCOI_LEAST_TIME, all.objective_s * (1.0 + 1e-9), &fast, NULL));
+        assert_true(fast.objective_s == all.objective_s);
+        p->budget_bytes = lean.bytes - 1; /* nothing is leaner */
+        assert_false(redcoi_exact_group(p, g, REDCOI_EVERY_TIME, (double)INFINITY, &all, NULL));
+        p->budget_bytes = budget_bytes;
+    }
+    redcoi_problem_free(p);
+}
+
+static void many_layers_equal_enumeration(void **state)
+{
+    static const struct shape shapes[] = {
+        {1, 400, 3, 3, true, true, 0.0},  {2, 500, 3, 3, true, true, 0.0}, {1, 400, 3, 3, false, true, 0.0},
+        {1, 90, 2, 4, true, true, 0.0},   {2, 300, 2, 2, true, true, 0.0}, {1, 80000, 2, 2, true, true, 0.0},
+        {2, 300, 1, 3, true, false, 0.0},
+    };
+    uint64_t seed = 20261123;
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        for (uint32_t k = 0; k < 8; k++) {
+            struct shape shape = shapes[i];
+            shape.tightness = k == 7 ? 1.5 : uniform(&seed, 0.0, 1.0);
+            check_many_layers(&shape, &seed);
+        }
+    }
+}
+
+/* 5 x 10^9 compositions a group; the work is counted, not timed. */
+static void work_does_not_grow_with_layers(void **state)
+{
+    static const redcoi_goal goals[] = {REDCOI_LEAST_TIME, REDCOI_LEAST_MEMORY};
+    const struct shape shape = {2, 100000, 4, 3, true, true, 0.4};
+    uint64_t seed = 15;
+    (void)state;
+    for (uint32_t k = 0; k < 5; k++) {
+        redcoi_problem *p = make_problem(&shape, &seed);
+        for (uint32_t g = 0; g < 2 * p->group_count; g++) {
+            redcoi_answer answer;
+            uint64_t looked_at = 0;
+            (void)redcoi_exact_group(p, g / 2, goals[g % 2], (double)INFINITY, &answer, &looked_at);
+            assert_true(looked_at < 2000);
+        }
+        redcoi_problem_free(p);
+    }
+}
+
 static void tiny_problems_equal_trying_everything(void **state)
 {
     (void)state;
@@ -490,6 +559,8 @@ int main(void)
         cmocka_unit_test(tiny_problems_equal_trying_everything),
         cmocka_unit_test(uniform_glpk_equals_enumeration),
         cmocka_unit_test(layerwise_glpk_equals_dynamic_program),
+        cmocka_unit_test(many_layers_equal_enumeration),
+        cmocka_unit_test(work_does_not_grow_with_layers),
         cmocka_unit_test(polishing_pays_back_memory),
         cmocka_unit_test(polishing_comes_near_the_optimum),
     };

@@ -65,7 +65,7 @@ static void round_trip(void **state)
     check_near(args[counters[0].first_arg].number, 5e9, 0.0);
     const redco_trace_thread *const threads = redco_trace_threads(back, &count);
     assert_int_equal(count, 2);
-    assert_string_equal(threads[1].name, "a \"quoted\"\nname \xc3\x97");
+    assert_string_equal(threads[1].name, "a \"quoted\"?name \xc3\x97"); /* names go to terminals */
     assert_string_equal(redco_trace_note(back, "step_s"), "0.003");
     assert_null(redco_trace_note(back, "nothing"));
     check_ok(redco_trace_text(back, &again, &again_size, &err), &err);

@@ -170,6 +170,10 @@ static void refused(void **state)
         {"{\"traceEvents\" [", "t:1:16", "':' are needed"},
         {"{\"traceEvents\":[] \"a\":1}", "t:1:19", "',' or '}'"},
         {"{3:4}", "t:1:3", "':' are needed"},
+        {"[]\n[]", "t:2:1", "text behind the end"},
+        {"{\"traceEvents\":[]}{\"traceEvents\":[]}", "t:1:19", "text behind the end"},
+        {"{\"traceEvents\":[],\"a\":1} x", "t:1:26", "text behind the end"},
+        {"{\"traceEvents\":[],\"traceEvents\":[]}", "t:1:33", "is there twice"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         redco_error err = {.status = REDCO_OK};

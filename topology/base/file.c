@@ -5,12 +5,15 @@
 #include <libgen.h>
 #include <limits.h>
 #include <nettle/sha2.h>
-#include <stdbool.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static redco_status read_stream(FILE *stream, const char *path, size_t max_bytes, char **contents_out, size_t *size_out,
@@ -138,24 +141,95 @@ char *redco_file_behind_links(const char *path)
     return NULL;
 }
 
-static redco_status write_by_rename(const char *path, const char *shown, const char *contents, size_t size,
-                                    redco_error *err)
+/* Signals that end a program, while a file has a name that is not its own; and always SIGXFSZ, so that a file that may
+ * not grow is an error like a full disk. What kills at once (SIGKILL) cannot be held up. */
+static void hold_signals(bool all, sigset_t *before)
 {
-    const size_t length = strlen(path) + sizeof ".XXXXXX";
-    char *temporary = malloc(length);
-    if (temporary == NULL) { return redco_fail(err, REDCO_ENOMEM, shown, "out of memory"); }
-    (void)snprintf(temporary, length, "%s.XXXXXX", path);
-    const int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0) {
-        const int why = errno;
-        free(temporary);
-        return redco_fail(err, REDCO_EIO, shown, "cannot write: %s", strerror(why));
+    static const int enders[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
+    sigset_t held;
+    (void)sigemptyset(&held);
+    (void)sigaddset(&held, SIGXFSZ);
+    for (size_t i = 0; all && i < sizeof enders / sizeof enders[0]; i++) { (void)sigaddset(&held, enders[i]); }
+    (void)pthread_sigmask(SIG_BLOCK, &held, before);
+}
+
+/* SIGXFSZ has been told as an error of the write. */
+static void release_signals(const sigset_t *before)
+{
+    static const struct timespec now = {0, 0};
+    sigset_t file_size;
+    (void)sigemptyset(&file_size);
+    (void)sigaddset(&file_size, SIGXFSZ);
+    if (sigismember(before, SIGXFSZ) == 0) { (void)sigtimedwait(&file_size, NULL, &now); }
+    (void)pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+/* A file without a name yet, in the folder of @p path: nothing is left of it if the program ends. @return -1: this file
+ * system has none */
+static int open_unnamed(const char *path)
+{
+    char *copy = strdup(path);
+    if (copy == NULL) { return -1; }
+    const int fd = open(dirname(copy), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    free(copy);
+    return fd;
+}
+
+/* Gives it one. @param temporary  its last six characters are changed; @return false: not possible here (errno) */
+static bool name_it(int fd, char *temporary)
+{
+    enum { TRIES = 100, LETTERS = 6 };
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    char by_number[32];
+    char *const end = temporary + strlen(temporary) - LETTERS;
+    (void)snprintf(by_number, sizeof by_number, "/proc/self/fd/%d", fd);
+    for (int i = 0; i < TRIES; i++) {
+        unsigned char random[LETTERS];
+        if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) { return false; }
+        for (int j = 0; j < LETTERS; j++) { end[j] = letters[random[j] % (sizeof letters - 1)]; }
+        if (linkat(AT_FDCWD, by_number, AT_FDCWD, temporary, AT_SYMLINK_FOLLOW) == 0) { return true; }
+        if (errno != EEXIST) { return false; }
     }
-    const mode_t mask = umask(0);
-    (void)umask(mask);
-    bool ok = fchmod(fd, 0666 & ~mask) == 0 && write_all(fd, contents, size) && fsync(fd) == 0;
+    return false;
+}
+
+static bool fill(int fd, const char *contents, size_t size, mode_t mode)
+{
+    return fchmod(fd, mode) == 0 && write_all(fd, contents, size) && fsync(fd) == 0;
+}
+
+/* @param temporary  "PATH.XXXXXX". @return 1: done, 0: failed (errno), -1: not possible here */
+static int write_unnamed(const char *path, char *temporary, const char *contents, size_t size, mode_t mode)
+{
+    sigset_t before;
+    const int fd = open_unnamed(path);
+    if (fd < 0) { return -1; }
+    int done = fill(fd, contents, size, mode) ? 1 : 0, why = errno;
+    if (done == 1) {
+        hold_signals(true, &before);
+        if (!name_it(fd, temporary)) {
+            done = -1;
+        } else if (rename(temporary, path) != 0) {
+            done = 0;
+            why = errno;
+            (void)unlink(temporary);
+        }
+        release_signals(&before);
+    }
+    (void)close(fd);
+    errno = why;
+    return done;
+}
+
+/* Signals wait until it has its name or is gone. @return false: errno */
+static bool write_named(const char *path, char *temporary, const char *contents, size_t size, mode_t mode)
+{
+    sigset_t before;
+    hold_signals(true, &before);
+    const int fd = mkostemp(temporary, O_CLOEXEC);
+    bool ok = fd >= 0 && fill(fd, contents, size, mode);
     int why = errno;
-    if (close(fd) != 0 && ok) {
+    if (fd >= 0 && close(fd) != 0 && ok) {
         ok = false;
         why = errno;
     }
@@ -163,11 +237,43 @@ static redco_status write_by_rename(const char *path, const char *shown, const c
         ok = false;
         why = errno;
     }
-    if (!ok) { (void)unlink(temporary); }
+    if (!ok && fd >= 0) { (void)unlink(temporary); }
+    release_signals(&before);
+    errno = why;
+    return ok;
+}
+
+static redco_status write_by_rename(const char *path, const char *shown, const char *contents, size_t size,
+                                    redco_error *err)
+{
+    static const char ending[] = ".XXXXXX";
+    const size_t length = strlen(path);
+    char *const temporary = malloc(length + sizeof ending);
+    sigset_t before;
+    if (temporary == NULL) { return redco_fail(err, REDCO_ENOMEM, shown, "out of memory"); }
+    memcpy(temporary, path, length);
+    memcpy(temporary + length, ending, sizeof ending);
+    const mode_t mask = umask(0);
+    (void)umask(mask);
+    hold_signals(false, &before);
+    int done = write_unnamed(path, temporary, contents, size, 0666 & ~mask);
+    if (done < 0) {
+        memcpy(temporary + length, ending, sizeof ending); /* mkostemp() changes the letters */
+        done = write_named(path, temporary, contents, size, 0666 & ~mask) ? 1 : 0;
+    }
+    const int why = errno;
+    release_signals(&before);
     free(temporary);
-    if (!ok) { return redco_fail(err, REDCO_EIO, shown, "cannot write: %s", strerror(why)); }
+    if (done != 1) { return redco_fail(err, REDCO_EIO, shown, "cannot write: %s", strerror(why)); }
     sync_folder_of(path);
     return REDCO_OK;
+}
+
+bool redco_file_is_kept(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
+           ((info.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0 || access(path, W_OK) != 0);
 }
 
 redco_status redco_file_write(const char *path, const char *contents, size_t size, redco_error *err)
@@ -180,6 +286,7 @@ redco_status redco_file_write(const char *path, const char *contents, size_t siz
                    : redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(errno));
     }
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) { return write_directly(path, contents, size, err); }
+    if (redco_file_is_kept(path)) { return redco_fail(err, REDCO_EIO, path, "cannot write: it is read-only"); }
     char *const file = redco_file_behind_links(path);
     if (file == NULL) { return redco_fail(err, REDCO_EIO, path, "cannot write: %s", strerror(errno)); }
     const redco_status st = write_by_rename(file, path, contents, size, err);

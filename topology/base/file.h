@@ -4,6 +4,7 @@
 
 #include "topology/base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -18,10 +19,13 @@ enum { REDCO_SHA256_HEX_SIZE = 65 };
 redco_status redco_file_read(const char *path, size_t max_bytes, char **contents_out, size_t *size_out,
                              redco_error *err);
 
-/** Writes the file whole or not at all: temporary name in the same folder, fsync, rename. A symbolic link stays one:
- *  the file that it leads to is written. A device, a pipe and what is open already ("/dev/stdout") are written
- * directly. */
+/** Writes the file whole or not at all: a file without a name in the same folder, or with a temporary one, fsync,
+ * rename; signals leave nothing behind. A symbolic link stays one: the file that it leads to is written. A device, a
+ * pipe and what is open already ("/dev/stdout") are written directly. A file that is read-only stays as it is. */
 redco_status redco_file_write(const char *path, const char *contents, size_t size, redco_error *err);
+
+/** Whether it is a file that must not be written: its mode forbids it, to its owner as well. */
+bool redco_file_is_kept(const char *path);
 
 /** The number of the open file that @p path names ("/dev/stdout", "/dev/stderr", "/dev/fd/N"), or -1. */
 int redco_file_descriptor(const char *path);

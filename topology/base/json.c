@@ -1,6 +1,7 @@
 #include "topology/base/json.h"
 
 #include "topology/base/file.h"
+#include "topology/base/text.h"
 #include "topology/base/word.h"
 
 #include <math.h>
@@ -304,17 +305,35 @@ redco_status redco_json_format(const redco_json_value *root, const char *format,
     return REDCO_OK;
 }
 
+/* Documents are read on terminals as well: what a terminal would obey is written as \u009b, which means the same. The
+ * lines' ends are the document's own; jansson escapes those of texts. */
+static bool is_escaped(const char *at)
+{
+    return *at != '\n' && !redco_text_is_safe(at);
+}
+
 char *redco_json_text(const json_t *json, int digits, size_t *size_out)
 {
-    char *text = json_dumps(json, JSON_INDENT(1) | JSON_ENCODE_ANY | JSON_REAL_PRECISION((size_t)digits));
-    if (text == NULL) { return NULL; }
-    const size_t size = strlen(text);
-    char *with_newline = realloc(text, size + 2);
-    if (with_newline == NULL) {
-        free(text);
-        return NULL;
+    enum { ESCAPE_BYTES = 6 };
+    size_t size = 1;
+    char *dumped = json_dumps(json, JSON_INDENT(1) | JSON_ENCODE_ANY | JSON_REAL_PRECISION((size_t)digits));
+    if (dumped == NULL) { return NULL; }
+    for (const char *at = dumped; *at != '\0'; at += redco_text_length(at)) {
+        size += is_escaped(at) ? ESCAPE_BYTES : redco_text_length(at);
     }
-    memcpy(with_newline + size, "\n", 2);
-    *size_out = size + 1;
-    return with_newline;
+    char *text = malloc(size + 1);
+    char *to = text;
+    for (const char *at = dumped; text != NULL && *at != '\0'; at += redco_text_length(at)) {
+        if (is_escaped(at)) {
+            to += snprintf(to, ESCAPE_BYTES + 1, "\\u%04x", (unsigned)redco_text_code(at) & 0xffffu);
+        } else {
+            memcpy(to, at, redco_text_length(at));
+            to += redco_text_length(at);
+        }
+    }
+    free(dumped);
+    if (text == NULL) { return NULL; }
+    memcpy(to, "\n", 2);
+    *size_out = size;
+    return text;
 }

@@ -1,6 +1,9 @@
 #include "topology/base/preset.h"
 
+#include "topology/base/file.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -39,15 +42,37 @@ const char *redco_preset_names(const char *kind, char *buffer, size_t size)
     return buffer;
 }
 
+/* A word that names neither a preset nor a file. */
+static redco_status check_name(const char *kind, const char *what, const char *name_or_path, redco_error *err)
+{
+    char names[640];
+    if (strchr(name_or_path, '/') != NULL || strchr(name_or_path, '.') != NULL || access(name_or_path, F_OK) == 0) {
+        return REDCO_OK;
+    }
+    return redco_fail(err, REDCO_EVALUE, name_or_path, "is neither a file nor %s that redco knows; known: %s", what,
+                      redco_preset_names(kind, names, sizeof names));
+}
+
 redco_status redco_preset_open(const char *kind, const char *what, const char *name_or_path, redco_json **document_out,
                                redco_error *err)
 {
-    char names[640];
     const redco_preset *preset = redco_preset_find(kind, name_or_path);
     if (preset != NULL) { return redco_json_parse(preset->text, preset->size, preset->name, document_out, err); }
-    if (strchr(name_or_path, '/') == NULL && strchr(name_or_path, '.') == NULL && access(name_or_path, F_OK) != 0) {
-        return redco_fail(err, REDCO_EVALUE, name_or_path, "is neither a file nor %s that redco knows; known: %s", what,
-                          redco_preset_names(kind, names, sizeof names));
+    const redco_status st = check_name(kind, what, name_or_path, err);
+    return st == REDCO_OK ? redco_json_open(name_or_path, document_out, err) : st;
+}
+
+redco_status redco_preset_text(const char *kind, const char *what, const char *name_or_path, size_t max_bytes,
+                               char **text_out, size_t *size_out, redco_error *err)
+{
+    const redco_preset *preset = redco_preset_find(kind, name_or_path);
+    if (preset == NULL) {
+        const redco_status st = check_name(kind, what, name_or_path, err);
+        return st == REDCO_OK ? redco_file_read(name_or_path, max_bytes, text_out, size_out, err) : st;
     }
-    return redco_json_open(name_or_path, document_out, err);
+    *text_out = malloc(preset->size + 1);
+    if (*text_out == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    memcpy(*text_out, preset->text, preset->size + 1);
+    *size_out = preset->size;
+    return REDCO_OK;
 }

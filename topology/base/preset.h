@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/** Folder name of a kind: "gpus", "clusters", "models", "calibrations". */
+/** Folder name of a kind: "gpus", "clusters", "models", "calibrations", "engines", "profiles". */
 typedef struct redco_preset {
     const char *kind;
     const char *name; /**< file name without ".json" */
@@ -30,6 +30,10 @@ const char *redco_preset_names(const char *kind, char *buffer, size_t size);
  *  known ones. @p what: "a model", for the error text. */
 redco_status redco_preset_open(const char *kind, const char *what, const char *name_or_path, redco_json **document_out,
                                redco_error *err);
+
+/** The text of a preset, or of the file of that path, at most @p max_bytes long. @p text_out: to be freed. */
+redco_status redco_preset_text(const char *kind, const char *what, const char *name_or_path, size_t max_bytes,
+                               char **text_out, size_t *size_out, redco_error *err);
 
 #ifdef __cplusplus
 }

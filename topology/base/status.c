@@ -1,16 +1,9 @@
 #include "topology/base/status.h"
 
+#include "topology/base/text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
-
-/* Errors are one line on a terminal: control characters of hostile input must not reach it. */
-static void make_printable(char *text)
-{
-    for (; *text != '\0'; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c < 0x20 || c == 0x7f) { *text = '?'; }
-    }
-}
 
 /* In brackets: not the macro that status.h has for the analyser. */
 redco_status(redco_fail)(redco_error *err, redco_status status, const char *place, const char *format, ...)
@@ -22,8 +15,8 @@ redco_status(redco_fail)(redco_error *err, redco_status status, const char *plac
     va_start(args, format);
     (void)vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
-    make_printable(err->place);
-    make_printable(err->text);
+    redco_text_clean(err->place);
+    redco_text_clean(err->text);
     return status;
 }
 
