@@ -1,9 +1,12 @@
 #include "costmodel/compute_profile.h"
 
+#include "topology/base/preset.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { AXES = 3, MOST_VALUES = 48, KEY_BYTES = 64 };
 
@@ -555,4 +558,32 @@ bool redco_compute_profile_contention(const redco_compute_profile *profile, doub
     *contention_ratio_out = profile->contention_ratio;
     *overlap_ratio_out = profile->overlap_ratio;
     return true;
+}
+
+void redco_compute_profile_calibrate(const redco_compute_profile *profile, bool planned_memory,
+                                     redco_calibration *calibration_io)
+{
+    static const double most_contention_ratio = 0.95; /* as calibrations have it */
+    double contention_ratio = 0.0, overlap_ratio = 0.0;
+    if (redco_compute_profile_contention(profile, &contention_ratio, &overlap_ratio)) {
+        calibration_io->contention_ratio = fmin(contention_ratio, most_contention_ratio);
+        calibration_io->overlap_window_ratio = fmin(overlap_ratio, 1.0);
+    }
+    if (!planned_memory || profile == NULL || strcmp(profile->how.backend, "cuda") != 0) { return; }
+    if (profile->how.reserve_bytes > 0) { calibration_io->reserve_bytes = (double)profile->how.reserve_bytes; }
+    calibration_io->host_forward_s = profile->how.host_forward_s;
+    calibration_io->host_backward_s = profile->how.host_backward_s;
+}
+
+const char *redco_compute_profile_shipped(const char *gpu)
+{
+    const redco_preset *preset = NULL;
+    for (size_t i = 0; (preset = redco_preset_at("profiles", i)) != NULL; i++) {
+        redco_profile *profile = NULL;
+        if (redco_profile_parse(preset->text, preset->size, preset->name, &profile, NULL) != REDCO_OK) { continue; }
+        const bool same = strcasecmp(redco_profile_how(profile)->device, gpu) == 0;
+        redco_profile_free(profile);
+        if (same) { return preset->name; }
+    }
+    return NULL;
 }

@@ -38,6 +38,12 @@ const redco_profile_measured *redco_compute_profile_how(const redco_compute_prof
  *  @return false where it was not measured */
 bool redco_compute_profile_contention(const redco_compute_profile *profile, double *contention_ratio_out,
                                       double *overlap_ratio_out);
+/** Constants of @p calibration_io that the newest file measured: computation beside collectives; for an engine that plans its memory, on a GPU, what the device holds and how long the program takes to
+ *  launch. */
+void redco_compute_profile_calibrate(const redco_compute_profile *profile, bool planned_memory,
+                                     redco_calibration *calibration_io);
+/** The shipped profile (a preset of "profiles") that was measured on GPUs of that name. @return static; NULL: none */
+const char *redco_compute_profile_shipped(const char *gpu);
 /** What a rank does with so many gradients of a micro-batch: copied to where they are kept, or added there. */
 bool redco_compute_profile_keep_s(const redco_compute_profile *profile, double params, bool add,
                                   redco_precision precision, double *time_s_out);

@@ -1,5 +1,6 @@
 #include "costmodel/evaluate.h"
 
+#include "costmodel/compute_profile.h"
 #include "costmodel/row_cluster.h"
 #include "topology/base/preset.h"
 
@@ -7,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
 
 enum { CLASSES_MAX = 8 };
 
@@ -17,11 +17,13 @@ struct evaluation {
     redco_request request;
     redco_assignment assignments[CLASSES_MAX];
     redco_model *model;
+    const redco_comm *comm;
     redco_costs *costs;
 };
 
 struct shared_comm {
     redco_machine machine;
+    bool profiled; /* operators of the shipped profile of its GPU */
     redco_comm *comm;
 };
 
@@ -126,8 +128,9 @@ static redco_recompute recompute_of(const redco_measured_run *run, const redco_e
     switch (run->recompute) {
     case REDCO_MEASURED_RECOMPUTE_FULL:
     case REDCO_MEASURED_RECOMPUTE_HALF: return REDCO_RECOMPUTE_FULL;
-    case REDCO_MEASURED_RECOMPUTE_SELECTIVE: /* nothing to drop where flash attention keeps no scores */
-        return redco_attention_keeps_scores(engine->attention) ? REDCO_RECOMPUTE_SELECTIVE : REDCO_RECOMPUTE_NONE;
+    case REDCO_MEASURED_RECOMPUTE_SELECTIVE: /* nothing to drop where flash attention keeps no scores; redco-exec runs it again */
+        return engine->planned_memory || redco_attention_keeps_scores(engine->attention) ? REDCO_RECOMPUTE_SELECTIVE
+                                                                                       : REDCO_RECOMPUTE_NONE;
     case REDCO_MEASURED_RECOMPUTE_NONE:
     case REDCO_MEASURED_RECOMPUTE_UNKNOWN: break;
     }
@@ -228,12 +231,12 @@ static bool same_machine(const redco_machine *a, const redco_machine *b)
            a->node_gpus_physical == b->node_gpus_physical;
 }
 
-/* Rows of a sweep share a machine. */
-static redco_status comm_of(redco_evaluations *all, const redco_machine *machine, const redco_comm **comm_out,
-                            redco_error *err)
+/* Rows of a sweep share a machine. Steps of redco-exec are made of operators that redco-profile measured. */
+static redco_status comm_of(redco_evaluations *all, const redco_machine *machine, bool profiled,
+                            const redco_comm **comm_out, redco_error *err)
 {
     for (size_t i = 0; i < all->comm_count; i++) {
-        if (same_machine(&all->comms[i].machine, machine)) {
+        if (same_machine(&all->comms[i].machine, machine) && all->comms[i].profiled == profiled) {
             *comm_out = all->comms[i].comm;
             return REDCO_OK;
         }
@@ -242,8 +245,9 @@ static redco_status comm_of(redco_evaluations *all, const redco_machine *machine
     if (larger == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     all->comms = larger;
     struct shared_comm *const slot = &all->comms[all->comm_count];
-    *slot = (struct shared_comm){.machine = *machine};
-    const redco_status st = redco_comm_create(machine, NULL, 0, &slot->comm, err);
+    *slot = (struct shared_comm){.machine = *machine, .profiled = profiled};
+    const char *const shipped = profiled ? redco_compute_profile_shipped(machine->gpu.name) : NULL;
+    const redco_status st = redco_comm_create(machine, &shipped, shipped != NULL ? 1 : 0, &slot->comm, err);
     if (st != REDCO_OK) { return st; }
     all->comm_count++;
     *comm_out = slot->comm;
@@ -270,9 +274,10 @@ static redco_status prepare(redco_evaluations *all, struct engines *engines, con
     redco_model_dims dims = {.hidden = 0};
     redco_status st = request_of(run, engines, &row->request, &config, &dims, row->set, err);
     if (st == REDCO_OK) { st = redco_model_from_dims(&dims, run->model, &row->model, err); }
-    if (st == REDCO_OK) { st = comm_of(all, &row->request.machine, &comm, err); }
+    if (st == REDCO_OK) { st = comm_of(all, &row->request.machine, row->request.workload.engine.planned_memory, &comm, err); }
     if (st != REDCO_OK) { return st; }
     row->request.model = row->model;
+    row->comm = comm;
     row->request.calibration = *constants;
     assign(row, &config);
     return redco_request_open(&row->request, comm, NULL, NULL, &row->costs, err);
@@ -349,7 +354,9 @@ const char *redco_evaluations_set(const redco_evaluations *evaluations, size_t i
 static void recalibrate(struct evaluation *row, const redco_calibration *calibration)
 {
     row->request.calibration = *calibration;
-    redco_costs_recalibrate(row->costs, calibration);
+    redco_compute_profile_calibrate(redco_comm_compute(row->comm), row->request.workload.engine.planned_memory,
+                                    &row->request.calibration);
+    redco_costs_recalibrate(row->costs, &row->request.calibration);
 }
 
 redco_prediction redco_evaluations_predict(redco_evaluations *evaluations, size_t index,

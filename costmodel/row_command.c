@@ -1,5 +1,6 @@
 #include "costmodel/row_command.h"
 
+#include "costmodel/compute_profile.h"
 #include "topology/base/preset.h"
 
 #include <inttypes.h>
@@ -148,6 +149,15 @@ static bool add_engine(redco_row_command *command, const redco_measured_run *run
     return used > 0 && (size_t)used < sizeof text && add_option(command, "--engine", text);
 }
 
+/* Operators that redco-profile measured, where a shipped profile has the GPU's (evaluate.c). */
+static bool add_profile(redco_row_command *command, const redco_request *request)
+{
+    const char *const shipped = request->workload.engine.planned_memory
+                                    ? redco_compute_profile_shipped(request->machine.gpu.name)
+                                    : NULL;
+    return shipped == NULL || add_option(command, "--profile", shipped);
+}
+
 static bool add_all(redco_row_command *command, const redco_measured_run *run, const redco_request *request,
                     const redco_row_files *files)
 {
@@ -163,6 +173,7 @@ static bool add_all(redco_row_command *command, const redco_measured_run *run, c
            add_option(command, "--recompute", recompute_word(run, request)) &&
            add_option(command, "--precision", precision_word(run->precision)) && add_overlap(command, run) &&
            add(command, "--sequence-parallel=%s", run->sequence_parallel ? "on" : "off") && add_engine(command, run) &&
+           add_profile(command, request) &&
            (files->calibration == NULL || add_option(command, "--calibration", files->calibration)) &&
            add(command, "--json");
 }

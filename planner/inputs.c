@@ -13,7 +13,6 @@
 
 static const char default_model[] = "llama-7b";
 static const char default_cluster[] = "a800-hdr";
-static const double most_contention_ratio = 0.95; /* as calibrations have it */
 
 /* How a file begins. @return '{' for JSON, '<' for XML, 'a' for other text, 0 where that is the reader's to find out:
  * no file, an empty one, or a pipe, which can be read only once */
@@ -68,19 +67,6 @@ static redco_status tell_apart(redco_input_names *names, redco_error *err)
     *replaced = names->cluster;
     names->cluster = NULL;
     return REDCO_OK;
-}
-
-/* Nobody named a calibration: what the profiles say of computation beside communication is taken for the assumed. */
-static void take_contention(const redco_input_names *names, redco_inputs *inputs)
-{
-    redco_calibration *const c = &inputs->calibration;
-    double contention_ratio = 0.0, overlap_ratio = 0.0;
-    if (names->calibration != NULL ||
-        !redco_compute_profile_contention(redco_comm_compute(inputs->comm), &contention_ratio, &overlap_ratio)) {
-        return;
-    }
-    c->contention_ratio = fmin(contention_ratio, most_contention_ratio);
-    c->overlap_window_ratio = fmin(overlap_ratio, 1.0);
 }
 
 static redco_status state_trait(redco_engine_choice *choice, char *text, redco_error *err)
@@ -146,17 +132,6 @@ static redco_status choose_engine(const redco_input_names *names, redco_inputs *
     return read_engine(engine.name, traits[0] == ',' ? traits + 1 : NULL, inputs, err);
 }
 
-/* What a profile of redco-exec says of the device goes before what its calibration assumes. */
-static void take_device(redco_inputs *inputs)
-{
-    redco_calibration *const c = &inputs->calibration;
-    const redco_profile_measured *const how = redco_compute_profile_how(redco_comm_compute(inputs->comm));
-    if (!inputs->choice.engine.planned_memory || how == NULL || strcmp(how->backend, "cuda") != 0) { return; }
-    if (how->reserve_bytes > 0) { c->reserve_bytes = (double)how->reserve_bytes; }
-    c->host_forward_s = how->host_forward_s;
-    c->host_backward_s = how->host_backward_s;
-}
-
 /* The calibration that is named is read first, as it may say whose steps it is of; else the engine's. */
 static redco_status read_engine_and_calibration(const redco_input_names *names, redco_inputs *inputs, redco_error *err)
 {
@@ -169,9 +144,10 @@ static redco_status read_engine_and_calibration(const redco_input_names *names, 
         const char *const set =
             redco_calibration_of_engine(&inputs->engine, &inputs->choice.engine, &inputs->machine.gpu);
         if ((st = redco_calibration_read(set, &inputs->machine, &inputs->calibration, err)) != REDCO_OK) { return st; }
-        if (!redco_gpu_is_host(&inputs->machine.gpu)) { take_device(inputs); }
+        redco_compute_profile_calibrate(
+            redco_comm_compute(inputs->comm),
+            inputs->choice.engine.planned_memory && !redco_gpu_is_host(&inputs->machine.gpu), &inputs->calibration);
     }
-    take_contention(names, inputs);
     inputs->calibration.planned_memory = inputs->choice.engine.planned_memory;
     if (!inputs->choice.engine.planned_memory &&
         !redco_engine_measured_on(&inputs->engine, inputs->machine.gpu.name)) {

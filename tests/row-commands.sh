@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/row-commands.sh TOOLS [EVERY]: of every EVERY-th row of traces/data that is priced (default 33: some fifty), the
+# tests/row-commands.sh TOOLS [EVERY]: of every EVERY-th row of traces/data and traces/data/gpu that is priced (default 33: some fifty), the
 # command that redco-validate --command prints, run as it stands: throughput and memory must be those that redco-validate
 # says, to the last printed digit. Needs python3; skipped (77) without it.
 set -u
@@ -21,7 +21,7 @@ def run(words):
     return subprocess.run(words, capture_output=True, text=True)
 
 
-for table in sorted(glob.glob("traces/data/*.csv")):
+for table in sorted(glob.glob("traces/data/*.csv")) + ["traces/data/gpu/runs.csv"]:
     rows = json.loads(run(["redco-validate", "--measured", table, "--json"]).stdout)["rows"]
     for number, row in enumerate(rows, 1):
         if row["skipped"] is not None:

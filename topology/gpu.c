@@ -224,6 +224,7 @@ json_t *redcoi_gpu_describe(const redco_gpu *gpu)
         const struct field *field = &fields[i];
         const void *source = (const char *)gpu + field->offset;
         json_t *value = NULL;
+        if (source == (const void *)&gpu->idle_w && !(gpu->idle_w > 0.0)) { continue; } /* not known of most */
         switch (field->kind) {
         case TEXT: value = json_string(source); break;
         case CAPABILITY:

@@ -346,7 +346,7 @@ static void recorded_machines_are_grouped(void **state)
     recorded_machine("nccl-xml/azure-ncv4-topo.xml", 4, 2, pairs, 300);
     recorded_machine("hwloc-xml/dgx2_16v100_nvswitch_v2.xml", 16, 8, NULL, 0); /* any pair as good as another */
     /* the driver gives all dies one rate; those of a module share a NUMA node: 0 and 1, 2 and 3, ... */
-    recorded_machine("hwloc-xml/epyc_tioga_mi250x_8gcd_xgmi.xml", 8, 2, dies, 200.0 / 7.0);
+    recorded_machine("hwloc-xml/epyc_tioga_mi250x_8gcd_xgmi.xml", 8, 2, dies, 350.0 / 7.0);
     recorded_machine("hwloc-xml/constructed_dgx_a100_8gpu_8ib_nvml.xml", 8, 4, NULL, 0);
 }
 
