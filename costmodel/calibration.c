@@ -129,8 +129,7 @@ json_t *redco_calibration_describe(const redco_calibration *calibration)
     json_t *const object =
         json_pack("{s:s, s:i, s:s, s:s, s:I}", "format", format_name, "version", (int)newest_version, "name",
                   calibration->name, "basis", calibration->basis, "fitted_rows", (json_int_t)calibration->fitted_rows);
-    if (calibration->planned_memory &&
-        json_object_set_new(object, "engine", json_string(engine_words[1])) != 0) {
+    if (calibration->planned_memory && json_object_set_new(object, "engine", json_string(engine_words[1])) != 0) {
         json_decref(object);
         return NULL;
     }
@@ -146,21 +145,17 @@ json_t *redco_calibration_describe(const redco_calibration *calibration)
     return object;
 }
 
-/* Sets by class of software and GPU: the first row that fits. Blackwell has been measured under Transformer Engine only;
- * processors are a class of their own. */
+/* Sets by class of software and GPU: the first row that fits. Blackwell has been measured under Transformer Engine
+ * only; processors are a class of their own. */
 static const struct {
     const char *arch, *name; /* NULL: any; beginning of the GPU's name */
     redco_software software; /* REDCO_SOFTWARE_UNKNOWN: any */
     const char *set;
 } sets[] = {
-    {"emulated", NULL, REDCO_SOFTWARE_UNKNOWN, "emulated"},
-    {"Blackwell", NULL, REDCO_SOFTWARE_UNKNOWN, "blackwell-te"},
-    {"Hopper", "H200", REDCO_SOFTWARE_TE_XLA, "h200-te"},
-    {"Hopper", "H200", REDCO_SOFTWARE_UNKNOWN, "h200-eager"},
-    {"Hopper", NULL, REDCO_SOFTWARE_TE_XLA, "h100-te"},
-    {"Hopper", NULL, REDCO_SOFTWARE_UNKNOWN, "h100-eager"},
-    {NULL, NULL, REDCO_SOFTWARE_MEGATRON, "a100-megatron"},
-    {NULL, NULL, REDCO_SOFTWARE_UNKNOWN, "a100-eager"},
+    {"emulated", NULL, REDCO_SOFTWARE_UNKNOWN, "emulated"}, {"Blackwell", NULL, REDCO_SOFTWARE_UNKNOWN, "blackwell-te"},
+    {"Hopper", "H200", REDCO_SOFTWARE_TE_XLA, "h200-te"},   {"Hopper", "H200", REDCO_SOFTWARE_UNKNOWN, "h200-eager"},
+    {"Hopper", NULL, REDCO_SOFTWARE_TE_XLA, "h100-te"},     {"Hopper", NULL, REDCO_SOFTWARE_UNKNOWN, "h100-eager"},
+    {NULL, NULL, REDCO_SOFTWARE_MEGATRON, "a100-megatron"}, {NULL, NULL, REDCO_SOFTWARE_UNKNOWN, "a100-eager"},
 };
 
 static bool begins(const char *text, const char *start)
@@ -180,8 +175,7 @@ const char *redco_calibration_set(const redco_gpu *gpu, redco_software software)
     return sets[i].set;
 }
 
-const char *redco_calibration_of_engine(const redco_engine_file *file, const redco_engine *engine,
-                                        const redco_gpu *gpu)
+const char *redco_calibration_of_engine(const redco_engine_file *file, const redco_engine *engine, const redco_gpu *gpu)
 {
     for (uint32_t i = 0; i < file->calibration_count && engine->software == file->engine.software; i++) {
         const char *const of = file->calibrations[i].gpu;

@@ -401,8 +401,7 @@ void redco_compute_use_measured(redco_compute *compute, const redco_gpu *gpu, co
 
 static bool clocked(const redco_operator *op)
 {
-    return op->kind == REDCO_OPERATOR_GEMM || op->kind == REDCO_OPERATOR_ATTENTION ||
-           op->kind == REDCO_OPERATOR_SCORES;
+    return op->kind == REDCO_OPERATOR_GEMM || op->kind == REDCO_OPERATOR_ATTENTION || op->kind == REDCO_OPERATOR_SCORES;
 }
 
 static double pass_flops(const redco_operator *op, redco_pass pass)
@@ -434,8 +433,7 @@ double redco_compute_clock_ratio(const redco_compute *compute, const redco_model
     return redco_power_clock_ratio(&compute->power, &load);
 }
 
-double redco_operator_at_s(const redco_compute *compute, const redco_operator *op, redco_pass pass,
-                           double clock_ratio)
+double redco_operator_at_s(const redco_compute *compute, const redco_operator *op, redco_pass pass, double clock_ratio)
 {
     const double seconds = redco_operator_s(compute, op, pass), burst_ratio = compute->power.burst_clock_ratio;
     if (!(burst_ratio > 0.0) || !clocked(op)) { return seconds; }

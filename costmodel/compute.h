@@ -107,8 +107,7 @@ double redco_operator_s(const redco_compute *compute, const redco_operator *op, 
 /** The clock of a step's products (power.h), from what all layers run for a micro-batch. */
 double redco_compute_clock_ratio(const redco_compute *compute, const redco_model *model, const redco_shape *shape);
 /** redco_operator_s() in such a step. */
-double redco_operator_at_s(const redco_compute *compute, const redco_operator *op, redco_pass pass,
-                           double clock_ratio);
+double redco_operator_at_s(const redco_compute *compute, const redco_operator *op, redco_pass pass, double clock_ratio);
 /** Joules above idle of one operator there. */
 double redco_operator_j(const redco_compute *compute, const redco_operator *op, redco_pass pass, double clock_ratio);
 /** C = A B with A [m][k], in the training precision. */

@@ -117,9 +117,11 @@ static redco_status add_others(redco_compute_profile *profile, const redco_profi
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {
         const redco_profile_operator *row = &rows[i];
         const double size[AXES] = {(double)row->elements, 1.0, 1.0};
-        st = add_point(profile, other_key(key, row->name, row->type, false, row->columns), size, row->forward_s / size[0], err);
+        st = add_point(profile, other_key(key, row->name, row->type, false, row->columns), size,
+                       row->forward_s / size[0], err);
         if (st == REDCO_OK && row->backward_s > 0.0) {
-            st = add_point(profile, other_key(key, row->name, row->type, true, row->columns), size, row->backward_s / size[0], err);
+            st = add_point(profile, other_key(key, row->name, row->type, true, row->columns), size,
+                           row->backward_s / size[0], err);
         }
     }
     return st;
@@ -352,9 +354,9 @@ static double at_rate(const struct grid *grid, const double size[AXES], double w
     return exp(sum) * work;
 }
 
-/* Outside the sizes of a kind with one axis, that work is proportional to, seconds go on along the line through the last
- * two: a start's cost and the rest by size. It is at most as steep as the edge's rate and at least half as steep, since
- * two measurements that lie close together say little. */
+/* Outside the sizes of a kind with one axis, that work is proportional to, seconds go on along the line through the
+ * last two: a start's cost and the rest by size. It is at most as steep as the edge's rate and at least half as steep,
+ * since two measurements that lie close together say little. */
 static double on_line(const struct grid *grid, double size)
 {
     static const double least_slope_ratio = 0.5;

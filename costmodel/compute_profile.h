@@ -38,8 +38,8 @@ const redco_profile_measured *redco_compute_profile_how(const redco_compute_prof
  *  @return false where it was not measured */
 bool redco_compute_profile_contention(const redco_compute_profile *profile, double *contention_ratio_out,
                                       double *overlap_ratio_out);
-/** Constants of @p calibration_io that the newest file measured: computation beside collectives; for an engine that plans its memory, on a GPU, what the device holds and how long the program takes to
- *  launch. */
+/** Constants of @p calibration_io that the newest file measured: computation beside collectives; for an engine that
+ * plans its memory, on a GPU, what the device holds and how long the program takes to launch. */
 void redco_compute_profile_calibrate(const redco_compute_profile *profile, bool planned_memory,
                                      redco_calibration *calibration_io);
 /** The shipped profile (a preset of "profiles") that was measured on GPUs of that name. @return static; NULL: none */

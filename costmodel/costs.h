@@ -115,8 +115,8 @@ typedef struct redco_prediction {
     double grad_reduce_exposed_s, spread_exposed_s, layer_exposed_s;
     double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s; /**< as in redco_layer_cost */
     double tp_s, amsp_total_s;
-    double dynamic_j;    /**< above idle, of one GPU */
-    redco_energy energy; /**< power.h */
+    double dynamic_j;         /**< above idle, of one GPU */
+    redco_energy energy;      /**< power.h */
     uint64_t allocated_bytes; /**< of total_bytes without the reserve: what the framework's allocator holds */
     /** transient_bytes holds fixed_bytes too; the five components add up to total_bytes. */
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes, total_bytes,

@@ -58,16 +58,16 @@ typedef struct redco_engine {
                                  operator, or policies that keep some outputs */
     bool layer_units;       /**< parameters are gathered a layer at a time (flat FSDP units), not by module */
     redco_engine_layout tp_layout;
-    bool planned_memory;    /**< memory is planned from the lifetimes of a graph's values (redco-exec): what backward
-                                 reads is kept once, nothing is masked, converted or fragmented; and what
-                                 it does not read is not computed again */
-    bool made_again; /**< of engines that plan their memory, on GPUs: backward makes the activated gate of a gated
-                          FFN again, of what it reads anyway, and forward does not keep it */
+    bool planned_memory; /**< memory is planned from the lifetimes of a graph's values (redco-exec): what backward
+                              reads is kept once, nothing is masked, converted or fragmented; and what
+                              it does not read is not computed again */
+    bool made_again;     /**< of engines that plan their memory, on GPUs: backward makes the activated gate of a gated
+                              FFN again, of what it reads anyway, and forward does not keep it */
     uint64_t workspace_bytes; /**< planned memory: of one product beside its operands */
-    bool shard_over_cp;      /**< states are sharded over data- and context-parallel ranks together: meshes count both,
-                                  context-parallel ranks first (redco_shard_grid()) */
-    uint32_t gradient_bytes; /**< per element, reduced and kept; 0 = as the precision says */
-    uint32_t virtual_stages; /**< model chunks per pipeline stage (interleaved schedule); 0 and 1 = one */
+    bool shard_over_cp;       /**< states are sharded over data- and context-parallel ranks together: meshes count both,
+                                   context-parallel ranks first (redco_shard_grid()) */
+    uint32_t gradient_bytes;  /**< per element, reduced and kept; 0 = as the precision says */
+    uint32_t virtual_stages;  /**< model chunks per pipeline stage (interleaved schedule); 0 and 1 = one */
 } redco_engine;
 
 /** Traits that a file states and a run may state otherwise, in the order of files; columns of measured tables have the

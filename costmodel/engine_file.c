@@ -28,11 +28,10 @@ static const struct bit recompute_bits[] = {{"none", REDCO_OFFERS_NONE},
 static const struct bit scheme_bits[] = {{"inter-tensor", 1}, {"intra-tensor", 2}, {NULL, 0}};
 static const struct bit dimension_bits[] = {{"tp", REDCO_HAS_TP},         {"sp", REDCO_HAS_SP}, {"pp", REDCO_HAS_PP},
                                             {"chunks", REDCO_HAS_CHUNKS}, {"cp", REDCO_HAS_CP}, {NULL, 0}};
-static const struct bit state_bits[] = {{"ddp", REDCO_RUNS_DDP},     {"zero1", REDCO_RUNS_ZERO1},
-                                        {"zero2", REDCO_RUNS_ZERO2}, {"zero3", REDCO_RUNS_ZERO3},
-                                        {"mics", REDCO_RUNS_MICS},   {"hsdp", REDCO_RUNS_HSDP},
-                                        {"zeropp", REDCO_RUNS_ZEROPP}, {"any", REDCO_RUNS_ANY},
-                                        {NULL, 0}};
+static const struct bit state_bits[] = {
+    {"ddp", REDCO_RUNS_DDP},       {"zero1", REDCO_RUNS_ZERO1}, {"zero2", REDCO_RUNS_ZERO2},
+    {"zero3", REDCO_RUNS_ZERO3},   {"mics", REDCO_RUNS_MICS},   {"hsdp", REDCO_RUNS_HSDP},
+    {"zeropp", REDCO_RUNS_ZEROPP}, {"any", REDCO_RUNS_ANY},     {NULL, 0}};
 static const char *const export_words[] = {"megatron", "deepspeed", "fsdp", "internevo", NULL};
 
 /* {"value": ..., "source": "..."} */
@@ -54,8 +53,8 @@ static redco_status open_sourced(const redco_json_value *file, const char *key, 
     return REDCO_OK;
 }
 
-static redco_status read_bits(const redco_json_value *file, const char *key, const struct bit *known, uint32_t *bits_out,
-                              redco_error *err)
+static redco_status read_bits(const redco_json_value *file, const char *key, const struct bit *known,
+                              uint32_t *bits_out, redco_error *err)
 {
     redco_json_value sourced, array;
     size_t count = 0;
@@ -151,8 +150,8 @@ static redco_status read_loss(const redco_json_value *file, redco_engine_file *o
 }
 
 /* An engine that does nothing of a kind cannot train; no limit is no empty list. */
-static redco_status read_some(const redco_json_value *file, const char *key, const struct bit *known, uint32_t *bits_out,
-                              redco_error *err)
+static redco_status read_some(const redco_json_value *file, const char *key, const struct bit *known,
+                              uint32_t *bits_out, redco_error *err)
 {
     const redco_status st = read_bits(file, key, known, bits_out, err);
     if (st == REDCO_OK && *bits_out == 0) { return redco_json_fail(file, key, err, "has no value; one is needed"); }
@@ -240,8 +239,8 @@ bool redco_engine_measured_on(const redco_engine_file *file, const char *gpu)
 
 static redco_status only_known(const redco_json_value *file, redco_error *err)
 {
-    static const char *const others[] = {"format",    "version",    "name",   "title",  "overlap",     "recompute",
-                                         "scheme",    "dimensions", "states", "export", "measured_on", "calibrations"};
+    static const char *const others[] = {"format", "version",    "name",   "title",  "overlap",     "recompute",
+                                         "scheme", "dimensions", "states", "export", "measured_on", "calibrations"};
     const char *keys[sizeof others / sizeof others[0] + REDCO_TRAIT_COUNT + 1] = {NULL};
     size_t count = 0;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) { keys[count++] = others[i]; }
@@ -270,7 +269,8 @@ redco_status redco_engine_file_from_json(const redco_json_value *value, redco_en
         (st = read_some(value, "scheme", scheme_bits, &schemes, err)) != REDCO_OK ||
         (st = read_bits(value, "dimensions", dimension_bits, &file.dimensions, err)) != REDCO_OK ||
         (st = read_some(value, "states", state_bits, &file.states, err)) != REDCO_OK ||
-        (st = read_export(value, &file, err)) != REDCO_OK || (st = read_calibrations(value, &file, err)) != REDCO_OK || (st = read_measured(value, &file, err)) != REDCO_OK) {
+        (st = read_export(value, &file, err)) != REDCO_OK || (st = read_calibrations(value, &file, err)) != REDCO_OK ||
+        (st = read_measured(value, &file, err)) != REDCO_OK) {
         return st;
     }
     file.engine = choice.engine;

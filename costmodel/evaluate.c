@@ -13,7 +13,7 @@ enum { CLASSES_MAX = 8 };
 
 struct evaluation {
     char reason[256]; /* "" = can be predicted */
-    char set[64]; /* of shipped constants */
+    char set[64];     /* of shipped constants */
     redco_request request;
     redco_assignment assignments[CLASSES_MAX];
     redco_model *model;
@@ -128,9 +128,10 @@ static redco_recompute recompute_of(const redco_measured_run *run, const redco_e
     switch (run->recompute) {
     case REDCO_MEASURED_RECOMPUTE_FULL:
     case REDCO_MEASURED_RECOMPUTE_HALF: return REDCO_RECOMPUTE_FULL;
-    case REDCO_MEASURED_RECOMPUTE_SELECTIVE: /* nothing to drop where flash attention keeps no scores; redco-exec runs it again */
+    case REDCO_MEASURED_RECOMPUTE_SELECTIVE: /* nothing to drop where flash attention keeps no scores; redco-exec runs
+                                                it again */
         return engine->planned_memory || redco_attention_keeps_scores(engine->attention) ? REDCO_RECOMPUTE_SELECTIVE
-                                                                                       : REDCO_RECOMPUTE_NONE;
+                                                                                         : REDCO_RECOMPUTE_NONE;
     case REDCO_MEASURED_RECOMPUTE_NONE:
     case REDCO_MEASURED_RECOMPUTE_UNKNOWN: break;
     }
@@ -152,14 +153,13 @@ redco_status redco_engine_of_run(const redco_measured_run *run, const redco_engi
         const char *const *words; /* by the row's value */
     } columns[] = {
         {REDCO_COLUMN_SOFTWARE, REDCO_TRAIT_SOFTWARE, software_words},
-        {REDCO_COLUMN_ATTENTION, REDCO_TRAIT_ATTENTION,
-         attention_words},
+        {REDCO_COLUMN_ATTENTION, REDCO_TRAIT_ATTENTION, attention_words},
         {REDCO_COLUMN_FUSED_NORM, REDCO_TRAIT_FUSED_NORM, flag_words},
         {REDCO_COLUMN_COMPILED, REDCO_TRAIT_COMPILED, flag_words},
         {REDCO_COLUMN_LOGITS_GATHERED, REDCO_TRAIT_LOGITS_GATHERED, flag_words},
         {REDCO_COLUMN_GRAD_REDUCE_BYTES, REDCO_TRAIT_GRAD_REDUCE_BYTES, width_words},
     };
-    const unsigned values[] = {run->software,  run->attention,       run->fused_norm,
+    const unsigned values[] = {run->software, run->attention,       run->fused_norm,
                                run->compiled, run->logits_gathered, run->grad_reduce_bytes};
     const redco_precision precision = run->precision == REDCO_MEASURED_FP16 ? REDCO_FP16 : REDCO_BF16;
     redco_engine_choice choice = redco_engine_choose(file, precision);
@@ -219,7 +219,8 @@ static redco_status request_of(const redco_measured_run *run, struct engines *en
                                    .vocab = run->vocab,
                                    .gated = run->ffn_gated,
                                    .tied = run->tied_embeddings};
-    (void)snprintf(set_out, 64, "%s", redco_calibration_of_engine(file, &request.workload.engine, &request.machine.gpu));
+    (void)snprintf(set_out, 64, "%s",
+                   redco_calibration_of_engine(file, &request.workload.engine, &request.machine.gpu));
     *request_out = request;
     *config_out = config;
     return REDCO_OK;
@@ -274,7 +275,9 @@ static redco_status prepare(redco_evaluations *all, struct engines *engines, con
     redco_model_dims dims = {.hidden = 0};
     redco_status st = request_of(run, engines, &row->request, &config, &dims, row->set, err);
     if (st == REDCO_OK) { st = redco_model_from_dims(&dims, run->model, &row->model, err); }
-    if (st == REDCO_OK) { st = comm_of(all, &row->request.machine, row->request.workload.engine.planned_memory, &comm, err); }
+    if (st == REDCO_OK) {
+        st = comm_of(all, &row->request.machine, row->request.workload.engine.planned_memory, &comm, err);
+    }
     if (st != REDCO_OK) { return st; }
     row->request.model = row->model;
     row->comm = comm;

@@ -21,11 +21,11 @@ static void add_traffic(struct traffic *traffic, double contention_ratio, bool n
     if (network) { traffic->network_slow_s += contention_ratio * seconds; }
 }
 
-
 redco_mesh redco_shard_grid(const redco_machine *machine, const redco_engine *engine, const redco_setting *setting)
 {
-    return engine->shard_over_cp && setting->cp > 1 ? redco_mesh_with_cp(machine->gpus_per_node, setting->tp, setting->cp, setting->dp)
-                                                    : setting->dp;
+    return engine->shard_over_cp && setting->cp > 1
+               ? redco_mesh_with_cp(machine->gpus_per_node, setting->tp, setting->cp, setting->dp)
+               : setting->dp;
 }
 
 static redco_group group_of(const redcoi_job *job, redco_mesh mesh, uint32_t stride, uint32_t node_stride)
@@ -49,11 +49,10 @@ redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh 
 redco_group redcoi_replicas_of(const redcoi_job *job, redco_mesh parameters)
 {
     const redco_setting *const s = job->setting;
-    if (job->costs->workload.engine.shard_over_cp || s->cp <= 1) {
-        return redcoi_group_of(job, job->grid, parameters);
-    }
+    if (job->costs->workload.engine.shard_over_cp || s->cp <= 1) { return redcoi_group_of(job, job->grid, parameters); }
     const redco_mesh dp = {s->dp.gpus / parameters.gpus, s->dp.nodes / parameters.nodes};
-    return group_of(job, redco_mesh_with_cp(job->costs->machine.gpus_per_node, s->tp, s->cp, dp), s->tp, parameters.nodes);
+    return group_of(job, redco_mesh_with_cp(job->costs->machine.gpus_per_node, s->tp, s->cp, dp), s->tp,
+                    parameters.nodes);
 }
 
 static const redco_mesh one = {1, 1};

@@ -64,8 +64,7 @@ static uint64_t bucket_bytes(const redcoi_job *job)
 {
     const redco_shards *const s = &job->shards;
     const bool sharded = !redco_mesh_equal(s->parameters, s->gradients);
-    const bool scatters =
-        !redco_mesh_equal(s->parameters, s->optimizer) && redco_mesh_equal(s->optimizer, job->grid);
+    const bool scatters = !redco_mesh_equal(s->parameters, s->optimizer) && redco_mesh_equal(s->optimizer, job->grid);
     if (!sharded && !(scatters && job->setting->scheme == REDCO_INTER_TENSOR)) { return 0; }
     const uint64_t ranks = redco_mesh_ranks(s->parameters), bytes = job->costs->state_bytes.gradient;
     const uint64_t all = redco_share_up((uint64_t)job->state_params, bytes, ranks);

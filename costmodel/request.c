@@ -38,8 +38,9 @@ redco_status redco_request_check(const redco_costs *costs, const redco_setting *
         for (int k = 2; k >= 0; k--) {
             if (nests(chain[k], chain[k + 1])) { continue; }
             return redco_fail(err, REDCO_EVALUE, names[k], "%ux%u does not divide %s %ux%u (GPUs x nodes)",
-                              chain[k].gpus, chain[k].nodes, k == 2 ? "the ranks that states are sharded over," : names[k + 1],
-                              chain[k + 1].gpus, chain[k + 1].nodes);
+                              chain[k].gpus, chain[k].nodes,
+                              k == 2 ? "the ranks that states are sharded over," : names[k + 1], chain[k + 1].gpus,
+                              chain[k + 1].nodes);
         }
     }
     return REDCO_OK;
@@ -76,8 +77,7 @@ static redco_prediction predicted_of(const redco_costs *costs, const redco_simul
     p.optimizer_bytes = held[REDCO_HOLDER_OPTIMIZER];
     p.activation_bytes = held[REDCO_HOLDER_ACTIVATIONS];
     p.total_bytes = simulation->peak.bytes;
-    p.transient_bytes =
-        p.total_bytes - p.parameter_bytes - p.gradient_bytes - p.optimizer_bytes - p.activation_bytes;
+    p.transient_bytes = p.total_bytes - p.parameter_bytes - p.gradient_bytes - p.optimizer_bytes - p.activation_bytes;
     p.allocated_bytes = p.total_bytes - held[REDCO_HOLDER_RESERVE];
     return p;
 }

@@ -1,5 +1,6 @@
-/** @file request.h  One question to the cost model: a machine, a model, what is trained by which engine, how. A measured
- *  run, a command line, a plan file and an export all become a request, are checked here and priced by the same code. */
+/** @file request.h  One question to the cost model: a machine, a model, what is trained by which engine, how. A
+ * measured run, a command line, a plan file and an export all become a request, are checked here and priced by the same
+ * code. */
 #ifndef REDCO_REQUEST_H
 #define REDCO_REQUEST_H
 

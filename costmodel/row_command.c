@@ -152,9 +152,8 @@ static bool add_engine(redco_row_command *command, const redco_measured_run *run
 /* Operators that redco-profile measured, where a shipped profile has the GPU's (evaluate.c). */
 static bool add_profile(redco_row_command *command, const redco_request *request)
 {
-    const char *const shipped = request->workload.engine.planned_memory
-                                    ? redco_compute_profile_shipped(request->machine.gpu.name)
-                                    : NULL;
+    const char *const shipped =
+        request->workload.engine.planned_memory ? redco_compute_profile_shipped(request->machine.gpu.name) : NULL;
     return shipped == NULL || add_option(command, "--profile", shipped);
 }
 

@@ -289,7 +289,8 @@ static redco_status simulate_some(redco_costs *costs, const redco_setting *setti
     if (timeline->shared) { goto out; }
     redco_error broken = {.status = REDCO_OK};
     if (redco_timeline_check(timeline, &broken) != REDCO_OK) {
-        /* What one pass left under way met a repeated one in a way that this one does not tell: operator by operator. */
+        /* What one pass left under way met a repeated one in a way that this one does not tell: operator by operator.
+         */
         *shared_out = options->fold;
         if (!options->fold) { st = redco_fail(err, broken.status, broken.place, "%s", broken.text); }
         goto out;

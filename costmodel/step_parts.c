@@ -283,15 +283,16 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
     parts->op_count = redco_layer_operators(job->costs->model, class_index, &shape, ops);
     for (uint32_t i = 0; i < parts->op_count; i++) {
         redcoi_part_op *const op = &parts->ops[i];
-        *op = (redcoi_part_op){.name = ops[i].name,
-                               .label = redco_step_add_label(b->step, ops[i].name),
-                               .forward_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, times->clock_ratio),
-                               .input_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, times->clock_ratio),
-                               .weight_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, times->clock_ratio),
-                               .attention = is_attention(ops[i].kind),
-                               .matrix = ops[i].kind == REDCO_OPERATOR_GEMM,
-                               .unread = redcoi_is_unread(job->costs, ops[i].name),
-                               .logits = strcmp(ops[i].name, "head") == 0};
+        *op = (redcoi_part_op){
+            .name = ops[i].name,
+            .label = redco_step_add_label(b->step, ops[i].name),
+            .forward_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, times->clock_ratio),
+            .input_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, times->clock_ratio),
+            .weight_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, times->clock_ratio),
+            .attention = is_attention(ops[i].kind),
+            .matrix = ops[i].kind == REDCO_OPERATOR_GEMM,
+            .unread = redcoi_is_unread(job->costs, ops[i].name),
+            .logits = strcmp(ops[i].name, "head") == 0};
         forward_s += op->forward_s;
         backward_s += op->input_s + op->weight_s;
     }

@@ -62,8 +62,7 @@ bool redco_options_fixed(const redco_search_options *options)
     return options->tp != 0 || is_given(options->pp) || is_given(options->cp) || options->micro_batch != 0 ||
            options->recompute != REDCO_RECOMPUTE_COUNT || options->scheme_fixed ||
            options->strategy != REDCO_STRATEGY_ANY || options->fix.parameters.gpus != 0 ||
-           options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 ||
-           options->fix_secondary.gpus != 0;
+           options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 || options->fix_secondary.gpus != 0;
 }
 
 redco_search_options redco_options_freed(const redco_search_options *options)
@@ -83,19 +82,22 @@ redco_search_options redco_options_freed(const redco_search_options *options)
     return freed;
 }
 
-/* 10 % more of one thing, and what it is called. More link rate acts on the time on the wire, measured or modelled; what
- * no rate explains is the time of host and launches, latencies and waits. */
+/* 10 % more of one thing, and what it is called. More link rate acts on the time on the wire, measured or modelled;
+ * what no rate explains is the time of host and launches, latencies and waits. */
 static const char *improve(int index, redco_machine *machine, redco_calibration *c)
 {
-    double *const waits[] = {&c->kernel_s,       &c->launch_s,        &c->sync_s,            &c->tp_launch_s,    &c->host_forward_s,
-                             &c->host_backward_s, &c->host_collective_s, &c->step_overhead_s, &c->latency_factor};
+    double *const waits[] = {&c->kernel_s,          &c->launch_s,        &c->sync_s,
+                             &c->tp_launch_s,       &c->host_forward_s,  &c->host_backward_s,
+                             &c->host_collective_s, &c->step_overhead_s, &c->latency_factor};
     switch (index) {
     case REDCO_HELP_NIC: c->network_efficiency *= more; return "NIC";
     case REDCO_HELP_LINK:
         c->nvlink_efficiency *= more;
         c->tp_link_efficiency *= more;
         return strncmp(machine->gpu.link, "NVLink", 6) == 0 ? "NVLink" : "node link";
-    case REDCO_HELP_MEMORY: machine->gpu.memory_bytes = (uint64_t)((double)machine->gpu.memory_bytes * more); return "memory";
+    case REDCO_HELP_MEMORY:
+        machine->gpu.memory_bytes = (uint64_t)((double)machine->gpu.memory_bytes * more);
+        return "memory";
     case REDCO_HELP_MEMORY_RATE: machine->gpu.memory_bandwidth_bytes_per_s *= more; return "memory rate";
     case REDCO_HELP_COMPUTE:
         machine->gpu.fp16_flops_per_s *= more;
@@ -216,7 +218,9 @@ static redco_status try_meshes(struct explorer *explorer, size_t offset, const c
     size_t length = 0;
     redco_mesh now;
     memcpy(&now, (const char *)&redco_main_assignment(explorer->best)->config.shards + offset, sizeof now);
-    redco_status st = redco_mesh_options(redco_shard_grid(&explorer->inputs->machine, &explorer->options->workload.engine, &explorer->best->setting), &chain, &length, explorer->err);
+    redco_status st = redco_mesh_options(
+        redco_shard_grid(&explorer->inputs->machine, &explorer->options->workload.engine, &explorer->best->setting),
+        &chain, &length, explorer->err);
     if (st != REDCO_OK) { return st; }
     size_t at = 0;
     while (at < length && !redco_mesh_equal(chain[at], now)) { at++; }
@@ -308,7 +312,9 @@ static bool is_policy_of_all(const redco_candidate *candidate, redco_recompute p
 static redco_status try_recompute(struct explorer *explorer, redco_recompute policy, const char *word)
 {
     char what[48];
-    if (is_policy_of_all(explorer->best, policy) || !redco_search_offers(explorer->options, policy)) { return REDCO_OK; }
+    if (is_policy_of_all(explorer->best, policy) || !redco_search_offers(explorer->options, policy)) {
+        return REDCO_OK;
+    }
     redco_search_options options = around(explorer);
     options.recompute = policy;
     (void)snprintf(what, sizeof what, "recompute %s", word);

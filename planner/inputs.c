@@ -149,8 +149,7 @@ static redco_status read_engine_and_calibration(const redco_input_names *names, 
             inputs->choice.engine.planned_memory && !redco_gpu_is_host(&inputs->machine.gpu), &inputs->calibration);
     }
     inputs->calibration.planned_memory = inputs->choice.engine.planned_memory;
-    if (!inputs->choice.engine.planned_memory &&
-        !redco_engine_measured_on(&inputs->engine, inputs->machine.gpu.name)) {
+    if (!inputs->choice.engine.planned_memory && !redco_engine_measured_on(&inputs->engine, inputs->machine.gpu.name)) {
         const size_t used = strlen(inputs->engine_reason);
         (void)snprintf(inputs->engine_reason + used, sizeof inputs->engine_reason - used,
                        "; not calibrated here: no run of it on %s is known", inputs->machine.gpu.name);
@@ -212,14 +211,16 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
     if ((w->engine.stated >> REDCO_TRAIT_GRAD_REDUCE_BYTES & 1) == 0) {
         w->engine.gradient_bytes = file->gradient_bytes[w->precision];
     }
-    if ((w->engine.stated >> REDCO_TRAIT_CROSS_ENTROPY & 1) == 0) { w->engine.fused_loss = file->fused_loss[w->precision]; }
+    if ((w->engine.stated >> REDCO_TRAIT_CROSS_ENTROPY & 1) == 0) {
+        w->engine.fused_loss = file->fused_loss[w->precision];
+    }
     w->engine.gemm_format = run.gemm_format;
     w->engine.partial_recompute = run.partial_recompute;
     w->engine.virtual_stages = run.virtual_stages;
     w->bucket_bytes = inputs->choice.bucket_bytes;
     if (!options->overlap_fixed) { w->overlap = file->overlap; }
-    options->schemes = (file->inter_tensor ? 1U << REDCO_INTER_TENSOR : 0) |
-                       (file->intra_tensor ? 1U << REDCO_INTRA_TENSOR : 0);
+    options->schemes =
+        (file->inter_tensor ? 1U << REDCO_INTER_TENSOR : 0) | (file->intra_tensor ? 1U << REDCO_INTRA_TENSOR : 0);
     options->offers = file->recompute;
     /* Attention that keeps scores can drop them; without, an engine that only did that has nothing to drop. */
     if (redco_attention_keeps_scores(w->engine.attention)) {

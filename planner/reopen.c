@@ -73,8 +73,8 @@ redco_status redcoi_plan_placement(const redco_plan *plan, const char *name, red
             return REDCO_OK;
         }
     }
-    return redcoi_refuse(name, "/tensor_parallel/placement", err, "is \"%.40s\"; rules, milp, user and paired are known",
-                         plan->tp_placement);
+    return redcoi_refuse(name, "/tensor_parallel/placement", err,
+                         "is \"%.40s\"; rules, milp, user and paired are known", plan->tp_placement);
 }
 
 static redco_json_value embedded(const json_t *json, const char *name, const char *pointer)
@@ -169,8 +169,8 @@ redco_status redcoi_reopen_costs(const redco_plan *plan, const char *name, redco
         return st;
     }
     if ((st = redco_plan_case_overlap(reopened, plan->overlap, &why)) == REDCO_OK) {
-        st = redco_request_check(reopened->costs, &reopened->setting, reopened->assignments,
-                                 reopened->assignment_count, &why);
+        st = redco_request_check(reopened->costs, &reopened->setting, reopened->assignments, reopened->assignment_count,
+                                 &why);
     }
     if (st == REDCO_EVALUE) { return redcoi_refuse(name, "/mesh", err, "%s: %s", why.place, why.text); }
     if (st == REDCO_OK) { /* prices the layouts */

@@ -39,25 +39,25 @@ typedef struct redco_search_options {
     uint32_t tp, micro_batch;
     uint32_t pp, cp; /**< 0: 1; REDCO_DEGREE_AUTO: chosen by the search */
     redco_tp_placement tp_placement;
-    bool tp_placement_fixed; /**< else as the engine has it */
+    bool tp_placement_fixed;          /**< else as the engine has it */
     const redco_user_rules *tp_rules; /**< of REDCO_TP_USER, else NULL; borrowed */
     redco_recompute recompute;        /**< one policy for all layers; REDCO_RECOMPUTE_COUNT = free, may mix */
     bool scheme_fixed;
     redco_scheme scheme;
-    bool overlap_fixed;  /**< else what the engine overlaps: redco_inputs_use_engine() */
-    uint32_t schemes;    /**< bit per redco_scheme that the engine has; 0 = all */
-    uint32_t offers;     /**< REDCO_OFFERS_... of the engine; 0 = all */
-    uint32_t dimensions; /**< REDCO_HAS_...: degrees that are free stay 1 where it has none; 0 = all */
-    uint32_t states;     /**< REDCO_RUNS_...: which triples free meshes may form; 0 = all */
-    redco_shards fix;    /**< any mesh that is not 0x0 is kept */
+    bool overlap_fixed;       /**< else what the engine overlaps: redco_inputs_use_engine() */
+    uint32_t schemes;         /**< bit per redco_scheme that the engine has; 0 = all */
+    uint32_t offers;          /**< REDCO_OFFERS_... of the engine; 0 = all */
+    uint32_t dimensions;      /**< REDCO_HAS_...: degrees that are free stay 1 where it has none; 0 = all */
+    uint32_t states;          /**< REDCO_RUNS_...: which triples free meshes may form; 0 = all */
+    redco_shards fix;         /**< any mesh that is not 0x0 is kept */
     redco_mesh fix_secondary; /**< p2: the second copy of the parameters; 0x0 = free */
     redco_strategy strategy;
     redco_objective objective;
     uint64_t margin_bytes; /**< of memory that answers leave free, by the closed form */
-    bool layerwise;   /**< meshes may differ by layer */
-    bool verify;      /**< prove the answer by a second method */
-    uint32_t top;     /**< how many ranked answers, >= 1 */
-    double gap_ratio; /**< proven optimality gap asked for, e.g. 0.0005 */
+    bool layerwise;        /**< meshes may differ by layer */
+    bool verify;           /**< prove the answer by a second method */
+    uint32_t top;          /**< how many ranked answers, >= 1 */
+    double gap_ratio;      /**< proven optimality gap asked for, e.g. 0.0005 */
 } redco_search_options;
 
 typedef struct redco_candidate {

@@ -50,7 +50,8 @@ bool redco_search_offers(const redco_search_options *options, redco_recompute po
 {
     static const uint32_t bits[REDCO_RECOMPUTE_COUNT] = {[REDCO_RECOMPUTE_NONE] = ~0U,
                                                          [REDCO_RECOMPUTE_SELECTIVE] = REDCO_OFFERS_SELECTIVE,
-                                                         [REDCO_RECOMPUTE_FULL] = REDCO_OFFERS_FULL | REDCO_OFFERS_HALF};
+                                                         [REDCO_RECOMPUTE_FULL] =
+                                                             REDCO_OFFERS_FULL | REDCO_OFFERS_HALF};
     return options->offers == 0 || (options->offers & bits[policy]) != 0;
 }
 
@@ -195,8 +196,7 @@ static bool may_copy(const redcoi_space *space, redco_mesh grid)
 {
     const redco_search_options *o = &space->options;
     const bool runs = o->states == 0 || (o->states & (REDCO_RUNS_ANY | REDCO_RUNS_ZEROPP)) != 0;
-    return runs && o->strategy == REDCO_STRATEGY_ANY && !space->comm && !has_fixed_meshes(o) &&
-           grid.nodes > 1;
+    return runs && o->strategy == REDCO_STRATEGY_ANY && !space->comm && !has_fixed_meshes(o) && grid.nodes > 1;
 }
 
 static redco_status add_schemes(redcoi_space *space, redco_setting *setting, redco_error *err)
@@ -208,8 +208,7 @@ static redco_status add_schemes(redcoi_space *space, redco_setting *setting, red
         if (o->scheme_fixed ? schemes[i] != o->scheme : !has_scheme(o, schemes[i])) { continue; }
         setting->scheme = schemes[i];
         const redco_mesh grid = redco_costs_grid(space->costs, setting);
-        setting->secondary =
-            o->fix_secondary.gpus > 0 ? o->fix_secondary : redco_strategy_secondary(o->strategy, grid);
+        setting->secondary = o->fix_secondary.gpus > 0 ? o->fix_secondary : redco_strategy_secondary(o->strategy, grid);
         if (o->fix_secondary.gpus > 0 && !redco_mesh_nests(o->fix_secondary, grid)) {
             return redco_fail(err, REDCO_EVALUE, "--fix", "p2=%ux%u does not divide the mesh of %ux%u (GPUs x nodes)",
                               o->fix_secondary.gpus, o->fix_secondary.nodes, grid.gpus, grid.nodes);
@@ -436,9 +435,10 @@ static void price_class(redcoi_space *space, redcoi_outer *outer, const redco_fi
     const redco_recompute policy = space->options.recompute;
     const bool block = is_block(space->classes[class_index].kind);
     for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-        const bool offered = policy == REDCO_RECOMPUTE_COUNT && redco_search_offers(&space->options, (redco_recompute)r);
-        const bool wanted = block ? offered || policy == (redco_recompute)r
-                                  : (redco_recompute)r == REDCO_RECOMPUTE_NONE;
+        const bool offered =
+            policy == REDCO_RECOMPUTE_COUNT && redco_search_offers(&space->options, (redco_recompute)r);
+        const bool wanted =
+            block ? offered || policy == (redco_recompute)r : (redco_recompute)r == REDCO_RECOMPUTE_NONE;
         if (!wanted) { continue; }
         const redco_layer_config config = {outer->groups[group], (redco_recompute)r};
         const redco_layer_cost cost = redco_cost_layer(space->costs, &outer->setting, class_index, &config);

@@ -149,7 +149,8 @@ static redco_status write_timeline(const struct answer *answer, redco_error *err
     return st;
 }
 
-redco_mesh answer_grid(const redco_inputs *inputs, const redco_search_options *options, const redco_candidate *candidate)
+redco_mesh answer_grid(const redco_inputs *inputs, const redco_search_options *options,
+                       const redco_candidate *candidate)
 {
     return redco_shard_grid(&inputs->machine, &options->workload.engine, &candidate->setting);
 }
@@ -259,7 +260,8 @@ static void print_one(const struct answer *answer)
     const redco_candidate *best = &answer->result->ranked[0];
     char name[64];
     const redco_strategy known =
-        redco_strategy_of(answer_grid(answer->inputs, &args->options, best), best->setting.secondary, &redco_main_assignment(best)->config.shards);
+        redco_strategy_of(answer_grid(answer->inputs, &args->options, best), best->setting.secondary,
+                          &redco_main_assignment(best)->config.shards);
     struct report_row row = {.name = name, .marked = true, .candidate = best};
     (void)snprintf(name, sizeof name, "%s", answer_name(&args->options));
     if (args->options.strategy == REDCO_STRATEGY_ANY && known != REDCO_STRATEGY_ANY && !args->options.layerwise) {
@@ -320,8 +322,7 @@ static int print_infeasible(const struct answer *answer)
     char reason[400];
     (void)report_reason(result, reason, sizeof reason);
     if (args->cli.json) {
-        json_t *json =
-            answer_infeasible(answer->inputs, answer_name(&args->options), reason, result);
+        json_t *json = answer_infeasible(answer->inputs, answer_name(&args->options), reason, result);
         const int rc = cli_print_json(&args->cli, json);
         json_decref(json);
         if (rc != CLI_DONE) { return rc; }

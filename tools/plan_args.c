@@ -252,8 +252,8 @@ static error_t read_engine(struct plan_args *args, const char *text)
 static error_t read_compare(struct plan_args *args, const char *text)
 {
     if (text != NULL && strcmp(text, "engines") != 0) {
-        return cli_bad_option(&args->cli, "--compare", "\"%.40s\" is not engines; without a value strategies are compared",
-                              text);
+        return cli_bad_option(&args->cli, "--compare",
+                              "\"%.40s\" is not engines; without a value strategies are compared", text);
     }
     args->compare = text == NULL;
     args->compare_engines = text != NULL;
@@ -276,8 +276,7 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
     case KEY_RECOMPUTE:
         why = cli_word(&args->cli, "--recompute", text, recompute, &word);
         options->workload.engine.partial_recompute = word == REDCO_RECOMPUTE_COUNT + 1; /* behind "auto" */
-        options->recompute =
-            options->workload.engine.partial_recompute ? REDCO_RECOMPUTE_FULL : (redco_recompute)word;
+        options->recompute = options->workload.engine.partial_recompute ? REDCO_RECOMPUTE_FULL : (redco_recompute)word;
         return why;
     case KEY_PRECISION:
         why = cli_word(&args->cli, "--precision", text, precision, &word);
@@ -369,7 +368,9 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_STRATEGY: return read_strategy(args, text);
     case KEY_FIX: return read_fix(args, text);
     case KEY_ENGINE: return read_engine(args, text);
-    case KEY_OVERLAP: options->overlap_fixed = true; return overlap_option(&args->cli, "--overlap", text, &args->options.workload.overlap);
+    case KEY_OVERLAP:
+        options->overlap_fixed = true;
+        return overlap_option(&args->cli, "--overlap", text, &args->options.workload.overlap);
     case KEY_SWEEP: return read_sweep(args, text);
     case KEY_LAYERWISE: options->layerwise = true; return 0;
     case KEY_UNIFORM: args->uniform_given = true; return 0;
@@ -403,9 +404,8 @@ static void check_together(struct plan_args *args)
 {
     struct cli *cli = &args->cli;
     const redco_search_options *options = &args->options;
-    const bool fixed =
-        options->fix.parameters.gpus != 0 || options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 ||
-        options->fix_secondary.gpus != 0;
+    const bool fixed = options->fix.parameters.gpus != 0 || options->fix.gradients.gpus != 0 ||
+                       options->fix.optimizer.gpus != 0 || options->fix_secondary.gpus != 0;
     const bool many = args->try_engines || args->compare_engines;
     if (args->check != NULL && (args->plans || args->exports_any || args->from != NULL)) {
         (void)cli_bad_option(cli, "--check", "goes only with --profile, --json and --quiet: the plan says the rest");
@@ -434,8 +434,9 @@ static void check_together(struct plan_args *args)
         (void)cli_bad_option(cli, "--compare",
                              "engines is a list: leave out -o, --explain, --export, --report, --timeline and --verify");
     } else if (args->try_sequence_parallel && (many || args->compare || args->sweep_count > 0 || options->top > 0)) {
-        (void)cli_bad_option(cli, "--sequence-parallel", "auto answers with one plan: leave out --compare, --sweep, "
-                                                         "--top and --engine auto");
+        (void)cli_bad_option(cli, "--sequence-parallel",
+                             "auto answers with one plan: leave out --compare, --sweep, "
+                             "--top and --engine auto");
     } else if (args->compare + (args->sweep_count > 0) + (options->top > 0) + args->explain > 1) {
         (void)cli_bad_option(cli, "",
                              "--compare, --sweep, --top and --explain are different answers: give one of them");
@@ -461,12 +462,10 @@ int plan_args_parse(int argc, char **argv, struct plan_args *args)
                "\vA mesh AxB is A GPUs in each of B nodes. Exit code: 0 planned, 1 nothing fits, 2 bad input, 3 a "
                "system failure."};
     *args = (struct plan_args){
-        .options = {.workload = {.seq_len = 4096,
-                                 .global_batch = 1024,
-                                 .precision = REDCO_BF16,
-                                 .overlap = REDCO_OVERLAP_ALL},
-                    .recompute = REDCO_RECOMPUTE_COUNT,
-                    .gap_ratio = 0.0005},
+        .options =
+            {.workload = {.seq_len = 4096, .global_batch = 1024, .precision = REDCO_BF16, .overlap = REDCO_OVERLAP_ALL},
+             .recompute = REDCO_RECOMPUTE_COUNT,
+             .gap_ratio = 0.0005},
     };
     const int rc = cli_parse(&argp, argc, argv, &args->cli);
     if (rc != CLI_RUN) { return rc; }

@@ -121,7 +121,8 @@ redco_status plan_engines_choose(struct plan_args *args, const redco_inputs *inp
         if (least > most && (bands || tokens_of(usual) <= 0.0)) { chosen = other; }
     }
     if (engines->count == 1) {
-        (void)snprintf(note, 400, "auto: no other engine was measured on this GPU; %.300s", usual->inputs.engine_reason);
+        (void)snprintf(note, 400, "auto: no other engine was measured on this GPU; %.300s",
+                       usual->inputs.engine_reason);
     } else if (chosen == usual) {
         (void)snprintf(note, 400, "auto: none of the %u others measured on this GPU is faster outside both bands",
                        engines->count - 1);

@@ -167,7 +167,8 @@ static void write_choice(FILE *out, const struct plan_html *page)
     const redco_candidate *best = &page->result->ranked[0];
     const redco_setting *setting = &best->setting;
     const redco_shards shards = redco_main_assignment(best)->config.shards;
-    const redco_strategy known = redco_strategy_of(answer_grid(page->inputs, &page->args->options, best), setting->secondary, &shards);
+    const redco_strategy known =
+        redco_strategy_of(answer_grid(page->inputs, &page->args->options, best), setting->secondary, &shards);
     element(out, "<h2>", "The choice");
     (void)fputs("<table><tbody>\n", out);
     const bool told = known == REDCO_STRATEGY_ANY || strcmp(redco_strategy_name(known), page->name) == 0;

@@ -91,10 +91,7 @@ static redco_status add(struct list *list, const redco_inputs *inputs, const red
     list->all_bad = false;
     if (entry->result->ranked_count == 0) {
         (void)report_reason(entry->result, row->reason, sizeof row->reason);
-        if (list->args->cli.json) {
-            entry->json =
-                answer_infeasible(inputs, name, row->reason, entry->result);
-        }
+        if (list->args->cli.json) { entry->json = answer_infeasible(inputs, name, row->reason, entry->result); }
         return REDCO_OK;
     }
     list->any_fits = true;

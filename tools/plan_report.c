@@ -104,8 +104,9 @@ void report_header(const struct plan_args *args, const redco_inputs *inputs, con
     }
     const size_t used = strlen(where);
     (void)snprintf(where + used, sizeof where - used, "%s, %s" DOT "%s", machine->gpu.name, network,
-                   workload->engine.gemm_format != REDCO_GEMM_SAME ? redco_gemm_format_words[workload->engine.gemm_format]
-                                                                   : redco_precision_words[workload->precision]);
+                   workload->engine.gemm_format != REDCO_GEMM_SAME
+                       ? redco_gemm_format_words[workload->engine.gemm_format]
+                       : redco_precision_words[workload->precision]);
     const char *cluster = redco_cluster_name(inputs->cluster);
     const bool wide = table_width(model) + table_width(cluster) + table_width(where) + 5 > WIDEST_HEADER;
     (void)printf("%s%s%s: %s\n", model, wide ? "\n" : DOT, cluster, where);

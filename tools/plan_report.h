@@ -13,7 +13,7 @@ struct report_row {
     const char *name;
     bool marked;
     uint64_t gpus;                    /* sweep only */
-    const redco_inputs *inputs; /**< NULL: those of the table */
+    const redco_inputs *inputs;       /**< NULL: those of the table */
     const redco_candidate *candidate; /* NULL: why not is in reason */
     char reason[400];
 };

@@ -159,8 +159,7 @@ static bool print_communication(const struct sim_answer *a)
 
 static void print_energy(const struct sim_answer *a)
 {
-    const redco_energy energy =
-        redco_costs_energy(a->reopened->costs, a->closed.dynamic_j, a->simulation.step_s);
+    const redco_energy energy = redco_costs_energy(a->reopened->costs, a->closed.dynamic_j, a->simulation.step_s);
     char step[SHORT], token[SHORT];
     if (!(energy.energy_j > 0.0)) { return; }
     (void)printf("energy    %s a step" DOT "%s a token" DOT "%.0f W a GPU\n",
@@ -271,13 +270,13 @@ json_t *sim_json(const struct sim_answer *answer)
         json_pack("{s:I,s:I,s:I,s:I}", "operators", (json_int_t)s->operators, "represented_operators",
                   (json_int_t)s->represented_operators, "micro_batches", (json_int_t)s->simulated_micro_batches,
                   "of_micro_batches", (json_int_t)answer->plan->micro_batches);
-    return json_pack("{s:s,s:i,s:o,s:i,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:f,s:f,s:f,s:o,s:o,s:o,s:o,s:o}", "format", "redco-simulation",
-                     "version", 1, "overlap", overlap_json(answer->reopened->workload.overlap), "chunks",
-                     (int)answer->chunks, "step_s", s->step_s, "closed_form_step_s", answer->closed.step_s,
-                     "tokens_per_s_per_gpu", s->tokens_per_s_per_gpu, "mfu", s->mfu, "energy_j", known_json(energy.energy_j), "energy_j_per_token",
-                     known_json(energy.energy_j_per_token), "watts_per_gpu", known_json(energy.watts_per_gpu),
-                     "compute_s", s->compute_s,
-                     "exposed_comm_s", s->exposed_comm_s, "bubble_s", s->bubble_s, "time", time_json(&s->account),
-                     "communication", seconds_json(communication, COMMUNICATIONS, s->account.busy_s), "critical_path",
+    return json_pack("{s:s,s:i,s:o,s:i,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:f,s:f,s:f,s:o,s:o,s:o,s:o,s:o}", "format",
+                     "redco-simulation", "version", 1, "overlap", overlap_json(answer->reopened->workload.overlap),
+                     "chunks", (int)answer->chunks, "step_s", s->step_s, "closed_form_step_s", answer->closed.step_s,
+                     "tokens_per_s_per_gpu", s->tokens_per_s_per_gpu, "mfu", s->mfu, "energy_j",
+                     known_json(energy.energy_j), "energy_j_per_token", known_json(energy.energy_j_per_token),
+                     "watts_per_gpu", known_json(energy.watts_per_gpu), "compute_s", s->compute_s, "exposed_comm_s",
+                     s->exposed_comm_s, "bubble_s", s->bubble_s, "time", time_json(&s->account), "communication",
+                     seconds_json(communication, COMMUNICATIONS, s->account.busy_s), "critical_path",
                      critical_json(s->critical_s), "memory", memory_json(answer), "simulated", simulated);
 }

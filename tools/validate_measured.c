@@ -16,8 +16,8 @@ struct row {
     const redco_measured_run *run;
     const char *skip; /* NULL = predicted */
     redco_price price;
-    char reason[256];        /* why the simulator cannot lay it out */
-    bool speed, memory;      /* what can be compared */
+    char reason[256];   /* why the simulator cannot lay it out */
+    bool speed, memory; /* what can be compared */
 };
 
 struct score {
@@ -109,7 +109,8 @@ static redco_status predict_rows(struct report *report)
 
 static bool fits(const struct row *row, bool closed)
 {
-    return (closed ? &row->price.closed_form : &row->price.predicted)->total_bytes <= row->price.predicted.capacity_bytes;
+    return (closed ? &row->price.closed_form : &row->price.predicted)->total_bytes <=
+           row->price.predicted.capacity_bytes;
 }
 
 static double predicted_tgs(const struct row *row, bool closed)
@@ -171,8 +172,10 @@ static json_t *row_json(const struct row *row)
                                    "predicted_mfu", number_or_null(row->skip == NULL, row->price.predicted.mfu));
     if (json == NULL || row->skip != NULL) { return json; }
     (void)json_object_set_new(json, "closed_form_tgs", json_real(predicted_tgs(row, true)));
-    (void)json_object_set_new(json, "predicted_memory_bytes", json_integer((json_int_t)row->price.predicted.total_bytes));
-    (void)json_object_set_new(json, "closed_form_memory_bytes", json_integer((json_int_t)row->price.closed_form.total_bytes));
+    (void)json_object_set_new(json, "predicted_memory_bytes",
+                              json_integer((json_int_t)row->price.predicted.total_bytes));
+    (void)json_object_set_new(json, "closed_form_memory_bytes",
+                              json_integer((json_int_t)row->price.closed_form.total_bytes));
     (void)json_object_set_new(json, "capacity_bytes", json_integer((json_int_t)row->price.predicted.capacity_bytes));
     (void)json_object_set_new(json, "predicted_fits", json_boolean(fits(row, false)));
     (void)json_object_set_new(json, "fits",

@@ -55,17 +55,17 @@ static bool put_power(json_t *o, const redco_profile_measured *m)
 static json_t *measured(const redco_profile_measured *m)
 {
     json_t *o = json_object();
-    return checked(
-        o, put_machine(o, m) && put_count(o, "ranks", m->ranks) && put_count(o, "rounds", m->rounds) &&
-               put_number(o, "load", m->load) && put_number(o, "processor_ratio", m->processor_ratio) &&
-               put_number(o, "spread_ratio", m->spread_ratio) &&
-               put_number(o, "contention_ratio", m->contention_ratio) &&
-               put_number(o, "overlap_ratio", m->overlap_ratio) && put_number(o, "budget_s", m->budget_s) &&
-               put_number(o, "took_s", m->took_s) && put_count(o, "left_out", m->left_out) &&
-               put_number(o, "launch_s", m->launch_s) && put_number(o, "host_forward_s", m->host_forward_s) &&
-               put_number(o, "host_backward_s", m->host_backward_s) && put_number(o, "hot_ratio", m->hot_ratio) &&
-               put_count(o, "reserve_bytes", m->reserve_bytes) && put_count(o, "workspace_bytes", m->workspace_bytes) &&
-               put_power(o, m));
+    return checked(o, put_machine(o, m) && put_count(o, "ranks", m->ranks) && put_count(o, "rounds", m->rounds) &&
+                          put_number(o, "load", m->load) && put_number(o, "processor_ratio", m->processor_ratio) &&
+                          put_number(o, "spread_ratio", m->spread_ratio) &&
+                          put_number(o, "contention_ratio", m->contention_ratio) &&
+                          put_number(o, "overlap_ratio", m->overlap_ratio) && put_number(o, "budget_s", m->budget_s) &&
+                          put_number(o, "took_s", m->took_s) && put_count(o, "left_out", m->left_out) &&
+                          put_number(o, "launch_s", m->launch_s) &&
+                          put_number(o, "host_forward_s", m->host_forward_s) &&
+                          put_number(o, "host_backward_s", m->host_backward_s) &&
+                          put_number(o, "hot_ratio", m->hot_ratio) && put_count(o, "reserve_bytes", m->reserve_bytes) &&
+                          put_count(o, "workspace_bytes", m->workspace_bytes) && put_power(o, m));
 }
 
 static json_t *run(const redco_profile_run *r)
@@ -109,8 +109,8 @@ static json_t *other(const redco_profile_operator *p)
     json_t *o = json_object();
     return checked(o, put_text(o, "operator", p->name) && put_text(o, "type", p->type) &&
                           put_count(o, "elements", p->elements) &&
-                          (p->columns == 0 || put_count(o, "columns", p->columns)) && put_number(o, "forward_s", p->forward_s) &&
-                          put_number(o, "backward_s", p->backward_s));
+                          (p->columns == 0 || put_count(o, "columns", p->columns)) &&
+                          put_number(o, "forward_s", p->forward_s) && put_number(o, "backward_s", p->backward_s));
 }
 
 json_t *redco_profile_describe(const redco_profile_content *content)

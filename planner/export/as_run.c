@@ -17,8 +17,8 @@ static bool is_other(const redcoi_ability *ability, const char *framework, const
     return redco_engine_file_read(ability->engine, file_out, NULL) == REDCO_OK;
 }
 
-/* The offer under what is the other engine's nature: what it gathers at a time, whose layouts split matrices. Traits that
- * the export sets are the offer's already, and the constants stay those of the plan. */
+/* The offer under what is the other engine's nature: what it gathers at a time, whose layouts split matrices. Traits
+ * that the export sets are the offer's already, and the constants stay those of the plan. */
 static redco_status price(const redcoi_context *context, const redco_engine_file *file, redco_price *price_out,
                           redco_error *err)
 {
@@ -66,8 +66,8 @@ redco_status redcoi_as_run(const redcoi_ability *ability, const char *framework,
     redcoi_note(context, "planned for %s: %.3g s a step; as %s runs it: %.3g s, %.3g of %.3g GB", plan->engine.name,
                 plan->predicted.step_s, file.engine.name, p->step_s, (double)p->total_bytes / 1e9,
                 (double)p->capacity_bytes / 1e9);
-    *as_run_out = json_pack("{s:s,s:s,s:f,s:f,s:I}", "planned_for", plan->engine.name, "engine", file.engine.name, "step_s",
-                            p->step_s, "tokens_per_s_per_gpu", p->tokens_per_s_per_gpu, "memory_bytes",
+    *as_run_out = json_pack("{s:s,s:s,s:f,s:f,s:I}", "planned_for", plan->engine.name, "engine", file.engine.name,
+                            "step_s", p->step_s, "tokens_per_s_per_gpu", p->tokens_per_s_per_gpu, "memory_bytes",
                             (json_int_t)p->total_bytes);
     return *as_run_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
 }

@@ -126,9 +126,7 @@ static void compare_overlap(struct differences *d, const redcoi_context *context
     uint32_t traffic = 0;
     char planned[64];
     char made[64];
-    for (uint32_t i = 0; i < offer->count; i++) {
-        traffic |= redcoi_traffic(&sharded, &offer->layers[i].shards);
-    }
+    for (uint32_t i = 0; i < offer->count; i++) { traffic |= redcoi_traffic(&sharded, &offer->layers[i].shards); }
     differ(d, "overlap", overlap_text(context->plan->overlap & traffic, planned, sizeof planned), false, "%s",
            overlap_text(offer->overlap & traffic, made, sizeof made));
 }

@@ -100,7 +100,8 @@ typedef struct redco_plan {
     uint32_t *gpu_order; /**< GPU of its node that each place takes, gpus_per_node of them; NULL: 0, 1, 2, ... */
     uint32_t spanning_groups;
     redco_plan_predicted predicted;
-    redco_plan_closed_form closed_form; /**< step_s 0: a plan of before it was kept; predicted is the closed form's then */
+    redco_plan_closed_form
+        closed_form; /**< step_s 0: a plan of before it was kept; predicted is the closed form's then */
     char *solver_name, *solver_status;
     bool objective_comm; /**< solver_objective is the paper's T_comm instead of the step time */
     double solver_objective, solver_gap, solver_seconds;

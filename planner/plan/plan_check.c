@@ -248,10 +248,10 @@ static redco_status check_times(const struct check *check)
                       "is longer than the step");
     }
     return check_number(check, "/solver/objective", plan->solver_objective,
-                        plan->objective_comm                ? p->amsp_total_s
+                        plan->objective_comm             ? p->amsp_total_s
                         : plan->closed_form.step_s > 0.0 ? plan->closed_form.step_s
                                                          : p->step_s,
-                        plan->objective_comm                ? "/predicted/comm/amsp_total_s"
+                        plan->objective_comm             ? "/predicted/comm/amsp_total_s"
                         : plan->closed_form.step_s > 0.0 ? "/closed_form/step_s"
                                                          : "/predicted/step_s");
 }

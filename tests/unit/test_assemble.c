@@ -36,9 +36,7 @@ static redco_search_result *search(const redco_inputs *inputs, const redco_searc
 {
     redco_error err = {0};
     redco_search_result *result = NULL;
-    if (redco_search_priced(inputs, options, &result, &err) != REDCO_OK) {
-        fail_msg("%s: %s", err.place, err.text);
-    }
+    if (redco_search_priced(inputs, options, &result, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
     return result;
 }
 

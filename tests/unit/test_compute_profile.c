@@ -416,8 +416,8 @@ static void beyond_its_sizes_an_operator_goes_on_straight(void **state)
 static void norms_go_by_their_width(void **state)
 {
     (void)state;
-    const char *const widths[] = {"\"operators\":[" NORM(1000, ",\"columns\":768", 3e-6) "," NORM(
-        1000, ",\"columns\":4096", 2e-6) "]"};
+    const char *const widths[] = {
+        "\"operators\":[" NORM(1000, ",\"columns\":768", 3e-6) "," NORM(1000, ",\"columns\":4096", 2e-6) "]"};
     const char *const none[] = {"\"operators\":[" NORM(1000, "", 5e-6) "]"};
     redco_compute_profile *profile = profile_of(widths, 1);
     close_to(norm_s(profile, 1000.0, 1024), 3e-6);

@@ -77,8 +77,11 @@ static void energy_by_hand(void **state)
 static void constants_come_from_profile_or_data_sheet(void **state)
 {
     (void)state;
-    redco_gpu gpu = {.bf16_flops_per_s = 989e12, .fp16_flops_per_s = 989e12, .tf32_flops_per_s = 494.5e12,
-                     .tdp_w = 700.0, .idle_w = 129.0};
+    redco_gpu gpu = {.bf16_flops_per_s = 989e12,
+                     .fp16_flops_per_s = 989e12,
+                     .tf32_flops_per_s = 494.5e12,
+                     .tdp_w = 700.0,
+                     .idle_w = 129.0};
     const redco_profile_measured how = {.power_limit_w = 650.0,
                                         .idle_w = 120.0,
                                         .product_j_per_flop = 1.1e-12,
