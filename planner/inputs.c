@@ -149,7 +149,8 @@ static redco_status read_engine_and_calibration(const redco_input_names *names, 
             inputs->choice.engine.planned_memory && !redco_gpu_is_host(&inputs->machine.gpu), &inputs->calibration);
     }
     inputs->calibration.planned_memory = inputs->choice.engine.planned_memory;
-    if (!inputs->choice.engine.planned_memory && !redco_engine_measured_on(&inputs->engine, inputs->machine.gpu.name)) {
+    if (names->calibration == NULL && !inputs->choice.engine.planned_memory &&
+        !redco_engine_measured_on(&inputs->engine, inputs->machine.gpu.name)) {
         const size_t used = strlen(inputs->engine_reason);
         (void)snprintf(inputs->engine_reason + used, sizeof inputs->engine_reason - used,
                        "; not calibrated here: no run of it on %s is known", inputs->machine.gpu.name);
