@@ -106,7 +106,7 @@ test_all() {
 summary() {
     printf '\nslowest, in seconds:\n'
     sed -nE 's/^([a-z]+) [0-9]+ .* Test +#[0-9]+: ([^ ]+) .* ([0-9]+\.[0-9]+) sec.*/\3 \2 (\1)/p' "$root/build/results" |
-        sort -rn | head -n 10 | sed 's/^/  /'
+        sort -rn | awk 'NR <= 10 { print "  " $0 }'
     printf '\n'
     awk -v failed="$1" -v what="$2" '
         { step = $1; status[$1] = $2; sub(/^[a-z]+ [0-9]+ /, "") }
