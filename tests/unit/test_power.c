@@ -93,7 +93,7 @@ static void constants_come_from_profile_or_data_sheet(void **state)
     close_to(redco_power_of(&gpu, REDCO_FP32, &how).product_j_per_flop, 2.2e-12); /* half as many a cycle */
     power = redco_power_of(&gpu, REDCO_BF16, NULL);
     assert_true(power.limit_w == 700.0 && power.idle_w == 129.0 && power.burst_clock_ratio == 0.0);
-    close_to(power.product_j_per_flop, 1.92 * 571.0 / 989e12);
+    close_to(power.product_j_per_flop, 1.90 * 571.0 / 989e12);
     gpu.tdp_w = 0.0;
     assert_true(redco_power_of(&gpu, REDCO_BF16, &how).limit_w == 0.0);
 }
