@@ -72,7 +72,7 @@ static redco_status remesh(redco_mesh given, redco_mesh dp, redco_mesh grid, con
     if (ranks > 1 && ranks == all) { ranks = redco_mesh_ranks(grid); }
     const redco_mesh within = ranks > all ? grid : dp;
     const uint64_t gpus = ranks < within.gpus ? ranks : within.gpus;
-    if (ranks == 0 || within.gpus % gpus != 0 || ranks % gpus != 0 || within.nodes % (ranks / gpus) != 0) {
+    if (gpus == 0 || within.gpus % gpus != 0 || ranks % gpus != 0 || within.nodes % (ranks / gpus) != 0) {
         return redco_fail(err, REDCO_EVALUE, what, "%llu ranks are no part of a mesh of %ux%u",
                           (unsigned long long)ranks, within.gpus, within.nodes);
     }
