@@ -71,12 +71,16 @@ static redco_status remesh(redco_mesh given, redco_mesh dp, redco_mesh grid, con
     uint64_t ranks = redco_mesh_ranks(given);
     if (ranks > 1 && ranks == all) { ranks = redco_mesh_ranks(grid); }
     const redco_mesh within = ranks > all ? grid : dp;
-    const uint64_t gpus = ranks < within.gpus ? ranks : within.gpus;
-    if (gpus == 0 || within.gpus % gpus != 0 || ranks % gpus != 0 || within.nodes % (ranks / gpus) != 0) {
+    const bool wide = ranks >= within.gpus; /* a whole node or more */
+    const bool part =
+        ranks > 0 && within.gpus > 0 &&
+        (wide ? ranks % within.gpus == 0 && within.nodes % (ranks / within.gpus) == 0 : within.gpus % ranks == 0);
+    const uint64_t gpus = wide ? within.gpus : ranks;
+    if (!part) {
         return redco_fail(err, REDCO_EVALUE, what, "%llu ranks are no part of a mesh of %ux%u",
                           (unsigned long long)ranks, within.gpus, within.nodes);
     }
-    *mesh_out = (redco_mesh){(uint32_t)gpus, (uint32_t)(ranks / gpus)};
+    *mesh_out = (redco_mesh){(uint32_t)gpus, (uint32_t)(wide ? ranks / within.gpus : 1)};
     return REDCO_OK;
 }
 
