@@ -1,6 +1,7 @@
 #include "planner/priced.h"
 
 #include "costmodel/request.h"
+#include "planner/space.h"
 
 #include <stdlib.h>
 
@@ -71,23 +72,6 @@ static void keep_fitting(redco_search_result *result)
     result->ranked_count = kept;
 }
 
-static const char *largest_of(const redco_prediction *p)
-{
-    const struct {
-        const char *name;
-        uint64_t bytes;
-    } parts[] = {{"parameters", p->parameter_bytes},
-                 {"gradients", p->gradient_bytes},
-                 {"optimizer", p->optimizer_bytes},
-                 {"activations", p->activation_bytes},
-                 {"transient", p->transient_bytes}};
-    size_t most = 0;
-    for (size_t i = 1; i < sizeof parts / sizeof parts[0]; i++) {
-        if (parts[i].bytes > parts[most].bytes) { most = i; }
-    }
-    return parts[most].name;
-}
-
 static bool any_fits(const redco_search_result *result)
 {
     for (uint32_t i = 0; i < result->ranked_count; i++) {
@@ -108,7 +92,7 @@ static void give_up(redco_search_result *result)
     const redco_candidate *const first = &result->ranked[0];
     result->shortfall.leanest = *first;
     result->shortfall.short_bytes = first->prediction.total_bytes - first->prediction.capacity_bytes;
-    result->shortfall.largest = largest_of(&first->prediction);
+    result->shortfall.largest = redcoi_largest_component(&first->prediction);
     result->status = "infeasible";
     result->ranked[0].assignments = NULL; /* changed hands */
 }

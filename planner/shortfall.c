@@ -185,7 +185,7 @@ static bool more_nodes(const redcoi_inputs *inputs, const redco_search_options *
     return false;
 }
 
-static const char *largest_component(const redco_prediction *p)
+const char *redcoi_largest_component(const redco_prediction *p)
 {
     const struct {
         const char *name;
@@ -220,7 +220,7 @@ redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inp
     free(answer);
     if (st != REDCO_OK) { return st; }
     shortfall_out->short_bytes = short_bytes > 0 ? (uint64_t)short_bytes : 0;
-    shortfall_out->largest = largest_component(&shortfall_out->leanest.prediction);
+    shortfall_out->largest = redcoi_largest_component(&shortfall_out->leanest.prediction);
     (void)snprintf(
         shortfall_out->cheapest_change, sizeof shortfall_out->cheapest_change,
         "no single change of recomputation, tensor or pipeline parallelism, micro-batch, sharding or node count "

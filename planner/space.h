@@ -56,6 +56,8 @@ redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *out
 redco_status redcoi_space_leanest(redcoi_space *space, int64_t *short_bytes_out, const redcoi_outer **outer_out,
                                   redcoi_answer *answer_out, redco_error *err);
 
+/** Which part of the memory is the largest, by its name in a plan. @return static */
+const char *redcoi_largest_component(const redco_prediction *prediction);
 /** Fills result->shortfall for a space of which nothing fits. */
 redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inputs, redco_shortfall *shortfall_out,
                                    redco_error *err);
