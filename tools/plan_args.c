@@ -84,7 +84,7 @@ static const struct argp_option flags[] = {
     {NULL, 0, NULL, 0, "How it is judged:", 3},
     {"objective", KEY_OBJECTIVE, "step-time|comm", 0, "Step time (default) or AMSP's communication time", 3},
     {"overlap", KEY_OVERLAP, "LIST|none", 0, "Traffic hidden behind compute: ag_rs, ar, bc, tp, or all but tp (default: what the engine hides)", 3},
-    {"profile", KEY_PROFILE, "FILE", 0, "Measured collectives (nccl-tests log or CSV); may be repeated", 3},
+    {"profile", KEY_PROFILE, "FILE", 0, "Measured operators and collectives: a shipped profile (h200-sxm, h100-sxm), redco-profile's file, an nccl-tests log or CSV; may be repeated", 3},
     {"calibration", KEY_CALIBRATION, "FILE", 0, "Preset or file of fitted constants (default: of engine and GPU)", 3},
     {"engine", KEY_ENGINE, "NAME[,TRAIT=VALUE...]", 0, "Whose steps are planned: a preset or a file, its traits stated otherwise; auto tries those that were measured on this GPU (default: what cluster or GPU name)", 3},
     {"mfu-convention", KEY_MFU_CONVENTION, "full|causal", 0, "Count attention in full (default) or its causal half", 3},
