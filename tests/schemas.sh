@@ -41,27 +41,27 @@ refuse() {
 
 gpu=topology/presets/gpus/A800-SXM4-80GB.json
 cluster=topology/presets/clusters/a800-hdr.json
-check topology/gpu.schema.json topology/presets/gpus/*.json
-refuse topology/gpu.schema.json $gpu 's/"80 GiB"/"80"/'
-refuse topology/gpu.schema.json $gpu 's/"version": 1/"version": 2/'
-refuse topology/gpu.schema.json $gpu 's/"tdp"/"tpd"/'
-check topology/cluster.schema.json topology/presets/clusters/*.json
+check topology/discovery/gpu.schema.json topology/presets/gpus/*.json
+refuse topology/discovery/gpu.schema.json $gpu 's/"80 GiB"/"80"/'
+refuse topology/discovery/gpu.schema.json $gpu 's/"version": 1/"version": 2/'
+refuse topology/discovery/gpu.schema.json $gpu 's/"tdp"/"tpd"/'
+check topology/discovery/cluster.schema.json topology/presets/clusters/*.json
 { sed '/"gpu":/,$d' $cluster && printf '"gpu": ' && cat $gpu && sed '1,/"gpu":/d; s/"gpus": 8,/,&/' $cluster; } >"$scratch/own.json"
-check topology/cluster.schema.json "$scratch/own.json"
-refuse topology/cluster.schema.json "$scratch/own.json" 's/"redco-gpu"/"redco-cpu"/'
+check topology/discovery/cluster.schema.json "$scratch/own.json"
+refuse topology/discovery/cluster.schema.json "$scratch/own.json" 's/"redco-gpu"/"redco-cpu"/'
 "$tools/redco-validate" --measured tests/golden/validate-command/rows.csv --row 1 --command "$scratch/row" >/dev/null
-check topology/cluster.schema.json "$scratch/row/cluster.json"
-refuse topology/cluster.schema.json $cluster 's/"gpus": 8/"gpus": 0/'
-refuse topology/cluster.schema.json $cluster 's/"200 Gb\/s"/"200"/'
-check costmodel/calibration.schema.json costmodel/presets/calibrations/*.json
-refuse costmodel/calibration.schema.json costmodel/presets/calibrations/a100-eager.json '/kernel_s/d'
+check topology/discovery/cluster.schema.json "$scratch/row/cluster.json"
+refuse topology/discovery/cluster.schema.json $cluster 's/"gpus": 8/"gpus": 0/'
+refuse topology/discovery/cluster.schema.json $cluster 's/"200 Gb\/s"/"200"/'
+check costmodel/engines/calibration.schema.json costmodel/presets/calibrations/*.json
+refuse costmodel/engines/calibration.schema.json costmodel/presets/calibrations/a100-eager.json '/kernel_s/d'
 engine=costmodel/presets/engines/llm-foundry.json
-check costmodel/engine.schema.json costmodel/presets/engines/*.json
-refuse costmodel/engine.schema.json $engine 's/"eager"/"lazy"/'
-refuse costmodel/engine.schema.json $engine 's/"256 MB"/"256"/'
-refuse costmodel/engine.schema.json $engine 's/"bf16": 4/"bf16": 3/'
-refuse costmodel/engine.schema.json $engine '/measured_on/d; s/^\( "export".*\),$/\1/'
-refuse costmodel/engine.schema.json $engine 's/, "source": "[^"]*"}/}/'
+check costmodel/engines/engine.schema.json costmodel/presets/engines/*.json
+refuse costmodel/engines/engine.schema.json $engine 's/"eager"/"lazy"/'
+refuse costmodel/engines/engine.schema.json $engine 's/"256 MB"/"256"/'
+refuse costmodel/engines/engine.schema.json $engine 's/"bf16": 4/"bf16": 3/'
+refuse costmodel/engines/engine.schema.json $engine '/measured_on/d; s/^\( "export".*\),$/\1/'
+refuse costmodel/engines/engine.schema.json $engine 's/, "source": "[^"]*"}/}/'
 check traces/profile.schema.json tests/data/profiles/own.json tests/data/profiles/own-v2.json tests/data/profiles/own-v3.json
 refuse traces/profile.schema.json tests/data/profiles/own.json 's/"nodes": 1/"nodes": 0/'
 refuse traces/profile.schema.json tests/data/profiles/own.json 's/"all_reduce"/"all_reduces"/'
@@ -70,15 +70,15 @@ refuse traces/profile.schema.json tests/data/profiles/own-v2.json 's/"operator":
 refuse traces/profile.schema.json tests/data/profiles/own-v2.json 's/"transposed": "a"/"transposed": "c"/'
 "$tools/redco-profile" --quick --quiet --ranks 2 -o "$scratch/profile.json" --cluster "$scratch/host.json"
 check traces/profile.schema.json "$scratch/profile.json"
-check topology/cluster.schema.json "$scratch/host.json"
+check topology/discovery/cluster.schema.json "$scratch/host.json"
 
 "$tools/redco-topo" --json --quiet >"$scratch/node.json"
-check topology/node.schema.json "$scratch/node.json"
+check topology/discovery/node.schema.json "$scratch/node.json"
 "$tools/redco-plan" --gpus 64 --quiet -o "$scratch/plan.json" >/dev/null
 "$tools/redco-plan" --gpus 8 --cluster p3dn --precision fp16 --quiet -o "$scratch/ordered.json" >/dev/null
 check planner/plan/plan.schema.json "$scratch/plan.json" "$scratch/ordered.json" tests/data/plans/v1.json
 "$tools/redco-sim" "$scratch/plan.json" --json --timeline "$scratch/trace.json" >"$scratch/simulation.json"
-check costmodel/simulation.schema.json "$scratch/simulation.json"
+check costmodel/simulator/simulation.schema.json "$scratch/simulation.json"
 awk -v factor=1.1 -v only=forward -f tests/data/traces/retime.awk "$scratch/trace.json" | sed '1s/^/[/; 3d; /"ph":"C"/d' >"$scratch/measured.json"
 "$tools/redco-plan" --gpus 64 --quiet --pp 4 --timeline "$scratch/stages.json" -o "$scratch/stages-plan.json" >/dev/null
 for pair in plan:trace plan:measured stages-plan:stages; do
@@ -88,7 +88,7 @@ check traces/comparison.schema.json "$scratch"/compared-*.json
 refuse traces/comparison.schema.json "$scratch/compared-trace.json" 's/"step_s"/"step"/'
 refuse traces/comparison.schema.json "$scratch/compared-trace.json" 's/"hidden_ratio": 0/"hidden_ratio": 2/'
 refuse traces/comparison.schema.json "$scratch/compared-trace.json" 's/"passed": true/"passed": 1/'
-refuse costmodel/simulation.schema.json "$scratch/simulation.json" 's/"bubble_s"/"bubbles"/'
+refuse costmodel/simulator/simulation.schema.json "$scratch/simulation.json" 's/"bubble_s"/"bubbles"/'
 check traces/trace.schema.json "$scratch/trace.json"
 refuse traces/trace.schema.json "$scratch/trace.json" 's/"dur"/"duration"/'
 refuse planner/plan/plan.schema.json "$scratch/plan.json" 's/"step_s"/"step"/'
@@ -109,10 +109,10 @@ refuse executor/checkpoint/checkpoint.schema.json "$scratch/ck/step-0000000002/c
 
 "$tools/redco-rules" --model gpt2 --shards 2 --explain --json >"$scratch/rules.json"
 "$tools/redco-rules" --model t5-11b --shards 1 --explain --json >"$scratch/whole.json"
-check planner/rules.schema.json "$scratch/rules.json" "$scratch/whole.json" tests/fuzz/corpus/rules_file/*.json
-refuse planner/rules.schema.json "$scratch/rules.json" 's/"key"/"kye"/'
-refuse planner/rules.schema.json "$scratch/rules.json" 's/"mp"/"dp"/'
-refuse planner/rules.schema.json "$scratch/rules.json" 's/"role": "qkv"/"role": "kqv"/'
+check planner/rules/rules.schema.json "$scratch/rules.json" "$scratch/whole.json" tests/fuzz/corpus/rules_file/*.json
+refuse planner/rules/rules.schema.json "$scratch/rules.json" 's/"key"/"kye"/'
+refuse planner/rules/rules.schema.json "$scratch/rules.json" 's/"mp"/"dp"/'
+refuse planner/rules/rules.schema.json "$scratch/rules.json" 's/"role": "qkv"/"role": "kqv"/'
 
 # Exports of strategies, degrees and precisions: the files that are JSON, the others as the data that they are made from.
 n=0

@@ -1,5 +1,5 @@
 /* redco-calibrate: fits the cost model's constants to measured runs. */
-#include "tools/calibrate.h"
+#include "tools/report/calibrate.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -2,14 +2,14 @@
 #include "executor/comm/nccl/nccl.h"
 #include "executor/comm/replay.h"
 #include "executor/trainer/devices.h"
-#include "tools/cuda_folders.h"
-#include "tools/exec_args.h"
-#include "tools/exec_blas.h"
-#include "tools/exec_device.h"
-#include "tools/exec_ranks.h"
-#include "tools/exec_report.h"
-#include "tools/exec_timeline.h"
-#include "tools/launched.h"
+#include "tools/exec/exec_args.h"
+#include "tools/exec/exec_blas.h"
+#include "tools/exec/exec_device.h"
+#include "tools/exec/exec_ranks.h"
+#include "tools/exec/exec_report.h"
+#include "tools/exec/exec_timeline.h"
+#include "tools/launch/cuda_folders.h"
+#include "tools/launch/launched.h"
 
 #include <signal.h>
 #include <stdio.h>

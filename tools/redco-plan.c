@@ -1,8 +1,8 @@
 /* redco-plan: the strategy that trains fastest within memory, why, and a plan file. */
-#include "planner/strategy.h"
-#include "tools/plan_answer.h"
-#include "tools/plan_engines.h"
-#include "tools/plan_export.h"
+#include "planner/search/strategy.h"
+#include "tools/plan/plan_answer.h"
+#include "tools/plan/plan_engines.h"
+#include "tools/plan/plan_export.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* redco-plot: pictures of plans, traces and comparisons, drawn by gnuplot. */
-#include "tools/cli.h"
-#include "tools/plot.h"
+#include "tools/cli/cli.h"
+#include "tools/plot/plot.h"
 
 #include "topology/base/units.h"
 

@@ -1,7 +1,7 @@
 /* redco-rules: RedCoast's tensor-parallel rules for a parameter tree. */
-#include "planner/rules_user.h"
-#include "tools/cli.h"
-#include "tools/rules_report.h"
+#include "planner/rules/rules_user.h"
+#include "tools/cli/cli.h"
+#include "tools/report/rules_report.h"
 
 #include <stdlib.h>
 

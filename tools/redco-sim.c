@@ -1,7 +1,7 @@
 /* redco-sim: a plan's step, operator by operator: where the time goes, what communication is exposed, what is in
  * memory. */
-#include "tools/overlap_option.h"
-#include "tools/sim_report.h"
+#include "tools/cli/overlap_option.h"
+#include "tools/report/sim_report.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /* Shows this machine, or a recorded one, as a node description. */
-#include "tools/cli.h"
-#include "tools/topo_print.h"
+#include "tools/cli/cli.h"
+#include "tools/report/topo_print.h"
 #include "topology/base/file.h"
-#include "topology/node.h"
+#include "topology/discovery/node.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* redco-validate: predictions against measurements. */
-#include "tools/validate.h"
+#include "tools/validate/validate.h"
 
 #include "topology/base/units.h"
 

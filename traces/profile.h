@@ -109,7 +109,7 @@ typedef struct redco_profile_measured {
     double hot_ratio;        /**< time of a large product when all was measured, over that when it began */
     uint64_t reserve_bytes;  /**< of the device's memory that driver, context and libraries hold */
     uint64_t workspace_bytes; /**< the most that a product works with beside its operands */
-    /* Watts (costmodel/power.h). */
+    /* Watts (costmodel/operators/power.h). */
     double power_limit_w;      /**< of the device */
     double idle_w;             /**< of the device with a context, at full clock */
     double product_j_per_flop; /**< above idle, of bf16 products at full clock */

@@ -8,8 +8,8 @@
 #ifndef REDCO_BACKEND_H
 #define REDCO_BACKEND_H
 
-#include "executor/graph/fuse_choice.h"
-#include "executor/graph/graph.h"
+#include "costmodel/graph/fuse_choice.h"
+#include "costmodel/graph/graph.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,6 +1,6 @@
 #include "executor/backend/evaluate.h"
 
-#include "executor/graph/transform.h"
+#include "costmodel/graph/transform.h"
 
 #include <stdlib.h>
 

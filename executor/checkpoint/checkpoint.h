@@ -16,9 +16,9 @@
 #ifndef REDCO_CHECKPOINT_H
 #define REDCO_CHECKPOINT_H
 
+#include "costmodel/layouts/tensor_layout.h"
+#include "costmodel/models/task.h"
 #include "executor/comm/communicator.h"
-#include "executor/models/task.h"
-#include "executor/partition/layout.h"
 #include "executor/states/states.h"
 
 #include <jansson.h>

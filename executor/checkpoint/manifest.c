@@ -105,7 +105,7 @@ static redco_status read_file(const redco_json_value *object, redcoi_file *file,
     }
     (void)snprintf(file->name, sizeof file->name, "%s", name);
     st = redco_json_u64(object, "size_bytes", 0, INT64_MAX, &file->size_bytes, err);
-    /* 100 MB of header: costmodel/safetensors.h */
+    /* 100 MB of header: costmodel/models/safetensors.h */
     const uint64_t most = file->size_bytes < 100000008 ? file->size_bytes : 100000008;
     if (st == REDCO_OK) { st = redco_json_u64(object, "header_bytes", 0, most, &file->header_bytes, err); }
     if (st == REDCO_OK) { st = read_sha256(object, "header_sha256", &sha256, err); }

@@ -3,7 +3,7 @@
 #ifndef REDCO_CHECKPOINT_RUNS_H
 #define REDCO_CHECKPOINT_RUNS_H
 
-#include "executor/partition/layout.h"
+#include "costmodel/layouts/tensor_layout.h"
 
 /** A tensor of which a rank holds a part, as memory and files have it. */
 typedef struct redcoi_placing {

@@ -32,7 +32,7 @@ typedef struct redco_lane {
     redco_queue *queue;
 } redco_lane;
 
-/** What teams are for: calls of one kind follow each other, kinds may overlap (costmodel/step.h, streams). */
+/** What teams are for: calls of one kind follow each other, kinds may overlap (costmodel/simulator/step.h, streams). */
 typedef enum redco_traffic {
     REDCO_TRAFFIC_TENSOR,     /**< tensor parallelism, between operators */
     REDCO_TRAFFIC_PARAMETERS, /**< weights gathered, their gradients scattered */

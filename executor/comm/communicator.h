@@ -17,7 +17,7 @@
 #ifndef REDCO_COMMUNICATOR_H
 #define REDCO_COMMUNICATOR_H
 
-#include "executor/graph/type.h"
+#include "costmodel/graph/type.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,7 +1,7 @@
 #include "executor/data/initial.h"
 
+#include "costmodel/graph/build_calls.h"
 #include "executor/backend/evaluate.h"
-#include "executor/graph/build.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #ifndef REDCO_INITIAL_H
 #define REDCO_INITIAL_H
 
+#include "costmodel/models/task.h"
 #include "executor/backend/backend.h"
-#include "executor/models/task.h"
 
 #ifdef __cplusplus
 extern "C" {

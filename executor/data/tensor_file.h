@@ -1,10 +1,10 @@
 /** @file tensor_file.h  Writes safetensors files: one tensor per name, by parts in any order, by one process. The file
  *  appears whole or not at all: it has another name until it is closed, and is flushed to the disk before it gets its
- *  own. Reading: costmodel/safetensors.h (headers), weights.h (data). */
+ *  own. Reading: costmodel/models/safetensors.h (headers), weights.h (data). */
 #ifndef REDCO_TENSOR_FILE_H
 #define REDCO_TENSOR_FILE_H
 
-#include "executor/graph/type.h"
+#include "costmodel/graph/type.h"
 #include "topology/base/json.h"
 
 #ifdef __cplusplus

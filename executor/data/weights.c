@@ -1,6 +1,6 @@
 #include "executor/data/weights.h"
 
-#include "costmodel/safetensors.h"
+#include "costmodel/models/safetensors.h"
 #include "executor/backend/host/kernels.h"
 #include "executor/data/tensor_file.h"
 
@@ -23,7 +23,7 @@ struct redco_weights {
     size_t size_bytes;
 };
 
-/* Wrappers of transformers' model classes, which some files leave out (costmodel/model.h). */
+/* Wrappers of transformers' model classes, which some files leave out (costmodel/models/model.h). */
 static const char *const prefixes[] = {"model.", "transformer.", "gpt_neox."};
 enum { PREFIXES = sizeof prefixes / sizeof prefixes[0] };
 /* Other names of a tied table. */

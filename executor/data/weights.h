@@ -3,9 +3,9 @@
 #ifndef REDCO_WEIGHTS_H
 #define REDCO_WEIGHTS_H
 
-#include "costmodel/model.h"
+#include "costmodel/models/model.h"
+#include "costmodel/models/task.h"
 #include "executor/data/initial.h"
-#include "executor/models/task.h"
 
 #ifdef __cplusplus
 extern "C" {

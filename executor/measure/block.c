@@ -1,8 +1,8 @@
 #include "executor/measure/block.h"
 
-#include "executor/graph/build.h"
-#include "executor/graph/differentiate.h"
-#include "executor/graph/transform.h"
+#include "costmodel/graph/build_calls.h"
+#include "costmodel/graph/differentiate.h"
+#include "costmodel/graph/transform.h"
 #include "executor/measure/measure_internal.h"
 
 #include <math.h>

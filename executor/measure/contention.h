@@ -2,7 +2,7 @@
  *  each alone. Every rank calls.
  *
  *  A share a of products and a share b of collectives get done, of what each would do alone in the same time. With the
- *  simulator's speeds (costmodel/simulate.h), a = 1 / (1 + y K) and b = y / (1 + y K), so that
+ *  simulator's speeds (costmodel/simulator/simulate.h), a = 1 / (1 + y K) and b = y / (1 + y K), so that
  *
  *      y = b / a,   K = (1 - a) / b :  the computation that a second of collectives costs. */
 #ifndef REDCO_MEASURE_CONTENTION_H

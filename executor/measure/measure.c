@@ -1,6 +1,6 @@
 #include "executor/measure/measure_internal.h"
 
-#include "executor/graph/transform.h"
+#include "costmodel/graph/transform.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "executor/measure/suite_internal.h"
 
 #include "executor/measure/measure_internal.h"
-#include "executor/measure/operators.h"
+#include "executor/measure/measure_operators.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "executor/optimizer/optimizer.h"
 
-#include "executor/graph/build.h"
+#include "costmodel/graph/build_calls.h"
 
 #include <math.h>
 

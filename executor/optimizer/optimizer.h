@@ -8,7 +8,7 @@
 #ifndef REDCO_OPTIMIZER_H
 #define REDCO_OPTIMIZER_H
 
-#include "executor/graph/build.h"
+#include "costmodel/graph/build_calls.h"
 
 #ifdef __cplusplus
 extern "C" {

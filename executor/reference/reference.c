@@ -1,7 +1,7 @@
 #include "executor/reference/reference.h"
 
+#include "costmodel/graph/build_calls.h"
 #include "executor/backend/evaluate.h"
-#include "executor/graph/build.h"
 
 #include <math.h>
 #include <stdio.h>

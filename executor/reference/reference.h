@@ -3,8 +3,8 @@
 #ifndef REDCO_REFERENCE_H
 #define REDCO_REFERENCE_H
 
+#include "costmodel/models/task.h"
 #include "executor/backend/backend.h"
-#include "executor/models/task.h"
 #include "executor/optimizer/optimizer.h"
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* The rank's graph cut into the compute operators of the step. */
-#include "executor/graph/transform.h"
+#include "costmodel/graph/transform.h"
 #include "executor/schedule/schedule_internal.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /** @file schedule.h  A training step of one rank as a static schedule: the simulator's graph of operators on streams
- *  (costmodel/step.h), each bound to what it does with the rank's tensor graph and its sharded states. Names, streams,
- *  order and dependencies are the simulator's by construction.
+ *  (costmodel/simulator/step.h), each bound to what it does with the rank's tensor graph and its sharded states. Names,
+ * streams, order and dependencies are the simulator's by construction.
  *
  *  What runs when is fixed when the schedule is made, and so is all memory: activations, gathered weights and whole
  *  gradients lie in one arena at places planned from their lifetimes. Each stream that the step uses has a
@@ -13,9 +13,9 @@
 #ifndef REDCO_SCHEDULE_H
 #define REDCO_SCHEDULE_H
 
-#include "costmodel/simulate.h"
+#include "costmodel/simulator/simulate.h"
 #include "executor/backend/collectives.h"
-#include "executor/schedule/holders.h"
+#include "executor/memory_plan/holders.h"
 #include "executor/states/states.h"
 
 #ifdef __cplusplus

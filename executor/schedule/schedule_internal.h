@@ -2,7 +2,7 @@
 #ifndef REDCO_SCHEDULE_INTERNAL_H
 #define REDCO_SCHEDULE_INTERNAL_H
 
-#include "executor/schedule/lifetimes.h"
+#include "executor/memory_plan/lifetimes.h"
 #include "executor/schedule/schedule.h"
 
 #include <pthread.h>

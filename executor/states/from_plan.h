@@ -2,7 +2,7 @@
 #ifndef REDCO_STATES_FROM_PLAN_H
 #define REDCO_STATES_FROM_PLAN_H
 
-#include "executor/states/layout.h"
+#include "executor/states/shard_layout.h"
 #include "planner/plan/plan.h"
 
 #ifdef __cplusplus

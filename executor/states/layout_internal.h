@@ -2,7 +2,7 @@
 #ifndef REDCO_LAYOUT_INTERNAL_H
 #define REDCO_LAYOUT_INTERNAL_H
 
-#include "executor/states/layout.h"
+#include "executor/states/shard_layout.h"
 
 struct redco_layout {
     const redco_state_model *model;

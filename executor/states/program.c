@@ -1,6 +1,6 @@
 #include "executor/states/program.h"
 
-#include "executor/graph/build.h"
+#include "costmodel/graph/build_calls.h"
 
 #include <stdlib.h>
 

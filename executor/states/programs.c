@@ -1,5 +1,5 @@
 /* What is computed on states: sums of gradients, sums of squares, optimizers, rounding. */
-#include "executor/graph/build.h"
+#include "costmodel/graph/build_calls.h"
 #include "executor/states/states_internal.h"
 
 /* Working memory holds a chunk of every intermediate value. */

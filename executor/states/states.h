@@ -7,8 +7,8 @@
  *      per bucket                   reduce
  *      once a step                  squares, sum, update of every layer, spread of every layer
  *
- *  Each belongs to a stream of the simulator (costmodel/step.h), whose teams it uses. Calls queue their work on
- *  the queue of their worker and return; who has several orders them by marks. Calls of different streams may be made
+ *  Each belongs to a stream of the simulator (costmodel/simulator/step.h), whose teams it uses. Calls queue their work
+ * on the queue of their worker and return; who has several orders them by marks. Calls of different streams may be made
  *  at once, in a thread with a worker of its own each; those of one stream follow each other, in the same order on all
  *  ranks. Operation names are the simulator's.
  *
@@ -20,7 +20,7 @@
 #include "executor/backend/backend.h"
 #include "executor/comm/carrier.h"
 #include "executor/optimizer/optimizer.h"
-#include "executor/states/layout.h"
+#include "executor/states/shard_layout.h"
 
 #ifdef __cplusplus
 extern "C" {

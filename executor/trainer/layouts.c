@@ -1,6 +1,6 @@
 /* From the plan's rules, which name modules as Flax does, to layouts of the executor's parameters. */
 #include "executor/trainer/trainer_internal.h"
-#include "planner/rules_params.h"
+#include "planner/rules/rules_params.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Room for products on the host, taken before anything else. OpenBLAS maps a buffer at its first product, and where it
  * gets none it asks again for ever. So it is asked for when a failure can still be told. */
+#include "costmodel/graph/build_calls.h"
 #include "executor/backend/evaluate.h"
-#include "executor/graph/build.h"
 #include "executor/trainer/trainer_internal.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
+#include "costmodel/kept/recompute.h"
+#include "costmodel/layouts/partition.h"
 #include "executor/backend/host/host.h"
 #include "executor/data/initial.h"
-#include "executor/partition/partition.h"
-#include "executor/schedule/recompute.h"
 #include "executor/states/from_plan.h"
 #include "executor/trainer/trainer_internal.h"
 

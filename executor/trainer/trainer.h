@@ -9,7 +9,7 @@
 #ifndef REDCO_TRAINER_H
 #define REDCO_TRAINER_H
 
-#include "costmodel/simulate.h"
+#include "costmodel/simulator/simulate.h"
 #include "executor/backend/backend.h"
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/comm/carrier.h"
@@ -31,8 +31,8 @@ typedef struct redco_trainer_fault {
     double addition; /**< to the element */
 } redco_trainer_fault;
 
-/** Operators of the graph that stand together as one: products with what follows them (executor/graph/fuse_matmul.h),
- * which changes roundings, and elementwise operators (executor/graph/fuse.h), which changes no number. */
+/** Operators of the graph that stand together as one: products with what follows them (costmodel/graph/fuse_matmul.h),
+ * which changes roundings, and elementwise operators (costmodel/graph/fuse.h), which changes no number. */
 typedef enum redco_trainer_fusing {
     REDCO_TRAINER_FUSE_AUTO, /**< where it saves time: on devices other than the host */
     REDCO_TRAINER_FUSE_ON,

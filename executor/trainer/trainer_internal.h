@@ -2,11 +2,11 @@
 #ifndef REDCOI_TRAINER_INTERNAL_H
 #define REDCOI_TRAINER_INTERNAL_H
 
-#include "executor/comm/collectives.h"
+#include "costmodel/layouts/tensor_layout.h"
+#include "costmodel/models/language_model.h"
+#include "executor/comm/graph_collectives.h"
 #include "executor/data/initial.h"
 #include "executor/data/tokens.h"
-#include "executor/models/language_model.h"
-#include "executor/partition/layout.h"
 #include "executor/reference/reference.h"
 #include "executor/schedule/schedule.h"
 #include "executor/states/states.h"

@@ -1,5 +1,5 @@
 /* A plan made for one engine and exported for another: what it takes as the other one runs it. */
-#include "costmodel/request.h"
+#include "costmodel/evaluation/request.h"
 #include "planner/export/internal.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef REDCO_EXPORT_H
 #define REDCO_EXPORT_H
 
-#include "planner/assemble.h"
+#include "planner/assemble/assemble.h"
 
 #ifdef __cplusplus
 extern "C" {

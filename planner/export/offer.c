@@ -1,9 +1,9 @@
 /* What a framework is given: the plan, or the best of what it can express. */
-#include "costmodel/request.h"
-#include "planner/assemble_internal.h"
+#include "costmodel/evaluation/request.h"
+#include "planner/assemble/assemble_internal.h"
 #include "planner/export/internal.h"
-#include "planner/space.h"
-#include "planner/strategy.h"
+#include "planner/search/space.h"
+#include "planner/search/strategy.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef REDCO_PLAN_H
 #define REDCO_PLAN_H
 
-#include "costmodel/engine.h"
+#include "costmodel/engines/engine.h"
 #include "topology/base/json.h"
 #include "topology/base/sharding.h"
 #include "topology/base/status.h"
@@ -37,7 +37,7 @@ typedef struct redco_plan_rule {
 typedef struct redco_plan_predicted {
     double step_s, tokens_per_s_per_gpu, tokens_per_s_per_gpu_band /**< half-width; 0 = none is claimed */, mfu,
         model_flops_per_token, compute_s, exposed_comm_s;
-    double energy_j, energy_j_per_token, watts_per_gpu; /**< costmodel/power.h; 0 = not known */
+    double energy_j, energy_j_per_token, watts_per_gpu; /**< costmodel/operators/power.h; 0 = not known */
     double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s, tp_s, amsp_total_s;
     /** Where step_s goes. */
     double forward_s, backward_s, recompute_s, optimizer_s, other_s, layer_exposed_s, grad_exposed_s, spread_exposed_s;

@@ -1,5 +1,5 @@
 /* The graph of embedding and head: tables split by vocabulary (padded to a multiple of the ranks) or by width. */
-#include "costmodel/memory.h"
+#include "costmodel/closed_form/memory_model.h"
 #include "planner/tensor_parallel/build_internal.h"
 
 #include <string.h>

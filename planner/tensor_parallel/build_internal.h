@@ -2,7 +2,7 @@
 #ifndef REDCO_TP_BUILD_INTERNAL_H
 #define REDCO_TP_BUILD_INTERNAL_H
 
-#include "planner/tensor_parallel/build.h"
+#include "planner/tensor_parallel/layer_build.h"
 
 enum { REDCOI_TP_OPS_SPLIT, REDCOI_TP_OPS_WHOLE, REDCOI_TP_OPS_ROWS, REDCOI_TP_OPS_SIZES };
 

@@ -1,8 +1,8 @@
 #include "planner/tensor_parallel/placed.h"
 
-#include "costmodel/memory.h"
-#include "planner/rules.h"
-#include "planner/rules_params.h"
+#include "costmodel/closed_form/memory_model.h"
+#include "planner/rules/rules.h"
+#include "planner/rules/rules_params.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #ifndef REDCO_TP_PLACED_H
 #define REDCO_TP_PLACED_H
 
-#include "planner/tensor_parallel/build.h"
-#include "planner/tp_placement.h"
+#include "planner/tensor_parallel/layer_build.h"
+#include "planner/tensor_parallel/tp_placement.h"
 
 enum { REDCOI_TP_LAYERS = 8 /**< classes of layers that a model may have */ };
 

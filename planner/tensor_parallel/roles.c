@@ -1,6 +1,6 @@
 #include "planner/tensor_parallel/roles.h"
 
-#include "planner/rules_params.h"
+#include "planner/rules/rules_params.h"
 
 #include <stdlib.h>
 

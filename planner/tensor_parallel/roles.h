@@ -3,8 +3,8 @@
 #ifndef REDCO_TP_ROLES_H
 #define REDCO_TP_ROLES_H
 
-#include "costmodel/model.h"
-#include "planner/rules_roles.h"
+#include "costmodel/models/model.h"
+#include "planner/rules/rules_roles.h"
 
 typedef enum redcoi_tp_role {
     REDCOI_TP_Q,

@@ -7,8 +7,8 @@
  * The products p x w stand in their tight form: with the weak one (z >= a + d - 1) GLPK needs minutes where it takes
  * milliseconds with this. Times are in the unit that makes the longest 1000, bytes in GiB: GLPK's simplex can go in
  * circles where costs are large. Should it still (limits below), enumeration with cuts answers: it is exact, too. */
-#include "planner/milp.h"
-#include "planner/tensor_parallel/graph.h"
+#include "planner/glpk/glpk_run.h"
+#include "planner/tensor_parallel/layer_graph.h"
 
 #include <glpk.h>
 #include <math.h>

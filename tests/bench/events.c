@@ -1,7 +1,7 @@
 /* events: operators a second of the step simulator on one core, graph and layout of every operator apart; and a whole
  * redco_simulate(), which lays out passes of pipelines once for all that repeat them. */
-#include "costmodel/simulate.h"
-#include "planner/inputs.h"
+#include "costmodel/simulator/simulate.h"
+#include "planner/assemble/inputs.h"
 
 #include <stdio.h>
 #include <time.h>

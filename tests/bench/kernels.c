@@ -1,8 +1,8 @@
 /* redco_bench_kernels [GB/s]: own CUDA kernels at the sizes of a language model (8192 tokens, 4096 wide, 128256 words),
  * as bytes that must be moved over time, and the share of the bandwidth that is given (4800 for an H200). */
+#include "costmodel/graph/build_calls.h"
+#include "costmodel/graph/graph_internal.h"
 #include "executor/backend/cuda/cuda.h"
-#include "executor/graph/build.h"
-#include "executor/graph/graph_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* rules: milliseconds that deciding and explaining take, for models and for trees of 100,000 parameters, on one core.
  */
-#include "planner/rules_explain.h"
-#include "planner/rules_params.h"
+#include "planner/rules/rules_explain.h"
+#include "planner/rules/rules_params.h"
 
 #include <stdio.h>
 #include <stdlib.h>

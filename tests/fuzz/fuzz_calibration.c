@@ -1,5 +1,5 @@
 /* The calibration set's reader: what it accepts has finite numbers in range, and is accepted again as written. */
-#include "costmodel/calibration.h"
+#include "costmodel/engines/calibration.h"
 
 #include <math.h>
 #include <stdlib.h>

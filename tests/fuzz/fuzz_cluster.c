@@ -1,6 +1,6 @@
 /* Cluster files: what is accepted describes itself, and the description reads back to the same description. Machines of
  * a few sizes must be consistent. */
-#include "topology/cluster.h"
+#include "topology/discovery/cluster.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Tables of operators from a JSON profile: whatever is accepted answers with times above 0, between sizes and far
  * outside. */
-#include "costmodel/compute_profile.h"
+#include "costmodel/operators/compute_profile.h"
 
 #include <math.h>
 #include <stdlib.h>

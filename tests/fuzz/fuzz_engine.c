@@ -1,6 +1,6 @@
 /* An engine's file and an engine as plans embed it: what is accepted says what it offers, and each of its traits is a
  * word that is accepted again. */
-#include "costmodel/engine.h"
+#include "costmodel/engines/engine.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "topology/topology.h"
+#include "topology/discovery/topology.h"
 
 #include <math.h>
 #include <stdlib.h>

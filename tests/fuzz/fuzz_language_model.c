@@ -1,5 +1,5 @@
 /* A config.json as a language model: what is accepted can be built, if it is small. */
-#include "executor/models/language_model.h"
+#include "costmodel/models/language_model.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* A HuggingFace config.json: whatever is accepted has sums that agree and stays below the limits. */
-#include "costmodel/model.h"
+#include "costmodel/models/model.h"
 
 #include <stdlib.h>
 

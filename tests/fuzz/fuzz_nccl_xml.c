@@ -1,4 +1,4 @@
-#include "topology/node_internal.h"
+#include "topology/discovery/node_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

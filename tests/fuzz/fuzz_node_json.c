@@ -1,4 +1,4 @@
-#include "topology/node.h"
+#include "topology/discovery/node.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* A parameter list, RedCoast's rules on it and their explanation: split dimensions exist, one shard splits nothing and
  * costs nothing, what is shared points at something. */
-#include "planner/rules_explain.h"
-#include "planner/rules_params.h"
+#include "planner/rules/rules_explain.h"
+#include "planner/rules/rules_params.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* A file of rules on a small tree: what is accepted splits only what divides, and one shard splits nothing. */
-#include "planner/rules_user.h"
+#include "planner/rules/rules_user.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* The header of a .safetensors file, or an index, and the parameter tree of its names. */
-#include "planner/rules_params.h"
+#include "planner/rules/rules_params.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* redco_parity: plans of small models on 1 to 8 ranks, each trained and compared with the same training on one rank.
  * Exit code: 0 all are the same, 1 some differ, 2 usage, 3 a failure of the machine. */
-#include "costmodel/step.h"
+#include "costmodel/simulator/step.h"
 #include "tests/parity/parity.h"
 
 #include <argp.h>

@@ -3,8 +3,8 @@
 #define REDCO_TESTS_PARITY_H
 
 #include "executor/trainer/trainer.h"
-#include "planner/inputs.h"
-#include "planner/strategy.h"
+#include "planner/assemble/inputs.h"
+#include "planner/search/strategy.h"
 
 enum {
     PARITY_STEPS = 20,

@@ -1,8 +1,8 @@
 /* Plans as the planner makes them. */
 #include "tests/parity/parity.h"
 
-#include "costmodel/step.h"
-#include "planner/assemble.h"
+#include "costmodel/simulator/step.h"
+#include "planner/assemble/assemble.h"
 
 #include <stdio.h>
 #include <stdlib.h>

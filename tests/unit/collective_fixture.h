@@ -2,8 +2,8 @@
 #ifndef COLLECTIVE_FIXTURE_H
 #define COLLECTIVE_FIXTURE_H
 
-#include "costmodel/collective.h"
-#include "costmodel/collective_nccl.h"
+#include "costmodel/collectives/collective.h"
+#include "costmodel/collectives/collective_nccl.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

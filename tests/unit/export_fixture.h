@@ -2,9 +2,9 @@
 #ifndef REDCO_TESTS_EXPORT_FIXTURE_H
 #define REDCO_TESTS_EXPORT_FIXTURE_H
 
+#include "planner/answer/priced.h"
 #include "planner/export/export.h"
-#include "planner/priced.h"
-#include "planner/strategy.h"
+#include "planner/search/strategy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

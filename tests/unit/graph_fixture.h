@@ -3,12 +3,12 @@
 #ifndef REDCO_TEST_GRAPH_FIXTURE_H
 #define REDCO_TEST_GRAPH_FIXTURE_H
 
+#include "costmodel/graph/build_calls.h"
+#include "costmodel/graph/differentiate.h"
+#include "costmodel/graph/transform.h"
 #include "executor/backend/cuda/cuda.h"
 #include "executor/backend/evaluate.h"
 #include "executor/backend/host/host.h"
-#include "executor/graph/build.h"
-#include "executor/graph/differentiate.h"
-#include "executor/graph/transform.h"
 
 #include <math.h>
 #include <setjmp.h>

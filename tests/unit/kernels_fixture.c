@@ -1,9 +1,9 @@
 #include "kernels_fixture.h"
 
+#include "costmodel/graph/graph_internal.h"
 #include "executor/backend/cuda/cuda.h"
 #include "executor/backend/host/host.h"
 #include "executor/backend/host/kernels.h"
-#include "executor/graph/graph_internal.h"
 
 enum { ZONE_BYTES = 512, ZONE_BYTE = 0xA5 };
 

@@ -3,8 +3,8 @@
 #ifndef REDCO_TEST_KERNELS_FIXTURE_H
 #define REDCO_TEST_KERNELS_FIXTURE_H
 
+#include "costmodel/graph/build_calls.h"
 #include "executor/backend/backend.h"
-#include "executor/graph/build.h"
 
 #include <math.h>
 #include <setjmp.h>

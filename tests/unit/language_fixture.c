@@ -1,6 +1,6 @@
 #include "language_fixture.h"
 
-#include "executor/graph/differentiate.h"
+#include "costmodel/graph/differentiate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,10 +2,10 @@
 #ifndef REDCO_TEST_LANGUAGE_FIXTURE_H
 #define REDCO_TEST_LANGUAGE_FIXTURE_H
 
-#include "costmodel/model.h"
+#include "costmodel/layouts/partition.h"
+#include "costmodel/models/language_model.h"
+#include "costmodel/models/model.h"
 #include "executor/backend/evaluate.h"
-#include "executor/models/language_model.h"
-#include "executor/partition/partition.h"
 
 /** Column and row pairs by the names of their modules where sizes divide, the rest whole. */
 redco_tp_layout language_layout(const redco_task_parameter *parameter, const redco_tensor_type *type, uint32_t ranks);

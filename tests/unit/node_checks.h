@@ -2,7 +2,7 @@
 #ifndef REDCO_TESTS_NODE_CHECKS_H
 #define REDCO_TESTS_NODE_CHECKS_H
 
-#include "topology/node.h"
+#include "topology/discovery/node.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -4,10 +4,10 @@
 #ifndef REDCO_TEST_PARTITION_FIXTURE_H
 #define REDCO_TEST_PARTITION_FIXTURE_H
 
+#include "costmodel/graph/differentiate.h"
+#include "costmodel/layouts/partition.h"
 #include "executor/backend/evaluate.h"
 #include "executor/backend/host/host.h"
-#include "executor/graph/differentiate.h"
-#include "executor/partition/partition.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 #include "tests/unit/products_fixture.h"
 
+#include "costmodel/graph/build_calls.h"
+#include "costmodel/graph/transform.h"
 #include "executor/backend/evaluate.h"
 #include "executor/backend/host/host.h"
-#include "executor/graph/build.h"
-#include "executor/graph/transform.h"
 
 #include <math.h>
 #include <setjmp.h>

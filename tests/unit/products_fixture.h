@@ -2,9 +2,9 @@
 #ifndef REDCO_TESTS_PRODUCTS_FIXTURE_H
 #define REDCO_TESTS_PRODUCTS_FIXTURE_H
 
+#include "costmodel/graph/graph.h"
 #include "executor/backend/backend.h"
 #include "executor/backend/cuda/cuda.h"
-#include "executor/graph/graph.h"
 
 enum { INPUTS = 4, OUTPUTS = 2 };
 

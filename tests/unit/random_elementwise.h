@@ -2,8 +2,8 @@
 #ifndef REDCO_TEST_RANDOM_ELEMENTWISE_H
 #define REDCO_TEST_RANDOM_ELEMENTWISE_H
 
+#include "costmodel/graph/build_calls.h"
 #include "executor/backend/evaluate.h"
-#include "executor/graph/build.h"
 
 enum { ELEMENTWISE_INPUTS = 5, ELEMENTWISE_VALUES = 40, ELEMENTWISE_RESULTS = 6, ELEMENTWISE_MOST = 64 * 320 };
 

@@ -2,9 +2,9 @@
 #ifndef RULES_FIXTURE_H
 #define RULES_FIXTURE_H
 
-#include "planner/rules_explain.h"
-#include "planner/rules_params.h"
-#include "planner/rules_user.h"
+#include "planner/rules/rules_explain.h"
+#include "planner/rules/rules_params.h"
+#include "planner/rules/rules_user.h"
 
 #include <stdio.h>
 #include <stdlib.h>

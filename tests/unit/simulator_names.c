@@ -1,6 +1,6 @@
 #include "simulator_names.h"
 
-#include "costmodel/compute.h"
+#include "costmodel/operators/compute.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
-/** @file simulator_names.h  Names of the operators that the simulator computes with (costmodel/step.h), as text:
- * headers of cost model and graph are not for one file. */
+/** @file simulator_names.h  Names of the operators that the simulator computes with (costmodel/simulator/step.h), as
+ * text: headers of cost model and graph are not for one file. */
 #ifndef REDCO_TEST_SIMULATOR_NAMES_H
 #define REDCO_TEST_SIMULATOR_NAMES_H
 
-#include "costmodel/model.h"
+#include "costmodel/models/model.h"
 
 enum { SIMULATOR_NAMES = 512, SIMULATOR_NAME_SIZE = 64 };
 

@@ -1,5 +1,5 @@
 #include "synthetic_costs.h"
-#include "planner/tp_placement.h"
+#include "planner/tensor_parallel/tp_placement.h"
 
 #include <math.h>
 #include <stdlib.h>

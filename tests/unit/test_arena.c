@@ -1,6 +1,6 @@
 /* Offsets of an arena: no two pieces that are needed at once share a byte, small cases against the optimum found by
  * trying everything, larger ones of known optimum. */
-#include "executor/schedule/arena.h"
+#include "costmodel/kept/arena.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

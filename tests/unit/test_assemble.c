@@ -1,7 +1,7 @@
 /* From an answer of the search to a plan and back, and what is said about it. */
-#include "planner/assemble.h"
-#include "planner/explain.h"
-#include "planner/priced.h"
+#include "planner/answer/explain.h"
+#include "planner/answer/priced.h"
+#include "planner/assemble/assemble.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 #include "topology/base/file.h"
 #include "topology/base/preset.h"
-#include "topology/cluster.h"
+#include "topology/discovery/cluster.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

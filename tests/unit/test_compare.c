@@ -1,7 +1,7 @@
 /* Measured steps against predicted ones: small traces whose numbers follow by hand, and simulated steps against what
  * the simulator itself says about them. */
 #include "cost_fixture.h"
-#include "costmodel/simulate.h"
+#include "costmodel/simulator/simulate.h"
 #include "traces/compare.h"
 
 #include <math.h>

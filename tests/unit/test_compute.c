@@ -1,6 +1,6 @@
 /* Operators, their seconds, and the calibration sets behind them. Wanted values are worked out by hand beside each. */
 #include "cost_fixture.h"
-#include "costmodel/compute.h"
+#include "costmodel/operators/compute.h"
 #include "topology/base/preset.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* The closed form of a step: against the paper's equations written out, against its own header's formula, and against
  * properties that hold for any constants. */
 #include "cost_fixture.h"
-#include "costmodel/costs_internal.h"
+#include "costmodel/closed_form/costs_internal.h"
 
 #include <math.h>
 

@@ -1,9 +1,9 @@
 /* Own kernels in random graphs, evaluated on the device and on the host, and division by invariant numbers. */
 #include "kernels_fixture.h"
 
+#include "costmodel/graph/differentiate.h"
 #include "executor/backend/cuda/kernels_internal.h"
 #include "executor/backend/evaluate.h"
-#include "executor/graph/differentiate.h"
 
 enum { STEPS = 30, INPUTS = 4, ROWS = 6, COLUMNS = 24 };
 

@@ -1,9 +1,9 @@
 /* What products of the CUDA backend need and keep: workspaces, plans, memory, threads. Runs on the stand-ins and,
  * unchanged, on a GPU. */
+#include "costmodel/graph/build_calls.h"
 #include "executor/backend/cuda/blas.h"
 #include "executor/backend/evaluate.h"
 #include "executor/backend/host/host.h"
-#include "executor/graph/build.h"
 #include "tests/unit/products_fixture.h"
 
 #include <dlfcn.h>

@@ -2,11 +2,11 @@
  * same graphs operator by operator on the device, bit for bit, and against the host. */
 #include "random_elementwise.h"
 
+#include "costmodel/graph/differentiate.h"
+#include "costmodel/graph/fuse.h"
+#include "costmodel/graph/pointwise_program.h"
 #include "executor/backend/cuda/kernels_internal.h"
 #include "executor/backend/host/host.h"
-#include "executor/graph/differentiate.h"
-#include "executor/graph/fuse.h"
-#include "executor/graph/pointwise.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,11 +1,11 @@
 /* Tokens, first values, and weights in files. */
-#include "costmodel/model.h"
-#include "costmodel/safetensors.h"
+#include "costmodel/models/language_model.h"
+#include "costmodel/models/model.h"
+#include "costmodel/models/safetensors.h"
 #include "executor/backend/host/host.h"
 #include "executor/data/tensor_file.h"
 #include "executor/data/tokens.h"
 #include "executor/data/weights.h"
-#include "executor/models/language_model.h"
 #include "topology/base/file.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* Engines as data: the shipped files, what a run states otherwise, what a plan keeps of them, and which calibration set
  * an engine has on a GPU. That files offer what measured runs did is test_engine_files'. */
-#include "costmodel/calibration.h"
-#include "costmodel/engine.h"
+#include "costmodel/engines/calibration.h"
+#include "costmodel/engines/engine.h"
 #include "topology/base/preset.h"
 
 #include <setjmp.h>

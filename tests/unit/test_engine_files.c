@@ -227,12 +227,14 @@ static void every_framework_has_a_file_or_is_documented(void **state)
     struct fixture *const f = *state;
     for_each_run(f, expect_engine, f);
     for (size_t i = 0; i < sizeof unknown_frameworks / sizeof unknown_frameworks[0]; i++) {
-        assert_true(page_names(ROOT "costmodel/ENGINES.md", unknown_frameworks[i]));
+        assert_true(page_names(ROOT "costmodel/engines/ENGINES.md", unknown_frameworks[i]));
     }
-    for (size_t e = 0; e < f->engine_count; e++) { assert_true(page_names(ROOT "costmodel/ENGINES.md", f->names[e])); }
+    for (size_t e = 0; e < f->engine_count; e++) {
+        assert_true(page_names(ROOT "costmodel/engines/ENGINES.md", f->names[e]));
+    }
 }
 
-/* The planner's word for a run's meshes: planner/strategy.c. NULL: no named strategy. */
+/* The planner's word for a run's meshes: planner/search/strategy.c. NULL: no named strategy. */
 static const char *states_of(const redco_measured_run *run)
 {
     const uint64_t p = redco_mesh_ranks(run->shards.parameters), g = redco_mesh_ranks(run->shards.gradients);

@@ -1,6 +1,6 @@
 /* Measured rows as evaluations, and what the shipped constants make of the shipped tables: the bars that redco holds
  * itself to. Tables: traces/data, whose README names the sources. */
-#include "costmodel/evaluate.h"
+#include "costmodel/evaluation/measured_runs.h"
 #include "traces/statistics.h"
 
 #include <setjmp.h>

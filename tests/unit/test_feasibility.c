@@ -1,7 +1,7 @@
 /* RedCoast's settings (README of its repository: fp32, Adam, longest sequence): all fit, with nothing given but the
    number of devices; with half of them the answer says what is missing. */
-#include "planner/search.h"
-#include "topology/cluster.h"
+#include "planner/search/search.h"
+#include "topology/discovery/cluster.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

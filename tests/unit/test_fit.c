@@ -1,5 +1,5 @@
 /* Fits against runs whose constants are known, because the model itself made them. */
-#include "costmodel/fit.h"
+#include "costmodel/evaluation/fit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

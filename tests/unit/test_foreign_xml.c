@@ -1,6 +1,6 @@
 /* hwloc XML of strangers: what hwloc crashes on, formats it does not read, indices that ask for gigabytes. */
 #include "tests/unit/node_checks.h"
-#include "topology/node_internal.h"
+#include "topology/discovery/node_internal.h"
 
 #include <errno.h>
 #include <sys/wait.h>

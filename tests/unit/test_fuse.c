@@ -4,15 +4,15 @@
 #include "language_fixture.h"
 #include "random_elementwise.h"
 
+#include "costmodel/graph/build_calls.h"
+#include "costmodel/graph/differentiate.h"
+#include "costmodel/graph/fuse.h"
+#include "costmodel/graph/fuse_matmul.h"
+#include "costmodel/graph/pointwise_program.h"
+#include "costmodel/graph/transform.h"
+#include "costmodel/kept/recompute.h"
 #include "executor/backend/host/host.h"
-#include "executor/graph/build.h"
-#include "executor/graph/differentiate.h"
-#include "executor/graph/fuse.h"
-#include "executor/graph/fuse_matmul.h"
-#include "executor/graph/pointwise.h"
-#include "executor/graph/transform.h"
-#include "executor/schedule/memory.h"
-#include "executor/schedule/recompute.h"
+#include "executor/memory_plan/planned_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

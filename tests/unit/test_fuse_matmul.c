@@ -2,12 +2,12 @@
  * those of the graph as it was. */
 #include "language_fixture.h"
 
+#include "costmodel/graph/build_calls.h"
+#include "costmodel/graph/fuse_matmul.h"
+#include "costmodel/graph/transform.h"
+#include "costmodel/kept/recompute.h"
 #include "executor/backend/host/host.h"
-#include "executor/graph/build.h"
-#include "executor/graph/fuse_matmul.h"
-#include "executor/graph/transform.h"
-#include "executor/schedule/memory.h"
-#include "executor/schedule/recompute.h"
+#include "executor/memory_plan/planned_memory.h"
 
 #include <math.h>
 #include <setjmp.h>

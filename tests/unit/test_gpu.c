@@ -1,7 +1,7 @@
 /* GPU files: every preset against facts stated elsewhere, the reader against slips. */
 #include "topology/base/preset.h"
-#include "topology/pci_ids.h"
-#include "topology/topology.h"
+#include "topology/discovery/pci_ids.h"
+#include "topology/discovery/topology.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* What a step of redco-exec on one GPU is made of, priced from a profile: the simulator's step against the sum of its
  * operators, reckoned here from the model's dimensions with loops and numbers of this file alone. The profile is made
  * up: every kind of operator has one rate, so that nothing depends on how sizes between measured ones are filled in. */
-#include "costmodel/simulate.h"
-#include "planner/inputs.h"
+#include "costmodel/simulator/simulate.h"
+#include "planner/assemble/inputs.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,10 +2,10 @@
 #include "graph_fixture.h"
 
 /* Not used here: a program includes both sides, so their names must not meet. */
-#include "costmodel/simulate.h"
+#include "costmodel/simulator/simulate.h"
 #include "executor/comm/communicator.h"
 #include "planner/plan/plan.h"
-#include "planner/search.h"
+#include "planner/search/search.h"
 #include "traces/trace.h"
 
 static redco_value input(redco_graph *g, const char *name, redco_dtype dtype, uint32_t rank, const uint64_t *dim)

@@ -2,8 +2,8 @@
  * operators against their decompositions. graph_fixture.h states the bounds. */
 #include "graph_fixture.h"
 
-#include "executor/graph/graph_internal.h"
-#include "executor/graph/pointwise.h"
+#include "costmodel/graph/graph_internal.h"
+#include "costmodel/graph/pointwise_program.h"
 
 #include <stdio.h>
 

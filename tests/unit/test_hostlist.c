@@ -1,4 +1,4 @@
-#include "topology/hostlist.h"
+#include "topology/discovery/hostlist.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

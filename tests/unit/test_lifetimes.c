@@ -1,7 +1,7 @@
 /* Lifetimes of small graphs, counted by hand; what lies outside; orders that are refused; the poison. */
+#include "costmodel/graph/build_calls.h"
 #include "executor/backend/host/host.h"
-#include "executor/graph/build.h"
-#include "executor/schedule/memory.h"
+#include "executor/memory_plan/planned_memory.h"
 
 #include <math.h>
 #include <setjmp.h>

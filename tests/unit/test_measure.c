@@ -1,10 +1,10 @@
 /* What is measured, not how long it takes: times are positive and finite, every operator of the list exists on the host
  * backend in every type, and graphs that a backend cannot run are refused. */
+#include "costmodel/graph/build_calls.h"
 #include "executor/backend/host/host.h"
-#include "executor/graph/build.h"
 #include "executor/measure/block.h"
-#include "executor/measure/collectives.h"
 #include "executor/measure/contention.h"
+#include "executor/measure/measure_collectives.h"
 #include "executor/measure/suite.h"
 #include "tests/unit/processes.h"
 

@@ -2,7 +2,7 @@
  * 202,383,360 parameters, embedding 32000 x 4096 = 131,072,000, head the same + 4096; in all 6,738,415,616. */
 #include "cost_fixture.h"
 
-#include "costmodel/memory.h"
+#include "costmodel/closed_form/memory_model.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "costmodel/model.h"
+#include "costmodel/models/model.h"
 #include "topology/base/preset.h"
 
 #include <setjmp.h>

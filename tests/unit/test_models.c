@@ -1,10 +1,10 @@
 /* Language models as tasks: names, parameters, what is refused; and tasks of a user's own. */
-#include "costmodel/model.h"
+#include "costmodel/graph/build_calls.h"
+#include "costmodel/graph/transform.h"
+#include "costmodel/models/language_model.h"
+#include "costmodel/models/model.h"
 #include "executor/backend/evaluate.h"
 #include "executor/backend/host/host.h"
-#include "executor/graph/build.h"
-#include "executor/graph/transform.h"
-#include "executor/models/language_model.h"
 #include "simulator_names.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* The model families, trained by the one-rank reference, against HuggingFace transformers in float64 from the same
  * weights and tokens: tests/data/models/oracle. */
-#include "costmodel/model.h"
+#include "costmodel/models/language_model.h"
+#include "costmodel/models/model.h"
 #include "executor/backend/host/host.h"
-#include "executor/models/language_model.h"
 #include "executor/reference/reference.h"
 
 #include <math.h>

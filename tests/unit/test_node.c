@@ -1,6 +1,6 @@
 /* Nodes from JSON, from parts and from this machine; bad input. */
 #include "tests/unit/node_checks.h"
-#include "topology/pci_ids.h"
+#include "topology/discovery/pci_ids.h"
 
 static redco_status parse(const char *text, redco_node **node_out, redco_error *err)
 {

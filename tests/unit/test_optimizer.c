@@ -1,6 +1,6 @@
 /* Optimizers against loops written from their papers, and the one-rank reference around them. */
+#include "costmodel/graph/build_calls.h"
 #include "executor/backend/host/host.h"
-#include "executor/graph/build.h"
 #include "executor/reference/reference.h"
 
 #include <math.h>

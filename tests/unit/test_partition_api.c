@@ -45,7 +45,7 @@ static void assert_names(rig *r, const char *const *names)
     assert_null(names[r->traffic_count]);
 }
 
-/* As the simulator calls them: costmodel/step.h. */
+/* As the simulator calls them: costmodel/simulator/step.h. */
 static void test_names(void **state)
 {
     rig *r = *state;

@@ -525,7 +525,7 @@ static void test_sequence_parallel(void **state)
     check_specs(*state, true);
 }
 
-/* One layer of LLaMA, as the simulator calls it: costmodel/step.h. */
+/* One layer of LLaMA, as the simulator calls it: costmodel/simulator/step.h. */
 static void test_names(void **state)
 {
     static const char *const wanted[2][9] = {{"fwd/block.1/attn_out/reduce", "fwd/block.1/ffn_out/reduce",

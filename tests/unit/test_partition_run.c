@@ -3,7 +3,7 @@
 #include "partition_fixture.h"
 #include "processes.h"
 
-#include "executor/comm/collectives.h"
+#include "executor/comm/graph_collectives.h"
 
 #include <math.h>
 #include <stdio.h>

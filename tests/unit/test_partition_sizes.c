@@ -1,8 +1,8 @@
 /* Models of real sizes, as graphs only: choices must not turn with the sizes. LLaMA-2-70B's shapes (grouped heads),
  * OPT-6.7B's (biases, tied table, learned places) and GPT-J-6B's (parallel block), in bf16 with f32 weights, at 2 to 16
  * ranks and at short and long sequences: the bytes of RedCoast's table. */
-#include "executor/graph/differentiate.h"
-#include "executor/partition/partition.h"
+#include "costmodel/graph/differentiate.h"
+#include "costmodel/layouts/partition.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

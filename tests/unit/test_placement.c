@@ -1,5 +1,5 @@
 /* Problem 3 on counts: hand-made cases, exhaustive search for small random ones, GLPK against the exact method. */
-#include "planner/placement_internal.h"
+#include "planner/hosts/placement_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

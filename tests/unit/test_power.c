@@ -1,5 +1,5 @@
 /* The clock that a power limit leaves, against the balance of watts, and a step's energy by hand. */
-#include "costmodel/power.h"
+#include "costmodel/operators/power.h"
 
 #include <math.h>
 #include <setjmp.h>

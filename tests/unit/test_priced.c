@@ -1,6 +1,6 @@
 /* Answers of a search as users get them: ordered, kept and refused by the event simulator. Each case first shows that
  * closed form and simulator disagree there; found by putting layouts of the shipped models to both. */
-#include "planner/priced.h"
+#include "planner/answer/priced.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
  * standard output, and what the design of the backend's products rests on. Needs no device. */
 #include "language_fixture.h"
 
+#include "costmodel/graph/fuse_matmul.h"
 #include "executor/backend/cuda/blas.h"
-#include "executor/graph/fuse_matmul.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

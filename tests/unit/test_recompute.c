@@ -3,10 +3,10 @@
 #include "language_fixture.h"
 #include "processes.h"
 
+#include "costmodel/kept/recompute.h"
 #include "executor/backend/host/host.h"
-#include "executor/comm/collectives.h"
-#include "executor/schedule/memory.h"
-#include "executor/schedule/recompute.h"
+#include "executor/comm/graph_collectives.h"
+#include "executor/memory_plan/planned_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

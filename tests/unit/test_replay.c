@@ -1,10 +1,10 @@
 /* One rank of a large plan alone: the same operators as the simulator's step, collectives that take the modelled time
  * and leave finite values, and the memory that was planned and predicted; no other rank is there. */
-#include "costmodel/step.h"
+#include "costmodel/simulator/step.h"
 #include "executor/backend/host/host.h"
 #include "executor/comm/replay.h"
 #include "executor/trainer/trainer.h"
-#include "planner/assemble.h"
+#include "planner/assemble/assemble.h"
 #include "tests/unit/deferred_backend.h"
 #include "tests/unit/full.h"
 

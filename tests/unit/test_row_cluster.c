@@ -1,7 +1,7 @@
 /* The machine of a measured row through the reader of cluster files, against the derivation that went before it,
  * written out here: of every row of traces/data and ../shared/measured. */
-#include "costmodel/row_cluster.h"
-#include "topology/cluster.h"
+#include "costmodel/evaluation/row_cluster.h"
+#include "topology/discovery/cluster.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

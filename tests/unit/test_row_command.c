@@ -1,8 +1,8 @@
 /* Rows of measured runs as redco-plan commands. The words are written out by hand from the rows; for every row of
  * traces/data what they say is compared with the row, and the files that they name with what prices it. */
-#include "costmodel/row_cluster.h"
-#include "costmodel/row_command.h"
-#include "topology/cluster.h"
+#include "costmodel/evaluation/row_cluster.h"
+#include "costmodel/evaluation/row_command.h"
+#include "topology/discovery/cluster.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,11 +2,11 @@
  * one that redco-plan prices, read from the words and files of the command that redco-validate --command prints. They
  * must be equal field by field, and closed form and simulation must give the same doubles for both: then what is said
  * of the former's error holds for the latter. In the quick tier every eighth row, in the deep one all. */
-#include "costmodel/row_cluster.h"
-#include "costmodel/row_command.h"
-#include "planner/priced.h"
+#include "costmodel/evaluation/row_cluster.h"
+#include "costmodel/evaluation/row_command.h"
+#include "planner/answer/priced.h"
 #include "tests/unit/full.h"
-#include "tools/plan_args.h"
+#include "tools/plan/plan_args.h"
 #include "topology/base/file.h"
 
 #include <setjmp.h>

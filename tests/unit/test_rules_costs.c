@@ -1,5 +1,5 @@
-#include "planner/rules_costs.h"
-#include "planner/rules_params.h"
+#include "planner/rules/rules_costs.h"
+#include "planner/rules/rules_params.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-#include "planner/rules_params.h"
-#include "planner/rules_user.h"
+#include "planner/rules/rules_params.h"
+#include "planner/rules/rules_user.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-#include "costmodel/model.h"
-#include "costmodel/safetensors.h"
+#include "costmodel/models/model.h"
+#include "costmodel/models/safetensors.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

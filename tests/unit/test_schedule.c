@@ -1,8 +1,8 @@
 /* The executor's schedule against the simulator's: steps of plans are trained by processes, and what was measured has
  * the simulator's operators on the simulator's streams in its order, none before what the simulator says it waits for.
  */
-#include "costmodel/step.h"
-#include "planner/assemble.h"
+#include "costmodel/simulator/step.h"
+#include "planner/assemble/assemble.h"
 #include "traces/trace.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* redco_search() on a stand-in cost model (synthetic_costs.c), against trying every strategy through
    redco_cost_step(). */
-#include "planner/space.h"
-#include "planner/strategy.h"
+#include "planner/search/space.h"
+#include "planner/search/strategy.h"
 #include "synthetic_costs.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Tensor, pipeline and context degrees in the search, on preset models, cluster and calibration. */
-#include "costmodel/simulate.h"
-#include "planner/search.h"
-#include "topology/cluster.h"
+#include "costmodel/simulator/simulate.h"
+#include "planner/search/search.h"
+#include "topology/discovery/cluster.h"
 
 #include <math.h>
 #include <setjmp.h>

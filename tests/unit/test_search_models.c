@@ -1,6 +1,6 @@
 /* The search on preset models, cluster and calibration: what the second methods say, and AMSP's own choices. */
-#include "planner/search.h"
-#include "topology/cluster.h"
+#include "planner/search/search.h"
+#include "topology/discovery/cluster.h"
 
 #include <math.h>
 #include <setjmp.h>

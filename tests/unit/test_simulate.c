@@ -1,6 +1,6 @@
 /* The event engine against graphs done by hand. */
 #include "cost_fixture.h"
-#include "costmodel/simulate.h"
+#include "costmodel/simulator/simulate.h"
 
 static const redco_step_op plain = {.traffic = REDCO_STEP_NONE, .layer = REDCO_STEP_NONE, .micro_batch = 0};
 

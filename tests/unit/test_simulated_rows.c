@@ -1,7 +1,7 @@
 /* Every shipped measured row that redco can express, laid out by the simulator: the bars of the shipped constants hold
  * for its predictions as for the closed form's (test_evaluate), of throughput and of memory, and it stays close to the
  * closed form. Tables: traces/data, whose README names the sources. */
-#include "costmodel/evaluate.h"
+#include "costmodel/evaluation/measured_runs.h"
 #include "traces/statistics.h"
 
 #include <setjmp.h>

@@ -1,7 +1,8 @@
 /* GLPK, enumeration and dynamic programming against one another and, on tiny problems, against assigning every layer on
    its own. */
-#include "planner/exact.h"
-#include "planner/milp.h"
+#include "planner/glpk/glpk_run.h"
+#include "planner/search/exact.h"
+#include "planner/search/milp.h"
 
 #include <math.h>
 #include <setjmp.h>

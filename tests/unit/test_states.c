@@ -1,6 +1,6 @@
 /* Whole steps of ranks that are processes, against a reference on one rank: for every triple of meshes that planners
  * may choose, both schemes, with and without accumulation, tensor parallelism, clipping and a second copy. */
-#include "planner/strategy.h"
+#include "planner/search/strategy.h"
 
 #include "tests/unit/full.h"
 #include "tests/unit/processes.h"

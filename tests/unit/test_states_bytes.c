@@ -2,8 +2,8 @@
  * model describes them, on AMSP's testbed, with tp 1 and 2. Ranks hold more by padding only. */
 #include "cost_fixture.h"
 
-#include "costmodel/memory.h"
-#include "executor/states/layout.h"
+#include "costmodel/closed_form/memory_model.h"
+#include "executor/states/shard_layout.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Parts of a step, and what goes wrong: the second copy of weights, streams in threads, long vectors, a rank that dies,
  * a gradient that is no number, options that make no sense. */
-#include "executor/graph/build.h"
+#include "costmodel/graph/build_calls.h"
 #include "executor/states/program.h"
 
 #include "tests/unit/processes.h"

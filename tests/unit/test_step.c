@@ -1,7 +1,7 @@
 /* Steps of real strategies: against the closed form, against themselves with other switches, and in full against
  * extrapolated. */
 #include "cost_fixture.h"
-#include "costmodel/simulate.h"
+#include "costmodel/simulator/simulate.h"
 
 #include <math.h>
 

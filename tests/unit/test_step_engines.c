@@ -1,6 +1,6 @@
 /* What engines do their own way, as operators: against the closed form where it is a sum, and by name and group. */
 #include "cost_fixture.h"
-#include "costmodel/simulate.h"
+#include "costmodel/simulator/simulate.h"
 
 static const redco_mesh one = {1, 1};
 

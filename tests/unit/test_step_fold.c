@@ -1,6 +1,6 @@
 /* Passes that repeat one before, laid out as few operators, against every operator of every micro-batch. */
 #include "cost_fixture.h"
-#include "costmodel/simulate.h"
+#include "costmodel/simulator/simulate.h"
 
 #include <math.h>
 

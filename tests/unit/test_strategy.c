@@ -1,4 +1,4 @@
-#include "planner/strategy.h"
+#include "planner/search/strategy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* Which GPUs of a node share a group: exact against every permutation, right on recorded machines, and priced by the
    links that the group has. */
-#include "planner/search.h"
-#include "topology/cluster.h"
-#include "topology/order.h"
+#include "planner/search/search.h"
+#include "topology/discovery/cluster.h"
+#include "topology/discovery/order.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* Layouts of tensor parallelism and what they cost. Expected traffic is added up by hand from the table of collectives
  * that a correct execution needs (Shoeybi et al. 2019; Korthikanti et al. 2022; for RedCoast's specs: what GSPMD has to
  * insert). */
-#include "planner/rules.h"
+#include "planner/rules/rules.h"
 #include "tests/unit/cost_fixture.h"
 #include "tests/unit/tp_fixture.h"
 

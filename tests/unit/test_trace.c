@@ -1,6 +1,6 @@
 /* Timelines as files: what is written is read back, sorted, nested, with paired flows. */
 #include "cost_fixture.h"
-#include "costmodel/simulate.h"
+#include "costmodel/simulator/simulate.h"
 
 static redco_trace *small_trace(void)
 {

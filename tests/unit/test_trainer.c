@@ -1,6 +1,6 @@
 /* A plan's training: how its rules lay parameters, how they form modules, what is refused, and what a comparison with
  * one rank says when something is wrong. */
-#include "costmodel/step.h"
+#include "costmodel/simulator/step.h"
 #include "executor/trainer/trainer_internal.h"
 
 #include "tests/parity/parity.h"

@@ -3,7 +3,7 @@
 #ifndef REDCO_TESTS_TP_FIXTURE_H
 #define REDCO_TESTS_TP_FIXTURE_H
 
-#include "planner/inputs.h"
+#include "planner/assemble/inputs.h"
 #include "planner/tensor_parallel/placed.h"
 #include "topology/base/preset.h"
 

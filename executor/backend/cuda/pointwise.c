@@ -1,8 +1,8 @@
 /* Programs of elementwise operators: how their kernels (kernels/pointwise.cu) are told them. */
 #include "executor/backend/cuda/kernels/pointwise.h"
+#include "costmodel/graph/pointwise_program.h"
 #include "executor/backend/cuda/kernels_internal.h"
 #include "executor/backend/host/kernels.h"
-#include "executor/graph/pointwise.h"
 
 #include <string.h>
 

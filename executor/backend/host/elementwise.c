@@ -1,7 +1,7 @@
 /* Elementwise kernels on real numbers: compiled for float and double (real.h). */
 #include "executor/backend/host/real.h"
 
-#include "executor/graph/build.h"
+#include "costmodel/graph/build_calls.h"
 
 static const real half = (real)0.5;
 static const real sqrt_half = (real)0.70710678118654752440;

@@ -1,6 +1,6 @@
 /* Programs of elementwise operators, a block of elements at a time: what the steps hand to each other stays in the
  * cache. Half-precision values are held as float, rounded to what memory could hold. */
-#include "executor/graph/pointwise.h"
+#include "costmodel/graph/pointwise_program.h"
 #include "executor/backend/host/kernels.h"
 
 #include <assert.h>

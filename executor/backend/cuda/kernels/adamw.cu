@@ -1,6 +1,6 @@
 /* AdamW: one pass over parameters, moments and gradient, 4 elements a thread. */
+#include "costmodel/graph/build_calls.h"
 #include "executor/backend/cuda/kernels/functions.cuh"
-#include "executor/graph/build.h"
 
 using namespace redco;
 

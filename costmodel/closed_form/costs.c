@@ -1,0 +1,505 @@
+#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/memory_model.h"
+#include "costmodel/operators/compute_profile.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const double redcoi_hidden_residue_ratio = 0.03;
+/* A pipeline transfer's own latency (costmodel/README.md, section 4). */
+static const double pipeline_latency_s = 12e-6;
+
+enum { LONGEST_SEQUENCE = 1 << 24, LARGEST_MICRO_BATCH = 1 << 20 };
+
+static bool is_block(redco_class_kind kind)
+{
+    return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
+}
+
+static redco_status check_inputs(const redco_machine *machine, const redco_model *model, const redco_workload *workload,
+                                 redco_error *err)
+{
+    const redco_layer_class *classes = NULL;
+    const size_t class_count = redco_model_classes(model, &classes);
+    if (class_count == 0 || class_count > REDCOI_CLASSES_MAX) {
+        return redco_fail(err, REDCO_EVALUE, redco_model_name(model), "has %zu classes of layers; 1 to %d are known",
+                          class_count, REDCOI_CLASSES_MAX);
+    }
+    if (machine->nodes == 0 || machine->gpus_per_node == 0) {
+        return redco_fail(err, REDCO_EVALUE, machine->name, "has no GPUs");
+    }
+    if (workload->seq_len == 0 || workload->seq_len > LONGEST_SEQUENCE) {
+        return redco_fail(err, REDCO_EVALUE, "sequence length", "is %u; 1 to %d tokens are possible", workload->seq_len,
+                          LONGEST_SEQUENCE);
+    }
+    if (workload->global_batch == 0) {
+        return redco_fail(err, REDCO_EVALUE, "global batch", "is 0; at least one sequence a step is needed");
+    }
+    if (workload->bucket_bytes == 0) {
+        return redco_fail(err, REDCO_EVALUE, "bucket", "is 0 bytes; gradients are reduced in buckets of more");
+    }
+    return REDCO_OK;
+}
+
+/* What products of that device were seen to ask for. */
+static void use_measured_workspace(redco_costs *costs)
+{
+    const redco_compute_profile *const measured = redco_comm_compute(costs->comm);
+    redco_engine *const engine = &costs->workload.engine;
+    if (engine->planned_memory && engine->workspace_bytes == 0 && measured != NULL) {
+        engine->workspace_bytes = redco_compute_profile_how(measured)->workspace_bytes;
+    }
+}
+
+redco_status redco_costs_create(const redco_machine *machine, const redco_model *model, const redco_workload *workload,
+                                const redco_calibration *calibration, const redco_comm *comm, redco_costs **costs_out,
+                                redco_error *err)
+{
+    redco_compute compute;
+    redco_status st = check_inputs(machine, model, workload, err);
+    if (st != REDCO_OK) { return st; }
+    st = redco_compute_create(&machine->gpu, workload->precision, calibration, &compute, err);
+    if (st == REDCO_OK) { st = redco_compute_use_engine(&compute, &machine->gpu, &workload->engine, err); }
+    if (st != REDCO_OK) { return st; }
+    redco_costs *const costs = calloc(1, sizeof *costs);
+    if (costs == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    costs->machine = *machine;
+    costs->model = model;
+    costs->dims = redco_model_get_dims(model);
+    costs->class_count = (uint32_t)redco_model_classes(model, &costs->classes);
+    costs->workload = *workload;
+    if (calibration->planned_memory) { costs->workload.engine.planned_memory = true; }
+    if ((workload->overlap & REDCO_OVERLAP_TP) != 0) { costs->workload.engine.async_tp = true; }
+    /* Processors keep it, also where they play GPUs of a cluster (executor/README.md). */
+    if (costs->workload.engine.planned_memory && !redco_gpu_is_host(&machine->gpu) &&
+        strcmp(calibration->name, "host") != 0) {
+        costs->workload.engine.made_again = true;
+    }
+    costs->calibration = *calibration;
+    costs->comm = comm;
+    use_measured_workspace(costs);
+    costs->compute = compute;
+    redco_compute_use_measured(&costs->compute, &machine->gpu, redco_comm_compute(comm));
+    costs->state_bytes = redco_state_bytes_of(workload->precision);
+    if (workload->engine.gradient_bytes > 0) { costs->state_bytes.gradient = workload->engine.gradient_bytes; }
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        if (is_block(costs->classes[i].kind)) { costs->blocks += costs->classes[i].layers; }
+    }
+    *costs_out = costs;
+    return REDCO_OK;
+}
+
+static void forget_ranks(redco_costs *costs)
+{
+    for (uint32_t i = 0; i < REDCOI_TIMES_CACHED; i++) { costs->ranks[i].tp = 0; }
+}
+
+static void drop_layouts(redco_costs *costs)
+{
+    if (costs->layouts.free != NULL) { costs->layouts.free(costs->layouts.context); }
+    costs->layouts = (redco_layouts){.cost = NULL};
+}
+
+void redco_costs_free(redco_costs *costs)
+{
+    if (costs != NULL) { drop_layouts(costs); }
+    free(costs);
+}
+
+void redco_costs_set_layouts(redco_costs *costs, redco_layouts layouts)
+{
+    drop_layouts(costs);
+    forget_ranks(costs);
+    costs->layouts = layouts;
+    costs->layout_status = REDCO_OK;
+}
+
+redco_status redco_costs_failure(const redco_costs *costs, redco_error *err)
+{
+    if (costs->layout_status == REDCO_OK) { return REDCO_OK; }
+    return redco_fail(err, costs->layout_status, costs->layout_error.place, "%s", costs->layout_error.text);
+}
+
+const redco_compute *redco_costs_compute(const redco_costs *costs)
+{
+    return &costs->compute;
+}
+
+void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibration)
+{
+    const redco_gpu *const gpu = &costs->machine.gpu;
+    costs->calibration = *calibration;
+    /* Neither call fails: what they check was checked when the costs were created, and is no constant. */
+    (void)redco_compute_create(gpu, costs->workload.precision, calibration, &costs->compute, NULL);
+    (void)redco_compute_use_engine(&costs->compute, gpu, &costs->workload.engine, NULL);
+    redco_compute_use_measured(&costs->compute, gpu, redco_comm_compute(costs->comm));
+    drop_layouts(costs);
+    forget_ranks(costs);
+}
+
+redco_mesh redco_costs_grid(const redco_costs *costs, const redco_setting *setting)
+{
+    return redco_shard_grid(&costs->machine, &costs->workload.engine, setting);
+}
+
+redco_shape redco_costs_shape(const redco_costs *costs, const redco_setting *setting)
+{
+    return redcoi_shape_of(costs, setting->tp, setting->cp, setting->micro_batch);
+}
+
+static redco_status check_tensor_parallel(const redco_costs *costs, const redco_setting *s, redco_error *err)
+{
+    const redco_machine *const m = &costs->machine;
+    const redco_model_dims *const dims = costs->dims;
+    if (dims->heads % s->tp != 0) {
+        return redco_fail(err, REDCO_EVALUE, "tp", "%u does not divide the %u attention heads of %s", s->tp,
+                          dims->heads, redco_model_name(costs->model));
+    }
+    if (dims->kv_heads % s->tp != 0 && s->tp % dims->kv_heads != 0) {
+        return redco_fail(err, REDCO_EVALUE, "tp", "%u neither divides the %u key-value heads of %s nor is a multiple",
+                          s->tp, dims->kv_heads, redco_model_name(costs->model));
+    }
+    /* A group beyond the links of its node is possible and slow: it is priced through PCIe. */
+    if (s->tp > m->gpus_per_node || m->gpus_per_node % s->tp != 0) {
+        return redco_fail(err, REDCO_EVALUE, "tp", "%u does not divide the %u GPUs of a node of %s", s->tp,
+                          m->gpus_per_node, m->name);
+    }
+    return REDCO_OK;
+}
+
+static redco_status check_sequence(const redco_costs *costs, const redco_setting *s, redco_error *err)
+{
+    const uint32_t seq_len = costs->workload.seq_len;
+    const redco_model_dims *const dims = costs->dims;
+    if (dims->learned_positions && dims->max_positions > 0 && seq_len > dims->max_positions) {
+        return redco_fail(err, REDCO_EVALUE, "sequence length", "%u is more than the %u positions that %s learns",
+                          seq_len, dims->max_positions, redco_model_name(costs->model));
+    }
+    if (seq_len % s->cp != 0) {
+        return redco_fail(err, REDCO_EVALUE, "cp", "%u does not divide the sequence of %u tokens", s->cp, seq_len);
+    }
+    if (costs->workload.sequence_parallel && seq_len / s->cp % s->tp != 0) {
+        return redco_fail(err, REDCO_EVALUE, "tp", "%u does not divide the %u tokens that sequence parallelism splits",
+                          s->tp, seq_len / s->cp);
+    }
+    return REDCO_OK;
+}
+
+static redco_status check_world(const redco_costs *costs, const redco_setting *s, redco_error *err)
+{
+    const redco_machine *const m = &costs->machine;
+    const uint64_t world = (uint64_t)m->nodes * m->gpus_per_node;
+    const uint64_t model_parallel = (uint64_t)s->tp * s->cp * s->pp, dp = redco_mesh_ranks(s->dp);
+    if (s->tp > world || s->cp > world || s->pp > world || world % model_parallel != 0) {
+        return redco_fail(err, REDCO_EVALUE, "gpus", "%llu are not a multiple of tp x cp x pp = %u x %u x %u",
+                          (unsigned long long)world, s->tp, s->cp, s->pp);
+    }
+    if (dp != world / model_parallel) {
+        return redco_fail(err, REDCO_EVALUE, "dp", "%ux%u is %llu ranks; %llu GPUs leave %llu", s->dp.gpus, s->dp.nodes,
+                          (unsigned long long)dp, (unsigned long long)world,
+                          (unsigned long long)(world / model_parallel));
+    }
+    const uint64_t inner = (uint64_t)s->tp * s->cp;
+    const uint64_t room = inner < m->gpus_per_node ? m->gpus_per_node / inner : 1;
+    if (s->dp.gpus != (dp < room ? dp : room)) {
+        return redco_fail(err, REDCO_EVALUE, "dp", "%u ranks in a node; %llu fit beside tp x cp = %llu in %u GPUs",
+                          s->dp.gpus, (unsigned long long)(dp < room ? dp : room), (unsigned long long)inner,
+                          m->gpus_per_node);
+    }
+    if (s->pp > costs->blocks) {
+        return redco_fail(err, REDCO_EVALUE, "pp", "%u stages are more than the %u layers of %s", s->pp, costs->blocks,
+                          redco_model_name(costs->model));
+    }
+    return REDCO_OK;
+}
+
+redco_status redco_setting_check(const redco_costs *costs, const redco_setting *setting, redco_error *err)
+{
+    const redco_setting *const s = setting;
+    if (s->tp == 0 || s->pp == 0 || s->cp == 0 || s->micro_batch == 0 || s->micro_batches == 0 || s->dp.gpus == 0 ||
+        s->dp.nodes == 0) {
+        return redco_fail(err, REDCO_EVALUE, "setting", "tp, pp, cp, dp, micro-batch and their number are at least 1");
+    }
+    redco_status st = check_tensor_parallel(costs, s, err);
+    if (st != REDCO_OK || (st = check_sequence(costs, s, err)) != REDCO_OK ||
+        (st = check_world(costs, s, err)) != REDCO_OK) {
+        return st;
+    }
+    const uint64_t batch = costs->workload.global_batch, dp = redco_mesh_ranks(s->dp);
+    if (s->micro_batch > LARGEST_MICRO_BATCH || batch % dp != 0 || batch / dp % s->micro_batch != 0 ||
+        batch / dp / s->micro_batch != s->micro_batches) {
+        return redco_fail(err, REDCO_EVALUE, "batch",
+                          "%llu sequences are not micro-batch %u x %llu micro-batches x %llu data-parallel ranks",
+                          (unsigned long long)batch, s->micro_batch, (unsigned long long)s->micro_batches,
+                          (unsigned long long)dp);
+    }
+    const uint32_t chunks = costs->workload.engine.virtual_stages;
+    return s->pp > 1 ? redco_step_chunks_check(costs, s, chunks > 0 ? chunks : 1, err) : REDCO_OK;
+}
+
+/* Pipeline stages (README, section 4):  T = m t_max + (p - 1) / v S, with v model chunks a stage and S an even share of
+ * the layers. The slowest stage holds ceil(L / p) blocks; the first also the embedding, the last the head, and of these
+ * two only the longer adds. With uneven stages the head takes a block's place. */
+static double edge_repeat(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
+                          uint32_t class_index)
+{
+    double edge_s[2] = {0.0, 0.0}, block_s = 0.0; /* embedding, head */
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        const double s = rank->classes[i].forward_s + rank->classes[i].backward_s;
+        const redco_class_kind kind = costs->classes[i].kind;
+        if (is_block(kind)) {
+            block_s = fmax(block_s, s);
+        } else {
+            edge_s[kind == REDCO_CLASS_HEAD ? 1 : 0] += s;
+        }
+    }
+    const double micro_batches = (double)setting->micro_batches;
+    const bool head = costs->classes[class_index].kind == REDCO_CLASS_HEAD;
+    if (costs->blocks % setting->pp != 0) {
+        const double beyond_s = fmax(0.0, edge_s[1] - block_s);
+        return head && edge_s[1] > 0.0 ? micro_batches * beyond_s / edge_s[1] : 0.0;
+    }
+    return head == (edge_s[1] >= edge_s[0]) ? micro_batches : 0.0;
+}
+
+static double chunks_of(const redco_costs *costs)
+{
+    const uint32_t chunks = costs->workload.engine.virtual_stages;
+    return chunks > 1 ? chunks : 1.0;
+}
+
+/* Micro-batches whose activations stage 1 of p keeps: p in 1F1B; with v chunks a stage 1 + (p - 1) / (p v) times as
+ * many (Korthikanti et al. 2022, section 4.2.3). The last stage keeps one. */
+static uint64_t in_flight(const redco_costs *costs, const redco_setting *setting)
+{
+    const double pp = setting->pp, chunks = chunks_of(costs);
+    const double most = chunks > 1.0 ? ceil(pp * (1.0 + (pp - 1.0) / (pp * chunks))) : pp;
+    return most < (double)setting->micro_batches ? (uint64_t)most : setting->micro_batches;
+}
+
+redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
+                             uint32_t class_index)
+{
+    const double micro_batches = (double)setting->micro_batches;
+    if (setting->pp <= 1) { return (redcoi_stage){micro_batches, 1.0, 1, 1, 1}; }
+    const uint64_t kept = in_flight(costs, setting);
+    if (is_block(costs->classes[class_index].kind)) {
+        const double pp = setting->pp;
+        const uint64_t held = (costs->blocks + setting->pp - 1) / setting->pp;
+        const double share = (double)held / costs->blocks;
+        return (redcoi_stage){micro_batches * share + (pp - 1.0) / pp / chunks_of(costs), share, held, costs->blocks,
+                              kept};
+    }
+    const bool first = costs->classes[class_index].kind == REDCO_CLASS_EMBEDDING;
+    return (redcoi_stage){edge_repeat(costs, rank, setting, class_index), 1.0, 1, 1, first ? kept : 1};
+}
+
+redcoi_stage redcoi_edge_stage(const redco_costs *costs, const redco_setting *setting, uint32_t class_index, bool last)
+{
+    const redco_class_kind kind = costs->classes[class_index].kind;
+    if (is_block(kind)) {
+        const uint64_t held = (costs->blocks + setting->pp - 1) / setting->pp;
+        return (redcoi_stage){.held = held, .of = costs->blocks, .in_flight = last ? 1 : in_flight(costs, setting)};
+    }
+    const bool here = last == (kind == REDCO_CLASS_HEAD);
+    return (redcoi_stage){.held = here ? 1 : 0, .of = 1, .in_flight = last ? 1 : in_flight(costs, setting)};
+}
+
+double redcoi_stage_params(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting)
+{
+    if (setting->pp <= 1) { return (double)rank->params; }
+    double params = 0.0;
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        const redcoi_stage stage = redcoi_stage_of(costs, rank, setting, i);
+        params += stage.once * (double)rank->classes[i].params * costs->classes[i].layers;
+    }
+    return params;
+}
+
+double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *setting, double *bytes_out,
+                               bool *network_out)
+{
+    const bool across = redco_mesh_ranks(setting->dp) * setting->tp * setting->cp >= costs->machine.gpus_per_node;
+    const redco_group pair = {.mesh = across ? (redco_mesh){1, 2} : (redco_mesh){2, 1},
+                              .stride = 1,
+                              .groups_per_node = across ? costs->machine.gpus_per_node : 1,
+                              .tp = setting->tp};
+    /* Tensor-parallel ranks send a part each and gather it behind (Narayanan et al. 2021, section 4.1). */
+    const double tokens = (double)setting->micro_batch * costs->workload.seq_len / setting->cp;
+    const double bytes = tokens * costs->dims->hidden * costs->compute.element_bytes / setting->tp;
+    if (bytes_out != NULL) { *bytes_out = bytes; }
+    return pipeline_latency_s + redcoi_transfer_s(costs, bytes, pair, network_out);
+}
+
+/* One activation and one gradient for every micro-batch and model chunk, and the same to fill and drain. */
+static double pipeline_s(const redco_costs *costs, const redco_setting *setting)
+{
+    if (setting->pp <= 1) { return 0.0; }
+    const double transfers = (double)setting->micro_batches * chunks_of(costs) + 2.0 * (setting->pp - 1.0);
+    return transfers * redcoi_stage_transfer_s(costs, setting, NULL, NULL);
+}
+
+/* 6 N + 12 L a d s per token: attention in full, nothing recomputed (the convention of AMSP and most others); causal
+ * counting halves attention where it is causal. */
+static double model_flops_per_token(const redco_costs *costs)
+{
+    const double pair = 12.0 * costs->dims->heads * costs->dims->head_dim * costs->workload.seq_len;
+    double flops = 6.0 * (double)redco_model_params(costs->model);
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        const redco_class_kind kind = costs->classes[i].kind;
+        if (!is_block(kind)) { continue; }
+        const bool encoder = kind == REDCO_CLASS_BLOCK && costs->dims->encoder_layers > 0;
+        const double self = costs->workload.mfu_causal && !encoder ? 0.5 : 1.0;
+        flops += costs->classes[i].layers * pair * (self + (kind == REDCO_CLASS_CROSS ? 1.0 : 0.0));
+    }
+    return flops;
+}
+
+redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setting)
+{
+    const redco_calibration *const c = &costs->calibration;
+    const double least_contention = redcoi_least_contention_ratio(costs);
+    uint64_t bucket_bytes = 0;
+    /* A bucket is never larger than all gradients; engines that plan their memory have them per configuration. */
+    if (redco_mesh_ranks(setting->dp) * setting->cp > 1 && !costs->workload.engine.planned_memory) {
+        const uint64_t gradients =
+            redco_share_up(redco_model_params(costs->model), costs->state_bytes.gradient, setting->tp);
+        bucket_bytes = gradients < costs->workload.bucket_bytes ? gradients : costs->workload.bucket_bytes;
+    }
+    return (redco_fixed_cost){.fixed_s = pipeline_s(costs, setting),
+                              .overhead_s = c->step_overhead_s,
+                              .scale = 1.0 + c->scale_ratio * log2((double)costs->machine.nodes),
+                              .fixed_bytes = redcoi_rank_find(costs, setting)->logits_bytes + bucket_bytes +
+                                             redco_reserve_bytes(&costs->machine.gpu, c),
+                              .capacity_bytes = redco_usable_memory_bytes(&costs->machine.gpu, c),
+                              .window_hidden_factor = least_contention + redcoi_hidden_residue_ratio,
+                              .window_use = (1.0 - least_contention) * c->overlap_window_ratio,
+                              .model_flops_per_token = model_flops_per_token(costs),
+                              .peak_flops_per_s = costs->compute.peak_flops_per_s};
+}
+
+static double window_s(const redco_fixed_cost *fixed, bool overlapped, double comm_s, double compute_s)
+{
+    if (!overlapped) { return comm_s; }
+    return fmax(fixed->window_hidden_factor * comm_s, comm_s - fixed->window_use * compute_s);
+}
+
+static void add_layers(redco_prediction *sum, redco_layer_cost *windows, const redco_layer_cost *cost, uint32_t layers)
+{
+    const double n = layers;
+    sum->forward_s += n * cost->forward_s;
+    sum->backward_s += n * cost->backward_s;
+    sum->recompute_s += n * cost->recompute_s;
+    sum->compute_s += n * cost->compute_s;
+    sum->optimizer_s += n * cost->optimizer_s;
+    sum->layer_exposed_s += n * cost->exposed_s;
+    sum->gather_s += n * cost->gather_s;
+    sum->reduce_scatter_s += n * cost->reduce_scatter_s;
+    sum->grad_reduce_s += n * cost->grad_reduce_s;
+    sum->grad_shard_s += n * cost->grad_shard_s;
+    sum->broadcast_s += n * cost->broadcast_s;
+    sum->tp_s += n * cost->tp_s;
+    sum->dynamic_j += n * cost->dynamic_j;
+    sum->parameter_bytes += layers * cost->parameter_bytes;
+    sum->gradient_bytes += layers * cost->gradient_bytes;
+    sum->optimizer_bytes += layers * cost->optimizer_bytes;
+    sum->activation_bytes += layers * cost->activation_bytes;
+    windows->grad_comm_s += n * cost->grad_comm_s;
+    windows->grad_window_s += n * cost->grad_window_s;
+    windows->spread_comm_s += n * cost->spread_comm_s;
+    windows->spread_window_s += n * cost->spread_window_s;
+    for (int kind = 0; kind < REDCO_TRANSIENT_COUNT; kind++) {
+        if (layers > 0 && cost->transient_bytes[kind] > windows->transient_bytes[kind]) {
+            windows->transient_bytes[kind] = cost->transient_bytes[kind];
+        }
+    }
+}
+
+/* Memory of the first or last stage of a pipeline into the memory fields of a prediction. */
+static redco_prediction stage_memory(redco_costs *costs, const redco_setting *setting,
+                                     const redco_assignment *assignments, uint32_t count, bool last)
+{
+    const uint64_t logits_bytes = redcoi_rank_find(costs, setting)->logits_bytes;
+    redco_prediction p = {.transient_bytes = redco_cost_fixed(costs, setting).fixed_bytes - (last ? 0 : logits_bytes)};
+    redco_layer_cost most = {.compute_s = 0.0};
+    for (uint32_t i = 0; i < count; i++) {
+        const redco_assignment *const a = &assignments[i];
+        const redcoi_stage stage = redcoi_edge_stage(costs, setting, a->class_index, last);
+        redco_layer_cost cost = {.compute_s = 0.0};
+        redcoi_layer_memory(costs, setting, a->class_index, &a->config, stage, last ? logits_bytes : 0, &cost);
+        add_layers(&p, &most, &cost, stage.held > 0 ? a->layers : 0);
+    }
+    for (int kind = 0; kind < REDCO_TRANSIENT_COUNT; kind++) { p.transient_bytes += most.transient_bytes[kind]; }
+    p.total_bytes = p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes + p.activation_bytes + p.transient_bytes;
+    return p;
+}
+
+/* The first stage keeps the most activations, the last one the logits: a pipeline needs what the fuller of them does.
+ */
+static void set_pipeline_memory(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
+                                uint32_t count, redco_prediction *prediction)
+{
+    const redco_prediction first = stage_memory(costs, setting, assignments, count, false);
+    const redco_prediction last = stage_memory(costs, setting, assignments, count, true);
+    const redco_prediction *const fuller = first.total_bytes >= last.total_bytes ? &first : &last;
+    prediction->parameter_bytes = fuller->parameter_bytes;
+    prediction->gradient_bytes = fuller->gradient_bytes;
+    prediction->optimizer_bytes = fuller->optimizer_bytes;
+    prediction->activation_bytes = fuller->activation_bytes;
+    prediction->transient_bytes = fuller->transient_bytes;
+    prediction->total_bytes = fuller->total_bytes;
+}
+
+redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, double step_s)
+{
+    return redco_power_energy(&costs->compute.power, dynamic_j, step_s,
+                              (double)costs->machine.nodes * costs->machine.gpus_per_node,
+                              (double)costs->workload.global_batch * costs->workload.seq_len);
+}
+
+redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
+                                 uint32_t count)
+{
+    const redco_fixed_cost fixed = redco_cost_fixed(costs, setting);
+    const uint32_t overlap = costs->workload.overlap;
+    redco_prediction p = {.model_flops_per_token = fixed.model_flops_per_token,
+                          .capacity_bytes = fixed.capacity_bytes,
+                          .transient_bytes = fixed.fixed_bytes};
+    redco_layer_cost sums = {.compute_s = 0.0};
+    for (uint32_t i = 0; i < count; i++) {
+        const redco_assignment *const a = &assignments[i];
+        const redco_layer_cost cost = redco_cost_layer(costs, setting, a->class_index, &a->config);
+        add_layers(&p, &sums, &cost, a->layers);
+    }
+    p.grad_reduce_exposed_s = window_s(&fixed, (overlap & REDCO_OVERLAP_AR) != 0, sums.grad_comm_s, sums.grad_window_s);
+    p.spread_exposed_s = window_s(&fixed, (overlap & REDCO_OVERLAP_BC) != 0, sums.spread_comm_s, sums.spread_window_s);
+    p.exposed_comm_s = p.layer_exposed_s + p.grad_reduce_exposed_s + p.spread_exposed_s;
+    p.amsp_total_s = p.gather_s + p.reduce_scatter_s + p.grad_reduce_s + p.grad_shard_s + p.broadcast_s;
+    const double layers_s = p.compute_s + p.exposed_comm_s + p.optimizer_s;
+    p.step_s = fixed.scale * (fixed.fixed_s + layers_s) + fixed.overhead_s;
+    p.other_s = p.step_s - layers_s;
+    const double gpus = (double)costs->machine.nodes * costs->machine.gpus_per_node;
+    const double tokens = (double)costs->workload.global_batch * costs->workload.seq_len;
+    p.tokens_per_s_per_gpu = tokens / (p.step_s * gpus);
+    p.energy = redco_costs_energy(costs, p.dynamic_j, p.step_s);
+    p.mfu = p.tokens_per_s_per_gpu * fixed.model_flops_per_token / fixed.peak_flops_per_s;
+    for (int kind = 0; kind < REDCO_TRANSIENT_COUNT; kind++) { p.transient_bytes += sums.transient_bytes[kind]; }
+    p.total_bytes = p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes + p.activation_bytes + p.transient_bytes;
+    if (setting->pp > 1) { set_pipeline_memory(costs, setting, assignments, count, &p); }
+    p.allocated_bytes = p.total_bytes - redco_reserve_bytes(&costs->machine.gpu, &costs->calibration);
+    return p;
+}
+
+double redco_cost_bound(redco_costs *costs, const redco_setting *setting)
+{
+    const redco_fixed_cost fixed = redco_cost_fixed(costs, setting);
+    const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
+    double compute_s = 0.0;
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        const redcoi_times *const times = &rank->classes[i];
+        compute_s += costs->classes[i].layers * redcoi_stage_of(costs, rank, setting, i).repeat *
+                     (times->forward_s + times->backward_s);
+    }
+    return fixed.scale * (fixed.fixed_s + compute_s) + fixed.overhead_s;
+}

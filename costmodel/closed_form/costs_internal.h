@@ -1,0 +1,211 @@
+/** @file costs_internal.h  Shared by costs.c (settings, steps), layer.c (one layer's cost) and cache.c (times that many
+ *  layers share). */
+#ifndef REDCO_COSTS_INTERNAL_H
+#define REDCO_COSTS_INTERNAL_H
+
+#include "costmodel/closed_form/costs.h"
+#include "costmodel/closed_form/memory_model.h"
+#include "costmodel/operators/compute.h"
+
+enum { REDCOI_CLASSES_MAX = 8, REDCOI_TIMES_CACHED = 32, REDCOI_OWNERS_CACHED = 64, REDCOI_PRICES_CACHED = 1024 };
+
+/** A matrix of a layer and what comes before it: weights are fetched by such groups in backward. Seconds add up to
+ * those of the layer. */
+typedef struct redcoi_group_times {
+    double forward_s, weight_s, input_s; /**< input_s: all of backward but the gradient of the matrix */
+    double tp_forward_s, tp_backward_s;  /**< exposed tensor-parallel traffic behind it */
+    double again_s, again_tp_s;          /**< of forward, what full recomputation repeats */
+    double share;                        /**< of the layer's parameters */
+} redcoi_group_times;
+
+enum { REDCOI_GROUP_TIMES_MAX = 8, REDCOI_MODULE_SIZES_MAX = 8 };
+
+/** Modules of a layer that have as many parameters each, biases included: one gather and one scatter are a module's. */
+typedef struct redcoi_module_size {
+    uint64_t params;
+    uint32_t count;
+} redcoi_module_size;
+
+/** One member of a class, one micro-batch, one rank; nothing that depends on data-parallel meshes. */
+typedef struct redcoi_times {
+    double forward_s, backward_s; /**< with exposed tensor- and context-parallel traffic and the host's floor */
+    double recompute_s[REDCO_RECOMPUTE_COUNT];
+    double tp_forward_s, tp_backward_s; /**< tensor-parallel traffic, whole */
+    double cp_forward_s;                /**< context-parallel traffic, the exposed share; backward has twice that */
+    double clock_ratio;                 /**< of all classes' products (power.h) */
+    double forward_j, backward_j;       /**< above idle */
+    redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
+    uint32_t group_count;
+    redcoi_module_size modules[REDCOI_MODULE_SIZES_MAX]; /**< of one rank; what there is no room for is in none */
+    uint32_t module_size_count;
+    uint64_t module_params; /**< of those in modules */
+    uint64_t params;        /**< of one rank */
+    uint64_t gather_params; /**< params, and the shared table where a tied head needs it */
+    uint64_t activation_bytes[REDCO_RECOMPUTE_COUNT];
+    uint64_t recompute_bytes[REDCO_RECOMPUTE_COUNT];
+} redcoi_times;
+
+/** The times of all classes under one (tp, cp, micro-batch), where layouts are priced also those of a step. */
+typedef struct redcoi_rank {
+    uint32_t tp, cp, micro_batch; /**< tp 0: empty */
+    uint64_t micro_batches;       /**< of a step; 0: without layouts nothing depends on it, nor on pp and dp */
+    uint32_t pp;
+    redco_mesh dp;
+    uint64_t params;       /**< all layers */
+    uint64_t block_params; /**< of the largest block */
+    uint64_t logits_bytes;
+    redcoi_times classes[REDCOI_CLASSES_MAX];
+} redcoi_rank;
+
+typedef struct redcoi_owners {
+    uint32_t tp; /**< 0: empty */
+    uint64_t owners, params;
+} redcoi_owners;
+
+typedef struct redcoi_price {
+    double size_bytes; /**< 0: empty */
+    redco_collective op;
+    redco_group group;
+    redco_comm_time time;
+} redcoi_price;
+
+struct redco_costs {
+    redco_machine machine;
+    const redco_model *model;
+    const redco_model_dims *dims;
+    const redco_layer_class *classes;
+    uint32_t class_count;
+    uint32_t blocks; /**< members of all block classes */
+    redco_workload workload;
+    redco_calibration calibration;
+    const redco_comm *comm;
+    redco_compute compute;
+    redco_state_bytes state_bytes;
+    uint32_t newest, next_rank, next_owners;
+    redcoi_rank ranks[REDCOI_TIMES_CACHED];
+    redcoi_owners owners[REDCOI_OWNERS_CACHED];
+    redcoi_price prices[REDCOI_PRICES_CACHED];
+    redco_layouts layouts; /**< cost NULL: none */
+    redco_status layout_status;
+    redco_error layout_error;
+};
+
+/** Hidden once-a-step traffic costs this share of itself besides contention (launches between buckets). */
+extern const double redcoi_hidden_residue_ratio;
+
+/** How a step repeats a layer: pipeline stages hold shares of the layers. */
+typedef struct redcoi_stage {
+    double repeat;      /**< micro-batches, pipeline bubble included */
+    double once;        /**< share of the layer on the fullest stage */
+    uint64_t held, of;  /**< the same as a fraction held / of */
+    uint64_t in_flight; /**< micro-batches whose activations are kept */
+} redcoi_stage;
+
+const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *setting);
+uint64_t redcoi_fullest_owner(redco_costs *costs, uint32_t tp, uint64_t owners);
+redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group);
+/** What of a class the first or the last stage of a pipeline holds in memory. */
+redcoi_stage redcoi_edge_stage(const redco_costs *costs, const redco_setting *setting, uint32_t class_index, bool last);
+/** The memory fields of a layer's cost, for a stage that holds logits of that size at another time. */
+void redcoi_layer_memory(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                         const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
+                         redco_layer_cost *cost_out);
+redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
+                             uint32_t class_index);
+/** Parameters of the fullest stage, before data-parallel sharding. */
+double redcoi_stage_params(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting);
+/** One activation (or gradient) from stage to stage, alone. */
+double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *setting, double *bytes_out,
+                               bool *network_out);
+redco_shape redcoi_shape_of(const redco_costs *costs, uint32_t tp, uint32_t cp, uint32_t micro_batch);
+
+/** One layer under one configuration: what all parts of its cost need. */
+typedef struct redcoi_job {
+    redco_costs *costs;
+    const redco_setting *setting;
+    const redco_layer_class *class;
+    const redcoi_rank *rank;
+    const redcoi_times *times;
+    redcoi_stage stage;
+    redco_shards shards;
+    redco_recompute recompute;
+    double element_bytes, gradient_bytes;
+    uint64_t logits_bytes; /**< counted elsewhere, and free again when layers are recomputed */
+    double state_params;   /**< all parameters of the fullest rank before sharding: the paper's Phi */
+    redco_mesh grid;       /**< redco_shard_grid() */
+} redcoi_job;
+
+/** What the fullest rank keeps of one whole layer. */
+typedef struct redcoi_states {
+    uint64_t owned_params; /**< whose optimizer states it holds */
+    uint64_t parameter_bytes, gradient_bytes, optimizer_bytes;
+} redcoi_states;
+
+redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                         const redco_layer_config *config);
+/** What a call costs that nothing hides: its launch, and the wait for the last rank where only the next module is
+ *  fetched ahead: the multiprocessors of a collective that waits are lost to the product beside it. Fetching a layer
+ *  ahead leaves ranks a layer's compute to arrive. */
+double redcoi_call_s(const redcoi_job *job, redco_group group);
+/** Whether the layer's parameters are gathered at once (flat FSDP units), not by module. */
+bool redcoi_by_layer(const redcoi_job *job);
+/** A gather or scatter of one such unit (module or layer); where it is a layer, with the wait for the last rank. */
+double redcoi_unit_s(const redcoi_job *job, redco_collective op, redco_group group, double size_bytes,
+                     bool *network_out);
+redcoi_states redcoi_layer_states(const redcoi_job *job);
+double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params);
+/** What a rank does with the gradients of a micro-batch beside making them: copied, then added, to where they are kept.
+ *  Only where it was measured on a machine whose engine is redco-exec; elsewhere products write where gradients are
+ * kept. */
+double redcoi_keep_gradients_s(const redcoi_job *job);
+/** Ranks of the grid that are @p outer over @p inner: those that hold equal (or consecutive) shards of inner. */
+redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh inner);
+/** All ranks that hold the same part of the parameters, context-parallel ones included: they reduce the same
+ *  gradients. */
+redco_group redcoi_replicas_of(const redcoi_job *job, redco_mesh parameters);
+bool redcoi_has_secondary(const redcoi_job *job);
+/** The mesh over which backward gathers parameters. */
+redco_mesh redcoi_backward_mesh(const redcoi_job *job);
+
+/** What full recomputation repeats of an operator's forward: checkpointing per operator skips the attention core and
+ * half of the products. */
+double redcoi_repeated_ratio(redco_operator_kind kind, bool partial);
+/** Whether full recomputation leaves an operator of a block out, since backward does not read what it makes: an engine
+ *  that plans its memory runs what is read. */
+bool redcoi_is_unread(const redco_costs *costs, const char *operator_name);
+/** Gathering the logits of the whole vocabulary, and as much for their gradients; 0 where each rank keeps its part. */
+double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape);
+/** Whether a block's operator is the first or the last of a pair of split matrices: a tensor-parallel collective stands
+ *  before or behind it. */
+bool redcoi_tp_enters(const redco_model_dims *dims, const char *operator_name);
+bool redcoi_tp_leaves(const redco_model_dims *dims, const char *operator_name);
+
+/** What sharded parameters add to one pass through a layer that follows others like it. */
+typedef struct redcoi_shard_traffic {
+    double gather_s, scatter_s; /**< of the whole layer */
+    double calls_s;             /**< that nothing hides, of its gathers; as much again of its scatters */
+    bool network;
+} redcoi_shard_traffic;
+double redcoi_forward_exposed_s(const redcoi_job *job, const redcoi_shard_traffic *traffic);
+double redcoi_backward_exposed_s(const redcoi_job *job, const redcoi_shard_traffic *traffic);
+
+/** Parameters of a tensor that a tensor-parallel rank holds: matrices are cut, vectors are not. */
+uint64_t redcoi_tensor_params(const redco_param *tensor, uint32_t tp);
+/** Seconds of a collective inside a training step: the modelled or measured time scaled by the calibration. */
+double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes, redco_group group, bool *network_out);
+/** Seconds that computation loses per second of whole-rank traffic (buckets, updated parameters, activations between
+ *  stages) hidden beside it: kappa, or a share of it over NICs. Gathers and scatters of layers have kappa on all links.
+ */
+double redcoi_contention_ratio(const redco_costs *costs, bool network);
+/** The least of it that any traffic has. */
+double redcoi_least_contention_ratio(const redco_costs *costs);
+/** Seconds on the wire of a message from one rank to another, all ranks of a node sending at once. */
+double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_group pair, bool *network_out);
+
+/** Pipeline stages of a plan at most. */
+enum { REDCOI_STAGES_MAX = 256 };
+
+/** Whether embedding and head take a block's place each, so that all of so many stages hold as much. */
+bool redcoi_edges_count(uint32_t blocks, uint64_t stages);
+
+#endif

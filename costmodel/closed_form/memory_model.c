@@ -1,0 +1,307 @@
+#include "costmodel/closed_form/memory_model.h"
+
+#include "costmodel/closed_form/memory_planned.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Far above any memory, and low enough that a thousand of them still add up. */
+static const uint64_t saturated_bytes = (uint64_t)1 << 53;
+/* What is left of the memory as sold for a process: an 80 GiB part shows about 79.2 GiB to the framework. */
+static const double visible_ratio = 0.99;
+/* Bytes per element of a block's input that norms of several kernels keep (README, section 5). */
+static const uint64_t plain_norm_bytes = 14;
+
+/* CUDA context and loaded kernels: 1343 MiB before the first tensor of a model (Hugging Face Transformers, "Model
+ * training anatomy"). */
+static const double kernel_bytes = 1343.0 * 0x1p20;
+/* Reserves of calibrations are those of GPUs of 80 GiB. */
+static const double reserve_memory_bytes = 80.0 * 0x1p30;
+
+/* Where every rank holds all logits: 16-bit and 32-bit copies before and after the gathering (README, section 5). */
+static const uint64_t gathered_logit_bytes = 20;
+
+__extension__ typedef unsigned __int128 wide;
+
+uint64_t redco_share_up(uint64_t a, uint64_t b, uint64_t c)
+{
+    const wide share = ((wide)a * b + (c - 1)) / c;
+    return share > saturated_bytes ? saturated_bytes : (uint64_t)share;
+}
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    return redco_share_up(a, b, 1);
+}
+
+redco_state_bytes redco_state_bytes_of(redco_precision precision)
+{
+    return precision == REDCO_FP32 ? (redco_state_bytes){4, 4, 8} : (redco_state_bytes){2, 2, 12};
+}
+
+static uint64_t tensor_params(const redco_param *tensor, uint32_t tp)
+{
+    uint64_t params = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++) { params = times(params, tensor->shape[i]); }
+    return tensor->rank >= 2 ? redco_share_up(params, 1, tp) : params;
+}
+
+/* Attentions of one member whose keys and values are replicated when there are fewer heads than ranks. */
+static uint64_t replicated_kv_params(const redco_model *model, redco_class_kind kind, uint32_t tp)
+{
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    if ((kind != REDCO_CLASS_BLOCK && kind != REDCO_CLASS_CROSS) || tp <= dims->kv_heads) { return 0; }
+    const uint64_t attentions = kind == REDCO_CLASS_CROSS ? 2 : 1;
+    const uint64_t one_head = (uint64_t)dims->hidden * dims->head_dim;
+    const uint64_t held = redco_share_up(one_head, dims->kv_heads, tp);
+    return attentions * 2 * (one_head - held);
+}
+
+uint64_t redco_rank_params(const redco_model *model, uint32_t class_index, uint32_t tp)
+{
+    const redco_layer_class *classes = NULL;
+    const redco_param *tensors = NULL;
+    (void)redco_model_classes(model, &classes);
+    if (tp <= 1) { return classes[class_index].params; }
+    const size_t count = redco_model_tensors(model, &tensors);
+    uint64_t params = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (tensors[i].class_index == class_index) { params += tensor_params(&tensors[i], tp); }
+    }
+    return params + replicated_kv_params(model, classes[class_index].kind, tp);
+}
+
+struct tensor_size {
+    uint64_t params;
+    uint32_t count;
+};
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct tensor_size *const x = a, *const y = b;
+    return x->params < y->params ? 1 : x->params > y->params ? -1 : 0;
+}
+
+/* Restores a binary heap whose root grew: the emptiest owner stays at index 0. */
+static void sift_down(uint64_t *load, size_t count)
+{
+    size_t at = 0;
+    for (;;) {
+        const size_t left = 2 * at + 1;
+        size_t least = at;
+        if (left < count && load[left] < load[least]) { least = left; }
+        if (left + 1 < count && load[left + 1] < load[least]) { least = left + 1; }
+        if (least == at) { return; }
+        const uint64_t kept = load[at];
+        load[at] = load[least];
+        load[least] = kept;
+        at = least;
+    }
+}
+
+static int emptier_first(const void *a, const void *b)
+{
+    const uint64_t *left = a;
+    const uint64_t *right = b;
+    return (*left > *right) - (*left < *right);
+}
+
+/* Tensors of that size which go to owners that hold at most `level`, each to the emptiest at its time. */
+static uint64_t dealt_up_to(uint64_t level, uint64_t params, const uint64_t *load, size_t owners)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < owners; i++) { count += load[i] <= level ? (level - load[i]) / params + 1 : 0; }
+    return count;
+}
+
+/* Many tensors of one size: an owner that holds l gets them at l, l + params, l + 2 params, ...; the emptiest at each
+ * time means those with the lowest such levels first. Up to the highest level that uses no more than `count`, in one
+ * step. @return how many are left for the heap, fewer than owners */
+static uint32_t deal_evenly(uint64_t params, uint32_t count, uint64_t *load, size_t owners)
+{
+    uint64_t low = load[0];
+    uint64_t high = load[0] + params * count;
+    while (low < high) { /* the lowest level that takes more than there are */
+        const uint64_t middle = low + (high - low) / 2;
+        if (dealt_up_to(middle, params, load, owners) > count) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    if (low == load[0]) { return count; }
+    const uint64_t level = low - 1;
+    count -= (uint32_t)dealt_up_to(level, params, load, owners);
+    for (size_t i = 0; i < owners; i++) {
+        if (load[i] <= level) { load[i] += ((level - load[i]) / params + 1) * params; }
+    }
+    qsort(load, owners, sizeof *load, emptier_first); /* a heap */
+    return count;
+}
+
+static uint64_t deal(const struct tensor_size *sizes, size_t kinds, uint64_t *load, size_t owners)
+{
+    uint64_t fullest = 0;
+    for (size_t i = 0; i < kinds; i++) {
+        uint32_t left = sizes[i].count;
+        if (left > 8 * owners && sizes[i].params > 0) {
+            left = deal_evenly(sizes[i].params, left, load, owners);
+            if (load[owners - 1] > fullest) { fullest = load[owners - 1]; }
+        }
+        for (uint32_t j = 0; j < left; j++) {
+            load[0] += sizes[i].params;
+            if (load[0] > fullest) { fullest = load[0]; }
+            sift_down(load, owners);
+        }
+    }
+    return fullest;
+}
+
+uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint64_t owners)
+{
+    const redco_param *tensors = NULL;
+    const size_t kinds = redco_model_tensors(model, &tensors);
+    uint64_t total = 0, count = 0, largest = 0, fullest = 0;
+    struct tensor_size *const sizes = calloc(kinds > 0 ? kinds : 1, sizeof *sizes);
+    if (sizes == NULL) { return saturated_bytes; }
+    for (size_t i = 0; i < kinds; i++) {
+        sizes[i] = (struct tensor_size){tensor_params(&tensors[i], tp), tensors[i].count};
+        total += times(sizes[i].params, sizes[i].count);
+        count += sizes[i].count;
+        if (sizes[i].params > largest) { largest = sizes[i].params; }
+    }
+    if (owners <= 1) {
+        fullest = total;
+    } else if (owners >= count) {
+        fullest = largest;
+    } else {
+        uint64_t *const load = calloc((size_t)owners, sizeof *load);
+        qsort(sizes, kinds, sizeof *sizes, larger_first);
+        /* Out of memory: the bound of list scheduling (Graham 1969) stands in for the exact deal. */
+        fullest = load != NULL ? deal(sizes, kinds, load, (size_t)owners) : total / owners + largest;
+        free(load);
+    }
+    free(sizes);
+    return fullest;
+}
+
+static uint64_t tokens_of(const redco_shape *shape)
+{
+    return times(shape->micro_batch, redco_share_up(shape->seq_len, 1, shape->cp));
+}
+
+/* Activations are in the compute precision; the constants count 2-byte elements. */
+static uint64_t at_precision(uint64_t bytes, redco_precision precision)
+{
+    return precision == REDCO_FP32 ? times(bytes, 2) : bytes;
+}
+
+static bool keeps_scores(const redco_engine *engine)
+{
+    return engine->attention == REDCO_ATTENTION_FUSED || engine->attention == REDCO_ATTENTION_UNFUSED;
+}
+
+/* Scores, softmax and dropout mask kept for backward: 5 bytes each with a fused softmax (Korthikanti et al. 2022,
+ * equation 2), half as much again where every operation keeps its own. */
+static uint64_t score_bytes(const redco_model_dims *dims, const redco_shape *shape)
+{
+    const uint64_t heads = redco_share_up(dims->heads, 1, shape->tp);
+    const uint64_t scores = times(times(tokens_of(shape), shape->seq_len), heads);
+    return redco_share_up(scores, shape->engine.attention == REDCO_ATTENTION_FUSED ? 10 : 15, 2);
+}
+
+/* One block, nothing recomputed, flash attention, fused norms:  10 T h / sigma + 1.1 T (8 h + 4 (1+g) f) / t.
+ * Korthikanti et al. 2022, equation 2, less the scores that flash attention does not keep; 8 h is q, k, v and the
+ * attention's output, so fewer KV heads make it less. With dropout masks counted the 1.1 falls away. */
+static uint64_t block_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape)
+{
+    const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
+    const uint64_t tokens = tokens_of(shape);
+    const uint64_t q = redco_share_up(dims->heads, 1, shape->tp) * dims->head_dim;
+    const uint64_t kv = (uint64_t)redco_rank_kv_heads(dims, shape->tp) * dims->head_dim;
+    const uint64_t ffn = redco_share_up(dims->ffn, dims->gated ? 8 : 4, shape->tp);
+    const uint64_t attentions = cross ? 2 : 1;
+    const uint64_t norms = shape->engine.plain_norm ? plain_norm_bytes : 0;
+    const uint64_t whole = redco_share_up(times(tokens, dims->hidden), (cross ? 15 : 10) + norms, sigma);
+    const uint64_t split = times(tokens, attentions * 4 * (q + kv) + ffn);
+    const uint64_t scores = keeps_scores(&shape->engine) ? times(attentions, score_bytes(dims, shape)) : 0;
+    return whole + redco_share_up(split, dims->dropout ? 10 : 11, 10) + scores;
+}
+
+/* Output and softmax statistics (one 32-bit number per head and token) of an attention core: what selective
+ * recomputation drops and computes again. */
+static uint64_t attention_core_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape)
+{
+    const uint64_t heads = redco_share_up(dims->heads, 1, shape->tp);
+    if (keeps_scores(&shape->engine)) { return times(cross ? 2 : 1, score_bytes(dims, shape)); }
+    return times(tokens_of(shape), (cross ? 2 : 1) * heads * (2 * (uint64_t)dims->head_dim + 4));
+}
+
+uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                                redco_recompute recompute)
+{
+    if (shape->engine.planned_memory) { return redcoi_planned_activation_bytes(model, class_index, shape, recompute); }
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const redco_layer_class *classes = NULL;
+    (void)redco_model_classes(model, &classes);
+    const redco_class_kind kind = classes[class_index].kind;
+    const bool cross = kind == REDCO_CLASS_CROSS;
+    const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
+    const uint64_t plane = redco_share_up(times(tokens_of(shape), dims->hidden), 2, sigma); /* one T x h tensor */
+    uint64_t bytes = 0;
+    switch (kind) {
+    case REDCO_CLASS_EMBEDDING: bytes = plane; break;      /* its output */
+    case REDCO_CLASS_HEAD: bytes = times(plane, 2); break; /* in and out of the final norm; logits are counted apart */
+    case REDCO_CLASS_BLOCK:
+    case REDCO_CLASS_CROSS:
+        bytes = recompute == REDCO_RECOMPUTE_FULL ? plane : block_bytes(dims, cross, shape);
+        if (recompute == REDCO_RECOMPUTE_FULL && shape->engine.partial_recompute) { /* half of the rest is kept */
+            bytes += (block_bytes(dims, cross, shape) - plane) / 2;
+        }
+        if (recompute == REDCO_RECOMPUTE_SELECTIVE) { bytes -= attention_core_bytes(dims, cross, shape); }
+        break;
+    }
+    return at_precision(bytes, shape->precision);
+}
+
+uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                               redco_recompute recompute)
+{
+    if (shape->engine.planned_memory) { return redcoi_planned_recompute_bytes(model, class_index, shape, recompute); }
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const redco_layer_class *classes = NULL;
+    (void)redco_model_classes(model, &classes);
+    const redco_class_kind kind = classes[class_index].kind;
+    const bool cross = kind == REDCO_CLASS_CROSS;
+    if (kind != REDCO_CLASS_BLOCK && !cross) { return 0; }
+    uint64_t bytes = 0;
+    if (recompute == REDCO_RECOMPUTE_FULL) { bytes = block_bytes(dims, cross, shape); }
+    if (recompute == REDCO_RECOMPUTE_SELECTIVE) { bytes = attention_core_bytes(dims, cross, shape); }
+    return at_precision(bytes, shape->precision);
+}
+
+uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape)
+{
+    if (shape->engine.planned_memory) { return redcoi_planned_logits_bytes(model, shape); }
+    /* 16-bit logits and their gradient, 32-bit copy and its gradient; in fp32 one copy less: 12 bytes either way. */
+    const uint64_t vocab = redco_model_get_dims(model)->vocab;
+    if (shape->engine.logits_gathered) { return times(times(tokens_of(shape), vocab), gathered_logit_bytes); }
+    /* A fused loss writes the gradient over the logits and hands on a copy, both in the precision of training. */
+    const uint64_t each = !shape->engine.fused_loss ? 12 : shape->precision == REDCO_FP32 ? 8 : 4;
+    return times(times(tokens_of(shape), redco_share_up(vocab, 1, shape->tp)), each);
+}
+
+uint64_t redco_usable_memory_bytes(const redco_gpu *gpu, const redco_calibration *calibration)
+{
+    return (uint64_t)floor((double)gpu->memory_bytes * visible_ratio * calibration->usable_memory_ratio);
+}
+
+uint64_t redco_reserve_bytes(const redco_gpu *gpu, const redco_calibration *calibration)
+{
+    const double whole = calibration->reserve_bytes;
+    if (calibration->planned_memory) { return (uint64_t)ceil(whole); } /* of this very device, nothing fragments */
+    const double share = fmin(1.0, (double)gpu->memory_bytes / reserve_memory_bytes);
+    const double fixed = fmin(whole, kernel_bytes);
+    return (uint64_t)ceil(fixed + share * (whole - fixed));
+}

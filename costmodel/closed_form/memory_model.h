@@ -1,0 +1,52 @@
+/** @file memory_model.h  Bytes of one GPU, component by component, in whole numbers; ranks that hold more than others
+ * are the ones counted. Formulas: costmodel/README.md, section 5. Pure functions; counts that do not fit saturate. */
+#ifndef REDCO_MEMORY_H
+#define REDCO_MEMORY_H
+
+#include "costmodel/operators/compute.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Bytes per parameter: mixed precision keeps 32-bit master weights and two Adam moments (2 + 2 + 12), fp32 only the
+ *  moments (4 + 4 + 8). */
+typedef struct redco_state_bytes {
+    uint32_t parameter, gradient, optimizer;
+} redco_state_bytes;
+redco_state_bytes redco_state_bytes_of(redco_precision precision);
+
+/** Parameters of one member of a class that one tensor-parallel rank holds: matrices and tables are cut, rounded up;
+ *  vectors (norms, biases) and KV heads fewer than ranks are replicated. */
+uint64_t redco_rank_params(const redco_model *model, uint32_t class_index, uint32_t tp);
+
+/** The parameters of the fullest of @p owners that whole tensors of all layers are dealt to, largest first, each to the
+ *  emptiest owner (so at least the largest tensor, however many owners). @p tp as in redco_rank_params(). */
+uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint64_t owners);
+
+/** What one member keeps of one micro-batch from forward to backward. */
+uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                                redco_recompute recompute);
+/** What backward builds again while it is in one recomputed member; of engines that plan their memory also gradients,
+ * and also where nothing is recomputed. */
+uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                               redco_recompute recompute);
+/** Logits, their 32-bit copy and their gradient; of engines that plan their memory the gradient alone, over the logits,
+ *  and what the head's backward works with. */
+uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape);
+
+/** The most that a plan may use of a GPU: its physical memory less what driver and ECC take, times the share above
+ *  which runs fail or slow down. */
+uint64_t redco_usable_memory_bytes(const redco_gpu *gpu, const redco_calibration *calibration);
+
+/** What context, NCCL buffers and fragmentation take of a GPU: the calibration's reserve on GPUs of 80 GiB and more, on
+ *  which it was seen; on smaller ones the loaded kernels as they are, and the rest in proportion to the memory. */
+uint64_t redco_reserve_bytes(const redco_gpu *gpu, const redco_calibration *calibration);
+
+/** ceil(a * b / c) without overflow inside; saturates. @p c > 0 */
+uint64_t redco_share_up(uint64_t a, uint64_t b, uint64_t c);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

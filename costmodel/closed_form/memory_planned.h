@@ -1,0 +1,26 @@
+/** @file memory_planned.h  Internal to costmodel: bytes of engines that plan their memory (engine.h): every tensor that
+ *  backward reads, once, in the training precision. Formulas: costmodel/README.md, section 5. */
+#ifndef REDCOI_MEMORY_PLANNED_H
+#define REDCOI_MEMORY_PLANNED_H
+
+#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/memory_model.h"
+
+uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                                         redco_recompute recompute);
+uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                                        redco_recompute recompute);
+uint64_t redcoi_planned_logits_bytes(const redco_model *model, const redco_shape *shape);
+/** Where a layer makes whole gradients that are not scattered, before they are taken to where they are kept; 0 of
+ * engines that do not plan their memory. */
+uint64_t redcoi_planned_slot_bytes(const redcoi_job *job);
+/** The transient fields of a layer's cost: gathered weights, whole gradients, buckets, what backward works with. */
+void redcoi_planned_transients(const redcoi_job *job, redco_layer_cost *cost);
+
+/** One tensor of the FFN's width. */
+uint64_t redcoi_planned_ffn_bytes(const redco_model *model, const redco_shape *shape);
+/** Of the logits' bytes: the gradient of the head's input, which is made when that of its weights is through; 0 where
+ *  the input, gathered for both, is there beside the latter. */
+uint64_t redcoi_planned_head_input_bytes(const redco_model *model, const redco_shape *shape);
+
+#endif

@@ -1,0 +1,185 @@
+/* What engines that plan their memory hold beside states and activations: whole gradients from when they are made until
+ * they are taken, gathered weights, buckets (executor/schedule/slots.c, executor/states/buckets.c). Formulas:
+ * costmodel/README.md, section 5. */
+#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/memory_planned.h"
+
+/* Parameters of the matrix products of a layer, on one rank: what is made at once, what is used next to each other, and
+ * what backward needs first. */
+struct products {
+    uint64_t largest, neighbours, last;
+};
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static struct products products_of(const redcoi_job *job, const redco_layer_class *class)
+{
+    redco_operator ops[REDCO_OPERATORS_MAX];
+    const redco_setting *const s = job->setting;
+    const redco_shape shape = redcoi_shape_of(job->costs, s->tp, s->cp, s->micro_batch);
+    const uint32_t index = (uint32_t)(class - job->costs->classes);
+    const uint32_t count = redco_layer_operators(job->costs->model, index, &shape, ops);
+    struct products p = {0, 0, 0};
+    for (uint32_t i = 0; i < count; i++) {
+        if (ops[i].kind != REDCO_OPERATOR_GEMM) { continue; }
+        const uint64_t params = ops[i].n * ops[i].k;
+        p.largest = larger(p.largest, params);
+        p.neighbours = larger(p.neighbours, params + p.last);
+        p.last = params;
+    }
+    if (class->kind == REDCO_CLASS_EMBEDDING) { p.largest = p.neighbours = p.last = job->times->params; }
+    return p;
+}
+
+/* Of a table that the head shares: its gradient lies in its place from head to embedding. */
+static uint64_t shared_params(const redcoi_job *job)
+{
+    uint64_t params = 0;
+    for (uint32_t i = 0; i < job->costs->class_count; i++) {
+        const redcoi_times *const times = &job->rank->classes[i];
+        if (job->costs->classes[i].kind == REDCO_CLASS_HEAD) { params = times->gather_params - times->params; }
+    }
+    return params;
+}
+
+/* Embedding and head are tables, most often the largest modules: the part of one that a scatter brings has a place. */
+static uint64_t largest_table(const redcoi_job *job, uint64_t shared)
+{
+    uint64_t params = shared;
+    for (uint32_t i = 0; i < job->costs->class_count && shared == 0; i++) {
+        const redco_class_kind kind = job->costs->classes[i].kind;
+        if (kind == REDCO_CLASS_EMBEDDING || kind == REDCO_CLASS_HEAD) {
+            params = larger(params, job->rank->classes[i].params);
+        }
+    }
+    return params;
+}
+
+/* Buckets are copies where gradients are cut further than parameters, or go to owners of whole tensors; else gradients
+ * are reduced where they lie. A bucket ends with a layer. */
+static uint64_t bucket_bytes(const redcoi_job *job)
+{
+    const redco_shards *const s = &job->shards;
+    const bool sharded = !redco_mesh_equal(s->parameters, s->gradients);
+    const bool scatters = !redco_mesh_equal(s->parameters, s->optimizer) && redco_mesh_equal(s->optimizer, job->grid);
+    if (!sharded && !(scatters && job->setting->scheme == REDCO_INTER_TENSOR)) { return 0; }
+    const uint64_t ranks = redco_mesh_ranks(s->parameters), bytes = job->costs->state_bytes.gradient;
+    const uint64_t all = redco_share_up((uint64_t)job->state_params, bytes, ranks);
+    const uint64_t limit = larger(job->costs->workload.bucket_bytes, redco_share_up(job->times->params, bytes, ranks));
+    return all < limit ? all : limit;
+}
+
+/* What is fetched ahead of the head's backward: the last product of the last block before it. */
+static uint64_t ahead_of_head(const redcoi_job *job)
+{
+    for (uint32_t i = job->costs->class_count; i-- > 0;) {
+        const redco_layer_class *const class = &job->costs->classes[i];
+        if (class->kind == REDCO_CLASS_BLOCK || class->kind == REDCO_CLASS_CROSS) {
+            return products_of(job, class).last;
+        }
+    }
+    return 0;
+}
+
+static uint64_t beyond(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/* What gradients of products add to a block's peak, where the FFN's backward begins with the gradient of its inner
+ * tensor. That of the last matrix is made and taken before that tensor is, in its place. Other matrices have their turn
+ * when the FFN's inner tensors (two, with a gate three more) are free again. */
+static uint64_t block_gradient_bytes(const redcoi_job *job, const struct products *products)
+{
+    const redco_setting *const s = job->setting;
+    const redco_shape shape = redcoi_shape_of(job->costs, s->tp, s->cp, s->micro_batch);
+    const uint64_t inner = redcoi_planned_ffn_bytes(job->costs->model, &shape);
+    const uint64_t gradient = job->costs->state_bytes.gradient;
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < job->times->module_size_count; i++) {
+        largest = larger(largest, job->times->modules[i].params);
+    }
+    const uint64_t last = redco_share_up(products->last, gradient, 1), other = redco_share_up(largest, gradient, 1);
+    const uint64_t free_again = redco_share_up(inner, job->costs->dims->gated ? 3 : 2, 1);
+    return larger(beyond(last, inner), beyond(other, free_again));
+}
+
+static uint64_t head_input_bytes(const redcoi_job *job)
+{
+    const redco_setting *const s = job->setting;
+    const redco_shape shape = redcoi_shape_of(job->costs, s->tp, s->cp, s->micro_batch);
+    return redcoi_planned_head_input_bytes(job->costs->model, &shape);
+}
+
+/* A block that goes forward again is fetched whole, while the head's weights and gradient are there. */
+static uint64_t beside_head_bytes(const redcoi_job *job)
+{
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < job->costs->class_count; i++) {
+        const redco_layer_class *const class = &job->costs->classes[i];
+        if (class->kind == REDCO_CLASS_HEAD) { largest = products_of(job, class).largest; }
+    }
+    const bool here = job->recompute == REDCO_RECOMPUTE_FULL && job->logits_bytes > 0;
+    if (!here) { return 0; }
+    const uint64_t bytes = redco_share_up(2 * largest + job->times->params, job->costs->state_bytes.gradient, 1);
+    return beyond(bytes, head_input_bytes(job));
+}
+
+/* The head's own activations are free again when blocks go backward. */
+static uint64_t head_kept_bytes(const redcoi_job *job)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < job->costs->class_count; i++) {
+        if (job->costs->classes[i].kind == REDCO_CLASS_HEAD) {
+            bytes += job->rank->classes[i].activation_bytes[REDCO_RECOMPUTE_NONE];
+        }
+    }
+    return job->logits_bytes > 0 ? bytes : 0; /* of the stage that has it */
+}
+
+/* Beside sharded ones: the head's weights and gradient, and what is fetched ahead; in a block the table's gradient on
+ * its way out, the products at work and the next with the gradients made so far, all of two layers if they go forward
+ * again.
+ */
+static uint64_t sharded_params(const redcoi_job *job, const struct products *products)
+{
+    const uint64_t block = job->rank->block_params, shared = shared_params(job);
+    if (job->class->kind == REDCO_CLASS_HEAD) { return 2 * products->largest + ahead_of_head(job); }
+    const uint64_t table = largest_table(job, shared);
+    const uint64_t before = shared > 0 ? shared + block : larger(table, block);
+    if (job->recompute == REDCO_RECOMPUTE_FULL) { return 2 * block + before; } /* gradients take turns with weights */
+    return products->neighbours + before + products->largest;
+}
+
+uint64_t redcoi_planned_slot_bytes(const redcoi_job *job)
+{
+    const bool scattered = redco_mesh_ranks(job->shards.parameters) > 1 || redco_mesh_ranks(job->shards.gradients) > 1;
+    if (!job->costs->workload.engine.planned_memory || scattered) { return 0; }
+    const struct products products = products_of(job, job->class);
+    return redco_share_up(larger(products.largest, shared_params(job)), job->costs->state_bytes.gradient, 1);
+}
+
+/* All of it shares one arena with activations: a block's backward begins where the logits are free again, and the
+ * embedding's where all activations are. */
+void redcoi_planned_transients(const redcoi_job *job, redco_layer_cost *cost)
+{
+    const redco_class_kind kind = job->class->kind;
+    const struct products products = products_of(job, job->class);
+    const bool sharded = redco_mesh_ranks(job->shards.parameters) > 1;
+    const bool block = kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
+    const uint64_t whole = block ? shared_params(job) : products.largest;
+    const uint64_t params = sharded ? sharded_params(job, &products) : whole;
+    uint64_t bytes = redco_share_up(params, job->costs->state_bytes.gradient, 1);
+    if (kind == REDCO_CLASS_EMBEDDING) { bytes = 0; }
+    if (kind == REDCO_CLASS_HEAD) { bytes = beyond(bytes, head_input_bytes(job)); }
+    if (block) {
+        bytes += sharded ? 0 : block_gradient_bytes(job, &products);
+        bytes += job->times->recompute_bytes[job->recompute];
+        bytes = beyond(bytes, job->logits_bytes + head_kept_bytes(job));
+        bytes = larger(bytes, sharded ? beside_head_bytes(job) : 0);
+    }
+    cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = bytes + bucket_bytes(job);
+}

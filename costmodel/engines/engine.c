@@ -1,0 +1,281 @@
+#include "costmodel/engines/engine.h"
+
+#include "topology/base/text.h"
+#include "topology/base/units.h"
+#include "topology/base/word.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const redco_trait_words[] = {
+    [REDCO_TRAIT_SOFTWARE] = "software",
+    [REDCO_TRAIT_GATHER] = "gather",
+    [REDCO_TRAIT_SHARD_OVER] = "shard_over",
+    [REDCO_TRAIT_BUCKET_BYTES] = "bucket_bytes",
+    [REDCO_TRAIT_TP_LAYOUT] = "tp_layout",
+    [REDCO_TRAIT_ATTENTION] = "attention",
+    [REDCO_TRAIT_FUSED_NORM] = "fused_norm",
+    [REDCO_TRAIT_COMPILED] = "compiled",
+    [REDCO_TRAIT_LOGITS_GATHERED] = "logits_gathered",
+    [REDCO_TRAIT_CROSS_ENTROPY] = "cross_entropy",
+    [REDCO_TRAIT_GRAD_REDUCE_BYTES] = "grad_reduce_bytes",
+    [REDCO_TRAIT_MEMORY] = "memory",
+    [REDCO_TRAIT_COUNT] = NULL,
+};
+
+/* Words of traits that have some, indexed by their values. */
+static const char *const software_words[] = {"", "eager", "megatron", "te_xla", NULL};
+static const char *const gather_words[] = {"module", "layer", NULL};
+static const char *const shard_over_words[] = {"dp", "dp_cp", NULL};
+static const char *const tp_layout_words[] = {"rules", "paired", NULL};
+static const char *const attention_words[] = {"auto", "flash1", "flash2", "flash3", "fused", "unfused", NULL};
+static const char *const flag_words[] = {"0", "1", NULL};
+static const char *const loss_words[] = {"unfused", "fused", NULL};
+static const char *const memory_words[] = {"formulas", "planned", NULL};
+
+static const double least_bucket_bytes = 1024.0, most_bucket_bytes = 1e15;
+
+/* A trait's words; NULL: a number. */
+static const char *const *words_of(redco_trait trait)
+{
+    switch (trait) {
+    case REDCO_TRAIT_SOFTWARE: return software_words;
+    case REDCO_TRAIT_GATHER: return gather_words;
+    case REDCO_TRAIT_SHARD_OVER: return shard_over_words;
+    case REDCO_TRAIT_TP_LAYOUT: return tp_layout_words;
+    case REDCO_TRAIT_ATTENTION: return attention_words;
+    case REDCO_TRAIT_FUSED_NORM:
+    case REDCO_TRAIT_COMPILED:
+    case REDCO_TRAIT_LOGITS_GATHERED: return flag_words;
+    case REDCO_TRAIT_CROSS_ENTROPY: return loss_words;
+    case REDCO_TRAIT_MEMORY: return memory_words;
+    default: return NULL;
+    }
+}
+
+static unsigned value_of(const redco_engine *engine, redco_trait trait)
+{
+    switch (trait) {
+    case REDCO_TRAIT_SOFTWARE: return engine->software;
+    case REDCO_TRAIT_GATHER: return engine->layer_units;
+    case REDCO_TRAIT_SHARD_OVER: return engine->shard_over_cp;
+    case REDCO_TRAIT_TP_LAYOUT: return engine->tp_layout;
+    case REDCO_TRAIT_ATTENTION: return engine->attention;
+    case REDCO_TRAIT_FUSED_NORM: return !engine->plain_norm;
+    case REDCO_TRAIT_COMPILED: return engine->compiled;
+    case REDCO_TRAIT_LOGITS_GATHERED: return engine->logits_gathered;
+    case REDCO_TRAIT_CROSS_ENTROPY: return engine->fused_loss;
+    case REDCO_TRAIT_GRAD_REDUCE_BYTES: return engine->gradient_bytes;
+    case REDCO_TRAIT_MEMORY: return engine->planned_memory;
+    default: return 0;
+    }
+}
+
+static void set_value(redco_engine *engine, redco_trait trait, unsigned value)
+{
+    switch (trait) {
+    case REDCO_TRAIT_SOFTWARE: engine->software = (redco_software)value; break;
+    case REDCO_TRAIT_GATHER: engine->layer_units = value != 0; break;
+    case REDCO_TRAIT_SHARD_OVER: engine->shard_over_cp = value != 0; break;
+    case REDCO_TRAIT_TP_LAYOUT: engine->tp_layout = (redco_engine_layout)value; break;
+    case REDCO_TRAIT_ATTENTION: engine->attention = (redco_attention)value; break;
+    case REDCO_TRAIT_FUSED_NORM: engine->plain_norm = value == 0; break;
+    case REDCO_TRAIT_COMPILED: engine->compiled = value != 0; break;
+    case REDCO_TRAIT_LOGITS_GATHERED: engine->logits_gathered = value != 0; break;
+    case REDCO_TRAIT_CROSS_ENTROPY: engine->fused_loss = value != 0; break;
+    case REDCO_TRAIT_GRAD_REDUCE_BYTES: engine->gradient_bytes = value; break;
+    case REDCO_TRAIT_MEMORY: engine->planned_memory = value != 0; break;
+    default: break;
+    }
+}
+
+static const char *list(const char *const *words, char *buffer, size_t size)
+{
+    size_t used = 0;
+    buffer[0] = '\0';
+    for (size_t i = 0; words[i] != NULL && used < size; i++) {
+        if (words[i][0] == '\0') { continue; }
+        used += (size_t)snprintf(buffer + used, size - used, "%s%s", used > 0 ? ", " : "", words[i]);
+    }
+    return buffer;
+}
+
+/* @return the index of @p text, or -1 */
+static int find(const char *const *words, const char *text)
+{
+    for (int i = 0; words[i] != NULL; i++) {
+        if (words[i][0] != '\0' && strcmp(words[i], text) == 0) { return i; }
+    }
+    return -1;
+}
+
+static bool may_state(redco_trait trait)
+{
+    return trait != REDCO_TRAIT_MEMORY;
+}
+
+static redco_status unknown_trait(const char *trait, const char *place, redco_error *err)
+{
+    const char *known[REDCO_TRAIT_COUNT + 1] = {NULL};
+    char names[256];
+    size_t count = 0;
+    for (int t = 0; t < REDCO_TRAIT_COUNT; t++) {
+        if (may_state((redco_trait)t)) { known[count++] = redco_trait_words[t]; }
+    }
+    return redco_fail(err, REDCO_EVALUE, place, "\"%.40s\" is no trait of an engine; known: %s", trait,
+                      list(known, names, sizeof names));
+}
+
+redco_status redco_engine_state(redco_engine_choice *choice, const char *trait, const char *value, const char *place,
+                                redco_error *err)
+{
+    char known[128];
+    const int t = find(redco_trait_words, trait);
+    if (t < 0 || !may_state((redco_trait)t)) { return unknown_trait(trait, place, err); }
+    const char *const *const words = words_of((redco_trait)t);
+    if (words != NULL) {
+        const int at = find(words, value);
+        if (at < 0) {
+            return redco_fail(err, REDCO_EVALUE, place, "%s=\"%.40s\" is not one of: %s", trait, value,
+                              list(words, known, sizeof known));
+        }
+        set_value(&choice->engine, (redco_trait)t, (unsigned)at);
+    } else if (t == REDCO_TRAIT_GRAD_REDUCE_BYTES) {
+        if (strcmp(value, "2") != 0 && strcmp(value, "4") != 0) {
+            return redco_fail(err, REDCO_EVALUE, place, "%s=\"%.40s\" is not 2 or 4", trait, value);
+        }
+        choice->engine.gradient_bytes = (uint32_t)(value[0] - '0');
+    } else {
+        double bytes = 0.0;
+        const redco_status st = redco_unit_parse(value, REDCO_UNIT_BYTES, place, &bytes, err);
+        if (st != REDCO_OK) { return st; }
+        if (!(bytes >= least_bucket_bytes && bytes <= most_bucket_bytes)) {
+            return redco_fail(err, REDCO_EVALUE, place, "%s=\"%.40s\" is not from 1 KiB to 1 PB", trait, value);
+        }
+        choice->bucket_bytes = (uint64_t)bytes;
+    }
+    choice->engine.stated |= 1U << t;
+    return REDCO_OK;
+}
+
+static uint32_t own_width(redco_precision precision)
+{
+    return precision == REDCO_FP32 ? 4 : 2;
+}
+
+const char *redco_engine_trait(const redco_engine_choice *choice, redco_precision precision, redco_trait trait,
+                               char *buffer, size_t size)
+{
+    const char *const *const words = words_of(trait);
+    const unsigned value = value_of(&choice->engine, trait);
+    if (words != NULL) {
+        (void)snprintf(buffer, size, "%s", words[value]);
+    } else if (trait == REDCO_TRAIT_BUCKET_BYTES) {
+        (void)snprintf(buffer, size, "%llu B", (unsigned long long)choice->bucket_bytes);
+    } else {
+        (void)snprintf(buffer, size, "%u", value != 0 ? value : own_width(precision));
+    }
+    return buffer;
+}
+
+json_t *redco_engine_describe(const redco_engine_choice *choice, redco_precision precision)
+{
+    json_t *const json = json_object();
+    json_t *const stated = json_array();
+    int failed = json == NULL || stated == NULL;
+    failed |= json_object_set_new(json, "name", json_string(choice->engine.name));
+    for (int t = 0; t < REDCO_TRAIT_COUNT; t++) {
+        char text[32];
+        (void)redco_engine_trait(choice, precision, (redco_trait)t, text, sizeof text);
+        const char *const *const words = words_of((redco_trait)t);
+        json_t *const value = words == flag_words ? json_boolean(text[0] == '1')
+                              : words == NULL     ? json_integer((json_int_t)strtoll(text, NULL, 10))
+                                                  : json_string(text);
+        failed |= json_object_set_new(json, redco_trait_words[t], value);
+        if ((choice->engine.stated >> t & 1) != 0) {
+            failed |= json_array_append_new(stated, json_string(redco_trait_words[t]));
+        }
+    }
+    failed |= json_object_set_new(json, "stated", stated);
+    if (failed) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
+/* A word or flag of an engine's JSON. */
+static redco_status read_word(const redco_json_value *value, redco_trait trait, redco_engine *engine, redco_error *err)
+{
+    char known[128];
+    const char *const key = redco_trait_words[trait];
+    const char *const *const words = words_of(trait);
+    const char *text = NULL;
+    if (words == flag_words) {
+        bool flag = false;
+        const redco_status st = redco_json_bool(value, key, &flag, err);
+        if (st == REDCO_OK) { set_value(engine, trait, flag); }
+        return st;
+    }
+    const redco_status st = redco_json_string(value, key, &text, err);
+    if (st != REDCO_OK) { return st; }
+    if (trait == REDCO_TRAIT_SOFTWARE && text[0] == '\0') { return REDCO_OK; }
+    const int at = find(words, text);
+    if (at < 0) {
+        return redco_json_fail(value, key, err, "is \"%.40s\", not one of: %s", text, list(words, known, sizeof known));
+    }
+    set_value(engine, trait, (unsigned)at);
+    return REDCO_OK;
+}
+
+static redco_status read_stated(const redco_json_value *value, uint32_t *stated_out, redco_error *err)
+{
+    redco_json_value array;
+    size_t count = 0;
+    redco_status st = redco_json_array(value, "stated", &array, &count, err);
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        redco_json_value entry;
+        if ((st = redco_json_element(&array, i, &entry, err)) != REDCO_OK) { return st; }
+        const int t = json_is_string(entry.json) ? find(redco_trait_words, json_string_value(entry.json)) : -1;
+        if (t < 0) { return redco_json_fail(&entry, NULL, err, "is no trait of an engine"); }
+        *stated_out |= 1U << t;
+    }
+    return st;
+}
+
+redco_status redco_engine_from_json(const redco_json_value *value, redco_engine_choice *choice_out, redco_error *err)
+{
+    redco_engine_choice choice = {.bucket_bytes = 0};
+    const char *name = NULL;
+    uint32_t width = 0;
+    redco_status st = redco_json_string(value, "name", &name, err);
+    if (st != REDCO_OK) { return st; }
+    if (strlen(name) >= sizeof choice.engine.name) {
+        return redco_json_fail(value, "name", err, "is longer than %zu bytes", sizeof choice.engine.name - 1);
+    }
+    (void)snprintf(choice.engine.name, sizeof choice.engine.name, "%s", name);
+    redco_text_clean(choice.engine.name);
+    for (int t = 0; t < REDCO_TRAIT_COUNT && st == REDCO_OK; t++) {
+        if (words_of((redco_trait)t) != NULL) { st = read_word(value, (redco_trait)t, &choice.engine, err); }
+    }
+    if (st != REDCO_OK ||
+        (st = redco_json_u64(value, "bucket_bytes", (uint64_t)least_bucket_bytes, (uint64_t)most_bucket_bytes,
+                             &choice.bucket_bytes, err)) != REDCO_OK ||
+        (st = redco_json_u32(value, "grad_reduce_bytes", 2, 4, &width, err)) != REDCO_OK ||
+        (st = read_stated(value, &choice.engine.stated, err)) != REDCO_OK) {
+        return st;
+    }
+    if (width == 3) { return redco_json_fail(value, "grad_reduce_bytes", err, "is 3, not 2 or 4"); }
+    choice.engine.gradient_bytes = width;
+    *choice_out = choice;
+    return REDCO_OK;
+}
+
+redco_engine_choice redco_engine_choose(const redco_engine_file *file, redco_precision precision)
+{
+    redco_engine_choice choice = {.engine = file->engine, .bucket_bytes = file->bucket_bytes};
+    choice.engine.gradient_bytes = file->gradient_bytes[precision];
+    choice.engine.fused_loss = file->fused_loss[precision];
+    return choice;
+}

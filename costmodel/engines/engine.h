@@ -1,0 +1,183 @@
+/** @file engine.h  How the training software does its work, as far as it changes what a step costs: kernels, formats,
+ *  what is gathered at a time, over which ranks states are sharded. An engine is a file (costmodel/presets/engines, or
+ *  the user's own; ENGINES.md); a run states some of its traits otherwise. Nothing else decides by a framework's name.
+ *  Formulas: costmodel/README.md, sections 2, 3 and 5. */
+#ifndef REDCO_ENGINE_H
+#define REDCO_ENGINE_H
+
+#include "topology/base/json.h"
+#include "topology/base/sharding.h"
+#include "traces/measured.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum redco_attention {
+    REDCO_ATTENTION_AUTO, /**< flash 2, or flash 1 on GPUs before compute capability 8.0 */
+    REDCO_ATTENTION_FLASH1,
+    REDCO_ATTENTION_FLASH2,
+    REDCO_ATTENTION_FLASH3, /**< or cuDNN's flash kernels on Hopper and later */
+    REDCO_ATTENTION_FUSED,  /**< scores are written out; one kernel for mask and softmax */
+    REDCO_ATTENTION_UNFUSED /**< scores are written out; a kernel per operation */
+} redco_attention;
+
+/** Number format of the matrix products in blocks; attention and head keep the training precision. */
+typedef enum redco_gemm_format {
+    REDCO_GEMM_SAME, /**< the training precision */
+    REDCO_GEMM_FP8,
+    REDCO_GEMM_MXFP8,
+    REDCO_GEMM_NVFP4
+} redco_gemm_format;
+
+/** Which layout of split matrices an engine's tensor parallelism has. */
+typedef enum redco_engine_layout {
+    REDCO_ENGINE_RULES, /**< RedCoast's rules, whatever collectives they need (planner/rules/RULES.md) */
+    REDCO_ENGINE_PAIRED /**< its own: column and row splits in pairs, two collectives a block and pass */
+} redco_engine_layout;
+
+enum { REDCO_ENGINE_NAME = 32 };
+
+/** Every trait, resolved. All zero: module-wise gathers, flash attention, fused norms, matrices in the training
+ *  precision, one model chunk a stage, RedCoast's layouts. */
+typedef struct redco_engine {
+    char name[REDCO_ENGINE_NAME]; /**< of its file; "" = none was named */
+    redco_software software;      /**< class that shares constants: picks the calibration */
+    uint32_t stated;              /**< bit per redco_trait: stated by the run, not the file's default */
+    redco_attention attention;
+    redco_gemm_format gemm_format;
+    bool plain_norm;        /**< norms of several kernels each */
+    bool compiled;          /**< torch.compile fuses memory-bound operators */
+    bool fused_loss;        /**< one kernel computes the loss and its gradient in the place of the logits */
+    bool logits_gathered;   /**< every tensor-parallel rank holds the logits of the whole vocabulary */
+    bool async_tp;          /**< tensor-parallel traffic is cut up and overlapped with the products beside it */
+    bool partial_recompute; /**< REDCO_RECOMPUTE_FULL repeats about half of the forward products only: checkpointing per
+                                 operator, or policies that keep some outputs */
+    bool layer_units;       /**< parameters are gathered a layer at a time (flat FSDP units), not by module */
+    redco_engine_layout tp_layout;
+    bool planned_memory; /**< memory is planned from the lifetimes of a graph's values (redco-exec): what backward
+                              reads is kept once, nothing is masked, converted or fragmented; and what
+                              it does not read is not computed again */
+    bool made_again;     /**< of engines that plan their memory, on GPUs: backward makes the activated gate of a gated
+                              FFN again, of what it reads anyway, and forward does not keep it */
+    uint64_t workspace_bytes; /**< planned memory: of one product beside its operands */
+    bool shard_over_cp;       /**< states are sharded over data- and context-parallel ranks together: meshes count both,
+                                   context-parallel ranks first (redco_shard_grid()) */
+    uint32_t gradient_bytes;  /**< per element, reduced and kept; 0 = as the precision says */
+    uint32_t virtual_stages;  /**< model chunks per pipeline stage (interleaved schedule); 0 and 1 = one */
+} redco_engine;
+
+/** Traits that a file states and a run may state otherwise, in the order of files; columns of measured tables have the
+ *  same names. */
+typedef enum redco_trait {
+    REDCO_TRAIT_SOFTWARE,
+    REDCO_TRAIT_GATHER,
+    REDCO_TRAIT_SHARD_OVER,
+    REDCO_TRAIT_BUCKET_BYTES,
+    REDCO_TRAIT_TP_LAYOUT,
+    REDCO_TRAIT_ATTENTION,
+    REDCO_TRAIT_FUSED_NORM,
+    REDCO_TRAIT_COMPILED,
+    REDCO_TRAIT_LOGITS_GATHERED,
+    REDCO_TRAIT_CROSS_ENTROPY,
+    REDCO_TRAIT_GRAD_REDUCE_BYTES,
+    REDCO_TRAIT_MEMORY, /**< not stated otherwise: the executor's own */
+    REDCO_TRAIT_COUNT
+} redco_trait;
+
+/** "software", "gather", ... NULL-terminated, indexed by the enum. */
+extern const char *const redco_trait_words[];
+
+/** What an engine offers to recompute, in redco_engine_file.recompute; bits. */
+enum {
+    REDCO_OFFERS_NONE = 1,
+    REDCO_OFFERS_SELECTIVE = 2,
+    REDCO_OFFERS_HALF = 4, /**< engine.partial_recompute */
+    REDCO_OFFERS_FULL = 8
+};
+
+/** Degrees beside data parallelism that an engine has, in redco_engine_file.dimensions; bits. */
+enum {
+    REDCO_HAS_TP = 1,
+    REDCO_HAS_SP = 2,
+    REDCO_HAS_PP = 4,
+    REDCO_HAS_CHUNKS = 8,
+    REDCO_HAS_CP = 16,
+    REDCO_HAS_DP = 32 /**< every engine has it: a file without others is not one without limits */
+};
+
+/** Triples of meshes that an engine can run, in redco_engine_file.states; bits. */
+enum {
+    REDCO_RUNS_DDP = 1,
+    REDCO_RUNS_ZERO1 = 2,
+    REDCO_RUNS_ZERO2 = 4,
+    REDCO_RUNS_ZERO3 = 8,
+    REDCO_RUNS_MICS = 16,
+    REDCO_RUNS_HSDP = 32,
+    REDCO_RUNS_ZEROPP = 64,
+    REDCO_RUNS_ANY = 128
+};
+
+enum { REDCO_ENGINE_GPUS = 16, REDCO_ENGINE_SETS = 4 };
+
+/** One file. Plain values. */
+typedef struct redco_engine_file {
+    redco_engine engine; /**< its defaults; gradient_bytes is in gradient_bytes[] */
+    char title[96];
+    uint32_t gradient_bytes[3]; /**< by redco_precision; 0 = as the precision says */
+    bool fused_loss[3];         /**< likewise */
+    uint64_t bucket_bytes;
+    uint32_t overlap; /**< redco_overlap bits: what it hides behind computation */
+    uint32_t recompute, dimensions, states;
+    bool inter_tensor, intra_tensor; /**< optimizer schemes */
+    char export_to[16];              /**< word of redco-plan --export; "" = none */
+    struct {
+        char gpu[24]; /**< beginning of the GPU's name, its architecture, or "*" */
+        char set[64];
+    } calibrations[REDCO_ENGINE_SETS]; /**< sets of this engine's own, before those of its class of software */
+    uint32_t calibration_count;
+    char measured_on[REDCO_ENGINE_GPUS][48];
+    uint32_t measured_count;
+    char sources[REDCO_TRAIT_COUNT][256]; /**< cut where longer */
+} redco_engine_file;
+
+/** Whether runs of this engine on that GPU (the name of its file) were measured: traces/data. */
+bool redco_engine_measured_on(const redco_engine_file *file, const char *gpu);
+
+/** @param name_or_path  preset or file */
+redco_status redco_engine_file_read(const char *name_or_path, redco_engine_file *file_out, redco_error *err);
+redco_status redco_engine_file_from_json(const redco_json_value *value, redco_engine_file *file_out, redco_error *err);
+
+/** What of a request belongs to its engine. */
+typedef struct redco_engine_choice {
+    redco_engine engine;
+    uint64_t bucket_bytes;
+} redco_engine_choice;
+
+/** The file's defaults for that precision of training. */
+redco_engine_choice redco_engine_choose(const redco_engine_file *file, redco_precision precision);
+/** States one trait otherwise. @param place  for the error, e.g. "--engine"
+ *  @return REDCO_EVALUE and the known words */
+redco_status redco_engine_state(redco_engine_choice *choice, const char *trait, const char *value, const char *place,
+                                redco_error *err);
+/** The value of a trait as such a word. @return @p buffer */
+const char *redco_engine_trait(const redco_engine_choice *choice, redco_precision precision, redco_trait trait,
+                               char *buffer, size_t size);
+/** Name and every trait, a new reference; NULL when out of memory. */
+json_t *redco_engine_describe(const redco_engine_choice *choice, redco_precision precision);
+/** The same back. Traits that a run states of its own (precision, chunks, recomputation) are not in it. */
+redco_status redco_engine_from_json(const redco_json_value *value, redco_engine_choice *choice_out, redco_error *err);
+
+/** Whether that attention writes its scores out, so that recomputing them selectively frees memory. */
+static inline bool redco_attention_keeps_scores(redco_attention attention)
+{
+    return attention == REDCO_ATTENTION_FUSED || attention == REDCO_ATTENTION_UNFUSED;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

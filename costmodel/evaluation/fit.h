@@ -1,0 +1,41 @@
+/** @file fit.h  Fits the constants of a calibration to measured runs: least squares of log(predicted / measured) with a
+ *  robust loss, a log-normal prior around a given set and hard bounds (costmodel/README.md, section 6), by GSL's
+ *  trust-region Levenberg-Marquardt. Constants are fitted for a set of rows, never per row. */
+#ifndef REDCO_FIT_H
+#define REDCO_FIT_H
+
+#include "costmodel/evaluation/measured_runs.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct redco_fit_options {
+    double noise_ratio;  /**< error of a run from which on the loss grows linearly; 0 = 0.02 */
+    double width_factor; /**< on the widths of the priors; 0 = 1 */
+    uint32_t iterations; /**< at most; 0 = 60 */
+} redco_fit_options;
+
+/** @param rows      indices of rows of @p evaluations that are not skipped and have a throughput
+ *  @param measured  tokens/s/GPU of each, > 0
+ *  @param prior     its constants are the centre of the priors; constants that are 0 in it stay 0
+ *  @param fitted_out  @p prior with other constants, fitted_rows, mape_ratio and band_ratio; name and basis as in prior
+ *  @return REDCO_ESYSTEM if GSL fails */
+redco_status redco_fit(redco_evaluations *evaluations, const size_t *rows, const double *measured, size_t count,
+                       const redco_calibration *prior, const redco_fit_options *options, redco_calibration *fitted_out,
+                       redco_error *err);
+
+/** Fits without each group in turn and predicts it. A row gets 0 where its group is all there is.
+ *  @param groups         number of each row's group: folds, models, sources
+ *  @param predicted_out  tokens/s/GPU of each row, by constants that did not see its group */
+redco_status redco_fit_validate(redco_evaluations *evaluations, const size_t *rows, const double *measured,
+                                size_t count, const size_t *groups, const redco_calibration *prior,
+                                const redco_fit_options *options, double *predicted_out, redco_error *err);
+
+/** Deals @p count rows into @p folds parts of equal size, shuffled by @p seed. */
+void redco_fit_folds(size_t count, uint32_t folds, uint64_t seed, size_t *groups_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,385 @@
+#include "costmodel/evaluation/measured_runs.h"
+
+#include "costmodel/evaluation/row_cluster.h"
+#include "costmodel/operators/compute_profile.h"
+#include "topology/base/preset.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { CLASSES_MAX = 8 };
+
+struct evaluation {
+    char reason[256]; /* "" = can be predicted */
+    char set[64];     /* of shipped constants */
+    redco_request request;
+    redco_assignment assignments[CLASSES_MAX];
+    redco_model *model;
+    const redco_comm *comm;
+    redco_costs *costs;
+};
+
+struct shared_comm {
+    redco_machine machine;
+    bool profiled; /* operators of the shipped profile of its GPU */
+    redco_comm *comm;
+};
+
+struct redco_evaluations {
+    struct evaluation *rows;
+    size_t count;
+    struct shared_comm *comms;
+    size_t comm_count;
+};
+
+/* Engines of a table's frameworks, read once each. */
+enum { ENGINES_CACHED = 32 };
+struct engines {
+    char frameworks[ENGINES_CACHED][REDCO_ENGINE_NAME];
+    redco_engine_file files[ENGINES_CACHED];
+    uint32_t count;
+};
+
+/* A framework without a file of its own is taken for flat FSDP. */
+static const char unknown_framework[] = "fsdp";
+
+static redco_status engine_of(struct engines *engines, const char *framework, const redco_engine_file **file_out,
+                              redco_error *err)
+{
+    const char *const name = redco_preset_find("engines", framework) != NULL ? framework : unknown_framework;
+    for (uint32_t i = 0; i < engines->count; i++) {
+        if (strcmp(engines->frameworks[i], name) == 0) {
+            *file_out = &engines->files[i];
+            return REDCO_OK;
+        }
+    }
+    const uint32_t at = engines->count < ENGINES_CACHED ? engines->count++ : ENGINES_CACHED - 1;
+    (void)snprintf(engines->frameworks[at], sizeof engines->frameworks[at], "%s", name);
+    *file_out = &engines->files[at];
+    return redco_engine_file_read(name, &engines->files[at], err);
+}
+
+/* Tables mesh by hosts, TP and data-parallel ranks; the cost model by link domains and the ranks that an engine shards
+ * over. With context parallelism a mesh of all data-parallel ranks stands for all of those (traces/data/README.md); a
+ * larger one is stated over both. */
+static redco_status remesh(redco_mesh given, redco_mesh dp, redco_mesh grid, const char *what, redco_mesh *mesh_out,
+                           redco_error *err)
+{
+    const uint64_t all = redco_mesh_ranks(dp);
+    uint64_t ranks = redco_mesh_ranks(given);
+    if (ranks > 1 && ranks == all) { ranks = redco_mesh_ranks(grid); }
+    const redco_mesh within = ranks > all ? grid : dp;
+    const bool wide = ranks >= within.gpus; /* a whole node or more */
+    const bool part =
+        ranks > 0 && within.gpus > 0 &&
+        (wide ? ranks % within.gpus == 0 && within.nodes % (ranks / within.gpus) == 0 : within.gpus % ranks == 0);
+    const uint64_t gpus = wide ? within.gpus : ranks;
+    if (!part) {
+        return redco_fail(err, REDCO_EVALUE, what, "%llu ranks are no part of a mesh of %ux%u",
+                          (unsigned long long)ranks, within.gpus, within.nodes);
+    }
+    *mesh_out = (redco_mesh){(uint32_t)gpus, (uint32_t)(wide ? ranks / within.gpus : 1)};
+    return REDCO_OK;
+}
+
+static redco_status setting_of(const redco_measured_run *run, const redco_engine_file *file, redco_request *request,
+                               redco_layer_config *config, redco_error *err)
+{
+    redco_setting *const s = &request->setting;
+    const uint64_t inner = (uint64_t)run->tp * run->cp;
+    const uint64_t room = inner < request->machine.gpus_per_node ? request->machine.gpus_per_node / inner : 1;
+    const uint32_t local = (uint32_t)(run->dp < room ? run->dp : room);
+    if (local == 0 || run->dp % local != 0) {
+        return redco_fail(err, REDCO_EVALUE, "dp", "%u ranks do not fill nodes of %u", run->dp, local);
+    }
+    const bool inter = run->scheme == REDCO_MEASURED_SCHEME_INTER ||
+                       (run->scheme == REDCO_MEASURED_SCHEME_UNKNOWN && !file->intra_tensor);
+    *s = (redco_setting){.tp = run->tp,
+                         .pp = run->pp,
+                         .cp = run->cp,
+                         .micro_batch = run->micro_batch,
+                         .micro_batches = run->grad_accum,
+                         .dp = {local, run->dp / local},
+                         .scheme = inter ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR};
+    const redco_mesh grid = redco_shard_grid(&request->machine, &request->workload.engine, s);
+    redco_shards *const shards = &config->shards;
+    redco_status st = remesh(run->shards.parameters, s->dp, grid, "p_shard", &shards->parameters, err);
+    if (st == REDCO_OK) { st = remesh(run->shards.gradients, s->dp, grid, "g_shard", &shards->gradients, err); }
+    if (st == REDCO_OK) { st = remesh(run->shards.optimizer, s->dp, grid, "os_shard", &shards->optimizer, err); }
+    if (st == REDCO_OK && redco_mesh_ranks(run->p_secondary) > 0) {
+        st = remesh(run->p_secondary, s->dp, grid, "p_shard_secondary", &s->secondary, err);
+    }
+    return st;
+}
+
+static redco_gemm_format format_of(redco_measured_precision precision)
+{
+    switch (precision) {
+    case REDCO_MEASURED_FP8: return REDCO_GEMM_FP8;
+    case REDCO_MEASURED_MXFP8: return REDCO_GEMM_MXFP8;
+    case REDCO_MEASURED_NVFP4: return REDCO_GEMM_NVFP4;
+    case REDCO_MEASURED_BF16:
+    case REDCO_MEASURED_FP16:
+    case REDCO_MEASURED_PRECISION_UNKNOWN: break;
+    }
+    return REDCO_GEMM_SAME;
+}
+
+static redco_recompute recompute_of(const redco_measured_run *run, const redco_engine *engine)
+{
+    switch (run->recompute) {
+    case REDCO_MEASURED_RECOMPUTE_FULL:
+    case REDCO_MEASURED_RECOMPUTE_HALF: return REDCO_RECOMPUTE_FULL;
+    case REDCO_MEASURED_RECOMPUTE_SELECTIVE: /* nothing to drop where flash attention keeps no scores; redco-exec runs
+                                                it again */
+        return engine->planned_memory || redco_attention_keeps_scores(engine->attention) ? REDCO_RECOMPUTE_SELECTIVE
+                                                                                         : REDCO_RECOMPUTE_NONE;
+    case REDCO_MEASURED_RECOMPUTE_NONE:
+    case REDCO_MEASURED_RECOMPUTE_UNKNOWN: break;
+    }
+    return REDCO_RECOMPUTE_NONE;
+}
+
+/* What a column's values are called as traits. */
+static const char *const software_words[] = {"", "eager", "megatron", "te_xla"};
+static const char *const attention_words[] = {"", "flash1", "flash2", "flash3", "fused", "unfused"};
+static const char *const flag_words[] = {"0", "1"};
+static const char *const width_words[] = {"", "", "2", "", "4"};
+
+redco_status redco_engine_of_run(const redco_measured_run *run, const redco_engine_file *file,
+                                 redco_engine_choice *choice_out, redco_error *err)
+{
+    static const struct {
+        redco_measured_column column;
+        redco_trait trait;
+        const char *const *words; /* by the row's value */
+    } columns[] = {
+        {REDCO_COLUMN_SOFTWARE, REDCO_TRAIT_SOFTWARE, software_words},
+        {REDCO_COLUMN_ATTENTION, REDCO_TRAIT_ATTENTION, attention_words},
+        {REDCO_COLUMN_FUSED_NORM, REDCO_TRAIT_FUSED_NORM, flag_words},
+        {REDCO_COLUMN_COMPILED, REDCO_TRAIT_COMPILED, flag_words},
+        {REDCO_COLUMN_LOGITS_GATHERED, REDCO_TRAIT_LOGITS_GATHERED, flag_words},
+        {REDCO_COLUMN_GRAD_REDUCE_BYTES, REDCO_TRAIT_GRAD_REDUCE_BYTES, width_words},
+    };
+    const unsigned values[] = {run->software, run->attention,       run->fused_norm,
+                               run->compiled, run->logits_gathered, run->grad_reduce_bytes};
+    const redco_precision precision = run->precision == REDCO_MEASURED_FP16 ? REDCO_FP16 : REDCO_BF16;
+    redco_engine_choice choice = redco_engine_choose(file, precision);
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0] && st == REDCO_OK; i++) {
+        if (!redco_measured_knows(run, columns[i].column)) { continue; }
+        st = redco_engine_state(&choice, redco_trait_words[columns[i].trait], columns[i].words[values[i]], "row", err);
+    }
+    *choice_out = choice;
+    return st;
+}
+
+static redco_status workload_of(const redco_measured_run *run, const redco_engine_file *file,
+                                redco_workload *workload_out, redco_error *err)
+{
+    redco_engine_choice choice;
+    const redco_status st = redco_engine_of_run(run, file, &choice, err);
+    if (st != REDCO_OK) { return st; }
+    choice.engine.gemm_format = format_of(run->precision);
+    choice.engine.partial_recompute = run->recompute == REDCO_MEASURED_RECOMPUTE_HALF;
+    choice.engine.virtual_stages = run->virtual_pp;
+    *workload_out = (redco_workload){
+        .seq_len = run->seq_len,
+        .global_batch = run->global_batch,
+        .precision = run->precision == REDCO_MEASURED_FP16 ? REDCO_FP16 : REDCO_BF16,
+        .overlap = redco_measured_knows(run, REDCO_COLUMN_OVERLAP) ? run->overlap : file->overlap,
+        .sequence_parallel = run->sequence_parallel,
+        .bucket_bytes = choice.bucket_bytes,
+        .engine = choice.engine,
+    };
+    return REDCO_OK;
+}
+
+static redco_status request_of(const redco_measured_run *run, struct engines *engines, redco_request *request_out,
+                               redco_layer_config *config_out, redco_model_dims *dims_out, char set_out[64],
+                               redco_error *err)
+{
+    redco_request request = {.model = NULL};
+    redco_layer_config config = {.recompute = REDCO_RECOMPUTE_NONE};
+    const redco_engine_file *file = NULL;
+    const char *const skip = redco_measured_skip(run);
+    if (skip != NULL) { return redco_fail(err, REDCO_EVALUE, "use", "%s", skip); }
+    if (run->experts > 0) { return redco_fail(err, REDCO_EVALUE, "experts", "mixtures of experts are not modelled"); }
+    if (run->ep > 1) { return redco_fail(err, REDCO_EVALUE, "ep", "expert parallelism is not modelled"); }
+    redco_status st = engine_of(engines, run->framework, &file, err);
+    if (st == REDCO_OK) { st = workload_of(run, file, &request.workload, err); }
+    if (st == REDCO_OK) { st = redco_row_machine(run, &request.machine, err); }
+    if (st == REDCO_OK) { st = setting_of(run, file, &request, &config, err); }
+    if (st != REDCO_OK) { return st; }
+    config.recompute = recompute_of(run, &request.workload.engine);
+    *dims_out = (redco_model_dims){.hidden = run->hidden,
+                                   .ffn = run->ffn_hidden,
+                                   .layers = run->layers,
+                                   .heads = run->heads,
+                                   .kv_heads = run->kv_heads,
+                                   .head_dim = run->head_dim,
+                                   .vocab = run->vocab,
+                                   .gated = run->ffn_gated,
+                                   .tied = run->tied_embeddings};
+    (void)snprintf(set_out, 64, "%s",
+                   redco_calibration_of_engine(file, &request.workload.engine, &request.machine.gpu));
+    *request_out = request;
+    *config_out = config;
+    return REDCO_OK;
+}
+
+static bool same_machine(const redco_machine *a, const redco_machine *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->node_network_bytes_per_s == b->node_network_bytes_per_s &&
+           a->node_gpus_physical == b->node_gpus_physical;
+}
+
+/* Rows of a sweep share a machine. Steps of redco-exec are made of operators that redco-profile measured. */
+static redco_status comm_of(redco_evaluations *all, const redco_machine *machine, bool profiled,
+                            const redco_comm **comm_out, redco_error *err)
+{
+    for (size_t i = 0; i < all->comm_count; i++) {
+        if (same_machine(&all->comms[i].machine, machine) && all->comms[i].profiled == profiled) {
+            *comm_out = all->comms[i].comm;
+            return REDCO_OK;
+        }
+    }
+    struct shared_comm *const larger = realloc(all->comms, (all->comm_count + 1) * sizeof *larger);
+    if (larger == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    all->comms = larger;
+    struct shared_comm *const slot = &all->comms[all->comm_count];
+    *slot = (struct shared_comm){.machine = *machine, .profiled = profiled};
+    const char *const shipped = profiled ? redco_compute_profile_shipped(machine->gpu.name) : NULL;
+    const redco_status st = redco_comm_create(machine, &shipped, shipped != NULL ? 1 : 0, &slot->comm, err);
+    if (st != REDCO_OK) { return st; }
+    all->comm_count++;
+    *comm_out = slot->comm;
+    return REDCO_OK;
+}
+
+/* Every layer under the row's configuration. */
+static void assign(struct evaluation *row, const redco_layer_config *config)
+{
+    const redco_layer_class *classes = NULL;
+    const size_t count = redco_model_classes(row->model, &classes);
+    for (size_t i = 0; i < count && i < CLASSES_MAX; i++) {
+        row->assignments[i] = (redco_assignment){(uint32_t)i, classes[i].layers, *config};
+    }
+    row->request.assignments = row->assignments;
+    row->request.assignment_count = (uint32_t)count;
+}
+
+static redco_status prepare(redco_evaluations *all, struct engines *engines, const redco_measured_run *run,
+                            const redco_calibration *constants, struct evaluation *row, redco_error *err)
+{
+    const redco_comm *comm = NULL;
+    redco_layer_config config = {.recompute = REDCO_RECOMPUTE_NONE};
+    redco_model_dims dims = {.hidden = 0};
+    redco_status st = request_of(run, engines, &row->request, &config, &dims, row->set, err);
+    if (st == REDCO_OK) { st = redco_model_from_dims(&dims, run->model, &row->model, err); }
+    if (st == REDCO_OK) {
+        st = comm_of(all, &row->request.machine, row->request.workload.engine.planned_memory, &comm, err);
+    }
+    if (st != REDCO_OK) { return st; }
+    row->request.model = row->model;
+    row->comm = comm;
+    row->request.calibration = *constants;
+    assign(row, &config);
+    return redco_request_open(&row->request, comm, NULL, NULL, &row->costs, err);
+}
+
+redco_status redco_evaluations_create(const redco_measured_run *const *runs, size_t count,
+                                      redco_evaluations **evaluations_out, redco_error *err)
+{
+    redco_calibration constants;
+    redco_evaluations *all = calloc(1, sizeof *all);
+    struct engines *const engines = calloc(1, sizeof *engines);
+    redco_status st = redco_calibration_read("a100-eager", NULL, &constants, err); /* until the first prediction */
+    if (st != REDCO_OK) { goto out; }
+    if (all == NULL || engines == NULL || (all->rows = calloc(count > 0 ? count : 1, sizeof *all->rows)) == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    all->count = count;
+    for (size_t i = 0; i < count; i++) {
+        redco_error why = {.status = REDCO_OK};
+        st = prepare(all, engines, runs[i], &constants, &all->rows[i], &why);
+        if (st == REDCO_EVALUE) { /* the row's fault */
+            const bool use = strcmp(why.place, "use") == 0;
+            (void)snprintf(all->rows[i].reason, sizeof all->rows[i].reason, "%.80s%s%.160s", use ? "" : why.place,
+                           use ? "" : ": ", why.text);
+            st = REDCO_OK;
+        } else if (st != REDCO_OK) {
+            st = redco_fail(err, st, why.place, "%s", why.text);
+            goto out;
+        }
+    }
+    *evaluations_out = all;
+    all = NULL;
+out:
+    free(engines);
+    redco_evaluations_free(all);
+    return st;
+}
+
+void redco_evaluations_free(redco_evaluations *evaluations)
+{
+    if (evaluations == NULL) { return; }
+    for (size_t i = 0; i < evaluations->count; i++) {
+        redco_costs_free(evaluations->rows[i].costs);
+        redco_model_free(evaluations->rows[i].model);
+    }
+    for (size_t i = 0; i < evaluations->comm_count; i++) { redco_comm_free(evaluations->comms[i].comm); }
+    free(evaluations->comms);
+    free(evaluations->rows);
+    free(evaluations);
+}
+
+const char *redco_evaluations_skip(const redco_evaluations *evaluations, size_t index)
+{
+    const char *const reason = evaluations->rows[index].reason;
+    return reason[0] != '\0' ? reason : NULL;
+}
+
+const redco_request *redco_evaluations_request(const redco_evaluations *evaluations, size_t index)
+{
+    return &evaluations->rows[index].request;
+}
+
+redco_costs *redco_evaluations_costs(redco_evaluations *evaluations, size_t index)
+{
+    return evaluations->rows[index].costs;
+}
+
+const char *redco_evaluations_set(const redco_evaluations *evaluations, size_t index)
+{
+    return evaluations->rows[index].set;
+}
+
+static void recalibrate(struct evaluation *row, const redco_calibration *calibration)
+{
+    row->request.calibration = *calibration;
+    redco_compute_profile_calibrate(redco_comm_compute(row->comm), row->request.workload.engine.planned_memory,
+                                    &row->request.calibration);
+    redco_costs_recalibrate(row->costs, &row->request.calibration);
+}
+
+redco_prediction redco_evaluations_predict(redco_evaluations *evaluations, size_t index,
+                                           const redco_calibration *calibration)
+{
+    struct evaluation *const row = &evaluations->rows[index];
+    const redco_request *const r = &row->request;
+    recalibrate(row, calibration);
+    return redco_cost_step(row->costs, &r->setting, r->assignments, r->assignment_count);
+}
+
+redco_status redco_evaluations_price(redco_evaluations *evaluations, size_t index, const redco_calibration *calibration,
+                                     redco_price *price_out, redco_error *err)
+{
+    struct evaluation *const row = &evaluations->rows[index];
+    const redco_request *const r = &row->request;
+    recalibrate(row, calibration);
+    return redco_price_step(row->costs, &r->setting, r->assignments, r->assignment_count, price_out, err);
+}

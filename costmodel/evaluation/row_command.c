@@ -1,0 +1,208 @@
+#include "costmodel/evaluation/row_command.h"
+
+#include "costmodel/operators/compute_profile.h"
+#include "topology/base/preset.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_WORDS = 48 };
+
+struct redco_row_command {
+    char *words[MOST_WORDS + 1];
+    size_t count;
+    char remark[160]; /* "" = none */
+};
+
+/* Any framework that has no engine of its own shards flat units, as most do today. */
+static const char other_engine[] = "fsdp";
+
+/* After a failure words are missing, which the caller sees by their number. */
+__attribute__((format(printf, 2, 3))) static bool add(redco_row_command *command, const char *format, ...)
+{
+    va_list args;
+    char *word = NULL;
+    if (command->count == MOST_WORDS) { return false; }
+    va_start(args, format);
+    const int length = vasprintf(&word, format, args);
+    va_end(args);
+    if (length < 0) { return false; }
+    command->words[command->count++] = word;
+    return true;
+}
+
+static bool add_option(redco_row_command *command, const char *option, const char *value)
+{
+    return add(command, "%s", option) && add(command, "%s", value);
+}
+
+static bool add_number(redco_row_command *command, const char *option, uint64_t value)
+{
+    return add(command, "%s", option) && add(command, "%" PRIu64, value);
+}
+
+static bool add_meshes(redco_row_command *command, const redco_request *request)
+{
+    const redco_shards *const shards = &request->assignments[0].config.shards; /* of every layer */
+    const redco_mesh p = shards->parameters, g = shards->gradients, os = shards->optimizer;
+    const redco_mesh p2 = request->setting.secondary;
+    char secondary[40] = "";
+    if (redco_mesh_ranks(p2) > 0) { (void)snprintf(secondary, sizeof secondary, ",p2=%ux%u", p2.gpus, p2.nodes); }
+    return add(command, "--fix") &&
+           add(command, "p=%ux%u,g=%ux%u,os=%ux%u%s", p.gpus, p.nodes, g.gpus, g.nodes, os.gpus, os.nodes, secondary);
+}
+
+static const char *recompute_word(const redco_measured_run *run, const redco_request *request)
+{
+    if (run->recompute == REDCO_MEASURED_RECOMPUTE_HALF) { return "half"; }
+    switch (request->assignments[0].config.recompute) {
+    case REDCO_RECOMPUTE_SELECTIVE: return "selective";
+    case REDCO_RECOMPUTE_FULL: return "full";
+    default: return "none";
+    }
+}
+
+static const char *precision_word(redco_measured_precision precision)
+{
+    switch (precision) {
+    case REDCO_MEASURED_FP16: return "fp16";
+    case REDCO_MEASURED_FP8: return "fp8";
+    case REDCO_MEASURED_MXFP8: return "mxfp8";
+    case REDCO_MEASURED_NVFP4: return "nvfp4";
+    case REDCO_MEASURED_BF16:
+    case REDCO_MEASURED_PRECISION_UNKNOWN: break;
+    }
+    return "bf16";
+}
+
+static bool add_overlap(redco_row_command *command, const redco_measured_run *run)
+{
+    static const struct {
+        unsigned bit;
+        const char *word;
+    } kinds[] = {
+        {REDCO_OVERLAP_AG_RS, "ag_rs"}, {REDCO_OVERLAP_AR, "ar"}, {REDCO_OVERLAP_BC, "bc"}, {REDCO_OVERLAP_TP, "tp"}};
+    char list[32] = "";
+    size_t used = 0;
+    if (!redco_measured_knows(run, REDCO_COLUMN_OVERLAP)) { return true; }
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if ((run->overlap & kinds[i].bit) == 0) { continue; }
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? "," : "", kinds[i].word);
+    }
+    return add_option(command, "--overlap", used > 0 ? list : "none");
+}
+
+static const char *attention_word(redco_measured_attention attention)
+{
+    switch (attention) {
+    case REDCO_MEASURED_FLASH1: return "flash1";
+    case REDCO_MEASURED_FLASH2: return "flash2";
+    case REDCO_MEASURED_FLASH3: return "flash3";
+    case REDCO_MEASURED_FUSED: return "fused";
+    case REDCO_MEASURED_UNFUSED: return "unfused";
+    case REDCO_MEASURED_ATTENTION_UNKNOWN: break;
+    }
+    return "";
+}
+
+static const char *software_word(redco_software software)
+{
+    switch (software) {
+    case REDCO_SOFTWARE_EAGER: return "eager";
+    case REDCO_SOFTWARE_MEGATRON: return "megatron";
+    case REDCO_SOFTWARE_TE_XLA: return "te_xla";
+    case REDCO_SOFTWARE_UNKNOWN: break;
+    }
+    return "";
+}
+
+/* The engine and the traits that the row's columns state, by the columns' names. */
+static bool add_engine(redco_row_command *command, const redco_measured_run *run)
+{
+    const redco_preset *const preset = redco_preset_find("engines", run->framework);
+    const char *const width = run->grad_reduce_bytes == 4 ? "4" : "2";
+    const struct {
+        redco_measured_column column;
+        const char *value;
+    } traits[] = {
+        {REDCO_COLUMN_ATTENTION, attention_word(run->attention)},
+        {REDCO_COLUMN_FUSED_NORM, run->fused_norm ? "1" : "0"},
+        {REDCO_COLUMN_COMPILED, run->compiled ? "1" : "0"},
+        {REDCO_COLUMN_LOGITS_GATHERED, run->logits_gathered ? "1" : "0"},
+        {REDCO_COLUMN_GRAD_REDUCE_BYTES, width},
+        {REDCO_COLUMN_SOFTWARE, software_word(run->software)},
+    };
+    char text[256];
+    int used = snprintf(text, sizeof text, "%s", preset != NULL ? preset->name : other_engine);
+    for (size_t i = 0; i < sizeof traits / sizeof traits[0]; i++) {
+        if (!redco_measured_knows(run, traits[i].column) || used < 0 || (size_t)used >= sizeof text) { continue; }
+        used += snprintf(text + used, sizeof text - (size_t)used, ",%s=%s",
+                         redco_measured_column_name(traits[i].column), traits[i].value);
+    }
+    if (preset == NULL) {
+        (void)snprintf(command->remark, sizeof command->remark, "the row's framework is %s; its engine is taken for %s",
+                       run->framework[0] == '\0' ? "not known" : "no engine that redco knows", other_engine);
+    }
+    return used > 0 && (size_t)used < sizeof text && add_option(command, "--engine", text);
+}
+
+/* Operators that redco-profile measured, where a shipped profile has the GPU's (evaluate.c). */
+static bool add_profile(redco_row_command *command, const redco_request *request)
+{
+    const char *const shipped =
+        request->workload.engine.planned_memory ? redco_compute_profile_shipped(request->machine.gpu.name) : NULL;
+    return shipped == NULL || add_option(command, "--profile", shipped);
+}
+
+static bool add_all(redco_row_command *command, const redco_measured_run *run, const redco_request *request,
+                    const redco_row_files *files)
+{
+    const redco_setting *const s = &request->setting;
+    return add(command, "redco-plan") && add_number(command, "--gpus", run->n_gpus) &&
+           add_option(command, "--cluster", files->cluster) && add_option(command, "--model", files->model) &&
+           add_number(command, "--seq", run->seq_len) && add_number(command, "--global-batch", run->global_batch) &&
+           add_number(command, "--micro-batch", run->micro_batch) && add_number(command, "--tp", run->tp) &&
+           add_number(command, "--pp", run->pp) &&
+           (run->virtual_pp <= 1 || add_number(command, "--pp-chunks", run->virtual_pp)) &&
+           add_number(command, "--cp", run->cp) && add_meshes(command, request) &&
+           add_option(command, "--scheme", s->scheme == REDCO_INTER_TENSOR ? "inter-tensor" : "intra-tensor") &&
+           add_option(command, "--recompute", recompute_word(run, request)) &&
+           add_option(command, "--precision", precision_word(run->precision)) && add_overlap(command, run) &&
+           add(command, "--sequence-parallel=%s", run->sequence_parallel ? "on" : "off") && add_engine(command, run) &&
+           add_profile(command, request) &&
+           (files->calibration == NULL || add_option(command, "--calibration", files->calibration)) &&
+           add(command, "--json");
+}
+
+redco_status redco_row_command_create(const redco_measured_run *run, const redco_request *request,
+                                      const redco_row_files *files, redco_row_command **command_out, redco_error *err)
+{
+    redco_row_command *const command = calloc(1, sizeof *command);
+    if (command == NULL || !add_all(command, run, request, files)) {
+        redco_row_command_free(command);
+        return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    }
+    *command_out = command;
+    return REDCO_OK;
+}
+
+void redco_row_command_free(redco_row_command *command)
+{
+    if (command == NULL) { return; }
+    for (size_t i = 0; i < command->count; i++) { free(command->words[i]); }
+    free(command);
+}
+
+size_t redco_row_command_words(const redco_row_command *command, char *const **words_out)
+{
+    *words_out = command->words;
+    return command->count;
+}
+
+const char *redco_row_command_remark(const redco_row_command *command)
+{
+    return command->remark[0] != '\0' ? command->remark : NULL;
+}

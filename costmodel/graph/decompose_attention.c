@@ -1,0 +1,201 @@
+/* Rotary embedding and attention in basic operators. */
+#include "costmodel/graph/build_calls.h"
+#include "costmodel/graph/decompose.h"
+
+#include <string.h>
+
+#define UNUSED(x) ((void)(x))
+
+static redco_value up(redco_graph *g, redco_value a)
+{
+    if (redcoi_graph_failed(g)) { return REDCO_NO_VALUE; }
+    return redco_cast(g, a, redco_dtype_statistic(redco_value_type(g, a)->dtype));
+}
+
+/** A pair's members: halves of the rotated part, or its even and odd elements. */
+static void split_pairs(redco_graph *g, redco_value x, uint64_t n, bool interleaved, redco_value pair[2])
+{
+    if (redcoi_graph_failed(g)) { return; }
+    redco_tensor_type type = *redco_value_type(g, x); /* [b, s, h, 2 n] */
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!interleaved) {
+            pair[i] = redco_slice_axis(g, x, 3, i * n, n);
+            continue;
+        }
+        const uint64_t pairs[5] = {type.dim[0], type.dim[1], type.dim[2], n, 2};
+        const redco_value by_pair = redco_reshape(g, x, 5, pairs);
+        const redco_value member = redco_slice_axis(g, by_pair, 4, i, 1);
+        pair[i] = redco_reshape(g, member, 4, pairs);
+    }
+}
+
+static redco_value join_pairs(redco_graph *g, const redco_value pair[2], uint64_t n, bool interleaved)
+{
+    if (redcoi_graph_failed(g)) { return REDCO_NO_VALUE; }
+    if (!interleaved) { return redco_concat(g, pair, 2, 3); }
+    redco_tensor_type type = *redco_value_type(g, pair[0]);
+    const uint64_t column[5] = {type.dim[0], type.dim[1], type.dim[2], n, 1};
+    const redco_value columns[2] = {redco_reshape(g, pair[0], 5, column), redco_reshape(g, pair[1], 5, column)};
+    type.dim[3] = 2 * n;
+    return redco_reshape(g, redco_concat(g, columns, 2, 4), 4, type.dim);
+}
+
+/** Tables [s, n] or [b, s, n] as [1 or b, s, 1, n]. */
+static redco_value as_table(redco_graph *g, redco_value table)
+{
+    const redco_tensor_type *t = redco_value_type(g, table);
+    const bool batched = t->rank == 3;
+    const uint64_t dim[4] = {batched ? t->dim[0] : 1, t->dim[t->rank - 2], 1, t->dim[t->rank - 1]};
+    return redco_reshape(g, table, 4, dim);
+}
+
+/* (a, b) -> (a c - b s, b c + a s) */
+REDCOI_DECOMPOSE(rotary)
+{
+    UNUSED(input_count);
+    redco_graph *g = graph;
+    const bool interleaved = (attributes->flags & REDCO_FLAG_INTERLEAVED) != 0;
+    const redco_value x = up(g, in[0]);
+    if (redcoi_graph_failed(g)) { return; }
+    const uint64_t size = redco_value_type(g, x)->dim[3];
+    const redco_value c = as_table(g, in[1]);
+    redco_value s = as_table(g, in[2]), pair[2] = {REDCO_NO_VALUE, REDCO_NO_VALUE};
+    if ((attributes->flags & REDCO_FLAG_INVERSE) != 0) { s = redco_neg(g, s); }
+    if (redcoi_graph_failed(g)) { return; }
+    const uint64_t n = redco_value_type(g, c)->dim[3];
+    split_pairs(g, redco_slice_axis(g, x, 3, 0, 2 * n), n, interleaved, pair);
+    const redco_value turned[2] = {redco_sub(g, redco_mul(g, pair[0], c), redco_mul(g, pair[1], s)),
+                                   redco_add(g, redco_mul(g, pair[1], c), redco_mul(g, pair[0], s))};
+    redco_value y = join_pairs(g, turned, n, interleaved);
+    if (2 * n < size) { y = redco_concat(g, (redco_value[]){y, redco_slice_axis(g, x, 3, 2 * n, size - 2 * n)}, 2, 3); }
+    if (redcoi_graph_failed(g)) { return; }
+    out[0] = redco_cast(g, y, redco_value_type(g, in[0])->dtype);
+}
+
+/** Sizes of one attention. Query heads of one group are laid below one another as rows, so that everything is a product
+ * of [batch, groups, rows, ...] with [batch, groups, keys, ...]. */
+typedef struct grouped {
+    redco_graph *g;
+    uint64_t batch, groups, shared, queries, keys;
+} grouped;
+
+static grouped group_sizes(redco_graph *g, redco_value q, redco_value k)
+{
+    const redco_tensor_type *tq = redco_value_type(g, q), *tk = redco_value_type(g, k);
+    return (grouped){g, tq->dim[0], tk->dim[2], tq->dim[2] / tk->dim[2], tq->dim[1], tk->dim[1]};
+}
+
+/** [batch, queries, heads, n] -> [batch, groups, shared queries, n], in the type of sums */
+static redco_value fold_heads(const grouped *s, redco_value a)
+{
+    if (redcoi_graph_failed(s->g)) { return REDCO_NO_VALUE; }
+    const uint64_t n = redco_value_type(s->g, a)->dim[3];
+    const uint64_t apart[5] = {s->batch, s->queries, s->groups, s->shared, n};
+    const uint64_t folded[4] = {s->batch, s->groups, s->shared * s->queries, n};
+    const uint32_t axes[5] = {0, 2, 3, 1, 4};
+    const redco_value turned = redco_transpose(s->g, redco_reshape(s->g, up(s->g, a), 5, apart), axes);
+    return redco_reshape(s->g, turned, 4, folded);
+}
+
+static redco_value unfold_heads(const grouped *s, redco_value a, redco_dtype dtype)
+{
+    if (redcoi_graph_failed(s->g)) { return REDCO_NO_VALUE; }
+    const uint64_t n = redco_value_type(s->g, a)->dim[3];
+    const uint64_t apart[5] = {s->batch, s->groups, s->shared, s->queries, n};
+    const uint64_t joined[4] = {s->batch, s->queries, s->groups * s->shared, n};
+    const uint32_t axes[5] = {0, 3, 1, 2, 4};
+    const redco_value turned = redco_transpose(s->g, redco_reshape(s->g, a, 5, apart), axes);
+    return redco_cast(s->g, redco_reshape(s->g, turned, 4, joined), dtype);
+}
+
+/** [batch, keys, groups, n] <-> [batch, groups, keys, n] */
+static redco_value swap_heads(redco_graph *g, redco_value a)
+{
+    return redco_transpose(g, a, (const uint32_t[]){0, 2, 1, 3});
+}
+
+/** What a query sees, as BOOL [1 or batch, 1 or groups, 1 or shared, 1 or queries, keys]; REDCO_NO_VALUE for all. */
+static redco_value visible(const grouped *s, const redco_attributes *attributes, redco_value mask)
+{
+    redco_graph *g = s->g;
+    redco_value seen = REDCO_NO_VALUE;
+    if (mask != REDCO_NO_VALUE) {
+        const redco_tensor_type *m = redco_value_type(g, mask);
+        const bool one = m->dim[1] == 1;
+        const uint64_t dim[5] = {m->dim[0], one ? 1 : s->groups, one ? 1 : s->shared, m->dim[2], m->dim[3]};
+        seen = redco_reshape(g, mask, 5, dim);
+    }
+    if ((attributes->flags & REDCO_FLAG_CAUSAL) == 0) { return seen; }
+    const redco_tensor_type rows = redco_type(REDCO_I32, 5, (uint64_t[]){1, 1, 1, s->queries, 1});
+    const redco_tensor_type columns = redco_type(REDCO_I32, 5, (uint64_t[]){1, 1, 1, 1, s->keys});
+    const redco_value key = redco_iota(g, &columns, 4);
+    const redco_value last = redco_shift(g, redco_iota(g, &rows, 3), (double)attributes->offset);
+    redco_value causal = redco_less_equal(g, key, last);
+    if (attributes->window > 0) {
+        const redco_value before = redco_shift(g, last, -(double)attributes->window);
+        causal = redco_and(g, causal, redco_less(g, before, key));
+    }
+    return seen == REDCO_NO_VALUE ? causal : redco_and(g, seen, causal);
+}
+
+/** @p a where a query sees, else @p other; a is [batch, groups, shared queries, keys]. */
+static redco_value where_visible(const grouped *s, redco_value seen, redco_value a, double other)
+{
+    redco_graph *g = s->g;
+    if (seen == REDCO_NO_VALUE || redcoi_graph_failed(g)) { return a; }
+    const uint64_t apart[5] = {s->batch, s->groups, s->shared, s->queries, s->keys};
+    const uint64_t folded[4] = {s->batch, s->groups, s->shared * s->queries, s->keys};
+    const redco_value spread = redco_reshape(g, a, 5, apart);
+    return redco_reshape(g, redco_select(g, seen, spread, redcoi_constant_like(g, spread, other)), 4, folded);
+}
+
+static redco_value scores(const grouped *s, const redco_attributes *attributes, redco_value q, redco_value k)
+{
+    return redco_scale(s->g, redco_matmul(s->g, q, k, false, true), attributes->scalar);
+}
+
+REDCOI_DECOMPOSE(attention)
+{
+    redco_graph *g = graph;
+    const grouped s = group_sizes(g, in[0], in[1]);
+    const redco_dtype dtype = redco_value_type(g, in[0])->dtype;
+    const uint32_t last = 3;
+    const redco_value q = fold_heads(&s, in[0]), k = swap_heads(g, up(g, in[1])), v = swap_heads(g, up(g, in[2]));
+    const redco_value seen = visible(&s, attributes, input_count == 4 ? in[3] : REDCO_NO_VALUE);
+    /* Far below any score, yet finite: a row that sees nothing must not become not-a-number. */
+    const redco_value x = where_visible(&s, seen, scores(&s, attributes, q, k), -1e30);
+    const redco_value max = redco_stop_gradient(g, redco_reduce_max(g, x, 1, &last, true));
+    const redco_value p = where_visible(&s, seen, redco_exp(g, redco_sub(g, x, max)), 0);
+    redco_value sum = redco_sum_axis(g, p, last, true), any = REDCO_NO_VALUE;
+    if (seen != REDCO_NO_VALUE) {
+        any = redco_less(g, redcoi_constant_like(g, sum, 0), sum);
+        sum = redco_select(g, any, sum, redcoi_constant_like(g, sum, 1));
+    }
+    redco_value lse = redco_add(g, max, redco_log(g, sum));
+    if (seen != REDCO_NO_VALUE) { lse = redco_select(g, any, lse, redcoi_constant_like(g, lse, 0)); }
+    const uint64_t statistic[3] = {s.batch, s.groups * s.shared, s.queries};
+    out[0] = unfold_heads(&s, redco_matmul(g, redco_div(g, p, sum), v, false, false), dtype);
+    out[1] = redco_reshape(g, lse, 3, statistic);
+}
+
+/* p = exp(x - lse), e = p (do v^T - sum(do o)) scale:  dq = e k, dk = e^T q, dv = p^T do */
+REDCOI_DECOMPOSE(attention_grad)
+{
+    redco_graph *g = graph;
+    const uint32_t at = input_count == 7 ? 4 : 3;
+    const grouped s = group_sizes(g, in[0], in[1]);
+    const redco_dtype dtype = redco_value_type(g, in[0])->dtype;
+    const redco_value q = fold_heads(&s, in[0]), k = swap_heads(g, up(g, in[1])), v = swap_heads(g, up(g, in[2]));
+    const redco_value o = fold_heads(&s, in[at]), d = fold_heads(&s, in[at + 2]);
+    const uint64_t column[4] = {s.batch, s.groups, s.shared * s.queries, 1};
+    const redco_value lse = redco_reshape(g, in[at + 1], 4, column);
+    const redco_value seen = visible(&s, attributes, input_count == 7 ? in[3] : REDCO_NO_VALUE);
+    const redco_value x = where_visible(&s, seen, redco_sub(g, scores(&s, attributes, q, k), lse), -1e30);
+    const redco_value p = redco_exp(g, x);
+    const redco_value sum = redco_sum_axis(g, redco_mul(g, d, o), 3, true);
+    const redco_value inner = redco_sub(g, redco_matmul(g, d, v, false, true), sum);
+    const redco_value e = redco_scale(g, redco_mul(g, p, inner), attributes->scalar);
+    out[0] = unfold_heads(&s, redco_matmul(g, e, k, false, false), dtype);
+    out[1] = redco_cast(g, swap_heads(g, redco_matmul(g, e, q, true, false)), dtype);
+    out[2] = redco_cast(g, swap_heads(g, redco_matmul(g, p, d, true, false)), dtype);
+}

@@ -1,0 +1,19 @@
+/** @file graph_arena.h  Memory that is freed as a whole; blocks do not move. */
+#ifndef REDCO_GRAPH_ARENA_H
+#define REDCO_GRAPH_ARENA_H
+
+#include <stddef.h>
+
+typedef struct redcoi_arena_chunk redcoi_arena_chunk;
+typedef struct redcoi_arena {
+    redcoi_arena_chunk *last;
+    size_t used_bytes, size_bytes; /**< of the last chunk */
+} redcoi_arena;                    /**< all zero: empty */
+
+/** @return zeroed memory for any type, or NULL if memory is short */
+void *redcoi_arena_take(redcoi_arena *arena, size_t bytes);
+/** @return a copy, or NULL if memory is short */
+const char *redcoi_arena_string(redcoi_arena *arena, const char *text);
+void redcoi_arena_free(redcoi_arena *arena);
+
+#endif

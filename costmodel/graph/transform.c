@@ -1,0 +1,84 @@
+#include "costmodel/graph/transform.h"
+
+#include "costmodel/graph/graph_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void redco_graph_live(const redco_graph *graph, const redco_value *outputs, uint32_t output_count, bool *live_out)
+{
+    memset(live_out, 0, graph->op_count * sizeof *live_out);
+    for (uint32_t i = 0; i < output_count; i++) { live_out[graph->values[outputs[i]]->op] = true; }
+    for (uint32_t i = graph->op_count; i > 0; i--) {
+        const redco_op *op = graph->ops[i - 1];
+        for (uint32_t k = 0; live_out[i - 1] && k < op->input_count; k++) {
+            live_out[graph->values[op->inputs[k]]->op] = true;
+        }
+    }
+}
+
+/** Adds @p op to @p to, its inputs mapped, under its old names. */
+static void copy_op(redco_graph *to, const redco_graph *from, const redco_op *op, bool decompose, redco_value *map)
+{
+    redco_value inputs[REDCO_INPUTS_MAX], outputs[REDCO_OUTPUTS_MAX];
+    if (op->kind == REDCO_OP_INPUT) {
+        map[op->first_output] = redcoi_graph_input(to, redco_value_name(from, op->first_output),
+                                                   redco_value_type(from, op->first_output), op->attributes.flags);
+        return;
+    }
+    for (uint32_t i = 0; i < op->input_count; i++) { inputs[i] = map[op->inputs[i]]; }
+    redco_graph_set_layer(to, op->layer);
+    redco_graph_set_operator(to, op->operator_name);
+    to->label.order = op->order;
+    to->label.copy = op->copy;
+    to->label.toward = op->toward;
+    to->label.origin = REDCO_NO_OP;
+    if (op->origin != REDCO_NO_OP) {
+        const redco_value origin = map[from->ops[op->origin]->first_output];
+        if (origin != REDCO_NO_VALUE) { to->label.origin = to->values[origin]->op; }
+    }
+    for (uint32_t i = 0; i < REDCO_OUTPUTS_MAX; i++) { outputs[i] = REDCO_NO_VALUE; }
+    if (decompose) {
+        redcoi_operators[op->kind].decompose(to, &op->attributes, inputs, op->input_count, outputs);
+    } else {
+        redco_graph_apply(to, op->kind, inputs, op->input_count, &op->attributes, outputs);
+    }
+    for (uint32_t i = 0; i < op->output_count; i++) { map[op->first_output + i] = outputs[i]; }
+}
+
+redco_status redco_graph_extract(const redco_graph *graph, const redco_value *outputs, uint32_t output_count,
+                                 redco_decompose_choice choose, void *context, redco_graph **graph_out,
+                                 redco_value *map_out, redco_error *err)
+{
+    redco_status st = redco_graph_status(graph, err);
+    bool *live = NULL;
+    redco_graph *made = NULL;
+    if (st != REDCO_OK) { return st; }
+    for (uint32_t i = 0; i < output_count; i++) {
+        if (outputs[i] >= graph->value_count) {
+            return redco_fail(err, REDCO_EVALUE, "graph", "output %u is no value of this graph", i);
+        }
+    }
+    live = calloc((size_t)graph->op_count + 1, sizeof *live);
+    made = redco_graph_create();
+    if (live == NULL || made == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "graph", "no memory for a copy");
+        goto out;
+    }
+    redco_graph_live(graph, outputs, output_count, live);
+    for (uint32_t i = 0; i < graph->value_count; i++) { map_out[i] = REDCO_NO_VALUE; }
+    for (uint32_t i = 0; i < graph->op_count && !redcoi_graph_failed(made); i++) {
+        const redco_op *op = graph->ops[i];
+        const bool decompose = live[i] && choose != NULL && redco_op_is_fused(op->kind) && choose(op, context);
+        if (live[i]) { copy_op(made, graph, op, decompose, map_out); }
+    }
+    made->label = (redcoi_graph_label){
+        .layer = "", .operator_name = "", .absorbed = "", .origin = REDCO_NO_OP, .toward = REDCO_NO_VALUE};
+    if ((st = redco_graph_status(made, err)) != REDCO_OK) { goto out; }
+    *graph_out = made;
+    made = NULL;
+out:
+    free(live);
+    redco_graph_free(made);
+    return st;
+}

@@ -1,0 +1,285 @@
+#include "costmodel/layouts/partition_internal.h"
+
+#include "costmodel/graph/transform.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Checks */
+
+static redco_status check_group(const redco_partition_options *o, redco_error *err)
+{
+    if (o->group.ranks == 0 || o->rank >= o->group.ranks) {
+        return redco_fail(err, REDCO_EVALUE, "partition", "rank %u of a group of %u", o->rank, o->group.ranks);
+    }
+    if (o->sequence_parallel && (o->batch == 0 || o->sequence_count == 0 || o->sequences == NULL)) {
+        return redco_fail(err, REDCO_EVALUE, "partition",
+                          "sequence parallelism needs the batch and the sequence lengths");
+    }
+    return REDCO_OK;
+}
+
+static redco_status check_input(const redco_graph *graph, const redco_tp_input *input, uint32_t ranks, redco_error *err)
+{
+    char type[REDCO_TYPE_TEXT_BYTES], layout[64];
+    const redco_value value = redco_graph_find_input(graph, input->name);
+    if (value == REDCO_NO_VALUE) {
+        return redco_fail(err, REDCO_EVALUE, input->name, "a layout is given for it, but the graph has no such input");
+    }
+    if (input->layout.kind == REDCO_TP_PARTIAL) {
+        return redco_fail(err, REDCO_EVALUE, input->name, "an input is replicated or split, not a partial sum");
+    }
+    if (!redco_tp_fits(input->layout, redco_value_type(graph, value), ranks)) {
+        return redco_fail(err, REDCO_EVALUE, input->name, "%s of %s among %u ranks: it must divide the dimension",
+                          redco_tp_text(input->layout, layout), redco_type_text(redco_value_type(graph, value), type),
+                          ranks);
+    }
+    return REDCO_OK;
+}
+
+static const redco_tp_input *find_layout(const redco_partition_options *o, const char *name)
+{
+    for (uint32_t i = 0; i < o->input_count; i++) {
+        if (strcmp(o->inputs[i].name, name) == 0) { return &o->inputs[i]; }
+    }
+    return NULL;
+}
+
+static redco_status check_inputs(const redco_graph *graph, const redco_partition_options *o, redco_error *err)
+{
+    for (uint32_t i = 0; i < o->input_count; i++) {
+        const redco_status st = check_input(graph, &o->inputs[i], o->group.ranks, err);
+        if (st != REDCO_OK) { return st; }
+        if (find_layout(o, o->inputs[i].name) != &o->inputs[i]) {
+            return redco_fail(err, REDCO_EVALUE, o->inputs[i].name, "two layouts are given for it");
+        }
+    }
+    return REDCO_OK;
+}
+
+/** Layouts of the outputs: those of the inputs that they are like. */
+static redco_status find_output_layouts(const redco_graph *graph, const redco_partition_options *o,
+                                        const redco_partition_output *outputs, uint32_t count, redco_tp_layout *layouts,
+                                        redco_error *err)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        char text[REDCO_TYPE_TEXT_BYTES];
+        layouts[i] = redco_tp_replicated();
+        if (outputs[i].value >= redco_graph_value_count(graph)) {
+            return redco_fail(err, REDCO_EVALUE, "partition", "output %u is no value of this graph", i);
+        }
+        if (outputs[i].like == NULL) { continue; }
+        const redco_value like = redco_graph_find_input(graph, outputs[i].like);
+        if (like == REDCO_NO_VALUE) {
+            return redco_fail(err, REDCO_EVALUE, outputs[i].like, "output %u is to be like it, but there is none", i);
+        }
+        if (!redco_type_same_dims(redco_value_type(graph, like), redco_value_type(graph, outputs[i].value))) {
+            return redco_fail(err, REDCO_EVALUE, outputs[i].like, "output %u is to be split like it, but is %s", i,
+                              redco_type_text(redco_value_type(graph, outputs[i].value), text));
+        }
+        const redco_tp_input *given = find_layout(o, outputs[i].like);
+        if (given != NULL) { layouts[i] = given->layout; }
+    }
+    return REDCO_OK;
+}
+
+static redco_status check_graph(const redco_graph *graph, redco_error *err)
+{
+    const redco_status st = redco_graph_status(graph, err);
+    if (st != REDCO_OK) { return st; }
+    for (uint32_t i = 0; i < redco_graph_op_count(graph); i++) {
+        const redco_op *op = redco_graph_op(graph, i);
+        if (redco_op_kind_class(op->kind) == REDCO_CLASS_COLLECTIVE) {
+            char name[200];
+            return redco_fail(err, REDCO_EVALUE, redco_op_name(graph, op, name, sizeof name),
+                              "the graph holds collectives: it was partitioned before");
+        }
+        if (redco_op_kind_class(op->kind) == REDCO_CLASS_MATMUL && op->kind != REDCO_OP_MATMUL) {
+            char name[200];
+            return redco_fail(err, REDCO_EVALUE, redco_op_name(graph, op, name, sizeof name),
+                              "%s: products are fused behind the partition, not before", redco_op_kind_name(op->kind));
+        }
+    }
+    return REDCO_OK;
+}
+
+/* The rank's graph */
+
+static void count_uses(redcoi_builder *b, const redco_partition_output *outputs, uint32_t count)
+{
+    for (uint32_t i = 0; i < redco_graph_op_count(b->global); i++) {
+        const redco_op *op = redco_graph_op(b->global, i);
+        b->op_of[i] = REDCO_NO_OP;
+        for (uint32_t k = 0; b->live[i] && k < op->input_count; k++) { b->uses[op->inputs[k]]++; }
+    }
+    for (uint32_t i = 0; i < count; i++) { b->uses[outputs[i].value]++; }
+}
+
+static redco_tp_layout input_layout(const redcoi_builder *b, redco_value value)
+{
+    const redco_tp_input *given = find_layout(b->options, redco_value_name(b->global, value));
+    return given == NULL ? redco_tp_replicated() : given->layout;
+}
+
+/** Split numbers that come from outside are weights, trained or not. */
+static void note_inputs(redcoi_builder *b)
+{
+    for (uint32_t i = 0; i < redco_graph_op_count(b->global); i++) {
+        const redco_op *op = redco_graph_op(b->global, i);
+        if (op->kind != REDCO_OP_INPUT || !redco_dtype_is_float((redco_dtype)op->attributes.dtype)) { continue; }
+        const redco_tp_layout layout = input_layout(b, op->first_output);
+        if (layout.kind == REDCO_TP_SPLIT) {
+            b->weights[op->first_output] = (redcoi_demand){.any = true, .layout = layout};
+        }
+    }
+}
+
+static void add_input(redcoi_builder *b, const redco_op *op)
+{
+    const char *name = redco_value_name(b->global, op->first_output);
+    const redco_tp_layout layout = input_layout(b, op->first_output);
+    const redco_tensor_type type = redco_tp_local(layout, redco_value_type(b->global, op->first_output), b->ranks);
+    redco_graph_set_layer(b->local, op->layer);
+    redco_graph_set_operator(b->local, op->operator_name);
+    const bool parameter = (op->attributes.flags & REDCO_FLAG_PARAMETER) != 0;
+    const redco_value local = parameter ? redco_parameter(b->local, name, &type) : redco_input(b->local, name, &type);
+    redcoi_hold(b, op->first_output, layout, local);
+}
+
+static redco_status build(redcoi_builder *b, const redco_partition_output *outputs, const redco_tp_layout *layouts,
+                          uint32_t count, redco_value *outputs_out, redco_error *err)
+{
+    redcoi_choice choice;
+    for (uint32_t i = 0; i < redco_graph_op_count(b->global); i++) {
+        const redco_op *op = redco_graph_op(b->global, i);
+        if (!b->live[i] || redcoi_is_source(op->kind)) { continue; }
+        if (op->kind == REDCO_OP_INPUT) {
+            add_input(b, op);
+        } else if (op->kind == REDCO_OP_ADD) {
+            redcoi_defer_sum(b, op);
+        } else {
+            redcoi_choose(b, op, &choice);
+            redcoi_apply(b, op, &choice);
+        }
+        const redco_status st = redco_graph_status(b->local, err);
+        if (st != REDCO_OK) { return st; }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        outputs_out[i] = redcoi_obtain(b, outputs[i].value, layouts[i], redco_value_op(b->global, outputs[i].value));
+    }
+    redco_graph_set_layer(b->local, "");
+    redco_graph_set_operator(b->local, "");
+    return redco_graph_status(b->local, err);
+}
+
+static redco_status allocate(redcoi_builder *b, redco_error *err)
+{
+    const size_t ops = redco_graph_op_count(b->global), values = redco_graph_value_count(b->global);
+    b->local = redco_graph_create();
+    b->live = calloc(ops + 1, sizeof *b->live);
+    b->op_of = calloc(ops + 1, sizeof *b->op_of);
+    b->uses = calloc(values + 1, sizeof *b->uses);
+    b->slots = calloc(values + 1, sizeof *b->slots);
+    b->demands = calloc(values + 1, sizeof *b->demands);
+    b->weights = calloc(values + 1, sizeof *b->weights);
+    if (b->local && b->live && b->op_of && b->uses && b->slots && b->demands && b->weights) { return REDCO_OK; }
+    return redco_fail(err, REDCO_ENOMEM, "partition", "no memory for the layouts of %zu values", values);
+}
+
+static void release(redcoi_builder *b)
+{
+    redco_graph_free(b->local);
+    free(b->live);
+    free(b->op_of);
+    free(b->uses);
+    free(b->slots);
+    free(b->demands);
+    free(b->weights);
+}
+
+/** One rank alone: the graph as it is. */
+static redco_status copy_graph(const redco_graph *graph, const redco_value *wanted, uint32_t count,
+                               redco_graph **local_out, redco_value *outputs_out, redco_error *err)
+{
+    redco_value *map = calloc((size_t)redco_graph_value_count(graph) + 1, sizeof *map);
+    if (map == NULL) { return redco_fail(err, REDCO_ENOMEM, "partition", "no memory for a copy"); }
+    const redco_status st = redco_graph_extract(graph, wanted, count, NULL, NULL, local_out, map, err);
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) { outputs_out[i] = map[wanted[i]]; }
+    free(map);
+    return st;
+}
+
+redco_status redco_partition(const redco_graph *graph, const redco_partition_output *outputs, uint32_t output_count,
+                             const redco_partition_options *options, redco_graph **local_out, redco_value *outputs_out,
+                             redco_error *err)
+{
+    redcoi_builder b = {.global = graph, .options = options, .ranks = options->group.ranks, .rank = options->rank};
+    redco_tp_layout *layouts = NULL;
+    redco_value *wanted = NULL;
+    redco_status st = check_group(options, err);
+    if (st == REDCO_OK) { st = check_graph(graph, err); }
+    if (st == REDCO_OK) { st = check_inputs(graph, options, err); }
+    if (st != REDCO_OK) { return st; }
+    layouts = calloc((size_t)output_count + 1, sizeof *layouts);
+    wanted = calloc((size_t)output_count + 1, sizeof *wanted);
+    if (layouts == NULL || wanted == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "partition", "no memory for %u outputs", output_count);
+        goto out;
+    }
+    if ((st = find_output_layouts(graph, options, outputs, output_count, layouts, err)) != REDCO_OK) { goto out; }
+    for (uint32_t i = 0; i < output_count; i++) { wanted[i] = outputs[i].value; }
+    if (b.ranks == 1) {
+        st = copy_graph(graph, wanted, output_count, local_out, outputs_out, err);
+        goto out;
+    }
+    if ((st = allocate(&b, err)) != REDCO_OK) { goto out; }
+    redco_graph_live(graph, wanted, output_count, b.live);
+    count_uses(&b, outputs, output_count);
+    note_inputs(&b);
+    redcoi_find_weights(&b);
+    redcoi_find_demands(&b, outputs, layouts, output_count);
+    if ((st = build(&b, outputs, layouts, output_count, outputs_out, err)) != REDCO_OK) { goto out; }
+    *local_out = b.local;
+    b.local = NULL;
+out:
+    release(&b);
+    free(layouts);
+    free(wanted);
+    return st;
+}
+
+/* Traffic */
+
+static redco_tp_traffic traffic_of(const redco_graph *local, const redco_op *op)
+{
+    const uint64_t ranks = op->attributes.ranks;
+    const redco_value larger = op->kind == REDCO_OP_ALL_GATHER ? op->first_output : op->inputs[0];
+    redco_tp_traffic t = {.op = op->id,
+                          .kind = op->kind,
+                          .group = {op->attributes.group, op->attributes.ranks},
+                          .size_bytes = redco_type_bytes(redco_value_type(local, larger))};
+    const uint64_t share = (t.size_bytes + ranks - 1) / ranks * (ranks - 1); /* the largest chunk of every step */
+    t.sent_bytes = op->kind == REDCO_OP_ALL_REDUCE ? 2 * share : share;
+    return t;
+}
+
+redco_status redco_partition_traffic(const redco_graph *local, redco_tp_traffic **traffic_out, uint32_t *count_out,
+                                     redco_error *err)
+{
+    uint32_t count = 0;
+    redco_tp_traffic *list = NULL;
+    for (uint32_t i = 0; i < redco_graph_op_count(local); i++) {
+        count += redco_op_kind_class(redco_graph_op(local, i)->kind) == REDCO_CLASS_COLLECTIVE ? 1 : 0;
+    }
+    if (count > 0 && (list = calloc(count, sizeof *list)) == NULL) {
+        return redco_fail(err, REDCO_ENOMEM, "partition", "no memory for %u collectives", count);
+    }
+    count = 0;
+    for (uint32_t i = 0; list != NULL && i < redco_graph_op_count(local); i++) {
+        const redco_op *op = redco_graph_op(local, i);
+        if (redco_op_kind_class(op->kind) == REDCO_CLASS_COLLECTIVE) { list[count++] = traffic_of(local, op); }
+    }
+    *traffic_out = list;
+    *count_out = count;
+    return REDCO_OK;
+}

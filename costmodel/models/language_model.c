@@ -1,0 +1,228 @@
+#include "costmodel/models/language_model.h"
+
+#include "costmodel/models/decoder.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const redcoi_family *const families[] = {
+    &redcoi_family_llama, &redcoi_family_mistral,  &redcoi_family_qwen2, &redcoi_family_gpt2,
+    &redcoi_family_gptj,  &redcoi_family_gpt_neox, &redcoi_family_opt,
+};
+enum { FAMILIES = sizeof families / sizeof families[0], NAME_SIZE = 200 };
+
+/* Ids of tokens are i32, and a layer's index is part of a name. */
+static const uint64_t vocabulary_max = INT32_MAX;
+
+static const redcoi_family *find_family(const char *type)
+{
+    for (size_t i = 0; i < FAMILIES; i++) {
+        if (strcmp(families[i]->type, type) == 0) { return families[i]; }
+    }
+    return NULL;
+}
+
+static redco_status unknown_family(const redco_model *model, redco_error *err)
+{
+    char known[128];
+    size_t used = 0;
+    for (size_t i = 0; i < FAMILIES && used < sizeof known; i++) {
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", families[i]->type);
+    }
+    return redco_fail(err, REDCO_EVALUE, redco_model_name(model),
+                      "is of type \"%s\", which the executor does not build; it builds %s", redco_model_type(model),
+                      known);
+}
+
+static redco_initial initial_of(const redco_language_model *lm, const redco_param *param)
+{
+    static const char gpt2_residual[] = "c_proj.weight";
+    const size_t length = strlen(param->name), ending = sizeof gpt2_residual - 1;
+    switch (param->role) {
+    case REDCO_PARAM_BIAS: return (redco_initial){.kind = REDCO_INITIAL_ZERO};
+    case REDCO_PARAM_LAYER_NORM:
+    case REDCO_PARAM_RMS_NORM: return (redco_initial){.kind = REDCO_INITIAL_ONE};
+    case REDCO_PARAM_CONV1D: /* GPT-2: less where sums of residuals grow with depth */
+        if (length > ending && strcmp(param->name + length - ending, gpt2_residual) == 0) {
+            return (redco_initial){REDCO_INITIAL_NORMAL, lm->set.deviation / sqrt(2.0 * lm->dims->layers)};
+        }
+        break;
+    case REDCO_PARAM_LINEAR:
+    case REDCO_PARAM_TABLE: break;
+    }
+    return (redco_initial){REDCO_INITIAL_NORMAL, lm->set.deviation};
+}
+
+static const char *name_of(const redco_param *param, uint32_t layer, char name[NAME_SIZE])
+{
+    const char *brace = strstr(param->name, "{}");
+    if (brace == NULL) {
+        (void)snprintf(name, NAME_SIZE, "%s", param->name);
+    } else {
+        (void)snprintf(name, NAME_SIZE, "%.*s%u%s", (int)(brace - param->name), param->name, layer, brace + 2);
+    }
+    return name;
+}
+
+static bool add_parameter(redco_language_model *lm, const redco_layer_class *class, const redco_param *param,
+                          uint32_t layer)
+{
+    char name[NAME_SIZE], place[40];
+    const char *const fused = lm->family->fused;
+    redco_task_parameter *const p = &lm->parameters[lm->task.parameter_count++];
+    (void)snprintf(place, sizeof place, "%s.%u", class->name, layer);
+    *p = (redco_task_parameter){.name = strdup(name_of(param, layer, name)),
+                                .layer = strdup(place),
+                                .rank = param->rank,
+                                .transposed = param->role == REDCO_PARAM_LINEAR,
+                                .blocks = fused != NULL && strstr(param->name, fused) != NULL ? 3 : 1,
+                                .initial = initial_of(lm, param)};
+    for (uint32_t i = 0; i < param->rank; i++) { p->dim[i] = param->shape[p->transposed ? param->rank - 1 - i : i]; }
+    return p->name != NULL && p->layer != NULL;
+}
+
+/* Layer by layer: the order in which they are used. */
+static redco_status list_parameters(redco_language_model *lm, redco_error *err)
+{
+    const redco_layer_class *classes = NULL;
+    const redco_param *params = NULL;
+    const size_t class_count = redco_model_classes(lm->model, &classes);
+    const size_t param_count = redco_model_tensors(lm->model, &params);
+    size_t count = 0;
+    for (size_t i = 0; i < param_count; i++) { count += params[i].count; }
+    lm->parameters = calloc(count + 1, sizeof *lm->parameters);
+    bool kept = lm->parameters != NULL;
+    for (uint32_t c = 0; c < class_count && kept; c++) {
+        for (uint32_t layer = 0; layer < classes[c].layers && kept; layer++) {
+            for (size_t i = 0; i < param_count && kept; i++) {
+                if (params[i].class_index == c) { kept = add_parameter(lm, &classes[c], &params[i], layer); }
+            }
+        }
+    }
+    return kept ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, redco_model_name(lm->model), "no memory for its parameters");
+}
+
+static redco_status check_shape(const redco_language_model *lm, uint32_t micro_batch, uint32_t seq_len,
+                                redco_error *err)
+{
+    const redco_model_dims *const d = lm->dims;
+    const char *const name = redco_model_name(lm->model);
+    if (micro_batch == 0 || seq_len == 0) {
+        return redco_fail(err, REDCO_EVALUE, name, "a micro-batch of %u sequences of %u tokens is empty", micro_batch,
+                          seq_len);
+    }
+    if (d->max_positions > 0 && seq_len > d->max_positions) {
+        return redco_fail(err, REDCO_EVALUE, name, "sequences of %u tokens; its table has %u positions", seq_len,
+                          d->max_positions);
+    }
+    if (d->vocab > vocabulary_max) {
+        return redco_fail(err, REDCO_EVALUE, name, "a vocabulary of %llu; ids of tokens are below %llu",
+                          (unsigned long long)d->vocab, (unsigned long long)vocabulary_max);
+    }
+    if (lm->set.rope.size % 2 != 0) {
+        return redco_fail(err, REDCO_EVALUE, name, "heads of %u elements; rotary positions need an even number",
+                          d->head_dim);
+    }
+    return REDCO_OK;
+}
+
+redco_value redco_language_model_logits(redco_scope *scope, const redco_language_model *lm, redco_value tokens)
+{
+    redco_graph *const g = scope->graph;
+    char layer[40];
+    if (tokens >= redco_graph_value_count(g)) { return REDCO_NO_VALUE; }
+    const redco_tensor_type type = *redco_value_type(g, tokens);
+    if (type.rank != 2) {
+        (void)redco_fail(&scope->error, REDCO_EVALUE, lm->task.name, "tokens have %u dimensions; 2 are needed",
+                         type.rank);
+        return REDCO_NO_VALUE;
+    }
+    redcoi_pass p = {.scope = scope,
+                     .g = g,
+                     .lm = lm,
+                     .set = &lm->set,
+                     .dims = lm->dims,
+                     .batch = type.dim[0],
+                     .length = type.dim[1],
+                     .cosines = REDCO_NO_VALUE,
+                     .sines = REDCO_NO_VALUE};
+    redco_graph_set_layer(g, "embedding.0");
+    redco_value x = lm->family->embed(&p, tokens);
+    redcoi_lm_rotary_tables(&p);
+    for (p.layer = 0; p.layer < lm->dims->layers; p.layer++) {
+        (void)snprintf(layer, sizeof layer, "block.%u", p.layer);
+        (void)snprintf(p.prefix, sizeof p.prefix, "%s%u.", lm->family->prefix, p.layer);
+        redco_graph_set_layer(g, layer);
+        x = lm->family->block(&p, x);
+    }
+    redco_graph_set_layer(g, "head.0");
+    return lm->family->head(&p, x);
+}
+
+/* Targets below 0 count in neither sum; of a micro-batch without any other the loss is 0. */
+static redco_value loss_of(redco_scope *scope, const void *context)
+{
+    redco_graph *const g = scope->graph;
+    const redco_value targets = redco_scope_value(scope, "targets");
+    const redco_value logits = redco_language_model_logits(scope, context, redco_scope_value(scope, "tokens"));
+    const redco_dtype dtype = redco_dtype_statistic(scope->compute);
+    redco_graph_set_operator(g, "loss");
+    const redco_value losses = redco_cross_entropy(g, logits, targets, true);
+    const redco_value asked = redco_less_equal(g, redco_scalar(g, REDCO_I32, 0.0), targets);
+    const redco_value count = redco_sum_all(g, redco_cast(g, asked, dtype));
+    return redco_div(g, redco_sum_all(g, losses), redco_max(g, count, redco_scalar(g, dtype, 1.0)));
+}
+
+static void describe_task(redco_language_model *lm, uint32_t micro_batch, uint32_t seq_len)
+{
+    const redco_tensor_type batch = redco_type(REDCO_I32, 2, (const uint64_t[]){micro_batch, seq_len});
+    lm->inputs[0] = (redco_task_input){"tokens", batch};
+    lm->inputs[1] = (redco_task_input){"targets", batch};
+    lm->task.name = redco_model_name(lm->model);
+    lm->task.parameters = lm->parameters;
+    lm->task.inputs = lm->inputs;
+    lm->task.input_count = 2;
+    lm->task.loss = loss_of;
+    lm->task.context = lm;
+}
+
+redco_status redco_language_model_create(const redco_model *model, uint32_t micro_batch, uint32_t seq_len,
+                                         redco_language_model **language_model_out, redco_error *err)
+{
+    const redcoi_family *const family = find_family(redco_model_type(model));
+    if (family == NULL || redco_model_config(model) == NULL) { return unknown_family(model, err); }
+    redco_language_model *lm = calloc(1, sizeof *lm);
+    if (lm == NULL) { return redco_fail(err, REDCO_ENOMEM, redco_model_name(model), "no memory for it"); }
+    *lm = (redco_language_model){.model = model, .dims = redco_model_get_dims(model), .family = family};
+    redcoi_reader reader = {.config = redco_json_wrap(redco_model_config(model), redco_model_name(model)), .err = err};
+    lm->set.deviation = redcoi_read_number(&reader, "initializer_range", 0.02, 0.0, 10.0);
+    family->read(&reader, lm->dims, &lm->set);
+    redco_status st = reader.status;
+    if (st == REDCO_OK) { st = check_shape(lm, micro_batch, seq_len, err); }
+    if (st == REDCO_OK) { st = list_parameters(lm, err); }
+    if (st == REDCO_OK) {
+        describe_task(lm, micro_batch, seq_len);
+        *language_model_out = lm;
+        lm = NULL;
+    }
+    redco_language_model_free(lm);
+    return st;
+}
+
+void redco_language_model_free(redco_language_model *lm)
+{
+    if (lm == NULL) { return; }
+    for (size_t i = 0; i < lm->task.parameter_count; i++) {
+        free((char *)(uintptr_t)lm->parameters[i].name);
+        free((char *)(uintptr_t)lm->parameters[i].layer);
+    }
+    free(lm->parameters);
+    free(lm);
+}
+
+const redco_task *redco_language_model_task(const redco_language_model *lm)
+{
+    return &lm->task;
+}

@@ -1,0 +1,222 @@
+#include "costmodel/models/model.h"
+
+#include "costmodel/models/model_build.h"
+#include "topology/base/preset.h"
+#include "topology/base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 16 bytes of training state for each of this many parameters still fit into 64 bits with room. */
+static const uint64_t max_params = 1000000000000000;
+
+struct family {
+    const char *type;
+    void (*build)(redcoi_build *build);
+};
+
+static const struct family families[] = {
+    {"llama", redcoi_build_llama},     {"mistral", redcoi_build_llama},     {"qwen2", redcoi_build_llama},
+    {"internlm2", redcoi_build_llama}, {"gemma", redcoi_build_llama},       {"gpt2", redcoi_build_gpt2},
+    {"gptj", redcoi_build_gptj},       {"gpt_neox", redcoi_build_gpt_neox}, {"opt", redcoi_build_opt},
+    {"bloom", redcoi_build_bloom},     {"mpt", redcoi_build_mpt},           {"t5", redcoi_build_t5},
+    {"mt5", redcoi_build_t5},          {"bart", redcoi_build_bart},         {"generic", redcoi_build_generic},
+};
+enum { FAMILIES = sizeof families / sizeof families[0] };
+
+static const char *family_names(char *buffer, size_t size)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < FAMILIES && used < size; i++) {
+        used += (size_t)snprintf(buffer + used, size - used, "%s%s", i > 0 ? ", " : "", families[i].type);
+    }
+    return buffer;
+}
+
+static redco_status find_family(const redco_json_value *config, const struct family **family_out, redco_error *err)
+{
+    char names[256];
+    const char *type = NULL;
+    if (json_is_object(config->json) && !redco_json_has(config, "model_type")) {
+        return redco_json_fail(config, "model_type", err, "is missing; one of: %s", family_names(names, sizeof names));
+    }
+    const redco_status st = redco_json_string(config, "model_type", &type, err);
+    if (st != REDCO_OK) { return st; }
+    for (size_t i = 0; i < FAMILIES; i++) {
+        if (strcmp(families[i].type, type) == 0) {
+            *family_out = &families[i];
+            return REDCO_OK;
+        }
+    }
+    return redco_json_fail(config, "model_type", err, "\"%.40s\" is not a model type that redco knows; known: %s", type,
+                           family_names(names, sizeof names));
+}
+
+static void sum_params(redcoi_build *build)
+{
+    redco_model *model = build->model;
+    for (size_t i = 0; redcoi_building(build) && i < model->class_count; i++) {
+        const redco_layer_class *class = &model->classes[i];
+        uint64_t params = 0;
+        if (!redco_mul_u64(class->params, class->layers, &params) || params > max_params ||
+            model->total_params + params > max_params) {
+            redcoi_build_fail(build, NULL, "has more than %llu parameters, the most that redco reads",
+                              (unsigned long long)max_params);
+        }
+        model->total_params += params;
+    }
+}
+
+static redco_status choose_name(const redco_json_value *config, const char *given, const char *fallback,
+                                const char **name_out, redco_error *err)
+{
+    static const char *const keys[] = {"_name", "_name_or_path"};
+    const char *slash = strrchr(fallback, '/');
+    /* Without its folder: the same file gives the same plan wherever it lies. */
+    *name_out = given != NULL ? given : slash != NULL && slash[1] != '\0' ? slash + 1 : fallback;
+    for (size_t i = 0; given == NULL && i < sizeof keys / sizeof keys[0]; i++) {
+        const char *text = NULL;
+        if (!redco_json_has(config, keys[i])) { continue; }
+        const redco_status st = redco_json_string(config, keys[i], &text, err);
+        if (st != REDCO_OK) { return st; }
+        if (text[0] != '\0') {
+            *name_out = text;
+            break;
+        }
+    }
+    return REDCO_OK;
+}
+
+/* What is shown: names may be paths of any length and bytes. */
+static char *shown_name(const char *name)
+{
+    enum { MOST_SHOWN = 64 };
+    size_t size = strlen(name);
+    if (size > MOST_SHOWN) {
+        for (size = MOST_SHOWN; size > 0 && ((unsigned char)name[size] & 0xc0) == 0x80;) { size--; }
+    }
+    char *copy = strndup(name, size);
+    if (copy != NULL) { redco_text_clean(copy); }
+    return copy;
+}
+
+/* Keys that no size depends on are read by nobody here; what is trained from the config reads them. A number that no
+ * model has is a damaged file. */
+static redco_status check_numbers(const redco_json_value *config, redco_error *err)
+{
+    static const struct {
+        const char *key;
+        double least, most;
+    } numbers[] = {{"rms_norm_eps", 0.0, 1.0},
+                   {"layer_norm_eps", 0.0, 1.0},
+                   {"layer_norm_epsilon", 0.0, 1.0},
+                   {"norm_epsilon", 0.0, 1.0},
+                   {"rope_theta", 1.0, 1e12},
+                   {"rotary_emb_base", 1.0, 1e12},
+                   {"initializer_range", 0.0, 1e3},
+                   {"max_position_embeddings", 1.0, REDCOI_MAX_ROWS},
+                   {"n_positions", 1.0, REDCOI_MAX_ROWS}};
+    double number = 0.0;
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && st == REDCO_OK; i++) {
+        const json_t *value = json_object_get(config->json, numbers[i].key);
+        if (value == NULL || json_is_null(value)) { continue; }
+        st = redco_json_number(config, numbers[i].key, numbers[i].least, numbers[i].most, &number, err);
+    }
+    return st;
+}
+
+redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
+                                   redco_error *err)
+{
+    const struct family *family = NULL;
+    const char *shown = NULL;
+    redco_status st = find_family(config, &family, err);
+    if (st == REDCO_OK) { st = check_numbers(config, err); }
+    if (st == REDCO_OK) { st = choose_name(config, name, config->name, &shown, err); }
+    if (st != REDCO_OK) { return st; }
+    redco_model *model = calloc(1, sizeof *model);
+    char *copy = shown_name(shown);
+    if (model == NULL || copy == NULL) {
+        free(model);
+        free(copy);
+        return redco_fail(err, REDCO_ENOMEM, config->name, "out of memory");
+    }
+    model->name = copy;
+    model->type = family->type;
+    model->config = json_incref((json_t *)(uintptr_t)config->json);
+    redcoi_build build = {.model = model, .config = *config, .prefix = "", .status = REDCO_OK, .err = err};
+    family->build(&build);
+    if (redcoi_building(&build)) { redcoi_config_spelling(&build); }
+    sum_params(&build);
+    if (!redcoi_building(&build)) {
+        redco_model_free(model);
+        return build.status;
+    }
+    *model_out = model;
+    return REDCO_OK;
+}
+
+redco_status redco_model_read(const char *name_or_path, redco_model **model_out, redco_error *err)
+{
+    redco_json *document = NULL;
+    redco_status st = redco_preset_open("models", "a model", name_or_path, &document, err);
+    if (st != REDCO_OK) { return st; }
+    const redco_json_value root = redco_json_root(document);
+    st = redco_model_from_json(&root, NULL, model_out, err);
+    redco_json_close(document);
+    return st;
+}
+
+void redco_model_free(redco_model *model)
+{
+    if (model == NULL) { return; }
+    for (size_t i = 0; i < model->param_count; i++) { free((char *)(uintptr_t)model->params[i].name); }
+    free(model->params);
+    json_decref(model->config);
+    free(model->name);
+    free(model);
+}
+
+const char *redco_model_name(const redco_model *model)
+{
+    return model->name;
+}
+
+const char *redco_model_type(const redco_model *model)
+{
+    return model->type;
+}
+
+const redco_model_dims *redco_model_get_dims(const redco_model *model)
+{
+    return &model->dims;
+}
+
+uint64_t redco_model_params(const redco_model *model)
+{
+    return model->total_params;
+}
+
+size_t redco_model_classes(const redco_model *model, const redco_layer_class **classes_out)
+{
+    *classes_out = model->classes;
+    return model->class_count;
+}
+
+size_t redco_model_tensors(const redco_model *model, const redco_param **params_out)
+{
+    *params_out = model->params;
+    return model->param_count;
+}
+
+const char *redco_model_warning(const redco_model *model)
+{
+    return model->warning[0] != '\0' ? model->warning : NULL;
+}
+
+const json_t *redco_model_config(const redco_model *model)
+{
+    return model->config;
+}

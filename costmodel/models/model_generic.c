@@ -1,0 +1,93 @@
+/* A model that is known by its dimensions alone, as tables of measured runs give them: a decoder of plain blocks
+ * without biases or learned positions. Its tensors have the names of LLaMA's, so that rules by name know what they are
+ * for. */
+#include "costmodel/models/model_build.h"
+
+/* There is no architecture whose default an absent dimension could take. */
+static uint32_t dimension(redcoi_build *build, const char *key, uint32_t max)
+{
+    if (redcoi_building(build) && !redco_json_has(&build->config, key)) {
+        redcoi_build_fail(build, key, "is missing; a model of type \"generic\" is known by its dimensions alone");
+    }
+    return redcoi_config_u32(build, key, NULL, 1, max);
+}
+
+static void read_dims(redcoi_build *build)
+{
+    redco_model_dims *const dims = &build->model->dims;
+    dims->layers = dimension(build, "num_hidden_layers", REDCOI_MAX_LAYERS);
+    dims->hidden = dimension(build, "hidden_size", REDCOI_MAX_WIDTH);
+    dims->ffn = dimension(build, "intermediate_size", REDCOI_MAX_FFN);
+    dims->heads = dimension(build, "num_attention_heads", REDCOI_MAX_HEADS);
+    dims->vocab = dimension(build, "vocab_size", REDCOI_MAX_ROWS);
+    dims->kv_heads = redcoi_config_u32(build, "num_key_value_heads", NULL, dims->heads, REDCOI_MAX_HEADS);
+    redcoi_config_divides(build, "num_key_value_heads", dims->kv_heads, "num_attention_heads", dims->heads);
+    if (!redco_json_has(&build->config, "head_dim")) {
+        redcoi_config_divides(build, "num_attention_heads", dims->heads, "hidden_size", dims->hidden);
+    }
+    dims->head_dim = redcoi_config_u32(build, "head_dim", NULL, dims->hidden / dims->heads, REDCOI_MAX_WIDTH);
+    dims->gated = redcoi_config_bool(build, "gated", true);
+    dims->tied = redcoi_config_bool(build, "tie_word_embeddings", false);
+}
+
+void redcoi_build_generic(redcoi_build *build)
+{
+    const redco_model_dims *const dims = &build->model->dims;
+    read_dims(build);
+    const uint64_t h = dims->hidden;
+    const uint64_t q = (uint64_t)dims->heads * dims->head_dim, kv = (uint64_t)dims->kv_heads * dims->head_dim;
+    redcoi_class(build, "embedding", REDCO_CLASS_EMBEDDING, 1, "");
+    redcoi_table(build, "model.embed_tokens", dims->vocab, h);
+    redcoi_class(build, "block", REDCO_CLASS_BLOCK, dims->layers, "model.layers.{}.");
+    redcoi_rms_norm(build, "input_layernorm", h);
+    redcoi_linear(build, "self_attn.q_proj", q, h, false);
+    redcoi_linear(build, "self_attn.k_proj", kv, h, false);
+    redcoi_linear(build, "self_attn.v_proj", kv, h, false);
+    redcoi_linear(build, "self_attn.o_proj", h, q, false);
+    redcoi_rms_norm(build, "post_attention_layernorm", h);
+    if (dims->gated) { redcoi_linear(build, "mlp.gate_proj", dims->ffn, h, false); }
+    redcoi_linear(build, "mlp.up_proj", dims->ffn, h, false);
+    redcoi_linear(build, "mlp.down_proj", h, dims->ffn, false);
+    redcoi_class(build, "head", REDCO_CLASS_HEAD, 1, "");
+    redcoi_rms_norm(build, "model.norm", h);
+    if (!dims->tied) { redcoi_linear(build, "lm_head", dims->vocab, h, false); }
+}
+
+static json_t *config_of(const redco_model_dims *dims, const char *name)
+{
+    json_t *const config = json_object();
+    const struct {
+        const char *key;
+        json_t *value;
+    } members[] = {
+        {"model_type", json_string("generic")},
+        {"_name", json_string(name)},
+        {"num_hidden_layers", json_integer(dims->layers)},
+        {"hidden_size", json_integer(dims->hidden)},
+        {"intermediate_size", json_integer(dims->ffn)},
+        {"num_attention_heads", json_integer(dims->heads)},
+        {"num_key_value_heads", json_integer(dims->kv_heads)},
+        {"head_dim", json_integer(dims->head_dim)},
+        {"vocab_size", json_integer((json_int_t)dims->vocab)},
+        {"gated", json_boolean(dims->gated)},
+        {"tie_word_embeddings", json_boolean(dims->tied)},
+    };
+    bool good = config != NULL;
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) { /* each value is taken, also on failure */
+        good = json_object_set_new(config, members[i].key, members[i].value) == 0 && good;
+    }
+    if (good) { return config; }
+    json_decref(config);
+    return NULL;
+}
+
+redco_status redco_model_from_dims(const redco_model_dims *dims, const char *name, redco_model **model_out,
+                                   redco_error *err)
+{
+    json_t *const config = config_of(dims, name);
+    if (config == NULL) { return redco_fail(err, REDCO_EVALUE, "model", "its name is no UTF-8 text"); }
+    const redco_json_value value = redco_json_wrap(config, name);
+    const redco_status st = redco_model_from_json(&value, name, model_out, err);
+    json_decref(config);
+    return st;
+}

@@ -1,0 +1,101 @@
+/** @file task.h  What is trained: parameters, the inputs of one micro-batch, and a loss function that builds a graph of
+ *  them. The built-in model families (language_model.h) are tasks, and so is what a user's pipeline gives: the executor
+ *  knows no other way in.
+ *
+ *  The graph is that of one rank that holds everything ("global"); layouts are applied to it afterwards. */
+#ifndef REDCO_TASK_H
+#define REDCO_TASK_H
+
+#include "costmodel/graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum redco_initial_kind { REDCO_INITIAL_ZERO, REDCO_INITIAL_ONE, REDCO_INITIAL_NORMAL } redco_initial_kind;
+
+/** How a parameter begins when no file says it. */
+typedef struct redco_initial {
+    redco_initial_kind kind;
+    double deviation; /**< of the normal distribution, whose mean is 0 */
+} redco_initial;
+
+typedef struct redco_task_parameter {
+    const char *name; /**< "model.layers.3.mlp.up_proj.weight": as in costmodel/models/model.h, rules and checkpoints */
+    const char *layer; /**< "block.3": where it is used first; costmodel/simulator/step.h */
+    uint32_t rank;
+    uint64_t dim[REDCO_RANK_MAX]; /**< as the executor stores it: matrices [in, out], tables [rows, width] */
+    bool transposed;              /**< files hold the matrix as [out, in] */
+    uint32_t blocks; /**< matrices beside each other in the last dimension, each of which a split cuts: 3 for
+                        GPT-2's queries, keys and values; 0 is 1 */
+    redco_initial initial;
+} redco_task_parameter;
+
+typedef struct redco_task_input {
+    const char *name; /**< "tokens" */
+    redco_tensor_type type;
+} redco_task_input;
+
+/** What a loss function is given. */
+typedef struct redco_scope {
+    redco_graph *graph;
+    redco_dtype compute; /**< activations and products; parameters may be stored in another type */
+    bool training;       /**< false: for evaluation, without dropout and the like */
+    redco_value key;     /**< i32[2], another one in every micro-batch: for redco_uniform() and its kin */
+    redco_error error;   /**< of redco_scope_...(); reported by redco_task_build() */
+} redco_scope;
+
+/** Builds the mean loss of a micro-batch. Errors are kept by scope and graph and asked for once, by the caller.
+ *  @param context  of the task
+ *  @return a scalar of rank 0, F32 or F64 */
+typedef redco_value (*redco_loss_function)(redco_scope *scope, const void *context);
+
+/** Borrowed by all who use it; whoever made it frees what it points to. */
+typedef struct redco_task {
+    const char *name;
+    const redco_task_parameter *parameters;
+    size_t parameter_count;
+    const redco_task_input *inputs;
+    size_t input_count;
+    redco_loss_function loss;
+    const void *context;
+} redco_task;
+
+/** A parameter as it is stored, or an input of the micro-batch. @return REDCO_NO_VALUE after an error */
+redco_value redco_scope_value(redco_scope *scope, const char *name);
+/** A parameter in the compute type. */
+redco_value redco_scope_weight(redco_scope *scope, const char *name);
+/** Whether there is a parameter or input of that name. */
+bool redco_scope_has(const redco_scope *scope, const char *name);
+
+typedef struct redco_task_options {
+    redco_dtype parameter; /**< storage of parameters; gradients have the same type */
+    redco_dtype compute;
+    bool training;
+    bool gradients;
+} redco_task_options;
+
+/** A task's graph. The graph owns the values; inputs that the loss does not use need not be bound. */
+typedef struct redco_task_graph {
+    redco_graph *graph;
+    redco_value loss;
+    redco_value key;         /**< input "key" */
+    redco_value *inputs;     /**< task->input_count */
+    redco_value *parameters; /**< task->parameter_count */
+    redco_value *gradients;  /**< likewise; NULL without gradients */
+} redco_task_graph;
+
+/** @param graph_out  to be freed with redco_task_graph_free() */
+redco_status redco_task_build(const redco_task *task, const redco_task_options *options, redco_task_graph *graph_out,
+                              redco_error *err);
+void redco_task_graph_free(redco_task_graph *graph); /**< an all-zero one is accepted */
+
+/** Type of a parameter in storage of @p dtype. */
+redco_tensor_type redco_task_parameter_type(const redco_task_parameter *parameter, redco_dtype dtype);
+/** @return NULL if there is none of that name */
+const redco_task_parameter *redco_task_find(const redco_task *task, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

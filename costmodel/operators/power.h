@@ -1,0 +1,63 @@
+/** @file power.h  Watts of a GPU under training: the clock that its power limit leaves to a step's products, and the
+ *  energy of a step.
+ *
+ *  The model (costmodel/README.md, section 10, with what its constants were fitted on):
+ *  - a product or attention takes 1 / c of its time at a clock of c of the full one; memory-bound operators do not
+ *    depend on it, since memory has its own clock;
+ *  - above idle, a product's FLOP takes product_j_per_flop * c joules (a GPU's voltage falls with its clock, and energy
+ *    goes with its square), memory-bound operators memory_w;
+ *  - the clock is the highest, up to 1, at which power averaged over forward and backward of a micro-batch stays within
+ *    the limit. The update and exposed traffic are left out: controllers average over tens of milliseconds, so that a
+ *    step does not bank watts there.
+ *  Times of training runs, which calibrations are fitted on, have the limit in them already: only times that
+ *  redco-profile took in short bursts are slowed. */
+#ifndef REDCO_POWER_H
+#define REDCO_POWER_H
+
+#include "topology/base/sharding.h"
+#include "topology/discovery/topology.h"
+#include "traces/profile.h"
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct redco_power {
+    double limit_w;            /**< of one GPU; 0: nothing is known, and no energy is told */
+    double idle_w;             /**< with a context, at full clock */
+    double product_j_per_flop; /**< above idle, at full clock, in the training precision */
+    double memory_w;           /**< above idle, while a memory-bound operator runs */
+    double burst_clock_ratio;  /**< of full clock: what products were profiled at; 0: no time is slowed */
+} redco_power;
+
+/** @param how  what the profile in use says of itself; NULL: no profile, or one that does not tell watts: shares of
+ *              what lies between idle and limit that an H200 was measured to take, and nothing is slowed */
+redco_power redco_power_of(const redco_gpu *gpu, redco_precision precision, const redco_profile_measured *how);
+
+/** What runs between two updates on one GPU, at full clock. */
+typedef struct redco_load {
+    double product_s; /**< of products, as profiled */
+    double core_s;    /**< of attention: at full clock also when profiled, since it draws less */
+    double memory_s;  /**< of memory-bound operators */
+    double flops;     /**< of products and attention */
+} redco_load;
+
+/** The clock that the limit leaves, of the full one: above 0 and at most 1; 1 where no time is slowed. */
+double redco_power_clock_ratio(const redco_power *power, const redco_load *load);
+
+typedef struct redco_energy {
+    double energy_j;           /**< of a step, all GPUs; 0: nothing is known (likewise below) */
+    double energy_j_per_token; /**< of a token of the batch */
+    double watts_per_gpu;      /**< average of a step */
+} redco_energy;
+
+/** @param dynamic_j  above idle, of one GPU and step
+ *  @param tokens     of a step */
+redco_energy redco_power_energy(const redco_power *power, double dynamic_j, double step_s, double gpus, double tokens);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,187 @@
+/** @file step_build.h  From a strategy to the graph of its step: what a layer consists of (step_parts.c), its passes
+ *  (step_pass.c), what happens to gradients and parameters around them (step_gradients.c), and the order of micro-
+ *  batches and stages (step_schedule.c). */
+#ifndef REDCO_STEP_BUILD_H
+#define REDCO_STEP_BUILD_H
+
+#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/simulator/step_internal.h"
+
+enum {
+    REDCOI_MODULES_MAX = 40,
+    REDCOI_GROUPS_MAX = 8,
+    REDCOI_WAITS_MAX = REDCOI_STAGES_MAX,
+    REDCOI_PASS_WAITS_MAX = 8
+};
+
+/** Seconds of a pass's collective around an operator; 0: none. */
+typedef struct redcoi_around {
+    double before_s, after_s;
+} redcoi_around;
+
+typedef struct redcoi_part_op {
+    const char *name;
+    uint32_t label;
+    double forward_s, input_s, weight_s; /**< weight_s > 0: a matrix */
+    double again_s;                      /**< recomputed; 0: not repeated */
+    double context_s, logits_s;          /**< keys and values of other ranks forward; logits of others, each way */
+    redcoi_around forward_tp, backward_tp;
+    bool attention, logits, matrix;
+    bool unread; /**< full recomputation leaves it out */
+} redcoi_part_op;
+
+/** A module with parameters: what is gathered and scattered at once. */
+typedef struct redcoi_part_module {
+    uint32_t label;
+    uint32_t op;                         /**< that uses it */
+    double gather_s, again_s, scatter_s; /**< forward, backward; 0: nothing to do */
+    uint32_t gather, again, scatter;     /**< traffic */
+    uint8_t gather_link, again_link, scatter_link;
+    int64_t weight_bytes, gradient_bytes; /**< whole, while gathered or not yet scattered */
+    double reduced_bytes;                 /**< gradient of one rank of the parameters' shards */
+} redcoi_part_module;
+
+/** A matrix and what comes before it: weights are fetched ahead by groups in backward. */
+typedef struct redcoi_part_group {
+    uint32_t first_op, last_op, first_module, last_module; /**< [first, last) */
+} redcoi_part_group;
+
+/** Gradients that are reduced over one group of ranks, gathered up in buckets. */
+typedef struct redcoi_pile {
+    redco_group group;
+    redco_collective op;
+    double limit_bytes; /**< of a bucket */
+    uint32_t calls;     /**< buckets that fill side by side: one per owner */
+    bool in_place;      /**< no copy: gradients are reduced where they lie */
+    bool once;          /**< a step, else in every micro-batch but the last */
+} redcoi_pile;
+
+/** A layer of one class under one configuration. */
+typedef struct redcoi_parts {
+    redcoi_part_op ops[REDCO_OPERATORS_MAX];
+    redcoi_part_module modules[REDCOI_MODULES_MAX];
+    redcoi_part_group groups[REDCOI_GROUPS_MAX];
+    uint32_t op_count, module_count, group_count;
+    bool sharded, gathered_again, recompute_full, recompute_selective;
+    bool planned;  /* a block of an engine that plans its memory: recompute_bytes are taken in every backward */
+    bool by_layer; /**< sharded, and one module stands for all parameters */
+    bool partial;  /**< the forward that is recomputed has no tensor-parallel traffic */
+    bool transient_gradient;     /**< whole gradients live until they are reduced */
+    double call_s, again_call_s; /**< that nothing hides, of a gather or scatter; of a gather in backward */
+    double update_s;             /**< spreading its updated parameters */
+    double update_share;         /**< of all parameters: of its collectives, too */
+    double params;               /**< of a rank, before sharding */
+    uint32_t update_traffic;
+    uint8_t update_link, again_stream, cp_link;
+    int64_t activation_bytes, recompute_bytes, logits_bytes;
+    uint64_t slot_bytes; /**< a place where gradients are made before they are taken to where they are kept */
+    redcoi_states states;
+    uint32_t once_pile, shard_pile; /**< or REDCO_STEP_NONE */
+} redcoi_parts;
+
+/** A layer of the model in its stage. */
+typedef struct redcoi_layer {
+    uint32_t parts;
+    uint32_t update;      /**< operator that brings its updated parameters in this step, or NONE */
+    uint32_t scattered;   /**< last scatter of its gradients, or NONE */
+    uint32_t first_ready; /**< index into builder->ready: per module, the gather that fetched it */
+    bool fetched;         /**< all of it is under way or there */
+    uint32_t late;        /**< operator count when backward came to wait for scatters of the micro-batch before */
+    uint32_t left;        /**< part of the repeated pass that is its last scatter and may outlast that, or NONE */
+} redcoi_layer;
+
+typedef struct redcoi_pile_state {
+    double filled_bytes;
+    int64_t held_bytes; /**< by buckets, where the gradients themselves are not kept */
+    uint32_t ready;     /**< the operator behind which all that fills it is there */
+    uint32_t serial;
+} redcoi_pile_state;
+
+/** One rank while its operators are issued. */
+typedef struct redcoi_unit {
+    uint32_t rank;
+    uint32_t last;                    /**< computation issued last, or NONE: collectives issued now start behind it */
+    uint32_t waits[REDCOI_WAITS_MAX]; /**< of the next computation */
+    uint32_t wait_count;
+    redcoi_pile_state *piles;
+} redcoi_unit;
+
+/** A pass of a virtual stage that others repeat. */
+typedef struct redcoi_template {
+    bool known;
+    uint32_t pass;                         /**< of the step; NONE: it cannot be folded */
+    uint32_t waits[REDCOI_PASS_WAITS_MAX]; /**< parts that the next computation waits for */
+    uint32_t wait_count;
+} redcoi_template;
+
+typedef struct redcoi_builder {
+    redco_costs *costs;
+    const redco_setting *setting;
+    redco_step *step;
+    double scale; /**< of all durations */
+    bool overlap_gather, overlap_reduce, overlap_update, buckets_per_owner;
+    uint32_t chunks;
+    uint64_t micro_batches;
+    uint32_t steps;
+    redcoi_parts *parts;
+    uint32_t parts_count;
+    redcoi_layer *layers;
+    uint32_t layer_count;
+    uint32_t *ready;
+    bool fold;
+    redcoi_template *templates;        /**< [virtual stage][backward, forward] */
+    redcoi_pile_state *template_piles; /**< [template][pile], after the pass; ready is a part */
+    uint32_t *places;                  /**< of a pass that is repeated: operators of the repetition */
+    uint32_t place_count;
+    uint32_t *stage_first; /**< [chunks * stages + 1]: layers of a virtual stage */
+    redcoi_pile *piles;
+    uint32_t pile_count;
+    redcoi_unit *units;
+    uint32_t label_launch, label_step_launch, label_update, label_bucket, label_shards, label_send;
+    uint32_t send_traffic;
+    double send_s;
+    uint8_t send_link;
+} redcoi_builder;
+
+/** Fills b->parts[index] for one assignment. */
+void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment *assignment, double stage_params);
+uint8_t redcoi_link_of(bool network);
+
+/** One computation; takes the waits that have gathered. @return its index */
+uint32_t redcoi_compute(redcoi_builder *b, redcoi_unit *unit, redco_step_op op);
+/** One collective, behind the computation issued so far and @p input (or NONE). */
+uint32_t redcoi_collective(redcoi_builder *b, redcoi_unit *unit, redco_step_op op, uint32_t input);
+/** One collective in the place of a computation: behind all that the next one waits for. */
+uint32_t redcoi_behind_waits(redcoi_builder *b, const redcoi_unit *unit, redco_step_op op);
+void redcoi_wait(redcoi_unit *unit, uint32_t op); /**< the next computation waits for @p op; NONE is ignored */
+/** The host launches collectives, which takes @p seconds before scaling. */
+void redcoi_launch(redcoi_builder *b, redcoi_unit *unit, uint32_t label, redco_step_pass pass, uint32_t layer,
+                   uint32_t micro_batch, double seconds);
+
+/** Layers [first, last) of one micro-batch. */
+void redcoi_forward(redcoi_builder *b, redcoi_unit *unit, uint32_t first, uint32_t last, uint32_t micro_batch);
+void redcoi_backward(redcoi_builder *b, redcoi_unit *unit, uint32_t first, uint32_t last, uint32_t micro_batch);
+
+/** Updated parameters of all layers of a unit, at the beginning of a step. */
+void redcoi_spread(redcoi_builder *b, redcoi_unit *unit);
+/** A group of modules has its gradients; @p ready is the operator behind which they are there. */
+void redcoi_gradients(redcoi_builder *b, redcoi_unit *unit, const redcoi_parts *parts, const redcoi_part_group *group,
+                      uint32_t micro_batch, uint32_t ready);
+/** What is left in the piles: in every micro-batch (@p once false), or at the end of the step. */
+void redcoi_flush(redcoi_builder *b, redcoi_unit *unit, bool once, uint32_t micro_batch);
+/** Norm, optimizer and overhead of all ranks. */
+void redcoi_finish_step(redcoi_builder *b);
+
+/** Whether a pass is like any other of its virtual stage and direction. */
+bool redcoi_fold_ready(const redcoi_builder *b, const redcoi_unit *unit, bool forward, uint32_t micro_batch);
+/** The pass issued last, from operator @p first on, is what later ones repeat, if they can. */
+void redcoi_fold_learn(redcoi_builder *b, const redcoi_unit *unit, uint32_t virtual_stage, bool forward,
+                       uint32_t first);
+/** Issues a pass as the repetition of one before. @return false if there is none */
+bool redcoi_fold_repeat(redcoi_builder *b, redcoi_unit *unit, uint32_t virtual_stage, bool forward,
+                        uint32_t micro_batch);
+
+/** All passes of all micro-batches. */
+redco_status redcoi_schedule(redcoi_builder *b, redco_error *err);
+
+#endif

@@ -1,0 +1,421 @@
+/* What a layer under one configuration consists of, with all durations: operators, modules, groups. */
+#include "costmodel/closed_form/memory_planned.h"
+#include "costmodel/simulator/step_build.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const redco_mesh one = {1, 1};
+
+uint8_t redcoi_link_of(bool network)
+{
+    return network ? REDCO_LINK_NETWORK : REDCO_LINK_NVLINK;
+}
+
+static bool is_norm(const redco_param *tensor)
+{
+    return tensor->role == REDCO_PARAM_LAYER_NORM || tensor->role == REDCO_PARAM_RMS_NORM;
+}
+
+/* The end of a parameter's name without its leaf, starting at the n-th dot from behind. */
+static void module_label(const char *name, uint32_t words, char out[REDCOI_LABEL_BYTES])
+{
+    const char *const leaf = strrchr(name, '.');
+    const char *const end = leaf != NULL ? leaf : name + strlen(name);
+    const char *start = end;
+    while (start > name) {
+        if (start[-1] == '.' && --words == 0) { break; }
+        start--;
+    }
+    (void)snprintf(out, REDCOI_LABEL_BYTES, "%.*s", (int)(end - start), start);
+}
+
+/* Modules of a class while they are matched with operators. */
+struct match {
+    const redco_param *tensors[REDCOI_MODULES_MAX];
+    uint64_t whole[REDCOI_MODULES_MAX]; /* parameters before tensor parallelism cuts them, biases included */
+    uint64_t held[REDCOI_MODULES_MAX];  /* and of one rank */
+    uint32_t count;
+};
+
+static void find_modules(const redcoi_job *job, uint32_t class_index, struct match *match)
+{
+    const redco_param *tensors = NULL;
+    const size_t count = redco_model_tensors(job->costs->model, &tensors);
+    match->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (tensors[i].class_index != class_index) { continue; }
+        const bool bias = tensors[i].role == REDCO_PARAM_BIAS;
+        if (!bias && match->count < REDCOI_MODULES_MAX) { match->tensors[match->count++] = &tensors[i]; }
+        if (match->count == 0) { continue; }
+        const uint32_t at = match->count - 1;
+        if (!bias) { match->whole[at] = match->held[at] = 0; }
+        match->whole[at] += redcoi_tensor_params(&tensors[i], 1);
+        match->held[at] += redcoi_tensor_params(&tensors[i], job->setting->tp);
+    }
+}
+
+/* Matrices come in the order in which the operators use them; several may make up one (q, k and v). */
+static void match_operators(redcoi_parts *parts, const redcoi_job *job, uint32_t class_index, const struct match *match)
+{
+    redco_operator whole[REDCO_OPERATORS_MAX]; /* undivided */
+    const redco_shape shape = redcoi_shape_of(job->costs, 1, 1, 1);
+    const uint32_t count = redco_layer_operators(job->costs->model, class_index, &shape, whole);
+    uint32_t matrix = 0, norm = 0;
+    uint64_t filled = 0;
+    while (matrix < count && whole[matrix].kind != REDCO_OPERATOR_GEMM) { matrix++; }
+    if (matrix == count) { matrix = 0; } /* an embedding has one operator and no matrix product */
+    for (uint32_t i = 0; i < match->count; i++) {
+        redcoi_part_module *const module = &parts->modules[i];
+        if (is_norm(match->tensors[i])) {
+            while (norm + 1 < count && strstr(whole[norm].name, "norm") == NULL) { norm++; }
+            module->op = strstr(whole[norm].name, "norm") != NULL ? norm : 0;
+            norm = norm + 1 < count ? norm + 1 : norm;
+            continue;
+        }
+        module->op = matrix;
+        filled += match->whole[i];
+        if (whole[matrix].kind != REDCO_OPERATOR_GEMM || filled < whole[matrix].n * whole[matrix].k) { continue; }
+        for (uint32_t next = matrix + 1; next < count; next++) {
+            if (whole[next].kind == REDCO_OPERATOR_GEMM) {
+                matrix = next;
+                filled = 0;
+                break;
+            }
+        }
+    }
+}
+
+static void label_modules(redcoi_builder *b, redcoi_parts *parts, const struct match *match)
+{
+    for (uint32_t i = 0; i < match->count; i++) {
+        char label[REDCOI_LABEL_BYTES], other[REDCOI_LABEL_BYTES];
+        for (uint32_t words = 1; words <= 4; words++) {
+            bool unique = true;
+            module_label(match->tensors[i]->name, words, label);
+            for (uint32_t j = 0; j < match->count && unique; j++) {
+                module_label(match->tensors[j]->name, words, other);
+                unique = j == i || strcmp(label, other) != 0;
+            }
+            if (unique) { break; }
+        }
+        parts->modules[i].label = redco_step_add_label(b->step, label);
+    }
+}
+
+/* Groups end with a matrix; what follows the last one belongs to it. Modules are sorted by group. */
+static void make_groups(redcoi_parts *parts)
+{
+    redcoi_part_module sorted[REDCOI_MODULES_MAX];
+    uint32_t placed = 0, op = 0;
+    parts->group_count = 0;
+    while (op < parts->op_count) {
+        redcoi_part_group *const group = &parts->groups[parts->group_count++];
+        group->first_op = op;
+        while (op < parts->op_count && !parts->ops[op].matrix) { op++; }
+        if (op < parts->op_count) { op++; }
+        bool more = false;
+        for (uint32_t i = op; i < parts->op_count; i++) { more = more || parts->ops[i].matrix; }
+        if (!more || parts->group_count == REDCOI_GROUPS_MAX) { op = parts->op_count; }
+        group->last_op = op;
+        group->first_module = placed;
+        for (uint32_t i = 0; i < parts->module_count; i++) {
+            if (parts->modules[i].op >= group->first_op && parts->modules[i].op < op) {
+                sorted[placed++] = parts->modules[i];
+            }
+        }
+        group->last_module = placed;
+    }
+    memcpy(parts->modules, sorted, placed * sizeof sorted[0]);
+}
+
+static uint32_t add_traffic(redcoi_builder *b, redco_collective op, uint32_t calls, double size_bytes,
+                            redco_group group, double contention_ratio)
+{
+    const redco_step_traffic traffic = {
+        .op = op, .calls = calls, .size_bytes = size_bytes, .group = group, .contention_ratio = contention_ratio};
+    return redco_step_add_traffic(b->step, &traffic);
+}
+
+static double price(redcoi_builder *b, redco_collective op, double bytes, redco_group group, uint8_t *link)
+{
+    bool network = false;
+    const double s = b->scale * redcoi_comm_s(b->costs, op, bytes, group, &network);
+    *link = redcoi_link_of(network);
+    return s;
+}
+
+static double price_unit(redcoi_builder *b, const redcoi_job *job, redco_collective op, double bytes, redco_group group,
+                         uint8_t *link)
+{
+    bool network = false;
+    const double s = b->scale * redcoi_unit_s(job, op, group, bytes, &network);
+    *link = redcoi_link_of(network);
+    return s;
+}
+
+/* Over whom parameters (or their secondary copy) are sharded. */
+static redco_group shard_group(const redcoi_job *job, redco_mesh mesh)
+{
+    return redcoi_group_of(job, mesh, one);
+}
+
+static void price_module(redcoi_builder *b, const redcoi_job *job, redcoi_part_module *module, double gather_params,
+                         double own_params)
+{
+    const redco_group group = shard_group(job, job->shards.parameters);
+    const redco_group again = shard_group(job, redcoi_backward_mesh(job));
+    const double shards = (double)redco_mesh_ranks(job->shards.parameters);
+    const double bytes = gather_params * job->element_bytes, own_bytes = own_params * job->gradient_bytes;
+    module->weight_bytes = (int64_t)ceil(gather_params * job->costs->state_bytes.parameter);
+    module->gradient_bytes = (int64_t)ceil(own_params * job->costs->state_bytes.gradient);
+    module->reduced_bytes = own_bytes / shards;
+    const double kappa = b->costs->calibration.contention_ratio;
+    if (shards <= 1.0) { return; }
+    module->gather_s = price_unit(b, job, REDCO_ALL_GATHER, bytes, group, &module->gather_link);
+    module->gather = add_traffic(b, REDCO_ALL_GATHER, 1, bytes, group, kappa);
+    if (job->class->kind != REDCO_CLASS_EMBEDDING) { /* looking up has no use of the table in backward */
+        module->again_s = price_unit(b, job, REDCO_ALL_GATHER, bytes, again, &module->again_link);
+        module->again = add_traffic(b, REDCO_ALL_GATHER, 1, bytes, again, kappa);
+    }
+    if (own_params > 0.0) {
+        module->scatter_s = price_unit(b, job, REDCO_REDUCE_SCATTER, own_bytes, group, &module->scatter_link);
+        module->scatter = add_traffic(b, REDCO_REDUCE_SCATTER, 1, own_bytes, group, kappa);
+    }
+}
+
+/* All parameters of the layer as one, used by all of its operators. */
+static void fill_unit(redcoi_builder *b, const redcoi_job *job, redcoi_parts *parts)
+{
+    parts->module_count = 1;
+    parts->modules[0] = (redcoi_part_module){.label = redco_step_add_label(b->step, "flat_param")};
+    price_module(b, job, &parts->modules[0], (double)job->times->gather_params, (double)job->times->params);
+}
+
+static void fill_modules(redcoi_builder *b, const redcoi_job *job, uint32_t class_index, redcoi_parts *parts)
+{
+    struct match match;
+    double held = 0.0;
+    find_modules(job, class_index, &match);
+    parts->module_count = match.count;
+    match_operators(parts, job, class_index, &match);
+    label_modules(b, parts, &match);
+    for (uint32_t i = 0; i < match.count; i++) { held += (double)match.held[i]; }
+    const double params = (double)job->times->params; /* replicated KV heads included: shared out in proportion */
+    for (uint32_t i = 0; i < match.count; i++) {
+        const double own = held > 0.0 ? params * (double)match.held[i] / held : 0.0;
+        price_module(b, job, &parts->modules[i], own, own);
+    }
+    const double shared = (double)job->times->gather_params - params; /* a tied head needs the table */
+    if (shared > 0.0 && parts->module_count < REDCOI_MODULES_MAX) {
+        redcoi_part_module *const table = &parts->modules[parts->module_count++];
+        table->label = redco_step_add_label(b->step, "shared_table");
+        for (uint32_t i = 0; i < parts->op_count; i++) {
+            if (parts->ops[i].matrix) { table->op = i; }
+        }
+        price_module(b, job, table, shared, 0.0);
+    }
+}
+
+/* One collective behind every pair of split matrices (and, with sequence parallelism, one before); the counts are those
+ * of the closed form (cache.c). */
+static void fill_tensor_parallel(const redcoi_builder *b, const redcoi_job *job, redcoi_parts *parts)
+{
+    const double exposed = b->scale * job->costs->calibration.tp_exposed_ratio;
+    const bool split = job->costs->workload.sequence_parallel, parallel = job->costs->dims->parallel_block;
+    const redco_class_kind kind = job->class->kind;
+    const double forward_s = exposed * job->times->tp_forward_s, backward_s = exposed * job->times->tp_backward_s;
+    if (kind == REDCO_CLASS_EMBEDDING || kind == REDCO_CLASS_HEAD) {
+        for (uint32_t i = 0; i < parts->op_count; i++) {
+            if (strcmp(parts->ops[i].name, "embedding") != 0 && strcmp(parts->ops[i].name, "head") != 0) { continue; }
+            parts->ops[i].forward_tp.after_s = forward_s;
+            parts->ops[i].backward_tp.after_s = backward_s;
+        }
+        return;
+    }
+    const double pairs = (parallel ? 1.0 : 2.0) + (kind == REDCO_CLASS_CROSS ? 1.0 : 0.0);
+    const double share = split ? 0.5 : 1.0;
+    for (uint32_t i = 0; i < parts->op_count; i++) {
+        redcoi_part_op *const op = &parts->ops[i];
+        const bool enters = redcoi_tp_enters(job->costs->dims, op->name);
+        const bool leaves = redcoi_tp_leaves(job->costs->dims, op->name);
+        if (enters) {
+            op->backward_tp.after_s = share * backward_s / pairs;
+            if (split) { op->forward_tp.before_s = share * forward_s / pairs; }
+        }
+        if (leaves) {
+            op->forward_tp.after_s = share * forward_s / pairs;
+            if (split) { op->backward_tp.before_s = share * backward_s / pairs; }
+        }
+    }
+}
+
+static bool is_attention(redco_operator_kind kind)
+{
+    return kind == REDCO_OPERATOR_ATTENTION || kind == REDCO_OPERATOR_SCORES;
+}
+
+/* Gradients are kept where backward of their matrices ends; those of layers without matrices where all of it does. */
+static void add_keeping(const redcoi_builder *b, const redcoi_job *job, redcoi_parts *parts, const double *shares)
+{
+    const double keep_s = b->scale * redcoi_keep_gradients_s(job);
+    double sum = 0.0;
+    for (uint32_t i = 0; i < parts->op_count; i++) { sum += shares[i]; }
+    if (!(sum > 0.0)) {
+        parts->ops[0].input_s += keep_s;
+        return;
+    }
+    for (uint32_t i = 0; i < parts->op_count; i++) { parts->ops[i].weight_s += keep_s * shares[i] / sum; }
+}
+
+/* Durations of the operators, stretched so that with the exposed collectives a pass takes what the closed form says:
+ * the host's floor is spread over them. */
+static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t class_index, redcoi_parts *parts)
+{
+    const redcoi_times *const times = job->times;
+    const redco_compute *const compute = &job->costs->compute;
+    const double exposed = job->costs->calibration.tp_exposed_ratio;
+    const redco_setting *const s = job->setting;
+    const redco_shape shape = redcoi_shape_of(job->costs, s->tp, s->cp, s->micro_batch);
+    redco_operator ops[REDCO_OPERATORS_MAX];
+    double forward_s = 0.0, backward_s = 0.0;
+    parts->op_count = redco_layer_operators(job->costs->model, class_index, &shape, ops);
+    for (uint32_t i = 0; i < parts->op_count; i++) {
+        redcoi_part_op *const op = &parts->ops[i];
+        *op = (redcoi_part_op){
+            .name = ops[i].name,
+            .label = redco_step_add_label(b->step, ops[i].name),
+            .forward_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, times->clock_ratio),
+            .input_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, times->clock_ratio),
+            .weight_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, times->clock_ratio),
+            .attention = is_attention(ops[i].kind),
+            .matrix = ops[i].kind == REDCO_OPERATOR_GEMM,
+            .unread = redcoi_is_unread(job->costs, ops[i].name),
+            .logits = strcmp(ops[i].name, "head") == 0};
+        forward_s += op->forward_s;
+        backward_s += op->input_s + op->weight_s;
+    }
+    const double logits_s = job->class->kind == REDCO_CLASS_HEAD ? redcoi_gathered_logits_s(b->costs, &shape) : 0.0;
+    const double forward_left_s = times->forward_s - exposed * times->tp_forward_s - times->cp_forward_s - logits_s;
+    const double backward_left_s =
+        times->backward_s - exposed * times->tp_backward_s - 2.0 * times->cp_forward_s - logits_s;
+    const double forward = forward_s > 0.0 ? b->scale * forward_left_s / forward_s : 0.0;
+    const double backward = backward_s > 0.0 ? b->scale * backward_left_s / backward_s : 0.0;
+    double context_s = b->scale * times->cp_forward_s;
+    double shares[REDCO_OPERATORS_MAX];
+    for (uint32_t i = 0; i < parts->op_count; i++) {
+        redcoi_part_op *const op = &parts->ops[i];
+        const bool stretched = parts->recompute_full && !parts->partial;
+        op->again_s = (stretched ? forward : b->scale) * op->forward_s *
+                      redcoi_repeated_ratio(ops[i].kind, parts->recompute_full && parts->partial);
+        op->forward_s *= forward;
+        op->input_s *= backward;
+        op->weight_s *= backward;
+        shares[i] = (double)ops[i].n * (double)ops[i].k;
+        if (op->logits) { op->logits_s = b->scale * logits_s; }
+        if (op->attention) { /* of a decoder's two, self-attention */
+            op->context_s = context_s;
+            context_s = 0.0;
+        }
+    }
+    add_keeping(b, job, parts, shares);
+}
+
+/* As in layer.c: the whole parameters of a rank, one call per owner or one in all, and this layer's share. */
+static void fill_update(redcoi_builder *b, const redcoi_job *job, double stage_params, redcoi_parts *parts)
+{
+    const redco_group group = redcoi_group_of(job, job->shards.optimizer, job->shards.parameters);
+    const uint64_t owners = redco_mesh_ranks(group.mesh);
+    if (owners <= 1 || !(stage_params > 0.0)) { return; }
+    const bool inter = job->setting->scheme == REDCO_INTER_TENSOR;
+    const double calls = inter ? (double)owners : 1.0;
+    const double rank_bytes = stage_params * job->element_bytes / (double)redco_mesh_ranks(job->shards.parameters);
+    const double share = parts->params / stage_params;
+    const redco_collective op = inter ? REDCO_BROADCAST : REDCO_ALL_GATHER;
+    parts->update_share = share;
+    parts->update_s = share * calls * price(b, op, rank_bytes / calls, group, &parts->update_link);
+    const bool network = parts->update_link == REDCO_LINK_NETWORK;
+    parts->update_traffic = add_traffic(b, op, (uint32_t)calls, share * rank_bytes / calls, group,
+                                        redcoi_contention_ratio(b->costs, network) + redcoi_hidden_residue_ratio);
+}
+
+static uint32_t pile_index(redcoi_builder *b, const redcoi_pile *pile)
+{
+    for (uint32_t i = 0; i < b->pile_count; i++) {
+        const redcoi_pile *const known = &b->piles[i];
+        if (known->once == pile->once && known->op == pile->op && known->calls == pile->calls &&
+            known->in_place == pile->in_place && redco_mesh_equal(known->group.mesh, pile->group.mesh) &&
+            known->group.stride == pile->group.stride && known->group.node_stride == pile->group.node_stride) {
+            return i;
+        }
+    }
+    b->piles[b->pile_count] = *pile;
+    return b->pile_count++;
+}
+
+/* One bucket for all gradients that the same ranks reduce, or one for each owner of whole tensors. */
+static void fill_piles(redcoi_builder *b, const redcoi_job *job, redcoi_parts *parts)
+{
+    const redco_shards *const shards = &job->shards;
+    const redco_setting *const s = job->setting;
+    const bool inter = s->scheme == REDCO_INTER_TENSOR, per_owner = inter && b->buckets_per_owner;
+    const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
+    const uint64_t p = redco_mesh_ranks(shards->parameters);
+    redcoi_pile pile = {.group = redcoi_replicas_of(job, shards->parameters),
+                        .op = redco_mesh_equal(shards->optimizer, job->grid) ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE,
+                        .limit_bytes = bucket_bytes,
+                        .calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->optimizer) / p) : 1,
+                        .once = true};
+    parts->once_pile = parts->shard_pile = REDCO_STEP_NONE;
+    /* Of engines that plan their memory; as executor/states/buckets.c has it. */
+    pile.in_place =
+        job->costs->workload.engine.planned_memory && redco_mesh_equal(shards->gradients, shards->parameters) &&
+        !(inter && pile.op == REDCO_REDUCE_SCATTER && !redco_mesh_equal(shards->parameters, shards->optimizer));
+    if (redco_mesh_ranks(pile.group.mesh) > 1) { parts->once_pile = pile_index(b, &pile); }
+    if (!redco_mesh_equal(shards->gradients, shards->parameters)) {
+        pile.group = redcoi_group_of(job, shards->gradients, shards->parameters);
+        pile.op = inter ? REDCO_ALL_REDUCE : REDCO_REDUCE_SCATTER;
+        pile.calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->gradients) / p) : 1;
+        pile.once = pile.in_place = false;
+        parts->shard_pile = pile_index(b, &pile);
+    }
+}
+
+void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment *assignment, double stage_params)
+{
+    const uint32_t class_index = assignment->class_index;
+    const redcoi_job job = redcoi_job_of(b->costs, b->setting, class_index, &assignment->config);
+    redcoi_parts *const parts = &b->parts[index];
+    const redco_class_kind kind = job.class->kind;
+    const bool block = kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
+    *parts =
+        (redcoi_parts){.sharded = redco_mesh_ranks(job.shards.parameters) > 1,
+                       .recompute_full = block && job.recompute == REDCO_RECOMPUTE_FULL,
+                       .recompute_selective = block && job.recompute == REDCO_RECOMPUTE_SELECTIVE,
+                       .planned = block && b->costs->workload.engine.planned_memory,
+                       .slot_bytes = redcoi_planned_slot_bytes(&job),
+                       .by_layer = redco_mesh_ranks(job.shards.parameters) > 1 && redcoi_by_layer(&job),
+                       .partial = b->costs->workload.engine.partial_recompute,
+                       .transient_gradient = redco_mesh_ranks(job.shards.gradients) > 1,
+                       .params = (double)job.times->params,
+                       .call_s = redcoi_call_s(&job, shard_group(&job, job.shards.parameters)),
+                       .again_call_s = redcoi_call_s(&job, shard_group(&job, redcoi_backward_mesh(&job))),
+                       .again_stream = redcoi_has_secondary(&job) ? REDCO_STREAM_SECONDARY : REDCO_STREAM_PARAMETERS,
+                       .activation_bytes = (int64_t)job.times->activation_bytes[job.recompute],
+                       .recompute_bytes = (int64_t)job.times->recompute_bytes[job.recompute],
+                       .logits_bytes = kind == REDCO_CLASS_HEAD ? (int64_t)job.rank->logits_bytes : 0,
+                       .states = redcoi_layer_states(&job)};
+    parts->cp_link = redcoi_link_of(b->setting->tp * b->setting->cp > b->costs->machine.gpus_per_node);
+    parts->gathered_again = parts->sharded && kind != REDCO_CLASS_EMBEDDING;
+    fill_operators(b, &job, class_index, parts);
+    fill_tensor_parallel(b, &job, parts);
+    if (parts->by_layer) {
+        fill_unit(b, &job, parts);
+    } else {
+        fill_modules(b, &job, class_index, parts);
+    }
+    make_groups(parts);
+    fill_update(b, &job, stage_params, parts);
+    fill_piles(b, &job, parts);
+}

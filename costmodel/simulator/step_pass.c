@@ -1,0 +1,405 @@
+/* One micro-batch through some layers of a rank, forward and backward, in the engine's issue order. */
+#include "costmodel/simulator/step_build.h"
+
+/* Where a pass is. */
+struct place {
+    redcoi_builder *b;
+    redcoi_unit *unit;
+    uint32_t index; /* of the layer */
+    redcoi_layer *layer;
+    const redcoi_parts *parts;
+    uint32_t micro_batch;
+    redco_step_pass pass;
+};
+
+static struct place place_at(redcoi_builder *b, redcoi_unit *unit, uint32_t index, uint32_t micro_batch,
+                             redco_step_pass pass)
+{
+    redcoi_layer *const layer = &b->layers[index];
+    return (struct place){b, unit, index, layer, &b->parts[layer->parts], micro_batch, pass};
+}
+
+static redco_step_op op_at(const struct place *at, uint32_t label, redco_work work, redco_step_suffix suffix)
+{
+    return (redco_step_op){.traffic = REDCO_STEP_NONE,
+                           .layer = at->index,
+                           .micro_batch = at->micro_batch,
+                           .label = label,
+                           .rank = (uint16_t)at->unit->rank,
+                           .work = (uint8_t)work,
+                           .pass = (uint8_t)at->pass,
+                           .suffix = (uint8_t)suffix,
+                           .contends = true};
+}
+
+void redcoi_wait(redcoi_unit *unit, uint32_t op)
+{
+    if (op == REDCO_STEP_NONE) { return; }
+    for (uint32_t i = 0; i < unit->wait_count; i++) {
+        if (unit->waits[i] == op) { return; }
+    }
+    if (unit->wait_count < REDCOI_WAITS_MAX) { unit->waits[unit->wait_count++] = op; }
+}
+
+uint32_t redcoi_compute(redcoi_builder *b, redcoi_unit *unit, redco_step_op op)
+{
+    op.stream = REDCO_STREAM_COMPUTE;
+    op.link = REDCO_LINK_NONE;
+    unit->last = redco_step_add(b->step, &op, unit->waits, unit->wait_count);
+    unit->wait_count = 0;
+    return unit->last;
+}
+
+uint32_t redcoi_collective(redcoi_builder *b, redcoi_unit *unit, redco_step_op op, uint32_t input)
+{
+    uint32_t inputs[2];
+    uint32_t count = 0;
+    if (unit->last != REDCO_STEP_NONE) { inputs[count++] = unit->last; }
+    if (input != REDCO_STEP_NONE && input != unit->last) { inputs[count++] = input; }
+    return redco_step_add(b->step, &op, inputs, count);
+}
+
+uint32_t redcoi_behind_waits(redcoi_builder *b, const redcoi_unit *unit, redco_step_op op)
+{
+    uint32_t inputs[REDCOI_WAITS_MAX + 1];
+    uint32_t count = 0;
+    if (unit->last != REDCO_STEP_NONE) { inputs[count++] = unit->last; }
+    for (uint32_t i = 0; i < unit->wait_count; i++) { inputs[count++] = unit->waits[i]; }
+    return redco_step_add(b->step, &op, inputs, count);
+}
+
+void redcoi_launch(redcoi_builder *b, redcoi_unit *unit, uint32_t label, redco_step_pass pass, uint32_t layer,
+                   uint32_t micro_batch, double seconds)
+{
+    const double launch_s = b->scale * seconds;
+    if (!(launch_s > 0.0)) { return; }
+    const redco_step_op op = {.seconds = launch_s,
+                              .traffic = REDCO_STEP_NONE,
+                              .layer = layer,
+                              .micro_batch = micro_batch,
+                              .label = label,
+                              .rank = (uint16_t)unit->rank,
+                              .work = REDCO_WORK_LAUNCH,
+                              .pass = (uint8_t)pass};
+    (void)redcoi_compute(b, unit, op);
+}
+
+static void launch(const struct place *at, double seconds)
+{
+    redcoi_launch(at->b, at->unit, at->b->label_launch, at->pass, at->index, at->micro_batch, seconds);
+}
+
+/* Tensor- or context-parallel traffic that computation waits for. */
+static void wait_around(const struct place *at, const redcoi_part_op *part, double seconds, redco_work work,
+                        redco_step_suffix suffix)
+{
+    if (!(seconds > 0.0)) { return; }
+    redco_step_op op = op_at(at, part->label, work, suffix);
+    op.seconds = seconds;
+    op.stream = REDCO_STREAM_TENSOR;
+    op.link = work == REDCO_WORK_CONTEXT ? at->parts->cp_link : (uint8_t)REDCO_LINK_NVLINK;
+    redcoi_wait(at->unit, redcoi_behind_waits(at->b, at->unit, op));
+}
+
+static void wait_before(const struct place *at, const redcoi_part_op *part, double seconds)
+{
+    wait_around(at, part, seconds, REDCO_WORK_TENSOR, REDCO_SUFFIX_TP_GATHER);
+}
+
+static void wait_after(const struct place *at, const redcoi_part_op *part, double seconds)
+{
+    const bool split = at->b->costs->workload.sequence_parallel;
+    wait_around(at, part, seconds, REDCO_WORK_TENSOR, split ? REDCO_SUFFIX_TP_SCATTER : REDCO_SUFFIX_REDUCE);
+}
+
+/* Weights of modules [first, last): issued behind the computation so far, and behind their update. */
+static void fetch(const struct place *at, uint32_t first, uint32_t last)
+{
+    const bool again = at->pass != REDCO_PASS_NAME_FWD;
+    for (uint32_t i = first; i < last; i++) {
+        const redcoi_part_module *const module = &at->parts->modules[i];
+        redco_step_op op = op_at(at, module->label, REDCO_WORK_GATHER, REDCO_SUFFIX_GATHER);
+        op.pass = again ? REDCO_PASS_NAME_BWD : REDCO_PASS_NAME_FWD;
+        op.seconds = again ? module->again_s : module->gather_s;
+        op.traffic = again ? module->again : module->gather;
+        op.link = again ? module->again_link : module->gather_link;
+        op.stream = again ? at->parts->again_stream : REDCO_STREAM_PARAMETERS;
+        at->b->ready[at->layer->first_ready + i] = redcoi_collective(at->b, at->unit, op, at->layer->update);
+        redco_step_add_memory(at->b->step, REDCO_HOLDER_GATHERED, module->weight_bytes);
+    }
+}
+
+/* The modules of an operator must be there. @return bytes of weights that it may give back when it ends */
+static int64_t wait_modules(const struct place *at, const redcoi_part_group *group, uint32_t op)
+{
+    int64_t bytes = 0;
+    for (uint32_t i = group->first_module; i < group->last_module; i++) {
+        if (at->parts->modules[i].op != op) { continue; }
+        redcoi_wait(at->unit, at->b->ready[at->layer->first_ready + i]);
+        bytes += at->parts->modules[i].weight_bytes;
+    }
+    return bytes;
+}
+
+/* Fetches a group right when it is needed: nothing overlaps. */
+static void fetch_now(const struct place *at, const redcoi_part_group *group)
+{
+    const uint32_t count = group->last_module - group->first_module;
+    if (count == 0) { return; }
+    launch(at, count * (at->pass == REDCO_PASS_NAME_FWD ? at->parts->call_s : at->parts->again_call_s));
+    fetch(at, group->first_module, group->last_module);
+    for (uint32_t i = group->first_module; i < group->last_module; i++) {
+        redcoi_wait(at->unit, at->b->ready[at->layer->first_ready + i]);
+    }
+}
+
+/* Forward through one layer whose weights are on their way; in backward (recomputation) they are kept. */
+static void forward_layer(const struct place *at, bool fetch_each)
+{
+    const redcoi_parts *const parts = at->parts;
+    const bool again = at->pass == REDCO_PASS_NAME_RE;
+    redco_step *const step = at->b->step;
+    const bool alone = again && parts->partial;
+    int64_t held_bytes = 0; /* of weights that only the last operator gives back */
+    for (uint32_t g = 0; g < parts->group_count; g++) {
+        const redcoi_part_group *const group = &parts->groups[g];
+        if (fetch_each) { fetch_now(at, group); }
+        for (uint32_t i = group->first_op; i < group->last_op; i++) {
+            const redcoi_part_op *const part = &parts->ops[i];
+            redco_step_op op = op_at(at, part->label, again ? REDCO_WORK_RECOMPUTE : REDCO_WORK_FORWARD, 0);
+            if ((alone && i > 0 && !(part->again_s > 0.0)) || (again && part->unread)) { continue; }
+            if (!alone) {
+                wait_before(at, part, part->forward_tp.before_s);
+                wait_around(at, part, part->context_s, REDCO_WORK_CONTEXT, REDCO_SUFFIX_CONTEXT);
+            }
+            int64_t used_bytes = parts->sharded ? wait_modules(at, group, i) : 0;
+            if (parts->by_layer) {
+                held_bytes += used_bytes;
+                used_bytes = i + 1 == parts->op_count ? held_bytes : 0;
+            }
+            op.seconds = again ? part->again_s : part->forward_s;
+            (void)redcoi_compute(at->b, at->unit, op);
+            if (i == 0) {
+                redco_step_add_memory(step, again ? REDCO_HOLDER_RECOMPUTED : REDCO_HOLDER_ACTIVATIONS,
+                                      again ? parts->recompute_bytes : parts->activation_bytes);
+            }
+            if (part->logits && !again) { redco_step_add_memory(step, REDCO_HOLDER_LOGITS, parts->logits_bytes); }
+            if (!again) { redco_step_add_memory(step, REDCO_HOLDER_GATHERED, -used_bytes); }
+            if (!alone) { wait_after(at, part, part->forward_tp.after_s); }
+            wait_around(at, part, part->logits_s, REDCO_WORK_TENSOR, REDCO_SUFFIX_TP_GATHER);
+        }
+    }
+}
+
+void redcoi_forward(redcoi_builder *b, redcoi_unit *unit, uint32_t first, uint32_t last, uint32_t micro_batch)
+{
+    for (uint32_t l = first; l < last; l++) {
+        const struct place at = place_at(b, unit, l, micro_batch, REDCO_PASS_NAME_FWD);
+        if (!at.parts->sharded) { redcoi_wait(unit, at.layer->update); }
+        if (b->overlap_gather) { /* this layer, if nobody fetched it, and the one after */
+            const struct place ahead = place_at(b, unit, l + 1 < last ? l + 1 : l, micro_batch, REDCO_PASS_NAME_FWD);
+            const bool own = at.parts->sharded && !at.layer->fetched;
+            const bool next = l + 1 < last && ahead.parts->sharded;
+            launch(&at, (own ? at.parts->module_count * at.parts->call_s : 0.0) +
+                            (next ? ahead.parts->module_count * ahead.parts->call_s : 0.0));
+            if (own) { fetch(&at, 0, at.parts->module_count); }
+            if (next) { fetch(&ahead, 0, ahead.parts->module_count); }
+            ahead.layer->fetched = next;
+            at.layer->fetched = false;
+        }
+        forward_layer(&at, at.parts->sharded && !b->overlap_gather);
+        at.layer->update = REDCO_STEP_NONE; /* waited for */
+    }
+}
+
+/* Gradients of a group's modules that belong to one operator are there. @return the last scatter, or NONE */
+static uint32_t scatter(const struct place *at, const redcoi_part_group *group, uint32_t op_index)
+{
+    const redcoi_parts *const parts = at->parts;
+    uint32_t last = REDCO_STEP_NONE;
+    for (uint32_t i = group->first_module; i < group->last_module; i++) {
+        const redcoi_part_module *const module = &parts->modules[i];
+        if (module->op != op_index || !(module->scatter_s > 0.0)) { continue; }
+        redco_step_op op = op_at(at, module->label, REDCO_WORK_SCATTER, REDCO_SUFFIX_SCATTER);
+        op.pass = REDCO_PASS_NAME_BWD;
+        op.seconds = module->scatter_s;
+        op.traffic = module->scatter;
+        op.link = module->scatter_link;
+        op.stream = REDCO_STREAM_PARAMETERS;
+        last = redcoi_collective(at->b, at->unit, op, REDCO_STEP_NONE);
+        redco_step_add_memory(at->b->step, REDCO_HOLDER_SCATTERED, -module->gradient_bytes);
+        at->layer->scattered = last;
+        if (!at->b->overlap_gather) { redcoi_wait(at->unit, last); }
+    }
+    return last;
+}
+
+/* Whole gradients that an operator brings; of a layer that is one unit, its first operator in backward. */
+static int64_t gradient_bytes(const struct place *at, const redcoi_part_group *group, uint32_t op_index)
+{
+    int64_t bytes = 0;
+    if (at->parts->by_layer) { return op_index + 1 == at->parts->op_count ? at->parts->modules[0].gradient_bytes : 0; }
+    for (uint32_t i = group->first_module; i < group->last_module && at->parts->transient_gradient; i++) {
+        if (at->parts->modules[i].op == op_index) { bytes += at->parts->modules[i].gradient_bytes; }
+    }
+    return bytes;
+}
+
+/* The attention core once more, where its output was not kept: the gradient of the matrix behind it reads that. */
+static void recompute_attention(const struct place *at, const redcoi_part_op *part)
+{
+    redco_step_op op = op_at(at, part->label, REDCO_WORK_RECOMPUTE, REDCO_SUFFIX_NONE);
+    op.pass = REDCO_PASS_NAME_RE;
+    op.seconds = part->again_s;
+    (void)redcoi_compute(at->b, at->unit, op);
+    if (!at->parts->planned) {
+        redco_step_add_memory(at->b->step, REDCO_HOLDER_RECOMPUTED, at->parts->recompute_bytes);
+    }
+}
+
+/* Backward of a layer is through. */
+static void give_back(const struct place *at)
+{
+    const redcoi_parts *const parts = at->parts;
+    redco_step_add_memory(at->b->step, REDCO_HOLDER_ACTIVATIONS, -parts->activation_bytes);
+    redco_step_add_memory(at->b->step, REDCO_HOLDER_LOGITS, -parts->logits_bytes);
+    if (parts->recompute_full || parts->planned) {
+        redco_step_add_memory(at->b->step, REDCO_HOLDER_RECOMPUTED, -parts->recompute_bytes);
+    }
+}
+
+/* The weights that an operator needs in backward must be there. @return bytes of them that it may give back */
+static int64_t wait_again(const struct place *at, const redcoi_part_group *group, uint32_t op_index)
+{
+    const redcoi_parts *const parts = at->parts;
+    if (!parts->gathered_again) { return 0; }
+    if (!parts->by_layer) { return wait_modules(at, group, op_index); }
+    if (op_index + 1 == parts->op_count) { redcoi_wait(at->unit, at->b->ready[at->layer->first_ready]); }
+    return op_index == 0 ? parts->modules[0].weight_bytes : 0;
+}
+
+/* Backward of one operator. The gradient of a matrix comes first: scattering it overlaps with the gradient of the
+ * input, which needs the weights. @return the operator behind which the gradients are there */
+static uint32_t backward_op(const struct place *at, const redcoi_part_group *group, uint32_t index)
+{
+    const redcoi_parts *const parts = at->parts;
+    const redcoi_part_op *const part = &parts->ops[index];
+    redco_step *const step = at->b->step;
+    redco_step_op op = op_at(at, part->label, REDCO_WORK_BACKWARD, REDCO_SUFFIX_NONE);
+    const int64_t whole_bytes = gradient_bytes(at, group, index);
+    uint32_t ready = REDCO_STEP_NONE;
+    if (index > 0 && parts->ops[index - 1].attention && parts->recompute_selective) {
+        recompute_attention(at, &parts->ops[index - 1]);
+    }
+    wait_before(at, part, part->backward_tp.before_s);
+    wait_around(at, part, 2.0 * part->context_s, REDCO_WORK_CONTEXT, REDCO_SUFFIX_CONTEXT);
+    wait_around(at, part, part->logits_s, REDCO_WORK_TENSOR, REDCO_SUFFIX_TP_SCATTER);
+    if (part->matrix) {
+        op.suffix = REDCO_SUFFIX_WEIGHT;
+        op.seconds = part->weight_s;
+        ready = redcoi_compute(at->b, at->unit, op);
+        redco_step_add_memory(step, REDCO_HOLDER_SCATTERED, whole_bytes);
+        if (parts->sharded) { ready = scatter(at, group, index); }
+        op.suffix = REDCO_SUFFIX_INPUT;
+    }
+    const bool begins = parts->planned && !parts->recompute_full && index + 1 == parts->op_count;
+    const int64_t used_bytes = wait_again(at, group, index);
+    op.seconds = part->input_s;
+    const uint32_t input = redcoi_compute(at->b, at->unit, op);
+    redco_step_add_memory(step, REDCO_HOLDER_GATHERED, -used_bytes);
+    if (begins) { redco_step_add_memory(step, REDCO_HOLDER_RECOMPUTED, parts->recompute_bytes); }
+    if (index == 0) { give_back(at); }
+    if (part->attention && parts->recompute_selective && !parts->planned) {
+        redco_step_add_memory(step, REDCO_HOLDER_RECOMPUTED, -parts->recompute_bytes);
+    }
+    if (!part->matrix) {
+        ready = input;
+        redco_step_add_memory(step, REDCO_HOLDER_SCATTERED, whole_bytes);
+        if (parts->sharded) { ready = scatter(at, group, index); }
+    }
+    wait_after(at, part, part->backward_tp.after_s);
+    return ready;
+}
+
+/* What backward fetches when it comes to a layer: all of it if it goes forward again or is one unit, else only the
+ * group used first. */
+static uint32_t entry_module(const redcoi_parts *parts)
+{
+    return parts->recompute_full || parts->by_layer ? 0 : parts->groups[parts->group_count - 1].first_module;
+}
+
+static uint32_t scatter_count(const redcoi_parts *parts, const redcoi_part_group *group)
+{
+    uint32_t count = 0;
+    for (uint32_t i = group->first_module; i < group->last_module; i++) {
+        if (parts->modules[i].scatter_s > 0.0) { count++; }
+    }
+    return count;
+}
+
+/* Fetches ahead of the groups in backward order: with recomputation, or by whole layers, the layer after this one when
+ * this one begins, without it the group after this one, which may be the first of the next layer. */
+static void fetch_ahead(const struct place *at, const struct place *next, uint32_t g, bool begins)
+{
+    const redcoi_parts *const parts = at->parts;
+    const redcoi_part_group *const group = &parts->groups[g];
+    const bool last_group = g == 0, whole = parts->recompute_full || parts->by_layer;
+    const bool own = begins && parts->gathered_again && !at->layer->fetched;
+    const bool leave = next != NULL && next->parts->gathered_again && (whole ? begins : last_group);
+    const bool inside = parts->gathered_again && !whole && !last_group;
+    double calls_s = scatter_count(parts, group) * parts->call_s;
+    if (own) { calls_s += (parts->module_count - entry_module(parts)) * parts->again_call_s; }
+    if (inside) { calls_s += (group[-1].last_module - group[-1].first_module) * parts->again_call_s; }
+    if (leave) { calls_s += (next->parts->module_count - entry_module(next->parts)) * next->parts->again_call_s; }
+    launch(at, calls_s);
+    if (own) { fetch(at, entry_module(parts), parts->module_count); }
+    if (inside) { fetch(at, group[-1].first_module, group[-1].last_module); }
+    if (leave) {
+        fetch(next, entry_module(next->parts), next->parts->module_count);
+        next->layer->fetched = true;
+    }
+}
+
+static void backward_layer(const struct place *at, const struct place *next)
+{
+    static const redcoi_part_group nothing = {0, 0, 0, 0};
+    redcoi_builder *const b = at->b;
+    const redcoi_parts *const parts = at->parts;
+    if (parts->recompute_full) {
+        struct place again = *at;
+        again.pass = REDCO_PASS_NAME_RE;
+        if (b->overlap_gather) { fetch_ahead(at, next, parts->group_count - 1, true); }
+        forward_layer(&again, parts->gathered_again && !b->overlap_gather);
+    }
+    at->layer->late = b->step->op_count;
+    redcoi_wait(at->unit, at->layer->scattered); /* of the micro-batch before: the same buffer */
+    at->layer->scattered = REDCO_STEP_NONE;
+    for (uint32_t g = parts->group_count; g-- > 0;) {
+        const redcoi_part_group *const group = &parts->groups[g];
+        const bool begins = g + 1 == parts->group_count;
+        uint32_t ready = REDCO_STEP_NONE;
+        if (b->overlap_gather && !(begins && parts->recompute_full)) {
+            fetch_ahead(at, next, g, begins);
+        } else if (!b->overlap_gather && parts->sharded) {
+            if (parts->gathered_again && !parts->recompute_full) {
+                fetch_now(at, !parts->by_layer ? group : begins ? &parts->groups[0] : &nothing);
+            }
+            launch(at, scatter_count(parts, group) * parts->call_s);
+        }
+        for (uint32_t i = group->last_op; i-- > group->first_op;) {
+            const uint32_t there = backward_op(at, group, i);
+            if (there != REDCO_STEP_NONE) { ready = there; }
+        }
+        redcoi_gradients(b, at->unit, parts, group, at->micro_batch, ready);
+    }
+    at->layer->fetched = false;
+}
+
+void redcoi_backward(redcoi_builder *b, redcoi_unit *unit, uint32_t first, uint32_t last, uint32_t micro_batch)
+{
+    for (uint32_t l = last; l-- > first;) {
+        const struct place at = place_at(b, unit, l, micro_batch, REDCO_PASS_NAME_BWD);
+        const struct place next = place_at(b, unit, l > first ? l - 1 : l, micro_batch, REDCO_PASS_NAME_BWD);
+        backward_layer(&at, l > first ? &next : NULL);
+    }
+}

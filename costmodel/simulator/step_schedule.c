@@ -1,0 +1,386 @@
+/* Layers to stages, and the order of forward and backward passes: one stage, 1F1B (Narayanan et al. 2019, PipeDream-
+ * Flush) and its interleaved form (Narayanan et al. 2021, section 2.2; order of Megatron-LM's schedules.py). */
+#include "costmodel/closed_form/memory_model.h"
+#include "costmodel/simulator/step_build.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MICRO_BATCHES_MAX = 1 << 20, LAYER_OPS_MAX = 128, LAYER_OPS = 64, FOLD_OPS = 8 };
+
+/* One pass of one stage. */
+struct turn {
+    bool forward;
+    uint32_t micro_batch, chunk;
+};
+
+struct schedule {
+    uint32_t stages, chunks, micro_batches;
+};
+
+/* Passes before a stage begins to alternate. */
+static uint32_t warm_up(const struct schedule *s, uint32_t stage)
+{
+    const uint32_t total = s->micro_batches * s->chunks;
+    const uint32_t behind = s->stages - 1 - stage;
+    const uint32_t warm = s->chunks == 1 ? behind : 2 * behind + (s->chunks - 1) * s->stages;
+    return warm < total ? warm : total;
+}
+
+static struct turn pass_at(const struct schedule *s, uint32_t number, bool forward)
+{
+    if (s->chunks == 1) { return (struct turn){forward, number, 0}; }
+    const uint32_t round = s->stages * s->chunks; /* each chunk takes as many micro-batches as there are stages */
+    assert(s->stages > 0 && round > 0);
+    const uint32_t chunk = number % round / s->stages;
+    return (struct turn){forward, number / round * s->stages + number % s->stages,
+                         forward ? chunk : s->chunks - 1 - chunk};
+}
+
+static struct turn turn_at(const struct schedule *s, uint32_t stage, uint32_t number)
+{
+    const uint32_t total = s->micro_batches * s->chunks, warm = warm_up(s, stage);
+    if (number < warm) { return pass_at(s, number, true); }
+    const uint32_t pair = (number - warm) / 2;
+    if (warm + pair < total) {
+        return (number - warm) % 2 == 0 ? pass_at(s, warm + pair, true) : pass_at(s, pair, false);
+    }
+    return pass_at(s, number - total, false);
+}
+
+/* The operator that brings a stage's input, once it has been issued. */
+struct handover {
+    uint32_t *forward, *backward; /* [virtual stage][micro-batch]; NOT_YET before */
+};
+
+static const uint32_t not_yet = UINT32_MAX - 1;
+
+static uint32_t send(redcoi_builder *b, redcoi_unit *unit, redco_step_pass pass, uint32_t micro_batch)
+{
+    if (!(b->send_s > 0.0)) { return unit->last; }
+    const redco_step_op op = {.seconds = b->send_s,
+                              .traffic = b->send_traffic,
+                              .layer = REDCO_STEP_NONE,
+                              .micro_batch = micro_batch,
+                              .label = b->label_send,
+                              .rank = (uint16_t)unit->rank,
+                              .stream = REDCO_STREAM_PIPELINE,
+                              .work = REDCO_WORK_PIPELINE,
+                              .link = b->send_link,
+                              .pass = (uint8_t)pass,
+                              .suffix = REDCO_SUFFIX_SEND,
+                              .contends = true};
+    return redcoi_behind_waits(b, unit, op);
+}
+
+static void pass(redcoi_builder *b, redcoi_unit *unit, uint32_t virtual, struct turn turn)
+{
+    const uint32_t first_layer = b->stage_first[virtual], end_layer = b->stage_first[virtual + 1];
+    const uint32_t first = b->step->op_count;
+    const bool folds = redcoi_fold_ready(b, unit, turn.forward, turn.micro_batch);
+    if (folds && redcoi_fold_repeat(b, unit, virtual, turn.forward, turn.micro_batch)) { return; }
+    if (turn.forward) {
+        redcoi_forward(b, unit, first_layer, end_layer, turn.micro_batch);
+    } else {
+        redcoi_backward(b, unit, first_layer, end_layer, turn.micro_batch);
+    }
+    if (folds) { redcoi_fold_learn(b, unit, virtual, turn.forward, first); }
+}
+
+/* Issues a pass if its input has been issued. */
+static bool issue(redcoi_builder *b, const struct schedule *s, const struct handover *h, uint32_t stage,
+                  struct turn turn)
+{
+    redcoi_unit *const unit = &b->units[stage];
+    const uint32_t virtual = turn.chunk * s->stages + stage, last = s->stages * s->chunks - 1;
+    const size_t at = (size_t) virtual * s->micro_batches + turn.micro_batch;
+    uint32_t input = REDCO_STEP_NONE;
+    if (turn.forward) {
+        if (virtual > 0) { input = h->forward[at - s->micro_batches]; }
+    } else if (virtual < last) {
+        input = h->backward[at + s->micro_batches];
+    }
+    if (input == not_yet) { return false; }
+    redcoi_wait(unit, input);
+    pass(b, unit, virtual, turn);
+    if (turn.forward) {
+        h->forward[at] = virtual < last ? send(b, unit, REDCO_PASS_NAME_FWD, turn.micro_batch) : unit->last;
+        return true;
+    }
+    h->backward[at] = virtual > 0 ? send(b, unit, REDCO_PASS_NAME_BWD, turn.micro_batch) : unit->last;
+    if (turn.micro_batch + 1 < s->micro_batches) { redcoi_flush(b, unit, false, turn.micro_batch); }
+    return true;
+}
+
+/* Stages take turns, so that an operator is always issued behind those that it waits for. */
+static void run_passes(redcoi_builder *b, const struct schedule *s, const struct handover *h, uint32_t *numbers)
+{
+    const uint32_t turns = 2 * s->micro_batches * s->chunks;
+    bool any = true;
+    memset(numbers, 0, s->stages * sizeof *numbers);
+    while (any && b->step->status == REDCO_OK) {
+        any = false;
+        for (uint32_t stage = 0; stage < s->stages; stage++) {
+            while (numbers[stage] < turns && issue(b, s, h, stage, turn_at(s, stage, numbers[stage]))) {
+                numbers[stage]++;
+                any = true;
+            }
+        }
+    }
+}
+
+redco_status redcoi_schedule(redcoi_builder *b, redco_error *err)
+{
+    const struct schedule s = {b->setting->pp, b->chunks, (uint32_t)b->micro_batches};
+    const size_t cells = (size_t)s.stages * s.chunks * s.micro_batches;
+    struct handover h = {malloc(cells * sizeof(uint32_t)), malloc(cells * sizeof(uint32_t))};
+    uint32_t *const numbers = malloc(s.stages * sizeof *numbers);
+    redco_status st = REDCO_OK;
+    if (h.forward == NULL || h.backward == NULL || numbers == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    for (uint32_t i = 0; i < b->steps; i++) {
+        for (size_t c = 0; c < cells; c++) { h.forward[c] = h.backward[c] = not_yet; }
+        for (uint32_t r = 0; r < s.stages; r++) { redcoi_spread(b, &b->units[r]); }
+        run_passes(b, &s, &h, numbers);
+        for (uint32_t r = 0; r < s.stages; r++) { redcoi_flush(b, &b->units[r], true, REDCO_STEP_NONE); }
+        redcoi_finish_step(b);
+    }
+out:
+    free(h.forward);
+    free(h.backward);
+    free(numbers);
+    return st;
+}
+
+/* Blocks in equal shares, the first stages one more where they do not divide; the embedding to the first stage, the
+ * head to the last (costmodel/README.md, section 4). */
+static void deal_layers(redcoi_builder *b)
+{
+    const uint32_t stages = b->setting->pp * b->chunks, blocks = b->costs->blocks;
+    const bool edges = redcoi_edges_count(blocks, stages);
+    uint32_t at = 0, before = 0;
+    for (uint32_t i = 0; i < b->costs->class_count; i++) {
+        if (b->costs->classes[i].kind == REDCO_CLASS_EMBEDDING) { before += b->costs->classes[i].layers; }
+    }
+    for (uint32_t s = 0; s < stages; s++) {
+        b->stage_first[s] = at;
+        if (edges) {
+            at += (blocks + 2) / stages - (s == 0 || s + 1 == stages ? 1 : 0);
+        } else {
+            at += blocks / stages + (s < blocks % stages ? 1 : 0);
+        }
+        if (s == 0) { at += before; }
+    }
+    b->stage_first[stages] = b->layer_count;
+}
+
+/* Room for remembering passes. */
+static bool allocate_folds(redcoi_builder *b)
+{
+    const size_t templates = 2 * (size_t)b->setting->pp * b->chunks;
+    uint32_t most = 0;
+    for (uint32_t s = 0; s < b->setting->pp * b->chunks; s++) {
+        const uint32_t layers = b->stage_first[s + 1] - b->stage_first[s];
+        most = layers > most ? layers : most;
+    }
+    b->place_count = most * LAYER_OPS_MAX;
+    b->templates = calloc(templates, sizeof *b->templates);
+    b->template_piles = calloc(templates * (b->pile_count + 1), sizeof *b->template_piles);
+    b->places = calloc((size_t)b->place_count + 1, sizeof *b->places);
+    return b->templates != NULL && b->template_piles != NULL && b->places != NULL;
+}
+
+static redco_status check(const redcoi_builder *b, redco_error *err)
+{
+    const uint32_t pp = b->setting->pp;
+    if (pp == 0 || b->micro_batches == 0 || b->layer_count == 0) {
+        return redco_fail(err, REDCO_EVALUE, "setting", "has no pipeline stages, micro-batches or layers");
+    }
+    redco_setting built = *b->setting;
+    built.micro_batches = b->micro_batches;
+    const redco_status st = redco_step_chunks_check(b->costs, &built, b->chunks, err);
+    if (st != REDCO_OK) { return st; }
+    if (b->micro_batches > MICRO_BATCHES_MAX) {
+        return redco_fail(err, REDCO_EVALUE, "micro-batches", "%llu are too many to build one by one; at most %d",
+                          (unsigned long long)b->micro_batches, MICRO_BATCHES_MAX);
+    }
+    return REDCO_OK;
+}
+
+static bool allocate(redcoi_builder *b, uint32_t count)
+{
+    const uint32_t pp = b->setting->pp;
+    b->parts = calloc(count, sizeof *b->parts);
+    b->layers = calloc(b->layer_count, sizeof *b->layers);
+    b->ready = calloc((size_t)b->layer_count * REDCOI_MODULES_MAX, sizeof *b->ready);
+    b->stage_first = calloc((size_t)pp * b->chunks + 1, sizeof *b->stage_first);
+    b->piles = calloc(2 * (size_t)count, sizeof *b->piles);
+    b->units = calloc(pp, sizeof *b->units);
+    b->step = redco_step_new(pp, b->costs->calibration.overlap_window_ratio);
+    if (b->parts == NULL || b->layers == NULL || b->ready == NULL || b->stage_first == NULL || b->piles == NULL ||
+        b->units == NULL || b->step == NULL) {
+        return false;
+    }
+    for (uint32_t r = 0; r < pp; r++) {
+        b->units[r] = (redcoi_unit){
+            .rank = r, .last = REDCO_STEP_NONE, .piles = calloc(2 * (size_t)count, sizeof(redcoi_pile_state))};
+        if (b->units[r].piles == NULL) { return false; }
+    }
+    b->step->layers = calloc(b->layer_count, sizeof *b->step->layers);
+    b->step->layer_count = b->layer_count;
+    return b->step->layers != NULL;
+}
+
+static void builder_free(redcoi_builder *b)
+{
+    for (uint32_t r = 0; b->units != NULL && r < b->setting->pp; r++) { free(b->units[r].piles); }
+    redco_step_free(b->step);
+    free(b->parts);
+    free(b->layers);
+    free(b->ready);
+    free(b->stage_first);
+    free(b->templates);
+    free(b->template_piles);
+    free(b->places);
+    free(b->piles);
+    free(b->units);
+}
+
+/* Layers in the order of their classes; within a class in the order of the assignments. */
+static void list_layers(redcoi_builder *b, const redco_assignment *assignments, uint32_t count)
+{
+    uint32_t at = 0;
+    for (uint32_t c = 0; c < b->costs->class_count; c++) {
+        const redco_layer_class *const class = &b->costs->classes[c];
+        uint32_t index = class->first_layer;
+        for (uint32_t i = 0; i < count; i++) {
+            for (uint32_t n = 0; assignments[i].class_index == c && n < assignments[i].layers; n++, at++) {
+                b->layers[at] = (redcoi_layer){.parts = i,
+                                               .update = REDCO_STEP_NONE,
+                                               .scattered = REDCO_STEP_NONE,
+                                               .left = REDCO_STEP_NONE,
+                                               .first_ready = at * REDCOI_MODULES_MAX};
+                b->step->layers[at].index = index++;
+                memcpy(b->step->layers[at].class_name, class->name, sizeof class->name);
+            }
+        }
+    }
+}
+
+/* A stage's parameters before data-parallel sharding: what its buckets and broadcasts cut. */
+static double rank_params(const redcoi_builder *b, const redco_assignment *assignments, uint32_t rank)
+{
+    const redcoi_rank *const times = redcoi_rank_find(b->costs, b->setting);
+    double params = 0.0;
+    for (uint32_t chunk = 0; chunk < b->chunks; chunk++) {
+        const uint32_t stage = chunk * b->setting->pp + rank;
+        for (uint32_t l = b->stage_first[stage]; l < b->stage_first[stage + 1]; l++) {
+            params += (double)times->classes[assignments[b->layers[l].parts].class_index].params;
+        }
+    }
+    return params;
+}
+
+static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_t count)
+{
+    const redco_calibration *const c = &b->costs->calibration;
+    redco_step *const step = b->step;
+    const uint32_t pp = b->setting->pp;
+    double fullest = 0.0, bytes = 0.0;
+    bool network = false;
+    assert(pp > 0); /* check() refuses it */
+    list_layers(b, assignments, count);
+    deal_layers(b);
+    for (uint32_t r = 0; r < pp; r++) { fullest = fmax(fullest, rank_params(b, assignments, r)); }
+    b->label_launch = redco_step_add_label(step, "launch");
+    b->label_update = redco_step_add_label(step, "update");
+    b->label_step_launch = redco_step_add_label(step, "step/launch");
+    b->label_bucket = redco_step_add_label(step, "bwd/gradients/bucket");
+    b->label_shards = redco_step_add_label(step, "bwd/gradients/shards");
+    b->label_send = redco_step_add_label(step, "send");
+    for (uint32_t i = 0; i < count; i++) { redcoi_parts_fill(b, i, &assignments[i], fullest); }
+    for (uint32_t l = 0; l < b->layer_count; l++) {
+        uint32_t stage = 0;
+        while (l >= b->stage_first[stage + 1]) { stage++; }
+        uint64_t *const resident = &step->resident[(size_t)(stage % pp) * REDCO_HOLDER_COUNT];
+        const redcoi_states *const states = &b->parts[b->layers[l].parts].states;
+        resident[REDCO_HOLDER_PARAMETERS] += states->parameter_bytes;
+        resident[REDCO_HOLDER_GRADIENTS] += states->gradient_bytes;
+        resident[REDCO_HOLDER_OPTIMIZER] += states->optimizer_bytes;
+        const uint64_t slot_bytes = b->parts[b->layers[l].parts].slot_bytes;
+        if (slot_bytes > resident[REDCO_HOLDER_SCATTERED]) { resident[REDCO_HOLDER_SCATTERED] = slot_bytes; }
+    }
+    for (uint32_t r = 0; r < pp; r++) {
+        step->resident[(size_t)r * REDCO_HOLDER_COUNT + REDCO_HOLDER_RESERVE] =
+            redco_reserve_bytes(&b->costs->machine.gpu, c);
+        for (uint32_t i = 0; i < b->pile_count; i++) { b->units[r].piles[i].ready = REDCO_STEP_NONE; }
+    }
+    if (pp > 1) {
+        b->send_s = b->scale * redcoi_stage_transfer_s(b->costs, b->setting, &bytes, &network);
+        const redco_group pair = {.mesh = network ? (redco_mesh){1, 2} : (redco_mesh){2, 1},
+                                  .stride = 1,
+                                  .groups_per_node = 1,
+                                  .tp = b->setting->tp};
+        const redco_step_traffic traffic = {.op = REDCO_SEND_RECV,
+                                            .calls = 1,
+                                            .size_bytes = bytes,
+                                            .group = pair,
+                                            .contention_ratio = redcoi_contention_ratio(b->costs, network)};
+        b->send_traffic = redco_step_add_traffic(step, &traffic);
+        b->send_link = redcoi_link_of(network);
+    }
+    step->micro_batches = b->micro_batches;
+}
+
+redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
+                              uint32_t count, const redco_step_options *options, redco_step **step_out,
+                              redco_error *err)
+{
+    const redco_step_options all = {.chunks = 0};
+    const redco_step_options *const o = options != NULL ? options : &all;
+    const uint32_t overlap = costs->workload.overlap;
+    const bool fewer = o->micro_batches > 0 && o->micro_batches < setting->micro_batches;
+    redcoi_builder b = {.costs = costs,
+                        .setting = setting,
+                        .scale = redco_cost_fixed(costs, setting).scale,
+                        .overlap_gather = (overlap & REDCO_OVERLAP_AG_RS) != 0,
+                        .overlap_reduce = (overlap & REDCO_OVERLAP_AR) != 0,
+                        .overlap_update = (overlap & REDCO_OVERLAP_BC) != 0,
+                        .buckets_per_owner = o->buckets_per_owner,
+                        .fold = o->fold && o->steps <= 1,
+                        .chunks = redcoi_step_chunks(costs, setting, o),
+                        .steps = o->steps > 0 ? o->steps : 1,
+                        .micro_batches = fewer ? o->micro_batches : setting->micro_batches};
+    for (uint32_t i = 0; i < count; i++) { b.layer_count += assignments[i].layers; }
+    redco_status st = check(&b, err);
+    if (st != REDCO_OK) { return st; }
+    if (!allocate(&b, count)) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    fill(&b, assignments, count);
+    if (b.fold && !allocate_folds(&b)) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    const uint64_t passes = 2 * b.micro_batches * setting->pp * b.chunks;
+    redcoi_step_reserve(b.step, b.fold ? FOLD_OPS * passes + 2 * LAYER_OPS * (uint64_t)b.layer_count
+                                       : LAYER_OPS * b.micro_batches * b.layer_count);
+    if ((st = redcoi_schedule(&b, err)) != REDCO_OK || (st = redco_step_finish(b.step, err)) != REDCO_OK) { goto out; }
+    *step_out = b.step;
+    b.step = NULL;
+out:
+    builder_free(&b);
+    return st;
+}
+
+uint32_t redcoi_step_chunks(const redco_costs *costs, const redco_setting *setting, const redco_step_options *options)
+{
+    const uint32_t engine = setting->pp > 1 ? costs->workload.engine.virtual_stages : 1;
+    const uint32_t chunks = options != NULL && options->chunks > 0 ? options->chunks : engine;
+    return chunks > 0 ? chunks : 1;
+}

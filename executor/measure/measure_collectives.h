@@ -1,0 +1,64 @@
+/** @file measure_collectives.h  Seconds of collectives over sizes and groups of a world's ranks: every rank calls. */
+#ifndef REDCO_MEASURE_COLLECTIVES_H
+#define REDCO_MEASURE_COLLECTIVES_H
+
+#include "executor/comm/carrier.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum redco_measure_collective {
+    REDCO_MEASURE_ALL_REDUCE,
+    REDCO_MEASURE_ALL_GATHER,
+    REDCO_MEASURE_REDUCE_SCATTER,
+    REDCO_MEASURE_BROADCAST,
+    REDCO_MEASURE_COLLECTIVES
+} redco_measure_collective;
+
+enum {
+    REDCO_MEASURE_SIZES_MAX = 16,
+    REDCO_MEASURE_LEAST_BYTES = 1 << 10,
+    REDCO_MEASURE_MOST_BYTES = 64 << 20,
+    REDCO_MEASURE_DEVICE_BYTES = 1 << 30
+};
+
+/** One collective on one kind of group; all groups of the world run at the same time, as they do in a step. */
+typedef struct redco_measure_curve {
+    redco_measure_collective op;
+    uint32_t gpus, nodes;     /**< ranks in each node, nodes of a group */
+    uint32_t stride;          /**< rank distance inside a node */
+    uint32_t groups_per_node; /**< that run at once */
+    uint32_t size_count;
+    uint64_t size_bytes[REDCO_MEASURE_SIZES_MAX]; /**< the whole buffer, as nccl-tests counts it; ascending */
+    double time_s[REDCO_MEASURE_SIZES_MAX];       /**< the least of all samples of the slowest rank */
+} redco_measure_curve;
+
+typedef struct redco_measure_collectives redco_measure_collectives;
+
+typedef struct redco_measure_groups {
+    uint32_t nodes;      /**< the world's ranks are on so many nodes, in equal parts and one behind the other */
+    uint64_t most_bytes; /**< sizes from REDCO_MEASURE_LEAST_BYTES up to this, by powers of two, or of four if those are
+                              too many */
+    redco_carrier *carrier; /**< who moves what is in the backend's memory; NULL: communicators, on the program's.
+                                 Borrowed, like the backend, until redco_measure_collectives_free() */
+    redco_backend *backend; /**< with a carrier */
+} redco_measure_groups;
+
+/** Makes communicators (teams, with a carrier) and buffers for all (ranks in a node, nodes) that divide the world, of
+ * neighbours and of ranks as far apart as a node allows. With a carrier a sample's calls are queued one behind the
+ * other and timed by marks on the device's clock.
+ *  @return REDCO_EVALUE if the nodes do not divide the world, or most_bytes is not between the two above */
+redco_status redco_measure_collectives_create(redco_world *world, const redco_measure_groups *groups,
+                                              redco_measure_collectives **collectives_out, redco_error *err);
+void redco_measure_collectives_free(redco_measure_collectives *collectives); /**< NULL is accepted */
+
+/** Measures all once more. All ranks end with the same times. */
+redco_status redco_measure_collectives_run(redco_measure_collectives *collectives, redco_error *err);
+size_t redco_measure_collectives_curves(const redco_measure_collectives *collectives,
+                                        const redco_measure_curve **curves_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,79 @@
+/** @file explain.h  Why this plan: what its neighbours would cost, what would help most, what the user's own choices
+ *  cost. Each answer is a search of its own, so everything that is not named is optimised again. */
+#ifndef REDCO_EXPLAIN_H
+#define REDCO_EXPLAIN_H
+
+#include "planner/assemble/inputs.h"
+#include "planner/search/search.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { REDCO_MOST_NEIGHBOURS = 20 };
+
+/** What 10 % more is given of; the last is all rates and latencies at once. */
+enum {
+    REDCO_HELP_NIC,
+    REDCO_HELP_LINK,
+    REDCO_HELP_MEMORY, /**< capacity */
+    REDCO_HELP_MEMORY_RATE,
+    REDCO_HELP_COMPUTE,
+    REDCO_HELP_LATENCY, /**< what answers to no rate: host, launches, latencies, waits for the last rank */
+    REDCO_HELP_ALL,
+    REDCO_HELP_COUNT
+};
+
+/** What 10 % more of something gives: to the same plan, or, of memory, to the best plan there. */
+typedef struct redco_help {
+    const char *what;  /**< "NIC", "NVLink" (or the node's own link), "memory", "memory rate", "compute", "host and
+                            latency", "all of them" (but memory): static */
+    double gain_ratio; /**< step before / step after - 1, simulated */
+} redco_help;
+
+/** @param best  the answer that is explained, priced */
+redco_status redco_would_help(const redco_inputs *inputs, const redco_search_options *options,
+                              const redco_candidate *best, redco_help help_out[REDCO_HELP_COUNT], redco_error *err);
+
+/** The best strategy with one thing moved to its next smaller or larger value. */
+typedef struct redco_neighbour {
+    char what[48]; /**< "parameters 2x1" (with a multiplication sign), "tp 2", "pp 4", "micro-batch 2", "recompute full"
+                    */
+    bool feasible;
+    double cost_ratio; /**< redco_candidate_ratio() */
+    redco_setting setting;
+    redco_shards shards; /**< of the most layers; feasible only */
+    double step_s;
+    uint64_t short_bytes; /**< when it does not fit */
+    char reason[160];     /**< when it cannot be: which rule forbids it */
+} redco_neighbour;
+
+/** Neighbours of @p best in the chains of parameters, gradients, optimizer, tp, pp, cp, micro-batch and
+ *  recomputation. Degrees and micro-batch stay as they are except where they are what is moved; the micro-batch is
+ *  chosen again when a degree moves.
+ *  @param neighbours_out  room for REDCO_MOST_NEIGHBOURS */
+redco_status redco_neighbours(const redco_inputs *inputs, const redco_search_options *options,
+                              const redco_candidate *best, redco_neighbour *neighbours_out, size_t *count_out,
+                              redco_error *err);
+
+/** True when a degree, policy or name was given that the search would else choose. */
+bool redco_options_fixed(const redco_search_options *options);
+/** The same question with all of that left to the search. */
+redco_search_options redco_options_freed(const redco_search_options *options);
+
+/** What @p objective costs more than @p best, as a ratio: 0 where both are 0 (no communication at all), infinite where
+ *  only @p best is. */
+double redco_cost_ratio(double objective, double best);
+
+/** How much worse @p candidate is than @p best, as users read it: simulated step, or T_comm where that is the
+ *  objective. */
+double redco_candidate_ratio(const redco_search_options *options, const redco_candidate *candidate,
+                             const redco_candidate *best);
+
+/** The configuration that most layers of @p candidate have (the first of equals). */
+const redco_assignment *redco_main_assignment(const redco_candidate *candidate);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

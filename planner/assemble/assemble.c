@@ -1,0 +1,290 @@
+#include "planner/assemble/assemble.h"
+
+#include "planner/assemble/assemble_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct redco_assembler {
+    const redco_inputs *inputs;
+    const redco_search_options *options;
+    const char *version;
+    json_t *cluster_description;
+    json_t *calibration;
+    char model_sha256[65], cluster_sha256[65];
+};
+
+redco_status redco_assembler_create(const redco_inputs *inputs, const redco_search_options *options,
+                                    const char *version, redco_assembler **assembler_out, redco_error *err)
+{
+    redco_assembler *made = calloc(1, sizeof *made);
+    if (made == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    made->inputs = inputs;
+    made->options = options;
+    made->version = version;
+    made->cluster_description = redco_cluster_describe(inputs->cluster);
+    made->calibration = redco_calibration_describe(&inputs->calibration);
+    if (made->cluster_description == NULL || made->calibration == NULL ||
+        !redco_plan_digest(redco_model_config(inputs->model), made->model_sha256) ||
+        !redco_plan_digest(made->cluster_description, made->cluster_sha256)) {
+        redco_assembler_free(made);
+        return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    }
+    *assembler_out = made;
+    return REDCO_OK;
+}
+
+void redco_assembler_free(redco_assembler *assembler)
+{
+    if (assembler == NULL) { return; }
+    json_decref(assembler->cluster_description);
+    json_decref(assembler->calibration);
+    free(assembler);
+}
+
+double redco_band(const redco_calibration *calibration, const redco_prediction *prediction)
+{
+    return prediction->tokens_per_s_per_gpu * calibration->band_ratio;
+}
+
+redco_plan_predicted redcoi_predicted(const redco_prediction *p, const redco_calibration *calibration)
+{
+    return (redco_plan_predicted){
+        .step_s = p->step_s,
+        .tokens_per_s_per_gpu = p->tokens_per_s_per_gpu,
+        .tokens_per_s_per_gpu_band = redco_band(calibration, p),
+        .mfu = p->mfu,
+        .model_flops_per_token = p->model_flops_per_token,
+        .compute_s = p->compute_s,
+        .exposed_comm_s = p->exposed_comm_s,
+        .energy_j = p->energy.energy_j,
+        .energy_j_per_token = p->energy.energy_j_per_token,
+        .watts_per_gpu = p->energy.watts_per_gpu,
+        .gather_s = p->gather_s,
+        .reduce_scatter_s = p->reduce_scatter_s,
+        .grad_reduce_s = p->grad_reduce_s,
+        .grad_shard_s = p->grad_shard_s,
+        .broadcast_s = p->broadcast_s,
+        .tp_s = p->tp_s,
+        .amsp_total_s = p->amsp_total_s,
+        .forward_s = p->forward_s,
+        .backward_s = p->backward_s,
+        .recompute_s = p->recompute_s,
+        .optimizer_s = p->optimizer_s,
+        .other_s = p->other_s,
+        .layer_exposed_s = p->layer_exposed_s,
+        .grad_exposed_s = p->grad_reduce_exposed_s,
+        .spread_exposed_s = p->spread_exposed_s,
+        .parameter_bytes = p->parameter_bytes,
+        .gradient_bytes = p->gradient_bytes,
+        .optimizer_bytes = p->optimizer_bytes,
+        .activation_bytes = p->activation_bytes,
+        .transient_bytes = p->transient_bytes,
+        .allocated_bytes = p->allocated_bytes,
+        .total_bytes = p->total_bytes,
+        .capacity_bytes = p->capacity_bytes,
+    };
+}
+
+redco_plan_closed_form redcoi_closed_form(const redco_prediction *p)
+{
+    return (redco_plan_closed_form){.step_s = p->step_s,
+                                    .tokens_per_s_per_gpu = p->tokens_per_s_per_gpu,
+                                    .mfu = p->mfu,
+                                    .compute_s = p->compute_s,
+                                    .exposed_comm_s = p->exposed_comm_s,
+                                    .total_bytes = p->total_bytes};
+}
+
+uint32_t redcoi_blocks(const redco_model *model)
+{
+    const redco_layer_class *classes = NULL;
+    const size_t count = redco_model_classes(model, &classes);
+    uint32_t blocks = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (classes[i].kind == REDCO_CLASS_BLOCK || classes[i].kind == REDCO_CLASS_CROSS) {
+            blocks += classes[i].layers;
+        }
+    }
+    return blocks;
+}
+
+static int compare_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* The stated order of configurations: class, most recomputation, then fewest ranks. */
+static int compare_assignments(const void *a, const void *b)
+{
+    const redco_assignment *x = a;
+    const redco_assignment *y = b;
+    int order = compare_u64(x->class_index, y->class_index);
+    if (order == 0) { order = compare_u64(y->config.recompute, x->config.recompute); }
+    const redco_shards *p = &x->config.shards;
+    const redco_shards *q = &y->config.shards;
+    if (order == 0) { order = compare_u64(redco_mesh_ranks(p->parameters), redco_mesh_ranks(q->parameters)); }
+    if (order == 0) { order = compare_u64(redco_mesh_ranks(p->gradients), redco_mesh_ranks(q->gradients)); }
+    if (order == 0) { order = compare_u64(redco_mesh_ranks(p->optimizer), redco_mesh_ranks(q->optimizer)); }
+    return order;
+}
+
+static bool same_config(const redco_assignment *a, const redco_assignment *b)
+{
+    return a->class_index == b->class_index && a->config.recompute == b->config.recompute &&
+           redco_shards_equal(a->config.shards, b->config.shards);
+}
+
+/* What the assignments hold, as ranges of layers in the stated order; with pipeline stages in the order given. */
+redco_status redcoi_ranges(const redco_model *model, uint32_t stages, const redco_assignment *assignments,
+                           uint32_t count, redco_plan_layers **layers_out, uint32_t *count_out, redco_error *err)
+{
+    const redco_layer_class *classes = NULL;
+    const size_t class_count = redco_model_classes(model, &classes);
+    redco_assignment *sorted = malloc((count > 0 ? count : 1) * sizeof *sorted);
+    redco_plan_layers *rows = calloc(count > 0 ? count : 1, sizeof *rows);
+    redco_status st = REDCO_OK;
+    uint32_t made = 0;
+    uint32_t next = 0;
+    const redco_assignment *last = NULL;
+    if (sorted == NULL || rows == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    memcpy(sorted, assignments, count * sizeof *sorted);
+    if (stages <= 1) { qsort(sorted, count, sizeof *sorted, compare_assignments); }
+    for (uint32_t i = 0; i < count; i++) {
+        const redco_assignment *from = &sorted[i];
+        if (from->class_index >= class_count) {
+            st = redco_fail(err, REDCO_ESYSTEM, "", "the search names layer class %u", from->class_index);
+            goto out;
+        }
+        if (from->layers == 0) { continue; }
+        if (last != NULL && same_config(from, last)) {
+            rows[made - 1].last_layer += from->layers;
+            next += from->layers;
+            continue; /* the search may name one configuration twice */
+        }
+        const redco_layer_class *class = &classes[from->class_index];
+        if (made == 0 || strcmp(rows[made - 1].class_name, class->name) != 0) { next = class->first_layer; }
+        redco_plan_layers *row = &rows[made++];
+        (void)snprintf(row->class_name, sizeof row->class_name, "%s", class->name);
+        row->first_layer = next;
+        row->last_layer = next + from->layers - 1;
+        row->shards = from->config.shards;
+        row->recompute = from->config.recompute;
+        last = from;
+        next += from->layers;
+    }
+    *layers_out = rows;
+    *count_out = made;
+    rows = NULL;
+out:
+    free(sorted);
+    free(rows);
+    return st;
+}
+
+static bool copy_strings(redco_plan *plan, const redco_assembler *from, const redco_search_result *result,
+                         const char *strategy)
+{
+    const redco_inputs *inputs = from->inputs;
+    plan->strategy = strdup(strategy);
+    plan->model_name = strdup(redco_model_name(inputs->model));
+    plan->model_type = strdup(redco_model_type(inputs->model));
+    plan->cluster_name = strdup(redco_cluster_name(inputs->cluster));
+    plan->gpu_name = strdup(inputs->machine.gpu.name);
+    plan->solver_name = strdup(result->solver);
+    plan->solver_status = strdup(result->status);
+    plan->redco_version = strdup(from->version);
+    return plan->strategy != NULL && plan->model_name != NULL && plan->model_type != NULL &&
+           plan->cluster_name != NULL && plan->gpu_name != NULL && plan->solver_name != NULL &&
+           plan->solver_status != NULL && plan->redco_version != NULL;
+}
+
+static void copy_setting(redco_plan *plan, const redco_setting *setting, const redco_engine *engine)
+{
+    plan->engine = *engine;
+    plan->tp = setting->tp;
+    plan->pp = setting->pp;
+    plan->pp_chunks = setting->pp > 1 && engine->virtual_stages > 1 ? engine->virtual_stages : 1;
+    plan->engine.virtual_stages = plan->pp_chunks;
+    plan->cp = setting->cp;
+    plan->dp = setting->dp;
+    plan->secondary = setting->secondary;
+    plan->micro_batch = setting->micro_batch;
+    plan->micro_batches = setting->micro_batches;
+    plan->scheme = setting->scheme;
+}
+
+static void copy_inputs(redco_plan *plan, const redco_assembler *from)
+{
+    const redco_inputs *inputs = from->inputs;
+    const redco_workload *workload = &from->options->workload;
+    plan->params = redco_model_params(inputs->model);
+    plan->model_layers = redcoi_blocks(inputs->model);
+    plan->model_config = json_incref((json_t *)(uintptr_t)redco_model_config(inputs->model));
+    plan->nodes = inputs->machine.nodes;
+    plan->gpus_per_node = inputs->machine.gpus_per_node;
+    plan->hosts_per_node = inputs->machine.hosts_per_node > 0 ? inputs->machine.hosts_per_node : 1;
+    plan->cluster_description = json_incref(from->cluster_description);
+    plan->calibration = json_incref(from->calibration);
+    plan->seq_len = workload->seq_len;
+    plan->global_batch = workload->global_batch;
+    plan->precision = workload->precision;
+    plan->overlap = workload->overlap;
+    plan->sequence_parallel = workload->sequence_parallel;
+    plan->mfu_causal = workload->mfu_causal;
+    plan->bucket_bytes = workload->bucket_bytes;
+    memcpy(plan->model_sha256, from->model_sha256, sizeof plan->model_sha256);
+    memcpy(plan->cluster_sha256, from->cluster_sha256, sizeof plan->cluster_sha256);
+    (void)snprintf(plan->profile_sha256, sizeof plan->profile_sha256, "%s", redco_comm_profile_sha256(inputs->comm));
+}
+
+redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_search_result *result,
+                                 const redco_candidate *candidate, const char *strategy, redco_plan **plan_out,
+                                 redco_error *err)
+{
+    redco_plan *plan = redco_plan_new();
+    redco_status st = REDCO_OK;
+    if (plan == NULL || !copy_strings(plan, assembler, result, strategy)) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    copy_inputs(plan, assembler);
+    copy_setting(plan, &candidate->setting, &assembler->options->workload.engine);
+    plan->predicted = redcoi_predicted(&candidate->prediction, &assembler->inputs->calibration);
+    plan->closed_form = redcoi_closed_form(&candidate->closed_form);
+    (void)snprintf(plan->engine_reason, sizeof plan->engine_reason, "%s", assembler->inputs->engine_reason);
+    plan->objective_comm = assembler->options->objective == REDCO_OBJECTIVE_COMM;
+    plan->solver_objective = candidate->objective;
+    plan->solver_gap = result->gap_ratio;
+    plan->solver_seconds = result->seconds;
+    plan->solver_candidates = result->candidates;
+    if ((st = redcoi_ranges(assembler->inputs->model, candidate->setting.pp, candidate->assignments,
+                            candidate->assignment_count, &plan->layers, &plan->layers_count, err)) != REDCO_OK ||
+        (st = redcoi_fill_rules(plan, assembler->inputs, assembler->options->tp_placement, err)) != REDCO_OK ||
+        (st = redcoi_apply_user_rules(plan, assembler->inputs, err)) != REDCO_OK ||
+        (st = redcoi_fill_placement(plan, assembler->inputs, err)) != REDCO_OK) {
+        goto out;
+    }
+    *plan_out = plan;
+    plan = NULL;
+out:
+    redco_plan_free(plan);
+    return st;
+}
+
+json_t *redco_plan_predicted_json(const redco_inputs *inputs, const redco_candidate *candidate)
+{
+    const redco_plan_predicted predicted = redcoi_predicted(&candidate->prediction, &inputs->calibration);
+    const redco_plan_closed_form closed = redcoi_closed_form(&candidate->closed_form);
+    return redco_plan_prediction_json(&predicted, &closed);
+}
+
+redco_status redco_plan_reopen(const redco_plan *plan, const char *name, const char *const *profiles,
+                               uint32_t profile_count, redco_plan_case *case_out, redco_error *err)
+{
+    return redco_plan_case_open(plan, name, profiles, profile_count, redco_tp_attach, true, case_out, err);
+}

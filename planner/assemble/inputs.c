@@ -1,0 +1,243 @@
+#include "planner/assemble/inputs.h"
+
+#include "costmodel/operators/compute_profile.h"
+#include "topology/base/json.h"
+#include "topology/base/preset.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char default_model[] = "llama-7b";
+static const char default_cluster[] = "a800-hdr";
+
+/* How a file begins. @return '{' for JSON, '<' for XML, 'a' for other text, 0 where that is the reader's to find out:
+ * no file, an empty one, or a pipe, which can be read only once */
+static char sniff(const char *path)
+{
+    char start[512];
+    size_t at = 0;
+    struct stat what;
+    FILE *stream = fopen(path, "re");
+    if (stream == NULL) { return 0; }
+    const bool plain = fstat(fileno(stream), &what) == 0 && S_ISREG(what.st_mode);
+    const size_t size = plain ? fread(start, 1, sizeof start, stream) : 0;
+    (void)fclose(stream);
+    while (at < size && isspace((unsigned char)start[at])) { at++; }
+    if (at == size) { return 0; }
+    if (start[at] == '<') { return '<'; }
+    return start[at] == '{' || start[at] == '[' ? '{' : 'a';
+}
+
+/* Whether it is what redco-topo writes; what cannot be read at all is the cluster reader's to tell. */
+static bool is_node_json(const char *path)
+{
+    redco_json *document = NULL;
+    const char *format = "";
+    if (redco_json_open(path, &document, NULL) != REDCO_OK) { return false; }
+    const redco_json_value root = redco_json_root(document);
+    const bool node =
+        redco_json_string(&root, "format", &format, NULL) == REDCO_OK && strcmp(format, "redco-node") == 0;
+    redco_json_close(document);
+    return node;
+}
+
+/* What --cluster names: a preset or cluster file stays, XML and redco-topo's JSON are a node, anything else a
+ * topology.conf. */
+static redco_status tell_apart(redco_input_names *names, redco_error *err)
+{
+    if (names->cluster == NULL || redco_preset_find("clusters", names->cluster) != NULL) { return REDCO_OK; }
+    const char kind = sniff(names->cluster);
+    if (kind == 0 || (kind == '{' && !is_node_json(names->cluster))) { return REDCO_OK; }
+    const bool node = kind != 'a';
+    const char **replaced = node ? &names->node : &names->topology;
+    if (*replaced != NULL) {
+        return redco_fail(err, REDCO_EVALUE, names->cluster, "is %s, but one is given already",
+                          node ? "a node" : "a topology.conf");
+    }
+    if (!node && names->node == NULL) {
+        return redco_fail(
+            err, REDCO_EVALUE, names->cluster,
+            "is no cluster file; if it is a Slurm topology.conf, it tells nothing of the nodes: give it as "
+            "--topology, beside --cluster or --node");
+    }
+    *replaced = names->cluster;
+    names->cluster = NULL;
+    return REDCO_OK;
+}
+
+static redco_status state_trait(redco_engine_choice *choice, char *text, redco_error *err)
+{
+    char *const value = strchr(text, '=');
+    if (value == NULL || value == text) {
+        return redco_fail(err, REDCO_EVALUE, "--engine", "\"%.60s\" is not of the form TRAIT=VALUE", text);
+    }
+    *value = '\0';
+    return redco_engine_state(choice, text, value + 1, "--engine", err);
+}
+
+/* NAME[,TRAIT=VALUE...]. @param traits  behind the first comma; NULL: no comma */
+static redco_status read_engine(const char *name, const char *traits, redco_inputs *inputs, redco_error *err)
+{
+    redco_status st = redco_engine_file_read(name, &inputs->engine, err);
+    if (st != REDCO_OK) { return st; }
+    inputs->choice = redco_engine_choose(&inputs->engine, REDCO_BF16);
+    if (traits == NULL) { return REDCO_OK; }
+    char *const text = strdup(traits);
+    if (text == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    char *rest = text;
+    for (char *one = NULL; st == REDCO_OK && (one = strsep(&rest, ",")) != NULL;) {
+        st = state_trait(&inputs->choice, one, err);
+    }
+    free(text);
+    return st;
+}
+
+/* A profile of redco-exec's operators on a GPU, or a calibration of its steps, is of redco-exec, unless the user names
+ * an engine; else the cluster or its GPU names one. */
+static redco_status choose_engine(const redco_input_names *names, redco_inputs *inputs, redco_error *err)
+{
+    static const char own[] = "redco-exec", any[] = "framework";
+    const redco_profile_measured *const how = redco_compute_profile_how(redco_comm_compute(inputs->comm));
+    const bool host = redco_gpu_is_host(&inputs->machine.gpu);
+    char name[256];
+    const char *const traits = names->engine != NULL ? strchrnul(names->engine, ',') : "";
+    const size_t length = names->engine != NULL ? (size_t)(traits - names->engine) : 0;
+    if (length >= sizeof name) {
+        return redco_fail(err, REDCO_EVALUE, "--engine", "\"%.60s...\" is no engine", names->engine);
+    }
+    if (names->engine != NULL && length == 0) {
+        return redco_fail(err, REDCO_EVALUE, "--engine", "\"%.60s\" names no engine before its traits", names->engine);
+    }
+    (void)snprintf(name, sizeof name, "%.*s", (int)length, length > 0 ? names->engine : "");
+    const bool framework = strcmp(name, any) == 0;
+    if (names->engine != NULL && !framework) {
+        inputs->engine_named = true;
+        (void)snprintf(inputs->engine_reason, sizeof inputs->engine_reason, "--engine");
+        return read_engine(name, traits[0] == ',' ? traits + 1 : NULL, inputs, err);
+    }
+    redco_default_engine engine;
+    redco_cluster_engine(inputs->cluster, &inputs->machine.gpu, &engine);
+    if (framework && host) { engine = (redco_default_engine){"fsdp", "--engine framework"}; }
+    if (!framework && names->calibration != NULL && inputs->calibration.planned_memory) {
+        engine = (redco_default_engine){"redco-exec", "the calibration is of its steps"};
+    } else if (!framework && !host && names->calibration == NULL && how != NULL && strcmp(how->backend, "cuda") == 0) {
+        engine = (redco_default_engine){"redco-exec", "the profile is of its operators"};
+    }
+    (void)snprintf(inputs->engine_reason, sizeof inputs->engine_reason, "%s", engine.reason);
+    inputs->engine_named = strcmp(engine.name, own) == 0 && !framework; /* only what it can run is of use */
+    return read_engine(engine.name, traits[0] == ',' ? traits + 1 : NULL, inputs, err);
+}
+
+/* The calibration that is named is read first, as it may say whose steps it is of; else the engine's. */
+static redco_status read_engine_and_calibration(const redco_input_names *names, redco_inputs *inputs, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    if (names->calibration != NULL) {
+        st = redco_calibration_read(names->calibration, &inputs->machine, &inputs->calibration, err);
+    }
+    if (st != REDCO_OK || (st = choose_engine(names, inputs, err)) != REDCO_OK) { return st; }
+    if (names->calibration == NULL) {
+        const char *const set =
+            redco_calibration_of_engine(&inputs->engine, &inputs->choice.engine, &inputs->machine.gpu);
+        if ((st = redco_calibration_read(set, &inputs->machine, &inputs->calibration, err)) != REDCO_OK) { return st; }
+        redco_compute_profile_calibrate(
+            redco_comm_compute(inputs->comm),
+            inputs->choice.engine.planned_memory && !redco_gpu_is_host(&inputs->machine.gpu), &inputs->calibration);
+    }
+    inputs->calibration.planned_memory = inputs->choice.engine.planned_memory;
+    if (names->calibration == NULL && !inputs->choice.engine.planned_memory &&
+        !redco_engine_measured_on(&inputs->engine, inputs->machine.gpu.name)) {
+        const size_t used = strlen(inputs->engine_reason);
+        (void)snprintf(inputs->engine_reason + used, sizeof inputs->engine_reason - used,
+                       "; not calibrated here: no run of it on %s is known", inputs->machine.gpu.name);
+    }
+    return REDCO_OK;
+}
+
+redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, redco_inputs *inputs_out,
+                               redco_error *err)
+{
+    redco_input_names names = *given;
+    redco_inputs inputs = {0};
+    redco_status st = tell_apart(&names, err);
+    if (st != REDCO_OK) { goto out; }
+    if (names.cluster == NULL && names.node == NULL) { names.cluster = default_cluster; }
+    if ((st = redco_model_read(names.model != NULL ? names.model : default_model, &inputs.model, err)) != REDCO_OK ||
+        (st = redco_cluster_read(names.cluster, names.node, names.topology, names.hosts, &inputs.cluster, err)) !=
+            REDCO_OK ||
+        (st = redco_cluster_machine(inputs.cluster, gpus, &inputs.machine, err)) != REDCO_OK ||
+        (st = redco_comm_create(&inputs.machine, names.profiles, names.profile_count, &inputs.comm, err)) != REDCO_OK ||
+        (st = read_engine_and_calibration(&names, &inputs, err)) != REDCO_OK) {
+        goto out;
+    }
+    if (names.safetensors != NULL &&
+        (st = redco_model_check_safetensors(inputs.model, names.safetensors, err)) != REDCO_OK) {
+        goto out;
+    }
+    if (names.tp_rules != NULL && (st = redco_user_rules_read(names.tp_rules, &inputs.tp_rules, err)) != REDCO_OK) {
+        goto out;
+    }
+    *inputs_out = inputs;
+    inputs = (redco_inputs){0};
+out:
+    redco_inputs_free(&inputs);
+    return st;
+}
+
+redco_status redco_inputs_resize(redco_inputs *inputs, const redco_input_names *names, uint64_t gpus, redco_error *err)
+{
+    redco_machine machine;
+    redco_comm *comm = NULL;
+    redco_status st = redco_cluster_machine(inputs->cluster, gpus, &machine, err);
+    if (st != REDCO_OK ||
+        (st = redco_comm_create(&machine, names->profiles, names->profile_count, &comm, err)) != REDCO_OK) {
+        return st;
+    }
+    redco_comm_free(inputs->comm);
+    inputs->comm = comm;
+    inputs->machine = machine;
+    return REDCO_OK;
+}
+
+void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *options)
+{
+    const redco_engine_file *const file = &inputs->engine;
+    redco_workload *const w = &options->workload;
+    const redco_engine run = w->engine; /* what it states of its own */
+    w->engine = inputs->choice.engine;
+    if ((w->engine.stated >> REDCO_TRAIT_GRAD_REDUCE_BYTES & 1) == 0) {
+        w->engine.gradient_bytes = file->gradient_bytes[w->precision];
+    }
+    if ((w->engine.stated >> REDCO_TRAIT_CROSS_ENTROPY & 1) == 0) {
+        w->engine.fused_loss = file->fused_loss[w->precision];
+    }
+    w->engine.gemm_format = run.gemm_format;
+    w->engine.partial_recompute = run.partial_recompute;
+    w->engine.virtual_stages = run.virtual_stages;
+    w->bucket_bytes = inputs->choice.bucket_bytes;
+    if (!options->overlap_fixed) { w->overlap = file->overlap; }
+    options->schemes =
+        (file->inter_tensor ? 1U << REDCO_INTER_TENSOR : 0) | (file->intra_tensor ? 1U << REDCO_INTRA_TENSOR : 0);
+    options->offers = file->recompute;
+    /* Attention that keeps scores can drop them; without, an engine that only did that has nothing to drop. */
+    if (redco_attention_keeps_scores(w->engine.attention)) {
+        options->offers |= REDCO_OFFERS_SELECTIVE;
+    } else if (redco_attention_keeps_scores(file->engine.attention)) {
+        options->offers &= ~(uint32_t)REDCO_OFFERS_SELECTIVE;
+    }
+    if (options->recompute == REDCO_RECOMPUTE_SELECTIVE && (options->offers & REDCO_OFFERS_SELECTIVE) == 0) {
+        options->recompute = REDCO_RECOMPUTE_NONE;
+    }
+    if (options->recompute == REDCO_RECOMPUTE_COUNT && (options->offers & REDCO_OFFERS_FULL) == 0) {
+        w->engine.partial_recompute = (options->offers & REDCO_OFFERS_HALF) != 0;
+    }
+    options->dimensions = inputs->engine_named ? file->dimensions : 0;
+    options->states = inputs->engine_named ? file->states : 0;
+    if (!options->tp_placement_fixed) {
+        options->tp_placement = w->engine.tp_layout == REDCO_ENGINE_PAIRED ? REDCO_TP_PAIRED : REDCO_TP_RULES;
+    }
+}

@@ -1,0 +1,60 @@
+/** @file inputs.h  Everything a planning question reads: cluster, model, calibration, profiles. One call from the names
+ *  on a command line to checked objects. */
+#ifndef REDCO_INPUTS_H
+#define REDCO_INPUTS_H
+
+#include "costmodel/closed_form/costs.h"
+#include "planner/rules/rules_user.h"
+#include "planner/search/search.h"
+#include "topology/discovery/cluster.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Presets or files; NULL is the default. Borrowed. */
+typedef struct redco_input_names {
+    const char *model;       /**< NULL: llama-7b */
+    const char *safetensors; /**< NULL, or a header to check the model against */
+    const char *cluster;     /**< preset, cluster file, node description or topology.conf, told apart by content; NULL:
+                                  a800-hdr, or nothing when @p node is given */
+    const char *node;        /**< NULL, or what replaces the cluster's node type */
+    const char *topology;    /**< NULL, or a Slurm topology.conf */
+    const char *hosts;       /**< NULL, or a host list of free hosts */
+    const char *calibration; /**< NULL: the default set of the GPU's architecture */
+    const char *engine;      /**< NAME[,TRAIT=VALUE...], NAME a preset or file; "framework": the default on GPUs; NULL:
+                                  what calibration or profile are of, else what the cluster or its GPU names */
+    const char *tp_rules;    /**< NULL, or a file of rules for tensor parallelism, see rules_user.h */
+    const char *const *profiles;
+    uint32_t profile_count;
+} redco_input_names;
+
+/** Owns what it points at; freed by redco_inputs_free(). */
+typedef struct redco_inputs {
+    redco_cluster *cluster;
+    redco_model *model;
+    redco_machine machine; /**< flat view of the GPUs asked for */
+    redco_calibration calibration;
+    redco_engine_file engine;   /**< whose steps are planned */
+    redco_engine_choice choice; /**< its traits, and what names->engine states otherwise */
+    bool engine_named;          /**< by the user */
+    char engine_reason[256];    /**< why that one, for people */
+    redco_comm *comm;
+    redco_user_rules *tp_rules; /**< NULL: RedCoast's alone */
+} redco_inputs;
+
+/** @param gpus  0 = all that the cluster has */
+redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, redco_inputs *inputs_out,
+                               redco_error *err);
+/** Another number of GPUs of the same cluster; on failure @p inputs stays as it was. */
+redco_status redco_inputs_resize(redco_inputs *inputs, const redco_input_names *names, uint64_t gpus, redco_error *err);
+/** Puts the engine into @p options: its traits at their precision, what it overlaps and in which schemes, unless given,
+ *  and, where the user named it, what it can run. Precision, recomputation and model chunks of options->workload stay.
+ */
+void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *options);
+void redco_inputs_free(redco_inputs *inputs);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

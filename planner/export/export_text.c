@@ -1,0 +1,246 @@
+/* What the writers share. */
+#include "planner/export/internal.h"
+#include "topology/base/text.h"
+#include "topology/discovery/hostlist.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *redcoi_mesh_text(redco_mesh mesh, char *buffer, size_t size)
+{
+    (void)snprintf(buffer, size, "%ux%u", mesh.gpus, mesh.nodes);
+    return buffer;
+}
+
+void redcoi_write_comment(FILE *stream, const char *prefix, const char *text)
+{
+    (void)fputs(prefix, stream);
+    redco_text_write(stream, text);
+    (void)fputc('\n', stream);
+}
+
+void redcoi_write_header(const redcoi_context *context, const char *prefix, const char *title, FILE *stream)
+{
+    const redco_plan *plan = context->plan;
+    char line[400];
+    (void)snprintf(line, sizeof line, "%s for %.80s on %llu GPUs of %.80s, written by redco-plan", title,
+                   plan->model_name, (unsigned long long)redco_plan_gpus(plan), plan->cluster_name);
+    redcoi_write_comment(stream, prefix, line);
+    if (context->summary != NULL) { redcoi_write_comment(stream, prefix, context->summary); }
+}
+
+bool redcoi_consecutive(redco_mesh mesh, redco_mesh dp)
+{
+    return mesh.nodes == 1 || mesh.gpus == dp.gpus;
+}
+
+redco_setting redcoi_sharded(const redco_plan *plan, const redco_setting *setting, const redco_engine *engine)
+{
+    redco_setting sharded = *setting;
+    if (engine->shard_over_cp && setting->cp > 1) {
+        sharded.dp = redco_mesh_with_cp(plan->gpus_per_node, setting->tp, setting->cp, setting->dp);
+    }
+    return sharded;
+}
+
+redco_mesh redcoi_regrid(const redco_plan *plan, redco_mesh mesh, redco_mesh grid)
+{
+    return plan->cp > 1 && redco_mesh_ranks(mesh) > 1 && redco_mesh_equal(mesh, redco_plan_grid(plan)) ? grid : mesh;
+}
+
+redco_setting redcoi_offer_sharded(const redcoi_context *context)
+{
+    return redcoi_sharded(context->plan, &context->offer->setting, &context->offer->engine);
+}
+
+uint32_t redcoi_traffic(const redco_setting *setting, const redco_shards *shards)
+{
+    const uint64_t p = redco_mesh_ranks(shards->parameters);
+    uint32_t traffic = 0;
+    if (p > 1) { traffic |= REDCO_OVERLAP_AG_RS; }
+    if (redco_mesh_ranks(setting->dp) > p) { traffic |= REDCO_OVERLAP_AR; }
+    if (redco_mesh_ranks(shards->optimizer) > p) { traffic |= REDCO_OVERLAP_BC; }
+    return traffic;
+}
+
+redco_status redcoi_write_json(const redcoi_context *context, const json_t *config, FILE *stream, redco_error *err)
+{
+    size_t size = 0;
+    char *text = redco_json_text(config, REDCO_PLAN_DIGITS, &size);
+    (void)context;
+    if (text == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    (void)fwrite(text, 1, size, stream);
+    free(text);
+    return REDCO_OK;
+}
+
+const redco_plan_layers *redcoi_main_layers(const redco_plan_layers *layers, uint32_t count)
+{
+    const redco_plan_layers *most = &layers[0];
+    for (uint32_t i = 1; i < count; i++) {
+        if (layers[i].last_layer - layers[i].first_layer > most->last_layer - most->first_layer) { most = &layers[i]; }
+    }
+    return most;
+}
+
+bool redcoi_is_block(const redco_model *model, const char *class_name)
+{
+    const redco_layer_class *classes = NULL;
+    const size_t count = redco_model_classes(model, &classes);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(classes[i].name, class_name) == 0) {
+            return classes[i].kind == REDCO_CLASS_BLOCK || classes[i].kind == REDCO_CLASS_CROSS;
+        }
+    }
+    return false;
+}
+
+uint32_t redcoi_count_recompute(const redcoi_context *context, redco_recompute policy)
+{
+    uint32_t layers = 0;
+    for (uint32_t i = 0; i < context->offer->count; i++) {
+        const redco_plan_layers *row = &context->offer->layers[i];
+        if (row->recompute == policy && redcoi_is_block(context->reopened->inputs.model, row->class_name)) {
+            layers += row->last_layer - row->first_layer + 1;
+        }
+    }
+    return layers;
+}
+
+uint32_t redcoi_stages(const redcoi_offer *offer)
+{
+    const uint32_t chunks = offer->engine.virtual_stages;
+    return offer->setting.pp > 1 && chunks > 1 ? offer->setting.pp * chunks : offer->setting.pp;
+}
+
+uint32_t redcoi_stage_layers(uint32_t blocks, uint32_t stages, uint32_t stage)
+{
+    if (blocks % stages != 0 && (blocks + 2) % stages == 0) {
+        return (blocks + 2) / stages - (stage == 0 || stage + 1 == stages ? 1 : 0);
+    }
+    return blocks / stages + (stage < blocks % stages ? 1 : 0);
+}
+
+redco_precision redcoi_base_precision(const redco_plan *plan)
+{
+    return plan->precision == REDCO_FP16 || plan->precision == REDCO_FP32 ? plan->precision : REDCO_BF16;
+}
+
+uint32_t redcoi_gradient_bytes(const redco_plan *plan, const redco_engine *engine)
+{
+    if (engine->gradient_bytes > 0) { return engine->gradient_bytes; }
+    return plan->precision == REDCO_FP32 ? 4 : 2;
+}
+
+bool redcoi_flash_attention(const redco_engine *engine)
+{
+    return engine->attention != REDCO_ATTENTION_FUSED && engine->attention != REDCO_ATTENTION_UNFUSED;
+}
+
+uint64_t redcoi_bucket_elements(const redco_plan *plan)
+{
+    const uint64_t elements = plan->bucket_bytes / (plan->precision == REDCO_FP32 ? 4 : 2);
+    return elements > 0 ? elements : 1;
+}
+
+uint32_t redcoi_gpus_per_host(const redco_plan *plan)
+{
+    const uint32_t hosts = plan->hosts_per_node > 0 ? plan->hosts_per_node : 1;
+    return plan->gpus_per_node >= hosts ? plan->gpus_per_node / hosts : 1;
+}
+
+uint32_t redcoi_hosts(const redco_plan *plan)
+{
+    return (uint32_t)(redco_plan_gpus(plan) / redcoi_gpus_per_host(plan));
+}
+
+char *redcoi_gpu_order_text(const redco_plan *plan)
+{
+    const uint32_t each = redcoi_gpus_per_host(plan);
+    const bool many = plan->hosts_per_node > 1;
+    char *text = NULL;
+    size_t size = 0;
+    if (plan->gpu_order == NULL) { return NULL; }
+    for (uint32_t i = 0; many && i < plan->gpus_per_node; i++) {
+        const uint32_t gpu = plan->gpu_order[i];
+        if (gpu / each != i / each || gpu % each != plan->gpu_order[i % each]) { return NULL; }
+    }
+    FILE *stream = open_memstream(&text, &size);
+    if (stream == NULL) { return NULL; }
+    for (uint32_t i = 0; i < (many ? each : plan->gpus_per_node); i++) {
+        (void)fprintf(stream, "%s%u", i > 0 ? "," : "", plan->gpu_order[i]);
+    }
+    if (fclose(stream) == 0) { return text; }
+    free(text);
+    return NULL;
+}
+
+void redcoi_note(const redcoi_context *context, const char *format, ...)
+{
+    char text[900];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    (void)json_array_append_new(context->notes, json_string(text));
+}
+
+void redcoi_note_placement(const redcoi_context *context, const char *launcher)
+{
+    const redco_plan *plan = context->plan;
+    char *order = redcoi_gpu_order_text(plan);
+    if (plan->hosts_count > 0) {
+        char *list = redco_hostlist_compact((const char *const *)plan->hosts, plan->hosts_count);
+        redcoi_note(context,
+                    "starts no ranks: start them on the hosts in this order: %.600s; in another, more than %u sharding "
+                    "groups may span leaf switches, which is not priced",
+                    list != NULL ? list : plan->hosts[0], plan->spanning_groups);
+        free(list);
+    }
+    if (order != NULL) {
+        redcoi_note(context,
+                    "starts no ranks: set CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=%s and start them with %s "
+                    "for the planned order of GPUs",
+                    order, launcher);
+    }
+    free(order);
+}
+
+void redcoi_write_hosts(const redco_plan *plan, const char *separator, FILE *stream)
+{
+    for (uint32_t i = 0; i < plan->hosts_count; i++) {
+        (void)fprintf(stream, "%s'", separator);
+        for (const char *c = plan->hosts[i]; *c != '\0'; c++) {
+            if (*c == '\'') {
+                (void)fputs("'\\''", stream);
+            } else {
+                (void)fputc(*c, stream);
+            }
+        }
+        (void)fputc('\'', stream);
+    }
+}
+
+static bool plain_host(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    if (name[0] == '\0' || strchr(letters, name[0]) == NULL) { return false; }
+    for (; *name != '\0'; name++) {
+        if (strchr(letters, *name) == NULL && strchr("._-", *name) == NULL) { return false; }
+    }
+    return true;
+}
+
+redco_status redcoi_check_hosts(const redco_plan *plan, redco_error *err)
+{
+    for (uint32_t i = 0; i < plan->hosts_count; i++) {
+        if (plain_host(plan->hosts[i])) { continue; }
+        return redco_fail(
+            err, REDCO_EVALUE, "/placement/hosts",
+            "\"%.60s\" cannot stand in a script: a host's name is of letters, digits, \".\", \"_\", \"-\" "
+            "and begins with a letter or digit",
+            plan->hosts[i]);
+    }
+    return REDCO_OK;
+}

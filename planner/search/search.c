@@ -1,0 +1,442 @@
+/* Uniform: every group of every outer choice that its bound does not rule out is enumerated (exact.c), which ranks
+   points; GLPK then proves the first over all groups left, and near ties are broken. Layer-wise: from the uniform
+   optimum on, GLPK works on what the Lagrangian bound leaves, with a limit on nodes; where it does not reach the gap,
+   the dynamic program (labels.c) does. */
+#include "planner/glpk/glpk_run.h"
+#include "planner/search/exact.h"
+#include "planner/search/milp.h"
+#include "planner/search/ranking.h"
+#include "planner/search/space.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Among points (outer choice and meshes) within this share of the optimum, and within the gap asked for, the leanest
+   is chosen. */
+static const double tie_ratio = 1e-3;
+/* T_comm: brute force must find the same value, so only rounding makes a tie. */
+static const double exact_tie_ratio = 1e-9;
+
+enum { UNIFORM_NODES = 20000, LAYERWISE_NODES = 300, LAYERWISE_NODES_AGAIN = 3000, MOST_RANKED = 1000 };
+
+struct search {
+    redcoi_space *space;
+    redcoi_ranking ranking;
+    double bound_s; /**< no answer is better */
+    bool explain;   /**< what would fit, when nothing does */
+};
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double tie_limit(const struct search *s, double best_s)
+{
+    return best_s * (1.0 + (s->space->comm ? exact_tie_ratio : tie_ratio));
+}
+
+/* What a point must not exceed to matter: the last rank and its near ties. */
+static double limit_of(const struct search *s)
+{
+    if (s->ranking.count < s->ranking.capacity) { return (double)INFINITY; }
+    return tie_limit(s, s->ranking.points[s->ranking.count - 1].value_s);
+}
+
+/* The best composition of one group. For T_comm, the fastest of those that attain its least. */
+static bool solve_group(const struct search *s, const redcoi_outer *outer, uint32_t group, double limit_s,
+                        redcoi_point *point)
+{
+    point->outer = outer;
+    if (!redcoi_exact_group(outer->lean, group, REDCOI_LEAST_TIME, limit_s, &point->answer, NULL)) { return false; }
+    redcoi_answer_to_origin(outer->lean, outer->goal, &point->answer);
+    redcoi_point_measure(point);
+    if (!s->space->comm) { return true; }
+    redcoi_point fastest = {.outer = outer};
+    if (redcoi_exact_group(outer->steps, group, REDCOI_LEAST_TIME, (double)INFINITY, &fastest.answer, NULL)) {
+        redcoi_point_measure(&fastest);
+        if (fastest.value_s <= point->value_s * (1.0 + exact_tie_ratio)) { *point = fastest; }
+    }
+    return true;
+}
+
+struct indexed_bound {
+    double bound_s;
+    uint32_t group;
+};
+
+static int compare_bounds(const void *left, const void *right)
+{
+    const struct indexed_bound *a = left;
+    const struct indexed_bound *b = right;
+    if (a->bound_s < b->bound_s || a->bound_s > b->bound_s) { return a->bound_s < b->bound_s ? -1 : 1; }
+    return a->group == b->group ? 0 : (a->group < b->group ? -1 : 1);
+}
+
+static redco_status rank_groups(struct search *s, const redcoi_outer *outer, redco_error *err)
+{
+    struct indexed_bound *order = malloc(outer->group_count * sizeof *order);
+    redcoi_point *point = malloc(sizeof *point);
+    redco_status st = REDCO_OK;
+    if (order == NULL || point == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    for (uint32_t g = 0; g < outer->group_count; g++) { order[g] = (struct indexed_bound){outer->bounds_s[g], g}; }
+    qsort(order, outer->group_count, sizeof *order, compare_bounds);
+    for (uint32_t i = 0; i < outer->group_count; i++) {
+        const double limit_s = limit_of(s);
+        if (order[i].bound_s > limit_s || isinf(order[i].bound_s)) { break; }
+        if (solve_group(s, outer, order[i].group, limit_s, point)) { redcoi_ranking_add(&s->ranking, point); }
+    }
+out:
+    free(order);
+    free(point);
+    return st;
+}
+
+static redco_status rank_all(struct search *s, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < s->space->outer_count && st == REDCO_OK; i++) {
+        redcoi_outer *outer = &s->space->outers[i];
+        if (outer->least_s > limit_of(s)) { break; } /* sorted by it */
+        st = redcoi_space_price(s->space, outer, err);
+        if (st == REDCO_OK) { st = rank_groups(s, outer, err); }
+    }
+    return st;
+}
+
+/* GLPK over the groups of one outer choice that may hold something better than the first rank. */
+static redco_status prove_outer(struct search *s, const redcoi_outer *outer, redco_error *err)
+{
+    const redcoi_point *best = &s->ranking.points[0];
+    redcoi_milp_result *result = malloc(sizeof *result);
+    redcoi_point *better = malloc(sizeof *better);
+    bool *keep = malloc(outer->group_count * sizeof *keep);
+    redcoi_problem *problem = NULL;
+    redco_status st = REDCO_OK;
+    if (result == NULL || better == NULL || keep == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    bool any = false;
+    for (uint32_t g = 0; g < outer->group_count; g++) {
+        keep[g] = outer->bounds_s[g] < best->value_s || (best->outer == outer && best->group == g);
+        any = any || keep[g];
+    }
+    if (!any) { goto out; }
+    problem = redcoi_problem_copy(outer->lean, keep);
+    if (problem == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    const redcoi_milp_options options = {
+        .uniform = true, .gap_ratio = s->space->options.gap_ratio / 4.0, .node_limit = UNIFORM_NODES};
+    if ((st = redcoi_milp_solve(problem, &options, result, err)) != REDCO_OK) { goto out; }
+    s->bound_s = fmin(s->bound_s, result->bound_s);
+    if (result->feasible && result->answer.objective_s < best->value_s * (1.0 - exact_tie_ratio)) {
+        redcoi_answer_to_origin(problem, outer->lean, &result->answer);
+        redcoi_answer_to_origin(outer->lean, outer->goal, &result->answer);
+        *better = (redcoi_point){.outer = outer, .answer = result->answer};
+        redcoi_point_measure(better);
+        redcoi_ranking_lead(&s->ranking, better);
+    }
+out:
+    redcoi_problem_free(problem);
+    free(keep);
+    free(better);
+    free(result);
+    return st;
+}
+
+static redco_status prove_all(struct search *s, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    s->bound_s = s->ranking.points[0].value_s;
+    for (uint32_t i = 0; i < s->space->outer_count && st == REDCO_OK; i++) {
+        const redcoi_outer *outer = &s->space->outers[i];
+        if (outer->lean != NULL && outer->least_s <= s->ranking.points[0].value_s) { st = prove_outer(s, outer, err); }
+    }
+    return st;
+}
+
+/* How far a near tie may be from the optimum and still be within the gap of the proven bound. */
+static double tie_ceiling(const struct search *s, double best_s)
+{
+    const double gap_limit_s = s->bound_s / (1.0 - s->space->options.gap_ratio);
+    return fmax(best_s, fmin(tie_limit(s, best_s), gap_limit_s));
+}
+
+static bool leaner_tie(const struct search *s, const redcoi_point *point, const redcoi_point *chosen)
+{
+    return s->space->comm ? redcoi_point_compare(point, chosen) < 0 : redcoi_point_compare_lean(point, chosen) < 0;
+}
+
+/* The leanest of all points up to the ceiling leads; for T_comm the fastest, then the leanest. Points compare at their
+   best compositions: nothing is recomputed just because a tie would allow it. */
+static redco_status break_ties(struct search *s, redco_error *err)
+{
+    const double ceiling_s = tie_ceiling(s, s->ranking.points[0].value_s);
+    redcoi_point *points = malloc(2 * sizeof *points);
+    if (points == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    redcoi_point *chosen = &points[0];
+    redcoi_point *point = &points[1];
+    *chosen = s->ranking.points[0];
+    for (uint32_t i = 0; i < s->space->outer_count; i++) {
+        const redcoi_outer *outer = &s->space->outers[i];
+        for (uint32_t g = 0; outer->lean != NULL && g < outer->group_count; g++) {
+            if (outer->bounds_s[g] > ceiling_s) { continue; }
+            const bool found = solve_group(s, outer, g, ceiling_s, point);
+            if (found && leaner_tie(s, point, chosen)) { *chosen = *point; }
+        }
+    }
+    redcoi_ranking_lead(&s->ranking, chosen);
+    free(points);
+    return REDCO_OK;
+}
+
+/* Options whose price alone lifts the bound to the cut-off are in no better answer. */
+static void drop_dear(redcoi_problem *problem, double cutoff_s)
+{
+    const redcoi_bound bound = redcoi_bound_best(problem, 0, problem->option_count);
+    if (!(cutoff_s - bound.value_s < (double)INFINITY)) { return; }
+    double least[REDCOI_MAX_CLASSES];
+    for (uint32_t c = 0; c < problem->class_count; c++) { least[c] = (double)INFINITY; }
+    for (size_t i = 0; i < problem->option_count; i++) {
+        const redcoi_option *option = &problem->options[i];
+        least[option->class_index] = fmin(least[option->class_index], redcoi_bound_price(option, &bound));
+    }
+    const double slack_s = fmax(0.0, cutoff_s - bound.value_s) + 1e-9 * fabs(cutoff_s);
+    size_t kept = 0;
+    for (size_t i = 0; i < problem->option_count; i++) {
+        const redcoi_option option = problem->options[i];
+        if (redcoi_bound_price(&option, &bound) - least[option.class_index] > slack_s) { continue; }
+        problem->options[kept++] = option;
+    }
+    problem->option_count = kept;
+}
+
+/* GLPK with few nodes, its answer polished; if the gap is open, with more of them and that answer to prune with. */
+static redco_status solve_by_glpk(const redcoi_problem *few, double cutoff_s, double gap_ratio,
+                                  redcoi_milp_result *result, redco_error *err)
+{
+    redcoi_milp_options options = {.gap_ratio = gap_ratio, .node_limit = LAYERWISE_NODES};
+    redco_status st = redcoi_milp_solve(few, &options, result, err);
+    if (st != REDCO_OK || !result->feasible) { return st; }
+    redcoi_answer_polish(few, &result->answer);
+    if (result->bound_s >= fmin(cutoff_s, result->answer.objective_s) * (1.0 - gap_ratio)) { return REDCO_OK; }
+    redcoi_milp_result *const first = malloc(sizeof *first);
+    if (first == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    *first = *result;
+    options.start = &first->answer;
+    options.node_limit = LAYERWISE_NODES_AGAIN;
+    st = redcoi_milp_solve(few, &options, result, err);
+    if (st == REDCO_OK) {
+        if (result->feasible) { redcoi_answer_polish(few, &result->answer); }
+        if (!result->feasible || first->answer.objective_s < result->answer.objective_s) {
+            result->answer = first->answer;
+        }
+        result->feasible = true;
+        result->bound_s = isfinite(result->bound_s) ? fmax(result->bound_s, first->bound_s) : first->bound_s;
+    }
+    free(first);
+    return st;
+}
+
+/* GLPK first; what it leaves open the dynamic program closes. */
+static redco_status solve_leaf(const redcoi_problem *problem, double cutoff_s, double gap_ratio, void *context,
+                               redcoi_exact_result *result_out, redco_error *err)
+{
+    redcoi_milp_result *glpk = malloc(sizeof *glpk);
+    redcoi_exact_result *labels = malloc(sizeof *labels);
+    redcoi_problem *few = redcoi_problem_copy(problem, NULL);
+    redco_status st = REDCO_OK;
+    *result_out = (redcoi_exact_result){.proven = true};
+    if (glpk == NULL || labels == NULL || few == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    drop_dear(few, cutoff_s);
+    if ((st = solve_by_glpk(few, cutoff_s, gap_ratio, glpk, err)) != REDCO_OK) { goto out; }
+    result_out->bound_s = fmin(glpk->bound_s, cutoff_s);
+    double best_s = cutoff_s;
+    if (glpk->feasible && glpk->answer.objective_s < best_s) {
+        result_out->feasible = true;
+        result_out->answer = glpk->answer;
+        redcoi_answer_to_origin(few, problem, &result_out->answer);
+        best_s = glpk->answer.objective_s;
+    }
+    if (result_out->bound_s >= best_s * (1.0 - gap_ratio)) { goto out; }
+    if ((st = redcoi_labels_solve(problem, best_s, gap_ratio, context, labels, err)) != REDCO_OK) { goto out; }
+    result_out->states = labels->states;
+    result_out->proven = labels->proven;
+    result_out->bound_s = fmax(result_out->bound_s, labels->bound_s);
+    if (labels->feasible) {
+        result_out->feasible = true;
+        result_out->answer = labels->answer;
+    }
+out:
+    redcoi_problem_free(few);
+    free(glpk);
+    free(labels);
+    return st;
+}
+
+static redco_status search_layerwise(struct search *s, redco_error *err)
+{
+    const double gap_ratio = s->space->options.gap_ratio;
+    redcoi_exact_result *result = malloc(sizeof *result);
+    redcoi_point *point = malloc(sizeof *point);
+    redco_status st = REDCO_OK;
+    if (result == NULL || point == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    uint64_t effort = redcoi_effort_default;
+    s->bound_s = (double)INFINITY;
+    for (uint32_t i = 0; i < s->space->outer_count; i++) {
+        redcoi_outer *outer = &s->space->outers[i];
+        const double best_s = s->ranking.count > 0 ? s->ranking.points[0].value_s : (double)INFINITY;
+        if (outer->least_s >= best_s * (1.0 - gap_ratio)) {
+            s->bound_s = fmin(s->bound_s, outer->least_s);
+            break;
+        }
+        if ((st = redcoi_space_price(s->space, outer, err)) != REDCO_OK) { goto out; }
+        st = redcoi_layerwise_solve(outer->goal, best_s, gap_ratio, solve_leaf, &effort, result, err);
+        if (st != REDCO_OK) { goto out; }
+        s->bound_s = fmin(s->bound_s, result->bound_s);
+        if (!result->feasible) { continue; }
+        *point = (redcoi_point){.outer = outer, .answer = result->answer};
+        redcoi_point_measure(point);
+        redcoi_ranking_add(&s->ranking, point);
+    }
+    if (s->ranking.count > 0) { s->bound_s = fmin(s->bound_s, s->ranking.points[0].value_s); }
+out:
+    free(result);
+    free(point);
+    return st;
+}
+
+static double proven_gap(double value_s, double bound_s)
+{
+    return value_s > 0.0 && bound_s < value_s ? (value_s - bound_s) / value_s : 0.0;
+}
+
+static redco_status fill_ranked(const struct search *s, redco_search_result *result, redco_error *err)
+{
+    result->ranked = calloc(s->ranking.count, sizeof *result->ranked);
+    if (result->ranked == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    for (uint32_t i = 0; i < s->ranking.count; i++) {
+        const redcoi_point *point = &s->ranking.points[i];
+        const redco_status st = redcoi_space_candidate(s->space, point->outer, &point->answer, &result->ranked[i], err);
+        if (st != REDCO_OK) { return st; }
+        result->ranked_count = i + 1;
+    }
+    return REDCO_OK;
+}
+
+static redco_status run(struct search *s, const redcoi_inputs *inputs, redco_search_result *result, redco_error *err)
+{
+    const redco_search_options *o = &s->space->options;
+    redco_status st = rank_all(s, err);
+    if (st != REDCO_OK) { return st; }
+    result->status = "infeasible";
+    if (o->layerwise) {
+        st = search_layerwise(s, err);
+    } else if (s->ranking.count > 0) {
+        st = prove_all(s, err);
+    }
+    if (st == REDCO_OK && s->ranking.count > 0) { st = break_ties(s, err); }
+    if (st != REDCO_OK) { return st; }
+    if (s->ranking.count == 0) {
+        return s->explain ? redcoi_shortfall_find(s->space, inputs, &result->shortfall, err) : REDCO_OK;
+    }
+    const double value_s = s->ranking.points[0].value_s;
+    result->gap_ratio = proven_gap(value_s, s->bound_s);
+    result->status = result->gap_ratio <= o->gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
+    if ((st = fill_ranked(s, result, err)) != REDCO_OK) { return st; }
+    return o->verify ? redcoi_space_verify(s->space, value_s, result, err) : REDCO_OK;
+}
+
+static redco_status check_options(const redco_search_options *options, redco_error *err)
+{
+    if (!(options->gap_ratio >= 0.0) || options->gap_ratio > 0.5) {
+        return redco_fail(err, REDCO_EVALUE, "gap", "%g must be from 0 to 0.5", options->gap_ratio);
+    }
+    if (options->top > MOST_RANKED) {
+        return redco_fail(err, REDCO_EVALUE, "--top", "%u answers: at most %d are ranked", options->top, MOST_RANKED);
+    }
+    return REDCO_OK;
+}
+
+static redco_status search_space(const redcoi_inputs *inputs, const redco_search_options *options, bool explain,
+                                 redco_search_result *result, redco_error *err)
+{
+    struct search s = {.explain = explain};
+    redco_status st = redcoi_space_create(inputs, options, &s.space, err);
+    if (st != REDCO_OK) { return st; }
+    s.ranking.capacity = s.space->options.top;
+    s.ranking.points = calloc(s.ranking.capacity, sizeof *s.ranking.points);
+    if (s.ranking.points == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
+    result->candidates += s.space->candidates;
+    result->settings = s.space->outer_count;
+    st = run(&s, inputs, result, err);
+out:
+    free(s.ranking.points);
+    redcoi_space_free(s.space);
+    return st;
+}
+
+/* T_comm knows nothing of recomputation and would always buy less traffic with more of it. AMSP takes the policy as
+   given: here, the first with which anything fits. */
+static redco_status search_policies(const redcoi_inputs *inputs, const redco_search_options *options,
+                                    redco_search_result *result, redco_error *err)
+{
+    redco_search_options fixed = *options;
+    redco_status st = REDCO_OK;
+    for (int r = 0; r < REDCO_RECOMPUTE_COUNT && st == REDCO_OK && result->ranked_count == 0; r++) {
+        if (!redco_search_offers(options, (redco_recompute)r)) { continue; }
+        fixed.recompute = (redco_recompute)r;
+        st = search_space(inputs, &fixed, r == REDCO_RECOMPUTE_FULL, result, err);
+    }
+    return st;
+}
+
+redco_status redco_search(const redco_machine *machine, const redco_model *model, const redco_calibration *calibration,
+                          const redco_comm *comm, const redco_search_options *options, redco_search_result **result_out,
+                          redco_error *err)
+{
+    const double start_s = seconds_now();
+    const redcoi_inputs inputs = {machine, model, calibration, comm};
+    redco_status st = check_options(options, err);
+    if (st != REDCO_OK) { return st; }
+    redco_search_result *result = calloc(1, sizeof *result);
+    if (result == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    result->solver = redcoi_glpk_name();
+    const bool policies = options->strategy == REDCO_STRATEGY_AMSP && options->recompute == REDCO_RECOMPUTE_COUNT;
+    st = policies ? search_policies(&inputs, options, result, err) : search_space(&inputs, options, true, result, err);
+    if (st != REDCO_OK) {
+        redco_search_result_free(result);
+        return st;
+    }
+    result->seconds = seconds_now() - start_s;
+    *result_out = result;
+    return REDCO_OK;
+}
+
+void redco_search_result_free(redco_search_result *result)
+{
+    if (result == NULL) { return; }
+    for (uint32_t i = 0; i < result->ranked_count; i++) { free(result->ranked[i].assignments); }
+    free(result->ranked);
+    free(result->shortfall.leanest.assignments);
+    free(result);
+}

@@ -1,0 +1,115 @@
+/** @file search.h  Topology + model + workload -> ranked strategies with a proof. Enumerates the outer choices
+ * (tensor-, pipeline- and context-parallel degree, micro-batch, optimizer scheme), lets GLPK choose meshes and
+ * recomputation inside each (milp.h), and can prove the answer a second way. Pure: no files, no printing. */
+#ifndef REDCO_SEARCH_H
+#define REDCO_SEARCH_H
+
+#include "costmodel/closed_form/costs.h"
+#include "planner/tensor_parallel/tp_placement.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** COMM is AMSP's T_comm (arXiv 2311.00257, section IV-C), which leaves tensor-parallel traffic out: tp, pp
+ * and cp are then 1 unless given, since the largest would always win. */
+typedef enum redco_objective { REDCO_OBJECTIVE_STEP_TIME, REDCO_OBJECTIVE_COMM } redco_objective;
+
+/** A name for a set of points of the space (name table: strategy.h). */
+typedef enum redco_strategy {
+    REDCO_STRATEGY_ANY, /**< the whole space */
+    REDCO_STRATEGY_DDP,
+    REDCO_STRATEGY_ZERO1,
+    REDCO_STRATEGY_ZERO2,
+    REDCO_STRATEGY_ZERO3,
+    REDCO_STRATEGY_MICS,   /**< p = g = os = k, any k smaller than the whole data-parallel mesh */
+    REDCO_STRATEGY_ZEROPP, /**< ZeRO-3 with a secondary copy of the parameters sharded over one node */
+    REDCO_STRATEGY_HSDP,   /**< p = g = os = all GPUs of one node */
+    REDCO_STRATEGY_AMSP,   /**< the paper's own planner: least T_comm over its space (tp = 1 and inter-tensor unless
+                              given),   one recomputation policy: the least with which anything fits */
+    REDCO_STRATEGY_COUNT
+} redco_strategy;
+
+/** A degree that the search chooses although its default is 1. */
+#define REDCO_DEGREE_AUTO UINT32_MAX
+
+/** 0 (or 0x0, or REDCO_RECOMPUTE_COUNT) means: chosen by the search. What is given is kept. */
+typedef struct redco_search_options {
+    redco_workload workload;
+    uint32_t tp, micro_batch;
+    uint32_t pp, cp; /**< 0: 1; REDCO_DEGREE_AUTO: chosen by the search */
+    redco_tp_placement tp_placement;
+    bool tp_placement_fixed;          /**< else as the engine has it */
+    const redco_user_rules *tp_rules; /**< of REDCO_TP_USER, else NULL; borrowed */
+    redco_recompute recompute;        /**< one policy for all layers; REDCO_RECOMPUTE_COUNT = free, may mix */
+    bool scheme_fixed;
+    redco_scheme scheme;
+    bool overlap_fixed;       /**< else what the engine overlaps: redco_inputs_use_engine() */
+    uint32_t schemes;         /**< bit per redco_scheme that the engine has; 0 = all */
+    uint32_t offers;          /**< REDCO_OFFERS_... of the engine; 0 = all */
+    uint32_t dimensions;      /**< REDCO_HAS_...: degrees that are free stay 1 where it has none; 0 = all */
+    uint32_t states;          /**< REDCO_RUNS_...: which triples free meshes may form; 0 = all */
+    redco_shards fix;         /**< any mesh that is not 0x0 is kept */
+    redco_mesh fix_secondary; /**< p2: the second copy of the parameters; 0x0 = free */
+    redco_strategy strategy;
+    redco_objective objective;
+    uint64_t margin_bytes; /**< of memory that answers leave free, by the closed form */
+    bool layerwise;        /**< meshes may differ by layer */
+    bool verify;           /**< prove the answer by a second method */
+    uint32_t top;          /**< how many ranked answers, >= 1 */
+    double gap_ratio;      /**< proven optimality gap asked for, e.g. 0.0005 */
+} redco_search_options;
+
+typedef struct redco_candidate {
+    redco_setting setting;
+    redco_assignment *assignments; /**< per class, in class order; together every layer once. With pp > 1 and several
+                                      configurations of a class: stage after stage */
+    uint32_t assignment_count;
+    redco_prediction closed_form; /**< of redco_cost_step(): what was optimised */
+    redco_prediction prediction;  /**< the simulator's after redco_search_priced(), else the closed form's */
+    double objective;             /**< seconds of the chosen objective, closed form */
+} redco_candidate;
+
+/** Whether the engine offers a policy of recomputation. */
+bool redco_search_offers(const redco_search_options *options, redco_recompute policy);
+
+/** Why nothing fits, or null values when something does. */
+typedef struct redco_shortfall {
+    uint64_t short_bytes;      /**< the leanest strategy needs this much more */
+    redco_candidate leanest;   /**< that strategy */
+    const char *largest;       /**< "parameters", "gradients", "optimizer", "activations", "transient": static */
+    char cheapest_change[256]; /**< one sentence: the least change that would fit */
+} redco_shortfall;
+
+typedef struct redco_search_result {
+    redco_candidate *ranked; /**< best first */
+    uint32_t ranked_count;   /**< 0: infeasible */
+    uint64_t candidates;     /**< strategies (setting x mesh triple x policy) in the space */
+    uint64_t settings;       /**< outer choices */
+    const char *solver;      /**< "GLPK 5.0" */
+    const char *status;      /**< "optimal", "feasible" when the gap asked for was not reached, "infeasible": static */
+    double gap_ratio;        /**< proven */
+    double seconds;          /**< wall time of the search */
+    redco_shortfall shortfall;
+    bool verified;           /**< the second method ran */
+    bool verify_failed;      /**< and found something better than the answer by more than the gap */
+    double verify_objective; /**< its best, s */
+    const char
+        *verify_method;    /**< static, e.g. "exhaustive enumeration of 12,345,678 strategies" is built by the tool */
+    uint64_t verify_count; /**< strategies (or states) it looked at */
+} redco_search_result;
+
+/** Ranks points, that is an outer choice and meshes, each at its best recomputation. The first is proven optimal; among
+ *  points within 0.1 % of it, and within gap_ratio of the bound, the one with the least memory leads, then the smallest
+ *  factors (COMM: exact ties only, by step time first).
+ *  @return REDCO_OK also when nothing fits (ranked_count 0, shortfall filled); REDCO_EVALUE when an option contradicts
+ *  machine or model, or no such strategy exists there (named in @p err); REDCO_ESYSTEM when GLPK fails */
+redco_status redco_search(const redco_machine *machine, const redco_model *model, const redco_calibration *calibration,
+                          const redco_comm *comm, const redco_search_options *options, redco_search_result **result_out,
+                          redco_error *err);
+void redco_search_result_free(redco_search_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

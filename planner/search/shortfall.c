@@ -1,0 +1,235 @@
+/* Nothing fits: by how much, what is largest, and the least change that would fit. Every change named here was tried:
+   a whole new space, searched for its leanest strategy. */
+#include "planner/search/exact.h"
+#include "planner/search/space.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST_NODES = 1 << 17, MOST_STAGES = 64 };
+
+redco_status redcoi_space_leanest(redcoi_space *space, int64_t *short_bytes_out, const redcoi_outer **outer_out,
+                                  redcoi_answer *answer_out, redco_error *err)
+{
+    redcoi_answer *answer = malloc(sizeof *answer);
+    if (answer == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    redco_status st = REDCO_OK;
+    *outer_out = NULL;
+    for (uint32_t i = 0; i < space->outer_count; i++) {
+        redcoi_outer *outer = &space->outers[i];
+        if ((st = redcoi_space_price(space, outer, err)) != REDCO_OK) { break; }
+        redcoi_problem endless = *outer->steps;
+        for (uint32_t g = 0; g < outer->group_count; g++) {
+            const int64_t others = (int64_t)outer->capacity_bytes - (int64_t)outer->fixed_bytes;
+            /* Only what is leaner than the leanest so far is of interest. */
+            const int64_t most = *outer_out != NULL ? *short_bytes_out + others : INT64_MAX / 2;
+            endless.budget_bytes = most > 0 ? (uint64_t)most : 0;
+            if (!redcoi_exact_group(&endless, g, REDCOI_LEAST_MEMORY, 1e300, answer, NULL)) { continue; }
+            const int64_t bytes = (int64_t)answer->bytes - others;
+            if (*outer_out != NULL && bytes >= *short_bytes_out) { continue; }
+            *short_bytes_out = bytes;
+            *outer_out = outer;
+            *answer_out = *answer;
+        }
+    }
+    free(answer);
+    return st;
+}
+
+static bool fits(const redcoi_inputs *inputs, const redco_search_options *options)
+{
+    redcoi_space *space = NULL;
+    const redcoi_outer *outer = NULL;
+    int64_t short_bytes = 0;
+    redcoi_answer *answer = malloc(sizeof *answer);
+    redco_error ignored = {0}; /* A change that is not possible does not fit. */
+    redco_status st = REDCO_ENOMEM;
+    if (answer != NULL) { st = redcoi_space_create(inputs, options, &space, &ignored); }
+    if (st == REDCO_OK) { st = redcoi_space_leanest(space, &short_bytes, &outer, answer, &ignored); }
+    redcoi_space_free(space);
+    free(answer);
+    return st == REDCO_OK && outer != NULL && short_bytes <= 0;
+}
+
+/* One change and its sentence. @return true when it fits */
+typedef bool (*change)(const redcoi_inputs *inputs, const redco_search_options *options, char *text, size_t size);
+
+static bool more_recomputation(const redcoi_inputs *inputs, const redco_search_options *options, char *text,
+                               size_t size)
+{
+    redco_search_options o = *options;
+    if (o.recompute == REDCO_RECOMPUTE_COUNT || o.recompute == REDCO_RECOMPUTE_FULL) { return false; }
+    for (int r = (int)o.recompute + 1; r < REDCO_RECOMPUTE_COUNT; r++) {
+        o.recompute = (redco_recompute)r;
+        if (!redco_search_offers(options, o.recompute) || !fits(inputs, &o)) { continue; }
+        (void)snprintf(text, size, "%s recomputation (--recompute %s) would fit",
+                       r == REDCO_RECOMPUTE_FULL ? "full" : "selective",
+                       r == REDCO_RECOMPUTE_FULL ? "full" : "selective");
+        return true;
+    }
+    return false;
+}
+
+static bool higher_tp(const redcoi_inputs *inputs, const redco_search_options *options, char *text, size_t size)
+{
+    redco_search_options o = *options;
+    const bool comm = o.objective == REDCO_OBJECTIVE_COMM || o.strategy == REDCO_STRATEGY_AMSP;
+    /* Chosen freely, all inside the links of a node were tried. */
+    const uint32_t domain = redco_machine_domain(inputs->machine);
+    const uint32_t now = o.tp != 0 ? o.tp : comm ? 1 : domain;
+    for (uint32_t tp = now + 1; tp <= inputs->machine->gpus_per_node; tp++) {
+        if (inputs->machine->gpus_per_node % tp != 0) { continue; }
+        o.tp = tp;
+        if (!fits(inputs, &o)) { continue; }
+        (void)snprintf(text, size, "tensor parallelism over %u GPUs (--tp %u) instead of %u%s would fit", tp, tp, now,
+                       tp > domain ? ", beyond the GPUs that links join," : "");
+        return true;
+    }
+    return false;
+}
+
+static bool more_stages(const redcoi_inputs *inputs, const redco_search_options *options, char *text, size_t size)
+{
+    redco_search_options o = *options;
+    const bool comm = o.objective == REDCO_OBJECTIVE_COMM || o.strategy == REDCO_STRATEGY_AMSP;
+    if (o.pp == REDCO_DEGREE_AUTO && !comm) { return false; }
+    const uint32_t now = o.pp != 0 && o.pp != REDCO_DEGREE_AUTO ? o.pp : 1;
+    const uint64_t gpus = (uint64_t)inputs->machine->nodes * inputs->machine->gpus_per_node;
+    for (uint32_t pp = now + 1; pp <= gpus && pp <= MOST_STAGES; pp++) {
+        if (gpus % pp != 0) { continue; }
+        o.pp = pp;
+        if (!fits(inputs, &o)) { continue; }
+        (void)snprintf(text, size, "%u pipeline stages (--pp %u) instead of %u would fit", pp, pp, now);
+        return true;
+    }
+    return false;
+}
+
+static bool smaller_micro_batch(const redcoi_inputs *inputs, const redco_search_options *options, char *text,
+                                size_t size)
+{
+    redco_search_options o = *options;
+    for (uint32_t b = options->micro_batch; b-- > 1;) {
+        if (options->micro_batch % b != 0) { continue; }
+        o.micro_batch = b;
+        if (!fits(inputs, &o)) { continue; }
+        (void)snprintf(text, size, "a micro-batch of %u (--micro-batch %u) instead of %u would fit", b, b,
+                       options->micro_batch);
+        return true;
+    }
+    return false;
+}
+
+static bool freed_meshes(const redcoi_inputs *inputs, const redco_search_options *options, char *text, size_t size)
+{
+    redco_search_options o = *options;
+    const redco_shards *f = &o.fix;
+    const bool fixed = f->parameters.gpus != 0 || f->gradients.gpus != 0 || f->optimizer.gpus != 0;
+    if (o.strategy == REDCO_STRATEGY_ANY && !fixed) { return false; }
+    o.fix = (redco_shards){.parameters = {0, 0}};
+    o.strategy = REDCO_STRATEGY_ANY;
+    if (!fits(inputs, &o)) { return false; }
+    (void)snprintf(text, size, "other sharding (without %s) would fit", fixed ? "--fix" : "--strategy");
+    return true;
+}
+
+/* The next larger machine: twice the GPUs of a node until the node is whole, then more nodes. False: there is none. */
+static bool enlarge(redco_machine *machine)
+{
+    const uint32_t whole = machine->whole_node_gpus > 0 ? machine->whole_node_gpus : machine->node_gpus_physical;
+    if (machine->nodes > 1 || machine->gpus_per_node * 2 > whole) {
+        if (machine->nodes > MOST_NODES / 2) { return false; }
+        machine->nodes *= 2;
+        return true;
+    }
+    machine->gpus_per_node *= 2;
+    machine->order_count = 0; /* of fewer GPUs; whether something fits does not depend on it */
+    if (machine->gpus_per_node > machine->node_gpus_physical) { machine->node_gpus_physical = machine->gpus_per_node; }
+    if (machine->fabric == REDCO_FABRIC_SWITCH) { machine->link_group_gpus = machine->gpus_per_node; }
+    return true;
+}
+
+/* Between half of these nodes, which do not fit, and all of them. */
+static void fewer_nodes(redcoi_inputs *with, redco_machine *larger, const redco_search_options *options)
+{
+    enum { TRIES = 8 };
+    const uint32_t fitting = larger->nodes;
+    const uint32_t step = fitting / 2 > TRIES ? fitting / 2 / TRIES : 1;
+    for (uint32_t nodes = fitting / 2 + step; nodes < fitting; nodes += step) {
+        larger->nodes = nodes;
+        if (fits(with, options)) { return; }
+    }
+    larger->nodes = fitting;
+}
+
+static bool more_nodes(const redcoi_inputs *inputs, const redco_search_options *options, char *text, size_t size)
+{
+    redco_machine larger = *inputs->machine;
+    redcoi_inputs with = *inputs;
+    with.machine = &larger;
+    while (enlarge(&larger)) {
+        /* More ranks than sequences, whatever the tensor-parallel degree: no further. */
+        if (larger.nodes > options->workload.global_batch) { return false; }
+        if (!fits(&with, options)) { continue; }
+        if (larger.nodes > 1) { fewer_nodes(&with, &larger, options); }
+        const int used = snprintf(text, size, "%llu GPUs (%u node%s) instead of %llu would fit",
+                                  (unsigned long long)larger.nodes * larger.gpus_per_node, larger.nodes,
+                                  larger.nodes == 1 ? "" : "s",
+                                  (unsigned long long)inputs->machine->nodes * inputs->machine->gpus_per_node);
+        if (larger.most_nodes > 0 && larger.nodes > larger.most_nodes && used > 0 && (size_t)used < size) {
+            (void)snprintf(text + used, size - (size_t)used, ", but %.63s has %u node%s", larger.name,
+                           larger.most_nodes, larger.most_nodes == 1 ? "" : "s");
+        }
+        return true;
+    }
+    return false;
+}
+
+const char *redcoi_largest_component(const redco_prediction *p)
+{
+    const struct {
+        const char *name;
+        uint64_t bytes;
+    } parts[] = {{"parameters", p->parameter_bytes},
+                 {"gradients", p->gradient_bytes},
+                 {"optimizer", p->optimizer_bytes},
+                 {"activations", p->activation_bytes},
+                 {"transient", p->transient_bytes}};
+    size_t largest = 0;
+    for (size_t i = 1; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].bytes > parts[largest].bytes) { largest = i; }
+    }
+    return parts[largest].name;
+}
+
+redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inputs, redco_shortfall *shortfall_out,
+                                   redco_error *err)
+{
+    /* What costs nothing first, what costs money last. */
+    static const change changes[] = {more_recomputation, higher_tp,   smaller_micro_batch,
+                                     freed_meshes,       more_stages, more_nodes};
+    const redcoi_outer *outer = NULL;
+    int64_t short_bytes = 0;
+    redcoi_answer *answer = malloc(sizeof *answer);
+    if (answer == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    redco_status st = redcoi_space_leanest(space, &short_bytes, &outer, answer, err);
+    if (st == REDCO_OK && outer == NULL) {
+        st = redco_fail(err, REDCO_EVALUE, "model", "no strategy has a known size");
+    }
+    if (st == REDCO_OK) { st = redcoi_space_candidate(space, outer, answer, &shortfall_out->leanest, err); }
+    free(answer);
+    if (st != REDCO_OK) { return st; }
+    shortfall_out->short_bytes = short_bytes > 0 ? (uint64_t)short_bytes : 0;
+    shortfall_out->largest = redcoi_largest_component(&shortfall_out->leanest.prediction);
+    (void)snprintf(
+        shortfall_out->cheapest_change, sizeof shortfall_out->cheapest_change,
+        "no single change of recomputation, tensor or pipeline parallelism, micro-batch, sharding or node count "
+        "fits");
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        if (changes[i](inputs, &space->options, shortfall_out->cheapest_change,
+                       sizeof shortfall_out->cheapest_change)) {
+            break;
+        }
+    }
+    return REDCO_OK;
+}

@@ -1,0 +1,171 @@
+/* Placements as layouts of the cost model: what each costs more than the reference, solved when first asked for. */
+#include "planner/tensor_parallel/tp_placement.h"
+
+#include "planner/tensor_parallel/placed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SETTINGS = 64 };
+
+/* All classes under one setting, as far as layouts depend on it. */
+struct setting_costs {
+    uint32_t tp, cp, pp, micro_batch; /* tp 0: empty */
+    uint64_t micro_batches;
+    redco_mesh dp;
+    redco_layout_cost classes[REDCOI_TP_LAYERS];
+};
+
+struct source {
+    const redco_model *model;
+    redco_tp_placement placement;
+    redcoi_tp_solver solve;       /* NULL: the program cannot be solved */
+    const redco_user_rules *user; /* NULL: RedCoast's rules */
+    redcoi_tp_pricing pricing;
+    redcoi_tp_roles roles;
+    redcoi_tp_ruled_splits ruled; /* of ruled_shards */
+    uint32_t ruled_shards;
+    uint32_t next;
+    struct setting_costs known[MOST_SETTINGS];
+};
+
+static int64_t minus(uint64_t a, uint64_t b)
+{
+    return a >= b ? (int64_t)(a - b) : -(int64_t)(b - a);
+}
+
+/* Activations of blocks, logits of the head: both are the bytes of a layout. */
+static redco_layout_cost difference(const redcoi_tp_cost *cost, const redcoi_tp_cost *reference, bool logits)
+{
+    const int64_t bytes = minus(cost->bytes, reference->bytes);
+    return (redco_layout_cost){.forward_s = cost->forward_s - reference->forward_s,
+                               .backward_s = cost->backward_s - reference->backward_s,
+                               .tp_forward_s = cost->tp_forward_s - reference->tp_forward_s,
+                               .tp_backward_s = cost->tp_backward_s - reference->tp_backward_s,
+                               .params = minus(cost->params, reference->params),
+                               .activation_bytes = logits ? 0 : bytes,
+                               .logits_bytes = logits ? bytes : 0};
+}
+
+static redco_status fill_setting(struct source *source, const redco_setting *setting, struct setting_costs *costs,
+                                 redco_error *err)
+{
+    const bool program = source->placement == REDCO_TP_MILP;
+    const redcoi_tp_base base = redcoi_tp_base_of(&source->pricing, source->model, &source->roles, setting);
+    redcoi_tp_placed *placed = malloc(sizeof *placed);
+    bool more = true;
+    redco_status st = placed != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    for (uint32_t i = 0; st == REDCO_OK; i++) {
+        st = redcoi_tp_place(&base, &source->ruled, program ? source->solve : NULL, i, placed, &more, err);
+        if (st != REDCO_OK || !more) { break; }
+        const redcoi_tp_total *const total = program ? &placed->milp.total : &placed->rules;
+        for (uint32_t slot = 0; slot < REDCOI_TP_CLASSES; slot++) {
+            const uint32_t class_index = placed->layer.classes[slot];
+            if (class_index >= REDCOI_TP_LAYERS) { continue; }
+            costs->classes[class_index] =
+                difference(&total->classes[slot], &placed->reference.classes[slot], slot == 1);
+        }
+    }
+    free(placed);
+    return st;
+}
+
+static redco_status use_rules(struct source *source, uint32_t shards, redco_error *err)
+{
+    if (source->ruled_shards == shards) { return REDCO_OK; }
+    redcoi_tp_rules_splits_free(&source->ruled);
+    source->ruled_shards = 0;
+    redco_error why = {0};
+    redco_status st = redcoi_tp_rules_splits(source->model, shards, source->user, &source->ruled, &why);
+    if (st == REDCO_EVALUE && source->user != NULL) { /* a plan of so many ranks will be refused */
+        st = redcoi_tp_rules_splits(source->model, shards, NULL, &source->ruled, err);
+    } else if (st != REDCO_OK) {
+        return redco_fail(err, st, why.place, "%s", why.text);
+    }
+    if (st == REDCO_OK) { source->ruled_shards = shards; }
+    return st;
+}
+
+/* Rules price what they can: a model of unknown matrices (known by its dimensions alone, say) stays as it is. */
+static bool known_matrices(const redco_model *model, const redcoi_tp_roles *roles)
+{
+    const redco_layer_class *classes = NULL;
+    const size_t count = redco_model_classes(model, &classes);
+    redcoi_tp_weights weights;
+    for (uint32_t c = 0; c < count; c++) {
+        redcoi_tp_weights_find(model, roles, c, &weights);
+        if (weights.unknown != NULL) { return false; }
+    }
+    return count <= REDCOI_TP_LAYERS;
+}
+
+static bool is_of(const struct setting_costs *known, const redco_setting *setting)
+{
+    return known->tp == setting->tp && known->cp == setting->cp && known->pp == setting->pp &&
+           known->micro_batch == setting->micro_batch && known->micro_batches == setting->micro_batches &&
+           redco_mesh_equal(known->dp, setting->dp);
+}
+
+static redco_status layout_cost(void *context, const redco_setting *setting, uint32_t class_index,
+                                redco_layout_cost *cost_out, redco_error *err)
+{
+    struct source *const source = context;
+    for (uint32_t i = 0; i < MOST_SETTINGS; i++) {
+        const struct setting_costs *const known = &source->known[i];
+        if (is_of(known, setting)) {
+            *cost_out = known->classes[class_index];
+            return REDCO_OK;
+        }
+    }
+    struct setting_costs made = {.tp = setting->tp,
+                                 .cp = setting->cp,
+                                 .pp = setting->pp,
+                                 .micro_batch = setting->micro_batch,
+                                 .micro_batches = setting->micro_batches,
+                                 .dp = setting->dp};
+    redco_status st = REDCO_OK;
+    if (source->placement == REDCO_TP_MILP || known_matrices(source->model, &source->roles)) {
+        st = use_rules(source, setting->tp, err);
+        if (st == REDCO_OK) { st = fill_setting(source, setting, &made, err); }
+    }
+    if (st != REDCO_OK) { return st; }
+    source->known[source->next] = made;
+    source->next = (source->next + 1) % MOST_SETTINGS;
+    *cost_out = made.classes[class_index];
+    return REDCO_OK;
+}
+
+static void free_source(void *context)
+{
+    struct source *const source = context;
+    redcoi_tp_rules_splits_free(&source->ruled);
+    redcoi_tp_roles_free(&source->roles);
+    free(source);
+}
+
+redco_status redco_tp_attach_rules(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
+                                   const redco_user_rules *user, redco_error *err)
+{
+    return placement == REDCO_TP_MILP ? REDCO_OK : redcoi_tp_attach(costs, model, placement, user, NULL, err);
+}
+
+redco_status redcoi_tp_attach(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
+                              const redco_user_rules *user, redcoi_tp_solver solve, redco_error *err)
+{
+    if (placement == REDCO_TP_PAIRED) { return REDCO_OK; }
+    struct source *source = calloc(1, sizeof *source);
+    if (source == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    const redco_status st = redcoi_tp_roles_find(model, &source->roles, err);
+    if (st != REDCO_OK) {
+        free(source);
+        return st;
+    }
+    source->model = model;
+    source->placement = placement;
+    source->solve = solve;
+    source->user = placement == REDCO_TP_USER ? user : NULL;
+    source->pricing.costs = costs;
+    redco_costs_set_layouts(costs, (redco_layouts){layout_cost, free_source, source});
+    return REDCO_OK;
+}

@@ -1,0 +1,295 @@
+/* Rules against the program, for people and for plan files. */
+#include "planner/glpk/glpk_run.h"
+#include "planner/tensor_parallel/placed.h"
+#include "planner/tensor_parallel/tp_placement.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Calls back for every graph of the model under both placements. */
+typedef redco_status (*visitor)(void *context, const redcoi_tp_roles *roles, const redcoi_tp_placed *placed,
+                                redco_error *err);
+
+static redco_status visit(redco_costs *costs, const redco_model *model, const redco_user_rules *user,
+                          const redco_setting *setting, visitor each, void *context, redco_error *err)
+{
+    redcoi_tp_pricing pricing = {.costs = costs};
+    redcoi_tp_ruled_splits ruled = {.count = 0};
+    redcoi_tp_roles roles = {.role = NULL};
+    redcoi_tp_placed *placed = NULL;
+    bool more = true;
+    if (setting->tp <= 1) { return redco_fail(err, REDCO_EVALUE, "tp", "is 1: nothing is split"); }
+    redco_status st = redcoi_tp_rules_splits(model, setting->tp, user, &ruled, err);
+    if (st == REDCO_OK) { st = redcoi_tp_roles_find(model, &roles, err); }
+    if (st == REDCO_OK && (placed = malloc(sizeof *placed)) == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    }
+    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, &roles, setting);
+    for (uint32_t i = 0; st == REDCO_OK; i++) {
+        st = redcoi_tp_place(&base, &ruled, redcoi_tp_solve, i, placed, &more, err);
+        if (st != REDCO_OK || !more) { break; }
+        st = each(context, &roles, placed, err);
+    }
+    free(placed);
+    redcoi_tp_rules_splits_free(&ruled);
+    redcoi_tp_roles_free(&roles);
+    return st;
+}
+
+static redco_tp_side side_of(const redcoi_tp_total *total)
+{
+    redco_tp_side side = {.time_s = total->time_s, .memory_bytes = total->memory_bytes};
+    for (int c = 0; c < REDCOI_TP_CLASSES; c++) {
+        const redcoi_tp_cost *const cost = &total->classes[c];
+        side.compute_s += cost->forward_s + cost->backward_s;
+        side.tp_s += cost->tp_forward_s + cost->tp_backward_s;
+        side.tp_bytes += cost->tp_bytes;
+        side.params += cost->params;
+    }
+    return side;
+}
+
+static void add_side(redco_tp_side *sum, const redco_tp_side *side, uint32_t layers)
+{
+    sum->compute_s += layers * side->compute_s;
+    sum->tp_s += layers * side->tp_s;
+    sum->time_s += layers * side->time_s;
+    sum->tp_bytes += layers * side->tp_bytes;
+    sum->params += layers * side->params;
+    sum->memory_bytes += layers * side->memory_bytes;
+}
+
+/* More than its share: several ranks hold the same head of keys. */
+static bool shares_heads(const redcoi_tp_graph *graph, uint32_t node, const redcoi_tp_option *option)
+{
+    const redcoi_tp_node *const of = &graph->nodes[node];
+    for (uint32_t o = 0; o < of->option_count; o++) {
+        if (of->options[o].split != REDCOI_TP_REPLICATE) { continue; }
+        return 2 * option->params * graph->ranks >= 3 * of->options[o].params && of->options[o].params > 0;
+    }
+    return false;
+}
+
+static const char *split_word(const redcoi_tp_graph *graph, uint32_t node, const redcoi_tp_option *option, bool table)
+{
+    switch (option->split) {
+    case REDCOI_TP_COLUMN:
+        if (table) { return "vocabulary"; }
+        if (option->output == REDCOI_TP_CUT) { return "column, heads cut"; }
+        return shares_heads(graph, node, option) ? "column, heads shared" : "column";
+    case REDCOI_TP_ROW: return table ? "width" : "row";
+    case REDCOI_TP_REPLICATE:
+    case REDCOI_TP_NO_WEIGHT: break;
+    }
+    return "replicated";
+}
+
+static bool is_table(redcoi_tp_role role)
+{
+    return role == REDCOI_TP_TOKENS || role == REDCOI_TP_POSITIONS || role == REDCOI_TP_RELATIVE;
+}
+
+static void list_weights(const redcoi_tp_placed *placed, redco_tp_class *class)
+{
+    class->same = true;
+    for (int slot = 0; slot < REDCOI_TP_CLASSES; slot++) {
+        for (int role = 0; role < REDCOI_TP_ROLES; role++) {
+            const uint32_t node = placed->layer.node[slot][role];
+            if (node == REDCOI_TP_NONE || class->weight_count == REDCO_TP_REPORT_WEIGHTS) { continue; }
+            const redcoi_tp_option *const rules = redcoi_tp_chosen(&placed->layer, &placed->rules_choice, node);
+            const redcoi_tp_option *const milp = redcoi_tp_chosen(&placed->layer, &placed->milp.choice, node);
+            const bool table = is_table((redcoi_tp_role)role);
+            class->weights[class->weight_count++] =
+                (redco_tp_weight){redcoi_tp_role_names[role], split_word(&placed->layer.graph, node, rules, table),
+                                  split_word(&placed->layer.graph, node, milp, table)};
+            /* A tie of tables is no difference, cut heads are. */
+            class->same = class->same && rules->split == milp->split && rules->output == milp->output;
+        }
+    }
+}
+
+struct comparison {
+    const redco_layer_class *classes;
+    redco_tp_report *report;
+};
+
+static redco_status compare_one(void *context, const redcoi_tp_roles *roles, const redcoi_tp_placed *placed,
+                                redco_error *err)
+{
+    (void)roles;
+    const struct comparison *const c = context;
+    redco_tp_report *const report = c->report;
+    const uint32_t first = placed->layer.classes[0], second = placed->layer.classes[1];
+    (void)err;
+    if (report->class_count == REDCO_TP_REPORT_CLASSES) { return REDCO_OK; }
+    redco_tp_class *const class = &report->classes[report->class_count++];
+    const bool edges = second != UINT32_MAX;
+    class->layers = edges ? 1 : c->classes[first].layers;
+    (void)snprintf(class->name, sizeof class->name, "%s", edges ? "embedding + head" : c->classes[first].name);
+    class->rules = side_of(&placed->rules);
+    class->milp = side_of(&placed->milp.total);
+    list_weights(placed, class);
+    add_side(&report->rules, &class->rules, class->layers);
+    add_side(&report->milp, &class->milp, class->layers);
+    if (!placed->milp.proven) { report->status = "feasible"; }
+    report->gap_ratio = fmax(report->gap_ratio, placed->milp.gap_ratio);
+    report->seconds += placed->milp.seconds;
+    return REDCO_OK;
+}
+
+redco_status redco_tp_compare(redco_costs *costs, const redco_model *model, const redco_user_rules *user,
+                              const redco_setting *setting, redco_tp_report *report_out, redco_error *err)
+{
+    redco_tp_report report = {.solver = redcoi_glpk_name(), .status = "optimal"};
+    struct comparison comparison = {.report = &report};
+    (void)redco_model_classes(model, &comparison.classes);
+    const redco_status st = visit(costs, model, user, setting, compare_one, &comparison, err);
+    if (st == REDCO_OK) { *report_out = report; }
+    return st;
+}
+
+/* Rules that grow in number. */
+struct rule_list {
+    redco_tp_rule *rules;
+    uint32_t count, capacity;
+};
+
+struct listing {
+    const redco_model *model;
+    const redco_layer_class *classes;
+    struct rule_list general; /* for all layers */
+    struct rule_list exact;   /* for one: where encoder and decoder differ */
+};
+
+enum { MATCH_SIZE = 256 };
+
+/* "model.layers.{}.mlp.up_proj.weight" to "mlp/up_proj/kernel", what stands behind the layer's number; or with it. */
+static void write_match(char match[MATCH_SIZE], const redco_param *param, bool exact, uint32_t layer)
+{
+    const char *brace = strstr(param->name, "{}.");
+    if (brace == NULL) {
+        (void)snprintf(match, MATCH_SIZE, "%s", param->name);
+    } else if (exact) {
+        (void)snprintf(match, MATCH_SIZE, "%.*s%u%s", (int)(brace - param->name), param->name, layer, brace + 2);
+    } else {
+        (void)snprintf(match, MATCH_SIZE, "%s", brace + 3);
+    }
+    for (char *c = match; *c != '\0'; c++) {
+        if (*c == '.') { *c = '/'; }
+    }
+    char *last = strrchr(match, '/');
+    const char *leaf = param->role == REDCO_PARAM_TABLE ? "embedding" : "kernel";
+    if (last != NULL) { (void)snprintf(last + 1, MATCH_SIZE - (size_t)(last + 1 - match), "%s", leaf); }
+}
+
+static redco_tp_rule rule_of(const redco_model *model, redco_qkv_order qkv, redcoi_tp_role role,
+                             const redco_param *param, const redcoi_tp_option *option)
+{
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const bool outputs_first = param->role != REDCO_PARAM_LINEAR; /* in Flax order */
+    redco_tp_rule rule = {.dim = -1, .unit = 1, .parts = 1};
+    if (option->split == REDCOI_TP_REPLICATE) { return rule; }
+    const bool column = option->split == REDCOI_TP_COLUMN;
+    rule.dim = column == outputs_first ? 0 : 1;
+    const bool heads = role <= REDCOI_TP_CROSS_O;
+    if (heads && (column != (role == REDCOI_TP_O || role == REDCOI_TP_CROSS_O))) { rule.unit = dims->head_dim; }
+    if (role == REDCOI_TP_QKV && column) {
+        rule.parts = qkv == REDCO_QKV_BLOCKS ? 3 : 1;
+        if (qkv == REDCO_QKV_BY_HEAD) { rule.unit *= 3; }
+        if (qkv == REDCO_QKV_BY_GROUP) { rule.unit *= dims->heads / dims->kv_heads + 2; }
+    }
+    return rule;
+}
+
+static redco_status append(struct rule_list *list, const redco_tp_rule *rule, const char *match, redco_error *err)
+{
+    if (list->count == list->capacity) {
+        const uint32_t capacity = list->capacity > 0 ? 2 * list->capacity : 16;
+        redco_tp_rule *more = realloc(list->rules, capacity * sizeof *more);
+        if (more == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+        list->rules = more;
+        list->capacity = capacity;
+    }
+    redco_tp_rule made = *rule;
+    made.match = strdup(match);
+    if (made.match == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    list->rules[list->count++] = made;
+    return REDCO_OK;
+}
+
+/* One rule for encoder and decoder; where they differ, one for each layer of the latter. */
+static redco_status add_rule(struct listing *listing, const redco_tp_rule *rule, const redco_param *param,
+                             redco_error *err)
+{
+    const redco_layer_class *const class = &listing->classes[param->class_index];
+    char match[MATCH_SIZE];
+    write_match(match, param, false, 0);
+    for (uint32_t i = 0; i < listing->general.count; i++) {
+        const redco_tp_rule *const known = &listing->general.rules[i];
+        if (strcmp(known->match, match) != 0) { continue; }
+        if (known->dim == rule->dim && known->unit == rule->unit && known->parts == rule->parts) { return REDCO_OK; }
+        redco_status st = REDCO_OK;
+        for (uint32_t layer = 0; layer < class->layers && st == REDCO_OK; layer++) {
+            write_match(match, param, true, layer);
+            st = append(&listing->exact, rule, match, err);
+        }
+        return st;
+    }
+    return append(&listing->general, rule, match, err);
+}
+
+static redco_status list_one(void *context, const redcoi_tp_roles *roles, const redcoi_tp_placed *placed,
+                             redco_error *err)
+{
+    struct listing *const listing = context;
+    const redco_param *params = NULL;
+    const size_t count = redco_model_tensors(listing->model, &params);
+    for (size_t i = 0; i < count; i++) { /* all position tables, not the last alone */
+        for (int slot = 0; slot < REDCOI_TP_CLASSES; slot++) {
+            const redcoi_tp_role role = roles->role[i];
+            if (params[i].class_index != placed->layer.classes[slot] || role == REDCOI_TP_ROLES) { continue; }
+            const uint32_t node = placed->layer.node[slot][role];
+            if (node == REDCOI_TP_NONE) { continue; }
+            const redcoi_tp_option *const option = redcoi_tp_chosen(&placed->layer, &placed->milp.choice, node);
+            const redco_tp_rule rule = rule_of(listing->model, roles->qkv, role, &params[i], option);
+            const redco_status st = add_rule(listing, &rule, &params[i], err);
+            if (st != REDCO_OK) { return st; }
+        }
+    }
+    return REDCO_OK;
+}
+
+redco_status redco_tp_rules(redco_costs *costs, const redco_model *model, const redco_setting *setting,
+                            redco_tp_rule **rules_out, uint32_t *count_out, redco_error *err)
+{
+    struct listing listing = {.model = model};
+    struct rule_list *const exact = &listing.exact;
+    (void)redco_model_classes(model, &listing.classes);
+    redco_status st = visit(costs, model, NULL, setting, list_one, &listing, err);
+    for (uint32_t i = 0; i < listing.general.count && st == REDCO_OK; i++) { /* the first that matches counts */
+        st = append(exact, &listing.general.rules[i], listing.general.rules[i].match, err);
+    }
+    redco_tp_rules_free(listing.general.rules, listing.general.count);
+    if (st != REDCO_OK) {
+        redco_tp_rules_free(exact->rules, exact->count);
+        return st;
+    }
+    *rules_out = exact->rules;
+    *count_out = exact->count;
+    return REDCO_OK;
+}
+
+void redco_tp_rules_free(redco_tp_rule *rules, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) { free(rules[i].match); }
+    free(rules);
+}
+
+redco_status redco_tp_attach(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
+                             const redco_user_rules *user, redco_error *err)
+{
+    return redcoi_tp_attach(costs, model, placement, user, redcoi_tp_solve, err);
+}

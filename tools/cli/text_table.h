@@ -1,0 +1,41 @@
+/** @file text_table.h  Text tables for people: columns as wide as their widest cell, numbers right-aligned, and numbers
+ * as people write them. UTF-8; widths count code points. */
+#ifndef REDCO_TOOLS_TABLE_H
+#define REDCO_TOOLS_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { TABLE_CELL = 160 };
+
+struct table;
+
+/** @param alignment  one character per column: 'l' left, 'r' right aligned. @return NULL when out of memory */
+struct table *table_new(const char *alignment);
+void table_free(struct table *table);
+/** Begins a row; cells are then added from the left. */
+void table_row(struct table *table);
+__attribute__((format(printf, 2, 3))) void table_cell(struct table *table, const char *format, ...);
+/** The rest of the row is this text, which widens no column. */
+__attribute__((format(printf, 2, 3))) void table_rest(struct table *table, const char *format, ...);
+/** @param indent  printed before every row. @return false when a row was lost to a lack of memory */
+bool table_print(const struct table *table, const char *indent, FILE *stream);
+
+/** Columns that UTF-8 text takes. */
+int table_width(const char *text);
+
+/** "1,234,567". @return @p buffer */
+const char *format_count(uint64_t count, char *buffer, size_t size);
+/** "57.1": decimal gigabytes with three significant digits. */
+const char *format_gigabytes(double bytes, char *buffer, size_t size);
+/** Seconds in the unit and with the digits that suit @p like, a time of the same table. */
+const char *format_time(double seconds, double like, char *buffer, size_t size);
+/** "6.74 B", "4.19 M", "850". */
+const char *format_large(double count, char *buffer, size_t size);
+/** "213 kJ", "50.7 mJ": three significant digits. */
+const char *format_joules(double joules, char *buffer, size_t size);
+/** A ratio as "+12.3 %", "0 %". */
+const char *format_change(double ratio, char *buffer, size_t size);
+
+#endif

@@ -1,0 +1,52 @@
+/** @file exec_args.h  The command line of redco-exec. */
+#ifndef REDCO_TOOLS_EXEC_ARGS_H
+#define REDCO_TOOLS_EXEC_ARGS_H
+
+#include "costmodel/simulator/step.h"
+#include "executor/trainer/trainer.h"
+#include "planner/assemble/assemble.h"
+#include "tools/cli/cli.h"
+#include "tools/exec/exec_report.h"
+#include "tools/exec/exec_start.h"
+
+enum { EXEC_PROFILES_MAX = 64 };
+
+struct exec_args {
+    struct cli cli;                   /* first: see cli.h */
+    const char *path, *data, *folder; /* folder: of checkpoints */
+    uint64_t steps, seed, every, keep, timeout_s;
+    double learning_rate;
+    bool has_seed, has_rate, has_every, has_keep, has_timeline_rank, resume;
+    int backend; /* index of backend_words */
+    int fuse;    /* index of fuse_words */
+    int graphs;  /* index of graph_words */
+    int dtype;   /* index of dtype_words, -1: the plan's */
+    bool check, emulate;
+    bool replay; /* one rank alone */
+    uint64_t replay_rank;
+    const char *timeline;
+    uint64_t timeline_rank, timeline_steps;
+    const char *profiles[EXEC_PROFILES_MAX];
+    uint32_t profile_count;
+    redco_trainer_fault fault;
+    char fault_tensor[200]; /* "": none */
+    const redco_plan *plan;
+    redco_plan_case prices;
+    redco_fixed_cost fixed;
+    redco_step *schedule;
+    struct exec_start start;
+    const char *listen;
+    const struct exec_facts *facts; /* to be compared with other ranks'; NULL: they have the same memory */
+};
+
+enum { EXEC_HOST, EXEC_CUDA };
+extern const char *const exec_backend_words[];
+
+/** Reads the command line; @p args have the defaults of what it leaves out. @return as cli_parse() */
+int exec_parse(int argc, char **argv, struct exec_args *args);
+/** In what it is trained. */
+redco_dtype exec_dtype(const struct exec_args *args);
+/** All options that ranks must have alike, and digests of their files. */
+redco_status exec_facts_of_args(const struct exec_args *args, struct exec_facts *facts, redco_error *err);
+
+#endif

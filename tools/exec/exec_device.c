@@ -1,0 +1,43 @@
+#include "tools/exec/exec_device.h"
+
+#include "executor/backend/cuda/cuda.h"
+#include "tools/launch/cuda_report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void exec_device_reserve(const struct cli *cli, redco_backend *backend, redco_trainer *trainer, struct exec_run *run)
+{
+    redco_cuda_device device;
+    redco_error err = {.status = REDCO_OK};
+    char text[sizeof err.text + 64];
+    if (backend == NULL || strcmp(backend->calls->name, "cuda") != 0) { return; }
+    if (redco_cuda_describe(backend, &device, &err) != REDCO_OK) {
+        (void)snprintf(text, sizeof text, "memory beside is not known: %s", err.text);
+        cli_warn(cli, text);
+        return;
+    }
+    const uint64_t used_bytes = device.memory_bytes - device.free_bytes;
+    const uint64_t live_bytes = redco_trainer_memory_of(trainer).live_bytes;
+    run->reserve_bytes = used_bytes > live_bytes ? used_bytes - live_bytes : 0;
+    redco_trainer_hold_reserve(trainer, run->reserve_bytes);
+}
+
+void exec_device_attention(const struct cli *cli, bool leads, const redco_backend *backend, struct exec_run *run)
+{
+    char text[1024];
+    cuda_attention_text(backend, run->attention, sizeof run->attention);
+    if (leads && cuda_attention_warning(backend, text, sizeof text)) { cli_warn(cli, text); }
+}
+
+/* A step that cannot be captured is slower, and no failure. */
+void exec_device_graphs(const struct cli *cli, bool leads, const redco_trainer *trainer, struct exec_run *run)
+{
+    const redco_trainer_recorded recorded = redco_trainer_what_is_recorded(trainer);
+    char text[512];
+    run->graphs = recorded.recordings;
+    if (!leads || recorded.why_not[0] == '\0') { return; }
+    (void)snprintf(text, sizeof text, "some operators are launched one by one, as they cannot be captured: %s",
+                   recorded.why_not);
+    cli_warn(cli, text);
+}

@@ -1,0 +1,17 @@
+/** @file exec_device.h  What redco-exec says of the GPU that a rank trains on. Nothing here ends a run. */
+#ifndef REDCO_TOOLS_EXEC_DEVICE_H
+#define REDCO_TOOLS_EXEC_DEVICE_H
+
+#include "executor/backend/backend.h"
+#include "tools/cli/cli.h"
+#include "tools/exec/exec_report.h"
+
+/** What driver, context and libraries hold of a GPU, when all of them were used: what is in use of it less what redco
+ *  asked for. Of other backends nothing. */
+void exec_device_reserve(const struct cli *cli, redco_backend *backend, redco_trainer *trainer, struct exec_run *run);
+/** After the first step: who runs attention. @param leads  warns where that is slow */
+void exec_device_attention(const struct cli *cli, bool leads, const redco_backend *backend, struct exec_run *run);
+/** After the second step: what is launched as graphs. @param leads  warns of what cannot be */
+void exec_device_graphs(const struct cli *cli, bool leads, const redco_trainer *trainer, struct exec_run *run);
+
+#endif

@@ -1,0 +1,26 @@
+/** @file plan_answer.h  The answers of redco-plan: one plan (or the K best), a comparison, a sweep, a check. Each
+ *  prints and returns the exit code. */
+#ifndef REDCO_TOOLS_PLAN_ANSWER_H
+#define REDCO_TOOLS_PLAN_ANSWER_H
+
+#include "planner/assemble/inputs.h"
+#include "tools/plan/plan_args.h"
+
+int answer_plan(struct plan_args *args, const redco_inputs *inputs);
+int answer_compare(struct plan_args *args, const redco_inputs *inputs);
+int answer_sweep(struct plan_args *args, redco_inputs *inputs);
+int answer_check(struct plan_args *args);
+
+/** The name of what the options ask for: "optimum", "fixed" or a named strategy. */
+const char *answer_name(const redco_search_options *options);
+/** The ranks that a candidate's meshes divide: redco_shard_grid(). */
+redco_mesh answer_grid(const redco_inputs *inputs, const redco_search_options *options,
+                       const redco_candidate *candidate);
+/** cli_fail() with what the cost model calls a quantity named by its option. */
+int answer_fail(const struct cli *cli, const redco_error *err);
+/** {"format":"redco-plan","feasible":false,...}, with what is predicted where one layout was given; NULL when out of
+ *  memory. */
+json_t *answer_infeasible(const redco_inputs *inputs, const char *strategy, const char *reason,
+                          const redco_search_result *result);
+
+#endif

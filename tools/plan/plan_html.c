@@ -1,0 +1,497 @@
+/* The page of redco-plan --report: plain HTML, styles inside, nothing from elsewhere. */
+#include "tools/plan/plan_html.h"
+
+#include "tools/plan/plan_answer.h"
+
+#include "tools/cli/text_table.h"
+#include "tools/plan/plan_report.h"
+#include "tools/plot/plot.h"
+#include "topology/base/file.h"
+#include "topology/base/text.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMES "\xc3\x97"
+
+enum { SHORT = 64 };
+
+static const char style[] =
+    ":root{color-scheme:light dark;--text:#1a1a1a;--faint:#5a5a5a;--line:#d5d5d5;--page:#fff;--card:#f5f6f8;"
+    "--mark:#fff3c4}"
+    "@media(prefers-color-scheme:dark){:root{--text:#e8e8e8;--faint:#a8a8a8;--line:#444;--page:#17181a;--card:#232528;"
+    "--mark:#4a3f10}}"
+    "body{margin:0 auto;max-width:68rem;padding:1.5rem;font:16px/1.5 system-ui,sans-serif;color:var(--text);"
+    "background:var(--page)}"
+    "h1{font-size:1.6rem;margin:0 0 .3rem}h2{font-size:1.2rem;margin:2.2rem 0 .6rem;border-bottom:1px solid "
+    "var(--line)}"
+    "p{margin:.5rem 0}.faint{color:var(--faint)}"
+    ".tiles{display:flex;flex-wrap:wrap;gap:.8rem;margin:1.2rem 0}"
+    ".tile{background:var(--card);border-radius:.5rem;padding:.7rem 1rem;flex:1 1 9rem}"
+    ".tile b{display:block;font-size:1.35rem;white-space:nowrap}.tile span{color:var(--faint);font-size:.85rem}"
+    ".wide{overflow-x:auto}table{border-collapse:collapse;margin:.6rem 0;font-variant-numeric:tabular-nums}"
+    "th,td{padding:.25rem .7rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}"
+    "th{color:var(--faint);font-weight:600;font-size:.85rem}th.t,td.t{text-align:left}td.r{text-align:left;"
+    "white-space:normal}tr.chosen td{background:var(--mark);font-weight:600}"
+    "figure{margin:1rem 0;background:#fff;border:1px solid var(--line);border-radius:.5rem;padding:.5rem}"
+    "figure svg{display:block;width:100%;height:auto}"
+    ".note{background:var(--card);border-left:4px solid #e69f00;padding:.6rem 1rem;margin:1rem 0}"
+    "code{font-size:.85rem;word-break:break-all}";
+
+void html_text(FILE *out, const char *text)
+{
+    while (*text != '\0') {
+        size_t size = 0;
+        const char *shown = redco_text_next(&text, &size);
+        switch (*shown) {
+        case '&': (void)fputs("&amp;", out); break;
+        case '<': (void)fputs("&lt;", out); break;
+        case '>': (void)fputs("&gt;", out); break;
+        case '"': (void)fputs("&quot;", out); break;
+        case '\'': (void)fputs("&#39;", out); break;
+        default: (void)fwrite(shown, 1, size, out);
+        }
+    }
+}
+
+/* Formatted text, escaped, inside an element. @param open  "<td class=t>"; what closes it is its name */
+__attribute__((format(printf, 3, 4))) static void element(FILE *out, const char *open, const char *format, ...)
+{
+    char text[1200];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    (void)fputs(open, out);
+    html_text(out, text);
+    (void)fprintf(out, "</%.*s>", (int)strcspn(open + 1, " >"), open + 1);
+}
+
+/* @param names  those of columns of text begin with "<" */
+static void headings(FILE *out, const char *const *names)
+{
+    (void)fputs("<div class=wide><table><thead><tr>", out);
+    for (size_t i = 0; names[i] != NULL; i++) {
+        const bool left = names[i][0] == '<';
+        element(out, left ? "<th class=t>" : "<th>", "%s", names[i] + left);
+    }
+    (void)fputs("</tr></thead><tbody>\n", out);
+}
+
+static void end_table(FILE *out)
+{
+    (void)fputs("</tbody></table></div>\n", out);
+}
+
+static void write_head(FILE *out, const struct plan_html *page)
+{
+    char a[SHORT];
+    char b[SHORT];
+    const redco_machine *machine = &page->inputs->machine;
+    const redco_workload *workload = &page->args->options.workload;
+    const uint64_t gpus = (uint64_t)machine->nodes * machine->gpus_per_node;
+    (void)fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n",
+                out);
+    element(out, "<title>", "%s on %s GPUs of %s: redco's plan", redco_model_name(page->inputs->model),
+            format_count(gpus, a, sizeof a), redco_cluster_name(page->inputs->cluster));
+    (void)fprintf(out, "\n<style>%s</style></head><body>\n", style);
+    element(out, "<h1>", "%s on %s GPUs of %s", redco_model_name(page->inputs->model), format_count(gpus, a, sizeof a),
+            redco_cluster_name(page->inputs->cluster));
+    element(out, "<p class=faint>",
+            "%s parameters. %u %s of %u %s, %u " TIMES " %.4g Gb/s of network per node. %s tokens a step: %s sequences "
+            "of %u, in %s.",
+            format_large((double)redco_model_params(page->inputs->model), a, sizeof a), machine->nodes,
+            machine->nodes == 1 ? "node" : "nodes", machine->gpus_per_node, machine->gpu.name, machine->nics_per_node,
+            machine->nic_bytes_per_s * 8e-9,
+            format_large((double)workload->global_batch * workload->seq_len, b, sizeof b),
+            format_count(workload->global_batch, (char[SHORT]){0}, SHORT), workload->seq_len,
+            redco_precision_words[workload->precision]);
+    (void)fputs("\n", out);
+}
+
+static void tile(FILE *out, const char *value, const char *what)
+{
+    (void)fputs("<div class=tile>", out);
+    element(out, "<b>", "%s", value);
+    element(out, "<span>", "%s", what);
+    (void)fputs("</div>", out);
+}
+
+static void write_tiles(FILE *out, const struct plan_html *page)
+{
+    char text[2 * SHORT];
+    char a[SHORT];
+    char b[SHORT];
+    const redco_prediction *p = &page->result->ranked[0].prediction;
+    (void)fputs("<div class=tiles>", out);
+    tile(out, report_tokens(page->inputs, p, text, sizeof text), "tokens/s per GPU");
+    tile(out, format_time(p->step_s, p->step_s, text, sizeof text), "a step");
+    (void)snprintf(text, sizeof text, "%.2f", p->mfu);
+    tile(out, text, page->args->options.workload.mfu_causal ? "MFU, causal attention" : "MFU, attention in full");
+    (void)snprintf(text, sizeof text, "%s of %s GB", format_gigabytes((double)p->total_bytes, a, sizeof a),
+                   format_gigabytes((double)p->capacity_bytes, b, sizeof b));
+    tile(out, text, "memory of a GPU");
+    tile(out, format_time(p->exposed_comm_s, p->step_s, text, sizeof text), "communication not hidden");
+    (void)fputs("</div>\n", out);
+}
+
+static void fact(FILE *out, const char *what, const char *value)
+{
+    (void)fputs("<tr>", out);
+    element(out, "<td class=t>", "%s", what);
+    element(out, "<td class=r>", "%s", value);
+    (void)fputs("</tr>\n", out);
+}
+
+static void mesh_fact(FILE *out, const char *what, redco_mesh mesh)
+{
+    char text[2 * SHORT];
+    char factors[SHORT];
+    const uint64_t ranks = redco_mesh_ranks(mesh);
+    (void)report_mesh(mesh, factors, sizeof factors);
+    if (ranks == 1) {
+        (void)snprintf(text, sizeof text, "%s: whole on every rank", factors);
+    } else {
+        (void)snprintf(text, sizeof text, "%s: cut into %llu parts, %u GPUs in each of %u %s", factors,
+                       (unsigned long long)ranks, mesh.gpus, mesh.nodes, mesh.nodes == 1 ? "node" : "nodes");
+    }
+    fact(out, what, text);
+}
+
+static void write_choice(FILE *out, const struct plan_html *page)
+{
+    char text[4 * SHORT];
+    const redco_candidate *best = &page->result->ranked[0];
+    const redco_setting *setting = &best->setting;
+    const redco_shards shards = redco_main_assignment(best)->config.shards;
+    const redco_strategy known =
+        redco_strategy_of(answer_grid(page->inputs, &page->args->options, best), setting->secondary, &shards);
+    element(out, "<h2>", "The choice");
+    (void)fputs("<table><tbody>\n", out);
+    const bool told = known == REDCO_STRATEGY_ANY || strcmp(redco_strategy_name(known), page->name) == 0;
+    (void)snprintf(text, sizeof text, "%s%s%s%s", plot_strategy_label(page->name), told ? "" : " (also known as ",
+                   told ? "" : plot_strategy_label(redco_strategy_name(known)), told ? "" : ")");
+    fact(out, "strategy", text);
+    (void)snprintf(text, sizeof text, "%u", setting->tp);
+    fact(out, "tensor parallel", text);
+    if (setting->cp > 1) {
+        (void)snprintf(text, sizeof text, "%u", setting->cp);
+        fact(out, "context parallel", text);
+    }
+    if (setting->pp > 1) {
+        (void)snprintf(text, sizeof text, "%u", setting->pp);
+        fact(out, "pipeline stages", text);
+    }
+    (void)snprintf(text, sizeof text, "%u GPUs of a node " TIMES " %u nodes", setting->dp.gpus, setting->dp.nodes);
+    fact(out, "data parallel", text);
+    mesh_fact(out, "parameters", shards.parameters);
+    mesh_fact(out, "gradients", shards.gradients);
+    mesh_fact(out, "optimizer states", shards.optimizer);
+    (void)snprintf(text, sizeof text, "%u %s, %llu a step", setting->micro_batch,
+                   setting->micro_batch == 1 ? "sequence" : "sequences", (unsigned long long)setting->micro_batches);
+    fact(out, "micro-batch", text);
+    fact(out, "recomputation", report_recompute(page->inputs->model, best, text, sizeof text));
+    if (page->plan->hosts_count > 0) {
+        (void)snprintf(text, sizeof text, "%u, from %.60s to %.60s", page->plan->hosts_count, page->plan->hosts[0],
+                       page->plan->hosts[page->plan->hosts_count - 1]);
+        fact(out, "hosts in rank order", text);
+    }
+    (void)fputs("</tbody></table>\n", out);
+}
+
+static bool layers_differ(const redco_plan *plan)
+{
+    for (uint32_t i = 1; i < plan->layers_count; i++) {
+        if (!redco_shards_equal(plan->layers[i].shards, plan->layers[0].shards)) { return true; }
+        if (strcmp(plan->layers[i].class_name, plan->layers[i - 1].class_name) == 0) { return true; }
+    }
+    return false;
+}
+
+static void write_layers(FILE *out, const redco_plan *plan)
+{
+    static const char *const names[] = {"<layers", "parameters", "gradients", "optimizer", "<recompute", NULL};
+    char a[SHORT];
+    if (!layers_differ(plan)) { return; }
+    element(out, "<p>", "Not all layers are alike:");
+    headings(out, names);
+    for (uint32_t i = 0; i < plan->layers_count; i++) {
+        redco_plan_layers shown;
+        const redco_plan_layers *const row = &shown;
+        if (!report_layers_row(plan, i, &shown)) { continue; }
+        (void)fputs("<tr>", out);
+        element(out, "<td class=t>", "%s", report_layers_name(row, "\xe2\x80\x93", a, sizeof a));
+        element(out, "<td>", "%s", report_mesh(row->shards.parameters, a, sizeof a));
+        element(out, "<td>", "%s", report_mesh(row->shards.gradients, a, sizeof a));
+        element(out, "<td>", "%s", report_mesh(row->shards.optimizer, a, sizeof a));
+        element(out, "<td class=t>", "%s", redco_recompute_words[row->recompute]);
+        (void)fputs("</tr>\n", out);
+    }
+    end_table(out);
+    if (report_stages_repeat(plan)) {
+        element(out, "<p class=note>", "Every other stage treats its %u layers likewise.",
+                plan->model_layers / plan->pp);
+    }
+}
+
+static void write_proof(FILE *out, const struct plan_html *page)
+{
+    char count[SHORT];
+    const redco_search_result *result = page->result;
+    const bool optimal = strcmp(result->status, "optimal") == 0;
+    element(out, "<h2>", "Why this one");
+    element(out, "<p>", "%s: %s over %s strategies, %s %.2g %%.", optimal ? "Proven optimal" : "Not proven optimal",
+            result->solver, format_count(result->candidates, count, sizeof count),
+            optimal ? "nothing is faster by more than" : "something may be faster by",
+            100.0 * fmax(result->gap_ratio, optimal ? page->args->options.gap_ratio : 0.0));
+    if (result->verified) {
+        element(out, "<p>", "%s by a second method: %s.", result->verify_failed ? "Refuted" : "Confirmed",
+                result->verify_method);
+    }
+    if (page->free_result != NULL && page->free_result->ranked_count > 0) {
+        char change[SHORT];
+        const double ratio = result->ranked[0].objective / page->free_result->ranked[0].objective - 1.0;
+        element(out, "<p>", "What was fixed costs %s against the free optimum.",
+                format_change(fmax(ratio, 0.0), change, sizeof change));
+    }
+}
+
+static void write_neighbours(FILE *out, const struct plan_html *page)
+{
+    static const char *const names[] = {"<instead", "step", "slower by", "<best then", NULL};
+    const double like_s = page->result->ranked[0].prediction.step_s;
+    if (page->neighbour_count == 0) { return; }
+    element(out, "<p>", "Why not its neighbours: one thing moved, all else optimised again.");
+    headings(out, names);
+    for (size_t i = 0; i < page->neighbour_count; i++) {
+        const redco_neighbour *other = &page->neighbours[i];
+        char a[SHORT];
+        char b[SHORT];
+        char c[SHORT];
+        char degrees[SHORT];
+        (void)fputs("<tr>", out);
+        element(out, "<td class=t>", "%s", other->what);
+        if (other->feasible) {
+            element(out, "<td>", "%s", format_time(other->step_s, like_s, a, sizeof a));
+            element(out, "<td>", "%s", format_change(other->cost_ratio, a, sizeof a));
+            element(out, "<td class=r>", "%s, %llu" TIMES "%u, %s %s %s",
+                    report_degrees(&other->setting, " ", ", ", degrees, sizeof degrees),
+                    (unsigned long long)other->setting.micro_batches, other->setting.micro_batch,
+                    report_mesh(other->shards.parameters, a, sizeof a),
+                    report_mesh(other->shards.gradients, b, sizeof b),
+                    report_mesh(other->shards.optimizer, c, sizeof c));
+        } else if (other->reason[0] != '\0') {
+            element(out, "<td class=r colspan=3>", "impossible: %s", other->reason);
+        } else {
+            element(out, "<td class=r colspan=3>", "does not fit: %s GB too much",
+                    format_gigabytes((double)other->short_bytes, a, sizeof a));
+        }
+        (void)fputs("</tr>\n", out);
+    }
+    end_table(out);
+}
+
+static void write_help(FILE *out, const struct plan_html *page)
+{
+    static const char *const names[] = {"<10 % more", "speed", NULL};
+    if (page->help == NULL) { return; }
+    headings(out, names);
+    for (size_t i = 0; i < REDCO_HELP_COUNT; i++) {
+        char change[SHORT];
+        (void)fputs("<tr>", out);
+        element(out, "<td class=t>", "%s", page->help[i].what);
+        element(out, "<td>", "%s", format_change(page->help[i].gain_ratio, change, sizeof change));
+        (void)fputs("</tr>\n", out);
+    }
+    end_table(out);
+}
+
+static void write_figure(FILE *out, const struct html_comparison *comparison, int picture, const char *what)
+{
+    if (comparison->svg[picture] == NULL) { return; }
+    (void)fprintf(out, "<figure role=\"img\" aria-label=\"%s\">%s</figure>\n", what, comparison->svg[picture]);
+}
+
+static void strategy_row(FILE *out, const struct plan_html *page, struct report_degrees degrees,
+                         const redco_candidate *candidate, const char *name, bool chosen)
+{
+    char a[2 * SHORT];
+    const redco_prediction *p = &candidate->prediction;
+    const bool copied = candidate->setting.secondary.gpus > 0;
+    (void)fputs(chosen ? "<tr class=chosen>" : "<tr>", out);
+    element(out, "<td class=t>", "%s", plot_strategy_label(name));
+    element(out, "<td>", "%u", candidate->setting.tp);
+    if (degrees.pp) { element(out, "<td>", "%u", candidate->setting.pp); }
+    if (degrees.cp) { element(out, "<td>", "%u", candidate->setting.cp); }
+    element(out, "<td>", "%llu" TIMES "%u", (unsigned long long)candidate->setting.micro_batches,
+            candidate->setting.micro_batch);
+    (void)report_shards(candidate, offsetof(redco_shards, parameters), a, sizeof a);
+    element(out, "<td>", "%s%s", a, copied ? "+" : "");
+    element(out, "<td>", "%s", report_shards(candidate, offsetof(redco_shards, gradients), a, sizeof a));
+    element(out, "<td>", "%s", report_shards(candidate, offsetof(redco_shards, optimizer), a, sizeof a));
+    element(out, "<td class=t>", "%s", report_recompute(page->inputs->model, candidate, a, sizeof a));
+    element(out, "<td>", "%s GB", format_gigabytes((double)p->total_bytes, a, sizeof a));
+    element(out, "<td>", "%s", format_time(p->step_s, page->result->ranked[0].prediction.step_s, a, sizeof a));
+    element(out, "<td>", "%s", report_tokens(page->inputs, p, a, sizeof a));
+    element(out, "<td>", "%.2f", p->mfu);
+    (void)fputs("</tr>\n", out);
+}
+
+static void write_comparison(FILE *out, const struct plan_html *page, const struct html_comparison *comparison)
+{
+    static const char *const after[] = {"micro",  "params", "grads",        "optimizer", "<recompute",
+                                        "memory", "step",   "tokens/s/GPU", "MFU",       NULL};
+    const char *names[4 + sizeof after / sizeof after[0]] = {"<strategy", "tp"};
+    struct report_degrees degrees = report_degrees_of(&page->result->ranked[0], (struct report_degrees){.pp = false});
+    bool copied = page->result->ranked[0].setting.secondary.gpus > 0;
+    for (int i = REDCO_STRATEGY_ANY + 1; i < REDCO_STRATEGY_COUNT; i++) {
+        const redco_search_result *result = comparison->named[i].result;
+        if (result == NULL || result->ranked_count == 0) { continue; }
+        degrees = report_degrees_of(&result->ranked[0], degrees);
+        copied = copied || result->ranked[0].setting.secondary.gpus > 0;
+    }
+    size_t count = 2;
+    if (degrees.pp) { names[count++] = "pp"; }
+    if (degrees.cp) { names[count++] = "cp"; }
+    memcpy(&names[count], after, sizeof after);
+    element(out, "<h2>", "Beside the named strategies");
+    headings(out, names);
+    strategy_row(out, page, degrees, &page->result->ranked[0], page->name, true);
+    for (int i = REDCO_STRATEGY_ANY + 1; i < REDCO_STRATEGY_COUNT; i++) {
+        const char *name = redco_strategy_name((redco_strategy)i);
+        const redco_search_result *result = comparison->named[i].result;
+        if (strcmp(name, page->name) == 0) { continue; }
+        if (result != NULL && result->ranked_count > 0) {
+            strategy_row(out, page, degrees, &result->ranked[0], name, false);
+            continue;
+        }
+        (void)fputs("<tr>", out);
+        element(out, "<td class=t>", "%s", plot_strategy_label(name));
+        element(out,
+                degrees.pp && degrees.cp   ? "<td class=r colspan=12>"
+                : degrees.pp || degrees.cp ? "<td class=r colspan=11>"
+                                           : "<td class=r colspan=10>",
+                "%s", comparison->named[i].reason);
+        (void)fputs("</tr>\n", out);
+    }
+    end_table(out);
+    if (copied) {
+        element(out, "<p class=faint>", "%s",
+                "+ and a second copy of the parameters, sharded inside each node, for the backward");
+    }
+    if (comparison->missing[0] != '\0') {
+        element(out, "<p class=note>", "The pictures of memory, time and all candidates are left out: %s.",
+                comparison->missing);
+    }
+    write_figure(out, comparison, HTML_MEMORY, "Memory of a GPU by component, for each strategy");
+    write_figure(out, comparison, HTML_TIME, "Time of a step by part, for each strategy");
+    write_figure(out, comparison, HTML_PARETO, "Memory against throughput of all candidates");
+}
+
+/* Amounts that round to nothing are left out. */
+static void write_parts(FILE *out, const redco_prediction *p)
+{
+    const struct {
+        const char *name;
+        double seconds;
+    } times[] = {{"forward", p->forward_s},
+                 {"backward", p->backward_s},
+                 {"recomputation", p->recompute_s},
+                 {"exposed layer communication", p->layer_exposed_s},
+                 {"exposed gradient reduction", p->grad_reduce_exposed_s},
+                 {"exposed parameter update", p->spread_exposed_s},
+                 {"optimizer", p->optimizer_s},
+                 {"other", p->other_s}};
+    const struct {
+        const char *name;
+        uint64_t bytes;
+    } parts[] = {{"parameters", p->parameter_bytes},
+                 {"gradients", p->gradient_bytes},
+                 {"optimizer states", p->optimizer_bytes},
+                 {"activations", p->activation_bytes},
+                 {"transient and reserve", p->transient_bytes}};
+    static const char *const time_names[] = {"<part of a step", "time", "share", NULL};
+    static const char *const part_names[] = {"<memory of a GPU", "GB", "share", NULL};
+    char text[SHORT];
+    element(out, "<h2>", "In numbers");
+    headings(out, time_names);
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        if (times[i].seconds < 0.0005 * p->step_s) { continue; }
+        (void)fputs("<tr>", out);
+        element(out, "<td class=t>", "%s", times[i].name);
+        element(out, "<td>", "%s", format_time(times[i].seconds, 0.1 * p->step_s, text, sizeof text));
+        element(out, "<td>", "%.1f %%", 100.0 * times[i].seconds / p->step_s);
+        (void)fputs("</tr>\n", out);
+    }
+    end_table(out);
+    headings(out, part_names);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        (void)fputs("<tr>", out);
+        element(out, "<td class=t>", "%s", parts[i].name);
+        element(out, "<td>", "%s", format_gigabytes((double)parts[i].bytes, text, sizeof text));
+        element(out, "<td>", "%.1f %%", 100.0 * (double)parts[i].bytes / (double)p->total_bytes);
+        (void)fputs("</tr>\n", out);
+    }
+    end_table(out);
+}
+
+static void write_basis(FILE *out, const struct plan_html *page)
+{
+    const redco_calibration *calibration = &page->inputs->calibration;
+    const redco_plan *plan = page->plan;
+    element(out, "<h2>", "What it rests on");
+    if (calibration->fitted_rows == 0) {
+        element(out, "<p>", "Calibration %s: not fitted to runs. %s.", calibration->name, calibration->basis);
+    } else {
+        element(out, "<p>", "Calibration %s: fitted to %u runs, mean error %.1f %%. %s.", calibration->name,
+                calibration->fitted_rows, 100.0 * calibration->mape_ratio, calibration->basis);
+    }
+    element(out, "<p>", "%u measured %s of collectives given; where none is, NCCL's own model prices them.",
+            page->args->names.profile_count, page->args->names.profile_count == 1 ? "profile" : "profiles");
+    (void)fputs("<p class=faint>Inputs by SHA-256: model ", out);
+    element(out, "<code>", "%s", plan->model_sha256);
+    (void)fputs(", cluster ", out);
+    element(out, "<code>", "%s", plan->cluster_sha256);
+    if (plan->profile_sha256[0] != '\0') {
+        (void)fputs(", profiles ", out);
+        element(out, "<code>", "%s", plan->profile_sha256);
+    }
+    (void)fputs(".</p>\n", out);
+    element(out, "<p class=faint>", "redco %s", plan->redco_version);
+    (void)fputs("\n</body></html>\n", out);
+}
+
+redco_status plan_html_write(const struct plan_html *page, const char *path, char note_out[800], redco_error *err)
+{
+    struct html_comparison comparison = {0};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = NULL;
+    redco_status st = html_compare(page, &comparison, err);
+    if (st != REDCO_OK) { goto out; }
+    out = open_memstream(&text, &size);
+    if (out == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, path, "out of memory");
+        goto out;
+    }
+    write_head(out, page);
+    write_tiles(out, page);
+    write_choice(out, page);
+    write_layers(out, page->plan);
+    write_proof(out, page);
+    write_neighbours(out, page);
+    write_help(out, page);
+    write_comparison(out, page, &comparison);
+    write_parts(out, &page->result->ranked[0].prediction);
+    write_basis(out, page);
+    st = fclose(out) == 0 ? redco_file_write(path, text, size, err)
+                          : redco_fail(err, REDCO_ENOMEM, path, "out of memory");
+    (void)snprintf(note_out, 800, "%s", comparison.missing);
+out:
+    free(text);
+    html_comparison_free(&comparison);
+    return st;
+}

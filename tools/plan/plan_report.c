@@ -1,0 +1,167 @@
+/* What heads a report, and words that its parts share. */
+#include "tools/plan/plan_report.h"
+
+#include "tools/cli/text_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TIMES "\xc3\x97"
+#define DOT " \xc2\xb7 "
+
+enum { SHORT = 64, WIDEST_HEADER = 120 };
+
+const char *report_mesh(redco_mesh mesh, char *buffer, size_t size)
+{
+    (void)snprintf(buffer, size, "%u" TIMES "%u", mesh.gpus, mesh.nodes);
+    return buffer;
+}
+
+/* Transformer layers by policy: embedding and head keep little that could be computed again. */
+struct mix {
+    uint64_t counts[REDCO_RECOMPUTE_COUNT], all;
+};
+
+static struct mix mix_of(const redco_model *model, const redco_candidate *candidate)
+{
+    const redco_layer_class *classes = NULL;
+    struct mix mix = {0};
+    (void)redco_model_classes(model, &classes);
+    for (uint32_t i = 0; i < candidate->assignment_count; i++) {
+        const redco_assignment *part = &candidate->assignments[i];
+        const redco_class_kind kind = classes[part->class_index].kind;
+        if (kind != REDCO_CLASS_BLOCK && kind != REDCO_CLASS_CROSS) { continue; }
+        mix.counts[part->config.recompute] += part->layers;
+        mix.all += part->layers;
+    }
+    return mix;
+}
+
+const char *report_recompute(const redco_model *model, const redco_candidate *candidate, char *buffer, size_t size)
+{
+    const struct mix mix = mix_of(model, candidate);
+    const unsigned long long full = mix.counts[REDCO_RECOMPUTE_FULL];
+    const unsigned long long selective = mix.counts[REDCO_RECOMPUTE_SELECTIVE];
+    const unsigned long long all = mix.all;
+    if (full == all || selective == all || full + selective == 0) {
+        (void)snprintf(buffer, size, "%s", full == all ? "full" : selective == all ? "selective" : "none");
+    } else if (full > 0 && selective > 0) {
+        (void)snprintf(buffer, size, "%llu full, %llu sel", full, selective);
+    } else {
+        (void)snprintf(buffer, size, "%s %llu/%llu", full > 0 ? "full" : "sel", full + selective, all);
+    }
+    return buffer;
+}
+
+static void print_recompute(const redco_model *model, const redco_candidate *candidate)
+{
+    const struct mix mix = mix_of(model, candidate);
+    const unsigned long long full = mix.counts[REDCO_RECOMPUTE_FULL];
+    const unsigned long long selective = mix.counts[REDCO_RECOMPUTE_SELECTIVE];
+    const unsigned long long all = mix.all;
+    if (full == all || selective == all || full + selective == 0) {
+        (void)printf(", %s recomputation", full == all ? "full" : selective == all ? "selective" : "no");
+    } else if (full > 0 && selective > 0) {
+        (void)printf(", recomputing %llu of %llu layers in full, %llu selectively", full, all, selective);
+    } else {
+        (void)printf(", recomputing %llu of %llu layers %s", full + selective, all,
+                     full > 0 ? "in full" : "selectively");
+    }
+}
+
+/* "NVLink 200 GB/s, 4 x 200 Gb/s per node" */
+static void network_text(const redco_machine *machine, char *buffer, size_t size)
+{
+    const size_t name_length = strcspn(machine->gpu.link, "0123456789-");
+    int used = 0;
+    if (machine->fabric == REDCO_FABRIC_PCIE || machine->scale_up_bytes_per_s <= 0.0) {
+        used = snprintf(buffer, size, "PCIe %.4g GB/s", machine->peer_bytes_per_s / 1e9);
+    } else {
+        used = snprintf(buffer, size, "%.*s %.4g GB/s", (int)name_length, machine->gpu.link,
+                        machine->scale_up_bytes_per_s / 1e9);
+    }
+    if (machine->nics_per_node > 0 && used > 0 && (size_t)used < size) {
+        (void)snprintf(buffer + used, size - (size_t)used, ", %u " TIMES " %.4g Gb/s per node", machine->nics_per_node,
+                       machine->nic_bytes_per_s * 8.0 / 1e9);
+    }
+}
+
+void report_header(const struct plan_args *args, const redco_inputs *inputs, const redco_candidate *one)
+{
+    char large[SHORT];
+    char sequences[SHORT];
+    const redco_workload *workload = &args->options.workload;
+    const redco_machine *machine = &inputs->machine;
+    char model[4 * SHORT];
+    char network[2 * SHORT];
+    char where[6 * SHORT] = "";
+    network_text(machine, network, sizeof network);
+    (void)snprintf(model, sizeof model, "%s, %s parameters", redco_model_name(inputs->model),
+                   format_large((double)redco_model_params(inputs->model), large, sizeof large));
+    if (args->sweep_count == 0) {
+        (void)snprintf(where, sizeof where, "%u %s " TIMES " %u ", machine->nodes,
+                       machine->nodes == 1 ? "node" : "nodes", machine->gpus_per_node);
+    }
+    const size_t used = strlen(where);
+    (void)snprintf(where + used, sizeof where - used, "%s, %s" DOT "%s", machine->gpu.name, network,
+                   workload->engine.gemm_format != REDCO_GEMM_SAME
+                       ? redco_gemm_format_words[workload->engine.gemm_format]
+                       : redco_precision_words[workload->precision]);
+    const char *cluster = redco_cluster_name(inputs->cluster);
+    const bool wide = table_width(model) + table_width(cluster) + table_width(where) + 5 > WIDEST_HEADER;
+    (void)printf("%s%s%s: %s\n", model, wide ? "\n" : DOT, cluster, where);
+    (void)printf("%s tokens a step: %s sequences " TIMES " %u",
+                 format_large((double)workload->global_batch * workload->seq_len, large, sizeof large),
+                 format_count(workload->global_batch, sequences, sizeof sequences), workload->seq_len);
+    if (one != NULL) {
+        char of[SHORT] = "GPU";
+        const uint64_t replica = (uint64_t)one->setting.tp * one->setting.cp * one->setting.pp;
+        if (replica > 1) { (void)snprintf(of, sizeof of, "%llu GPUs", (unsigned long long)replica); }
+        (void)printf(", %llu micro-%s of %u per %s", (unsigned long long)one->setting.micro_batches,
+                     one->setting.micro_batches == 1 ? "batch" : "batches", one->setting.micro_batch, of);
+        print_recompute(inputs->model, one);
+    }
+    (void)printf("\n\n");
+}
+
+const char *report_shards(const redco_candidate *candidate, size_t offset, char *buffer, size_t size)
+{
+    redco_mesh first;
+    memcpy(&first, (const char *)&candidate->assignments[0].config.shards + offset, sizeof first);
+    for (uint32_t i = 1; i < candidate->assignment_count; i++) {
+        redco_mesh mesh;
+        memcpy(&mesh, (const char *)&candidate->assignments[i].config.shards + offset, sizeof mesh);
+        if (!redco_mesh_equal(mesh, first)) {
+            (void)snprintf(buffer, size, "mixed");
+            return buffer;
+        }
+    }
+    return report_mesh(first, buffer, size);
+}
+
+const char *report_tokens(const redco_inputs *inputs, const redco_prediction *p, char *buffer, size_t size)
+{
+    char tokens[SHORT];
+    char range[SHORT];
+    const double band = redco_band(&inputs->calibration, p);
+    (void)snprintf(
+        buffer, size, "%s%s%s", format_count((uint64_t)(p->tokens_per_s_per_gpu + 0.5), tokens, sizeof tokens),
+        band > 0.0 ? " \xc2\xb1 " : "", band > 0.0 ? format_count((uint64_t)(band + 0.5), range, sizeof range) : "");
+    return buffer;
+}
+
+const char *report_degrees(const redco_setting *setting, const char *is, const char *comma, char *buffer, size_t size)
+{
+    char pp[SHORT] = "";
+    char cp[SHORT] = "";
+    if (setting->pp > 1) { (void)snprintf(pp, sizeof pp, "%spp%s%u", comma, is, setting->pp); }
+    if (setting->cp > 1) { (void)snprintf(cp, sizeof cp, "%scp%s%u", comma, is, setting->cp); }
+    (void)snprintf(buffer, size, "tp%s%u%s%s", is, setting->tp, pp, cp);
+    return buffer;
+}
+
+struct report_degrees report_degrees_of(const redco_candidate *candidate, struct report_degrees seen)
+{
+    return (struct report_degrees){.pp = seen.pp || candidate->setting.pp > 1,
+                                   .cp = seen.cp || candidate->setting.cp > 1};
+}

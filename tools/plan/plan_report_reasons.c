@@ -1,0 +1,209 @@
+/* Why this strategy: its neighbours, the proof, what was fixed, what does not fit. */
+#include "tools/plan/plan_report.h"
+
+#include "tools/cli/text_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TIMES "\xc3\x97"
+#define DOT " \xc2\xb7 "
+
+enum { SHORT = 64, LABEL = 10 };
+
+void report_neighbours(const redco_neighbour *neighbours, size_t count, double like_s)
+{
+    char p[SHORT];
+    char g[SHORT];
+    char os[SHORT];
+    char time[SHORT];
+    char degrees[SHORT];
+    struct table *table = table_new("lrrl");
+    if (table == NULL) { return; }
+    for (size_t i = 0; i < count; i++) {
+        const redco_neighbour *other = &neighbours[i];
+        table_row(table);
+        table_cell(table, "%s", other->what);
+        if (other->feasible) {
+            table_cell(table, "%s", format_change(other->cost_ratio, p, sizeof p));
+            table_cell(table, "%s", format_time(other->step_s, like_s, time, sizeof time));
+            table_rest(table, "best then %s, %llu" TIMES "%u, %s %s %s",
+                       report_degrees(&other->setting, " ", ", ", degrees, sizeof degrees),
+                       (unsigned long long)other->setting.micro_batches, other->setting.micro_batch,
+                       report_mesh(other->shards.parameters, p, sizeof p),
+                       report_mesh(other->shards.gradients, g, sizeof g),
+                       report_mesh(other->shards.optimizer, os, sizeof os));
+        } else if (other->reason[0] != '\0') {
+            table_rest(table, "impossible: %s", other->reason);
+        } else {
+            table_rest(table, "does not fit: %s GB too much",
+                       format_gigabytes((double)other->short_bytes, p, sizeof p));
+        }
+    }
+    (void)printf("\nwhy not\n");
+    (void)table_print(table, "  ", stdout);
+    table_free(table);
+}
+
+static void print_calibration(const redco_calibration *calibration)
+{
+    char rows[SHORT];
+    if (calibration->fitted_rows == 0) {
+        (void)printf("calibration %s: uncalibrated (literature mid-range)\n", calibration->name);
+        return;
+    }
+    (void)printf("calibration %s: fitted to %s runs, MAPE %.1f %%\n", calibration->name,
+                 format_count(calibration->fitted_rows, rows, sizeof rows), calibration->mape_ratio * 100.0);
+}
+
+static void print_verified(const redco_search_result *result)
+{
+    char count[SHORT];
+    char best[SHORT];
+    (void)printf("%s: %s", result->verify_failed ? "NOT verified" : "verified", result->verify_method);
+    if (result->verify_count > 0) {
+        (void)printf(" of %s strategies", format_count(result->verify_count, count, sizeof count));
+    }
+    (void)printf(result->verify_failed ? " found a better one: %s\n" : " finds nothing better than %s\n",
+                 format_time(result->verify_objective, result->verify_objective, best, sizeof best));
+}
+
+void report_traits(const redco_inputs *inputs, const redco_search_options *options)
+{
+    const redco_engine_choice choice = {options->workload.engine, options->workload.bucket_bytes};
+    (void)printf("\nengine %s (%s)\n", choice.engine.name, inputs->engine.title);
+    for (int t = 0; t < REDCO_TRAIT_COUNT; t++) {
+        char value[SHORT];
+        const bool stated = (choice.engine.stated >> t & 1) != 0;
+        (void)redco_engine_trait(&choice, options->workload.precision, (redco_trait)t, value, sizeof value);
+        (void)printf("  %-18s %-12s %s\n", redco_trait_words[t], value,
+                     stated ? "stated with --engine" : inputs->engine.sources[t]);
+    }
+}
+
+void report_engine(const redco_inputs *inputs, const char *note)
+{
+    (void)printf("%-*s%s: %s\n", LABEL, "engine", inputs->choice.engine.name,
+                 note[0] != '\0' ? note : inputs->engine_reason);
+}
+
+void report_solver(const redco_search_result *result, const redco_inputs *inputs)
+{
+    char count[SHORT];
+    char seconds[SHORT];
+    const bool optimal = strcmp(result->status, "optimal") == 0;
+    (void)printf("%s: %s %s over %s strategies in %s", optimal ? "optimal" : "not proven optimal", result->solver,
+                 optimal ? "proved it" : "stopped", format_count(result->candidates, count, sizeof count),
+                 format_time(result->seconds, result->seconds, seconds, sizeof seconds));
+    if (result->gap_ratio > 1e-9) { (void)printf(", to %.2g %%", result->gap_ratio * 100.0); }
+    (void)printf("\n");
+    if (result->verified) { print_verified(result); }
+    print_calibration(&inputs->calibration);
+}
+
+/* What the user gave, as items that read "tp 8, micro-batch 2". */
+static void print_fixed(const redco_search_options *options)
+{
+    const struct {
+        const char *name;
+        redco_mesh mesh;
+    } meshes[] = {{"parameters", options->fix.parameters},
+                  {"gradients", options->fix.gradients},
+                  {"optimizer", options->fix.optimizer},
+                  {"second copy", options->fix_secondary}};
+    const struct {
+        const char *name;
+        uint32_t degree;
+    } stages[] = {{"pp", options->pp}, {"pp-chunks", options->workload.engine.virtual_stages}, {"cp", options->cp}};
+    const char *comma = "";
+    char text[SHORT];
+    if (options->strategy != REDCO_STRATEGY_ANY) {
+        (void)printf("%s", redco_strategy_name(options->strategy));
+        comma = ", ";
+    }
+    if (options->tp != 0) {
+        (void)printf("%stp = %u", comma, options->tp);
+        comma = ", ";
+    }
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
+        if (stages[i].degree <= 1 || stages[i].degree == REDCO_DEGREE_AUTO) { continue; }
+        (void)printf("%s%s = %u", comma, stages[i].name, stages[i].degree);
+        comma = ", ";
+    }
+    if (options->micro_batch != 0) {
+        (void)printf("%smicro-batch %u", comma, options->micro_batch);
+        comma = ", ";
+    }
+    for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
+        if (meshes[i].mesh.gpus == 0) { continue; }
+        (void)printf("%s%s %s", comma, meshes[i].name, report_mesh(meshes[i].mesh, text, sizeof text));
+        comma = ", ";
+    }
+    if (options->recompute != REDCO_RECOMPUTE_COUNT) {
+        (void)printf("%srecompute %s", comma, redco_recompute_words[options->recompute]);
+        comma = ", ";
+    }
+    if (options->scheme_fixed) { (void)printf("%s%s", comma, redco_scheme_words[options->scheme]); }
+}
+
+void report_free_optimum(const struct plan_args *args, const redco_candidate *mine, const redco_candidate *best)
+{
+    char p[SHORT];
+    char g[SHORT];
+    char os[SHORT];
+    char change[SHORT];
+    char time[SHORT];
+    const bool comm = args->options.objective == REDCO_OBJECTIVE_COMM;
+    const double ratio = redco_candidate_ratio(&args->options, mine, best);
+    const double free_s = comm ? best->objective : best->prediction.step_s;
+    const redco_shards shards = redco_main_assignment(best)->config.shards;
+    (void)printf("%-*syour ", LABEL, "fixed");
+    print_fixed(&args->options);
+    if (ratio < 0.0005) {
+        (void)printf(": costs nothing, the free optimum is no %s\n", comm ? "better" : "faster");
+        return;
+    }
+    char degrees[SHORT];
+    (void)printf(": %s%s against the free optimum\n%*s%s%s with %s, %llu micro-%s of %u, %s %s %s\n",
+                 format_change(ratio, change, sizeof change), comm ? " T_comm" : "", LABEL, "", comm ? "T_comm " : "",
+                 format_time(free_s, free_s, time, sizeof time),
+                 report_degrees(&best->setting, " = ", ", ", degrees, sizeof degrees),
+                 (unsigned long long)best->setting.micro_batches,
+                 best->setting.micro_batches == 1 ? "batch" : "batches", best->setting.micro_batch,
+                 report_mesh(shards.parameters, p, sizeof p), report_mesh(shards.gradients, g, sizeof g),
+                 report_mesh(shards.optimizer, os, sizeof os));
+}
+
+void report_shortfall(const redco_shortfall *shortfall)
+{
+    const redco_candidate *leanest = &shortfall->leanest;
+    char p[SHORT];
+    char g[SHORT];
+    char os[SHORT];
+    char degrees[SHORT];
+    if (leanest->assignment_count == 0) { return; }
+    const redco_shards shards = redco_main_assignment(leanest)->config.shards;
+    (void)printf(
+        "%-10s%s" DOT "%llu micro-%s of %u" DOT "parameters %s, gradients %s, optimizer %s" DOT "recompute %s\n",
+        "leanest", report_degrees(&leanest->setting, " ", DOT, degrees, sizeof degrees),
+        (unsigned long long)leanest->setting.micro_batches, leanest->setting.micro_batches == 1 ? "batch" : "batches",
+        leanest->setting.micro_batch, report_mesh(shards.parameters, p, sizeof p),
+        report_mesh(shards.gradients, g, sizeof g), report_mesh(shards.optimizer, os, sizeof os),
+        redco_recompute_words[redco_main_assignment(leanest)->config.recompute]);
+    report_memory(&leanest->prediction);
+    (void)printf("%-10s%s GB, of which %s GB can be used: %s GB too much\n", "in all",
+                 format_gigabytes((double)leanest->prediction.total_bytes, p, sizeof p),
+                 format_gigabytes((double)leanest->prediction.capacity_bytes, g, sizeof g),
+                 format_gigabytes((double)shortfall->short_bytes, os, sizeof os));
+    if (shortfall->cheapest_change[0] != '\0') { (void)printf("%-10s%s\n", "cheapest", shortfall->cheapest_change); }
+}
+
+const char *report_reason(const redco_search_result *result, char *buffer, size_t size)
+{
+    const redco_shortfall *shortfall = &result->shortfall;
+    char text[SHORT];
+    (void)snprintf(buffer, size, "does not fit: %s GB too much on every GPU; largest: %s",
+                   format_gigabytes((double)shortfall->short_bytes, text, sizeof text),
+                   shortfall->largest != NULL ? shortfall->largest : "memory");
+    return buffer;
+}

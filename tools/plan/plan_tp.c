@@ -1,0 +1,242 @@
+#include "tools/plan/plan_tp.h"
+
+#include "planner/answer/priced.h"
+#include "tools/cli/text_table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DOT " \xc2\xb7 "
+
+/* Differences below this are not worth a word. */
+static const double visible_ratio = 5e-4;
+
+static bool lacks_rows(const redco_search_options *options)
+{
+    return options->dimensions != 0 && (options->dimensions & REDCO_HAS_SP) == 0;
+}
+
+redco_status plan_tp_try_rows(struct plan_args *args, const redco_inputs *inputs, redco_search_result **result,
+                              redco_error *err)
+{
+    redco_search_options *options = &args->options;
+    redco_search_options rows = *options;
+    redco_search_result *found = NULL;
+    redco_error why = {0};
+    const bool asked =
+        args->try_sequence_parallel || (options->tp_placement == REDCO_TP_MILP && !args->sequence_parallel_given);
+    if (!asked || lacks_rows(options) || options->objective != REDCO_OBJECTIVE_STEP_TIME) { return REDCO_OK; }
+    rows.workload.sequence_parallel = true;
+    const redco_status st = redco_search_priced(inputs, &rows, &found, &why);
+    if (st == REDCO_EVALUE) { return REDCO_OK; } /* the sequence does not divide, say */
+    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
+    const bool fits = found->ranked_count > 0, fitted = (*result)->ranked_count > 0;
+    /* Of equals the plain one: tp = 1 knows no difference. */
+    if (fits && (!fitted ||
+                 found->ranked[0].prediction.step_s < (*result)->ranked[0].prediction.step_s * (1.0 - visible_ratio))) {
+        redco_search_result_free(*result);
+        *result = found;
+        options->workload.sequence_parallel = true;
+    } else {
+        redco_search_result_free(found);
+    }
+    return REDCO_OK;
+}
+
+/* What people are shown and what is minimised are the same. */
+static double value_of(const redco_search_options *options, const redco_candidate *candidate)
+{
+    return options->objective == REDCO_OBJECTIVE_COMM ? candidate->objective : candidate->prediction.step_s;
+}
+
+redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *inputs, bool sequence_parallel,
+                               redco_search_result **result, redco_error *err)
+{
+    redco_search_options *options = &args->options;
+    redco_search_options ruled = *options;
+    redco_search_result *found = NULL;
+    redco_error why = {0};
+    if (options->tp_placement != REDCO_TP_MILP) { return REDCO_OK; }
+    ruled.tp_placement = REDCO_TP_RULES;
+    ruled.workload.sequence_parallel = sequence_parallel;
+    const redco_status st = redco_search_priced(inputs, &ruled, &found, &why);
+    if (st == REDCO_EVALUE) { return REDCO_OK; }
+    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
+    const bool fits = found->ranked_count > 0, fitted = (*result)->ranked_count > 0;
+    /* What both searches may leave of their gaps is no difference. */
+    const double least_ratio = 1.0 - fmax(1e-9, options->gap_ratio);
+    if (!fits ||
+        (fitted && value_of(options, &found->ranked[0]) >= value_of(options, &(*result)->ranked[0]) * least_ratio)) {
+        redco_search_result_free(found);
+        return REDCO_OK;
+    }
+    redco_search_result_free(*result);
+    *result = found;
+    *options = ruled;
+    cli_warn(&args->cli, "RedCoast's rules give a faster plan than the layouts that GLPK finds best layer by layer: "
+                         "they are taken (placement \"rules\")");
+    return REDCO_OK;
+}
+
+static double step_under(redco_costs *costs, const redco_inputs *inputs, const redco_candidate *best,
+                         redco_tp_placement placement)
+{
+    redco_candidate under = *best;
+    if (redco_tp_attach(costs, inputs->model, placement, inputs->tp_rules, NULL) != REDCO_OK ||
+        redco_candidate_price(costs, &under, NULL) != REDCO_OK) {
+        return (double)NAN;
+    }
+    return under.prediction.step_s;
+}
+
+redco_status plan_tp_find(const struct plan_args *args, const redco_inputs *inputs, const redco_candidate *best,
+                          struct plan_tp *tp_out, redco_error *err)
+{
+    redco_costs *costs = NULL;
+    redco_error why = {0};
+    *tp_out = (struct plan_tp){.known = false};
+    if (best->setting.tp <= 1) { return REDCO_OK; }
+    redco_status st = redco_costs_create(&inputs->machine, inputs->model, &args->options.workload, &inputs->calibration,
+                                         inputs->comm, &costs, err);
+    if (st != REDCO_OK) { return st; }
+    st = redco_tp_compare(costs, inputs->model, inputs->tp_rules, &best->setting, &tp_out->layers, &why);
+    if (st == REDCO_OK) {
+        tp_out->rules_step_s =
+            step_under(costs, inputs, best, inputs->tp_rules != NULL ? REDCO_TP_USER : REDCO_TP_RULES);
+        tp_out->milp_step_s = step_under(costs, inputs, best, REDCO_TP_MILP);
+        tp_out->known = isfinite(tp_out->rules_step_s) && isfinite(tp_out->milp_step_s);
+    }
+    redco_costs_free(costs);
+    /* Rules go on without a model of the layers. */
+    if (st == REDCO_EVALUE && args->options.tp_placement != REDCO_TP_MILP) { return REDCO_OK; }
+    return st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
+}
+
+static void print_difference(const redco_tp_class *class)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < class->weight_count; i++) {
+        const redco_tp_weight *const weight = &class->weights[i];
+        if (strcmp(weight->rules, weight->milp) == 0) { continue; }
+        if (!any) { (void)printf("  %s:", class->name); }
+        (void)printf("%s %s %s, not %s", any ? ";" : "", weight->role, weight->milp, weight->rules);
+        any = true;
+    }
+    if (any) { (void)printf("\n"); }
+}
+
+static void side_cells(struct table *table, const redco_tp_side *side, const redco_tp_side *like)
+{
+    char time[32];
+    char sent[32];
+    char memory[32];
+    table_cell(table, "%s", format_time(side->time_s, like->time_s, time, sizeof time));
+    table_cell(table, "%s MB", format_count((uint64_t)(side->tp_bytes / 1e6 + 0.5), sent, sizeof sent));
+    table_cell(table, "%s GB", format_gigabytes((double)side->memory_bytes, memory, sizeof memory));
+}
+
+static void layer_row(struct table *table, const char *name, uint32_t layers, const redco_tp_side *rules,
+                      const redco_tp_side *milp)
+{
+    char change[32];
+    table_row(table);
+    table_cell(table, "%s", name);
+    if (layers > 0) {
+        table_cell(table, "%u", layers);
+    } else {
+        table_cell(table, "%s", "");
+    }
+    side_cells(table, rules, rules);
+    side_cells(table, milp, rules);
+    table_cell(table, "%s", format_change(milp->time_s / rules->time_s - 1.0, change, sizeof change));
+}
+
+static void print_layers(const redco_tp_report *report)
+{
+    static const char *const heading[] = {"",           "layers", "rules: time", "sent", "memory",
+                                          "milp: time", "sent",   "memory",      "time"};
+    struct table *table = table_new("lrrrrrrrr");
+    if (table == NULL) { return; }
+    table_row(table);
+    for (size_t i = 0; i < sizeof heading / sizeof heading[0]; i++) { table_cell(table, "%s", heading[i]); }
+    for (uint32_t c = 0; c < report->class_count; c++) {
+        const redco_tp_class *const class = &report->classes[c];
+        layer_row(table, class->name, class->layers, &class->rules, &class->milp);
+    }
+    layer_row(table, "all", 0, &report->rules, &report->milp);
+    (void)printf("\ntensor-parallel layout of one layer: a micro-batch forward and backward on one GPU\n");
+    (void)table_print(table, "  ", stdout);
+    table_free(table);
+    for (uint32_t c = 0; c < report->class_count; c++) { print_difference(&report->classes[c]); }
+    (void)printf("  %s: %s by %s, gap %.2g\n", report->class_count == 1 ? "layer" : "layers", report->status,
+                 report->solver, report->gap_ratio);
+}
+
+void plan_tp_layers(const struct plan_tp *tp)
+{
+    if (tp->known) { print_layers(&tp->layers); }
+}
+
+void plan_tp_report_rows(const struct plan_args *args, const redco_candidate *best)
+{
+    if (!args->try_sequence_parallel || best->setting.tp <= 1) { return; }
+    (void)printf("%-10s%s\n", "norms",
+                 args->options.workload.sequence_parallel
+                     ? "split over the tensor-parallel ranks, too: sequence parallelism is faster here"
+                 : lacks_rows(&args->options)
+                     ? "on every tensor-parallel rank: the engine has no sequence parallelism"
+                     : "on every tensor-parallel rank: sequence parallelism is no faster here");
+}
+
+void plan_tp_report(const struct plan_tp *tp, const redco_search_options *options)
+{
+    if (!tp->known) { return; }
+    const bool milp = options->tp_placement == REDCO_TP_MILP;
+    const double gain = tp->rules_step_s / tp->milp_step_s - 1.0;
+    if (!milp && gain <= visible_ratio) { return; }
+    (void)printf("%-10s%s", "tensors",
+                 milp                                     ? "split as GLPK found best"
+                 : options->tp_placement == REDCO_TP_USER ? "split by your rules"
+                                                          : "split by RedCoast's rules");
+    if (gain > visible_ratio) {
+        (void)printf(milp ? DOT "%.1f %% faster than this plan split by RedCoast's rules"
+                          : DOT "this plan with --tp-placement milp: %.1f %% faster, the rest as it is",
+                     100.0 * gain);
+    } else {
+        (void)printf(DOT "as fast as this plan split by RedCoast's rules");
+    }
+    (void)printf("%s\n", milp && options->workload.sequence_parallel ? DOT "both sequence parallel" : "");
+}
+
+static json_t *side_json(const redco_tp_side *side)
+{
+    return json_pack("{s:f,s:f,s:f,s:f,s:I,s:I}", "time_s", side->time_s, "compute_s", side->compute_s, "tp_s",
+                     side->tp_s, "sent_bytes", side->tp_bytes, "params", (json_int_t)side->params, "memory_bytes",
+                     (json_int_t)side->memory_bytes);
+}
+
+static json_t *class_json(const redco_tp_class *class)
+{
+    json_t *weights = json_array();
+    for (uint32_t i = 0; i < class->weight_count; i++) {
+        const redco_tp_weight *const weight = &class->weights[i];
+        (void)json_array_append_new(
+            weights, json_pack("{s:s,s:s,s:s}", "role", weight->role, "rules", weight->rules, "milp", weight->milp));
+    }
+    return json_pack("{s:s,s:I,s:b,s:o,s:o,s:o}", "class", class->name, "layers", (json_int_t) class->layers, "same",
+                     class->same, "rules", side_json(&class->rules), "milp", side_json(&class->milp), "weights",
+                     weights);
+}
+
+json_t *plan_tp_json(const struct plan_tp *tp)
+{
+    const redco_tp_report *const report = &tp->layers;
+    json_t *classes = json_array();
+    for (uint32_t c = 0; c < report->class_count; c++) {
+        (void)json_array_append_new(classes, class_json(&report->classes[c]));
+    }
+    return json_pack("{s:f,s:f,s:o,s:o,s:o,s:{s:s,s:s,s:f}}", "rules_step_s", tp->rules_step_s, "milp_step_s",
+                     tp->milp_step_s, "rules", side_json(&report->rules), "milp", side_json(&report->milp), "classes",
+                     classes, "solver", "name", report->solver, "status", report->status, "gap", report->gap_ratio);
+}

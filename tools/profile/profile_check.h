@@ -1,0 +1,18 @@
+/** @file profile_check.h  How well a profile predicts. */
+#ifndef REDCO_TOOLS_PROFILE_CHECK_H
+#define REDCO_TOOLS_PROFILE_CHECK_H
+
+#include "executor/measure/block.h"
+#include "tools/cli/cli.h"
+
+/** Times small models and compares with what the profile at @p path predicts. @return the exit code */
+int profile_check(const struct cli *cli, const char *path);
+
+/** "OpenBLAS Haswell": what this process computes with. */
+void profile_kernels(char *text, size_t size);
+
+/** The fastest of several runs of each model on the host backend. @param steps_out  one entry per model */
+redco_status profile_steps(const redco_measure_model *models, uint32_t count, redco_measure_step *steps_out,
+                           redco_error *err);
+
+#endif

@@ -1,0 +1,405 @@
+/* redco-validate --measured: the simulator's predictions, and those of the closed form beside them, against measured
+ * training runs. */
+#include "tools/cli/measured_files.h"
+#include "tools/cli/text_table.h"
+#include "tools/validate/validate.h"
+#include "topology/base/preset.h"
+#include "traces/statistics.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One row of a table. */
+struct row {
+    const redco_measured_run *run;
+    const char *skip; /* NULL = predicted */
+    redco_price price;
+    char reason[256];   /* why the simulator cannot lay it out */
+    bool speed, memory; /* what can be compared */
+};
+
+struct score {
+    redco_error_summary errors;
+    redco_rank_correlation ranks;
+    redco_choice_loss choice;
+    redco_memory_table memory;
+    size_t rows, skipped;
+};
+
+struct report {
+    const struct validate_arguments *arguments;
+    redco_error *err;
+    struct measured_files files;
+    struct row *rows;
+    size_t *groups;
+    json_t *json;
+    struct table *table;
+    struct score all;
+};
+
+static redco_status out_of_memory(struct report *report)
+{
+    return redco_fail(report->err, REDCO_ENOMEM, "", "out of memory");
+}
+
+/* Sets are read once each: a table has few of them. */
+struct sets {
+    char names[32][64];
+    redco_calibration sets[32];
+    size_t count;
+};
+
+static redco_status set_of(struct report *report, struct sets *sets, const char *name,
+                           const redco_calibration **set_out)
+{
+    enum { SETS = sizeof sets->sets / sizeof sets->sets[0] };
+    for (size_t i = 0; i < sets->count; i++) {
+        if (strcmp(sets->names[i], name) == 0) {
+            *set_out = &sets->sets[i];
+            return REDCO_OK;
+        }
+    }
+    const size_t at = sets->count < SETS ? sets->count : SETS - 1;
+    const redco_status st = redco_calibration_read(name, NULL, &sets->sets[at], report->err);
+    if (st != REDCO_OK) { return st; }
+    (void)snprintf(sets->names[at], sizeof sets->names[at], "%s", name);
+    sets->count = at + 1;
+    *set_out = &sets->sets[at];
+    return REDCO_OK;
+}
+
+/* A schedule that cannot be laid out is the row's fault. */
+static redco_status predict_row(struct report *report, size_t index, const redco_calibration *set)
+{
+    struct row *const row = &report->rows[index];
+    redco_error why = {.status = REDCO_OK};
+    const redco_status st = redco_evaluations_price(report->files.evaluations, index, set, &row->price, &why);
+    if (st == REDCO_OK) { return REDCO_OK; }
+    if (st != REDCO_EVALUE) { return redco_fail(report->err, st, why.place, "%s", why.text); }
+    (void)snprintf(row->reason, sizeof row->reason, "%.80s: %.160s", why.place, why.text);
+    row->skip = row->reason;
+    return REDCO_OK;
+}
+
+static redco_status predict_rows(struct report *report)
+{
+    struct sets *const sets = calloc(1, sizeof *sets);
+    redco_status st = sets != NULL ? REDCO_OK : out_of_memory(report);
+    for (size_t i = 0; i < report->files.count && st == REDCO_OK; i++) {
+        struct row *const row = &report->rows[i];
+        const redco_calibration *set = NULL;
+        row->run = report->files.runs[i];
+        row->skip = redco_evaluations_skip(report->files.evaluations, i);
+        if (row->skip != NULL) { continue; }
+        const char *const name = report->arguments->calibration != NULL
+                                     ? report->arguments->calibration
+                                     : redco_evaluations_set(report->files.evaluations, i);
+        st = set_of(report, sets, name, &set);
+        if (st != REDCO_OK) { break; }
+        st = predict_row(report, i, set);
+        if (st != REDCO_OK || row->skip != NULL) { continue; }
+        row->speed = measured_has_speed(&report->files, i);
+        row->memory = (row->run->use & REDCO_USE_MEMORY) != 0 && row->run->outcome != REDCO_OUTCOME_UNKNOWN;
+    }
+    free(sets);
+    return st;
+}
+
+static bool fits(const struct row *row, bool closed)
+{
+    return (closed ? &row->price.closed_form : &row->price.predicted)->total_bytes <=
+           row->price.predicted.capacity_bytes;
+}
+
+static double predicted_tgs(const struct row *row, bool closed)
+{
+    return (closed ? &row->price.closed_form : &row->price.predicted)->tokens_per_s_per_gpu;
+}
+
+/* Rows of @p source, or of all where it is NULL; @p closed: predictions of the closed form. */
+static redco_status assess(struct report *report, const char *source, bool closed, struct score *score)
+{
+    const size_t most = report->files.count > 0 ? report->files.count : 1;
+    double *const measured = calloc(most, sizeof *measured), *const predicted = calloc(most, sizeof *predicted);
+    size_t *const groups = calloc(most, sizeof *groups);
+    size_t count = 0;
+    redco_status st = measured != NULL && predicted != NULL && groups != NULL ? REDCO_OK : out_of_memory(report);
+    for (size_t i = 0; i < report->files.count && st == REDCO_OK; i++) {
+        const struct row *const row = &report->rows[i];
+        if (source != NULL && strcmp(row->run->source, source) != 0) { continue; }
+        if (row->skip != NULL) { score->skipped++; }
+        if (row->memory) {
+            redco_memory_table_add(&score->memory, row->run->outcome == REDCO_OUTCOME_OK, fits(row, closed));
+        }
+        if (!row->speed) { continue; }
+        measured[count] = row->run->tokens_per_s_per_gpu;
+        predicted[count] = predicted_tgs(row, closed);
+        groups[count++] = report->groups[i];
+    }
+    score->rows = count;
+    if (st == REDCO_OK) { st = redco_error_summarise(measured, predicted, count, &score->errors, report->err); }
+    if (st == REDCO_OK) { st = redco_rank_correlate(measured, predicted, groups, count, &score->ranks, report->err); }
+    if (st == REDCO_OK) { st = redco_choice_assess(measured, predicted, groups, count, &score->choice, report->err); }
+    free(measured);
+    free(predicted);
+    free(groups);
+    return st;
+}
+
+/* MFU under one convention, whatever the source's: 6 N + 12 L h s FLOP per token over the 16-bit peak. */
+static double mfu_of(const struct row *row, double tokens_per_s_per_gpu)
+{
+    const redco_prediction *const p = &row->price.predicted;
+    return p->tokens_per_s_per_gpu > 0.0 ? p->mfu * tokens_per_s_per_gpu / p->tokens_per_s_per_gpu : 0.0;
+}
+
+static json_t *number_or_null(bool known, double value)
+{
+    return known ? json_real(value) : json_null();
+}
+
+static json_t *row_json(const struct row *row)
+{
+    const double measured = row->run->tokens_per_s_per_gpu, predicted = predicted_tgs(row, false);
+    const bool known = measured > 0.0;
+    json_t *const json = json_pack("{s:s,s:s,s:o,s:o,s:o,s:s?,s:o,s:o}", "source", row->run->source, "location",
+                                   row->run->location, "measured_tgs", number_or_null(known, measured), "predicted_tgs",
+                                   number_or_null(row->skip == NULL, predicted), "error",
+                                   number_or_null(row->speed, row->speed ? predicted / measured - 1.0 : 0.0), "skipped",
+                                   row->skip, "measured_mfu", number_or_null(row->speed, mfu_of(row, measured)),
+                                   "predicted_mfu", number_or_null(row->skip == NULL, row->price.predicted.mfu));
+    if (json == NULL || row->skip != NULL) { return json; }
+    (void)json_object_set_new(json, "closed_form_tgs", json_real(predicted_tgs(row, true)));
+    (void)json_object_set_new(json, "predicted_memory_bytes",
+                              json_integer((json_int_t)row->price.predicted.total_bytes));
+    (void)json_object_set_new(json, "closed_form_memory_bytes",
+                              json_integer((json_int_t)row->price.closed_form.total_bytes));
+    (void)json_object_set_new(json, "capacity_bytes", json_integer((json_int_t)row->price.predicted.capacity_bytes));
+    (void)json_object_set_new(json, "predicted_fits", json_boolean(fits(row, false)));
+    (void)json_object_set_new(json, "fits",
+                              row->memory ? json_boolean(row->run->outcome == REDCO_OUTCOME_OK) : json_null());
+    if (row->run->mem_bytes > 0) {
+        (void)json_object_set_new(json, "measured_memory_bytes", json_integer((json_int_t)row->run->mem_bytes));
+    }
+    return json;
+}
+
+static json_t *score_json(const char *source, const struct score *score)
+{
+    json_t *const json = json_pack(
+        "{s:I,s:I,s:f,s:f,s:f,s:f,s:o,s:f}", "rows", (json_int_t)score->rows, "skipped", (json_int_t)score->skipped,
+        "mape", score->errors.mape_ratio, "median_ape", score->errors.median_ape_ratio, "p90_ape",
+        score->errors.p90_ape_ratio, "bias", score->errors.bias_ratio, "kendall_tau",
+        number_or_null(score->ranks.defined, score->ranks.tau_b), "choice_loss", score->choice.mean_loss_ratio);
+    if (source != NULL) { (void)json_object_set_new(json, "source", json_string(source)); }
+    return json;
+}
+
+static json_t *memory_json(const redco_memory_table *t)
+{
+    return json_pack("{s:I,s:I,s:I,s:I,s:f,s:f}", "fits_said_fits", (json_int_t)t->fits_said_fits, "fits_said_oom",
+                     (json_int_t)t->fits_said_oom, "oom_said_fits", (json_int_t)t->oom_said_fits, "oom_said_oom",
+                     (json_int_t)t->oom_said_oom, "right", redco_memory_table_right_ratio(t), "failed",
+                     redco_memory_table_failed_ratio(t));
+}
+
+static void print_score(struct table *table, const char *name, const struct score *score)
+{
+    const redco_error_summary *const e = &score->errors;
+    table_row(table);
+    table_cell(table, "%s", name);
+    table_cell(table, "%zu", score->rows);
+    table_cell(table, "%zu", score->skipped);
+    if (score->rows == 0) { return; }
+    table_cell(table, "%.2f %%", 100.0 * e->mape_ratio);
+    table_cell(table, "%.2f %%", 100.0 * e->median_ape_ratio);
+    table_cell(table, "%.1f %%", 100.0 * e->p90_ape_ratio);
+    table_cell(table, "%+.1f %%", 100.0 * e->bias_ratio);
+    table_cell(table, score->ranks.defined ? "%.2f" : "-", score->ranks.tau_b);
+    table_cell(table, score->choice.groups > 0 ? "%.2f %%" : "-", 100.0 * score->choice.mean_loss_ratio);
+}
+
+static void print_head(struct table *table)
+{
+    static const char *const titles[] = {"source", "rows", "skipped", "MAPE", "median", "p90", "bias", "tau", "choice"};
+    table_row(table);
+    for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++) { table_cell(table, "%s", titles[i]); }
+}
+
+static void print_memory(const redco_memory_table *t)
+{
+    const unsigned long long all = t->fits_said_fits + t->fits_said_oom + t->oom_said_fits + t->oom_said_oom;
+    if (all == 0) { return; }
+    printf("\nmemory    %llu runs, %.1f %% told right; of those told to fit %.1f %% fail\n", all,
+           100.0 * redco_memory_table_right_ratio(t), 100.0 * redco_memory_table_failed_ratio(t));
+    printf("          fits: %llu told so, %llu told not; out of memory: %llu told so, %llu told to fit\n",
+           (unsigned long long)t->fits_said_fits, (unsigned long long)t->fits_said_oom,
+           (unsigned long long)t->oom_said_oom, (unsigned long long)t->oom_said_fits);
+}
+
+/* Reasons in the order of their first row, each with how many rows it skips. */
+static void print_skipped(const struct report *report)
+{
+    bool any = false;
+    for (size_t i = 0; i < report->files.count; i++) {
+        const char *const reason = report->rows[i].skip;
+        size_t rows = 0;
+        bool seen = reason == NULL;
+        for (size_t j = 0; j < i && !seen; j++) {
+            seen = report->rows[j].skip != NULL && strcmp(report->rows[j].skip, reason) == 0;
+        }
+        if (seen) { continue; }
+        for (size_t j = i; j < report->files.count; j++) {
+            rows += report->rows[j].skip != NULL && strcmp(report->rows[j].skip, reason) == 0 ? 1 : 0;
+        }
+        printf("%s %4zu %s\n", any ? "         " : "\nskipped  ", rows, reason);
+        any = true;
+    }
+}
+
+static double closed_change(const struct row *row)
+{
+    return row->price.closed_form.step_s / row->price.predicted.step_s - 1.0;
+}
+
+/* The row on which simulator and closed form differ most. */
+static const struct row *farthest_row(const struct report *report)
+{
+    const struct row *worst = NULL;
+    for (size_t i = 0; i < report->files.count; i++) {
+        const struct row *const row = &report->rows[i];
+        if (row->skip != NULL) { continue; }
+        if (worst == NULL || fabs(closed_change(row)) > fabs(closed_change(worst))) { worst = row; }
+    }
+    return worst;
+}
+
+static void print_farthest(const struct report *report)
+{
+    const struct row *const worst = farthest_row(report);
+    if (worst == NULL) { return; }
+    printf("\nclosed form and simulator differ most, by %+.1f %% of the step, on %s: %s\n",
+           100.0 * closed_change(worst), worst->run->source, worst->run->location);
+}
+
+static redco_status add_source(struct report *report, const char *source, json_t *sources)
+{
+    struct score score = {.rows = 0};
+    const redco_status st = assess(report, source, false, &score);
+    if (st != REDCO_OK) { return st; }
+    if (score.rows + score.skipped > 0) { print_score(report->table, source, &score); }
+    (void)json_array_append_new(sources, score_json(source, &score));
+    return REDCO_OK;
+}
+
+static redco_status add_sources(struct report *report, json_t *sources)
+{
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < report->files.count && st == REDCO_OK; i++) {
+        bool seen = false;
+        for (size_t j = 0; j < i && !seen; j++) {
+            seen = strcmp(report->rows[i].run->source, report->rows[j].run->source) == 0;
+        }
+        if (!seen) { st = add_source(report, report->rows[i].run->source, sources); }
+    }
+    return st;
+}
+
+/* How far the closed form, which plans, is from the simulator on the same rows. */
+static json_t *closed_json(const struct report *report, const struct score *closed)
+{
+    json_t *const json = score_json(NULL, closed);
+    const struct row *const worst = farthest_row(report);
+    (void)json_object_set_new(json, "memory", memory_json(&closed->memory));
+    (void)json_object_set_new(json, "farthest_from_simulator",
+                              json_real(worst != NULL ? fabs(closed_change(worst)) : 0.0));
+    return json;
+}
+
+static redco_status fill(struct report *report)
+{
+    struct score *const all = &report->all;
+    json_t *const rows = json_array(), *const sources = json_array();
+    struct score closed = {.rows = 0};
+    redco_status st = rows != NULL && sources != NULL ? REDCO_OK : out_of_memory(report);
+    print_head(report->table);
+    if (st == REDCO_OK) { st = add_sources(report, sources); }
+    if (st == REDCO_OK) { st = assess(report, NULL, false, all); }
+    if (st == REDCO_OK) { st = assess(report, NULL, true, &closed); }
+    for (size_t i = 0; i < report->files.count && st == REDCO_OK; i++) {
+        (void)json_array_append_new(rows, row_json(&report->rows[i]));
+    }
+    if (st == REDCO_OK) {
+        print_score(report->table, "all", all);
+        print_score(report->table, "by the closed form", &closed);
+        report->json = json_pack("{s:s,s:i,s:O,s:O,s:o,s:o,s:o}", "format", "redco-validate", "version", 1, "rows",
+                                 rows, "sources", sources, "all", score_json(NULL, all), "memory",
+                                 memory_json(&all->memory), "closed_form", closed_json(report, &closed));
+        if (report->json == NULL) { st = out_of_memory(report); }
+    }
+    json_decref(rows);
+    json_decref(sources);
+    return st;
+}
+
+static redco_status run(struct report *report)
+{
+    const struct validate_arguments *const a = report->arguments;
+    redco_status st = measured_files_read(a->files, a->file_count, &report->files, report->err);
+    if (st != REDCO_OK) { return st; }
+    const size_t most = report->files.count > 0 ? report->files.count : 1;
+    report->rows = calloc(most, sizeof *report->rows);
+    report->groups = calloc(most, sizeof *report->groups);
+    report->table = table_new("lrrrrrrrr");
+    if (report->rows == NULL || report->groups == NULL || report->table == NULL) { return out_of_memory(report); }
+    st = redco_measured_groups(report->files.runs, report->files.count, report->groups, report->err);
+    if (st == REDCO_OK) { st = predict_rows(report); }
+    return st == REDCO_OK ? fill(report) : st;
+}
+
+/* Frameworks without an engine of their own, each with how many rows it has. */
+static void print_unknown(const struct report *report)
+{
+    for (size_t i = 0; i < report->files.count; i++) {
+        const char *const name = report->rows[i].run->framework;
+        size_t rows = 0;
+        bool seen = report->rows[i].skip != NULL || redco_preset_find("engines", name) != NULL;
+        for (size_t j = 0; j < i && !seen; j++) {
+            seen = report->rows[j].skip == NULL && strcmp(report->rows[j].run->framework, name) == 0;
+        }
+        if (seen) { continue; }
+        for (size_t j = i; j < report->files.count; j++) {
+            rows += report->rows[j].skip == NULL && strcmp(report->rows[j].run->framework, name) == 0 ? 1 : 0;
+        }
+        printf("\n%zu %s of framework \"%.60s\", which has no engine: priced as fsdp\n", rows,
+               rows == 1 ? "row" : "rows", name);
+    }
+}
+
+static void print_report(const void *shown)
+{
+    const struct report *const report = shown;
+    (void)table_print(report->table, "", stdout);
+    print_memory(&report->all.memory);
+    print_farthest(report);
+    print_unknown(report);
+    print_skipped(report);
+}
+
+int validate_measured(const struct validate_arguments *arguments)
+{
+    redco_error err = {.status = REDCO_OK};
+    struct report report = {.arguments = arguments, .err = &err};
+    const redco_status st = run(&report);
+    const struct validate_outcome outcome = {
+        .json = report.json, .kind = PLOT_PREDICTED_VS_MEASURED, .print = print_report, .report = &report};
+    const int code = st == REDCO_OK ? validate_finish(arguments, &outcome) : cli_fail(&arguments->cli, &err);
+    json_decref(report.json);
+    table_free(report.table);
+    free(report.rows);
+    free(report.groups);
+    measured_files_free(&report.files);
+    return code;
+}

@@ -1,0 +1,204 @@
+#include "topology/discovery/pci_ids.h"
+
+#include <ctype.h>
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+/* Ids: the PCI ID Repository (pci-ids.ucw.cz) of 2023-04-10, but for 10de:22a3, 2329, 2335, 2342, 26b9, 2901, 2941,
+ * 3182 and 31c2 and 1002:74a1, which are newer and come from NVIDIA's and AMD's open kernel drivers; 1002:74b5 from
+ * rocm-smi in a virtual machine, 1d0f:efa3 from rdma-core's providers/efa. Port rates: the vendors' product pages; one
+ * id may cover slower variants. EFA rates: Amazon EC2 instance pages (p4d, p5: 100 Gb/s a card; p5en: 200; p6-b200 and
+ * p6e-gb200: 400). */
+#define GPU(vendor, device, name, preset)                                                                              \
+    {                                                                                                                  \
+        vendor, device, REDCOI_PART_GPU, name, preset, 0.0, false, false                                               \
+    }
+#define SWITCH(device, name)                                                                                           \
+    {                                                                                                                  \
+        0x10de, device, REDCOI_PART_SWITCH, name, NULL, 0.0, false, false                                              \
+    }
+#define NIC(vendor, device, name, gbit)                                                                                \
+    {                                                                                                                  \
+        vendor, device, REDCOI_PART_NIC, name, NULL, gbit, false, false                                                \
+    }
+#define VIRTUAL_NIC(vendor, device, name)                                                                              \
+    {                                                                                                                  \
+        vendor, device, REDCOI_PART_NIC, name, NULL, 0.0, true, false                                                  \
+    }
+static const redcoi_part parts[] = {
+    GPU(0x10de, 0x15f9, "Tesla P100 SXM2 16GB", "P100-SXM2-16GB"),
+    GPU(0x10de, 0x15f8, "Tesla P100 PCIe 16GB", NULL),
+    GPU(0x10de, 0x1db1, "Tesla V100 SXM2 16GB", "V100-SXM2-16GB"),
+    GPU(0x10de, 0x1db4, "Tesla V100 PCIe 16GB", NULL),
+    GPU(0x10de, 0x1db5, "Tesla V100 SXM2 32GB", "V100-SXM2-32GB"),
+    GPU(0x10de, 0x1db6, "Tesla V100 PCIe 32GB", "V100-PCIe-32GB"),
+    GPU(0x10de, 0x1db8, "Tesla V100 SXM3 32GB", "V100-SXM3-32GB"),
+    GPU(0x10de, 0x1eb8, "Tesla T4", "T4"),
+    GPU(0x10de, 0x20b0, "A100 SXM4 40GB", "A100-SXM4-40GB"),
+    GPU(0x10de, 0x20b1, "A100 PCIe 40GB", "A100-PCIe-40GB"),
+    GPU(0x10de, 0x20b2, "A100 SXM4 80GB", "A100-SXM4-80GB"),
+    GPU(0x10de, 0x20b5, "A100 PCIe 80GB", "A100-PCIe-80GB"),
+    GPU(0x10de, 0x20b7, "A30 PCIe", NULL),
+    GPU(0x10de, 0x20f1, "A100 PCIe 40GB", "A100-PCIe-40GB"),
+    GPU(0x10de, 0x20f3, "A800 SXM4 80GB", "A800-SXM4-80GB"),
+    GPU(0x10de, 0x20f5, "A800 PCIe 80GB", "A800-PCIe-80GB"),
+    GPU(0x10de, 0x2235, "A40", NULL),
+    GPU(0x10de, 0x2236, "A10", "A10"),
+    GPU(0x10de, 0x2321, "H100 NVL", NULL),
+    GPU(0x10de, 0x2322, "H800 PCIe", NULL),
+    GPU(0x10de, 0x2324, "H800 SXM5 80GB", "H800-SXM5-80GB"),
+    GPU(0x10de, 0x2329, "H20 SXM 96GB", "H20-SXM-96GB"),
+    GPU(0x10de, 0x2330, "H100 SXM5 80GB", "H100-SXM5-80GB"),
+    GPU(0x10de, 0x2331, "H100 PCIe 80GB", "H100-PCIe-80GB"),
+    GPU(0x10de, 0x2335, "H200 SXM 141GB", "H200-SXM-141GB"),
+    GPU(0x10de, 0x2342, "GH200", NULL),
+    GPU(0x10de, 0x2684, "GeForce RTX 4090", "RTX-4090"),
+    GPU(0x10de, 0x26b5, "L40", NULL),
+    GPU(0x10de, 0x26b9, "L40S", "L40S"),
+    GPU(0x10de, 0x2901, "B200 SXM 180GB", "B200-SXM-180GB"),
+    GPU(0x10de, 0x2941, "GB200", "GB200-per-GPU"),
+    GPU(0x10de, 0x3182, "B300 SXM6", "B300-SXM-270GB"),
+    GPU(0x10de, 0x31c2, "GB300", "GB300-per-GPU"),
+    GPU(0x1002, 0x66a1, "Instinct MI50 32GB", NULL),
+    GPU(0x1002, 0x738c, "Instinct MI100", NULL),
+    GPU(0x1002, 0x740c, "Instinct MI250X or MI250 (one die)", NULL),
+    GPU(0x1002, 0x7408, "Instinct MI250X (one die)", "MI250X-GCD"),
+    GPU(0x1002, 0x740f, "Instinct MI210", NULL),
+    GPU(0x1002, 0x74a1, "Instinct MI300X", "MI300X"),
+    GPU(0x1002, 0x74b5, "Instinct MI300X (virtual function)", "MI300X"),
+    SWITCH(0x1ac2, "NVSwitch (V100)"),
+    SWITCH(0x1af1, "NVSwitch (A100)"),
+    SWITCH(0x22a3, "NVSwitch (H100)"),
+    NIC(0x15b3, 0x634a, "ConnectX (DDR)", 20.0),
+    NIC(0x15b3, 0x1003, "ConnectX-3", 40.0),
+    NIC(0x15b3, 0x1007, "ConnectX-3 Pro", 40.0),
+    NIC(0x15b3, 0x1011, "Connect-IB", 56.0),
+    NIC(0x15b3, 0x1013, "ConnectX-4", 100.0),
+    NIC(0x15b3, 0x1015, "ConnectX-4 Lx", 25.0),
+    NIC(0x15b3, 0x1017, "ConnectX-5", 100.0),
+    NIC(0x15b3, 0x1019, "ConnectX-5 Ex", 100.0),
+    NIC(0x15b3, 0x101b, "ConnectX-6", 200.0),
+    NIC(0x15b3, 0x101d, "ConnectX-6 Dx", 100.0),
+    NIC(0x15b3, 0x101f, "ConnectX-6 Lx", 25.0),
+    NIC(0x15b3, 0x1021, "ConnectX-7", 400.0),
+    NIC(0x15b3, 0x1023, "ConnectX-8", 800.0),
+    NIC(0x15b3, 0xa2d2, "BlueField (ConnectX-5)", 100.0),
+    NIC(0x15b3, 0xa2d6, "BlueField-2", 100.0),
+    NIC(0x15b3, 0xa2dc, "BlueField-3", 400.0),
+    VIRTUAL_NIC(0x15b3, 0x1004, "ConnectX-3 virtual function"),
+    VIRTUAL_NIC(0x15b3, 0x1012, "Connect-IB virtual function"),
+    VIRTUAL_NIC(0x15b3, 0x1014, "ConnectX-4 virtual function"),
+    VIRTUAL_NIC(0x15b3, 0x1016, "ConnectX-4 Lx virtual function"),
+    VIRTUAL_NIC(0x15b3, 0x1018, "ConnectX-5 virtual function"),
+    VIRTUAL_NIC(0x15b3, 0x101a, "ConnectX-5 Ex virtual function"),
+    VIRTUAL_NIC(0x15b3, 0x101c, "ConnectX-6 virtual function"),
+    VIRTUAL_NIC(0x15b3, 0x101e, "ConnectX virtual function"),
+    NIC(0x1d0f, 0xefa0, "EFA", 100.0),
+    NIC(0x1d0f, 0xefa1, "EFA v2", 100.0),
+    NIC(0x1d0f, 0xefa2, "EFA v3", 200.0),
+    NIC(0x1d0f, 0xefa3, "EFA v4", 400.0),
+    NIC(0x8086, 0x24f0, "Omni-Path 100", 100.0),
+    NIC(0x8086, 0x24f1, "Omni-Path 100", 100.0),
+    NIC(0x8086, 0x1592, "Ethernet E810-C", 100.0),
+    NIC(0x14e4, 0x1750, "BCM57508", 200.0),
+    {0x17db, 0x0501, REDCOI_PART_NIC, "Slingshot (Cassini)", NULL, 200.0, false, true},
+};
+
+const redcoi_part *redcoi_part_find(uint32_t vendor, uint32_t device)
+{
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].vendor == vendor && parts[i].device == device) { return &parts[i]; }
+    }
+    return NULL;
+}
+
+bool redcoi_is_gpu_class(uint32_t vendor, uint32_t pci_class)
+{
+    switch (vendor) {
+    case REDCOI_VENDOR_NVIDIA: return pci_class == 0x0300 || pci_class == 0x0302;
+    case REDCOI_VENDOR_AMD: return pci_class == 0x0380 || pci_class == 0x1200; /* 0300 are display cards and APUs */
+    default: return false;
+    }
+}
+
+bool redcoi_is_infiniband(uint32_t pci_class)
+{
+    return pci_class == 0x0207 || pci_class == 0x0c06; /* the second until PCI 3.0 had a class of networks for it */
+}
+
+bool redcoi_is_nvswitch(uint32_t vendor, uint32_t pci_class)
+{
+    return vendor == REDCOI_VENDOR_NVIDIA && pci_class == 0x0680;
+}
+
+struct model {
+    const char *words; /* what nvidia-smi or rocm-smi print, without brand, letters and digits only */
+    const char *preset;
+};
+
+/* Longer names first where one begins another. The driver shows each die of a MI250X as a GPU. */
+static const struct model models[] = {
+    {"V100SXM216GB", "V100-SXM2-16GB"},
+    {"V100SXM232GB", "V100-SXM2-32GB"},
+    {"V100SXM332GB", "V100-SXM3-32GB"},
+    {"V100PCIE32GB", "V100-PCIe-32GB"},
+    {"P100SXM216GB", "P100-SXM2-16GB"},
+    {"A100SXM440GB", "A100-SXM4-40GB"},
+    {"A100SXM480GB", "A100-SXM4-80GB"},
+    {"A100PCIE40GB", "A100-PCIe-40GB"},
+    {"A100PCIE80GB", "A100-PCIe-80GB"},
+    {"A10080GBPCIE", "A100-PCIe-80GB"},
+    {"A800SXM480GB", "A800-SXM4-80GB"},
+    {"A80080GBPCIE", "A800-PCIe-80GB"},
+    {"H10080GBHBM3", "H100-SXM5-80GB"},
+    {"H100SXM580GB", "H100-SXM5-80GB"},
+    {"H100PCIE", "H100-PCIe-80GB"},
+    {"H800", "H800-SXM5-80GB"},
+    {"H200", "H200-SXM-141GB"},
+    {"H20", "H20-SXM-96GB"},
+    {"GB200", "GB200-per-GPU"},
+    {"GB300", "GB300-per-GPU"},
+    {"B300", "B300-SXM-270GB"},
+    {"B200", "B200-SXM-180GB"},
+    {"L40S", "L40S"},
+    {"A10", "A10"},
+    {"T4", "T4"},
+    {"RTX4090", "RTX-4090"},
+    {"MI250X", "MI250X-GCD"},
+    {"MI300X", "MI300X"},
+};
+
+/* Models that go on after a known name and are still that part: "V100-SXM3-32GB-H", "MI300X OAM",
+ * "MI300X VF", "B300 SXM6 AC". */
+static bool is_variant(const char *rest)
+{
+    return rest[0] == '\0' || strcasecmp(rest, "H") == 0 || strncasecmp(rest, "OAM", 3) == 0 ||
+           strcasecmp(rest, "VF") == 0 || strcasecmp(rest, "SXM6AC") == 0;
+}
+
+const char *redcoi_preset_of_model(const char *model)
+{
+    static const char *const brands[] = {"NVIDIA", "AMD", "Tesla", "GeForce", "Instinct", "Radeon"};
+    char words[64];
+    size_t used = 0;
+    const char *at = model;
+    while (*at != '\0') {
+        const char *before = at;
+        at += strspn(at, " ");
+        for (size_t i = 0; i < sizeof brands / sizeof brands[0]; i++) {
+            const size_t length = strlen(brands[i]);
+            if (strncasecmp(at, brands[i], length) == 0 && at[length] == ' ') { at += length; }
+        }
+        if (at == before) { break; }
+    }
+    for (; *at != '\0' && used + 1 < sizeof words; at++) {
+        if (isalnum((unsigned char)*at)) { words[used++] = *at; }
+    }
+    words[used] = '\0';
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        const size_t length = strlen(models[i].words);
+        if (strncasecmp(words, models[i].words, length) == 0 && is_variant(words + length)) { return models[i].preset; }
+    }
+    return NULL;
+}
