@@ -86,6 +86,8 @@ static inline bool redcoi_is_pass(const redco_step_op *op)
 
 /** Whether embedding and head take a block's place each, so that all of so many stages hold as much. */
 bool redcoi_edges_count(uint32_t blocks, uint64_t stages);
+/** Blocks of a virtual stage: equal shares, the first stages one more where they do not divide. */
+uint32_t redcoi_stage_blocks(uint32_t blocks, uint64_t stages, uint64_t stage);
 /** Model chunks of a stage: as asked for, or as the engine has them. */
 uint32_t redcoi_step_chunks(const redco_costs *costs, const redco_setting *setting, const redco_step_options *options);
 
