@@ -365,12 +365,13 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     if (block) { fill_groups(costs, ops, count, times); }
 }
 
-static redco_layout_cost layout_cost(redco_costs *costs, const redco_setting *setting, uint32_t class_index)
+static redco_layout_cost layout_cost(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                     uint32_t layout)
 {
     redco_layout_cost cost = {.params = 0};
     if (setting->tp <= 1 || costs->layouts.cost == NULL || costs->layout_status != REDCO_OK) { return cost; }
     costs->layout_status =
-        costs->layouts.cost(costs->layouts.context, setting, class_index, &cost, &costs->layout_error);
+        costs->layouts.cost(costs->layouts.context, setting, class_index, layout, &cost, &costs->layout_error);
     return cost;
 }
 
@@ -379,37 +380,58 @@ static uint64_t shifted(uint64_t value, int64_t by)
     return by < 0 && (uint64_t)-by > value ? 0 : value + (uint64_t)by;
 }
 
+static bool is_block(redco_class_kind kind)
+{
+    return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
+}
+
+/* One layout of a class. */
+static void fill_times(redco_costs *costs, const redco_setting *setting, const redco_shape *shape, uint32_t class_index,
+                       uint32_t layout_index, redcoi_rank *rank, redcoi_times *times)
+{
+    const redco_layer_class *const class = &costs->classes[class_index];
+    const redco_layout_cost layout = layout_cost(costs, setting, class_index, layout_index);
+    *times = (redcoi_times){.params = shifted(redco_rank_params(costs->model, class_index, rank->tp), layout.params),
+                            .clock_ratio = redco_compute_clock_ratio(&costs->compute, costs->model, shape)};
+    fill_seconds(costs, class_index, shape, &layout, times);
+    fill_modules(costs, class_index, rank->tp, times);
+    rank->logits_bytes = shifted(rank->logits_bytes, layout.logits_bytes);
+    times->gather_params = times->params;
+    if (class->kind == REDCO_CLASS_HEAD && costs->dims->tied) {
+        times->gather_params += redco_share_up(costs->dims->vocab, costs->dims->hidden, rank->tp);
+    }
+    for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
+        times->activation_bytes[r] = redco_activation_bytes(costs->model, class_index, shape, (redco_recompute)r);
+        times->recompute_bytes[r] = redco_recompute_bytes(costs->model, class_index, shape, (redco_recompute)r);
+        if (r == REDCO_RECOMPUTE_FULL) { /* keeps a layer's input alone; the rest is its working set */
+            times->recompute_bytes[r] = shifted(times->recompute_bytes[r], layout.activation_bytes);
+        } else {
+            times->activation_bytes[r] = shifted(times->activation_bytes[r], layout.activation_bytes);
+        }
+    }
+    if (is_block(class->kind) && times->params > rank->block_params) { rank->block_params = times->params; }
+}
+
 static void fill(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank)
 {
     const redco_shape shape = redcoi_shape_of(costs, rank->tp, rank->cp, rank->micro_batch);
-    const double clock_ratio = redco_compute_clock_ratio(&costs->compute, costs->model, &shape);
     rank->logits_bytes = redco_logits_bytes(costs->model, &shape);
-    for (uint32_t i = 0; i < costs->class_count; i++) {
-        redcoi_times *const times = &rank->classes[i];
-        const redco_layer_class *const class = &costs->classes[i];
-        const redco_layout_cost layout = layout_cost(costs, setting, i);
-        *times = (redcoi_times){.params = shifted(redco_rank_params(costs->model, i, rank->tp), layout.params),
-                                .clock_ratio = clock_ratio};
-        fill_seconds(costs, i, &shape, &layout, times);
-        fill_modules(costs, i, rank->tp, times);
-        rank->logits_bytes = shifted(rank->logits_bytes, layout.logits_bytes);
-        times->gather_params = times->params;
-        if (class->kind == REDCO_CLASS_HEAD && costs->dims->tied) {
-            times->gather_params += redco_share_up(costs->dims->vocab, costs->dims->hidden, rank->tp);
-        }
-        for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-            times->activation_bytes[r] = redco_activation_bytes(costs->model, i, &shape, (redco_recompute)r);
-            times->recompute_bytes[r] = redco_recompute_bytes(costs->model, i, &shape, (redco_recompute)r);
-            if (r == REDCO_RECOMPUTE_FULL) { /* keeps a layer's input alone; the rest is its working set */
-                times->recompute_bytes[r] = shifted(times->recompute_bytes[r], layout.activation_bytes);
-            } else {
-                times->activation_bytes[r] = shifted(times->activation_bytes[r], layout.activation_bytes);
-            }
-        }
-        rank->params += times->params * class->layers;
-        const bool block = class->kind == REDCO_CLASS_BLOCK || class->kind == REDCO_CLASS_CROSS;
-        if (block && times->params > rank->block_params) { rank->block_params = times->params; }
+    if (!redcoi_layouts_list(costs, setting, rank)) {
+        costs->layout_status = redco_fail(&costs->layout_error, REDCO_ENOMEM, "", "out of memory");
     }
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        if (rank->layout_count[i] <= 1) {
+            fill_times(costs, setting, &shape, i, 0, rank, &rank->classes[i]);
+            rank->params += rank->classes[i].params * costs->classes[i].layers;
+            continue;
+        }
+        for (uint32_t layout = 0; layout < rank->layout_count[i]; layout++) {
+            redcoi_times *const times = &rank->layouts[rank->first_layout[i] + layout];
+            fill_times(costs, setting, &shape, i, layout, rank, times);
+            rank->params += times->params * rank->all_members[rank->first_layout[i] + layout];
+        }
+    }
+    if (rank->layouts != NULL) { redcoi_layouts_count(costs, setting, rank); }
 }
 
 static bool is_rank_of(const redcoi_rank *rank, const redcoi_rank *key)
@@ -437,6 +459,7 @@ const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *set
     costs->newest = costs->next_rank;
     costs->next_rank = (costs->next_rank + 1) % REDCOI_TIMES_CACHED;
     redcoi_rank *const rank = &costs->ranks[costs->newest];
+    redcoi_rank_clear(rank);
     *rank = key;
     fill(costs, setting, rank);
     return rank;

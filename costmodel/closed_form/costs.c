@@ -92,7 +92,7 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
 
 static void forget_ranks(redco_costs *costs)
 {
-    for (uint32_t i = 0; i < REDCOI_TIMES_CACHED; i++) { costs->ranks[i].tp = 0; }
+    for (uint32_t i = 0; i < REDCOI_TIMES_CACHED; i++) { redcoi_rank_clear(&costs->ranks[i]); }
 }
 
 static void drop_layouts(redco_costs *costs)
@@ -103,7 +103,9 @@ static void drop_layouts(redco_costs *costs)
 
 void redco_costs_free(redco_costs *costs)
 {
-    if (costs != NULL) { drop_layouts(costs); }
+    if (costs == NULL) { return; }
+    drop_layouts(costs);
+    forget_ranks(costs);
     free(costs);
 }
 

@@ -145,8 +145,13 @@ typedef struct redco_layout_cost {
 /** Says how the weights lie. Called when a setting's (tp, cp, micro-batch) with its micro-batches and data-parallel
  * ranks is first priced, with tp > 1: these say how much a parameter counts beside a micro-batch. */
 typedef struct redco_layouts {
-    redco_status (*cost)(void *context, const redco_setting *setting, uint32_t class_index, redco_layout_cost *cost_out,
-                         redco_error *err);
+    /** @param layout  from 0, below count() */
+    redco_status (*cost)(void *context, const redco_setting *setting, uint32_t class_index, uint32_t layout,
+                         redco_layout_cost *cost_out, redco_error *err);
+    /** How many layouts the layers of a class have; NULL: one.
+     *  @param of_out  the layout of each of its layers, in order, borrowed until the next call; NULL where all have one
+     *  @return at least 1 */
+    uint32_t (*count)(void *context, const redco_setting *setting, uint32_t class_index, const uint32_t **of_out);
     void (*free)(void *context);
     void *context;
 } redco_layouts;
@@ -171,6 +176,8 @@ redco_mesh redco_costs_grid(const redco_costs *costs, const redco_setting *setti
 /** Checks an outer choice: divisibility of heads, batch, sequence, nodes, model chunks; names what does not divide. */
 redco_status redco_setting_check(const redco_costs *costs, const redco_setting *setting, redco_error *err);
 redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setting);
+/** Of one layer; where the layers of a class have several layouts, of all of them divided by their number, and the
+ *  largest of their transient buffers. */
 redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
                                   const redco_layer_config *config);
 /** Sums @p count assignments that together hold every layer exactly once. */

@@ -54,8 +54,20 @@ typedef struct redcoi_rank {
     uint64_t params;       /**< all layers */
     uint64_t block_params; /**< of the largest block */
     uint64_t logits_bytes;
-    redcoi_times classes[REDCOI_CLASSES_MAX];
+    redcoi_times classes[REDCOI_CLASSES_MAX]; /**< of several layouts seconds and parameters are those of the mean */
+    redcoi_times *layouts;                    /**< of classes that have several; NULL: none has */
+    /** Layers with each of them: of the pipeline stage whose blocks take the longest, and of that with the most
+     *  parameters; without a pipeline of all. */
+    uint32_t *members, *memory_members, *all_members;
+    uint32_t member_count[REDCOI_CLASSES_MAX], memory_count[REDCOI_CLASSES_MAX]; /**< of these, all layouts together */
+    uint32_t first_layout[REDCOI_CLASSES_MAX], layout_count[REDCOI_CLASSES_MAX]; /**< a count of 1: as the class */
 } redcoi_rank;
+
+static inline const redcoi_times *redcoi_times_of(const redcoi_rank *rank, uint32_t class_index, uint32_t layout)
+{
+    return rank->layout_count[class_index] > 1 ? &rank->layouts[rank->first_layout[class_index] + layout]
+                                               : &rank->classes[class_index];
+}
 
 typedef struct redcoi_owners {
     uint32_t tp; /**< 0: empty */
@@ -102,6 +114,19 @@ typedef struct redcoi_stage {
 } redcoi_stage;
 
 const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *setting);
+void redcoi_rank_clear(redcoi_rank *rank); /**< makes it empty */
+/** Makes room for the layouts of classes that have several. @return false when out of memory */
+bool redcoi_layouts_list(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank);
+/** When the times of all are known: members and means. A pipeline goes at the pace of its slowest stage, and needs the
+ *  memory of its fullest. */
+void redcoi_layouts_count(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank);
+/** Of one layout of a class, for the layers that have it. */
+void redcoi_cost_add(redco_layer_cost *sum, redco_layer_cost *cost, uint32_t layers, uint32_t memory_layers);
+/** From the layers of a class to one. */
+void redcoi_cost_divide(redco_layer_cost *sum, uint32_t layers, uint32_t memory_layers);
+/** redco_layouts.count() of these costs. */
+uint32_t redcoi_layouts_of(const redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                           const uint32_t **of_out);
 uint64_t redcoi_fullest_owner(redco_costs *costs, uint32_t tp, uint64_t owners);
 redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group);
 /** What of a class the first or the last stage of a pipeline holds in memory. */
@@ -141,7 +166,8 @@ typedef struct redcoi_states {
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes;
 } redcoi_states;
 
-redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+/** @param layout  of the class, below redcoi_rank.layout_count */
+redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint32_t class_index, uint32_t layout,
                          const redco_layer_config *config);
 /** What a call costs that nothing hides: its launch, and the wait for the last rank where only the next module is
  *  fetched ahead: the multiprocessors of a collective that waits are lost to the product beside it. Fetching a layer
@@ -207,5 +233,9 @@ enum { REDCOI_STAGES_MAX = 256 };
 
 /** Whether embedding and head take a block's place each, so that all of so many stages hold as much. */
 bool redcoi_edges_count(uint32_t blocks, uint64_t stages);
+/** Model chunks of a stage: @p given, or, where it is 0, as the engine has them. */
+uint32_t redcoi_chunks(const redco_costs *costs, const redco_setting *setting, uint32_t given);
+/** Blocks of a virtual stage: equal shares, the first stages one more where they do not divide. */
+uint32_t redcoi_stage_blocks(uint32_t blocks, uint64_t stages, uint64_t stage);
 
 #endif

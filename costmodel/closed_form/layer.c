@@ -472,7 +472,7 @@ double redcoi_keep_gradients_s(const redcoi_job *job)
     return (copy_s + (micro_batches - 1.0) * add_s) / micro_batches;
 }
 
-redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint32_t class_index, uint32_t layout,
                          const redco_layer_config *config)
 {
     const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
@@ -480,7 +480,7 @@ redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint3
                         .setting = setting,
                         .class = &costs->classes[class_index],
                         .rank = rank,
-                        .times = &rank->classes[class_index],
+                        .times = redcoi_times_of(rank, class_index, layout),
                         .stage = redcoi_stage_of(costs, rank, setting, class_index),
                         .shards = config->shards,
                         .recompute = config->recompute,
@@ -491,15 +491,35 @@ redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint3
                         .grid = redco_shard_grid(&costs->machine, &costs->workload.engine, setting)};
 }
 
-void redcoi_layer_memory(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
-                         const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
-                         redco_layer_cost *cost_out)
+static void layout_memory(redco_costs *costs, const redco_setting *setting, uint32_t class_index, uint32_t layout,
+                          const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
+                          redco_layer_cost *cost_out)
 {
-    redcoi_job job = redcoi_job_of(costs, setting, class_index, config);
+    redcoi_job job = redcoi_job_of(costs, setting, class_index, layout, config);
     job.stage = stage;
     job.logits_bytes = logits_bytes;
     const redcoi_states states = redcoi_layer_states(&job);
     add_memory(&job, &states, cost_out);
+}
+
+void redcoi_layer_memory(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                         const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
+                         redco_layer_cost *cost_out)
+{
+    const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
+    redco_layer_cost sum = {.compute_s = 0.0};
+    if (rank->layout_count[class_index] <= 1) {
+        layout_memory(costs, setting, class_index, 0, config, stage, logits_bytes, cost_out);
+        return;
+    }
+    for (uint32_t i = 0; i < rank->layout_count[class_index]; i++) {
+        redco_layer_cost cost = {.compute_s = 0.0};
+        layout_memory(costs, setting, class_index, i, config, stage, logits_bytes, &cost);
+        const uint32_t at = rank->first_layout[class_index] + i;
+        redcoi_cost_add(&sum, &cost, rank->members[at], rank->memory_members[at]);
+    }
+    redcoi_cost_divide(&sum, rank->member_count[class_index], rank->memory_count[class_index]);
+    *cost_out = sum;
 }
 
 /* Of a step's micro-batches; what is repeated of forward takes its share of forward's joules.
@@ -512,10 +532,10 @@ static double dynamic_j(const redcoi_job *job, double recompute_s)
     return job->stage.once * (double)job->setting->micro_batches * passes_j;
 }
 
-redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
-                                  const redco_layer_config *config)
+static redco_layer_cost layout_cost(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                    uint32_t layout, const redco_layer_config *config)
 {
-    const redcoi_job job = redcoi_job_of(costs, setting, class_index, config);
+    const redcoi_job job = redcoi_job_of(costs, setting, class_index, layout, config);
     const redcoi_times *const times = job.times;
     redco_layer_cost cost = {.forward_s = times->forward_s,
                              .backward_s = times->backward_s + redcoi_keep_gradients_s(&job)};
@@ -543,4 +563,19 @@ redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setti
     cost.optimizer_s = job.stage.once * redcoi_optimizer_s(costs, states.owned_params);
     cost.dynamic_j = dynamic_j(&job, again_s) + costs->compute.power.memory_w * cost.optimizer_s;
     return cost;
+}
+
+redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                  const redco_layer_config *config)
+{
+    const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
+    redco_layer_cost sum = {.compute_s = 0.0};
+    if (rank->layout_count[class_index] <= 1) { return layout_cost(costs, setting, class_index, 0, config); }
+    for (uint32_t i = 0; i < rank->layout_count[class_index]; i++) {
+        redco_layer_cost cost = layout_cost(costs, setting, class_index, i, config);
+        const uint32_t at = rank->first_layout[class_index] + i;
+        redcoi_cost_add(&sum, &cost, rank->members[at], rank->memory_members[at]);
+    }
+    redcoi_cost_divide(&sum, rank->member_count[class_index], rank->memory_count[class_index]);
+    return sum;
 }

@@ -9,6 +9,14 @@ bool redcoi_edges_count(uint32_t blocks, uint64_t stages)
     return blocks % stages != 0 && (blocks + (uint64_t)2) % stages == 0;
 }
 
+uint32_t redcoi_stage_blocks(uint32_t blocks, uint64_t stages, uint64_t stage)
+{
+    if (redcoi_edges_count(blocks, stages)) {
+        return (uint32_t)((blocks + (uint64_t)2) / stages) - (stage == 0 || stage + 1 == stages ? 1 : 0);
+    }
+    return (uint32_t)(blocks / stages) + (stage < blocks % stages ? 1 : 0);
+}
+
 redco_status redco_step_chunks_check(const redco_costs *costs, const redco_setting *setting, uint32_t chunks,
                                      redco_error *err)
 {
@@ -32,4 +40,11 @@ redco_status redco_step_chunks_check(const redco_costs *costs, const redco_setti
                           chunks, pp, (unsigned long long)setting->micro_batches);
     }
     return REDCO_OK;
+}
+
+uint32_t redcoi_chunks(const redco_costs *costs, const redco_setting *setting, uint32_t given)
+{
+    const uint32_t engine = setting->pp > 1 ? costs->workload.engine.virtual_stages : 1;
+    const uint32_t chunks = given > 0 ? given : engine;
+    return chunks > 0 ? chunks : 1;
 }

@@ -324,7 +324,7 @@ redco_status redco_simulate(redco_costs *costs, const redco_setting *setting, co
                             redco_error *err)
 {
     redco_step_options o = options != NULL ? *options : (redco_step_options){.chunks = 0};
-    o.chunks = redcoi_step_chunks(costs, setting, &o);
+    o.chunks = redcoi_chunks(costs, setting, o.chunks);
     const uint32_t unit = o.chunks > 1 ? setting->pp : 1;
     /* A pipeline fills and drains; without one only the first (updates) and last (reductions) micro-batch differ. */
     const uint32_t edge = setting->pp > 1 ? setting->pp + unit : 1;

@@ -1,4 +1,5 @@
 /* A timeline as a trace, and memory over time. */
+#include "costmodel/closed_form/costs_internal.h"
 #include "costmodel/simulator/simulate.h"
 #include "costmodel/simulator/step_internal.h"
 
@@ -213,7 +214,7 @@ redco_status redco_simulate_trace(redco_costs *costs, const redco_setting *setti
     char text[64];
     redco_status st = redco_simulate(costs, setting, assignments, count, &o, &simulation, err);
     if (st != REDCO_OK) { return st; }
-    o.micro_batches = shown(&simulation, setting, redcoi_step_chunks(costs, setting, &o));
+    o.micro_batches = shown(&simulation, setting, redcoi_chunks(costs, setting, o.chunks));
     if ((st = redco_step_build(costs, setting, assignments, count, &o, &step, err)) != REDCO_OK ||
         (st = redco_timeline_create(step, &timeline, err)) != REDCO_OK ||
         (st = redco_timeline_check(timeline, err)) != REDCO_OK ||

@@ -114,6 +114,11 @@ typedef struct redcoi_template {
     uint32_t wait_count;
 } redcoi_template;
 
+/** What parts are made for: an assignment, and one of the layouts that layers of its class have. */
+typedef struct redcoi_part_source {
+    uint32_t assignment, layout;
+} redcoi_part_source;
+
 typedef struct redcoi_builder {
     redco_costs *costs;
     const redco_setting *setting;
@@ -124,6 +129,7 @@ typedef struct redcoi_builder {
     uint64_t micro_batches;
     uint32_t steps;
     redcoi_parts *parts;
+    redcoi_part_source *sources; /**< of parts, one for each layout of an assignment's class */
     uint32_t parts_count;
     redcoi_layer *layers;
     uint32_t layer_count;
@@ -143,7 +149,7 @@ typedef struct redcoi_builder {
     uint8_t send_link;
 } redcoi_builder;
 
-/** Fills b->parts[index] for one assignment. */
+/** Fills b->parts[index] from b->sources[index]. @param assignment  that source's */
 void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment *assignment, double stage_params);
 uint8_t redcoi_link_of(bool network);
 

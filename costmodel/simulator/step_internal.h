@@ -84,7 +84,4 @@ static inline bool redcoi_is_pass(const redco_step_op *op)
     return op->fold != 0 && op->stream == REDCO_STREAM_COMPUTE;
 }
 
-/** Model chunks of a stage: as asked for, or as the engine has them. */
-uint32_t redcoi_step_chunks(const redco_costs *costs, const redco_setting *setting, const redco_step_options *options);
-
 #endif

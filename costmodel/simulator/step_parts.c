@@ -385,7 +385,8 @@ static void fill_piles(redcoi_builder *b, const redcoi_job *job, redcoi_parts *p
 void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment *assignment, double stage_params)
 {
     const uint32_t class_index = assignment->class_index;
-    const redcoi_job job = redcoi_job_of(b->costs, b->setting, class_index, &assignment->config);
+    const redcoi_job job =
+        redcoi_job_of(b->costs, b->setting, class_index, b->sources[index].layout, &assignment->config);
     redcoi_parts *const parts = &b->parts[index];
     const redco_class_kind kind = job.class->kind;
     const bool block = kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;

@@ -160,19 +160,14 @@ out:
  * head to the last (costmodel/README.md, section 4). */
 static void deal_layers(redcoi_builder *b)
 {
-    const uint32_t stages = b->setting->pp * b->chunks, blocks = b->costs->blocks;
-    const bool edges = redcoi_edges_count(blocks, stages);
+    const uint32_t stages = b->setting->pp * b->chunks;
     uint32_t at = 0, before = 0;
     for (uint32_t i = 0; i < b->costs->class_count; i++) {
         if (b->costs->classes[i].kind == REDCO_CLASS_EMBEDDING) { before += b->costs->classes[i].layers; }
     }
     for (uint32_t s = 0; s < stages; s++) {
         b->stage_first[s] = at;
-        if (edges) {
-            at += (blocks + 2) / stages - (s == 0 || s + 1 == stages ? 1 : 0);
-        } else {
-            at += blocks / stages + (s < blocks % stages ? 1 : 0);
-        }
+        at += redcoi_stage_blocks(b->costs->blocks, stages, s);
         if (s == 0) { at += before; }
     }
     b->stage_first[stages] = b->layer_count;
@@ -211,9 +206,13 @@ static redco_status check(const redcoi_builder *b, redco_error *err)
     return REDCO_OK;
 }
 
-static bool allocate(redcoi_builder *b, uint32_t count)
+static bool allocate(redcoi_builder *b, const redco_assignment *assignments, uint32_t assignment_count)
 {
+    const redcoi_rank *const rank = redcoi_rank_find(b->costs, b->setting);
     const uint32_t pp = b->setting->pp;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < assignment_count; i++) { count += rank->layout_count[assignments[i].class_index]; }
+    b->sources = calloc(count, sizeof *b->sources);
     b->parts = calloc(count, sizeof *b->parts);
     b->layers = calloc(b->layer_count, sizeof *b->layers);
     b->ready = calloc((size_t)b->layer_count * REDCOI_MODULES_MAX, sizeof *b->ready);
@@ -221,9 +220,14 @@ static bool allocate(redcoi_builder *b, uint32_t count)
     b->piles = calloc(2 * (size_t)count, sizeof *b->piles);
     b->units = calloc(pp, sizeof *b->units);
     b->step = redco_step_new(pp, b->costs->calibration.overlap_window_ratio);
-    if (b->parts == NULL || b->layers == NULL || b->ready == NULL || b->stage_first == NULL || b->piles == NULL ||
-        b->units == NULL || b->step == NULL) {
+    if (b->sources == NULL || b->parts == NULL || b->layers == NULL || b->ready == NULL || b->stage_first == NULL ||
+        b->piles == NULL || b->units == NULL || b->step == NULL) {
         return false;
+    }
+    for (uint32_t i = 0; i < assignment_count; i++) {
+        for (uint32_t layout = 0; layout < rank->layout_count[assignments[i].class_index]; layout++) {
+            b->sources[b->parts_count++] = (redcoi_part_source){i, layout};
+        }
     }
     for (uint32_t r = 0; r < pp; r++) {
         b->units[r] = (redcoi_unit){
@@ -240,6 +244,7 @@ static void builder_free(redcoi_builder *b)
     for (uint32_t r = 0; b->units != NULL && r < b->setting->pp; r++) { free(b->units[r].piles); }
     redco_step_free(b->step);
     free(b->parts);
+    free(b->sources);
     free(b->layers);
     free(b->ready);
     free(b->stage_first);
@@ -253,13 +258,17 @@ static void builder_free(redcoi_builder *b)
 /* Layers in the order of their classes; within a class in the order of the assignments. */
 static void list_layers(redcoi_builder *b, const redco_assignment *assignments, uint32_t count)
 {
+    const redcoi_rank *const rank = redcoi_rank_find(b->costs, b->setting);
     uint32_t at = 0;
     for (uint32_t c = 0; c < b->costs->class_count; c++) {
         const redco_layer_class *const class = &b->costs->classes[c];
-        uint32_t index = class->first_layer;
-        for (uint32_t i = 0; i < count; i++) {
-            for (uint32_t n = 0; assignments[i].class_index == c && n < assignments[i].layers; n++, at++) {
-                b->layers[at] = (redcoi_layer){.parts = i,
+        const uint32_t *of = NULL; /* the layout of each layer */
+        uint32_t index = class->first_layer, member = 0, first = 0;
+        if (rank->layout_count[c] > 1) { (void)redcoi_layouts_of(b->costs, b->setting, c, &of); }
+        for (uint32_t i = 0; i < count; first += rank->layout_count[assignments[i++].class_index]) {
+            for (uint32_t n = 0; assignments[i].class_index == c && n < assignments[i].layers; n++, at++, member++) {
+                const uint32_t layout = of != NULL && member < class->layers ? of[member] : 0;
+                b->layers[at] = (redcoi_layer){.parts = first + layout,
                                                .update = REDCO_STEP_NONE,
                                                .scattered = REDCO_STEP_NONE,
                                                .left = REDCO_STEP_NONE,
@@ -279,7 +288,8 @@ static double rank_params(const redcoi_builder *b, const redco_assignment *assig
     for (uint32_t chunk = 0; chunk < b->chunks; chunk++) {
         const uint32_t stage = chunk * b->setting->pp + rank;
         for (uint32_t l = b->stage_first[stage]; l < b->stage_first[stage + 1]; l++) {
-            params += (double)times->classes[assignments[b->layers[l].parts].class_index].params;
+            const redcoi_part_source source = b->sources[b->layers[l].parts];
+            params += (double)redcoi_times_of(times, assignments[source.assignment].class_index, source.layout)->params;
         }
     }
     return params;
@@ -302,7 +312,9 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
     b->label_bucket = redco_step_add_label(step, "bwd/gradients/bucket");
     b->label_shards = redco_step_add_label(step, "bwd/gradients/shards");
     b->label_send = redco_step_add_label(step, "send");
-    for (uint32_t i = 0; i < count; i++) { redcoi_parts_fill(b, i, &assignments[i], fullest); }
+    for (uint32_t i = 0; i < b->parts_count; i++) {
+        redcoi_parts_fill(b, i, &assignments[b->sources[i].assignment], fullest);
+    }
     for (uint32_t l = 0; l < b->layer_count; l++) {
         uint32_t stage = 0;
         while (l >= b->stage_first[stage + 1]) { stage++; }
@@ -352,13 +364,13 @@ redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, 
                         .overlap_update = (overlap & REDCO_OVERLAP_BC) != 0,
                         .buckets_per_owner = o->buckets_per_owner,
                         .fold = o->fold && o->steps <= 1,
-                        .chunks = redcoi_step_chunks(costs, setting, o),
+                        .chunks = redcoi_chunks(costs, setting, o != NULL ? o->chunks : 0),
                         .steps = o->steps > 0 ? o->steps : 1,
                         .micro_batches = fewer ? o->micro_batches : setting->micro_batches};
     for (uint32_t i = 0; i < count; i++) { b.layer_count += assignments[i].layers; }
     redco_status st = check(&b, err);
     if (st != REDCO_OK) { return st; }
-    if (!allocate(&b, count)) {
+    if (!allocate(&b, assignments, count)) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
@@ -376,11 +388,4 @@ redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, 
 out:
     builder_free(&b);
     return st;
-}
-
-uint32_t redcoi_step_chunks(const redco_costs *costs, const redco_setting *setting, const redco_step_options *options)
-{
-    const uint32_t engine = setting->pp > 1 ? costs->workload.engine.virtual_stages : 1;
-    const uint32_t chunks = options != NULL && options->chunks > 0 ? options->chunks : engine;
-    return chunks > 0 ? chunks : 1;
 }

@@ -16,18 +16,99 @@ static redcoi_tp_split split_of(redco_param_role role, int32_t dim)
     return (dim == 0) == outputs_first ? REDCOI_TP_COLUMN : REDCOI_TP_ROW;
 }
 
-/* Of several layers the first counts. */
-static void copy_splits(const redco_model *model, const redco_rules_tree *tree, const redco_rules *rules,
-                        redcoi_tp_split *splits)
+/* The splits of every layer while they are compared. */
+struct layer_splits {
+    const redco_param *params;
+    size_t tensors;
+    uint32_t layers;         /* of the class with the most */
+    redcoi_tp_split *splits; /* [layer][tensor] */
+};
+
+static redcoi_tp_split *of_layer(const struct layer_splits *all, uint32_t layer)
 {
-    const redco_param *params = NULL;
+    return &all->splits[(size_t)layer * all->tensors];
+}
+
+/* A tree lists the layers of a class one after the other, so that a tensor's n-th path is layer n's. A tree of one
+ * layer of each class speaks for all. */
+static bool read_splits(const redco_rules_tree *tree, const redco_rules *rules, struct layer_splits *all)
+{
     const redco_rules_param *paths = NULL;
-    (void)redco_model_tensors(model, &params);
-    for (size_t i = redco_rules_tree_params(tree, &paths); i-- > 0;) {
+    const size_t count = redco_rules_tree_params(tree, &paths);
+    uint32_t *seen = calloc(all->tensors + 1, sizeof *seen);
+    for (size_t i = 0; i < count && seen != NULL; i++) {
         const size_t tensor = redco_rules_tree_tensor(tree, i);
         if (tensor == REDCO_RULES_NO_TENSOR) { continue; }
-        splits[tensor] = split_of(params[tensor].role, redco_rules_dim(rules, i));
+        of_layer(all, seen[tensor]++)[tensor] = split_of(all->params[tensor].role, redco_rules_dim(rules, i));
     }
+    free(seen);
+    return seen != NULL;
+}
+
+/* Only matrices are priced by how they lie. */
+static bool alike(const struct layer_splits *all, uint32_t class_index, const redcoi_tp_split *a,
+                  const redcoi_tp_split *b)
+{
+    for (size_t t = 0; t < all->tensors; t++) {
+        if (all->params[t].class_index == class_index && all->params[t].rank >= 2 && a[t] != b[t]) { return false; }
+    }
+    return true;
+}
+
+/* Splits of a class's layouts move to the front; what was compared before them is not needed any more.
+ * @return false when out of memory */
+static bool find_layouts(const struct layer_splits *all, uint32_t class_index, uint32_t layers,
+                         redcoi_tp_class_layouts *layouts)
+{
+    uint32_t *of = calloc((size_t)layers + 1, sizeof *of);
+    layouts->count = 0;
+    for (uint32_t layer = 0; layer < layers && of != NULL; layer++) {
+        const redcoi_tp_split *const own = of_layer(all, layer);
+        uint32_t known = 0;
+        while (known < layouts->count && !alike(all, class_index, of_layer(all, known), own)) { known++; }
+        of[layer] = known;
+        if (known < layouts->count) { continue; }
+        for (size_t t = 0; t < all->tensors; t++) {
+            if (all->params[t].class_index == class_index) { of_layer(all, known)[t] = own[t]; }
+        }
+        layouts->count++;
+    }
+    const bool good = of != NULL;
+    if (good && layouts->count > 1) {
+        layouts->of = of;
+    } else {
+        free(of);
+    }
+    return good;
+}
+
+static redco_status out_of_memory(const redco_model *model, redco_error *err)
+{
+    return redco_fail(err, REDCO_ENOMEM, redco_model_name(model), "out of memory");
+}
+
+/* Of a model with more classes than layouts are told apart for the first layers count. */
+static redco_status copy_splits(const redco_model *model, const redco_rules_tree *tree, const redco_rules *rules,
+                                bool every_layer, redcoi_tp_ruled_splits *out, redco_error *err)
+{
+    const redco_layer_class *classes = NULL;
+    const size_t class_count = redco_model_classes(model, &classes);
+    struct layer_splits all = {.layers = 1};
+    all.tensors = redco_model_tensors(model, &all.params);
+    for (size_t c = 0; c < class_count && every_layer; c++) {
+        all.layers = classes[c].layers > all.layers ? classes[c].layers : all.layers;
+    }
+    all.splits = calloc((size_t)all.layers * all.tensors + 1, sizeof *all.splits);
+    if (all.splits == NULL) { return out_of_memory(model, err); }
+    out->count = (uint32_t)all.tensors;
+    out->splits = all.splits;
+    bool good = read_splits(tree, rules, &all);
+    for (uint32_t c = 0; c < REDCOI_TP_LAYERS; c++) {
+        out->classes[c].count = 1;
+        if (c >= class_count || !every_layer || class_count > REDCOI_TP_LAYERS) { continue; }
+        good = good && find_layouts(&all, c, classes[c].layers, &out->classes[c]);
+    }
+    return good ? REDCO_OK : out_of_memory(model, err);
 }
 
 redco_status redcoi_tp_rules_splits(const redco_model *model, uint32_t shards, const redco_user_rules *user,
@@ -36,25 +117,24 @@ redco_status redcoi_tp_rules_splits(const redco_model *model, uint32_t shards, c
     redco_rules_tree *tree = NULL;
     redco_rules *rules = NULL;
     const redco_rules_param *paths = NULL;
-    const redco_param *params = NULL;
-    const size_t count = redco_model_tensors(model, &params);
-    redcoi_tp_split *splits = calloc(count + 1, sizeof *splits);
-    redco_status st = splits != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
-    if (st != REDCO_OK || (st = redco_rules_tree_from_model(model, user != NULL, &tree, err)) != REDCO_OK) { goto out; }
+    redcoi_tp_ruled_splits made = {.count = 0};
+    redco_status st = redco_rules_tree_from_model(model, user != NULL, &tree, err);
+    if (st != REDCO_OK) { goto out; }
     const size_t path_count = redco_rules_tree_params(tree, &paths);
     if ((st = redco_rules_decide_user(paths, path_count, shards, user, &rules, err)) != REDCO_OK) { goto out; }
-    copy_splits(model, tree, rules, splits);
-    *splits_out = (redcoi_tp_ruled_splits){(uint32_t)count, splits};
-    splits = NULL;
+    if ((st = copy_splits(model, tree, rules, user != NULL, &made, err)) != REDCO_OK) { goto out; }
+    *splits_out = made;
+    made = (redcoi_tp_ruled_splits){.count = 0};
 out:
     redco_rules_free(rules);
     redco_rules_tree_free(tree);
-    free(splits);
+    redcoi_tp_rules_splits_free(&made);
     return st;
 }
 
 void redcoi_tp_rules_splits_free(redcoi_tp_ruled_splits *splits)
 {
+    for (uint32_t c = 0; c < REDCOI_TP_LAYERS; c++) { free(splits->classes[c].of); }
     free(splits->splits);
     *splits = (redcoi_tp_ruled_splits){.count = 0};
 }
@@ -83,24 +163,44 @@ redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *
                             .param_bytes = (uint64_t)bytes.parameter + bytes.gradient + bytes.optimizer};
 }
 
-/* Embedding and head are the first graph, then every class of blocks. */
-static redco_status build(const redcoi_tp_base *base, uint32_t index, redcoi_tp_layer *layer, bool *more_out,
-                          redco_error *err)
+static void find_members(const redcoi_tp_class_layouts *layouts, uint32_t layers, redcoi_tp_placed *placed)
+{
+    placed->layouts = layouts->count;
+    placed->members = layouts->of == NULL ? layers : 0;
+    for (uint32_t i = layers; i-- > 0 && layouts->of != NULL;) {
+        if (layouts->of[i] != placed->layout) { continue; }
+        placed->first = i;
+        placed->members++;
+    }
+}
+
+/* Embedding and head are the first graph, then every layout of every class of blocks. */
+static redco_status build(const redcoi_tp_base *base, const redcoi_tp_ruled_splits *ruled, uint32_t index,
+                          redcoi_tp_placed *placed, bool *more_out, redco_error *err)
 {
     const redco_layer_class *classes = NULL;
     const uint32_t count = (uint32_t)redco_model_classes(base->model, &classes);
     uint32_t edges[2] = {UINT32_MAX, UINT32_MAX};
-    uint32_t blocks = 0;
+    uint32_t graphs = 1;
     *more_out = true;
+    placed->layout = placed->first = 0;
+    placed->layouts = placed->members = 1;
     for (uint32_t c = 0; c < count; c++) {
         const redco_class_kind kind = classes[c].kind;
         if (kind == REDCO_CLASS_EMBEDDING || kind == REDCO_CLASS_HEAD) {
             edges[kind == REDCO_CLASS_HEAD ? 1 : 0] = c;
-        } else if (++blocks == index) {
-            return redcoi_tp_build_block(base, c, layer, err);
+            continue;
         }
+        const redcoi_tp_class_layouts one = {.count = 1};
+        const redcoi_tp_class_layouts *const layouts = c < REDCOI_TP_LAYERS ? &ruled->classes[c] : &one;
+        if (index >= graphs && index < graphs + layouts->count) {
+            placed->layout = index - graphs;
+            find_members(layouts, classes[c].layers, placed);
+            return redcoi_tp_build_block(base, c, &placed->layer, err);
+        }
+        graphs += layouts->count;
     }
-    if (index == 0) { return redcoi_tp_build_edges(base, edges[0], edges[1], layer, err); }
+    if (index == 0) { return redcoi_tp_build_edges(base, edges[0], edges[1], &placed->layer, err); }
     *more_out = false;
     return REDCO_OK;
 }
@@ -109,13 +209,14 @@ static redco_status price_rules(const redcoi_tp_base *base, const redcoi_tp_rule
                                 redcoi_tp_placed *placed, redco_error *err)
 {
     const redcoi_tp_layer *const layer = &placed->layer;
+    const redcoi_tp_split *const own = &ruled->splits[(size_t)placed->layout * ruled->count];
     redcoi_tp_split splits[REDCOI_TP_NODES];
     uint32_t allowed[REDCOI_TP_NODES];
     for (uint32_t n = 0; n < REDCOI_TP_NODES; n++) { splits[n] = REDCOI_TP_REPLICATE; }
     for (int slot = 0; slot < REDCOI_TP_CLASSES; slot++) {
         for (int role = 0; role < REDCOI_TP_ROLES; role++) {
             const uint32_t node = layer->node[slot][role];
-            if (node != REDCOI_TP_NONE) { splits[node] = ruled->splits[layer->weights[slot].index[role]]; }
+            if (node != REDCOI_TP_NONE) { splits[node] = own[layer->weights[slot].index[role]]; }
         }
     }
     for (uint32_t n = 0; n < layer->graph.node_count; n++) {
@@ -140,7 +241,7 @@ redco_status redcoi_tp_place(const redcoi_tp_base *base, const redcoi_tp_ruled_s
                              uint32_t index, redcoi_tp_placed *placed_out, bool *more_out, redco_error *err)
 {
     redcoi_tp_placed *const placed = placed_out;
-    redco_status st = build(base, index, &placed->layer, more_out, err);
+    redco_status st = build(base, ruled, index, placed, more_out, err);
     if (st != REDCO_OK || !*more_out) { return st; }
     placed->layer.graph.limit_bytes = 0;
     if ((st = price_rules(base, ruled, placed, err)) != REDCO_OK) { return st; }

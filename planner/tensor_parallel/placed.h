@@ -13,13 +13,22 @@ typedef struct redcoi_tp_placed {
     redcoi_tp_total reference; /**< what the cost model's closed form takes for granted */
     redcoi_tp_choice rules_choice;
     redcoi_tp_total rules;
-    redcoi_tp_answer milp; /**< when asked for */
+    redcoi_tp_answer milp;    /**< when asked for */
+    uint32_t layout, layouts; /**< the rules' layout that this is, and how many the class has */
+    uint32_t first, members;  /**< the first layer with it, and how many there are */
 } redcoi_tp_placed;
 
-/** The rules' split of every tensor of a model, layer 0 of each class. */
+/** The layouts that rules give to the layers of one class. */
+typedef struct redcoi_tp_class_layouts {
+    uint32_t count; /**< at least 1 */
+    uint32_t *of;   /**< the layout of each layer, numbered in the order of their first layers; NULL: all have one */
+} redcoi_tp_class_layouts;
+
+/** The rules' split of every tensor of a model: matrices, as far as rules tell the layers of a class apart. */
 typedef struct redcoi_tp_ruled_splits {
-    uint32_t count;
-    redcoi_tp_split *splits; /**< as redco_model_tensors() */
+    uint32_t count;          /**< as redco_model_tensors() */
+    redcoi_tp_split *splits; /**< [layout][tensor] */
+    redcoi_tp_class_layouts classes[REDCOI_TP_LAYERS];
 } redcoi_tp_ruled_splits;
 
 /** @param user  NULL: RedCoast's rules */
@@ -36,7 +45,8 @@ redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *
                                  const redco_setting *setting);
 
 typedef redco_status (*redcoi_tp_solver)(const redcoi_tp_graph *graph, redcoi_tp_answer *answer_out, redco_error *err);
-/** The model's graphs, one at a time: graph @p index, or *more_out false behind the last.
+/** The model's graphs, one at a time and one for each layout of a class: graph @p index, or *more_out false behind the
+ *  last.
  *  @param solve  problem 2, too: redcoi_tp_solve(), or NULL: programs without GLPK */
 redco_status redcoi_tp_place(const redcoi_tp_base *base, const redcoi_tp_ruled_splits *ruled, redcoi_tp_solver solve,
                              uint32_t index, redcoi_tp_placed *placed_out, bool *more_out, redco_error *err);

@@ -14,7 +14,8 @@ struct setting_costs {
     uint32_t tp, cp, pp, micro_batch; /* tp 0: empty */
     uint64_t micro_batches;
     redco_mesh dp;
-    redco_layout_cost classes[REDCOI_TP_LAYERS];
+    uint32_t first[REDCOI_TP_LAYERS]; /* of a class's layouts in costs */
+    redco_layout_cost *costs;         /* of every layout of every class; NULL: none costs more than the reference */
 };
 
 struct source {
@@ -51,6 +52,13 @@ static redco_layout_cost difference(const redcoi_tp_cost *cost, const redcoi_tp_
 static redco_status fill_setting(struct source *source, const redco_setting *setting, struct setting_costs *costs,
                                  redco_error *err)
 {
+    uint32_t count = 0;
+    for (uint32_t c = 0; c < REDCOI_TP_LAYERS; c++) {
+        costs->first[c] = count;
+        count += source->ruled.classes[c].count;
+    }
+    costs->costs = calloc((size_t)count + 1, sizeof *costs->costs);
+    if (costs->costs == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     const bool program = source->placement == REDCO_TP_MILP;
     const redcoi_tp_base base = redcoi_tp_base_of(&source->pricing, source->model, &source->roles, setting);
     redcoi_tp_placed *placed = malloc(sizeof *placed);
@@ -63,7 +71,7 @@ static redco_status fill_setting(struct source *source, const redco_setting *set
         for (uint32_t slot = 0; slot < REDCOI_TP_CLASSES; slot++) {
             const uint32_t class_index = placed->layer.classes[slot];
             if (class_index >= REDCOI_TP_LAYERS) { continue; }
-            costs->classes[class_index] =
+            costs->costs[costs->first[class_index] + placed->layout] =
                 difference(&total->classes[slot], &placed->reference.classes[slot], slot == 1);
         }
     }
@@ -107,14 +115,42 @@ static bool is_of(const struct setting_costs *known, const redco_setting *settin
            redco_mesh_equal(known->dp, setting->dp);
 }
 
-static redco_status layout_cost(void *context, const redco_setting *setting, uint32_t class_index,
+static redco_layout_cost cost_in(const struct setting_costs *known, uint32_t class_index, uint32_t layout)
+{
+    if (known->costs == NULL) { return (redco_layout_cost){.params = 0}; }
+    return known->costs[known->first[class_index] + layout];
+}
+
+static bool is_priced(const struct source *source)
+{
+    return source->placement == REDCO_TP_MILP || known_matrices(source->model, &source->roles);
+}
+
+/* Which layers are alike depends on the ranks: where they do not divide what the user splits, RedCoast's rules stand
+ * in.
+ */
+static uint32_t count_layouts(void *context, const redco_setting *setting, uint32_t class_index,
+                              const uint32_t **of_out)
+{
+    struct source *const source = context;
+    redco_error why = {0}; /* pricing fails likewise, and says so */
+    *of_out = NULL;
+    if (source->user == NULL || !is_priced(source) || class_index >= REDCOI_TP_LAYERS ||
+        use_rules(source, setting->tp, &why) != REDCO_OK) {
+        return 1;
+    }
+    *of_out = source->ruled.classes[class_index].of;
+    return source->ruled.classes[class_index].count;
+}
+
+static redco_status layout_cost(void *context, const redco_setting *setting, uint32_t class_index, uint32_t layout,
                                 redco_layout_cost *cost_out, redco_error *err)
 {
     struct source *const source = context;
     for (uint32_t i = 0; i < MOST_SETTINGS; i++) {
         const struct setting_costs *const known = &source->known[i];
         if (is_of(known, setting)) {
-            *cost_out = known->classes[class_index];
+            *cost_out = cost_in(known, class_index, layout);
             return REDCO_OK;
         }
     }
@@ -125,20 +161,25 @@ static redco_status layout_cost(void *context, const redco_setting *setting, uin
                                  .micro_batches = setting->micro_batches,
                                  .dp = setting->dp};
     redco_status st = REDCO_OK;
-    if (source->placement == REDCO_TP_MILP || known_matrices(source->model, &source->roles)) {
+    if (is_priced(source)) {
         st = use_rules(source, setting->tp, err);
         if (st == REDCO_OK) { st = fill_setting(source, setting, &made, err); }
     }
-    if (st != REDCO_OK) { return st; }
+    if (st != REDCO_OK) {
+        free(made.costs);
+        return st;
+    }
+    free(source->known[source->next].costs);
     source->known[source->next] = made;
     source->next = (source->next + 1) % MOST_SETTINGS;
-    *cost_out = made.classes[class_index];
+    *cost_out = cost_in(&made, class_index, layout);
     return REDCO_OK;
 }
 
 static void free_source(void *context)
 {
     struct source *const source = context;
+    for (uint32_t i = 0; i < MOST_SETTINGS; i++) { free(source->known[i].costs); }
     redcoi_tp_rules_splits_free(&source->ruled);
     redcoi_tp_roles_free(&source->roles);
     free(source);
@@ -166,6 +207,6 @@ redco_status redcoi_tp_attach(redco_costs *costs, const redco_model *model, redc
     source->solve = solve;
     source->user = placement == REDCO_TP_USER ? user : NULL;
     source->pricing.costs = costs;
-    redco_costs_set_layouts(costs, (redco_layouts){layout_cost, free_source, source});
+    redco_costs_set_layouts(costs, (redco_layouts){layout_cost, count_layouts, free_source, source});
     return REDCO_OK;
 }

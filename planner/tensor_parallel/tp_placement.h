@@ -25,8 +25,9 @@ extern const char *const redco_tp_placement_words[];
 /** From here on @p costs prices every setting with tp > 1 under that placement (redco_costs_set_layouts). A model of
  *  unknown matrices is priced as if rules split it in pairs; the program refuses it when it is first priced.
  *  @param costs, model  the latter as given to redco_costs_create()
- *  @param user          for REDCO_TP_USER, borrowed as long as @p costs lives; the first layer of a class stands for
- * all. Where it cannot be applied (the ranks do not divide a dimension), RedCoast's rules are priced
+ *  @param user          for REDCO_TP_USER, borrowed as long as @p costs lives; layers of a class that it splits
+ *                       differently are priced one layout at a time. Where it cannot be applied (the ranks do not
+ * divide a dimension), RedCoast's rules are priced
  *  @return REDCO_ENOMEM */
 redco_status redco_tp_attach(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
                              const redco_user_rules *user, redco_error *err);
@@ -50,7 +51,7 @@ redco_status redco_tp_rules(redco_costs *costs, const redco_model *model, const 
                             redco_tp_rule **rules_out, uint32_t *count_out, redco_error *err);
 void redco_tp_rules_free(redco_tp_rule *rules, uint32_t count);
 
-enum { REDCO_TP_REPORT_CLASSES = 8, REDCO_TP_REPORT_WEIGHTS = 12 };
+enum { REDCO_TP_REPORT_CLASSES = 16, REDCO_TP_REPORT_WEIGHTS = 12 };
 
 /** One layer and micro-batch of one rank, forward and backward. */
 typedef struct redco_tp_side {
@@ -70,7 +71,9 @@ typedef struct redco_tp_weight {
 } redco_tp_weight;
 
 typedef struct redco_tp_class {
-    char name[24]; /**< "block", "encoder", "decoder"; "embedding + head": they may share a table */
+    char
+        name[24]; /**< "block", "encoder", "decoder"; "embedding + head": they may share a table. Where the user's
+                       rules give a class's layers several layouts, the first layer with one: "block 2", "block 0..." */
     uint32_t layers;
     redco_tp_side rules, milp;
     bool same; /**< every weight is split alike */

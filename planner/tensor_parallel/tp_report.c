@@ -124,11 +124,19 @@ static redco_status compare_one(void *context, const redcoi_tp_roles *roles, con
     redco_tp_report *const report = c->report;
     const uint32_t first = placed->layer.classes[0], second = placed->layer.classes[1];
     (void)err;
-    if (report->class_count == REDCO_TP_REPORT_CLASSES) { return REDCO_OK; }
-    redco_tp_class *const class = &report->classes[report->class_count++];
+    redco_tp_class beyond = {.layers = 0}; /* counts, and has no room in the list */
+    const bool listed = report->class_count < REDCO_TP_REPORT_CLASSES;
+    redco_tp_class *const class = listed ? &report->classes[report->class_count++] : &beyond;
     const bool edges = second != UINT32_MAX;
-    class->layers = edges ? 1 : c->classes[first].layers;
-    (void)snprintf(class->name, sizeof class->name, "%s", edges ? "embedding + head" : c->classes[first].name);
+    class->layers = placed->members;
+    if (edges) {
+        (void)snprintf(class->name, sizeof class->name, "embedding + head");
+    } else if (placed->layouts == 1) {
+        (void)snprintf(class->name, sizeof class->name, "%s", c->classes[first].name);
+    } else { /* "block 2", "block 0..." */
+        (void)snprintf(class->name, sizeof class->name, "%.12s %u%s", c->classes[first].name, placed->first,
+                       placed->members > 1 ? "..." : "");
+    }
     class->rules = side_of(&placed->rules);
     class->milp = side_of(&placed->milp.total);
     list_weights(placed, class);

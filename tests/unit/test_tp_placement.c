@@ -249,10 +249,11 @@ struct one_layout {
 };
 
 static redco_status cost_of_one(void *context, const redco_setting *setting, uint32_t class_index,
-                                redco_layout_cost *cost_out, redco_error *err)
+                                uint32_t layout_index, redco_layout_cost *cost_out, redco_error *err)
 {
     const struct one_layout *const layout = context;
     (void)setting;
+    (void)layout_index;
     (void)err;
     *cost_out = class_index == layout->class_index ? layout->cost : (redco_layout_cost){.params = 0};
     return REDCO_OK;

@@ -127,6 +127,17 @@ const char *format_count(uint64_t count, char *buffer, size_t size)
     return buffer;
 }
 
+const char *format_gpus(uint32_t nodes, uint32_t gpus_per_node, uint32_t whole_node_gpus, char *buffer, size_t size)
+{
+    const uint64_t gpus = (uint64_t)nodes * gpus_per_node;
+    char all[32];
+    char whole[16] = "";
+    if (gpus_per_node < whole_node_gpus) { (void)snprintf(whole, sizeof whole, " of %u", whole_node_gpus); }
+    (void)snprintf(buffer, size, "%s GPU%s: %u node%s \xc3\x97 %u%s", format_count(gpus, all, sizeof all),
+                   gpus == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s", gpus_per_node, whole);
+    return buffer;
+}
+
 const char *format_gigabytes(double bytes, char *buffer, size_t size)
 {
     const double gigabytes = bytes / 1e9;

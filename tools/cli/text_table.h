@@ -27,6 +27,8 @@ int table_width(const char *text);
 
 /** "1,234,567". @return @p buffer */
 const char *format_count(uint64_t count, char *buffer, size_t size);
+/** "1,024 GPUs: 128 nodes × 8"; where nodes have more GPUs than are used of each, "64 GPUs: 16 nodes × 4 of 8". */
+const char *format_gpus(uint32_t nodes, uint32_t gpus_per_node, uint32_t whole_node_gpus, char *buffer, size_t size);
 /** "57.1": decimal gigabytes with three significant digits. */
 const char *format_gigabytes(double bytes, char *buffer, size_t size);
 /** Seconds in the unit and with the digits that suit @p like, a time of the same table. */

@@ -352,11 +352,7 @@ static redco_status write_report(const struct answer *answer, redco_error *err)
                                    .neighbours = answer->neighbours,
                                    .neighbour_count = answer->neighbour_count};
     const redco_status st = plan_html_write(&page, args->report, note, err);
-    if (st == REDCO_OK && note[0] != '\0') {
-        char text[900];
-        (void)snprintf(text, sizeof text, "%.60s has no pictures: %s", args->report, note);
-        cli_warn(&args->cli, text);
-    }
+    if (st == REDCO_OK) { plan_html_warn(args, note); }
     return st;
 }
 

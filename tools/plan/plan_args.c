@@ -94,7 +94,7 @@ static const struct argp_option flags[] = {
     {"compare", KEY_COMPARE, "engines", OPTION_ARG_OPTIONAL, "The named strategies beside the optimum, or the engines", 4},
     {"explain", KEY_EXPLAIN, NULL, 0, "Why not the neighbours, and what would help", 4},
     {"sweep", KEY_SWEEP, "gpus=N,N,...", 0, "One plan for each number of GPUs", 4},
-    {"report", KEY_REPORT, "HTML", 0, "Also write one page with the choice, its reasons, tables and pictures", 4},
+    {"report", KEY_REPORT, "HTML", 0, "Also write one page with the choice (with --compare or --sweep: all rows), its reasons, tables and pictures", 4},
     {"export", KEY_EXPORT, "KIND[=FILE]", 0, "Write the plan for megatron, deepspeed, fsdp, internevo or sbatch; alone on standard output", 4},
     {"from", KEY_FROM, "PLAN", 0, "Export an existing plan file", 4},
     {"check", KEY_CHECK, "PLAN", 0, "Read a plan file and compute its numbers again", 4},
@@ -429,10 +429,10 @@ static void check_together(struct plan_args *args)
                              args->try_engines ? "auto answers with one plan" : "engines gives a list of its own");
     } else if (args->try_engines && args->compare_engines) {
         (void)cli_bad_option(cli, "--engine", "auto is what --compare engines shows: give one of them");
-    } else if (args->compare_engines && (args->explain || args->report != NULL || args->timeline != NULL ||
-                                         args->out != NULL || args->exports_any || options->verify)) {
+    } else if (args->compare_engines &&
+               (args->explain || args->timeline != NULL || args->out != NULL || args->exports_any || options->verify)) {
         (void)cli_bad_option(cli, "--compare",
-                             "engines is a list: leave out -o, --explain, --export, --report, --timeline and --verify");
+                             "engines is a list: leave out -o, --explain, --export, --timeline and --verify");
     } else if (args->try_sequence_parallel && (many || args->compare || args->sweep_count > 0 || options->top > 0)) {
         (void)cli_bad_option(cli, "--sequence-parallel",
                              "auto answers with one plan: leave out --compare, --sweep, "
@@ -444,8 +444,8 @@ static void check_together(struct plan_args *args)
         (void)cli_bad_option(cli, "--sweep", "gives the numbers of GPUs and many plans: leave out --gpus and -o");
     } else if (args->timeline != NULL && (args->sweep_count > 0 || args->compare)) {
         (void)cli_bad_option(cli, "--timeline", "shows one plan: leave out --compare and --sweep");
-    } else if (args->report != NULL && (args->compare || args->sweep_count > 0 || options->top > 1)) {
-        (void)cli_bad_option(cli, "--report", "holds one plan and its comparison: leave out --compare, --sweep, --top");
+    } else if (args->report != NULL && options->top > 1) {
+        (void)cli_bad_option(cli, "--report", "holds one plan, a comparison or a sweep: leave out --top");
     } else if (args->names.tp_rules != NULL && options->tp_placement == REDCO_TP_MILP) {
         (void)cli_bad_option(cli, "--tp-rules", "contradicts --tp-placement milp: give one of them");
     } else if (args->out != NULL && (args->out[0] == '\0' || strcmp(args->out, "-") == 0)) {

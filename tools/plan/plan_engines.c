@@ -3,6 +3,7 @@
 #include "planner/answer/priced.h"
 #include "planner/assemble/assemble.h"
 #include "tools/plan/plan_answer.h"
+#include "tools/plan/plan_html.h"
 #include "tools/plan/plan_report.h"
 #include "topology/base/preset.h"
 
@@ -180,19 +181,35 @@ static int print_engines(const struct plan_args *args, const redco_inputs *input
                          const char *usual)
 {
     struct report_row rows[MOST_ENGINES];
-    if (args->cli.json) { return print_engines_json(args, engines); }
+    char note[800] = "";
+    redco_error err = {0};
+    const struct plan_html_list page = {.args = args,
+                                        .inputs = inputs,
+                                        .title = "Engines side by side",
+                                        .column = "<engine",
+                                        .rows = rows,
+                                        .count = engines->count};
+    const bool report = args->report != NULL && best_of(&engines->entries[0]) != NULL;
     for (uint32_t i = 0; i < engines->count; i++) {
         const struct entry *const entry = &engines->entries[i];
         rows[i] = (struct report_row){.name = entry->name,
                                       .marked = strcmp(entry->name, usual) == 0,
+                                      .gpus = (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node,
                                       .candidate = best_of(entry),
                                       .inputs = &entry->inputs};
+        if (entry->result != NULL) { rows[i].short_bytes = entry->result->shortfall.short_bytes; }
         (void)snprintf(rows[i].reason, sizeof rows[i].reason, "%s", entry->reason);
     }
+    if (report) {
+        if (plan_html_list_write(&page, args->report, note, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
+        plan_html_warn(args, note);
+    }
+    if (args->cli.json) { return print_engines_json(args, engines); }
     report_header(args, inputs, NULL);
     if (!report_table(inputs, REPORT_STRATEGIES, rows, engines->count)) { return CLI_SYSTEM; }
     (void)printf("* %s is the %s: %s\n", usual, inputs->engine_named ? "one asked for" : "default here",
                  inputs->engine_reason);
+    if (report) { (void)printf("wrote %s\n", args->report); }
     return CLI_DONE;
 }
 

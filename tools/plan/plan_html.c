@@ -40,6 +40,10 @@ static const char style[] =
     ".note{background:var(--card);border-left:4px solid #e69f00;padding:.6rem 1rem;margin:1rem 0}"
     "code{font-size:.85rem;word-break:break-all}";
 
+/* Nothing is loaded and no script runs, also where an escape should be missing: styles and pictures stand in the page.
+ */
+static const char policy[] = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
 void html_text(FILE *out, const char *text)
 {
     while (*text != '\0') {
@@ -56,8 +60,7 @@ void html_text(FILE *out, const char *text)
     }
 }
 
-/* Formatted text, escaped, inside an element. @param open  "<td class=t>"; what closes it is its name */
-__attribute__((format(printf, 3, 4))) static void element(FILE *out, const char *open, const char *format, ...)
+void html_element(FILE *out, const char *open, const char *format, ...)
 {
     char text[1200];
     va_list args;
@@ -69,68 +72,84 @@ __attribute__((format(printf, 3, 4))) static void element(FILE *out, const char 
     (void)fprintf(out, "</%.*s>", (int)strcspn(open + 1, " >"), open + 1);
 }
 
-/* @param names  those of columns of text begin with "<" */
-static void headings(FILE *out, const char *const *names)
+void html_headings(FILE *out, const char *const *names)
 {
     (void)fputs("<div class=wide><table><thead><tr>", out);
     for (size_t i = 0; names[i] != NULL; i++) {
         const bool left = names[i][0] == '<';
-        element(out, left ? "<th class=t>" : "<th>", "%s", names[i] + left);
+        html_element(out, left ? "<th class=t>" : "<th>", "%s", names[i] + left);
     }
     (void)fputs("</tr></thead><tbody>\n", out);
 }
 
-static void end_table(FILE *out)
+void html_end_table(FILE *out)
 {
     (void)fputs("</tbody></table></div>\n", out);
 }
 
-static void write_head(FILE *out, const struct plan_html *page)
+void html_head(FILE *out, const struct plan_args *args, const redco_inputs *inputs, const char *where)
 {
     char a[SHORT];
     char b[SHORT];
-    const redco_machine *machine = &page->inputs->machine;
-    const redco_workload *workload = &page->args->options.workload;
-    const uint64_t gpus = (uint64_t)machine->nodes * machine->gpus_per_node;
-    (void)fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n",
-                out);
-    element(out, "<title>", "%s on %s GPUs of %s: redco's plan", redco_model_name(page->inputs->model),
-            format_count(gpus, a, sizeof a), redco_cluster_name(page->inputs->cluster));
+    const redco_machine *machine = &inputs->machine;
+    const redco_workload *workload = &args->options.workload;
+    const char *const model = redco_model_name(inputs->model);
+    const char *const cluster = redco_cluster_name(inputs->cluster);
+    (void)fprintf(out,
+                  "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                  "<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">"
+                  "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n",
+                  policy);
+    html_element(out, "<title>", "%s on %s of %s: redco's plan%s", model, where, cluster,
+                 args->compare || args->compare_engines || args->sweep_count > 0 ? "s" : "");
     (void)fprintf(out, "\n<style>%s</style></head><body>\n", style);
-    element(out, "<h1>", "%s on %s GPUs of %s", redco_model_name(page->inputs->model), format_count(gpus, a, sizeof a),
-            redco_cluster_name(page->inputs->cluster));
-    element(out, "<p class=faint>",
-            "%s parameters. %u %s of %u %s, %u " TIMES " %.4g Gb/s of network per node. %s tokens a step: %s sequences "
-            "of %u, in %s.",
-            format_large((double)redco_model_params(page->inputs->model), a, sizeof a), machine->nodes,
-            machine->nodes == 1 ? "node" : "nodes", machine->gpus_per_node, machine->gpu.name, machine->nics_per_node,
-            machine->nic_bytes_per_s * 8e-9,
-            format_large((double)workload->global_batch * workload->seq_len, b, sizeof b),
-            format_count(workload->global_batch, (char[SHORT]){0}, SHORT), workload->seq_len,
-            redco_precision_words[workload->precision]);
-    (void)fputs("\n", out);
+    html_element(out, "<h1>", "%s on %s of %s", model, where, cluster);
+    (void)fputs("<p class=faint>", out);
+    html_element(out, "<span>", "%s parameters. ",
+                 format_large((double)redco_model_params(inputs->model), a, sizeof a));
+    if (args->sweep_count > 0) {
+        html_element(out, "<span>", "Nodes of %u %s", machine->whole_node_gpus, machine->gpu.name);
+    } else {
+        html_element(out, "<span>", "%u %s of %u %s", machine->nodes, machine->nodes == 1 ? "node" : "nodes",
+                     machine->gpus_per_node, machine->gpu.name);
+    }
+    html_element(out, "<span>",
+                 ", %u " TIMES " %.4g Gb/s of network per node. %s tokens a step: %s sequences of %u, in %s.",
+                 machine->nics_per_node, machine->nic_bytes_per_s * 8e-9,
+                 format_large((double)workload->global_batch * workload->seq_len, b, sizeof b),
+                 format_count(workload->global_batch, a, sizeof a), workload->seq_len,
+                 redco_precision_words[workload->precision]);
+    (void)fputs("</p>\n", out);
+}
+
+static void write_head(FILE *out, const struct plan_html *page)
+{
+    char where[2 * SHORT];
+    char count[SHORT];
+    const redco_machine *machine = &page->inputs->machine;
+    (void)snprintf(where, sizeof where, "%s GPUs",
+                   format_count((uint64_t)machine->nodes * machine->gpus_per_node, count, sizeof count));
+    html_head(out, page->args, page->inputs, where);
 }
 
 static void tile(FILE *out, const char *value, const char *what)
 {
     (void)fputs("<div class=tile>", out);
-    element(out, "<b>", "%s", value);
-    element(out, "<span>", "%s", what);
+    html_element(out, "<b>", "%s", value);
+    html_element(out, "<span>", "%s", what);
     (void)fputs("</div>", out);
 }
 
-static void write_tiles(FILE *out, const struct plan_html *page)
+void html_tiles(FILE *out, const struct plan_args *args, const redco_inputs *inputs, const redco_prediction *p)
 {
     char text[2 * SHORT];
     char a[SHORT];
     char b[SHORT];
-    const redco_prediction *p = &page->result->ranked[0].prediction;
     (void)fputs("<div class=tiles>", out);
-    tile(out, report_tokens(page->inputs, p, text, sizeof text), "tokens/s per GPU");
+    tile(out, report_tokens(inputs, p, text, sizeof text), "tokens/s per GPU");
     tile(out, format_time(p->step_s, p->step_s, text, sizeof text), "a step");
     (void)snprintf(text, sizeof text, "%.2f", p->mfu);
-    tile(out, text, page->args->options.workload.mfu_causal ? "MFU, causal attention" : "MFU, attention in full");
+    tile(out, text, args->options.workload.mfu_causal ? "MFU, causal attention" : "MFU, attention in full");
     (void)snprintf(text, sizeof text, "%s of %s GB", format_gigabytes((double)p->total_bytes, a, sizeof a),
                    format_gigabytes((double)p->capacity_bytes, b, sizeof b));
     tile(out, text, "memory of a GPU");
@@ -141,8 +160,8 @@ static void write_tiles(FILE *out, const struct plan_html *page)
 static void fact(FILE *out, const char *what, const char *value)
 {
     (void)fputs("<tr>", out);
-    element(out, "<td class=t>", "%s", what);
-    element(out, "<td class=r>", "%s", value);
+    html_element(out, "<td class=t>", "%s", what);
+    html_element(out, "<td class=r>", "%s", value);
     (void)fputs("</tr>\n", out);
 }
 
@@ -169,7 +188,7 @@ static void write_choice(FILE *out, const struct plan_html *page)
     const redco_shards shards = redco_main_assignment(best)->config.shards;
     const redco_strategy known =
         redco_strategy_of(answer_grid(page->inputs, &page->args->options, best), setting->secondary, &shards);
-    element(out, "<h2>", "The choice");
+    html_element(out, "<h2>", "The choice");
     (void)fputs("<table><tbody>\n", out);
     const bool told = known == REDCO_STRATEGY_ANY || strcmp(redco_strategy_name(known), page->name) == 0;
     (void)snprintf(text, sizeof text, "%s%s%s%s", plot_strategy_label(page->name), told ? "" : " (also known as ",
@@ -216,46 +235,52 @@ static void write_layers(FILE *out, const redco_plan *plan)
     static const char *const names[] = {"<layers", "parameters", "gradients", "optimizer", "<recompute", NULL};
     char a[SHORT];
     if (!layers_differ(plan)) { return; }
-    element(out, "<p>", "Not all layers are alike:");
-    headings(out, names);
+    html_element(out, "<p>", "Not all layers are alike:");
+    html_headings(out, names);
     for (uint32_t i = 0; i < plan->layers_count; i++) {
         redco_plan_layers shown;
         const redco_plan_layers *const row = &shown;
         if (!report_layers_row(plan, i, &shown)) { continue; }
         (void)fputs("<tr>", out);
-        element(out, "<td class=t>", "%s", report_layers_name(row, "\xe2\x80\x93", a, sizeof a));
-        element(out, "<td>", "%s", report_mesh(row->shards.parameters, a, sizeof a));
-        element(out, "<td>", "%s", report_mesh(row->shards.gradients, a, sizeof a));
-        element(out, "<td>", "%s", report_mesh(row->shards.optimizer, a, sizeof a));
-        element(out, "<td class=t>", "%s", redco_recompute_words[row->recompute]);
+        html_element(out, "<td class=t>", "%s", report_layers_name(row, "\xe2\x80\x93", a, sizeof a));
+        html_element(out, "<td>", "%s", report_mesh(row->shards.parameters, a, sizeof a));
+        html_element(out, "<td>", "%s", report_mesh(row->shards.gradients, a, sizeof a));
+        html_element(out, "<td>", "%s", report_mesh(row->shards.optimizer, a, sizeof a));
+        html_element(out, "<td class=t>", "%s", redco_recompute_words[row->recompute]);
         (void)fputs("</tr>\n", out);
     }
-    end_table(out);
+    html_end_table(out);
     if (report_stages_repeat(plan)) {
-        element(out, "<p class=note>", "Every other stage treats its %u layers likewise.",
-                plan->model_layers / plan->pp);
+        html_element(out, "<p class=note>", "Every other stage treats its %u layers likewise.",
+                     plan->model_layers / plan->pp);
+    }
+}
+
+void html_proof(FILE *out, const struct plan_args *args, const redco_search_result *result)
+{
+    char count[SHORT];
+    const bool optimal = strcmp(result->status, "optimal") == 0;
+    html_element(out, "<h2>", "Why this one");
+    html_element(out, "<p>", "%s: %s over %s strategies, %s %.2g %%.",
+                 optimal ? "Proven optimal" : "Not proven optimal", result->solver,
+                 format_count(result->candidates, count, sizeof count),
+                 optimal ? "nothing is faster by more than" : "something may be faster by",
+                 100.0 * fmax(result->gap_ratio, optimal ? args->options.gap_ratio : 0.0));
+    if (result->verified) {
+        html_element(out, "<p>", "%s by a second method: %s.", result->verify_failed ? "Refuted" : "Confirmed",
+                     result->verify_method);
     }
 }
 
 static void write_proof(FILE *out, const struct plan_html *page)
 {
-    char count[SHORT];
     const redco_search_result *result = page->result;
-    const bool optimal = strcmp(result->status, "optimal") == 0;
-    element(out, "<h2>", "Why this one");
-    element(out, "<p>", "%s: %s over %s strategies, %s %.2g %%.", optimal ? "Proven optimal" : "Not proven optimal",
-            result->solver, format_count(result->candidates, count, sizeof count),
-            optimal ? "nothing is faster by more than" : "something may be faster by",
-            100.0 * fmax(result->gap_ratio, optimal ? page->args->options.gap_ratio : 0.0));
-    if (result->verified) {
-        element(out, "<p>", "%s by a second method: %s.", result->verify_failed ? "Refuted" : "Confirmed",
-                result->verify_method);
-    }
+    html_proof(out, page->args, result);
     if (page->free_result != NULL && page->free_result->ranked_count > 0) {
         char change[SHORT];
         const double ratio = result->ranked[0].objective / page->free_result->ranked[0].objective - 1.0;
-        element(out, "<p>", "What was fixed costs %s against the free optimum.",
-                format_change(fmax(ratio, 0.0), change, sizeof change));
+        html_element(out, "<p>", "What was fixed costs %s against the free optimum.",
+                     format_change(fmax(ratio, 0.0), change, sizeof change));
     }
 }
 
@@ -264,8 +289,8 @@ static void write_neighbours(FILE *out, const struct plan_html *page)
     static const char *const names[] = {"<instead", "step", "slower by", "<best then", NULL};
     const double like_s = page->result->ranked[0].prediction.step_s;
     if (page->neighbour_count == 0) { return; }
-    element(out, "<p>", "Why not its neighbours: one thing moved, all else optimised again.");
-    headings(out, names);
+    html_element(out, "<p>", "Why not its neighbours: one thing moved, all else optimised again.");
+    html_headings(out, names);
     for (size_t i = 0; i < page->neighbour_count; i++) {
         const redco_neighbour *other = &page->neighbours[i];
         char a[SHORT];
@@ -273,78 +298,109 @@ static void write_neighbours(FILE *out, const struct plan_html *page)
         char c[SHORT];
         char degrees[SHORT];
         (void)fputs("<tr>", out);
-        element(out, "<td class=t>", "%s", other->what);
+        html_element(out, "<td class=t>", "%s", other->what);
         if (other->feasible) {
-            element(out, "<td>", "%s", format_time(other->step_s, like_s, a, sizeof a));
-            element(out, "<td>", "%s", format_change(other->cost_ratio, a, sizeof a));
-            element(out, "<td class=r>", "%s, %llu" TIMES "%u, %s %s %s",
-                    report_degrees(&other->setting, " ", ", ", degrees, sizeof degrees),
-                    (unsigned long long)other->setting.micro_batches, other->setting.micro_batch,
-                    report_mesh(other->shards.parameters, a, sizeof a),
-                    report_mesh(other->shards.gradients, b, sizeof b),
-                    report_mesh(other->shards.optimizer, c, sizeof c));
+            html_element(out, "<td>", "%s", format_time(other->step_s, like_s, a, sizeof a));
+            html_element(out, "<td>", "%s", format_change(other->cost_ratio, a, sizeof a));
+            html_element(out, "<td class=r>", "%s, %llu" TIMES "%u, %s %s %s",
+                         report_degrees(&other->setting, " ", ", ", degrees, sizeof degrees),
+                         (unsigned long long)other->setting.micro_batches, other->setting.micro_batch,
+                         report_mesh(other->shards.parameters, a, sizeof a),
+                         report_mesh(other->shards.gradients, b, sizeof b),
+                         report_mesh(other->shards.optimizer, c, sizeof c));
         } else if (other->reason[0] != '\0') {
-            element(out, "<td class=r colspan=3>", "impossible: %s", other->reason);
+            html_element(out, "<td class=r colspan=3>", "impossible: %s", other->reason);
         } else {
-            element(out, "<td class=r colspan=3>", "does not fit: %s GB too much",
-                    format_gigabytes((double)other->short_bytes, a, sizeof a));
+            html_element(out, "<td class=r colspan=3>", "does not fit: %s GB too much",
+                         format_gigabytes((double)other->short_bytes, a, sizeof a));
         }
         (void)fputs("</tr>\n", out);
     }
-    end_table(out);
+    html_end_table(out);
 }
 
 static void write_help(FILE *out, const struct plan_html *page)
 {
     static const char *const names[] = {"<10 % more", "speed", NULL};
     if (page->help == NULL) { return; }
-    headings(out, names);
+    html_headings(out, names);
     for (size_t i = 0; i < REDCO_HELP_COUNT; i++) {
         char change[SHORT];
         (void)fputs("<tr>", out);
-        element(out, "<td class=t>", "%s", page->help[i].what);
-        element(out, "<td>", "%s", format_change(page->help[i].gain_ratio, change, sizeof change));
+        html_element(out, "<td class=t>", "%s", page->help[i].what);
+        html_element(out, "<td>", "%s", format_change(page->help[i].gain_ratio, change, sizeof change));
         (void)fputs("</tr>\n", out);
     }
-    end_table(out);
+    html_end_table(out);
 }
 
-static void write_figure(FILE *out, const struct html_comparison *comparison, int picture, const char *what)
+void html_figure(FILE *out, const char *svg, const char *what)
 {
-    if (comparison->svg[picture] == NULL) { return; }
-    (void)fprintf(out, "<figure role=\"img\" aria-label=\"%s\">%s</figure>\n", what, comparison->svg[picture]);
+    if (svg == NULL) { return; }
+    (void)fprintf(out, "<figure role=\"img\" aria-label=\"%s\">%s</figure>\n", what, svg);
+}
+
+size_t html_columns(const char *first, struct report_degrees degrees, const char *names[HTML_COLUMNS])
+{
+    static const char *const after[] = {"micro",  "params", "grads",        "optimizer", "<recompute",
+                                        "memory", "step",   "tokens/s/GPU", "MFU"};
+    size_t count = 0;
+    names[count++] = first;
+    names[count++] = "tp";
+    if (degrees.pp) { names[count++] = "pp"; }
+    if (degrees.cp) { names[count++] = "cp"; }
+    for (size_t i = 0; i < sizeof after / sizeof after[0]; i++) { names[count++] = after[i]; }
+    names[count] = NULL;
+    return count;
+}
+
+void html_cells(FILE *out, const redco_inputs *inputs, struct report_degrees degrees, const redco_candidate *candidate,
+                double like_s)
+{
+    char a[2 * SHORT];
+    const redco_prediction *p = &candidate->prediction;
+    const bool copied = candidate->setting.secondary.gpus > 0;
+    html_element(out, "<td>", "%u", candidate->setting.tp);
+    if (degrees.pp) { html_element(out, "<td>", "%u", candidate->setting.pp); }
+    if (degrees.cp) { html_element(out, "<td>", "%u", candidate->setting.cp); }
+    html_element(out, "<td>", "%llu" TIMES "%u", (unsigned long long)candidate->setting.micro_batches,
+                 candidate->setting.micro_batch);
+    (void)report_shards(candidate, offsetof(redco_shards, parameters), a, sizeof a);
+    html_element(out, "<td>", "%s%s", a, copied ? "+" : "");
+    html_element(out, "<td>", "%s", report_shards(candidate, offsetof(redco_shards, gradients), a, sizeof a));
+    html_element(out, "<td>", "%s", report_shards(candidate, offsetof(redco_shards, optimizer), a, sizeof a));
+    html_element(out, "<td class=t>", "%s", report_recompute(inputs->model, candidate, a, sizeof a));
+    html_element(out, "<td>", "%s GB", format_gigabytes((double)p->total_bytes, a, sizeof a));
+    html_element(out, "<td>", "%s", format_time(p->step_s, like_s, a, sizeof a));
+    html_element(out, "<td>", "%s", report_tokens(inputs, p, a, sizeof a));
+    html_element(out, "<td>", "%.2f", p->mfu);
+}
+
+void html_reason(FILE *out, size_t columns, const char *reason)
+{
+    char cell[SHORT];
+    (void)snprintf(cell, sizeof cell, "<td class=r colspan=%zu>", columns);
+    html_element(out, cell, "%s", reason);
+}
+
+void html_copied(FILE *out)
+{
+    html_element(out, "<p class=faint>", "%s",
+                 "+ and a second copy of the parameters, sharded inside each node, for the backward");
 }
 
 static void strategy_row(FILE *out, const struct plan_html *page, struct report_degrees degrees,
                          const redco_candidate *candidate, const char *name, bool chosen)
 {
-    char a[2 * SHORT];
-    const redco_prediction *p = &candidate->prediction;
-    const bool copied = candidate->setting.secondary.gpus > 0;
     (void)fputs(chosen ? "<tr class=chosen>" : "<tr>", out);
-    element(out, "<td class=t>", "%s", plot_strategy_label(name));
-    element(out, "<td>", "%u", candidate->setting.tp);
-    if (degrees.pp) { element(out, "<td>", "%u", candidate->setting.pp); }
-    if (degrees.cp) { element(out, "<td>", "%u", candidate->setting.cp); }
-    element(out, "<td>", "%llu" TIMES "%u", (unsigned long long)candidate->setting.micro_batches,
-            candidate->setting.micro_batch);
-    (void)report_shards(candidate, offsetof(redco_shards, parameters), a, sizeof a);
-    element(out, "<td>", "%s%s", a, copied ? "+" : "");
-    element(out, "<td>", "%s", report_shards(candidate, offsetof(redco_shards, gradients), a, sizeof a));
-    element(out, "<td>", "%s", report_shards(candidate, offsetof(redco_shards, optimizer), a, sizeof a));
-    element(out, "<td class=t>", "%s", report_recompute(page->inputs->model, candidate, a, sizeof a));
-    element(out, "<td>", "%s GB", format_gigabytes((double)p->total_bytes, a, sizeof a));
-    element(out, "<td>", "%s", format_time(p->step_s, page->result->ranked[0].prediction.step_s, a, sizeof a));
-    element(out, "<td>", "%s", report_tokens(page->inputs, p, a, sizeof a));
-    element(out, "<td>", "%.2f", p->mfu);
+    html_element(out, "<td class=t>", "%s", plot_strategy_label(name));
+    html_cells(out, page->inputs, degrees, candidate, page->result->ranked[0].prediction.step_s);
     (void)fputs("</tr>\n", out);
 }
 
 static void write_comparison(FILE *out, const struct plan_html *page, const struct html_comparison *comparison)
 {
-    static const char *const after[] = {"micro",  "params", "grads",        "optimizer", "<recompute",
-                                        "memory", "step",   "tokens/s/GPU", "MFU",       NULL};
-    const char *names[4 + sizeof after / sizeof after[0]] = {"<strategy", "tp"};
+    const char *names[HTML_COLUMNS];
     struct report_degrees degrees = report_degrees_of(&page->result->ranked[0], (struct report_degrees){.pp = false});
     bool copied = page->result->ranked[0].setting.secondary.gpus > 0;
     for (int i = REDCO_STRATEGY_ANY + 1; i < REDCO_STRATEGY_COUNT; i++) {
@@ -353,12 +409,9 @@ static void write_comparison(FILE *out, const struct plan_html *page, const stru
         degrees = report_degrees_of(&result->ranked[0], degrees);
         copied = copied || result->ranked[0].setting.secondary.gpus > 0;
     }
-    size_t count = 2;
-    if (degrees.pp) { names[count++] = "pp"; }
-    if (degrees.cp) { names[count++] = "cp"; }
-    memcpy(&names[count], after, sizeof after);
-    element(out, "<h2>", "Beside the named strategies");
-    headings(out, names);
+    const size_t columns = html_columns("<strategy", degrees, names);
+    html_element(out, "<h2>", "Beside the named strategies");
+    html_headings(out, names);
     strategy_row(out, page, degrees, &page->result->ranked[0], page->name, true);
     for (int i = REDCO_STRATEGY_ANY + 1; i < REDCO_STRATEGY_COUNT; i++) {
         const char *name = redco_strategy_name((redco_strategy)i);
@@ -369,26 +422,19 @@ static void write_comparison(FILE *out, const struct plan_html *page, const stru
             continue;
         }
         (void)fputs("<tr>", out);
-        element(out, "<td class=t>", "%s", plot_strategy_label(name));
-        element(out,
-                degrees.pp && degrees.cp   ? "<td class=r colspan=12>"
-                : degrees.pp || degrees.cp ? "<td class=r colspan=11>"
-                                           : "<td class=r colspan=10>",
-                "%s", comparison->named[i].reason);
+        html_element(out, "<td class=t>", "%s", plot_strategy_label(name));
+        html_reason(out, columns - 1, comparison->named[i].reason);
         (void)fputs("</tr>\n", out);
     }
-    end_table(out);
-    if (copied) {
-        element(out, "<p class=faint>", "%s",
-                "+ and a second copy of the parameters, sharded inside each node, for the backward");
-    }
+    html_end_table(out);
+    if (copied) { html_copied(out); }
     if (comparison->missing[0] != '\0') {
-        element(out, "<p class=note>", "The pictures of memory, time and all candidates are left out: %s.",
-                comparison->missing);
+        html_element(out, "<p class=note>", "The pictures of memory, time and all candidates are left out: %s.",
+                     comparison->missing);
     }
-    write_figure(out, comparison, HTML_MEMORY, "Memory of a GPU by component, for each strategy");
-    write_figure(out, comparison, HTML_TIME, "Time of a step by part, for each strategy");
-    write_figure(out, comparison, HTML_PARETO, "Memory against throughput of all candidates");
+    html_figure(out, comparison->svg[HTML_MEMORY], "Memory of a GPU by component, for each strategy");
+    html_figure(out, comparison->svg[HTML_TIME], "Time of a step by part, for each strategy");
+    html_figure(out, comparison->svg[HTML_PARETO], "Memory against throughput of all candidates");
 }
 
 /* Amounts that round to nothing are left out. */
@@ -416,51 +462,56 @@ static void write_parts(FILE *out, const redco_prediction *p)
     static const char *const time_names[] = {"<part of a step", "time", "share", NULL};
     static const char *const part_names[] = {"<memory of a GPU", "GB", "share", NULL};
     char text[SHORT];
-    element(out, "<h2>", "In numbers");
-    headings(out, time_names);
+    html_element(out, "<h2>", "In numbers");
+    html_headings(out, time_names);
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
         if (times[i].seconds < 0.0005 * p->step_s) { continue; }
         (void)fputs("<tr>", out);
-        element(out, "<td class=t>", "%s", times[i].name);
-        element(out, "<td>", "%s", format_time(times[i].seconds, 0.1 * p->step_s, text, sizeof text));
-        element(out, "<td>", "%.1f %%", 100.0 * times[i].seconds / p->step_s);
+        html_element(out, "<td class=t>", "%s", times[i].name);
+        html_element(out, "<td>", "%s", format_time(times[i].seconds, 0.1 * p->step_s, text, sizeof text));
+        html_element(out, "<td>", "%.1f %%", 100.0 * times[i].seconds / p->step_s);
         (void)fputs("</tr>\n", out);
     }
-    end_table(out);
-    headings(out, part_names);
+    html_end_table(out);
+    html_headings(out, part_names);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         (void)fputs("<tr>", out);
-        element(out, "<td class=t>", "%s", parts[i].name);
-        element(out, "<td>", "%s", format_gigabytes((double)parts[i].bytes, text, sizeof text));
-        element(out, "<td>", "%.1f %%", 100.0 * (double)parts[i].bytes / (double)p->total_bytes);
+        html_element(out, "<td class=t>", "%s", parts[i].name);
+        html_element(out, "<td>", "%s", format_gigabytes((double)parts[i].bytes, text, sizeof text));
+        html_element(out, "<td>", "%.1f %%", 100.0 * (double)parts[i].bytes / (double)p->total_bytes);
         (void)fputs("</tr>\n", out);
     }
-    end_table(out);
+    html_end_table(out);
+}
+
+void html_basis(FILE *out, const struct plan_args *args, const redco_inputs *inputs)
+{
+    const redco_calibration *calibration = &inputs->calibration;
+    html_element(out, "<h2>", "What it rests on");
+    if (calibration->fitted_rows == 0) {
+        html_element(out, "<p>", "Calibration %s: not fitted to runs. %s.", calibration->name, calibration->basis);
+    } else {
+        html_element(out, "<p>", "Calibration %s: fitted to %u runs, mean error %.1f %%. %s.", calibration->name,
+                     calibration->fitted_rows, 100.0 * calibration->mape_ratio, calibration->basis);
+    }
+    html_element(out, "<p>", "%u measured %s of collectives given; where none is, NCCL's own model prices them.",
+                 args->names.profile_count, args->names.profile_count == 1 ? "profile" : "profiles");
 }
 
 static void write_basis(FILE *out, const struct plan_html *page)
 {
-    const redco_calibration *calibration = &page->inputs->calibration;
     const redco_plan *plan = page->plan;
-    element(out, "<h2>", "What it rests on");
-    if (calibration->fitted_rows == 0) {
-        element(out, "<p>", "Calibration %s: not fitted to runs. %s.", calibration->name, calibration->basis);
-    } else {
-        element(out, "<p>", "Calibration %s: fitted to %u runs, mean error %.1f %%. %s.", calibration->name,
-                calibration->fitted_rows, 100.0 * calibration->mape_ratio, calibration->basis);
-    }
-    element(out, "<p>", "%u measured %s of collectives given; where none is, NCCL's own model prices them.",
-            page->args->names.profile_count, page->args->names.profile_count == 1 ? "profile" : "profiles");
+    html_basis(out, page->args, page->inputs);
     (void)fputs("<p class=faint>Inputs by SHA-256: model ", out);
-    element(out, "<code>", "%s", plan->model_sha256);
+    html_element(out, "<code>", "%s", plan->model_sha256);
     (void)fputs(", cluster ", out);
-    element(out, "<code>", "%s", plan->cluster_sha256);
+    html_element(out, "<code>", "%s", plan->cluster_sha256);
     if (plan->profile_sha256[0] != '\0') {
         (void)fputs(", profiles ", out);
-        element(out, "<code>", "%s", plan->profile_sha256);
+        html_element(out, "<code>", "%s", plan->profile_sha256);
     }
     (void)fputs(".</p>\n", out);
-    element(out, "<p class=faint>", "redco %s", plan->redco_version);
+    html_element(out, "<p class=faint>", "redco %s", plan->redco_version);
     (void)fputs("\n</body></html>\n", out);
 }
 
@@ -478,7 +529,7 @@ redco_status plan_html_write(const struct plan_html *page, const char *path, cha
         goto out;
     }
     write_head(out, page);
-    write_tiles(out, page);
+    html_tiles(out, page->args, page->inputs, &page->result->ranked[0].prediction);
     write_choice(out, page);
     write_layers(out, page->plan);
     write_proof(out, page);
@@ -494,4 +545,12 @@ out:
     free(text);
     html_comparison_free(&comparison);
     return st;
+}
+
+void plan_html_warn(const struct plan_args *args, const char *note)
+{
+    char text[900];
+    if (note[0] == '\0') { return; }
+    (void)snprintf(text, sizeof text, "%.60s has no pictures: %s", args->report, note);
+    cli_warn(&args->cli, text);
 }

@@ -3,7 +3,6 @@
 
 #include "planner/answer/priced.h"
 #include "tools/plan/plan_report.h"
-#include "tools/plot/plot.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,16 +46,17 @@ static redco_status search_named(const struct plan_html *page, struct html_compa
     return ask(page->inputs, &options, &out->ranking, err);
 }
 
-static struct plot_plan plan_of(const struct plan_html *page, const redco_candidate *candidate, const char *name)
+struct plot_plan html_plan(const struct plan_args *args, const redco_inputs *inputs, const redco_candidate *candidate,
+                           const char *name, uint64_t gpus)
 {
     const redco_prediction *p = &candidate->prediction;
-    const redco_workload *workload = &page->args->options.workload;
+    const redco_workload *workload = &args->options.workload;
     return (struct plot_plan){
         .name = name,
-        .model = redco_model_name(page->inputs->model),
-        .cluster = redco_cluster_name(page->inputs->cluster),
-        .gpu = page->inputs->machine.gpu.name,
-        .gpus = (uint64_t)page->inputs->machine.nodes * page->inputs->machine.gpus_per_node,
+        .model = redco_model_name(inputs->model),
+        .cluster = redco_cluster_name(inputs->cluster),
+        .gpu = inputs->machine.gpu.name,
+        .gpus = gpus,
         .seq_len = workload->seq_len,
         .global_batch = workload->global_batch,
         .step_s = p->step_s,
@@ -69,6 +69,12 @@ static struct plot_plan plan_of(const struct plan_html *page, const redco_candid
         .time_s = {p->forward_s, p->backward_s, p->recompute_s, p->layer_exposed_s, p->grad_reduce_exposed_s,
                    p->spread_exposed_s, p->optimizer_s, p->other_s},
     };
+}
+
+static struct plot_plan plan_of(const struct plan_html *page, const redco_candidate *candidate, const char *name)
+{
+    const redco_machine *machine = &page->inputs->machine;
+    return html_plan(page->args, page->inputs, candidate, name, (uint64_t)machine->nodes * machine->gpus_per_node);
 }
 
 /* The choice first, then the named strategies, those that do not fit with the reason. */
@@ -117,8 +123,8 @@ static void write_prefixed(FILE *out, const char *svg, int picture)
     }
 }
 
-static redco_status draw(enum plot_kind kind, const struct plot_plans *plans, int picture, char **svg_out,
-                         redco_error *err)
+redco_status html_draw(enum plot_kind kind, const struct plot_plans *plans, int picture, char **svg_out,
+                       redco_error *err)
 {
     const struct plot_options options = {0};
     char *script = NULL;
@@ -145,14 +151,14 @@ static redco_status draw_all(const struct plan_html *page, struct html_compariso
 {
     struct plot_plans plans = {0};
     redco_status st = list_named(page, out, &plans, err);
-    if (st == REDCO_OK) { st = draw(PLOT_MEMORY, &plans, HTML_MEMORY, &out->svg[HTML_MEMORY], err); }
-    if (st == REDCO_OK) { st = draw(PLOT_TIME, &plans, HTML_TIME, &out->svg[HTML_TIME], err); }
+    if (st == REDCO_OK) { st = html_draw(PLOT_MEMORY, &plans, HTML_MEMORY, &out->svg[HTML_MEMORY], err); }
+    if (st == REDCO_OK) { st = html_draw(PLOT_TIME, &plans, HTML_TIME, &out->svg[HTML_TIME], err); }
     for (uint32_t i = 0; i < out->ranking->ranked_count && st == REDCO_OK; i++) {
         struct plot_plan plan = plan_of(page, &out->ranking->ranked[i], "optimum");
         plan.listed = true;
         st = plot_plans_add(&plans, &plan, err);
     }
-    if (st == REDCO_OK) { st = draw(PLOT_PARETO, &plans, HTML_PARETO, &out->svg[HTML_PARETO], err); }
+    if (st == REDCO_OK) { st = html_draw(PLOT_PARETO, &plans, HTML_PARETO, &out->svg[HTML_PARETO], err); }
     plot_plans_free(&plans);
     return st;
 }

@@ -4,6 +4,7 @@
 #include "planner/answer/priced.h"
 #include "planner/assemble/assemble.h"
 #include "planner/search/strategy.h"
+#include "tools/plan/plan_html.h"
 #include "tools/plan/plan_report.h"
 
 #include <stdio.h>
@@ -91,6 +92,7 @@ static redco_status add(struct list *list, const redco_inputs *inputs, const red
     list->all_bad = false;
     if (entry->result->ranked_count == 0) {
         (void)report_reason(entry->result, row->reason, sizeof row->reason);
+        row->short_bytes = entry->result->shortfall.short_bytes;
         if (list->args->cli.json) { entry->json = answer_infeasible(inputs, name, row->reason, entry->result); }
         return REDCO_OK;
     }
@@ -130,7 +132,6 @@ static int print_compare(struct list *list, const redco_inputs *inputs)
         return rc;
     }
     report_header(list->args, inputs, NULL);
-    list->rows[0].marked = true;
     if (!report_table(inputs, REPORT_STRATEGIES, list->rows, list->count)) { return CLI_SYSTEM; }
     if (list->entries[0].result != NULL && list->entries[0].result->ranked_count > 0) {
         report_solver(list->entries[0].result, inputs);
@@ -152,6 +153,30 @@ static redco_status write_optimum(const struct list *list, const redco_inputs *i
     redco_plan_free(plan);
     redco_assembler_free(assembler);
     return st;
+}
+
+static redco_status write_report(const struct list *list, const redco_inputs *inputs, redco_error *err)
+{
+    const bool sizes = list->args->sweep_count > 0;
+    char note[800] = "";
+    const struct plan_html_list page = {.args = list->args,
+                                        .inputs = inputs,
+                                        .sizes = sizes,
+                                        .title = sizes ? "Numbers of GPUs side by side" : "Strategies side by side",
+                                        .column = sizes ? "GPUs" : "<strategy",
+                                        .rows = list->rows,
+                                        .count = list->count,
+                                        .result =
+                                            !sizes && list->rows[0].candidate != NULL ? list->entries[0].result : NULL};
+    if (list->args->report == NULL || !list->any_fits) { return REDCO_OK; }
+    const redco_status st = plan_html_list_write(&page, list->args->report, note, err);
+    if (st == REDCO_OK) { plan_html_warn(list->args, note); }
+    return st;
+}
+
+static void print_written(const struct list *list, const char *path)
+{
+    if (path != NULL && !list->args->cli.json) { (void)printf("wrote %s\n", path); }
 }
 
 /* The optimum is one that the engine can run; a named strategy beside it need not be. */
@@ -185,13 +210,16 @@ int answer_compare(struct plan_args *args, const redco_inputs *inputs)
     }
     options.strategy = REDCO_STRATEGY_ANY;
     const bool fits = st == REDCO_OK && list.rows[0].candidate != NULL;
+    if (st == REDCO_OK) { list.rows[0].marked = true; }
     if (st == REDCO_OK && fits && args->out != NULL) { st = write_optimum(&list, inputs, &options, &err); }
+    if (st == REDCO_OK) { st = write_report(&list, inputs, &err); }
     rc = st == REDCO_OK ? finish(&list) : answer_fail(&args->cli, &err);
     if (rc == CLI_RUN) {
         warn_strategies(args, inputs);
         rc = print_compare(&list, inputs);
     }
-    if (rc == CLI_DONE && fits && args->out != NULL && !args->cli.json) { (void)printf("wrote %s\n", args->out); }
+    if (rc == CLI_DONE && fits) { print_written(&list, args->out); }
+    if (rc == CLI_DONE && list.any_fits) { print_written(&list, args->report); }
     if (rc == CLI_DONE) {
         const bool beaten = fits && list.entries[0].result->verify_failed;
         rc = cli_finish(&args->cli, beaten ? CLI_NO : CLI_DONE);
@@ -233,6 +261,7 @@ int answer_sweep(struct plan_args *args, redco_inputs *inputs)
             (void)json_object_set_new(list.entries[i].json, "gpus", json_integer((json_int_t)args->sweep[i]));
         }
     }
+    if (st == REDCO_OK) { st = write_report(&list, inputs, &err); }
     rc = st == REDCO_OK ? finish(&list) : answer_fail(&args->cli, &err);
     if (rc == CLI_RUN && args->cli.json) {
         json_t *json = json_pack("{s:o}", "plans", plans_json(&list, 0));
@@ -242,6 +271,7 @@ int answer_sweep(struct plan_args *args, redco_inputs *inputs)
         report_header(args, inputs, NULL);
         rc = report_table(inputs, REPORT_SIZES, list.rows, list.count) ? CLI_DONE : CLI_SYSTEM;
     }
+    if (rc == CLI_DONE && list.any_fits) { print_written(&list, args->report); }
     if (rc == CLI_DONE) { rc = cli_finish(&args->cli, CLI_DONE); }
     if (rc == CLI_DONE && !list.any_fits) { rc = none_fits(&list); }
     list_free(&list);

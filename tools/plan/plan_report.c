@@ -94,22 +94,28 @@ void report_header(const struct plan_args *args, const redco_inputs *inputs, con
     const redco_machine *machine = &inputs->machine;
     char model[4 * SHORT];
     char network[2 * SHORT];
-    char where[6 * SHORT] = "";
+    char where[6 * SHORT];
+    char rates[4 * SHORT];
+    char gpus[SHORT];
+    const char *cluster = redco_cluster_name(inputs->cluster);
     network_text(machine, network, sizeof network);
     (void)snprintf(model, sizeof model, "%s, %s parameters", redco_model_name(inputs->model),
                    format_large((double)redco_model_params(inputs->model), large, sizeof large));
     if (args->sweep_count == 0) {
-        (void)snprintf(where, sizeof where, "%u %s " TIMES " %u ", machine->nodes,
-                       machine->nodes == 1 ? "node" : "nodes", machine->gpus_per_node);
+        (void)format_gpus(machine->nodes, machine->gpus_per_node, machine->whole_node_gpus, gpus, sizeof gpus);
+        (void)snprintf(where, sizeof where, "%s, %s %s", cluster, gpus, machine->gpu.name);
+    } else {
+        (void)snprintf(where, sizeof where, "%s: %s", cluster, machine->gpu.name);
     }
-    const size_t used = strlen(where);
-    (void)snprintf(where + used, sizeof where - used, "%s, %s" DOT "%s", machine->gpu.name, network,
+    (void)snprintf(rates, sizeof rates, "%s" DOT "%s", network,
                    workload->engine.gemm_format != REDCO_GEMM_SAME
                        ? redco_gemm_format_words[workload->engine.gemm_format]
                        : redco_precision_words[workload->precision]);
-    const char *cluster = redco_cluster_name(inputs->cluster);
-    const bool wide = table_width(model) + table_width(cluster) + table_width(where) + 5 > WIDEST_HEADER;
-    (void)printf("%s%s%s: %s\n", model, wide ? "\n" : DOT, cluster, where);
+    /* The number of GPUs stands on the first line unless names are too long for that. */
+    const bool long_names = table_width(model) + 3 + table_width(where) > WIDEST_HEADER;
+    const int used = table_width(where) + (long_names ? 0 : table_width(model) + 3);
+    (void)printf("%s%s%s%s%s\n", model, long_names ? "\n" : DOT, where,
+                 used + 2 + table_width(rates) > WIDEST_HEADER ? ",\n" : ", ", rates);
     (void)printf("%s tokens a step: %s sequences " TIMES " %u",
                  format_large((double)workload->global_batch * workload->seq_len, large, sizeof large),
                  format_count(workload->global_batch, sequences, sizeof sequences), workload->seq_len);

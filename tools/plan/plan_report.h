@@ -12,7 +12,8 @@
 struct report_row {
     const char *name;
     bool marked;
-    uint64_t gpus;                    /* sweep only */
+    uint64_t gpus;
+    uint64_t short_bytes;             /**< that a GPU lacks, where no candidate fits */
     const redco_inputs *inputs;       /**< NULL: those of the table */
     const redco_candidate *candidate; /* NULL: why not is in reason */
     char reason[400];

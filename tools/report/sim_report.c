@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #define DOT " \xc2\xb7 "
-#define TIMES "\xc3\x97"
 
 enum { SHORT = 64 };
 
@@ -72,10 +71,10 @@ static void print_header(const struct sim_answer *a)
     const redco_plan *const plan = a->plan;
     const redco_simulation *const s = &a->simulation;
     const redco_plan_case *const c = a->reopened;
-    char time[SHORT], closed[SHORT], tokens[SHORT], change[SHORT];
-    (void)printf("%s" DOT "%s: %u %s " TIMES " %u %s" DOT "%s" DOT "tp %u", plan->model_name, plan->cluster_name,
-                 plan->nodes, plan->nodes == 1 ? "node" : "nodes", plan->gpus_per_node, plan->gpu_name, plan->strategy,
-                 plan->tp);
+    char time[SHORT], closed[SHORT], tokens[SHORT], change[SHORT], gpus[SHORT];
+    (void)printf("%s" DOT "%s, %s %s" DOT "%s" DOT "tp %u", plan->model_name, plan->cluster_name,
+                 format_gpus(plan->nodes, plan->gpus_per_node, c->inputs.machine.whole_node_gpus, gpus, sizeof gpus),
+                 plan->gpu_name, plan->strategy, plan->tp);
     if (plan->pp > 1) { (void)printf(" pp %u", plan->pp); }
     if (a->chunks > 1) { (void)printf(" in %u chunks", a->chunks); }
     if (plan->cp > 1) { (void)printf(" cp %u", plan->cp); }

@@ -14,9 +14,13 @@ class Page(HTMLParser):
     def __init__(self):
         super().__init__()
         self.stack, self.ids, self.links, self.headings, self.counts = [], [], [], [], {}
+        self.policy, self.rows = None, 0
 
     def handle_starttag(self, tag, attrs):
         self.counts[tag] = self.counts.get(tag, 0) + 1
+        if tag == "meta" and ("http-equiv", "Content-Security-Policy") in attrs:
+            self.policy = dict(attrs)["content"]
+        self.rows += tag == "tr"
         self.ids += [v for k, v in attrs if k == "id"]
         self.links += [v for k, v in attrs if k in ("src", "href", "xlink:href")]
         if tag not in self.void:
@@ -37,6 +41,8 @@ class Page(HTMLParser):
 
 page = Page()
 page.feed(text)
+print("policy:", page.policy)
+print("rows of tables:", page.rows)
 print("open elements:", page.stack)
 print("pictures:", page.counts.get("svg"), "scripts:", page.counts.get("script", 0), "bold:", page.counts.get("b"))
 print("duplicate ids:", len(page.ids) - len(set(page.ids)))
