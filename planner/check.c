@@ -26,6 +26,26 @@ static redco_status same_word(const char *name, const char *pointer, const char 
     return redcoi_refuse(name, pointer, err, "is \"%.80s\", but what the plan embeds says \"%.80s\"", stated, computed);
 }
 
+/* Plans of before it was kept have none. */
+static redco_status check_defaults(const redco_plan *plan, const char *name, const redco_model *model, redco_error *err)
+{
+    const json_t *const taken = redco_model_defaults(model);
+    const char *key = NULL;
+    json_t *value = NULL;
+    if (plan->model_defaults == NULL) { return REDCO_OK; }
+    json_object_foreach(plan->model_defaults, key, value)
+    {
+        const json_t *const follows = json_object_get(taken, key);
+        if (follows != NULL && json_equal(value, follows)) { continue; }
+        return redcoi_refuse(name, "/model/defaults", err, "has %.80s, but /model/config %s", key,
+                             follows != NULL ? "takes another value" : "needs no such default");
+    }
+    return json_object_size(plan->model_defaults) == json_object_size(taken)
+               ? REDCO_OK
+               : redcoi_refuse(name, "/model/defaults", err, "has %zu sizes, but /model/config leaves out %zu",
+                               json_object_size(plan->model_defaults), json_object_size(taken));
+}
+
 static redco_status check_identity(const redco_plan *plan, const char *name, const redco_inputs *inputs,
                                    redco_error *err)
 {
@@ -35,6 +55,7 @@ static redco_status check_identity(const redco_plan *plan, const char *name, con
         (st = same_word(name, "/model/type", plan->model_type, redco_model_type(inputs->model), err)) != REDCO_OK ||
         (st = same_count(name, "/model/params", plan->params, redco_model_params(inputs->model), err)) != REDCO_OK ||
         (st = same_count(name, "/model/layers", plan->model_layers, redcoi_blocks(inputs->model), err)) != REDCO_OK ||
+        (st = check_defaults(plan, name, inputs->model, err)) != REDCO_OK ||
         (st = same_word(name, "/cluster/name", plan->cluster_name, redco_cluster_name(inputs->cluster), err)) !=
             REDCO_OK ||
         (st = same_word(name, "/cluster/gpu", plan->gpu_name, machine->gpu.name, err)) != REDCO_OK ||
