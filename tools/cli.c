@@ -2,6 +2,7 @@
 
 #include "topology/base/file.h"
 #include "topology/base/json.h"
+#include "topology/base/number.h"
 #include "topology/base/text.h"
 
 #include <errno.h>
@@ -70,15 +71,15 @@ error_t cli_bad_option(struct cli *cli, const char *option, const char *format, 
 
 error_t cli_u64(struct cli *cli, const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out)
 {
-    char *end = NULL;
-    errno = 0;
-    const unsigned long long value = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < min || value > max) {
-        return cli_bad_option(cli, option, "\"%.40s\" is not a whole number from %llu to %llu", text,
-                              (unsigned long long)min, (unsigned long long)max);
-    }
-    *out = value;
-    return 0;
+    if (redco_whole_parse(text, min, max, out)) { return 0; }
+    return cli_bad_option(cli, option, "\"%.40s\" is not a whole number from %llu to %llu", text,
+                          (unsigned long long)min, (unsigned long long)max);
+}
+
+error_t cli_real(struct cli *cli, const char *option, const char *text, double min, double max, double *out)
+{
+    if (redco_real_parse(text, min, max, out)) { return 0; }
+    return cli_bad_option(cli, option, "\"%.40s\" is not a decimal number from %g to %g", text, min, max);
 }
 
 error_t cli_name(struct cli *cli, const char *option, const char *text, const char **out)

@@ -36,6 +36,8 @@ __attribute__((format(printf, 3, 4))) error_t cli_bad_option(struct cli *cli, co
                                                              ...);
 /** A whole number in [min, max] or an error naming @p option. */
 error_t cli_u64(struct cli *cli, const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out);
+/** A real number in [min, max], likewise. */
+error_t cli_real(struct cli *cli, const char *option, const char *text, double min, double max, double *out);
 /** A file's or a preset's name: anything but nothing. */
 error_t cli_name(struct cli *cli, const char *option, const char *text, const char **out);
 /** The index of @p text in a NULL-terminated list, or an error that lists the words. */
