@@ -37,6 +37,7 @@ error_t cli_option(int key, char *arg, struct argp_state *state)
 int cli_parse(const struct argp *argp, int argc, char **argv, struct cli *cli)
 {
     char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    if (argc > 0) { redco_text_clean(slash != NULL ? slash + 1 : argv[0]); } /* argp prints it, too */
     cli->program = slash != NULL ? slash + 1 : argv[0];
     /* hwloc explains odd machines in many lines on standard error; this is its only switch. The user's own setting
      * wins. */
@@ -150,6 +151,25 @@ void cli_warn(const struct cli *cli, const char *text)
     (void)fprintf(stderr, "%s: warning: ", cli->program);
     print_plain(text);
     (void)fputc('\n', stderr);
+}
+
+void cli_wrote(const char *path)
+{
+    (void)printf("wrote ");
+    redco_text_write(stdout, path);
+    (void)printf("\n");
+}
+
+json_t *cli_json_text(const char *text)
+{
+    json_t *json = json_string(text);
+    if (json != NULL) { return json; }
+    char *const copy = strdup(text);
+    if (copy == NULL) { return NULL; }
+    redco_text_clean(copy);
+    json = json_string(copy);
+    free(copy);
+    return json;
 }
 
 int cli_print_json(const struct cli *cli, const json_t *json)

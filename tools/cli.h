@@ -50,6 +50,11 @@ redco_status cli_writable(const char *path, redco_error *err);
 int cli_fail(const struct cli *cli, const redco_error *err);
 /** "PROGRAM: warning: TEXT" on standard error unless --quiet. */
 void cli_warn(const struct cli *cli, const char *text);
+/** "wrote PATH" on standard output, a path as it may be shown. */
+void cli_wrote(const char *path);
+/** A path, or another text of the user's, in JSON: bytes that are not UTF-8 are "?". New reference, NULL when out of
+ *  memory. */
+json_t *cli_json_text(const char *text);
 /** Prints a JSON document on standard output. @return CLI_DONE, or CLI_SYSTEM when it cannot be written */
 int cli_print_json(const struct cli *cli, const json_t *json);
 /** Call last: a full disk under standard output is an error, too. @return @p code or CLI_SYSTEM */

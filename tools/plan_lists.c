@@ -5,6 +5,7 @@
 #include "planner/priced.h"
 #include "planner/strategy.h"
 #include "tools/plan_report.h"
+#include "topology/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,7 +192,7 @@ int answer_compare(struct plan_args *args, const redco_inputs *inputs)
         warn_strategies(args, inputs);
         rc = print_compare(&list, inputs);
     }
-    if (rc == CLI_DONE && fits && args->out != NULL && !args->cli.json) { (void)printf("wrote %s\n", args->out); }
+    if (rc == CLI_DONE && fits && args->out != NULL && !args->cli.json) { cli_wrote(args->out); }
     if (rc == CLI_DONE) {
         const bool beaten = fits && list.entries[0].result->verify_failed;
         rc = cli_finish(&args->cli, beaten ? CLI_NO : CLI_DONE);
@@ -274,14 +275,15 @@ int answer_check(struct plan_args *args)
     }
     if (cli->json) {
         json_t *json =
-            json_pack("{s:s,s:s,s:s,s:I,s:f}", "check", "ok", "plan", args->check, "strategy", plan->strategy, "gpus",
-                      (json_int_t)redco_plan_gpus(plan), "step_s", plan->predicted.step_s);
+            json_pack("{s:s,s:o,s:s,s:I,s:f}", "check", "ok", "plan", cli_json_text(args->check), "strategy",
+                      plan->strategy, "gpus", (json_int_t)redco_plan_gpus(plan), "step_s", plan->predicted.step_s);
         rc = cli_print_json(cli, json);
         json_decref(json);
     } else if (!cli->quiet) {
-        (void)printf("%s: OK: %s on %llu GPUs of %s, %.4g s a step, %.1f of %.1f GB; every number follows from what it "
+        redco_text_write(stdout, args->check);
+        (void)printf(": OK: %s on %llu GPUs of %s, %.4g s a step, %.1f of %.1f GB; every number follows from what it "
                      "embeds\n",
-                     args->check, plan->model_name, (unsigned long long)redco_plan_gpus(plan), plan->cluster_name,
+                     plan->model_name, (unsigned long long)redco_plan_gpus(plan), plan->cluster_name,
                      plan->predicted.step_s, (double)plan->predicted.total_bytes / 1e9,
                      (double)plan->predicted.capacity_bytes / 1e9);
     }

@@ -266,8 +266,8 @@ static int measure(const struct arguments *a, const redco_world_options *launche
             code = cli_print_json(&a->cli, profile);
         } else {
             if (a->output == NULL || !a->cli.quiet) { profile_print(&result); }
-            if (a->output != NULL && !a->cli.quiet) { (void)printf("wrote %s\n", a->output); }
-            if (a->cluster != NULL && !a->cli.quiet) { (void)printf("wrote %s\n", a->cluster); }
+            if (a->output != NULL && !a->cli.quiet) { cli_wrote(a->output); }
+            if (a->cluster != NULL && !a->cli.quiet) { cli_wrote(a->cluster); }
             code = cli_finish(&a->cli, CLI_DONE);
         }
     }

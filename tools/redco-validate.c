@@ -213,7 +213,10 @@ int validate_finish(const struct validate_arguments *arguments, const struct val
         return code == CLI_DONE ? outcome->code : code;
     }
     outcome->print(outcome->report);
-    if (arguments->plot != NULL) { (void)printf("\nwrote %s\n", arguments->plot); }
+    if (arguments->plot != NULL) {
+        (void)printf("\n");
+        cli_wrote(arguments->plot);
+    }
     return cli_finish(&arguments->cli, outcome->code);
 }
 

@@ -3,6 +3,7 @@
 #include "costmodel/row_command.h"
 #include "tools/validate.h"
 #include "topology/base/file.h"
+#include "topology/base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,12 +11,31 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* What a terminal would obey, as the printf of any shell writes it back. */
+static void print_escaped(const char *word)
+{
+    (void)fputs("\"$(printf '", stdout);
+    for (; *word != '\0'; word++) {
+        const unsigned char byte = (unsigned char)*word;
+        if (byte < ' ' || byte >= 0x7f || strchr("'\\%", byte) != NULL) {
+            (void)printf("\\%03o", byte);
+        } else {
+            (void)putchar(byte);
+        }
+    }
+    (void)fputs("')\"", stdout);
+}
+
 /* As a shell reads it back. */
 static void print_word(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,@%+-";
     if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
         (void)fputs(word, stdout);
+        return;
+    }
+    if (!redco_text_is_plain(word)) {
+        print_escaped(word);
         return;
     }
     (void)putchar('\'');
