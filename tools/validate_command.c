@@ -1,6 +1,7 @@
 /* redco-validate --row --command: the redco-plan command that prices a measured row, and the files that it needs. */
 #include "costmodel/row_cluster.h"
 #include "costmodel/row_command.h"
+#include "tools/measured_files.h"
 #include "tools/validate.h"
 #include "topology/base/file.h"
 #include "topology/base/text.h"
@@ -77,7 +78,8 @@ static redco_status find_row(const struct validate_arguments *a, const redco_mea
                           (unsigned long long)a->row, count, a->files[0]);
     }
     *run_out = &runs[a->row - 1];
-    const redco_status st = redco_evaluations_create(run_out, 1, evaluations_out, err);
+    redco_status st = measured_check_gpus(a->files[0], *run_out, 1, err);
+    if (st == REDCO_OK) { st = redco_evaluations_create(run_out, 1, evaluations_out, err); }
     if (st != REDCO_OK) { return st; }
     const char *const skip = redco_evaluations_skip(*evaluations_out, 0);
     if (skip == NULL) { return REDCO_OK; }
