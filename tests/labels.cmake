@@ -11,7 +11,7 @@ set(redco_folder_of
     costmodel=^golden[.]\(sim|calibrate\)-
     planner=^golden[.]\(plan|rules|export|slurm\)-
     executor=^golden[.]\(exec|profile|netns\)-
-    tools=^golden[.]\(plot-|names-shown\)
+    tools=^golden[.]\(plot-|names-shown|paths-shown|option-numbers\)
     topology=^corpus[.]\(units|json|hostlist|slurm|cluster|nccl_xml|node_json|gpu_json\)$
     traces=^corpus[.]\(measured|trace|profile_csv|profile_json|nccl_log\)$
     costmodel=^corpus[.]\(calibration|engine|model_config|compute_profile|params_json|safetensors|trace_load\)$

@@ -84,7 +84,9 @@ static int run(struct plan_args *args)
     for (size_t i = 0; redco_cluster_warning(inputs.cluster, i) != NULL; i++) {
         cli_warn(&args->cli, redco_cluster_warning(inputs.cluster, i));
     }
-    if (redco_model_warning(inputs.model) != NULL) { cli_warn(&args->cli, redco_model_warning(inputs.model)); }
+    for (size_t i = 0; redco_model_warning(inputs.model, i) != NULL; i++) {
+        cli_warn(&args->cli, redco_model_warning(inputs.model, i));
+    }
     use_rules(args, &inputs);
     if (redco_comm_warning(inputs.comm) != NULL) { cli_warn(&args->cli, redco_comm_warning(inputs.comm)); }
     if (args->try_engines && plan_engines_choose(args, &inputs, args->engine_note, &err) != REDCO_OK) {

@@ -117,7 +117,7 @@ static int print_done(const struct arguments *args, size_t size)
         json_decref(json);
         return rc;
     }
-    if (!args->cli.quiet) { (void)printf("wrote %s\n", args->out); }
+    if (!args->cli.quiet) { cli_wrote(args->out); }
     return cli_finish(&args->cli, CLI_DONE);
 }
 

@@ -16,7 +16,7 @@
 
 const char *argp_program_version = "redco-profile " REDCO_VERSION; /* argp's own name for it */
 
-enum { MOST_RANKS = 1024, DIGITS = 6, MOST_TOKENS = 1 << 20 };
+enum { MOST_RANKS = 1024, DIGITS = 6, MOST_TOKENS = 1 << 20, MOST_MODELS = 64 };
 enum { HOST, CUDA };
 static const uint64_t default_seconds[] = {[HOST] = 60, [CUDA] = 90};
 /* What a quiet machine stays below. */
@@ -29,6 +29,8 @@ struct arguments {
     bool quick, collectives, libraries;
     bool measures; /* an option that only measuring knows was given */
     redco_measure_shapes shapes;
+    const char *models[MOST_MODELS];
+    size_t model_count;
     const char *output, *cluster, *check;
 };
 
@@ -74,10 +76,10 @@ static error_t read_tokens(struct arguments *a, const char *text)
 
 static error_t read_model(struct arguments *a, const char *name)
 {
-    const error_t failed = cli_name(&a->cli, "--model", name, &name);
-    if (failed != 0 || a->cli.err.status != REDCO_OK) { return failed; }
-    (void)profile_device_model(name, &a->shapes, &a->cli.err);
-    return 0;
+    if (a->model_count == MOST_MODELS) {
+        return cli_bad_option(&a->cli, "--model", "is given more than %d times", MOST_MODELS);
+    }
+    return cli_name(&a->cli, "--model", name, &a->models[a->model_count++]);
 }
 
 static error_t check_end(struct arguments *a)
@@ -96,8 +98,8 @@ static error_t check_end(struct arguments *a)
         return cli_bad_option(&a->cli, "--nodes", "%llu nodes cannot have equal parts of %llu ranks",
                               (unsigned long long)a->nodes, (unsigned long long)a->ranks);
     }
-    if (a->backend != CUDA && a->shapes.weight_count + a->shapes.token_count > 0) {
-        return cli_bad_option(&a->cli, a->shapes.weight_count > 0 ? "--model" : "--tokens",
+    if (a->backend != CUDA && a->model_count + a->shapes.token_count > 0) {
+        return cli_bad_option(&a->cli, a->model_count > 0 ? "--model" : "--tokens",
                               "needs --backend cuda: processors' lists are the same for all");
     }
     if (a->backend == CUDA && a->check != NULL) {
@@ -144,6 +146,16 @@ static redco_status write_file(const char *path, const json_t *json, redco_error
     if (text == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
     const redco_status st = redco_file_write(path, text, size, err);
     free(text);
+    return st;
+}
+
+/* @param warns  one rank warns for all */
+static redco_status read_models(struct arguments *a, bool warns, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < a->model_count && st == REDCO_OK; i++) {
+        st = profile_device_model(a->models[i], &a->shapes, warns ? &a->cli : NULL, err);
+    }
     return st;
 }
 
@@ -254,8 +266,8 @@ static int measure(const struct arguments *a, const redco_world_options *launche
             code = cli_print_json(&a->cli, profile);
         } else {
             if (a->output == NULL || !a->cli.quiet) { profile_print(&result); }
-            if (a->output != NULL && !a->cli.quiet) { (void)printf("wrote %s\n", a->output); }
-            if (a->cluster != NULL && !a->cli.quiet) { (void)printf("wrote %s\n", a->cluster); }
+            if (a->output != NULL && !a->cli.quiet) { cli_wrote(a->output); }
+            if (a->cluster != NULL && !a->cli.quiet) { cli_wrote(a->cluster); }
             code = cli_finish(&a->cli, CLI_DONE);
         }
     }
@@ -311,6 +323,9 @@ int main(int argc, char **argv)
     struct launched_room room = {.secret_bytes = 0};
     bool launched = false;
     redco_error err = {0};
+    uint64_t rank = 0, ranks = 0;
     if (launched_world(&world, &room, &launched, &err) != REDCO_OK) { return cli_fail(&arguments.cli, &err); }
+    const bool first = launched ? world.rank == 0 : !launched_by_mpi(&rank, &ranks) || rank == 0;
+    if (read_models(&arguments, first, &err) != REDCO_OK) { return cli_fail(&arguments.cli, &err); }
     return measure(&arguments, launched ? &world : NULL);
 }

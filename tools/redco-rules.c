@@ -85,10 +85,15 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 static redco_status read_tree(const struct arguments *arguments, redco_rules_tree **tree_out, redco_error *err)
 {
     redco_model *model = NULL;
-    if (arguments->params != NULL) { return redco_rules_tree_read(arguments->params, tree_out, err); }
-    redco_status st = redco_model_read(arguments->model, &model, err);
-    if (st == REDCO_OK && redco_model_warning(model) != NULL) { cli_warn(&arguments->cli, redco_model_warning(model)); }
-    if (st == REDCO_OK) { st = redco_rules_tree_from_model(model, true, tree_out, err); }
+    redco_status st = REDCO_OK;
+    if (arguments->params != NULL) {
+        st = redco_rules_tree_read(arguments->params, tree_out, &model, err);
+    } else if ((st = redco_model_read(arguments->model, &model, err)) == REDCO_OK) {
+        st = redco_rules_tree_from_model(model, true, tree_out, err);
+    }
+    for (size_t i = 0; model != NULL && redco_model_warning(model, i) != NULL; i++) {
+        cli_warn(&arguments->cli, redco_model_warning(model, i));
+    }
     redco_model_free(model);
     return st;
 }

@@ -99,7 +99,7 @@ static int print(const struct sim_args *args, const struct sim_answer *answer)
         (void)redco_fail(&err, REDCO_ENOMEM, "", "out of memory");
         return cli_fail(&args->cli, &err);
     }
-    if (args->timeline != NULL) { (void)printf("wrote %s\n", args->timeline); }
+    if (args->timeline != NULL) { cli_wrote(args->timeline); }
     return cli_finish(&args->cli, CLI_DONE);
 }
 

@@ -80,7 +80,7 @@ static int show(const struct arguments *arguments, const redco_node *node, const
 {
     if (arguments->cli.json) { return cli_print_json(&arguments->cli, json); }
     if (arguments->output == NULL || !arguments->cli.quiet) { topo_print(stdout, node); }
-    if (arguments->output != NULL && !arguments->cli.quiet) { (void)printf("wrote %s\n", arguments->output); }
+    if (arguments->output != NULL && !arguments->cli.quiet) { cli_wrote(arguments->output); }
     return cli_finish(&arguments->cli, CLI_DONE);
 }
 

@@ -1,6 +1,7 @@
 /* redco-validate: predictions against measurements. */
 #include "tools/validate/validate.h"
 
+#include "topology/base/number.h"
 #include "topology/base/units.h"
 
 #include <math.h>
@@ -72,11 +73,12 @@ static error_t read_plot(struct validate_arguments *arguments, const char *text)
 /* "5" or "5 %". */
 static error_t read_percent(struct cli *cli, const char *option, const char *text, double *ratio_out)
 {
-    char *end = NULL;
-    const double percent = strtod(text, &end);
-    const char *const rest = end + strspn(end, " ");
-    if (end == text || (strcmp(rest, "") != 0 && strcmp(rest, "%") != 0) || !(percent >= 0.0 && percent <= 1e6)) {
-        return cli_bad_option(cli, option, "\"%.40s\" is not a percentage from 0 on, such as 5", text);
+    static const double most_percent = 1e6;
+    double percent = 0.0;
+    const size_t used = redco_real_read(text, strlen(text), &percent);
+    const char *const rest = text + used + strspn(text + used, " ");
+    if (used == 0 || (text[used] != '\0' && strcmp(rest, "%") != 0) || percent > most_percent) {
+        return cli_bad_option(cli, option, "\"%.40s\" is not a percentage from 0 to %g, such as 5", text, most_percent);
     }
     *ratio_out = percent / 100.0;
     return 0;
@@ -211,7 +213,10 @@ int validate_finish(const struct validate_arguments *arguments, const struct val
         return code == CLI_DONE ? outcome->code : code;
     }
     outcome->print(outcome->report);
-    if (arguments->plot != NULL) { (void)printf("\nwrote %s\n", arguments->plot); }
+    if (arguments->plot != NULL) {
+        (void)printf("\n");
+        cli_wrote(arguments->plot);
+    }
     return cli_finish(&arguments->cli, outcome->code);
 }
 

@@ -1,6 +1,7 @@
 #include "traces/measured.h"
 
 #include "topology/base/file.h"
+#include "topology/base/number.h"
 #include "topology/base/word.h"
 #include "traces/csv.h"
 #include "traces/measured_internal.h"
@@ -226,28 +227,18 @@ static bool find_words(const struct word *words, const char *text, unsigned *bit
 
 static bool whole(const char *text, size_t length, uint64_t min, uint64_t max, uint64_t *out)
 {
-    uint64_t value = 0;
-    if (length == 0) { return false; }
-    for (size_t i = 0; i < length; i++) {
-        if (!isdigit((unsigned char)text[i])) { return false; }
-        const uint64_t digit = (uint64_t)(text[i] - '0');
-        if (value > (max - digit) / 10) { return false; }
-        value = value * 10 + digit;
-    }
-    if (value < min || value > max) { return false; }
-    *out = value;
-    return true;
+    return length > 0 && redco_whole_read(text, length, out) == length && *out >= min && *out <= max;
 }
 
-/* A decimal above 0; strtod alone would also take hexadecimal, "inf", "nan", signs and leading spaces. */
+/* A decimal above 0. */
 static bool decimal(const char *text, double unit, double *out)
 {
     static const double smallest = 1e-30;
     static const double largest = 1e30;
-    char *end = NULL;
-    if (!isdigit((unsigned char)text[0]) || text[strspn(text, "0123456789.eE+-")] != '\0') { return false; }
-    const double value = strtod(text, &end) * unit;
-    if (*end != '\0' || !isfinite(value) || value < smallest || value > largest) { return false; }
+    double written = 0.0;
+    if (!redco_real_parse(text, 0.0, largest, &written)) { return false; }
+    const double value = written * unit;
+    if (value < smallest || value > largest) { return false; }
     *out = value;
     return true;
 }

@@ -1,3 +1,4 @@
+#include "topology/base/number.h"
 #include "topology/base/text.h"
 #include "traces/profile_build.h"
 
@@ -31,28 +32,12 @@ bool redcoi_next_line(const char *text, size_t size, size_t *at, const char **li
 
 bool redcoi_decimal(const char *text, size_t length, double *value_out)
 {
-    char copy[40];
-    char *end = NULL;
-    if (length == 0 || length >= sizeof copy || (!isdigit((unsigned char)text[0]) && text[0] != '.')) { return false; }
-    for (size_t i = 0; i < length; i++) {
-        if (strchr("0123456789.eE+-", text[i]) == NULL || text[i] == '\0') { return false; }
-    }
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    *value_out = strtod(copy, &end);
-    return *end == '\0';
+    return length > 0 && redco_real_read(text, length, value_out) == length;
 }
 
 bool redcoi_whole(const char *text, size_t length, uint64_t *value_out)
 {
-    uint64_t value = 0;
-    if (length == 0 || length > 18) { return false; }
-    for (size_t i = 0; i < length; i++) {
-        if (!isdigit((unsigned char)text[i])) { return false; }
-        value = value * 10 + (uint64_t)(text[i] - '0');
-    }
-    *value_out = value;
-    return true;
+    return length > 0 && length <= 18 && redco_whole_read(text, length, value_out) == length;
 }
 
 static bool starts_with(const char *text, size_t length, const char *key, size_t *after)

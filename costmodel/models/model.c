@@ -138,17 +138,21 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
     if (st != REDCO_OK) { return st; }
     redco_model *model = calloc(1, sizeof *model);
     char *copy = shown_name(shown);
-    if (model == NULL || copy == NULL) {
+    json_t *defaults = json_object();
+    if (model == NULL || copy == NULL || defaults == NULL) {
         free(model);
         free(copy);
+        json_decref(defaults);
         return redco_fail(err, REDCO_ENOMEM, config->name, "out of memory");
     }
     model->name = copy;
     model->type = family->type;
     model->config = json_incref((json_t *)(uintptr_t)config->json);
+    model->defaults = defaults;
     redcoi_build build = {.model = model, .config = *config, .prefix = "", .status = REDCO_OK, .err = err};
     family->build(&build);
-    if (redcoi_building(&build)) { redcoi_config_spelling(&build); }
+    redcoi_config_spelling(&build);
+    redcoi_config_defaults(&build);
     sum_params(&build);
     if (!redcoi_building(&build)) {
         redco_model_free(model);
@@ -174,7 +178,9 @@ void redco_model_free(redco_model *model)
     if (model == NULL) { return; }
     for (size_t i = 0; i < model->param_count; i++) { free((char *)(uintptr_t)model->params[i].name); }
     free(model->params);
+    for (size_t i = 0; i < REDCOI_MODEL_WARNINGS; i++) { free(model->warnings[i]); }
     json_decref(model->config);
+    json_decref(model->defaults);
     free(model->name);
     free(model);
 }
@@ -211,9 +217,14 @@ size_t redco_model_tensors(const redco_model *model, const redco_param **params_
     return model->param_count;
 }
 
-const char *redco_model_warning(const redco_model *model)
+const char *redco_model_warning(const redco_model *model, size_t index)
 {
-    return model->warning[0] != '\0' ? model->warning : NULL;
+    return index < REDCOI_MODEL_WARNINGS ? model->warnings[index] : NULL;
+}
+
+const json_t *redco_model_defaults(const redco_model *model)
+{
+    return model->defaults;
 }
 
 const json_t *redco_model_config(const redco_model *model)

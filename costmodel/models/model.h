@@ -100,8 +100,12 @@ const redco_model_dims *redco_model_get_dims(const redco_model *model);
 uint64_t redco_model_params(const redco_model *model); /**< exact, tied tables once */
 size_t redco_model_classes(const redco_model *model, const redco_layer_class **classes_out);
 size_t redco_model_tensors(const redco_model *model, const redco_param **params_out);
-/** What is odd about the config, a key that seems misspelt, or NULL. */
-const char *redco_model_warning(const redco_model *model);
+/** What is odd about the config: a key that seems misspelt, sizes that it leaves out.
+ *  @return the @p index-th, or NULL past the last */
+const char *redco_model_warning(const redco_model *model, size_t index);
+/** Sizes that the config leaves out and that do not follow from others, with the values of the family that were taken:
+ *  {"hidden_size": 4096}, by the family's own names. Borrowed; empty where it leaves out none, as of all presets. */
+const json_t *redco_model_defaults(const redco_model *model);
 /** The config as read, of a model from dimensions the one that says them: borrowed. */
 const json_t *redco_model_config(const redco_model *model);
 

@@ -31,13 +31,22 @@ static void note_asked(redcoi_build *build, const char *key, bool absent)
     build->absent[build->asked_count++] = absent;
 }
 
+/* Takes the text; NULL is a want of memory. */
+static void add_warning(redcoi_build *build, char *text)
+{
+    size_t i = 0;
+    while (build->model->warnings[i] != NULL) { i++; }
+    build->model->warnings[i] = text;
+    if (text == NULL) { build->status = redco_fail(build->err, REDCO_ENOMEM, build->config.name, "out of memory"); }
+}
+
 void redcoi_config_spelling(redcoi_build *build)
 {
     enum { LONG = 8, SHORT = 5 }; /* letters: shorter keys are alike by chance */
     enum { MOST_KEYS = 1000 };    /* no config has as many: a hostile one costs no more */
-    redco_model *const model = build->model;
     const char *key = NULL;
     json_t *value = NULL;
+    if (!redcoi_building(build)) { return; }
     if (json_object_size(build->config.json) > MOST_KEYS) { return; }
     json_object_foreach((json_t *)(uintptr_t)build->config.json, key, value)
     {
@@ -53,22 +62,65 @@ void redcoi_config_spelling(redcoi_build *build)
         }
         if (known || meant == NULL) { continue; }
         char place[120];
-        (void)snprintf(model->warning, sizeof model->warning,
+        char text[320];
+        (void)snprintf(text, sizeof text,
                        "%s: is not known here, and there is no \"%s\", whose default is taken: is it misspelt?",
                        redco_json_place(&build->config, key, place, sizeof place), meant);
+        add_warning(build, strdup(text));
         return;
     }
 }
 
-uint32_t redcoi_config_u32(redcoi_build *build, const char *key, const char *alias, uint32_t fallback, uint32_t max)
+void redcoi_config_defaults(redcoi_build *build)
+{
+    const redco_model *const model = build->model;
+    char place[512];
+    char text[1536];
+    const char *key = NULL;
+    json_t *value = NULL;
+    size_t used = 0;
+    if (!redcoi_building(build) || json_object_size(model->defaults) == 0) { return; }
+    used = (size_t)snprintf(text, sizeof text, "%s: leaves sizes out; the defaults of %s are taken:",
+                            redco_json_place(&build->config, NULL, place, sizeof place), model->type);
+    json_object_foreach(model->defaults, key, value)
+    {
+        if (used >= sizeof text) { break; } /* no family has as many keys */
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s = %" JSON_INTEGER_FORMAT,
+                                 value == json_object_iter_value(json_object_iter(model->defaults)) ? "" : ",", key,
+                                 json_integer_value(value));
+    }
+    add_warning(build, strdup(text));
+}
+
+/* @param given_out  whether the config has it */
+static uint32_t read_u32(redcoi_build *build, const char *key, const char *alias, uint32_t fallback, uint32_t max,
+                         bool *given_out)
 {
     uint32_t value = fallback;
+    *given_out = true;
     if (!redcoi_building(build)) { return fallback; }
     const char *found = alias != NULL && redco_json_has(&build->config, alias) ? alias : key;
     const bool absent = !redco_json_has(&build->config, found);
     note_asked(build, key, absent);
     if (alias != NULL) { note_asked(build, alias, absent); }
     if (!absent) { build->status = redco_json_u32(&build->config, found, 1, max, &value, build->err); }
+    *given_out = !absent;
+    return value;
+}
+
+uint32_t redcoi_config_derived(redcoi_build *build, const char *key, const char *alias, uint32_t fallback, uint32_t max)
+{
+    bool given = false;
+    return read_u32(build, key, alias, fallback, max, &given);
+}
+
+uint32_t redcoi_config_u32(redcoi_build *build, const char *key, const char *alias, uint32_t fallback, uint32_t max)
+{
+    bool given = false;
+    const uint32_t value = read_u32(build, key, alias, fallback, max, &given);
+    if (!given && json_object_set_new(build->model->defaults, key, json_integer(value)) != 0) {
+        build->status = redco_fail(build->err, REDCO_ENOMEM, build->config.name, "out of memory");
+    }
     return value;
 }
 

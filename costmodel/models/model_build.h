@@ -9,6 +9,7 @@ enum {
     REDCOI_MODEL_CLASSES = 4,
     REDCOI_MODEL_NAME_SIZE = 160,
     REDCOI_MODEL_KEYS = 48,
+    REDCOI_MODEL_WARNINGS = 2,
     /* Beyond any model, small enough that products of two dimensions fit into 64 bits with room. */
     REDCOI_MAX_WIDTH = 1 << 20,
     REDCOI_MAX_FFN = 1 << 23,
@@ -27,7 +28,8 @@ struct redco_model {
     size_t param_count, param_capacity;
     uint64_t total_params;
     json_t *config;
-    char warning[240]; /**< "" or what is odd about the config */
+    json_t *defaults;                      /**< sizes that the config leaves out: {"hidden_size": 4096, ...} */
+    char *warnings[REDCOI_MODEL_WARNINGS]; /**< what is odd about the config; NULL behind the last */
 };
 
 typedef struct redcoi_build {
@@ -48,15 +50,21 @@ bool redcoi_building(const redcoi_build *build);
 __attribute__((format(printf, 3, 4))) void redcoi_build_fail(redcoi_build *build, const char *key, const char *format,
                                                              ...);
 
-/** A positive whole number, or @p fallback where the key is absent or null. @p alias is the common name that
- *  transformers maps to the key (PretrainedConfig.attribute_map); it wins when both are there; may be NULL. */
+/** A positive whole number, or @p fallback, the family's default, where the key is absent or null: the model's defaults
+ *  then have it. @p alias is the common name that transformers maps to the key (PretrainedConfig.attribute_map); it
+ * wins when both are there; may be NULL. */
 uint32_t redcoi_config_u32(redcoi_build *build, const char *key, const char *alias, uint32_t fallback, uint32_t max);
+/** The same for a key whose @p fallback follows from other keys: no default of the model. */
+uint32_t redcoi_config_derived(redcoi_build *build, const char *key, const char *alias, uint32_t fallback,
+                               uint32_t max);
 bool redcoi_config_bool(redcoi_build *build, const char *key, bool fallback);
 /** A probability above 0. */
 bool redcoi_config_dropout(redcoi_build *build, const char *key, double fallback);
-/** Keeps a warning about a key that is unknown here and nearly that of an absent one: the default was taken in silence.
+/** Keeps a warning about a key that is unknown here and nearly that of an absent one.
  *  Configs carry many keys that are of no interest, so anything less alike is none. */
 void redcoi_config_spelling(redcoi_build *build);
+/** Keeps a warning that names the model's defaults. */
+void redcoi_config_defaults(redcoi_build *build);
 /** Fails unless @p divisor divides @p value; @p key is where the divisor stands. */
 void redcoi_config_divides(redcoi_build *build, const char *key, uint32_t divisor, const char *value_name,
                            uint32_t value);

@@ -20,12 +20,12 @@ static void read_dims(redcoi_build *build)
     dims->ffn = dimension(build, "intermediate_size", REDCOI_MAX_FFN);
     dims->heads = dimension(build, "num_attention_heads", REDCOI_MAX_HEADS);
     dims->vocab = dimension(build, "vocab_size", REDCOI_MAX_ROWS);
-    dims->kv_heads = redcoi_config_u32(build, "num_key_value_heads", NULL, dims->heads, REDCOI_MAX_HEADS);
+    dims->kv_heads = redcoi_config_derived(build, "num_key_value_heads", NULL, dims->heads, REDCOI_MAX_HEADS);
     redcoi_config_divides(build, "num_key_value_heads", dims->kv_heads, "num_attention_heads", dims->heads);
     if (!redco_json_has(&build->config, "head_dim")) {
         redcoi_config_divides(build, "num_attention_heads", dims->heads, "hidden_size", dims->hidden);
     }
-    dims->head_dim = redcoi_config_u32(build, "head_dim", NULL, dims->hidden / dims->heads, REDCOI_MAX_WIDTH);
+    dims->head_dim = redcoi_config_derived(build, "head_dim", NULL, dims->hidden / dims->heads, REDCOI_MAX_WIDTH);
     dims->gated = redcoi_config_bool(build, "gated", true);
     dims->tied = redcoi_config_bool(build, "tie_word_embeddings", false);
 }

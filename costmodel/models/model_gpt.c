@@ -12,7 +12,7 @@ static void read_gpt_dims(redcoi_build *build, uint32_t vocab, uint32_t hidden, 
     redcoi_config_divides(build, "n_head", dims->heads, "n_embd", dims->hidden);
     dims->kv_heads = dims->heads;
     dims->head_dim = dims->hidden / dims->heads;
-    dims->ffn = redcoi_config_u32(build, "n_inner", NULL, 4 * dims->hidden, REDCOI_MAX_FFN);
+    dims->ffn = redcoi_config_derived(build, "n_inner", NULL, 4 * dims->hidden, REDCOI_MAX_FFN);
 }
 
 void redcoi_build_gpt2(redcoi_build *build)

@@ -37,15 +37,16 @@ static void read_heads(redcoi_build *build, const struct variant *variant)
 {
     redco_model_dims *dims = &build->model->dims;
     dims->heads = redcoi_config_u32(build, "num_attention_heads", NULL, variant->heads, REDCOI_MAX_HEADS);
-    const uint32_t usual = variant->kv_heads != 0 ? variant->kv_heads : dims->heads;
-    dims->kv_heads = redcoi_config_u32(build, "num_key_value_heads", NULL, usual, REDCOI_MAX_HEADS);
+    dims->kv_heads = variant->kv_heads != 0
+                         ? redcoi_config_u32(build, "num_key_value_heads", NULL, variant->kv_heads, REDCOI_MAX_HEADS)
+                         : redcoi_config_derived(build, "num_key_value_heads", NULL, dims->heads, REDCOI_MAX_HEADS);
     redcoi_config_divides(build, "num_key_value_heads", dims->kv_heads, "num_attention_heads", dims->heads);
     if (variant->head_dim == 0 && !redco_json_has(&build->config, "head_dim")) {
         redcoi_config_divides(build, "num_attention_heads", dims->heads, "hidden_size", dims->hidden);
     }
-    dims->head_dim =
-        redcoi_config_u32(build, "head_dim", NULL,
-                          variant->head_dim != 0 ? variant->head_dim : dims->hidden / dims->heads, REDCOI_MAX_WIDTH);
+    dims->head_dim = variant->head_dim != 0
+                         ? redcoi_config_u32(build, "head_dim", NULL, variant->head_dim, REDCOI_MAX_WIDTH)
+                         : redcoi_config_derived(build, "head_dim", NULL, dims->hidden / dims->heads, REDCOI_MAX_WIDTH);
 }
 
 static void add_block(redcoi_build *build, const struct variant *variant)

@@ -64,7 +64,7 @@ void redcoi_build_opt(redcoi_build *build)
     dims->tied = redcoi_config_bool(build, "tie_word_embeddings", true);
     dims->post_norm = !redcoi_config_bool(build, "do_layer_norm_before", true);
     dims->no_final_norm = dims->post_norm || redcoi_config_bool(build, "_remove_final_layer_norm", false);
-    add_opt_tensors(build, redcoi_config_u32(build, "word_embed_proj_dim", NULL, dims->hidden, REDCOI_MAX_WIDTH));
+    add_opt_tensors(build, redcoi_config_derived(build, "word_embed_proj_dim", NULL, dims->hidden, REDCOI_MAX_WIDTH));
 }
 
 /* Encoder and decoder have their own number of heads and FFN width; dims keeps the decoder's heads. */

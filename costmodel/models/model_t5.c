@@ -66,7 +66,7 @@ void redcoi_build_t5(redcoi_build *build)
     dims->hidden = redcoi_config_u32(build, "d_model", "hidden_size", 512, REDCOI_MAX_WIDTH);
     dims->ffn = redcoi_config_u32(build, "d_ff", NULL, mt5 ? 1024 : 2048, REDCOI_MAX_FFN);
     dims->encoder_layers = redcoi_config_u32(build, "num_layers", "num_hidden_layers", mt5 ? 8 : 6, REDCOI_MAX_LAYERS);
-    dims->layers = redcoi_config_u32(build, "num_decoder_layers", NULL, dims->encoder_layers, REDCOI_MAX_LAYERS);
+    dims->layers = redcoi_config_derived(build, "num_decoder_layers", NULL, dims->encoder_layers, REDCOI_MAX_LAYERS);
     /* The inner width is heads x d_kv and need not be d_model: nothing has to divide. */
     dims->heads = redcoi_config_u32(build, "num_heads", "num_attention_heads", mt5 ? 6 : 8, REDCOI_MAX_HEADS);
     dims->kv_heads = dims->heads;

@@ -1,4 +1,5 @@
 #include "executor/comm/transport.h"
+#include "topology/base/number.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +9,8 @@ static const double default_timeout_s = 60.0;
 
 static bool is_port(const char *text)
 {
-    const size_t digits = strspn(text, "0123456789");
-    const unsigned long port = digits > 0 && digits <= 5 && text[digits] == '\0' ? strtoul(text, NULL, 10) : 0;
-    return port >= 1 && port <= 65535;
+    uint64_t port = 0;
+    return redco_whole_parse(text, 1, 65535, &port);
 }
 
 static redco_status check(const redco_world_options *options, redco_error *err)

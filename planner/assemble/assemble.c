@@ -225,6 +225,7 @@ static void copy_inputs(redco_plan *plan, const redco_assembler *from)
     plan->params = redco_model_params(inputs->model);
     plan->model_layers = redcoi_blocks(inputs->model);
     plan->model_config = json_incref((json_t *)(uintptr_t)redco_model_config(inputs->model));
+    plan->model_defaults = json_incref((json_t *)(uintptr_t)redco_model_defaults(inputs->model));
     plan->nodes = inputs->machine.nodes;
     plan->gpus_per_node = inputs->machine.gpus_per_node;
     plan->hosts_per_node = inputs->machine.hosts_per_node > 0 ? inputs->machine.hosts_per_node : 1;

@@ -1,6 +1,7 @@
 /* redco-plan --check: what a plan predicts must follow from what it embeds. */
 #include "costmodel/evaluation/request.h"
 #include "planner/assemble/assemble_internal.h"
+#include "planner/search/strategy.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -26,6 +27,26 @@ static redco_status same_word(const char *name, const char *pointer, const char 
     return redcoi_refuse(name, pointer, err, "is \"%.80s\", but what the plan embeds says \"%.80s\"", stated, computed);
 }
 
+/* Plans of before it was kept have none. */
+static redco_status check_defaults(const redco_plan *plan, const char *name, const redco_model *model, redco_error *err)
+{
+    const json_t *const taken = redco_model_defaults(model);
+    const char *key = NULL;
+    json_t *value = NULL;
+    if (plan->model_defaults == NULL) { return REDCO_OK; }
+    json_object_foreach(plan->model_defaults, key, value)
+    {
+        const json_t *const follows = json_object_get(taken, key);
+        if (follows != NULL && json_equal(value, follows)) { continue; }
+        return redcoi_refuse(name, "/model/defaults", err, "has %.80s, but /model/config %s", key,
+                             follows != NULL ? "takes another value" : "needs no such default");
+    }
+    return json_object_size(plan->model_defaults) == json_object_size(taken)
+               ? REDCO_OK
+               : redcoi_refuse(name, "/model/defaults", err, "has %zu sizes, but /model/config leaves out %zu",
+                               json_object_size(plan->model_defaults), json_object_size(taken));
+}
+
 static redco_status check_identity(const redco_plan *plan, const char *name, const redco_inputs *inputs,
                                    redco_error *err)
 {
@@ -35,6 +56,7 @@ static redco_status check_identity(const redco_plan *plan, const char *name, con
         (st = same_word(name, "/model/type", plan->model_type, redco_model_type(inputs->model), err)) != REDCO_OK ||
         (st = same_count(name, "/model/params", plan->params, redco_model_params(inputs->model), err)) != REDCO_OK ||
         (st = same_count(name, "/model/layers", plan->model_layers, redcoi_blocks(inputs->model), err)) != REDCO_OK ||
+        (st = check_defaults(plan, name, inputs->model, err)) != REDCO_OK ||
         (st = same_word(name, "/cluster/name", plan->cluster_name, redco_cluster_name(inputs->cluster), err)) !=
             REDCO_OK ||
         (st = same_word(name, "/cluster/gpu", plan->gpu_name, machine->gpu.name, err)) != REDCO_OK ||
@@ -44,6 +66,36 @@ static redco_status check_identity(const redco_plan *plan, const char *name, con
         return st;
     }
     return same_count(name, "/cluster/hosts_per_node", plan->hosts_per_node, machine->hosts_per_node, err);
+}
+
+/* The name that the plan goes by: of what was asked for, or of a strategy whose meshes it then has. */
+static redco_status check_strategy(const redco_plan *plan, const char *name, redco_error *err)
+{
+    static const char *const asked[] = {"optimum", "fixed"};
+    const redco_mesh grid = redco_plan_grid(plan);
+    redco_strategy strategy = REDCO_STRATEGY_ANY;
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        if (strcmp(plan->strategy, asked[i]) == 0) { return REDCO_OK; }
+    }
+    if (!redco_strategy_parse(plan->strategy, &strategy) || strategy == REDCO_STRATEGY_ANY) {
+        return redcoi_refuse(
+            name, "/strategy", err,
+            "is \"%.40s\", not one of: optimum, fixed, ddp, zero1, zero2, zero3, mics, zeropp, hsdp, amsp",
+            plan->strategy);
+    }
+    for (uint32_t i = 0; i < plan->layers_count; i++) {
+        const redco_shards *const s = &plan->layers[i].shards;
+        if (redco_strategy_bears(strategy, grid, s)) { continue; }
+        return redcoi_refuse(
+            name, "/strategy", err,
+            "is \"%s\", but /sharding/%u has parameters %ux%u, gradients %ux%u and optimizer %ux%u on ranks of %ux%u",
+            plan->strategy, i, s->parameters.gpus, s->parameters.nodes, s->gradients.gpus, s->gradients.nodes,
+            s->optimizer.gpus, s->optimizer.nodes, grid.gpus, grid.nodes);
+    }
+    const redco_mesh second = redco_strategy_secondary(strategy, grid);
+    if (redco_mesh_equal(plan->secondary, second)) { return REDCO_OK; }
+    return redcoi_refuse(name, "/strategy", err, "is \"%s\", which has %s copy of the parameters (/mesh/secondary)",
+                         plan->strategy, second.gpus > 0 ? "one node's second" : "no second");
 }
 
 static redco_status compare_number(const char *name, const char *pointer, double stated, double computed,
@@ -231,6 +283,7 @@ redco_status redco_plan_verify(const redco_plan *plan, const char *name, const c
     redco_status st = REDCO_OK;
     if ((st = redcoi_reopen_inputs(plan, name, profiles, profile_count, &reopened.inputs, err)) == REDCO_OK &&
         (st = check_identity(plan, name, &reopened.inputs, err)) == REDCO_OK &&
+        (st = check_strategy(plan, name, err)) == REDCO_OK &&
         (st = redcoi_reopen_costs(plan, name, &reopened, err)) == REDCO_OK &&
         (st = check_prediction(plan, name, &reopened, err)) == REDCO_OK) {
         st = check_filled(plan, name, &reopened.inputs, err);

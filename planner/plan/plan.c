@@ -94,6 +94,7 @@ void redco_plan_free(redco_plan *plan)
     free(plan->model_name);
     free(plan->model_type);
     json_decref(plan->model_config);
+    json_decref(plan->model_defaults);
     free(plan->cluster_name);
     free(plan->gpu_name);
     json_decref(plan->cluster_description);

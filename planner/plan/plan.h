@@ -70,7 +70,8 @@ typedef struct redco_plan {
     char *model_name, *model_type;
     uint64_t params;
     uint32_t model_layers;
-    json_t *model_config; /**< HuggingFace config: the plan is self-contained */
+    json_t *model_config;   /**< HuggingFace config: the plan is self-contained */
+    json_t *model_defaults; /**< of redco_model_defaults(); NULL or empty: the config states all sizes */
     char *cluster_name, *gpu_name;
     uint32_t nodes, gpus_per_node, hosts_per_node; /**< in use */
     json_t *cluster_description;                   /**< of redco_cluster_describe() */

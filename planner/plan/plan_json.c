@@ -18,9 +18,12 @@ static json_t *shared(json_t *value)
 
 static json_t *model_json(const redco_plan *plan)
 {
-    return json_pack("{s:s,s:s,s:I,s:I,s:o}", "name", plan->model_name, "type", plan->model_type, "params",
-                     (json_int_t)plan->params, "layers", (json_int_t)plan->model_layers, "config",
-                     shared(plan->model_config));
+    json_t *const json = json_pack("{s:s,s:s,s:I,s:I}", "name", plan->model_name, "type", plan->model_type, "params",
+                                   (json_int_t)plan->params, "layers", (json_int_t)plan->model_layers);
+    if (json_object_size(plan->model_defaults) > 0) { (void)json_object_set(json, "defaults", plan->model_defaults); }
+    if (json_object_set_new(json, "config", shared(plan->model_config)) == 0) { return json; }
+    json_decref(json);
+    return NULL;
 }
 
 static json_t *cluster_json(const redco_plan *plan)

@@ -78,7 +78,9 @@ static redco_status read_model(const redco_json_value *root, redco_plan *plan, r
     if (st != REDCO_OK || (st = read_text(&model, "name", &plan->model_name, err)) != REDCO_OK ||
         (st = read_text(&model, "type", &plan->model_type, err)) != REDCO_OK ||
         (st = redco_json_u64(&model, "params", 1, most_count, &plan->params, err)) != REDCO_OK ||
-        (st = redco_json_u32(&model, "layers", 1, MOST_LAYERS, &plan->model_layers, err)) != REDCO_OK) {
+        (st = redco_json_u32(&model, "layers", 1, MOST_LAYERS, &plan->model_layers, err)) != REDCO_OK ||
+        (redco_json_has(&model, "defaults") &&
+         (st = keep_object(&model, "defaults", &plan->model_defaults, err)) != REDCO_OK)) {
         return st;
     }
     return keep_object(&model, "config", &plan->model_config, err);

@@ -339,16 +339,21 @@ static redco_status read_safetensors(const char *path, redco_rules_tree **tree_o
     return st;
 }
 
-static redco_status read_config(const redco_json_value *root, redco_rules_tree **tree_out, redco_error *err)
+static redco_status read_config(const redco_json_value *root, redco_rules_tree **tree_out, redco_model **model_out,
+                                redco_error *err)
 {
     redco_model *model = NULL;
     redco_status st = redco_model_from_json(root, NULL, &model, err);
     if (st == REDCO_OK) { st = redco_rules_tree_from_model(model, true, tree_out, err); }
-    redco_model_free(model);
+    if (st == REDCO_OK) {
+        *model_out = model;
+    } else {
+        redco_model_free(model);
+    }
     return st;
 }
 
-static redco_status read_json(const char *path, redco_rules_tree **tree_out, redco_error *err)
+static redco_status read_json(const char *path, redco_rules_tree **tree_out, redco_model **model_out, redco_error *err)
 {
     redco_json *document = NULL;
     bool index = false;
@@ -356,7 +361,7 @@ static redco_status read_json(const char *path, redco_rules_tree **tree_out, red
     if (st != REDCO_OK) { return st; }
     const redco_json_value root = redco_json_root(document);
     if (redco_json_has(&root, "model_type")) {
-        st = read_config(&root, tree_out, err);
+        st = read_config(&root, tree_out, model_out, err);
     } else if (redco_json_has(&root, "weight_map")) {
         index = true;
     } else {
@@ -380,9 +385,11 @@ static bool is_safetensors(const char *path)
     return redco_safetensors_like(start, got);
 }
 
-redco_status redco_rules_tree_read(const char *path, redco_rules_tree **tree_out, redco_error *err)
+redco_status redco_rules_tree_read(const char *path, redco_rules_tree **tree_out, redco_model **model_out,
+                                   redco_error *err)
 {
-    return is_safetensors(path) ? read_safetensors(path, tree_out, err) : read_json(path, tree_out, err);
+    *model_out = NULL;
+    return is_safetensors(path) ? read_safetensors(path, tree_out, err) : read_json(path, tree_out, model_out, err);
 }
 
 void redco_rules_tree_free(redco_rules_tree *tree)

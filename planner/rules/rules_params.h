@@ -28,8 +28,10 @@ redco_status redco_rules_tree_from_json(const redco_json_value *root, redco_rule
 /** @param name  of the file, for errors */
 redco_status redco_rules_tree_from_safetensors(const redco_safetensors *tensors, const char *name,
                                                redco_rules_tree **tree_out, redco_error *err);
-/** Any of these files: parameter list, HuggingFace config.json, .safetensors, model.safetensors.index.json. */
-redco_status redco_rules_tree_read(const char *path, redco_rules_tree **tree_out, redco_error *err);
+/** Any of these files: parameter list, HuggingFace config.json, .safetensors, model.safetensors.index.json.
+ *  @param model_out  of a config.json its model, to be freed; else NULL */
+redco_status redco_rules_tree_read(const char *path, redco_rules_tree **tree_out, redco_model **model_out,
+                                   redco_error *err);
 void redco_rules_tree_free(redco_rules_tree *tree);
 
 /** Parameters in the order of their source; paths are unique. */

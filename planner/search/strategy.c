@@ -94,7 +94,7 @@ static bool all_equal(const redco_shards *s, redco_mesh mesh)
 
 /* The named baselines, AMSP section II and reference of each name: DDP replicates all; ZeRO-1/2/3 (arXiv 1910.02054)
    shard over the whole mesh; MiCS (arXiv 2205.00119) over a part of it; HSDP is PyTorch's hybrid sharding. */
-static bool bears_name(redco_strategy strategy, redco_mesh dp, const redco_shards *s)
+bool redco_strategy_bears(redco_strategy strategy, redco_mesh dp, const redco_shards *s)
 {
     static const redco_mesh one = {1, 1};
     const uint64_t ranks = redco_mesh_ranks(s->parameters);
@@ -122,7 +122,7 @@ redco_strategy redco_strategy_of(redco_mesh dp, redco_mesh secondary, const redc
     static const redco_strategy narrow_first[] = {REDCO_STRATEGY_DDP,   REDCO_STRATEGY_ZERO3, REDCO_STRATEGY_ZERO2,
                                                   REDCO_STRATEGY_ZERO1, REDCO_STRATEGY_HSDP,  REDCO_STRATEGY_MICS};
     for (size_t i = 0; i < sizeof narrow_first / sizeof narrow_first[0]; i++) {
-        if (!bears_name(narrow_first[i], dp, shards)) { continue; }
+        if (!redco_strategy_bears(narrow_first[i], dp, shards)) { continue; }
         const bool second_copy = secondary.gpus > 0 && narrow_first[i] == REDCO_STRATEGY_ZERO3;
         return second_copy ? REDCO_STRATEGY_ZEROPP : narrow_first[i];
     }
@@ -145,11 +145,12 @@ bool redco_strategy_runs(uint32_t states, redco_mesh dp, redco_mesh secondary, c
 {
     if ((states & REDCO_RUNS_ANY) != 0) { return true; }
     if (secondary.gpus > 0) {
-        return redco_strategy_offered(states, REDCO_STRATEGY_ZEROPP) && bears_name(REDCO_STRATEGY_ZERO3, dp, shards);
+        return redco_strategy_offered(states, REDCO_STRATEGY_ZEROPP) &&
+               redco_strategy_bears(REDCO_STRATEGY_ZERO3, dp, shards);
     }
     for (int s = REDCO_STRATEGY_DDP; s < REDCO_STRATEGY_COUNT; s++) {
         if (s == REDCO_STRATEGY_ZEROPP || s == REDCO_STRATEGY_AMSP) { continue; }
-        if (redco_strategy_offered(states, (redco_strategy)s) && bears_name((redco_strategy)s, dp, shards)) {
+        if (redco_strategy_offered(states, (redco_strategy)s) && redco_strategy_bears((redco_strategy)s, dp, shards)) {
             return true;
         }
     }
@@ -200,7 +201,7 @@ static bool allowed(redco_mesh dp, redco_strategy strategy, const redco_shards *
         return false;
     }
     const bool as_paper = redco_mesh_equal(s->gradients, s->parameters) || redco_mesh_equal(s->gradients, s->optimizer);
-    return (as_paper || !filter_gradients) && bears_name(strategy, dp, s);
+    return (as_paper || !filter_gradients) && redco_strategy_bears(strategy, dp, s);
 }
 
 /* @param triples  NULL to count only */

@@ -1,5 +1,6 @@
 #include "topology/base/file.h"
 #include "topology/base/json.h"
+#include "topology/base/number.h"
 #include "topology/base/text.h"
 #include "topology/base/units.h"
 
@@ -50,6 +51,11 @@ static void quantities_read_as_written(void **state)
         {"80 GB/s", REDCO_UNIT_BYTES, -1.0},
         {"1..5 GB", REDCO_UNIT_BYTES, -1.0},
         {"GB", REDCO_UNIT_BYTES, -1.0},
+        {"1e3GB", REDCO_UNIT_BYTES, 1e12},
+        {".5 GB", REDCO_UNIT_BYTES, 5e8},
+        {" 80 GB", REDCO_UNIT_BYTES, -1.0},
+        {"+80 GB", REDCO_UNIT_BYTES, -1.0},
+        {"1.0x8 GB", REDCO_UNIT_BYTES, -1.0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -64,6 +70,55 @@ static void quantities_read_as_written(void **state)
             assert_true(value > rows[i].value * (1 - 1e-12) && value < rows[i].value * (1 + 1e-12));
         }
     }
+}
+
+static void numbers_are_decimal(void **state)
+{
+    static const char *const neither[] = {
+        "",      " 1",    "1 ",       "+1",  "-1",   "-0",    "0x10",
+        "0X1p3", "inf",   "INFINITY", "nan", "1e",   "1e+",   "e5",
+        ".",     "1,5",   "1_000",    "\t7", "1..2", "1.2.3", "\xd9\xa1" /* an Arabic 1 */,
+        "one",   "1e400", "0b1",      "1f",  "1e5x", "#"};
+    static const struct {
+        const char *text;
+        double value;
+    } real[] = {{"0", 0.0},      {"00012", 12.0}, {"0.5", 0.5},     {".5", 0.5},    {"5.", 5.0},
+                {"1e-4", 1e-4},  {"1E+3", 1e3},   {"2.5e2", 250.0}, {"1e30", 1e30}, {"18446744073709551616", 0x1p64},
+                {"1e-400", 0.0}, {"010", 10.0}};
+    uint64_t whole = 7;
+    double value = 7.0;
+    (void)state;
+    for (size_t i = 0; i < sizeof neither / sizeof neither[0]; i++) {
+        if (redco_whole_parse(neither[i], 0, UINT64_MAX, &whole) || redco_real_parse(neither[i], 0.0, 1e300, &value)) {
+            fail_msg("\"%s\" is a number", neither[i]);
+        }
+    }
+    assert_int_equal(whole, 7);
+    assert_true(value == 7.0);
+    for (size_t i = 0; i < sizeof real / sizeof real[0]; i++) {
+        if (!redco_real_parse(real[i].text, 0.0, 1e300, &value) || value != real[i].value) {
+            fail_msg("%s", real[i].text);
+        }
+        const bool digits = strspn(real[i].text, "0123456789") == strlen(real[i].text);
+        if (redco_whole_parse(real[i].text, 0, UINT64_MAX, &whole) != (digits && real[i].value < 0x1p64)) {
+            fail_msg("%s", real[i].text);
+        }
+    }
+    assert_true(redco_whole_parse("18446744073709551615", 0, UINT64_MAX, &whole));
+    assert_true(whole == UINT64_MAX);
+    assert_false(redco_whole_parse("8", 0, 7, &whole));
+    assert_false(redco_whole_parse("0", 1, 7, &whole));
+    assert_false(redco_real_parse("1e31", 0.0, 1e30, &value));
+    assert_false(redco_real_parse("0.5", 1.0, 2.0, &value));
+    /* at the start of more text, and no further than it goes */
+    assert_int_equal(redco_whole_read("16x2", 4, &whole), 2);
+    assert_int_equal(whole, 16);
+    assert_int_equal(redco_whole_read("1234", 2, &whole), 2);
+    assert_int_equal(whole, 12);
+    assert_int_equal(redco_real_read("32.0 GT/s", 9, &value), 4);
+    assert_int_equal(redco_real_read("1e5", 2, &value), 1);
+    assert_true(value == 1.0);
+    assert_int_equal(redco_real_read("0x10", 4, &value), 1);
 }
 
 static void quantities_print_with_four_digits(void **state)
@@ -356,12 +411,19 @@ static void read_only_files_stay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(quantities_read_as_written),  cmocka_unit_test(quantities_print_with_four_digits),
-        cmocka_unit_test(sha256_matches_the_standard), cmocka_unit_test(json_errors_name_the_place),
-        cmocka_unit_test(deep_brackets_are_refused),   cmocka_unit_test(links_are_written_through),
-        cmocka_unit_test(open_files_are_written_on),   cmocka_unit_test(names_are_shown_safely),
-        cmocka_unit_test(errors_are_shown_safely),     cmocka_unit_test(documents_are_shown_safely),
-        cmocka_unit_test(signals_leave_nothing),       cmocka_unit_test(read_only_files_stay),
+        cmocka_unit_test(quantities_read_as_written),
+        cmocka_unit_test(numbers_are_decimal),
+        cmocka_unit_test(quantities_print_with_four_digits),
+        cmocka_unit_test(sha256_matches_the_standard),
+        cmocka_unit_test(json_errors_name_the_place),
+        cmocka_unit_test(deep_brackets_are_refused),
+        cmocka_unit_test(links_are_written_through),
+        cmocka_unit_test(open_files_are_written_on),
+        cmocka_unit_test(names_are_shown_safely),
+        cmocka_unit_test(errors_are_shown_safely),
+        cmocka_unit_test(documents_are_shown_safely),
+        cmocka_unit_test(signals_leave_nothing),
+        cmocka_unit_test(read_only_files_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 
 #include "topology/base/file.h"
 #include "topology/base/json.h"
+#include "topology/base/number.h"
 #include "topology/base/text.h"
 
 #include <errno.h>
@@ -36,6 +37,7 @@ error_t cli_option(int key, char *arg, struct argp_state *state)
 int cli_parse(const struct argp *argp, int argc, char **argv, struct cli *cli)
 {
     char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    if (argc > 0) { redco_text_clean(slash != NULL ? slash + 1 : argv[0]); } /* argp prints it, too */
     cli->program = slash != NULL ? slash + 1 : argv[0];
     /* hwloc explains odd machines in many lines on standard error; this is its only switch. The user's own setting
      * wins. */
@@ -70,15 +72,15 @@ error_t cli_bad_option(struct cli *cli, const char *option, const char *format, 
 
 error_t cli_u64(struct cli *cli, const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out)
 {
-    char *end = NULL;
-    errno = 0;
-    const unsigned long long value = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < min || value > max) {
-        return cli_bad_option(cli, option, "\"%.40s\" is not a whole number from %llu to %llu", text,
-                              (unsigned long long)min, (unsigned long long)max);
-    }
-    *out = value;
-    return 0;
+    if (redco_whole_parse(text, min, max, out)) { return 0; }
+    return cli_bad_option(cli, option, "\"%.40s\" is not a whole number from %llu to %llu", text,
+                          (unsigned long long)min, (unsigned long long)max);
+}
+
+error_t cli_real(struct cli *cli, const char *option, const char *text, double min, double max, double *out)
+{
+    if (redco_real_parse(text, min, max, out)) { return 0; }
+    return cli_bad_option(cli, option, "\"%.40s\" is not a decimal number from %g to %g", text, min, max);
 }
 
 error_t cli_name(struct cli *cli, const char *option, const char *text, const char **out)
@@ -149,6 +151,25 @@ void cli_warn(const struct cli *cli, const char *text)
     (void)fprintf(stderr, "%s: warning: ", cli->program);
     print_plain(text);
     (void)fputc('\n', stderr);
+}
+
+void cli_wrote(const char *path)
+{
+    (void)printf("wrote ");
+    redco_text_write(stdout, path);
+    (void)printf("\n");
+}
+
+json_t *cli_json_text(const char *text)
+{
+    json_t *json = json_string(text);
+    if (json != NULL) { return json; }
+    char *const copy = strdup(text);
+    if (copy == NULL) { return NULL; }
+    redco_text_clean(copy);
+    json = json_string(copy);
+    free(copy);
+    return json;
 }
 
 int cli_print_json(const struct cli *cli, const json_t *json)

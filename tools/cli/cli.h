@@ -36,6 +36,8 @@ __attribute__((format(printf, 3, 4))) error_t cli_bad_option(struct cli *cli, co
                                                              ...);
 /** A whole number in [min, max] or an error naming @p option. */
 error_t cli_u64(struct cli *cli, const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out);
+/** A real number in [min, max], likewise. */
+error_t cli_real(struct cli *cli, const char *option, const char *text, double min, double max, double *out);
 /** A file's or a preset's name: anything but nothing. */
 error_t cli_name(struct cli *cli, const char *option, const char *text, const char **out);
 /** The index of @p text in a NULL-terminated list, or an error that lists the words. */
@@ -48,6 +50,11 @@ redco_status cli_writable(const char *path, redco_error *err);
 int cli_fail(const struct cli *cli, const redco_error *err);
 /** "PROGRAM: warning: TEXT" on standard error unless --quiet. */
 void cli_warn(const struct cli *cli, const char *text);
+/** "wrote PATH" on standard output, a path as it may be shown. */
+void cli_wrote(const char *path);
+/** A path, or another text of the user's, in JSON: bytes that are not UTF-8 are "?". New reference, NULL when out of
+ *  memory. */
+json_t *cli_json_text(const char *text);
 /** Prints a JSON document on standard output. @return CLI_DONE, or CLI_SYSTEM when it cannot be written */
 int cli_print_json(const struct cli *cli, const json_t *json);
 /** Call last: a full disk under standard output is an error, too. @return @p code or CLI_SYSTEM */

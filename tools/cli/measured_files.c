@@ -6,8 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A name with '/' or '.' is a file, which must be there; a word that is no preset makes the rows be skipped. */
-static redco_status check_gpus(const char *path, const redco_measured_run *rows, size_t count, redco_error *err)
+redco_status measured_check_gpus(const char *path, const redco_measured_run *rows, size_t count, redco_error *err)
 {
     for (size_t i = 0; i < count; i++) {
         redco_gpu gpu;
@@ -31,7 +30,7 @@ static redco_status add_table(struct measured_files *files, const char *path, re
     if (st != REDCO_OK) { return st; }
     const redco_measured_run *rows = NULL;
     const size_t count = redco_measured_runs(files->tables[files->table_count++], &rows);
-    if (count == 0 || (st = check_gpus(path, rows, count, err)) != REDCO_OK) { return st; }
+    if (count == 0 || (st = measured_check_gpus(path, rows, count, err)) != REDCO_OK) { return st; }
     const redco_measured_run **const runs =
         realloc(files->runs, (files->count + count) * sizeof(const redco_measured_run *));
     if (runs == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }

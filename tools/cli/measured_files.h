@@ -18,6 +18,9 @@ redco_status measured_files_read(char *const *paths, size_t path_count, struct m
                                  redco_error *err);
 void measured_files_free(struct measured_files *files);
 
+/** Fails at file and line of the first row whose GPU cannot be read: a name with '/' or '.' is a file, which must be
+ *  there; a word that is no preset makes the rows be skipped. */
+redco_status measured_check_gpus(const char *path, const redco_measured_run *rows, size_t count, redco_error *err);
 /** Whether row @p index has a throughput to compare with, and is not skipped. */
 bool measured_has_speed(const struct measured_files *files, size_t index);
 

@@ -1,5 +1,7 @@
 #include "tools/exec/exec_args.h"
 
+#include "topology/base/number.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,29 +67,17 @@ static const struct argp_option flags[] = {
 };
 /* clang-format on */
 
-/* Decimal, as whole numbers are; no infinity. */
-static error_t read_rate(struct exec_args *args, const char *text)
-{
-    const bool decimal = text[0] != '\0' && text[strspn(text, "0123456789+-.eE")] == '\0';
-    char *end = NULL;
-    args->learning_rate = strtod(text, &end);
-    return decimal && *end == '\0' && args->learning_rate >= 0.0 && args->learning_rate <= 1e30
-               ? 0
-               : cli_bad_option(&args->cli, "--learning-rate", "\"%.40s\" is not a number from 0 to 1e30", text);
-}
-
 static error_t read_fault(struct exec_args *args, const char *text)
 {
     const char *const at = strrchr(text, '@');
-    unsigned long long step = 0;
-    unsigned rank = 0;
-    int end = 0;
-    if (at == NULL || at == text || (size_t)(at - text) >= sizeof args->fault_tensor ||
-        sscanf(at, "@%9u:%9llu%n", &rank, &step, &end) != 2 || at[end] != '\0' || step == 0) {
+    uint64_t step = 0, rank = 0;
+    const size_t digits = at != NULL ? redco_whole_read(at + 1, strlen(at + 1), &rank) : 0;
+    if (digits == 0 || at == text || (size_t)(at - text) >= sizeof args->fault_tensor || rank >= REDCO_WORLD_MAX ||
+        at[1 + digits] != ':' || !redco_whole_parse(at + 2 + digits, 1, UINT64_MAX, &step)) {
         return cli_bad_option(&args->cli, "--fault", "\"%.60s\" is not TENSOR@RANK:STEP, with steps from 1", text);
     }
     (void)snprintf(args->fault_tensor, sizeof args->fault_tensor, "%.*s", (int)(at - text), text);
-    args->fault = (redco_trainer_fault){args->fault_tensor, rank, step, 0.01};
+    args->fault = (redco_trainer_fault){args->fault_tensor, (uint32_t)rank, step, 0.01};
     return 0;
 }
 
@@ -123,7 +113,9 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_STEPS: return cli_u64(&args->cli, "--steps", text, 0, MOST_STEPS, &args->steps);
     case KEY_DATA: return cli_name(&args->cli, "--data", text, &args->data);
     case KEY_SEED: args->has_seed = true; return cli_u64(&args->cli, "--seed", text, 0, INT64_MAX, &args->seed);
-    case KEY_RATE: args->has_rate = true; return read_rate(args, text);
+    case KEY_RATE:
+        args->has_rate = true;
+        return cli_real(&args->cli, "--learning-rate", text, 0.0, 1e30, &args->learning_rate);
     case KEY_FOLDER: return cli_name(&args->cli, "--checkpoint", text, &args->folder);
     case KEY_EVERY:
         args->has_every = true;

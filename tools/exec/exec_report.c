@@ -1,5 +1,8 @@
 #include "tools/exec/exec_report.h"
 
+#include "tools/cli/cli.h"
+#include "topology/base/text.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +78,9 @@ void exec_print_head(const struct exec_run *run)
 
 void exec_print_resumed(const char *path, uint64_t step, uint64_t steps)
 {
-    (void)printf("resumed from %s: step %llu of %llu%s\n", path, (unsigned long long)step, (unsigned long long)steps,
+    (void)printf("resumed from ");
+    redco_text_write(stdout, path);
+    (void)printf(": step %llu of %llu%s\n", (unsigned long long)step, (unsigned long long)steps,
                  step < steps ? "" : "; nothing is left to train");
 }
 
@@ -191,7 +196,7 @@ static json_t *start_json(const struct exec_start *s)
 static json_t *checkpoint_json(const struct exec_run *run)
 {
     if (run->folder == NULL) { return json_null(); }
-    return json_pack("{s:s, s:o, s:I}", "folder", run->folder, "resumed_from",
+    return json_pack("{s:o, s:o, s:I}", "folder", cli_json_text(run->folder), "resumed_from",
                      run->resumed ? json_integer((json_int_t)run->first) : json_null(), "written",
                      (json_int_t)run->written);
 }

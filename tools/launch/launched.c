@@ -1,5 +1,7 @@
 #include "tools/launch/launched.h"
 
+#include "topology/base/number.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -12,10 +14,9 @@ enum { FIRST_PORT = 12000, PORTS = 20000 };
 static redco_status number_of(const char *name, const char *because, uint32_t most, uint32_t *out, redco_error *err)
 {
     const char *const text = getenv(name);
-    char *end = NULL;
+    uint64_t number = 0;
     if (text == NULL) { return redco_fail(err, REDCO_EVALUE, name, "is missing, but %s is set", because); }
-    const unsigned long number = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
-    if (end == NULL || *end != '\0' || number > most) {
+    if (!redco_whole_parse(text, 0, most, &number)) {
         return redco_fail(err, REDCO_EVALUE, name, "\"%.40s\" is not a whole number from 0 to %u", text, most);
     }
     *out = (uint32_t)number;
@@ -80,10 +81,7 @@ static bool in_slurm_step(void)
 static bool number_in(const char *name, uint64_t *out)
 {
     const char *const text = getenv(name);
-    char *end = NULL;
-    if (text == NULL || text[0] < '0' || text[0] > '9') { return false; }
-    *out = strtoull(text, &end, 10);
-    return *end == '\0';
+    return text != NULL && redco_whole_parse(text, 0, UINT64_MAX, out);
 }
 
 /* Open MPI, then what MPICH and its descendants set, then srun --mpi=pmix; a step of one task is nobody's rank. */

@@ -368,9 +368,9 @@ static int print_answer(const struct answer *answer)
     } else {
         print_one(answer);
     }
-    if (args->out != NULL) { (void)printf("wrote %s\n", args->out); }
-    if (args->timeline != NULL) { (void)printf("wrote %s\n", args->timeline); }
-    if (args->report != NULL) { (void)printf("wrote %s\n", args->report); }
+    if (args->out != NULL) { cli_wrote(args->out); }
+    if (args->timeline != NULL) { cli_wrote(args->timeline); }
+    if (args->report != NULL) { cli_wrote(args->report); }
     plan_export_print_written(args);
     return rc;
 }

@@ -4,6 +4,7 @@
 #include "planner/search/strategy.h"
 #include "tools/cli/overlap_option.h"
 #include "tools/plan/plan_export.h"
+#include "topology/base/number.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -143,13 +144,10 @@ static error_t read_stages(struct plan_args *args, const char *option, const cha
 static const char *read_mesh(const char *text, redco_mesh *out)
 {
     static const char times[] = "\xc3\x97";
-    char *end = NULL;
-    uint64_t factors[2];
+    uint64_t factors[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
-        if (*text < '0' || *text > '9') { return NULL; }
-        factors[i] = strtoull(text, &end, 10);
+        text += redco_whole_read(text, strlen(text), &factors[i]);
         if (factors[i] == 0 || factors[i] > UINT32_MAX) { return NULL; }
-        text = end;
         if (i == 1) { break; }
         if (*text == 'x' || *text == 'X') {
             text++;
@@ -201,8 +199,8 @@ static error_t read_sweep(struct plan_args *args, const char *text)
         return cli_bad_option(&args->cli, "--sweep", "\"%.60s\" is not of the form gpus=8,32,1024", text);
     }
     for (;; at++) {
-        char *end = NULL;
-        const unsigned long long gpus = *at >= '0' && *at <= '9' ? strtoull(at, &end, 10) : 0;
+        uint64_t gpus = 0;
+        const char *const end = at + redco_whole_read(at, strlen(at), &gpus);
         if (gpus == 0 || gpus > most_gpus || (*end != ',' && *end != '\0')) {
             return cli_bad_option(&args->cli, "--sweep", "\"%.60s\": numbers of GPUs from 1 to %llu, between commas",
                                   text, (unsigned long long)most_gpus);

@@ -209,7 +209,7 @@ static int print_engines(const struct plan_args *args, const redco_inputs *input
     if (!report_table(inputs, REPORT_STRATEGIES, rows, engines->count)) { return CLI_SYSTEM; }
     (void)printf("* %s is the %s: %s\n", usual, inputs->engine_named ? "one asked for" : "default here",
                  inputs->engine_reason);
-    if (report) { (void)printf("wrote %s\n", args->report); }
+    if (report) { cli_wrote(args->report); }
     return CLI_DONE;
 }
 

@@ -97,7 +97,7 @@ redco_status plan_export(const struct plan_args *args, const redco_plan *plan, c
 void plan_export_print_written(const struct plan_args *args)
 {
     for (int i = 0; i < REDCO_FRAMEWORK_COUNT; i++) {
-        if (args->exports[i].path != NULL) { (void)printf("wrote %s\n", args->exports[i].path); }
+        if (args->exports[i].path != NULL) { cli_wrote(args->exports[i].path); }
     }
 }
 

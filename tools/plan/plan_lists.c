@@ -6,6 +6,7 @@
 #include "planner/search/strategy.h"
 #include "tools/plan/plan_html.h"
 #include "tools/plan/plan_report.h"
+#include "topology/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,7 +177,7 @@ static redco_status write_report(const struct list *list, const redco_inputs *in
 
 static void print_written(const struct list *list, const char *path)
 {
-    if (path != NULL && !list->args->cli.json) { (void)printf("wrote %s\n", path); }
+    if (path != NULL && !list->args->cli.json) { cli_wrote(path); }
 }
 
 /* The optimum is one that the engine can run; a named strategy beside it need not be. */
@@ -304,14 +305,15 @@ int answer_check(struct plan_args *args)
     }
     if (cli->json) {
         json_t *json =
-            json_pack("{s:s,s:s,s:s,s:I,s:f}", "check", "ok", "plan", args->check, "strategy", plan->strategy, "gpus",
-                      (json_int_t)redco_plan_gpus(plan), "step_s", plan->predicted.step_s);
+            json_pack("{s:s,s:o,s:s,s:I,s:f}", "check", "ok", "plan", cli_json_text(args->check), "strategy",
+                      plan->strategy, "gpus", (json_int_t)redco_plan_gpus(plan), "step_s", plan->predicted.step_s);
         rc = cli_print_json(cli, json);
         json_decref(json);
     } else if (!cli->quiet) {
-        (void)printf("%s: OK: %s on %llu GPUs of %s, %.4g s a step, %.1f of %.1f GB; every number follows from what it "
+        redco_text_write(stdout, args->check);
+        (void)printf(": OK: %s on %llu GPUs of %s, %.4g s a step, %.1f of %.1f GB; every number follows from what it "
                      "embeds\n",
-                     args->check, plan->model_name, (unsigned long long)redco_plan_gpus(plan), plan->cluster_name,
+                     plan->model_name, (unsigned long long)redco_plan_gpus(plan), plan->cluster_name,
                      plan->predicted.step_s, (double)plan->predicted.total_bytes / 1e9,
                      (double)plan->predicted.capacity_bytes / 1e9);
     }

@@ -158,7 +158,8 @@ redco_status profile_device_contend(const struct profile_job *job, redco_backend
     return REDCO_OK;
 }
 
-redco_status profile_device_model(const char *name, redco_measure_shapes *shapes, redco_error *err)
+redco_status profile_device_model(const char *name, redco_measure_shapes *shapes, const struct cli *cli,
+                                  redco_error *err)
 {
     const redco_shape shape = {
         .seq_len = 1, .micro_batch = 1, .tp = 1, .cp = 1, .precision = REDCO_BF16, .engine = {.planned_memory = true}};
@@ -167,6 +168,9 @@ redco_status profile_device_model(const char *name, redco_measure_shapes *shapes
     redco_model *model = NULL;
     redco_status st = redco_model_read(name, &model, err);
     if (st != REDCO_OK) { return st; }
+    for (size_t i = 0; cli != NULL && redco_model_warning(model, i) != NULL; i++) {
+        cli_warn(cli, redco_model_warning(model, i));
+    }
     const size_t count = redco_model_classes(model, &classes);
     for (uint32_t c = 0; c < count && st == REDCO_OK; c++) {
         const uint32_t op_count = redco_layer_operators(model, c, &shape, ops);

@@ -4,6 +4,7 @@
 
 #include "executor/comm/carrier.h"
 #include "executor/measure/measure.h"
+#include "tools/cli/cli.h"
 #include "tools/profile/profile_tool.h"
 
 /** Every rank calls it. @return REDCO_ESYSTEM where there is no such device */
@@ -24,7 +25,9 @@ redco_status profile_device_conclude(redco_backend *backend, redco_measurer *mea
 /** What a device without peers has in place of collectives beside computation. */
 redco_status profile_device_contend(const struct profile_job *job, redco_backend *backend, redco_profile_measured *how,
                                     redco_error *err);
-/** Products of a model's weights; adds to what is there. @param name  preset or file */
-redco_status profile_device_model(const char *name, redco_measure_shapes *shapes, redco_error *err);
+/** Products of a model's weights; adds to what is there. @param name  preset or file
+ *  @param cli  warns of what is odd about the model; NULL: another rank does */
+redco_status profile_device_model(const char *name, redco_measure_shapes *shapes, const struct cli *cli,
+                                  redco_error *err);
 
 #endif

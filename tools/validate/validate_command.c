@@ -1,8 +1,10 @@
 /* redco-validate --row --command: the redco-plan command that prices a measured row, and the files that it needs. */
 #include "costmodel/evaluation/row_cluster.h"
 #include "costmodel/evaluation/row_command.h"
+#include "tools/cli/measured_files.h"
 #include "tools/validate/validate.h"
 #include "topology/base/file.h"
+#include "topology/base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,12 +12,31 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* What a terminal would obey, as the printf of any shell writes it back. */
+static void print_escaped(const char *word)
+{
+    (void)fputs("\"$(printf '", stdout);
+    for (; *word != '\0'; word++) {
+        const unsigned char byte = (unsigned char)*word;
+        if (byte < ' ' || byte >= 0x7f || strchr("'\\%", byte) != NULL) {
+            (void)printf("\\%03o", byte);
+        } else {
+            (void)putchar(byte);
+        }
+    }
+    (void)fputs("')\"", stdout);
+}
+
 /* As a shell reads it back. */
 static void print_word(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,@%+-";
     if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
         (void)fputs(word, stdout);
+        return;
+    }
+    if (!redco_text_is_plain(word)) {
+        print_escaped(word);
         return;
     }
     (void)putchar('\'');
@@ -57,7 +78,8 @@ static redco_status find_row(const struct validate_arguments *a, const redco_mea
                           (unsigned long long)a->row, count, a->files[0]);
     }
     *run_out = &runs[a->row - 1];
-    const redco_status st = redco_evaluations_create(run_out, 1, evaluations_out, err);
+    redco_status st = measured_check_gpus(a->files[0], *run_out, 1, err);
+    if (st == REDCO_OK) { st = redco_evaluations_create(run_out, 1, evaluations_out, err); }
     if (st != REDCO_OK) { return st; }
     const char *const skip = redco_evaluations_skip(*evaluations_out, 0);
     if (skip == NULL) { return REDCO_OK; }

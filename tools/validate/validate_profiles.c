@@ -412,15 +412,15 @@ static json_t *result_json(const struct report *report, size_t index)
     const struct result *result = &report->results[index];
     const redco_machine *machine = &result->where.machine;
     const redco_group *group = &result->where.group;
-    json_t *json =
-        json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:s,s:I,s:f,s:b,s:b,s:b,s:I,s:o,s:f,s:f}", "file", result->file,
-                  "collective", redco_collective_name(result->run.op), "gpus_per_node", (json_int_t)group->mesh.gpus,
-                  "nodes", (json_int_t)group->mesh.nodes, "stride", (json_int_t)group->stride, "groups_per_node",
-                  (json_int_t)group->groups_per_node, "gpu", machine->gpu.name, "nics_per_node",
-                  (json_int_t)machine->nics_per_node, "nic_bytes_per_s", machine->nic_bytes_per_s, "network_stated",
-                  result->where.network_stated, "one_process", result->run.one_process, "repeated",
-                  result->copy_of != index, "rows", (json_int_t)result->rows, "decades", decades_json(&result->errors),
-                  "peak_measured_bytes_per_s", result->peak_measured, "peak_model_bytes_per_s", result->peak_model);
+    json_t *json = json_pack(
+        "{s:o,s:s,s:I,s:I,s:I,s:I,s:s,s:I,s:f,s:b,s:b,s:b,s:I,s:o,s:f,s:f}", "file", cli_json_text(result->file),
+        "collective", redco_collective_name(result->run.op), "gpus_per_node", (json_int_t)group->mesh.gpus, "nodes",
+        (json_int_t)group->mesh.nodes, "stride", (json_int_t)group->stride, "groups_per_node",
+        (json_int_t)group->groups_per_node, "gpu", machine->gpu.name, "nics_per_node",
+        (json_int_t)machine->nics_per_node, "nic_bytes_per_s", machine->nic_bytes_per_s, "network_stated",
+        result->where.network_stated, "one_process", result->run.one_process, "repeated", result->copy_of != index,
+        "rows", (json_int_t)result->rows, "decades", decades_json(&result->errors), "peak_measured_bytes_per_s",
+        result->peak_measured, "peak_model_bytes_per_s", result->peak_model);
     (void)json_object_set_new(json, "bus_factor",
                               json_real(redco_collective_bus_factor(result->run.op, result->run.ranks)));
     (void)json_object_set(json, "points", result->points);
@@ -441,8 +441,8 @@ static json_t *report_json(const struct report *report)
     json_t *all = json_object();
     for (size_t i = 0; i < report->count; i++) { json_array_append_new(runs, result_json(report, i)); }
     for (size_t i = 0; i < report->skipped_count; i++) {
-        json_array_append_new(
-            skipped, json_pack("{s:s,s:s}", "file", report->skipped[i].file, "reason", report->skipped[i].reason));
+        json_array_append_new(skipped, json_pack("{s:o,s:o}", "file", cli_json_text(report->skipped[i].file), "reason",
+                                                 cli_json_text(report->skipped[i].reason)));
     }
     for (int kind = 0; kind < KINDS; kind++) {
         json_object_set_new(all, kind_keys[kind], summary_json(report, (enum kind)kind));

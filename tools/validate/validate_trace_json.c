@@ -1,4 +1,5 @@
 /* The document of redco-validate PLAN TRACE: tools/validate-trace.schema.json. */
+#include "tools/cli/cli.h"
 #include "tools/validate/validate_trace.h"
 
 #include <math.h>
@@ -124,10 +125,10 @@ static json_t *ranks_json(const struct trace_report *r)
     json_t *const list = json_array();
     for (uint32_t i = 0; i < c->rank_count; i++) {
         const redco_compare_rank *const rank = &c->ranks[i];
-        (void)json_array_append_new(list,
-                                    json_pack("{s:s,s:I,s:s,s:f,s:o}", "trace", r->arguments->files[rank->file + 1],
-                                              "process", (json_int_t)rank->process, "name", rank->name, "step_s",
-                                              rank->step_s, "peak_memory_bytes", bytes_json(rank->peak_bytes)));
+        (void)json_array_append_new(list, json_pack("{s:o,s:I,s:s,s:f,s:o}", "trace",
+                                                    cli_json_text(r->arguments->files[rank->file + 1]), "process",
+                                                    (json_int_t)rank->process, "name", rank->name, "step_s",
+                                                    rank->step_s, "peak_memory_bytes", bytes_json(rank->peak_bytes)));
     }
     return list;
 }
@@ -150,9 +151,9 @@ static json_t *files_json(const struct trace_report *r)
     for (uint32_t i = 0; i < r->load_count; i++) {
         const redco_trace_load_report *const load = &r->loads[i];
         (void)json_array_append_new(
-            list, json_pack("{s:s,s:s?,s:I,s:I,s:I,s:I}", "trace", r->arguments->files[i + 1], "source", r->origins[i],
-                            "events", (json_int_t)load->events, "ignored", (json_int_t)load->ignored, "unpaired",
-                            (json_int_t)load->unpaired, "duplicates", (json_int_t)load->duplicates));
+            list, json_pack("{s:o,s:s?,s:I,s:I,s:I,s:I}", "trace", cli_json_text(r->arguments->files[i + 1]), "source",
+                            r->origins[i], "events", (json_int_t)load->events, "ignored", (json_int_t)load->ignored,
+                            "unpaired", (json_int_t)load->unpaired, "duplicates", (json_int_t)load->duplicates));
     }
     return list;
 }
@@ -162,8 +163,8 @@ json_t *trace_report_json(const struct trace_report *report)
     const redco_comparison *const c = report->comparison;
     const redco_compare_memory *const m = &c->memory;
     json_t *const json =
-        json_pack("{s:s,s:i,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o}", "format", "redco-validate-trace", "version", 1, "plan",
-                  report->arguments->files[0], "passed", report->passed, "predicted",
+        json_pack("{s:s,s:i,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o}", "format", "redco-validate-trace", "version", 1, "plan",
+                  cli_json_text(report->arguments->files[0]), "passed", report->passed, "predicted",
                   time_json(&c->predicted, m->known, m->predicted_bytes), "measured",
                   time_json(&c->measured, m->known, m->measured_bytes), "error", errors_json(c), "kinds", kinds_json(c),
                   "operators", operators_json(c, report->arguments->top), "memory", memory_json(m));

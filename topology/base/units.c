@@ -1,5 +1,7 @@
 #include "topology/base/units.h"
 
+#include "topology/base/number.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -81,17 +83,14 @@ static bool unit_factor(const char *text, redco_unit unit, double *factor_out)
 
 redco_status redco_unit_parse(const char *text, redco_unit unit, const char *place, double *value_out, redco_error *err)
 {
-    char *end = NULL;
-    /* strtod would also take hexadecimal, "inf" and "nan". */
-    const char *start = text + strspn(text, " ");
-    if (*start != '-' && *start != '.' && !isdigit((unsigned char)*start)) {
+    const bool negative = text[0] == '-'; /* a number, but of no quantity */
+    const char *const digits = text + negative;
+    double number = 0.0;
+    const size_t used = redco_real_read(digits, strlen(digits), &number);
+    if (used == 0 || (digits[used] != '\0' && strchr("xX.", digits[used]) != NULL)) {
         return redco_fail(err, REDCO_EVALUE, place, "\"%.40s\" is not a quantity; write %s", text, example_of(unit));
     }
-    const double number = strtod(start, &end);
-    if (start[strspn(start, "0123456789.eE+-")] == 'x') {
-        return redco_fail(err, REDCO_EVALUE, place, "\"%.40s\" is not a quantity; write %s", text, example_of(unit));
-    }
-    end += strspn(end, " ");
+    const char *const end = digits + used + strspn(digits + used, " ");
     if (*end == '\0') {
         return redco_fail(err, REDCO_EVALUE, place, "\"%.40s\" has no unit; write %s", text, example_of(unit));
     }
@@ -100,7 +99,7 @@ redco_status redco_unit_parse(const char *text, redco_unit unit, const char *pla
         return redco_fail(err, REDCO_EVALUE, place, "unknown unit \"%.40s\"; write %s", end, example_of(unit));
     }
     const double value = number * factor;
-    if (!isfinite(value) || value < 0.0 || value > largest_value) {
+    if (negative || !isfinite(value) || value > largest_value) {
         return redco_fail(err, REDCO_EVALUE, place, "\"%.40s\" is out of range; write %s", text, example_of(unit));
     }
     *value_out = value;

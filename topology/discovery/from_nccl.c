@@ -1,5 +1,6 @@
 /* NCCL topology XML to nodes: what NCCL_TOPO_DUMP_FILE writes, and site files that hold only cpu and pci elements.
  * Elements and attributes as in NCCL 2.28, src/graph/xml.h and topo.cc; "xgmi" is RCCL's nvlink. */
+#include "topology/base/number.h"
 #include "topology/discovery/node_internal.h"
 #include "topology/discovery/pci_ids.h"
 
@@ -140,7 +141,8 @@ static double link_rate(const char *speed, uint32_t lanes)
                  {16.0, 16e9 / 8 * 128 / 130},
                  {32.0, 32e9 / 8 * 128 / 130},
                  {64.0, 64e9 / 8 * 242 / 256}};
-    const double written = speed[0] >= '0' && speed[0] <= '9' ? strtod(speed, NULL) : 0.0;
+    double written = 0.0;
+    (void)redco_real_read(speed, strlen(speed), &written);
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
         if (written == rates[i].gigatransfers) { return rates[i].bytes_per_s * lanes; }
     }

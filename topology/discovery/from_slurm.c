@@ -1,4 +1,5 @@
 /* Slurm's topology.conf, plug-in topology/tree: topology.conf(5) and the line rules of slurm.conf(5). */
+#include "topology/base/number.h"
 #include "topology/discovery/tree.h"
 
 #include <stdio.h>
@@ -120,12 +121,7 @@ static redco_status read_field(const struct reader *reader, size_t *at, struct f
 static redco_status check_speed(const struct field *speed, const char *place, redco_error *err)
 {
     uint64_t value = 0;
-    bool good = speed->size <= 10;
-    for (size_t i = 0; i < speed->size && good; i++) {
-        good = speed->text[i] >= '0' && speed->text[i] <= '9';
-        value = value * 10 + (uint64_t)(speed->text[i] - '0');
-    }
-    if (good && value <= UINT32_MAX) { return REDCO_OK; }
+    if (redco_whole_read(speed->text, speed->size, &value) == speed->size && value <= UINT32_MAX) { return REDCO_OK; }
     return redco_fail(err, REDCO_EVALUE, place, "LinkSpeed=%.*s is not a whole number from 0 to 4294967295",
                       (int)(speed->size < 40 ? speed->size : 40), speed->text);
 }
