@@ -24,7 +24,7 @@ struct loader {
     redco_trace_load_report report;
     struct mark *marks;
     size_t mark_count, mark_capacity;
-    const redcoi_trace_sink *sink; /* takes events and notes in the place of trace; NULL: none does */
+    const redcoi_trace_sink *sink; /* takes events and notes where trace is NULL */
     const char *list;              /* its pointer, as redcoi_trace_each() has it */
 };
 
@@ -281,7 +281,7 @@ static redco_status take_event(struct loader *loader, const redcoi_source *sourc
                                redco_error *err)
 {
     redco_json_value value = {.name = source->name, .json = event};
-    if (loader->sink == NULL) {
+    if (loader->trace != NULL) {
         read_event(loader, event);
         return loader->trace->failed ? out_of_memory(err) : REDCO_OK;
     }
@@ -338,10 +338,10 @@ static redco_status read_member(struct loader *loader, redcoi_source *source, bo
         st = read_list(loader, source, false, err);
     } else if (strcmp(json_string_value(key), "otherData") == 0) {
         st = redcoi_source_value(source, &notes, err);
-        if (st == REDCO_OK && loader->sink != NULL) {
-            loader->sink->notes(loader->sink->context, notes);
-        } else if (st == REDCO_OK) {
+        if (st == REDCO_OK && loader->trace != NULL) {
             read_notes(loader, notes);
+        } else if (st == REDCO_OK) {
+            loader->sink->notes(loader->sink->context, notes);
         }
     } else {
         st = redcoi_source_skip(source, err);
