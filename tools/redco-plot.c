@@ -121,18 +121,31 @@ static int print_done(const struct arguments *args, size_t size)
     return cli_finish(&args->cli, CLI_DONE);
 }
 
+/* A trace may be larger than any document: it is read event by event. */
+static redco_status compose_trace(const struct arguments *args, char **script, size_t *script_size, redco_error *err)
+{
+    if (args->input_count != 1) {
+        return redco_fail(err, REDCO_EVALUE, plot_kind_words[PLOT_TIMELINE],
+                          "is drawn from one JSON document: the trace of --timeline");
+    }
+    return plot_compose_trace(args->inputs[0], &args->options, args->format, script, script_size, err);
+}
+
 static int run(const struct arguments *args)
 {
+    const bool trace = args->kind == PLOT_TIMELINE;
     struct plot_input inputs[MOST_INPUTS] = {{0}};
     char *script = NULL;
     size_t script_size = 0;
     size_t bytes = 0;
     redco_error err = {0};
     redco_status st = REDCO_OK;
-    for (size_t i = 0; i < args->input_count && st == REDCO_OK; i++) {
+    for (size_t i = 0; i < args->input_count && !trace && st == REDCO_OK; i++) {
         st = plot_input_read(args->inputs[i], &inputs[i], &err);
     }
-    if (st == REDCO_OK) {
+    if (trace) {
+        st = compose_trace(args, &script, &script_size, &err);
+    } else if (st == REDCO_OK) {
         st = plot_compose((enum plot_kind)args->kind, inputs, args->input_count, &args->options, args->format, &script,
                           &script_size, &err);
     }

@@ -71,6 +71,9 @@ redco_status redco_trace_write(const redco_trace *trace, const char *path, redco
 /** Reads {"traceEvents":[...]} or a bare array; kinds of events other than the above are skipped.
  *  @return REDCO_EVALUE naming the JSON pointer of an event that is malformed, or of a flow that has no other end */
 redco_status redco_trace_read(const char *path, redco_trace **trace_out, redco_error *err);
+/** The same of files of any size, event by event, and for drawing: what spans say about themselves is left out.
+ *  @param path  or "-": standard input */
+redco_status redco_trace_read_spans(const char *path, redco_trace **trace_out, redco_error *err);
 redco_status redco_trace_from_json(const redco_json_value *root, redco_trace **trace_out, redco_error *err);
 
 /** What redco_trace_load() found and left out. */

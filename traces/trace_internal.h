@@ -25,6 +25,19 @@ typedef struct redcoi_trace_note {
 /** A copy that lives as long as the trace, the same for the same text; "" when out of memory. */
 const char *redcoi_trace_keep(redco_trace *trace, const char *text, size_t size);
 
+/** What takes the events of a file one at a time. */
+typedef struct redcoi_trace_sink {
+    void *context;
+    /** @param event  with its place in the file. @param index  in the list */
+    redco_status (*event)(void *context, const redco_json_value *event, uint32_t index, redco_error *err);
+    void (*notes)(void *context, const json_t *notes);
+} redcoi_trace_sink;
+
+/** Reads a file of any size as redco_trace_load() does: JSON is checked event by event.
+ *  @param list_out  the pointer of the list of events: "/traceEvents", or "" where it stands alone */
+redco_status redcoi_trace_each(const char *path, const redcoi_trace_sink *sink, const char **list_out,
+                               redco_error *err);
+
 /** Nanoseconds, as files hold them. */
 int64_t redcoi_trace_ns(double seconds);
 /** Orders pointers to spans by process, thread, start; the longer first, but for those that are over at once. */

@@ -24,6 +24,8 @@ struct loader {
     redco_trace_load_report report;
     struct mark *marks;
     size_t mark_count, mark_capacity;
+    const redcoi_trace_sink *sink; /* takes events and notes where trace is NULL */
+    const char *list;              /* its pointer, as redcoi_trace_each() has it */
 };
 
 static const double unfinished_s = -1.0;
@@ -274,11 +276,26 @@ static redco_status conclude(struct loader *loader, redco_status st, redco_trace
     return REDCO_OK;
 }
 
+/* Hands an event to the one who wants it, or to the trace. */
+static redco_status take_event(struct loader *loader, const redcoi_source *source, const json_t *event,
+                               redco_error *err)
+{
+    redco_json_value value = {.name = source->name, .json = event};
+    if (loader->trace != NULL) {
+        read_event(loader, event);
+        return loader->trace->failed ? out_of_memory(err) : REDCO_OK;
+    }
+    (void)snprintf(value.pointer, sizeof value.pointer, "%s/%llu", loader->list,
+                   (unsigned long long)loader->report.events);
+    return loader->sink->event(loader->sink->context, &value, (uint32_t)loader->report.events++, err);
+}
+
 /* The list that stands at the source. A bare one may lack its end, as Chrome writes it. */
 static redco_status read_list(struct loader *loader, redcoi_source *source, bool bare, redco_error *err)
 {
     char next = '\0';
     redco_status st = REDCO_OK;
+    loader->list = bare ? "" : "/traceEvents";
     redcoi_source_step(source);
     for (;;) {
         json_t *event = NULL;
@@ -294,9 +311,9 @@ static redco_status read_list(struct loader *loader, redcoi_source *source, bool
                                       (unsigned long long)most_events);
         }
         if ((st = redcoi_source_value(source, &event, err)) != REDCO_OK) { return st; }
-        read_event(loader, event);
+        st = take_event(loader, source, event, err);
         json_decref(event);
-        if (loader->trace->failed) { return out_of_memory(err); }
+        if (st != REDCO_OK) { return st; }
     }
     if (next == ']') { redcoi_source_step(source); }
     return REDCO_OK;
@@ -321,7 +338,11 @@ static redco_status read_member(struct loader *loader, redcoi_source *source, bo
         st = read_list(loader, source, false, err);
     } else if (strcmp(json_string_value(key), "otherData") == 0) {
         st = redcoi_source_value(source, &notes, err);
-        if (st == REDCO_OK) { read_notes(loader, notes); }
+        if (st == REDCO_OK && loader->trace != NULL) {
+            read_notes(loader, notes);
+        } else if (st == REDCO_OK) {
+            loader->sink->notes(loader->sink->context, notes);
+        }
     } else {
         st = redcoi_source_skip(source, err);
     }
@@ -411,4 +432,15 @@ redco_status redco_trace_import(const redco_json_value *root, const char *const 
     }
     if (st == REDCO_OK) { read_notes(&loader, json_object_get(root->json, "otherData")); }
     return conclude(&loader, st, trace_out, report_out, err);
+}
+
+redco_status redcoi_trace_each(const char *path, const redcoi_trace_sink *sink, const char **list_out, redco_error *err)
+{
+    struct loader loader = {.sink = sink, .list = ""};
+    redcoi_source source;
+    redco_status st = redcoi_source_open(&source, path, err);
+    if (st == REDCO_OK) { st = read_root(&loader, &source, err); }
+    redcoi_source_close(&source);
+    *list_out = loader.list;
+    return st;
 }

@@ -22,6 +22,7 @@ struct reader {
     redco_trace *trace;
     struct flow_end *ends;
     size_t end_count, end_capacity;
+    bool bare; /* spans without what they say about themselves */
 };
 
 static redco_status read_ids(const redco_json_value *event, uint32_t *process, uint32_t *thread, redco_error *err)
@@ -68,7 +69,7 @@ static redco_status read_span(struct reader *reader, const redco_json_value *eve
         return st;
     }
     (void)redco_trace_add_span(reader->trace, &span);
-    read_args(reader, event);
+    if (!reader->bare) { read_args(reader, event); }
     return REDCO_OK;
 }
 
@@ -266,15 +267,20 @@ static uint32_t span_at(const struct index *index, const struct flow_end *end)
     return UINT32_MAX;
 }
 
-static redco_status flow_fail(const struct flow_end *end, const char *name, redco_error *err, const char *what)
+/* The list of events that ends of flows stand in. */
+struct list {
+    const char *file, *pointer;
+};
+
+static redco_status flow_fail(const struct flow_end *end, const struct list *list, redco_error *err, const char *what)
 {
     char place[256];
-    (void)snprintf(place, sizeof place, "%.160s:/traceEvents/%u", name, end->order);
+    (void)snprintf(place, sizeof place, "%.160s:%s/%u", list->file, list->pointer, end->order);
     return redco_fail(err, REDCO_EVALUE, place, "flow \"%.80s\" with id %.40s %s", end->name, end->id, what);
 }
 
 /* Pairs in order: the n-th start of an id goes to its n-th end. */
-static redco_status pair_flows(struct reader *reader, const char *name, redco_error *err)
+static redco_status pair_flows(struct reader *reader, const struct list *list, redco_error *err)
 {
     struct index index = {NULL, NULL, NULL, 0};
     redco_status st = REDCO_OK;
@@ -289,12 +295,12 @@ static redco_status pair_flows(struct reader *reader, const char *name, redco_er
                reader->ends[last].name == head->name && reader->ends[last].id == head->id) {
             starts += reader->ends[last++].start ? 1 : 0;
         }
-        if (2 * starts != last - first) { st = flow_fail(head, name, err, "starts and ends not equally often"); }
+        if (2 * starts != last - first) { st = flow_fail(head, list, err, "starts and ends not equally often"); }
         for (size_t i = 0; st == REDCO_OK && i < starts; i++) {
             const struct flow_end *const from = &reader->ends[first + i], *const to = &reader->ends[first + starts + i];
             const uint32_t source = span_at(&index, from), sink = span_at(&index, to);
             if (source == UINT32_MAX || sink == UINT32_MAX) {
-                st = flow_fail(source == UINT32_MAX ? from : to, name, err, "lies in no span of its thread");
+                st = flow_fail(source == UINT32_MAX ? from : to, list, err, "lies in no span of its thread");
             } else {
                 redco_trace_add_flow(reader->trace, from->name, source, sink);
             }
@@ -306,9 +312,9 @@ static redco_status pair_flows(struct reader *reader, const char *name, redco_er
     return st;
 }
 
-static void read_notes(struct reader *reader, const redco_json_value *root)
+static void read_notes(void *context, const json_t *notes)
 {
-    const json_t *const notes = json_object_get(root->json, "otherData");
+    struct reader *const reader = context;
     const char *key = NULL;
     json_t *value = NULL;
     json_object_foreach((json_t *)notes, key, value)
@@ -317,9 +323,22 @@ static void read_notes(struct reader *reader, const redco_json_value *root)
     }
 }
 
+static redco_status conclude(struct reader *reader, redco_status st, redco_trace **trace_out, redco_error *err)
+{
+    if (st == REDCO_OK && reader->trace->failed) { st = out_of_memory(err); }
+    free(reader->ends);
+    if (st == REDCO_OK) {
+        *trace_out = reader->trace;
+    } else {
+        redco_trace_free(reader->trace);
+    }
+    return st;
+}
+
 redco_status redco_trace_from_json(const redco_json_value *root, redco_trace **trace_out, redco_error *err)
 {
-    struct reader reader = {redco_trace_new(), NULL, 0, 0};
+    struct reader reader = {.trace = redco_trace_new()};
+    const struct list list = {root->name, json_is_array(root->json) ? "" : "/traceEvents"};
     redco_json_value events = *root;
     redco_json_value event;
     size_t count = 0;
@@ -336,18 +355,28 @@ redco_status redco_trace_from_json(const redco_json_value *root, redco_trace **t
         }
     }
     if (st != REDCO_OK) { goto out; }
-    if (json_is_object(root->json)) { read_notes(&reader, root); }
-    if ((st = pair_flows(&reader, root->name, err)) != REDCO_OK) { goto out; }
-    if (reader.trace->failed) {
-        st = out_of_memory(err);
-        goto out;
-    }
-    *trace_out = reader.trace;
-    reader.trace = NULL;
+    if (json_is_object(root->json)) { read_notes(&reader, json_object_get(root->json, "otherData")); }
+    st = pair_flows(&reader, &list, err);
 out:
-    free(reader.ends);
-    redco_trace_free(reader.trace);
-    return st;
+    return conclude(&reader, st, trace_out, err);
+}
+
+static redco_status take_event(void *context, const redco_json_value *event, uint32_t index, redco_error *err)
+{
+    struct reader *const reader = context;
+    const redco_status st = read_event(reader, event, index, err);
+    return st == REDCO_OK && reader->trace->failed ? out_of_memory(err) : st;
+}
+
+redco_status redco_trace_read_spans(const char *path, redco_trace **trace_out, redco_error *err)
+{
+    struct reader reader = {.trace = redco_trace_new(), .bare = true};
+    const redcoi_trace_sink sink = {&reader, take_event, read_notes};
+    struct list list = {strcmp(path, "-") == 0 ? "standard input" : path, ""};
+    if (reader.trace == NULL) { return out_of_memory(err); }
+    redco_status st = redcoi_trace_each(path, &sink, &list.pointer, err);
+    if (st == REDCO_OK) { st = pair_flows(&reader, &list, err); }
+    return conclude(&reader, st, trace_out, err);
 }
 
 redco_status redco_trace_read(const char *path, redco_trace **trace_out, redco_error *err)

@@ -86,7 +86,7 @@ static redco_status rules_of_plan(const redco_plan *plan, const char *name, cons
     redco_user_rule *list = calloc((size_t)plan->rules_count + 1, sizeof *list);
     if (list == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "out of memory"); }
     for (uint32_t i = 0; i < plan->rules_count; i++) {
-        list[i] = (redco_user_rule){plan->rules[i].match, plan->rules[i].dim};
+        list[i] = (redco_user_rule){.match = plan->rules[i].match, .dim = plan->rules[i].dim};
     }
     redco_status st = redco_user_rules_create(list, plan->rules_count, REDCO_USER_REPLACE, place, user_out, err);
     if (st == REDCO_OK) { st = decide(model, plan->tp, *user_out, &rules, err); }

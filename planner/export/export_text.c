@@ -1,7 +1,7 @@
 /* What the writers share. */
 #include "planner/export/internal.h"
+#include "topology/base/hostlist.h"
 #include "topology/base/text.h"
-#include "topology/discovery/hostlist.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
    the step is laid out by srun --distribution=arbitrary, which takes SLURM_HOSTFILE line by line (srun(1)); a task's
    rank there is the node rank that torchrun's static rendezvous keeps. */
 #include "planner/export/internal.h"
-#include "topology/discovery/hostlist.h"
+#include "topology/base/hostlist.h"
 
 #include <stdlib.h>
 

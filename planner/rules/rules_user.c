@@ -1,6 +1,7 @@
 /* Rules that a user gives: their file, and which of them matches a path. */
 #include "planner/rules/rules_user.h"
 #include "planner/rules/rules_internal.h"
+#include "topology/base/hostlist.h"
 #include "topology/base/text.h"
 #include "topology/base/word.h"
 
@@ -91,9 +92,15 @@ bool redcoi_user_rule_is(const redco_user_rules *user, const char *match)
     return user != NULL && look_up(user, (struct run){match, strlen(match)}) != REDCO_RULES_NONE;
 }
 
+/* Its index in the file. */
+static size_t entry_of(const redco_user_rules *user, size_t rule)
+{
+    return user->list[rule].entry > 0 ? user->list[rule].entry - 1 : rule;
+}
+
 static const char *rule_place(const redco_user_rules *user, size_t rule, char *buffer, size_t size)
 {
-    (void)snprintf(buffer, size, "%.480s/%zu", user->place, rule);
+    (void)snprintf(buffer, size, "%.480s/%zu", user->place, entry_of(user, rule));
     return buffer;
 }
 
@@ -242,7 +249,8 @@ static redco_status sort_rules(redco_user_rules *user, redco_error *err)
         const size_t b = user->sorted[i];
         if (strcmp(user->list[a].match, user->list[b].match) == 0) {
             return redco_fail(err, REDCO_EVALUE, rule_place(user, a > b ? a : b, place, sizeof place),
-                              "\"%.200s\" has a rule already, number %zu", user->list[a].match, a < b ? a : b);
+                              "\"%.200s\" has a rule already, number %zu", user->list[a].match,
+                              entry_of(user, a < b ? a : b));
         }
     }
     return REDCO_OK;
@@ -267,9 +275,10 @@ redco_status redco_user_rules_create(const redco_user_rule *list, size_t count, 
         goto out;
     }
     for (size_t i = 0; i < count; i++) {
+        user->list[i].entry = list[i].entry;
         st = check_match(list[i].match, rule_place(user, i, rule, sizeof rule), err);
         if (st != REDCO_OK) { goto out; }
-        user->list[i] = (redco_user_rule){.match = strdup(list[i].match), .dim = list[i].dim};
+        user->list[i] = (redco_user_rule){strdup(list[i].match), list[i].dim, list[i].entry};
         user->count = i + 1;
         if (user->list[i].match == NULL) {
             st = out_of_memory(place, err);
@@ -378,6 +387,47 @@ static redco_status read_head(const redco_json_value *root, redco_user_mode *mod
     return REDCO_OK;
 }
 
+/* Rules as they are collected from a file, and what their ranges stand for. */
+struct given {
+    redco_user_rule *list;
+    size_t count;
+    redco_hostlist **names; /* per entry; NULL: without ranges */
+    size_t entries;
+};
+
+static void given_free(struct given *given)
+{
+    for (size_t i = 0; given->names != NULL && i < given->entries; i++) { redco_hostlist_free(given->names[i]); }
+    free(given->names);
+    free(given->list);
+}
+
+/* One rule, or one for each name of its ranges. */
+static redco_status add_rules(struct given *given, const redco_json_value *entry, size_t index, redco_error *err)
+{
+    char place[sizeof err->place];
+    redco_user_rule rule = {.entry = index + 1};
+    redco_status st = read_rule(entry, &rule, err);
+    if (st != REDCO_OK) { return st; }
+    size_t count = 1;
+    if (strchr(rule.match, '[') != NULL) {
+        given->names[index] = redco_hostlist_new();
+        if (given->names[index] == NULL) { return out_of_memory(entry->name, err); }
+        st = redco_hostlist_append(given->names[index], rule.match, strlen(rule.match),
+                                   redco_json_place(entry, NULL, place, sizeof place), err);
+        if (st != REDCO_OK) { return st; }
+        count = redco_hostlist_count(given->names[index]);
+    }
+    if (count > REDCO_USER_RULES_MAX - given->count) {
+        return redco_json_fail(entry, NULL, err, "makes more than %d rules, with those before", REDCO_USER_RULES_MAX);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (given->names[index] != NULL) { rule.match = redco_hostlist_name(given->names[index], i); }
+        given->list[given->count++] = rule;
+    }
+    return REDCO_OK;
+}
+
 redco_status redco_user_rules_from_json(const redco_json_value *root, redco_user_rules **rules_out, redco_error *err)
 {
     char place[sizeof err->place];
@@ -390,18 +440,20 @@ redco_status redco_user_rules_from_json(const redco_json_value *root, redco_user
     if (count == 0 || count > REDCO_USER_RULES_MAX) {
         return redco_json_fail(root, "rules", err, "has %zu entries; 1 to %d are needed", count, REDCO_USER_RULES_MAX);
     }
-    redco_user_rule *list = calloc(count, sizeof *list);
-    if (list == NULL) { return out_of_memory(root->name, err); }
+    struct given given = {.list = calloc(REDCO_USER_RULES_MAX, sizeof *given.list),
+                          .names = calloc(count, sizeof(redco_hostlist *)),
+                          .entries = count};
+    if (given.list == NULL || given.names == NULL) { st = out_of_memory(root->name, err); }
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {
         redco_json_value entry;
         st = redco_json_element(&array, i, &entry, err);
-        if (st == REDCO_OK) { st = read_rule(&entry, &list[i], err); }
+        if (st == REDCO_OK) { st = add_rules(&given, &entry, i, err); }
     }
     if (st == REDCO_OK) {
-        st = redco_user_rules_create(list, count, mode, redco_json_place(root, "rules", place, sizeof place), rules_out,
-                                     err);
+        st = redco_user_rules_create(given.list, given.count, mode,
+                                     redco_json_place(root, "rules", place, sizeof place), rules_out, err);
     }
-    free(list);
+    given_free(&given);
     return st;
 }
 

@@ -1,7 +1,8 @@
 /** @file rules_user.h  Rules that a user gives for a parameter tree, before those of RedCoast or instead of them:
  *  {"format":"redco-rules","version":1,"mode":"override","rules":[{"match":"c_proj/kernel","dim":0}]}. What
  *  `redco-rules --json` prints ({"key","spec"}) is such a file, too. A match is one name of a path or several
- *  consecutive ones, compared literally; the first rule that matches a parameter is taken. */
+ *  consecutive ones, compared literally; the first rule that matches a parameter is taken. In a file, numbers in
+ *  brackets are ranges as in a host list: "layers/[0-3,8]/mlp/up_proj/kernel" is a rule for each of five layers. */
 #ifndef REDCO_RULES_USER_H
 #define REDCO_RULES_USER_H
 
@@ -28,6 +29,7 @@ typedef enum redco_user_mode {
 typedef struct redco_user_rule {
     const char *match; /**< "c_proj/kernel" */
     int32_t dim;       /**< the dimension to split, or REDCO_RULES_REPLICATED */
+    size_t entry;      /**< from 1: the entry of the file that it is from; 0: as many as stand before it, and 1 */
 } redco_user_rule;
 
 typedef struct redco_user_rules redco_user_rules;

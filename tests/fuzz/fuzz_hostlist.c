@@ -1,5 +1,5 @@
 /* Host lists: what expands must compact to a list that expands to the same names. */
-#include "topology/discovery/hostlist.h"
+#include "topology/base/hostlist.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "topology/discovery/hostlist.h"
+#include "topology/base/hostlist.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -198,7 +198,9 @@ static void own_rules_given_back_change_nothing(void **state)
         const size_t rule_count = redco_rules_list(rules, &list);
         redco_user_rule *given = calloc(rule_count, sizeof *given);
         assert_non_null(given);
-        for (size_t j = 0; j < rule_count; j++) { given[j] = (redco_user_rule){list[j].key, list[j].dim}; }
+        for (size_t j = 0; j < rule_count; j++) {
+            given[j] = (redco_user_rule){.match = list[j].key, .dim = list[j].dim};
+        }
         for (int mode = 0; mode < 2; mode++) {
             redco_user_rules *user = NULL;
             redco_rules *again = NULL;

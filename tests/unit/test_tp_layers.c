@@ -21,7 +21,8 @@ static redco_user_rules *rules_of(enum layout layout, uint32_t first, uint32_t e
     for (uint32_t layer = first; layer < end; layer += step) {
         for (int i = layout == WHOLE ? 2 : 0; i < 3; i++, count++) {
             (void)snprintf(match[count], sizeof match[count], "layers/%u/mlp/%s/kernel", layer, names[i]);
-            list[count] = (redco_user_rule){match[count], layout == WHOLE ? REDCO_RULES_REPLICATED : (i == 2 ? 1 : 0)};
+            list[count] =
+                (redco_user_rule){match[count], layout == WHOLE ? REDCO_RULES_REPLICATED : (i == 2 ? 1 : 0), 0};
         }
     }
     assert_int_equal(redco_user_rules_create(list, count, REDCO_USER_OVERRIDE, "test", &rules, NULL), REDCO_OK);

@@ -2,6 +2,8 @@
 #include "cost_fixture.h"
 #include "costmodel/simulator/simulate.h"
 
+#include <unistd.h>
+
 static redco_trace *small_trace(void)
 {
     redco_trace *const trace = redco_trace_new();
@@ -206,10 +208,10 @@ static void bad_files(void **state)
         {"{\"traceEvents\":[{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":0,\"dur\":-1,\"name\":\"a\"}]}",
          "trace:/traceEvents/0/dur"},
         {"{\"traceEvents\":[{\"ph\":\"X\",\"pid\":0,\"ts\":0,\"dur\":1,\"name\":\"a\"}]}", "trace:/traceEvents/0"},
-        {"[{\"ph\":\"s\",\"pid\":0,\"tid\":0,\"ts\":1,\"id\":7,\"name\":\"a\"}]", "trace:/traceEvents/0"},
+        {"[{\"ph\":\"s\",\"pid\":0,\"tid\":0,\"ts\":1,\"id\":7,\"name\":\"a\"}]", "trace:/0"},
         {"[{\"ph\":\"s\",\"pid\":0,\"tid\":0,\"ts\":1,\"id\":7,\"name\":\"a\"},"
          "{\"ph\":\"f\",\"pid\":0,\"tid\":0,\"ts\":1,\"id\":7,\"name\":\"a\"}]",
-         "trace:/traceEvents/0"},
+         "trace:/0"},
         {"[3]", "trace:/0"}};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         redco_error err = {.status = REDCO_OK};
@@ -222,6 +224,45 @@ static void bad_files(void **state)
         }
         redco_json_close(document);
     }
+}
+
+/* Read event by event a trace is the same, but for what spans say about themselves. */
+static void check_streamed(const redco_trace *whole, const char *text, size_t size)
+{
+    char path[] = "/tmp/redco-trace-XXXXXX";
+    redco_trace *spans = NULL;
+    redco_error err = {.status = REDCO_OK};
+    uint32_t count = 0, wanted = 0;
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, text, size), size);
+    assert_int_equal(close(file), 0);
+    check_ok(redco_trace_read_spans(path, &spans, &err), &err);
+    assert_int_equal(unlink(path), 0);
+    const redco_trace_span *const a = redco_trace_spans(spans, &count), *const b = redco_trace_spans(whole, &wanted);
+    assert_int_equal(count, wanted);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_string_equal(a[i].name, b[i].name);
+        assert_string_equal(a[i].category, b[i].category);
+        assert_int_equal(a[i].arg_count, 0);
+        check_near(a[i].start_s, b[i].start_s, 0.0);
+        check_near(a[i].duration_s, b[i].duration_s, 0.0);
+    }
+    const redco_trace_flow *const f = redco_trace_flows(spans, &count), *const g = redco_trace_flows(whole, &wanted);
+    assert_int_equal(count, wanted);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(f[i].from, g[i].from);
+        assert_int_equal(f[i].to, g[i].to);
+    }
+    const redco_trace_arg *const x = redco_trace_args(spans, &count), *const y = redco_trace_args(whole, &wanted);
+    const redco_trace_counter *const c = redco_trace_counters(spans, &count), *const d =
+                                                                                  redco_trace_counters(whole, &wanted);
+    assert_int_equal(count, wanted);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(c[i].arg_count, d[i].arg_count);
+        check_near(x[c[i].first_arg].number, y[d[i].first_arg].number, 0.0);
+    }
+    redco_trace_free(spans);
 }
 
 /* A simulated step: every operator a span, sorted, nested; every gather has an arrow to an operator of its own layer;
@@ -248,6 +289,7 @@ static void simulated_step(void **state)
     const redco_json_value root = redco_json_root(document);
     check_ok(redco_trace_from_json(&root, &back, &err), &err);
     check_ok(redco_trace_check(back, &err), &err);
+    check_streamed(back, text, size);
     const json_t *const events = json_object_get(root.json, "traceEvents");
     double last_us = 0.0;
     for (size_t i = 0; i < json_array_size(events); i++) {

@@ -110,8 +110,12 @@ void html_head(FILE *out, const struct plan_args *args, const redco_inputs *inpu
     if (args->sweep_count > 0) {
         html_element(out, "<span>", "Nodes of %u %s", machine->whole_node_gpus, machine->gpu.name);
     } else {
-        html_element(out, "<span>", "%u %s of %u %s", machine->nodes, machine->nodes == 1 ? "node" : "nodes",
-                     machine->gpus_per_node, machine->gpu.name);
+        char part[SHORT] = "";
+        if (machine->gpus_per_node < machine->whole_node_gpus) {
+            (void)snprintf(part, sizeof part, " of its %u", machine->whole_node_gpus);
+        }
+        html_element(out, "<span>", "%u %s, %u%s %s each", machine->nodes, machine->nodes == 1 ? "node" : "nodes",
+                     machine->gpus_per_node, part, machine->gpu.name);
     }
     html_element(out, "<span>",
                  ", %u " TIMES " %.4g Gb/s of network per node. %s tokens a step: %s sequences of %u, in %s.",

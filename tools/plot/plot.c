@@ -166,22 +166,19 @@ static redco_status assemble(const struct plot_sheet *sheet, enum plot_format fo
 /* Kinds that are drawn from documents other than plans. */
 static bool takes_documents(enum plot_kind kind)
 {
-    return kind == PLOT_PREDICTED_VS_MEASURED || kind == PLOT_TIMELINE || kind == PLOT_COLLECTIVES ||
-           kind == PLOT_TIMELINES;
+    return kind == PLOT_PREDICTED_VS_MEASURED || kind == PLOT_COLLECTIVES || kind == PLOT_TIMELINES;
 }
 
 static redco_status write_documents(enum plot_kind kind, const redco_json_value *roots, size_t count,
                                     struct plot_sheet *sheet, redco_error *err)
 {
-    static const char *const from[PLOT_KIND_COUNT] = {[PLOT_PREDICTED_VS_MEASURED] =
-                                                          "redco-validate --measured CSV... --json",
-                                                      [PLOT_TIMELINE] = "the trace of --timeline"};
     if (kind == PLOT_COLLECTIVES) { return plot_collectives(roots, count, sheet, err); }
     if (kind == PLOT_TIMELINES) { return plot_timelines_documents(roots, count, sheet, err); }
     if (count != 1) {
-        return redco_fail(err, REDCO_EVALUE, plot_kind_words[kind], "is drawn from one JSON document: %s", from[kind]);
+        return redco_fail(err, REDCO_EVALUE, plot_kind_words[kind],
+                          "is drawn from one JSON document: redco-validate --measured CSV... --json");
     }
-    return kind == PLOT_TIMELINE ? plot_timeline(roots, sheet, err) : plot_scatter(roots, sheet, err);
+    return plot_scatter(roots, sheet, err);
 }
 
 /* Data of the kinds that show plans. */
@@ -240,8 +237,9 @@ static redco_status write_inputs(enum plot_kind kind, const struct plot_input *i
     return st;
 }
 
-/* What a picture is made from: one of the four. */
+/* What a picture is made from: one of the five. */
 struct source {
+    const char *trace; /* path */
     const struct plot_plans *plans;
     const struct plot_timelines *timelines;
     const redco_json_value *document;
@@ -259,6 +257,8 @@ static redco_status compose(enum plot_kind kind, const struct source *source, co
     if (sheet.text == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     if (source->plans != NULL) {
         st = write_plans(kind, source->plans, NULL, 0, &sheet, err);
+    } else if (source->trace != NULL) {
+        st = plot_timeline(source->trace, &sheet, err);
     } else if (source->timelines != NULL) {
         st = plot_timelines(source->timelines, &sheet, err);
     } else if (source->document != NULL) {
@@ -278,6 +278,13 @@ redco_status plot_compose(enum plot_kind kind, const struct plot_input *inputs, 
 {
     const struct source source = {.inputs = inputs, .input_count = count};
     return compose(kind, &source, options, format, text_out, size_out, err);
+}
+
+redco_status plot_compose_trace(const char *path, const struct plot_options *options, enum plot_format format,
+                                char **text_out, size_t *size_out, redco_error *err)
+{
+    const struct source source = {.trace = path};
+    return compose(PLOT_TIMELINE, &source, options, format, text_out, size_out, err);
 }
 
 redco_status plot_compose_document(enum plot_kind kind, const redco_json_value *root,

@@ -90,8 +90,10 @@ redco_status plot_plans_read(const redco_json_value *root, struct plot_plans *pl
 redco_status plot_compose(enum plot_kind kind, const struct plot_input *inputs, size_t count,
                           const struct plot_options *options, enum plot_format format, char **text_out,
                           size_t *size_out, redco_error *err);
-/** The same from a document in memory, for kinds that are drawn from one: predicted-vs-measured, collectives, timeline.
- */
+/** The same of a trace, for the kind timeline. @param path  or "-": standard input */
+redco_status plot_compose_trace(const char *path, const struct plot_options *options, enum plot_format format,
+                                char **text_out, size_t *size_out, redco_error *err);
+/** The same from a document in memory, for kinds that are drawn from one: predicted-vs-measured, collectives. */
 redco_status plot_compose_document(enum plot_kind kind, const redco_json_value *root,
                                    const struct plot_options *options, enum plot_format format, char **text_out,
                                    size_t *size_out, redco_error *err);
@@ -123,7 +125,8 @@ redco_status plot_stacks(const struct plot_plans *plans, bool memory, struct plo
 redco_status plot_pareto(const struct plot_plans *plans, struct plot_sheet *sheet, redco_error *err);
 redco_status plot_overlap(const struct plot_plans *plans, const struct plot_input *inputs, size_t count,
                           struct plot_sheet *sheet, redco_error *err);
-redco_status plot_timeline(const redco_json_value *root, struct plot_sheet *sheet, redco_error *err);
+/** @param path  a trace of any size, read event by event */
+redco_status plot_timeline(const char *path, struct plot_sheet *sheet, redco_error *err);
 redco_status plot_timelines(const struct plot_timelines *timelines, struct plot_sheet *sheet, redco_error *err);
 /** The same from documents: the prediction, then what was measured. */
 redco_status plot_timelines_documents(const redco_json_value *roots, size_t count, struct plot_sheet *sheet,

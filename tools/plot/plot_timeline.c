@@ -392,14 +392,15 @@ redco_status trace_layout_write(const struct trace_layout *layout, const char *t
     return redco_fail(err, REDCO_EVALUE, "", "all spans are empty: nothing to draw");
 }
 
-redco_status plot_timeline(const redco_json_value *root, struct plot_sheet *sheet, redco_error *err)
+redco_status plot_timeline(const char *path, struct plot_sheet *sheet, redco_error *err)
 {
     redco_trace *trace = NULL;
     struct trace_layout layout = {0};
-    redco_status st = redco_trace_from_json(root, &trace, err);
+    redco_status st = redco_trace_read_spans(path, &trace, err);
     if (st == REDCO_OK) { st = trace_layout_make(trace, &layout, err); }
     if (st == REDCO_OK && layout.span_count == 0) {
-        st = redco_json_fail(root, NULL, err, "holds no span (an event whose \"ph\" is \"X\"): nothing to draw");
+        st = redco_fail(err, REDCO_EVALUE, strcmp(path, "-") == 0 ? "standard input" : path,
+                        "holds no span (an event whose \"ph\" is \"X\"): nothing to draw");
     }
     const char *const source = trace != NULL ? redco_trace_note(trace, "source") : NULL;
     layout.emulated = source != NULL && strstr(source, "emulated") != NULL ? source : NULL;

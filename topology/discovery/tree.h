@@ -2,8 +2,8 @@
 #ifndef REDCOI_TREE_H
 #define REDCOI_TREE_H
 
+#include "topology/base/hostlist.h"
 #include "topology/base/status.h"
-#include "topology/discovery/hostlist.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "topology/discovery/hostlist.h"
+#include "topology/base/hostlist.h"
 
 #include <stdbool.h>
 #include <stdint.h>
