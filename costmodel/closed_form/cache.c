@@ -149,16 +149,21 @@ static double tp_collective_s(redco_costs *costs, const redco_shape *shape)
     return total_s;
 }
 
+redco_group redcoi_cp_group(const redco_costs *costs, uint32_t tp, uint32_t cp)
+{
+    const uint32_t room = costs->machine.gpus_per_node / tp;
+    const uint32_t local = cp < room ? cp : room > 0 ? room : 1;
+    return (redco_group){.mesh = {local, (cp + local - 1) / local},
+                         .stride = tp,
+                         .groups_per_node = costs->machine.gpus_per_node / local,
+                         .tp = tp};
+}
+
 /* Context parallelism: forward passes keys and values around, backward those and their gradients (twice). */
 static double cp_exposed_s(redco_costs *costs, const redco_shape *shape)
 {
     if (shape->cp <= 1) { return 0.0; }
-    const uint32_t room = costs->machine.gpus_per_node / shape->tp;
-    const uint32_t local = shape->cp < room ? shape->cp : room > 0 ? room : 1;
-    const redco_group group = {.mesh = {local, (shape->cp + local - 1) / local},
-                               .stride = shape->tp,
-                               .groups_per_node = costs->machine.gpus_per_node / local,
-                               .tp = shape->tp};
+    const redco_group group = redcoi_cp_group(costs, shape->tp, shape->cp);
     const double width = 2.0 * redco_rank_kv_heads(costs->dims, shape->tp) * costs->dims->head_dim;
     const double bytes = (double)shape->micro_batch * shape->seq_len * width * costs->compute.element_bytes;
     return costs->calibration.cp_exposed_ratio * redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, group, NULL);

@@ -1,5 +1,6 @@
 #include "costmodel/closed_form/costs_internal.h"
 #include "costmodel/closed_form/memory_model.h"
+#include "costmodel/closed_form/nccl_buffers.h"
 #include "costmodel/operators/compute_profile.h"
 
 #include <math.h>
@@ -319,14 +320,19 @@ double redcoi_stage_params(const redco_costs *costs, const redcoi_rank *rank, co
     return params;
 }
 
+redco_group redcoi_stage_pair(const redco_costs *costs, const redco_setting *setting)
+{
+    const bool across = redco_mesh_ranks(setting->dp) * setting->tp * setting->cp >= costs->machine.gpus_per_node;
+    return (redco_group){.mesh = across ? (redco_mesh){1, 2} : (redco_mesh){2, 1},
+                         .stride = 1,
+                         .groups_per_node = across ? costs->machine.gpus_per_node : 1,
+                         .tp = setting->tp};
+}
+
 double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *setting, double *bytes_out,
                                bool *network_out)
 {
-    const bool across = redco_mesh_ranks(setting->dp) * setting->tp * setting->cp >= costs->machine.gpus_per_node;
-    const redco_group pair = {.mesh = across ? (redco_mesh){1, 2} : (redco_mesh){2, 1},
-                              .stride = 1,
-                              .groups_per_node = across ? costs->machine.gpus_per_node : 1,
-                              .tp = setting->tp};
+    const redco_group pair = redcoi_stage_pair(costs, setting);
     /* Tensor-parallel ranks send a part each and gather it behind (Narayanan et al. 2021, section 4.1). */
     const double tokens = (double)setting->micro_batch * costs->workload.seq_len / setting->cp;
     const double bytes = tokens * costs->dims->hidden * costs->compute.element_bytes / setting->tp;
@@ -369,11 +375,13 @@ redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setti
             redco_share_up(redco_model_params(costs->model), costs->state_bytes.gradient, setting->tp);
         bucket_bytes = gradients < costs->workload.bucket_bytes ? gradients : costs->workload.bucket_bytes;
     }
+    const uint64_t nccl_bytes = redcoi_nccl_outer_bytes(costs, setting);
     return (redco_fixed_cost){.fixed_s = pipeline_s(costs, setting),
                               .overhead_s = c->step_overhead_s,
                               .scale = 1.0 + c->scale_ratio * log2((double)costs->machine.nodes),
                               .fixed_bytes = redcoi_rank_find(costs, setting)->logits_bytes + bucket_bytes +
-                                             redco_reserve_bytes(&costs->machine.gpu, c),
+                                             redco_reserve_bytes(&costs->machine.gpu, c) + nccl_bytes,
+                              .nccl_bytes = nccl_bytes,
                               .capacity_bytes = redco_usable_memory_bytes(&costs->machine.gpu, c),
                               .window_hidden_factor = least_contention + redcoi_hidden_residue_ratio,
                               .window_use = (1.0 - least_contention) * c->overlap_window_ratio,
@@ -418,12 +426,22 @@ static void add_layers(redco_prediction *sum, redco_layer_cost *windows, const r
     }
 }
 
+static void sum_memory(redco_prediction *p, const redco_layer_cost *most, const redco_fixed_cost *fixed)
+{
+    for (int kind = 0; kind < REDCO_TRANSIENT_COUNT; kind++) { p->transient_bytes += most->transient_bytes[kind]; }
+    p->nccl_bytes = fixed->nccl_bytes + most->transient_bytes[REDCO_TRANSIENT_NCCL];
+    p->transient_bytes -= p->nccl_bytes;
+    p->total_bytes = p->parameter_bytes + p->gradient_bytes + p->optimizer_bytes + p->activation_bytes +
+                     p->transient_bytes + p->nccl_bytes;
+}
+
 /* Memory of the first or last stage of a pipeline into the memory fields of a prediction. */
 static redco_prediction stage_memory(redco_costs *costs, const redco_setting *setting,
                                      const redco_assignment *assignments, uint32_t count, bool last)
 {
     const uint64_t logits_bytes = redcoi_rank_find(costs, setting)->logits_bytes;
-    redco_prediction p = {.transient_bytes = redco_cost_fixed(costs, setting).fixed_bytes - (last ? 0 : logits_bytes)};
+    const redco_fixed_cost fixed = redco_cost_fixed(costs, setting);
+    redco_prediction p = {.transient_bytes = fixed.fixed_bytes - (last ? 0 : logits_bytes)};
     redco_layer_cost most = {.compute_s = 0.0};
     for (uint32_t i = 0; i < count; i++) {
         const redco_assignment *const a = &assignments[i];
@@ -432,8 +450,7 @@ static redco_prediction stage_memory(redco_costs *costs, const redco_setting *se
         redcoi_layer_memory(costs, setting, a->class_index, &a->config, stage, last ? logits_bytes : 0, &cost);
         add_layers(&p, &most, &cost, stage.held > 0 ? a->layers : 0);
     }
-    for (int kind = 0; kind < REDCO_TRANSIENT_COUNT; kind++) { p.transient_bytes += most.transient_bytes[kind]; }
-    p.total_bytes = p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes + p.activation_bytes + p.transient_bytes;
+    sum_memory(&p, &most, &fixed);
     return p;
 }
 
@@ -450,6 +467,7 @@ static void set_pipeline_memory(redco_costs *costs, const redco_setting *setting
     prediction->optimizer_bytes = fuller->optimizer_bytes;
     prediction->activation_bytes = fuller->activation_bytes;
     prediction->transient_bytes = fuller->transient_bytes;
+    prediction->nccl_bytes = fuller->nccl_bytes;
     prediction->total_bytes = fuller->total_bytes;
 }
 
@@ -486,10 +504,9 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *settin
     p.tokens_per_s_per_gpu = tokens / (p.step_s * gpus);
     p.energy = redco_costs_energy(costs, p.dynamic_j, p.step_s);
     p.mfu = p.tokens_per_s_per_gpu * fixed.model_flops_per_token / fixed.peak_flops_per_s;
-    for (int kind = 0; kind < REDCO_TRANSIENT_COUNT; kind++) { p.transient_bytes += sums.transient_bytes[kind]; }
-    p.total_bytes = p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes + p.activation_bytes + p.transient_bytes;
+    sum_memory(&p, &sums, &fixed);
     if (setting->pp > 1) { set_pipeline_memory(costs, setting, assignments, count, &p); }
-    p.allocated_bytes = p.total_bytes - redco_reserve_bytes(&costs->machine.gpu, &costs->calibration);
+    p.allocated_bytes = p.total_bytes - p.nccl_bytes - redco_reserve_bytes(&costs->machine.gpu, &costs->calibration);
     return p;
 }
 

@@ -63,6 +63,7 @@ enum {
     REDCO_TRANSIENT_GRADIENT,   /**< full gradient of a layer before it is scattered */
     REDCO_TRANSIENT_RECOMPUTE,  /**< working set of a recomputed layer */
     REDCO_TRANSIENT_SELECTIVE,  /**< attention scores computed again */
+    REDCO_TRANSIENT_NCCL,       /**< NCCL's buffers for the layer's data-parallel communicators */
     REDCO_TRANSIENT_COUNT
 };
 
@@ -90,7 +91,8 @@ typedef struct redco_fixed_cost {
     double fixed_s;               /**< loss and other work outside layers */
     double overhead_s;            /**< t_0 */
     double scale;                 /**< 1 + varsigma log2(nodes) */
-    uint64_t fixed_bytes;         /**< logits, workspace, reserve */
+    uint64_t fixed_bytes;         /**< logits, workspace, reserve, nccl_bytes */
+    uint64_t nccl_bytes;          /**< NCCL's buffers for communicators of tensor, context and pipeline parallelism */
     uint64_t capacity_bytes;      /**< the most a plan may use */
     double window_hidden_factor;  /**< 0.03 and the least contention that any traffic has */
     double window_use;            /**< (1 - that contention) y */
@@ -115,12 +117,13 @@ typedef struct redco_prediction {
     double grad_reduce_exposed_s, spread_exposed_s, layer_exposed_s;
     double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s; /**< as in redco_layer_cost */
     double tp_s, amsp_total_s;
-    double dynamic_j;         /**< above idle, of one GPU */
-    redco_energy energy;      /**< power.h */
-    uint64_t allocated_bytes; /**< of total_bytes without the reserve: what the framework's allocator holds */
-    /** transient_bytes holds fixed_bytes too; the five components add up to total_bytes. */
-    uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes, total_bytes,
-        capacity_bytes;
+    double dynamic_j;    /**< above idle, of one GPU */
+    redco_energy energy; /**< power.h */
+    /** total_bytes without reserve and NCCL's buffers: what the framework's allocator holds */
+    uint64_t allocated_bytes;
+    /** transient_bytes holds fixed_bytes too, less NCCL's; the six components add up to total_bytes. */
+    uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes, nccl_bytes,
+        total_bytes, capacity_bytes;
 } redco_prediction;
 
 /** Bundles the inputs; caches operator times. Inputs are borrowed and must outlive it. Not thread-safe. */

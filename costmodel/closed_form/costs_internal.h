@@ -7,7 +7,13 @@
 #include "costmodel/closed_form/memory_model.h"
 #include "costmodel/operators/compute.h"
 
-enum { REDCOI_CLASSES_MAX = 8, REDCOI_TIMES_CACHED = 32, REDCOI_OWNERS_CACHED = 64, REDCOI_PRICES_CACHED = 1024 };
+enum {
+    REDCOI_CLASSES_MAX = 8,
+    REDCOI_TIMES_CACHED = 32,
+    REDCOI_OWNERS_CACHED = 64,
+    REDCOI_PRICES_CACHED = 1024,
+    REDCOI_ROOMS_CACHED = 64
+};
 
 /** A matrix of a layer and what comes before it: weights are fetched by such groups in backward. Seconds add up to
  * those of the layer. */
@@ -81,6 +87,15 @@ typedef struct redcoi_price {
     redco_comm_time time;
 } redcoi_price;
 
+/** Bytes of one communicator (nccl_buffers.h). */
+typedef struct redcoi_nccl_room {
+    redco_group group; /**< no ranks: empty */
+    uint32_t calls;
+    bool norm;
+    uint32_t most_channels;
+    uint64_t bytes;
+} redcoi_nccl_room;
+
 struct redco_costs {
     redco_machine machine;
     const redco_model *model;
@@ -97,6 +112,7 @@ struct redco_costs {
     redcoi_rank ranks[REDCOI_TIMES_CACHED];
     redcoi_owners owners[REDCOI_OWNERS_CACHED];
     redcoi_price prices[REDCOI_PRICES_CACHED];
+    redcoi_nccl_room rooms[REDCOI_ROOMS_CACHED];
     redco_layouts layouts; /**< cost NULL: none */
     redco_status layout_status;
     redco_error layout_error;
@@ -225,6 +241,10 @@ double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes,
 double redcoi_contention_ratio(const redco_costs *costs, bool network);
 /** The least of it that any traffic has. */
 double redcoi_least_contention_ratio(const redco_costs *costs);
+/** The ranks of context parallelism. */
+redco_group redcoi_cp_group(const redco_costs *costs, uint32_t tp, uint32_t cp);
+/** Two neighbouring stages of a pipeline. */
+redco_group redcoi_stage_pair(const redco_costs *costs, const redco_setting *setting);
 /** Seconds on the wire of a message from one rank to another, all ranks of a node sending at once. */
 double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_group pair, bool *network_out);
 

@@ -1,6 +1,7 @@
 #include "costmodel/closed_form/costs_internal.h"
 #include "costmodel/closed_form/memory_model.h"
 #include "costmodel/closed_form/memory_planned.h"
+#include "costmodel/closed_form/nccl_buffers.h"
 #include "costmodel/operators/compute_profile.h"
 
 #include <math.h>
@@ -412,6 +413,7 @@ static void add_memory(const redcoi_job *job, const redcoi_states *states, redco
     cost->optimizer_bytes = redco_share_up(states->optimizer_bytes, held, of);
     const uint64_t kept = redco_share_up(job->times->activation_bytes[job->recompute], job->stage.in_flight, 1);
     cost->activation_bytes = redco_share_up(kept, held, of);
+    cost->transient_bytes[REDCO_TRANSIENT_NCCL] = redcoi_nccl_sharded_bytes(job);
     if (job->costs->workload.engine.planned_memory) {
         redcoi_planned_transients(job, cost);
         return;

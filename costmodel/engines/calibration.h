@@ -51,7 +51,7 @@ typedef struct redco_calibration {
     double host_collective_s;    /**< eta_c, added to both floors twice when tp > 1 */
     double step_overhead_s;      /**< t_0 */
     double scale_ratio;          /**< varsigma, per doubling of nodes */
-    double reserve_bytes;        /**< context, NCCL buffers, fragmentation */
+    double reserve_bytes;        /**< context, fragmentation; NCCL's buffers are counted (nccl_buffers.h) */
     double usable_memory_ratio;  /**< plans above this share of physical memory are refused */
     bool planned_memory;         /**< the software is redco-exec: see redco_engine.planned_memory. In files
                                       "engine": "redco-exec"; without the key it is any other */

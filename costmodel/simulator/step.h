@@ -84,7 +84,7 @@ typedef enum redco_step_suffix {
     REDCO_SUFFIX_SEND    /**< pass "/stage." rank "/send" */
 } redco_step_suffix;
 
-/** Who holds memory. The first three and the reserve last all step. */
+/** Who holds memory. The first three and the reserve, which has NCCL's buffers, last all step. */
 typedef enum redco_holder {
     REDCO_HOLDER_PARAMETERS,
     REDCO_HOLDER_GRADIENTS,

@@ -74,6 +74,7 @@ typedef struct redcoi_parts {
     uint32_t update_traffic;
     uint8_t update_link, again_stream, cp_link;
     int64_t activation_bytes, recompute_bytes, logits_bytes;
+    uint64_t nccl_bytes; /**< for the layer's data-parallel communicators */
     uint64_t slot_bytes; /**< a place where gradients are made before they are taken to where they are kept */
     redcoi_states states;
     uint32_t once_pile, shard_pile; /**< or REDCO_STEP_NONE */

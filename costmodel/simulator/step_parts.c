@@ -1,5 +1,6 @@
 /* What a layer under one configuration consists of, with all durations: operators, modules, groups. */
 #include "costmodel/closed_form/memory_planned.h"
+#include "costmodel/closed_form/nccl_buffers.h"
 #include "costmodel/simulator/step_build.h"
 
 #include <math.h>
@@ -395,6 +396,7 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
                        .recompute_full = block && job.recompute == REDCO_RECOMPUTE_FULL,
                        .recompute_selective = block && job.recompute == REDCO_RECOMPUTE_SELECTIVE,
                        .planned = block && b->costs->workload.engine.planned_memory,
+                       .nccl_bytes = redcoi_nccl_sharded_bytes(&job),
                        .slot_bytes = redcoi_planned_slot_bytes(&job),
                        .by_layer = redco_mesh_ranks(job.shards.parameters) > 1 && redcoi_by_layer(&job),
                        .partial = b->costs->workload.engine.partial_recompute,

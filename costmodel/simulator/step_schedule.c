@@ -1,6 +1,7 @@
 /* Layers to stages, and the order of forward and backward passes: one stage, 1F1B (Narayanan et al. 2019, PipeDream-
  * Flush) and its interleaved form (Narayanan et al. 2021, section 2.2; order of Megatron-LM's schedules.py). */
 #include "costmodel/closed_form/memory_model.h"
+#include "costmodel/closed_form/nccl_buffers.h"
 #include "costmodel/simulator/step_build.h"
 
 #include <assert.h>
@@ -301,6 +302,7 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
     redco_step *const step = b->step;
     const uint32_t pp = b->setting->pp;
     double fullest = 0.0, bytes = 0.0;
+    uint64_t nccl_bytes = 0;
     bool network = false;
     assert(pp > 0); /* check() refuses it */
     list_layers(b, assignments, count);
@@ -326,9 +328,13 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
         const uint64_t slot_bytes = b->parts[b->layers[l].parts].slot_bytes;
         if (slot_bytes > resident[REDCO_HOLDER_SCATTERED]) { resident[REDCO_HOLDER_SCATTERED] = slot_bytes; }
     }
+    for (uint32_t i = 0; i < count; i++) {
+        if (b->parts[i].nccl_bytes > nccl_bytes) { nccl_bytes = b->parts[i].nccl_bytes; }
+    }
+    nccl_bytes += redcoi_nccl_outer_bytes(b->costs, b->setting);
     for (uint32_t r = 0; r < pp; r++) {
         step->resident[(size_t)r * REDCO_HOLDER_COUNT + REDCO_HOLDER_RESERVE] =
-            redco_reserve_bytes(&b->costs->machine.gpu, c);
+            redco_reserve_bytes(&b->costs->machine.gpu, c) + nccl_bytes;
         for (uint32_t i = 0; i < b->pile_count; i++) { b->units[r].piles[i].ready = REDCO_STEP_NONE; }
     }
     if (pp > 1) {

@@ -81,6 +81,7 @@ redco_plan_predicted redcoi_predicted(const redco_prediction *p, const redco_cal
         .optimizer_bytes = p->optimizer_bytes,
         .activation_bytes = p->activation_bytes,
         .transient_bytes = p->transient_bytes,
+        .nccl_bytes = p->nccl_bytes,
         .allocated_bytes = p->allocated_bytes,
         .total_bytes = p->total_bytes,
         .capacity_bytes = p->capacity_bytes,

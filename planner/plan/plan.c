@@ -56,6 +56,7 @@ static const redco_plan_field fields[] = {
     BYTES("optimizer", optimizer_bytes, false),
     BYTES("activations", activation_bytes, false),
     BYTES("transient", transient_bytes, false),
+    BYTES("nccl_buffers", nccl_bytes, true),
     BYTES("allocated", allocated_bytes, true),
     BYTES("total", total_bytes, false),
     BYTES("capacity", capacity_bytes, false),

@@ -42,7 +42,8 @@ typedef struct redco_plan_predicted {
     /** Where step_s goes. */
     double forward_s, backward_s, recompute_s, optimizer_s, other_s, layer_exposed_s, grad_exposed_s, spread_exposed_s;
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes,
-        allocated_bytes /**< total without the reserve */, total_bytes, capacity_bytes;
+        nccl_bytes /**< NCCL's buffers */, allocated_bytes /**< total without these and the reserve */, total_bytes,
+        capacity_bytes;
 } redco_plan_predicted;
 
 /** What the planner optimised: the closed form's numbers beside the simulator's. */

@@ -209,8 +209,8 @@ static redco_status check_hosts(const struct check *check)
 static redco_status check_memory(const struct check *check)
 {
     const redco_plan_predicted *p = &check->plan->predicted;
-    const uint64_t sum =
-        p->parameter_bytes + p->gradient_bytes + p->optimizer_bytes + p->activation_bytes + p->transient_bytes;
+    const uint64_t sum = p->parameter_bytes + p->gradient_bytes + p->optimizer_bytes + p->activation_bytes +
+                         p->transient_bytes + p->nccl_bytes;
     if (sum != p->total_bytes) {
         return refuse(check, "/predicted/memory_bytes/total", "is %llu, but its parts sum to %llu",
                       (unsigned long long)p->total_bytes, (unsigned long long)sum);

@@ -190,11 +190,9 @@ const char *redcoi_largest_component(const redco_prediction *p)
     const struct {
         const char *name;
         uint64_t bytes;
-    } parts[] = {{"parameters", p->parameter_bytes},
-                 {"gradients", p->gradient_bytes},
-                 {"optimizer", p->optimizer_bytes},
-                 {"activations", p->activation_bytes},
-                 {"transient", p->transient_bytes}};
+    } parts[] = {{"parameters", p->parameter_bytes}, {"gradients", p->gradient_bytes},
+                 {"optimizer", p->optimizer_bytes},  {"activations", p->activation_bytes},
+                 {"transient", p->transient_bytes},  {"NCCL buffers", p->nccl_bytes}};
     size_t largest = 0;
     for (size_t i = 1; i < sizeof parts / sizeof parts[0]; i++) {
         if (parts[i].bytes > parts[largest].bytes) { largest = i; }

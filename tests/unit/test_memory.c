@@ -3,6 +3,7 @@
 #include "cost_fixture.h"
 
 #include "costmodel/closed_form/memory_model.h"
+#include "costmodel/closed_form/nccl_buffers.h"
 
 #include <math.h>
 
@@ -39,7 +40,7 @@ static void zero_stages(void **state)
         assert_int_equal(p.gradient_bytes, rows[i].gradient_bytes);
         assert_int_equal(p.optimizer_bytes, rows[i].optimizer_bytes);
         assert_int_equal(p.total_bytes, p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes + p.activation_bytes +
-                                            p.transient_bytes);
+                                            p.transient_bytes + p.nccl_bytes);
     }
     bundle_close(&b);
 }
@@ -247,6 +248,127 @@ static void table_4_fits(void **state)
     bundle_close(&b);
 }
 
+/* In MiB, from sizes of NCCL 2.30.7: a connection inside a node has 2 at the sender and 10 (0.5 + 4.6875 + 4 and flags)
+ * at the receiver, as its allocation log names them (NVIDIA/nccl issue 1685: 2097152 and 10485760 bytes); one over the
+ * network 10 (without the 0.5) and 10.
+ * NVIDIA/nccl issue 964 measures 544 MiB for an A100's communicator of two ranks and 688 for one of four: 24 channels x
+ * 12 are 288, at rank 0, the end of the tree's chain, 24 x 6 more; and 256 that versions before 2.22 had at once for
+ * sends over the network (32 channels x 16 steps x 0.5). A rank inside the chain has 24 x 12 more. */
+static void nccl_connections(void **state)
+{
+    (void)state;
+    enum { RING = REDCOI_NCCL_RING, TREE = REDCOI_NCCL_TREE, NVLS = REDCOI_NCCL_NVLS };
+    enum { NVLS_TREE = REDCOI_NCCL_NVLS_TREE, SEND_RECV = REDCOI_NCCL_SEND_RECV };
+    static const struct {
+        redco_mesh mesh;
+        uint32_t channels, nvls_channels, heads, uses;
+        uint64_t mib;
+    } rows[] = {
+        {{1, 1}, 24, 16, 8, RING | TREE | NVLS | SEND_RECV, 0},
+        {{2, 1}, 24, 0, 0, RING, 288},
+        {{2, 1}, 24, 0, 0, TREE, 288},
+        {{2, 1}, 24, 0, 0, RING | TREE, 288},       /* 544 - 256 */
+        {{4, 1}, 24, 0, 0, RING | TREE, 288 + 288}, /* rank 0: 688 - 256 = 288 + 144 */
+        {{8, 1}, 24, 16, 8, NVLS, 256},             /* 16 x 8 heads x 2 directions x 1 */
+        {{8, 4}, 16, 0, 0, RING, 14 * 12 + 2 * 20}, /* 2 of 16 rings leave the node at each GPU */
+        {{1, 8}, 16, 0, 0, RING, 16 * 20},          /* all of them */
+        {{8, 2}, 16, 0, 0, RING | TREE, 208 + 192 + 2 * 20},
+        {{8, 4}, 16, 0, 0, RING | TREE, 208 + 192 + 2 * 2 * 20},
+        {{8, 4}, 16, 16, 8, NVLS | NVLS_TREE, 256 + 16 * 2 * 20},
+        {{2, 1}, 32, 0, 0, SEND_RECV, 32 * 12},
+        {{4, 1}, 32, 0, 0, SEND_RECV, 2 * 32 * 12},
+        {{1, 4}, 16, 0, 0, SEND_RECV, 2 * 16 * 2}, /* 16 steps of 128 KiB, shared by all peers */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(redcoi_nccl_connected_bytes(rows[i].mesh, rows[i].channels, rows[i].nvls_channels,
+                                                     rows[i].heads, rows[i].uses),
+                         rows[i].mib << 20);
+    }
+}
+
+/* Nodes of 8 A800 and four NICs: between nodes NCCL finds 4 channels, a NIC each, of which it makes 8; inside 4 of 40
+ * GB/s, split and doubled to 16. */
+static void nccl_channels(void **state)
+{
+    (void)state;
+    const redco_machine machine = a800_machine(8);
+    redcoi_nccl_communicator c = {.group = {.mesh = {8, 8}, .stride = 1}, .most_channels = 64};
+    assert_int_equal(redcoi_nccl_channels(&machine, &c), 8);
+    c.group.mesh = (redco_mesh){8, 1};
+    assert_int_equal(redcoi_nccl_channels(&machine, &c), 16);
+    c.most_channels = 6;
+    assert_int_equal(redcoi_nccl_channels(&machine, &c), 6);
+    c.calls = 1u << REDCO_ALL_GATHER;
+    assert_int_equal(redcoi_nccl_uses(&machine, &c), REDCOI_NCCL_RING);
+    c.calls = 1u << REDCO_SEND_RECV;
+    assert_int_equal(redcoi_nccl_uses(&machine, &c), REDCOI_NCCL_SEND_RECV);
+}
+
+/* 64 GPUs, dp 8x8 where tp is 1, by hand. A framework has one communicator for the same ranks, redco-exec one for each
+ * of gathers, reductions and updates. */
+static void nccl_communicators(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        uint32_t tp, pp, cp;
+        redco_shards shards;
+        uint32_t outer, framework, exec;
+    } rows[] = {
+        {"ddp: all-reduce", 1, 1, 1, {{1, 1}, {1, 1}, {1, 1}}, 0, 1, 1},
+        {"zero1: reduce-scatter; update", 1, 1, 1, {{1, 1}, {1, 1}, {8, 8}}, 0, 1, 2},
+        {"zero3: gathers", 1, 1, 1, {{8, 8}, {8, 8}, {8, 8}}, 0, 1, 1},
+        {"hsdp: gathers in a node, sums over 8", 1, 1, 1, {{8, 1}, {8, 1}, {8, 1}}, 0, 2, 2},
+        {"amsp: gathers of 2, sums of 32, gradients of 2, updates of 4", 1, 1, 1, {{2, 1}, {4, 1}, {8, 1}}, 0, 4, 4},
+        {"tp 2", 2, 1, 1, {{1, 1}, {1, 1}, {1, 1}}, 1, 1, 1},
+        {"tp 2, cp 2, pp 2", 2, 2, 2, {{1, 1}, {1, 1}, {1, 1}}, 3, 1, 1},
+    };
+    struct bundle b;
+    bundle_open(&b, "llama-7b", a800_machine(8), plain_workload(64));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (int exec = 0; exec < 2; exec++) {
+            redcoi_nccl_communicator found[REDCOI_NCCL_COMMUNICATORS_MAX];
+            b.workload.engine.planned_memory = exec != 0;
+            bundle_costs(&b);
+            redco_setting setting = plain_setting(&b, 1);
+            setting.tp = rows[i].tp;
+            setting.pp = rows[i].pp;
+            setting.cp = rows[i].cp;
+            setting.dp.gpus /= setting.tp * setting.cp;
+            setting.dp.nodes /= setting.pp;
+            setting.scheme = REDCO_INTRA_TENSOR;
+            const redco_layer_config config = {.shards = rows[i].shards};
+            const redcoi_job job = redcoi_job_of(b.costs, &setting, 1, 0, &config);
+            assert_int_equal(redcoi_nccl_outer(b.costs, &setting, found), rows[i].outer);
+            assert_int_equal(redcoi_nccl_sharded(&job, found), exec != 0 ? rows[i].exec : rows[i].framework);
+        }
+    }
+    bundle_close(&b);
+}
+
+/* DDP on 64 GPUs: 8 channels, of which one leaves the node at each GPU. Rings 7 x 12 + 20 MiB; the gradients' norm, one
+ * number, goes through trees: 8 x 12 of the chain and 2 x 20. It is no part of what an allocator holds. One GPU has
+ * none. */
+static void nccl_is_counted(void **state)
+{
+    (void)state;
+    struct bundle b;
+    const redco_shards ddp = {{1, 1}, {1, 1}, {1, 1}};
+    bundle_open(&b, "llama-7b", a800_machine(8), plain_workload(64));
+    redco_setting setting = plain_setting(&b, 1);
+    redco_prediction p = uniform_step(&b, &setting, ddp, REDCO_RECOMPUTE_NONE);
+    assert_int_equal(p.nccl_bytes, (UINT64_C(7) * 12 + 20 + 8 * 12 + 2 * 20) << 20);
+    assert_int_equal(p.allocated_bytes, p.total_bytes - p.nccl_bytes - (uint64_t)ceil(b.calibration.reserve_bytes));
+    bundle_close(&b);
+    redco_machine one = a800_machine(1);
+    one.gpus_per_node = 1;
+    bundle_open(&b, "llama-7b", one, plain_workload(1));
+    setting = plain_setting(&b, 1);
+    p = uniform_step(&b, &setting, ddp, REDCO_RECOMPUTE_NONE);
+    assert_int_equal(p.nccl_bytes, 0);
+    bundle_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(zero_stages),
@@ -257,6 +379,10 @@ int main(void)
                                        cmocka_unit_test(whole_tensors_are_dealt),
                                        cmocka_unit_test(many_tensors_are_dealt_as_one_by_one),
                                        cmocka_unit_test(capacity),
-                                       cmocka_unit_test(table_4_fits)};
+                                       cmocka_unit_test(table_4_fits),
+                                       cmocka_unit_test(nccl_connections),
+                                       cmocka_unit_test(nccl_channels),
+                                       cmocka_unit_test(nccl_communicators),
+                                       cmocka_unit_test(nccl_is_counted)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -462,7 +462,8 @@ static void write_parts(FILE *out, const redco_prediction *p)
                  {"gradients", p->gradient_bytes},
                  {"optimizer states", p->optimizer_bytes},
                  {"activations", p->activation_bytes},
-                 {"transient and reserve", p->transient_bytes}};
+                 {"transient and reserve", p->transient_bytes},
+                 {"NCCL buffers", p->nccl_bytes}};
     static const char *const time_names[] = {"<part of a step", "time", "share", NULL};
     static const char *const part_names[] = {"<memory of a GPU", "GB", "share", NULL};
     char text[SHORT];
@@ -478,7 +479,8 @@ static void write_parts(FILE *out, const redco_prediction *p)
     }
     html_end_table(out);
     html_headings(out, part_names);
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    const size_t part_count = sizeof parts / sizeof parts[0] - (p->nccl_bytes > 0 ? 0 : 1); /* one GPU has none */
+    for (size_t i = 0; i < part_count; i++) {
         (void)fputs("<tr>", out);
         html_element(out, "<td class=t>", "%s", parts[i].name);
         html_element(out, "<td>", "%s", format_gigabytes((double)parts[i].bytes, text, sizeof text));

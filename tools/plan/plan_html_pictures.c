@@ -63,7 +63,7 @@ struct plot_plan html_plan(const struct plan_args *args, const redco_inputs *inp
         .tokens_per_s_per_gpu = p->tokens_per_s_per_gpu,
         .mfu = p->mfu,
         .memory_bytes = {(double)p->parameter_bytes, (double)p->gradient_bytes, (double)p->optimizer_bytes,
-                         (double)p->activation_bytes, (double)p->transient_bytes},
+                         (double)p->activation_bytes, (double)(p->transient_bytes + p->nccl_bytes)},
         .total_bytes = (double)p->total_bytes,
         .capacity_bytes = (double)p->capacity_bytes,
         .time_s = {p->forward_s, p->backward_s, p->recompute_s, p->layer_exposed_s, p->grad_reduce_exposed_s,

@@ -173,11 +173,13 @@ void report_memory(const redco_prediction *p)
                  {"gradients", p->gradient_bytes},
                  {"optimizer", p->optimizer_bytes},
                  {"activations", p->activation_bytes},
-                 {"transient and reserve", p->transient_bytes}};
+                 {"transient and reserve", p->transient_bytes},
+                 {"NCCL buffers", p->nccl_bytes}};
     char text[SHORT];
     struct line line;
     line_begin(&line, "memory");
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    const size_t count = sizeof parts / sizeof parts[0] - (p->nccl_bytes > 0 ? 0 : 1); /* one GPU has none */
+    for (size_t i = 0; i < count; i++) {
         line_item(&line, "%s %s", parts[i].name, format_gigabytes((double)parts[i].bytes, text, sizeof text));
     }
     (void)printf(" GB\n");

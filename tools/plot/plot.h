@@ -63,7 +63,7 @@ struct plot_plan {
     redco_mesh dp;       /**< data-parallel mesh; 0x0: not told */
     redco_shards shards; /**< of the layers that there are most of; 0x0: not told */
     double step_s, tokens_per_s_per_gpu, band, mfu, short_bytes;
-    double memory_bytes[5]; /**< parameters, gradients, optimizer, activations, transient and reserve */
+    double memory_bytes[5]; /**< parameters, gradients, optimizer, activations, transient, reserve and NCCL's buffers */
     double total_bytes, capacity_bytes;
     double time_s[8]; /**< forward, backward, recompute, layer communication, gradient reduction, update, optimizer,
                            other */

@@ -63,7 +63,7 @@ static void take(struct plot_plan *row, redco_plan *plan)
     row->band = p->tokens_per_s_per_gpu_band;
     row->mfu = p->mfu;
     const uint64_t bytes[] = {p->parameter_bytes, p->gradient_bytes, p->optimizer_bytes, p->activation_bytes,
-                              p->transient_bytes};
+                              p->transient_bytes + p->nccl_bytes};
     for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++) { row->memory_bytes[i] = (double)bytes[i]; }
     row->total_bytes = (double)p->total_bytes;
     row->capacity_bytes = (double)p->capacity_bytes;

@@ -135,7 +135,7 @@ static void write_marks(FILE *out, const struct plot_plans *plans, bool memory)
 redco_status plot_stacks(const struct plot_plans *plans, bool memory, struct plot_sheet *sheet, redco_error *err)
 {
     static const char *const memory_names[MEMORY_PARTS] = {"parameters", "gradients", "optimizer", "activations",
-                                                           "transient and reserve"};
+                                                           "transient, reserve, NCCL"};
     static const char *const time_names[TIME_PARTS] = {"forward",
                                                        "backward",
                                                        "recomputation",
