@@ -34,7 +34,7 @@ static const struct kind {
     const char *command[14]; /* tool and arguments; "@" is the file, "%.gp" one to write */
 } kinds[] = {
     {"topology", {"redco-topo", "--xml", "@"}},
-    {"gpu", {"redco-topo", "--xml", MUTANTS_DATA "/topology/nccl-site.xml", "--nic", "200 Gb/s", "--gpu", "@"}},
+    {"gpu", {"redco-topo", "--xml", MUTANTS_MACHINE, "--nic", "200 Gb/s", "--gpu", "@"}},
     {"cluster", {"redco-plan", "--cluster", "@", "--gpus", "8"}},
     {"node", {"redco-plan", "--node", "@", "--gpus", "8"}},
     {"slurm", {"redco-plan", "--topology", "@", "--gpus", "8"}},
@@ -51,7 +51,7 @@ static const struct kind {
     {"own", {"redco-rules", "--rules", "@", "--model", "gpt2", "--shards", "2"}},
     {"measured", {"redco-validate", "--measured", "@"}},
     {"profiles", {"redco-validate", "--profiles", "@"}},
-    {"trace", {"redco-validate", MUTANTS_SEEDS "/plan/dp.json", "@"}},
+    {"trace", {"redco-validate", MUTANTS_PLAN, "@"}},
     {"fit", {"redco-calibrate", "--measured", "@", "-o", "%.gp"}},
     {"timeline", {"redco-plot", "timeline", "@", "-o", "%.gp"}},
     {"plans", {"redco-plot", "time", "@", "-o", "%.gp"}},

@@ -13,8 +13,10 @@
 
 typedef int main_function(int, char **, char **);
 typedef int start_function(main_function *, int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c): the C library's own, in whose place this one stands */
 int __libc_start_main(main_function *main, int argc, char **argv, void (*init)(void), void (*fini)(void),
                       void (*loader_fini)(void), void *stack_end);
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c) */
 
 static main_function *tool_main;
 
