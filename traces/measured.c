@@ -6,7 +6,6 @@
 #include "traces/csv.h"
 #include "traces/measured_internal.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -125,9 +125,12 @@ static int compare_assignments(const void *a, const void *b)
     if (order == 0) { order = compare_u64(y->config.recompute, x->config.recompute); }
     const redco_shards *p = &x->config.shards;
     const redco_shards *q = &y->config.shards;
-    if (order == 0) { order = compare_u64(redco_mesh_ranks(p->parameters), redco_mesh_ranks(q->parameters)); }
-    if (order == 0) { order = compare_u64(redco_mesh_ranks(p->gradients), redco_mesh_ranks(q->gradients)); }
-    if (order == 0) { order = compare_u64(redco_mesh_ranks(p->optimizer), redco_mesh_ranks(q->optimizer)); }
+    const redco_mesh ours[] = {p->parameters, p->gradients, p->optimizer};
+    const redco_mesh theirs[] = {q->parameters, q->gradients, q->optimizer};
+    for (int i = 0; i < 3 && order == 0; i++) {
+        order = compare_u64(redco_mesh_ranks(ours[i]), redco_mesh_ranks(theirs[i]));
+        if (order == 0) { order = compare_u64(ours[i].gpus, theirs[i].gpus); }
+    }
     return order;
 }
 

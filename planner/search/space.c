@@ -513,11 +513,13 @@ redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, redco_
     return bound_groups(outer, err);
 }
 
+/* As plans list them, so that what is priced is what is written: most recomputation first, then fewest ranks. */
 static int compare_assignments(const void *left, const void *right)
 {
     const redco_assignment *a = left;
     const redco_assignment *b = right;
     if (a->class_index != b->class_index) { return a->class_index < b->class_index ? -1 : 1; }
+    if (a->config.recompute != b->config.recompute) { return a->config.recompute > b->config.recompute ? -1 : 1; }
     const redco_mesh ours[3] = {a->config.shards.parameters, a->config.shards.gradients, a->config.shards.optimizer};
     const redco_mesh theirs[3] = {b->config.shards.parameters, b->config.shards.gradients, b->config.shards.optimizer};
     for (int i = 0; i < 3; i++) {
@@ -526,7 +528,7 @@ static int compare_assignments(const void *left, const void *right)
         if (x != y) { return x < y ? -1 : 1; }
         if (ours[i].gpus != theirs[i].gpus) { return ours[i].gpus < theirs[i].gpus ? -1 : 1; }
     }
-    return (int)a->config.recompute - (int)b->config.recompute;
+    return 0;
 }
 
 /* Stage after stage, each with all of its configurations. @return how many were added */

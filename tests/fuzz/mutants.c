@@ -1,9 +1,11 @@
 /* Whole tools on damaged files, not readers alone:
- *     mutants [-n RUNS] [-s SEED] [-o FOLDER] TOOLS KIND FILE... [KIND FILE...]
+ *     mutants [-n RUNS] [-s SEED] [-o FOLDER] [-x] TOOLS KIND FILE... [KIND FILE...]
  * TOOLS is the folder of the tools, KIND one of the table below and FILE a sound file of it or a folder of such. Each
  * run damages a file in one to four places and gives it to a tool, which must end with 0 to 3, within two seconds of
  * processor time and 300 MB, and print nothing that a terminal would obey; a refusal says why. What breaks that is kept
- * in FOLDER. The same seed makes the same files. */
+ * in FOLDER. The same seed makes the same files. Most of a run would be exec and dynamic linking: each tool is loaded
+ * once, with served.c, and forked for each file; with -x each run is a process of its own. */
+#include "tests/fuzz/served.h"
 #include "topology/base/text.h"
 
 #include <dirent.h>
@@ -13,37 +15,46 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SANITIZED = 1 };
+enum { SANITIZED = 1 }; /* their libraries want to be loaded first */
 #else
 enum { SANITIZED = 0 };
 #endif
 
-enum { MOST_FILES = 4096, LARGEST = 1 << 20, PRINTED = 1 << 16, CPU_S = 2, MOST_MB = 300, WALL_S = 120 };
+enum { MOST_FILES = 4096, LARGEST = 1 << 20, PRINTED = 1 << 16, CPU_S = 2, MOST_MB = 300, MOST_TOOLS = 16 };
 
 static const struct kind {
     const char *name;
-    const char *command[10]; /* tool and arguments; "@" is the file, "%.gp" one to write */
+    const char *command[14]; /* tool and arguments; "@" is the file, "%.gp" one to write */
 } kinds[] = {
     {"topology", {"redco-topo", "--xml", "@"}},
+    {"gpu", {"redco-topo", "--xml", MUTANTS_MACHINE, "--nic", "200 Gb/s", "--gpu", "@"}},
     {"cluster", {"redco-plan", "--cluster", "@", "--gpus", "8"}},
-    {"model", {"redco-plan", "--model", "@", "--gpus", "8"}},
-    {"gpu", {"redco-topo", "--gpu", "@"}},
+    {"node", {"redco-plan", "--node", "@", "--gpus", "8"}},
     {"slurm", {"redco-plan", "--topology", "@", "--gpus", "8"}},
-    {"rules", {"redco-plan", "--tp-rules", "@", "--gpus", "8"}},
+    {"model", {"redco-plan", "--model", "@", "--gpus", "8", "--seq", "512"}},
+    {"safetensors", {"redco-plan", "--model", "gpt2", "--seq", "512", "--safetensors", "@", "--gpus", "8"}},
+    {"rules", {"redco-plan", "--tp-rules", "@", "--model", "gpt2", "--seq", "512", "--gpus", "8", "--tp", "2"}},
     {"calibration", {"redco-plan", "--calibration", "@", "--gpus", "8"}},
     {"engine", {"redco-plan", "--engine", "@", "--gpus", "8"}},
     {"profile", {"redco-plan", "--profile", "@", "--gpus", "8"}},
-    {"plan", {"redco-sim", "@"}},
     {"check", {"redco-plan", "--check", "@"}},
+    {"export", {"redco-plan", "--from", "@", "--export", "megatron"}},
+    {"plan", {"redco-sim", "@"}},
     {"params", {"redco-rules", "--params", "@", "--shards", "2"}},
+    {"own", {"redco-rules", "--rules", "@", "--model", "gpt2", "--shards", "2"}},
     {"measured", {"redco-validate", "--measured", "@"}},
     {"profiles", {"redco-validate", "--profiles", "@"}},
+    {"trace", {"redco-validate", MUTANTS_PLAN, "@"}},
+    {"fit", {"redco-calibrate", "--measured", "@", "-o", "%.gp"}},
     {"timeline", {"redco-plot", "timeline", "@", "-o", "%.gp"}},
+    {"plans", {"redco-plot", "time", "@", "-o", "%.gp"}},
 };
 
 struct seed_file {
@@ -51,8 +62,18 @@ struct seed_file {
     char *path;
 };
 
+/* A tool that is loaded and waits for files. */
+struct server {
+    const char *tool;
+    int socket;
+    pid_t process;
+};
+
 struct campaign {
     const char *tools, *folder;
+    bool apart; /* each run is a process of its own */
+    struct server servers[MOST_TOOLS];
+    size_t server_count;
     struct seed_file files[MOST_FILES];
     size_t file_count;
     uint64_t state;
@@ -199,21 +220,82 @@ static bool save(const struct campaign *c, const char *path)
     return fclose(file) == 0 && whole;
 }
 
-static void run_tool(const struct campaign *c, const struct kind *kind, const char *path, const char *written,
-                     int print_to)
+/* The tool and its arguments, one behind the other. @return their bytes */
+static size_t write_command(const struct kind *kind, const char *path, const char *written, char *to, size_t size)
 {
-    char program[4096];
-    char *arguments[12] = {NULL};
+    size_t used = 0;
     for (size_t i = 0; kind->command[i] != NULL; i++) {
         const char *word = kind->command[i];
-        arguments[i] = strdup(strcmp(word, "@") == 0 ? path : strcmp(word, "%.gp") == 0 ? written : word);
+        word = strcmp(word, "@") == 0 ? path : strcmp(word, "%.gp") == 0 ? written : word;
+        if (used + strlen(word) + 1 > size) { return 0; }
+        memcpy(to + used, word, strlen(word) + 1);
+        used += strlen(word) + 1;
     }
-    (void)snprintf(program, sizeof program, "%s/%s", c->tools, kind->command[0]);
+    return used;
+}
+
+static void start_tool(const struct campaign *c, char *command, size_t size, const char *output)
+{
+    char program[4096];
+    char *arguments[SERVED_ARGUMENTS + 1] = {NULL};
+    int count = 0;
+    const int print_to = open(output, O_WRONLY | O_APPEND);
+    for (size_t at = 0; at < size; at += strlen(command + at) + 1) { arguments[count++] = command + at; }
+    (void)snprintf(program, sizeof program, "%s/%s", c->tools, arguments[0]);
     (void)dup2(print_to, STDOUT_FILENO);
     (void)dup2(print_to, STDERR_FILENO);
-    (void)alarm(WALL_S);
+    (void)alarm(SERVED_WALL_S);
     (void)execv(program, arguments);
     _exit(127);
+}
+
+static void load_tool(const struct campaign *c, const char *tool, int socket)
+{
+    char program[4096];
+    (void)snprintf(program, sizeof program, "%s/%s", c->tools, tool);
+    if (dup2(socket, SERVED_SOCKET) < 0 || setenv("LD_PRELOAD", MUTANTS_SERVED, 1) != 0 ||
+        setenv("LD_BIND_NOW", "1", 1) != 0) {
+        _exit(127);
+    }
+    (void)execl(program, tool, (char *)NULL);
+    _exit(127);
+}
+
+/* @return NULL if it cannot be loaded */
+static const struct server *server_of(struct campaign *c, const char *tool)
+{
+    int ends[2];
+    for (size_t i = 0; i < c->server_count; i++) {
+        if (strcmp(c->servers[i].tool, tool) == 0) { return &c->servers[i]; }
+    }
+    if (c->server_count == MOST_TOOLS || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        return NULL;
+    }
+    const pid_t child = fork();
+    if (child == 0) { load_tool(c, tool, ends[1]); }
+    (void)close(ends[1]);
+    if (child < 0) { return NULL; }
+    c->servers[c->server_count] = (struct server){tool, ends[0], child};
+    return &c->servers[c->server_count++];
+}
+
+/* @return false if nothing could be run */
+static bool run_tool(struct campaign *c, const struct kind *kind, const char *path, const char *written,
+                     const char *output, struct served_answer *answer_out)
+{
+    char message[SERVED_MESSAGE];
+    const size_t before = strlen(output) + 1;
+    memcpy(message, output, before);
+    const size_t size = write_command(kind, path, written, message + before, sizeof message - before);
+    if (!c->apart) {
+        const struct server *const server = server_of(c, kind->command[0]);
+        return server != NULL && send(server->socket, message, before + size, MSG_NOSIGNAL) > 0 &&
+               recv(server->socket, answer_out, sizeof *answer_out, 0) == (ssize_t)sizeof *answer_out &&
+               answer_out->state != -1;
+    }
+    const pid_t child = fork();
+    if (child == 0) { start_tool(c, message + before, size, output); }
+    return child > 0 && wait4(child, &answer_out->state, 0, &answer_out->used) == child;
 }
 
 /* @return what is wrong, NULL if nothing */
@@ -243,8 +325,7 @@ static void one_run(struct campaign *c, const char *scratch)
     char path[4096];
     char output[4096];
     char written[4096];
-    struct rusage used;
-    int state = 0;
+    struct served_answer answer = {.state = -1};
     (void)snprintf(path, sizeof path, "%s/mutant%s", scratch,
                    ending != NULL && strchr(ending, '/') == NULL ? ending : "");
     (void)snprintf(output, sizeof output, "%s/printed", scratch);
@@ -253,9 +334,10 @@ static void one_run(struct campaign *c, const char *scratch)
     for (size_t places = 1 + below(c, 4) * below(c, 2); places > 0; places--) { damage(c); }
     if (!save(c, path)) { return; }
     const int print_to = open(output, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    const pid_t child = fork();
-    if (child == 0) { run_tool(c, file->kind, path, written, print_to); }
-    while (wait4(child, &state, 0, &used) < 0) {}
+    if (!run_tool(c, file->kind, path, written, output, &answer)) {
+        (void)fprintf(stderr, "mutants: %s/%s cannot be run\n", c->tools, file->kind->command[0]);
+        exit(3);
+    }
     const ssize_t size = pread(print_to, printed, PRINTED, 0);
     printed[size > 0 ? size : 0] = '\0';
     /* a character that the buffer cuts is not the tool's fault */
@@ -263,7 +345,7 @@ static void one_run(struct campaign *c, const char *scratch)
     if (last_line != NULL) { *last_line = '\0'; }
     (void)close(print_to);
     c->runs++;
-    const char *wrong = judge(c, state, &used, printed);
+    const char *wrong = judge(c, answer.state, &answer.used, printed);
     if (wrong != NULL) {
         char kept[4096];
         (void)snprintf(kept, sizeof kept, "%s/%s-%lu%s", c->folder, file->kind->name, c->broken++,
@@ -302,14 +384,16 @@ static int by_path(const void *a, const void *b)
 
 int main(int argc, char **argv)
 {
-    static struct campaign c = {.folder = ".", .state = 20261123};
+    static struct campaign c = {.folder = ".", .apart = SANITIZED, .state = 20261123};
+    struct timespec began, ended;
     const struct kind *kind = NULL;
     unsigned long runs = 200;
     char scratch[] = "/tmp/redco-mutants-XXXXXX";
-    for (int option = 0; (option = getopt(argc, argv, "n:s:o:")) != -1;) {
+    for (int option = 0; (option = getopt(argc, argv, "n:s:o:x")) != -1;) {
         if (option == 'n') { runs = strtoul(optarg, NULL, 10); }
         if (option == 's') { c.state = strtoull(optarg, NULL, 10) * 2654435769u + 1; }
         if (option == 'o') { c.folder = optarg; }
+        if (option == 'x') { c.apart = true; }
     }
     c.tools = optind < argc ? argv[optind] : ".";
     c.bytes = malloc(LARGEST + 1);
@@ -327,8 +411,17 @@ int main(int argc, char **argv)
         return 2;
     }
     qsort(c.files, c.file_count, sizeof *c.files, by_path);
+    (void)clock_gettime(CLOCK_MONOTONIC, &began);
     while (c.runs < runs) { one_run(&c, scratch); }
+    (void)clock_gettime(CLOCK_MONOTONIC, &ended);
+    for (size_t i = 0; i < c.server_count; i++) {
+        (void)close(c.servers[i].socket);
+        (void)waitpid(c.servers[i].process, NULL, 0);
+    }
     (void)rmdir(scratch);
+    (void)fprintf(stderr, "%.0f runs a second\n",
+                  (double)c.runs /
+                      ((double)(ended.tv_sec - began.tv_sec) + 1e-9 * (double)(ended.tv_nsec - began.tv_nsec)));
     (void)printf("%lu runs on %zu files: exit 0 %lu, 1 %lu, 2 %lu, 3 %lu; at most %.2f s and %ld MB; %lu wrong\n",
                  c.runs, c.file_count, c.codes[0], c.codes[1], c.codes[2], c.codes[3], c.most_cpu_s, c.most_kb / 1024,
                  c.broken);

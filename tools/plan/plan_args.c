@@ -6,7 +6,6 @@
 #include "tools/plan/plan_export.h"
 #include "topology/base/number.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 const char *argp_program_version = "redco-plan " REDCO_VERSION;

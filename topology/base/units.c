@@ -2,10 +2,8 @@
 
 #include "topology/base/number.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const double largest_value = 1e30;
