@@ -135,6 +135,13 @@ redco_status redco_compute_profile_add(redco_compute_profile **profile_io, const
     if (profile == NULL) { return redco_fail(err, REDCO_ENOMEM, place, "out of memory"); }
     (void)snprintf(profile->place, sizeof profile->place, "%.255s", place);
     profile->how = *redco_profile_how(file);
+    if (!(profile->how.product_j_per_flop > 0.0)) {
+        const redco_profile_power *powers = NULL;
+        const redco_profile_gemm *bursts = NULL;
+        const size_t power_count = redco_profile_powers(file, &powers),
+                     burst_count = redco_profile_gemms(file, &bursts);
+        (void)redco_power_fit(powers, power_count, bursts, burst_count, &profile->how);
+    }
     if (redco_profile_how(file)->overlap_ratio > 0.0) {
         profile->contention_ratio = redco_profile_how(file)->contention_ratio;
         profile->overlap_ratio = redco_profile_how(file)->overlap_ratio;
