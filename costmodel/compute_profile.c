@@ -569,7 +569,7 @@ bool redco_compute_profile_contention(const redco_compute_profile *profile, doub
     return true;
 }
 
-void redco_compute_profile_calibrate(const redco_compute_profile *profile, bool planned_memory,
+void redco_compute_profile_calibrate(const redco_compute_profile *profile, const redco_engine *engine,
                                      redco_calibration *calibration_io)
 {
     static const double most_contention_ratio = 0.95; /* as calibrations have it */
@@ -578,10 +578,11 @@ void redco_compute_profile_calibrate(const redco_compute_profile *profile, bool 
         calibration_io->contention_ratio = fmin(contention_ratio, most_contention_ratio);
         calibration_io->overlap_window_ratio = fmin(overlap_ratio, 1.0);
     }
-    if (!planned_memory || profile == NULL || strcmp(profile->how.backend, "cuda") != 0) { return; }
+    if (!engine->planned_memory || profile == NULL || strcmp(profile->how.backend, "cuda") != 0) { return; }
     if (profile->how.reserve_bytes > 0) { calibration_io->reserve_bytes = (double)profile->how.reserve_bytes; }
-    calibration_io->host_forward_s = profile->how.host_forward_s;
-    calibration_io->host_backward_s = profile->how.host_backward_s;
+    const redco_profile_measured *const how = &profile->how;
+    calibration_io->host_forward_s = engine->cuda_graphs ? how->graph_launch_s : how->host_forward_s;
+    calibration_io->host_backward_s = engine->cuda_graphs ? how->graph_launch_s : how->host_backward_s;
 }
 
 const char *redco_compute_profile_shipped(const char *gpu)

@@ -30,6 +30,20 @@ void exec_device_attention(const struct cli *cli, bool leads, const redco_backen
     if (leads && cuda_attention_warning(backend, text, sizeof text)) { cli_warn(cli, text); }
 }
 
+void exec_device_mode(const struct cli *cli, const redco_plan *plan, const char *backend, bool graphs)
+{
+    const bool planned = plan->engine.cuda_graphs;
+    const bool stated =
+        planned || (plan->engine.stated >> REDCO_TRAIT_CUDA_GRAPHS & 1) != 0; /* older plans do not say */
+    char text[256];
+    if (strcmp(backend, "cuda") != 0 || !stated || planned == graphs) { return; }
+    (void)snprintf(text, sizeof text,
+                   "the plan's prediction is of operators launched %s; redco-plan --engine redco-exec,cuda_graphs=%d "
+                   "predicts this run",
+                   planned ? "as CUDA graphs" : "one by one", graphs);
+    cli_warn(cli, text);
+}
+
 /* A step that cannot be captured is slower, and no failure. */
 void exec_device_graphs(const struct cli *cli, bool leads, const redco_trainer *trainer, struct exec_run *run)
 {

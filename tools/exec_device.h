@@ -9,6 +9,8 @@
 /** What driver, context and libraries hold of a GPU, when all of them were used: what is in use of it less what redco
  *  asked for. Of other backends nothing. */
 void exec_device_reserve(const struct cli *cli, redco_backend *backend, redco_trainer *trainer, struct exec_run *run);
+/** Before the first step: warns where the plan was priced for launches of the other kind. @param graphs  of this run */
+void exec_device_mode(const struct cli *cli, const redco_plan *plan, const char *backend, bool graphs);
 /** After the first step: who runs attention. @param leads  warns where that is slow */
 void exec_device_attention(const struct cli *cli, bool leads, const redco_backend *backend, struct exec_run *run);
 /** After the second step: what is launched as graphs. @param leads  warns of what cannot be */

@@ -31,7 +31,7 @@ BEGIN {
         if (match(line, /"(device|part|capability|driver|kernels|attention|system|date)": *"[^"]*"/)) {
             split(substr(line, RSTART, RLENGTH), pair, /": *"/); gsub(/"/, "", pair[1]); gsub(/"/, "", pair[2])
             if (!(pair[1] in how)) { how[pair[1]] = pair[2] }
-        } else if (match(line, /"(clock_hz|clock_after_hz|memory_clock_hz|memory_bytes|multiprocessors|took_s|left_out|launch_s|hot_ratio|power_limit_w|idle_w|reserve_bytes|workspace_bytes|contention_ratio|overlap_ratio|spread_ratio)": *[-+.0-9eE]+/)) {
+        } else if (match(line, /"(clock_hz|clock_after_hz|memory_clock_hz|memory_bytes|multiprocessors|took_s|left_out|launch_s|graph_launch_s|hot_ratio|power_limit_w|idle_w|reserve_bytes|workspace_bytes|contention_ratio|overlap_ratio|spread_ratio)": *[-+.0-9eE]+/)) {
             split(substr(line, RSTART, RLENGTH), pair, /": */); gsub(/"/, "", pair[1])
             if (!(pair[1] in how)) { how[pair[1]] = pair[2] }
         }
@@ -88,7 +88,7 @@ BEGIN {
         if ("memory_bytes" in how) {
             printf "Memory %.1f GB, of which driver and libraries hold %.2f GB; workspaces of products %.0f MB. Clocks %.0f MHz before and %.0f MHz after, memory %.0f MHz; a large product took %.3f times as long at the end as at the beginning.\n",
                 how["memory_bytes"] / 1e9, how["reserve_bytes"] / 1e9, how["workspace_bytes"] / 1e6, how["clock_hz"] / 1e6, how["clock_after_hz"] / 1e6, how["memory_clock_hz"] / 1e6, how["hot_ratio"]
-            printf "Profile in %.0f s, %d operators left out; a launch takes the program %.1f us; a second of a collective's memory traffic costs %.2f s of products beside it.\n", how["took_s"], how["left_out"] + 0, how["launch_s"] * 1e6, how["contention_ratio"] + 0
+            printf "Profile in %.0f s, %d operators left out; a launch takes the program %.1f us%s; a second of a collective's memory traffic costs %.2f s of products beside it.\n", how["took_s"], how["left_out"] + 0, how["launch_s"] * 1e6, "graph_launch_s" in how ? sprintf(", a block's operators as one graph %.1f us", how["graph_launch_s"] * 1e6) : "", how["contention_ratio"] + 0
         }
         print ""
     }

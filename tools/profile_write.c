@@ -300,7 +300,8 @@ static void print_gpu(const struct profile_result *result)
     (void)printf("memory     %.0f GB/s copied; %.2f GB held by driver and libraries, workspaces of products %.0f MB\n",
                  1e-9 * memory_bytes_per_s(result), 1e-9 * (double)how->reserve_bytes,
                  1e-6 * (double)how->workspace_bytes);
-    (void)printf("launches   %.1f us of the program each\n", 1e6 * how->launch_s);
+    (void)printf("launches   %.1f us of the program each, %.1f us a block as one graph\n", 1e6 * how->launch_s,
+                 1e6 * how->graph_launch_s);
     const redco_profile_measured constants = with_constants(result);
     profile_power_print(result, &constants);
 }

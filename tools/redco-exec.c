@@ -109,6 +109,9 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
     r->run.first = redco_trainer_steps(r->trainer);
     r->run.memory = redco_trainer_memory_of(r->trainer);
     r->run.start.trainer = redco_trainer_start_of(r->trainer);
+    if (redco_world_rank(r->world) == 0) {
+        exec_device_mode(&args->cli, args->plan, r->run.backend, args->graphs == 0);
+    }
     if (speaks(r)) {
         exec_print_head(&r->run);
         if (r->resumed != NULL) { exec_print_resumed(redco_checkpoint_path(r->resumed), r->run.first, args->steps); }

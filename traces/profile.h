@@ -123,8 +123,9 @@ typedef struct redco_profile_measured {
     double budget_s, took_s; /**< what measuring was given, and what it took */
     uint32_t left_out;       /**< operators that there was no time or no memory for */
     double launch_s;         /**< of the program, to have the device do one operator */
-    double host_forward_s;   /**< of the program, to have it do all of a block of layers forward */
+    double host_forward_s;   /**< of the program, to have it do all of a block of layers forward, one by one */
     double host_backward_s;  /**< and backward */
+    double graph_launch_s;   /**< of the program, to launch as many operators as one graph; 0: not measured */
     double hot_ratio;        /**< time of a large product when all was measured, over that when it began */
     uint64_t reserve_bytes;  /**< of the device's memory that driver, context and libraries hold */
     uint64_t workspace_bytes; /**< the most that a product works with beside its operands */

@@ -233,6 +233,7 @@ static const struct field fields[] = {
     MEASURED(launch_s, NUMBER, 1.0),
     MEASURED(host_forward_s, NUMBER, 1.0),
     MEASURED(host_backward_s, NUMBER, 1.0),
+    MEASURED(graph_launch_s, NUMBER, 1.0),
     MEASURED(hot_ratio, NUMBER, 1e6),
     MEASURED(reserve_bytes, BYTES, 0.0),
     MEASURED(workspace_bytes, BYTES, 0.0),

@@ -63,6 +63,7 @@ static json_t *measured(const redco_profile_measured *m)
                           put_number(o, "launch_s", m->launch_s) &&
                           put_number(o, "host_forward_s", m->host_forward_s) &&
                           put_number(o, "host_backward_s", m->host_backward_s) &&
+                          put_number(o, "graph_launch_s", m->graph_launch_s) &&
                           put_number(o, "hot_ratio", m->hot_ratio) && put_count(o, "reserve_bytes", m->reserve_bytes) &&
                           put_count(o, "workspace_bytes", m->workspace_bytes) && put_power(o, m));
 }
