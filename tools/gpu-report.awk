@@ -99,8 +99,9 @@ BEGIN {
         share = known(f[6]) && f[6] > 0 ? 100 / f[6] : 0
         printf "| %s | %.4f | %.4f | %+.1f %% | %.3f | %.2f | %.2f | %+.2f %% | %.0f %% | %.0f %% | %.0f %% | %.0f %% | %.0f %% |\n", f[2], f[5], f[6], 100 * step[i], f[8], f[10] / 1e9, f[11] / 1e9, 100 * memory[i],
             share * f[15], share * f[16], share * f[18], share * f[17], share * (f[6] - f[19])
-        json = json sprintf("%s\n  {\"row\": %s, \"files\": %s, \"tokens\": %d, \"predicted_step_s\": %s, \"measured_step_s\": %s, \"median_step_s\": %s, \"error\": %.5f, \"predicted_mfu\": %s, \"mfu\": %s, \"predicted_peak_bytes\": %s, \"measured_peak_bytes\": %s, \"allocated_bytes\": %s, \"memory_error\": %.5f, \"missing_operators\": %s, \"extra_operators\": %s, \"products_s\": %s, \"attention_s\": %s, \"update_s\": %s, \"other_operators_s\": %s, \"computation_s\": %s, \"furthest\": %s, \"took_s\": %s}",
-            i > 1 ? "," : "", text(f[2]), text(f[3]), f[4], number(f[5]), number(f[6]), number(f[7]), step[i], number(f[9]), number(f[8]), number(f[10]), number(f[11]), number(f[12]), memory[i], number(f[13]), number(f[14]), number(f[15]), number(f[16]), number(f[17]), number(f[18]), number(f[19]), text(f[20]), number(f[21]))
+        json = json sprintf("%s\n  {\"row\": %s, \"files\": %s, \"tokens\": %d, \"predicted_step_s\": %s, \"measured_step_s\": %s, \"median_step_s\": %s, \"error\": %.5f, \"predicted_mfu\": %s, \"mfu\": %s, \"predicted_peak_bytes\": %s, \"measured_peak_bytes\": %s, \"allocated_bytes\": %s, \"memory_error\": %.5f, \"missing_operators\": %s, \"extra_operators\": %s, \"products_s\": %s, \"attention_s\": %s, \"update_s\": %s, \"other_operators_s\": %s, \"computation_s\": %s, \"furthest\": %s, \"took_s\": %s, \"predicted_watts\": %s, \"measured_watts\": %s}",
+            i > 1 ? "," : "", text(f[2]), text(f[3]), f[4], number(f[5]), number(f[6]), number(f[7]), step[i], number(f[9]), number(f[8]), number(f[10]), number(f[11]), number(f[12]), memory[i], number(f[13]), number(f[14]), number(f[15]), number(f[16]), number(f[17]), number(f[18]), number(f[19]), text(f[20]), number(f[21]), number(f[22]), number(f[23]))
+        if (known(f[22]) || known(f[23])) { watts = watts sprintf("| %s | %s | %s | %s |\n", f[2], known(f[22]) ? sprintf("%.0f", f[22]) : "-", known(f[23]) ? sprintf("%.0f", f[23]) : "-", known(f[23]) && known(f[6]) && f[4] > 0 ? sprintf("%.3g", f[23] * f[6] / f[4]) : "-") }
         points = points sprintf("%s\n {\"source\": %s, \"location\": %s, \"measured_tgs\": %.6g, \"predicted_tgs\": %.6g, \"error\": %.5f, \"skipped\": null}", i > 1 ? "," : "", text(source), text(f[2]), f[6] > 0 ? f[4] / f[6] : 1, f[5] > 0 ? f[4] / f[5] : 1, f[5] > 0 ? f[6] / f[5] - 1 : 0)
     }
     if (row_count == 0) { printf "| none was measured | | | | | | | | | | | | |\n" }
@@ -123,6 +124,7 @@ BEGIN {
                 text(size), text(load[i, "numbers"]), number(load[i, "energy_j"]), number(load[i, "time_s"]), number(load[i, "watts"]), number(load[i, "clock_hz"]))
         }
     }
+    if (watts != "") { printf "\n| row | W predicted | W measured | J a token |\n|---|---|---|---|\n%s", watts }
     printf "\n## Beside PyTorch\n\n"
     if (pairs == 0) { printf "%s.\n", "PyTorch" in detail ? detail["PyTorch"] : "Nothing was measured" }
     else {

@@ -28,12 +28,13 @@ struct sustained {
 static redco_status queue_passes(struct sustained *s, uint32_t passes)
 {
     const redcoi_layout *const l = s->l;
+    const uint32_t copies = l->copies > 0 ? l->copies : 1;
     redco_tensor inputs[REDCO_INPUTS_MAX], outputs[REDCO_OUTPUTS_MAX];
     redco_status st = REDCO_OK;
     for (uint32_t p = 0; p < passes; p++) {
         for (uint32_t i = 0; i < s->count && st == REDCO_OK; i++) {
             const redco_launch launch =
-                redcoi_measure_launch(l, redco_graph_op(l->graph, s->ops[i]), s->turn % l->copies, inputs, outputs);
+                redcoi_measure_launch(l, redco_graph_op(l->graph, s->ops[i]), s->turn % copies, inputs, outputs);
             st = l->m->backend->calls->run(l->m->backend, l->m->queue, &launch, l->err);
         }
         s->turn++;
