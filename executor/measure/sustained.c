@@ -9,8 +9,9 @@
 #include <time.h>
 
 /* Chunks that are queued ahead of the one that is waited for; work of one is at most so many operators. */
-enum { AHEAD = 3, RING = AHEAD + 2, MOST_OPS = 2000, MOST_SAMPLES = 20000 };
+enum { AHEAD = 6, RING = AHEAD + 2, MOST_OPS = 2000, MOST_SAMPLES = 20000 };
 static const double settled_ratio = 0.02, idle_pause_s = 0.02;
+static const double read_factor = 3.0; /* a chunk lasts so many times as long as a look at the meter */
 
 /* The state of one load. */
 struct sustained {
@@ -18,6 +19,7 @@ struct sustained {
     const redco_measure_load *load;
     uint32_t *ops;          /* that are run, in order */
     uint32_t count, passes; /* of them in a chunk */
+    double read_s;          /* a look at the meter takes the program */
     uint32_t turn;          /* whose copy is next */
     redco_recording *recording;
     redco_meter_sample *samples;
@@ -65,9 +67,20 @@ static redco_status choose_passes(struct sustained *s)
     if (st == REDCO_OK) { st = calls->mark_set(backend, l->m->queue, l->m->marks[1], l->err); }
     if (st == REDCO_OK) { st = calls->mark_finish(backend, l->m->marks[1], l->err); }
     if (st == REDCO_OK) { st = calls->mark_between(backend, l->m->marks[0], l->m->marks[1], &seconds, l->err); }
-    const double wanted = ceil(s->load->chunk_s / fmax(seconds, 1e-9));
+    const double wanted = ceil(fmax(s->load->chunk_s, read_factor * s->read_s) / fmax(seconds, 1e-9));
     const double most = fmax(1.0, floor((double)MOST_OPS / s->count));
     s->passes = (uint32_t)fmin(fmax(wanted, 1.0), most);
+    return st;
+}
+
+/* Drivers answer within microseconds or milliseconds: chunks that are shorter would be done before the next is queued.
+ */
+static redco_status time_meter(struct sustained *s)
+{
+    redco_meter_sample sample;
+    const double began_s = redcoi_measure_now_s();
+    const redco_status st = s->load->meter.read(s->load->meter.context, &sample, s->l->err);
+    s->read_s = redcoi_measure_now_s() - began_s;
     return st;
 }
 
@@ -227,6 +240,7 @@ redco_status redcoi_measure_sustained(const redcoi_layout *l, const redco_measur
     if (st == REDCO_OK && s.count == 0) {
         st = redco_fail(l->err, REDCO_EVALUE, "measure", "nothing of this pass is to be run");
     }
+    if (st == REDCO_OK) { st = time_meter(&s); }
     if (st == REDCO_OK) { st = choose_passes(&s); }
     if (st == REDCO_OK) { st = record(&s); }
     if (st == REDCO_OK) { st = run(&s, &first); }

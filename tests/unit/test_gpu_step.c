@@ -227,7 +227,7 @@ static void check(redco_inputs *inputs, const struct dims *d, uint32_t sequences
     const redco_setting setting = setting_of(sequences, micro_batches);
     redco_assignment all[8];
     redco_costs *costs = NULL;
-    redco_simulation simulated;
+    redco_simulation simulated = {.step_s = 0.0};
     redco_error err = {0};
     const uint32_t count = assign(inputs->model, recompute, all);
     if (redco_costs_create(&inputs->machine, inputs->model, &workload, &inputs->calibration, inputs->comm, &costs,
