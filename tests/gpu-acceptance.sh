@@ -50,12 +50,16 @@ grep -q '^| profile | passed | 0 | was there before |$' "$scratch/host/report.md
 mkdir "$scratch/made" && cd "$scratch/made" || exit 2
 echo 2026-01-01T00:00:00Z >began.txt
 printf '%s\n' 'parity|passed|3|6 trainings' 'sanitizer|failed|9|not clean: a|b' 'PyTorch|passed|0|' >stages.txt
-printf '%s\n' '1B *|1B seq 1|a|1000|1.04|1.00|1.00|0.51|0.5|101|100|120|0|0|0.5|0.2|0.1|0.15|0.98|x 1/2 ms|7' \
+printf '%s\n' '1B *|1B seq 1|a|1000|1.04|1.00|1.00|0.51|0.5|101|100|120|0|0|0.5|0.2|0.1|0.15|0.98|x 1/2 ms|7|690|700' \
     '7B *|7B seq 1|b|1000|0.98|1.00|0.80|0.54|0.5|102|100|120|0|0|0.5|0.2|0.1|0.15|0.98|x 1/2 ms|7' \
     '3B|3B seq 1|c|1000|1.12|1.00|1.00|0.40|0.5|96|100|120|0|1|0.5|0.2|0.1|0.15|0.98|x "1/2" ms|7' >rows.txt
 printf '%s\n' 'a|0.8|50|2.9|30|1.5' 'b|1.0|50|2.9|30|1.5' >torch.txt
 echo '7B seq 2|no time: 3 s are left' >not-run.txt
-printf '{"measured": {\n"device": "H200-SXM-141GB",\n"part": "NVIDIA H200",\n"clock_hz": 1.98e9,\n"memory_bytes": 150000000000\n}}\n' >profile.json
+printf '{"measured": {\n"device": "H200-SXM-141GB",\n"part": "NVIDIA H200",\n"clock_hz": 1.98e9,\n"memory_bytes": 150000000000,\n"power_limit_w": 700.0,\n"idle_w": 129.4\n},\n' >profile.json
+printf '%s\n' '"power": [' '{"operator": "gemm", "type": "bf16", "numbers": "normal", "pass": "forward", "m": 8192, "n": 8192, "k": 8192,' '"time_s": 0.0018, "energy_j": 1.2456,' \
+    '"watts": 692.0, "clock_hz": 1.41e9, "memory_clock_hz": 3.2e9, "settle_s": 0.05, "window_s": 1, "counted_by": "device"},' \
+    '{' '"operator": "copy",' '"numbers": "normal",' '"pass": "forward",' '"elements": 1024,' '"time_s": 1e-3,' '"energy_j": 0.3,' '"watts": 300,' '"clock_hz": 1.98e9' '}]}' >>profile.json
+echo 'constants  product_j_per_flop 1.1e-12, memory_w 187, burst_clock_ratio 0.95' >profile.txt
 awk -f "$root/tools/gpu-report.awk" -v rows_wanted=18 -v backend=cuda -v short=false -v budget=470 -v took=400 -v version='redco-exec 9' >report.md || wrong 'awk'
 mv report.json.new report.json
 documents report.json points.json
@@ -67,6 +71,13 @@ says report.json '"measured": "0.540 (7B seq 1)", "status": "missed"'
 says report.json '"measured": "1.250 at worst of 2 rows (1B seq 1)", "status": "missed"'
 says report.json '"bar": "operators of plan and trace have the same names", "wanted": "0 on one side only", "measured": "1", "status": "missed"'
 says report.json '"bar": "rows run in the time given", "wanted": "16 of 18 and PyTorch beside 4", "measured": "3 of 18, PyTorch beside 2", "status": "missed"'
+says report.json '"power": {"idle_w": 129.4, "limit_w": 700.0, "constants": "product_j_per_flop 1.1e-12, memory_w 187, burst_clock_ratio 0.95", "loads": ['
+says report.json '{"operator": "copy", "pass": "forward", "size": "1024", "numbers": "normal", "energy_j": 0.3, "time_s": 1e-3, "watts": 300, "clock_hz": 1.98e9}'
+grep -q '^129 W idle, limit 700 W. Constants of the model: product_j_per_flop 1.1e-12, memory_w 187, burst_clock_ratio 0.95.$' report.md || wrong 'watts'
+grep -q '^| gemm | forward | 8192 x 8192 x 8192 | normal | 1.246 | 0.0018 | 692 | 1410 | 3200 | 0.05 | device |$' report.md || wrong 'the joules of a product'
+grep -q '^| 1B seq 1 | 690 | 700 | 0.7 |$' report.md || wrong 'watts of a row' # 700 W for 1 s, 1000 tokens
+says report.json '"predicted_watts": 690, "measured_watts": 700}'
+says report.json '"predicted_watts": null, "measured_watts": null}'
 says report.json '"bar": "compute-sanitizer", "wanted": "clean", "measured": "not clean: a", "status": "missed"'
 says report.json '"not_run": [{"row": "7B seq 2", "why": "no time: 3 s are left"}]'
 grep -q '^| 1B seq 1 | 1.0000 | 0.8000 | 1.250 | 0.00 | 0.00 | 30 |$' report.md || wrong 'the rows beside PyTorch'
@@ -119,6 +130,9 @@ if [ -n "$standins" ] && [ -e "$standins/libcuda.so.1" ]; then
     fi
     if command -v gnuplot >/dev/null && [ ! -s "$scratch/device/points.png" ]; then wrong 'no picture was drawn'; fi
     says "$scratch/device/report.json" '"attention": "cuDNN '
+    [ "$(grep -c '"measured_watts": [1-9]' "$scratch/device/report.json")" = 2 ] || wrong 'rows have no watts'
+    grep -q ' W idle, limit 700 W. Constants of the model: product_j_per_flop ' "$scratch/device/report.md" || wrong 'the report has no watts'
+    [ "$(grep -c '^| \(gemm\|attention\|copy\|optimizer\|rms_norm\) | ' "$scratch/device/report.md")" = 12 ] || wrong 'twelve loads are wanted'
     grep -q '^Attention by cuDNN ' "$scratch/device/report.md" || wrong 'the report does not name who ran attention'
     says "$scratch/device/report.json" '"bar": "operators of plan and trace have the same names", "wanted": "0 on one side only", "measured": "0", "status": "met"'
     says "$scratch/device/report.json" '"bar": "training like the reference", "wanted": "f32 within 1e-3, losses of bf16 within 1e-2", "measured": "2 trainings like the reference: parity.txt", "status": "met"'

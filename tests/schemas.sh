@@ -66,6 +66,7 @@ check traces/profile.schema.json tests/data/profiles/own.json tests/data/profile
 refuse traces/profile.schema.json tests/data/profiles/own.json 's/"nodes": 1/"nodes": 0/'
 refuse traces/profile.schema.json tests/data/profiles/own.json 's/"all_reduce"/"all_reduces"/'
 refuse traces/profile.schema.json tests/data/profiles/own-v3.json 's/"part"/"parts"/'
+refuse traces/profile.schema.json tests/data/profiles/own-v3.json 's/"samples"/"nobody"/'
 refuse traces/profile.schema.json tests/data/profiles/own-v2.json 's/"operator": "copy"/"operators": "copy"/'
 refuse traces/profile.schema.json tests/data/profiles/own-v2.json 's/"transposed": "a"/"transposed": "c"/'
 "$tools/redco-profile" --quick --quiet --ranks 2 -o "$scratch/profile.json" --cluster "$scratch/host.json"

@@ -1,4 +1,4 @@
-# gpu-report.awk: what gpu-acceptance knows until now (rows.txt, stages.txt, torch.txt, not-run.txt, profile.json), as
+# gpu-report.awk: what gpu-acceptance knows until now (rows.txt, stages.txt, torch.txt, not-run.txt, profile.json, profile.txt), as
 # report.md on standard output, report.json.new and points.json (for redco-plot predicted-vs-measured).
 function median(list, n,    i, j, t) {
     for (i = 1; i <= n; i++) for (j = i + 1; j <= n; j++) if (list[j] < list[i]) { t = list[i]; list[i] = list[j]; list[j] = t }
@@ -21,13 +21,24 @@ BEGIN {
     real = backend == "cuda" && short != "true"
     getline began <"began.txt"
     while ((getline line <"profile.json") > 0) {
+        if (line ~ /"power": *\[/) { in_power = 1 }
+        while (in_power && match(line, /"[a-z_]+": *("[^"]*"|[-+.0-9eE]+)/)) {
+            pair[1] = substr(line, RSTART + 1, RLENGTH - 1); line = substr(line, RSTART + RLENGTH)
+            pair[2] = pair[1]; sub(/".*/, "", pair[1]); sub(/^[^:]*: *"?/, "", pair[2]); sub(/"$/, "", pair[2])
+            if (pair[1] == "operator") { load_count++ }
+            load[load_count, pair[1]] = pair[2]
+        }
         if (match(line, /"(device|part|capability|driver|kernels|attention|system|date)": *"[^"]*"/)) {
             split(substr(line, RSTART, RLENGTH), pair, /": *"/); gsub(/"/, "", pair[1]); gsub(/"/, "", pair[2])
             if (!(pair[1] in how)) { how[pair[1]] = pair[2] }
-        } else if (match(line, /"(clock_hz|clock_after_hz|memory_clock_hz|memory_bytes|multiprocessors|took_s|left_out|launch_s|hot_ratio|reserve_bytes|workspace_bytes|contention_ratio|overlap_ratio|spread_ratio)": *[-+.0-9eE]+/)) {
+        } else if (match(line, /"(clock_hz|clock_after_hz|memory_clock_hz|memory_bytes|multiprocessors|took_s|left_out|launch_s|graph_launch_s|hot_ratio|power_limit_w|idle_w|reserve_bytes|workspace_bytes|contention_ratio|overlap_ratio|spread_ratio)": *[-+.0-9eE]+/)) {
             split(substr(line, RSTART, RLENGTH), pair, /": */); gsub(/"/, "", pair[1])
             if (!(pair[1] in how)) { how[pair[1]] = pair[2] }
         }
+    }
+    while ((getline line <"profile.txt") > 0) {
+        if (line ~ /^constants  product_j_per_flop/) { constants = line; sub(/^constants +/, "", constants) }
+        if (line ~ /: warning: (watts|joules of some operators) were not measured: /) { unmeasured = line; sub(/^.*: warning: /, "", unmeasured) }
     }
     while ((getline line <"stages.txt") > 0) {
         split(line, f, "|"); stages[++stage_count] = line; status[f[1]] = f[2]; detail[f[1]] = f[4]
@@ -77,7 +88,7 @@ BEGIN {
         if ("memory_bytes" in how) {
             printf "Memory %.1f GB, of which driver and libraries hold %.2f GB; workspaces of products %.0f MB. Clocks %.0f MHz before and %.0f MHz after, memory %.0f MHz; a large product took %.3f times as long at the end as at the beginning.\n",
                 how["memory_bytes"] / 1e9, how["reserve_bytes"] / 1e9, how["workspace_bytes"] / 1e6, how["clock_hz"] / 1e6, how["clock_after_hz"] / 1e6, how["memory_clock_hz"] / 1e6, how["hot_ratio"]
-            printf "Profile in %.0f s, %d operators left out; a launch takes the program %.1f us; a second of a collective's memory traffic costs %.2f s of products beside it.\n", how["took_s"], how["left_out"] + 0, how["launch_s"] * 1e6, how["contention_ratio"] + 0
+            printf "Profile in %.0f s, %d operators left out; a launch takes the program %.1f us%s; a second of a collective's memory traffic costs %.2f s of products beside it.\n", how["took_s"], how["left_out"] + 0, how["launch_s"] * 1e6, "graph_launch_s" in how ? sprintf(", a block's operators as one graph %.1f us", how["graph_launch_s"] * 1e6) : "", how["contention_ratio"] + 0
         }
         print ""
     }
@@ -88,8 +99,9 @@ BEGIN {
         share = known(f[6]) && f[6] > 0 ? 100 / f[6] : 0
         printf "| %s | %.4f | %.4f | %+.1f %% | %.3f | %.2f | %.2f | %+.2f %% | %.0f %% | %.0f %% | %.0f %% | %.0f %% | %.0f %% |\n", f[2], f[5], f[6], 100 * step[i], f[8], f[10] / 1e9, f[11] / 1e9, 100 * memory[i],
             share * f[15], share * f[16], share * f[18], share * f[17], share * (f[6] - f[19])
-        json = json sprintf("%s\n  {\"row\": %s, \"files\": %s, \"tokens\": %d, \"predicted_step_s\": %s, \"measured_step_s\": %s, \"median_step_s\": %s, \"error\": %.5f, \"predicted_mfu\": %s, \"mfu\": %s, \"predicted_peak_bytes\": %s, \"measured_peak_bytes\": %s, \"allocated_bytes\": %s, \"memory_error\": %.5f, \"missing_operators\": %s, \"extra_operators\": %s, \"products_s\": %s, \"attention_s\": %s, \"update_s\": %s, \"other_operators_s\": %s, \"computation_s\": %s, \"furthest\": %s, \"took_s\": %s}",
-            i > 1 ? "," : "", text(f[2]), text(f[3]), f[4], number(f[5]), number(f[6]), number(f[7]), step[i], number(f[9]), number(f[8]), number(f[10]), number(f[11]), number(f[12]), memory[i], number(f[13]), number(f[14]), number(f[15]), number(f[16]), number(f[17]), number(f[18]), number(f[19]), text(f[20]), number(f[21]))
+        json = json sprintf("%s\n  {\"row\": %s, \"files\": %s, \"tokens\": %d, \"predicted_step_s\": %s, \"measured_step_s\": %s, \"median_step_s\": %s, \"error\": %.5f, \"predicted_mfu\": %s, \"mfu\": %s, \"predicted_peak_bytes\": %s, \"measured_peak_bytes\": %s, \"allocated_bytes\": %s, \"memory_error\": %.5f, \"missing_operators\": %s, \"extra_operators\": %s, \"products_s\": %s, \"attention_s\": %s, \"update_s\": %s, \"other_operators_s\": %s, \"computation_s\": %s, \"furthest\": %s, \"took_s\": %s, \"predicted_watts\": %s, \"measured_watts\": %s}",
+            i > 1 ? "," : "", text(f[2]), text(f[3]), f[4], number(f[5]), number(f[6]), number(f[7]), step[i], number(f[9]), number(f[8]), number(f[10]), number(f[11]), number(f[12]), memory[i], number(f[13]), number(f[14]), number(f[15]), number(f[16]), number(f[17]), number(f[18]), number(f[19]), text(f[20]), number(f[21]), number(f[22]), number(f[23]))
+        if (known(f[22]) || known(f[23])) { watts = watts sprintf("| %s | %s | %s | %s |\n", f[2], known(f[22]) ? sprintf("%.0f", f[22]) : "-", known(f[23]) ? sprintf("%.0f", f[23]) : "-", known(f[23]) && known(f[6]) && f[4] > 0 ? sprintf("%.3g", f[23] * f[6] / f[4]) : "-") }
         points = points sprintf("%s\n {\"source\": %s, \"location\": %s, \"measured_tgs\": %.6g, \"predicted_tgs\": %.6g, \"error\": %.5f, \"skipped\": null}", i > 1 ? "," : "", text(source), text(f[2]), f[6] > 0 ? f[4] / f[6] : 1, f[5] > 0 ? f[4] / f[5] : 1, f[5] > 0 ? f[6] / f[5] - 1 : 0)
     }
     if (row_count == 0) { printf "| none was measured | | | | | | | | | | | | |\n" }
@@ -98,6 +110,21 @@ BEGIN {
         printf "\nFurthest off, of a step, predicted/measured:\n\n"
         for (i = 1; i <= row_count; i++) { split(rows[i], f, "|"); printf "- %s: %s\n", f[2], f[20] }
     }
+    if (backend == "cuda") {
+        printf "\n## Watts\n\n"
+        if ("idle_w" in how) { printf "%.0f W idle, limit %.0f W.%s\n", how["idle_w"], how["power_limit_w"], constants != "" ? " Constants of the model: " constants "." : "" }
+        if (unmeasured != "") { printf "%s%s.\n", "idle_w" in how ? "\n" : "", unmeasured }
+        else if (!("idle_w" in how)) { printf "The profile has none.\n" }
+        if (load_count > 0) { printf "\n| without pause | pass | size | numbers | J each | s each | W | MHz | memory MHz | settled after s | by |\n|---|---|---|---|---|---|---|---|---|---|---|\n" }
+        for (i = 1; i <= load_count; i++) {
+            size = load[i, "m"] != "" ? load[i, "m"] " x " load[i, "n"] " x " load[i, "k"] : load[i, "elements"]
+            printf "| %s | %s | %s | %s | %.4g | %.4g | %.0f | %.0f | %.0f | %.2f | %s |\n", load[i, "operator"], load[i, "pass"], size, load[i, "numbers"], load[i, "energy_j"], load[i, "time_s"], load[i, "watts"], load[i, "clock_hz"] / 1e6,
+                load[i, "memory_clock_hz"] / 1e6, load[i, "settle_s"], load[i, "counted_by"]
+            loads_json = loads_json sprintf("%s\n  {\"operator\": %s, \"pass\": %s, \"size\": %s, \"numbers\": %s, \"energy_j\": %s, \"time_s\": %s, \"watts\": %s, \"clock_hz\": %s}", i > 1 ? "," : "", text(load[i, "operator"]), text(load[i, "pass"]),
+                text(size), text(load[i, "numbers"]), number(load[i, "energy_j"]), number(load[i, "time_s"]), number(load[i, "watts"]), number(load[i, "clock_hz"]))
+        }
+    }
+    if (watts != "") { printf "\n| row | W predicted | W measured | J a token |\n|---|---|---|---|\n%s", watts }
     printf "\n## Beside PyTorch\n\n"
     if (pairs == 0) { printf "%s.\n", "PyTorch" in detail ? detail["PyTorch"] : "Nothing was measured" }
     else {
@@ -123,6 +150,7 @@ BEGIN {
     }
     printf "{\"format\": \"redco-gpu-acceptance\", \"version\": 1, \"backend\": \"%s\", \"short\": %s, \"began\": %s, \"took_s\": %d, \"budget_s\": %d, \"program\": %s,\n", backend, short, text(began), took, budget, text(version) >"report.json.new"
     printf " \"device\": {\"name\": %s, \"part\": %s, \"driver\": %s, \"libraries\": %s, \"attention\": %s, \"clock_hz\": %s, \"clock_after_hz\": %s, \"memory_clock_hz\": %s, \"hot_ratio\": %s},\n", text(how["device"]), text(how["part"]), text(how["driver"]), text(how["kernels"]), text(how["attention"]), number(how["clock_hz"]), number(how["clock_after_hz"]), number(how["memory_clock_hz"]), number(how["hot_ratio"]) >"report.json.new"
+    printf " \"power\": {\"idle_w\": %s, \"limit_w\": %s, \"constants\": %s, \"loads\": [%s]},\n", number(how["idle_w"]), number(how["power_limit_w"]), text(constants), loads_json >"report.json.new"
     printf " \"bars\": [%s],\n \"rows\": [%s],\n \"pytorch\": [%s],\n \"stages\": [%s],\n \"not_run\": [%s]}\n", bars, json, side, stage_json, left_json >"report.json.new"
     printf "{\"format\": \"redco-validate\", \"version\": 1, \"rows\": [%s],\n \"sources\": [{\"source\": %s, \"rows\": %d, \"median_ape\": %.5f}], \"all\": {\"rows\": %d, \"median_ape\": %.5f}}\n", points, text(source), row_count, middle, row_count, middle >"points.json"
 }

@@ -109,6 +109,9 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
     r->run.first = redco_trainer_steps(r->trainer);
     r->run.memory = redco_trainer_memory_of(r->trainer);
     r->run.start.trainer = redco_trainer_start_of(r->trainer);
+    if (redco_world_rank(r->world) == 0) {
+        exec_device_mode(&args->cli, args->plan, r->run.backend, args->graphs == 0);
+    }
     if (speaks(r)) {
         exec_print_head(&r->run);
         if (r->resumed != NULL) { exec_print_resumed(redco_checkpoint_path(r->resumed), r->run.first, args->steps); }
@@ -128,6 +131,7 @@ static redco_status save(struct rank_run *r, redco_error *err)
 static redco_status run_steps(struct rank_run *r, redco_error *err)
 {
     const bool leads = redco_world_rank(r->world) == 0;
+    struct exec_joules joules = {.nvml = NULL};
     redco_status st = REDCO_OK;
     r->run.start.total_s = exec_now_s() - r->run.start.began_s;
     for (uint64_t step = r->run.first; step < r->args->steps && st == REDCO_OK; step++) {
@@ -141,13 +145,16 @@ static redco_status run_steps(struct rank_run *r, redco_error *err)
         r->run.count++;
         r->run.launches = redco_cuda_calls_made(r->backend) - launched;
         if (r->run.count == 1) { exec_device_attention(&r->args->cli, leads, r->backend, &r->run); }
+        if (r->run.count == 1 && leads) { exec_device_joules_begin(r->backend, &joules); }
         if (r->run.count == 2) { exec_device_graphs(&r->args->cli, leads, r->trainer, &r->run); }
         if (speaks(r)) { exec_print_step(&r->run, r->at, done); }
         const bool shown = exec_timeline_shows(&r->timeline, r->at), last = r->at == r->args->steps;
+        if (last) { exec_device_joules_end(&joules, &r->run); }
         if (shown || last) { exec_device_reserve(&r->args->cli, r->backend, r->trainer, &r->run); }
         if (shown) { exec_timeline_add(&r->timeline, r->trainer, r->at); }
         if (save(r, last ? &r->late : err) != REDCO_OK && !last) { st = err->status; }
     }
+    redco_nvml_close(joules.nvml); /* of steps that failed */
     return st;
 }
 

@@ -160,14 +160,20 @@ static redco_status read_models(struct arguments *a, bool warns, redco_error *er
 }
 
 /* Says what makes the times worse than they could be. */
-static void warn_of(const struct arguments *a, const redco_profile_measured *how)
+static void warn_of(const struct arguments *a, const struct profile_result *result)
 {
-    char text[256];
+    const redco_profile_measured *const how = &result->how;
+    char text[320];
     const bool shared = how->ranks > how->processors;
     if (a->backend == CUDA && how->left_out > 0) {
         (void)snprintf(text, sizeof text,
                        "%u operators were left out, for want of time or memory: --seconds gives more than %.0f s",
                        how->left_out, how->budget_s);
+        cli_warn(&a->cli, text);
+    }
+    if (a->backend == CUDA && result->power_why[0] != '\0') {
+        (void)snprintf(text, sizeof text, "%s were not measured: %s",
+                       result->power_count > 0 ? "joules of some operators" : "watts", result->power_why);
         cli_warn(&a->cli, text);
     }
     if (strstr(how->attention, "own kernels: ") != NULL) {
@@ -261,7 +267,7 @@ static int measure(const struct arguments *a, const redco_world_options *launche
     if (st != REDCO_OK) {
         code = cli_fail(&a->cli, &err);
     } else if (leader) {
-        warn_of(a, &result.how);
+        warn_of(a, &result);
         if (a->cli.json) {
             code = cli_print_json(&a->cli, profile);
         } else {

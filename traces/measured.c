@@ -123,6 +123,7 @@ static const struct column columns[REDCO_COLUMN_COUNT] = {
     [REDCO_COLUMN_COMPILED] = {"compiled", KIND_FLAG, AT(compiled)},
     [REDCO_COLUMN_OVERLAP] = {"overlap", KIND_SET, AT(overlap), overlap_words},
     [REDCO_COLUMN_LOGITS_GATHERED] = {"logits_gathered", KIND_FLAG, AT(logits_gathered)},
+    [REDCO_COLUMN_CUDA_GRAPHS] = {"cuda_graphs", KIND_FLAG, AT(cuda_graphs)},
     [REDCO_COLUMN_OUTCOME] = {"outcome", KIND_WORD, AT(outcome), outcome_words},
     [REDCO_COLUMN_TOKENS_PER_S_PER_GPU] = {"tokens_per_s_per_gpu", KIND_NUMBER, AT(tokens_per_s_per_gpu), .unit = 1.0},
     [REDCO_COLUMN_STEP_S] = {"step_s", KIND_NUMBER, AT(step_s), .unit = 1.0},

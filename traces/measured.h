@@ -65,6 +65,7 @@ typedef enum redco_measured_column {
     REDCO_COLUMN_COMPILED,
     REDCO_COLUMN_OVERLAP,
     REDCO_COLUMN_LOGITS_GATHERED,
+    REDCO_COLUMN_CUDA_GRAPHS,
     REDCO_COLUMN_OUTCOME,
     REDCO_COLUMN_TOKENS_PER_S_PER_GPU,
     REDCO_COLUMN_STEP_S,
@@ -166,7 +167,7 @@ typedef struct redco_measured_run {
     redco_measured_precision precision;
     uint32_t grad_reduce_bytes; /**< 2 or 4 */
     redco_measured_attention attention;
-    bool fused_norm, compiled, logits_gathered;
+    bool fused_norm, compiled, logits_gathered, cuda_graphs;
     unsigned overlap; /**< redco_overlap bits */
 
     redco_outcome outcome;

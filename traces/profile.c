@@ -12,7 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RUNS = 100000, MAX_ROWS = 2000000, MAX_GEMMS = 1000000, MAX_OPERATORS = 100000, MAX_RANKS = 1 << 20 };
+enum {
+    MAX_RUNS = 100000,
+    MAX_ROWS = 2000000,
+    MAX_GEMMS = 1000000,
+    MAX_OPERATORS = 100000,
+    MAX_POWERS = 1000,
+    MAX_RANKS = 1 << 20
+};
 static const size_t max_file_bytes = (size_t)64 << 20;
 static const uint64_t max_size_bytes = (uint64_t)1 << 50;
 static const double max_time_s = 1e5;
@@ -31,6 +38,8 @@ struct redco_profile {
     size_t attention_count, attention_capacity;
     redco_profile_operator *operators;
     size_t operator_count, operator_capacity;
+    redco_profile_power *powers;
+    size_t power_count, power_capacity;
     redco_profile_measured measured;
     size_t skipped;
 };
@@ -59,6 +68,7 @@ void redco_profile_free(redco_profile *profile)
     free(profile->gemms);
     free(profile->attentions);
     free(profile->operators);
+    free(profile->powers);
     free(profile);
 }
 
@@ -197,6 +207,16 @@ redco_status redcoi_profile_add_operator(redco_profile *profile, const redco_pro
     return st;
 }
 
+redco_status redcoi_profile_add_power(redco_profile *profile, const redco_profile_power *row, redco_error *err)
+{
+    void *powers = profile->powers;
+    const redco_status st = grow(profile, &powers, profile->power_count, &profile->power_capacity, sizeof *row,
+                                 MAX_POWERS, "power rows", err);
+    profile->powers = powers;
+    if (st == REDCO_OK) { profile->powers[profile->power_count++] = *row; }
+    return st;
+}
+
 void redcoi_profile_set_how(redco_profile *profile, const redco_profile_measured *measured)
 {
     profile->measured = *measured;
@@ -255,6 +275,12 @@ size_t redco_profile_operators(const redco_profile *profile, const redco_profile
 {
     *operators_out = profile->operators;
     return profile->operator_count;
+}
+
+size_t redco_profile_powers(const redco_profile *profile, const redco_profile_power **powers_out)
+{
+    *powers_out = profile->powers;
+    return profile->power_count;
 }
 
 const redco_profile_measured *redco_profile_how(const redco_profile *profile)

@@ -75,6 +75,26 @@ typedef struct redco_profile_operator {
     double forward_s, backward_s; /**< backward 0: it has none */
 } redco_profile_operator;
 
+/** Joules of an operator that ran without pause for so long that the device's clock settled
+ * (costmodel/operators/power.h). */
+typedef struct redco_profile_power {
+    char name[32];          /**< "gemm", "attention", or as redco_profile_operator has it */
+    char type[16];          /**< of its numbers */
+    char numbers[16];       /**< "normal" or "zeros": matrix units draw less for the latter */
+    bool backward;          /**< else forward */
+    uint32_t m, n, k;       /**< gemm, operands as they are; else 0 */
+    uint64_t elements;      /**< of the result; gemm: 0 */
+    double flops;           /**< of products and attention; else 0 */
+    double time_s;          /**< of one operator, meanwhile */
+    double energy_j;        /**< of one operator, idle watts included */
+    double watts;           /**< average of the window */
+    double clock_hz;        /**< of the multiprocessors, average of the window */
+    double memory_clock_hz; /**< likewise */
+    double settle_s;        /**< until the clock stayed within 2 % of that; 0: at once */
+    double window_s;        /**< that was looked at */
+    bool sampled;           /**< watts were sampled, not counted as joules by the device */
+} redco_profile_power;
+
 /** On what, when and how well a profile was measured; empty texts and zeros where that is not known. */
 typedef struct redco_profile_measured {
     char device[48];     /**< name of the GPU type that operators ran on, as cluster files give it */
@@ -104,8 +124,9 @@ typedef struct redco_profile_measured {
     double budget_s, took_s; /**< what measuring was given, and what it took */
     uint32_t left_out;       /**< operators that there was no time or no memory for */
     double launch_s;         /**< of the program, to have the device do one operator */
-    double host_forward_s;   /**< of the program, to have it do all of a block of layers forward */
+    double host_forward_s;   /**< of the program, to have it do all of a block of layers forward, one by one */
     double host_backward_s;  /**< and backward */
+    double graph_launch_s;   /**< of the program, to launch as many operators as one graph; 0: not measured */
     double hot_ratio;        /**< time of a large product when all was measured, over that when it began */
     uint64_t reserve_bytes;  /**< of the device's memory that driver, context and libraries hold */
     uint64_t workspace_bytes; /**< the most that a product works with beside its operands */
@@ -138,6 +159,7 @@ size_t redco_profile_runs(const redco_profile *profile, const redco_profile_run 
 size_t redco_profile_gemms(const redco_profile *profile, const redco_profile_gemm **gemms_out);
 size_t redco_profile_attentions(const redco_profile *profile, const redco_profile_attention **attentions_out);
 size_t redco_profile_operators(const redco_profile *profile, const redco_profile_operator **operators_out);
+size_t redco_profile_powers(const redco_profile *profile, const redco_profile_power **powers_out);
 /** Never NULL. */
 const redco_profile_measured *redco_profile_how(const redco_profile *profile);
 /** Rows of all runs together. */
@@ -158,6 +180,8 @@ typedef struct redco_profile_content {
     size_t attention_count;
     const redco_profile_operator *operators;
     size_t operator_count;
+    const redco_profile_power *powers;
+    size_t power_count;
 } redco_profile_content;
 
 /** A document of the newest version: a new reference, or NULL when out of memory. */

@@ -30,6 +30,7 @@ redco_status redcoi_profile_add_gemm(redco_profile *profile, const redco_profile
 redco_status redcoi_profile_add_attention(redco_profile *profile, const redco_profile_attention *attention,
                                           redco_error *err);
 redco_status redcoi_profile_add_operator(redco_profile *profile, const redco_profile_operator *row, redco_error *err);
+redco_status redcoi_profile_add_power(redco_profile *profile, const redco_profile_power *row, redco_error *err);
 void redcoi_profile_set_how(redco_profile *profile, const redco_profile_measured *measured);
 void redcoi_profile_skip(redco_profile *profile);
 /** Sets the rows pointers; a profile without a single row is an error that says what is read. */
@@ -55,7 +56,8 @@ bool redcoi_whole(const char *text, size_t length, uint64_t *value_out);
 /** CSV tables by their header line. @return REDCO_OK and *@p found_out false if no header line is known */
 redco_status redcoi_profile_csv(const char *text, size_t size, const char *name, bool *found_out,
                                 redco_profile **profile_out, redco_error *err);
-/** The parts of redco's own documents that hold operators: "measured", "gemm", "attention", "operators". */
+/** The parts of redco's own documents that hold operators: "measured", "gemm", "attention", "operators",
+ *  "power". */
 redco_status redcoi_profile_compute(redco_profile *profile, const redco_json_value *root, redco_error *err);
 
 redco_status redcoi_profile_json(const char *text, size_t size, const char *name, redco_profile **profile_out,

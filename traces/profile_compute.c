@@ -98,6 +98,68 @@ static redco_status other(redco_profile *profile, const redco_json_value *item, 
     return redcoi_profile_add_operator(profile, &row, err);
 }
 
+static redco_status size_or_none(const redco_json_value *item, const char *key, uint32_t *out, redco_error *err)
+{
+    return redco_json_has(item, key) ? redco_json_u32(item, key, 1, UINT32_MAX, out, err) : REDCO_OK;
+}
+
+/* One of two words. */
+static redco_status either(const redco_json_value *item, const char *key, const char *no, const char *yes,
+                           bool *yes_out, redco_error *err)
+{
+    const char *word = NULL;
+    const redco_status st = redco_json_string(item, key, &word, err);
+    if (st != REDCO_OK) { return st; }
+    *yes_out = strcmp(word, yes) == 0;
+    if (*yes_out || strcmp(word, no) == 0) { return REDCO_OK; }
+    return redco_json_fail(item, key, err, "is \"%.40s\"; %s or %s is needed", word, no, yes);
+}
+
+static redco_status power(redco_profile *profile, const redco_json_value *item, redco_error *err)
+{
+    static const char *const keys[] = {"operator", "type",     "numbers",         "pass",     "m",          "n",
+                                       "k",        "elements", "flops",           "time_s",   "energy_j",   "watts",
+                                       "clock_hz", "settle_s", "memory_clock_hz", "window_s", "counted_by", NULL};
+    static const double most_j = 1e9, most_w = 1e5, most_hz = 1e12, most_flops = 1e21;
+    redco_profile_power row = {.flops = 0.0};
+    const char *name = NULL;
+    bool zeros = false;
+    redco_status st = redco_json_only(item, keys, err);
+    if (st == REDCO_OK) { st = redco_json_string(item, "operator", &name, err); }
+    if (st == REDCO_OK) { st = type_of(item, row.type, sizeof row.type, err); }
+    if (st == REDCO_OK) { st = either(item, "numbers", "normal", "zeros", &zeros, err); }
+    if (st == REDCO_OK) { st = either(item, "pass", "forward", "backward", &row.backward, err); }
+    if (st == REDCO_OK) { st = either(item, "counted_by", "device", "samples", &row.sampled, err); }
+    if (st == REDCO_OK) { st = size_or_none(item, "m", &row.m, err); }
+    if (st == REDCO_OK) { st = size_or_none(item, "n", &row.n, err); }
+    if (st == REDCO_OK) { st = size_or_none(item, "k", &row.k, err); }
+    if (st == REDCO_OK && redco_json_has(item, "elements")) {
+        st = redco_json_u64(item, "elements", 1, max_elements, &row.elements, err);
+    }
+    if (st == REDCO_OK && redco_json_has(item, "flops")) {
+        st = redco_json_number(item, "flops", 1.0, most_flops, &row.flops, err);
+    }
+    if (st == REDCO_OK) { st = seconds(item, "time_s", &row.time_s, err); }
+    if (st == REDCO_OK) { st = redco_json_number(item, "energy_j", 0.0, most_j, &row.energy_j, err); }
+    if (st == REDCO_OK) { st = redco_json_number(item, "watts", 0.0, most_w, &row.watts, err); }
+    if (st == REDCO_OK) { st = redco_json_number(item, "clock_hz", 1.0, most_hz, &row.clock_hz, err); }
+    if (st == REDCO_OK && redco_json_has(item, "memory_clock_hz")) {
+        st = redco_json_number(item, "memory_clock_hz", 0.0, most_hz, &row.memory_clock_hz, err);
+    }
+    if (st == REDCO_OK && redco_json_has(item, "settle_s")) {
+        st = redco_json_number(item, "settle_s", 0.0, max_time_s, &row.settle_s, err);
+    }
+    if (st == REDCO_OK) { st = seconds(item, "window_s", &row.window_s, err); }
+    if (st != REDCO_OK) { return st; }
+    if (name[0] == '\0' || strlen(name) >= sizeof row.name) {
+        return redco_json_fail(item, "operator", err, "has %zu characters; 1 to %zu are needed", strlen(name),
+                               sizeof row.name - 1);
+    }
+    redcoi_copy_text(row.name, sizeof row.name, name, strlen(name));
+    redcoi_copy_text(row.numbers, sizeof row.numbers, zeros ? "zeros" : "normal", strlen(zeros ? "zeros" : "normal"));
+    return redcoi_profile_add_power(profile, &row, err);
+}
+
 static redco_status optional_text(const redco_json_value *object, const char *key, char *buffer, size_t size,
                                   redco_error *err)
 {
@@ -171,6 +233,7 @@ static const struct field fields[] = {
     MEASURED(launch_s, NUMBER, 1.0),
     MEASURED(host_forward_s, NUMBER, 1.0),
     MEASURED(host_backward_s, NUMBER, 1.0),
+    MEASURED(graph_launch_s, NUMBER, 1.0),
     MEASURED(hot_ratio, NUMBER, 1e6),
     MEASURED(reserve_bytes, BYTES, 0.0),
     MEASURED(workspace_bytes, BYTES, 0.0),
@@ -231,5 +294,6 @@ redco_status redcoi_profile_compute(redco_profile *profile, const redco_json_val
     redco_status st = how(profile, root, err);
     if (st == REDCO_OK) { st = list(profile, root, "gemm", gemm, err); }
     if (st == REDCO_OK) { st = list(profile, root, "attention", attention, err); }
-    return st == REDCO_OK ? list(profile, root, "operators", other, err) : st;
+    if (st == REDCO_OK) { st = list(profile, root, "operators", other, err); }
+    return st == REDCO_OK ? list(profile, root, "power", power, err) : st;
 }

@@ -94,8 +94,8 @@ static redco_status own_collective(redco_profile *profile, const redco_json_valu
 
 static redco_status own_document(redco_profile *profile, const redco_json_value *root, redco_error *err)
 {
-    static const char *const keys[] = {"format", "version",  "hardware",  "network",   "tool", "collectives",
-                                       "gemm",   "measured", "attention", "operators", NULL};
+    static const char *const keys[] = {"format", "version",  "hardware",  "network",   "tool",  "collectives",
+                                       "gemm",   "measured", "attention", "operators", "power", NULL};
     redco_profile_run run = {0};
     uint32_t version = 0;
     size_t count = 0;

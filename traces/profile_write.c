@@ -46,10 +46,9 @@ static bool put_machine(json_t *o, const redco_profile_measured *m)
 
 static bool put_power(json_t *o, const redco_profile_measured *m)
 {
-    return !(m->product_j_per_flop > 0.0) ||
-           (put_number(o, "power_limit_w", m->power_limit_w) && put_number(o, "idle_w", m->idle_w) &&
-            put_number(o, "product_j_per_flop", m->product_j_per_flop) && put_number(o, "memory_w", m->memory_w) &&
-            put_number(o, "burst_clock_ratio", m->burst_clock_ratio) && put_text(o, "power_basis", m->power_basis));
+    return put_number(o, "power_limit_w", m->power_limit_w) && put_number(o, "idle_w", m->idle_w) &&
+           put_number(o, "product_j_per_flop", m->product_j_per_flop) && put_number(o, "memory_w", m->memory_w) &&
+           put_number(o, "burst_clock_ratio", m->burst_clock_ratio) && put_text(o, "power_basis", m->power_basis);
 }
 
 static json_t *measured(const redco_profile_measured *m)
@@ -64,6 +63,7 @@ static json_t *measured(const redco_profile_measured *m)
                           put_number(o, "launch_s", m->launch_s) &&
                           put_number(o, "host_forward_s", m->host_forward_s) &&
                           put_number(o, "host_backward_s", m->host_backward_s) &&
+                          put_number(o, "graph_launch_s", m->graph_launch_s) &&
                           put_number(o, "hot_ratio", m->hot_ratio) && put_count(o, "reserve_bytes", m->reserve_bytes) &&
                           put_count(o, "workspace_bytes", m->workspace_bytes) && put_power(o, m));
 }
@@ -113,10 +113,24 @@ static json_t *other(const redco_profile_operator *p)
                           put_number(o, "forward_s", p->forward_s) && put_number(o, "backward_s", p->backward_s));
 }
 
+static json_t *power(const redco_profile_power *p)
+{
+    json_t *o = json_object();
+    return checked(
+        o, put_text(o, "operator", p->name) && put_text(o, "type", p->type) && put_text(o, "numbers", p->numbers) &&
+               put_text(o, "pass", p->backward ? "backward" : "forward") && put_count(o, "m", p->m) &&
+               put_count(o, "n", p->n) && put_count(o, "k", p->k) && put_count(o, "elements", p->elements) &&
+               put_number(o, "flops", p->flops) && put_number(o, "time_s", p->time_s) &&
+               put(o, "energy_j", json_real(p->energy_j)) && put(o, "watts", json_real(p->watts)) &&
+               put_number(o, "clock_hz", p->clock_hz) && put_number(o, "memory_clock_hz", p->memory_clock_hz) &&
+               put_number(o, "settle_s", p->settle_s) && put_number(o, "window_s", p->window_s) &&
+               put_text(o, "counted_by", p->sampled ? "samples" : "device"));
+}
+
 json_t *redco_profile_describe(const redco_profile_content *content)
 {
     json_t *o = json_object(), *runs = json_array(), *gemms = json_array(), *attentions = json_array(),
-           *operators = json_array();
+           *operators = json_array(), *powers = content->power_count > 0 ? json_array() : NULL;
     bool sound = put(o, "format", json_string("redco-profile")) && put(o, "version", json_integer(VERSION)) &&
                  put_text(o, "hardware", content->hardware) && put_text(o, "network", content->network) &&
                  put_text(o, "tool", content->tool);
@@ -137,6 +151,10 @@ json_t *redco_profile_describe(const redco_profile_content *content)
     }
     for (size_t i = 0; sound && i < content->operator_count; i++) {
         sound = json_array_append_new(operators, other(&content->operators[i])) == 0;
+    }
+    if (content->power_count > 0) { sound = put(o, "power", powers) && sound; }
+    for (size_t i = 0; sound && i < content->power_count; i++) {
+        sound = json_array_append_new(powers, power(&content->powers[i])) == 0;
     }
     return checked(o, sound);
 }

@@ -20,6 +20,7 @@ const char *const redco_trait_words[] = {
     [REDCO_TRAIT_LOGITS_GATHERED] = "logits_gathered",
     [REDCO_TRAIT_CROSS_ENTROPY] = "cross_entropy",
     [REDCO_TRAIT_GRAD_REDUCE_BYTES] = "grad_reduce_bytes",
+    [REDCO_TRAIT_CUDA_GRAPHS] = "cuda_graphs",
     [REDCO_TRAIT_MEMORY] = "memory",
     [REDCO_TRAIT_COUNT] = NULL,
 };
@@ -47,7 +48,8 @@ static const char *const *words_of(redco_trait trait)
     case REDCO_TRAIT_ATTENTION: return attention_words;
     case REDCO_TRAIT_FUSED_NORM:
     case REDCO_TRAIT_COMPILED:
-    case REDCO_TRAIT_LOGITS_GATHERED: return flag_words;
+    case REDCO_TRAIT_LOGITS_GATHERED:
+    case REDCO_TRAIT_CUDA_GRAPHS: return flag_words;
     case REDCO_TRAIT_CROSS_ENTROPY: return loss_words;
     case REDCO_TRAIT_MEMORY: return memory_words;
     default: return NULL;
@@ -67,6 +69,7 @@ static unsigned value_of(const redco_engine *engine, redco_trait trait)
     case REDCO_TRAIT_LOGITS_GATHERED: return engine->logits_gathered;
     case REDCO_TRAIT_CROSS_ENTROPY: return engine->fused_loss;
     case REDCO_TRAIT_GRAD_REDUCE_BYTES: return engine->gradient_bytes;
+    case REDCO_TRAIT_CUDA_GRAPHS: return engine->cuda_graphs;
     case REDCO_TRAIT_MEMORY: return engine->planned_memory;
     default: return 0;
     }
@@ -85,6 +88,7 @@ static void set_value(redco_engine *engine, redco_trait trait, unsigned value)
     case REDCO_TRAIT_LOGITS_GATHERED: engine->logits_gathered = value != 0; break;
     case REDCO_TRAIT_CROSS_ENTROPY: engine->fused_loss = value != 0; break;
     case REDCO_TRAIT_GRAD_REDUCE_BYTES: engine->gradient_bytes = value; break;
+    case REDCO_TRAIT_CUDA_GRAPHS: engine->cuda_graphs = value != 0; break;
     case REDCO_TRAIT_MEMORY: engine->planned_memory = value != 0; break;
     default: break;
     }
@@ -179,6 +183,12 @@ const char *redco_engine_trait(const redco_engine_choice *choice, redco_precisio
     return buffer;
 }
 
+/* Only redco-exec's steps are known to be launched as graphs: others do not say so. */
+static bool is_described(const redco_engine *engine, redco_trait trait)
+{
+    return trait != REDCO_TRAIT_CUDA_GRAPHS || engine->cuda_graphs || (engine->stated >> trait & 1) != 0;
+}
+
 json_t *redco_engine_describe(const redco_engine_choice *choice, redco_precision precision)
 {
     json_t *const json = json_object();
@@ -187,6 +197,7 @@ json_t *redco_engine_describe(const redco_engine_choice *choice, redco_precision
     failed |= json_object_set_new(json, "name", json_string(choice->engine.name));
     for (int t = 0; t < REDCO_TRAIT_COUNT; t++) {
         char text[32];
+        if (!is_described(&choice->engine, (redco_trait)t)) { continue; }
         (void)redco_engine_trait(choice, precision, (redco_trait)t, text, sizeof text);
         const char *const *const words = words_of((redco_trait)t);
         json_t *const value = words == flag_words ? json_boolean(text[0] == '1')
@@ -257,6 +268,7 @@ redco_status redco_engine_from_json(const redco_json_value *value, redco_engine_
     (void)snprintf(choice.engine.name, sizeof choice.engine.name, "%s", name);
     redco_text_clean(choice.engine.name);
     for (int t = 0; t < REDCO_TRAIT_COUNT && st == REDCO_OK; t++) {
+        if (t == REDCO_TRAIT_CUDA_GRAPHS && !redco_json_has(value, redco_trait_words[t])) { continue; }
         if (words_of((redco_trait)t) != NULL) { st = read_word(value, (redco_trait)t, &choice.engine, err); }
     }
     if (st != REDCO_OK ||

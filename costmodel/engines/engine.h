@@ -64,6 +64,7 @@ typedef struct redco_engine {
     bool made_again;     /**< of engines that plan their memory, on GPUs: backward makes the activated gate of a gated
                               FFN again, of what it reads anyway, and forward does not keep it */
     uint64_t workspace_bytes; /**< planned memory: of one product beside its operands */
+    bool cuda_graphs;         /**< on GPUs: what a step computes is launched as graphs, not operator by operator */
     bool shard_over_cp;       /**< states are sharded over data- and context-parallel ranks together: meshes count both,
                                    context-parallel ranks first (redco_shard_grid()) */
     uint32_t gradient_bytes;  /**< per element, reduced and kept; 0 = as the precision says */
@@ -84,7 +85,8 @@ typedef enum redco_trait {
     REDCO_TRAIT_LOGITS_GATHERED,
     REDCO_TRAIT_CROSS_ENTROPY,
     REDCO_TRAIT_GRAD_REDUCE_BYTES,
-    REDCO_TRAIT_MEMORY, /**< not stated otherwise: the executor's own */
+    REDCO_TRAIT_CUDA_GRAPHS, /**< files and plans may leave it out: none */
+    REDCO_TRAIT_MEMORY,      /**< not stated otherwise: the executor's own */
     REDCO_TRAIT_COUNT
 } redco_trait;
 

@@ -82,6 +82,10 @@ static redco_status read_trait(const redco_json_value *file, redco_trait trait, 
     redco_json_value sourced;
     const char *text = NULL;
     char place[256];
+    if (trait == REDCO_TRAIT_CUDA_GRAPHS && !redco_json_has(file, key)) {
+        (void)snprintf(out->sources[trait], sizeof out->sources[0], "not known to be used");
+        return REDCO_OK;
+    }
     redco_status st = open_sourced(file, key, &sourced, out->sources[trait], err);
     if (st != REDCO_OK) { return st; }
     if (json_is_boolean(json_object_get(sourced.json, "value"))) {

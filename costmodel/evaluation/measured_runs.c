@@ -162,9 +162,10 @@ redco_status redco_engine_of_run(const redco_measured_run *run, const redco_engi
         {REDCO_COLUMN_COMPILED, REDCO_TRAIT_COMPILED, flag_words},
         {REDCO_COLUMN_LOGITS_GATHERED, REDCO_TRAIT_LOGITS_GATHERED, flag_words},
         {REDCO_COLUMN_GRAD_REDUCE_BYTES, REDCO_TRAIT_GRAD_REDUCE_BYTES, width_words},
+        {REDCO_COLUMN_CUDA_GRAPHS, REDCO_TRAIT_CUDA_GRAPHS, flag_words},
     };
-    const unsigned values[] = {run->software, run->attention,       run->fused_norm,
-                               run->compiled, run->logits_gathered, run->grad_reduce_bytes};
+    const unsigned values[] = {run->software,        run->attention,         run->fused_norm, run->compiled,
+                               run->logits_gathered, run->grad_reduce_bytes, run->cuda_graphs};
     const redco_precision precision = run->precision == REDCO_MEASURED_FP16 ? REDCO_FP16 : REDCO_BF16;
     redco_engine_choice choice = redco_engine_choose(file, precision);
     redco_status st = REDCO_OK;
@@ -361,7 +362,7 @@ const char *redco_evaluations_set(const redco_evaluations *evaluations, size_t i
 static void recalibrate(struct evaluation *row, const redco_calibration *calibration)
 {
     row->request.calibration = *calibration;
-    redco_compute_profile_calibrate(redco_comm_compute(row->comm), row->request.workload.engine.planned_memory,
+    redco_compute_profile_calibrate(redco_comm_compute(row->comm), &row->request.workload.engine,
                                     &row->request.calibration);
     redco_costs_recalibrate(row->costs, &row->request.calibration);
 }

@@ -133,6 +133,7 @@ static bool add_engine(redco_row_command *command, const redco_measured_run *run
         {REDCO_COLUMN_COMPILED, run->compiled ? "1" : "0"},
         {REDCO_COLUMN_LOGITS_GATHERED, run->logits_gathered ? "1" : "0"},
         {REDCO_COLUMN_GRAD_REDUCE_BYTES, width},
+        {REDCO_COLUMN_CUDA_GRAPHS, run->cuda_graphs ? "1" : "0"},
         {REDCO_COLUMN_SOFTWARE, software_word(run->software)},
     };
     char text[256];

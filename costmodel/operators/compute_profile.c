@@ -135,6 +135,13 @@ redco_status redco_compute_profile_add(redco_compute_profile **profile_io, const
     if (profile == NULL) { return redco_fail(err, REDCO_ENOMEM, place, "out of memory"); }
     (void)snprintf(profile->place, sizeof profile->place, "%.255s", place);
     profile->how = *redco_profile_how(file);
+    if (!(profile->how.product_j_per_flop > 0.0)) {
+        const redco_profile_power *powers = NULL;
+        const redco_profile_gemm *bursts = NULL;
+        const size_t power_count = redco_profile_powers(file, &powers),
+                     burst_count = redco_profile_gemms(file, &bursts);
+        (void)redco_power_fit(powers, power_count, bursts, burst_count, &profile->how);
+    }
     if (redco_profile_how(file)->overlap_ratio > 0.0) {
         profile->contention_ratio = redco_profile_how(file)->contention_ratio;
         profile->overlap_ratio = redco_profile_how(file)->overlap_ratio;
@@ -562,7 +569,7 @@ bool redco_compute_profile_contention(const redco_compute_profile *profile, doub
     return true;
 }
 
-void redco_compute_profile_calibrate(const redco_compute_profile *profile, bool planned_memory,
+void redco_compute_profile_calibrate(const redco_compute_profile *profile, const redco_engine *engine,
                                      redco_calibration *calibration_io)
 {
     static const double most_contention_ratio = 0.95; /* as calibrations have it */
@@ -571,10 +578,11 @@ void redco_compute_profile_calibrate(const redco_compute_profile *profile, bool 
         calibration_io->contention_ratio = fmin(contention_ratio, most_contention_ratio);
         calibration_io->overlap_window_ratio = fmin(overlap_ratio, 1.0);
     }
-    if (!planned_memory || profile == NULL || strcmp(profile->how.backend, "cuda") != 0) { return; }
+    if (!engine->planned_memory || profile == NULL || strcmp(profile->how.backend, "cuda") != 0) { return; }
     if (profile->how.reserve_bytes > 0) { calibration_io->reserve_bytes = (double)profile->how.reserve_bytes; }
-    calibration_io->host_forward_s = profile->how.host_forward_s;
-    calibration_io->host_backward_s = profile->how.host_backward_s;
+    const redco_profile_measured *const how = &profile->how;
+    calibration_io->host_forward_s = engine->cuda_graphs ? how->graph_launch_s : how->host_forward_s;
+    calibration_io->host_backward_s = engine->cuda_graphs ? how->graph_launch_s : how->host_backward_s;
 }
 
 const char *redco_compute_profile_shipped(const char *gpu)

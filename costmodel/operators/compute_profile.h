@@ -41,8 +41,10 @@ const redco_profile_measured *redco_compute_profile_how(const redco_compute_prof
 bool redco_compute_profile_contention(const redco_compute_profile *profile, double *contention_ratio_out,
                                       double *overlap_ratio_out);
 /** Constants of @p calibration_io that the newest file measured: computation beside collectives; for an engine that
- * plans its memory, on a GPU, what the device holds and how long the program takes to launch. */
-void redco_compute_profile_calibrate(const redco_compute_profile *profile, bool planned_memory,
+ * plans its memory, on a GPU, what the device holds and how long the program takes to launch what a block of layers
+ * does in a pass: operators one by one or, if the engine launches CUDA graphs, a graph (communication ends one, so that
+ * a pass has about one a block at most). */
+void redco_compute_profile_calibrate(const redco_compute_profile *profile, const redco_engine *engine,
                                      redco_calibration *calibration_io);
 /** The shipped profile (a preset of "profiles") that was measured on GPUs of that name. @return static; NULL: none */
 const char *redco_compute_profile_shipped(const char *gpu);

@@ -1,6 +1,7 @@
 #include "costmodel/operators/power.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Of GPUs that were not measured: shares of the watts between idle and limit, and idle's of the limit. From the fit on
  * an H200's runs (README.md, section 10), whose matrix units at their peak would draw 1.9 times what the limit leaves
@@ -35,6 +36,55 @@ redco_power redco_power_of(const redco_gpu *gpu, redco_precision precision, cons
     power.product_j_per_flop = product_ratio * (power.limit_w - power.idle_w) / peak;
     power.memory_w = memory_ratio * (power.limit_w - power.idle_w);
     return power;
+}
+
+/* Seconds of the same product in bursts; 0: it was not timed. */
+static double burst_s(const redco_profile_power *row, const redco_profile_gemm *gemms, size_t gemm_count)
+{
+    for (size_t i = 0; i < gemm_count; i++) {
+        const redco_profile_gemm *const g = &gemms[i];
+        if (g->m == row->m && g->n == row->n && g->k == row->k && !g->transpose_a && !g->transpose_b &&
+            strcmp(g->type, row->type) == 0) {
+            return g->time_s;
+        }
+    }
+    return 0.0;
+}
+
+bool redco_power_fit(const redco_profile_power *rows, size_t row_count, const redco_profile_gemm *gemms,
+                     size_t gemm_count, redco_profile_measured *how_io)
+{
+    double first = 0.0, second = 0.0, memory_w = 0.0, burst = 0.0;
+    uint32_t memories = 0, bursts = 0;
+    if (!(how_io->idle_w > 0.0) || !(how_io->power_limit_w > how_io->idle_w) || !(how_io->clock_hz > 0.0)) {
+        return false;
+    }
+    for (size_t i = 0; i < row_count; i++) {
+        const redco_profile_power *const row = &rows[i];
+        const double dynamic_j = row->energy_j - how_io->idle_w * row->time_s;
+        if (strcmp(row->type, "bf16") != 0 || !(dynamic_j > 0.0)) { continue; }
+        if (strcmp(row->name, "gemm") != 0) {
+            if (strcmp(row->name, "attention") == 0) { continue; }
+            memory_w += dynamic_j / row->time_s;
+            memories++;
+            continue;
+        }
+        if (strcmp(row->numbers, "zeros") == 0 || !(row->flops > 0.0)) { continue; }
+        /* Sum of (1 - j x)^2 over products is least at j = sum x / sum x^2. */
+        const double clock = fmin(row->clock_hz / how_io->clock_hz, 1.0), x = clock * row->flops / dynamic_j;
+        const double timed_s = burst_s(row, gemms, gemm_count);
+        first += x;
+        second += x * x;
+        if (timed_s > 0.0) {
+            burst += clock * row->time_s / timed_s;
+            bursts++;
+        }
+    }
+    if (!(second > 0.0) || memories == 0) { return false; }
+    how_io->product_j_per_flop = first / second;
+    how_io->memory_w = memory_w / memories;
+    how_io->burst_clock_ratio = bursts > 0 ? fmin(burst / bursts, 1.0) : 1.0;
+    return true;
 }
 
 double redco_power_clock_ratio(const redco_power *power, const redco_load *load)

@@ -19,6 +19,7 @@
 #include "traces/profile.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,6 +32,16 @@ typedef struct redco_power {
     double memory_w;           /**< above idle, while a memory-bound operator runs */
     double burst_clock_ratio;  /**< of full clock: what products were profiled at; 0: no time is slowed */
 } redco_power;
+
+/** Finds the constants of @p how_io that it does not have, from joules that a profile measured without pause:
+ *  - product_j_per_flop, over products of numbers: least squares of the relative error of their joules above idle;
+ *  - memory_w: the mean of the watts above idle of memory-bound operators;
+ *  - burst_clock_ratio: the mean, over products that were also timed in bursts, of the seconds that they would take at
+ *    full clock over those of the burst; 1 where there is none.
+ *  Needs its idle_w, power_limit_w and clock_hz.
+ *  @return whether there was enough for it: a product and a memory-bound operator, each above idle */
+bool redco_power_fit(const redco_profile_power *rows, size_t row_count, const redco_profile_gemm *gemms,
+                     size_t gemm_count, redco_profile_measured *how_io);
 
 /** @param how  what the profile in use says of itself; NULL: no profile, or one that does not tell watts: shares of
  *              what lies between idle and limit that an H200 was measured to take, and nothing is slowed */

@@ -186,13 +186,32 @@ static uint32_t mix(uint32_t x)
     return x ^ (x >> 16);
 }
 
-/* None of the numbers is zero, denormal, infinite or NaN. */
-static void make_pattern(void *memory, redco_dtype dtype, uint64_t index_bound)
+/* In [-0.5, 0.5). */
+static double uniform(uint32_t hash)
+{
+    return ((double)(hash >> 8) + 0.5) / 16777216.0 - 0.5;
+}
+
+/* A sum of twelve uniform numbers has a variance of 1. */
+static double normal(uint32_t number)
+{
+    static const double deviation = 0.02;
+    double sum = 0.0;
+    for (uint32_t k = 0; k < 12; k++) { sum += uniform(mix(12 * number + k + 1)); }
+    return deviation * sum;
+}
+
+/* None of the numbers is zero, denormal, infinite or NaN, unless zeros are wanted. */
+static void make_pattern(void *memory, redco_dtype dtype, redco_measure_numbers numbers, uint64_t index_bound)
 {
     const uint32_t count = PATTERN_BYTES / redco_dtype_bytes(dtype);
+    if (numbers == REDCO_NUMBERS_ZEROS && dtype != REDCO_I32) {
+        memset(memory, 0, PATTERN_BYTES);
+        return;
+    }
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t hash = mix(i + 1);
-        const double x = ((double)(hash >> 8) + 0.5) / 16777216.0 - 0.5;
+        const double x = numbers == REDCO_NUMBERS_NORMAL ? normal(i) : uniform(hash);
         const float f = (float)x;
         uint32_t bits = 0;
         memcpy(&bits, &f, sizeof bits);
@@ -229,10 +248,11 @@ redco_status redcoi_measure_fill(redco_measurer *m, void *to, uint64_t bytes, re
                                  redco_error *err)
 {
     redco_status st = REDCO_OK;
-    if (m->pattern_dtype != dtype || m->pattern_bound != index_bound) {
+    if (m->pattern_dtype != dtype || m->pattern_bound != index_bound || m->pattern_numbers != m->numbers) {
         st = m->backend->calls->queue_finish(m->backend, m->queue, err); /* copies of what is there now */
-        make_pattern(m->staging, dtype, index_bound);
+        make_pattern(m->staging, dtype, m->numbers, index_bound);
         m->pattern_dtype = dtype;
+        m->pattern_numbers = m->numbers;
         m->pattern_bound = index_bound;
     }
     for (uint64_t at = 0; at < bytes && st == REDCO_OK; at += PATTERN_BYTES) {
@@ -339,7 +359,9 @@ redco_status redco_measure_graph(redco_measurer *measurer, const redco_graph *gr
         (st = grow_arena(&l)) != REDCO_OK || (st = fill_inputs(&l, index_bound)) != REDCO_OK) {
         goto out;
     }
-    st = measurer->options.queued ? redcoi_measure_queued(&l, op_s) : run_often(&l, op_s);
+    st = measurer->load != NULL     ? redcoi_measure_sustained(&l, measurer->load, measurer->sustained)
+         : measurer->options.queued ? redcoi_measure_queued(&l, op_s)
+                                    : run_often(&l, op_s);
 out:
     free(l.live);
     free(l.offset);

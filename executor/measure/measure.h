@@ -57,6 +57,10 @@ redco_status redco_measure_graph(redco_measurer *measurer, const redco_graph *gr
 
 /** Of all graphs since creation; all zero where runs are not queued. */
 redco_measure_launches redco_measure_queueing(const redco_measurer *measurer);
+/** Seconds of the program to queue a recording of @p operators operators while the device is busy; 0 where there are no
+ *  recordings, or nothing heats. */
+redco_status redco_measure_recording_launch(redco_measurer *measurer, uint32_t operators, double *seconds_out,
+                                            redco_error *err);
 /** How long the product that heats takes now, after more of it, over what it took at first; 1 where there is none. */
 redco_status redco_measure_hot_ratio(redco_measurer *measurer, double *ratio_out, redco_error *err);
 /** The largest workspace that an operator of the last graph asked for. */

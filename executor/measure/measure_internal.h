@@ -3,6 +3,7 @@
 #define REDCO_MEASURE_INTERNAL_H
 
 #include "executor/measure/measure.h"
+#include "executor/measure/sustained.h"
 
 struct redco_measurer {
     redco_backend *backend;
@@ -13,6 +14,9 @@ struct redco_measurer {
     void *arena, *staging;     /* device memory, host memory of PATTERN_BYTES */
     redco_dtype pattern_dtype; /* what staging memory holds; REDCO_DTYPE_COUNT: nothing yet */
     uint64_t pattern_bound;
+    redco_measure_numbers numbers, pattern_numbers; /* wanted; what staging memory holds */
+    const redco_measure_load *load;                 /* NULL: times of bursts */
+    redco_measure_sustained *sustained;             /* with a load */
     uint64_t arena_bytes, workspace_bytes;
     double spread, wall_s;              /* of the last graph */
     double all_wall_s, all_processor_s; /* of timed work */
@@ -53,6 +57,9 @@ redco_status redcoi_measure_fuse(redco_fuse_choice choice, redco_graph **graph_i
 
 /** queued.c: all runs of a graph; times into @p op_s, lowered where they were higher. */
 redco_status redcoi_measure_queued(const redcoi_layout *l, double *op_s);
+/** sustained.c: the operators of a pass without pause. */
+redco_status redcoi_measure_sustained(const redcoi_layout *l, const redco_measure_load *load,
+                                      redco_measure_sustained *out);
 redco_status redcoi_measure_heat_create(redco_measurer *m, redco_error *err);
 void redcoi_measure_heat_free(redco_measurer *m);
 

@@ -85,6 +85,31 @@ redco_status redco_measure_hot_ratio(redco_measurer *measurer, double *ratio_out
     return st;
 }
 
+redco_status redco_measure_recording_launch(redco_measurer *measurer, uint32_t operators, double *seconds_out,
+                                            redco_error *err)
+{
+    enum { PLAYS = 20 };
+    redco_measurer *const m = measurer;
+    const redco_backend_calls *const calls = m->backend->calls;
+    redco_recording *recording = NULL;
+    double began_s = 0.0;
+    *seconds_out = 0.0;
+    if (m->heat == NULL || calls->record_begin == NULL || operators == 0) { return REDCO_OK; }
+    redco_status st = calls->record_begin(m->backend, m->queue, err);
+    if (st != REDCO_OK) { return st; }
+    for (uint32_t i = 0; i < operators && st == REDCO_OK; i++) { st = heat_once(m, err); }
+    const redco_status ended = calls->record_end(m->backend, m->queue, st == REDCO_OK ? &recording : NULL, err);
+    if (st == REDCO_OK) { st = ended; }
+    for (uint32_t i = 0; i <= PLAYS && st == REDCO_OK; i++) { /* the first keeps the device busy */
+        st = calls->record_play(m->backend, m->queue, recording, err);
+        if (i == 0) { began_s = redcoi_measure_now_s(); }
+    }
+    *seconds_out = (redcoi_measure_now_s() - began_s) / PLAYS;
+    const redco_status finished = calls->queue_finish(m->backend, m->queue, st == REDCO_OK ? err : NULL);
+    if (recording != NULL) { calls->record_free(m->backend, recording); }
+    return st == REDCO_OK ? finished : st;
+}
+
 void redcoi_measure_heat_free(redco_measurer *m)
 {
     m->backend->calls->release(m->backend, REDCO_MEMORY_DEVICE, m->heat);

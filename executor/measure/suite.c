@@ -160,17 +160,42 @@ static uint64_t index_bound(const redco_measure_case *one)
     return strncmp(one->name, "embedding", strlen("embedding")) == 0 ? one->table_rows : LOSS_CLASSES;
 }
 
+/* As a step has it: fused where the measurer is told to. The graph is the caller's also after a failure. */
+static redco_status build_fused(const redco_measurer *measurer, const redco_measure_case *one,
+                                redcoi_composite *composite_out, redco_error *err)
+{
+    const redco_status st = build(one, measurer->options.fused, composite_out, err);
+    if (st != REDCO_OK || !measurer->options.fused) { return st; }
+    return redcoi_measure_fuse(redco_backend_fuse_choice(measurer->backend), &composite_out->graph,
+                               composite_out->results, composite_out->result_count, err);
+}
+
+redco_status redco_measure_case_sustained(redco_measurer *measurer, const redco_measure_case *one,
+                                          const redco_measure_load *load, redco_measure_sustained *sustained_out,
+                                          redco_error *err)
+{
+    redcoi_composite composite = {.graph = NULL};
+    redco_status st = build_fused(measurer, one, &composite, err);
+    measurer->load = load;
+    measurer->sustained = sustained_out;
+    measurer->numbers = load->numbers;
+    if (st == REDCO_OK) {
+        st = redco_measure_graph(measurer, composite.graph, composite.results, composite.result_count, index_bound(one),
+                                 NULL, err);
+    }
+    measurer->load = NULL;
+    measurer->sustained = NULL;
+    measurer->numbers = REDCO_NUMBERS_UNIFORM;
+    redco_graph_free(composite.graph);
+    return st;
+}
+
 redco_status redco_measure_case_run(redco_measurer *measurer, redco_measure_case *one, redco_error *err)
 {
     redcoi_composite composite = {.graph = NULL};
     double *op_s = NULL, forward_s = 0.0, backward_s = 0.0;
-    redco_status st = build(one, measurer->options.fused, &composite, err);
-    if (st != REDCO_OK) { return st; }
-    if (measurer->options.fused &&
-        (st = redcoi_measure_fuse(redco_backend_fuse_choice(measurer->backend), &composite.graph, composite.results,
-                                  composite.result_count, err)) != REDCO_OK) {
-        goto out;
-    }
+    redco_status st = build_fused(measurer, one, &composite, err);
+    if (st != REDCO_OK) { goto out; }
     const uint32_t ops = redco_graph_op_count(composite.graph);
     op_s = malloc((ops + 1) * sizeof *op_s);
     if (op_s == NULL) {

@@ -144,9 +144,9 @@ static redco_status read_engine_and_calibration(const redco_input_names *names, 
         const char *const set =
             redco_calibration_of_engine(&inputs->engine, &inputs->choice.engine, &inputs->machine.gpu);
         if ((st = redco_calibration_read(set, &inputs->machine, &inputs->calibration, err)) != REDCO_OK) { return st; }
-        redco_compute_profile_calibrate(
-            redco_comm_compute(inputs->comm),
-            inputs->choice.engine.planned_memory && !redco_gpu_is_host(&inputs->machine.gpu), &inputs->calibration);
+        redco_engine engine = inputs->choice.engine;
+        engine.planned_memory = engine.planned_memory && !redco_gpu_is_host(&inputs->machine.gpu);
+        redco_compute_profile_calibrate(redco_comm_compute(inputs->comm), &engine, &inputs->calibration);
     }
     inputs->calibration.planned_memory = inputs->choice.engine.planned_memory;
     if (names->calibration == NULL && !inputs->choice.engine.planned_memory &&

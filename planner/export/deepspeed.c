@@ -83,7 +83,8 @@ static json_t *zero_json(const redcoi_context *context)
    none. */
 static void limit(redco_engine *engine)
 {
-    engine->partial_recompute = engine->async_tp = engine->planned_memory = engine->made_again = false;
+    engine->partial_recompute = engine->async_tp = engine->planned_memory = engine->made_again = engine->cuda_graphs =
+        false;
     engine->gemm_format = REDCO_GEMM_SAME;
     engine->workspace_bytes = 0;
 }

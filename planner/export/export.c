@@ -149,6 +149,7 @@ static void compare_engine(struct differences *d, const redcoi_context *context)
     differ(d, "matrix products", formats[plan->gemm_format], false, "%s", formats[made->gemm_format]);
     differ_flag(d, "fused norms", !plan->plain_norm, !made->plain_norm);
     differ_flag(d, "compiled", plan->compiled, made->compiled);
+    differ_flag(d, "CUDA graphs", plan->cuda_graphs, made->cuda_graphs);
     differ_flag(d, "fused loss", plan->fused_loss, made->fused_loss);
     differ_flag(d, "gathered logits", plan->logits_gathered, made->logits_gathered);
     differ_flag(d, "overlapped tensor parallelism", plan->async_tp, made->async_tp);

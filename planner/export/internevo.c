@@ -33,7 +33,7 @@ static void limit(redco_engine *engine)
 {
     engine->fused_loss = false;
     engine->plain_norm = engine->compiled = engine->partial_recompute = engine->async_tp = false;
-    engine->planned_memory = engine->made_again = false;
+    engine->planned_memory = engine->made_again = engine->cuda_graphs = false;
     engine->gemm_format = REDCO_GEMM_SAME;
     engine->gradient_bytes = 0;
     engine->workspace_bytes = 0;

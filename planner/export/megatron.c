@@ -153,7 +153,7 @@ static void add_stages(const redcoi_context *context, json_t *json)
 static void limit(redco_engine *engine)
 {
     engine->plain_norm = engine->compiled = engine->logits_gathered = engine->partial_recompute = false;
-    engine->planned_memory = engine->made_again = false;
+    engine->planned_memory = engine->made_again = engine->cuda_graphs = false;
     engine->workspace_bytes = 0;
 }
 

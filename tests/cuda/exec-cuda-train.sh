@@ -68,6 +68,23 @@ if [ "$(value graphs out)" != 0 ] || [ "$(value graphs graphs)" -lt 5 ] || [ "$(
     bad "graphs: $(value launches graphs) calls, $(value launches out) without"
 fi
 echo "$(value launches graphs) calls a step with graphs, $(value launches out) without"
+# A run that the plan does not predict is warned of, once.
+plan --gpus 1 --recompute full --engine redco-exec
+cuda -- --steps 1 --cuda-graphs off
+[ "$(grep -c "^redco-exec: warning: the plan's prediction is of operators launched as CUDA graphs; " err)" = 1 ] || bad 'graphs: no warning'
+plan --gpus 1 --recompute full --engine redco-exec,cuda_graphs=0
+cuda -- --steps 1
+[ "$(grep -c "^redco-exec: warning: the plan's prediction is of operators launched one by one; " err)" = 1 ] || bad 'graphs: no warning of them'
+cuda -- --steps 1 --cuda-graphs off
+if [ $code -ne 0 ] || [ -s err ]; then bad 'graphs: a plan without them is no run without them'; fi
+# Watts by a law that does not depend on how fast the steps are: 400 W of whatever runs.
+plan --gpus 1 --recompute full
+cuda STANDIN_NVML_LAW=:400@1900 -- --steps 4 --json
+awk -F'[:,]' '/"measured"/ { on = 1 } /"predicted"/ { on = 0 } on && /"step_s"/ { s = $2 } on && /"watts_per_gpu"/ { w = $2 } on && /"energy_j"/ { e = $2 } on && /"energy_j_per_token"/ { t = $2 }
+    END { exit !(w > 396 && w < 404 && e > 0.999 * w * s && e < 1.001 * w * s && t > 0.999 * e / 48 && t < 1.001 * e / 48) }' out || bad 'watts of steps'
+cuda STANDIN_NVML_LACKS=energy -- --steps 4 --json
+[ "$(grep -c '"watts_per_gpu": null' out)" -ge 1 ] || bad 'watts of a GPU that does not count'
+cuda -- --steps 4 --json --cuda-graphs off
 for call in cuStreamBeginCapture_v2:1:999 cuEventRecordWithFlags:3:900 cuStreamEndCapture:2:901 cuGraphInstantiateWithFlags:1:2; do
     cuda STANDIN_CUDA_FAIL=$call -- --steps 4 --json --timeline trace.json
     if [ $code -ne 0 ] || [ "$(value loss graphs)" != "$(value loss out)" ]; then bad "$call: exit $code"; fi

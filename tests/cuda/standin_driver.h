@@ -130,6 +130,9 @@ struct State {
 State &state();
 extern thread_local Context *current;
 
+/** Something of that name begins on a device (its number among all of the machine). */
+void note_power(int device, const char *name);
+
 /** Of the environment. */
 uint64_t number_in(const char *name, uint64_t otherwise);
 uint64_t next_random(State &s);
@@ -193,4 +196,10 @@ template <class Condition> inline CUresult wait_until(Call &call, Condition cond
     return c->fault;
 }
 } // namespace standin
+
+/** What a device draws: found by libnvidia-ml.so.1 in libcuda.so.1. */
+struct standin_watts {
+    double energy_j, watts, limit_w, clock_mhz, memory_clock_mhz;
+};
+standin_watts standin_power(int device);
 #endif

@@ -309,7 +309,10 @@ void stream_thread(CUstream stream)
         const bool runs = stream->context->fault == CUDA_SUCCESS;
         lock.unlock();
         delay(s);
-        if (runs && task.work) { do_work(task); }
+        if (runs && task.work) {
+            note_power(s.shown[stream->context->device], task.name);
+            do_work(task);
+        }
         lock.lock();
         if (task.mark != nullptr) {
             // Clocks that are read with errors: of events one after the other the first is late, the second early.

@@ -87,7 +87,7 @@ static const struct {
     {"tp_layout", {"paired", "rules"}},   {"attention", {"flash3", "unfused"}},
     {"fused_norm", {"0", "1"}},           {"compiled", {"1", "0"}},
     {"logits_gathered", {"1", "0"}},      {"cross_entropy", {"fused", "unfused"}},
-    {"grad_reduce_bytes", {"4", "2"}},
+    {"grad_reduce_bytes", {"4", "2"}},    {"cuda_graphs", {"1", "0"}},
 };
 enum { STATABLE = sizeof statable / sizeof statable[0] };
 
@@ -185,11 +185,11 @@ static void wrong_words_are_named(void **state)
         {"colour", "red",
          "\"colour\" is no trait of an engine; known: software, gather, shard_over, bucket_bytes, tp_layout, "
          "attention, "
-         "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes"},
+         "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs"},
         {"memory", "planned",
          "\"memory\" is no trait of an engine; known: software, gather, shard_over, bucket_bytes, tp_layout, "
          "attention, "
-         "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes"},
+         "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs"},
         {"software", "", "software=\"\" is not one of: eager, megatron, te_xla"},
         {"gather", "tensor", "gather=\"tensor\" is not one of: module, layer"},
         {"attention", "Flash2", "attention=\"Flash2\" is not one of: auto, flash1, flash2, flash3, fused, unfused"},

@@ -302,6 +302,7 @@ static void set_in_plan(struct planned *p, const char *key, const char *value)
                      {"plain_norm", &engine->plain_norm},
                      {"compiled", &engine->compiled},
                      {"fused_loss", &engine->fused_loss},
+                     {"cuda_graphs", &engine->cuda_graphs},
                      {"planned_memory", &engine->planned_memory},
                      {"logits_gathered", &engine->logits_gathered},
                      {"async_tp", &engine->async_tp},

@@ -38,15 +38,16 @@ static double per_element(const char *name, bool backward)
     return 0.0;
 }
 
-/* @param host_s  of a block's forward that the program takes; twice that backward */
+/* @param host_s  of a block's forward that the program takes; twice that backward, a third as one graph */
 static void write_profile(FILE *file, double host_s)
 {
     static const char *const layouts[3] = {"none", "b", "a"};
     (void)fprintf(file,
                   "{\"format\":\"redco-profile\",\"version\":3,\"measured\":{\"device\":\"H200-SXM-141GB\","
                   "\"backend\":\"cuda\",\"reserve_bytes\":%llu,\"workspace_bytes\":%llu,\"host_forward_s\":%.9g,"
-                  "\"host_backward_s\":%.9g},\"gemm\":[",
-                  (unsigned long long)reserve_bytes, (unsigned long long)workspace_bytes, host_s, 2.0 * host_s);
+                  "\"host_backward_s\":%.9g,\"graph_launch_s\":%.9g},\"gemm\":[",
+                  (unsigned long long)reserve_bytes, (unsigned long long)workspace_bytes, host_s, 2.0 * host_s,
+                  host_s / 3.0);
     for (int i = 0; i < 3; i++) {
         (void)fprintf(file,
                       "%s{\"m\":1024,\"n\":1024,\"k\":1024,\"transposed\":\"%s\",\"type\":\"bf16\",\"time_s\":%.17g}",
@@ -69,11 +70,13 @@ static void write_profile(FILE *file, double host_s)
 }
 
 /* Everything that is read for a plan of one H200. */
-static redco_inputs inputs_of(const char *model, double host_s)
+/* @param engine  NULL: that of the profile */
+static redco_inputs inputs_of(const char *model, const char *engine, double host_s)
 {
     char path[] = "/tmp/redco-gpu-step-XXXXXX";
     const char *const profiles[1] = {path};
-    const redco_input_names names = {.model = model, .cluster = "hgx-h200", .profiles = profiles, .profile_count = 1};
+    const redco_input_names names = {
+        .model = model, .cluster = "hgx-h200", .profiles = profiles, .profile_count = 1, .engine = engine};
     redco_inputs inputs;
     redco_error err = {0};
     const int fd = mkstemp(path);
@@ -224,7 +227,7 @@ static void check(redco_inputs *inputs, const struct dims *d, uint32_t sequences
     const redco_setting setting = setting_of(sequences, micro_batches);
     redco_assignment all[8];
     redco_costs *costs = NULL;
-    redco_simulation simulated;
+    redco_simulation simulated = {.step_s = 0.0};
     redco_error err = {0};
     const uint32_t count = assign(inputs->model, recompute, all);
     if (redco_costs_create(&inputs->machine, inputs->model, &workload, &inputs->calibration, inputs->comm, &costs,
@@ -245,7 +248,7 @@ static void steps_are_the_sum_of_their_operators(void **state)
 {
     (void)state;
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
-        redco_inputs inputs = inputs_of(models[m].name, 0.0);
+        redco_inputs inputs = inputs_of(models[m].name, NULL, 0.0);
         assert_string_equal(inputs.calibration.name, "cuda");
         assert_true(inputs.calibration.planned_memory);
         for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
@@ -256,15 +259,20 @@ static void steps_are_the_sum_of_their_operators(void **state)
     }
 }
 
-/* What the program takes to launch a block's operators is a floor under its passes. */
+/* What the program takes to launch a block's operators is a floor under its passes: one by one or, as redco-exec does
+ * unless it is told otherwise, as a graph. */
 static void small_models_wait_for_launches(void **state)
 {
     (void)state;
     const double host_s = 0.4e-3;
-    redco_inputs inputs = inputs_of(models[0].name, host_s);
+    redco_inputs inputs = inputs_of(models[0].name, "redco-exec,cuda_graphs=0", host_s);
     assert_true(inputs.calibration.host_forward_s == host_s && inputs.calibration.host_backward_s == 2.0 * host_s);
     check(&inputs, &models[0], 1, 2048, 2, REDCO_RECOMPUTE_NONE, host_s);
     check(&inputs, &models[0], 1, 2048, 1, REDCO_RECOMPUTE_FULL, host_s);
+    redco_inputs_free(&inputs);
+    inputs = inputs_of(models[0].name, NULL, 0.3e-3);
+    assert_true(fabs(inputs.calibration.host_forward_s - 0.1e-3) < 1e-12);
+    assert_true(inputs.calibration.host_backward_s == inputs.calibration.host_forward_s);
     redco_inputs_free(&inputs);
 }
 
@@ -287,7 +295,7 @@ static uint64_t total_bytes(redco_inputs *inputs, const redco_comm *comm)
 static void measured_reserves_are_counted(void **state)
 {
     (void)state;
-    redco_inputs inputs = inputs_of("llama-7b", 0.0);
+    redco_inputs inputs = inputs_of("llama-7b", NULL, 0.0);
     redco_comm *none = NULL;
     assert_int_equal(redco_comm_create(&inputs.machine, NULL, 0, &none, NULL), REDCO_OK);
     assert_true(inputs.calibration.reserve_bytes == (double)reserve_bytes);

@@ -341,6 +341,12 @@ static void bad_input_is_named(void **state)
         {"{\"format\":\"redco-profile\",\"version\":2,\"operators\":[{\"operator\":\"copy\",\"type\":\"fp32\","
          "\"elements\":1,\"forward_s\":0}]}",
          "x.txt:/operators/0/forward_s", ""},
+        {"{\"format\":\"redco-profile\",\"version\":3,\"power\":[{\"operator\":\"gemm\",\"type\":\"bf16\","
+         "\"numbers\":\"random\"}]}",
+         "x.txt:/power/0/numbers", "is \"random\"; normal or zeros is needed"},
+        {"{\"format\":\"redco-profile\",\"version\":3,\"power\":[{\"operator\":\"gemm\",\"type\":\"bf16\","
+         "\"numbers\":\"normal\",\"pass\":\"forward\",\"counted_by\":\"device\",\"time_s\":1,\"energy_j\":-1}]}",
+         "x.txt:/power/0/energy_j", "is -1"},
         {"{\"format\":\"redco-profile\",\"version\":2,\"measured\":{\"devise\":\"x\"}}", "x.txt:/measured/devise", ""},
         {"{\"format\":", "x.txt:1:10", "not valid JSON"},
     };
@@ -426,6 +432,7 @@ static void devices_are_described(void **state)
     content.gemm_count = redco_profile_gemms(file, &content.gemms);
     content.attention_count = redco_profile_attentions(file, &content.attentions);
     content.operator_count = redco_profile_operators(file, &content.operators);
+    content.power_count = redco_profile_powers(file, &content.powers);
     json_t *json = redco_profile_describe(&content);
     char *text = json_dumps(json, 0);
     assert_non_null(text);
@@ -443,6 +450,17 @@ static void devices_are_described(void **state)
         assert_true(how->host_forward_s == 9.6e-5 && how->host_backward_s == 2.1e-4);
         assert_true(how->reserve_bytes == 812646400 && how->workspace_bytes == 33554432);
         assert_true(how->contention_ratio == 0.12 && how->overlap_ratio == 1.0);
+        assert_true(how->power_limit_w == 700.0 && how->idle_w == 129.0);
+        const redco_profile_power *powers = NULL;
+        assert_int_equal(redco_profile_powers(i == 0 ? file : again, &powers), 2);
+        assert_string_equal(powers[0].name, "gemm");
+        assert_true(powers[0].m == 8192 && powers[0].n == 4096 && powers[0].k == 2048 && powers[0].elements == 0);
+        assert_true(powers[0].flops == 137438953472.0 && powers[0].time_s == 2.2e-4 && powers[0].energy_j == 0.15);
+        assert_true(powers[0].watts == 690.0 && powers[0].clock_hz == 1.5e9 && powers[0].memory_clock_hz == 3.201e9);
+        assert_true(powers[0].settle_s == 0.04 && powers[0].window_s == 1.01 && !powers[0].sampled);
+        assert_string_equal(powers[0].numbers, "zeros");
+        assert_string_equal(powers[1].name, "rms_norm");
+        assert_true(powers[1].backward && powers[1].sampled && powers[1].elements == 67108864 && powers[1].m == 0);
     }
     free(text);
     json_decref(json);

@@ -165,6 +165,7 @@ static void compare_engines(const redco_engine *a, const redco_engine *b, struct
     SAME(planned_memory);
     SAME(made_again);
     SAME(workspace_bytes);
+    SAME(cuda_graphs);
     SAME(shard_over_cp);
     SAME(gradient_bytes);
     if ((a->virtual_stages > 1 || b->virtual_stages > 1)) { SAME(virtual_stages); } /* 0 and 1 are one chunk */

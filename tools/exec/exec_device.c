@@ -30,6 +30,45 @@ void exec_device_attention(const struct cli *cli, bool leads, const redco_backen
     if (leads && cuda_attention_warning(backend, text, sizeof text)) { cli_warn(cli, text); }
 }
 
+void exec_device_mode(const struct cli *cli, const redco_plan *plan, const char *backend, bool graphs)
+{
+    const bool planned = plan->engine.cuda_graphs;
+    const bool stated =
+        planned || (plan->engine.stated >> REDCO_TRAIT_CUDA_GRAPHS & 1) != 0; /* older plans do not say */
+    char text[256];
+    if (strcmp(backend, "cuda") != 0 || !stated || planned == graphs) { return; }
+    (void)snprintf(text, sizeof text,
+                   "the plan's prediction is of operators launched %s; redco-plan --engine redco-exec,cuda_graphs=%d "
+                   "predicts this run",
+                   planned ? "as CUDA graphs" : "one by one", graphs);
+    cli_warn(cli, text);
+}
+
+void exec_device_joules_begin(const redco_backend *backend, struct exec_joules *joules)
+{
+    char why[REDCO_NVML_WHY_BYTES];
+    *joules = (struct exec_joules){.nvml = NULL};
+    if (backend == NULL || strcmp(backend->calls->name, "cuda") != 0) { return; }
+    joules->nvml = redco_nvml_open(backend, why);
+    if (joules->nvml == NULL) { return; }
+    const redco_meter meter = redco_nvml_meter(joules->nvml);
+    joules->first.energy_j = -1.0;
+    (void)meter.read(meter.context, &joules->first, NULL);
+}
+
+void exec_device_joules_end(struct exec_joules *joules, struct exec_run *run)
+{
+    redco_meter_sample last = {.energy_j = -1.0};
+    if (joules->nvml == NULL) { return; }
+    const redco_meter meter = redco_nvml_meter(joules->nvml);
+    if (meter.read(meter.context, &last, NULL) == REDCO_OK && joules->first.energy_j >= 0.0 &&
+        last.energy_j > joules->first.energy_j && last.time_s > joules->first.time_s) {
+        run->watts = (last.energy_j - joules->first.energy_j) / (last.time_s - joules->first.time_s);
+    }
+    redco_nvml_close(joules->nvml);
+    joules->nvml = NULL;
+}
+
 /* A step that cannot be captured is slower, and no failure. */
 void exec_device_graphs(const struct cli *cli, bool leads, const redco_trainer *trainer, struct exec_run *run)
 {

@@ -108,6 +108,13 @@ void exec_print_tail(const struct exec_run *run)
         (void)printf("%llu calls give the GPU a step's work, %u graphs among them\n", (unsigned long long)run->launches,
                      run->graphs);
     }
+    if (run->watts > 0.0) {
+        (void)printf("%.0f W of the first GPU on average", run->watts);
+        if (run->plan->predicted.watts_per_gpu > 0.0) {
+            (void)printf("; predicted %.0f W", run->plan->predicted.watts_per_gpu);
+        }
+        (void)printf("\n");
+    }
     if (run->attention[0] != '\0') { (void)printf("attention by %s\n", run->attention); }
     if (run->reserve_bytes > 0) {
         (void)printf("driver, context, libraries and other programs hold %.0f MB of the GPU beside\n",
@@ -163,16 +170,24 @@ static json_t *memory_json(const redco_trainer_memory *m)
                      (json_int_t)m->slot_bytes, "buckets", (json_int_t)m->bucket_bytes);
 }
 
+static json_t *known_json(double value)
+{
+    return value > 0.0 ? json_real(value) : json_null();
+}
+
 /* Nothing is known of no steps. */
 static json_t *measured_json(const struct exec_run *run)
 {
     const double step_s = exec_median_step_s(run), ranks = (double)redco_plan_gpus(run->plan);
     const double tokens_per_s = tokens_of(run->plan) / step_s / ranks;
-    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "step_s", number_json(step_s),
+    const double energy_j = run->watts * ranks * step_s;
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "step_s", number_json(step_s),
                      "tokens_per_s_per_gpu", number_json(tokens_per_s), "mfu",
                      number_json(tokens_per_s * run->model_flops_per_token / run->peak_flops_per_s), "exposed_comm_s",
-                     number_json(median_of(run, exposed_of)), "peak_memory_bytes", (json_int_t)run->memory.total_bytes,
-                     "allocated_bytes", (json_int_t)run->memory.allocated_bytes, "reserve_bytes",
+                     number_json(median_of(run, exposed_of)), "watts_per_gpu", known_json(run->watts), "energy_j",
+                     known_json(energy_j), "energy_j_per_token", known_json(energy_j / tokens_of(run->plan)),
+                     "peak_memory_bytes", (json_int_t)run->memory.total_bytes, "allocated_bytes",
+                     (json_int_t)run->memory.allocated_bytes, "reserve_bytes",
                      run->reserve_bytes > 0 ? json_integer((json_int_t)run->reserve_bytes) : json_null(), "launches",
                      run->launches > 0 ? json_integer((json_int_t)run->launches) : json_null(), "graphs",
                      run->launches > 0 ? json_integer((json_int_t)run->graphs) : json_null(), "memory_bytes",
@@ -206,8 +221,10 @@ json_t *exec_json(const struct exec_run *run)
     const redco_plan *const plan = run->plan;
     const redco_plan_predicted *const p = &plan->predicted;
     json_t *const predicted =
-        json_pack("{s:f, s:f, s:f, s:f, s:I}", "step_s", p->step_s, "tokens_per_s_per_gpu", p->tokens_per_s_per_gpu,
-                  "mfu", p->mfu, "exposed_comm_s", p->exposed_comm_s, "peak_memory_bytes", (json_int_t)p->total_bytes);
+        json_pack("{s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:I}", "step_s", p->step_s, "tokens_per_s_per_gpu",
+                  p->tokens_per_s_per_gpu, "mfu", p->mfu, "exposed_comm_s", p->exposed_comm_s, "watts_per_gpu",
+                  known_json(p->watts_per_gpu), "energy_j", known_json(p->energy_j), "energy_j_per_token",
+                  known_json(p->energy_j_per_token), "peak_memory_bytes", (json_int_t)p->total_bytes);
     json_t *const emulated = json_array();
     if (run->emulated) { (void)json_array_append_new(emulated, json_string("compute")); }
     if (run->replay) { (void)json_array_append_new(emulated, json_string("communication")); }

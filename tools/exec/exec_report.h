@@ -29,6 +29,7 @@ struct exec_run {
     uint64_t reserve_bytes;                         /**< that a GPU's driver and libraries hold beside; 0: not known */
     uint64_t launches;                              /**< of the last step: calls that give a GPU work; 0: no GPU */
     uint32_t graphs;                                /**< that are launched instead of operators */
+    double watts;                                   /**< of rank 0's GPU, from the first step's end; 0: not known */
     char attention[512];                            /**< who ran it; "": nobody, or the processor */
     double model_flops_per_token, peak_flops_per_s; /**< of the plan's GPU */
     bool emulated;                                  /**< computation */

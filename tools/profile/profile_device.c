@@ -124,6 +124,7 @@ redco_status profile_device_conclude(redco_backend *backend, redco_measurer *mea
     redco_status st = redco_measure_hot_ratio(measurer, &how->hot_ratio, err);
     if (st == REDCO_OK) { st = redco_cuda_describe(backend, &device, err); }
     if (st == REDCO_OK) { st = redco_measure_block_operators(backend, &forward, &backward, err); }
+    if (st == REDCO_OK) { st = redco_measure_recording_launch(measurer, backward, &how->graph_launch_s, err); }
     if (st != REDCO_OK) { return st; }
     backend->calls->memory_use(backend, &live_bytes, &peak_bytes);
     const uint64_t used_bytes = device.memory_bytes - device.free_bytes;
@@ -131,10 +132,8 @@ redco_status profile_device_conclude(redco_backend *backend, redco_measurer *mea
     how->clock_after_hz = device.clock_hz;
     how->reserve_bytes = used_bytes > live_bytes ? used_bytes - live_bytes : 0;
     how->launch_s = launches.count > 0 ? launches.host_s / (double)launches.count : 0.0;
-    /* The program's launches are a floor under a block's time only where they are made one by one. */
-    const bool graphs = backend->calls->record_begin != NULL;
-    how->host_forward_s = graphs ? 0.0 : forward * how->launch_s;
-    how->host_backward_s = graphs ? 0.0 : backward * how->launch_s;
+    how->host_forward_s = forward * how->launch_s;
+    how->host_backward_s = backward * how->launch_s;
     return REDCO_OK;
 }
 

@@ -1,6 +1,8 @@
 /* The profile document and the machine as a cluster, from what was measured. */
 #include "tools/profile/profile_tool.h"
 
+#include "costmodel/operators/power.h"
+#include "tools/profile/profile_power.h"
 #include "topology/discovery/node.h"
 
 #include <math.h>
@@ -115,7 +117,9 @@ redco_status profile_document(const struct profile_result *result, json_t **prof
                                            .attentions = rows.attentions,
                                            .attention_count = rows.attention_count,
                                            .operators = rows.operators,
-                                           .operator_count = rows.operator_count};
+                                           .operator_count = rows.operator_count,
+                                           .powers = result->powers,
+                                           .power_count = result->power_count};
     *profile_out = redco_profile_describe(&content);
     if (*profile_out == NULL) { st = redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
 out:
@@ -265,6 +269,23 @@ redco_status profile_cluster(const struct profile_result *result, json_t **clust
     return *cluster_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
 }
 
+/* With the constants that a plan finds in the profile. */
+static redco_profile_measured with_constants(const struct profile_result *result)
+{
+    redco_profile_measured how = result->how;
+    struct rows rows = {.gemms = calloc(result->case_count + 1, sizeof *rows.gemms)};
+    rows.attentions = calloc(result->case_count + 1, sizeof *rows.attentions);
+    rows.operators = calloc(result->case_count + 1, sizeof *rows.operators);
+    if (rows.gemms != NULL && rows.attentions != NULL && rows.operators != NULL) {
+        fill_cases(result, &rows);
+        (void)redco_power_fit(result->powers, result->power_count, rows.gemms, rows.gemm_count, &how);
+    }
+    free(rows.gemms);
+    free(rows.attentions);
+    free(rows.operators);
+    return how;
+}
+
 static void print_gpu(const struct profile_result *result)
 {
     const redco_profile_measured *how = &result->how;
@@ -279,7 +300,10 @@ static void print_gpu(const struct profile_result *result)
     (void)printf("memory     %.0f GB/s copied; %.2f GB held by driver and libraries, workspaces of products %.0f MB\n",
                  1e-9 * memory_bytes_per_s(result), 1e-9 * (double)how->reserve_bytes,
                  1e-6 * (double)how->workspace_bytes);
-    (void)printf("launches   %.1f us of the program each\n", 1e6 * how->launch_s);
+    (void)printf("launches   %.1f us of the program each, %.1f us a block as one graph\n", 1e6 * how->launch_s,
+                 1e6 * how->graph_launch_s);
+    const redco_profile_measured constants = with_constants(result);
+    profile_power_print(result, &constants);
 }
 
 static void print_host(const struct profile_result *result)

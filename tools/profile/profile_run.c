@@ -1,6 +1,7 @@
 /* Ranks of redco-profile: processes of this program over TCP on this machine, or mpirun's. */
 #include "tools/profile/profile_check.h"
 #include "tools/profile/profile_device.h"
+#include "tools/profile/profile_power.h"
 
 #include "executor/measure/contention.h"
 
@@ -35,6 +36,7 @@ static double now_s(void)
 /* What one rank works with. */
 struct rank {
     const struct profile_job *job;
+    struct profile_result *result;
     redco_world *world;
     redco_backend *backend;
     redco_measurer *measurer;
@@ -80,6 +82,9 @@ static redco_status open_rank(struct rank *r)
     free(colours);
     if (st == REDCO_OK) { st = profile_device_open(r->job, r->world, &r->backend, r->err); }
     if (st == REDCO_OK) { st = profile_device_options(r->job, r->backend, &options, r->err); }
+    if (st == REDCO_OK && redco_world_rank(r->world) == 0) { /* before anything runs on it */
+        st = profile_power_idle(r->job, r->backend, r->result, r->err);
+    }
     if (st == REDCO_OK) { st = redco_measurer_create(r->backend, &options, &r->measurer, r->err); }
     if (st == REDCO_OK && size > 1) { st = open_collectives(r); }
     if (st != REDCO_OK || r->job->collectives) { return st; }
@@ -110,6 +115,12 @@ static redco_status one_case(struct rank *r, redco_measure_case *one)
     return redco_fail(r->err, st, err.place, "%s", err.text);
 }
 
+/* What loads without pause leave of the budget. */
+static double burst_seconds(const struct rank *r)
+{
+    return r->job->seconds - profile_power_seconds(r->job);
+}
+
 /* All operators once more; after the first round only while there is time. The list of a GPU begins with what matters
  * most and ends when its time is over. */
 static redco_status one_round(struct rank *r)
@@ -117,8 +128,8 @@ static redco_status one_round(struct rank *r)
     redco_status st = REDCO_OK;
     for (size_t i = 0; i < r->case_count && st == REDCO_OK; i++) {
         const double spent_s = now_s() - r->began_s;
-        if ((r->rounds > 0 || r->job->cuda) && spent_s > r->job->seconds) { break; }
-        if (spent_s > late_ratio * r->job->seconds) { redco_measurer_hurry(r->measurer); }
+        if ((r->rounds > 0 || r->job->cuda) && spent_s > burst_seconds(r)) { break; }
+        if (spent_s > late_ratio * burst_seconds(r)) { redco_measurer_hurry(r->measurer); }
         if (i % 16 == 0) { show(r, "operator", i, r->case_count); }
         st = one_case(r, &r->cases[i]);
     }
@@ -163,7 +174,7 @@ static redco_status measure(struct rank *r)
         elapsed_s = both[0];
         round_s = both[1];
     } while (st == REDCO_OK && !r->job->quick && r->rounds < MOST_ROUNDS &&
-             elapsed_s + 0.5 * round_s < r->job->seconds);
+             elapsed_s + 0.5 * round_s < burst_seconds(r));
     return st;
 }
 
@@ -233,7 +244,7 @@ static redco_status hand_over(struct rank *r, struct profile_result *result)
 static redco_status run_rank(const struct profile_job *job, const redco_world_options *options,
                              struct profile_result *result, bool *leader_out, redco_error *err)
 {
-    struct rank r = {.job = job, .err = err};
+    struct rank r = {.job = job, .result = result, .err = err};
     redco_status st = redco_world_open(options, &r.world, err);
     if (st != REDCO_OK) { return st; }
     *leader_out = redco_world_rank(r.world) == 0;
@@ -247,6 +258,8 @@ static redco_status run_rank(const struct profile_job *job, const redco_world_op
     if (st == REDCO_OK) { st = measure(&r); }
     if (st == REDCO_OK) { st = measure_contention(&r, &result->how); }
     if (st == REDCO_OK) { st = profile_device_conclude(r.backend, r.measurer, &result->how, err); }
+    /* One device speaks for all; the others wait for it where times are brought together. */
+    if (st == REDCO_OK && *leader_out) { st = profile_power_loads(job, r.backend, r.measurer, result, err); }
     if (r.job->progress && *leader_out) { (void)fprintf(stderr, "\r%60s\r", ""); }
     if (st == REDCO_OK) { st = merge(&r, &result->how); }
     if (st == REDCO_OK) { st = hand_over(&r, result); }

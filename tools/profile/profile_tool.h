@@ -23,6 +23,8 @@ struct profile_job {
     bool progress; /**< a line on standard error that is written over */
 };
 
+enum { PROFILE_POWERS = 12 };
+
 /** On the first rank; freed with profile_result_free(). */
 struct profile_result {
     uint32_t ranks, nodes;
@@ -31,6 +33,9 @@ struct profile_result {
     size_t case_count;
     redco_measure_curve *curves;
     size_t curve_count;
+    redco_profile_power powers[PROFILE_POWERS];
+    size_t power_count;
+    char power_why[256]; /**< why they were not measured; "" */
     redco_profile_measured how;
 };
 

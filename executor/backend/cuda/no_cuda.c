@@ -1,5 +1,8 @@
 /* The backend where redco was built without CUDA. */
 #include "executor/backend/cuda/cuda.h"
+#include "executor/backend/cuda/nvml.h"
+
+#include <stdio.h>
 
 static redco_status not_built(redco_error *err)
 {
@@ -53,4 +56,27 @@ uint64_t redco_cuda_calls_made(const redco_backend *backend)
 {
     (void)backend;
     return 0;
+}
+
+redco_nvml *redco_nvml_open(const redco_backend *backend, char why[REDCO_NVML_WHY_BYTES])
+{
+    (void)backend;
+    (void)snprintf(why, REDCO_NVML_WHY_BYTES, "redco was built without CUDA");
+    return NULL;
+}
+
+void redco_nvml_close(redco_nvml *nvml)
+{
+    (void)nvml;
+}
+
+redco_meter redco_nvml_meter(redco_nvml *nvml)
+{
+    return (redco_meter){.context = nvml};
+}
+
+double redco_nvml_limit_w(const redco_nvml *nvml)
+{
+    (void)nvml;
+    return 0.0;
 }
