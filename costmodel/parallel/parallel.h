@@ -60,7 +60,8 @@ const char *redco_rank_order_text(redco_rank_order order);
 /** The expert grid over the ranks of @p dense:  edp = tp cp dp / (etp ep), same pp and order.
  *  @param experts   routed experts of a layer; 0: not known, any ep
  *  @param grid_out  written only on success
- *  @return REDCO_EVALUE: etp x ep does not divide tp x cp x dp, or ep not the experts */
+ *  @return REDCO_EVALUE, place "ep": etp x ep does not divide tp x cp x dp, or ep not the experts, or stages would hold
+ *          other ranks than in the dense grid (an order with pp inside of dp needs edp = dp) */
 redco_status redco_grid_of_experts(const redco_rank_grid *dense, uint32_t etp, uint32_t ep, uint32_t experts,
                                    redco_rank_grid *grid_out, redco_error *err);
 

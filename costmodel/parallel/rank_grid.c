@@ -38,6 +38,12 @@ redco_status redco_grid_of_experts(const redco_rank_grid *dense, uint32_t etp, u
     if (experts % ep != 0) {
         return redco_fail(err, REDCO_EVALUE, "ep", "%u does not divide the %u experts of a layer", ep, experts);
     }
+    if (orders[dense->order].dims[DIMS - 1] != REDCO_DIM_PP && d[REDCO_DIM_PP] > 1 &&
+        stage / inner != d[REDCO_DIM_DP]) {
+        return redco_fail(err, REDCO_EVALUE, "ep",
+                          "etp x ep = %u x %u leaves edp = %llu, which must be dp = %u where ranks are ordered %s", etp,
+                          ep, (unsigned long long)(stage / inner), d[REDCO_DIM_DP], orders[dense->order].text);
+    }
     *grid_out = *dense;
     grid_out->degrees[REDCO_DIM_ETP] = etp;
     grid_out->degrees[REDCO_DIM_EP] = ep;
