@@ -6,6 +6,11 @@ redco_rank_grid redco_parallel_grid(const redco_parallel *p)
     return (redco_rank_grid){{p->tp, p->cp, (uint32_t)redco_mesh_ranks(p->dp), p->pp}, REDCO_RANKS_TP_CP_DP_PP};
 }
 
+const char *redco_parallel_order_text(const redco_parallel *p)
+{
+    return p->pp == 1 && p->cp == 1 ? "tp,dp-gpus,dp-nodes" : "tp,cp,dp-gpus,dp-nodes,pp";
+}
+
 static uint64_t inner_of(const redco_parallel *p)
 {
     return (uint64_t)p->tp * p->cp;

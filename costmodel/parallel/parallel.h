@@ -176,6 +176,9 @@ typedef struct redco_parallel {
 } redco_parallel;
 
 redco_rank_grid redco_parallel_grid(const redco_parallel *p);
+/** That order as plan files say it, fastest first: "tp,dp-gpus,dp-nodes", or "tp,cp,dp-gpus,dp-nodes,pp" where cp or pp
+ * is more than 1. @return static */
+const char *redco_parallel_order_text(const redco_parallel *p);
 
 /** Data-parallel ranks that fit into a node beside @p inner = tp x cp; 1 where these fill it. */
 uint32_t redco_dp_in_node(uint32_t gpus_per_node, uint64_t inner);
@@ -235,9 +238,11 @@ redco_group_link redco_group_crosses(redco_group group, uint32_t linked_gpus);
 redco_group redco_parallel_tp_group(const redco_parallel *p); /**< tensor-parallel ranks; p->dp is not looked at */
 redco_group redco_parallel_cp_group(const redco_parallel *p); /**< context-parallel ranks; p->dp is not looked at */
 redco_group redco_parallel_world(const redco_parallel *p);    /**< all ranks */
-/** One rank and its like in the next stage. */
+/** One rank and its like in the next stage: in another node where a stage is a node or more, else in the same node, as
+ *  most pairs are then, and priced as adjacent GPUs. */
 redco_group redco_parallel_stage_pair(const redco_parallel *p);
-/** A group of the state grid between two meshes. */
+/** A group of the state grid between two meshes. Neighbouring nodes of the mesh are priced as adjacent ones also where
+ *  redco_parallel_nodes_each() is more than 1. */
 redco_group redco_parallel_state_group(const redco_parallel *p, redco_between between);
 /** All ranks that hold the same part of parameters cut over that mesh, context-parallel ones included: they reduce the
  *  same gradients. */

@@ -174,8 +174,8 @@ static redco_status fill_gpu_order(redco_plan *plan, const redco_machine *machin
 redco_status redcoi_fill_placement(redco_plan *plan, const redco_inputs *inputs, redco_error *err)
 {
     redco_placement *placement = NULL;
-    const bool plain = plan->pp == 1 && plan->cp == 1;
-    plan->rank_order = strdup(plain ? "tp,dp-gpus,dp-nodes" : "tp,cp,dp-gpus,dp-nodes,pp");
+    const redco_parallel parallel = redco_plan_parallel(plan);
+    plan->rank_order = strdup(redco_parallel_order_text(&parallel));
     if (plan->rank_order == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     redco_status st = fill_gpu_order(plan, &inputs->machine, err);
     if (st == REDCO_OK) { st = solve_placement(plan, inputs, &placement, err); }

@@ -387,6 +387,14 @@ static void degrees_lie_on_nodes(void **state)
     uint32_t fits = 0;
     (void)for_all(RANKS, visit_nodes, &fits);
     print_message("%u layouts on nodes\n", fits);
+    /* a plan file may put two data-parallel ranks into a node that one of them fills */
+    const redco_parallel crowded = {.nodes = 4, .gpus_per_node = 8, .tp = 8, .cp = 2, .pp = 1, .dp = {2, 1}};
+    assert_int_equal(redco_parallel_node_fit(&crowded), REDCO_SPLITS_CP);
+    /* 3 context-parallel ranks of 4 GPUs each, two in the first node and one in the next */
+    const redco_parallel three = {.nodes = 3, .gpus_per_node = 8, .tp = 4, .cp = 3, .pp = 1, .dp = {1, 2}};
+    assert_true(redco_mesh_equal(redco_parallel_cp_group(&three).mesh, (redco_mesh){2, 2}));
+    assert_string_equal(redco_parallel_order_text(&three), "tp,cp,dp-gpus,dp-nodes,pp");
+    assert_string_equal(redco_parallel_order_text(&(redco_parallel){.tp = 8, .cp = 1, .pp = 1}), "tp,dp-gpus,dp-nodes");
 }
 
 /* Neighbouring stages are priced over the network where a stage is a node or more. */
