@@ -1,6 +1,7 @@
 /* What a row must hold to be compared, and what must agree in it. Every check names the columns that it read. */
 #include "traces/measured_internal.h"
 
+#include "costmodel/parallel/parallel.h"
 #include "topology/base/units.h"
 
 #include <math.h>
@@ -118,23 +119,16 @@ static bool model_differs(redco_measured_run *run)
     return false;
 }
 
-/* Ranks run TP fastest, then CP, then DP: so many data-parallel neighbours lie in a node. */
-static uint32_t dp_ranks_per_node(const redco_measured_run *run)
-{
-    const uint64_t block = (uint64_t)run->tp * run->cp;
-    return block >= run->gpus_per_node ? 1 : (uint32_t)(run->gpus_per_node / block);
-}
-
 static bool mesh_impossible(redco_measured_run *run, redco_measured_column column, redco_mesh mesh)
 {
     const char *const name = redco_measured_column_name(column);
     const uint64_t ranks = redco_mesh_ranks(mesh);
+    const uint32_t here = redco_dp_in_node(run->gpus_per_node, (uint64_t)run->tp * run->cp);
     if (run->dp % ranks != 0) {
         return fault(run, "%s = %ux%u does not divide dp = %u", name, mesh.gpus, mesh.nodes, run->dp);
     }
-    if (mesh.gpus > dp_ranks_per_node(run)) {
-        return fault(run, "%s = %ux%u, but a node holds %u data-parallel rank(s)", name, mesh.gpus, mesh.nodes,
-                     dp_ranks_per_node(run));
+    if (mesh.gpus > here) {
+        return fault(run, "%s = %ux%u, but a node holds %u data-parallel rank(s)", name, mesh.gpus, mesh.nodes, here);
     }
     return false;
 }

@@ -126,9 +126,8 @@ double redco_costs_tp_s(redco_costs *costs, uint32_t tp, redco_collective op, do
 {
     const redco_calibration *const c = &costs->calibration;
     if (tp <= 1 || !(size_bytes > 0.0)) { return 0.0; }
-    const redco_group group = {
-        .mesh = {tp, 1}, .stride = 1, .groups_per_node = costs->machine.gpus_per_node / tp, .tp = tp};
-    const redco_comm_time time = redcoi_price_find(costs, op, size_bytes, group);
+    const redco_parallel p = {.gpus_per_node = costs->machine.gpus_per_node, .tp = tp, .cp = 1};
+    const redco_comm_time time = redcoi_price_find(costs, op, size_bytes, redco_parallel_tp_group(&p));
     if (time.measured) { return time.latency_s + time.wire_s; }
     return fmax(time.latency_s * c->latency_factor, c->tp_launch_s) + time.wire_s / c->tp_link_efficiency;
 }
@@ -151,12 +150,8 @@ static double tp_collective_s(redco_costs *costs, const redco_shape *shape)
 
 redco_group redcoi_cp_group(const redco_costs *costs, uint32_t tp, uint32_t cp)
 {
-    const uint32_t room = costs->machine.gpus_per_node / tp;
-    const uint32_t local = cp < room ? cp : room > 0 ? room : 1;
-    return (redco_group){.mesh = {local, (cp + local - 1) / local},
-                         .stride = tp,
-                         .groups_per_node = costs->machine.gpus_per_node / local,
-                         .tp = tp};
+    const redco_parallel p = {.gpus_per_node = costs->machine.gpus_per_node, .tp = tp, .cp = cp};
+    return redco_parallel_cp_group(&p);
 }
 
 /* Context parallelism: forward passes keys and values around, backward those and their gradients (twice). */
@@ -186,11 +181,8 @@ double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape)
     if (shape->tp <= 1 || !shape->engine.logits_gathered) { return 0.0; }
     const double tokens = (double)shape->micro_batch * ceil((double)shape->seq_len / shape->cp);
     const double bytes = tokens * (double)costs->dims->vocab * costs->compute.element_bytes;
-    const redco_group group = {.mesh = {shape->tp, 1},
-                               .stride = 1,
-                               .groups_per_node = costs->machine.gpus_per_node / shape->tp,
-                               .tp = shape->tp};
-    return redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, group, NULL);
+    const redco_parallel p = {.gpus_per_node = costs->machine.gpus_per_node, .tp = shape->tp, .cp = shape->cp};
+    return redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, redco_parallel_tp_group(&p), NULL);
 }
 
 double redcoi_repeated_ratio(redco_operator_kind kind, bool partial)

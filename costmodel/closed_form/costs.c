@@ -151,70 +151,26 @@ redco_shape redco_costs_shape(const redco_costs *costs, const redco_setting *set
     return redcoi_shape_of(costs, setting->tp, setting->cp, setting->micro_batch);
 }
 
-static redco_status check_tensor_parallel(const redco_costs *costs, const redco_setting *s, redco_error *err)
+static redco_status check_positions(const redco_costs *costs, redco_error *err)
 {
-    const redco_machine *const m = &costs->machine;
     const redco_model_dims *const dims = costs->dims;
-    if (dims->heads % s->tp != 0) {
-        return redco_fail(err, REDCO_EVALUE, "tp", "%u does not divide the %u attention heads of %s", s->tp,
-                          dims->heads, redco_model_name(costs->model));
-    }
-    if (dims->kv_heads % s->tp != 0 && s->tp % dims->kv_heads != 0) {
-        return redco_fail(err, REDCO_EVALUE, "tp", "%u neither divides the %u key-value heads of %s nor is a multiple",
-                          s->tp, dims->kv_heads, redco_model_name(costs->model));
-    }
-    /* A group beyond the links of its node is possible and slow: it is priced through PCIe. */
-    if (s->tp > m->gpus_per_node || m->gpus_per_node % s->tp != 0) {
-        return redco_fail(err, REDCO_EVALUE, "tp", "%u does not divide the %u GPUs of a node of %s", s->tp,
-                          m->gpus_per_node, m->name);
-    }
-    return REDCO_OK;
-}
-
-static redco_status check_sequence(const redco_costs *costs, const redco_setting *s, redco_error *err)
-{
     const uint32_t seq_len = costs->workload.seq_len;
-    const redco_model_dims *const dims = costs->dims;
-    if (dims->learned_positions && dims->max_positions > 0 && seq_len > dims->max_positions) {
-        return redco_fail(err, REDCO_EVALUE, "sequence length", "%u is more than the %u positions that %s learns",
-                          seq_len, dims->max_positions, redco_model_name(costs->model));
-    }
-    if (seq_len % s->cp != 0) {
-        return redco_fail(err, REDCO_EVALUE, "cp", "%u does not divide the sequence of %u tokens", s->cp, seq_len);
-    }
-    if (costs->workload.sequence_parallel && seq_len / s->cp % s->tp != 0) {
-        return redco_fail(err, REDCO_EVALUE, "tp", "%u does not divide the %u tokens that sequence parallelism splits",
-                          s->tp, seq_len / s->cp);
-    }
-    return REDCO_OK;
+    if (!dims->learned_positions || dims->max_positions == 0 || seq_len <= dims->max_positions) { return REDCO_OK; }
+    return redco_fail(err, REDCO_EVALUE, "sequence length", "%u is more than the %u positions that %s learns", seq_len,
+                      dims->max_positions, redco_model_name(costs->model));
 }
 
-static redco_status check_world(const redco_costs *costs, const redco_setting *s, redco_error *err)
+static redco_status check_degrees(const redco_costs *costs, const redco_setting *setting, redco_error *err)
 {
-    const redco_machine *const m = &costs->machine;
-    const uint64_t world = (uint64_t)m->nodes * m->gpus_per_node;
-    const uint64_t model_parallel = (uint64_t)s->tp * s->cp * s->pp, dp = redco_mesh_ranks(s->dp);
-    if (s->tp > world || s->cp > world || s->pp > world || world % model_parallel != 0) {
-        return redco_fail(err, REDCO_EVALUE, "gpus", "%llu are not a multiple of tp x cp x pp = %u x %u x %u",
-                          (unsigned long long)world, s->tp, s->cp, s->pp);
-    }
-    if (dp != world / model_parallel) {
-        return redco_fail(err, REDCO_EVALUE, "dp", "%ux%u is %llu ranks; %llu GPUs leave %llu", s->dp.gpus, s->dp.nodes,
-                          (unsigned long long)dp, (unsigned long long)world,
-                          (unsigned long long)(world / model_parallel));
-    }
-    const uint64_t inner = (uint64_t)s->tp * s->cp;
-    const uint64_t room = inner < m->gpus_per_node ? m->gpus_per_node / inner : 1;
-    if (s->dp.gpus != (dp < room ? dp : room)) {
-        return redco_fail(err, REDCO_EVALUE, "dp", "%u ranks in a node; %llu fit beside tp x cp = %llu in %u GPUs",
-                          s->dp.gpus, (unsigned long long)(dp < room ? dp : room), (unsigned long long)inner,
-                          m->gpus_per_node);
-    }
-    if (s->pp > costs->blocks) {
-        return redco_fail(err, REDCO_EVALUE, "pp", "%u stages are more than the %u layers of %s", s->pp, costs->blocks,
-                          redco_model_name(costs->model));
-    }
-    return REDCO_OK;
+    const redco_parallel p = redcoi_parallel_of(costs, setting);
+    const redco_parallel_limits limits = {.model = redco_model_name(costs->model),
+                                          .cluster = costs->machine.name,
+                                          .heads = costs->dims->heads,
+                                          .kv_heads = costs->dims->kv_heads,
+                                          .layers = costs->blocks,
+                                          .seq_len = costs->workload.seq_len,
+                                          .sequence_parallel = costs->workload.sequence_parallel};
+    return redco_parallel_check(&p, &limits, err);
 }
 
 redco_status redco_setting_check(const redco_costs *costs, const redco_setting *setting, redco_error *err)
@@ -224,11 +180,8 @@ redco_status redco_setting_check(const redco_costs *costs, const redco_setting *
         s->dp.nodes == 0) {
         return redco_fail(err, REDCO_EVALUE, "setting", "tp, pp, cp, dp, micro-batch and their number are at least 1");
     }
-    redco_status st = check_tensor_parallel(costs, s, err);
-    if (st != REDCO_OK || (st = check_sequence(costs, s, err)) != REDCO_OK ||
-        (st = check_world(costs, s, err)) != REDCO_OK) {
-        return st;
-    }
+    redco_status st = check_positions(costs, err);
+    if (st != REDCO_OK || (st = check_degrees(costs, s, err)) != REDCO_OK) { return st; }
     const uint64_t batch = costs->workload.global_batch, dp = redco_mesh_ranks(s->dp);
     if (s->micro_batch > LARGEST_MICRO_BATCH || batch % dp != 0 || batch / dp % s->micro_batch != 0 ||
         batch / dp / s->micro_batch != s->micro_batches) {
@@ -322,11 +275,8 @@ double redcoi_stage_params(const redco_costs *costs, const redcoi_rank *rank, co
 
 redco_group redcoi_stage_pair(const redco_costs *costs, const redco_setting *setting)
 {
-    const bool across = redco_mesh_ranks(setting->dp) * setting->tp * setting->cp >= costs->machine.gpus_per_node;
-    return (redco_group){.mesh = across ? (redco_mesh){1, 2} : (redco_mesh){2, 1},
-                         .stride = 1,
-                         .groups_per_node = across ? costs->machine.gpus_per_node : 1,
-                         .tp = setting->tp};
+    const redco_parallel p = redcoi_parallel_of(costs, setting);
+    return redco_parallel_stage_pair(&p);
 }
 
 double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *setting, double *bytes_out,

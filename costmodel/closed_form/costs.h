@@ -17,6 +17,7 @@
 #include "costmodel/engines/engine.h"
 #include "costmodel/models/model.h"
 #include "costmodel/operators/compute.h"
+#include "costmodel/parallel/parallel.h"
 #include "topology/base/sharding.h"
 #include "topology/discovery/topology.h"
 
@@ -46,6 +47,9 @@ typedef struct redco_setting {
     redco_mesh secondary; /**< ZeRO++ hpZ: backward gathers use this mesh; 0x0 = none */
 } redco_setting;
 
+/** The degrees of a setting on a machine. */
+redco_parallel redco_setting_parallel(const redco_machine *machine, const redco_engine *engine,
+                                      const redco_setting *setting);
 /** The ranks over which states may be sharded, as a mesh that every mesh of a redco_shards divides: the data-parallel
  *  ranks, or, where the engine shards over context-parallel ranks, too, all of both, the latter first:
  *  1x1 is then replicated and the whole grid fully sharded also where there is one data-parallel rank. */

@@ -160,6 +160,8 @@ double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *se
                                bool *network_out);
 redco_shape redcoi_shape_of(const redco_costs *costs, uint32_t tp, uint32_t cp, uint32_t micro_batch);
 
+redco_parallel redcoi_parallel_of(const redco_costs *costs, const redco_setting *setting);
+
 /** One layer under one configuration: what all parts of its cost need. */
 typedef struct redcoi_job {
     redco_costs *costs;

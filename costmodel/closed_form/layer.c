@@ -22,38 +22,39 @@ static void add_traffic(struct traffic *traffic, double contention_ratio, bool n
     if (network) { traffic->network_slow_s += contention_ratio * seconds; }
 }
 
-redco_mesh redco_shard_grid(const redco_machine *machine, const redco_engine *engine, const redco_setting *setting)
+redco_parallel redco_setting_parallel(const redco_machine *machine, const redco_engine *engine,
+                                      const redco_setting *setting)
 {
-    return engine->shard_over_cp && setting->cp > 1
-               ? redco_mesh_with_cp(machine->gpus_per_node, setting->tp, setting->cp, setting->dp)
-               : setting->dp;
+    return (redco_parallel){.nodes = machine->nodes,
+                            .gpus_per_node = machine->gpus_per_node,
+                            .tp = setting->tp,
+                            .cp = setting->cp,
+                            .pp = setting->pp,
+                            .dp = setting->dp,
+                            .states_over_cp = engine->shard_over_cp};
 }
 
-static redco_group group_of(const redcoi_job *job, redco_mesh mesh, uint32_t stride, uint32_t node_stride)
+redco_mesh redco_shard_grid(const redco_machine *machine, const redco_engine *engine, const redco_setting *setting)
 {
-    const uint32_t groups = job->costs->machine.gpus_per_node / mesh.gpus;
-    return (redco_group){.mesh = mesh,
-                         .stride = stride,
-                         .groups_per_node = groups > 0 ? groups : 1,
-                         .tp = job->setting->tp,
-                         .node_stride = node_stride};
+    const redco_parallel p = redco_setting_parallel(machine, engine, setting);
+    return redco_parallel_state_grid(&p);
+}
+
+redco_parallel redcoi_parallel_of(const redco_costs *costs, const redco_setting *setting)
+{
+    return redco_setting_parallel(&costs->machine, &costs->workload.engine, setting);
 }
 
 redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh inner)
 {
-    const redco_setting *const s = job->setting;
-    const uint32_t apart = job->costs->workload.engine.shard_over_cp ? s->tp : s->tp * s->cp;
-    return group_of(job, (redco_mesh){outer.gpus / inner.gpus, outer.nodes / inner.nodes}, apart * inner.gpus,
-                    inner.nodes);
+    const redco_parallel p = redcoi_parallel_of(job->costs, job->setting);
+    return redco_parallel_state_group(&p, (redco_between){inner, outer});
 }
 
 redco_group redcoi_replicas_of(const redcoi_job *job, redco_mesh parameters)
 {
-    const redco_setting *const s = job->setting;
-    if (job->costs->workload.engine.shard_over_cp || s->cp <= 1) { return redcoi_group_of(job, job->grid, parameters); }
-    const redco_mesh dp = {s->dp.gpus / parameters.gpus, s->dp.nodes / parameters.nodes};
-    return group_of(job, redco_mesh_with_cp(job->costs->machine.gpus_per_node, s->tp, s->cp, dp), s->tp,
-                    parameters.nodes);
+    const redco_parallel p = redcoi_parallel_of(job->costs, job->setting);
+    return redco_parallel_replicas(&p, parameters);
 }
 
 static const redco_mesh one = {1, 1};

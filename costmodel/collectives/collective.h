@@ -3,7 +3,7 @@
 #ifndef REDCO_COLLECTIVE_H
 #define REDCO_COLLECTIVE_H
 
-#include "topology/base/sharding.h"
+#include "costmodel/parallel/parallel.h"
 #include "topology/discovery/topology.h"
 #include "traces/collective_op.h" /* redco_collective */
 
@@ -13,15 +13,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/** A group of ranks: mesh.gpus ranks in each of mesh.nodes nodes. */
-typedef struct redco_group {
-    redco_mesh mesh;
-    uint32_t stride;          /**< rank distance of neighbours inside a node (1 = adjacent GPUs) */
-    uint32_t groups_per_node; /**< equal groups that communicate at once and share a node's links and NICs, >= 1 */
-    uint32_t tp;              /**< tensor-parallel degree that the GPUs of a node are ordered for (order.h); 0 = 1 */
-    uint32_t node_stride;     /**< distance of its neighbouring nodes, in nodes of the job: 1 = adjacent; 0 = 1 */
-} redco_group;
 
 /** Prices collectives of one machine; immutable after creation, callable from any thread. Opaque: profile tables and
  *  NCCL parameters live inside. */

@@ -102,10 +102,10 @@ static double peer_bytes_per_s(const redco_machine *machine)
 static void reach_links(const redco_machine *machine, uint32_t gpus, uint32_t stride, redco_nccl_reach *reach)
 {
     const uint32_t joined = machine->link_group_gpus;
-    const uint64_t span = gpus > 0 ? (uint64_t)(gpus - 1) * stride : 0;
+    const redco_group here = {.mesh = {gpus, 1}, .stride = stride};
     const double full = machine->scale_up_bytes_per_s * link_use_ratio(&machine->gpu);
-    reach->linked =
-        full > 0.0 && machine->fabric != REDCO_FABRIC_PCIE && (machine->fabric == REDCO_FABRIC_SWITCH || span < joined);
+    reach->linked = full > 0.0 && machine->fabric != REDCO_FABRIC_PCIE &&
+                    (machine->fabric == REDCO_FABRIC_SWITCH || redco_group_crosses(here, joined) == REDCO_GROUP_LINKED);
     if (!reach->linked) {
         reach->link_bytes_per_s = peer_bytes_per_s(machine);
     } else if (machine->fabric == REDCO_FABRIC_DIRECT && joined > 2 && gpus > 1 && gpus < joined) {

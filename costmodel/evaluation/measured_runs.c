@@ -71,29 +71,18 @@ static redco_status remesh(redco_mesh given, redco_mesh dp, redco_mesh grid, con
     uint64_t ranks = redco_mesh_ranks(given);
     if (ranks > 1 && ranks == all) { ranks = redco_mesh_ranks(grid); }
     const redco_mesh within = ranks > all ? grid : dp;
-    const bool wide = ranks >= within.gpus; /* a whole node or more */
-    const bool part =
-        ranks > 0 && within.gpus > 0 &&
-        (wide ? ranks % within.gpus == 0 && within.nodes % (ranks / within.gpus) == 0 : within.gpus % ranks == 0);
-    const uint64_t gpus = wide ? within.gpus : ranks;
-    if (!part) {
-        return redco_fail(err, REDCO_EVALUE, what, "%llu ranks are no part of a mesh of %ux%u",
-                          (unsigned long long)ranks, within.gpus, within.nodes);
-    }
-    *mesh_out = (redco_mesh){(uint32_t)gpus, (uint32_t)(wide ? ranks / within.gpus : 1)};
-    return REDCO_OK;
+    if (redco_mesh_of_ranks(within, ranks, mesh_out)) { return REDCO_OK; }
+    return redco_fail(err, REDCO_EVALUE, what, "%llu ranks are no part of a mesh of %ux%u", (unsigned long long)ranks,
+                      within.gpus, within.nodes);
 }
 
 static redco_status setting_of(const redco_measured_run *run, const redco_engine_file *file, redco_request *request,
                                redco_layer_config *config, redco_error *err)
 {
     redco_setting *const s = &request->setting;
-    const uint64_t inner = (uint64_t)run->tp * run->cp;
-    const uint64_t room = inner < request->machine.gpus_per_node ? request->machine.gpus_per_node / inner : 1;
-    const uint32_t local = (uint32_t)(run->dp < room ? run->dp : room);
-    if (local == 0 || run->dp % local != 0) {
-        return redco_fail(err, REDCO_EVALUE, "dp", "%u ranks do not fill nodes of %u", run->dp, local);
-    }
+    redco_mesh dp = {0, 0};
+    redco_status st = redco_dp_mesh(request->machine.gpus_per_node, (uint64_t)run->tp * run->cp, run->dp, &dp, err);
+    if (st != REDCO_OK) { return st; }
     const bool inter = run->scheme == REDCO_MEASURED_SCHEME_INTER ||
                        (run->scheme == REDCO_MEASURED_SCHEME_UNKNOWN && !file->intra_tensor);
     *s = (redco_setting){.tp = run->tp,
@@ -101,11 +90,11 @@ static redco_status setting_of(const redco_measured_run *run, const redco_engine
                          .cp = run->cp,
                          .micro_batch = run->micro_batch,
                          .micro_batches = run->grad_accum,
-                         .dp = {local, run->dp / local},
+                         .dp = dp,
                          .scheme = inter ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR};
     const redco_mesh grid = redco_shard_grid(&request->machine, &request->workload.engine, s);
     redco_shards *const shards = &config->shards;
-    redco_status st = remesh(run->shards.parameters, s->dp, grid, "p_shard", &shards->parameters, err);
+    st = remesh(run->shards.parameters, s->dp, grid, "p_shard", &shards->parameters, err);
     if (st == REDCO_OK) { st = remesh(run->shards.gradients, s->dp, grid, "g_shard", &shards->gradients, err); }
     if (st == REDCO_OK) { st = remesh(run->shards.optimizer, s->dp, grid, "os_shard", &shards->optimizer, err); }
     if (st == REDCO_OK && redco_mesh_ranks(run->p_secondary) > 0) {

@@ -20,11 +20,6 @@ redco_status redco_request_open(const redco_request *request, const redco_comm *
     return REDCO_OK;
 }
 
-static bool nests(redco_mesh inner, redco_mesh outer)
-{
-    return inner.gpus > 0 && inner.nodes > 0 && outer.gpus % inner.gpus == 0 && outer.nodes % inner.nodes == 0;
-}
-
 redco_status redco_request_check(const redco_costs *costs, const redco_setting *setting,
                                  const redco_assignment *assignments, uint32_t count, redco_error *err)
 {
@@ -36,7 +31,7 @@ redco_status redco_request_check(const redco_costs *costs, const redco_setting *
         const redco_shards *const s = &assignments[i].config.shards;
         const redco_mesh chain[] = {s->parameters, s->gradients, s->optimizer, grid};
         for (int k = 2; k >= 0; k--) {
-            if (nests(chain[k], chain[k + 1])) { continue; }
+            if (redco_mesh_nests(chain[k], chain[k + 1])) { continue; }
             return redco_fail(err, REDCO_EVALUE, names[k], "%ux%u does not divide %s %ux%u (GPUs x nodes)",
                               chain[k].gpus, chain[k].nodes,
                               k == 2 ? "the ranks that states are sharded over," : names[k + 1], chain[k + 1].gpus,

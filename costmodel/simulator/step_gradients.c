@@ -179,10 +179,9 @@ static void wait_scatters(redcoi_builder *b, redcoi_unit *unit)
 
 void redcoi_finish_step(redcoi_builder *b)
 {
-    const redco_machine *const machine = &b->costs->machine;
     const uint32_t ranks = b->setting->pp;
-    const redco_group world = {
-        .mesh = {machine->gpus_per_node, machine->nodes}, .stride = 1, .groups_per_node = 1, .tp = b->setting->tp};
+    const redco_parallel p = redcoi_parallel_of(b->costs, b->setting);
+    const redco_group world = redco_parallel_world(&p);
     bool network = false;
     const double reduce_s = b->scale * redcoi_comm_s(b->costs, REDCO_ALL_REDUCE, norm_bytes, world, &network);
     const redco_step_traffic traffic = {.op = REDCO_ALL_REDUCE, .calls = 1, .size_bytes = norm_bytes, .group = world};

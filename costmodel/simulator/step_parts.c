@@ -409,7 +409,8 @@ void redcoi_parts_fill(redcoi_builder *b, uint32_t index, const redco_assignment
                        .recompute_bytes = (int64_t)job.times->recompute_bytes[job.recompute],
                        .logits_bytes = kind == REDCO_CLASS_HEAD ? (int64_t)job.rank->logits_bytes : 0,
                        .states = redcoi_layer_states(&job)};
-    parts->cp_link = redcoi_link_of(b->setting->tp * b->setting->cp > b->costs->machine.gpus_per_node);
+    const redco_parallel p = redcoi_parallel_of(b->costs, b->setting);
+    parts->cp_link = redcoi_link_of(redco_parallel_cp_group(&p).mesh.nodes > 1);
     parts->gathered_again = parts->sharded && kind != REDCO_CLASS_EMBEDDING;
     fill_operators(b, &job, class_index, parts);
     fill_tensor_parallel(b, &job, parts);

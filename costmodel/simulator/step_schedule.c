@@ -339,14 +339,11 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
     }
     if (pp > 1) {
         b->send_s = b->scale * redcoi_stage_transfer_s(b->costs, b->setting, &bytes, &network);
-        const redco_group pair = {.mesh = network ? (redco_mesh){1, 2} : (redco_mesh){2, 1},
-                                  .stride = 1,
-                                  .groups_per_node = 1,
-                                  .tp = b->setting->tp};
+        const redco_parallel p = redcoi_parallel_of(b->costs, b->setting);
         const redco_step_traffic traffic = {.op = REDCO_SEND_RECV,
                                             .calls = 1,
                                             .size_bytes = bytes,
-                                            .group = pair,
+                                            .group = redco_parallel_stage_pair(&p),
                                             .contention_ratio = redcoi_contention_ratio(b->costs, network)};
         b->send_traffic = redco_step_add_traffic(step, &traffic);
         b->send_link = redcoi_link_of(network);

@@ -73,7 +73,7 @@ static redco_status check_options(const redco_layout_options *o, uint32_t rank, 
         return redco_fail(err, REDCO_EVALUE, "states", "rank %u of a mesh of %llu", rank,
                           (unsigned long long)redco_rank_count(o->mesh));
     }
-    if ((second.gpus != 0 || second.nodes != 0) && !redco_mesh_divides(second, o->mesh.dp)) {
+    if ((second.gpus != 0 || second.nodes != 0) && !redco_mesh_nests(second, o->mesh.dp)) {
         return redco_fail(err, REDCO_EVALUE, "states", "secondary %ux%u must divide dp %ux%u", second.gpus,
                           second.nodes, o->mesh.dp.gpus, o->mesh.dp.nodes);
     }

@@ -19,7 +19,7 @@
 #ifndef REDCO_STATES_LAYOUT_H
 #define REDCO_STATES_LAYOUT_H
 
-#include "executor/states/mesh.h"
+#include "costmodel/parallel/parallel.h"
 
 #include <stddef.h>
 

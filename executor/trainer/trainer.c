@@ -178,7 +178,7 @@ static redco_status feed(void *context, uint32_t micro_batch, const void **data_
     redco_trainer *const t = context;
     const redco_batch_place place = {.step = t->step,
                                      .micro_batch = micro_batch,
-                                     .dp_rank = t->carrier->rank / t->mesh.tp,
+                                     .dp_rank = redco_replica_at(t->mesh, t->at),
                                      .dp_ranks = (uint32_t)redco_mesh_ranks(t->mesh.dp),
                                      .micro_batches = t->plan->micro_batches,
                                      .sequences = t->plan->micro_batch};

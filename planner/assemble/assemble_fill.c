@@ -85,14 +85,6 @@ static const redco_layer_class *class_of(const redco_model *model, const char *n
     return NULL;
 }
 
-/* Nodes of one rank beside tensor parallelism, and context parallelism where states are not sharded over that: more
- * than one where these are larger than a node. */
-static uint32_t nodes_per_rank(const redco_plan *plan, bool with_cp)
-{
-    const uint64_t gpus = (uint64_t)plan->tp * (with_cp ? plan->cp : 1);
-    return gpus > plan->gpus_per_node ? (uint32_t)(gpus / plan->gpus_per_node) : 1;
-}
-
 /* Bytes a step inside one subgroup of each component, AMSP's equations for T_p, T_g and T_os1 without their times: two
  * gathers and a reduce-scatter in every micro-batch, a reduction in all but the last, one spreading of the update. */
 static void add_levels(const redco_plan *plan, const redco_plan_layers *row, double params, double scale,
@@ -104,7 +96,8 @@ static void add_levels(const redco_plan *plan, const redco_plan_layers *row, dou
     const double micro_batches = (double)plan->micro_batches;
     const redco_mesh p = row->shards.parameters;
     const redco_mesh g = row->shards.gradients;
-    const uint32_t each = nodes_per_rank(plan, !plan->engine.shard_over_cp);
+    const redco_parallel parallel = redco_plan_parallel(plan);
+    const uint32_t each = redco_parallel_nodes_each(&parallel, plan->engine.shard_over_cp);
     levels[0] = (redco_placement_level){.nodes = each * p.nodes, .bytes = (uint64_t)(3.0 * micro_batches * bytes)};
     levels[1] = (redco_placement_level){.nodes = each * g.nodes};
     if (redco_mesh_ranks(g) > redco_mesh_ranks(p)) {
@@ -121,7 +114,8 @@ static uint32_t add_stage_levels(const redco_plan *plan, const redco_model *mode
 {
     const redco_model_dims *dims = redco_model_get_dims(model);
     const double element_bytes = plan->precision == REDCO_FP32 ? 4.0 : 2.0;
-    const uint32_t each = nodes_per_rank(plan, true);
+    const redco_parallel parallel = redco_plan_parallel(plan);
+    const uint32_t each = redco_parallel_nodes_each(&parallel, false);
     uint32_t count = 0;
     if (plan->pp > 1) {
         const double bytes = scale * element_bytes * (double)plan->params / ((double)plan->tp * plan->pp);
@@ -180,8 +174,8 @@ static redco_status fill_gpu_order(redco_plan *plan, const redco_machine *machin
 redco_status redcoi_fill_placement(redco_plan *plan, const redco_inputs *inputs, redco_error *err)
 {
     redco_placement *placement = NULL;
-    const bool plain = plan->pp == 1 && plan->cp == 1;
-    plan->rank_order = strdup(plain ? "tp,dp-gpus,dp-nodes" : "tp,cp,dp-gpus,dp-nodes,pp");
+    const redco_parallel parallel = redco_plan_parallel(plan);
+    plan->rank_order = strdup(redco_parallel_order_text(&parallel));
     if (plan->rank_order == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     redco_status st = fill_gpu_order(plan, &inputs->machine, err);
     if (st == REDCO_OK) { st = solve_placement(plan, inputs, &placement, err); }

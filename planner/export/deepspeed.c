@@ -34,10 +34,10 @@ static bool can_shard(const redco_setting *setting, const redco_shards *shards)
     if (setting->pp > 1 || setting->cp > 1 || stage < 0) { return false; }
     if (setting->secondary.gpus > 0) {
         return stage == 3 && !is_mics(setting, shards) && setting->tp == 1 &&
-               redcoi_consecutive(setting->secondary, setting->dp);
+               redco_mesh_consecutive(setting->secondary, setting->dp);
     }
     if (!is_mics(setting, shards)) { return true; }
-    return setting->tp == 1 && redcoi_consecutive(shards->parameters, setting->dp);
+    return setting->tp == 1 && redco_mesh_consecutive(shards->parameters, setting->dp);
 }
 
 /* Without ZeRO gradients are reduced after backward. overlap_comm hides the reduction, in stage 3 gathers, too. Updated

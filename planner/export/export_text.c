@@ -30,17 +30,15 @@ void redcoi_write_header(const redcoi_context *context, const char *prefix, cons
     if (context->summary != NULL) { redcoi_write_comment(stream, prefix, context->summary); }
 }
 
-bool redcoi_consecutive(redco_mesh mesh, redco_mesh dp)
-{
-    return mesh.nodes == 1 || mesh.gpus == dp.gpus;
-}
-
 redco_setting redcoi_sharded(const redco_plan *plan, const redco_setting *setting, const redco_engine *engine)
 {
+    const redco_parallel p = {.gpus_per_node = plan->gpus_per_node,
+                              .tp = setting->tp,
+                              .cp = setting->cp,
+                              .dp = setting->dp,
+                              .states_over_cp = engine->shard_over_cp};
     redco_setting sharded = *setting;
-    if (engine->shard_over_cp && setting->cp > 1) {
-        sharded.dp = redco_mesh_with_cp(plan->gpus_per_node, setting->tp, setting->cp, setting->dp);
-    }
+    sharded.dp = redco_parallel_state_grid(&p);
     return sharded;
 }
 

@@ -17,12 +17,12 @@ static bool can_shard(const redco_setting *setting, const redco_shards *shards)
     const redco_mesh os = shards->optimizer;
     const bool p = is_one(shards->parameters) || redco_mesh_equal(shards->parameters, os);
     const bool g = is_one(shards->gradients) || redco_mesh_equal(shards->gradients, os);
-    if (!p || !g || !redcoi_consecutive(os, setting->dp)) { return false; }
+    if (!p || !g || !redco_mesh_consecutive(os, setting->dp)) { return false; }
     if (!is_one(os) && redco_mesh_ranks(os) % setting->cp != 0) { return false; } /* its mesh is dp_shard x cp */
     /* a copy over one rank is what reshard_after_forward = False keeps */
     const uint64_t again = redco_mesh_ranks(setting->secondary);
     return again == 0 || (redco_mesh_equal(shards->parameters, os) && again < redco_mesh_ranks(os) &&
-                          redcoi_consecutive(setting->secondary, setting->dp));
+                          redco_mesh_consecutive(setting->secondary, setting->dp));
 }
 
 static bool can_interleave(uint32_t layers, uint32_t pp, uint32_t chunks)

@@ -93,8 +93,6 @@ redco_setting redcoi_offer_sharded(const redcoi_context *context);
 uint32_t redcoi_traffic(const redco_setting *setting, const redco_shards *shards);
 /** Shards of the class with most layers. */
 const redco_plan_layers *redcoi_main_layers(const redco_plan_layers *layers, uint32_t count);
-/** A subgroup of consecutive data-parallel ranks. */
-bool redcoi_consecutive(redco_mesh mesh, redco_mesh dp);
 /** Model chunks of all pipeline stages; 1 without stages. */
 uint32_t redcoi_stages(const redcoi_offer *offer);
 /** Blocks of chunk @p stage of @p stages: equal shares; the first stages one more where they do not divide, or

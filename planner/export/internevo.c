@@ -10,7 +10,7 @@ static bool can_shard(const redco_setting *setting, const redco_shards *shards)
 {
     const redco_mesh p = shards->parameters;
     return setting->cp == 1 && setting->secondary.gpus == 0 && redco_mesh_equal(p, shards->gradients) &&
-           redcoi_consecutive(p, setting->dp) && redcoi_consecutive(shards->optimizer, setting->dp) &&
+           redco_mesh_consecutive(p, setting->dp) && redco_mesh_consecutive(shards->optimizer, setting->dp) &&
            (redco_mesh_ranks(p) == 1 || setting->tp == 1);
 }
 

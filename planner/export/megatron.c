@@ -16,7 +16,8 @@ static engine_kind engine_of(const redco_setting *setting, const redco_shards *s
     const redco_mesh g = shards->gradients;
     const redco_mesh os = shards->optimizer;
     const bool whole = redco_mesh_ranks(p) == 1;
-    if (setting->secondary.gpus > 0 || !redcoi_consecutive(os, setting->dp) || !redcoi_consecutive(g, setting->dp)) {
+    if (setting->secondary.gpus > 0 || !redco_mesh_consecutive(os, setting->dp) ||
+        !redco_mesh_consecutive(g, setting->dp)) {
         return ENGINE_NONE;
     }
     if (whole && redco_mesh_ranks(g) == 1) {

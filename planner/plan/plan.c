@@ -71,10 +71,21 @@ const redco_plan_field *redco_plan_fields(size_t *count_out)
     return fields;
 }
 
+redco_parallel redco_plan_parallel(const redco_plan *plan)
+{
+    return (redco_parallel){.nodes = plan->nodes,
+                            .gpus_per_node = plan->gpus_per_node,
+                            .tp = plan->tp,
+                            .cp = plan->cp,
+                            .pp = plan->pp,
+                            .dp = plan->dp,
+                            .states_over_cp = plan->engine.shard_over_cp};
+}
+
 redco_mesh redco_plan_grid(const redco_plan *plan)
 {
-    if (!plan->engine.shard_over_cp || plan->cp <= 1) { return plan->dp; }
-    return redco_mesh_with_cp(plan->gpus_per_node, plan->tp, plan->cp, plan->dp);
+    const redco_parallel p = redco_plan_parallel(plan);
+    return redco_parallel_state_grid(&p);
 }
 
 redco_plan *redco_plan_new(void)

@@ -5,8 +5,8 @@
 #define REDCO_PLAN_H
 
 #include "costmodel/engines/engine.h"
+#include "costmodel/parallel/parallel.h"
 #include "topology/base/json.h"
-#include "topology/base/sharding.h"
 #include "topology/base/status.h"
 
 #include <stdint.h>
@@ -115,6 +115,7 @@ typedef struct redco_plan {
 redco_plan *redco_plan_new(void); /**< NULL when out of memory */
 void redco_plan_free(redco_plan *plan);
 uint64_t redco_plan_gpus(const redco_plan *plan);
+redco_parallel redco_plan_parallel(const redco_plan *plan); /**< its degrees on its nodes */
 /** The ranks that states are sharded over: dp, or dp x cp where the engine has it so. */
 redco_mesh redco_plan_grid(const redco_plan *plan);
 

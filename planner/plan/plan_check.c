@@ -46,16 +46,17 @@ static redco_status check_mesh(const struct check *check)
                       plan->tp, plan->pp, plan->cp, plan->dp.gpus, plan->dp.nodes, (unsigned long long)ranks,
                       plan->nodes, plan->gpus_per_node, (unsigned long long)gpus);
     }
-    const uint64_t inner = times(plan->tp, plan->cp);
-    if (inner > plan->gpus_per_node && (inner % plan->gpus_per_node != 0 || plan->dp.gpus != 1)) {
+    const redco_parallel p = redco_plan_parallel(plan);
+    const redco_node_fit fit = redco_parallel_node_fit(&p);
+    if (fit != REDCO_FITS_NODES && times(plan->tp, plan->cp) > plan->gpus_per_node) {
         return refuse(check, "/mesh/cp", "tp %u x cp %u must be whole nodes of %u GPUs, one data-parallel rank in each",
                       plan->tp, plan->cp, plan->gpus_per_node);
     }
-    if (plan->cp > 1 && inner <= plan->gpus_per_node && plan->gpus_per_node % times(inner, plan->dp.gpus) != 0) {
+    if (fit != REDCO_FITS_NODES && plan->cp > 1) {
         return refuse(check, "/mesh/dp/gpus", "tp %u x cp %u x %u data-parallel GPUs must divide the %u GPUs of a node",
                       plan->tp, plan->cp, plan->dp.gpus, plan->gpus_per_node);
     }
-    if (plan->gpus_per_node % times(plan->tp, plan->dp.gpus) != 0) {
+    if (fit != REDCO_FITS_NODES || plan->gpus_per_node % plan->tp != 0) {
         return refuse(check, "/mesh/dp/gpus", "tp %u x %u data-parallel GPUs must divide the %u GPUs of a node",
                       plan->tp, plan->dp.gpus, plan->gpus_per_node);
     }
@@ -78,7 +79,7 @@ static redco_status check_mesh(const struct check *check)
     }
     const redco_mesh second = plan->secondary;
     const redco_mesh grid = redco_plan_grid(plan);
-    if (second.gpus != 0 && (grid.gpus % second.gpus != 0 || grid.nodes % second.nodes != 0)) {
+    if (second.gpus != 0 && !redco_mesh_nests(second, grid)) {
         return refuse(check, "/mesh/secondary", "%ux%u does not divide dp %ux%u", second.gpus, second.nodes, grid.gpus,
                       grid.nodes);
     }
@@ -97,11 +98,6 @@ static redco_status check_batch(const struct check *check)
                   (unsigned long long)made, (unsigned long long)plan->global_batch);
 }
 
-static bool nests(redco_mesh inner, redco_mesh outer)
-{
-    return outer.gpus % inner.gpus == 0 && outer.nodes % inner.nodes == 0;
-}
-
 /* AMSP (arXiv 2311.00257), section IV-B: a rank holds gradients and optimizer states of parameters that it holds. */
 static redco_status check_shards(const struct check *check, uint32_t index)
 {
@@ -110,7 +106,7 @@ static redco_status check_shards(const struct check *check, uint32_t index)
     const redco_mesh chain[] = {shards->parameters, shards->gradients, shards->optimizer, redco_plan_grid(check->plan)};
     for (int i = 2; i >= 0; i--) {
         char pointer[64];
-        if (nests(chain[i], chain[i + 1])) { continue; }
+        if (redco_mesh_nests(chain[i], chain[i + 1])) { continue; }
         (void)snprintf(pointer, sizeof pointer, "/sharding/%u/%s", index, names[i]);
         return refuse(check, pointer,
                       "%ux%u does not divide %s %ux%u (parameters, gradients, optimizer and dp must nest)",

@@ -148,46 +148,17 @@ static const char *degrees_text(const redco_setting *setting, char *buffer, size
     return buffer;
 }
 
-/* Stages and context-parallel groups are whole nodes, or parts into which a node divides: no group of consecutive ranks
-   then begins in one node and ends in the next. */
-static redco_status check_nodes(const redco_machine *machine, const redco_setting *setting, uint64_t in_node,
-                                redco_error *err)
-{
-    const uint64_t node = machine->gpus_per_node;
-    const uint64_t inner = (uint64_t)setting->tp * setting->cp;
-    if (inner > node ? inner % node != 0 : node % inner != 0) {
-        return redco_fail(err, REDCO_EVALUE, "--cp",
-                          "tp x cp = %u x %u GPUs are neither whole nodes of %llu nor divide one", setting->tp,
-                          setting->cp, (unsigned long long)node);
-    }
-    if (inner <= node && node % (inner * in_node) != 0) {
-        return redco_fail(err, REDCO_EVALUE, "--pp",
-                          "%u stages of %llu GPUs are neither whole nodes of %llu nor divide one", setting->pp,
-                          (unsigned long long)(inner * in_node), (unsigned long long)node);
-    }
-    return REDCO_OK;
-}
-
-/* World = tp x cp x dp x pp, tp fastest, then cp, then dp; a node holds what is left of it beside tp and cp. */
 redco_status redcoi_place_ranks(const redco_machine *machine, redco_setting *setting, redco_error *err)
 {
-    const uint64_t world = (uint64_t)machine->nodes * machine->gpus_per_node;
-    const uint64_t inner = (uint64_t)setting->tp * setting->cp;
-    if (inner > world || setting->pp > world || world % (inner * setting->pp) != 0) {
-        return redco_fail(err, REDCO_EVALUE, "--gpus", "%llu GPU%s not a multiple of tp x cp x pp = %u x %u x %u",
-                          (unsigned long long)world, world == 1 ? " is" : "s are", setting->tp, setting->cp,
-                          setting->pp);
-    }
-    const uint64_t dp = world / (inner * setting->pp);
-    const uint64_t room = inner < machine->gpus_per_node ? machine->gpus_per_node / inner : 1;
-    const uint64_t in_node = dp < room ? dp : room;
-    assert(in_node > 0); /* machines have GPUs, and inner <= world */
-    if (dp % in_node != 0) {
-        return redco_fail(err, REDCO_EVALUE, "--tp", "%llu data-parallel ranks do not fill nodes with %llu each",
-                          (unsigned long long)dp, (unsigned long long)in_node);
-    }
-    setting->dp = (redco_mesh){(uint32_t)in_node, (uint32_t)(dp / in_node)};
-    return check_nodes(machine, setting, in_node, err);
+    redco_parallel p = {.nodes = machine->nodes,
+                        .gpus_per_node = machine->gpus_per_node,
+                        .tp = setting->tp,
+                        .cp = setting->cp,
+                        .pp = setting->pp};
+    const redco_status st = redco_parallel_place(&p, err);
+    if (st != REDCO_OK) { return st; }
+    setting->dp = p.dp;
+    return redco_parallel_check_nodes(&p, err);
 }
 
 /* Whether a second copy of the parameters is one of the choices: it is in the free space of step times, but neither in

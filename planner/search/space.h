@@ -66,7 +66,7 @@ redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inp
  *  @p answer_s (layer-wise). Sets the verify_* members. */
 redco_status redcoi_space_verify(redcoi_space *space, double answer_s, redco_search_result *result, redco_error *err);
 
-/** Fills setting->dp for its tp, cp and pp. @return REDCO_EVALUE when the degrees do not divide the machine */
+/** Fills setting->dp for its tp, cp and pp. @return REDCO_EVALUE: the degrees do not divide the machine or its nodes */
 redco_status redcoi_place_ranks(const redco_machine *machine, redco_setting *setting, redco_error *err);
 
 #endif

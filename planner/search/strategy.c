@@ -25,11 +25,6 @@ bool redco_strategy_parse(const char *name, redco_strategy *strategy_out)
     return false;
 }
 
-bool redco_mesh_nests(redco_mesh inner, redco_mesh outer)
-{
-    return inner.gpus > 0 && inner.nodes > 0 && outer.gpus % inner.gpus == 0 && outer.nodes % inner.nodes == 0;
-}
-
 static int compare_meshes(const void *left, const void *right)
 {
     const redco_mesh a = *(const redco_mesh *)left;

@@ -16,10 +16,6 @@ const char *redco_strategy_name(redco_strategy strategy);
 /** @return false when no strategy has that name; "any" is one */
 bool redco_strategy_parse(const char *name, redco_strategy *strategy_out);
 
-/** True when a group of @p outer ranks divides into groups of @p inner: inner <= outer componentwise, and each factor
- *  divides, because a shard is cut further, never across. */
-bool redco_mesh_nests(redco_mesh inner, redco_mesh outer);
-
 /** O of AMSP equations 5 to 7: { (a, c) : a | dp.gpus, c | dp.nodes, c > 1 => a = dp.gpus }, by number of ranks.
  *  @param options_out  freed with free()
  *  @return REDCO_OK, REDCO_EVALUE when @p dp has a zero, REDCO_ENOMEM */

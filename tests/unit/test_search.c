@@ -315,8 +315,8 @@ static void impossible_options_are_named(void **state)
         redco_shards fix;
         double gap_ratio;
         const char *place;
-    } cases[] = {{3, 0, 128, {{0, 0}, {0, 0}, {0, 0}}, 5e-4, "--gpus"},
-                 {64, 0, 128, {{0, 0}, {0, 0}, {0, 0}}, 5e-4, "--gpus"},
+    } cases[] = {{3, 0, 128, {{0, 0}, {0, 0}, {0, 0}}, 5e-4, "gpus"},
+                 {64, 0, 128, {{0, 0}, {0, 0}, {0, 0}}, 5e-4, "gpus"},
                  {0, 3, 128, {{0, 0}, {0, 0}, {0, 0}}, 5e-4, "--micro-batch"},
                  {0, 0, 127, {{0, 0}, {0, 0}, {0, 0}}, 5e-4, "--global-batch"},
                  {0, 0, 128, {{5, 1}, {0, 0}, {0, 0}}, 5e-4, "--fix"},

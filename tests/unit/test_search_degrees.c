@@ -189,10 +189,9 @@ static void impossible_degrees_are_named(void **state)
     const struct {
         uint32_t tp, pp, cp, seq_len;
         const char *place;
-    } cases[] = {{0, 3, 0, 4096, "--gpus"},         {0, 64, 0, 4096, "pp"},
-                 {0, 0, 3, 4096, "--gpus"},         {0, 0, 4, 4098, "cp"},
-                 {8, 128, 2, 4096, "--gpus"},       {1, 4294967294, 1, 4096, "--gpus"},
-                 {8, 1, 4294967294, 4096, "--gpus"}};
+    } cases[] = {{0, 3, 0, 4096, "gpus"},         {0, 64, 0, 4096, "pp"},    {0, 0, 3, 4096, "gpus"},
+                 {0, 0, 4, 4098, "cp"},           {8, 128, 2, 4096, "gpus"}, {1, 4294967294, 1, 4096, "gpus"},
+                 {8, 1, 4294967294, 4096, "gpus"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct setup s = open_setup("llama-7b", "a800-hdr", 64, 1024);
         redco_search_result *result = NULL;
@@ -215,7 +214,7 @@ static void impossible_degrees_are_named(void **state)
     s.options.pp = 4;
     assert_int_equal(redco_search(&s.machine, s.model, &s.calibration, s.comm, &s.options, &result, &err),
                      REDCO_EVALUE);
-    assert_string_equal(err.place, "--pp");
+    assert_string_equal(err.place, "pp");
     close_setup(&s);
 }
 

@@ -58,7 +58,7 @@ static bool next_mesh(redco_mesh *mesh, redco_mesh dp)
             mesh->gpus = 1;
             mesh->nodes++;
         }
-    } while (mesh->nodes <= dp.nodes && !redco_mesh_divides(*mesh, dp));
+    } while (mesh->nodes <= dp.nodes && !redco_mesh_nests(*mesh, dp));
     return mesh->nodes <= dp.nodes;
 }
 

@@ -28,6 +28,7 @@ int answer_fail(const struct cli *cli, const redco_error *err)
                  {"pp", "--pp"},
                  {"chunks", "--pp-chunks"},
                  {"cp", "--cp"},
+                 {"dp", "--tp"}, /* what tp leaves of the GPUs */
                  {"gpus", "--gpus"},
                  {"sequence length", "--seq"},
                  {"global batch", "--global-batch"},

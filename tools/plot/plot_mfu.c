@@ -1,4 +1,5 @@
 /* MFU over the number of GPUs: a panel for each model, a line for each strategy, measured runs as points. */
+#include "costmodel/parallel/parallel.h"
 #include "planner/search/strategy.h"
 #include "tools/plot/plot.h"
 
@@ -147,12 +148,13 @@ static const struct plot_plan *plan_of_degrees(const struct plot_plans *plans, c
 static const char *name_of_run(const struct chart *chart, const struct plot_plans *plans, const redco_measured_run *run)
 {
     const struct plot_plan *const given = plan_of_degrees(plans, run);
-    const uint32_t per_node = run->tp > 0 && run->gpus_per_node >= run->tp ? run->gpus_per_node / run->tp : 1;
-    const uint32_t gpus = run->dp < per_node ? run->dp : per_node;
+    redco_mesh dp = {0, 0};
     if (strcmp(run->framework, "amsp") == 0) { return redco_strategy_name(REDCO_STRATEGY_AMSP); }
     if (given != NULL) { return name_of_plan(plans, given); }
-    if (run->dp == 0 || run->shards.parameters.gpus == 0) { return "measured"; }
-    const redco_mesh dp = {.gpus = gpus, .nodes = run->dp / gpus};
+    if (run->shards.parameters.gpus == 0 ||
+        redco_dp_mesh(run->gpus_per_node, (uint64_t)run->tp * run->cp, run->dp, &dp, NULL) != REDCO_OK) {
+        return "measured";
+    }
     const redco_strategy known = redco_strategy_of(dp, run->p_secondary, &run->shards);
     if (known == REDCO_STRATEGY_HSDP && !predicts(chart, known)) { return redco_strategy_name(REDCO_STRATEGY_MICS); }
     return known != REDCO_STRATEGY_ANY ? redco_strategy_name(known) : "other shards";

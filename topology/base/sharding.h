@@ -38,17 +38,6 @@ static inline bool redco_shards_equal(redco_shards a, redco_shards b)
            redco_mesh_equal(a.optimizer, b.optimizer);
 }
 
-/** All data- and context-parallel ranks as one mesh, context-parallel ones first: they stand between tensor- and
- *  data-parallel ranks, as many as fit into a node beside @p tp and the node's share of @p dp, then over nodes. */
-static inline redco_mesh redco_mesh_with_cp(uint32_t gpus_per_node, uint32_t tp, uint32_t cp, redco_mesh dp)
-{
-    const uint64_t inner = (uint64_t)tp * dp.gpus;
-    const uint32_t room = inner > 0 && inner <= gpus_per_node ? (uint32_t)(gpus_per_node / inner) : 1;
-    const uint32_t local = cp < room ? cp : room;
-    redco_mesh mesh = {dp.gpus * local, dp.nodes * ((cp + local - 1) / local)};
-    return mesh;
-}
-
 typedef enum redco_recompute {
     REDCO_RECOMPUTE_NONE,
     REDCO_RECOMPUTE_SELECTIVE, /**< the attention core is computed again in backward */

@@ -1,4 +1,5 @@
-#include "executor/states/mesh.h"
+/* Meshes of states: blocks of the data-parallel ranks, and the groups between them. */
+#include "costmodel/parallel/parallel.h"
 
 enum { RANKS_MAX = 65536 };
 
@@ -15,13 +16,33 @@ redco_place redco_place_of(redco_rank_mesh mesh, uint32_t rank)
 
 uint32_t redco_rank_at(redco_rank_mesh mesh, redco_place place)
 {
-    return (place.node * mesh.dp.gpus + place.gpu) * mesh.tp + place.tp;
+    return redco_replica_at(mesh, place) * mesh.tp + place.tp;
 }
 
-bool redco_mesh_divides(redco_mesh inner, redco_mesh outer)
+uint32_t redco_replica_at(redco_rank_mesh mesh, redco_place place)
+{
+    return place.node * mesh.dp.gpus + place.gpu;
+}
+
+bool redco_mesh_nests(redco_mesh inner, redco_mesh outer)
 {
     return inner.gpus > 0 && inner.nodes > 0 && outer.gpus > 0 && outer.nodes > 0 && outer.gpus % inner.gpus == 0 &&
            outer.nodes % inner.nodes == 0;
+}
+
+bool redco_mesh_consecutive(redco_mesh mesh, redco_mesh whole)
+{
+    return mesh.nodes == 1 || mesh.gpus == whole.gpus;
+}
+
+bool redco_mesh_of_ranks(redco_mesh whole, uint64_t ranks, redco_mesh *mesh_out)
+{
+    const bool wide = ranks >= whole.gpus; /* a whole node or more */
+    if (ranks == 0 || whole.gpus == 0 || (wide ? ranks % whole.gpus : whole.gpus % ranks) != 0) { return false; }
+    const uint64_t nodes = wide ? ranks / whole.gpus : 1;
+    if (whole.nodes % nodes != 0) { return false; }
+    *mesh_out = (redco_mesh){wide ? whole.gpus : (uint32_t)ranks, (uint32_t)nodes};
+    return true;
 }
 
 redco_status redco_rank_mesh_check(redco_rank_mesh mesh, const char *place, redco_error *err)
@@ -39,7 +60,7 @@ redco_status redco_shards_check(redco_rank_mesh mesh, const redco_shards *shards
     static const char *const names[] = {"parameters", "gradients", "optimizer", "dp"};
     const redco_mesh chain[] = {shards->parameters, shards->gradients, shards->optimizer, mesh.dp};
     for (int i = 0; i < 3; i++) {
-        if (redco_mesh_divides(chain[i], chain[i + 1])) { continue; }
+        if (redco_mesh_nests(chain[i], chain[i + 1])) { continue; }
         return redco_fail(err, REDCO_EVALUE, place, "%s %ux%u must divide %s %ux%u", names[i], chain[i].gpus,
                           chain[i].nodes, names[i + 1], chain[i + 1].gpus, chain[i + 1].nodes);
     }
