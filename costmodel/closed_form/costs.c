@@ -172,7 +172,7 @@ static redco_status check_sequence(const redco_costs *costs, const redco_setting
 {
     const uint32_t seq_len = costs->workload.seq_len;
     const redco_model_dims *const dims = costs->dims;
-    if (dims->learned_positions && dims->max_positions > 0 && seq_len > dims->max_positions) {
+    if (dims->max_positions > 0 && seq_len > dims->max_positions) {
         return redco_fail(err, REDCO_EVALUE, "sequence length", "%u is more than the %u positions that %s learns",
                           seq_len, dims->max_positions, redco_model_name(costs->model));
     }

@@ -256,8 +256,7 @@ static void add_model(const redcoi_context *context, json_t *json)
     }
     set(json, "vocab-size", dims->vocab);
     set(json, "seq-length", seq);
-    set(json, "max-position-embeddings",
-        dims->learned_positions && dims->max_positions > seq ? dims->max_positions : seq);
+    set(json, "max-position-embeddings", dims->max_positions > seq ? dims->max_positions : seq);
     add_architecture(context, json);
 }
 

@@ -212,7 +212,7 @@ static void t5_keeps_its_position_bias_in_the_embedding(void **state)
     const redco_model_dims *dims = redco_model_get_dims(model);
     assert_int_equal(dims->encoder_layers, 24);
     assert_int_equal(dims->heads * dims->head_dim, 16384);
-    assert_true(dims->tied && dims->dropout && !dims->gated && !dims->learned_positions);
+    assert_true(dims->tied && dims->dropout && !dims->gated && dims->positions == REDCO_POSITIONS_RELATIVE);
     redco_model_free(model);
 }
 
@@ -229,7 +229,7 @@ static void dims_say_what_the_cost_model_needs(void **state)
     redco_model_free(model);
     assert_int_equal(redco_model_read("opt-66b", &model, NULL), REDCO_OK);
     const redco_model_dims *opt = redco_model_get_dims(model);
-    assert_true(!opt->gated && opt->tied && opt->dropout && opt->learned_positions);
+    assert_true(!opt->gated && opt->tied && opt->dropout && opt->positions == REDCO_POSITIONS_LEARNED);
     assert_int_equal(opt->max_positions, 2048);
     redco_model_free(model);
     assert_int_equal(redco_model_read("gpt-j-6b", &model, NULL), REDCO_OK);
