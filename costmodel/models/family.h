@@ -12,6 +12,7 @@
     ROW(llama)                                                                                                         \
     ROW(mistral)                                                                                                       \
     ROW(qwen2)                                                                                                         \
+    ROW(qwen3)                                                                                                         \
     ROW(internlm2)                                                                                                     \
     ROW(gemma)                                                                                                         \
     ROW(gpt2)                                                                                                          \

@@ -20,7 +20,7 @@
 
 static const double bound_ratio = 0.03;
 
-static const char *const models[] = {"llama", "mistral", "qwen2", "gpt2", "gptj", "gpt_neox", "opt"};
+static const char *const models[] = {"llama", "mistral", "qwen2", "qwen3", "gpt2", "gptj", "gpt_neox", "opt"};
 enum { MODELS = sizeof models / sizeof models[0], SEQUENCES = 2, MICRO_BATCHES = 2 };
 static const char *const policy_names[] = {"none", "selective", "full"};
 
