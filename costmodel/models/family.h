@@ -221,6 +221,8 @@ redco_value redcoi_lm_rotary_attention(redcoi_pass *p, redco_value y);
 redco_value redcoi_lm_ffn(redcoi_pass *p, redco_value y);
 /** Logits by a matrix of its own, or by the table. */
 redco_value redcoi_lm_logits(redcoi_pass *p, redco_value x);
+/** The final norm and the logits: of all families but OPT. */
+redco_value redcoi_lm_head(redcoi_pass *p, redco_value x);
 /** Tables of the pass, if the model has rotary positions. */
 void redcoi_lm_rotary_tables(redcoi_pass *p);
 
@@ -249,7 +251,5 @@ void redcoi_llama_read(redcoi_build *config, const redco_model_dims *dims, redco
 /* qwen2.c: with the sliding window of the upper layers, as Qwen3 has it */
 void redcoi_qwen2_read(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings_out);
 redco_value redcoi_llama_block(redcoi_pass *p, redco_value x);
-/** The final norm and the logits: all families but OPT. */
-redco_value redcoi_lm_head(redcoi_pass *p, redco_value x);
 
 #endif

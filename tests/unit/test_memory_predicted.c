@@ -1,4 +1,4 @@
-/* Memory that is planned for a rank's graph against the simulator's peak for the same plan: seven families, three
+/* Memory that is planned for a rank's graph against the simulator's peak for the same plan: eight families, three
  * policies, tensor parallelism with and without sequence parallelism, two precisions, two lengths of sequences, graphs
  * as processors run them and fused as GPUs do. */
 #include "cost_fixture.h"
