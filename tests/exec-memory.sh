@@ -41,7 +41,7 @@ row() { # NODE-TYPE MODEL RANKS TP RECOMPUTE OPTION...
 
 : >rows
 models='llama gpt2' policies='none full'
-[ "$size" = all ] && policies='none selective full' && models='llama mistral qwen2 gpt2 gptj gpt_neox opt'
+[ "$size" = all ] && policies='none selective full' && models='llama mistral qwen2 qwen3 gpt2 gptj gpt_neox opt'
 for model in $models; do
     sed 's/"\(n_layer\|num_hidden_layers\)": [0-9]*/"\1": 4/' "$tests/data/models/medium/$model.json" >"$model.json"
     if [ "$size" = quick ]; then

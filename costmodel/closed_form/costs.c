@@ -155,7 +155,7 @@ static redco_status check_positions(const redco_costs *costs, redco_error *err)
 {
     const redco_model_dims *const dims = costs->dims;
     const uint32_t seq_len = costs->workload.seq_len;
-    if (!dims->learned_positions || dims->max_positions == 0 || seq_len <= dims->max_positions) { return REDCO_OK; }
+    if (dims->max_positions == 0 || seq_len <= dims->max_positions) { return REDCO_OK; }
     return redco_fail(err, REDCO_EVALUE, "sequence length", "%u is more than the %u positions that %s learns", seq_len,
                       dims->max_positions, redco_model_name(costs->model));
 }

@@ -1,68 +1,72 @@
 /* GPT-NeoX (Black et al., arXiv 2204.06745): attention and FFN beside each other, each behind its own norm of the
  * block's input (or, if switched so, behind each other); the matrix of queries, keys and values is ordered by head; the
- * first part of each head is rotated. */
-#include "costmodel/models/decoder.h"
+ * first part of each head is rotated. Source: modeling_gpt_neox.py and configuration_gpt_neox.py of HuggingFace
+ * transformers 4.48. */
+#include "costmodel/models/family.h"
 
-static void read_settings(redcoi_reader *config, const redco_model_dims *dims, redcoi_settings *s)
+static void build_gpt_neox(redcoi_build *build)
 {
-    s->norm_epsilon = redcoi_read_number(config, "layer_norm_eps", 1e-5, 0.0, 1.0);
-    s->activation = redcoi_read_activation(config, "hidden_act", REDCOI_ACTIVATION_GELU);
-    s->sequential = !dims->parallel_block;
-    s->rope.size = (uint64_t)((double)dims->head_dim * redcoi_read_number(config, "rotary_pct", 0.25, 0.0, 1.0));
-    s->rope.theta = redcoi_read_number(config, "rotary_emb_base", 10000.0, 1.0, 1e12);
-    if (s->rope.size < 2 || s->rope.size % 2 != 0) {
-        redcoi_read_fail(config, "rotary_pct", "must make an even number of elements of a head, at least 2");
-    }
-    redcoi_read_rope_scaling(config, &s->rope);
+    redco_model_dims *dims = &build->model->dims;
+    dims->vocab = redcoi_config_u32(build, "vocab_size", NULL, 50432, REDCOI_MAX_ROWS);
+    dims->hidden = redcoi_config_u32(build, "hidden_size", NULL, 6144, REDCOI_MAX_WIDTH);
+    dims->ffn = redcoi_config_u32(build, "intermediate_size", NULL, 24576, REDCOI_MAX_FFN);
+    dims->layers = redcoi_config_u32(build, "num_hidden_layers", NULL, 44, REDCOI_MAX_LAYERS);
+    dims->heads = redcoi_config_u32(build, "num_attention_heads", NULL, 64, REDCOI_MAX_HEADS);
+    redcoi_plain_heads(build, "num_attention_heads", "hidden_size");
+    dims->parallel_block = redcoi_config_bool(build, "use_parallel_residual", true);
+    dims->dropout = redcoi_config_dropout(build, "hidden_dropout", 0.0);
+    dims->tied = redcoi_config_bool(build, "tie_word_embeddings", false);
+    const bool bias = redcoi_config_bool(build, "attention_bias", true);
+    redcoi_class(build, "embedding", REDCO_CLASS_EMBEDDING, 1, "gpt_neox.");
+    redcoi_table(build, REDCO_USE_TABLE, "embed_in", dims->vocab, dims->hidden);
+    redcoi_class(build, "block", REDCO_CLASS_BLOCK, dims->layers, "gpt_neox.layers.{}.");
+    redcoi_norm(build, REDCO_USE_ATTENTION_NORM, "input_layernorm", dims->hidden, true);
+    redcoi_norm(build, REDCO_USE_FFN_NORM, "post_attention_layernorm", dims->hidden, true);
+    redcoi_linear(build, REDCO_USE_QKV, "attention.query_key_value", 3 * (uint64_t)dims->hidden, dims->hidden, bias);
+    redcoi_linear(build, REDCO_USE_OUTPUT, "attention.dense", dims->hidden, dims->hidden, bias);
+    redcoi_linear(build, REDCO_USE_UP, "mlp.dense_h_to_4h", dims->ffn, dims->hidden, true);
+    redcoi_linear(build, REDCO_USE_DOWN, "mlp.dense_4h_to_h", dims->hidden, dims->ffn, true);
+    redcoi_class(build, "head", REDCO_CLASS_HEAD, 1, "");
+    redcoi_norm(build, REDCO_USE_FINAL_NORM, "gpt_neox.final_layer_norm", dims->hidden, true);
+    redcoi_untied_head(build, "embed_out");
 }
 
-static redco_value embed(redcoi_pass *p, redco_value tokens)
+static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
 {
-    redco_graph_set_operator(p->g, "embedding");
-    return redcoi_lm_rows(p, "/gpt_neox.embed_in", tokens);
+    s->norm_epsilon = redcoi_config_number(config, "layer_norm_eps", 1e-5, 0.0, 1.0);
+    s->activation = redcoi_config_activation(config, "hidden_act", REDCOI_ACTIVATION_GELU);
+    s->rope.size = (uint64_t)((double)dims->head_dim * redcoi_config_number(config, "rotary_pct", 0.25, 0.0, 1.0));
+    s->rope.theta = redcoi_config_number(config, "rotary_emb_base", 10000.0, 1.0, 1e12);
+    if (s->rope.size < 2 || s->rope.size % 2 != 0) {
+        redcoi_build_fail(config, "rotary_pct", "must make an even number of elements of a head, at least 2");
+    }
+    redcoi_config_rope_scaling(config, &s->rope);
 }
 
 static redco_value attend(redcoi_pass *p, redco_value x)
 {
     const uint64_t heads = p->dims->heads, size = p->dims->head_dim;
-    const redco_value y = redcoi_lm_layer_norm(p, "attn_norm", "input_layernorm", x);
-    const redco_value qkv = redcoi_lm_product(p, "qkv", "attention.query_key_value", y);
+    const redco_value qkv = redcoi_lm_product(p, REDCO_USE_QKV, redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, x));
     redco_graph_set_operator(p->g, "rotary");
     const redco_value by_head = redco_reshape(p->g, qkv, 4, (const uint64_t[]){p->batch, p->length, heads, 3 * size});
     redco_value q = redco_slice_axis(p->g, by_head, 3, 0, size), k = redco_slice_axis(p->g, by_head, 3, size, size);
     const redco_value v = redco_slice_axis(p->g, by_head, 3, 2 * size, size);
     redcoi_lm_rotate(p, &q, &k);
-    return redcoi_lm_product(p, "out", "attention.dense", redcoi_lm_attention(p, q, k, v));
-}
-
-static redco_value feed(redcoi_pass *p, const char *norm, redco_value x)
-{
-    const redco_value y = redcoi_lm_layer_norm(p, norm, "post_attention_layernorm", x);
-    const redco_value active = redcoi_lm_activate(p, redcoi_lm_product(p, "ffn_in", "mlp.dense_h_to_4h", y));
-    return redcoi_lm_product(p, "ffn_out", "mlp.dense_4h_to_h", active);
+    return redcoi_lm_attention(p, q, k, v);
 }
 
 static redco_value block(redcoi_pass *p, redco_value x)
 {
     const redco_value attended = attend(p, x);
-    if (p->set->sequential) {
-        x = redco_add(p->g, x, attended);
-        return redco_add(p->g, x, feed(p, "ffn_norm", x));
-    }
-    /* Both norms read the block's input: the simulator counts them as one operator. The parts first: under tensor
-     * parallelism both are sums over ranks, which become one. */
-    return redco_add(p->g, redco_add(p->g, feed(p, "attn_norm", x), attended), x);
+    if (!p->dims->parallel_block) { x = redco_add(p->g, x, attended); }
+    const redco_value fed = redcoi_lm_ffn(p, redcoi_lm_norm(p, REDCO_USE_FFN_NORM, x));
+    /* The parts first: under tensor parallelism both are sums over ranks, which become one. */
+    return p->dims->parallel_block ? redco_add(p->g, redco_add(p->g, fed, attended), x) : redco_add(p->g, x, fed);
 }
 
-static redco_value head(redcoi_pass *p, redco_value x)
-{
-    const redco_value y = redcoi_lm_layer_norm(p, "final_norm", "/gpt_neox.final_layer_norm", x);
-    return redcoi_lm_logits(p, "/embed_out", "/gpt_neox.embed_in", y);
-}
-
-const redcoi_family redcoi_family_gpt_neox = {.type = "gpt_neox",
-                                              .prefix = "gpt_neox.layers.",
-                                              .read = read_settings,
-                                              .embed = embed,
-                                              .block = block,
-                                              .head = head};
+const redcoi_family redcoi_family_gpt_neox = {
+    .type = "gpt_neox",
+    .norm = REDCO_NORM_LAYER,
+    .positions = REDCO_POSITIONS_ROTARY,
+    .build = build_gpt_neox,
+    .graph = {.read = read_settings, .embed = redcoi_lm_tokens, .block = block, .head = redcoi_lm_head}};

@@ -1,51 +1,31 @@
 #include "costmodel/models/language_model.h"
 
-#include "costmodel/models/decoder.h"
+#include "costmodel/models/family.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const redcoi_family *const families[] = {
-    &redcoi_family_llama, &redcoi_family_mistral,  &redcoi_family_qwen2, &redcoi_family_gpt2,
-    &redcoi_family_gptj,  &redcoi_family_gpt_neox, &redcoi_family_opt,
-};
-enum { FAMILIES = sizeof families / sizeof families[0], NAME_SIZE = 200 };
-
 /* Ids of tokens are i32, and a layer's index is part of a name. */
 static const uint64_t vocabulary_max = INT32_MAX;
 
-static const redcoi_family *find_family(const char *type)
+static redco_status not_built(const redco_model *model, redco_error *err)
 {
-    for (size_t i = 0; i < FAMILIES; i++) {
-        if (strcmp(families[i]->type, type) == 0) { return families[i]; }
-    }
-    return NULL;
-}
-
-static redco_status unknown_family(const redco_model *model, redco_error *err)
-{
-    char known[128];
-    size_t used = 0;
-    for (size_t i = 0; i < FAMILIES && used < sizeof known; i++) {
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", families[i]->type);
-    }
+    char known[REDCOI_FAMILY_NAMES_SIZE];
     return redco_fail(err, REDCO_EVALUE, redco_model_name(model),
                       "is of type \"%s\", which the executor does not build; it builds %s", redco_model_type(model),
-                      known);
+                      redcoi_family_names(true, known));
 }
 
 static redco_initial initial_of(const redco_language_model *lm, const redco_param *param)
 {
-    static const char gpt2_residual[] = "c_proj.weight";
-    const size_t length = strlen(param->name), ending = sizeof gpt2_residual - 1;
     switch (param->role) {
     case REDCO_PARAM_BIAS: return (redco_initial){.kind = REDCO_INITIAL_ZERO};
     case REDCO_PARAM_LAYER_NORM:
     case REDCO_PARAM_RMS_NORM: return (redco_initial){.kind = REDCO_INITIAL_ONE};
     case REDCO_PARAM_CONV1D: /* GPT-2: less where sums of residuals grow with depth */
-        if (length > ending && strcmp(param->name + length - ending, gpt2_residual) == 0) {
+        if (param->use == REDCO_USE_OUTPUT || param->use == REDCO_USE_DOWN) {
             return (redco_initial){REDCO_INITIAL_NORMAL, lm->set.deviation / sqrt(2.0 * lm->dims->layers)};
         }
         break;
@@ -55,29 +35,18 @@ static redco_initial initial_of(const redco_language_model *lm, const redco_para
     return (redco_initial){REDCO_INITIAL_NORMAL, lm->set.deviation};
 }
 
-static const char *name_of(const redco_param *param, uint32_t layer, char name[NAME_SIZE])
-{
-    const char *brace = strstr(param->name, "{}");
-    if (brace == NULL) {
-        (void)snprintf(name, NAME_SIZE, "%s", param->name);
-    } else {
-        (void)snprintf(name, NAME_SIZE, "%.*s%u%s", (int)(brace - param->name), param->name, layer, brace + 2);
-    }
-    return name;
-}
-
 static bool add_parameter(redco_language_model *lm, const redco_layer_class *class, const redco_param *param,
                           uint32_t layer)
 {
-    char name[NAME_SIZE], place[40];
-    const char *const fused = lm->family->fused;
+    char name[REDCOI_MODEL_NAME_SIZE], place[40];
+    const bool thirds = param->use == REDCO_USE_QKV && lm->family->graph.qkv_in_thirds;
     redco_task_parameter *const p = &lm->parameters[lm->task.parameter_count++];
     (void)snprintf(place, sizeof place, "%s.%u", class->name, layer);
-    *p = (redco_task_parameter){.name = strdup(name_of(param, layer, name)),
+    *p = (redco_task_parameter){.name = strdup(redcoi_param_name(param, layer, name)),
                                 .layer = strdup(place),
                                 .rank = param->rank,
                                 .transposed = param->role == REDCO_PARAM_LINEAR,
-                                .blocks = fused != NULL && strstr(param->name, fused) != NULL ? 3 : 1,
+                                .blocks = thirds ? 3 : 1,
                                 .initial = initial_of(lm, param)};
     for (uint32_t i = 0; i < param->rank; i++) { p->dim[i] = param->shape[p->transposed ? param->rank - 1 - i : i]; }
     return p->name != NULL && p->layer != NULL;
@@ -149,16 +118,15 @@ redco_value redco_language_model_logits(redco_scope *scope, const redco_language
                      .cosines = REDCO_NO_VALUE,
                      .sines = REDCO_NO_VALUE};
     redco_graph_set_layer(g, "embedding.0");
-    redco_value x = lm->family->embed(&p, tokens);
+    redco_value x = lm->family->graph.embed(&p, tokens);
     redcoi_lm_rotary_tables(&p);
     for (p.layer = 0; p.layer < lm->dims->layers; p.layer++) {
         (void)snprintf(layer, sizeof layer, "block.%u", p.layer);
-        (void)snprintf(p.prefix, sizeof p.prefix, "%s%u.", lm->family->prefix, p.layer);
         redco_graph_set_layer(g, layer);
-        x = lm->family->block(&p, x);
+        x = lm->family->graph.block(&p, x);
     }
     redco_graph_set_layer(g, "head.0");
-    return lm->family->head(&p, x);
+    return lm->family->graph.head(&p, x);
 }
 
 /* Targets below 0 count in neither sum; of a micro-batch without any other the loss is 0. */
@@ -191,14 +159,14 @@ static void describe_task(redco_language_model *lm, uint32_t micro_batch, uint32
 redco_status redco_language_model_create(const redco_model *model, uint32_t micro_batch, uint32_t seq_len,
                                          redco_language_model **language_model_out, redco_error *err)
 {
-    const redcoi_family *const family = find_family(redco_model_type(model));
-    if (family == NULL || redco_model_config(model) == NULL) { return unknown_family(model, err); }
+    const redcoi_family *const family = model->family;
+    if (family->graph.block == NULL) { return not_built(model, err); }
     redco_language_model *lm = calloc(1, sizeof *lm);
     if (lm == NULL) { return redco_fail(err, REDCO_ENOMEM, redco_model_name(model), "no memory for it"); }
     *lm = (redco_language_model){.model = model, .dims = redco_model_get_dims(model), .family = family};
-    redcoi_reader reader = {.config = redco_json_wrap(redco_model_config(model), redco_model_name(model)), .err = err};
-    lm->set.deviation = redcoi_read_number(&reader, "initializer_range", 0.02, 0.0, 10.0);
-    family->read(&reader, lm->dims, &lm->set);
+    redcoi_build reader = {.config = redco_json_wrap(redco_model_config(model), redco_model_name(model)), .err = err};
+    lm->set.deviation = redcoi_config_number(&reader, "initializer_range", 0.02, 0.0, 10.0);
+    family->graph.read(&reader, lm->dims, &lm->set);
     redco_status st = reader.status;
     if (st == REDCO_OK) { st = check_shape(lm, micro_batch, seq_len, err); }
     if (st == REDCO_OK) { st = list_parameters(lm, err); }

@@ -1,17 +1,24 @@
-/* Mistral (Jiang et al., arXiv 2310.06825): LLaMA whose queries see a sliding window of keys. */
-#include "costmodel/models/decoder.h"
+/* Mistral (Jiang et al., arXiv 2310.06825): LLaMA whose queries see a sliding window of keys.
+ * Source: modeling_mistral.py and configuration_mistral.py of HuggingFace transformers 4.48. */
+#include "costmodel/models/family.h"
 
-static void read_settings(redcoi_reader *config, const redco_model_dims *dims, redcoi_settings *s)
+static void build_mistral(redcoi_build *build)
 {
-    redcoi_llama_read(config, dims, s);
-    /* The configuration's default is 4096, which null takes away. */
-    const bool given = json_object_get(config->config.json, "sliding_window") != NULL;
-    s->window = redcoi_read_count(config, "sliding_window", given ? 0 : 4096, UINT32_MAX);
+    redcoi_llama_dims(build,
+                      &(redcoi_llama_defaults){
+                          .vocab = 32000, .hidden = 4096, .ffn = 14336, .layers = 32, .heads = 32, .kv_heads = 8});
+    redcoi_llama_tensors(build, (redcoi_llama_biases){.qkv = false});
 }
 
-const redcoi_family redcoi_family_mistral = {.type = "mistral",
-                                             .prefix = "model.layers.",
-                                             .read = read_settings,
-                                             .embed = redcoi_llama_embed,
-                                             .block = redcoi_llama_block,
-                                             .head = redcoi_llama_head};
+static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
+{
+    redcoi_llama_read(config, dims, s);
+    s->window = redcoi_config_window(config, "sliding_window", 4096);
+}
+
+const redcoi_family redcoi_family_mistral = {
+    .type = "mistral",
+    .norm = REDCO_NORM_RMS,
+    .positions = REDCO_POSITIONS_ROTARY,
+    .build = build_mistral,
+    .graph = {.read = read_settings, .embed = redcoi_lm_tokens, .block = redcoi_llama_block, .head = redcoi_lm_head}};

@@ -1,6 +1,6 @@
 #include "costmodel/models/model.h"
 
-#include "costmodel/models/model_build.h"
+#include "costmodel/models/family.h"
 #include "topology/base/preset.h"
 #include "topology/base/text.h"
 
@@ -11,46 +11,19 @@
 /* 16 bytes of training state for each of this many parameters still fit into 64 bits with room. */
 static const uint64_t max_params = 1000000000000000;
 
-struct family {
-    const char *type;
-    void (*build)(redcoi_build *build);
-};
-
-static const struct family families[] = {
-    {"llama", redcoi_build_llama},     {"mistral", redcoi_build_llama},     {"qwen2", redcoi_build_llama},
-    {"internlm2", redcoi_build_llama}, {"gemma", redcoi_build_llama},       {"gpt2", redcoi_build_gpt2},
-    {"gptj", redcoi_build_gptj},       {"gpt_neox", redcoi_build_gpt_neox}, {"opt", redcoi_build_opt},
-    {"bloom", redcoi_build_bloom},     {"mpt", redcoi_build_mpt},           {"t5", redcoi_build_t5},
-    {"mt5", redcoi_build_t5},          {"bart", redcoi_build_bart},         {"generic", redcoi_build_generic},
-};
-enum { FAMILIES = sizeof families / sizeof families[0] };
-
-static const char *family_names(char *buffer, size_t size)
+static redco_status find_family(const redco_json_value *config, const redcoi_family **family_out, redco_error *err)
 {
-    size_t used = 0;
-    for (size_t i = 0; i < FAMILIES && used < size; i++) {
-        used += (size_t)snprintf(buffer + used, size - used, "%s%s", i > 0 ? ", " : "", families[i].type);
-    }
-    return buffer;
-}
-
-static redco_status find_family(const redco_json_value *config, const struct family **family_out, redco_error *err)
-{
-    char names[256];
+    char names[REDCOI_FAMILY_NAMES_SIZE];
     const char *type = NULL;
     if (json_is_object(config->json) && !redco_json_has(config, "model_type")) {
-        return redco_json_fail(config, "model_type", err, "is missing; one of: %s", family_names(names, sizeof names));
+        return redco_json_fail(config, "model_type", err, "is missing; one of: %s", redcoi_family_names(false, names));
     }
     const redco_status st = redco_json_string(config, "model_type", &type, err);
     if (st != REDCO_OK) { return st; }
-    for (size_t i = 0; i < FAMILIES; i++) {
-        if (strcmp(families[i].type, type) == 0) {
-            *family_out = &families[i];
-            return REDCO_OK;
-        }
-    }
+    *family_out = redcoi_family_find(type);
+    if (*family_out != NULL) { return REDCO_OK; }
     return redco_json_fail(config, "model_type", err, "\"%.40s\" is not a model type that redco knows; known: %s", type,
-                           family_names(names, sizeof names));
+                           redcoi_family_names(false, names));
 }
 
 static void sum_params(redcoi_build *build)
@@ -130,7 +103,7 @@ static redco_status check_numbers(const redco_json_value *config, redco_error *e
 redco_status redco_model_from_json(const redco_json_value *config, const char *name, redco_model **model_out,
                                    redco_error *err)
 {
-    const struct family *family = NULL;
+    const redcoi_family *family = NULL;
     const char *shown = NULL;
     redco_status st = find_family(config, &family, err);
     if (st == REDCO_OK) { st = check_numbers(config, err); }
@@ -146,11 +119,13 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
         return redco_fail(err, REDCO_ENOMEM, config->name, "out of memory");
     }
     model->name = copy;
-    model->type = family->type;
+    model->family = family;
+    model->dims = (redco_model_dims){.norm = family->norm, .positions = family->positions};
     model->config = json_incref((json_t *)(uintptr_t)config->json);
     model->defaults = defaults;
     redcoi_build build = {.model = model, .config = *config, .prefix = "", .status = REDCO_OK, .err = err};
     family->build(&build);
+    model->dims.activation = model->dims.gated ? REDCO_ACTIVATION_GATED : family->activation;
     redcoi_config_spelling(&build);
     redcoi_config_defaults(&build);
     sum_params(&build);
@@ -192,7 +167,7 @@ const char *redco_model_name(const redco_model *model)
 
 const char *redco_model_type(const redco_model *model)
 {
-    return model->type;
+    return model->family->type;
 }
 
 const redco_model_dims *redco_model_get_dims(const redco_model *model)
@@ -215,6 +190,17 @@ size_t redco_model_tensors(const redco_model *model, const redco_param **params_
 {
     *params_out = model->params;
     return model->param_count;
+}
+
+uint32_t redco_model_find(const redco_model *model, uint32_t class_index, redco_param_use use, bool bias)
+{
+    for (size_t i = 0; i < model->param_count; i++) {
+        const redco_param *const p = &model->params[i];
+        if (p->class_index == class_index && p->use == use && (p->role == REDCO_PARAM_BIAS) == bias) {
+            return (uint32_t)i;
+        }
+    }
+    return REDCO_NO_PARAM;
 }
 
 const char *redco_model_warning(const redco_model *model, size_t index)

@@ -45,15 +45,80 @@ typedef enum redco_param_role {
     REDCO_PARAM_BIAS        /**< of a linear or a layer norm */
 } redco_param_role;
 
-/** One parameter tensor in the HuggingFace (torch) layout: linears are [out, in]. */
+/** What a layer uses a tensor for; a bias has the use of its weight, from which its role tells it apart. Within a class
+ *  no two tensors have the same use and the same of these. */
+typedef enum redco_param_use {
+    REDCO_USE_TABLE, /**< of the tokens; of both stacks of an encoder-decoder model */
+    REDCO_USE_POSITIONS,
+    REDCO_USE_RELATIVE_BIAS, /**< T5: [buckets, heads] */
+    REDCO_USE_EMBEDDING_NORM,
+    REDCO_USE_ENCODER_POSITIONS,
+    REDCO_USE_ENCODER_RELATIVE_BIAS,
+    REDCO_USE_ENCODER_EMBEDDING_NORM,
+    REDCO_USE_PROJECT_IN, /**< from a table narrower than the model (OPT-350M) */
+    REDCO_USE_ATTENTION_NORM,
+    REDCO_USE_QUERY,
+    REDCO_USE_KEY,
+    REDCO_USE_VALUE,
+    REDCO_USE_QKV,        /**< one matrix for the three */
+    REDCO_USE_QUERY_NORM, /**< of each head, before it is rotated */
+    REDCO_USE_KEY_NORM,
+    REDCO_USE_OUTPUT,
+    REDCO_USE_CROSS_NORM,
+    REDCO_USE_CROSS_QUERY,
+    REDCO_USE_CROSS_KEY,
+    REDCO_USE_CROSS_VALUE,
+    REDCO_USE_CROSS_OUTPUT,
+    REDCO_USE_FFN_NORM,
+    REDCO_USE_GATE, /**< goes through the activation and multiplies UP; without a gate UP goes through it */
+    REDCO_USE_UP,
+    REDCO_USE_GATE_UP, /**< one matrix for both */
+    REDCO_USE_DOWN,
+    REDCO_USE_ROUTER, /**< of a mixture of experts, which no family has yet */
+    REDCO_USE_EXPERT_GATE,
+    REDCO_USE_EXPERT_UP,
+    REDCO_USE_EXPERT_GATE_UP,
+    REDCO_USE_EXPERT_DOWN,
+    REDCO_USE_ENCODER_FINAL_NORM,
+    REDCO_USE_FINAL_NORM,
+    REDCO_USE_PROJECT_OUT, /**< back to a narrow table's width */
+    REDCO_USE_HEAD,
+    REDCO_USES
+} redco_param_use;
+
+enum { REDCO_NO_PARAM = UINT32_MAX };
+
+/** One parameter tensor in the HuggingFace (torch) layout: linears are [out, in]. Its id is its index among
+ *  redco_model_tensors(). */
 typedef struct redco_param {
     const char *name; /**< "model.layers.{}.self_attn.q_proj.weight": {} stands for the layer index */
     redco_param_role role;
+    redco_param_use use;
     uint32_t rank; /**< 1 to 4 */
     uint64_t shape[4];
     uint32_t class_index;
     uint32_t count; /**< members of its class */
 } redco_param;
+
+typedef enum redco_norm_kind {
+    REDCO_NORM_LAYER, /**< subtracts the mean */
+    REDCO_NORM_RMS
+} redco_norm_kind;
+
+typedef enum redco_position_kind {
+    REDCO_POSITIONS_NONE,
+    REDCO_POSITIONS_LEARNED, /**< a table, added to the tokens' rows */
+    REDCO_POSITIONS_ROTARY,
+    REDCO_POSITIONS_ALIBI,
+    REDCO_POSITIONS_RELATIVE /**< T5's buckets */
+} redco_position_kind;
+
+/** By what an activation costs: profiles measure these three. */
+typedef enum redco_activation_kind {
+    REDCO_ACTIVATION_GELU, /**< and what is priced as it is */
+    REDCO_ACTIVATION_RELU,
+    REDCO_ACTIVATION_GATED /**< of the gate, times the other matrix's product */
+} redco_activation_kind;
 
 typedef struct redco_model_dims {
     uint32_t hidden;
@@ -67,7 +132,10 @@ typedef struct redco_model_dims {
     uint32_t max_positions; /**< rows of a learned position table; 0 = no such table, hence no limit */
     bool gated;             /**< three FFN matrices */
     bool tied;              /**< input and output embeddings share one table */
-    bool learned_positions;
+    redco_norm_kind norm;
+    redco_position_kind positions;
+    redco_activation_kind activation;
+    bool head_norms;     /**< of each head of queries and keys, before they are rotated (Qwen3) */
     bool parallel_block; /**< attention and FFN both read the block's input (GPT-J, GPT-NeoX) */
     bool post_norm;      /**< norms stand behind the residual sums (OPT-350M) */
     bool no_final_norm;  /**< the head reads the last block's output */
@@ -100,6 +168,9 @@ const redco_model_dims *redco_model_get_dims(const redco_model *model);
 uint64_t redco_model_params(const redco_model *model); /**< exact, tied tables once */
 size_t redco_model_classes(const redco_model *model, const redco_layer_class **classes_out);
 size_t redco_model_tensors(const redco_model *model, const redco_param **params_out);
+/** The id of the tensor of a class that is used so: the weight, gain or table, or with @p bias its bias.
+ *  @return REDCO_NO_PARAM if there is none */
+uint32_t redco_model_find(const redco_model *model, uint32_t class_index, redco_param_use use, bool bias);
 /** What is odd about the config: a key that seems misspelt, sizes that it leaves out.
  *  @return the @p index-th, or NULL past the last */
 const char *redco_model_warning(const redco_model *model, size_t index);

@@ -1,13 +1,13 @@
 /* A model's tensors against those of a safetensors file. Names are compared without the wrapper's prefix, which depends
  * on the class that saved the file (a head model has it, its inner model not). */
-#include "costmodel/models/model.h"
+#include "costmodel/models/family.h"
 #include "costmodel/models/safetensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_SIZE = 192, SHAPE_SIZE = 128 };
+enum { SHAPE_SIZE = 128 };
 
 static const char *const prefixes[] = {"model.", "transformer.", "gpt_neox."};
 
@@ -93,14 +93,8 @@ static struct entry *find_copy(const struct check *check)
 
 static redco_status compare_tensor(const struct check *check, const redco_param *param, bool is_table, uint32_t layer)
 {
-    char name[NAME_SIZE];
-    const char *brace = strstr(param->name, "{}");
-    if (brace != NULL) {
-        (void)snprintf(name, sizeof name, "%.*s%u%s", (int)(brace - param->name), param->name, layer, brace + 2);
-    } else {
-        (void)snprintf(name, sizeof name, "%s", param->name);
-    }
-    struct entry *entry = find(check, name);
+    char name[REDCOI_MODEL_NAME_SIZE];
+    struct entry *entry = find(check, redcoi_param_name(param, layer, name));
     if (entry == NULL && is_table) { entry = find_copy(check); }
     if (entry == NULL) {
         return redco_fail(check->err, REDCO_EVALUE, check->path, "has no tensor %s, which the config of %s asks for",

@@ -1,38 +1,183 @@
-/* Settings of a family from its config.json. */
-#include "costmodel/models/decoder.h"
+/* Keys of a config.json. */
+#include "costmodel/models/family.h"
+#include "topology/base/word.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
-double redcoi_read_number(redcoi_reader *r, const char *key, double fallback, double min, double max)
+bool redcoi_building(const redcoi_build *build)
+{
+    return build->status == REDCO_OK;
+}
+
+void redcoi_build_fail(redcoi_build *build, const char *key, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    if (!redcoi_building(build)) { return; }
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    build->status = redco_json_fail(&build->config, key, build->err, "%s", text);
+}
+
+/* Of the outer config; the readers ask for fewer keys than there is room for. */
+static void note_asked(redcoi_build *build, const char *key, bool absent)
+{
+    if (build->asked_count == REDCOI_MODEL_KEYS) { return; }
+    build->asked[build->asked_count] = key;
+    build->absent[build->asked_count++] = absent;
+}
+
+/* @return whether there is something to read */
+static bool asks(redcoi_build *build, const char *key)
+{
+    if (!redcoi_building(build)) { return false; }
+    const bool there = redco_json_has(&build->config, key);
+    note_asked(build, key, !there);
+    return there;
+}
+
+/* Takes the text; NULL is a want of memory. */
+static void add_warning(redcoi_build *build, char *text)
+{
+    size_t i = 0;
+    while (build->model->warnings[i] != NULL) { i++; }
+    build->model->warnings[i] = text;
+    if (text == NULL) { build->status = redco_fail(build->err, REDCO_ENOMEM, build->config.name, "out of memory"); }
+}
+
+void redcoi_config_spelling(redcoi_build *build)
+{
+    enum { LONG = 8, SHORT = 5 }; /* letters: shorter keys are alike by chance */
+    enum { MOST_KEYS = 1000 };    /* no config has as many: a hostile one costs no more */
+    const char *key = NULL;
+    json_t *value = NULL;
+    if (!redcoi_building(build)) { return; }
+    if (json_object_size(build->config.json) > MOST_KEYS) { return; }
+    json_object_foreach((json_t *)(uintptr_t)build->config.json, key, value)
+    {
+        const char *meant = NULL;
+        bool known = false;
+        for (size_t i = 0; i < build->asked_count && !known; i++) {
+            const char *const asked = build->asked[i];
+            const size_t length = strlen(asked);
+            known = strcmp(key, asked) == 0;
+            if (build->absent[i] && length >= SHORT && redco_word_distance(key, asked) <= (length >= LONG ? 2 : 1)) {
+                meant = asked;
+            }
+        }
+        if (known || meant == NULL) { continue; }
+        char place[120];
+        char text[320];
+        (void)snprintf(text, sizeof text,
+                       "%s: is not known here, and there is no \"%s\", whose default is taken: is it misspelt?",
+                       redco_json_place(&build->config, key, place, sizeof place), meant);
+        add_warning(build, strdup(text));
+        return;
+    }
+}
+
+void redcoi_config_defaults(redcoi_build *build)
+{
+    const redco_model *const model = build->model;
+    char place[512];
+    char text[1536];
+    const char *key = NULL;
+    json_t *value = NULL;
+    size_t used = 0;
+    if (!redcoi_building(build) || json_object_size(model->defaults) == 0) { return; }
+    used = (size_t)snprintf(text, sizeof text, "%s: leaves sizes out; the defaults of %s are taken:",
+                            redco_json_place(&build->config, NULL, place, sizeof place), model->family->type);
+    json_object_foreach(model->defaults, key, value)
+    {
+        if (used >= sizeof text) { break; } /* no family has as many keys */
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s = %" JSON_INTEGER_FORMAT,
+                                 value == json_object_iter_value(json_object_iter(model->defaults)) ? "" : ",", key,
+                                 json_integer_value(value));
+    }
+    add_warning(build, strdup(text));
+}
+
+/* @param given_out  whether the config has it */
+static uint32_t read_u32(redcoi_build *build, const char *key, const char *alias, uint32_t fallback, uint32_t max,
+                         bool *given_out)
+{
+    uint32_t value = fallback;
+    *given_out = true;
+    if (!redcoi_building(build)) { return fallback; }
+    const char *found = alias != NULL && redco_json_has(&build->config, alias) ? alias : key;
+    const bool absent = !redco_json_has(&build->config, found);
+    note_asked(build, key, absent);
+    if (alias != NULL) { note_asked(build, alias, absent); }
+    if (!absent) { build->status = redco_json_u32(&build->config, found, 1, max, &value, build->err); }
+    *given_out = !absent;
+    return value;
+}
+
+uint32_t redcoi_config_derived(redcoi_build *build, const char *key, const char *alias, uint32_t fallback, uint32_t max)
+{
+    bool given = false;
+    return read_u32(build, key, alias, fallback, max, &given);
+}
+
+uint32_t redcoi_config_u32(redcoi_build *build, const char *key, const char *alias, uint32_t fallback, uint32_t max)
+{
+    bool given = false;
+    const uint32_t value = read_u32(build, key, alias, fallback, max, &given);
+    if (!given && json_object_set_new(build->model->defaults, key, json_integer(value)) != 0) {
+        build->status = redco_fail(build->err, REDCO_ENOMEM, build->config.name, "out of memory");
+    }
+    return value;
+}
+
+double redcoi_config_number(redcoi_build *build, const char *key, double fallback, double min, double max)
 {
     double value = fallback;
-    if (r->status == REDCO_OK && redco_json_has(&r->config, key)) {
-        r->status = redco_json_number(&r->config, key, min, max, &value, r->err);
-    }
+    if (asks(build, key)) { build->status = redco_json_number(&build->config, key, min, max, &value, build->err); }
     return value;
 }
 
-bool redcoi_read_bool(redcoi_reader *r, const char *key, bool fallback)
+bool redcoi_config_bool(redcoi_build *build, const char *key, bool fallback)
 {
     bool value = fallback;
-    if (r->status == REDCO_OK && redco_json_has(&r->config, key)) {
-        r->status = redco_json_bool(&r->config, key, &value, r->err);
-    }
+    if (asks(build, key)) { build->status = redco_json_bool(&build->config, key, &value, build->err); }
     return value;
 }
 
-uint64_t redcoi_read_count(redcoi_reader *r, const char *key, uint64_t fallback, uint64_t max)
+uint64_t redcoi_config_count(redcoi_build *build, const char *key, uint64_t fallback, uint64_t max)
 {
     uint64_t value = fallback;
-    if (r->status == REDCO_OK && redco_json_has(&r->config, key)) {
-        r->status = redco_json_u64(&r->config, key, 0, max, &value, r->err);
-    }
+    if (asks(build, key)) { build->status = redco_json_u64(&build->config, key, 0, max, &value, build->err); }
     return value;
 }
 
-void redcoi_read_fail(redcoi_reader *r, const char *key, const char *text)
+bool redcoi_config_dropout(redcoi_build *build, const char *key, double fallback)
 {
-    if (r->status == REDCO_OK) { r->status = redco_json_fail(&r->config, key, r->err, "%s", text); }
+    return redcoi_config_number(build, key, fallback, 0.0, 1.0) > 0.0;
+}
+
+uint64_t redcoi_config_window(redcoi_build *build, const char *key, uint64_t fallback)
+{
+    const bool null = json_is_null(json_object_get(build->config.json, key));
+    return redcoi_config_count(build, key, null ? 0 : fallback, UINT32_MAX);
+}
+
+void redcoi_config_divides(redcoi_build *build, const char *key, uint32_t divisor, const char *value_name,
+                           uint32_t value)
+{
+    if (redcoi_building(build) && value % divisor != 0) {
+        redcoi_build_fail(build, key, "%s = %u must divide %s = %u", key, divisor, value_name, value);
+    }
+}
+
+void redcoi_plain_heads(redcoi_build *build, const char *key, const char *hidden_key)
+{
+    redco_model_dims *const dims = &build->model->dims;
+    redcoi_config_divides(build, key, dims->heads, hidden_key, dims->hidden);
+    dims->kv_heads = dims->heads;
+    dims->head_dim = dims->hidden / dims->heads;
 }
 
 /* Names of transformers' activations (ACT2FN). "gelu_fast" is "gelu_new" with its constant cut to ten digits. */
@@ -46,55 +191,57 @@ static const struct {
     {"relu", REDCOI_ACTIVATION_RELU},
 };
 
-redcoi_activation redcoi_read_activation(redcoi_reader *r, const char *key, redcoi_activation fallback)
+redcoi_activation redcoi_config_activation(redcoi_build *build, const char *key, redcoi_activation fallback)
 {
     const char *name = NULL;
-    if (r->status != REDCO_OK || !redco_json_has(&r->config, key)) { return fallback; }
-    r->status = redco_json_string(&r->config, key, &name, r->err);
-    if (r->status != REDCO_OK) { return fallback; }
+    if (build->status != REDCO_OK || !redco_json_has(&build->config, key)) { return fallback; }
+    build->status = redco_json_string(&build->config, key, &name, build->err);
+    if (build->status != REDCO_OK) { return fallback; }
     for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++) {
         if (strcmp(activations[i].name, name) == 0) { return activations[i].activation; }
     }
-    r->status = redco_json_fail(&r->config, key, r->err,
-                                "\"%.40s\" is not an activation that the executor has: silu, swish, gelu, gelu_new, "
-                                "gelu_fast, gelu_pytorch_tanh, relu",
-                                name);
+    build->status =
+        redco_json_fail(&build->config, key, build->err,
+                        "\"%.40s\" is not an activation that the executor has: silu, swish, gelu, gelu_new, "
+                        "gelu_fast, gelu_pytorch_tanh, relu",
+                        name);
     return fallback;
 }
 
 /* Scaling factors are 1 or more; no model is scaled beyond this. */
 static const double factor_max = 1e6;
 
-static void read_llama3(redcoi_reader *scaling, redcoi_rope *rope)
+static void read_llama3(redcoi_build *scaling, redcoi_rope *rope)
 {
     rope->kind = REDCOI_ROPE_LLAMA3;
-    rope->low = redcoi_read_number(scaling, "low_freq_factor", 1.0, 1e-3, factor_max);
-    rope->high = redcoi_read_number(scaling, "high_freq_factor", 4.0, 1e-3, factor_max);
-    rope->old_positions = redcoi_read_number(scaling, "original_max_position_embeddings", 8192.0, 1.0, 1e9);
-    if (rope->high <= rope->low) { redcoi_read_fail(scaling, "high_freq_factor", "must be above low_freq_factor"); }
+    rope->low = redcoi_config_number(scaling, "low_freq_factor", 1.0, 1e-3, factor_max);
+    rope->high = redcoi_config_number(scaling, "high_freq_factor", 4.0, 1e-3, factor_max);
+    rope->old_positions = redcoi_config_number(scaling, "original_max_position_embeddings", 8192.0, 1.0, 1e9);
+    if (rope->high <= rope->low) { redcoi_build_fail(scaling, "high_freq_factor", "must be above low_freq_factor"); }
 }
 
-void redcoi_read_rope_scaling(redcoi_reader *r, redcoi_rope *rope)
+void redcoi_config_rope_scaling(redcoi_build *build, redcoi_rope *rope)
 {
     const char *kind = NULL;
-    redcoi_reader scaling = {.err = r->err};
+    redcoi_build scaling = {.err = build->err};
     rope->kind = REDCOI_ROPE_PLAIN;
-    if (r->status != REDCO_OK || !redco_json_has(&r->config, "rope_scaling")) { return; }
-    r->status = redco_json_object(&r->config, "rope_scaling", &scaling.config, r->err);
-    if (r->status != REDCO_OK) { return; }
+    if (build->status != REDCO_OK || !redco_json_has(&build->config, "rope_scaling")) { return; }
+    build->status = redco_json_object(&build->config, "rope_scaling", &scaling.config, build->err);
+    if (build->status != REDCO_OK) { return; }
     const char *const key = redco_json_has(&scaling.config, "rope_type") ? "rope_type" : "type"; /* its older name */
-    r->status = redco_json_string(&scaling.config, key, &kind, r->err);
-    if (r->status != REDCO_OK || strcmp(kind, "default") == 0) { return; }
+    build->status = redco_json_string(&scaling.config, key, &kind, build->err);
+    if (build->status != REDCO_OK || strcmp(kind, "default") == 0) { return; }
     if (strcmp(kind, "linear") == 0) {
         rope->kind = REDCOI_ROPE_LINEAR;
     } else if (strcmp(kind, "llama3") == 0) {
         read_llama3(&scaling, rope);
     } else {
-        r->status = redco_json_fail(&scaling.config, key, r->err,
-                                    "\"%.40s\" is not a scaling that the executor has: default, linear, llama3", kind);
+        build->status =
+            redco_json_fail(&scaling.config, key, build->err,
+                            "\"%.40s\" is not a scaling that the executor has: default, linear, llama3", kind);
         return;
     }
-    if (!redco_json_has(&scaling.config, "factor")) { redcoi_read_fail(&scaling, "factor", "is missing"); }
-    rope->factor = redcoi_read_number(&scaling, "factor", 1.0, 1.0, factor_max);
-    r->status = scaling.status;
+    if (!redco_json_has(&scaling.config, "factor")) { redcoi_build_fail(&scaling, "factor", "is missing"); }
+    rope->factor = redcoi_config_number(&scaling, "factor", 1.0, 1.0, factor_max);
+    build->status = scaling.status;
 }

@@ -3,7 +3,6 @@
 #include "costmodel/operators/compute_profile.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Share of memory bandwidth that the operands of a GEMM reach (costmodel/README.md, section 2). */
 static const double gemm_memory_ratio = 0.85;
@@ -87,39 +86,25 @@ uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp)
     return tp >= dims->kv_heads ? 1 : (uint32_t)ceil_div(dims->kv_heads, tp);
 }
 
-/* Models whose norms subtract no mean. */
-static bool rms_norms(const redco_model *model)
+/* As profiles call it. */
+static const char *activation(const redco_model_dims *dims)
 {
-    static const char *const with[] = {"llama", "mistral", "qwen2", "internlm2", "gemma", "t5", "mt5", "generic"};
-    for (size_t i = 0; i < sizeof with / sizeof with[0]; i++) {
-        if (strcmp(redco_model_type(model), with[i]) == 0) { return true; }
-    }
-    return false;
+    static const char *const names[] = {[REDCO_ACTIVATION_GELU] = "activation",
+                                        [REDCO_ACTIVATION_RELU] = "relu",
+                                        [REDCO_ACTIVATION_GATED] = "gated_activation"};
+    return names[dims->activation];
 }
 
-/* Rotary embedding is what models without position tables, biases (ALiBi) or relative buckets use. */
-static bool rotary(const redco_model *model)
+static void add_norm_of(struct list *list, const char *name, double elements, uint64_t columns)
 {
-    static const char *const without[] = {"t5", "mt5", "bloom", "mpt"};
-    const char *const type = redco_model_type(model);
-    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
-        if (strcmp(type, without[i]) == 0) { return false; }
-    }
-    return !redco_model_get_dims(model)->learned_positions;
-}
-
-/* As profiles call it: OPT's is ReLU, others have GELU. */
-static const char *activation(const redco_model *model)
-{
-    if (redco_model_get_dims(model)->gated) { return "gated_activation"; }
-    return strcmp(redco_model_type(model), "opt") == 0 ? "relu" : "activation";
+    const redco_operator_kind kind = list->engine->plain_norm ? REDCO_OPERATOR_NORM : REDCO_OPERATOR_MEMORY;
+    add_bytes(list, name, kind, list->norm, elements, norm_bytes);
+    list->out[list->count - 1].columns = (uint32_t)columns;
 }
 
 static void add_norm(struct list *list, const char *name, const struct rank *rank, uint64_t hidden)
 {
-    const redco_operator_kind kind = list->engine->plain_norm ? REDCO_OPERATOR_NORM : REDCO_OPERATOR_MEMORY;
-    add_bytes(list, name, kind, list->norm, rank->tokens * (double)hidden / rank->sigma, norm_bytes);
-    list->out[list->count - 1].columns = (uint32_t)hidden;
+    add_norm_of(list, name, rank->tokens * (double)hidden / rank->sigma, hidden);
 }
 
 static void add_attention(struct list *list, const char *name, bool causal, const struct rank *rank)
@@ -146,16 +131,41 @@ static void add_attention(struct list *list, const char *name, bool causal, cons
                                                 .causal = causal};
 }
 
-static void add_block(struct list *list, const redco_model *model, bool cross, bool causal, const struct rank *rank,
-                      uint32_t tp)
+/* An engine of planned memory multiplies by each weight of the last product: those of the uses from @p first to @p
+ * last, of which there may be several (q, k and v; gate and up). */
+static void add_parts(struct list *list, const redco_model *model, uint32_t class_index, uint32_t tp,
+                      redco_param_use first, redco_param_use last)
+{
+    const redco_param *params = NULL;
+    redco_operator *const op = &list->out[list->count - 1];
+    (void)redco_model_tensors(model, &params);
+    if (tp > redco_model_get_dims(model)->kv_heads) { return; } /* some have a part of a head */
+    for (uint32_t use = first; use <= (uint32_t)last; use++) {
+        const uint32_t id = redco_model_find(model, class_index, (redco_param_use)use, false);
+        if (id == REDCO_NO_PARAM || op->k == 0) { continue; }
+        op->parts[op->part_count++] = ceil_div(params[id].shape[0] * params[id].shape[1] / op->k, tp);
+    }
+    if (op->part_count == 1) { op->part_count = 0; }
+}
+
+static void add_block(struct list *list, const redco_model *model, uint32_t class_index, bool causal,
+                      const struct rank *rank, uint32_t tp)
 {
     const redco_model_dims *const dims = redco_model_get_dims(model);
+    const redco_layer_class *classes = NULL;
+    (void)redco_model_classes(model, &classes);
+    const bool cross = classes[class_index].kind == REDCO_CLASS_CROSS;
+    const bool parts = list->engine->planned_memory && !cross;
     const uint64_t h = dims->hidden, f = ceil_div(dims->ffn, tp);
-    const bool rotates = rotary(model);
     list->in_block = true;
     if (!dims->post_norm) { add_norm(list, "attn_norm", rank, h); }
     add_gemm(list, "qkv", rank->t, rank->q + 2 * rank->kv, h);
-    const char *const heads = rotates ? "rotary" : "split_heads";
+    if (parts) { add_parts(list, model, class_index, tp, REDCO_USE_QUERY, REDCO_USE_VALUE); }
+    if (dims->head_norms) { /* of this rank's heads, whatever sequence parallelism splits */
+        add_norm_of(list, "q_norm", rank->tokens * (double)rank->q, dims->head_dim);
+        add_norm_of(list, "k_norm", rank->tokens * (double)rank->kv, dims->head_dim);
+    }
+    const char *const heads = dims->positions == REDCO_POSITIONS_ROTARY ? "rotary" : "split_heads";
     add_bytes(list, heads, REDCO_OPERATOR_MEMORY, heads, rank->tokens * (double)(rank->q + rank->kv), 4.0);
     add_attention(list, "attention", causal, rank);
     add_gemm(list, "out", rank->t, h, rank->q);
@@ -171,7 +181,8 @@ static void add_block(struct list *list, const redco_model *model, bool cross, b
     }
     if (!dims->parallel_block && !dims->post_norm) { add_norm(list, "ffn_norm", rank, h); }
     add_gemm(list, "ffn_in", rank->t, dims->gated ? 2 * f : f, h);
-    add_bytes(list, "activation", REDCO_OPERATOR_MEMORY, activation(model), rank->tokens * (double)f,
+    if (parts) { add_parts(list, model, class_index, tp, REDCO_USE_GATE, REDCO_USE_UP); }
+    add_bytes(list, "activation", REDCO_OPERATOR_MEMORY, activation(dims), rank->tokens * (double)f,
               dims->gated ? 8.0 : 4.0);
     add_gemm(list, "ffn_out", rank->t, h, f);
     list->out[list->count - 1].adds = true;
@@ -196,35 +207,6 @@ static void add_head(struct list *list, const redco_model_dims *dims, const stru
                                                 .elements = rank->tokens * (double)held};
 }
 
-/* Weights come in the order in which products use them; several may make up one product (q, k and v). An engine of
- * planned memory multiplies by each. Undivided sizes tell which they are. */
-static void find_parts(const redco_model *model, uint32_t class_index, uint32_t tp, struct list *list)
-{
-    const redco_param *params = NULL;
-    const size_t count = redco_model_tensors(model, &params);
-    uint32_t at = 0;
-    uint64_t filled = 0;
-    if (tp > redco_model_get_dims(model)->kv_heads) { return; } /* some have a part of a head */
-    for (size_t i = 0; i < count; i++) {
-        if (params[i].class_index != class_index || params[i].rank != 2) { continue; }
-        while (at < list->count && list->out[at].kind != REDCO_OPERATOR_GEMM) { at++; }
-        if (at == list->count) { return; }
-        redco_operator *const op = &list->out[at];
-        const uint64_t width = params[i].shape[0] * params[i].shape[1] / (op->k > 0 ? op->k : 1);
-        const uint64_t part = ceil_div(width, tp);
-        if (part >= op->n || op->part_count == REDCO_OPERATOR_PARTS) {
-            at++;
-            filled = 0;
-            continue;
-        }
-        op->parts[op->part_count++] = part;
-        filled += part;
-        if (filled < op->n) { continue; }
-        at++;
-        filled = 0;
-    }
-}
-
 uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                redco_operator operators_out[REDCO_OPERATORS_MAX])
 {
@@ -236,7 +218,7 @@ uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, c
                         .element_bytes = element_bytes,
                         .memory_unit = element_bytes / 2.0,
                         .engine = &shape->engine,
-                        .norm = rms_norms(model) ? "rms_norm" : "layer_norm"};
+                        .norm = dims->norm == REDCO_NORM_RMS ? "rms_norm" : "layer_norm"};
     const struct rank rank = rank_of(dims, shape);
     const bool encoder = dims->encoder_layers > 0;
     switch (classes[class_index].kind) {
@@ -246,11 +228,8 @@ uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, c
         list.out[0].table_elements = (double)ceil_div(dims->vocab, shape->tp) * (double)dims->hidden;
         list.out[0].table_shared = dims->tied;
         break;
-    case REDCO_CLASS_BLOCK:
-        add_block(&list, model, false, !encoder, &rank, shape->tp);
-        if (shape->engine.planned_memory) { find_parts(model, class_index, shape->tp, &list); }
-        break;
-    case REDCO_CLASS_CROSS: add_block(&list, model, true, true, &rank, shape->tp); break;
+    case REDCO_CLASS_BLOCK: add_block(&list, model, class_index, !encoder, &rank, shape->tp); break;
+    case REDCO_CLASS_CROSS: add_block(&list, model, class_index, true, &rank, shape->tp); break;
     case REDCO_CLASS_HEAD: add_head(&list, dims, &rank, shape->tp); break;
     }
     return list.count;

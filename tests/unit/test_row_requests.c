@@ -121,7 +121,7 @@ static void compare_dims(const redco_model_dims *a, const redco_model_dims *b, s
     SAME(max_positions);
     SAME(gated);
     SAME(tied);
-    SAME(learned_positions);
+    SAME(positions);
     SAME(parallel_block);
     SAME(post_norm);
     SAME(no_final_norm);

@@ -1,7 +1,7 @@
 /* A model that is known by its dimensions alone, as tables of measured runs give them: a decoder of plain blocks
  * without biases or learned positions. Its tensors have the names of LLaMA's, so that rules by name know what they are
  * for. */
-#include "costmodel/models/model_build.h"
+#include "costmodel/models/family.h"
 
 /* There is no architecture whose default an absent dimension could take. */
 static uint32_t dimension(redcoi_build *build, const char *key, uint32_t max)
@@ -30,28 +30,14 @@ static void read_dims(redcoi_build *build)
     dims->tied = redcoi_config_bool(build, "tie_word_embeddings", false);
 }
 
-void redcoi_build_generic(redcoi_build *build)
+static void build_generic(redcoi_build *build)
 {
-    const redco_model_dims *const dims = &build->model->dims;
     read_dims(build);
-    const uint64_t h = dims->hidden;
-    const uint64_t q = (uint64_t)dims->heads * dims->head_dim, kv = (uint64_t)dims->kv_heads * dims->head_dim;
-    redcoi_class(build, "embedding", REDCO_CLASS_EMBEDDING, 1, "");
-    redcoi_table(build, "model.embed_tokens", dims->vocab, h);
-    redcoi_class(build, "block", REDCO_CLASS_BLOCK, dims->layers, "model.layers.{}.");
-    redcoi_rms_norm(build, "input_layernorm", h);
-    redcoi_linear(build, "self_attn.q_proj", q, h, false);
-    redcoi_linear(build, "self_attn.k_proj", kv, h, false);
-    redcoi_linear(build, "self_attn.v_proj", kv, h, false);
-    redcoi_linear(build, "self_attn.o_proj", h, q, false);
-    redcoi_rms_norm(build, "post_attention_layernorm", h);
-    if (dims->gated) { redcoi_linear(build, "mlp.gate_proj", dims->ffn, h, false); }
-    redcoi_linear(build, "mlp.up_proj", dims->ffn, h, false);
-    redcoi_linear(build, "mlp.down_proj", h, dims->ffn, false);
-    redcoi_class(build, "head", REDCO_CLASS_HEAD, 1, "");
-    redcoi_rms_norm(build, "model.norm", h);
-    if (!dims->tied) { redcoi_linear(build, "lm_head", dims->vocab, h, false); }
+    redcoi_llama_tensors(build, (redcoi_llama_biases){.qkv = false});
 }
+
+const redcoi_family redcoi_family_generic = {
+    .type = "generic", .norm = REDCO_NORM_RMS, .positions = REDCO_POSITIONS_ROTARY, .build = build_generic};
 
 static json_t *config_of(const redco_model_dims *dims, const char *name)
 {

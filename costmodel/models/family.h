@@ -1,0 +1,263 @@
+/** @file family.h  Internal to models: what the families share. A family is one file: its config keys with their
+ *  defaults, its parameter tensors and, where redco-exec trains it, its graph; REDCOI_FAMILIES lists them all. */
+#ifndef REDCOI_FAMILY_H
+#define REDCOI_FAMILY_H
+
+#include "costmodel/graph/build_calls.h"
+#include "costmodel/models/language_model.h"
+#include "costmodel/models/model.h"
+
+/** The table of families, in the order in which messages list them: one row a model type. */
+#define REDCOI_FAMILIES(ROW)                                                                                           \
+    ROW(llama)                                                                                                         \
+    ROW(mistral)                                                                                                       \
+    ROW(qwen2)                                                                                                         \
+    ROW(qwen3)                                                                                                         \
+    ROW(internlm2)                                                                                                     \
+    ROW(gemma)                                                                                                         \
+    ROW(gpt2)                                                                                                          \
+    ROW(gptj)                                                                                                          \
+    ROW(gpt_neox)                                                                                                      \
+    ROW(opt)                                                                                                           \
+    ROW(bloom)                                                                                                         \
+    ROW(mpt)                                                                                                           \
+    ROW(t5)                                                                                                            \
+    ROW(mt5)                                                                                                           \
+    ROW(bart)                                                                                                          \
+    ROW(generic)
+
+enum {
+    REDCOI_MODEL_CLASSES = 4,
+    REDCOI_MODEL_NAME_SIZE = 200,
+    REDCOI_MODEL_KEYS = 48,
+    REDCOI_MODEL_WARNINGS = 2,
+    /* Beyond any model, small enough that products of two dimensions fit into 64 bits with room. */
+    REDCOI_MAX_WIDTH = 1 << 20,
+    REDCOI_MAX_FFN = 1 << 23,
+    REDCOI_MAX_HEADS = 1 << 16,
+    REDCOI_MAX_LAYERS = 10000,
+    REDCOI_MAX_ROWS = 1 << 27
+};
+
+typedef struct redcoi_family redcoi_family;
+
+struct redco_model {
+    char *name;
+    const redcoi_family *family;
+    redco_model_dims dims;
+    redco_layer_class classes[REDCOI_MODEL_CLASSES];
+    size_t class_count;
+    redco_param *params;
+    size_t param_count, param_capacity;
+    uint64_t total_params;
+    json_t *config;
+    json_t *defaults;                      /**< sizes that the config leaves out: {"hidden_size": 4096, ...} */
+    char *warnings[REDCOI_MODEL_WARNINGS]; /**< what is odd about the config; NULL behind the last */
+};
+
+/** A config that is being read, and the model that is made of it. It carries the first error; after it every call is a
+ *  no-op, so that a family reads as a list of its keys and tensors. */
+typedef struct redcoi_build {
+    redco_model *model; /**< NULL where only settings are read */
+    redco_json_value config;
+    const char *prefix; /**< of the tensors of the current class, e.g. "model.layers.{}." */
+    redco_status status;
+    redco_error *err;
+    /** Keys that the reader asked for, static texts, and which of them took their default. */
+    const char *asked[REDCOI_MODEL_KEYS];
+    bool absent[REDCOI_MODEL_KEYS];
+    size_t asked_count;
+} redcoi_build;
+
+typedef enum redcoi_activation {
+    REDCOI_ACTIVATION_SILU,
+    REDCOI_ACTIVATION_GELU,
+    REDCOI_ACTIVATION_GELU_TANH,
+    REDCOI_ACTIVATION_RELU
+} redcoi_activation;
+
+typedef enum redcoi_rope_kind { REDCOI_ROPE_PLAIN, REDCOI_ROPE_LINEAR, REDCOI_ROPE_LLAMA3 } redcoi_rope_kind;
+
+/** Rotary positions: angles position x theta^(-2i/size), scaled. */
+typedef struct redcoi_rope {
+    uint64_t size; /**< rotated elements of a head; 0: the model has none */
+    double theta;
+    bool interleaved;
+    redcoi_rope_kind kind;
+    double factor;                   /**< LINEAR, LLAMA3 */
+    double low, high, old_positions; /**< LLAMA3 */
+} redcoi_rope;
+
+/** The numbers of a config that only the graph needs. */
+typedef struct redcoi_settings {
+    double norm_epsilon, deviation;
+    redcoi_activation activation;
+    redcoi_rope rope;
+    uint64_t window;       /**< keys that a query sees; 0 = all before it */
+    uint32_t first_window; /**< first layer with a window */
+    double score_scale;    /**< 0: 1 / sqrt(head size) */
+    bool scale_by_layer;   /**< scores of layer i also over i + 1 */
+} redcoi_settings;
+
+struct redco_language_model {
+    const redco_model *model;
+    const redco_model_dims *dims;
+    const redcoi_family *family;
+    redcoi_settings set;
+    redco_task task;
+    redco_task_parameter *parameters; /**< owns names and layers */
+    redco_task_input inputs[2];
+};
+
+/** One forward pass that is being built. */
+typedef struct redcoi_pass {
+    redco_scope *scope;
+    redco_graph *g;
+    const redco_language_model *lm;
+    const redcoi_settings *set;
+    const redco_model_dims *dims;
+    uint64_t batch, length;
+    uint32_t layer;
+    redco_value cosines, sines; /**< of the rotary positions */
+} redcoi_pass;
+
+/** The graph of a family that redco-exec trains. */
+typedef struct redcoi_family_graph {
+    void (*read)(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings_out);
+    redco_value (*embed)(redcoi_pass *p, redco_value tokens); /**< to [batch, length, hidden] */
+    redco_value (*block)(redcoi_pass *p, redco_value x);
+    redco_value (*head)(redcoi_pass *p, redco_value x); /**< to logits */
+    bool qkv_in_thirds; /**< the columns of its one matrix are all queries, then all keys, then all values */
+} redcoi_family_graph;
+
+struct redcoi_family {
+    const char *type; /**< "model_type" of a config */
+    redco_norm_kind norm;
+    redco_position_kind positions;
+    redco_activation_kind activation; /**< of FFNs without a gate */
+    void (*build)(redcoi_build *build);
+    redcoi_family_graph graph; /**< all NULL: only planned */
+};
+
+#define REDCOI_FAMILY_DECLARE(type) extern const redcoi_family redcoi_family_##type;
+REDCOI_FAMILIES(REDCOI_FAMILY_DECLARE)
+
+/* families.c */
+
+/** @return NULL if there is none of that type */
+const redcoi_family *redcoi_family_find(const char *type);
+enum { REDCOI_FAMILY_NAMES_SIZE = 256 };
+/** "llama, mistral, ...": all, or those with a graph. @return @p buffer */
+const char *redcoi_family_names(bool with_graph, char buffer[REDCOI_FAMILY_NAMES_SIZE]);
+
+/* family_parameters.c: tensors */
+
+/** Starts a layer class; the calls below add to it. "{}" in @p prefix stands for the layer index. */
+void redcoi_class(redcoi_build *build, const char *name, redco_class_kind kind, uint32_t layers, const char *prefix);
+void redcoi_linear(redcoi_build *build, redco_param_use use, const char *name, uint64_t out, uint64_t in, bool bias);
+/** The bias alone of a linear whose weight is tied. */
+void redcoi_bias(redcoi_build *build, redco_param_use use, const char *name, uint64_t width);
+/** GPT-2's Conv1D: weight [in, out], with bias. */
+void redcoi_conv1d(redcoi_build *build, redco_param_use use, const char *name, uint64_t in, uint64_t out);
+void redcoi_table(redcoi_build *build, redco_param_use use, const char *name, uint64_t rows, uint64_t columns);
+/** The gain of a norm of the family's kind, and the bias of one with mean. */
+void redcoi_norm(redcoi_build *build, redco_param_use use, const char *name, uint64_t width, bool bias);
+/** A head of its own, unless it is tied to the table. */
+void redcoi_untied_head(redcoi_build *build, const char *name);
+/** The name of a tensor in a layer: "{}" replaced. @return @p name */
+const char *redcoi_param_name(const redco_param *param, uint32_t layer, char name[REDCOI_MODEL_NAME_SIZE]);
+
+/* settings.c: keys of the config */
+
+/** @return false after the first error */
+bool redcoi_building(const redcoi_build *build);
+/** Records an error at a key of the config. */
+__attribute__((format(printf, 3, 4))) void redcoi_build_fail(redcoi_build *build, const char *key, const char *format,
+                                                             ...);
+/** A positive whole number, or @p fallback, the family's default, where the key is absent or null: the model's defaults
+ *  then have it. @p alias is the common name that transformers maps to the key (PretrainedConfig.attribute_map); it
+ * wins when both are there; may be NULL. */
+uint32_t redcoi_config_u32(redcoi_build *build, const char *key, const char *alias, uint32_t fallback, uint32_t max);
+/** The same for a key whose @p fallback follows from other keys: no default of the model. */
+uint32_t redcoi_config_derived(redcoi_build *build, const char *key, const char *alias, uint32_t fallback,
+                               uint32_t max);
+/** A whole number that may be 0. */
+uint64_t redcoi_config_count(redcoi_build *build, const char *key, uint64_t fallback, uint64_t max);
+double redcoi_config_number(redcoi_build *build, const char *key, double fallback, double min, double max);
+bool redcoi_config_bool(redcoi_build *build, const char *key, bool fallback);
+/** A probability above 0. */
+bool redcoi_config_dropout(redcoi_build *build, const char *key, double fallback);
+/** Keys that a query sees: @p fallback where the key is absent, all (0) where it is null. */
+uint64_t redcoi_config_window(redcoi_build *build, const char *key, uint64_t fallback);
+redcoi_activation redcoi_config_activation(redcoi_build *build, const char *key, redcoi_activation fallback);
+/** "rope_scaling": default, linear, llama3; others are refused. */
+void redcoi_config_rope_scaling(redcoi_build *build, redcoi_rope *rope);
+/** Keeps a warning about a key that is unknown here and nearly that of an absent one.
+ *  Configs carry many keys that are of no interest, so anything less alike is none. */
+void redcoi_config_spelling(redcoi_build *build);
+/** Keeps a warning that names the model's defaults. */
+void redcoi_config_defaults(redcoi_build *build);
+/** Fails unless @p divisor divides @p value; @p key is where the divisor stands. */
+void redcoi_config_divides(redcoi_build *build, const char *key, uint32_t divisor, const char *value_name,
+                           uint32_t value);
+/** As many KV heads as heads, of hidden / heads elements; @p key is where the heads stand. */
+void redcoi_plain_heads(redcoi_build *build, const char *key, const char *hidden_key);
+
+/* family_graph.c: operators of the graph. The use of a weight also gives the simulator's name of the operator
+ * (costmodel/README.md, section 2). */
+
+/** x W, + b if there is a bias. */
+redco_value redcoi_lm_product(redcoi_pass *p, redco_param_use use, redco_value x);
+/** Gain and shift are 1 and 0 if the model has no such parameters. */
+redco_value redcoi_lm_norm(redcoi_pass *p, redco_param_use use, redco_value x);
+/** Rows of a table in the compute type. */
+redco_value redcoi_lm_rows(redcoi_pass *p, redco_param_use use, redco_value index);
+/** Rows of the tokens, under "embedding". */
+redco_value redcoi_lm_tokens(redcoi_pass *p, redco_value tokens);
+/** Positions 0, 1, ... plus @p offset, i32 [length]. */
+redco_value redcoi_lm_positions(redcoi_pass *p, int32_t offset);
+bool redcoi_lm_has(const redcoi_pass *p, redco_param_use use);
+/** [batch, length, heads x size] to [batch, length, heads, size]: no work. */
+redco_value redcoi_lm_heads(redcoi_pass *p, redco_value x, uint64_t heads);
+/** q and k turned by their positions, under "rotary". */
+void redcoi_lm_rotate(redcoi_pass *p, redco_value *q, redco_value *k);
+/** Causal attention and its output product. */
+redco_value redcoi_lm_attention(redcoi_pass *p, redco_value q, redco_value k, redco_value v);
+/** Attention of queries, keys and values from three matrices, queries and keys rotated, with its output product. */
+redco_value redcoi_lm_rotary_attention(redcoi_pass *p, redco_value y);
+/** The FFN, gated or not. */
+redco_value redcoi_lm_ffn(redcoi_pass *p, redco_value y);
+/** Logits by a matrix of its own, or by the table. */
+redco_value redcoi_lm_logits(redcoi_pass *p, redco_value x);
+/** The final norm and the logits: of all families but OPT. */
+redco_value redcoi_lm_head(redcoi_pass *p, redco_value x);
+/** Tables of the pass, if the model has rotary positions. */
+void redcoi_lm_rotary_tables(redcoi_pass *p);
+
+/** Dimensions as GPT-2 and GPT-J name them, with their defaults: gpt2.c. */
+void redcoi_gpt_dims(redcoi_build *build, uint32_t vocab, uint32_t hidden, uint32_t layers, uint32_t heads);
+
+/* llama.c: LLaMA's parts, which others have too */
+
+/** Defaults of a configuration class, used where a config.json leaves a key out. */
+typedef struct redcoi_llama_defaults {
+    uint32_t vocab, hidden, ffn, layers, heads;
+    uint32_t kv_heads; /**< 0: as many as heads */
+    uint32_t head_dim; /**< 0: hidden / heads */
+    bool tied;
+} redcoi_llama_defaults;
+
+void redcoi_llama_dims(redcoi_build *build, const redcoi_llama_defaults *defaults);
+
+typedef struct redcoi_llama_biases {
+    bool qkv, out, ffn;
+} redcoi_llama_biases;
+
+/** All tensors, from the dimensions. */
+void redcoi_llama_tensors(redcoi_build *build, redcoi_llama_biases biases);
+void redcoi_llama_read(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings_out);
+/* qwen2.c: with the sliding window of the upper layers, as Qwen3 has it */
+void redcoi_qwen2_read(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings_out);
+redco_value redcoi_llama_block(redcoi_pass *p, redco_value x);
+
+#endif

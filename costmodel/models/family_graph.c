@@ -1,0 +1,215 @@
+/* Operators of the graph that the families share.
+ *
+ * Rotary positions: Su et al., arXiv 2104.09864, and their scalings: linear (Chen et al., arXiv 2306.15595) and
+ * LLaMA 3's (transformers 4.48, modeling_rope_utils.py: _compute_llama3_parameters). */
+#include "costmodel/models/family.h"
+
+#include <math.h>
+
+/* The simulator's names, by the weight that an operator uses. */
+static const char *const operators[REDCO_USES] = {
+    [REDCO_USE_TABLE] = "embedding",
+    [REDCO_USE_POSITIONS] = "embedding",
+    [REDCO_USE_PROJECT_IN] = "embedding",
+    [REDCO_USE_ATTENTION_NORM] = "attn_norm",
+    [REDCO_USE_QUERY] = "qkv",
+    [REDCO_USE_KEY] = "qkv",
+    [REDCO_USE_VALUE] = "qkv",
+    [REDCO_USE_QKV] = "qkv",
+    [REDCO_USE_OUTPUT] = "out",
+    [REDCO_USE_QUERY_NORM] = "q_norm",
+    [REDCO_USE_KEY_NORM] = "k_norm",
+    [REDCO_USE_FFN_NORM] = "ffn_norm",
+    [REDCO_USE_GATE] = "ffn_in",
+    [REDCO_USE_UP] = "ffn_in",
+    [REDCO_USE_DOWN] = "ffn_out",
+    [REDCO_USE_FINAL_NORM] = "final_norm",
+    [REDCO_USE_PROJECT_OUT] = "head",
+    [REDCO_USE_HEAD] = "head",
+};
+
+static void begin(redcoi_pass *p, redco_param_use use)
+{
+    /* Side by side both norms read the block's input: the simulator counts them as one operator. */
+    const bool shared = use == REDCO_USE_FFN_NORM && p->dims->parallel_block;
+    redco_graph_set_operator(p->g, operators[shared ? REDCO_USE_ATTENTION_NORM : use]);
+}
+
+/* Decoder-only models use a weight in one class. @return NULL if there is none */
+static const redco_param *find(const redcoi_pass *p, redco_param_use use, bool bias)
+{
+    const redco_layer_class *classes = NULL;
+    const redco_param *params = NULL;
+    const size_t class_count = redco_model_classes(p->lm->model, &classes);
+    (void)redco_model_tensors(p->lm->model, &params);
+    for (uint32_t c = 0; c < class_count; c++) {
+        const uint32_t id = redco_model_find(p->lm->model, c, use, bias);
+        if (id != REDCO_NO_PARAM) { return &params[id]; }
+    }
+    return NULL;
+}
+
+/* As it is stored. */
+static redco_value stored(redcoi_pass *p, redco_param_use use, bool bias)
+{
+    char name[REDCOI_MODEL_NAME_SIZE];
+    const redco_param *const param = find(p, use, bias);
+    return param != NULL ? redco_scope_value(p->scope, redcoi_param_name(param, p->layer, name)) : REDCO_NO_VALUE;
+}
+
+static redco_value weight(redcoi_pass *p, redco_param_use use, bool bias)
+{
+    return redco_cast(p->g, stored(p, use, bias), p->scope->compute);
+}
+
+bool redcoi_lm_has(const redcoi_pass *p, redco_param_use use)
+{
+    return find(p, use, false) != NULL;
+}
+
+static redco_value plus_bias(redcoi_pass *p, redco_param_use use, redco_value y)
+{
+    return find(p, use, true) != NULL ? redco_add(p->g, y, weight(p, use, true)) : y;
+}
+
+redco_value redcoi_lm_product(redcoi_pass *p, redco_param_use use, redco_value x)
+{
+    begin(p, use);
+    return plus_bias(p, use, redco_matmul(p->g, x, weight(p, use, false), false, false));
+}
+
+redco_value redcoi_lm_norm(redcoi_pass *p, redco_param_use use, redco_value x)
+{
+    const redco_tensor_type type = redco_type(p->scope->compute, 1, &(uint64_t){p->dims->hidden});
+    const bool affine = redcoi_lm_has(p, use);
+    begin(p, use);
+    const redco_value gain = affine ? weight(p, use, false) : redco_constant(p->g, &type, 1.0);
+    if (p->dims->norm == REDCO_NORM_RMS) { return redco_rms_norm(p->g, x, gain, p->set->norm_epsilon); }
+    const redco_value shift = affine ? weight(p, use, true) : redco_constant(p->g, &type, 0.0);
+    return redco_layer_norm(p->g, x, gain, shift, p->set->norm_epsilon);
+}
+
+/* Only the rows that are looked up are cast. */
+redco_value redcoi_lm_rows(redcoi_pass *p, redco_param_use use, redco_value index)
+{
+    return redco_cast(p->g, redco_gather(p->g, stored(p, use, false), index, NULL), p->scope->compute);
+}
+
+redco_value redcoi_lm_tokens(redcoi_pass *p, redco_value tokens)
+{
+    begin(p, REDCO_USE_TABLE);
+    return redcoi_lm_rows(p, REDCO_USE_TABLE, tokens);
+}
+
+redco_value redcoi_lm_positions(redcoi_pass *p, int32_t offset)
+{
+    const redco_tensor_type type = redco_type(REDCO_I32, 1, &p->length);
+    const redco_value positions = redco_iota(p->g, &type, 0);
+    return offset == 0 ? positions : redco_shift(p->g, positions, offset);
+}
+
+redco_value redcoi_lm_heads(redcoi_pass *p, redco_value x, uint64_t heads)
+{
+    return redco_reshape(p->g, x, 4, (const uint64_t[]){p->batch, p->length, heads, p->dims->head_dim});
+}
+
+void redcoi_lm_rotate(redcoi_pass *p, redco_value *q, redco_value *k)
+{
+    redco_graph_set_operator(p->g, "rotary");
+    *q = redco_rotary(p->g, *q, p->cosines, p->sines, p->set->rope.interleaved);
+    *k = redco_rotary(p->g, *k, p->cosines, p->sines, p->set->rope.interleaved);
+}
+
+redco_value redcoi_lm_attention(redcoi_pass *p, redco_value q, redco_value k, redco_value v)
+{
+    const uint64_t width = (uint64_t)p->dims->heads * p->dims->head_dim;
+    redco_attention_options options = {.causal = true, .scale = p->set->score_scale};
+    if (options.scale == 0.0) { options.scale = 1.0 / sqrt((double)p->dims->head_dim); }
+    if (p->set->scale_by_layer) { options.scale /= (double)p->layer + 1.0; }
+    if (p->layer >= p->set->first_window && p->set->window < p->length) { options.window = p->set->window; }
+    redco_graph_set_operator(p->g, "attention");
+    const redco_value seen = redco_attend(p->g, q, k, v, REDCO_NO_VALUE, &options);
+    return redcoi_lm_product(p, REDCO_USE_OUTPUT,
+                             redco_reshape(p->g, seen, 3, (const uint64_t[]){p->batch, p->length, width}));
+}
+
+redco_value redcoi_lm_rotary_attention(redcoi_pass *p, redco_value y)
+{
+    redco_value q = redcoi_lm_heads(p, redcoi_lm_product(p, REDCO_USE_QUERY, y), p->dims->heads);
+    redco_value k = redcoi_lm_heads(p, redcoi_lm_product(p, REDCO_USE_KEY, y), p->dims->kv_heads);
+    const redco_value v = redcoi_lm_heads(p, redcoi_lm_product(p, REDCO_USE_VALUE, y), p->dims->kv_heads);
+    if (p->dims->head_norms) {
+        q = redcoi_lm_norm(p, REDCO_USE_QUERY_NORM, q);
+        k = redcoi_lm_norm(p, REDCO_USE_KEY_NORM, k);
+    }
+    redcoi_lm_rotate(p, &q, &k);
+    return redcoi_lm_attention(p, q, k, v);
+}
+
+static redco_value activate(redcoi_pass *p, redco_value x)
+{
+    redco_graph_set_operator(p->g, "activation");
+    switch (p->set->activation) {
+    case REDCOI_ACTIVATION_SILU: return redco_silu(p->g, x);
+    case REDCOI_ACTIVATION_GELU: return redco_gelu(p->g, x);
+    case REDCOI_ACTIVATION_GELU_TANH: return redco_gelu_tanh(p->g, x);
+    case REDCOI_ACTIVATION_RELU: return redco_relu(p->g, x);
+    }
+    return REDCO_NO_VALUE;
+}
+
+redco_value redcoi_lm_ffn(redcoi_pass *p, redco_value y)
+{
+    const redco_value gate = p->dims->gated ? redcoi_lm_product(p, REDCO_USE_GATE, y) : REDCO_NO_VALUE;
+    const redco_value up = redcoi_lm_product(p, REDCO_USE_UP, y);
+    const redco_value active = p->dims->gated ? redco_mul(p->g, activate(p, gate), up) : activate(p, up);
+    return redcoi_lm_product(p, REDCO_USE_DOWN, active);
+}
+
+redco_value redcoi_lm_logits(redcoi_pass *p, redco_value x)
+{
+    if (!p->dims->tied) { return redcoi_lm_product(p, REDCO_USE_HEAD, x); }
+    begin(p, REDCO_USE_HEAD);
+    const redco_value y = redco_matmul(p->g, x, weight(p, REDCO_USE_TABLE, false), false, true);
+    return plus_bias(p, REDCO_USE_HEAD, y);
+}
+
+redco_value redcoi_lm_head(redcoi_pass *p, redco_value x)
+{
+    return redcoi_lm_logits(p, redcoi_lm_norm(p, REDCO_USE_FINAL_NORM, x));
+}
+
+static const double two_pi = 6.28318530717958647693;
+
+/* LLaMA 3: long waves are stretched, short ones stay, those between are blended by how often they fit into the old
+ * length. */
+static redco_value llama3(redco_graph *g, const redcoi_rope *rope, redco_value frequency)
+{
+    const redco_dtype dtype = redco_value_type(g, frequency)->dtype;
+    const redco_value fits = redco_scale(g, frequency, rope->old_positions / two_pi);
+    const redco_value slow = redco_scale(g, frequency, 1.0 / rope->factor);
+    const redco_value share = redco_scale(g, redco_shift(g, fits, -rope->low), 1.0 / (rope->high - rope->low));
+    const redco_value rest = redco_shift(g, redco_neg(g, share), 1.0);
+    const redco_value blend = redco_add(g, redco_mul(g, rest, slow), redco_mul(g, share, frequency));
+    const redco_value is_long = redco_less(g, fits, redco_scalar(g, dtype, rope->low));
+    const redco_value is_short = redco_less(g, redco_scalar(g, dtype, rope->high), fits);
+    return redco_select(g, is_long, slow, redco_select(g, is_short, frequency, blend));
+}
+
+void redcoi_lm_rotary_tables(redcoi_pass *p)
+{
+    redco_graph *const g = p->g;
+    const redcoi_rope *const rope = &p->set->rope;
+    const redco_tensor_type pairs = redco_type(REDCO_I32, 1, &(uint64_t){rope->size / 2});
+    if (rope->size == 0) { return; }
+    redco_graph_set_operator(g, "embedding");
+    const redco_value at = redco_reshape(g, redcoi_lm_positions(p, 0), 2, (const uint64_t[]){p->length, 1});
+    /* In F64 whatever the tables are: positions times frequencies need the digits. */
+    const redco_value index = redco_cast(g, redco_iota(g, &pairs, 0), REDCO_F64);
+    redco_value frequency = redco_exp(g, redco_scale(g, index, -2.0 * log(rope->theta) / (double)rope->size));
+    if (rope->kind == REDCOI_ROPE_LINEAR) { frequency = redco_scale(g, frequency, 1.0 / rope->factor); }
+    if (rope->kind == REDCOI_ROPE_LLAMA3) { frequency = llama3(g, rope, frequency); }
+    const redco_value angle = redco_mul(g, redco_cast(g, at, REDCO_F64), frequency);
+    p->cosines = redco_cast(g, redco_cos(g, angle), redco_dtype_statistic(p->scope->compute));
+    p->sines = redco_cast(g, redco_sin(g, angle), redco_dtype_statistic(p->scope->compute));
+}
