@@ -11,6 +11,7 @@ endforeach()
 # Checks of the house itself; each is a script that prints what is wrong.
 add_test(NAME house.golden-runner COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/golden-selftest.sh)
 add_test(NAME house.folders COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/folders.sh)
+add_test(NAME house.names COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/names.sh)
 add_test(NAME house.headers-c
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers.sh ${CMAKE_C_COMPILER} -std=c11 -x c)
 add_test(NAME house.headers-c++
@@ -33,5 +34,5 @@ add_test(NAME house.readme COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/readme.sh ${CMAKE
 add_test(NAME house.pages COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/pages.sh ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.full-disk COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/full-disk.sh ${CMAKE_BINARY_DIR}/tools)
 add_test(NAME house.slurm COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/slurm.sh ${CMAKE_BINARY_DIR}/tools)
-set_tests_properties(house.row-commands house.readme house.pages house.full-disk house.slurm house.man-pages house.golden-runner house.folders house.headers-c house.headers-c++ house.needed house.exported-names house.install house.schemas house.schemas.full
+set_tests_properties(house.row-commands house.readme house.pages house.full-disk house.slurm house.man-pages house.golden-runner house.folders house.names house.headers-c house.headers-c++ house.needed house.exported-names house.install house.schemas house.schemas.full
                      PROPERTIES LABELS house SKIP_RETURN_CODE 77)

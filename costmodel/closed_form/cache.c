@@ -192,23 +192,10 @@ double redcoi_repeated_ratio(redco_operator_kind kind, bool partial)
     return kind == REDCO_OPERATOR_GEMM ? partial_gemm_ratio : 1.0;
 }
 
-bool redcoi_is_unread(const redco_costs *costs, const char *operator_name)
+bool redcoi_is_unread(const redco_costs *costs, redco_op_role role)
 {
     if (!costs->workload.engine.planned_memory || costs->dims->post_norm) { return false; } /* a norm reads it */
-    return strcmp(operator_name, "ffn_out") == 0 ||
-           (strcmp(operator_name, "out") == 0 && costs->dims->parallel_block); /* added to it */
-}
-
-bool redcoi_tp_enters(const redco_model_dims *dims, const char *operator_name)
-{
-    return strcmp(operator_name, "qkv") == 0 || strcmp(operator_name, "cross_q") == 0 ||
-           (strcmp(operator_name, "ffn_in") == 0 && !dims->parallel_block);
-}
-
-bool redcoi_tp_leaves(const redco_model_dims *dims, const char *operator_name)
-{
-    return strcmp(operator_name, "ffn_out") == 0 || strcmp(operator_name, "cross_out") == 0 ||
-           (strcmp(operator_name, "out") == 0 && !dims->parallel_block);
+    return redco_op_role_ends_block(role, costs->dims->parallel_block);
 }
 
 /* Groups end with a matrix; what follows the last one belongs to it. */
@@ -224,15 +211,15 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
     for (uint32_t i = 0; i < count; i++) {
         redcoi_group_times *const group = &times->groups[times->group_count - 1];
         const bool matrix = ops[i].kind == REDCO_OPERATOR_GEMM;
-        const bool unread = redcoi_is_unread(costs, ops[i].name);
+        const bool unread = redcoi_is_unread(costs, ops[i].role);
         const double operator_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, clock_ratio);
         group->forward_s += operator_s;
         group->again_s += unread ? 0.0 : operator_s;
         group->weight_s += redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, clock_ratio);
         group->input_s += redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, clock_ratio);
         if (matrix) { group->share += (double)ops[i].n * (double)ops[i].k; }
-        if (redcoi_tp_enters(costs->dims, ops[i].name)) { group->tp_backward_s = 1.0; }
-        if (redcoi_tp_leaves(costs->dims, ops[i].name)) {
+        if (redco_op_role_begins_tp(ops[i].role, costs->dims->parallel_block)) { group->tp_backward_s = 1.0; }
+        if (redco_op_role_ends_tp(ops[i].role, costs->dims->parallel_block)) {
             group->tp_forward_s = 1.0;
             group->again_tp_s = !unread ? 1.0 : split ? 0.5 : 0.0; /* with sequence parallelism the gather before it */
             pairs += 1.0;

@@ -216,13 +216,9 @@ redco_mesh redcoi_backward_mesh(const redcoi_job *job);
 double redcoi_repeated_ratio(redco_operator_kind kind, bool partial);
 /** Whether full recomputation leaves an operator of a block out, since backward does not read what it makes: an engine
  *  that plans its memory runs what is read. */
-bool redcoi_is_unread(const redco_costs *costs, const char *operator_name);
+bool redcoi_is_unread(const redco_costs *costs, redco_op_role role);
 /** Gathering the logits of the whole vocabulary, and as much for their gradients; 0 where each rank keeps its part. */
 double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape);
-/** Whether a block's operator is the first or the last of a pair of split matrices: a tensor-parallel collective stands
- *  before or behind it. */
-bool redcoi_tp_enters(const redco_model_dims *dims, const char *operator_name);
-bool redcoi_tp_leaves(const redco_model_dims *dims, const char *operator_name);
 
 /** What sharded parameters add to one pass through a layer that follows others like it. */
 typedef struct redcoi_shard_traffic {

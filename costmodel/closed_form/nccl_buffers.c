@@ -257,8 +257,7 @@ _Static_assert(REDCOI_ROOMS_CACHED == 64, "the hash keeps 6 bits");
 static bool uses_nccl(const redco_costs *costs)
 {
     const redco_calibration *const c = &costs->calibration;
-    const bool processors = strcmp(c->name, "host") == 0 || strcmp(c->name, "emulated") == 0;
-    return !redco_gpu_is_host(&costs->machine.gpu) && !(c->planned_memory && processors);
+    return !redco_gpu_is_host(&costs->machine.gpu) && !(c->planned_memory && c->processors);
 }
 
 static uint64_t sum(redco_costs *costs, const redcoi_nccl_communicator *communicators, uint32_t count)

@@ -49,7 +49,7 @@ static const double rounding = 1.0 + 1e-9;
 
 static bool is_nvidia(const redco_gpu *gpu)
 {
-    return strcmp(gpu->vendor, "NVIDIA") == 0 || gpu->vendor[0] == '\0';
+    return gpu->maker == REDCO_GPU_NVIDIA && !redco_gpu_is_host(gpu);
 }
 
 /* AMD's CDNA3 is the first with FP8; others have no compute capability to go by. */
@@ -71,7 +71,7 @@ static uint32_t capability_of(const redco_gpu *gpu)
 static double link_use_ratio(const redco_gpu *gpu)
 {
     if (redco_gpu_is_host(gpu)) { return 1.0; }
-    if (strcmp(gpu->vendor, "AMD") == 0) { return gpu->fp8_flops_per_s > 0.0 ? 48.0 / 64.0 : 36.0 / 50.0; }
+    if (gpu->maker == REDCO_GPU_AMD) { return gpu->fp8_flops_per_s > 0.0 ? 48.0 / 64.0 : 36.0 / 50.0; }
     const uint32_t capability = capability_of(gpu);
     if (capability >= 100) { return 40.1 / 50.0; }
     if (capability >= 90) { return 20.6 / 25.0; }

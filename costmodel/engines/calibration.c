@@ -11,6 +11,8 @@
 
 static const char format_name[] = "redco-calibration";
 static const uint32_t newest_version = 2;
+static const char processors[] = "host";   /* the set of ranks on processors */
+static const char emulated[] = "emulated"; /* and where they stand in for GPUs */
 
 /* Whose steps a set was fitted to, where memory is planned; without the key any other engine. */
 static const char *const engine_words[] = {"framework", "redco-exec"};
@@ -75,8 +77,8 @@ enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
 
 static redco_status only_known(const redco_json_value *value, redco_error *err)
 {
-    const char *keys[FIELD_COUNT + 7] = {"format", "version", "name", "basis", "fitted_rows", "engine"};
-    for (size_t i = 0; i < FIELD_COUNT; i++) { keys[6 + i] = fields[i].key; }
+    const char *keys[FIELD_COUNT + 8] = {"format", "version", "name", "basis", "fitted_rows", "engine", "keeps_gate"};
+    for (size_t i = 0; i < FIELD_COUNT; i++) { keys[7 + i] = fields[i].key; }
     return redco_json_only(value, keys, err);
 }
 
@@ -120,6 +122,12 @@ redco_status redco_calibration_from_json(const redco_json_value *value, redco_ca
             return redco_json_fail(value, "engine", err, "is \"%.40s\"; framework and redco-exec are known", engine);
         }
     }
+    read.keeps_gate = strcmp(read.name, processors) == 0;
+    if (redco_json_has(value, "keeps_gate") &&
+        (st = redco_json_bool(value, "keeps_gate", &read.keeps_gate, err)) != REDCO_OK) {
+        return st;
+    }
+    read.processors = strcmp(read.name, processors) == 0 || strcmp(read.name, emulated) == 0;
     *calibration_out = read;
     return REDCO_OK;
 }
@@ -134,6 +142,11 @@ json_t *redco_calibration_describe(const redco_calibration *calibration)
         return NULL;
     }
     if (object == NULL) { return NULL; }
+    if (calibration->keeps_gate != (strcmp(calibration->name, processors) == 0) &&
+        json_object_set_new(object, "keeps_gate", json_boolean(calibration->keeps_gate)) != 0) {
+        json_decref(object);
+        return NULL;
+    }
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         double number = 0.0;
         memcpy(&number, (const char *)calibration + fields[i].offset, sizeof number);
@@ -166,7 +179,7 @@ static bool begins(const char *text, const char *start)
 const char *redco_calibration_set(const redco_gpu *gpu, redco_software software)
 {
     size_t i = 0;
-    if (redco_gpu_is_host(gpu) && strcasecmp(gpu->arch, sets[0].arch) != 0) { return "host"; }
+    if (redco_gpu_is_host(gpu) && strcasecmp(gpu->arch, sets[0].arch) != 0) { return processors; }
     while ((sets[i].arch != NULL && strcasecmp(gpu->arch, sets[i].arch) != 0) ||
            (sets[i].name != NULL && !begins(gpu->name, sets[i].name)) ||
            (sets[i].software != REDCO_SOFTWARE_UNKNOWN && sets[i].software != software)) {

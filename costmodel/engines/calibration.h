@@ -55,6 +55,9 @@ typedef struct redco_calibration {
     double usable_memory_ratio;  /**< plans above this share of physical memory are refused */
     bool planned_memory;         /**< the software is redco-exec: see redco_engine.planned_memory. In files
                                       "engine": "redco-exec"; without the key it is any other */
+    bool processors;             /**< ranks on processors, which may stand in for GPUs: they need no NCCL */
+    bool keeps_gate;             /**< steps of processors: they keep what redco_engine.made_again makes again. In files
+                                      "keeps_gate"; without the key the set named "host" does */
 } redco_calibration;
 
 /** Name of the shipped set for a class of software on a GPU: "a100-eager", ... */

@@ -80,14 +80,13 @@ static redco_status gpu_value(const char *name, const redco_gpu *gpu, json_t **v
 static json_t *node_json(const struct node *node, json_t *gpu)
 {
     const bool linked = node->gpu.scale_up_bytes_per_s > 0.0;
-    const bool bridged = strstr(node->gpu.link, "bridge") != NULL;
     json_t *const json = json_object();
     bool good = json_object_set_new(json, "gpu", gpu) == 0 &&
                 json_object_set_new(json, "gpus", json_integer(node->gpus)) == 0 &&
                 json_object_set_new(json, "fabric",
-                                    json_string(!linked   ? "pcie"
-                                                : bridged ? "direct"
-                                                          : "switch")) == 0;
+                                    json_string(!linked             ? "pcie"
+                                                : node->gpu.bridged ? "direct"
+                                                                    : "switch")) == 0;
     if (node->hosts > 1) {
         good = good && json_object_set_new(json, "hosts",
                                            with_source(json_integer(node->hosts), "one rack is one link domain")) == 0;

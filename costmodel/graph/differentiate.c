@@ -111,8 +111,9 @@ static void differentiate_op(const sweep *s, const redco_op *op)
         return;
     }
     const redcoi_graph_label before = g->label;
-    g->label.layer = op->layer;
-    g->label.operator_name = op->operator_name;
+    g->label.layer = op->layer_id;
+    g->label.name = op->name_id;
+    g->label.role = op->role;
     g->label.order = op->order + 1;
     g->label.origin = op->id;
     g->label.toward = REDCO_NO_VALUE;

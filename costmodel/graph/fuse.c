@@ -26,8 +26,8 @@ static bool can_be_fused(const redco_op *op)
 /** Whether both are of the same operator of the step. */
 static bool same_name(const redco_op *a, const redco_op *b)
 {
-    return a->order == b->order && a->copy == b->copy && a->toward == b->toward && strcmp(a->layer, b->layer) == 0 &&
-           strcmp(a->operator_name, b->operator_name) == 0;
+    return a->order == b->order && a->copy == b->copy && a->toward == b->toward && a->layer_id == b->layer_id &&
+           a->name_id == b->name_id;
 }
 
 /* Analysis */
@@ -371,8 +371,7 @@ static void copy_input(emitter *e, const redco_op *op)
 {
     const redco_tensor_type *const type = redco_value_type(e->f->graph, op->first_output);
     const char *const name = redco_value_name(e->f->graph, op->first_output);
-    redco_graph_set_layer(e->to, op->layer);
-    redco_graph_set_operator(e->to, op->operator_name);
+    redco_graph_set_like(e->to, op);
     e->map[op->first_output] = (op->attributes.flags & REDCO_FLAG_PARAMETER) != 0 ? redco_parameter(e->to, name, type)
                                                                                   : redco_input(e->to, name, type);
 }

@@ -58,7 +58,7 @@ static const redco_op *sole_maker(const pass *p, redco_value value)
 
 static bool is_near(const redco_op *a, const redco_op *b)
 {
-    return a->order == b->order && a->copy == b->copy && strcmp(a->layer, b->layer) == 0;
+    return a->order == b->order && a->copy == b->copy && a->layer_id == b->layer_id;
 }
 
 static bool is_matrix_product(const pass *p, const redco_op *op)
@@ -120,13 +120,13 @@ static uint32_t list_inputs(const pass *p, const group *g, redco_value values[GR
  * reads a view of its own, that is gone, too. */
 static const char *other_name(const pass *p, const group *g)
 {
-    const char *const own = g->product->operator_name;
-    if (strcmp(g->last->operator_name, own) != 0) { return g->last->operator_name; }
+    const uint32_t own = g->product->name_id;
+    if (g->last->name_id != own) { return g->last->operator_name; }
     if (g->sum == NULL) { return ""; }
-    if (strcmp(g->sum->operator_name, own) != 0) { return g->sum->operator_name; }
+    if (g->sum->name_id != own) { return g->sum->operator_name; }
     for (const redco_op *op = maker_of(p, g->sum->inputs[0]); redco_op_is_view(op->kind);
          op = maker_of(p, op->inputs[0])) {
-        if (strcmp(op->operator_name, own) != 0 && is_near(op, g->product)) { return op->operator_name; }
+        if (op->name_id != own && is_near(op, g->product)) { return op->operator_name; }
     }
     return "";
 }
@@ -359,8 +359,7 @@ static void make_input(pass *p, const redco_op *op)
 {
     const redco_tensor_type *const type = type_of(p, op->first_output);
     const char *const name = redco_value_name(p->from, op->first_output);
-    redco_graph_set_layer(p->to, op->layer);
-    redco_graph_set_operator(p->to, op->operator_name);
+    redco_graph_set_like(p->to, op);
     const redco_value value = (op->attributes.flags & REDCO_FLAG_PARAMETER) != 0 ? redco_parameter(p->to, name, type)
                                                                                  : redco_input(p->to, name, type);
     take_op(p, op, &value);

@@ -12,15 +12,22 @@ redco_graph *redco_graph_create(void)
 {
     redco_graph *graph = calloc(1, sizeof *graph);
     if (graph == NULL) { return NULL; }
-    graph->label = (redcoi_graph_label){
-        .layer = "", .operator_name = "", .absorbed = "", .origin = REDCO_NO_OP, .toward = REDCO_NO_VALUE};
-    return graph;
+    graph->label = (redcoi_graph_label){.origin = REDCO_NO_OP, .toward = REDCO_NO_VALUE};
+    if (redco_names_add(&graph->names, "") == REDCO_LAYER_NONE &&
+        redco_names_add(&graph->names, "step") == REDCO_LAYER_STEP) {
+        return graph;
+    }
+    redco_graph_free(graph);
+    return NULL;
 }
 
 void redco_graph_free(redco_graph *graph)
 {
     if (graph == NULL) { return; }
     redcoi_arena_free(&graph->arena);
+    redco_names_free(&graph->names);
+    redco_names_free(&graph->input_names);
+    free(graph->input_values);
     free(graph->ops);
     free(graph->values);
     free(graph->table);
@@ -41,8 +48,8 @@ bool redcoi_graph_failed(const redco_graph *graph)
 const char *redcoi_graph_place(const redco_graph *graph, char *buffer, size_t size)
 {
     const redcoi_graph_label *l = &graph->label;
-    (void)snprintf(buffer, size, "%s%s%s", l->layer, l->layer[0] != 0 && l->operator_name[0] != 0 ? "/" : "",
-                   l->operator_name);
+    (void)snprintf(buffer, size, "%s%s%s", graph->names.texts[l->layer], l->layer != 0 && l->name != 0 ? "/" : "",
+                   graph->names.texts[l->name]);
     return buffer;
 }
 
@@ -57,25 +64,36 @@ redco_value redcoi_graph_fail(redco_graph *graph, const char *what, ...)
     return REDCO_NO_VALUE;
 }
 
-static const char *keep_string(redco_graph *graph, const char *now, const char *text)
+static uint32_t name_of(redco_graph *graph, const char *text)
 {
-    if (strcmp(now, text) == 0) { return now; }
-    const char *copy = redcoi_arena_string(&graph->arena, text);
-    if (copy == NULL) {
-        (void)redco_fail(&graph->error, REDCO_ENOMEM, text, "a name of the graph");
-        return now;
-    }
-    return copy;
+    const uint32_t name = redco_names_add(&graph->names, text);
+    if (name != REDCO_NO_NAME) { return name; }
+    (void)redco_fail(&graph->error, REDCO_ENOMEM, text, "a name of the graph");
+    return 0;
 }
 
 void redco_graph_set_layer(redco_graph *graph, const char *layer)
 {
-    graph->label.layer = keep_string(graph, graph->label.layer, layer);
+    graph->label.layer = name_of(graph, layer);
 }
 
 void redco_graph_set_operator(redco_graph *graph, const char *operator_name)
 {
-    graph->label.operator_name = keep_string(graph, graph->label.operator_name, operator_name);
+    graph->label.name = name_of(graph, operator_name);
+    graph->label.role = redco_op_role_named(operator_name);
+}
+
+void redco_graph_set_role(redco_graph *graph, redco_op_role role)
+{
+    graph->label.name = name_of(graph, redco_op_role_name(role));
+    graph->label.role = role;
+}
+
+void redco_graph_set_like(redco_graph *graph, const redco_op *op)
+{
+    graph->label.layer = name_of(graph, op->layer);
+    graph->label.name = name_of(graph, op->operator_name);
+    graph->label.role = op->role;
 }
 
 void redco_graph_set_copy(redco_graph *graph, uint32_t copy)
@@ -296,9 +314,13 @@ void redco_graph_apply(redco_graph *graph, redco_op_kind kind, const redco_value
                            .output_count = outputs,
                            .inputs = inputs,
                            .attributes = *attributes,
-                           .layer = l->layer,
-                           .operator_name = l->operator_name,
-                           .absorbed = l->absorbed,
+                           .role = l->role,
+                           .layer_id = l->layer,
+                           .name_id = l->name,
+                           .absorbed_id = l->absorbed,
+                           .layer = graph->names.texts[l->layer],
+                           .operator_name = graph->names.texts[l->name],
+                           .absorbed = graph->names.texts[l->absorbed],
                            .order = l->order,
                            .copy = l->copy,
                            .origin = l->origin,
@@ -328,15 +350,34 @@ void redco_graph_repeat(redco_graph *graph, const redco_op *op, const redco_valu
 void redco_graph_insert(redco_graph *graph, const redco_op *op, const redco_value *inputs, redco_value *outputs_out)
 {
     const redcoi_graph_label before = graph->label;
-    redco_graph_set_layer(graph, op->layer);
-    redco_graph_set_operator(graph, op->operator_name);
-    graph->label.absorbed = op->absorbed == NULL ? "" : keep_string(graph, graph->label.absorbed, op->absorbed);
+    redco_graph_set_like(graph, op);
+    graph->label.absorbed = op->absorbed == NULL ? 0 : name_of(graph, op->absorbed);
     graph->label.order = op->order;
     graph->label.copy = op->copy;
     graph->label.origin = op->origin;
     graph->label.toward = op->toward;
     redco_graph_apply(graph, op->kind, inputs, op->input_count, &op->attributes, outputs_out);
     graph->label = before;
+}
+
+static bool keep_input(redco_graph *graph, const char *name, redco_value value)
+{
+    const uint32_t at = redco_names_add(&graph->input_names, name);
+    if (at != REDCO_NO_NAME && at == graph->input_capacity) {
+        const uint32_t capacity = 2 * at + 16;
+        redco_value *const values = realloc(graph->input_values, capacity * sizeof *values);
+        if (values != NULL) {
+            graph->input_values = values;
+            graph->input_capacity = capacity;
+        }
+    }
+    if (at >= graph->input_capacity) {
+        (void)no_memory(graph);
+        return false;
+    }
+    graph->input_values[at] = value;
+    graph->values[value]->name = graph->input_names.texts[at];
+    return true;
 }
 
 redco_value redcoi_graph_input(redco_graph *graph, const char *name, const redco_tensor_type *type, uint32_t flags)
@@ -351,14 +392,9 @@ redco_value redcoi_graph_input(redco_graph *graph, const char *name, const redco
     attributes.rank = type->rank;
     attributes.flags = flags;
     memcpy(attributes.size, type->dim, sizeof attributes.size);
-    const char *kept = redcoi_arena_string(&graph->arena, name);
     redco_value value = REDCO_NO_VALUE;
     redco_graph_apply(graph, REDCO_OP_INPUT, NULL, 0, &attributes, &value);
-    if (value != REDCO_NO_VALUE && kept == NULL) {
-        (void)no_memory(graph);
-        return REDCO_NO_VALUE;
-    }
-    if (value != REDCO_NO_VALUE) { graph->values[value]->name = kept; }
+    if (value == REDCO_NO_VALUE || !keep_input(graph, name, value)) { return REDCO_NO_VALUE; }
     return value;
 }
 
@@ -374,10 +410,8 @@ redco_value redco_parameter(redco_graph *graph, const char *name, const redco_te
 
 redco_value redco_graph_find_input(const redco_graph *graph, const char *name)
 {
-    for (redco_value v = 0; v < graph->value_count; v++) {
-        if (graph->values[v]->name != NULL && strcmp(graph->values[v]->name, name) == 0) { return v; }
-    }
-    return REDCO_NO_VALUE;
+    const uint32_t at = redco_names_find(&graph->input_names, name);
+    return at != REDCO_NO_NAME ? graph->input_values[at] : REDCO_NO_VALUE;
 }
 
 uint32_t redco_graph_op_count(const redco_graph *graph)
@@ -413,9 +447,14 @@ const char *redco_value_name(const redco_graph *graph, redco_value value)
     return value < graph->value_count ? graph->values[value]->name : NULL;
 }
 
+const redco_names *redco_graph_names(const redco_graph *graph)
+{
+    return &graph->names;
+}
+
 const char *redco_op_name(const redco_graph *graph, const redco_op *op, char *buffer, size_t size)
 {
-    const char *pass = strcmp(op->layer, "step") == 0 ? "" : op->order > 0 ? "bwd/" : op->copy > 0 ? "re/" : "fwd/";
+    const char *pass = op->layer_id == REDCO_LAYER_STEP ? "" : op->order > 0 ? "bwd/" : op->copy > 0 ? "re/" : "fwd/";
     const char *what = op->operator_name[0] != 0 ? op->operator_name : redco_op_kind_name(op->kind);
     const char *side = op->toward == REDCO_NO_VALUE || op->origin == REDCO_NO_OP ? ""
                        : op->toward == 1                                         ? "/weight"

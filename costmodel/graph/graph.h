@@ -9,6 +9,8 @@
 #ifndef REDCO_GRAPH_H
 #define REDCO_GRAPH_H
 
+#include "costmodel/graph/names.h"
+#include "costmodel/graph/op_roles.h"
 #include "costmodel/graph/type.h"
 
 #ifdef __cplusplus
@@ -20,6 +22,9 @@ typedef uint32_t redco_value;
 
 #define REDCO_NO_VALUE UINT32_MAX
 #define REDCO_NO_OP UINT32_MAX
+
+/** Layers that every graph has: of operators without one, and of what is done once a step (the optimizer). */
+enum { REDCO_LAYER_NONE, REDCO_LAYER_STEP };
 
 enum { REDCO_INPUTS_MAX = 64, REDCO_OUTPUTS_MAX = 4 };
 
@@ -158,7 +163,11 @@ typedef struct redco_op {
     const redco_value *inputs;
     redco_value first_output; /**< outputs are numbered consecutively */
     redco_attributes attributes;
-    const char *layer; /**< "block.3": names of the simulator (costmodel/simulator/step.h); "" if none was set */
+    redco_op_role role;
+    uint32_t layer_id;    /**< equal if and only if the layer is; REDCO_LAYER_NONE, REDCO_LAYER_STEP, ... */
+    uint32_t name_id;     /**< likewise of operator_name, 0 if it is "" */
+    uint32_t absorbed_id; /**< likewise of absorbed */
+    const char *layer;    /**< "block.3": names of the simulator (costmodel/simulator/step.h); "" if none was set */
     const char *operator_name; /**< "qkv" (costmodel/README.md, section 2); "" if none was set */
     const char *absorbed;      /**< "activation": another operator of the layer whose work this one does as well, "" */
     uint32_t order;            /**< 0 forward, 1 gradient, 2 gradient of a gradient ... */
@@ -176,7 +185,11 @@ redco_status redco_graph_status(const redco_graph *graph, redco_error *err);
 /** Names of what is added from here on; the layer of what is done once a step (the optimizer) is "step". The strings
  * are copied. */
 void redco_graph_set_layer(redco_graph *graph, const char *layer);
+/** A name that a role has (op_roles.h) sets that role. */
 void redco_graph_set_operator(redco_graph *graph, const char *operator_name);
+void redco_graph_set_role(redco_graph *graph, redco_op_role role); /**< and its name */
+/** Layer, operator and role of @p op, which may be of another graph. */
+void redco_graph_set_like(redco_graph *graph, const redco_op *op);
 /** Operators of another copy are not merged with equal ones: the schedule recomputes a layer by adding it again. */
 void redco_graph_set_copy(redco_graph *graph, uint32_t copy);
 
@@ -190,8 +203,8 @@ void redco_graph_apply(redco_graph *graph, redco_op_kind kind, const redco_value
 /** The same for an operator that exists, with its names, order and copy; not for inputs. @p op may be of another graph;
  * its origin is kept only if it is of this one. */
 void redco_graph_repeat(redco_graph *graph, const redco_op *op, const redco_value *inputs, redco_value *outputs_out);
-/** The same for an operator that the caller describes: kind, input_count, attributes and all names; its origin is an
- * operator of @p graph, or REDCO_NO_OP. */
+/** The same for an operator that the caller describes: kind, input_count, attributes, role and all names; its origin is
+ * an operator of @p graph, or REDCO_NO_OP. */
 void redco_graph_insert(redco_graph *graph, const redco_op *op, const redco_value *inputs, redco_value *outputs_out);
 
 /** An input: bound to memory when the graph is run. Its name is unique in the graph. */
@@ -207,6 +220,7 @@ const redco_op *redco_graph_op(const redco_graph *graph, uint32_t op);
 const redco_op *redco_value_op(const redco_graph *graph, redco_value value); /**< that made it */
 const redco_tensor_type *redco_value_type(const redco_graph *graph, redco_value value);
 const char *redco_value_name(const redco_graph *graph, redco_value value); /**< of an input; else NULL */
+const redco_names *redco_graph_names(const redco_graph *graph); /**< of layers and operators: layer_id, name_id */
 
 /** The operator's name in schedules and traces, "fwd/block.3/qkv", "bwd/block.3/qkv/weight", as in
  * costmodel/simulator/step.h.

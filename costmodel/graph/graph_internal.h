@@ -4,10 +4,12 @@
 
 #include "costmodel/graph/graph.h"
 #include "costmodel/graph/graph_arena.h"
+#include "costmodel/graph/names.h"
 
 /** What the operators added next are labelled with. */
 typedef struct redcoi_graph_label {
-    const char *layer, *operator_name, *absorbed; /**< in the graph's arena, or static */
+    uint32_t layer, name, absorbed; /**< numbers of the graph's names; 0 is "" */
+    redco_op_role role;
     uint32_t order, copy, origin, toward;
     bool opaque; /**< simplification does not look at how an input was made */
 } redcoi_graph_label;
@@ -26,6 +28,10 @@ struct redco_graph {
     uint32_t value_count, value_capacity;
     uint32_t *table; /**< open addressing by hash of an operator; REDCO_NO_OP is empty */
     uint32_t table_size;
+    redco_names names;       /**< of layers and operators */
+    redco_names input_names; /**< of inputs, in the order of input_values */
+    redco_value *input_values;
+    uint32_t input_capacity;
     redcoi_graph_label label;
     redco_error error;
 };

@@ -27,8 +27,7 @@ static void copy_op(redco_graph *to, const redco_graph *from, const redco_op *op
         return;
     }
     for (uint32_t i = 0; i < op->input_count; i++) { inputs[i] = map[op->inputs[i]]; }
-    redco_graph_set_layer(to, op->layer);
-    redco_graph_set_operator(to, op->operator_name);
+    redco_graph_set_like(to, op);
     to->label.order = op->order;
     to->label.copy = op->copy;
     to->label.toward = op->toward;
@@ -72,8 +71,7 @@ redco_status redco_graph_extract(const redco_graph *graph, const redco_value *ou
         const bool decompose = live[i] && choose != NULL && redco_op_is_fused(op->kind) && choose(op, context);
         if (live[i]) { copy_op(made, graph, op, decompose, map_out); }
     }
-    made->label = (redcoi_graph_label){
-        .layer = "", .operator_name = "", .absorbed = "", .origin = REDCO_NO_OP, .toward = REDCO_NO_VALUE};
+    made->label = (redcoi_graph_label){.origin = REDCO_NO_OP, .toward = REDCO_NO_VALUE};
     if ((st = redco_graph_status(made, err)) != REDCO_OK) { goto out; }
     *graph_out = made;
     made = NULL;

@@ -18,14 +18,9 @@ typedef struct rewrite {
     bool *repeated;          /**< by operator: backward needs it again */
     redco_value *map;        /**< by value: in the new graph */
     redco_value *again;      /**< by value: its second copy, or REDCO_NO_VALUE */
-    const char *entered;     /**< layer that backward is in */
+    uint32_t entered;        /**< layer that backward is in */
     uint32_t *op_of;         /**< by operator: in the new graph */
 } rewrite;
-
-static bool is_attention(const redco_op *op)
-{
-    return strcmp(op->operator_name, "attention") == 0 || strcmp(op->operator_name, "cross_attention") == 0;
-}
 
 static const redco_op *viewed(const rewrite *r, const redco_op *op)
 {
@@ -39,8 +34,10 @@ static bool is_alone(const rewrite *r, const redco_op *maker)
     maker = viewed(r, maker);
     if (maker->order > 0 || maker->copy > 0) { return false; }
     /* What attention gathers are heads, not parts of sequences. */
-    if (maker->kind == REDCO_OP_ALL_GATHER) { return r->options->gather_again && !is_attention(maker); }
-    return r->policy[maker->id] == REDCO_RECOMPUTE_SELECTIVE && is_attention(maker) &&
+    if (maker->kind == REDCO_OP_ALL_GATHER) {
+        return r->options->gather_again && !redco_op_role_is_attention(maker->role);
+    }
+    return r->policy[maker->id] == REDCO_RECOMPUTE_SELECTIVE && redco_op_role_is_attention(maker->role) &&
            redco_op_kind_class(maker->kind) != REDCO_CLASS_COLLECTIVE;
 }
 
@@ -59,20 +56,21 @@ static bool reads_again(const rewrite *r, const redco_op *reader, redco_value va
     switch (source_of(r, maker)) {
     case KEPT: return false;
     case AGAIN_ALONE: return true;
-    case AGAIN_WITH_LAYER: return strcmp(reader->layer, maker->layer) == 0;
+    case AGAIN_WITH_LAYER: return reader->layer_id == maker->layer_id;
     }
     return false;
 }
 
 static void find_policies(rewrite *r)
 {
-    const char *layer = "";
+    uint32_t layer = REDCO_LAYER_NONE;
     redco_recompute policy = REDCO_RECOMPUTE_NONE;
     for (uint32_t i = 0; i < redco_graph_op_count(r->from); i++) {
         const redco_op *const op = redco_graph_op(r->from, i);
-        if (i == 0 || op->layer != layer) {
-            layer = op->layer;
-            policy = r->options->policy == NULL ? REDCO_RECOMPUTE_NONE : r->options->policy(r->options->context, layer);
+        if (i == 0 || op->layer_id != layer) {
+            layer = op->layer_id;
+            policy =
+                r->options->policy == NULL ? REDCO_RECOMPUTE_NONE : r->options->policy(r->options->context, op->layer);
         }
         r->policy[i] = policy;
     }
@@ -109,13 +107,11 @@ static void repeat_op(const rewrite *r, const redco_op *op)
 }
 
 /* In forward's order. Layers are not next to each other in the list, but few operators are of another one. */
-static void repeat_layer(const rewrite *r, const char *layer)
+static void repeat_layer(const rewrite *r, uint32_t layer)
 {
     for (uint32_t i = 0; i < redco_graph_op_count(r->from); i++) {
         const redco_op *const op = redco_graph_op(r->from, i);
-        if (r->repeated[i] && strcmp(op->layer, layer) == 0 && source_of(r, op) == AGAIN_WITH_LAYER) {
-            repeat_op(r, op);
-        }
+        if (r->repeated[i] && op->layer_id == layer && source_of(r, op) == AGAIN_WITH_LAYER) { repeat_op(r, op); }
     }
 }
 
@@ -129,8 +125,7 @@ static void copy_input(const rewrite *r, const redco_op *op)
 {
     const redco_tensor_type *const type = redco_value_type(r->from, op->first_output);
     const char *const name = redco_value_name(r->from, op->first_output);
-    redco_graph_set_layer(r->to, op->layer);
-    redco_graph_set_operator(r->to, op->operator_name);
+    redco_graph_set_like(r->to, op);
     r->map[op->first_output] = (op->attributes.flags & REDCO_FLAG_PARAMETER) != 0 ? redco_parameter(r->to, name, type)
                                                                                   : redco_input(r->to, name, type);
 }
@@ -139,9 +134,9 @@ static void copy_op(rewrite *r, const redco_op *op)
 {
     redco_value inputs[REDCO_INPUTS_MAX], outputs[REDCO_OUTPUTS_MAX];
     const bool backward = op->order > 0;
-    if (backward && r->policy[op->id] == REDCO_RECOMPUTE_FULL && r->entered != op->layer) {
-        repeat_layer(r, op->layer);
-        r->entered = op->layer;
+    if (backward && r->policy[op->id] == REDCO_RECOMPUTE_FULL && r->entered != op->layer_id) {
+        repeat_layer(r, op->layer_id);
+        r->entered = op->layer_id;
     }
     for (uint32_t k = 0; k < op->input_count; k++) {
         const redco_value value = op->inputs[k];
@@ -193,7 +188,7 @@ redco_status redco_recompute_graph(const redco_graph *graph, const redco_value *
                                    const redco_recompute_options *options, redco_graph **graph_out,
                                    redco_value *outputs_out, redco_error *err)
 {
-    rewrite r = {.from = graph, .options = options, .entered = ""};
+    rewrite r = {.from = graph, .options = options, .entered = UINT32_MAX};
     redco_status st = redco_graph_status(graph, err);
     if (st != REDCO_OK) { return st; }
     for (uint32_t i = 0; i < output_count; i++) {

@@ -37,31 +37,24 @@ static redco_status check_input(const redco_graph *graph, const redco_tp_input *
     return REDCO_OK;
 }
 
-static const redco_tp_input *find_layout(const redco_partition_options *o, const char *name)
+static redco_status take_inputs(redcoi_builder *b, redco_error *err)
 {
-    for (uint32_t i = 0; i < o->input_count; i++) {
-        if (strcmp(o->inputs[i].name, name) == 0) { return &o->inputs[i]; }
-    }
-    return NULL;
-}
-
-static redco_status check_inputs(const redco_graph *graph, const redco_partition_options *o, redco_error *err)
-{
-    for (uint32_t i = 0; i < o->input_count; i++) {
-        const redco_status st = check_input(graph, &o->inputs[i], o->group.ranks, err);
+    for (uint32_t i = 0; i < b->options->input_count; i++) {
+        const redco_tp_input *const input = &b->options->inputs[i];
+        const redco_status st = check_input(b->global, input, b->ranks, err);
         if (st != REDCO_OK) { return st; }
-        if (find_layout(o, o->inputs[i].name) != &o->inputs[i]) {
-            return redco_fail(err, REDCO_EVALUE, o->inputs[i].name, "two layouts are given for it");
-        }
+        const redco_tp_layout **const given = &b->given[redco_graph_find_input(b->global, input->name)];
+        if (*given != NULL) { return redco_fail(err, REDCO_EVALUE, input->name, "two layouts are given for it"); }
+        *given = &input->layout;
     }
     return REDCO_OK;
 }
 
 /** Layouts of the outputs: those of the inputs that they are like. */
-static redco_status find_output_layouts(const redco_graph *graph, const redco_partition_options *o,
-                                        const redco_partition_output *outputs, uint32_t count, redco_tp_layout *layouts,
-                                        redco_error *err)
+static redco_status find_output_layouts(const redcoi_builder *b, const redco_partition_output *outputs, uint32_t count,
+                                        redco_tp_layout *layouts, redco_error *err)
 {
+    const redco_graph *const graph = b->global;
     for (uint32_t i = 0; i < count; i++) {
         char text[REDCO_TYPE_TEXT_BYTES];
         layouts[i] = redco_tp_replicated();
@@ -77,8 +70,7 @@ static redco_status find_output_layouts(const redco_graph *graph, const redco_pa
             return redco_fail(err, REDCO_EVALUE, outputs[i].like, "output %u is to be split like it, but is %s", i,
                               redco_type_text(redco_value_type(graph, outputs[i].value), text));
         }
-        const redco_tp_input *given = find_layout(o, outputs[i].like);
-        if (given != NULL) { layouts[i] = given->layout; }
+        if (b->given[like] != NULL) { layouts[i] = *b->given[like]; }
     }
     return REDCO_OK;
 }
@@ -117,8 +109,7 @@ static void count_uses(redcoi_builder *b, const redco_partition_output *outputs,
 
 static redco_tp_layout input_layout(const redcoi_builder *b, redco_value value)
 {
-    const redco_tp_input *given = find_layout(b->options, redco_value_name(b->global, value));
-    return given == NULL ? redco_tp_replicated() : given->layout;
+    return b->given[value] == NULL ? redco_tp_replicated() : *b->given[value];
 }
 
 /** Split numbers that come from outside are weights, trained or not. */
@@ -139,8 +130,7 @@ static void add_input(redcoi_builder *b, const redco_op *op)
     const char *name = redco_value_name(b->global, op->first_output);
     const redco_tp_layout layout = input_layout(b, op->first_output);
     const redco_tensor_type type = redco_tp_local(layout, redco_value_type(b->global, op->first_output), b->ranks);
-    redco_graph_set_layer(b->local, op->layer);
-    redco_graph_set_operator(b->local, op->operator_name);
+    redco_graph_set_like(b->local, op);
     const bool parameter = (op->attributes.flags & REDCO_FLAG_PARAMETER) != 0;
     const redco_value local = parameter ? redco_parameter(b->local, name, &type) : redco_input(b->local, name, &type);
     redcoi_hold(b, op->first_output, layout, local);
@@ -182,7 +172,10 @@ static redco_status allocate(redcoi_builder *b, redco_error *err)
     b->slots = calloc(values + 1, sizeof *b->slots);
     b->demands = calloc(values + 1, sizeof *b->demands);
     b->weights = calloc(values + 1, sizeof *b->weights);
-    if (b->local && b->live && b->op_of && b->uses && b->slots && b->demands && b->weights) { return REDCO_OK; }
+    b->given = calloc(values + 1, sizeof(redco_tp_layout *));
+    if (b->local && b->live && b->op_of && b->uses && b->slots && b->demands && b->weights && b->given) {
+        return REDCO_OK;
+    }
     return redco_fail(err, REDCO_ENOMEM, "partition", "no memory for the layouts of %zu values", values);
 }
 
@@ -195,6 +188,7 @@ static void release(redcoi_builder *b)
     free(b->slots);
     free(b->demands);
     free(b->weights);
+    free((void *)b->given);
 }
 
 /** One rank alone: the graph as it is. */
@@ -218,21 +212,20 @@ redco_status redco_partition(const redco_graph *graph, const redco_partition_out
     redco_value *wanted = NULL;
     redco_status st = check_group(options, err);
     if (st == REDCO_OK) { st = check_graph(graph, err); }
-    if (st == REDCO_OK) { st = check_inputs(graph, options, err); }
     if (st != REDCO_OK) { return st; }
+    if ((st = allocate(&b, err)) != REDCO_OK || (st = take_inputs(&b, err)) != REDCO_OK) { goto out; }
     layouts = calloc((size_t)output_count + 1, sizeof *layouts);
     wanted = calloc((size_t)output_count + 1, sizeof *wanted);
     if (layouts == NULL || wanted == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "partition", "no memory for %u outputs", output_count);
         goto out;
     }
-    if ((st = find_output_layouts(graph, options, outputs, output_count, layouts, err)) != REDCO_OK) { goto out; }
+    if ((st = find_output_layouts(&b, outputs, output_count, layouts, err)) != REDCO_OK) { goto out; }
     for (uint32_t i = 0; i < output_count; i++) { wanted[i] = outputs[i].value; }
     if (b.ranks == 1) {
         st = copy_graph(graph, wanted, output_count, local_out, outputs_out, err);
         goto out;
     }
-    if ((st = allocate(&b, err)) != REDCO_OK) { goto out; }
     redco_graph_live(graph, wanted, output_count, b.live);
     count_uses(&b, outputs, output_count);
     note_inputs(&b);

@@ -28,10 +28,10 @@ struct list {
     bool in_block;
 };
 
-static void add_gemm(struct list *list, const char *name, uint64_t m, uint64_t n, uint64_t k)
+static void add_gemm(struct list *list, redco_op_role role, uint64_t m, uint64_t n, uint64_t k)
 {
     const double dm = (double)m, dn = (double)n, dk = (double)k;
-    list->out[list->count++] = (redco_operator){.name = name,
+    list->out[list->count++] = (redco_operator){.role = role,
                                                 .kind = REDCO_OPERATOR_GEMM,
                                                 .m = m,
                                                 .n = n,
@@ -42,10 +42,10 @@ static void add_gemm(struct list *list, const char *name, uint64_t m, uint64_t n
 }
 
 /* @p measured_as of a profile's operators, by its number of elements. */
-static void add_bytes(struct list *list, const char *name, redco_operator_kind kind, const char *measured_as,
+static void add_bytes(struct list *list, redco_op_role role, redco_operator_kind kind, const char *measured_as,
                       double elements, double element_bytes)
 {
-    list->out[list->count++] = (redco_operator){.name = name,
+    list->out[list->count++] = (redco_operator){.role = role,
                                                 .kind = kind,
                                                 .bytes = element_bytes * elements * list->memory_unit,
                                                 .measured_as = measured_as,
@@ -95,25 +95,25 @@ static const char *activation(const redco_model_dims *dims)
     return names[dims->activation];
 }
 
-static void add_norm_of(struct list *list, const char *name, double elements, uint64_t columns)
+static void add_norm_of(struct list *list, redco_op_role role, double elements, uint64_t columns)
 {
     const redco_operator_kind kind = list->engine->plain_norm ? REDCO_OPERATOR_NORM : REDCO_OPERATOR_MEMORY;
-    add_bytes(list, name, kind, list->norm, elements, norm_bytes);
+    add_bytes(list, role, kind, list->norm, elements, norm_bytes);
     list->out[list->count - 1].columns = (uint32_t)columns;
 }
 
-static void add_norm(struct list *list, const char *name, const struct rank *rank, uint64_t hidden)
+static void add_norm(struct list *list, redco_op_role role, const struct rank *rank, uint64_t hidden)
 {
-    add_norm_of(list, name, rank->tokens * (double)hidden / rank->sigma, hidden);
+    add_norm_of(list, role, rank->tokens * (double)hidden / rank->sigma, hidden);
 }
 
-static void add_attention(struct list *list, const char *name, bool causal, const struct rank *rank)
+static void add_attention(struct list *list, redco_op_role role, bool causal, const struct rank *rank)
 {
     const redco_attention kernel = list->engine->attention;
     if (kernel == REDCO_ATTENTION_FUSED || kernel == REDCO_ATTENTION_UNFUSED) { /* the full square, causal or not */
         const double scores = rank->pair_flops / 4.0 / (double)rank->head_dim;
         list->out[list->count++] =
-            (redco_operator){.name = name,
+            (redco_operator){.role = role,
                              .kind = REDCO_OPERATOR_SCORES,
                              .misaligned = rank->head_dim % 8 != 0,
                              .flops = rank->pair_flops,
@@ -122,7 +122,7 @@ static void add_attention(struct list *list, const char *name, bool causal, cons
         return;
     }
     const double bytes = 2.0 * rank->tokens * (double)(rank->q + rank->kv); /* q, k, v in, output out */
-    list->out[list->count++] = (redco_operator){.name = name,
+    list->out[list->count++] = (redco_operator){.role = role,
                                                 .kind = REDCO_OPERATOR_ATTENTION,
                                                 .flops = causal ? rank->pair_flops / 2.0 : rank->pair_flops,
                                                 .bytes = bytes * list->element_bytes,
@@ -158,49 +158,51 @@ static void add_block(struct list *list, const redco_model *model, uint32_t clas
     const bool parts = list->engine->planned_memory && !cross;
     const uint64_t h = dims->hidden, f = ceil_div(dims->ffn, tp);
     list->in_block = true;
-    if (!dims->post_norm) { add_norm(list, "attn_norm", rank, h); }
-    add_gemm(list, "qkv", rank->t, rank->q + 2 * rank->kv, h);
+    if (!dims->post_norm) { add_norm(list, REDCO_OP_ROLE_ATTENTION_NORM, rank, h); }
+    add_gemm(list, REDCO_OP_ROLE_QKV, rank->t, rank->q + 2 * rank->kv, h);
     if (parts) { add_parts(list, model, class_index, tp, REDCO_USE_QUERY, REDCO_USE_VALUE); }
     if (dims->head_norms) { /* of this rank's heads, whatever sequence parallelism splits */
-        add_norm_of(list, "q_norm", rank->tokens * (double)rank->q, dims->head_dim);
-        add_norm_of(list, "k_norm", rank->tokens * (double)rank->kv, dims->head_dim);
+        add_norm_of(list, REDCO_OP_ROLE_Q_NORM, rank->tokens * (double)rank->q, dims->head_dim);
+        add_norm_of(list, REDCO_OP_ROLE_K_NORM, rank->tokens * (double)rank->kv, dims->head_dim);
     }
-    const char *const heads = dims->positions == REDCO_POSITIONS_ROTARY ? "rotary" : "split_heads";
-    add_bytes(list, heads, REDCO_OPERATOR_MEMORY, heads, rank->tokens * (double)(rank->q + rank->kv), 4.0);
-    add_attention(list, "attention", causal, rank);
-    add_gemm(list, "out", rank->t, h, rank->q);
+    const redco_op_role heads =
+        dims->positions == REDCO_POSITIONS_ROTARY ? REDCO_OP_ROLE_ROTARY : REDCO_OP_ROLE_SPLIT_HEADS;
+    add_bytes(list, heads, REDCO_OPERATOR_MEMORY, redco_op_role_name(heads),
+              rank->tokens * (double)(rank->q + rank->kv), 4.0);
+    add_attention(list, REDCO_OP_ROLE_ATTENTION, causal, rank);
+    add_gemm(list, REDCO_OP_ROLE_OUT, rank->t, h, rank->q);
     list->out[list->count - 1].adds = true;
-    if (dims->post_norm) { add_norm(list, "attn_norm", rank, h); }
+    if (dims->post_norm) { add_norm(list, REDCO_OP_ROLE_ATTENTION_NORM, rank, h); }
     if (cross) { /* queries of the decoder, keys and values of the encoder's output: every pair */
-        add_norm(list, "cross_norm", rank, h);
-        add_gemm(list, "cross_q", rank->t, rank->q, h);
-        add_gemm(list, "cross_kv", rank->t, 2 * rank->kv, h);
-        add_attention(list, "cross_attention", false, rank);
-        add_gemm(list, "cross_out", rank->t, h, rank->q);
+        add_norm(list, REDCO_OP_ROLE_CROSS_NORM, rank, h);
+        add_gemm(list, REDCO_OP_ROLE_CROSS_Q, rank->t, rank->q, h);
+        add_gemm(list, REDCO_OP_ROLE_CROSS_KV, rank->t, 2 * rank->kv, h);
+        add_attention(list, REDCO_OP_ROLE_CROSS_ATTENTION, false, rank);
+        add_gemm(list, REDCO_OP_ROLE_CROSS_OUT, rank->t, h, rank->q);
         list->out[list->count - 1].adds = true;
     }
-    if (!dims->parallel_block && !dims->post_norm) { add_norm(list, "ffn_norm", rank, h); }
-    add_gemm(list, "ffn_in", rank->t, dims->gated ? 2 * f : f, h);
+    if (!dims->parallel_block && !dims->post_norm) { add_norm(list, REDCO_OP_ROLE_FFN_NORM, rank, h); }
+    add_gemm(list, REDCO_OP_ROLE_FFN_IN, rank->t, dims->gated ? 2 * f : f, h);
     if (parts) { add_parts(list, model, class_index, tp, REDCO_USE_GATE, REDCO_USE_UP); }
-    add_bytes(list, "activation", REDCO_OPERATOR_MEMORY, activation(dims), rank->tokens * (double)f,
+    add_bytes(list, REDCO_OP_ROLE_ACTIVATION, REDCO_OPERATOR_MEMORY, activation(dims), rank->tokens * (double)f,
               dims->gated ? 8.0 : 4.0);
-    add_gemm(list, "ffn_out", rank->t, h, f);
+    add_gemm(list, REDCO_OP_ROLE_FFN_OUT, rank->t, h, f);
     list->out[list->count - 1].adds = true;
-    if (dims->post_norm) { add_norm(list, "ffn_norm", rank, h); }
+    if (dims->post_norm) { add_norm(list, REDCO_OP_ROLE_FFN_NORM, rank, h); }
     if (list->engine->gemm_format != REDCO_GEMM_SAME) { /* inputs and gradients of the products */
         const double elements = 6.0 * (double)h / (double)tp + 3.0 * (double)f;
-        add_bytes(list, "casts", REDCO_OPERATOR_CAST, NULL, rank->tokens * elements, 1.0);
+        add_bytes(list, REDCO_OP_ROLE_CASTS, REDCO_OPERATOR_CAST, NULL, rank->tokens * elements, 1.0);
     }
 }
 
 static void add_head(struct list *list, const redco_model_dims *dims, const struct rank *rank, uint32_t tp)
 {
     const uint64_t width = ceil_div(dims->vocab, tp);
-    if (!dims->no_final_norm) { add_norm(list, "final_norm", rank, dims->hidden); }
-    add_gemm(list, "head", rank->t, width, dims->hidden);
+    if (!dims->no_final_norm) { add_norm(list, REDCO_OP_ROLE_FINAL_NORM, rank, dims->hidden); }
+    add_gemm(list, REDCO_OP_ROLE_HEAD, rank->t, width, dims->hidden);
     const uint64_t held = list->engine->logits_gathered ? dims->vocab : width;
     /* 24 bytes per logit in all, a third of them forward; the loss computes in 32 bit whatever the precision. */
-    list->out[list->count++] = (redco_operator){.name = "loss",
+    list->out[list->count++] = (redco_operator){.role = REDCO_OP_ROLE_LOSS,
                                                 .kind = REDCO_OPERATOR_LOSS,
                                                 .bytes = 8.0 * rank->tokens * (double)held,
                                                 .measured_as = "loss",
@@ -223,8 +225,8 @@ uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, c
     const bool encoder = dims->encoder_layers > 0;
     switch (classes[class_index].kind) {
     case REDCO_CLASS_EMBEDDING: /* 20 bytes per element in all, a third of them forward */
-        add_bytes(&list, "embedding", REDCO_OPERATOR_EMBEDDING, "embedding", rank.tokens * (double)dims->hidden,
-                  20.0 / 3.0);
+        add_bytes(&list, REDCO_OP_ROLE_EMBEDDING, REDCO_OPERATOR_EMBEDDING, "embedding",
+                  rank.tokens * (double)dims->hidden, 20.0 / 3.0);
         list.out[0].table_elements = (double)ceil_div(dims->vocab, shape->tp) * (double)dims->hidden;
         list.out[0].table_shared = dims->tied;
         break;

@@ -1,10 +1,12 @@
 /** @file compute.h  The operators of one layer for one micro-batch on one GPU, and their seconds. Planner, simulator
- * and executor share the operators' names. Formulas and constants: costmodel/README.md, section 2. Pure functions. */
+ * and executor share the operators' roles and their names (costmodel/graph/op_roles.h). Formulas and constants:
+ * costmodel/README.md, section 2. Pure functions. */
 #ifndef REDCO_COMPUTE_H
 #define REDCO_COMPUTE_H
 
 #include "costmodel/engines/calibration.h"
 #include "costmodel/engines/engine.h"
+#include "costmodel/graph/op_roles.h"
 #include "costmodel/models/model.h"
 #include "costmodel/operators/power.h"
 #include "topology/base/sharding.h"
@@ -45,8 +47,7 @@ enum { REDCO_OPERATOR_PARTS = 4 };
 
 /** One operator of one rank, forward. A GEMM multiplies [m][k] by [k][n]; m, n, k are 0 for other kinds. */
 typedef struct redco_operator {
-    const char
-        *name; /**< static: "attn_norm", "qkv", "q_norm", "rotary", "attention", "out", "ffn_norm", "ffn_in", ... */
+    redco_op_role role;
     redco_operator_kind kind;
     uint64_t m, n, k;
     uint64_t parts[REDCO_OPERATOR_PARTS]; /**< GEMM of several weights that one input meets (q, k, v; gate, up), by an

@@ -28,6 +28,7 @@ struct grid {
 struct redco_compute_profile {
     char place[256]; /* of the newest file */
     redco_profile_measured how;
+    bool fused; /* of a CUDA device: sums and biases are part of the products before them */
     double contention_ratio, overlap_ratio;
     struct point *points;
     size_t point_count, point_capacity;
@@ -142,6 +143,7 @@ redco_status redco_compute_profile_add(redco_compute_profile **profile_io, const
                      burst_count = redco_profile_gemms(file, &bursts);
         (void)redco_power_fit(powers, power_count, bursts, burst_count, &profile->how);
     }
+    profile->fused = strcmp(profile->how.backend, "cuda") == 0;
     if (redco_profile_how(file)->overlap_ratio > 0.0) {
         profile->contention_ratio = redco_profile_how(file)->contention_ratio;
         profile->overlap_ratio = redco_profile_how(file)->overlap_ratio;
@@ -486,10 +488,9 @@ static bool product_s(const redco_compute_profile *profile, const redco_operator
  * the other summand besides: half of what copying as much takes. On processors it is an operator of its own. */
 static double summed_s(const redco_compute_profile *profile, double elements, redco_precision precision)
 {
-    const bool fused = strcmp(profile->how.backend, "cuda") == 0;
     double seconds = 0.0;
-    (void)other_s(profile, fused ? "copy" : "accumulate", elements, false, precision, &seconds);
-    return fused ? 0.5 * seconds : seconds;
+    (void)other_s(profile, profile->fused ? "copy" : "accumulate", elements, false, precision, &seconds);
+    return profile->fused ? 0.5 * seconds : seconds;
 }
 
 /* By each weight that the input meets; the gradients that they give the input are added up. */
@@ -509,7 +510,7 @@ static bool products_s(const redco_compute_profile *profile, const redco_operato
         sum_s += (count - 1) * summed_s(profile, (double)op->m * (double)op->k, precision);
     }
     /* Norms of processors are measured with the sum before them. */
-    if (pass == REDCO_PASS_FORWARD && op->adds && strcmp(profile->how.backend, "cuda") == 0) {
+    if (pass == REDCO_PASS_FORWARD && op->adds && profile->fused) {
         sum_s += summed_s(profile, (double)op->m * (double)op->n, precision);
     }
     *time_s_out = sum_s;
@@ -578,7 +579,7 @@ void redco_compute_profile_calibrate(const redco_compute_profile *profile, const
         calibration_io->contention_ratio = fmin(contention_ratio, most_contention_ratio);
         calibration_io->overlap_window_ratio = fmin(overlap_ratio, 1.0);
     }
-    if (!engine->planned_memory || profile == NULL || strcmp(profile->how.backend, "cuda") != 0) { return; }
+    if (!engine->planned_memory || profile == NULL || !profile->fused) { return; }
     if (profile->how.reserve_bytes > 0) { calibration_io->reserve_bytes = (double)profile->how.reserve_bytes; }
     const redco_profile_measured *const how = &profile->how;
     calibration_io->host_forward_s = engine->cuda_graphs ? how->graph_launch_s : how->host_forward_s;

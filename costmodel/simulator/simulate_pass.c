@@ -160,9 +160,9 @@ static redco_step *step_of(const redco_step *step, const redcoi_pass *pass, cons
 {
     redco_step *const alone = redco_step_new(1, step->overlap_ratio);
     if (alone == NULL) { return NULL; }
-    alone->traffic = step->traffic; /* borrowed, and returned by step_free() */
+    alone->traffic = step->traffic; /* borrowed, as are labels, and returned by step_free() */
     alone->traffic_count = step->traffic_count;
-    alone->label_count = step->label_count;
+    alone->labels = step->labels;
     alone->layer_count = step->layer_count;
     for (int h = 0; h < REDCO_HOLDER_COUNT; h++) { alone->resident[h] = base_bytes; }
     for (uint32_t i = 0; i < s->count; i++) {
@@ -205,7 +205,10 @@ static redco_step *step_of(const redco_step *step, const redcoi_pass *pass, cons
 
 static void step_free(redco_step *alone)
 {
-    if (alone != NULL) { alone->traffic = NULL; }
+    if (alone != NULL) {
+        alone->traffic = NULL;
+        alone->labels = (redco_names){.count = 0};
+    }
     redco_step_free(alone);
 }
 

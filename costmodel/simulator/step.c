@@ -80,14 +80,13 @@ redco_step *redco_step_new_like(const redco_step *step)
 {
     redco_step *const made = redco_step_new(step->ranks, step->overlap_ratio);
     if (made == NULL) { return NULL; }
-    made->labels = copy_of(step->labels, step->label_count, sizeof *step->labels);
     made->layers = copy_of(step->layers, step->layer_count, sizeof *step->layers);
     made->traffic = copy_of(step->traffic, step->traffic_count, sizeof *step->traffic);
-    if (made->labels == NULL || made->layers == NULL || made->traffic == NULL) {
+    for (uint32_t i = 0; i < step->labels.count; i++) { (void)redco_names_add(&made->labels, step->labels.texts[i]); }
+    if (made->labels.count < step->labels.count || made->layers == NULL || made->traffic == NULL) {
         redco_step_free(made);
         return NULL;
     }
-    made->label_count = made->label_capacity = step->label_count;
     made->layer_count = step->layer_count;
     made->traffic_count = made->traffic_capacity = step->traffic_count;
     memcpy(made->resident, step->resident, (size_t)step->ranks * REDCO_HOLDER_COUNT * sizeof *made->resident);
@@ -105,7 +104,7 @@ void redco_step_free(redco_step *step)
     free(step->inputs);
     free(step->memories);
     free(step->traffic);
-    free(step->labels);
+    redco_names_free(&step->labels);
     free(step->layers);
     free(step->passes);
     free(step->folds);
@@ -134,7 +133,7 @@ static bool valid(const redco_step *step, const redco_step_op *op, const uint32_
 {
     if (op->rank >= step->ranks || op->stream >= REDCO_STREAM_COUNT || op->work >= REDCO_WORK_COUNT ||
         op->link >= REDCO_LINK_COUNT || op->suffix > REDCO_SUFFIX_SEND || op->pass > REDCO_PASS_NAME_RE ||
-        op->label >= step->label_count || op->fold > step->fold_count || !(op->seconds >= 0.0)) {
+        op->label >= step->labels.count || op->fold > step->fold_count || !(op->seconds >= 0.0)) {
         return false;
     }
     if (op->traffic != REDCO_STEP_NONE && op->traffic >= step->traffic_count) { return false; }
@@ -209,17 +208,21 @@ uint32_t redco_step_add_traffic(redco_step *step, const redco_step_traffic *traf
 
 uint32_t redco_step_add_label(redco_step *step, const char *label)
 {
-    redcoi_label made;
-    (void)snprintf(made.text, sizeof made.text, "%s", label);
-    for (uint32_t i = 0; i < step->label_count; i++) {
-        if (strcmp(step->labels[i].text, made.text) == 0) { return i; }
-    }
-    if (step->status != REDCO_OK || !redcoi_step_grow(step, (void **)&step->labels, &step->label_capacity,
-                                                      sizeof *step->labels, step->label_count + 1)) {
-        return REDCO_STEP_NONE;
-    }
-    step->labels[step->label_count] = made;
-    return step->label_count++;
+    char text[REDCOI_LABEL_BYTES];
+    (void)snprintf(text, sizeof text, "%s", label);
+    const uint32_t index = redco_names_add(&step->labels, text);
+    if (index == REDCO_NO_NAME && step->status == REDCO_OK) { step->status = REDCO_ENOMEM; }
+    return index;
+}
+
+uint32_t redco_step_find_label(const redco_step *step, const char *text)
+{
+    return redco_names_find(&step->labels, text);
+}
+
+uint32_t redco_step_layer_count(const redco_step *step)
+{
+    return step->layer_count;
 }
 
 redco_status redco_step_finish(redco_step *step, redco_error *err)
@@ -282,23 +285,30 @@ double redco_step_overlap_ratio(const redco_step *step)
     return step->overlap_ratio;
 }
 
+const char *redco_step_suffix_name(redco_step_suffix suffix)
+{
+    static const char *const names[] = {"",          "input",      "weight",  "gather", "scatter", "reduce",
+                                        "tp_gather", "tp_scatter", "context", "",       ""};
+    return names[suffix];
+}
+
 const char *redco_step_name(const redco_step *step, uint32_t op, char *buffer, size_t size)
 {
     static const char *const passes[] = {"fwd", "bwd", "re"};
-    static const char *const suffixes[] = {"",           "/input",      "/weight",  "/gather", "/scatter", "/reduce",
-                                           "/tp_gather", "/tp_scatter", "/context", "",        ""};
     const redco_step_op *const o = &step->ops[op];
-    const char *const label = step->labels[o->label].text;
+    const char *const label = step->labels.texts[o->label];
+    const char *const suffix = redco_step_suffix_name((redco_step_suffix)o->suffix);
+    const char *const slash = suffix[0] != '\0' ? "/" : "";
     if (o->suffix == REDCO_SUFFIX_SEND) {
         (void)snprintf(buffer, size, "%s/stage.%u/send", passes[o->pass], o->rank);
     } else if (o->suffix == REDCO_SUFFIX_SERIAL) {
         (void)snprintf(buffer, size, "%s.%u", label, o->serial);
     } else if (o->layer == REDCO_STEP_NONE) {
-        (void)snprintf(buffer, size, "%s%s", label, suffixes[o->suffix]);
+        (void)snprintf(buffer, size, "%s%s%s", label, slash, suffix);
     } else {
         const redcoi_step_layer *const layer = &step->layers[o->layer];
-        (void)snprintf(buffer, size, "%s/%s.%u/%s%s", passes[o->pass], layer->class_name, layer->index, label,
-                       suffixes[o->suffix]);
+        (void)snprintf(buffer, size, "%s/%s.%u/%s%s%s", passes[o->pass], layer->class_name, layer->index, label, slash,
+                       suffix);
     }
     return buffer;
 }
@@ -307,11 +317,6 @@ const char *redco_step_layer_name(const redco_step *step, uint32_t layer, char *
 {
     (void)snprintf(buffer, size, "%s.%u", step->layers[layer].class_name, step->layers[layer].index);
     return buffer;
-}
-
-const char *redco_step_label(const redco_step *step, uint32_t op)
-{
-    return step->labels[step->ops[op].label].text;
 }
 
 const char *redco_stream_name(redco_stream stream)

@@ -114,6 +114,9 @@ typedef struct redco_step_op {
     uint8_t pass, suffix; /**< redco_step_pass, redco_step_suffix: parts of the name */
     uint32_t fold;        /**< 0; in graphs that redco_simulate() makes: a pass, or (collectives) one of its operators
                              that may outlast it */
+    uint8_t role;         /**< redco_op_role of an operator, 0: of a module and others */
+    uint16_t module;      /**< of a gather or scatter: which of the layer's, from 1 in the order of its parameters; 0:
+                             all of them, or one of another layer */
     bool contends;        /**< slows, and is slowed by, the other side when communication and computation overlap */
 } redco_step_op;
 
@@ -171,11 +174,14 @@ double redco_step_overlap_ratio(const redco_step *step);
 const char *redco_step_name(const redco_step *step, uint32_t op, char *buffer, size_t size);
 /** "block.12". @return @p buffer, cut to fit */
 const char *redco_step_layer_name(const redco_step *step, uint32_t layer, char *buffer, size_t size);
-const char *redco_step_label(const redco_step *step, uint32_t op); /**< of an operator: "qkv", "q_proj" */
-const char *redco_stream_name(redco_stream stream);                /**< static: "compute", ... */
-const char *redco_work_name(redco_work work);                      /**< static: "forward", ... */
-const char *redco_holder_name(redco_holder holder);                /**< static: "parameters", ... */
-const char *redco_link_name(redco_link link);                      /**< static: "NVLink", ... */
+uint32_t redco_step_layer_count(const redco_step *step);
+/** The label that reads @p text, or REDCO_STEP_NONE: "qkv", "q_proj". */
+uint32_t redco_step_find_label(const redco_step *step, const char *text);
+const char *redco_step_suffix_name(redco_step_suffix suffix); /**< static: "input", "weight", ...; "" */
+const char *redco_stream_name(redco_stream stream);           /**< static: "compute", ... */
+const char *redco_work_name(redco_work work);                 /**< static: "forward", ... */
+const char *redco_holder_name(redco_holder holder);           /**< static: "parameters", ... */
+const char *redco_link_name(redco_link link);                 /**< static: "NVLink", ... */
 
 /** Graphs by hand, for tests and for engines of other schedules: operators in issue order. All calls after the first
  *  failure (out of memory, bad index) do nothing; redco_step_finish() tells. */

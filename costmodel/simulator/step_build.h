@@ -20,7 +20,7 @@ typedef struct redcoi_around {
 } redcoi_around;
 
 typedef struct redcoi_part_op {
-    const char *name;
+    redco_op_role role;
     uint32_t label;
     double forward_s, input_s, weight_s; /**< weight_s > 0: a matrix */
     double again_s;                      /**< recomputed; 0: not repeated */
@@ -33,6 +33,7 @@ typedef struct redcoi_part_op {
 /** A module with parameters: what is gathered and scattered at once. */
 typedef struct redcoi_part_module {
     uint32_t label;
+    uint16_t number;                     /**< in its layer, from 1; 0: all of a layer, or of another one */
     uint32_t op;                         /**< that uses it */
     double gather_s, again_s, scatter_s; /**< forward, backward; 0: nothing to do */
     uint32_t gather, again, scatter;     /**< traffic */

@@ -2,13 +2,10 @@
 #ifndef REDCO_STEP_INTERNAL_H
 #define REDCO_STEP_INTERNAL_H
 
+#include "costmodel/graph/names.h"
 #include "costmodel/simulator/step.h"
 
 enum { REDCOI_LABEL_BYTES = 48, REDCOI_STEP_OPS_MAX = 16000000, REDCOI_STEP_RANKS_MAX = 4096 };
-
-typedef struct redcoi_label {
-    char text[REDCOI_LABEL_BYTES];
-} redcoi_label;
 
 typedef struct redcoi_step_layer {
     char class_name[24];
@@ -54,8 +51,7 @@ struct redco_step {
     uint32_t memory_count, memory_capacity;
     redco_step_traffic *traffic;
     uint32_t traffic_count, traffic_capacity;
-    redcoi_label *labels;
-    uint32_t label_count, label_capacity;
+    redco_names labels;
     redcoi_step_layer *layers;
     uint32_t layer_count;
     redcoi_pass *passes;

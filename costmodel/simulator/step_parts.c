@@ -1,6 +1,7 @@
 /* What a layer under one configuration consists of, with all durations: operators, modules, groups. */
 #include "costmodel/closed_form/memory_planned.h"
 #include "costmodel/closed_form/nccl_buffers.h"
+#include "costmodel/graph/names.h"
 #include "costmodel/simulator/step_build.h"
 
 #include <math.h>
@@ -19,22 +20,10 @@ static bool is_norm(const redco_param *tensor)
     return tensor->role == REDCO_PARAM_LAYER_NORM || tensor->role == REDCO_PARAM_RMS_NORM;
 }
 
-/* The end of a parameter's name without its leaf, starting at the n-th dot from behind. */
-static void module_label(const char *name, uint32_t words, char out[REDCOI_LABEL_BYTES])
-{
-    const char *const leaf = strrchr(name, '.');
-    const char *const end = leaf != NULL ? leaf : name + strlen(name);
-    const char *start = end;
-    while (start > name) {
-        if (start[-1] == '.' && --words == 0) { break; }
-        start--;
-    }
-    (void)snprintf(out, REDCOI_LABEL_BYTES, "%.*s", (int)(end - start), start);
-}
-
 /* Modules of a class while they are matched with operators. */
 struct match {
     const redco_param *tensors[REDCOI_MODULES_MAX];
+    const char *names[REDCOI_MODULES_MAX];
     uint64_t whole[REDCOI_MODULES_MAX]; /* parameters before tensor parallelism cuts them, biases included */
     uint64_t held[REDCOI_MODULES_MAX];  /* and of one rank */
     uint32_t count;
@@ -48,7 +37,10 @@ static void find_modules(const redcoi_job *job, uint32_t class_index, struct mat
     for (size_t i = 0; i < count; i++) {
         if (tensors[i].class_index != class_index) { continue; }
         const bool bias = tensors[i].role == REDCO_PARAM_BIAS;
-        if (!bias && match->count < REDCOI_MODULES_MAX) { match->tensors[match->count++] = &tensors[i]; }
+        if (!bias && match->count < REDCOI_MODULES_MAX) {
+            match->names[match->count] = tensors[i].name;
+            match->tensors[match->count++] = &tensors[i];
+        }
         if (match->count == 0) { continue; }
         const uint32_t at = match->count - 1;
         if (!bias) { match->whole[at] = match->held[at] = 0; }
@@ -70,8 +62,8 @@ static void match_operators(redcoi_parts *parts, const redcoi_job *job, uint32_t
     for (uint32_t i = 0; i < match->count; i++) {
         redcoi_part_module *const module = &parts->modules[i];
         if (is_norm(match->tensors[i])) {
-            while (norm + 1 < count && strstr(whole[norm].name, "norm") == NULL) { norm++; }
-            module->op = strstr(whole[norm].name, "norm") != NULL ? norm : 0;
+            while (norm + 1 < count && !redco_op_role_is_norm(whole[norm].role)) { norm++; }
+            module->op = redco_op_role_is_norm(whole[norm].role) ? norm : 0;
             norm = norm + 1 < count ? norm + 1 : norm;
             continue;
         }
@@ -91,17 +83,10 @@ static void match_operators(redcoi_parts *parts, const redcoi_job *job, uint32_t
 static void label_modules(redcoi_builder *b, redcoi_parts *parts, const struct match *match)
 {
     for (uint32_t i = 0; i < match->count; i++) {
-        char label[REDCOI_LABEL_BYTES], other[REDCOI_LABEL_BYTES];
-        for (uint32_t words = 1; words <= 4; words++) {
-            bool unique = true;
-            module_label(match->tensors[i]->name, words, label);
-            for (uint32_t j = 0; j < match->count && unique; j++) {
-                module_label(match->tensors[j]->name, words, other);
-                unique = j == i || strcmp(label, other) != 0;
-            }
-            if (unique) { break; }
-        }
+        char label[REDCOI_LABEL_BYTES];
+        (void)redco_module_label(match->names, match->count, i, label, sizeof label);
         parts->modules[i].label = redco_step_add_label(b->step, label);
+        parts->modules[i].number = (uint16_t)(i + 1);
     }
 }
 
@@ -229,7 +214,8 @@ static void fill_tensor_parallel(const redcoi_builder *b, const redcoi_job *job,
     const double forward_s = exposed * job->times->tp_forward_s, backward_s = exposed * job->times->tp_backward_s;
     if (kind == REDCO_CLASS_EMBEDDING || kind == REDCO_CLASS_HEAD) {
         for (uint32_t i = 0; i < parts->op_count; i++) {
-            if (strcmp(parts->ops[i].name, "embedding") != 0 && strcmp(parts->ops[i].name, "head") != 0) { continue; }
+            const redco_op_role role = parts->ops[i].role;
+            if (role != REDCO_OP_ROLE_EMBEDDING && !redco_op_role_makes_logits(role)) { continue; }
             parts->ops[i].forward_tp.after_s = forward_s;
             parts->ops[i].backward_tp.after_s = backward_s;
         }
@@ -239,8 +225,8 @@ static void fill_tensor_parallel(const redcoi_builder *b, const redcoi_job *job,
     const double share = split ? 0.5 : 1.0;
     for (uint32_t i = 0; i < parts->op_count; i++) {
         redcoi_part_op *const op = &parts->ops[i];
-        const bool enters = redcoi_tp_enters(job->costs->dims, op->name);
-        const bool leaves = redcoi_tp_leaves(job->costs->dims, op->name);
+        const bool enters = redco_op_role_begins_tp(op->role, parallel);
+        const bool leaves = redco_op_role_ends_tp(op->role, parallel);
         if (enters) {
             op->backward_tp.after_s = share * backward_s / pairs;
             if (split) { op->forward_tp.before_s = share * forward_s / pairs; }
@@ -285,15 +271,15 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
     for (uint32_t i = 0; i < parts->op_count; i++) {
         redcoi_part_op *const op = &parts->ops[i];
         *op = (redcoi_part_op){
-            .name = ops[i].name,
-            .label = redco_step_add_label(b->step, ops[i].name),
+            .role = ops[i].role,
+            .label = redco_step_add_label(b->step, redco_op_role_name(ops[i].role)),
             .forward_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, times->clock_ratio),
             .input_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, times->clock_ratio),
             .weight_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, times->clock_ratio),
             .attention = is_attention(ops[i].kind),
             .matrix = ops[i].kind == REDCO_OPERATOR_GEMM,
-            .unread = redcoi_is_unread(job->costs, ops[i].name),
-            .logits = strcmp(ops[i].name, "head") == 0};
+            .unread = redcoi_is_unread(job->costs, ops[i].role),
+            .logits = redco_op_role_makes_logits(ops[i].role)};
         forward_s += op->forward_s;
         backward_s += op->input_s + op->weight_s;
     }

@@ -19,17 +19,27 @@ static struct place place_at(redcoi_builder *b, redcoi_unit *unit, uint32_t inde
     return (struct place){b, unit, index, layer, &b->parts[layer->parts], micro_batch, pass};
 }
 
-static redco_step_op op_at(const struct place *at, uint32_t label, redco_work work, redco_step_suffix suffix)
+static redco_step_op op_at(const struct place *at, const redcoi_part_op *part, redco_work work,
+                           redco_step_suffix suffix)
 {
     return (redco_step_op){.traffic = REDCO_STEP_NONE,
                            .layer = at->index,
                            .micro_batch = at->micro_batch,
-                           .label = label,
+                           .label = part->label,
+                           .role = (uint8_t)part->role,
                            .rank = (uint16_t)at->unit->rank,
                            .work = (uint8_t)work,
                            .pass = (uint8_t)at->pass,
                            .suffix = (uint8_t)suffix,
                            .contends = true};
+}
+
+static redco_step_op op_of_module(const struct place *at, const redcoi_part_module *module, redco_work work,
+                                  redco_step_suffix suffix)
+{
+    redco_step_op op = op_at(at, &(redcoi_part_op){.label = module->label}, work, suffix);
+    op.module = module->number;
+    return op;
 }
 
 void redcoi_wait(redcoi_unit *unit, uint32_t op)
@@ -94,7 +104,7 @@ static void wait_around(const struct place *at, const redcoi_part_op *part, doub
                         redco_step_suffix suffix)
 {
     if (!(seconds > 0.0)) { return; }
-    redco_step_op op = op_at(at, part->label, work, suffix);
+    redco_step_op op = op_at(at, part, work, suffix);
     op.seconds = seconds;
     op.stream = REDCO_STREAM_TENSOR;
     op.link = work == REDCO_WORK_CONTEXT ? at->parts->cp_link : (uint8_t)REDCO_LINK_NVLINK;
@@ -118,7 +128,7 @@ static void fetch(const struct place *at, uint32_t first, uint32_t last)
     const bool again = at->pass != REDCO_PASS_NAME_FWD;
     for (uint32_t i = first; i < last; i++) {
         const redcoi_part_module *const module = &at->parts->modules[i];
-        redco_step_op op = op_at(at, module->label, REDCO_WORK_GATHER, REDCO_SUFFIX_GATHER);
+        redco_step_op op = op_of_module(at, module, REDCO_WORK_GATHER, REDCO_SUFFIX_GATHER);
         op.pass = again ? REDCO_PASS_NAME_BWD : REDCO_PASS_NAME_FWD;
         op.seconds = again ? module->again_s : module->gather_s;
         op.traffic = again ? module->again : module->gather;
@@ -166,7 +176,7 @@ static void forward_layer(const struct place *at, bool fetch_each)
         if (fetch_each) { fetch_now(at, group); }
         for (uint32_t i = group->first_op; i < group->last_op; i++) {
             const redcoi_part_op *const part = &parts->ops[i];
-            redco_step_op op = op_at(at, part->label, again ? REDCO_WORK_RECOMPUTE : REDCO_WORK_FORWARD, 0);
+            redco_step_op op = op_at(at, part, again ? REDCO_WORK_RECOMPUTE : REDCO_WORK_FORWARD, 0);
             if ((alone && i > 0 && !(part->again_s > 0.0)) || (again && part->unread)) { continue; }
             if (!alone) {
                 wait_before(at, part, part->forward_tp.before_s);
@@ -220,7 +230,7 @@ static uint32_t scatter(const struct place *at, const redcoi_part_group *group, 
     for (uint32_t i = group->first_module; i < group->last_module; i++) {
         const redcoi_part_module *const module = &parts->modules[i];
         if (module->op != op_index || !(module->scatter_s > 0.0)) { continue; }
-        redco_step_op op = op_at(at, module->label, REDCO_WORK_SCATTER, REDCO_SUFFIX_SCATTER);
+        redco_step_op op = op_of_module(at, module, REDCO_WORK_SCATTER, REDCO_SUFFIX_SCATTER);
         op.pass = REDCO_PASS_NAME_BWD;
         op.seconds = module->scatter_s;
         op.traffic = module->scatter;
@@ -248,7 +258,7 @@ static int64_t gradient_bytes(const struct place *at, const redcoi_part_group *g
 /* The attention core once more, where its output was not kept: the gradient of the matrix behind it reads that. */
 static void recompute_attention(const struct place *at, const redcoi_part_op *part)
 {
-    redco_step_op op = op_at(at, part->label, REDCO_WORK_RECOMPUTE, REDCO_SUFFIX_NONE);
+    redco_step_op op = op_at(at, part, REDCO_WORK_RECOMPUTE, REDCO_SUFFIX_NONE);
     op.pass = REDCO_PASS_NAME_RE;
     op.seconds = part->again_s;
     (void)redcoi_compute(at->b, at->unit, op);
@@ -285,7 +295,7 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
     const redcoi_parts *const parts = at->parts;
     const redcoi_part_op *const part = &parts->ops[index];
     redco_step *const step = at->b->step;
-    redco_step_op op = op_at(at, part->label, REDCO_WORK_BACKWARD, REDCO_SUFFIX_NONE);
+    redco_step_op op = op_at(at, part, REDCO_WORK_BACKWARD, REDCO_SUFFIX_NONE);
     const int64_t whole_bytes = gradient_bytes(at, group, index);
     uint32_t ready = REDCO_STEP_NONE;
     if (index > 0 && parts->ops[index - 1].attention && parts->recompute_selective) {

@@ -68,6 +68,8 @@ typedef struct redco_occupation {
 
 typedef struct redco_backend_calls {
     const char *name; /**< "host", "cuda" */
+    bool cuda;        /**< a CUDA device: NCCL runs on it */
+    bool fuses;       /**< a step is faster with its operators fused */
     /** Elements of a long vector that elementwise operators should be given at once: what suits a processor's cache, or
      *  more than there are, where launches count instead. A multiple of 16. */
     uint64_t vector_elements;

@@ -127,6 +127,7 @@ typedef struct redco_team_members {
 
 typedef struct redco_carrier_calls {
     const char *name; /**< "host", "nccl" */
+    bool estimates;   /**< it is NCCL, which says how long a call will take */
     /** Collective. @param team_out  its first member is a redco_team, which is filled in afterwards */
     redco_status (*split)(redco_carrier *carrier, const redco_team_options *options, const redco_team_members *members,
                           redco_team **team_out, redco_error *err);

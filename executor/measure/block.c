@@ -30,22 +30,22 @@ static redco_value parameter(work *w, uint32_t rank, const uint64_t *dim)
     return p;
 }
 
-static redco_value linear(work *w, const char *name, redco_value x, uint64_t in, uint64_t out)
+static redco_value linear(work *w, redco_op_role role, redco_value x, uint64_t in, uint64_t out)
 {
-    redco_graph_set_operator(w->g, name);
+    redco_graph_set_role(w->g, role);
     return redco_matmul(w->g, x, parameter(w, 2, (const uint64_t[]){in, out}), false, false);
 }
 
-static redco_value norm(work *w, const char *name, redco_value x)
+static redco_value norm(work *w, redco_op_role role, redco_value x)
 {
-    redco_graph_set_operator(w->g, name);
+    redco_graph_set_role(w->g, role);
     return redco_rms_norm(w->g, x, parameter(w, 1, &w->model->hidden), 1e-5);
 }
 
 /* The residual sum belongs to the norm that reads it. */
-static redco_value add_residual(work *w, const char *name, redco_value x, redco_value y)
+static redco_value add_residual(work *w, redco_op_role role, redco_value x, redco_value y)
 {
-    redco_graph_set_operator(w->g, name);
+    redco_graph_set_role(w->g, role);
     return redco_add(w->g, x, y);
 }
 
@@ -55,27 +55,28 @@ static redco_value heads_of(work *w, redco_value x, uint64_t heads)
     return redco_reshape(w->g, x, 4, (const uint64_t[]){m->batch, m->sequence, heads, m->hidden / m->heads});
 }
 
-static redco_value block(work *w, redco_value x, redco_value cosines, redco_value sines, const char *next_norm)
+static redco_value block(work *w, redco_value x, redco_value cosines, redco_value sines, redco_op_role next_norm)
 {
     const redco_measure_model *m = w->model;
     redco_graph *const g = w->g;
     const uint64_t h = m->hidden, kv = h / m->heads * m->kv_heads;
-    const redco_value normed = norm(w, "attn_norm", x);
-    redco_value q = heads_of(w, linear(w, "qkv", normed, h, h), m->heads);
-    redco_value k = heads_of(w, linear(w, "qkv", normed, h, kv), m->kv_heads);
-    const redco_value v = heads_of(w, linear(w, "qkv", normed, h, kv), m->kv_heads);
-    redco_graph_set_operator(g, "rotary");
+    const redco_value normed = norm(w, REDCO_OP_ROLE_ATTENTION_NORM, x);
+    redco_value q = heads_of(w, linear(w, REDCO_OP_ROLE_QKV, normed, h, h), m->heads);
+    redco_value k = heads_of(w, linear(w, REDCO_OP_ROLE_QKV, normed, h, kv), m->kv_heads);
+    const redco_value v = heads_of(w, linear(w, REDCO_OP_ROLE_QKV, normed, h, kv), m->kv_heads);
+    redco_graph_set_role(g, REDCO_OP_ROLE_ROTARY);
     q = redco_rotary(g, q, cosines, sines, false);
     k = redco_rotary(g, k, cosines, sines, false);
-    redco_graph_set_operator(g, "attention");
+    redco_graph_set_role(g, REDCO_OP_ROLE_ATTENTION);
     const redco_value seen = redco_attend(g, q, k, v, REDCO_NO_VALUE, &(redco_attention_options){.causal = true});
     const redco_value joined = redco_reshape(g, seen, 3, (const uint64_t[]){m->batch, m->sequence, h});
-    const redco_value middle = add_residual(w, "ffn_norm", x, linear(w, "out", joined, h, h));
-    const redco_value in = norm(w, "ffn_norm", middle);
-    const redco_value gate = linear(w, "ffn_in", in, h, m->ffn), up = linear(w, "ffn_in", in, h, m->ffn);
-    redco_graph_set_operator(g, "activation");
+    const redco_value middle = add_residual(w, REDCO_OP_ROLE_FFN_NORM, x, linear(w, REDCO_OP_ROLE_OUT, joined, h, h));
+    const redco_value in = norm(w, REDCO_OP_ROLE_FFN_NORM, middle);
+    const redco_value gate = linear(w, REDCO_OP_ROLE_FFN_IN, in, h, m->ffn),
+                      up = linear(w, REDCO_OP_ROLE_FFN_IN, in, h, m->ffn);
+    redco_graph_set_role(g, REDCO_OP_ROLE_ACTIVATION);
     const redco_value active = redco_mul(g, redco_silu(g, gate), up);
-    return add_residual(w, next_norm, middle, linear(w, "ffn_out", active, m->ffn, h));
+    return add_residual(w, next_norm, middle, linear(w, REDCO_OP_ROLE_FFN_OUT, active, m->ffn, h));
 }
 
 static redco_value whole(work *w)
@@ -87,25 +88,26 @@ static redco_value whole(work *w)
         redco_type(redco_dtype_statistic(w->dtype), 2,
                    (const uint64_t[]){m->sequence, m->hidden / m->heads / 2}); /* made once, not every step */
     const redco_value cosines = redco_input(g, "cosines", &table), sines = redco_input(g, "sines", &table);
-    redco_graph_set_operator(g, "embedding");
+    redco_graph_set_role(g, REDCO_OP_ROLE_EMBEDDING);
     redco_value x = redco_gather(g, parameter(w, 2, (const uint64_t[]){m->vocabulary, m->hidden}),
                                  redco_input(g, "tokens", &tokens), NULL);
     for (uint32_t i = 0; i < m->layers; i++) {
-        x = block(w, x, cosines, sines, i + 1 < m->layers ? "attn_norm" : "final_norm");
+        x = block(w, x, cosines, sines, i + 1 < m->layers ? REDCO_OP_ROLE_ATTENTION_NORM : REDCO_OP_ROLE_FINAL_NORM);
     }
-    const redco_value logits = linear(w, "head", norm(w, "final_norm", x), m->hidden, m->vocabulary);
-    redco_graph_set_operator(g, "loss");
+    const redco_value logits =
+        linear(w, REDCO_OP_ROLE_HEAD, norm(w, REDCO_OP_ROLE_FINAL_NORM, x), m->hidden, m->vocabulary);
+    redco_graph_set_role(g, REDCO_OP_ROLE_LOSS);
     return redco_mean_all(g, redco_cross_entropy(g, logits, redco_input(g, "targets", &tokens), false));
 }
 
-static redco_measure_name *name_of(redco_measure_step *step, const char *name)
+static redco_measure_name *name_of(redco_measure_step *step, redco_op_role role)
 {
     for (uint32_t i = 0; i < step->count; i++) {
-        if (strcmp(step->names[i].name, name) == 0) { return &step->names[i]; }
+        if (step->names[i].role == role) { return &step->names[i]; }
     }
     if (step->count < REDCO_MEASURE_NAMES_MAX) { step->count++; }
     redco_measure_name *last = &step->names[step->count - 1];
-    (void)snprintf(last->name, sizeof last->name, "%s", name);
+    last->role = role;
     return last;
 }
 
@@ -114,7 +116,7 @@ static void sum_up(const redco_graph *g, const double *op_s, redco_measure_step 
     for (uint32_t i = 0; i < redco_graph_op_count(g); i++) {
         const redco_op *op = redco_graph_op(g, i);
         if (!isfinite(op_s[i])) { continue; }
-        redco_measure_name *name = name_of(step, op->operator_name);
+        redco_measure_name *name = name_of(step, op->role);
         *(op->order == 0 ? &name->forward_s : &name->backward_s) += op_s[i];
         step->total_s += op_s[i];
     }

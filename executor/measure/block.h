@@ -3,6 +3,7 @@
 #ifndef REDCO_MEASURE_BLOCK_H
 #define REDCO_MEASURE_BLOCK_H
 
+#include "costmodel/graph/op_roles.h"
 #include "executor/measure/measure.h"
 
 #include <stdint.h>
@@ -18,9 +19,9 @@ typedef struct redco_measure_model {
 
 enum { REDCO_MEASURE_NAMES_MAX = 32 };
 
-/** Least seconds of the operators of one name, over all layers. */
+/** Least seconds of the operators of one role, over all layers. */
 typedef struct redco_measure_name {
-    char name[32]; /**< "qkv", "attention", ... as in costmodel/README.md, section 2 */
+    redco_op_role role;
     double forward_s, backward_s;
 } redco_measure_name;
 

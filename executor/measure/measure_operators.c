@@ -130,10 +130,10 @@ static void optimizer(work *w, redco_value *out, uint32_t *count)
     const redco_value gradient = input_of(w, w->dtype, 1, dim), master = input_of(w, state, 1, dim);
     const redco_value first = input_of(w, state, 1, dim);
     redco_value second = input_of(w, state, 1, dim), numbers = input_of(w, state, 1, number_dim);
-    redco_graph_set_operator(g, REDCOI_PREPARATION);
+    redco_graph_set_role(g, REDCO_OP_ROLE_PREPARATION);
     second = redco_mul(g, second, second); /* neither is negative */
     numbers = redco_mul(g, numbers, numbers);
-    redco_graph_set_operator(g, "optimizer");
+    redco_graph_set_role(g, REDCO_OP_ROLE_OPTIMIZER);
     out[(*count)++] = redco_sum_squares(g, gradient);
     if (state != w->dtype) {
         redco_adamw_rounded(g, master, first, second, gradient, numbers, out + *count);
@@ -170,21 +170,22 @@ static void batched_product(work *w, redco_value *out, uint32_t *count)
 static const struct builder {
     const char *name;
     void (*build)(work *w, redco_value *out, uint32_t *count);
+    bool looks_up; /* rows of a table */
 } builders[] = {
-    {"rms_norm", rms_norm},
-    {"layer_norm", layer_norm},
-    {"rotary", rotary},
-    {"split_heads", split_heads},
-    {"activation", activation},
-    {"relu", relu},
-    {"gated_activation", gated_activation},
-    {"loss", loss},
-    {"embedding", embedding},
-    {"embedding_table", embedding_table},
-    {"optimizer", optimizer},
-    {"accumulate", accumulate},
-    {"copy", copy},
-    {"batched_product", batched_product},
+    {"rms_norm", rms_norm, false},
+    {"layer_norm", layer_norm, false},
+    {"rotary", rotary, false},
+    {"split_heads", split_heads, false},
+    {"activation", activation, false},
+    {"relu", relu, false},
+    {"gated_activation", gated_activation, false},
+    {"loss", loss, false},
+    {"embedding", embedding, true},
+    {"embedding_table", embedding_table, true},
+    {"optimizer", optimizer, false},
+    {"accumulate", accumulate, false},
+    {"copy", copy, false},
+    {"batched_product", batched_product, false},
 };
 
 /* Adds gradients of everything trained, from given gradients of the outputs. */
@@ -240,6 +241,7 @@ redco_status redcoi_composite_create(const char *name, redco_dtype dtype, const 
         const redco_status st = begin(&w, err);
         if (st != REDCO_OK) { return st; }
         redco_graph_set_operator(w.g, name);
+        composite_out->looks_up = builders[i].looks_up;
         builders[i].build(&w, outputs, &count);
         return finish(&w, outputs, count, composite_out, err);
     }

@@ -8,14 +8,12 @@
 
 enum { REDCOI_RESULTS_MAX = 16 };
 
-/** Operators of that name only make inputs that make sense: they do not count. */
-#define REDCOI_PREPARATION "preparation"
-
 /** A graph, and what has to be run of it. Operators of order 0 are forward, others backward. */
 typedef struct redcoi_composite {
     redco_graph *graph; /**< owned by the caller */
     redco_value results[REDCOI_RESULTS_MAX];
     uint32_t result_count;
+    bool looks_up; /**< it reads rows of a table by index */
 } redcoi_composite;
 
 typedef struct redcoi_composite_size {

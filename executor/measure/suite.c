@@ -154,10 +154,10 @@ static redco_status build(const redco_measure_case *one, bool fused, redcoi_comp
 }
 
 /* Below the classes of the smallest loss, and the rows of the smallest table. */
-static uint64_t index_bound(const redco_measure_case *one)
+static uint64_t index_bound(const redco_measure_case *one, const redcoi_composite *composite)
 {
     if (one->kind != REDCO_MEASURE_OPERATOR) { return 0; }
-    return strncmp(one->name, "embedding", strlen("embedding")) == 0 ? one->table_rows : LOSS_CLASSES;
+    return composite->looks_up ? one->table_rows : LOSS_CLASSES;
 }
 
 /* As a step has it: fused where the measurer is told to. The graph is the caller's also after a failure. */
@@ -180,8 +180,8 @@ redco_status redco_measure_case_sustained(redco_measurer *measurer, const redco_
     measurer->sustained = sustained_out;
     measurer->numbers = load->numbers;
     if (st == REDCO_OK) {
-        st = redco_measure_graph(measurer, composite.graph, composite.results, composite.result_count, index_bound(one),
-                                 NULL, err);
+        st = redco_measure_graph(measurer, composite.graph, composite.results, composite.result_count,
+                                 index_bound(one, &composite), NULL, err);
     }
     measurer->load = NULL;
     measurer->sustained = NULL;
@@ -203,12 +203,12 @@ redco_status redco_measure_case_run(redco_measurer *measurer, redco_measure_case
         goto out;
     }
     for (uint32_t i = 0; i < ops; i++) { op_s[i] = INFINITY; }
-    st = redco_measure_graph(measurer, composite.graph, composite.results, composite.result_count, index_bound(one),
-                             op_s, err);
+    st = redco_measure_graph(measurer, composite.graph, composite.results, composite.result_count,
+                             index_bound(one, &composite), op_s, err);
     if (st != REDCO_OK) { goto out; }
     for (uint32_t i = 0; i < ops; i++) {
         const redco_op *op = redco_graph_op(composite.graph, i);
-        if (!isfinite(op_s[i]) || strcmp(op->operator_name, REDCOI_PREPARATION) == 0) { continue; }
+        if (!isfinite(op_s[i]) || op->role == REDCO_OP_ROLE_PREPARATION) { continue; }
         *(op->order == 0 ? &forward_s : &backward_s) += op_s[i];
     }
     one->workspace_bytes = redco_measure_workspace_bytes(measurer);

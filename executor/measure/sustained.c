@@ -234,7 +234,7 @@ redco_status redcoi_measure_sustained(const redcoi_layout *l, const redco_measur
     }
     for (uint32_t i = 0; i < ops && st == REDCO_OK; i++) {
         const redco_op *const op = redco_graph_op(l->graph, i);
-        if (!redcoi_measure_is_run(l, op) || strcmp(op->operator_name, REDCOI_PREPARATION) == 0) { continue; }
+        if (!redcoi_measure_is_run(l, op) || op->role == REDCO_OP_ROLE_PREPARATION) { continue; }
         if ((op->order != 0) == load->backward) { s.ops[s.count++] = i; }
     }
     if (st == REDCO_OK && s.count == 0) {

@@ -6,7 +6,7 @@ static bool is_logits(const redco_op *op)
 {
     const bool loss = op->kind == REDCO_OP_CROSS_ENTROPY_GRAD;
     return loss || (op->order == 0 && redco_op_kind_class(op->kind) == REDCO_CLASS_MATMUL &&
-                    strcmp(op->operator_name, "head") == 0);
+                    redco_op_role_makes_logits(op->role));
 }
 
 static redco_arena_holder holder_of(const redco_graph *graph, const redco_lifetimes *l, uint32_t interval)

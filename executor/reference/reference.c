@@ -51,7 +51,7 @@ static redco_status build_model(redco_reference *r, redco_error *err)
     if (st != REDCO_OK) { return st; }
     redco_graph *const g = r->model.graph;
     redco_graph_set_layer(g, "step");
-    redco_graph_set_operator(g, "accumulate");
+    redco_graph_set_role(g, REDCO_OP_ROLE_ACCUMULATE);
     for (size_t i = 0; i < r->task->parameter_count; i++) {
         char name[256];
         const redco_tensor_type type = redco_task_parameter_type(&r->task->parameters[i], r->options.master);
@@ -91,7 +91,7 @@ static redco_status build_update(redco_reference *r, redco_error *err)
         return no_memory(r, err);
     }
     redco_graph_set_layer(g, "step");
-    redco_graph_set_operator(g, "grad_norm");
+    redco_graph_set_role(g, REDCO_OP_ROLE_GRAD_NORM);
     for (size_t i = 0; i < count; i++) {
         const redco_tensor_type type = redco_task_parameter_type(&r->task->parameters[i], r->options.master);
         gradients[i] = r->updates[i].gradient = redco_input(g, r->task->parameters[i].name, &type);
@@ -100,7 +100,7 @@ static redco_status build_update(redco_reference *r, redco_error *err)
     if (r->options.optimizer.clip_norm > 0.0) {
         clip = redco_clip_factor(g, r->squares, r->options.optimizer.clip_norm);
     }
-    redco_graph_set_operator(g, "optimizer");
+    redco_graph_set_role(g, REDCO_OP_ROLE_OPTIMIZER);
     redco_optimizer_inputs(g, r->options.master, r->factors);
     for (size_t i = 0; i < count; i++) { build_one_update(r, i, clip); }
     free(gradients);

@@ -6,26 +6,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A compute operator of the first micro-batch by its name. */
+/* A compute operator of the first micro-batch by its name: pass, layer, label and suffix of the step. */
 struct named {
-    char name[REDCOI_OP_NAME_BYTES];
+    uint32_t layer, label, place; /* place: pass and suffix */
     uint32_t piece;
+};
+
+/* An operator's name in the terms of the step. */
+struct word {
+    uint32_t label;   /* that reads as it does, or REDCO_STEP_NONE */
+    uint32_t shorter; /* the word without its last part ("qkv" of "qkv/tp_gather"), or REDCO_NO_NAME */
+    uint32_t suffix;  /* what the last part says, or REDCO_SUFFIX_NONE */
 };
 
 struct binder {
     redco_schedule *s;
     redcoi_bind *bind;
     struct named *names;
-    uint32_t *reader; /* by value: first piece that reads it */
-    uint32_t *lower;  /* by operator: the piece before which it cannot be */
-    bool *excused;    /* by piece: its work is done by another one's operators */
+    redco_names spelt;  /* the graph's names under their numbers there, what is left of them without suffixes, kinds */
+    struct word *words; /* by number in spelt */
+    uint32_t *layer_of; /* by number of a layer in the graph: in the step, or REDCO_STEP_NONE */
+    uint32_t *reader;   /* by value: first piece that reads it */
+    uint32_t *lower;    /* by operator: the piece before which it cannot be */
+    bool *excused;      /* by piece: its work is done by another one's operators */
 };
+
+static uint32_t place_of(uint32_t pass, uint32_t suffix)
+{
+    return 256 * pass + suffix;
+}
 
 static int compare_names(const void *a, const void *b)
 {
     const struct named *const x = a, *const y = b;
-    const int order = strcmp(x->name, y->name);
-    return order != 0 ? order : (x->piece > y->piece) - (x->piece < y->piece);
+    if (x->layer != y->layer) { return x->layer < y->layer ? -1 : 1; }
+    if (x->label != y->label) { return x->label < y->label ? -1 : 1; }
+    if (x->place != y->place) { return x->place < y->place ? -1 : 1; }
+    return (x->piece > y->piece) - (x->piece < y->piece);
 }
 
 bool redcoi_is_piece(const redco_step_op *op)
@@ -47,47 +64,124 @@ static redco_status list_pieces(struct binder *b, redco_error *err)
         if (ops[i].micro_batch != 0 || !redcoi_is_piece(&ops[i])) { continue; }
         const uint32_t piece = b->bind->piece_count++;
         b->bind->pieces[piece] = (redcoi_piece){.step_op = i, .layer = ops[i].layer};
-        b->names[piece].piece = piece;
-        (void)redco_step_name(step, i, b->names[piece].name, sizeof b->names[piece].name);
+        b->names[piece] = (struct named){ops[i].layer, ops[i].label, place_of(ops[i].pass, ops[i].suffix), piece};
     }
     qsort(b->names, b->bind->piece_count, sizeof *b->names, compare_names);
     return REDCO_OK;
 }
 
-/* The first piece of that name that is not before @p earliest. */
-static uint32_t find(const struct binder *b, const char *name, uint32_t earliest)
+/* Names become numbers of the step here; nothing behind this reads a text. */
+static redco_status read_words(struct binder *b, redco_error *err)
 {
+    const redco_step *const step = b->s->options.step;
+    const redco_names *const of_graph = redco_graph_names(b->s->options.graph);
+    redco_names suffixes = {.count = 0};
+    char text[REDCOI_OP_NAME_BYTES];
+    bool good = true;
+    for (uint32_t i = 0; i < of_graph->count; i++) {
+        good = good && redco_names_add(&b->spelt, of_graph->texts[i]) == i;
+    }
+    for (unsigned kind = 0; kind < REDCO_OP_COUNT; kind++) {
+        good = good && redco_names_add(&b->spelt, redco_op_kind_name((redco_op_kind)kind)) != REDCO_NO_NAME;
+    }
+    for (unsigned suffix = 0; suffix < REDCO_SUFFIX_SERIAL; suffix++) {
+        good = good && redco_names_add(&suffixes, redco_step_suffix_name((redco_step_suffix)suffix)) == suffix;
+    }
+    for (uint32_t i = 0; good && i < b->spelt.count; i++) { /* more may come to its end */
+        const char *const slash = strrchr(b->spelt.texts[i], '/');
+        if (slash == NULL) { continue; }
+        (void)snprintf(text, sizeof text, "%.*s", (int)(slash - b->spelt.texts[i]), b->spelt.texts[i]);
+        good = redco_names_add(&b->spelt, text) != REDCO_NO_NAME;
+    }
+    b->words = calloc((size_t)b->spelt.count + 1, sizeof *b->words);
+    b->layer_of = malloc(((size_t)of_graph->count + 1) * sizeof *b->layer_of);
+    good = good && b->words != NULL && b->layer_of != NULL;
+    for (uint32_t i = 0; good && i < b->spelt.count; i++) {
+        const char *const slash = strrchr(b->spelt.texts[i], '/');
+        b->words[i] = (struct word){redco_step_find_label(step, b->spelt.texts[i]), REDCO_NO_NAME, REDCO_SUFFIX_NONE};
+        if (slash == NULL) { continue; }
+        (void)snprintf(text, sizeof text, "%.*s", (int)(slash - b->spelt.texts[i]), b->spelt.texts[i]);
+        const uint32_t suffix = redco_names_find(&suffixes, slash + 1);
+        b->words[i].shorter = redco_names_find(&b->spelt, text);
+        if (suffix != REDCO_NO_NAME) { b->words[i].suffix = suffix; }
+    }
+    for (uint32_t i = 0; good && i < of_graph->count; i++) { b->layer_of[i] = REDCO_STEP_NONE; }
+    for (uint32_t l = 0; good && l < redco_step_layer_count(step); l++) {
+        const uint32_t layer = redco_names_find(of_graph, redco_step_layer_name(step, l, text, sizeof text));
+        if (layer != REDCO_NO_NAME) { b->layer_of[layer] = l; }
+    }
+    redco_names_free(&suffixes);
+    return good ? REDCO_OK : redcoi_schedule_memory_short(err);
+}
+
+/* The first piece of that name that is not before @p earliest. */
+static uint32_t find(const struct binder *b, uint32_t layer, uint32_t label, uint32_t place, uint32_t earliest)
+{
+    const struct named wanted = {layer, label, place, earliest};
     uint32_t low = 0, high = b->bind->piece_count;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
-        const int order = strcmp(b->names[middle].name, name);
-        if (order < 0 || (order == 0 && b->names[middle].piece < earliest)) {
+        if (compare_names(&b->names[middle], &wanted) < 0) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    const bool found = low < b->bind->piece_count && strcmp(b->names[low].name, name) == 0;
-    return found ? b->names[low].piece : REDCO_STEP_NONE;
+    const struct named *const at = &b->names[low];
+    const bool found = low < b->bind->piece_count && at->layer == layer && at->label == label && at->place == place;
+    return found ? at->piece : REDCO_STEP_NONE;
+}
+
+/* An operator of the graph among those of the step: "bwd/block.3/qkv/weight". */
+struct wanted {
+    uint32_t layer, pass, word, earliest;
+};
+
+static uint32_t find_word(const struct binder *b, const struct wanted *w, uint32_t suffix)
+{
+    const struct word *const word = &b->words[w->word];
+    if (w->layer == REDCO_STEP_NONE) { return REDCO_STEP_NONE; }
+    uint32_t piece = REDCO_STEP_NONE;
+    if (word->label != REDCO_STEP_NONE) {
+        piece = find(b, w->layer, word->label, place_of(w->pass, suffix), w->earliest);
+    }
+    if (piece != REDCO_STEP_NONE || suffix != REDCO_SUFFIX_NONE || word->suffix == REDCO_SUFFIX_NONE) { return piece; }
+    return find(b, w->layer, b->words[word->shorter].label, place_of(w->pass, word->suffix), w->earliest);
 }
 
 /* Where an operator of this name belongs: to the step's operator of that name; to one side of a product's backward,
  * where the name says none (biases, sums of gradients), whichever comes first behind what it reads; a collective that
  * the simulator has none for, to what it is called after. */
-static uint32_t natural(const struct binder *b, const char *name, uint32_t earliest)
+static uint32_t natural(const struct binder *b, struct wanted w, uint32_t suffix)
 {
-    char longer[REDCOI_OP_NAME_BYTES + 16], shorter[REDCOI_OP_NAME_BYTES];
-    uint32_t piece = find(b, name, earliest);
-    if (piece != REDCO_STEP_NONE) { return piece; }
-    (void)snprintf(longer, sizeof longer, "%s/weight", name);
-    const uint32_t weight = find(b, longer, earliest);
-    (void)snprintf(longer, sizeof longer, "%s/input", name);
-    const uint32_t input = find(b, longer, earliest);
-    piece = weight < input ? weight : input;
-    const char *const slash = strrchr(name, '/');
-    if (piece != REDCO_STEP_NONE || slash == NULL) { return piece; }
-    (void)snprintf(shorter, sizeof shorter, "%.*s", (int)(slash - name), name);
-    return strchr(shorter, '/') != strrchr(shorter, '/') ? natural(b, shorter, earliest) : REDCO_STEP_NONE;
+    uint32_t piece = find_word(b, &w, suffix);
+    if (piece == REDCO_STEP_NONE && suffix != REDCO_SUFFIX_NONE) { piece = find_word(b, &w, REDCO_SUFFIX_NONE); }
+    while (piece == REDCO_STEP_NONE) {
+        const uint32_t weight = find_word(b, &w, REDCO_SUFFIX_WEIGHT), input = find_word(b, &w, REDCO_SUFFIX_INPUT);
+        piece = weight < input ? weight : input;
+        w.word = b->words[w.word].shorter;
+        if (piece != REDCO_STEP_NONE || w.word == REDCO_NO_NAME) { return piece; }
+        piece = find_word(b, &w, REDCO_SUFFIX_NONE);
+    }
+    return piece;
+}
+
+/* The parts of redco_op_name(). */
+static struct wanted wanted_of(const struct binder *b, const redco_op *op, uint32_t earliest)
+{
+    const uint32_t word = op->name_id != 0 ? op->name_id : redco_names_find(&b->spelt, redco_op_kind_name(op->kind));
+    return (struct wanted){.layer = b->layer_of[op->layer_id],
+                           .pass = op->order > 0  ? REDCO_PASS_NAME_BWD
+                                   : op->copy > 0 ? REDCO_PASS_NAME_RE
+                                                  : REDCO_PASS_NAME_FWD,
+                           .word = word,
+                           .earliest = earliest};
+}
+
+static uint32_t side_of(const redco_op *op)
+{
+    if (op->toward == REDCO_NO_VALUE || op->origin == REDCO_NO_OP) { return REDCO_SUFFIX_NONE; }
+    return op->toward == 1 ? REDCO_SUFFIX_WEIGHT : REDCO_SUFFIX_INPUT;
 }
 
 /* What an operator reads has been made by pieces up to here. */
@@ -108,17 +202,15 @@ static bool is_free(const struct binder *b, const redco_op *op)
         const redco_op *const maker = redco_value_op(b->s->options.graph, op->inputs[i]);
         if (redco_op_kind_class(maker->kind) != REDCO_CLASS_SOURCE) { return false; }
     }
-    return op->operator_name[0] == '\0' || op->input_count == 0;
+    return op->name_id == 0 || op->input_count == 0;
 }
 
 /* An operator of the step whose work another one does as well needs none of the graph. */
 static void excuse(const struct binder *b, const redco_op *op)
 {
-    char name[REDCOI_OP_NAME_BYTES];
-    redco_op other = *op;
-    other.operator_name = op->absorbed;
-    other.toward = REDCO_NO_VALUE;
-    const uint32_t piece = find(b, redco_op_name(b->s->options.graph, &other, name, sizeof name), 0);
+    struct wanted other = wanted_of(b, op, 0);
+    other.word = op->absorbed_id;
+    const uint32_t piece = find_word(b, &other, REDCO_SUFFIX_NONE);
     if (piece != REDCO_STEP_NONE) { b->excused[piece] = true; }
 }
 
@@ -126,16 +218,15 @@ static void assign(struct binder *b)
 {
     const redco_graph *const graph = b->s->options.graph;
     const uint32_t count = redco_graph_op_count(graph);
-    char name[REDCOI_OP_NAME_BYTES];
     for (uint32_t i = 0; i < count; i++) {
         const redco_op *const op = redco_graph_op(graph, i);
         b->bind->piece_of[i] = REDCO_STEP_NONE;
         if (!b->bind->live[i] || op->kind == REDCO_OP_INPUT || is_free(b, op)) { continue; }
         const uint32_t earliest = made_by(b, op);
-        (void)redco_op_name(graph, op, name, sizeof name);
-        if (op->absorbed[0] != '\0') { excuse(b, op); }
+        const struct wanted wanted = wanted_of(b, op, earliest);
+        if (op->absorbed_id != 0) { excuse(b, op); }
         /* What is made again and has no operator of its own (a gather of keys) is made where it is read. */
-        const uint32_t piece = op->copy > 0 ? find(b, name, earliest) : natural(b, name, earliest);
+        const uint32_t piece = op->copy > 0 ? find_word(b, &wanted, side_of(op)) : natural(b, wanted, side_of(op));
         const bool late = piece == REDCO_STEP_NONE && op->copy > 0;
         b->bind->piece_of[i] = piece != REDCO_STEP_NONE || late ? piece : earliest;
         b->lower[i] = piece != REDCO_STEP_NONE ? piece : earliest;
@@ -321,7 +412,7 @@ redco_status redcoi_bind_make(redco_schedule *s, redco_error *err)
     wanted[0] = s->options.loss;
     memcpy(wanted + 1, s->options.gradients, tensors * sizeof *wanted);
     redco_graph_live(graph, wanted, tensors + 1, s->bind.live);
-    if ((st = list_pieces(&b, err)) != REDCO_OK) { goto out; }
+    if ((st = list_pieces(&b, err)) != REDCO_OK || (st = read_words(&b, err)) != REDCO_OK) { goto out; }
     if (s->bind.piece_count == 0) {
         st = redco_fail(err, REDCO_EVALUE, "schedule", "the step computes nothing");
         goto out;
@@ -335,6 +426,9 @@ redco_status redcoi_bind_make(redco_schedule *s, redco_error *err)
 out:
     free(wanted);
     free(b.names);
+    free(b.words);
+    free(b.layer_of);
+    redco_names_free(&b.spelt);
     free(b.excused);
     free(b.reader);
     free(b.lower);

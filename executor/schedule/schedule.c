@@ -254,19 +254,16 @@ static redco_status start_threads(redco_schedule *s, redco_error *err)
 static redco_status check(const redco_schedule_options *o, redco_error *err)
 {
     const redco_state_model *const model = redco_layout_model(redco_states_layout(o->states));
-    uint32_t count = 0, layers = 0;
+    uint32_t count = 0;
     const redco_step_op *const ops = redco_step_ops(o->step, &count);
     for (uint32_t i = 0; i < count; i++) {
-        char name[64];
         if (ops[i].fold != 0 || ops[i].rank != 0 || ops[i].stream == REDCO_STREAM_PIPELINE) {
             return redco_fail(err, REDCO_EVALUE, "step", "operator %u is folded or of a pipeline", i);
         }
-        if (ops[i].layer == REDCO_STEP_NONE || ops[i].layer < layers) { continue; }
-        layers = ops[i].layer + 1;
-        (void)redco_step_layer_name(o->step, ops[i].layer, name, sizeof name);
-        if (ops[i].layer >= model->layer_count || strcmp(model->layers[ops[i].layer].name, name) != 0) {
-            return redco_fail(err, REDCO_EVALUE, name, "is not the model's layer %u", ops[i].layer);
-        }
+    }
+    if (redco_step_layer_count(o->step) != model->layer_count) {
+        return redco_fail(err, REDCO_EVALUE, "step", "has %u layers, the model %u", redco_step_layer_count(o->step),
+                          model->layer_count);
     }
     if (o->input_count > REDCO_INPUTS_MAX) {
         return redco_fail(err, REDCO_EVALUE, "schedule", "%u inputs; at most %d", o->input_count, REDCO_INPUTS_MAX);

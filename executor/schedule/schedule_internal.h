@@ -193,7 +193,7 @@ static inline const redco_state_model *redcoi_schedule_model(const redco_schedul
 
 redco_status redcoi_schedule_memory_short(redco_error *err);
 /** The module that a label of the step names in a layer. @return false if there is none */
-bool redcoi_module_named(const redco_schedule *s, uint32_t layer, const char *label, uint32_t *module_out);
+bool redcoi_module_of(const redco_schedule *s, const redco_step_op *op, uint32_t *module_out);
 
 /** Operators of a micro-batch that the thread that computes does with the graph. */
 bool redcoi_is_piece(const redco_step_op *op);

@@ -11,15 +11,14 @@ static uint32_t place_of(uint32_t piece)
     return 2 * (piece + 1);
 }
 
-bool redcoi_module_named(const redco_schedule *s, uint32_t layer, const char *label, uint32_t *module_out)
+bool redcoi_module_of(const redco_schedule *s, const redco_step_op *op, uint32_t *module_out)
 {
     const redco_state_model *const model = redcoi_schedule_model(s);
-    const redco_state_layer *const l = &model->layers[layer];
-    for (uint32_t m = l->first_module; m < l->first_module + l->module_count; m++) {
-        if (strcmp(model->modules[m].name, label) == 0) {
-            *module_out = m;
-            return true;
-        }
+    const uint32_t layer = op->layer;
+    if (op->module > model->layers[layer].module_count) { return false; }
+    if (op->module > 0) {
+        *module_out = model->layers[layer].first_module + op->module - 1;
+        return true;
     }
     for (uint32_t p = 0; p < s->bind.piece_count; p++) { /* "shared_table": of another layer */
         const redcoi_piece *const piece = &s->bind.pieces[p];
@@ -54,9 +53,7 @@ static redco_status list_slots(redco_schedule *s, redco_error *err)
         if (ops[i].micro_batch != 0) { continue; }
         if (pieces < s->bind.piece_count && s->bind.pieces[pieces].step_op == i) { pieces++; }
         if (!gather && !scatter) { continue; }
-        if (!redcoi_module_named(s, ops[i].layer, redco_step_label(s->options.step, i), &slot.module)) {
-            return unknown_module(s, i, err);
-        }
+        if (!redcoi_module_of(s, &ops[i], &slot.module)) { return unknown_module(s, i, err); }
         slot.bytes = redco_layout_module(layout, slot.module)->whole * element_bytes;
         slot.backward = gather && ops[i].pass != REDCO_PASS_NAME_FWD;
         if (scatter) {

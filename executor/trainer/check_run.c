@@ -231,7 +231,7 @@ static redco_status check_baseline(const redco_trainer *t, const redco_baseline 
     bool same = b->seq_len == t->plan->seq_len && b->sequences == sequences && b->options.dtype == t->options.dtype &&
                 b->options.seed == t->options.seed && task->parameter_count == t->task->parameter_count;
     for (size_t i = 0; same && i < task->parameter_count; i++) {
-        same = strcmp(task->parameters[i].name, t->task->parameters[i].name) == 0 &&
+        same = redco_task_find(task, t->task->parameters[i].name) == &task->parameters[i] &&
                memcmp(task->parameters[i].dim, t->task->parameters[i].dim, sizeof task->parameters[i].dim) == 0;
     }
     if (same) { return REDCO_OK; }

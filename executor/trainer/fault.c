@@ -19,9 +19,8 @@ static bool find_element(const redco_trainer *t, uint32_t tensor, uint32_t rank,
 
 static uint32_t find_tensor(const redco_trainer *t, const char *name)
 {
-    uint32_t tensor = 0;
-    while (tensor < t->task->parameter_count && strcmp(t->task->parameters[tensor].name, name) != 0) { tensor++; }
-    return tensor;
+    const redco_task_parameter *const parameter = redco_task_find(t->task, name);
+    return parameter != NULL ? (uint32_t)(parameter - t->task->parameters) : (uint32_t)t->task->parameter_count;
 }
 
 redco_status redcoi_check_fault(const redco_trainer *t, redco_error *err)

@@ -11,7 +11,7 @@ static bool is_wanted(const redco_trainer *t)
     if (t->options.emulate) { return false; } /* nothing of it is run */
     if (t->options.fuse != REDCO_TRAINER_FUSE_AUTO) { return t->options.fuse == REDCO_TRAINER_FUSE_ON; }
     /* A step of the host takes as long with it: executor/README.md. */
-    return strcmp(t->backend->calls->name, "host") != 0;
+    return t->backend->calls->fuses;
 }
 
 /* Products with what follows them, then what is left between products. */

@@ -6,20 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MODULE_NAME_BYTES = 64, MODULE_WORDS = 4 };
-
-static size_t module_length(const char *name)
-{
-    const char *const dot = strrchr(name, '.');
-    return dot != NULL ? (size_t)(dot - name) : strlen(name);
-}
-
-/* Neighbours whose names differ in the last word only. */
-static bool same_module(const char *a, const char *b)
-{
-    const size_t length = module_length(a);
-    return length == module_length(b) && strncmp(a, b, length) == 0;
-}
+enum { MODULE_NAME_BYTES = 64 };
 
 static void add_tensor(redcoi_modules *m, const redco_task *task, size_t i, const redco_tp_layout *layout, uint32_t tp,
                        bool first)
@@ -28,7 +15,7 @@ static void add_tensor(redcoi_modules *m, const redco_task *task, size_t i, cons
     const redco_tensor_type type = redco_task_parameter_type(p, REDCO_F32);
     const redco_tensor_type part = redco_tp_local(*layout, &type, tp);
     redco_state_layer *const layer = &m->layers[m->model.layer_count - 1];
-    if (first || !same_module(task->parameters[i - 1].name, p->name)) {
+    if (first || !redco_same_module(task->parameters[i - 1].name, p->name)) {
         char *const name = m->module_names[m->model.module_count];
         m->modules[m->model.module_count++] = (redco_state_module){name, m->model.tensor_count, 0};
         layer->module_count++;
@@ -38,33 +25,19 @@ static void add_tensor(redcoi_modules *m, const redco_task *task, size_t i, cons
         (redco_state_tensor){p->name, redco_type_elements(&part), layout->kind != REDCO_TP_SPLIT, true};
 }
 
-/* The end of a module's name from the n-th dot from behind. */
-static void end_of_name(const char *tensor, uint32_t words, char out[MODULE_NAME_BYTES])
+/* As the simulator names them. */
+static redco_status name_modules(redcoi_modules *m, const redco_state_layer *layer, redco_error *err)
 {
-    const size_t length = module_length(tensor);
-    const char *start = tensor + length;
-    while (start > tensor) {
-        if (start[-1] == '.' && --words == 0) { break; }
-        start--;
+    const redco_state_module *const modules = &m->modules[layer->first_module];
+    const char **const names = calloc((size_t)layer->module_count + 1, sizeof *names);
+    if (names == NULL) { return redco_fail(err, REDCO_ENOMEM, layer->name, "no memory for its modules"); }
+    for (uint32_t i = 0; i < layer->module_count; i++) { names[i] = m->tensors[modules[i].first_tensor].name; }
+    for (uint32_t i = 0; i < layer->module_count; i++) {
+        (void)redco_module_label(names, layer->module_count, i, m->module_names[layer->first_module + i],
+                                 MODULE_NAME_BYTES);
     }
-    (void)snprintf(out, MODULE_NAME_BYTES, "%.*s", (int)(tensor + length - start), start);
-}
-
-/* As the simulator names them: as few words as are unique in the layer. */
-static void name_modules(redcoi_modules *m, const redco_state_layer *layer)
-{
-    for (uint32_t i = layer->first_module; i < layer->first_module + layer->module_count; i++) {
-        bool unique = false;
-        for (uint32_t words = 1; words <= MODULE_WORDS && !unique; words++) {
-            end_of_name(m->tensors[m->modules[i].first_tensor].name, words, m->module_names[i]);
-            unique = true;
-            for (uint32_t k = layer->first_module; k < layer->first_module + layer->module_count && unique; k++) {
-                char other[MODULE_NAME_BYTES];
-                end_of_name(m->tensors[m->modules[k].first_tensor].name, words, other);
-                unique = k == i || strcmp(m->module_names[i], other) != 0;
-            }
-        }
-    }
+    free(names);
+    return REDCO_OK;
 }
 
 static redco_status add_layer(redcoi_modules *m, const redco_plan *plan, const char *class_name, uint32_t index,
@@ -100,23 +73,26 @@ redco_status redcoi_modules_make(redcoi_modules *m, const redco_plan *plan, cons
     const redco_layer_class *classes = NULL;
     const size_t class_count = redco_model_classes(model, &classes);
     redco_status st = REDCO_OK;
+    redco_names layers = {.count = 0};
     size_t next = 0;
     if (!take_memory(m, model, task)) { return redco_fail(err, REDCO_ENOMEM, task->name, "no memory for its modules"); }
     for (size_t c = 0; c < class_count && st == REDCO_OK; c++) {
         for (uint32_t l = 0; l < classes[c].layers && st == REDCO_OK; l++) {
             st = add_layer(m, plan, classes[c].name, l, err);
+            const uint32_t layer = redco_names_add(&layers, m->layer_names[m->model.layer_count - 1]);
             const size_t first = next;
             while (st == REDCO_OK && next < task->parameter_count &&
-                   strcmp(task->parameters[next].layer, m->layer_names[m->model.layer_count - 1]) == 0) {
+                   redco_names_find(&layers, task->parameters[next].layer) == layer) {
                 add_tensor(m, task, next, &layouts[next], plan->tp, next == first);
                 next++;
             }
-            if (st == REDCO_OK) { name_modules(m, &m->layers[m->model.layer_count - 1]); }
+            if (st == REDCO_OK) { st = name_modules(m, &m->layers[m->model.layer_count - 1], err); }
         }
     }
     if (st == REDCO_OK && next != task->parameter_count) {
         st = redco_fail(err, REDCO_EVALUE, task->parameters[next].name, "is in no layer of the model");
     }
+    redco_names_free(&layers);
     m->model.layers = m->layers;
     m->model.modules = m->modules;
     m->model.tensors = m->tensors;

@@ -94,7 +94,7 @@ static const char *improve(int index, redco_machine *machine, redco_calibration 
     case REDCO_HELP_LINK:
         c->nvlink_efficiency *= more;
         c->tp_link_efficiency *= more;
-        return strncmp(machine->gpu.link, "NVLink", 6) == 0 ? "NVLink" : "node link";
+        return machine->gpu.nvlink ? "NVLink" : "node link";
     case REDCO_HELP_MEMORY:
         machine->gpu.memory_bytes = (uint64_t)((double)machine->gpu.memory_bytes * more);
         return "memory";

@@ -75,16 +75,6 @@ redco_status redcoi_fill_rules(redco_plan *plan, const redco_inputs *inputs, red
     return placement == REDCO_TP_MILP ? fill_program(plan, inputs, err) : fill_redcoast(plan, inputs->model, err);
 }
 
-static const redco_layer_class *class_of(const redco_model *model, const char *name)
-{
-    const redco_layer_class *classes = NULL;
-    const size_t count = redco_model_classes(model, &classes);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(classes[i].name, name) == 0) { return &classes[i]; }
-    }
-    return NULL;
-}
-
 /* Bytes a step inside one subgroup of each component, AMSP's equations for T_p, T_g and T_os1 without their times: two
  * gathers and a reduce-scatter in every micro-batch, a reduction in all but the last, one spreading of the update. */
 static void add_levels(const redco_plan *plan, const redco_plan_layers *row, double params, double scale,
@@ -148,7 +138,8 @@ static redco_status solve_placement(const redco_plan *plan, const redco_inputs *
     if (levels == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     const double scale = placement_scale(plan);
     for (uint32_t i = 0; i < plan->layers_count; i++) {
-        const redco_layer_class *class = class_of(inputs->model, plan->layers[i].class_name);
+        const redco_layer_class *class = NULL;
+        (void)redcoi_plan_class(inputs->model, plan->layers[i].class_name, &class);
         add_levels(plan, &plan->layers[i], class != NULL ? (double)class->params : 0.0, scale, &levels[3 * (size_t)i]);
     }
     uint32_t count = 3 * plan->layers_count;

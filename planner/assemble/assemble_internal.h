@@ -17,6 +17,8 @@ redco_setting redcoi_plan_setting(const redco_plan *plan);
 redco_status redcoi_fill_rules(redco_plan *plan, const redco_inputs *inputs, redco_tp_placement placement,
                                redco_error *err);
 /** The placement that a plan names. @param name  of the plan, for the error */
+/** The model's class that a plan names so. @return UINT32_MAX, and @p class_out as it was, if there is none */
+uint32_t redcoi_plan_class(const redco_model *model, const char *class_name, const redco_layer_class **class_out);
 redco_status redcoi_plan_placement(const redco_plan *plan, const char *name, redco_tp_placement *placement_out,
                                    redco_error *err);
 /** Puts the user's rules, if there are any, before those of a plan, or in their place. */

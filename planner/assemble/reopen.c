@@ -100,7 +100,7 @@ redco_status redcoi_reopen_inputs(const redco_plan *plan, const char *name, cons
     return redco_comm_create(&out->machine, profiles, profile_count, &out->comm, err);
 }
 
-static uint32_t class_of(const redco_model *model, const char *class_name, const redco_layer_class **class_out)
+uint32_t redcoi_plan_class(const redco_model *model, const char *class_name, const redco_layer_class **class_out)
 {
     const redco_layer_class *classes = NULL;
     const size_t count = redco_model_classes(model, &classes);
@@ -123,7 +123,7 @@ static redco_status to_assignments(const redco_plan *plan, const char *name, con
     for (uint32_t i = 0; i < plan->layers_count; i++) {
         const redco_plan_layers *row = &plan->layers[i];
         const redco_layer_class *class = NULL;
-        const uint32_t index = class_of(model, row->class_name, &class);
+        const uint32_t index = redcoi_plan_class(model, row->class_name, &class);
         if (index == UINT32_MAX) {
             (void)snprintf(pointer, sizeof pointer, "/sharding/%u/class", i);
             return redcoi_refuse(name, pointer, err, "is \"%s\", a class that the model does not have",

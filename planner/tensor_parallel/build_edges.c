@@ -94,12 +94,12 @@ static redco_status add_embedding(struct redcoi_tp_builder *b, uint32_t class_in
     if (st != REDCO_OK) { return st; }
     redcoi_tp_operators(b, class_index);
     const uint64_t h = b->dims->hidden, ranks = b->ranks;
-    uint32_t at = add_table(b, REDCOI_TP_TOKENS, redcoi_tp_op_seconds(b, REDCOI_TP_OPS_SPLIT, "embedding"));
+    uint32_t at = add_table(b, REDCOI_TP_TOKENS, redcoi_tp_op_seconds(b, REDCOI_TP_OPS_SPLIT, REDCO_OP_ROLE_EMBEDDING));
     const redco_param *const project = weight(b, REDCOI_TP_PROJECT_IN);
     if (project != NULL) {
         const uint64_t in = project->shape[1];
         const struct redcoi_tp_linear linear = {h, ceil_div(h, ranks), in, ceil_div(in, ranks), true, true};
-        at = redcoi_tp_add_linear(b, REDCOI_TP_PROJECT_IN, "", &linear, at);
+        at = redcoi_tp_add_linear(b, REDCOI_TP_PROJECT_IN, REDCO_OP_ROLE_NONE, &linear, at);
     }
     uint32_t parts[2] = {at, 0};
     uint32_t count = 1;
@@ -124,8 +124,8 @@ static void add_loss(struct redcoi_tp_builder *b, uint32_t logits)
                  {REDCOI_TP_ROWS, REDCOI_TP_OPS_ROWS, redco_share_up(ceil_div(b->tokens, ranks), vocab, 1)}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (sizes[i].form == REDCOI_TP_ROWS && !b->rows) { continue; }
-        redcoi_tp_option *const option =
-            redcoi_tp_add_option(b, at, sizes[i].form, sizes[i].form, redcoi_tp_op_seconds(b, sizes[i].size, "loss"));
+        redcoi_tp_option *const option = redcoi_tp_add_option(
+            b, at, sizes[i].form, sizes[i].form, redcoi_tp_op_seconds(b, sizes[i].size, REDCO_OP_ROLE_LOSS));
         option->reference = i == 0;
         option->bytes = (plans_memory(b) ? (uint64_t)b->element_bytes : logit_bytes) * sizes[i].held;
     }
@@ -155,15 +155,15 @@ static redco_status add_head(struct redcoi_tp_builder *b, uint32_t class_index, 
     redcoi_tp_operators(b, class_index);
     const uint64_t vocab = b->dims->vocab, h = b->dims->hidden, ranks = b->ranks;
     uint64_t in = h;
-    uint32_t at = redcoi_tp_add_source(b, "final_norm", (double)h);
+    uint32_t at = redcoi_tp_add_source(b, REDCO_OP_ROLE_FINAL_NORM, (double)h);
     const redco_param *const project = weight(b, REDCOI_TP_PROJECT_OUT);
     if (project != NULL) {
         in = project->shape[0];
         const struct redcoi_tp_linear linear = {in, ceil_div(in, ranks), h, ceil_div(h, ranks), true, true};
-        at = redcoi_tp_add_linear(b, REDCOI_TP_PROJECT_OUT, "", &linear, at);
+        at = redcoi_tp_add_linear(b, REDCOI_TP_PROJECT_OUT, REDCO_OP_ROLE_NONE, &linear, at);
     }
     const struct redcoi_tp_linear linear = {vocab, ceil_div(vocab, ranks), in, ceil_div(in, ranks), true, true};
-    const uint32_t head = redcoi_tp_add_linear(b, REDCOI_TP_HEAD, "head", &linear, at);
+    const uint32_t head = redcoi_tp_add_linear(b, REDCOI_TP_HEAD, REDCO_OP_ROLE_HEAD, &linear, at);
     /* Partial sums are there at full width. What plans its memory reduces them where they are; of that, the loss has
      * its own part. */
     const uint64_t own = plans_memory(b) ? redco_share_up(b->tokens, ceil_div(vocab, ranks), 1) : 0;

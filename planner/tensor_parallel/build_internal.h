@@ -34,15 +34,15 @@ struct redcoi_tp_linear {
 
 void redcoi_tp_open(struct redcoi_tp_builder *b, const redcoi_tp_base *base, redcoi_tp_layer *layer);
 void redcoi_tp_operators(struct redcoi_tp_builder *b, uint32_t class_index);
-struct redcoi_tp_seconds redcoi_tp_op_seconds(const struct redcoi_tp_builder *b, int size, const char *name);
+struct redcoi_tp_seconds redcoi_tp_op_seconds(const struct redcoi_tp_builder *b, int size, redco_op_role role);
 uint32_t redcoi_tp_add_node(struct redcoi_tp_builder *b, const char *name, double width, uint32_t input_count,
                             const uint32_t inputs[]);
 redcoi_tp_option *redcoi_tp_add_option(struct redcoi_tp_builder *b, uint32_t node, redcoi_tp_form input,
                                        redcoi_tp_form output, struct redcoi_tp_seconds seconds);
 void redcoi_tp_sum_gradient(const struct redcoi_tp_builder *b, uint64_t params, redcoi_tp_option *option);
-uint32_t redcoi_tp_add_linear(struct redcoi_tp_builder *b, redcoi_tp_role role, const char *op,
+uint32_t redcoi_tp_add_linear(struct redcoi_tp_builder *b, redcoi_tp_role role, redco_op_role op,
                               const struct redcoi_tp_linear *w, uint32_t input);
-uint32_t redcoi_tp_add_source(struct redcoi_tp_builder *b, const char *name, double width);
+uint32_t redcoi_tp_add_source(struct redcoi_tp_builder *b, redco_op_role role, double width);
 void redcoi_tp_add_residual(struct redcoi_tp_builder *b, uint32_t input);
 uint32_t redcoi_tp_add_sum(struct redcoi_tp_builder *b, const char *name, double width, uint32_t count,
                            const uint32_t inputs[]);

@@ -56,17 +56,17 @@ void redcoi_tp_operators(struct redcoi_tp_builder *b, uint32_t class_index)
     (void)redco_layer_operators(model, class_index, &shape, b->ops[REDCOI_TP_OPS_ROWS]);
 }
 
-static const redco_operator *find_operator(const struct redcoi_tp_builder *b, int size, const char *name)
+static const redco_operator *find_operator(const struct redcoi_tp_builder *b, int size, redco_op_role role)
 {
     for (uint32_t i = 0; i < b->op_count; i++) {
-        if (strcmp(b->ops[size][i].name, name) == 0) { return &b->ops[size][i]; }
+        if (b->ops[size][i].role == role) { return &b->ops[size][i]; }
     }
     return NULL;
 }
 
-struct redcoi_tp_seconds redcoi_tp_op_seconds(const struct redcoi_tp_builder *b, int size, const char *name)
+struct redcoi_tp_seconds redcoi_tp_op_seconds(const struct redcoi_tp_builder *b, int size, redco_op_role role)
 {
-    const redco_operator *const op = find_operator(b, size, name);
+    const redco_operator *const op = find_operator(b, size, role);
     return op != NULL ? operator_seconds(b->base->compute, op) : (struct redcoi_tp_seconds){0.0, 0.0};
 }
 
@@ -107,7 +107,7 @@ static struct redcoi_tp_seconds times_seconds(struct redcoi_tp_seconds s, double
 static struct redcoi_tp_seconds product_seconds(const struct redcoi_tp_builder *b, uint64_t m, uint64_t n, uint64_t k,
                                                 bool narrow)
 {
-    const redco_operator op = {.name = "", .kind = REDCO_OPERATOR_GEMM, .m = m, .n = n, .k = k, .narrow = narrow};
+    const redco_operator op = {.kind = REDCO_OPERATOR_GEMM, .m = m, .n = n, .k = k, .narrow = narrow};
     return operator_seconds(b->base->compute, &op);
 }
 
@@ -122,7 +122,7 @@ void redcoi_tp_sum_gradient(const struct redcoi_tp_builder *b, uint64_t params, 
 
 /* A weight of out x in, part of the product @p op: a column split is priced as its share of that product, which is one
  * kernel for all of its parts; other layouts make a kernel of their own. */
-uint32_t redcoi_tp_add_linear(struct redcoi_tp_builder *b, redcoi_tp_role role, const char *op,
+uint32_t redcoi_tp_add_linear(struct redcoi_tp_builder *b, redcoi_tp_role role, redco_op_role op,
                               const struct redcoi_tp_linear *w, uint32_t input)
 {
     const uint64_t ranks = b->ranks;
@@ -169,10 +169,11 @@ uint32_t redcoi_tp_add_linear(struct redcoi_tp_builder *b, redcoi_tp_role role, 
 }
 
 /* A layer's input: there as the layers agree, or what a norm makes of it. */
-uint32_t redcoi_tp_add_source(struct redcoi_tp_builder *b, const char *name, double width)
+uint32_t redcoi_tp_add_source(struct redcoi_tp_builder *b, redco_op_role role, double width)
 {
+    const char *const name = role == REDCO_OP_ROLE_NONE ? "encoder output" : redco_op_role_name(role);
     const uint32_t at = redcoi_tp_add_node(b, name, width, 0, NULL);
-    redcoi_tp_add_option(b, at, b->edge, b->edge, redcoi_tp_op_seconds(b, REDCOI_TP_OPS_SPLIT, name))->reference = true;
+    redcoi_tp_add_option(b, at, b->edge, b->edge, redcoi_tp_op_seconds(b, REDCOI_TP_OPS_SPLIT, role))->reference = true;
     return at;
 }
 
@@ -206,9 +207,10 @@ static uint64_t kept_bytes(const struct redcoi_tp_builder *b, double elements)
 
 static struct redcoi_tp_seconds core_seconds(const struct redcoi_tp_builder *b, int size, bool cross)
 {
-    static const char *const own[] = {"q_norm", "k_norm", "rotary", "split_heads", "attention"};
+    static const redco_op_role own[] = {REDCO_OP_ROLE_Q_NORM, REDCO_OP_ROLE_K_NORM, REDCO_OP_ROLE_ROTARY,
+                                        REDCO_OP_ROLE_SPLIT_HEADS, REDCO_OP_ROLE_ATTENTION};
     struct redcoi_tp_seconds sum = {0.0, 0.0};
-    if (cross) { return redcoi_tp_op_seconds(b, size, "cross_attention"); }
+    if (cross) { return redcoi_tp_op_seconds(b, size, REDCO_OP_ROLE_CROSS_ATTENTION); }
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         const struct redcoi_tp_seconds s = redcoi_tp_op_seconds(b, size, own[i]);
         sum.forward_s += s.forward_s;
@@ -267,18 +269,19 @@ static uint32_t add_heads(struct redcoi_tp_builder *b, bool cross, uint32_t quer
     if (!cross && has(b, REDCOI_TP_QKV)) {
         const bool whole = q_whole && kv_whole && b->base->roles->qkv != REDCO_QKV_BLOCKS;
         const struct redcoi_tp_linear all = {q + 2 * kv, q_rank + 2 * kv_rank, h, ceil_div(h, ranks), true, whole};
-        inputs[0] = redcoi_tp_add_linear(b, REDCOI_TP_QKV, "qkv", &all, queries_of);
+        inputs[0] = redcoi_tp_add_linear(b, REDCOI_TP_QKV, REDCO_OP_ROLE_QKV, &all, queries_of);
     } else {
-        inputs[0] = redcoi_tp_add_linear(b, cross ? REDCOI_TP_CROSS_Q : REDCOI_TP_Q, cross ? "cross_q" : "qkv", &query,
-                                         queries_of);
-        inputs[1] =
-            redcoi_tp_add_linear(b, cross ? REDCOI_TP_CROSS_K : REDCOI_TP_K, cross ? "cross_kv" : "qkv", &key, keys_of);
-        inputs[2] =
-            redcoi_tp_add_linear(b, cross ? REDCOI_TP_CROSS_V : REDCOI_TP_V, cross ? "cross_kv" : "qkv", &key, keys_of);
+        inputs[0] = redcoi_tp_add_linear(b, cross ? REDCOI_TP_CROSS_Q : REDCOI_TP_Q,
+                                         cross ? REDCO_OP_ROLE_CROSS_Q : REDCO_OP_ROLE_QKV, &query, queries_of);
+        inputs[1] = redcoi_tp_add_linear(b, cross ? REDCOI_TP_CROSS_K : REDCOI_TP_K,
+                                         cross ? REDCO_OP_ROLE_CROSS_KV : REDCO_OP_ROLE_QKV, &key, keys_of);
+        inputs[2] = redcoi_tp_add_linear(b, cross ? REDCOI_TP_CROSS_V : REDCOI_TP_V,
+                                         cross ? REDCO_OP_ROLE_CROSS_KV : REDCO_OP_ROLE_QKV, &key, keys_of);
         count = 3;
     }
     const uint32_t core = add_attention(b, cross, count, inputs);
-    return redcoi_tp_add_linear(b, cross ? REDCOI_TP_CROSS_O : REDCOI_TP_O, cross ? "cross_out" : "out", &out, core);
+    return redcoi_tp_add_linear(b, cross ? REDCOI_TP_CROSS_O : REDCOI_TP_O,
+                                cross ? REDCO_OP_ROLE_CROSS_OUT : REDCO_OP_ROLE_OUT, &out, core);
 }
 
 /* @return the node of the FFN's output */
@@ -291,8 +294,8 @@ static uint32_t add_ffn(struct redcoi_tp_builder *b, uint32_t input)
     const double kept = dims->gated ? 8.0 : 4.0;
     uint32_t inputs[2];
     uint32_t count = 0;
-    if (dims->gated) { inputs[count++] = redcoi_tp_add_linear(b, REDCOI_TP_GATE, "ffn_in", &in, input); }
-    inputs[count++] = redcoi_tp_add_linear(b, REDCOI_TP_UP, "ffn_in", &in, input);
+    if (dims->gated) { inputs[count++] = redcoi_tp_add_linear(b, REDCOI_TP_GATE, REDCO_OP_ROLE_FFN_IN, &in, input); }
+    inputs[count++] = redcoi_tp_add_linear(b, REDCOI_TP_UP, REDCO_OP_ROLE_FFN_IN, &in, input);
     static const struct {
         redcoi_tp_form form;
         int size;
@@ -302,12 +305,12 @@ static uint32_t add_ffn(struct redcoi_tp_builder *b, uint32_t input)
     const uint32_t act = redcoi_tp_add_node(b, "activation", (double)f, count, inputs);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (sizes[i].form == REDCOI_TP_ROWS && !b->rows) { continue; }
-        redcoi_tp_option *const option = redcoi_tp_add_option(b, act, sizes[i].form, sizes[i].form,
-                                                              redcoi_tp_op_seconds(b, sizes[i].size, "activation"));
+        redcoi_tp_option *const option = redcoi_tp_add_option(
+            b, act, sizes[i].form, sizes[i].form, redcoi_tp_op_seconds(b, sizes[i].size, REDCO_OP_ROLE_ACTIVATION));
         option->reference = i == 0;
         option->bytes = kept_bytes(b, kept * (double)(i == 1 ? f : ceil_div(f, ranks)));
     }
-    return redcoi_tp_add_linear(b, REDCOI_TP_DOWN, "ffn_out", &out, act);
+    return redcoi_tp_add_linear(b, REDCOI_TP_DOWN, REDCO_OP_ROLE_FFN_OUT, &out, act);
 }
 
 redco_status redcoi_tp_check_weights(const struct redcoi_tp_builder *b, const redcoi_tp_role *needed, size_t count,
@@ -356,7 +359,7 @@ redco_status redcoi_tp_build_block(const redcoi_tp_base *base, uint32_t class_in
     if (st != REDCO_OK) { return st; }
     redcoi_tp_operators(&b, class_index);
     const uint64_t h = b.dims->hidden;
-    const uint32_t norm = redcoi_tp_add_source(&b, "attn_norm", (double)h);
+    const uint32_t norm = redcoi_tp_add_source(&b, REDCO_OP_ROLE_ATTENTION_NORM, (double)h);
     const uint32_t attended = add_heads(&b, false, norm, norm);
     if (b.dims->parallel_block) {
         const uint32_t both[2] = {attended, add_ffn(&b, norm)};
@@ -365,12 +368,12 @@ redco_status redcoi_tp_build_block(const redcoi_tp_base *base, uint32_t class_in
     }
     redcoi_tp_add_residual(&b, attended);
     if (cross) { /* one encoder output for all decoder layers: gathered, and its gradient summed, once */
-        const uint32_t memory = redcoi_tp_add_source(&b, "encoder output", (double)h);
+        const uint32_t memory = redcoi_tp_add_source(&b, REDCO_OP_ROLE_NONE, (double)h);
         b.graph->nodes[memory].traffic_ratio = 1.0 / classes[class_index].layers;
-        const uint32_t cross_norm = redcoi_tp_add_source(&b, "cross_norm", (double)h);
+        const uint32_t cross_norm = redcoi_tp_add_source(&b, REDCO_OP_ROLE_CROSS_NORM, (double)h);
         redcoi_tp_add_residual(&b, add_heads(&b, true, cross_norm, memory));
     }
-    const uint32_t ffn_norm = redcoi_tp_add_source(&b, "ffn_norm", (double)h);
+    const uint32_t ffn_norm = redcoi_tp_add_source(&b, REDCO_OP_ROLE_FFN_NORM, (double)h);
     redcoi_tp_add_residual(&b, add_ffn(&b, ffn_norm));
     return redcoi_tp_price(&layer_out->graph, err);
 }

@@ -1,4 +1,4 @@
-/** @file roles.h  Internal: which weight of a layer a tensor is: the roles of rules_roles.h, told apart as far as a
+/** @file op_roles.h  Internal: which weight of a layer a tensor is: the roles of rules_roles.h, told apart as far as a
  * graph needs it. */
 #ifndef REDCO_TP_ROLES_H
 #define REDCO_TP_ROLES_H

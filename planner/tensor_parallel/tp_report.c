@@ -1,4 +1,5 @@
 /* Rules against the program, for people and for plan files. */
+#include "costmodel/graph/names.h"
 #include "planner/glpk/glpk_run.h"
 #include "planner/tensor_parallel/placed.h"
 #include "planner/tensor_parallel/tp_placement.h"
@@ -169,6 +170,7 @@ struct listing {
     const redco_model *model;
     const redco_layer_class *classes;
     struct rule_list general; /* for all layers */
+    redco_names matches;      /* of the general ones, in their order */
     struct rule_list exact;   /* for one: where encoder and decoder differ */
 };
 
@@ -177,7 +179,7 @@ enum { MATCH_SIZE = 256 };
 /* "model.layers.{}.mlp.up_proj.weight" to "mlp/up_proj/kernel", what stands behind the layer's number; or with it. */
 static void write_match(char match[MATCH_SIZE], const redco_param *param, bool exact, uint32_t layer)
 {
-    const char *brace = strstr(param->name, "{}.");
+    const char *brace = strchr(param->name, '{');
     if (brace == NULL) {
         (void)snprintf(match, MATCH_SIZE, "%s", param->name);
     } else if (exact) {
@@ -235,9 +237,10 @@ static redco_status add_rule(struct listing *listing, const redco_tp_rule *rule,
     const redco_layer_class *const class = &listing->classes[param->class_index];
     char match[MATCH_SIZE];
     write_match(match, param, false, 0);
-    for (uint32_t i = 0; i < listing->general.count; i++) {
-        const redco_tp_rule *const known = &listing->general.rules[i];
-        if (strcmp(known->match, match) != 0) { continue; }
+    const uint32_t at = redco_names_add(&listing->matches, match);
+    if (at == REDCO_NO_NAME) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    if (at < listing->general.count) {
+        const redco_tp_rule *const known = &listing->general.rules[at];
         if (known->dim == rule->dim && known->unit == rule->unit && known->parts == rule->parts) { return REDCO_OK; }
         redco_status st = REDCO_OK;
         for (uint32_t layer = 0; layer < class->layers && st == REDCO_OK; layer++) {
@@ -281,6 +284,7 @@ redco_status redco_tp_rules(redco_costs *costs, const redco_model *model, const 
         st = append(exact, &listing.general.rules[i], listing.general.rules[i].match, err);
     }
     redco_tp_rules_free(listing.general.rules, listing.general.count);
+    redco_names_free(&listing.matches);
     if (st != REDCO_OK) {
         redco_tp_rules_free(exact->rules, exact->count);
         return st;

@@ -51,6 +51,7 @@ static inline redco_machine machine_of(const char *gpu, uint32_t capability, red
     machine.gpu.pcie_bytes_per_s = pcie;
     (void)snprintf(machine.gpu.name, sizeof machine.gpu.name, "%s", gpu);
     (void)snprintf(machine.gpu.vendor, sizeof machine.gpu.vendor, "%s", capability > 0 ? "NVIDIA" : "AMD");
+    machine.gpu.maker = capability > 0 ? REDCO_GPU_NVIDIA : REDCO_GPU_AMD;
     return machine;
 }
 

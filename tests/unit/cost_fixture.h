@@ -28,6 +28,7 @@ static inline redco_gpu a800_gpu(void)
                        .memory_bytes = (uint64_t)80 << 30,
                        .memory_bandwidth_bytes_per_s = 2039e9,
                        .link = "NVLink3",
+                       .nvlink = true,
                        .link_count = 8,
                        .scale_up_bytes_per_s = 200e9,
                        .pcie_bytes_per_s = 31.5e9,

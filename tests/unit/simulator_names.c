@@ -25,9 +25,13 @@ size_t simulator_names(const redco_model *model, char names[SIMULATOR_NAMES][SIM
         for (uint32_t layer = 0; layer < classes[c].layers; layer++) {
             for (uint32_t i = 0; i < op_count; i++) {
                 const bool matrix = ops[i].kind == REDCO_OPERATOR_GEMM; /* as in step_pass.c */
-                count = add(names, count, "fwd", classes[c].name, layer, ops[i].name, "");
-                count = add(names, count, "bwd", classes[c].name, layer, ops[i].name, matrix ? "/input" : "");
-                if (matrix) { count = add(names, count, "bwd", classes[c].name, layer, ops[i].name, "/weight"); }
+                count = add(names, count, "fwd", classes[c].name, layer, redco_op_role_name(ops[i].role), "");
+                count = add(names, count, "bwd", classes[c].name, layer, redco_op_role_name(ops[i].role),
+                            matrix ? "/input" : "");
+                if (matrix) {
+                    count =
+                        add(names, count, "bwd", classes[c].name, layer, redco_op_role_name(ops[i].role), "/weight");
+                }
             }
         }
     }

@@ -55,7 +55,7 @@ static uint32_t class_named(const redco_model *model, const char *name)
 static const redco_operator *operator_named(const redco_operator *ops, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (strcmp(ops[i].name, name) == 0) { return &ops[i]; }
+        if (strcmp(redco_op_role_name(ops[i].role), name) == 0) { return &ops[i]; }
     }
     return NULL;
 }
@@ -85,16 +85,16 @@ static void backward_seconds(void **state)
 {
     (void)state;
     const redco_compute compute = round_compute();
-    const redco_operator gemm = {.name = "x", .kind = REDCO_OPERATOR_GEMM, .m = 4096, .n = 8192, .k = 1024};
+    const redco_operator gemm = {.kind = REDCO_OPERATOR_GEMM, .m = 4096, .n = 8192, .k = 1024};
     /* dA = dC B^T sums over n, dB = A^T dC over m. 2 m n k = 68.719476736e9: 1.37438953472 ms at 50 TFLOP/s. */
     const double pure_s = 1.37438953472e-3;
     check_near(redco_operator_s(&compute, &gemm, REDCO_PASS_FORWARD), pure_s * 1.5 + 10e-6, 1e-12);
     check_near(redco_operator_s(&compute, &gemm, REDCO_PASS_GRAD_INPUT), pure_s * 1.0625 + 10e-6, 1e-12);
     check_near(redco_operator_s(&compute, &gemm, REDCO_PASS_GRAD_WEIGHT), pure_s * 1.125 + 10e-6, 1e-12);
-    const redco_operator attention = {.name = "x", .kind = REDCO_OPERATOR_ATTENTION, .flops = 1e12};
+    const redco_operator attention = {.kind = REDCO_OPERATOR_ATTENTION, .flops = 1e12};
     check_near(redco_operator_s(&compute, &attention, REDCO_PASS_FORWARD), 20e-3, 1e-12);
     check_near(redco_operator_s(&compute, &attention, REDCO_PASS_GRAD_INPUT), 20e-3 * 2.5 / 0.8, 1e-12);
-    const redco_operator norm = {.name = "x", .kind = REDCO_OPERATOR_MEMORY, .bytes = 1e9};
+    const redco_operator norm = {.kind = REDCO_OPERATOR_MEMORY, .bytes = 1e9};
     check_near(redco_operator_s(&compute, &norm, REDCO_PASS_FORWARD), 2e-3, 1e-12);
     check_near(redco_operator_s(&compute, &norm, REDCO_PASS_GRAD_INPUT), 4e-3, 1e-12);
     check_near(redco_operator_s(&compute, &norm, REDCO_PASS_GRAD_WEIGHT), 0.0, 0.0);
@@ -113,7 +113,7 @@ static void llama_block_operators(void **state)
     double gemm_flops = 0.0, memory_bytes = 0.0;
     assert_int_equal(count, sizeof names / sizeof names[0]);
     for (uint32_t i = 0; i < count; i++) {
-        assert_string_equal(ops[i].name, names[i]);
+        assert_string_equal(redco_op_role_name(ops[i].role), names[i]);
         if (ops[i].kind == REDCO_OPERATOR_GEMM) { gemm_flops += ops[i].flops; }
         if (ops[i].kind == REDCO_OPERATOR_MEMORY) { memory_bytes += ops[i].bytes; }
     }
@@ -153,7 +153,7 @@ static void qwen3_norms_heads(void **state)
     redco_shape shape = shape_4096(1, 1, false);
     uint32_t count = redco_layer_operators(model, block, &shape, ops);
     assert_int_equal(count, sizeof names / sizeof names[0]);
-    for (uint32_t i = 0; i < count; i++) { assert_string_equal(ops[i].name, names[i]); }
+    for (uint32_t i = 0; i < count; i++) { assert_string_equal(redco_op_role_name(ops[i].role), names[i]); }
     check_near(operator_named(ops, count, "q_norm")->bytes, 10.0 * 4096.0 * 32.0 * 128.0, 1.0);
     check_near(operator_named(ops, count, "k_norm")->bytes, 10.0 * 4096.0 * 8.0 * 128.0, 1.0);
     assert_int_equal(operator_named(ops, count, "k_norm")->columns, 128);
@@ -364,6 +364,28 @@ static void default_set_follows_the_architecture(void **state)
     assert_string_equal(read.name, "a800-amsp");
 }
 
+/* Ranks on processors keep the gate; a set says so, and the one that ships under their name is read as before. */
+static void processors_keep_the_gate(void **state)
+{
+    static const char *const names[] = {"host", "cuda"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        redco_calibration calibration, again;
+        redco_error err = {.status = REDCO_OK};
+        check_ok(redco_calibration_read(names[i], NULL, &calibration, &err), &err);
+        assert_int_equal(calibration.keeps_gate, i == 0);
+        json_t *json = redco_calibration_describe(&calibration);
+        assert_null(json_object_get(json, "keeps_gate")); /* plans hold what they held */
+        json_decref(json);
+        (void)snprintf(calibration.name, sizeof calibration.name, i == 0 ? "own" : "host");
+        json = redco_calibration_describe(&calibration);
+        const redco_json_value root = redco_json_wrap(json, "own");
+        check_ok(redco_calibration_from_json(&root, &again, &err), &err);
+        assert_int_equal(again.keeps_gate, i == 0);
+        json_decref(json);
+    }
+}
+
 static void bad_calibrations_are_refused(void **state)
 {
     (void)state;
@@ -410,6 +432,7 @@ int main(void)
                                        cmocka_unit_test(host_floor_is_smooth),
                                        cmocka_unit_test(calibration_sets_are_whole),
                                        cmocka_unit_test(default_set_follows_the_architecture),
+                                       cmocka_unit_test(processors_keep_the_gate),
                                        cmocka_unit_test(bad_calibrations_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,6 +95,11 @@ static void check_csv_row(char *const *cells)
     assert_true(close_to((double)gpu.memory_bytes, column(cells, 9) * 0x1p30));
     assert_true(close_to(gpu.memory_bandwidth_bytes_per_s, column(cells, 11) * 1e9));
     assert_string_equal(gpu.link, cells[12]);
+    assert_int_equal(gpu.maker, strcmp(cells[1], "NVIDIA") == 0 ? REDCO_GPU_NVIDIA
+                                : strcmp(cells[1], "AMD") == 0  ? REDCO_GPU_AMD
+                                                                : REDCO_GPU_OTHER);
+    assert_int_equal(gpu.nvlink, strstr(cells[12], "NVLink") != NULL);
+    assert_int_equal(gpu.bridged, strstr(cells[12], "bridge") != NULL);
     assert_true(close_to(gpu.link_count, column(cells, 13)));
     assert_true(close_to(gpu.scale_up_bytes_per_s, column(cells, 15) * 1e9));
     assert_true(close_to(gpu.pcie_gen, column(cells, 16)));

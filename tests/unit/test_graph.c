@@ -311,6 +311,50 @@ static void operators_carry_the_simulators_names(void **state)
     lab_clear(l);
 }
 
+static void operators_have_roles(void **state)
+{
+    lab *l = *state;
+    for (unsigned role = 1; role < REDCO_OP_ROLE_COUNT; role++) { /* each has a name of its own */
+        assert_string_not_equal(redco_op_role_name((redco_op_role)role), "");
+        assert_int_equal(redco_op_role_named(redco_op_role_name((redco_op_role)role)), role);
+    }
+    assert_int_equal(redco_op_role_named("my_operator"), REDCO_OP_ROLE_NONE);
+    /* What tensor parallelism sums in GPT-J's block, whose attention and FFN are one region: GPT-J has one all-reduce a
+     * pass, LLaMA two, a decoder with cross-attention three. */
+    for (int parallel = 0; parallel < 2; parallel++) {
+        uint32_t begins = 0, ends = 0;
+        for (unsigned role = REDCO_OP_ROLE_QKV; role <= REDCO_OP_ROLE_FFN_OUT; role++) {
+            const bool latent = role >= REDCO_OP_ROLE_Q_DOWN && role <= REDCO_OP_ROLE_KV_UP;
+            begins += !latent && redco_op_role_begins_tp((redco_op_role)role, parallel == 1);
+            ends += redco_op_role_ends_tp((redco_op_role)role, parallel == 1);
+        }
+        assert_int_equal(begins, parallel == 1 ? 2 : 3);
+        assert_int_equal(ends, parallel == 1 ? 2 : 3);
+    }
+    const redco_value x = input(l->g, "x", REDCO_F32, DIMS(2));
+    redco_graph_set_layer(l->g, "block.1");
+    redco_graph_set_role(l->g, REDCO_OP_ROLE_CROSS_ATTENTION);
+    const redco_op *const first = redco_value_op(l->g, redco_exp(l->g, x));
+    redco_graph_set_layer(l->g, "block.2");
+    redco_graph_set_operator(l->g, "my_operator");
+    const redco_op *const second = redco_value_op(l->g, redco_log(l->g, x));
+    redco_graph_set_layer(l->g, "block.1");
+    redco_graph_set_operator(l->g, "cross_attention");
+    const redco_op *const third = redco_value_op(l->g, redco_sqrt(l->g, x));
+    redco_graph_set_like(l->g, second);
+    const redco_op *const fourth = redco_value_op(l->g, redco_sin(l->g, x));
+    assert_string_equal(first->operator_name, "cross_attention");
+    assert_int_equal(first->role, REDCO_OP_ROLE_CROSS_ATTENTION);
+    assert_int_equal(second->role, REDCO_OP_ROLE_NONE);
+    assert_int_equal(third->role, first->role);
+    assert_int_equal(third->layer_id, first->layer_id);
+    assert_int_equal(third->name_id, first->name_id);
+    assert_int_not_equal(second->layer_id, first->layer_id);
+    assert_int_equal(fourth->layer_id, second->layer_id);
+    assert_int_equal(fourth->name_id, second->name_id);
+    lab_clear(l);
+}
+
 static void extraction_keeps_what_is_needed(void **state)
 {
     lab *l = *state;
@@ -367,11 +411,17 @@ static void collectives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_name_operator_and_shapes), cmocka_unit_test(errors_of_types_and_calls),
-        cmocka_unit_test(accepted_types_have_kernels),     cmocka_unit_test(errors_when_it_is_run),
-        cmocka_unit_test(equal_operators_are_one),         cmocka_unit_test(short_memory_is_an_error),
-        cmocka_unit_test(identities_need_no_operator),     cmocka_unit_test(operators_carry_the_simulators_names),
-        cmocka_unit_test(extraction_keeps_what_is_needed), cmocka_unit_test(collectives),
+        cmocka_unit_test(errors_name_operator_and_shapes),
+        cmocka_unit_test(errors_of_types_and_calls),
+        cmocka_unit_test(accepted_types_have_kernels),
+        cmocka_unit_test(errors_when_it_is_run),
+        cmocka_unit_test(equal_operators_are_one),
+        cmocka_unit_test(short_memory_is_an_error),
+        cmocka_unit_test(identities_need_no_operator),
+        cmocka_unit_test(operators_carry_the_simulators_names),
+        cmocka_unit_test(operators_have_roles),
+        cmocka_unit_test(extraction_keeps_what_is_needed),
+        cmocka_unit_test(collectives),
     };
     return cmocka_run_group_tests(tests, open_lab, close_lab);
 }

@@ -246,7 +246,7 @@ static void a_model_has_the_simulators_names(void **state)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         uint32_t found = 0;
         for (uint32_t k = 0; k < step.count; k++) {
-            if (strcmp(step.names[k].name, names[i]) != 0) { continue; }
+            if (strcmp(redco_op_role_name(step.names[k].role), names[i]) != 0) { continue; }
             found++;
             sum_s += step.names[k].forward_s + step.names[k].backward_s;
             if (!sound(step.names[k].forward_s) || !sound(step.names[k].backward_s)) { fail_msg("%s", names[i]); }

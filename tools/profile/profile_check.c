@@ -66,14 +66,14 @@ struct answer {
     const char *path; /* of the profile, for errors */
 };
 
-static struct row *row_of(struct answer *answer, const char *name)
+static struct row *row_of(struct answer *answer, redco_op_role role)
 {
     for (uint32_t i = 0; i < answer->count; i++) {
-        if (strcmp(answer->rows[i].predicted.name, name) == 0) { return &answer->rows[i]; }
+        if (answer->rows[i].predicted.role == role) { return &answer->rows[i]; }
     }
     if (answer->count < REDCO_MEASURE_NAMES_MAX) { answer->count++; }
     struct row *row = &answer->rows[answer->count - 1];
-    (void)snprintf(row->predicted.name, sizeof row->predicted.name, "%.31s", name);
+    row->predicted.role = role;
     return row;
 }
 
@@ -83,11 +83,12 @@ static redco_status predict_class(const redco_compute_profile *profile, const re
     redco_operator operators[REDCO_OPERATORS_MAX];
     const uint32_t count = redco_layer_operators(model, class_index, shape, operators);
     for (uint32_t i = 0; i < count; i++) {
-        struct row *row = row_of(answer, operators[i].name);
+        struct row *row = row_of(answer, operators[i].role);
         double seconds[3];
         for (int pass = 0; pass < 3; pass++) {
             if (!redco_compute_profile_s(profile, &operators[i], (redco_pass)pass, shape->precision, &seconds[pass])) {
-                return redco_fail(err, REDCO_EVALUE, answer->path, "has no times of %s in fp32", operators[i].name);
+                return redco_fail(err, REDCO_EVALUE, answer->path, "has no times of %s in fp32",
+                                  redco_op_role_name(operators[i].role));
             }
         }
         row->predicted.forward_s += members * seconds[REDCO_PASS_FORWARD];
@@ -123,7 +124,7 @@ static redco_status predict(const redco_compute_profile *profile, const redco_me
 
 static void take_measured(struct answer *answer, const redco_measure_step *step)
 {
-    for (uint32_t i = 0; i < step->count; i++) { row_of(answer, step->names[i].name)->measured = step->names[i]; }
+    for (uint32_t i = 0; i < step->count; i++) { row_of(answer, step->names[i].role)->measured = step->names[i]; }
     answer->measured_s = step->total_s;
     answer->wall_s = step->wall_s;
 }
@@ -156,8 +157,8 @@ static void print(const struct answer answers[MODELS])
         (void)printf("  %-12s %12s %12s %12s %12s\n", "ms", "forward", "measured", "backward", "measured");
         for (uint32_t k = 0; k < answers[i].count; k++) {
             const struct row *row = &answers[i].rows[k];
-            (void)printf("  %-12s %12.3f %12.3f %12.3f %12.3f\n", row->predicted.name, 1e3 * row->predicted.forward_s,
-                         1e3 * row->measured.forward_s, 1e3 * row->predicted.backward_s,
+            (void)printf("  %-12s %12.3f %12.3f %12.3f %12.3f\n", redco_op_role_name(row->predicted.role),
+                         1e3 * row->predicted.forward_s, 1e3 * row->measured.forward_s, 1e3 * row->predicted.backward_s,
                          1e3 * row->measured.backward_s);
         }
     }
@@ -172,7 +173,7 @@ static json_t *document(const struct answer answers[MODELS])
         for (uint32_t k = 0; k < answers[i].count; k++) {
             const struct row *row = &answers[i].rows[k];
             (void)json_array_append_new(
-                operators, json_pack("{s:s, s:f, s:f, s:f, s:f}", "operator", row->predicted.name,
+                operators, json_pack("{s:s, s:f, s:f, s:f, s:f}", "operator", redco_op_role_name(row->predicted.role),
                                      "predicted_forward_s", row->predicted.forward_s, "measured_forward_s",
                                      row->measured.forward_s, "predicted_backward_s", row->predicted.backward_s,
                                      "measured_backward_s", row->measured.backward_s));

@@ -192,6 +192,11 @@ static redco_status read_fields(const redco_json_value *value, bool written, red
             written ? read_sourced(value, field, destination, err) : read_si(value, field, destination, err);
         if (st != REDCO_OK) { return st; }
     }
+    gpu.maker = strcmp(gpu.vendor, "NVIDIA") == 0 || gpu.vendor[0] == '\0' ? REDCO_GPU_NVIDIA
+                : strcmp(gpu.vendor, "AMD") == 0                           ? REDCO_GPU_AMD
+                                                                           : REDCO_GPU_OTHER;
+    gpu.nvlink = strncmp(gpu.link, "NVLink", strlen("NVLink")) == 0;
+    gpu.bridged = strstr(gpu.link, "bridge") != NULL;
     const redco_status st = check(value, &gpu, err);
     if (st == REDCO_OK) { *gpu_out = gpu; }
     return st;

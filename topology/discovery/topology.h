@@ -13,6 +13,9 @@
 extern "C" {
 #endif
 
+/** Who makes a GPU, as far as anything depends on it. */
+typedef enum redco_gpu_maker { REDCO_GPU_NVIDIA, REDCO_GPU_AMD, REDCO_GPU_OTHER } redco_gpu_maker;
+
 /** One GPU type: a preset of topology/presets/gpus (every value there names its source). */
 typedef struct redco_gpu {
     char name[48];               /**< e.g. "A800-SXM4-80GB" */
@@ -32,7 +35,9 @@ typedef struct redco_gpu {
     double pcie_bytes_per_s;     /**< its PCIe slot */
     uint32_t pcie_gen;
     double tdp_w;
-    double idle_w; /**< with a context, nothing running; 0 = not known */
+    double idle_w;         /**< with a context, nothing running; 0 = not known */
+    redco_gpu_maker maker; /**< these follow from vendor and link */
+    bool nvlink, bridged;  /**< bridged: its links join GPUs directly, without a switch */
 } redco_gpu;
 
 /** Finds a GPU preset by name (case-insensitive), or reads the GPU file of that path; an unknown name lists the known

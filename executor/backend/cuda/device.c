@@ -139,6 +139,8 @@ static redco_status cuda_share(redco_backend *backend, redco_backend **backend_o
 
 static const redco_backend_calls cuda_calls = {
     .name = "cuda",
+    .cuda = true,
+    .fuses = true,
     .vector_elements = (uint64_t)1 << 26,      /* nothing has to fit a cache, and launches count */
     .clock_resolution_s = 0.5e-6,              /* cuEventElapsedTime()'s documentation, */
     .clock_resolution_ratio = 1.0 / (1 << 23), /* and it returns a float */

@@ -257,6 +257,7 @@ static void close_carrier(redco_carrier *base)
 }
 
 static const redco_carrier_calls calls = {.name = "nccl",
+                                          .estimates = true,
                                           .split = split,
                                           .run = redcoi_nccl_run,
                                           .free_team = free_team,
@@ -291,7 +292,7 @@ static redco_status join(redcoi_nccl_carrier *carrier, redco_error *err)
 redco_status redco_nccl_open(redco_world *world, redco_backend *backend, const redco_nccl_options *options,
                              redco_carrier **carrier_out, redco_error *err)
 {
-    if (strcmp(backend->calls->name, "cuda") != 0) {
+    if (!backend->calls->cuda) {
         return redco_fail(err, REDCO_EVALUE, "nccl", "the %s backend is no CUDA device", backend->calls->name);
     }
     redcoi_nccl_carrier *const carrier = calloc(1, sizeof *carrier);

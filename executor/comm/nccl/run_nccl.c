@@ -187,7 +187,7 @@ redco_status redcoi_nccl_run(redco_team *base, redco_lane lane, const redco_team
 
 static redco_status check_estimate(const redco_team *team, redco_team_call_kind kind, redco_error *err)
 {
-    if (strcmp(team->carrier->calls->name, "nccl") != 0 || team->size == 1) {
+    if (!team->carrier->calls->estimates || team->size == 1) {
         return redco_fail(err, REDCO_EVALUE, "estimate", "NCCL has one of its own teams of several ranks only");
     }
     if (!((const redcoi_nccl_team *)team)->carrier->options.blocking) {

@@ -1,0 +1,71 @@
+/** @file op_roles.h  The roles that operators play in a layer, with their names for people, traces and files. A role
+ * decides; a name never does. Operators of a user's own loss function may have any name; their role is
+ * REDCO_OP_ROLE_NONE. */
+#ifndef REDCO_OP_ROLES_H
+#define REDCO_OP_ROLES_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum redco_op_role {
+    REDCO_OP_ROLE_NONE,
+    REDCO_OP_ROLE_EMBEDDING, /**< table look-up */
+    REDCO_OP_ROLE_ATTENTION_NORM,
+    REDCO_OP_ROLE_QKV,    /**< queries, keys and values */
+    REDCO_OP_ROLE_Q_NORM, /**< norms of heads */
+    REDCO_OP_ROLE_K_NORM,
+    REDCO_OP_ROLE_Q_DOWN, /**< latent attention: projections into and out of the latent space */
+    REDCO_OP_ROLE_Q_UP,
+    REDCO_OP_ROLE_KV_DOWN,
+    REDCO_OP_ROLE_KV_UP,
+    REDCO_OP_ROLE_ROTARY,      /**< rotary embedding, heads split on the way */
+    REDCO_OP_ROLE_SPLIT_HEADS, /**< heads split without it */
+    REDCO_OP_ROLE_ATTENTION,   /**< the core: scores, softmax, product with the values */
+    REDCO_OP_ROLE_OUT,         /**< output projection */
+    REDCO_OP_ROLE_CROSS_NORM,
+    REDCO_OP_ROLE_CROSS_Q,
+    REDCO_OP_ROLE_CROSS_KV,
+    REDCO_OP_ROLE_CROSS_ATTENTION,
+    REDCO_OP_ROLE_CROSS_OUT,
+    REDCO_OP_ROLE_FFN_NORM,
+    REDCO_OP_ROLE_FFN_IN, /**< gate and up */
+    REDCO_OP_ROLE_ACTIVATION,
+    REDCO_OP_ROLE_FFN_OUT, /**< down */
+    REDCO_OP_ROLE_ROUTER,
+    REDCO_OP_ROLE_EXPERT_IN,
+    REDCO_OP_ROLE_EXPERT_OUT,
+    REDCO_OP_ROLE_CASTS, /**< conversions to and from 8-bit formats */
+    REDCO_OP_ROLE_FINAL_NORM,
+    REDCO_OP_ROLE_HEAD, /**< product with the vocabulary */
+    REDCO_OP_ROLE_LOSS,
+    REDCO_OP_ROLE_ACCUMULATE, /**< of a step: a micro-batch's gradients onto those before it */
+    REDCO_OP_ROLE_GRAD_NORM,
+    REDCO_OP_ROLE_OPTIMIZER,
+    REDCO_OP_ROLE_PREPARATION, /**< of a measured graph: makes what another operator reads and is not measured */
+    REDCO_OP_ROLE_COUNT
+} redco_op_role;
+
+/** "qkv": static; "" of REDCO_OP_ROLE_NONE. */
+const char *redco_op_role_name(redco_op_role role);
+/** @return REDCO_OP_ROLE_NONE if no role is called @p name */
+redco_op_role redco_op_role_named(const char *name);
+
+bool redco_op_role_is_norm(redco_op_role role);
+bool redco_op_role_is_attention(redco_op_role role); /**< an attention core */
+bool redco_op_role_makes_logits(redco_op_role role);
+/** A product whose columns are split among tensor-parallel ranks and whose input all of them have: forward gathers that
+ *  with sequence parallelism, backward sums its gradient.
+ *  @param parallel  attention and FFN read one norm and are summed: one region in place of two */
+bool redco_op_role_begins_tp(redco_op_role role, bool parallel);
+/** A product whose rows are split, and whose partial sums forward adds up. */
+bool redco_op_role_ends_tp(redco_op_role role, bool parallel);
+/** A product whose result the block adds to what it hands on, last of all: no backward reads it. */
+bool redco_op_role_ends_block(redco_op_role role, bool parallel);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
