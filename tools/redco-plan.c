@@ -1,4 +1,5 @@
 /* redco-plan: the strategy that trains fastest within memory, why, and a plan file. */
+#include "costmodel/simulator/step.h"
 #include "planner/search/strategy.h"
 #include "tools/plan/plan_answer.h"
 #include "tools/plan/plan_engines.h"
@@ -86,6 +87,14 @@ static int run(struct plan_args *args)
     }
     for (size_t i = 0; redco_model_warning(inputs.model, i) != NULL; i++) {
         cli_warn(&args->cli, redco_model_warning(inputs.model, i));
+    }
+    const redco_model_dims *const dims = redco_model_get_dims(inputs.model);
+    if ((uint64_t)dims->layers + dims->encoder_layers > REDCO_SIMULATED_LAYERS_MAX) {
+        char text[160];
+        (void)snprintf(text, sizeof text,
+                       "%s has more than %d layers: steps are priced by the closed form, not simulated",
+                       redco_model_name(inputs.model), REDCO_SIMULATED_LAYERS_MAX);
+        cli_warn(&args->cli, text);
     }
     use_rules(args, &inputs);
     if (redco_comm_warning(inputs.comm) != NULL) { cli_warn(&args->cli, redco_comm_warning(inputs.comm)); }

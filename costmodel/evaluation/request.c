@@ -78,14 +78,22 @@ static redco_prediction predicted_of(const redco_costs *costs, const redco_simul
     return p;
 }
 
+bool redco_price_simulates(const redco_costs *costs)
+{
+    return costs->blocks <= REDCO_SIMULATED_LAYERS_MAX;
+}
+
 redco_status redco_price_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                               uint32_t count, redco_price *price_out, redco_error *err)
 {
     redco_price price = {.closed_form = redco_cost_step(costs, setting, assignments, count)};
     redco_status st = redco_costs_failure(costs, err);
-    if (st == REDCO_OK) { st = redco_simulate(costs, setting, assignments, count, NULL, &price.simulation, err); }
+    price.simulated = redco_price_simulates(costs);
+    if (st == REDCO_OK && price.simulated) {
+        st = redco_simulate(costs, setting, assignments, count, NULL, &price.simulation, err);
+    }
     if (st != REDCO_OK) { return st; }
-    price.predicted = predicted_of(costs, &price.simulation, &price.closed_form);
+    price.predicted = price.simulated ? predicted_of(costs, &price.simulation, &price.closed_form) : price.closed_form;
     *price_out = price;
     return REDCO_OK;
 }

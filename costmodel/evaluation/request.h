@@ -29,6 +29,7 @@ typedef struct redco_price {
                                        engines that plan it (redco-exec) is the closed form's */
     redco_prediction closed_form; /**< what the planner optimises over */
     redco_simulation simulation;
+    bool simulated; /**< else the layers are too many: predicted is the closed form, simulation is all 0 */
 } redco_price;
 
 /** Costs to price @p request with, its setting checked. @param comm  prices collectives; borrowed by the costs
@@ -42,6 +43,9 @@ redco_status redco_request_open(const redco_request *request, const redco_comm *
  *  ranks that the engine shards over. The one place for it. */
 redco_status redco_request_check(const redco_costs *costs, const redco_setting *setting,
                                  const redco_assignment *assignments, uint32_t count, redco_error *err);
+
+/** Whether steps of these costs are simulated. */
+bool redco_price_simulates(const redco_costs *costs);
 
 /** Closed form and simulation. @return REDCO_EVALUE if the schedule cannot be laid out, or a layout's cost fails */
 redco_status redco_price_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,

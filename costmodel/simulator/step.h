@@ -101,6 +101,10 @@ typedef enum redco_holder {
 
 #define REDCO_STEP_NONE UINT32_MAX
 
+/** Layers of a model whose steps are simulated, layer by layer: far more than any model has. Steps of more cost the
+ *  closed form, whose work grows with kinds of layers. */
+#define REDCO_SIMULATED_LAYERS_MAX 4096
+
 /** One operator. Those before it in the array that it waits for: redco_step_inputs(); and all before it on its stream.
  */
 typedef struct redco_step_op {

@@ -196,6 +196,10 @@ static redco_status check(const redcoi_builder *b, redco_error *err)
     if (pp == 0 || b->micro_batches == 0 || b->layer_count == 0) {
         return redco_fail(err, REDCO_EVALUE, "setting", "has no pipeline stages, micro-batches or layers");
     }
+    if (b->costs->blocks > REDCO_SIMULATED_LAYERS_MAX) {
+        return redco_fail(err, REDCO_EVALUE, "model", "%u layers are too many to lay out one by one; at most %d",
+                          b->costs->blocks, REDCO_SIMULATED_LAYERS_MAX);
+    }
     redco_setting built = *b->setting;
     built.micro_batches = b->micro_batches;
     const redco_status st = redco_step_chunks_check(b->costs, &built, b->chunks, err);

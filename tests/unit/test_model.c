@@ -268,7 +268,7 @@ static const struct bad_row bad[] = {
     {"{\"model_type\":\"llama\",\"hidden_size\":4096.5}", "config.json:/hidden_size", "is a number; a whole number"},
     {"{\"model_type\":\"llama\",\"hidden_size\":\"4096\"}", "config.json:/hidden_size", "is a string"},
     {"{\"model_type\":\"llama\",\"hidden_size\":1099511627776}", "config.json:/hidden_size", "1 to 1048576 is needed"},
-    {"{\"model_type\":\"llama\",\"num_hidden_layers\":4000000000}", "config.json:/num_hidden_layers", "1 to 10000"},
+    {"{\"model_type\":\"llama\",\"num_hidden_layers\":4000000000}", "config.json:/num_hidden_layers", "1 to 1000000"},
     {"{\"model_type\":\"llama\",\"num_attention_heads\":31}", "config.json:/num_attention_heads",
      "num_attention_heads = 31 must divide hidden_size = 4096"},
     {"{\"model_type\":\"llama\",\"num_key_value_heads\":5}", "config.json:/num_key_value_heads",
