@@ -153,12 +153,12 @@ void report_free_optimum(const struct plan_args *args, const redco_candidate *mi
     char os[SHORT];
     char change[SHORT];
     char time[SHORT];
-    const bool comm = args->options.objective == REDCO_OBJECTIVE_COMM;
-    const double ratio = redco_candidate_ratio(&args->options, mine, best);
+    const bool comm = args->question.options.objective == REDCO_OBJECTIVE_COMM;
+    const double ratio = redco_candidate_ratio(&args->question.options, mine, best);
     const double free_s = comm ? best->objective : best->prediction.step_s;
     const redco_shards shards = redco_main_assignment(best)->config.shards;
     (void)printf("%-*syour ", LABEL, "fixed");
-    print_fixed(&args->options);
+    print_fixed(&args->question.options);
     if (ratio < 0.0005) {
         (void)printf(": costs nothing, the free optimum is no %s\n", comm ? "better" : "faster");
         return;
@@ -198,9 +198,8 @@ void report_shortfall(const redco_shortfall *shortfall)
     if (shortfall->cheapest_change[0] != '\0') { (void)printf("%-10s%s\n", "cheapest", shortfall->cheapest_change); }
 }
 
-const char *report_reason(const redco_search_result *result, char *buffer, size_t size)
+const char *report_reason(const redco_shortfall *shortfall, char *buffer, size_t size)
 {
-    const redco_shortfall *shortfall = &result->shortfall;
     char text[SHORT];
     (void)snprintf(buffer, size, "does not fit: %s GB too much on every GPU; largest: %s",
                    format_gigabytes((double)shortfall->short_bytes, text, sizeof text),
