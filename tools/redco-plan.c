@@ -19,7 +19,8 @@ static void warn_lacks(const struct plan_args *args, const redco_inputs *inputs)
 }
 
 /* What --engine auto found. */
-static void note_engine(const redco_engine_pick *pick, const redco_inputs *inputs, char *note, size_t size)
+static void note_engine(const struct cli *cli, const redco_engine_pick *pick, const redco_inputs *inputs, char *note,
+                        size_t size)
 {
     char reason[256];
     if (!pick->tried) { return; }
@@ -32,8 +33,8 @@ static void note_engine(const redco_engine_pick *pick, const redco_inputs *input
         (void)snprintf(note, size, "auto: %.1f %% faster than %s, outside both bands", 100.0 * pick->gain_ratio,
                        pick->usual);
     } else if (pick->usual_bad.status != REDCO_OK) {
-        (void)snprintf(note, size, "auto: %s has no plan: %.80s: %.170s", pick->usual, pick->usual_bad.place,
-                       pick->usual_bad.text);
+        (void)snprintf(note, size, "auto: %s has no plan: %.80s: %.170s", pick->usual,
+                       cli_place(cli, pick->usual_bad.place), pick->usual_bad.text);
     } else {
         const redco_shortfall shortfall = {.short_bytes = pick->usual_short_bytes, .largest = pick->usual_largest};
         (void)snprintf(note, size, "auto: %s has no plan: %s", pick->usual,
@@ -46,10 +47,8 @@ static int answer(struct plan_args *args, redco_inputs *inputs)
     redco_engine_pick pick;
     redco_error err = {0};
     if (args->compare_engines) { return answer_engines(args, inputs); } /* each takes the options as they were given */
-    if (redco_question_settle(&args->question, inputs, &pick, &err) != REDCO_OK) {
-        return answer_fail(&args->cli, &err);
-    }
-    note_engine(&pick, inputs, args->engine_note, sizeof args->engine_note);
+    if (redco_question_settle(&args->question, inputs, &pick, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
+    note_engine(&args->cli, &pick, inputs, args->engine_note, sizeof args->engine_note);
     warn_lacks(args, inputs);
     if (args->question.size_count > 0) { return answer_sweep(args, inputs); }
     return args->compare ? answer_compare(args, inputs) : answer_plan(args, inputs);

@@ -11,28 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-int answer_fail(const struct cli *cli, const redco_error *err)
-{
-    static const struct {
-        const char *quantity, *option;
-    } names[] = {{"tp", "--tp"},
-                 {"pp", "--pp"},
-                 {"chunks", "--pp-chunks"},
-                 {"cp", "--cp"},
-                 {"dp", "--tp"}, /* what tp leaves of the GPUs */
-                 {"gpus", "--gpus"},
-                 {"sequence length", "--seq"},
-                 {"global batch", "--global-batch"},
-                 {"batch", "--global-batch"}};
-    redco_error named = *err;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(err->place, names[i].quantity) == 0) {
-            (void)snprintf(named.place, sizeof named.place, "%s", names[i].option);
-        }
-    }
-    return cli_fail(cli, &named);
-}
-
 json_t *answer_infeasible(const redco_inputs *inputs, const char *strategy, const char *reason,
                           const redco_search_result *result)
 {
@@ -42,7 +20,8 @@ json_t *answer_infeasible(const redco_inputs *inputs, const char *strategy, cons
                              (json_int_t)(shortfall != NULL ? shortfall->short_bytes : 0));
     if (json == NULL || shortfall == NULL || shortfall->largest == NULL) { return json; }
     (void)json_object_set_new(json, "largest", json_string(shortfall->largest));
-    (void)json_object_set_new(json, "cheapest_change", json_string(shortfall->cheapest_change));
+    char change[320];
+    (void)json_object_set_new(json, "cheapest_change", json_string(report_change(shortfall, change, sizeof change)));
     if (result->candidates == 1) {
         json_t *const predicted = redco_plan_predicted_json(inputs, &shortfall->leanest);
         if (predicted != NULL) { (void)json_object_update_missing(json, predicted); }
@@ -246,6 +225,7 @@ static int print_infeasible(const struct shown *shown)
     const redco_search_result *result = shown->answer->result;
     redco_error err = {0};
     char reason[400];
+    char change[320];
     (void)report_reason(&result->shortfall, reason, sizeof reason);
     if (args->cli.json) {
         json_t *json = answer_infeasible(shown->inputs, redco_question_name(&args->question.options), reason, result);
@@ -260,7 +240,8 @@ static int print_infeasible(const struct shown *shown)
         if (rc != CLI_DONE) { return rc; }
     }
     (void)redco_fail(&err, REDCO_EINFEASIBLE, "", "%s%s%s", reason,
-                     result->shortfall.cheapest_change[0] != '\0' ? "; " : "", result->shortfall.cheapest_change);
+                     result->shortfall.cheapest_change[0] != '\0' ? "; " : "",
+                     report_change(&result->shortfall, change, sizeof change));
     return cli_fail(&args->cli, &err);
 }
 
@@ -342,7 +323,7 @@ int answer_plan(const struct plan_args *given, const redco_inputs *inputs)
     }
     if (st == REDCO_OK) { st = write_files(&shown, &err); }
     if (st != REDCO_OK) {
-        rc = answer_fail(&args.cli, &err);
+        rc = cli_fail(&args.cli, &err);
         goto out;
     }
     rc = print_answer(&shown);

@@ -16,8 +16,6 @@ int answer_check(const struct plan_args *args);
 /** The ranks that a candidate's meshes divide: redco_shard_grid(). */
 redco_mesh answer_grid(const redco_inputs *inputs, const redco_search_options *options,
                        const redco_candidate *candidate);
-/** cli_fail() with what the cost model calls a quantity named by its option. */
-int answer_fail(const struct cli *cli, const redco_error *err);
 /** {"format":"redco-plan","feasible":false,...}, with what is predicted where one layout was given; NULL when out of
  *  memory. */
 json_t *answer_infeasible(const redco_inputs *inputs, const char *strategy, const char *reason,

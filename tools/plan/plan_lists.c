@@ -25,11 +25,11 @@ struct list {
 
 /* A strategy or size that machine or model rules out is a row with the reason; the place is told where it is no file's
  * and says more than the row. */
-static void show_bad(const redco_error *why, bool always_placed, struct report_row *row)
+static void show_bad(const struct cli *cli, const redco_error *why, bool always_placed, struct report_row *row)
 {
-    const bool placed = always_placed || (strchr(why->place, '/') == NULL && strcmp(why->place, "--gpus") != 0);
-    (void)snprintf(row->reason, sizeof row->reason, "%.80s%s%.300s", placed ? why->place : "", placed ? ": " : "",
-                   why->text);
+    const bool placed = always_placed || (strchr(why->place, '/') == NULL && strcmp(why->place, "gpus") != 0);
+    (void)snprintf(row->reason, sizeof row->reason, "%.80s%s%.300s", placed ? cli_place(cli, why->place) : "",
+                   placed ? ": " : "", why->text);
 }
 
 static void show_rows(struct list *list)
@@ -40,7 +40,7 @@ static void show_rows(struct list *list)
         *row = (struct report_row){
             .name = answer->name, .gpus = answer->gpus, .candidate = answer->best, .inputs = answer->inputs};
         if (answer->result == NULL) {
-            show_bad(&answer->bad, answer->inputs != NULL, row);
+            show_bad(&list->args->cli, &answer->bad, answer->inputs != NULL, row);
         } else if (answer->best == NULL) {
             (void)report_reason(&answer->result->shortfall, row->reason, sizeof row->reason);
             row->short_bytes = answer->result->shortfall.short_bytes;
@@ -114,8 +114,8 @@ static int begin(struct list *list, redco_status st, redco_error *err)
         if (list->args->compare) { list->rows[0].marked = true; }
         st = write_report(list, err);
     }
-    if (st != REDCO_OK) { return answer_fail(&list->args->cli, err); }
-    return list->answers->all_bad ? answer_fail(&list->args->cli, &list->answers->rows[0].bad) : CLI_RUN;
+    if (st != REDCO_OK) { return cli_fail(&list->args->cli, err); }
+    return list->answers->all_bad ? cli_fail(&list->args->cli, &list->answers->rows[0].bad) : CLI_RUN;
 }
 
 /* @param fits  else the error line says why the first row does not */
@@ -126,7 +126,7 @@ static int finish(const struct list *list, int rc, int code, bool fits)
     if (rc == CLI_DONE) { rc = cli_finish(&list->args->cli, code); }
     if (rc != CLI_DONE || fits) { return rc; }
     (void)redco_fail(&err, REDCO_EINFEASIBLE, "", "%s: %s", list->rows[0].name, list->rows[0].reason);
-    return answer_fail(&list->args->cli, &err);
+    return cli_fail(&list->args->cli, &err);
 }
 
 static int print_table(const struct list *list)

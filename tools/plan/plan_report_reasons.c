@@ -195,7 +195,24 @@ void report_shortfall(const redco_shortfall *shortfall)
                  format_gigabytes((double)leanest->prediction.total_bytes, p, sizeof p),
                  format_gigabytes((double)leanest->prediction.capacity_bytes, g, sizeof g),
                  format_gigabytes((double)shortfall->short_bytes, os, sizeof os));
-    if (shortfall->cheapest_change[0] != '\0') { (void)printf("%-10s%s\n", "cheapest", shortfall->cheapest_change); }
+    if (shortfall->cheapest_change[0] != '\0') {
+        char change[4 * SHORT];
+        (void)printf("%-10s%s\n", "cheapest", report_change(shortfall, change, sizeof change));
+    }
+}
+
+const char *report_change(const redco_shortfall *shortfall, char *buffer, size_t size)
+{
+    const bool freed = shortfall->change_value[0] == '\0';
+    const int before = (int)shortfall->change_at;
+    if (shortfall->change_quantity == NULL) {
+        (void)snprintf(buffer, size, "%s", shortfall->cheapest_change);
+    } else {
+        (void)snprintf(buffer, size, "%.*s (%s%s%s%s)%s", before, shortfall->cheapest_change, freed ? "without " : "",
+                       cli_option_of(shortfall->change_quantity), freed ? "" : " ", shortfall->change_value,
+                       shortfall->cheapest_change + before);
+    }
+    return buffer;
 }
 
 const char *report_reason(const redco_shortfall *shortfall, char *buffer, size_t size)
