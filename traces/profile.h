@@ -13,7 +13,7 @@
 #define REDCO_PROFILE_H
 
 #include "topology/base/status.h"
-#include "traces/collective_op.h"
+#include "topology/base/collective_op.h"
 
 #include <stdbool.h>
 #include <stddef.h>

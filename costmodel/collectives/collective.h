@@ -5,7 +5,7 @@
 
 #include "costmodel/parallel/parallel.h"
 #include "topology/discovery/topology.h"
-#include "traces/collective_op.h" /* redco_collective */
+#include "topology/base/collective_op.h" /* redco_collective */
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -161,7 +161,7 @@ typedef struct redco_engine_choice {
 
 /** The file's defaults for that precision of training. */
 redco_engine_choice redco_engine_choose(const redco_engine_file *file, redco_precision precision);
-/** States one trait otherwise. @param place  for the error, e.g. "--engine"
+/** States one trait otherwise. @param place  for the error, e.g. "engine"
  *  @return REDCO_EVALUE and the known words */
 redco_status redco_engine_state(redco_engine_choice *choice, const char *trait, const char *value, const char *place,
                                 redco_error *err);

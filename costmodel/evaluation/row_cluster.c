@@ -131,8 +131,8 @@ static redco_status read_machine(const json_t *json, uint64_t gpus, redco_machin
     redco_status st = redco_cluster_from_json(&root, &cluster, err);
     if (st != REDCO_OK) { return st; }
     st = redco_cluster_machine(cluster, gpus, machine_out, &why);
-    if (st != REDCO_OK) { /* the reader names an option */
-        st = redco_fail(err, st, strcmp(why.place, "--gpus") == 0 ? "n_gpus" : why.place, "%s", why.text);
+    if (st != REDCO_OK) { /* a column of the row */
+        st = redco_fail(err, st, strcmp(why.place, "gpus") == 0 ? "n_gpus" : why.place, "%s", why.text);
     }
     redco_cluster_free(cluster);
     return st;

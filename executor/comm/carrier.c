@@ -67,10 +67,10 @@ void redco_carrier_close(redco_carrier *carrier)
 uint64_t redco_team_call_elements(const redco_team *team, const redco_team_call *call)
 {
     uint64_t elements = 0;
+    if (call->begin != NULL) { return call->begin[team->size] - call->begin[0]; }
     switch (call->kind) {
-    case REDCO_TEAM_ALL_REDUCE: return call->count;
-    case REDCO_TEAM_REDUCE_SCATTER_PARTS: return call->begin[team->size] - call->begin[0];
-    case REDCO_TEAM_BROADCAST:
+    case REDCO_ALL_REDUCE: return call->count;
+    case REDCO_BROADCAST:
         for (uint32_t i = 0; i < call->part_count; i++) { elements += call->parts[i].count; }
         return elements;
     default: return call->count * team->size;
@@ -101,7 +101,7 @@ static redco_status run(redco_team *team, redco_lane lane, const redco_team_call
 redco_status redco_team_all_reduce(redco_team *team, redco_lane lane, redco_dtype dtype, redco_reduction reduction,
                                    void *data, uint64_t count, const char *what, redco_error *err)
 {
-    const redco_team_call call = {.kind = REDCO_TEAM_ALL_REDUCE,
+    const redco_team_call call = {.kind = REDCO_ALL_REDUCE,
                                   .dtype = dtype,
                                   .reduction = reduction,
                                   .in = data,
@@ -115,7 +115,7 @@ redco_status redco_team_all_reduce(redco_team *team, redco_lane lane, redco_dtyp
 redco_status redco_team_reduce_scatter(redco_team *team, redco_lane lane, redco_dtype dtype, redco_reduction reduction,
                                        const void *in, void *out, uint64_t count, const char *what, redco_error *err)
 {
-    const redco_team_call call = {.kind = REDCO_TEAM_REDUCE_SCATTER,
+    const redco_team_call call = {.kind = REDCO_REDUCE_SCATTER,
                                   .dtype = dtype,
                                   .reduction = reduction,
                                   .in = in,
@@ -130,7 +130,7 @@ redco_status redco_team_reduce_scatter_parts(redco_team *team, redco_lane lane, 
                                              redco_reduction reduction, void *data, const uint64_t *begin,
                                              const char *what, redco_error *err)
 {
-    const redco_team_call call = {.kind = REDCO_TEAM_REDUCE_SCATTER_PARTS,
+    const redco_team_call call = {.kind = REDCO_REDUCE_SCATTER,
                                   .dtype = dtype,
                                   .reduction = reduction,
                                   .in = data,
@@ -159,7 +159,7 @@ redco_status redco_team_reduce_scatter_ordered(redco_team *team, redco_lane lane
                                                redco_reduction reduction, void *data, const uint32_t *order,
                                                uint64_t count, const char *what, redco_error *err)
 {
-    const redco_team_call call = {.kind = REDCO_TEAM_REDUCE_SCATTER_ORDERED,
+    const redco_team_call call = {.kind = REDCO_REDUCE_SCATTER,
                                   .dtype = dtype,
                                   .reduction = reduction,
                                   .in = data,
@@ -180,14 +180,14 @@ redco_status redco_team_all_gather(redco_team *team, redco_lane lane, redco_dtyp
                                    uint64_t count, const char *what, redco_error *err)
 {
     const redco_team_call call = {
-        .kind = REDCO_TEAM_ALL_GATHER, .dtype = dtype, .in = in, .out = out, .count = count, .what = what};
+        .kind = REDCO_ALL_GATHER, .dtype = dtype, .in = in, .out = out, .count = count, .what = what};
     return run(team, lane, &call, err);
 }
 
 redco_status redco_team_all_gather_ordered(redco_team *team, redco_lane lane, redco_dtype dtype, void *data,
                                            const uint32_t *order, uint64_t count, const char *what, redco_error *err)
 {
-    const redco_team_call call = {.kind = REDCO_TEAM_ALL_GATHER_ORDERED,
+    const redco_team_call call = {.kind = REDCO_ALL_GATHER,
                                   .dtype = dtype,
                                   .in = data,
                                   .out = data,
@@ -203,7 +203,7 @@ redco_status redco_team_all_gather_ordered(redco_team *team, redco_lane lane, re
 redco_status redco_team_broadcast(redco_team *team, redco_lane lane, redco_dtype dtype, void *data,
                                   const redco_team_part *parts, uint32_t part_count, const char *what, redco_error *err)
 {
-    const redco_team_call call = {.kind = REDCO_TEAM_BROADCAST,
+    const redco_team_call call = {.kind = REDCO_BROADCAST,
                                   .dtype = dtype,
                                   .in = data,
                                   .out = data,

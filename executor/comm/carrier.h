@@ -18,6 +18,7 @@
 
 #include "executor/backend/backend.h"
 #include "executor/comm/communicator.h"
+#include "topology/base/collective_op.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -94,27 +95,17 @@ redco_status redco_host_carrier_open(redco_world *world, redco_carrier **carrier
 
 /* For makers of carriers */
 
-typedef enum redco_team_call_kind {
-    REDCO_TEAM_ALL_REDUCE,
-    REDCO_TEAM_REDUCE_SCATTER,
-    REDCO_TEAM_REDUCE_SCATTER_PARTS,
-    REDCO_TEAM_REDUCE_SCATTER_ORDERED,
-    REDCO_TEAM_ALL_GATHER,
-    REDCO_TEAM_ALL_GATHER_ORDERED,
-    REDCO_TEAM_BROADCAST
-} redco_team_call_kind;
-
 /** A call with checked parameters. Teams of one and calls without any element never get so far. */
 typedef struct redco_team_call {
-    redco_team_call_kind kind;
+    redco_collective kind; /**< all-reduce, reduce-scatter, all-gather or broadcast */
     redco_dtype dtype;
     redco_reduction reduction;
     const void *in;               /**< what is read; the same as out where the call is in place */
     void *out;                    /**< what is written */
     uint64_t count;               /**< elements of all-reduces, and of a rank's shard; else 0 */
-    const uint64_t *begin;        /**< REDUCE_SCATTER_PARTS: size + 1 entries */
-    const uint32_t *order;        /**< the ordered two: size entries, never NULL */
-    const redco_team_part *parts; /**< BROADCAST */
+    const uint64_t *begin;        /**< a reduce-scatter to parts: size + 1 entries; else NULL */
+    const uint32_t *order;        /**< shards in another order than the ranks: size entries; else NULL */
+    const redco_team_part *parts; /**< of a broadcast */
     uint32_t part_count;
     const char *what; /**< the simulator's name of the operation: "bwd/gradients/bucket.0" */
 } redco_team_call;

@@ -47,20 +47,23 @@ static redco_status run(redco_team *team, redco_lane lane, const redco_team_call
     const redco_status st = lane.backend->calls->queue_finish(lane.backend, lane.queue, err);
     if (st != REDCO_OK) { return st; }
     switch (call->kind) {
-    case REDCO_TEAM_ALL_REDUCE:
+    case REDCO_ALL_REDUCE:
         return redco_all_reduce(c, call->dtype, call->reduction, call->out, call->count, call->what, err);
-    case REDCO_TEAM_REDUCE_SCATTER:
+    case REDCO_REDUCE_SCATTER:
+        if (call->begin != NULL) {
+            return redco_reduce_scatter_parts(c, call->dtype, call->reduction, call->out, call->begin, call->what, err);
+        }
+        if (call->order != NULL) {
+            return redco_reduce_scatter_ordered(c, call->dtype, call->reduction, call->out, call->order, call->count,
+                                                call->what, err);
+        }
         return redco_reduce_scatter(c, call->dtype, call->reduction, call->in, call->out, call->count, call->what, err);
-    case REDCO_TEAM_REDUCE_SCATTER_PARTS:
-        return redco_reduce_scatter_parts(c, call->dtype, call->reduction, call->out, call->begin, call->what, err);
-    case REDCO_TEAM_REDUCE_SCATTER_ORDERED:
-        return redco_reduce_scatter_ordered(c, call->dtype, call->reduction, call->out, call->order, call->count,
-                                            call->what, err);
-    case REDCO_TEAM_ALL_GATHER:
+    case REDCO_ALL_GATHER:
+        if (call->order != NULL) {
+            return redco_all_gather_ordered(c, call->dtype, call->out, call->order, call->count, call->what, err);
+        }
         return redco_all_gather(c, call->dtype, call->in, call->out, call->count, call->what, err);
-    case REDCO_TEAM_ALL_GATHER_ORDERED:
-        return redco_all_gather_ordered(c, call->dtype, call->out, call->order, call->count, call->what, err);
-    case REDCO_TEAM_BROADCAST: break;
+    default: break;
     }
     return broadcast(c, call, err);
 }

@@ -46,7 +46,7 @@ static double seconds_of(const redco_team *team, redco_lane lane, const redco_te
  * is both. */
 static uint64_t moved_bytes(const redco_team_call *call, uint64_t bytes)
 {
-    return call->kind == REDCO_TEAM_ALL_REDUCE ? 4 * bytes : 2 * bytes;
+    return call->kind == REDCO_ALL_REDUCE ? 4 * bytes : 2 * bytes;
 }
 
 static redco_status run(redco_team *team, redco_lane lane, const redco_team_call *call, redco_error *err)
@@ -58,10 +58,10 @@ static redco_status run(redco_team *team, redco_lane lane, const redco_team_call
                           .size_bytes = redco_team_call_elements(team, call) * element_bytes};
     o.moved_bytes = moved_bytes(call, o.size_bytes);
     switch (call->kind) {
-    case REDCO_TEAM_ALL_GATHER: o.from = call->in; break;
-    case REDCO_TEAM_ALL_GATHER_ORDERED: o.from = out + call->order[team->rank] * part_bytes; break;
-    case REDCO_TEAM_REDUCE_SCATTER: { /* of one buffer to another, or to this rank's part of the same */
+    case REDCO_ALL_GATHER: o.from = call->order != NULL ? out + call->order[team->rank] * part_bytes : call->in; break;
+    case REDCO_REDUCE_SCATTER: { /* of one buffer to another, or to this rank's part of the same */
         const unsigned char *const own = (const unsigned char *)call->in + team->rank * part_bytes;
+        if (call->begin != NULL || call->order != NULL) { break; }
         if (own == out) {
             o.memory = out - team->rank * part_bytes;
         } else {
@@ -70,7 +70,7 @@ static redco_status run(redco_team *team, redco_lane lane, const redco_team_call
         }
         break;
     }
-    case REDCO_TEAM_BROADCAST: { /* what others would send has values already */
+    case REDCO_BROADCAST: { /* what others would send has values already */
         const redco_team_part *const last = &call->parts[call->part_count - 1];
         o.memory = out + call->parts[0].begin * element_bytes;
         o.size_bytes = (last->begin + last->count - call->parts[0].begin) * element_bytes;

@@ -66,7 +66,7 @@ static redco_status add_groups(redco_measure_collectives *c, uint32_t nodes, uin
                 if (!fits || !extreme || c->group_count == MOST_GROUPS) { continue; }
                 redco_measure_curve *curves = c->curves + (size_t)c->group_count * REDCO_MEASURE_COLLECTIVES;
                 for (uint32_t op = 0; op < REDCO_MEASURE_COLLECTIVES; op++) {
-                    curves[op] = (redco_measure_curve){.op = (redco_measure_collective)op,
+                    curves[op] = (redco_measure_curve){.op = (redco_collective)op,
                                                        .gpus = gpus,
                                                        .nodes = n,
                                                        .stride = stride,
@@ -182,43 +182,41 @@ static double now_s(void)
 }
 
 /* The same on the memory of a device. */
-static redco_status run_queued(redco_measure_collectives *c, redco_team *team, redco_measure_collective op,
-                               uint64_t bytes, uint32_t turn, redco_error *err)
+static redco_status run_queued(redco_measure_collectives *c, redco_team *team, redco_collective op, uint64_t bytes,
+                               uint32_t turn, redco_error *err)
 {
     const redco_lane lane = {c->backend, c->queue};
     const uint64_t count = bytes / sizeof(float), shard = count / redco_team_size(team), part = shard > 0 ? shard : 1;
     const redco_team_part whole = {.begin = 0, .count = count, .root = turn % redco_team_size(team)};
     switch (op) {
-    case REDCO_MEASURE_ALL_REDUCE:
+    case REDCO_ALL_REDUCE:
         return redco_team_all_reduce(team, lane, REDCO_F32, REDCO_REDUCE_SUM, c->data, count, "all_reduce", err);
-    case REDCO_MEASURE_ALL_GATHER:
+    case REDCO_ALL_GATHER:
         return redco_team_all_gather(team, lane, REDCO_F32, c->shard, c->data, part, "all_gather", err);
-    case REDCO_MEASURE_REDUCE_SCATTER:
+    case REDCO_REDUCE_SCATTER:
         return redco_team_reduce_scatter(team, lane, REDCO_F32, REDCO_REDUCE_SUM, c->data, c->shard, part,
                                          "reduce_scatter", err);
-    case REDCO_MEASURE_BROADCAST:
-        return redco_team_broadcast(team, lane, REDCO_F32, c->data, &whole, 1, "broadcast", err);
+    case REDCO_BROADCAST: return redco_team_broadcast(team, lane, REDCO_F32, c->data, &whole, 1, "broadcast", err);
     default: return REDCO_OK;
     }
 }
 
 /* @param turn  of several in a row: the root of broadcasts changes, so that none can begin before the last has arrived
  */
-static redco_status run_op(redco_measure_collectives *c, uint32_t g, redco_measure_collective op, uint64_t bytes,
-                           uint32_t turn, redco_error *err)
+static redco_status run_op(redco_measure_collectives *c, uint32_t g, redco_collective op, uint64_t bytes, uint32_t turn,
+                           redco_error *err)
 {
     redco_communicator *const group = c->groups[g];
     if (c->carrier != NULL) { return run_queued(c, c->teams[g], op, bytes, turn, err); }
     const uint64_t count = bytes / sizeof(float), shard = count / redco_communicator_size(group);
     const uint64_t part = shard > 0 ? shard : 1;
     switch (op) {
-    case REDCO_MEASURE_ALL_REDUCE:
+    case REDCO_ALL_REDUCE:
         return redco_all_reduce(group, REDCO_F32, REDCO_REDUCE_SUM, c->data, count, "all_reduce", err);
-    case REDCO_MEASURE_ALL_GATHER:
-        return redco_all_gather(group, REDCO_F32, c->shard, c->data, part, "all_gather", err);
-    case REDCO_MEASURE_REDUCE_SCATTER:
+    case REDCO_ALL_GATHER: return redco_all_gather(group, REDCO_F32, c->shard, c->data, part, "all_gather", err);
+    case REDCO_REDUCE_SCATTER:
         return redco_reduce_scatter(group, REDCO_F32, REDCO_REDUCE_SUM, c->data, c->shard, part, "reduce_scatter", err);
-    case REDCO_MEASURE_BROADCAST:
+    case REDCO_BROADCAST:
         return redco_broadcast(group, REDCO_F32, c->data, count, turn % redco_communicator_size(group), "broadcast",
                                err);
     default: return REDCO_OK;
@@ -226,7 +224,7 @@ static redco_status run_op(redco_measure_collectives *c, uint32_t g, redco_measu
 }
 
 /* So many in a row, each as long. */
-static redco_status time_runs(redco_measure_collectives *c, uint32_t g, redco_measure_collective op, uint64_t bytes,
+static redco_status time_runs(redco_measure_collectives *c, uint32_t g, redco_collective op, uint64_t bytes,
                               uint32_t runs, double *time_s_out, redco_error *err)
 {
     const redco_backend_calls *const calls = c->carrier != NULL ? c->backend->calls : NULL;
@@ -245,7 +243,7 @@ static redco_status time_runs(redco_measure_collectives *c, uint32_t g, redco_me
 }
 
 /* One sample counts as long as its slowest rank took, so all ranks agree on it. */
-static redco_status run_sample(redco_measure_collectives *c, uint32_t g, redco_measure_collective op, uint64_t bytes,
+static redco_status run_sample(redco_measure_collectives *c, uint32_t g, redco_collective op, uint64_t bytes,
                                uint32_t runs, double *time_s_out, redco_error *err)
 {
     redco_status st = redco_barrier(c->all, "barrier", err);
@@ -254,7 +252,7 @@ static redco_status run_sample(redco_measure_collectives *c, uint32_t g, redco_m
 }
 
 /* The best of some samples of one size, of one where the first (which also warms buffers) took long. */
-static redco_status run_size(redco_measure_collectives *c, uint32_t g, redco_measure_collective op, uint64_t bytes,
+static redco_status run_size(redco_measure_collectives *c, uint32_t g, redco_collective op, uint64_t bytes,
                              double *time_s_out, redco_error *err)
 {
     double took_s = 0.0;

@@ -3,20 +3,14 @@
 #define REDCO_MEASURE_COLLECTIVES_H
 
 #include "executor/comm/carrier.h"
+#include "topology/base/collective_op.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef enum redco_measure_collective {
-    REDCO_MEASURE_ALL_REDUCE,
-    REDCO_MEASURE_ALL_GATHER,
-    REDCO_MEASURE_REDUCE_SCATTER,
-    REDCO_MEASURE_BROADCAST,
-    REDCO_MEASURE_COLLECTIVES
-} redco_measure_collective;
-
 enum {
+    REDCO_MEASURE_COLLECTIVES = REDCO_BROADCAST + 1, /**< the first of redco_collective, up to broadcast */
     REDCO_MEASURE_SIZES_MAX = 16,
     REDCO_MEASURE_LEAST_BYTES = 1 << 10,
     REDCO_MEASURE_MOST_BYTES = 64 << 20,
@@ -25,7 +19,7 @@ enum {
 
 /** One collective on one kind of group; all groups of the world run at the same time, as they do in a step. */
 typedef struct redco_measure_curve {
-    redco_measure_collective op;
+    redco_collective op;
     uint32_t gpus, nodes;     /**< ranks in each node, nodes of a group */
     uint32_t stride;          /**< rank distance inside a node */
     uint32_t groups_per_node; /**< that run at once */

@@ -73,10 +73,10 @@ static redco_status state_trait(redco_engine_choice *choice, char *text, redco_e
 {
     char *const value = strchr(text, '=');
     if (value == NULL || value == text) {
-        return redco_fail(err, REDCO_EVALUE, "--engine", "\"%.60s\" is not of the form TRAIT=VALUE", text);
+        return redco_fail(err, REDCO_EVALUE, "engine", "\"%.60s\" is not of the form TRAIT=VALUE", text);
     }
     *value = '\0';
-    return redco_engine_state(choice, text, value + 1, "--engine", err);
+    return redco_engine_state(choice, text, value + 1, "engine", err);
 }
 
 /* NAME[,TRAIT=VALUE...]. @param traits  behind the first comma; NULL: no comma */
@@ -107,10 +107,10 @@ static redco_status choose_engine(const redco_input_names *names, redco_inputs *
     const char *const traits = names->engine != NULL ? strchrnul(names->engine, ',') : "";
     const size_t length = names->engine != NULL ? (size_t)(traits - names->engine) : 0;
     if (length >= sizeof name) {
-        return redco_fail(err, REDCO_EVALUE, "--engine", "\"%.60s...\" is no engine", names->engine);
+        return redco_fail(err, REDCO_EVALUE, "engine", "\"%.60s...\" is no engine", names->engine);
     }
     if (names->engine != NULL && length == 0) {
-        return redco_fail(err, REDCO_EVALUE, "--engine", "\"%.60s\" names no engine before its traits", names->engine);
+        return redco_fail(err, REDCO_EVALUE, "engine", "\"%.60s\" names no engine before its traits", names->engine);
     }
     (void)snprintf(name, sizeof name, "%.*s", (int)length, length > 0 ? names->engine : "");
     const bool framework = strcmp(name, any) == 0;

@@ -53,12 +53,12 @@ static double elements_of(const redco_rules_param *param)
     return elements;
 }
 
-static void forward(redco_rules_cost *cost, redco_transfer_kind kind, double elements_per_token)
+static void forward(redco_rules_cost *cost, redco_collective kind, double elements_per_token)
 {
     cost->forward[cost->forward_count++] = (redco_transfer){kind, 1, elements_per_token, 0.0};
 }
 
-static void backward(redco_rules_cost *cost, redco_transfer_kind kind, double elements_per_token)
+static void backward(redco_rules_cost *cost, redco_collective kind, double elements_per_token)
 {
     cost->backward[cost->backward_count++] = (redco_transfer){kind, 1, elements_per_token, 0.0};
 }
@@ -67,8 +67,8 @@ static void backward(redco_rules_cost *cost, redco_transfer_kind kind, double el
 static void gather_parameter(redco_rules_cost *cost, const redco_rules_param *param)
 {
     const double elements = elements_of(param);
-    cost->forward[cost->forward_count++] = (redco_transfer){REDCO_TRANSFER_ALL_GATHER, 1, 0.0, elements};
-    cost->backward[cost->backward_count++] = (redco_transfer){REDCO_TRANSFER_REDUCE_SCATTER, 1, 0.0, elements};
+    cost->forward[cost->forward_count++] = (redco_transfer){REDCO_ALL_GATHER, 1, 0.0, elements};
+    cost->backward[cost->backward_count++] = (redco_transfer){REDCO_REDUCE_SCATTER, 1, 0.0, elements};
 }
 
 static bool heads_cut(const struct context *context, size_t i)
@@ -104,7 +104,7 @@ static void sum_input_gradient(const struct context *context, size_t i, redco_ru
         first = reads_memory(part) ? context->memory_sum : context->units[part->unit].input_sum;
     }
     if (first == (uint32_t)i) {
-        backward(cost, REDCO_TRANSFER_ALL_REDUCE, input_features(context, i));
+        backward(cost, REDCO_ALL_REDUCE, input_features(context, i));
     } else {
         cost->shares = first;
     }
@@ -113,8 +113,8 @@ static void sum_input_gradient(const struct context *context, size_t i, redco_ru
 /* Row with a whole input: each shard takes its slice of x. */
 static void add_row(const struct context *context, size_t i, redco_rules_cost *cost)
 {
-    forward(cost, REDCO_TRANSFER_ALL_REDUCE, output_features(context, i));
-    if (cost->input == REDCO_INPUT_WHOLE) { backward(cost, REDCO_TRANSFER_ALL_GATHER, input_features(context, i)); }
+    forward(cost, REDCO_ALL_REDUCE, output_features(context, i));
+    if (cost->input == REDCO_INPUT_WHOLE) { backward(cost, REDCO_ALL_GATHER, input_features(context, i)); }
 }
 
 /* Queries, keys, values and FFN inputs: what follows wants the result split. */
@@ -123,9 +123,9 @@ static void add_inner_column(const struct context *context, size_t i, redco_rule
     const redco_rules_part *part = &context->parts[i];
     cost->heads_cut = heads_cut(context, i);
     if (cost->heads_cut || !context->units[part->unit].inner_split) {
-        forward(cost, REDCO_TRANSFER_ALL_GATHER, output_features(context, i));
+        forward(cost, REDCO_ALL_GATHER, output_features(context, i));
     }
-    if (cost->heads_cut) { backward(cost, REDCO_TRANSFER_REDUCE_SCATTER, output_features(context, i)); }
+    if (cost->heads_cut) { backward(cost, REDCO_REDUCE_SCATTER, output_features(context, i)); }
     sum_input_gradient(context, i, cost);
 }
 
@@ -133,11 +133,11 @@ static void add_inner_column(const struct context *context, size_t i, redco_rule
 static void add_outer_column(const struct context *context, size_t i, redco_rules_cost *cost)
 {
     if (cost->input == REDCO_INPUT_SPLIT) {
-        forward(cost, REDCO_TRANSFER_ALL_GATHER, input_features(context, i));
-        forward(cost, REDCO_TRANSFER_ALL_GATHER, output_features(context, i));
-        backward(cost, REDCO_TRANSFER_REDUCE_SCATTER, input_features(context, i));
+        forward(cost, REDCO_ALL_GATHER, input_features(context, i));
+        forward(cost, REDCO_ALL_GATHER, output_features(context, i));
+        backward(cost, REDCO_REDUCE_SCATTER, input_features(context, i));
     } else {
-        forward(cost, REDCO_TRANSFER_ALL_GATHER, output_features(context, i));
+        forward(cost, REDCO_ALL_GATHER, output_features(context, i));
         sum_input_gradient(context, i, cost);
     }
 }
@@ -158,22 +158,22 @@ static void add_linear(const struct context *context, size_t i, redco_rules_cost
     } else if (context->dims[i] >= 0) {
         gather_parameter(cost, &context->params[i]);
     } else if (cost->input == REDCO_INPUT_SPLIT) {
-        forward(cost, REDCO_TRANSFER_ALL_GATHER, input_features(context, i)); /* each shard then has all of dx */
+        forward(cost, REDCO_ALL_GATHER, input_features(context, i)); /* each shard then has all of dx */
     }
 }
 
 /* Each shard has the logits of its part of the vocabulary. */
 static void add_split_logits(redco_rules_cost *cost, double width)
 {
-    cost->forward[cost->forward_count++] = (redco_transfer){REDCO_TRANSFER_ALL_REDUCE, 3, 3.0, 0.0};
-    backward(cost, REDCO_TRANSFER_ALL_REDUCE, width);
+    cost->forward[cost->forward_count++] = (redco_transfer){REDCO_ALL_REDUCE, 3, 3.0, 0.0};
+    backward(cost, REDCO_ALL_REDUCE, width);
 }
 
 /* Each shard has a part of every logit's sum. */
 static void add_summed_logits(redco_rules_cost *cost, double width, double vocabulary)
 {
-    forward(cost, REDCO_TRANSFER_ALL_REDUCE, vocabulary);
-    backward(cost, REDCO_TRANSFER_ALL_GATHER, width);
+    forward(cost, REDCO_ALL_REDUCE, vocabulary);
+    backward(cost, REDCO_ALL_GATHER, width);
 }
 
 static void add_head(const struct context *context, size_t i, redco_rules_cost *cost)
@@ -208,7 +208,7 @@ static void add_table(const struct context *context, size_t i, redco_rules_cost 
         context->dims[first] == dim) {
         cost->shares = first;
     } else {
-        forward(cost, dim == 0 ? REDCO_TRANSFER_ALL_REDUCE : REDCO_TRANSFER_ALL_GATHER, (double)param->shape[1]);
+        forward(cost, dim == 0 ? REDCO_ALL_REDUCE : REDCO_ALL_GATHER, (double)param->shape[1]);
     }
     if (i == first && context->setting->tied) {
         if (dim == 0) {
@@ -229,7 +229,7 @@ static void add_bias(const struct context *context, size_t i, redco_rules_cost *
         gather_parameter(cost, &context->params[i]);
     } else if (context->dims[i] < 0 && column) {
         cost->backward[cost->backward_count++] =
-            (redco_transfer){REDCO_TRANSFER_ALL_GATHER, 1, 0.0, elements_of(&context->params[i])};
+            (redco_transfer){REDCO_ALL_GATHER, 1, 0.0, elements_of(&context->params[i])};
     }
 }
 
@@ -313,14 +313,4 @@ bool redco_rules_seem_tied(const redco_rules_param *params, const redco_rules_pa
         vocabulary = vocabulary || parts[i].role == REDCO_ROLE_VOCABULARY;
     }
     return vocabulary;
-}
-
-const char *redco_transfer_name(redco_transfer_kind kind)
-{
-    switch (kind) {
-    case REDCO_TRANSFER_ALL_REDUCE: return "all-reduce";
-    case REDCO_TRANSFER_ALL_GATHER: return "all-gather";
-    case REDCO_TRANSFER_REDUCE_SCATTER: return "reduce-scatter";
-    }
-    return "none";
 }

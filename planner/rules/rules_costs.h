@@ -7,6 +7,7 @@
 
 #include "planner/rules/rules.h"
 #include "planner/rules/rules_roles.h"
+#include "topology/base/collective_op.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,16 +17,10 @@
 extern "C" {
 #endif
 
-typedef enum redco_transfer_kind {
-    REDCO_TRANSFER_ALL_REDUCE,
-    REDCO_TRANSFER_ALL_GATHER,
-    REDCO_TRANSFER_REDUCE_SCATTER
-} redco_transfer_kind;
-
 /** Collectives of one kind over the shards. The size is that of the whole tensor: of the result of an all-gather, of
  *  one rank's input to a reduce-scatter. */
 typedef struct redco_transfer {
-    redco_transfer_kind kind;
+    redco_collective kind;     /**< all-reduce, all-gather or reduce-scatter */
     uint32_t calls;            /**< 3 for the maximum, sum and target of a cross-entropy; else 1 */
     double elements_per_token; /**< of all calls together */
     double elements;           /**< likewise, whatever the number of tokens */
@@ -62,8 +57,6 @@ redco_status redco_rules_costs(const redco_rules_param *params, const redco_rule
                                redco_error *err);
 /** Whether a tree has a vocabulary but no linear that could be its head: it is tied then. */
 bool redco_rules_seem_tied(const redco_rules_param *params, const redco_rules_part *parts, size_t count);
-/** "all-reduce" */
-const char *redco_transfer_name(redco_transfer_kind kind);
 
 #ifdef __cplusplus
 }

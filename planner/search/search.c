@@ -369,7 +369,7 @@ static redco_status check_options(const redco_search_options *options, redco_err
         return redco_fail(err, REDCO_EVALUE, "gap", "%g must be from 0 to 0.5", options->gap_ratio);
     }
     if (options->top > MOST_RANKED) {
-        return redco_fail(err, REDCO_EVALUE, "--top", "%u answers: at most %d are ranked", options->top, MOST_RANKED);
+        return redco_fail(err, REDCO_EVALUE, "top", "%u answers: at most %d are ranked", options->top, MOST_RANKED);
     }
     return REDCO_OK;
 }

@@ -79,6 +79,10 @@ typedef struct redco_shortfall {
     redco_candidate leanest;   /**< that strategy */
     const char *largest;       /**< "parameters", "gradients", "optimizer", "activations", "transient": static */
     char cheapest_change[256]; /**< one sentence: the least change that would fit */
+    size_t change_at;          /**< where in it a tool may name its option */
+    const char
+        *change_quantity;  /**< that is changed: "tp", "recompute", ...: static; NULL: no quantity of the options */
+    char change_value[16]; /**< to what; "": what was fixed is left free */
 } redco_shortfall;
 
 typedef struct redco_search_result {

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_NODES = 1 << 17, MOST_STAGES = 64 };
 
@@ -51,26 +52,43 @@ static bool fits(const redcoi_inputs *inputs, const redco_search_options *option
     return st == REDCO_OK && outer != NULL && short_bytes <= 0;
 }
 
-/* One change and its sentence. @return true when it fits */
-typedef bool (*change)(const redcoi_inputs *inputs, const redco_search_options *options, char *text, size_t size);
+/* "WHAT REST would fit", and what quantity of the options is set to what; value "" leaves it free. */
+static void say(redco_shortfall *out, const char *quantity, const char *value, const char *what, const char *rest)
+{
+    (void)snprintf(out->cheapest_change, sizeof out->cheapest_change, "%s%s would fit", what, rest);
+    (void)snprintf(out->change_value, sizeof out->change_value, "%s", value);
+    out->change_quantity = quantity;
+    out->change_at = strlen(what);
+}
 
-static bool more_recomputation(const redcoi_inputs *inputs, const redco_search_options *options, char *text,
-                               size_t size)
+static void say_number(redco_shortfall *out, const char *quantity, uint32_t number, uint32_t now, const char *what,
+                       const char *aside)
+{
+    char value[16];
+    char rest[80];
+    (void)snprintf(value, sizeof value, "%u", number);
+    (void)snprintf(rest, sizeof rest, " instead of %u%s", now, aside);
+    say(out, quantity, value, what, rest);
+}
+
+/* One change and its sentence. @return true when it fits */
+typedef bool (*change)(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out);
+
+static bool more_recomputation(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
 {
     redco_search_options o = *options;
     if (o.recompute == REDCO_RECOMPUTE_COUNT || o.recompute == REDCO_RECOMPUTE_FULL) { return false; }
     for (int r = (int)o.recompute + 1; r < REDCO_RECOMPUTE_COUNT; r++) {
         o.recompute = (redco_recompute)r;
         if (!redco_search_offers(options, o.recompute) || !fits(inputs, &o)) { continue; }
-        (void)snprintf(text, size, "%s recomputation (--recompute %s) would fit",
-                       r == REDCO_RECOMPUTE_FULL ? "full" : "selective",
-                       r == REDCO_RECOMPUTE_FULL ? "full" : "selective");
+        const bool full = r == REDCO_RECOMPUTE_FULL;
+        say(out, "recompute", full ? "full" : "selective", full ? "full recomputation" : "selective recomputation", "");
         return true;
     }
     return false;
 }
 
-static bool higher_tp(const redcoi_inputs *inputs, const redco_search_options *options, char *text, size_t size)
+static bool higher_tp(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
 {
     redco_search_options o = *options;
     const bool comm = o.objective == REDCO_OBJECTIVE_COMM || o.strategy == REDCO_STRATEGY_AMSP;
@@ -81,14 +99,15 @@ static bool higher_tp(const redcoi_inputs *inputs, const redco_search_options *o
         if (inputs->machine->gpus_per_node % tp != 0) { continue; }
         o.tp = tp;
         if (!fits(inputs, &o)) { continue; }
-        (void)snprintf(text, size, "tensor parallelism over %u GPUs (--tp %u) instead of %u%s would fit", tp, tp, now,
-                       tp > domain ? ", beyond the GPUs that links join," : "");
+        char what[64];
+        (void)snprintf(what, sizeof what, "tensor parallelism over %u GPUs", tp);
+        say_number(out, "tp", tp, now, what, tp > domain ? ", beyond the GPUs that links join," : "");
         return true;
     }
     return false;
 }
 
-static bool more_stages(const redcoi_inputs *inputs, const redco_search_options *options, char *text, size_t size)
+static bool more_stages(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
 {
     redco_search_options o = *options;
     const bool comm = o.objective == REDCO_OBJECTIVE_COMM || o.strategy == REDCO_STRATEGY_AMSP;
@@ -99,28 +118,30 @@ static bool more_stages(const redcoi_inputs *inputs, const redco_search_options 
         if (gpus % pp != 0) { continue; }
         o.pp = pp;
         if (!fits(inputs, &o)) { continue; }
-        (void)snprintf(text, size, "%u pipeline stages (--pp %u) instead of %u would fit", pp, pp, now);
+        char what[64];
+        (void)snprintf(what, sizeof what, "%u pipeline stages", pp);
+        say_number(out, "pp", pp, now, what, "");
         return true;
     }
     return false;
 }
 
-static bool smaller_micro_batch(const redcoi_inputs *inputs, const redco_search_options *options, char *text,
-                                size_t size)
+static bool smaller_micro_batch(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
 {
     redco_search_options o = *options;
     for (uint32_t b = options->micro_batch; b-- > 1;) {
         if (options->micro_batch % b != 0) { continue; }
         o.micro_batch = b;
         if (!fits(inputs, &o)) { continue; }
-        (void)snprintf(text, size, "a micro-batch of %u (--micro-batch %u) instead of %u would fit", b, b,
-                       options->micro_batch);
+        char what[64];
+        (void)snprintf(what, sizeof what, "a micro-batch of %u", b);
+        say_number(out, "micro-batch", b, options->micro_batch, what, "");
         return true;
     }
     return false;
 }
 
-static bool freed_meshes(const redcoi_inputs *inputs, const redco_search_options *options, char *text, size_t size)
+static bool freed_meshes(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
 {
     redco_search_options o = *options;
     const redco_shards *f = &o.fix;
@@ -129,7 +150,7 @@ static bool freed_meshes(const redcoi_inputs *inputs, const redco_search_options
     o.fix = (redco_shards){.parameters = {0, 0}};
     o.strategy = REDCO_STRATEGY_ANY;
     if (!fits(inputs, &o)) { return false; }
-    (void)snprintf(text, size, "other sharding (without %s) would fit", fixed ? "--fix" : "--strategy");
+    say(out, fixed ? "shards" : "strategy", "", "other sharding", "");
     return true;
 }
 
@@ -162,7 +183,7 @@ static void fewer_nodes(redcoi_inputs *with, redco_machine *larger, const redco_
     larger->nodes = fitting;
 }
 
-static bool more_nodes(const redcoi_inputs *inputs, const redco_search_options *options, char *text, size_t size)
+static bool more_nodes(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
 {
     redco_machine larger = *inputs->machine;
     redcoi_inputs with = *inputs;
@@ -172,12 +193,13 @@ static bool more_nodes(const redcoi_inputs *inputs, const redco_search_options *
         if (larger.nodes > options->workload.global_batch) { return false; }
         if (!fits(&with, options)) { continue; }
         if (larger.nodes > 1) { fewer_nodes(&with, &larger, options); }
-        const int used = snprintf(text, size, "%llu GPUs (%u node%s) instead of %llu would fit",
+        const size_t size = sizeof out->cheapest_change;
+        const int used = snprintf(out->cheapest_change, size, "%llu GPUs (%u node%s) instead of %llu would fit",
                                   (unsigned long long)larger.nodes * larger.gpus_per_node, larger.nodes,
                                   larger.nodes == 1 ? "" : "s",
                                   (unsigned long long)inputs->machine->nodes * inputs->machine->gpus_per_node);
         if (larger.most_nodes > 0 && larger.nodes > larger.most_nodes && used > 0 && (size_t)used < size) {
-            (void)snprintf(text + used, size - (size_t)used, ", but %.63s has %u node%s", larger.name,
+            (void)snprintf(out->cheapest_change + used, size - (size_t)used, ", but %.63s has %u node%s", larger.name,
                            larger.most_nodes, larger.most_nodes == 1 ? "" : "s");
         }
         return true;
@@ -203,7 +225,7 @@ const char *redcoi_largest_component(const redco_prediction *p)
 redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inputs, redco_shortfall *shortfall_out,
                                    redco_error *err)
 {
-    /* What costs nothing first, what costs money last. */
+    /* Remedies, cheapest first: nodes cost money. */
     static const change changes[] = {more_recomputation, higher_tp,   smaller_micro_batch,
                                      freed_meshes,       more_stages, more_nodes};
     const redcoi_outer *outer = NULL;
@@ -224,10 +246,7 @@ redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inp
         "no single change of recomputation, tensor or pipeline parallelism, micro-batch, sharding or node count "
         "fits");
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
-        if (changes[i](inputs, &space->options, shortfall_out->cheapest_change,
-                       sizeof shortfall_out->cheapest_change)) {
-            break;
-        }
+        if (changes[i](inputs, &space->options, shortfall_out)) { break; }
     }
     return REDCO_OK;
 }

@@ -90,7 +90,7 @@ static redco_status list_groups(const redcoi_space *space, redcoi_outer *outer, 
     }
     if (copyable) { return REDCO_OK; }
     free(outer->groups);
-    return redco_fail(err, REDCO_EVALUE, "--fix", "p2=%ux%u is no part of a larger mesh of the parameters",
+    return redco_fail(err, REDCO_EVALUE, "shards", "p2=%ux%u is no part of a larger mesh of the parameters",
                       o->fix_secondary.gpus, o->fix_secondary.nodes);
 }
 
@@ -181,7 +181,7 @@ static redco_status add_schemes(redcoi_space *space, redco_setting *setting, red
         const redco_mesh grid = redco_costs_grid(space->costs, setting);
         setting->secondary = o->fix_secondary.gpus > 0 ? o->fix_secondary : redco_strategy_secondary(o->strategy, grid);
         if (o->fix_secondary.gpus > 0 && !redco_mesh_nests(o->fix_secondary, grid)) {
-            return redco_fail(err, REDCO_EVALUE, "--fix", "p2=%ux%u does not divide the mesh of %ux%u (GPUs x nodes)",
+            return redco_fail(err, REDCO_EVALUE, "shards", "p2=%ux%u does not divide the mesh of %ux%u (GPUs x nodes)",
                               o->fix_secondary.gpus, o->fix_secondary.nodes, grid.gpus, grid.nodes);
         }
         st = add_outer(space, setting, err);
@@ -210,14 +210,14 @@ static redco_status add_degrees(redcoi_space *space, const redcoi_inputs *inputs
     const uint64_t ranks = redco_mesh_ranks(setting.dp);
     const uint64_t batch = o->workload.global_batch;
     if (batch % ranks != 0) {
-        return redco_fail(err, REDCO_EVALUE, "--global-batch",
+        return redco_fail(err, REDCO_EVALUE, "global batch",
                           "%llu sequence%s not divide over %llu data-parallel ranks (%s); a multiple of %llu would",
                           (unsigned long long)batch, batch == 1 ? " does" : "s do", (unsigned long long)ranks,
                           degrees_text(&setting, degrees, sizeof degrees), (unsigned long long)ranks);
     }
     const uint64_t per_rank = batch / ranks;
     if (o->micro_batch != 0 && per_rank % o->micro_batch != 0) {
-        return redco_fail(err, REDCO_EVALUE, "--micro-batch",
+        return redco_fail(err, REDCO_EVALUE, "micro-batch",
                           "%u does not divide the %llu sequence%s of a data-parallel rank (%s)", o->micro_batch,
                           (unsigned long long)per_rank, per_rank == 1 ? "" : "s",
                           degrees_text(&setting, degrees, sizeof degrees));

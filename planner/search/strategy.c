@@ -164,13 +164,13 @@ static redco_status check_fixed(redco_mesh dp, const redco_shards *fix, redco_er
     for (int i = 0; i < 3; i++) {
         if (!is_fixed(fixed[i])) { continue; }
         if (!redco_mesh_nests(fixed[i], dp)) {
-            return redco_fail(err, REDCO_EVALUE, "--fix",
+            return redco_fail(err, REDCO_EVALUE, "shards",
                               "%s=%ux%u does not divide the data-parallel mesh of %ux%u (GPUs x nodes)", keys[i],
                               fixed[i].gpus, fixed[i].nodes, dp.gpus, dp.nodes);
         }
         for (int j = 0; j < i; j++) {
             if (!is_fixed(fixed[j]) || redco_mesh_nests(fixed[j], fixed[i])) { continue; }
-            return redco_fail(err, REDCO_EVALUE, "--fix",
+            return redco_fail(err, REDCO_EVALUE, "shards",
                               "%s=%ux%u must divide %s=%ux%u: who holds parameters holds their gradients and optimizer "
                               "states (p <= g <= os)",
                               keys[j], fixed[j].gpus, fixed[j].nodes, keys[i], fixed[i].gpus, fixed[i].nodes);
@@ -225,12 +225,12 @@ static size_t generate(redco_mesh dp, redco_strategy strategy, const struct choi
 static redco_status none_left(redco_mesh dp, redco_strategy strategy, redco_error *err)
 {
     if (strategy == REDCO_STRATEGY_ANY || strategy == REDCO_STRATEGY_AMSP) {
-        return redco_fail(err, REDCO_EVALUE, "--fix",
+        return redco_fail(err, REDCO_EVALUE, "shards",
                           "leaves no strategy on a data-parallel mesh of %ux%u: the free meshes must divide it, fill a "
                           "node before they span nodes, and p <= g <= os",
                           dp.gpus, dp.nodes);
     }
-    return redco_fail(err, REDCO_EVALUE, "--strategy",
+    return redco_fail(err, REDCO_EVALUE, "strategy",
                       "no %s strategy exists on a data-parallel mesh of %ux%u (GPUs x nodes)%s",
                       redco_strategy_name(strategy), dp.gpus, dp.nodes,
                       strategy == REDCO_STRATEGY_MICS || strategy == REDCO_STRATEGY_HSDP

@@ -6,7 +6,7 @@
 #define REDCO_TP_GRAPH_H
 
 #include "topology/base/status.h"
-#include "traces/collective_op.h"
+#include "topology/base/collective_op.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,7 @@
 #!/bin/sh
 # tests/install/run.sh BUILD COMPILER [FLAG]: installs into a scratch folder, then builds and runs example.c the way a
-# stranger would, with pkg-config alone; every installed tool answers --version and has a man page.
+# stranger would, with pkg-config alone: its plans are those of redco-plan, byte for byte. Every installed tool answers
+# --version and has a man page.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 prefix=$(mktemp -d)
@@ -12,7 +13,14 @@ PKG_CONFIG_PATH=$prefix/$(dirname "$pc")
 export PKG_CONFIG_PATH
 # shellcheck disable=SC2046,SC2086 # flags are words
 "$2" -std=c11 -Wall -Wextra -Werror ${3:-} -o example "$here/example.c" $(pkg-config --cflags --libs redco)
-./example
+./example plan
+question=0
+for options in '' '--tp 8 --tp-placement milp' '--engine auto' '--strategy zero3 --tp 4 --sequence-parallel=auto'; do
+    # shellcheck disable=SC2086 # options are words
+    usr/bin/redco-plan --quiet --cluster dgx-h100 --model llama-3-8b --gpus 64 $options -o tool.plan >tool.log
+    cmp plan.$question tool.plan || { echo "redco-plan $options: the library plans otherwise" && exit 1; }
+    question=$((question + 1))
+done
 for tool in usr/bin/*; do
     [ -e "$tool" ] || break
     "$tool" --version

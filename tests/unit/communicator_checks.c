@@ -92,7 +92,7 @@ static uint32_t size_of(const struct group *g)
 
 /* Which collective, for both ways. */
 struct wanted {
-    redco_team_call_kind kind;
+    redco_collective kind;
     redco_dtype dtype;
     redco_reduction reduction;
     uint64_t count;
@@ -106,17 +106,19 @@ struct wanted {
 static redco_status on_communicator(redco_communicator *c, const struct wanted *w)
 {
     switch (w->kind) {
-    case REDCO_TEAM_ALL_REDUCE: return redco_all_reduce(c, w->dtype, w->reduction, w->out, w->count, "test", NULL);
-    case REDCO_TEAM_REDUCE_SCATTER:
+    case REDCO_ALL_REDUCE: return redco_all_reduce(c, w->dtype, w->reduction, w->out, w->count, "test", NULL);
+    case REDCO_REDUCE_SCATTER:
+        if (w->begin != NULL) {
+            return redco_reduce_scatter_parts(c, w->dtype, w->reduction, w->out, w->begin, "test", NULL);
+        }
+        if (w->order != NULL) {
+            return redco_reduce_scatter_ordered(c, w->dtype, w->reduction, w->out, w->order, w->count, "test", NULL);
+        }
         return redco_reduce_scatter(c, w->dtype, w->reduction, w->in, w->out, w->count, "test", NULL);
-    case REDCO_TEAM_REDUCE_SCATTER_PARTS:
-        return redco_reduce_scatter_parts(c, w->dtype, w->reduction, w->out, w->begin, "test", NULL);
-    case REDCO_TEAM_REDUCE_SCATTER_ORDERED:
-        return redco_reduce_scatter_ordered(c, w->dtype, w->reduction, w->out, w->order, w->count, "test", NULL);
-    case REDCO_TEAM_ALL_GATHER: return redco_all_gather(c, w->dtype, w->in, w->out, w->count, "test", NULL);
-    case REDCO_TEAM_ALL_GATHER_ORDERED:
-        return redco_all_gather_ordered(c, w->dtype, w->out, w->order, w->count, "test", NULL);
-    case REDCO_TEAM_BROADCAST: break;
+    case REDCO_ALL_GATHER:
+        return w->order != NULL ? redco_all_gather_ordered(c, w->dtype, w->out, w->order, w->count, "test", NULL)
+                                : redco_all_gather(c, w->dtype, w->in, w->out, w->count, "test", NULL);
+    default: break;
     }
     return redco_broadcast(c, w->dtype, w->out, w->count, w->root, "test", NULL);
 }
@@ -126,20 +128,23 @@ static redco_status on_team(const struct group *g, const struct wanted *w, const
     /* in two parts, of which the first may be empty */
     const redco_team_part parts[] = {{0, w->count / 2, w->root}, {w->count / 2, w->count - w->count / 2, w->root}};
     switch (w->kind) {
-    case REDCO_TEAM_ALL_REDUCE:
+    case REDCO_ALL_REDUCE:
         return redco_team_all_reduce(g->team, g->lane, w->dtype, w->reduction, out, w->count, "test", NULL);
-    case REDCO_TEAM_REDUCE_SCATTER:
+    case REDCO_REDUCE_SCATTER:
+        if (w->begin != NULL) {
+            return redco_team_reduce_scatter_parts(g->team, g->lane, w->dtype, w->reduction, out, w->begin, "test",
+                                                   NULL);
+        }
+        if (w->order != NULL) {
+            return redco_team_reduce_scatter_ordered(g->team, g->lane, w->dtype, w->reduction, out, w->order, w->count,
+                                                     "test", NULL);
+        }
         return redco_team_reduce_scatter(g->team, g->lane, w->dtype, w->reduction, in, out, w->count, "test", NULL);
-    case REDCO_TEAM_REDUCE_SCATTER_PARTS:
-        return redco_team_reduce_scatter_parts(g->team, g->lane, w->dtype, w->reduction, out, w->begin, "test", NULL);
-    case REDCO_TEAM_REDUCE_SCATTER_ORDERED:
-        return redco_team_reduce_scatter_ordered(g->team, g->lane, w->dtype, w->reduction, out, w->order, w->count,
-                                                 "test", NULL);
-    case REDCO_TEAM_ALL_GATHER:
-        return redco_team_all_gather(g->team, g->lane, w->dtype, in, out, w->count, "test", NULL);
-    case REDCO_TEAM_ALL_GATHER_ORDERED:
-        return redco_team_all_gather_ordered(g->team, g->lane, w->dtype, out, w->order, w->count, "test", NULL);
-    case REDCO_TEAM_BROADCAST: break;
+    case REDCO_ALL_GATHER:
+        return w->order != NULL
+                   ? redco_team_all_gather_ordered(g->team, g->lane, w->dtype, out, w->order, w->count, "test", NULL)
+                   : redco_team_all_gather(g->team, g->lane, w->dtype, in, out, w->count, "test", NULL);
+    default: break;
     }
     return redco_team_broadcast(g->team, g->lane, w->dtype, out, parts, 2, "test", NULL);
 }
@@ -174,7 +179,7 @@ static int all_reduce(redco_world *world, const struct group *g, const struct bu
     fill(dtype, b->data, redco_world_rank(world), count);
     for (uint64_t i = 0; i < count; i++) { put(dtype, b->expected, i, sum(g->first, g->step, g->size, i, reduction)); }
     const struct wanted w = {
-        .kind = REDCO_TEAM_ALL_REDUCE, .dtype = dtype, .reduction = reduction, .count = count, .out = b->data};
+        .kind = REDCO_ALL_REDUCE, .dtype = dtype, .reduction = reduction, .count = count, .out = b->data};
     CHECK(call(g, b, &w) == REDCO_OK);
     CHECK(memcmp(b->data, b->expected, count * redco_dtype_bytes(dtype)) == 0);
     return 0;
@@ -189,7 +194,7 @@ static int reduce_scatter(redco_world *world, const struct group *g, const struc
     for (uint64_t i = 0; i < count; i++) {
         put(dtype, b->expected, i, sum(g->first, g->step, g->size, at + i, reduction));
     }
-    const struct wanted w = {.kind = REDCO_TEAM_REDUCE_SCATTER,
+    const struct wanted w = {.kind = REDCO_REDUCE_SCATTER,
                              .dtype = dtype,
                              .reduction = reduction,
                              .count = count,
@@ -212,11 +217,8 @@ static int reduce_parts(redco_world *world, const struct group *g, const struct 
     for (uint64_t i = begin[own]; i < begin[own + 1]; i++) {
         put(dtype, b->expected, i, sum(g->first, g->step, g->size, i, reduction));
     }
-    const struct wanted w = {.kind = REDCO_TEAM_REDUCE_SCATTER_PARTS,
-                             .dtype = dtype,
-                             .reduction = reduction,
-                             .begin = begin,
-                             .out = b->data};
+    const struct wanted w = {
+        .kind = REDCO_REDUCE_SCATTER, .dtype = dtype, .reduction = reduction, .begin = begin, .out = b->data};
     CHECK(call(g, b, &w) == REDCO_OK);
     const size_t size = redco_dtype_bytes(dtype);
     CHECK(memcmp(b->data + begin[own] * size, b->expected + begin[own] * size, (begin[own + 1] - begin[own]) * size) ==
@@ -231,8 +233,7 @@ static int all_gather(redco_world *world, const struct group *g, const struct bu
     fill(dtype, b->shard, redco_world_rank(world), count);
     for (uint32_t r = 0; r < g->size; r++) { fill(dtype, b->expected + r * bytes, g->first + r * g->step, count); }
     memset(b->data, 0xee, bytes * g->size);
-    const struct wanted w = {
-        .kind = REDCO_TEAM_ALL_GATHER, .dtype = dtype, .count = count, .in = b->shard, .out = b->data};
+    const struct wanted w = {.kind = REDCO_ALL_GATHER, .dtype = dtype, .count = count, .in = b->shard, .out = b->data};
     CHECK(call(g, b, &w) == REDCO_OK);
     CHECK(memcmp(b->data, b->expected, bytes * g->size) == 0);
     return 0;
@@ -250,7 +251,7 @@ static int ordered(redco_world *world, const struct group *g, const struct buffe
     for (uint64_t i = 0; i < count * g->size; i++) {
         put(dtype, b->expected, i, sum(g->first, g->step, g->size, i, reduction));
     }
-    struct wanted w = {.kind = REDCO_TEAM_REDUCE_SCATTER_ORDERED,
+    struct wanted w = {.kind = REDCO_REDUCE_SCATTER,
                        .dtype = dtype,
                        .reduction = reduction,
                        .count = count,
@@ -261,7 +262,7 @@ static int ordered(redco_world *world, const struct group *g, const struct buffe
     for (uint32_t r = 0; r < g->size; r++) { /* together: an all-reduce */
         if (r != own) { memset(b->data + r * bytes, 0xee, bytes); }
     }
-    w.kind = REDCO_TEAM_ALL_GATHER_ORDERED;
+    w.kind = REDCO_ALL_GATHER;
     CHECK(call(g, b, &w) == REDCO_OK);
     CHECK(memcmp(b->data, b->expected, bytes * g->size) == 0);
     return 0;
@@ -273,13 +274,12 @@ static int broadcast(redco_world *world, const struct group *g, const struct buf
     for (uint32_t root = 0; root < g->size; root++) {
         fill(dtype, b->data, redco_world_rank(world), count);
         fill(dtype, b->expected, g->first + root * g->step, count);
-        const struct wanted w = {
-            .kind = REDCO_TEAM_BROADCAST, .dtype = dtype, .count = count, .root = root, .out = b->data};
+        const struct wanted w = {.kind = REDCO_BROADCAST, .dtype = dtype, .count = count, .root = root, .out = b->data};
         CHECK(call(g, b, &w) == REDCO_OK);
         CHECK(memcmp(b->data, b->expected, count * redco_dtype_bytes(dtype)) == 0);
     }
     const struct wanted nobody = {
-        .kind = REDCO_TEAM_BROADCAST, .dtype = dtype, .count = count, .root = g->size, .out = b->data};
+        .kind = REDCO_BROADCAST, .dtype = dtype, .count = count, .root = g->size, .out = b->data};
     CHECK(call(g, b, &nobody) == REDCO_EVALUE);
     return 0;
 }

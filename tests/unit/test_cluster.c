@@ -189,7 +189,7 @@ static void impossible_counts_name_the_nearest(void **state)
         redco_error err = {0};
         redco_cluster *cluster = must_read(rows[i].cluster, NULL, NULL, NULL);
         assert_int_equal(redco_cluster_machine(cluster, rows[i].gpus, &machine, &err), REDCO_EVALUE);
-        assert_string_equal(err.place, "--gpus");
+        assert_string_equal(err.place, "gpus");
         if (strstr(err.text, rows[i].what) == NULL) { fail_msg("%s", err.text); }
         redco_cluster_free(cluster);
     }
@@ -248,12 +248,12 @@ static void listed_hosts_are_free_and_others_drained(void **state)
 
     redco_error_clear(&err);
     assert_int_equal(redco_cluster_read(combined, NULL, NULL, "n[01-02],x[7-9]", &cluster, &err), REDCO_EVALUE);
-    assert_string_equal(err.place, "--hosts");
+    assert_string_equal(err.place, "hosts");
     assert_non_null(strstr(err.text, "host \"x7\" (and 2 more) is not in "));
     assert_non_null(strstr(err.text, "n[01-15],m[1-11]-ib,n[16-19]"));
     redco_error_clear(&err);
     assert_int_equal(redco_cluster_read(combined, NULL, NULL, "n[01", &cluster, &err), REDCO_EVALUE);
-    assert_string_equal(err.place, "--hosts");
+    assert_string_equal(err.place, "hosts");
 }
 
 static void hosts_without_topology_fill_leaves(void **state)
@@ -444,7 +444,7 @@ static void unknown_names_and_missing_files(void **state)
     assert_int_equal(redco_cluster_read("a800-hdr", "/nonexistent/n.xml", NULL, NULL, &cluster, &err), REDCO_EIO);
     redco_error_clear(&err);
     assert_int_equal(redco_cluster_read(NULL, NULL, NULL, NULL, &cluster, &err), REDCO_EVALUE);
-    assert_string_equal(err.place, "--cluster");
+    assert_string_equal(err.place, "cluster");
 }
 
 /* A topology.conf on the command line replaces the file's; the network's other values stay. */

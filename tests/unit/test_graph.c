@@ -6,6 +6,7 @@
 #include "executor/comm/communicator.h"
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"
+#include "topology/base/collective_op.h"
 #include "traces/trace.h"
 
 static redco_value input(redco_graph *g, const char *name, redco_dtype dtype, uint32_t rank, const uint64_t *dim)
@@ -383,6 +384,26 @@ static void extraction_keeps_what_is_needed(void **state)
 }
 
 /* What layouts add: types, a group of one, and no gradient. */
+/* A rank's graph has three of the collectives, by the names of the one table. */
+static void collectives_have_the_tables_names(void **state)
+{
+    static const redco_op_kind kinds[] = {REDCO_OP_ALL_REDUCE, REDCO_OP_ALL_GATHER, REDCO_OP_REDUCE_SCATTER};
+    static const redco_collective ops[] = {REDCO_ALL_REDUCE, REDCO_ALL_GATHER, REDCO_REDUCE_SCATTER};
+    (void)state;
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        assert_string_equal(redco_op_kind_name(kinds[i]), redco_collective_name(ops[i]));
+    }
+    for (int op = 0; op < REDCO_COLLECTIVE_COUNT - 1; op++) { /* readers take both spellings */
+        const char *const texts[] = {redco_collective_name((redco_collective)op),
+                                     redco_collective_word((redco_collective)op)};
+        for (size_t t = 0; t < 2; t++) {
+            redco_collective read = REDCO_COLLECTIVE_COUNT;
+            assert_true(redco_collective_parse(texts[t], strlen(texts[t]), &read));
+            assert_int_equal(read, op);
+        }
+    }
+}
+
 static void collectives(void **state)
 {
     lab *l = *state;
@@ -422,6 +443,7 @@ int main(void)
         cmocka_unit_test(operators_have_roles),
         cmocka_unit_test(extraction_keeps_what_is_needed),
         cmocka_unit_test(collectives),
+        cmocka_unit_test(collectives_have_the_tables_names),
     };
     return cmocka_run_group_tests(tests, open_lab, close_lab);
 }

@@ -361,11 +361,10 @@ static int estimate(rank *r)
     int code = 2;
     redco_status st = open_team(r, &err);
     if (st == REDCO_OK) {
-        st = redco_nccl_estimate(r->team, lane(r), REDCO_TEAM_ALL_REDUCE, REDCO_F32, r->data, 4, &small_s, &err);
+        st = redco_nccl_estimate(r->team, lane(r), REDCO_ALL_REDUCE, REDCO_F32, r->data, 4, &small_s, &err);
     }
     if (st == REDCO_OK) {
-        st = redco_nccl_estimate(r->team, lane(r), REDCO_TEAM_ALL_GATHER, REDCO_F32, r->data, r->count / 2, &large_s,
-                                 &err);
+        st = redco_nccl_estimate(r->team, lane(r), REDCO_ALL_GATHER, REDCO_F32, r->data, r->count / 2, &large_s, &err);
     }
     if (st == REDCO_OK && small_s > 0.0 && large_s >= small_s && large_s < 1.0) { code = 0; }
     if (st == REDCO_EVALUE && strstr(err.text, "do not block") != NULL) { code = LOST; }

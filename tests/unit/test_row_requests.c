@@ -251,9 +251,9 @@ static void plan(char *const *words, size_t count, struct plan_args *args, redco
     assert_true(count < sizeof copy / sizeof copy[0]);
     memcpy(copy, words, (count + 1) * sizeof copy[0]); /* argp orders them */
     assert_int_equal(plan_args_parse((int)count, copy, args), CLI_RUN);
-    must(redco_inputs_read(&args->names, args->gpus, inputs, &err), &err, where);
-    redco_inputs_use_engine(inputs, &args->options);
-    must(redco_search_priced(inputs, &args->options, result_out, &err), &err, where);
+    must(redco_inputs_read(&args->question.names, args->question.gpus, inputs, &err), &err, where);
+    redco_inputs_use_engine(inputs, &args->question.options);
+    must(redco_search_priced(inputs, &args->question.options, result_out, &err), &err, where);
 }
 
 static void compare(const redco_request *request, const redco_calibration *calibration, const redco_price *price,
@@ -266,7 +266,7 @@ static void compare(const redco_request *request, const redco_calibration *calib
     compare_machines(&request->machine, &inputs->machine, difference);
     compare_models(request->model, inputs->model, difference);
     compare_calibrations(calibration, &inputs->calibration, difference);
-    compare_workloads(&request->workload, &args->options.workload, difference);
+    compare_workloads(&request->workload, &args->question.options.workload, difference);
     compare_settings(&request->setting, &only->setting, difference);
     if (request->assignment_count != only->assignment_count) {
         say(difference, "assignments", request->assignment_count, only->assignment_count);

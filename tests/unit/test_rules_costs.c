@@ -20,7 +20,7 @@ static void add_transfers(char *text, size_t size, const redco_transfer *transfe
         const size_t used = strlen(text);
         const bool tokens = transfers[i].elements_per_token > 0.0;
         (void)snprintf(text + used, size - used, "%s%s %.0f%s%s", used > 0 && text[used - 1] != '|' ? " " : "",
-                       redco_transfer_name(transfers[i].kind),
+                       redco_collective_word(transfers[i].kind),
                        tokens ? transfers[i].elements_per_token : transfers[i].elements, tokens ? "/t" : "",
                        transfers[i].calls == 3 ? " x3" : "");
     }
@@ -191,11 +191,11 @@ static void assert_layer(const char *preset, uint32_t shards, const char *prefix
             continue;
         }
         for (uint32_t j = 0; j < costs[i].forward_count; j++) {
-            assert_int_equal(costs[i].forward[j].kind, REDCO_TRANSFER_ALL_REDUCE);
+            assert_int_equal(costs[i].forward[j].kind, REDCO_ALL_REDUCE);
             sums[0] += costs[i].forward[j].elements_per_token;
         }
         for (uint32_t j = 0; j < costs[i].backward_count; j++) {
-            assert_int_equal(costs[i].backward[j].kind, REDCO_TRANSFER_ALL_REDUCE);
+            assert_int_equal(costs[i].backward[j].kind, REDCO_ALL_REDUCE);
             sums[1] += costs[i].backward[j].elements_per_token;
         }
     }

@@ -403,9 +403,8 @@ static void given_tensor_parallelism_may_leave_links(void **state)
     redco_search_result *result = search(&s);
     assert_int_equal(result->ranked_count, 0);
     assert_int_equal(result->shortfall.leanest.setting.tp, 2);
-    assert_string_equal(
-        result->shortfall.cheapest_change,
-        "tensor parallelism over 4 GPUs (--tp 4) instead of 2, beyond the GPUs that links join, would fit");
+    assert_string_equal(result->shortfall.cheapest_change,
+                        "tensor parallelism over 4 GPUs instead of 2, beyond the GPUs that links join, would fit");
     redco_search_result_free(result);
     close_setup(&s);
 }

@@ -34,11 +34,50 @@ error_t cli_option(int key, char *arg, struct argp_state *state)
     }
 }
 
+/* All quantities that libraries name, and the options that give them. */
+const char *cli_option_of(const char *quantity)
+{
+    static const struct {
+        const char *quantity, *option;
+    } names[] = {{"batch", "--global-batch"},
+                 {"chunks", "--pp-chunks"},
+                 {"cluster", "--cluster"},
+                 {"cp", "--cp"},
+                 {"dp", "--tp"}, /* what tp leaves of the GPUs */
+                 {"engine", "--engine"},
+                 {"global batch", "--global-batch"},
+                 {"gpus", "--gpus"},
+                 {"hosts", "--hosts"},
+                 {"micro-batch", "--micro-batch"},
+                 {"pp", "--pp"},
+                 {"recompute", "--recompute"},
+                 {"sequence length", "--seq"},
+                 {"shards", "--fix"},
+                 {"strategy", "--strategy"},
+                 {"top", "--top"},
+                 {"tp", "--tp"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(quantity, names[i].quantity) == 0) { return names[i].option; }
+    }
+    return quantity;
+}
+
+const char *cli_place(const struct cli *cli, const char *place)
+{
+    const char *const option = cli_option_of(place);
+    if (option == place) { return place; }
+    for (const struct argp_option *o = cli->options; o != NULL && (o->name != NULL || o->doc != NULL); o++) {
+        if (o->name != NULL && strcmp(o->name, option + 2) == 0) { return option; }
+    }
+    return place;
+}
+
 int cli_parse(const struct argp *argp, int argc, char **argv, struct cli *cli)
 {
     char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     if (argc > 0) { redco_text_clean(slash != NULL ? slash + 1 : argv[0]); } /* argp prints it, too */
     cli->program = slash != NULL ? slash + 1 : argv[0];
+    cli->options = argp->options;
     /* hwloc explains odd machines in many lines on standard error; this is its only switch. The user's own setting
      * wins. */
     (void)setenv("HWLOC_HIDE_ERRORS", "2", 0);
@@ -130,7 +169,7 @@ int cli_fail(const struct cli *cli, const redco_error *err)
 {
     (void)fflush(stdout);
     (void)fprintf(stderr, "%s: ", cli->program);
-    print_plain(err->place);
+    print_plain(cli_place(cli, err->place));
     if (err->place[0] != '\0') { (void)fputs(": ", stderr); }
     print_plain(err->text);
     (void)fputc('\n', stderr);

@@ -14,6 +14,7 @@ enum { CLI_DONE = 0, CLI_NO = 1, CLI_USAGE = 2, CLI_SYSTEM = 3, CLI_RUN = -1 };
 /** First member of every tool's argument struct; argp's state->input points at it. */
 struct cli {
     const char *program;
+    const struct argp_option *options; /**< of the tool */
     bool quiet, json;
     redco_error err; /**< filled by option parsers */
 };
@@ -46,7 +47,11 @@ error_t cli_word(struct cli *cli, const char *option, const char *text, const ch
 /** Whether a file could be written there, told before the work. */
 redco_status cli_writable(const char *path, redco_error *err);
 
-/** Prints the error as one line on standard error. @return the exit code its status asks for */
+/** The option that gives a quantity by which libraries call it: "--tp" for "tp"; any other text as it is. */
+const char *cli_option_of(const char *quantity);
+/** An error's place as this tool calls it: a quantity that an option of the tool gives by that option. */
+const char *cli_place(const struct cli *cli, const char *place);
+/** Prints the error as one line on standard error, with its cli_place(). @return the exit code its status asks for */
 int cli_fail(const struct cli *cli, const redco_error *err);
 /** "PROGRAM: warning: TEXT" on standard error unless --quiet. */
 void cli_warn(const struct cli *cli, const char *text);

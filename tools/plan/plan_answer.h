@@ -6,18 +6,16 @@
 #include "planner/assemble/inputs.h"
 #include "tools/plan/plan_args.h"
 
-int answer_plan(struct plan_args *args, const redco_inputs *inputs);
-int answer_compare(struct plan_args *args, const redco_inputs *inputs);
-int answer_sweep(struct plan_args *args, redco_inputs *inputs);
-int answer_check(struct plan_args *args);
+int answer_plan(const struct plan_args *given, const redco_inputs *inputs);
+int answer_compare(const struct plan_args *args, const redco_inputs *inputs);
+/** --compare engines: best first. */
+int answer_engines(const struct plan_args *args, const redco_inputs *inputs);
+int answer_sweep(const struct plan_args *args, redco_inputs *inputs);
+int answer_check(const struct plan_args *args);
 
-/** The name of what the options ask for: "optimum", "fixed" or a named strategy. */
-const char *answer_name(const redco_search_options *options);
 /** The ranks that a candidate's meshes divide: redco_shard_grid(). */
 redco_mesh answer_grid(const redco_inputs *inputs, const redco_search_options *options,
                        const redco_candidate *candidate);
-/** cli_fail() with what the cost model calls a quantity named by its option. */
-int answer_fail(const struct cli *cli, const redco_error *err);
 /** {"format":"redco-plan","feasible":false,...}, with what is predicted where one layout was given; NULL when out of
  *  memory. */
 json_t *answer_infeasible(const redco_inputs *inputs, const char *strategy, const char *reason,

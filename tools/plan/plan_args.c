@@ -164,14 +164,14 @@ static error_t read_fix(struct plan_args *args, const char *text)
 {
     static const char help[] = "is not of the form p=AxB,g=AxB,os=AxB,p2=AxB, where A and B are GPUs and nodes from 1";
     enum { PARTS = 4 };
-    redco_shards *fix = &args->options.fix;
+    redco_shards *fix = &args->question.options.fix;
     const struct {
         const char *name;
         redco_mesh *mesh;
     } parts[] = {{"p=", &fix->parameters},
                  {"g=", &fix->gradients},
                  {"os=", &fix->optimizer},
-                 {"p2=", &args->options.fix_secondary}};
+                 {"p2=", &args->question.options.fix_secondary}};
     const char *at = text;
     for (;;) {
         size_t i = 0;
@@ -204,10 +204,10 @@ static error_t read_sweep(struct plan_args *args, const char *text)
             return cli_bad_option(&args->cli, "--sweep", "\"%.60s\": numbers of GPUs from 1 to %llu, between commas",
                                   text, (unsigned long long)most_gpus);
         }
-        if (args->sweep_count == PLAN_MOST_SWEEP) {
-            return cli_bad_option(&args->cli, "--sweep", "has more than %d numbers", PLAN_MOST_SWEEP);
+        if (args->question.size_count == REDCO_MOST_SIZES) {
+            return cli_bad_option(&args->cli, "--sweep", "has more than %d numbers", REDCO_MOST_SIZES);
         }
-        args->sweep[args->sweep_count++] = gpus;
+        args->question.sizes[args->question.size_count++] = gpus;
         at = end;
         if (*at == '\0') { return 0; }
     }
@@ -220,19 +220,19 @@ static error_t read_strategy(struct plan_args *args, const char *text)
         return cli_bad_option(&args->cli, "--strategy",
                               "\"%.40s\" is not one of: ddp, zero1, zero2, zero3, mics, zeropp, hsdp, amsp", text);
     }
-    args->options.strategy = strategy;
+    args->question.options.strategy = strategy;
     return 0;
 }
 
 static error_t add_profile(struct plan_args *args, const char *path)
 {
-    if (args->names.profile_count == PLAN_MOST_PROFILES) {
+    if (args->question.names.profile_count == PLAN_MOST_PROFILES) {
         return cli_bad_option(&args->cli, "--profile", "more than %d files", PLAN_MOST_PROFILES);
     }
-    const error_t why = cli_name(&args->cli, "--profile", path, &args->profiles[args->names.profile_count]);
+    const error_t why = cli_name(&args->cli, "--profile", path, &args->profiles[args->question.names.profile_count]);
     if (why != 0) { return why; }
-    args->names.profile_count++;
-    args->names.profiles = args->profiles;
+    args->question.names.profile_count++;
+    args->question.names.profiles = args->profiles;
     return 0;
 }
 
@@ -242,8 +242,8 @@ static error_t read_engine(struct plan_args *args, const char *text)
     if (strncmp(text, automatic, sizeof automatic - 1) == 0) {
         return cli_bad_option(&args->cli, "--engine", "auto tries engines as they are: it takes no traits");
     }
-    args->try_engines = strcmp(text, "auto") == 0;
-    return args->try_engines ? 0 : cli_name(&args->cli, "--engine", text, &args->names.engine);
+    args->question.try_engines = strcmp(text, "auto") == 0;
+    return args->question.try_engines ? 0 : cli_name(&args->cli, "--engine", text, &args->question.names.engine);
 }
 
 static error_t read_compare(struct plan_args *args, const char *text)
@@ -266,7 +266,7 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
     static const char *const precision[] = {"bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4", NULL};
     static const char *const split[] = {"off", "on", "auto", NULL};
     static const char *const convention[] = {"full", "causal", NULL};
-    redco_search_options *options = &args->options;
+    redco_search_options *options = &args->question.options;
     int word = 0;
     error_t why = 0;
     switch (key) {
@@ -293,8 +293,8 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
     case KEY_SEQUENCE_PARALLEL:
         why = text != NULL ? cli_word(&args->cli, "--sequence-parallel", text, split, &word) : 0;
         options->workload.sequence_parallel = text == NULL || word == 1;
-        args->try_sequence_parallel = text != NULL && word == 2;
-        args->sequence_parallel_given = true;
+        args->question.try_sequence_parallel = text != NULL && word == 2;
+        args->question.sequence_parallel_given = true;
         return why;
     case KEY_MFU_CONVENTION:
         why = cli_word(&args->cli, "--mfu-convention", text, convention, &word);
@@ -313,9 +313,9 @@ static error_t read_workload(struct plan_args *args, int key, const char *text)
     enum { MOST_TOKENS = 1 << 30, MOST_CHUNKS = 64 };
     const uint64_t most_gpus = (uint64_t)1 << 24;
     const uint64_t most_batch = (uint64_t)1 << 40;
-    redco_search_options *options = &args->options;
+    redco_search_options *options = &args->question.options;
     switch (key) {
-    case KEY_GPUS: return cli_u64(&args->cli, "--gpus", text, 1, most_gpus, &args->gpus);
+    case KEY_GPUS: return cli_u64(&args->cli, "--gpus", text, 1, most_gpus, &args->question.gpus);
     case KEY_SEQ: return read_count(args, "--seq", text, MOST_TOKENS, &options->workload.seq_len);
     case KEY_GLOBAL_BATCH:
         return cli_u64(&args->cli, "--global-batch", text, 1, most_batch, &options->workload.global_batch);
@@ -332,19 +332,19 @@ static error_t read_workload(struct plan_args *args, int key, const char *text)
 static error_t read_flag(int key, char *text, struct argp_state *state)
 {
     struct plan_args *args = state->input;
-    redco_search_options *options = &args->options;
+    redco_search_options *options = &args->question.options;
     const bool of_check = key == KEY_CHECK || key == KEY_FROM || key == KEY_EXPORT || key == KEY_PROFILE ||
                           key == CLI_KEY_JSON || key == CLI_KEY_QUIET;
     if (((key >= KEY_GPUS && key <= KEY_CHECK) || key == 'o') && !of_check) { args->plans = true; }
     switch (key) {
-    case KEY_MODEL: return cli_name(&args->cli, "--model", text, &args->names.model);
-    case KEY_SAFETENSORS: return cli_name(&args->cli, "--safetensors", text, &args->names.safetensors);
-    case KEY_CLUSTER: return cli_name(&args->cli, "--cluster", text, &args->names.cluster);
-    case KEY_NODE: return cli_name(&args->cli, "--node", text, &args->names.node);
-    case KEY_TOPOLOGY: return cli_name(&args->cli, "--topology", text, &args->names.topology);
-    case KEY_HOSTS: args->names.hosts = text; return 0;
-    case KEY_CALIBRATION: return cli_name(&args->cli, "--calibration", text, &args->names.calibration);
-    case KEY_TP_RULES: return cli_name(&args->cli, "--tp-rules", text, &args->names.tp_rules);
+    case KEY_MODEL: return cli_name(&args->cli, "--model", text, &args->question.names.model);
+    case KEY_SAFETENSORS: return cli_name(&args->cli, "--safetensors", text, &args->question.names.safetensors);
+    case KEY_CLUSTER: return cli_name(&args->cli, "--cluster", text, &args->question.names.cluster);
+    case KEY_NODE: return cli_name(&args->cli, "--node", text, &args->question.names.node);
+    case KEY_TOPOLOGY: return cli_name(&args->cli, "--topology", text, &args->question.names.topology);
+    case KEY_HOSTS: args->question.names.hosts = text; return 0;
+    case KEY_CALIBRATION: return cli_name(&args->cli, "--calibration", text, &args->question.names.calibration);
+    case KEY_TP_RULES: return cli_name(&args->cli, "--tp-rules", text, &args->question.names.tp_rules);
     case KEY_PROFILE: return add_profile(args, text);
     case KEY_GPUS:
     case KEY_SEQ:
@@ -367,7 +367,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_ENGINE: return read_engine(args, text);
     case KEY_OVERLAP:
         options->overlap_fixed = true;
-        return overlap_option(&args->cli, "--overlap", text, &args->options.workload.overlap);
+        return overlap_option(&args->cli, "--overlap", text, &args->question.options.workload.overlap);
     case KEY_SWEEP: return read_sweep(args, text);
     case KEY_LAYERWISE: options->layerwise = true; return 0;
     case KEY_UNIFORM: args->uniform_given = true; return 0;
@@ -400,10 +400,10 @@ static int printed_exports(const struct plan_args *args)
 static void check_together(struct plan_args *args)
 {
     struct cli *cli = &args->cli;
-    const redco_search_options *options = &args->options;
+    const redco_search_options *options = &args->question.options;
     const bool fixed = options->fix.parameters.gpus != 0 || options->fix.gradients.gpus != 0 ||
                        options->fix.optimizer.gpus != 0 || options->fix_secondary.gpus != 0;
-    const bool many = args->try_engines || args->compare_engines;
+    const bool many = args->question.try_engines || args->compare_engines;
     if (args->check != NULL && (args->plans || args->exports_any || args->from != NULL)) {
         (void)cli_bad_option(cli, "--check", "goes only with --profile, --json and --quiet: the plan says the rest");
     } else if (args->from != NULL && (args->plans || !args->exports_any)) {
@@ -412,7 +412,7 @@ static void check_together(struct plan_args *args)
     } else if (printed_exports(args) > 1) {
         (void)cli_bad_option(cli, "--export", "%d kinds without a file: only one fits on standard output",
                              printed_exports(args));
-    } else if (args->exports_any && (args->compare || args->sweep_count > 0 || options->top > 0)) {
+    } else if (args->exports_any && (args->compare || args->question.size_count > 0 || options->top > 0)) {
         (void)cli_bad_option(cli, "--export", "writes one plan: leave out --compare, --sweep and --top");
     } else if (options->layerwise && args->uniform_given) {
         (void)cli_bad_option(cli, "--layerwise", "contradicts --uniform");
@@ -420,30 +420,31 @@ static void check_together(struct plan_args *args)
         (void)cli_bad_option(cli, "--fix", "contradicts --strategy: give one of them");
     } else if (args->compare && (options->strategy != REDCO_STRATEGY_ANY || fixed)) {
         (void)cli_bad_option(cli, "--compare", "takes every named strategy: leave out --strategy and --fix");
-    } else if (many && (args->compare || args->sweep_count > 0 || options->top > 0)) {
-        (void)cli_bad_option(cli, args->try_engines ? "--engine" : "--compare",
-                             "%s: leave out --compare, --sweep and --top",
-                             args->try_engines ? "auto answers with one plan" : "engines gives a list of its own");
-    } else if (args->try_engines && args->compare_engines) {
+    } else if (many && (args->compare || args->question.size_count > 0 || options->top > 0)) {
+        (void)cli_bad_option(
+            cli, args->question.try_engines ? "--engine" : "--compare", "%s: leave out --compare, --sweep and --top",
+            args->question.try_engines ? "auto answers with one plan" : "engines gives a list of its own");
+    } else if (args->question.try_engines && args->compare_engines) {
         (void)cli_bad_option(cli, "--engine", "auto is what --compare engines shows: give one of them");
     } else if (args->compare_engines &&
                (args->explain || args->timeline != NULL || args->out != NULL || args->exports_any || options->verify)) {
         (void)cli_bad_option(cli, "--compare",
                              "engines is a list: leave out -o, --explain, --export, --timeline and --verify");
-    } else if (args->try_sequence_parallel && (many || args->compare || args->sweep_count > 0 || options->top > 0)) {
+    } else if (args->question.try_sequence_parallel &&
+               (many || args->compare || args->question.size_count > 0 || options->top > 0)) {
         (void)cli_bad_option(cli, "--sequence-parallel",
                              "auto answers with one plan: leave out --compare, --sweep, "
                              "--top and --engine auto");
-    } else if (args->compare + (args->sweep_count > 0) + (options->top > 0) + args->explain > 1) {
+    } else if (args->compare + (args->question.size_count > 0) + (options->top > 0) + args->explain > 1) {
         (void)cli_bad_option(cli, "",
                              "--compare, --sweep, --top and --explain are different answers: give one of them");
-    } else if (args->sweep_count > 0 && (args->gpus != 0 || args->out != NULL)) {
+    } else if (args->question.size_count > 0 && (args->question.gpus != 0 || args->out != NULL)) {
         (void)cli_bad_option(cli, "--sweep", "gives the numbers of GPUs and many plans: leave out --gpus and -o");
-    } else if (args->timeline != NULL && (args->sweep_count > 0 || args->compare)) {
+    } else if (args->timeline != NULL && (args->question.size_count > 0 || args->compare)) {
         (void)cli_bad_option(cli, "--timeline", "shows one plan: leave out --compare and --sweep");
     } else if (args->report != NULL && options->top > 1) {
         (void)cli_bad_option(cli, "--report", "holds one plan, a comparison or a sweep: leave out --top");
-    } else if (args->names.tp_rules != NULL && options->tp_placement == REDCO_TP_MILP) {
+    } else if (args->question.names.tp_rules != NULL && options->tp_placement == REDCO_TP_MILP) {
         (void)cli_bad_option(cli, "--tp-rules", "contradicts --tp-placement milp: give one of them");
     } else if (args->out != NULL && (args->out[0] == '\0' || strcmp(args->out, "-") == 0)) {
         (void)cli_bad_option(cli, "-o", "needs a file; --json prints the plan");
@@ -458,12 +459,7 @@ int plan_args_parse(int argc, char **argv, struct plan_args *args)
         .doc = "Finds the sharding strategy that trains fastest within memory, and proves it."
                "\vA mesh AxB is A GPUs in each of B nodes. Exit code: 0 planned, 1 nothing fits, 2 bad input, 3 a "
                "system failure."};
-    *args = (struct plan_args){
-        .options =
-            {.workload = {.seq_len = 4096, .global_batch = 1024, .precision = REDCO_BF16, .overlap = REDCO_OVERLAP_ALL},
-             .recompute = REDCO_RECOMPUTE_COUNT,
-             .gap_ratio = 0.0005},
-    };
+    *args = (struct plan_args){.question = redco_question_default()};
     const int rc = cli_parse(&argp, argc, argv, &args->cli);
     if (rc != CLI_RUN) { return rc; }
     check_together(args);

@@ -2,12 +2,11 @@
 #ifndef REDCO_TOOLS_PLAN_ARGS_H
 #define REDCO_TOOLS_PLAN_ARGS_H
 
-#include "planner/assemble/inputs.h"
+#include "planner/answer/question.h"
 #include "planner/export/export.h"
-#include "planner/search/search.h"
 #include "tools/cli/cli.h"
 
-enum { PLAN_MOST_PROFILES = 64, PLAN_MOST_SWEEP = 64, PLAN_MOST_TOP = 1000 };
+enum { PLAN_MOST_PROFILES = 64, PLAN_MOST_TOP = 1000 };
 
 /** --export KIND[=FILE] */
 struct plan_export_choice {
@@ -17,19 +16,12 @@ struct plan_export_choice {
 
 struct plan_args {
     struct cli cli; /* first: see cli.h */
-    redco_input_names names;
+    redco_question question;
     const char *profiles[PLAN_MOST_PROFILES];
-    uint64_t gpus; /* 0: not given */
-    redco_search_options options;
     bool uniform_given;
     bool compare, explain;
-    bool compare_engines;       /* --compare engines */
-    bool try_engines;           /* --engine auto */
-    char engine_note[400];      /* what that found */
-    bool try_sequence_parallel; /* --sequence-parallel=auto */
-    bool sequence_parallel_given;
-    uint64_t sweep[PLAN_MOST_SWEEP];
-    uint32_t sweep_count;
+    bool compare_engines;  /* --compare engines */
+    char engine_note[400]; /* what --engine auto found */
     const char *out;
     const char *timeline;
     const char *report; /* HTML page; NULL: none */

@@ -71,7 +71,8 @@ redco_status plan_export(const struct plan_args *args, const redco_plan *plan, c
     redco_plan_case reopened = {.costs = NULL};
     redco_export *made[REDCO_FRAMEWORK_COUNT] = {NULL};
     json_t *reports = NULL;
-    redco_status st = redco_plan_reopen(plan, name, args->names.profiles, args->names.profile_count, &reopened, err);
+    redco_status st = redco_plan_reopen(plan, name, args->question.names.profiles, args->question.names.profile_count,
+                                        &reopened, err);
     /* All are made before any is written: an answer is whole or not at all. */
     for (int i = 0; i < REDCO_FRAMEWORK_COUNT && st == REDCO_OK; i++) {
         if (args->exports[i].chosen) { st = redco_export_create(plan, &reopened, (redco_framework)i, &made[i], err); }

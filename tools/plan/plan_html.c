@@ -92,7 +92,7 @@ void html_head(FILE *out, const struct plan_args *args, const redco_inputs *inpu
     char a[SHORT];
     char b[SHORT];
     const redco_machine *machine = &inputs->machine;
-    const redco_workload *workload = &args->options.workload;
+    const redco_workload *workload = &args->question.options.workload;
     const char *const model = redco_model_name(inputs->model);
     const char *const cluster = redco_cluster_name(inputs->cluster);
     (void)fprintf(out,
@@ -101,13 +101,13 @@ void html_head(FILE *out, const struct plan_args *args, const redco_inputs *inpu
                   "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n",
                   policy);
     html_element(out, "<title>", "%s on %s of %s: redco's plan%s", model, where, cluster,
-                 args->compare || args->compare_engines || args->sweep_count > 0 ? "s" : "");
+                 args->compare || args->compare_engines || args->question.size_count > 0 ? "s" : "");
     (void)fprintf(out, "\n<style>%s</style></head><body>\n", style);
     html_element(out, "<h1>", "%s on %s of %s", model, where, cluster);
     (void)fputs("<p class=faint>", out);
     html_element(out, "<span>", "%s parameters. ",
                  format_large((double)redco_model_params(inputs->model), a, sizeof a));
-    if (args->sweep_count > 0) {
+    if (args->question.size_count > 0) {
         html_element(out, "<span>", "Nodes of %u %s", machine->whole_node_gpus, machine->gpu.name);
     } else {
         char part[SHORT] = "";
@@ -153,7 +153,7 @@ void html_tiles(FILE *out, const struct plan_args *args, const redco_inputs *inp
     tile(out, report_tokens(inputs, p, text, sizeof text), "tokens/s per GPU");
     tile(out, format_time(p->step_s, p->step_s, text, sizeof text), "a step");
     (void)snprintf(text, sizeof text, "%.2f", p->mfu);
-    tile(out, text, args->options.workload.mfu_causal ? "MFU, causal attention" : "MFU, attention in full");
+    tile(out, text, args->question.options.workload.mfu_causal ? "MFU, causal attention" : "MFU, attention in full");
     (void)snprintf(text, sizeof text, "%s of %s GB", format_gigabytes((double)p->total_bytes, a, sizeof a),
                    format_gigabytes((double)p->capacity_bytes, b, sizeof b));
     tile(out, text, "memory of a GPU");
@@ -191,7 +191,7 @@ static void write_choice(FILE *out, const struct plan_html *page)
     const redco_setting *setting = &best->setting;
     const redco_shards shards = redco_main_assignment(best)->config.shards;
     const redco_strategy known =
-        redco_strategy_of(answer_grid(page->inputs, &page->args->options, best), setting->secondary, &shards);
+        redco_strategy_of(answer_grid(page->inputs, &page->args->question.options, best), setting->secondary, &shards);
     html_element(out, "<h2>", "The choice");
     (void)fputs("<table><tbody>\n", out);
     const bool told = known == REDCO_STRATEGY_ANY || strcmp(redco_strategy_name(known), page->name) == 0;
@@ -269,7 +269,7 @@ void html_proof(FILE *out, const struct plan_args *args, const redco_search_resu
                  optimal ? "Proven optimal" : "Not proven optimal", result->solver,
                  format_count(result->candidates, count, sizeof count),
                  optimal ? "nothing is faster by more than" : "something may be faster by",
-                 100.0 * fmax(result->gap_ratio, optimal ? args->options.gap_ratio : 0.0));
+                 100.0 * fmax(result->gap_ratio, optimal ? args->question.options.gap_ratio : 0.0));
     if (result->verified) {
         html_element(out, "<p>", "%s by a second method: %s.", result->verify_failed ? "Refuted" : "Confirmed",
                      result->verify_method);
@@ -501,7 +501,7 @@ void html_basis(FILE *out, const struct plan_args *args, const redco_inputs *inp
                      calibration->fitted_rows, 100.0 * calibration->mape_ratio, calibration->basis);
     }
     html_element(out, "<p>", "%u measured %s of collectives given; where none is, NCCL's own model prices them.",
-                 args->names.profile_count, args->names.profile_count == 1 ? "profile" : "profiles");
+                 args->question.names.profile_count, args->question.names.profile_count == 1 ? "profile" : "profiles");
 }
 
 static void write_basis(FILE *out, const struct plan_html *page)

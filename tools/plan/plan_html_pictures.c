@@ -18,7 +18,7 @@ static redco_status ask(const redco_inputs *inputs, const redco_search_options *
 /* The same question without the name or meshes that were given: every named strategy may answer it. */
 static redco_search_options question_of(const struct plan_html *page)
 {
-    redco_search_options options = page->args->options;
+    redco_search_options options = page->args->question.options;
     options.strategy = REDCO_STRATEGY_ANY;
     options.fix = (redco_shards){0};
     options.verify = false;
@@ -38,7 +38,7 @@ static redco_status search_named(const struct plan_html *page, struct html_compa
         } else if (st != REDCO_OK) {
             return redco_fail(err, st, why.place, "%s", why.text);
         } else if (out->named[i].result->ranked_count == 0) {
-            (void)report_reason(out->named[i].result, out->named[i].reason, sizeof out->named[i].reason);
+            (void)report_reason(&out->named[i].result->shortfall, out->named[i].reason, sizeof out->named[i].reason);
         }
     }
     options.strategy = REDCO_STRATEGY_ANY;
@@ -50,7 +50,7 @@ struct plot_plan html_plan(const struct plan_args *args, const redco_inputs *inp
                            const char *name, uint64_t gpus)
 {
     const redco_prediction *p = &candidate->prediction;
-    const redco_workload *workload = &args->options.workload;
+    const redco_workload *workload = &args->question.options.workload;
     return (struct plot_plan){
         .name = name,
         .model = redco_model_name(inputs->model),

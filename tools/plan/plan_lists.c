@@ -1,8 +1,7 @@
-/* Answers that hold several plans: --compare and --sweep; and --check, which holds none. */
+/* Answers that hold several plans: --compare, --sweep and --compare engines; and --check, which holds none. */
 #include "tools/plan/plan_answer.h"
 
-#include "planner/answer/priced.h"
-#include "planner/assemble/assemble.h"
+#include "planner/answer/several.h"
 #include "planner/search/strategy.h"
 #include "tools/plan/plan_html.h"
 #include "tools/plan/plan_report.h"
@@ -12,164 +11,91 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One search of the list, its row and its JSON document. */
-struct entry {
-    redco_search_result *result;
-    json_t *json;
-};
+enum { MOST_ROWS = 64 };
 
+/* A list as it is shown. */
 struct list {
-    struct plan_args *args;
-    struct entry *entries;
-    struct report_row *rows;
-    uint32_t count, most;
-    bool any_fits;
-    bool all_bad; /* every entry contradicted machine or model: that is bad input, not "no" */
-    redco_error first_bad;
+    const struct plan_args *args;
+    const redco_inputs *inputs;
+    redco_answer_list *answers;
+    const char *title, *column; /* of a page */
+    enum report_kind kind;
+    struct report_row rows[MOST_ROWS];
 };
 
-static redco_status list_new(struct plan_args *args, uint32_t most, struct list *out, redco_error *err)
+/* A strategy or size that machine or model rules out is a row with the reason; the place is told where it is no file's
+ * and says more than the row. */
+static void show_bad(const struct cli *cli, const redco_error *why, bool always_placed, struct report_row *row)
 {
-    *out = (struct list){.args = args, .most = most, .all_bad = true};
-    out->entries = calloc(most, sizeof *out->entries);
-    out->rows = calloc(most, sizeof *out->rows);
-    if (out->entries != NULL && out->rows != NULL) { return REDCO_OK; }
-    return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    const bool placed = always_placed || (strchr(why->place, '/') == NULL && strcmp(why->place, "gpus") != 0);
+    (void)snprintf(row->reason, sizeof row->reason, "%.80s%s%.300s", placed ? cli_place(cli, why->place) : "",
+                   placed ? ": " : "", why->text);
 }
 
-static void list_free(struct list *list)
+static void show_rows(struct list *list)
 {
-    for (uint32_t i = 0; i < list->count; i++) {
-        redco_search_result_free(list->entries[i].result);
-        json_decref(list->entries[i].json);
+    for (uint32_t i = 0; i < list->answers->count; i++) {
+        const redco_answer_row *const answer = &list->answers->rows[i];
+        struct report_row *const row = &list->rows[i];
+        *row = (struct report_row){
+            .name = answer->name, .gpus = answer->gpus, .candidate = answer->best, .inputs = answer->inputs};
+        if (answer->result == NULL) {
+            show_bad(&list->args->cli, &answer->bad, answer->inputs != NULL, row);
+        } else if (answer->best == NULL) {
+            (void)report_reason(&answer->result->shortfall, row->reason, sizeof row->reason);
+            row->short_bytes = answer->result->shortfall.short_bytes;
+        }
     }
-    free(list->entries);
-    free(list->rows);
 }
 
-/* A strategy or size that machine or model rules out is a row with the reason, not the end of the list. */
-static void note_bad(struct list *list, const char *name, const redco_error *why)
+static json_t *row_json(const struct list *list, uint32_t index)
 {
-    struct entry *entry = &list->entries[list->count - 1];
-    struct report_row *row = &list->rows[list->count - 1];
-    const bool placed = strchr(why->place, '/') == NULL && strcmp(why->place, "--gpus") != 0;
-    (void)snprintf(row->reason, sizeof row->reason, "%.80s%s%.300s", placed ? why->place : "", placed ? ": " : "",
-                   why->text);
-    if (list->args->cli.json) { entry->json = answer_infeasible(NULL, name, row->reason, NULL); }
-    if (list->first_bad.status == REDCO_OK) { list->first_bad = *why; }
-}
-
-static redco_status to_json(struct list *list, const redco_inputs *inputs, const redco_search_options *options,
-                            const redco_search_result *result, const char *name, redco_assembler **shared,
-                            redco_error *err)
-{
-    redco_plan *plan = NULL;
-    redco_status st = REDCO_OK;
-    if (*shared == NULL) { st = redco_assembler_create(inputs, options, REDCO_VERSION, shared, err); }
-    if (st != REDCO_OK ||
-        (st = redco_plan_assemble(*shared, result, &result->ranked[0], name, &plan, err)) != REDCO_OK) {
-        return st;
+    const redco_answer_row *const row = &list->answers->rows[index];
+    const bool engine = row->inputs != NULL;
+    json_t *json = NULL;
+    if (row->plan != NULL) {
+        json = redco_plan_to_json(row->plan);
+    } else {
+        const redco_inputs *const inputs = engine ? row->inputs : list->inputs;
+        json = answer_infeasible(inputs, engine ? redco_question_name(&row->options) : row->name,
+                                 list->rows[index].reason, row->result);
+        if (json != NULL && engine) {
+            (void)json_object_set_new(json, "engine", json_pack("{s:s}", "name", row->name));
+        }
     }
-    list->entries[list->count - 1].json = redco_plan_to_json(plan);
-    redco_plan_free(plan);
-    return list->entries[list->count - 1].json != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
-}
-
-/* Searches and appends an entry. @param shared  an assembler to make and reuse, or to make anew */
-static redco_status add(struct list *list, const redco_inputs *inputs, const redco_search_options *options,
-                        const char *name, redco_assembler **shared, redco_error *err)
-{
-    redco_error why = {0};
-    struct entry *entry = &list->entries[list->count];
-    struct report_row *row = &list->rows[list->count++];
-    row->name = name;
-    row->gpus = (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node;
-    const redco_status st = redco_search_priced(inputs, options, &entry->result, &why);
-    if (st == REDCO_EVALUE) {
-        note_bad(list, name, &why);
-        return REDCO_OK;
+    if (json != NULL && list->kind == REPORT_SIZES) {
+        (void)json_object_set_new(json, "gpus", json_integer((json_int_t)row->gpus));
     }
-    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
-    list->all_bad = false;
-    if (entry->result->ranked_count == 0) {
-        (void)report_reason(entry->result, row->reason, sizeof row->reason);
-        row->short_bytes = entry->result->shortfall.short_bytes;
-        if (list->args->cli.json) { entry->json = answer_infeasible(inputs, name, row->reason, entry->result); }
-        return REDCO_OK;
+    return json;
+}
+
+static int print_json(const struct list *list, bool optimum_apart)
+{
+    json_t *const plans = json_array();
+    for (uint32_t i = optimum_apart ? 1 : 0; i < list->answers->count; i++) {
+        (void)json_array_append_new(plans, row_json(list, i));
     }
-    list->any_fits = true;
-    row->candidate = &entry->result->ranked[0];
-    return list->args->cli.json ? to_json(list, inputs, options, entry->result, name, shared, err) : REDCO_OK;
+    json_t *const document = optimum_apart ? json_pack("{s:o,s:o}", "plans", plans, "optimum", row_json(list, 0))
+                                           : json_pack("{s:o}", "plans", plans);
+    const int rc = cli_print_json(&list->args->cli, document);
+    json_decref(document);
+    return rc;
 }
 
-static int finish(const struct list *list)
+static redco_status write_report(const struct list *list, redco_error *err)
 {
-    if (list->all_bad && list->first_bad.status != REDCO_OK) { return answer_fail(&list->args->cli, &list->first_bad); }
-    return CLI_RUN;
-}
-
-/* The error line of a list in which nothing fits: why the first does not. */
-static int none_fits(const struct list *list)
-{
-    redco_error err = {0};
-    (void)redco_fail(&err, REDCO_EINFEASIBLE, "", "%s: %s", list->rows[0].name, list->rows[0].reason);
-    return answer_fail(&list->args->cli, &err);
-}
-
-static json_t *plans_json(struct list *list, uint32_t first)
-{
-    json_t *plans = json_array();
-    for (uint32_t i = first; i < list->count; i++) { (void)json_array_append(plans, list->entries[i].json); }
-    return plans;
-}
-
-static int print_compare(struct list *list, const redco_inputs *inputs)
-{
-    const struct cli *cli = &list->args->cli;
-    if (cli->json) {
-        json_t *json = json_pack("{s:o,s:O}", "plans", plans_json(list, 1), "optimum", list->entries[0].json);
-        const int rc = cli_print_json(cli, json);
-        json_decref(json);
-        return rc;
-    }
-    report_header(list->args, inputs, NULL);
-    if (!report_table(inputs, REPORT_STRATEGIES, list->rows, list->count)) { return CLI_SYSTEM; }
-    if (list->entries[0].result != NULL && list->entries[0].result->ranked_count > 0) {
-        report_solver(list->entries[0].result, inputs);
-    }
-    return CLI_DONE;
-}
-
-static redco_status write_optimum(const struct list *list, const redco_inputs *inputs,
-                                  const redco_search_options *options, redco_error *err)
-{
-    redco_assembler *assembler = NULL;
-    redco_plan *plan = NULL;
-    const redco_search_result *result = list->entries[0].result;
-    redco_status st = redco_assembler_create(inputs, options, REDCO_VERSION, &assembler, err);
-    if (st == REDCO_OK &&
-        (st = redco_plan_assemble(assembler, result, &result->ranked[0], "optimum", &plan, err)) == REDCO_OK) {
-        st = redco_plan_write(plan, list->args->out, err);
-    }
-    redco_plan_free(plan);
-    redco_assembler_free(assembler);
-    return st;
-}
-
-static redco_status write_report(const struct list *list, const redco_inputs *inputs, redco_error *err)
-{
-    const bool sizes = list->args->sweep_count > 0;
+    const redco_search_result *const first = list->answers->rows[0].result;
     char note[800] = "";
     const struct plan_html_list page = {.args = list->args,
-                                        .inputs = inputs,
-                                        .sizes = sizes,
-                                        .title = sizes ? "Numbers of GPUs side by side" : "Strategies side by side",
-                                        .column = sizes ? "GPUs" : "<strategy",
+                                        .inputs = list->inputs,
+                                        .sizes = list->kind == REPORT_SIZES,
+                                        .title = list->title,
+                                        .column = list->column,
                                         .rows = list->rows,
-                                        .count = list->count,
+                                        .count = list->answers->count,
                                         .result =
-                                            !sizes && list->rows[0].candidate != NULL ? list->entries[0].result : NULL};
-    if (list->args->report == NULL || !list->any_fits) { return REDCO_OK; }
+                                            list->args->compare && list->rows[0].candidate != NULL ? first : NULL};
+    if (list->args->report == NULL || !list->answers->any_fits) { return REDCO_OK; }
     const redco_status st = plan_html_list_write(&page, list->args->report, note, err);
     if (st == REDCO_OK) { plan_html_warn(list->args, note); }
     return st;
@@ -180,15 +106,45 @@ static void print_written(const struct list *list, const char *path)
     if (path != NULL && !list->args->cli.json) { cli_wrote(path); }
 }
 
+/* @return CLI_RUN, or the exit code where there is nothing to show: every row contradicts machine or model, say */
+static int begin(struct list *list, redco_status st, redco_error *err)
+{
+    if (st == REDCO_OK) {
+        show_rows(list);
+        if (list->args->compare) { list->rows[0].marked = true; }
+        st = write_report(list, err);
+    }
+    if (st != REDCO_OK) { return cli_fail(&list->args->cli, err); }
+    return list->answers->all_bad ? cli_fail(&list->args->cli, &list->answers->rows[0].bad) : CLI_RUN;
+}
+
+/* @param fits  else the error line says why the first row does not */
+static int finish(const struct list *list, int rc, int code, bool fits)
+{
+    redco_error err = {0};
+    if (rc == CLI_DONE && list->answers->any_fits) { print_written(list, list->args->report); }
+    if (rc == CLI_DONE) { rc = cli_finish(&list->args->cli, code); }
+    if (rc != CLI_DONE || fits) { return rc; }
+    (void)redco_fail(&err, REDCO_EINFEASIBLE, "", "%s: %s", list->rows[0].name, list->rows[0].reason);
+    return cli_fail(&list->args->cli, &err);
+}
+
+static int print_table(const struct list *list)
+{
+    report_header(list->args, list->inputs, NULL);
+    return report_table(list->inputs, list->kind, list->rows, list->answers->count) ? CLI_DONE : CLI_SYSTEM;
+}
+
 /* The optimum is one that the engine can run; a named strategy beside it need not be. */
 static void warn_strategies(const struct plan_args *args, const redco_inputs *inputs)
 {
     char text[200];
     size_t used = 0;
-    for (int i = REDCO_STRATEGY_DDP; i < REDCO_STRATEGY_COUNT; i++) {
-        if (args->options.states == 0 || redco_strategy_offered(args->options.states, (redco_strategy)i)) { continue; }
+    redco_strategy lacked[REDCO_STRATEGY_COUNT];
+    const uint32_t count = redco_strategies_lacked(&args->question.options, lacked);
+    for (uint32_t i = 0; i < count; i++) {
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "",
-                                 redco_strategy_name((redco_strategy)i));
+                                 redco_strategy_name(lacked[i]));
     }
     if (used == 0) { return; }
     (void)snprintf(text + used, sizeof text - used, ": %s does not have them, and they are priced as if it had",
@@ -196,86 +152,72 @@ static void warn_strategies(const struct plan_args *args, const redco_inputs *in
     cli_warn(&args->cli, text);
 }
 
-int answer_compare(struct plan_args *args, const redco_inputs *inputs)
+int answer_compare(const struct plan_args *args, const redco_inputs *inputs)
 {
-    struct list list;
-    redco_assembler *shared = NULL;
+    struct list list = {.args = args,
+                        .inputs = inputs,
+                        .title = "Strategies side by side",
+                        .column = "<strategy",
+                        .kind = REPORT_STRATEGIES};
     redco_error err = {0};
-    redco_search_options options = args->options;
-    int rc = CLI_RUN;
-    redco_status st = list_new(args, REDCO_STRATEGY_COUNT, &list, &err);
-    for (int i = REDCO_STRATEGY_ANY; i < REDCO_STRATEGY_COUNT && st == REDCO_OK; i++) {
-        options.strategy = (redco_strategy)i;
-        options.verify = args->options.verify && i == REDCO_STRATEGY_ANY;
-        st = add(&list, inputs, &options, i == REDCO_STRATEGY_ANY ? "optimum" : answer_name(&options), &shared, &err);
-    }
-    options.strategy = REDCO_STRATEGY_ANY;
-    const bool fits = st == REDCO_OK && list.rows[0].candidate != NULL;
-    if (st == REDCO_OK) { list.rows[0].marked = true; }
-    if (st == REDCO_OK && fits && args->out != NULL) { st = write_optimum(&list, inputs, &options, &err); }
-    if (st == REDCO_OK) { st = write_report(&list, inputs, &err); }
-    rc = st == REDCO_OK ? finish(&list) : answer_fail(&args->cli, &err);
+    redco_status st =
+        redco_answer_strategies(&args->question, inputs, args->cli.json || args->out != NULL, &list.answers, &err);
+    const redco_answer_row *const optimum = st == REDCO_OK ? &list.answers->rows[0] : NULL;
+    const bool fits = optimum != NULL && optimum->best != NULL;
+    if (fits && args->out != NULL) { st = redco_plan_write(optimum->plan, args->out, &err); }
+    int rc = begin(&list, st, &err);
     if (rc == CLI_RUN) {
         warn_strategies(args, inputs);
-        rc = print_compare(&list, inputs);
+        rc = args->cli.json ? print_json(&list, true) : print_table(&list);
+        if (rc == CLI_DONE && !args->cli.json && fits) { report_solver(optimum->result, inputs); }
+        if (rc == CLI_DONE && fits) { print_written(&list, args->out); }
+        rc = finish(&list, rc, fits && optimum->result->verify_failed ? CLI_NO : CLI_DONE, fits);
     }
-    if (rc == CLI_DONE && fits) { print_written(&list, args->out); }
-    if (rc == CLI_DONE && list.any_fits) { print_written(&list, args->report); }
-    if (rc == CLI_DONE) {
-        const bool beaten = fits && list.entries[0].result->verify_failed;
-        rc = cli_finish(&args->cli, beaten ? CLI_NO : CLI_DONE);
-        if (rc == CLI_DONE && !fits) { rc = none_fits(&list); }
-    }
-    redco_assembler_free(shared);
-    list_free(&list);
+    redco_answer_list_free(list.answers);
     return rc;
 }
 
-static redco_status sweep_one(struct list *list, redco_inputs *inputs, uint64_t gpus, redco_error *err)
+int answer_sweep(const struct plan_args *args, redco_inputs *inputs)
 {
-    redco_error why = {0};
-    redco_assembler *own = NULL;
-    const char *name = answer_name(&list->args->options);
-    redco_status st = redco_inputs_resize(inputs, &list->args->names, gpus, &why);
-    if (st == REDCO_EVALUE) {
-        list->rows[list->count].name = name;
-        list->rows[list->count].gpus = gpus;
-        list->count++;
-        note_bad(list, name, &why);
-        return REDCO_OK;
+    struct list list = {.args = args,
+                        .inputs = inputs,
+                        .title = "Numbers of GPUs side by side",
+                        .column = "GPUs",
+                        .kind = REPORT_SIZES};
+    redco_error err = {0};
+    int rc = begin(&list, redco_answer_sizes(&args->question, inputs, args->cli.json, &list.answers, &err), &err);
+    if (rc == CLI_RUN) {
+        rc = args->cli.json ? print_json(&list, false) : print_table(&list);
+        rc = finish(&list, rc, CLI_DONE, list.answers->any_fits);
     }
-    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
-    st = add(list, inputs, &list->args->options, name, &own, err);
-    redco_assembler_free(own);
-    return st;
+    redco_answer_list_free(list.answers);
+    return rc;
 }
 
-int answer_sweep(struct plan_args *args, redco_inputs *inputs)
+int answer_engines(const struct plan_args *args, const redco_inputs *inputs)
 {
-    struct list list;
+    struct list list = {.args = args,
+                        .inputs = inputs,
+                        .title = "Engines side by side",
+                        .column = "<engine",
+                        .kind = REPORT_STRATEGIES};
+    const char *const usual = inputs->engine.engine.name;
     redco_error err = {0};
-    int rc = CLI_RUN;
-    redco_status st = list_new(args, args->sweep_count, &list, &err);
-    for (uint32_t i = 0; i < args->sweep_count && st == REDCO_OK; i++) {
-        st = sweep_one(&list, inputs, args->sweep[i], &err);
-        if (list.entries[i].json != NULL) {
-            (void)json_object_set_new(list.entries[i].json, "gpus", json_integer((json_int_t)args->sweep[i]));
+    const redco_status st = redco_answer_engines(&args->question, inputs, args->cli.json, &list.answers, &err);
+    if (st == REDCO_OK) { redco_answer_list_sort(list.answers); }
+    int rc = begin(&list, st, &err);
+    if (rc == CLI_RUN) {
+        for (uint32_t i = 0; i < list.answers->count; i++) {
+            list.rows[i].marked = strcmp(list.rows[i].name, usual) == 0;
         }
+        rc = args->cli.json ? print_json(&list, false) : print_table(&list);
+        if (rc == CLI_DONE && !args->cli.json) {
+            (void)printf("* %s is the %s: %s\n", usual, inputs->engine_named ? "one asked for" : "default here",
+                         inputs->engine_reason);
+        }
+        rc = finish(&list, rc, CLI_DONE, list.answers->any_fits);
     }
-    if (st == REDCO_OK) { st = write_report(&list, inputs, &err); }
-    rc = st == REDCO_OK ? finish(&list) : answer_fail(&args->cli, &err);
-    if (rc == CLI_RUN && args->cli.json) {
-        json_t *json = json_pack("{s:o}", "plans", plans_json(&list, 0));
-        rc = cli_print_json(&args->cli, json);
-        json_decref(json);
-    } else if (rc == CLI_RUN) {
-        report_header(args, inputs, NULL);
-        rc = report_table(inputs, REPORT_SIZES, list.rows, list.count) ? CLI_DONE : CLI_SYSTEM;
-    }
-    if (rc == CLI_DONE && list.any_fits) { print_written(&list, args->report); }
-    if (rc == CLI_DONE) { rc = cli_finish(&args->cli, CLI_DONE); }
-    if (rc == CLI_DONE && !list.any_fits) { rc = none_fits(&list); }
-    list_free(&list);
+    redco_answer_list_free(list.answers);
     return rc;
 }
 
@@ -288,7 +230,7 @@ static void note_version(const redco_plan *plan, redco_error *err)
                    plan->redco_version, REDCO_VERSION);
 }
 
-int answer_check(struct plan_args *args)
+int answer_check(const struct plan_args *args)
 {
     redco_plan *plan = NULL;
     redco_error err = {0};
@@ -296,7 +238,8 @@ int answer_check(struct plan_args *args)
     int rc = CLI_DONE;
     redco_status st = redco_plan_read(args->check, &plan, &err);
     if (st == REDCO_OK) {
-        st = redco_plan_verify(plan, args->check, args->names.profiles, args->names.profile_count, &err);
+        st = redco_plan_verify(plan, args->check, args->question.names.profiles, args->question.names.profile_count,
+                               &err);
         if (st == REDCO_EVALUE) { note_version(plan, &err); }
     }
     if (st != REDCO_OK) {

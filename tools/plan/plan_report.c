@@ -90,7 +90,7 @@ void report_header(const struct plan_args *args, const redco_inputs *inputs, con
 {
     char large[SHORT];
     char sequences[SHORT];
-    const redco_workload *workload = &args->options.workload;
+    const redco_workload *workload = &args->question.options.workload;
     const redco_machine *machine = &inputs->machine;
     char model[4 * SHORT];
     char network[2 * SHORT];
@@ -101,7 +101,7 @@ void report_header(const struct plan_args *args, const redco_inputs *inputs, con
     network_text(machine, network, sizeof network);
     (void)snprintf(model, sizeof model, "%s, %s parameters", redco_model_name(inputs->model),
                    format_large((double)redco_model_params(inputs->model), large, sizeof large));
-    if (args->sweep_count == 0) {
+    if (args->question.size_count == 0) {
         (void)format_gpus(machine->nodes, machine->gpus_per_node, machine->whole_node_gpus, gpus, sizeof gpus);
         (void)snprintf(where, sizeof where, "%s, %s %s", cluster, gpus, machine->gpu.name);
     } else {

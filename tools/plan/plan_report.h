@@ -59,7 +59,9 @@ void report_free_optimum(const struct plan_args *args, const redco_candidate *mi
 void report_shortfall(const redco_shortfall *shortfall);
 
 /** "no strategy fits ...": one sentence for the error line and the JSON document. @return @p buffer */
-const char *report_reason(const redco_search_result *result, char *buffer, size_t size);
+const char *report_reason(const redco_shortfall *shortfall, char *buffer, size_t size);
+/** The change that would fit, with its option: "full recomputation (--recompute full) would fit". @return @p buffer */
+const char *report_change(const redco_shortfall *shortfall, char *buffer, size_t size);
 /** "8x128" with the multiplication sign. @return @p buffer */
 const char *report_mesh(redco_mesh mesh, char *buffer, size_t size);
 /** A component's mesh where all layers have the same, else "mixed".

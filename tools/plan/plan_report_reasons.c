@@ -153,12 +153,12 @@ void report_free_optimum(const struct plan_args *args, const redco_candidate *mi
     char os[SHORT];
     char change[SHORT];
     char time[SHORT];
-    const bool comm = args->options.objective == REDCO_OBJECTIVE_COMM;
-    const double ratio = redco_candidate_ratio(&args->options, mine, best);
+    const bool comm = args->question.options.objective == REDCO_OBJECTIVE_COMM;
+    const double ratio = redco_candidate_ratio(&args->question.options, mine, best);
     const double free_s = comm ? best->objective : best->prediction.step_s;
     const redco_shards shards = redco_main_assignment(best)->config.shards;
     (void)printf("%-*syour ", LABEL, "fixed");
-    print_fixed(&args->options);
+    print_fixed(&args->question.options);
     if (ratio < 0.0005) {
         (void)printf(": costs nothing, the free optimum is no %s\n", comm ? "better" : "faster");
         return;
@@ -195,12 +195,28 @@ void report_shortfall(const redco_shortfall *shortfall)
                  format_gigabytes((double)leanest->prediction.total_bytes, p, sizeof p),
                  format_gigabytes((double)leanest->prediction.capacity_bytes, g, sizeof g),
                  format_gigabytes((double)shortfall->short_bytes, os, sizeof os));
-    if (shortfall->cheapest_change[0] != '\0') { (void)printf("%-10s%s\n", "cheapest", shortfall->cheapest_change); }
+    if (shortfall->cheapest_change[0] != '\0') {
+        char change[4 * SHORT];
+        (void)printf("%-10s%s\n", "cheapest", report_change(shortfall, change, sizeof change));
+    }
 }
 
-const char *report_reason(const redco_search_result *result, char *buffer, size_t size)
+const char *report_change(const redco_shortfall *shortfall, char *buffer, size_t size)
 {
-    const redco_shortfall *shortfall = &result->shortfall;
+    const bool freed = shortfall->change_value[0] == '\0';
+    const int before = (int)shortfall->change_at;
+    if (shortfall->change_quantity == NULL) {
+        (void)snprintf(buffer, size, "%s", shortfall->cheapest_change);
+    } else {
+        (void)snprintf(buffer, size, "%.*s (%s%s%s%s)%s", before, shortfall->cheapest_change, freed ? "without " : "",
+                       cli_option_of(shortfall->change_quantity), freed ? "" : " ", shortfall->change_value,
+                       shortfall->cheapest_change + before);
+    }
+    return buffer;
+}
+
+const char *report_reason(const redco_shortfall *shortfall, char *buffer, size_t size)
+{
     char text[SHORT];
     (void)snprintf(buffer, size, "does not fit: %s GB too much on every GPU; largest: %s",
                    format_gigabytes((double)shortfall->short_bytes, text, sizeof text),

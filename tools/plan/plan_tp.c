@@ -1,9 +1,7 @@
 #include "tools/plan/plan_tp.h"
 
-#include "planner/answer/priced.h"
 #include "tools/cli/text_table.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,107 +9,6 @@
 
 /* Differences below this are not worth a word. */
 static const double visible_ratio = 5e-4;
-
-static bool lacks_rows(const redco_search_options *options)
-{
-    return options->dimensions != 0 && (options->dimensions & REDCO_HAS_SP) == 0;
-}
-
-redco_status plan_tp_try_rows(struct plan_args *args, const redco_inputs *inputs, redco_search_result **result,
-                              redco_error *err)
-{
-    redco_search_options *options = &args->options;
-    redco_search_options rows = *options;
-    redco_search_result *found = NULL;
-    redco_error why = {0};
-    const bool asked =
-        args->try_sequence_parallel || (options->tp_placement == REDCO_TP_MILP && !args->sequence_parallel_given);
-    if (!asked || lacks_rows(options) || options->objective != REDCO_OBJECTIVE_STEP_TIME) { return REDCO_OK; }
-    rows.workload.sequence_parallel = true;
-    const redco_status st = redco_search_priced(inputs, &rows, &found, &why);
-    if (st == REDCO_EVALUE) { return REDCO_OK; } /* the sequence does not divide, say */
-    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
-    const bool fits = found->ranked_count > 0, fitted = (*result)->ranked_count > 0;
-    /* Of equals the plain one: tp = 1 knows no difference. */
-    if (fits && (!fitted ||
-                 found->ranked[0].prediction.step_s < (*result)->ranked[0].prediction.step_s * (1.0 - visible_ratio))) {
-        redco_search_result_free(*result);
-        *result = found;
-        options->workload.sequence_parallel = true;
-    } else {
-        redco_search_result_free(found);
-    }
-    return REDCO_OK;
-}
-
-/* What people are shown and what is minimised are the same. */
-static double value_of(const redco_search_options *options, const redco_candidate *candidate)
-{
-    return options->objective == REDCO_OBJECTIVE_COMM ? candidate->objective : candidate->prediction.step_s;
-}
-
-redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *inputs, bool sequence_parallel,
-                               redco_search_result **result, redco_error *err)
-{
-    redco_search_options *options = &args->options;
-    redco_search_options ruled = *options;
-    redco_search_result *found = NULL;
-    redco_error why = {0};
-    if (options->tp_placement != REDCO_TP_MILP) { return REDCO_OK; }
-    ruled.tp_placement = REDCO_TP_RULES;
-    ruled.workload.sequence_parallel = sequence_parallel;
-    const redco_status st = redco_search_priced(inputs, &ruled, &found, &why);
-    if (st == REDCO_EVALUE) { return REDCO_OK; }
-    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
-    const bool fits = found->ranked_count > 0, fitted = (*result)->ranked_count > 0;
-    /* What both searches may leave of their gaps is no difference. */
-    const double least_ratio = 1.0 - fmax(1e-9, options->gap_ratio);
-    if (!fits ||
-        (fitted && value_of(options, &found->ranked[0]) >= value_of(options, &(*result)->ranked[0]) * least_ratio)) {
-        redco_search_result_free(found);
-        return REDCO_OK;
-    }
-    redco_search_result_free(*result);
-    *result = found;
-    *options = ruled;
-    cli_warn(&args->cli, "RedCoast's rules give a faster plan than the layouts that GLPK finds best layer by layer: "
-                         "they are taken (placement \"rules\")");
-    return REDCO_OK;
-}
-
-static double step_under(redco_costs *costs, const redco_inputs *inputs, const redco_candidate *best,
-                         redco_tp_placement placement)
-{
-    redco_candidate under = *best;
-    if (redco_tp_attach(costs, inputs->model, placement, inputs->tp_rules, NULL) != REDCO_OK ||
-        redco_candidate_price(costs, &under, NULL) != REDCO_OK) {
-        return (double)NAN;
-    }
-    return under.prediction.step_s;
-}
-
-redco_status plan_tp_find(const struct plan_args *args, const redco_inputs *inputs, const redco_candidate *best,
-                          struct plan_tp *tp_out, redco_error *err)
-{
-    redco_costs *costs = NULL;
-    redco_error why = {0};
-    *tp_out = (struct plan_tp){.known = false};
-    if (best->setting.tp <= 1) { return REDCO_OK; }
-    redco_status st = redco_costs_create(&inputs->machine, inputs->model, &args->options.workload, &inputs->calibration,
-                                         inputs->comm, &costs, err);
-    if (st != REDCO_OK) { return st; }
-    st = redco_tp_compare(costs, inputs->model, inputs->tp_rules, &best->setting, &tp_out->layers, &why);
-    if (st == REDCO_OK) {
-        tp_out->rules_step_s =
-            step_under(costs, inputs, best, inputs->tp_rules != NULL ? REDCO_TP_USER : REDCO_TP_RULES);
-        tp_out->milp_step_s = step_under(costs, inputs, best, REDCO_TP_MILP);
-        tp_out->known = isfinite(tp_out->rules_step_s) && isfinite(tp_out->milp_step_s);
-    }
-    redco_costs_free(costs);
-    /* Rules go on without a model of the layers. */
-    if (st == REDCO_EVALUE && args->options.tp_placement != REDCO_TP_MILP) { return REDCO_OK; }
-    return st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
-}
 
 static void print_difference(const redco_tp_class *class)
 {
@@ -173,23 +70,24 @@ static void print_layers(const redco_tp_report *report)
                  report->solver, report->gap_ratio);
 }
 
-void plan_tp_layers(const struct plan_tp *tp)
+void plan_tp_layers(const redco_layout_gain *tp)
 {
     if (tp->known) { print_layers(&tp->layers); }
 }
 
 void plan_tp_report_rows(const struct plan_args *args, const redco_candidate *best)
 {
-    if (!args->try_sequence_parallel || best->setting.tp <= 1) { return; }
+    if (!args->question.try_sequence_parallel || best->setting.tp <= 1) { return; }
+    const uint32_t has = args->question.options.dimensions;
+    const bool lacks = has != 0 && (has & REDCO_HAS_SP) == 0;
     (void)printf("%-10s%s\n", "norms",
-                 args->options.workload.sequence_parallel
+                 args->question.options.workload.sequence_parallel
                      ? "split over the tensor-parallel ranks, too: sequence parallelism is faster here"
-                 : lacks_rows(&args->options)
-                     ? "on every tensor-parallel rank: the engine has no sequence parallelism"
-                     : "on every tensor-parallel rank: sequence parallelism is no faster here");
+                 : lacks ? "on every tensor-parallel rank: the engine has no sequence parallelism"
+                         : "on every tensor-parallel rank: sequence parallelism is no faster here");
 }
 
-void plan_tp_report(const struct plan_tp *tp, const redco_search_options *options)
+void plan_tp_report(const redco_layout_gain *tp, const redco_search_options *options)
 {
     if (!tp->known) { return; }
     const bool milp = options->tp_placement == REDCO_TP_MILP;
@@ -229,7 +127,7 @@ static json_t *class_json(const redco_tp_class *class)
                      weights);
 }
 
-json_t *plan_tp_json(const struct plan_tp *tp)
+json_t *plan_tp_json(const redco_layout_gain *tp)
 {
     const redco_tp_report *const report = &tp->layers;
     json_t *classes = json_array();

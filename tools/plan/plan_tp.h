@@ -2,37 +2,17 @@
 #ifndef REDCO_TOOLS_PLAN_TP_H
 #define REDCO_TOOLS_PLAN_TP_H
 
-#include "planner/tensor_parallel/tp_placement.h"
+#include "planner/answer/answer.h"
 #include "tools/plan/plan_args.h"
 
 #include <jansson.h>
 
-struct plan_tp {
-    bool known; /* false: nothing is split, or the model has matrices of unknown use */
-    redco_tp_report layers;
-    double rules_step_s, milp_step_s; /* of the same strategy */
-};
-
-/** With --sequence-parallel=auto, and with --tp-placement milp unless it was given, sequence parallelism is a choice:
- *  searches with it, and where that is faster takes the result and sets the option.
- *  @param result  of the search without */
-redco_status plan_tp_try_rows(struct plan_args *args, const redco_inputs *inputs, redco_search_result **result,
-                              redco_error *err);
-
-/** GLPK weighs layers, not strategies: where the fastest plan of the rules is faster, or the only one that fits, takes
- *  it, sets the option and says so.
- *  @param sequence_parallel  as it was given */
-redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *inputs, bool sequence_parallel,
-                               redco_search_result **result, redco_error *err);
-
-redco_status plan_tp_find(const struct plan_args *args, const redco_inputs *inputs, const redco_candidate *best,
-                          struct plan_tp *tp_out, redco_error *err);
 /** What --sequence-parallel=auto chose. */
 void plan_tp_report_rows(const struct plan_args *args, const redco_candidate *best);
 /** One line, where there is something to say. */
-void plan_tp_report(const struct plan_tp *tp, const redco_search_options *options);
+void plan_tp_report(const redco_layout_gain *tp, const redco_search_options *options);
 /** The table of layers. */
-void plan_tp_layers(const struct plan_tp *tp);
-json_t *plan_tp_json(const struct plan_tp *tp);
+void plan_tp_layers(const redco_layout_gain *tp);
+json_t *plan_tp_json(const redco_layout_gain *tp);
 
 #endif

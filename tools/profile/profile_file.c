@@ -15,13 +15,6 @@ static const char *type_name(redco_dtype dtype)
     return dtype == REDCO_F64 ? "fp64" : dtype == REDCO_BFLOAT16 ? "bf16" : "fp32";
 }
 
-static const redco_collective ops[REDCO_MEASURE_COLLECTIVES] = {
-    [REDCO_MEASURE_ALL_REDUCE] = REDCO_ALL_REDUCE,
-    [REDCO_MEASURE_ALL_GATHER] = REDCO_ALL_GATHER,
-    [REDCO_MEASURE_REDUCE_SCATTER] = REDCO_REDUCE_SCATTER,
-    [REDCO_MEASURE_BROADCAST] = REDCO_BROADCAST,
-};
-
 /* Rows of all kinds, of room for all that was measured. */
 struct rows {
     redco_profile_run *runs;
@@ -74,7 +67,7 @@ static void fill_curves(const struct profile_result *result, struct rows *rows)
     for (size_t i = 0; i < result->curve_count; i++) {
         const redco_measure_curve *c = &result->curves[i];
         redco_profile_run *run = &rows->runs[rows->run_count++];
-        *run = (redco_profile_run){.op = ops[c->op],
+        *run = (redco_profile_run){.op = c->op,
                                    .ranks = c->gpus * c->nodes,
                                    .nodes = c->nodes,
                                    .stride = c->stride,
@@ -163,7 +156,7 @@ static double link_bytes_per_s(const struct profile_result *result, bool over_no
     double best = 0.0;
     for (size_t i = 0; i < result->curve_count; i++) {
         const redco_measure_curve *c = &result->curves[i];
-        if (c->op != REDCO_MEASURE_ALL_GATHER || (c->nodes > 1) != over_nodes || c->size_count == 0) { continue; }
+        if (c->op != REDCO_ALL_GATHER || (c->nodes > 1) != over_nodes || c->size_count == 0) { continue; }
         const double n = (double)c->gpus * c->nodes;
         const double sent = (n - 1.0) / n * (double)c->size_bytes[c->size_count - 1];
         const double sharing = over_nodes ? c->groups_per_node : 1.0;
@@ -336,7 +329,7 @@ void profile_print(const struct profile_result *result)
         const redco_measure_curve *c = &result->curves[i];
         const uint32_t last = c->size_count - 1;
         (void)printf("%-14s %u x %u ranks, stride %u: %.0f us at %llu KiB, %.2f GB/s at %llu KiB\n",
-                     redco_collective_name(ops[c->op]), c->gpus, c->nodes, c->stride, 1e6 * c->time_s[0],
+                     redco_collective_name(c->op), c->gpus, c->nodes, c->stride, 1e6 * c->time_s[0],
                      (unsigned long long)c->size_bytes[0] / 1024, 1e-9 * (double)c->size_bytes[last] / c->time_s[last],
                      (unsigned long long)c->size_bytes[last] / 1024);
     }

@@ -49,8 +49,8 @@ static json_t *transfers_json(const redco_transfer *transfers, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         const bool tokens = transfers[i].elements_per_token > 0.0;
         json_array_append_new(array,
-                              json_pack("{s:s,s:i,s:f}", "collective", redco_transfer_name(transfers[i].kind), "calls",
-                                        (int)transfers[i].calls, tokens ? "elements_per_token" : "elements",
+                              json_pack("{s:s,s:i,s:f}", "collective", redco_collective_word(transfers[i].kind),
+                                        "calls", (int)transfers[i].calls, tokens ? "elements_per_token" : "elements",
                                         tokens ? transfers[i].elements_per_token : transfers[i].elements));
     }
     return array;

@@ -166,7 +166,7 @@ static size_t add_transfers(char *buffer, size_t size, const redco_transfer *tra
         const redco_transfer *transfer = &transfers[i];
         const double elements = transfer->elements + transfer->elements_per_token;
         used += (size_t)snprintf(buffer + used, size - used, "%s%s ", i > 0 ? ", " : "",
-                                 redco_transfer_name(transfer->kind));
+                                 redco_collective_word(transfer->kind));
         if (used < size && transfer->calls > 1) {
             used += (size_t)snprintf(buffer + used, size - used, "%" PRIu32 TIMES, transfer->calls);
         }
@@ -283,7 +283,7 @@ static bool print_lines(const struct rules_answer *answer, struct line *lines)
     return printed;
 }
 
-static double per_token(const struct rules_answer *answer, redco_transfer_kind kind, bool forward)
+static double per_token(const struct rules_answer *answer, redco_collective kind, bool forward)
 {
     double sum = 0.0;
     for (size_t i = 0; i < answer->count; i++) {
@@ -302,11 +302,11 @@ static void print_sums(const struct rules_answer *answer)
     for (int pass = 0; pass < 2; pass++) {
         const char *between = " ";
         (void)printf("%s", pass == 0 ? "elements a token, all layers: forward" : "; backward");
-        for (redco_transfer_kind kind = REDCO_TRANSFER_ALL_REDUCE; kind <= REDCO_TRANSFER_REDUCE_SCATTER; kind++) {
+        for (redco_collective kind = REDCO_ALL_REDUCE; kind <= REDCO_REDUCE_SCATTER; kind++) {
             char text[32];
             const double elements = per_token(answer, kind, pass == 0);
             if (elements <= 0.0) { continue; }
-            (void)printf("%s%s %s", between, redco_transfer_name(kind), count_text(elements, text, sizeof text));
+            (void)printf("%s%s %s", between, redco_collective_word(kind), count_text(elements, text, sizeof text));
             between = ", ";
         }
         if (strcmp(between, " ") == 0) { (void)printf(" nothing"); }

@@ -142,7 +142,7 @@ static redco_status fail_unknown_host(const redco_cluster *cluster, const char *
     char *known = redco_hostlist_compact(names, count);
     char others[48] = "";
     if (unknown > 1) { (void)snprintf(others, sizeof others, " (and %zu more)", unknown - 1); }
-    const redco_status st = redco_fail(err, REDCO_EVALUE, "--hosts", "host \"%s\"%s is not in %s, which has %s%s", host,
+    const redco_status st = redco_fail(err, REDCO_EVALUE, "hosts", "host \"%s\"%s is not in %s, which has %s%s", host,
                                        others, cluster->tree->source, known != NULL ? known : "others", more);
     free(known);
     return st;
@@ -159,10 +159,10 @@ static redco_status mark_free_hosts(const redco_cluster *cluster, const char *fr
     size_t strangers = 0;
     redco_status st = REDCO_OK;
     if (list == NULL || sorted == NULL) {
-        st = redco_fail(err, REDCO_ENOMEM, "--hosts", "out of memory");
+        st = redco_fail(err, REDCO_ENOMEM, "hosts", "out of memory");
         goto out;
     }
-    if ((st = redco_hostlist_append(list, free_hosts, strlen(free_hosts), "--hosts", err)) != REDCO_OK) { goto out; }
+    if ((st = redco_hostlist_append(list, free_hosts, strlen(free_hosts), "hosts", err)) != REDCO_OK) { goto out; }
     for (size_t i = 0; i < count; i++) {
         sorted[i] = (redcoi_name){redco_hostlist_name(cluster->tree->hosts, i), (uint32_t)i};
     }

@@ -157,20 +157,20 @@ static redco_status fail_too_many(const redco_cluster *cluster, const struct off
     const char *node = redco_node_name(cluster->node);
     const uint64_t per_node = (uint64_t)offer->gpus_per_host * offer->hosts;
     if (offer->trees > 1) {
-        return redco_fail(err, REDCO_EVALUE, "--gpus",
+        return redco_fail(err, REDCO_EVALUE, "gpus",
                           "%llu GPUs are more than one job can have on \"%s\": its %u nodes of %llu GPUs are in %u "
                           "networks without a common root, the largest of which has %llu",
                           (unsigned long long)gpus, cluster->name, redco_cluster_nodes(cluster),
                           (unsigned long long)per_node, offer->trees, (unsigned long long)most);
     }
     if (cluster->tree == NULL && cluster->nodes == 0) {
-        return redco_fail(err, REDCO_EVALUE, "--gpus",
+        return redco_fail(err, REDCO_EVALUE, "gpus",
                           "%llu GPUs are more than the %u nodes \"%s\" of %llu GPUs that are planned for at most",
                           (unsigned long long)gpus, (unsigned)REDCOI_MAX_NODES, node, (unsigned long long)per_node);
     }
     const uint32_t nodes = redco_cluster_nodes(cluster);
     return redco_fail(
-        err, REDCO_EVALUE, "--gpus", "%llu GPUs are more than \"%s\" has: %u node%s of %llu GPUs%s, so at most %llu",
+        err, REDCO_EVALUE, "gpus", "%llu GPUs are more than \"%s\" has: %u node%s of %llu GPUs%s, so at most %llu",
         (unsigned long long)gpus, cluster->name, nodes, nodes == 1 ? "" : "s", (unsigned long long)per_node,
         nodes * per_node == most ? "" : " with drained hosts", (unsigned long long)most);
 }
@@ -190,18 +190,18 @@ static redco_status fail_shape(const redco_cluster *cluster, const struct offer 
     }
     (void)snprintf(unit, sizeof unit, "%s of %u", offer->hosts > 1 ? "hosts" : "nodes", offer->gpus_per_host);
     if (gpus > offer->gpus_per_host && gpus % offer->gpus_per_host == 0) {
-        return redco_fail(err, REDCO_EVALUE, "--gpus",
+        return redco_fail(err, REDCO_EVALUE, "gpus",
                           "%llu GPUs (%llu hosts) cannot be spread so that all nodes (NVLink domains of %u hosts) hold "
                           "the same number of hosts; %s can",
                           (unsigned long long)gpus, (unsigned long long)(gpus / offer->gpus_per_host), offer->hosts,
                           counts);
     }
     if (gpus < offer->gpus_per_host) {
-        return redco_fail(err, REDCO_EVALUE, "--gpus",
+        return redco_fail(err, REDCO_EVALUE, "gpus",
                           "%llu GPUs are neither whole %s GPUs nor a part that divides one; %s would be right",
                           (unsigned long long)gpus, unit, counts);
     }
-    return redco_fail(err, REDCO_EVALUE, "--gpus", "%llu GPUs do not fill %s GPUs; %s would", (unsigned long long)gpus,
+    return redco_fail(err, REDCO_EVALUE, "gpus", "%llu GPUs do not fill %s GPUs; %s would", (unsigned long long)gpus,
                       unit, counts);
 }
 
@@ -326,7 +326,7 @@ redco_status redco_cluster_machine(const redco_cluster *cluster, uint64_t gpus, 
     redco_status st = make_offer(cluster, &offer, err);
     if (st != REDCO_OK) { goto out; }
     if (gpus == 0 && cluster->tree == NULL && cluster->nodes == 0) {
-        st = redco_fail(err, REDCO_EVALUE, "--gpus", "is missing: \"%s\" has no fixed size, so say how many GPUs",
+        st = redco_fail(err, REDCO_EVALUE, "gpus", "is missing: \"%s\" has no fixed size, so say how many GPUs",
                         cluster->name);
         goto out;
     }

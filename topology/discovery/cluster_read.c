@@ -10,7 +10,7 @@
 static redco_status add_named_leaves(redco_cluster *cluster, const char *const *names, uint32_t count,
                                      uint32_t leaf_hosts, redco_error *err)
 {
-    const char *const place = "--hosts";
+    const char *const place = "hosts";
     char name[32];
     uint32_t leaves = 0;
     redco_status st = REDCO_OK;
@@ -34,13 +34,13 @@ static redco_status check_host_count(const redco_cluster *cluster, uint32_t coun
 {
     const uint32_t hosts_per_node = redco_node_hosts(cluster->node);
     if (count % hosts_per_node != 0) {
-        return redco_fail(err, REDCO_EVALUE, "--hosts",
+        return redco_fail(err, REDCO_EVALUE, "hosts",
                           "names %u hosts, but a node of \"%s\" has %u: a multiple is needed, or a cluster file that "
                           "says which hosts share a node",
                           count, cluster->name, hosts_per_node);
     }
     if (cluster->nodes > 0 && count / hosts_per_node > cluster->nodes) {
-        return redco_fail(err, REDCO_EVALUE, "--hosts", "names %u hosts, but \"%s\" has %u", count, cluster->name,
+        return redco_fail(err, REDCO_EVALUE, "hosts", "names %u hosts, but \"%s\" has %u", count, cluster->name,
                           cluster->nodes * hosts_per_node);
     }
     return REDCO_OK;
@@ -49,7 +49,7 @@ static redco_status check_host_count(const redco_cluster *cluster, uint32_t coun
 /* On a cluster without named hosts the free hosts are its nodes, under leaves of the known size. */
 static redco_status name_hosts(redco_cluster *cluster, const char *hosts, redco_error *err)
 {
-    const char *const place = "--hosts";
+    const char *const place = "hosts";
     const char **names = NULL;
     redco_hostlist *list = redco_hostlist_new();
     redco_status st = REDCO_OK;
@@ -107,7 +107,7 @@ redco_status redco_cluster_read(const char *name_or_path, const char *node_path,
         goto out;
     }
     if (name_or_path == NULL && node_path == NULL) {
-        st = redco_fail(err, REDCO_EVALUE, "--cluster",
+        st = redco_fail(err, REDCO_EVALUE, "cluster",
                         "neither a cluster nor a node is given; a preset or a file is "
                         "needed");
         goto out;

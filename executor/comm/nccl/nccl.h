@@ -62,7 +62,7 @@ uint32_t redco_nccl_version(void);
  *  @param memory  of the backend, @p count × size elements for gathers and scatters, else @p count
  *  @param count   as in carrier.h: of a rank's shard for gathers and scatters
  *  @return REDCO_EVALUE if the carrier is not NCCL's, does not block, or the team is of one */
-redco_status redco_nccl_estimate(redco_team *team, redco_lane lane, redco_team_call_kind kind, redco_dtype dtype,
+redco_status redco_nccl_estimate(redco_team *team, redco_lane lane, redco_collective kind, redco_dtype dtype,
                                  void *memory, uint64_t count, double *seconds_out, redco_error *err);
 
 #ifdef __cplusplus

@@ -21,7 +21,7 @@ uint32_t redco_nccl_version(void)
     return 0;
 }
 
-redco_status redco_nccl_estimate(redco_team *team, redco_lane lane, redco_team_call_kind kind, redco_dtype dtype,
+redco_status redco_nccl_estimate(redco_team *team, redco_lane lane, redco_collective kind, redco_dtype dtype,
                                  void *memory, uint64_t count, double *seconds_out, redco_error *err)
 {
     (void)team;

@@ -97,21 +97,19 @@ static ncclResult_t parts(const struct issue *i)
 static ncclResult_t issue_call(const struct issue *i)
 {
     const redco_team_call *const call = i->call;
+    /* Where this rank's shard begins in a buffer of shards in another order. */
+    const uint64_t own = call->order != NULL ? call->order[i->team->base.rank] * call->count : 0;
+    if (call->begin != NULL) { return parts(i); }
     switch (call->kind) {
-    case REDCO_TEAM_ALL_REDUCE:
+    case REDCO_ALL_REDUCE:
         return i->nccl->all_reduce(call->in, call->out, call->count, i->type, i->op, i->comm, i->stream);
-    case REDCO_TEAM_REDUCE_SCATTER:
-        return i->nccl->reduce_scatter(call->in, call->out, call->count, i->type, i->op, i->comm, i->stream);
-    case REDCO_TEAM_REDUCE_SCATTER_PARTS: return parts(i);
-    case REDCO_TEAM_REDUCE_SCATTER_ORDERED:
-        return i->nccl->reduce_scatter(call->in, at(i, call->order[i->team->base.rank] * call->count), call->count,
-                                       i->type, i->op, i->comm, i->stream);
-    case REDCO_TEAM_ALL_GATHER:
-        return i->nccl->all_gather(call->in, call->out, call->count, i->type, i->comm, i->stream);
-    case REDCO_TEAM_ALL_GATHER_ORDERED:
-        return i->nccl->all_gather(at(i, call->order[i->team->base.rank] * call->count), call->out, call->count,
-                                   i->type, i->comm, i->stream);
-    case REDCO_TEAM_BROADCAST: break;
+    case REDCO_REDUCE_SCATTER:
+        return i->nccl->reduce_scatter(call->in, call->order != NULL ? at(i, own) : call->out, call->count, i->type,
+                                       i->op, i->comm, i->stream);
+    case REDCO_ALL_GATHER:
+        return i->nccl->all_gather(call->order != NULL ? at(i, own) : call->in, call->out, call->count, i->type,
+                                   i->comm, i->stream);
+    default: break;
     }
     return broadcasts(i);
 }
@@ -185,7 +183,7 @@ redco_status redcoi_nccl_run(redco_team *base, redco_lane lane, const redco_team
     return st;
 }
 
-static redco_status check_estimate(const redco_team *team, redco_team_call_kind kind, redco_error *err)
+static redco_status check_estimate(const redco_team *team, redco_collective kind, redco_error *err)
 {
     if (!team->carrier->calls->estimates || team->size == 1) {
         return redco_fail(err, REDCO_EVALUE, "estimate", "NCCL has one of its own teams of several ranks only");
@@ -194,14 +192,14 @@ static redco_status check_estimate(const redco_team *team, redco_team_call_kind 
         return redco_fail(err, REDCO_EVALUE, "estimate",
                           "NCCL would run the call on communicators that do not block: redco_nccl_options.blocking");
     }
-    if (kind == REDCO_TEAM_ALL_REDUCE || kind == REDCO_TEAM_REDUCE_SCATTER || kind == REDCO_TEAM_ALL_GATHER ||
-        kind == REDCO_TEAM_BROADCAST) {
+    if (kind == REDCO_ALL_REDUCE || kind == REDCO_REDUCE_SCATTER || kind == REDCO_ALL_GATHER ||
+        kind == REDCO_BROADCAST) {
         return REDCO_OK;
     }
     return redco_fail(err, REDCO_EVALUE, "estimate", "not of this kind of call");
 }
 
-redco_status redco_nccl_estimate(redco_team *team, redco_lane lane, redco_team_call_kind kind, redco_dtype dtype,
+redco_status redco_nccl_estimate(redco_team *team, redco_lane lane, redco_collective kind, redco_dtype dtype,
                                  void *memory, uint64_t count, double *seconds_out, redco_error *err)
 {
     redcoi_nccl_team *const own = (redcoi_nccl_team *)team;
@@ -212,13 +210,13 @@ redco_status redco_nccl_estimate(redco_team *team, redco_lane lane, redco_team_c
     if (st == REDCO_OK) { st = redcoi_cuda_enter((const redcoi_cuda *)lane.backend, err); }
     if (st == REDCO_OK) { st = redcoi_nccl_failure(own->carrier, err); }
     if (st != REDCO_OK) { return st; }
-    const bool scatters = kind == REDCO_TEAM_REDUCE_SCATTER, gathers = kind == REDCO_TEAM_ALL_GATHER;
+    const bool scatters = kind == REDCO_REDUCE_SCATTER, gathers = kind == REDCO_ALL_GATHER;
     unsigned char *const shard = (unsigned char *)memory + team->rank * shard_bytes;
     const redco_team_call call = {.kind = kind,
                                   .dtype = dtype,
                                   .in = gathers ? shard : memory,
                                   .out = scatters ? shard : memory,
-                                  .count = kind == REDCO_TEAM_BROADCAST ? 0 : count,
+                                  .count = kind == REDCO_BROADCAST ? 0 : count,
                                   .parts = &whole,
                                   .part_count = 1,
                                   .what = "estimate"};

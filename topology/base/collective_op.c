@@ -1,10 +1,23 @@
-#include "traces/collective_op.h"
+#include "topology/base/collective_op.h"
 
 #include <ctype.h>
 #include <string.h>
 
-static const char *const op_names[REDCO_COLLECTIVE_COUNT] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
-                                                             "reduce",     "all_to_all", "send_recv"};
+/* How much of a buffer each rank's links carry, see redco_collective_bus_factor(). */
+enum share { WHOLE, PART, TWO_PARTS };
+
+static const struct {
+    const char *name, *word;
+    enum share share;
+} ops[REDCO_COLLECTIVE_COUNT] = {
+    [REDCO_ALL_REDUCE] = {"all_reduce", "all-reduce", TWO_PARTS},
+    [REDCO_ALL_GATHER] = {"all_gather", "all-gather", PART},
+    [REDCO_REDUCE_SCATTER] = {"reduce_scatter", "reduce-scatter", PART},
+    [REDCO_BROADCAST] = {"broadcast", "broadcast", WHOLE},
+    [REDCO_REDUCE] = {"reduce", "reduce", WHOLE},
+    [REDCO_ALL_TO_ALL] = {"all_to_all", "all-to-all", PART},
+    [REDCO_SEND_RECV] = {"send_recv", "send-receive", WHOLE},
+};
 
 struct spelling {
     const char *name; /* lower case, no separators */
@@ -19,7 +32,12 @@ static const struct spelling spellings[] = {
 
 const char *redco_collective_name(redco_collective op)
 {
-    return (unsigned)op < REDCO_COLLECTIVE_COUNT ? op_names[op] : "unknown";
+    return (unsigned)op < REDCO_COLLECTIVE_COUNT ? ops[op].name : "unknown";
+}
+
+const char *redco_collective_word(redco_collective op)
+{
+    return (unsigned)op < REDCO_COLLECTIVE_COUNT ? ops[op].word : "unknown";
 }
 
 bool redco_collective_parse(const char *name, size_t length, redco_collective *op_out)
@@ -46,15 +64,10 @@ bool redco_collective_parse(const char *name, size_t length, redco_collective *o
 double redco_collective_bus_factor(redco_collective op, uint32_t ranks)
 {
     const double n = ranks;
-    switch (op) {
-    case REDCO_ALL_REDUCE: return 2.0 * (n - 1.0) / n;
-    case REDCO_ALL_GATHER:
-    case REDCO_REDUCE_SCATTER:
-    case REDCO_ALL_TO_ALL: return (n - 1.0) / n;
-    case REDCO_BROADCAST:
-    case REDCO_REDUCE:
-    case REDCO_SEND_RECV:
-    case REDCO_COLLECTIVE_COUNT: break;
+    switch ((unsigned)op < REDCO_COLLECTIVE_COUNT ? ops[op].share : WHOLE) {
+    case TWO_PARTS: return 2.0 * (n - 1.0) / n;
+    case PART: return (n - 1.0) / n;
+    case WHOLE: break;
     }
     return 1.0;
 }

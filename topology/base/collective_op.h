@@ -1,4 +1,5 @@
-/** @file collective_op.h  The collectives that profiles hold and the cost model prices. */
+/** @file collective_op.h  The collectives: rules name them, profiles hold them, the cost model prices them, device
+ *  communicators run them. */
 #ifndef REDCO_COLLECTIVE_OP_H
 #define REDCO_COLLECTIVE_OP_H
 
@@ -21,8 +22,10 @@ typedef enum redco_collective {
     REDCO_COLLECTIVE_COUNT
 } redco_collective;
 
-/** "all_reduce", "all_gather", ... @return static */
+/** "all_reduce", "all_gather", ..., as files have it. @return static */
 const char *redco_collective_name(redco_collective op);
+/** "all-reduce", "all-gather", ..., as people write it. @return static */
+const char *redco_collective_word(redco_collective op);
 
 /** Reads a name as tools write it: all_reduce, allreduce, AllReduce, all-reduce, all2all, send_recv, ...; a trailing
  *  "_perf" is ignored. @return false if @p length bytes of @p name are no such name */

@@ -1,0 +1,181 @@
+#include "planner/answer/answer.h"
+
+#include "costmodel/simulator/simulate.h"
+#include "planner/answer/priced.h"
+
+#include <math.h>
+
+/* Differences below this are not worth a word. */
+static const double visible_ratio = 5e-4;
+
+static bool fits(const redco_search_result *result)
+{
+    return result->ranked_count > 0;
+}
+
+static void take(redco_answer *answer, const redco_search_options *options, redco_search_result *found)
+{
+    redco_search_result_free(answer->result);
+    answer->result = found;
+    answer->options = *options;
+}
+
+/* Asks again. @param found_out  NULL where machine or model rule that out: the sequence does not divide, say */
+static redco_status ask_again(const redco_inputs *inputs, const redco_search_options *options,
+                              redco_search_result **found_out, redco_error *err)
+{
+    redco_error why = {0};
+    *found_out = NULL;
+    const redco_status st = redco_search_priced(inputs, options, found_out, &why);
+    if (st == REDCO_OK || st == REDCO_EVALUE) { return REDCO_OK; }
+    return redco_fail(err, st, why.place, "%s", why.text);
+}
+
+static redco_status try_sequence_parallel(const redco_question *question, const redco_inputs *inputs,
+                                          redco_answer *answer, redco_error *err)
+{
+    const redco_search_options *const options = &question->options;
+    redco_search_options rows = *options;
+    redco_search_result *found = NULL;
+    const bool asked = question->try_sequence_parallel ||
+                       (options->tp_placement == REDCO_TP_MILP && !question->sequence_parallel_given);
+    const bool lacks = options->dimensions != 0 && (options->dimensions & REDCO_HAS_SP) == 0;
+    if (!asked || lacks || options->objective != REDCO_OBJECTIVE_STEP_TIME) { return REDCO_OK; }
+    rows.workload.sequence_parallel = true;
+    const redco_status st = ask_again(inputs, &rows, &found, err);
+    if (found == NULL) { return st; }
+    /* Of equals the plain one: tp = 1 knows no difference. */
+    if (fits(found) &&
+        (!fits(answer->result) ||
+         found->ranked[0].prediction.step_s < answer->result->ranked[0].prediction.step_s * (1.0 - visible_ratio))) {
+        take(answer, &rows, found);
+    } else {
+        redco_search_result_free(found);
+    }
+    return REDCO_OK;
+}
+
+/* What people are shown and what is minimised are the same. */
+static double value_of(const redco_search_options *options, const redco_candidate *candidate)
+{
+    return options->objective == REDCO_OBJECTIVE_COMM ? candidate->objective : candidate->prediction.step_s;
+}
+
+static redco_status try_rules(const redco_question *question, const redco_inputs *inputs, redco_answer *answer,
+                              redco_error *err)
+{
+    const redco_search_options *const options = &answer->options;
+    redco_search_options ruled = *options;
+    redco_search_result *found = NULL;
+    if (options->tp_placement != REDCO_TP_MILP) { return REDCO_OK; }
+    ruled.tp_placement = REDCO_TP_RULES;
+    ruled.workload.sequence_parallel = question->options.workload.sequence_parallel;
+    const redco_status st = ask_again(inputs, &ruled, &found, err);
+    if (found == NULL) { return st; }
+    /* What both searches may leave of their gaps is no difference. */
+    const double least_ratio = 1.0 - fmax(1e-9, options->gap_ratio);
+    if (!fits(found) || (fits(answer->result) && value_of(options, &found->ranked[0]) >=
+                                                     value_of(options, &answer->result->ranked[0]) * least_ratio)) {
+        redco_search_result_free(found);
+        return REDCO_OK;
+    }
+    take(answer, &ruled, found);
+    answer->rules_taken = true;
+    return REDCO_OK;
+}
+
+static double step_under(redco_costs *costs, const redco_inputs *inputs, const redco_candidate *best,
+                         redco_tp_placement placement)
+{
+    redco_candidate under = *best;
+    if (redco_tp_attach(costs, inputs->model, placement, inputs->tp_rules, NULL) != REDCO_OK ||
+        redco_candidate_price(costs, &under, NULL) != REDCO_OK) {
+        return (double)NAN;
+    }
+    return under.prediction.step_s;
+}
+
+static redco_status compare_layouts(const redco_inputs *inputs, redco_answer *answer, redco_error *err)
+{
+    const redco_candidate *const best = &answer->result->ranked[0];
+    redco_layout_gain *const gain = &answer->layouts;
+    redco_costs *costs = NULL;
+    redco_error why = {0};
+    if (best->setting.tp <= 1) { return REDCO_OK; }
+    redco_status st = redco_costs_create(&inputs->machine, inputs->model, &answer->options.workload,
+                                         &inputs->calibration, inputs->comm, &costs, err);
+    if (st != REDCO_OK) { return st; }
+    st = redco_tp_compare(costs, inputs->model, inputs->tp_rules, &best->setting, &gain->layers, &why);
+    if (st == REDCO_OK) {
+        gain->rules_step_s = step_under(costs, inputs, best, inputs->tp_rules != NULL ? REDCO_TP_USER : REDCO_TP_RULES);
+        gain->milp_step_s = step_under(costs, inputs, best, REDCO_TP_MILP);
+        gain->known = isfinite(gain->rules_step_s) && isfinite(gain->milp_step_s);
+    }
+    redco_costs_free(costs);
+    /* Rules go on without a model of the layers. */
+    if (st == REDCO_EVALUE && answer->options.tp_placement != REDCO_TP_MILP) { return REDCO_OK; }
+    return st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
+}
+
+static redco_status explain(const redco_inputs *inputs, uint32_t wants, redco_answer *answer, redco_error *err)
+{
+    const redco_search_options *const options = &answer->options;
+    const redco_candidate *const best = &answer->result->ranked[0];
+    redco_status st = REDCO_OK;
+    if (redco_options_fixed(options)) {
+        const redco_search_options freed = redco_options_freed(options);
+        /* T_comm has tp = 1 where it is free, and the batch need not divide then. */
+        if ((st = ask_again(inputs, &freed, &answer->free_result, err)) != REDCO_OK) { return st; }
+    }
+    if ((wants & REDCO_ANSWER_LAYOUTS) != 0 && (st = compare_layouts(inputs, answer, err)) != REDCO_OK) { return st; }
+    /* AMSP's T_comm knows neither memory nor compute, and its times are as measured, so there help has no meaning. */
+    if ((wants & REDCO_ANSWER_HELP) != 0 && options->objective == REDCO_OBJECTIVE_STEP_TIME) {
+        if ((st = redco_would_help(inputs, options, best, answer->help, err)) != REDCO_OK) { return st; }
+        answer->helped = true;
+    }
+    if ((wants & REDCO_ANSWER_NEIGHBOURS) != 0) {
+        st = redco_neighbours(inputs, options, best, answer->neighbours, &answer->neighbour_count, err);
+    }
+    return st;
+}
+
+redco_status redco_answer_find(const redco_question *question, const redco_inputs *inputs, uint32_t wants,
+                               redco_answer *answer_out, redco_error *err)
+{
+    *answer_out = (redco_answer){.options = question->options};
+    redco_status st = redco_search_priced(inputs, &question->options, &answer_out->result, err);
+    if (st == REDCO_OK) { st = try_sequence_parallel(question, inputs, answer_out, err); }
+    if (st == REDCO_OK) { st = try_rules(question, inputs, answer_out, err); }
+    if (st != REDCO_OK || !fits(answer_out->result)) { return st; }
+    if ((st = explain(inputs, wants, answer_out, err)) != REDCO_OK) { return st; }
+    st = redco_assembler_create(inputs, &answer_out->options, REDCO_VERSION, &answer_out->assembler, err);
+    return st == REDCO_OK ? redco_answer_plan(answer_out, 0, &answer_out->plan, err) : st;
+}
+
+void redco_answer_free(redco_answer *answer)
+{
+    redco_plan_free(answer->plan);
+    redco_assembler_free(answer->assembler);
+    redco_search_result_free(answer->free_result);
+    redco_search_result_free(answer->result);
+}
+
+redco_status redco_answer_plan(const redco_answer *answer, uint32_t index, redco_plan **plan_out, redco_error *err)
+{
+    return redco_plan_assemble(answer->assembler, answer->result, &answer->result->ranked[index],
+                               redco_question_name(&answer->options), plan_out, err);
+}
+
+redco_status redco_answer_trace(const redco_answer *answer, const redco_inputs *inputs, redco_trace **trace_out,
+                                redco_error *err)
+{
+    const redco_candidate *const best = &answer->result->ranked[0];
+    redco_costs *costs = NULL;
+    redco_status st = redco_costs_of(inputs, &answer->options, &costs, err);
+    if (st == REDCO_OK) {
+        st = redco_simulate_trace(costs, &best->setting, best->assignments, best->assignment_count, NULL, trace_out,
+                                  err);
+    }
+    redco_costs_free(costs);
+    return st;
+}

@@ -1,0 +1,141 @@
+#include "planner/answer/question.h"
+
+#include "planner/answer/explain.h"
+#include "planner/answer/several.h"
+#include "planner/search/strategy.h"
+#include "topology/base/preset.h"
+
+#include <stdio.h>
+
+redco_question redco_question_default(void)
+{
+    return (redco_question){
+        .options = {
+            .workload = {.seq_len = 4096, .global_batch = 1024, .precision = REDCO_BF16, .overlap = REDCO_OVERLAP_ALL},
+            .recompute = REDCO_RECOMPUTE_COUNT,
+            .gap_ratio = 0.0005}};
+}
+
+/* They are the inputs' own. */
+static void use_rules(redco_question *question, const redco_inputs *inputs)
+{
+    if (inputs->tp_rules == NULL) { return; }
+    question->options.tp_placement = REDCO_TP_USER;
+    question->options.tp_placement_fixed = true;
+    question->options.tp_rules = inputs->tp_rules;
+}
+
+redco_status redco_question_read(redco_question *question, redco_inputs *inputs_out, redco_error *err)
+{
+    redco_status st = REDCO_EVALUE;
+    if (question->size_count == 0) { st = redco_inputs_read(&question->names, question->gpus, inputs_out, err); }
+    for (uint32_t i = 0; i < question->size_count && st == REDCO_EVALUE; i++) {
+        st = redco_inputs_read(&question->names, question->sizes[i], inputs_out, err);
+    }
+    if (st != REDCO_OK) { return st; }
+    redco_error_clear(err);
+    use_rules(question, inputs_out);
+    return REDCO_OK;
+}
+
+/* The fastest of those whose band lies above the default's. */
+static const redco_answer_row *pick_row(const redco_answer_list *list)
+{
+    const redco_answer_row *const usual = &list->rows[0];
+    const redco_answer_row *chosen = usual;
+    for (uint32_t i = 1; i < list->count; i++) {
+        const redco_answer_row *const other = &list->rows[i];
+        if (redco_answer_tokens(other) <= redco_answer_tokens(chosen)) { continue; }
+        const double band = other->inputs->calibration.band_ratio, usual_band = usual->inputs->calibration.band_ratio;
+        const double least = redco_answer_tokens(other) * (1.0 - band);
+        const double most = redco_answer_tokens(usual) * (1.0 + usual_band);
+        /* A set without a band tells nothing apart. */
+        const bool bands = band > 0.0 && usual_band > 0.0;
+        if (least > most && (bands || redco_answer_tokens(usual) <= 0.0)) { chosen = other; }
+    }
+    return chosen;
+}
+
+static redco_status pick_engine(redco_question *question, const redco_inputs *inputs, redco_engine_pick *pick,
+                                redco_error *err)
+{
+    redco_answer_list *list = NULL;
+    const redco_status st = redco_answer_engines(question, inputs, false, &list, err);
+    if (st != REDCO_OK) { return st; }
+    const redco_answer_row *const usual = &list->rows[0], *const chosen = pick_row(list);
+    const double usual_tokens = redco_answer_tokens(usual);
+    *pick = (redco_engine_pick){.tried = true, .others = list->count - 1, .another = chosen != usual};
+    (void)snprintf(pick->usual, sizeof pick->usual, "%s", usual->name);
+    pick->usual_fits = usual_tokens > 0.0;
+    if (pick->usual_fits) { pick->gain_ratio = redco_answer_tokens(chosen) / usual_tokens - 1.0; }
+    pick->usual_bad = usual->bad;
+    if (usual->result != NULL) {
+        pick->usual_short_bytes = usual->result->shortfall.short_bytes;
+        pick->usual_largest = usual->result->shortfall.largest;
+    }
+    if (pick->another) { question->names.engine = redco_preset_find("engines", chosen->name)->name; /* static */ }
+    redco_answer_list_free(list);
+    return REDCO_OK;
+}
+
+redco_status redco_question_settle(redco_question *question, redco_inputs *inputs, redco_engine_pick *pick_out,
+                                   redco_error *err)
+{
+    *pick_out = (redco_engine_pick){.tried = false};
+    redco_status st = question->try_engines ? pick_engine(question, inputs, pick_out, err) : REDCO_OK;
+    if (st == REDCO_OK && pick_out->another) {
+        redco_inputs other;
+        if ((st = redco_question_read(question, &other, err)) == REDCO_OK) {
+            redco_inputs_free(inputs);
+            *inputs = other;
+        }
+    }
+    if (st == REDCO_OK) { redco_inputs_use_engine(inputs, &question->options); }
+    return st;
+}
+
+size_t redco_question_lacks(const redco_question *question, const redco_inputs *inputs,
+                            const char *lacks_out[REDCO_MOST_LACKS])
+{
+    const redco_search_options *const o = &question->options;
+    const redco_engine_file *const file = &inputs->engine;
+    const bool full = o->recompute == REDCO_RECOMPUTE_FULL, half = o->workload.engine.partial_recompute;
+    const uint32_t overlap = o->overlap_fixed ? o->workload.overlap & ~file->overlap : 0;
+    const struct {
+        const char *what;
+        bool given;
+        uint32_t bit, has;
+    } limits[] = {
+        {"tensor parallelism", o->tp > 1, REDCO_HAS_TP, file->dimensions},
+        {"pipeline stages", o->pp > 1 && o->pp != REDCO_DEGREE_AUTO, REDCO_HAS_PP, file->dimensions},
+        {"model chunks", o->workload.engine.virtual_stages > 1, REDCO_HAS_CHUNKS, file->dimensions},
+        {"context parallelism", o->cp > 1 && o->cp != REDCO_DEGREE_AUTO, REDCO_HAS_CP, file->dimensions},
+        {"sequence parallelism", o->workload.sequence_parallel, REDCO_HAS_SP, file->dimensions},
+        {"half recomputation", full && half, REDCO_OFFERS_HALF, file->recompute},
+        {"full recomputation", full && !half, REDCO_OFFERS_FULL, file->recompute},
+        {"optimizer shards of whole tensors", o->scheme_fixed && o->scheme == REDCO_INTER_TENSOR, true,
+         file->inter_tensor},
+        {"even optimizer shards", o->scheme_fixed && o->scheme == REDCO_INTRA_TENSOR, true, file->intra_tensor},
+        {"overlap of gathers and scatters", (overlap & REDCO_OVERLAP_AG_RS) != 0, 0, 0},
+        {"overlap of gradient reduction", (overlap & REDCO_OVERLAP_AR) != 0, 0, 0},
+        {"overlap of updated parameters", (overlap & REDCO_OVERLAP_BC) != 0, 0, 0},
+        {"overlap of tensor-parallel traffic", (overlap & REDCO_OVERLAP_TP) != 0, 0, 0},
+        {"second copy of the parameters",
+         o->fix_secondary.gpus > 0 && !redco_strategy_offered(file->states, REDCO_STRATEGY_ZEROPP), 0, 0},
+        {redco_strategy_name(o->strategy),
+         o->strategy != REDCO_STRATEGY_ANY && o->strategy != REDCO_STRATEGY_AMSP &&
+             !redco_strategy_offered(file->states, o->strategy),
+         0, 0}};
+    size_t count = 0;
+    _Static_assert(sizeof limits / sizeof limits[0] <= REDCO_MOST_LACKS, "room for all of them");
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        if (limits[i].given && (limits[i].has & limits[i].bit) == 0) { lacks_out[count++] = limits[i].what; }
+    }
+    return count;
+}
+
+const char *redco_question_name(const redco_search_options *options)
+{
+    if (options->strategy != REDCO_STRATEGY_ANY) { return redco_strategy_name(options->strategy); }
+    return redco_options_fixed(options) ? "fixed" : "optimum";
+}

@@ -1,0 +1,200 @@
+#include "planner/answer/several.h"
+
+#include "planner/answer/priced.h"
+#include "planner/search/strategy.h"
+#include "topology/base/preset.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ENGINES = 64 };
+
+static redco_status list_new(uint32_t most, redco_answer_list **list_out, redco_error *err)
+{
+    redco_answer_list *const list = calloc(1, sizeof *list);
+    redco_answer_row *const rows = calloc(most, sizeof *rows);
+    if (list == NULL || rows == NULL) {
+        free(list);
+        free(rows);
+        return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    }
+    list->rows = rows;
+    list->all_bad = true;
+    *list_out = list;
+    return REDCO_OK;
+}
+
+void redco_answer_list_free(redco_answer_list *list)
+{
+    if (list == NULL) { return; }
+    for (uint32_t i = 0; i < list->count; i++) {
+        redco_answer_row *const row = &list->rows[i];
+        redco_plan_free(row->plan);
+        redco_search_result_free(row->result);
+        if (row->inputs != NULL) { redco_inputs_free(row->inputs); }
+        free(row->inputs);
+    }
+    free(list->rows);
+    free(list);
+}
+
+double redco_answer_tokens(const redco_answer_row *row)
+{
+    return row->best != NULL ? row->best->prediction.tokens_per_s_per_gpu : 0.0;
+}
+
+static int compare_rows(const void *left, const void *right)
+{
+    const redco_answer_row *const l = left, *const r = right;
+    const double a = redco_answer_tokens(l), b = redco_answer_tokens(r);
+    return a > b ? -1 : a < b ? 1 : strcmp(l->name, r->name);
+}
+
+void redco_answer_list_sort(redco_answer_list *list)
+{
+    qsort(list->rows, list->count, sizeof list->rows[0], compare_rows);
+}
+
+static redco_answer_row *append(redco_answer_list *list, const char *name, uint64_t gpus,
+                                const redco_search_options *options)
+{
+    redco_answer_row *const row = &list->rows[list->count++];
+    (void)snprintf(row->name, sizeof row->name, "%s", name);
+    row->gpus = gpus;
+    row->options = *options;
+    return row;
+}
+
+static uint64_t gpus_of(const redco_inputs *inputs)
+{
+    return (uint64_t)inputs->machine.nodes * inputs->machine.gpus_per_node;
+}
+
+/* Searches. @param strategy   of the plan
+ * @param assembler  NULL: no plans; else one to make and reuse, or to make anew */
+static redco_status answer_row(redco_answer_list *list, redco_answer_row *row, const redco_inputs *inputs,
+                               const char *strategy, redco_assembler **assembler, redco_error *err)
+{
+    redco_error why = {0};
+    redco_status st = redco_search_priced(inputs, &row->options, &row->result, &why);
+    if (st == REDCO_EVALUE) {
+        row->bad = why;
+        return REDCO_OK;
+    }
+    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
+    list->all_bad = false;
+    if (row->result->ranked_count == 0) { return REDCO_OK; }
+    list->any_fits = true;
+    row->best = &row->result->ranked[0];
+    if (assembler == NULL) { return REDCO_OK; }
+    if (*assembler == NULL) { st = redco_assembler_create(inputs, &row->options, REDCO_VERSION, assembler, err); }
+    return st == REDCO_OK ? redco_plan_assemble(*assembler, row->result, row->best, strategy, &row->plan, err) : st;
+}
+
+/* Hands the list over, or frees it. */
+static redco_status finish(redco_status st, redco_answer_list *list, redco_answer_list **list_out)
+{
+    if (st != REDCO_OK) {
+        redco_answer_list_free(list);
+    } else {
+        *list_out = list;
+    }
+    return st;
+}
+
+redco_status redco_answer_strategies(const redco_question *question, const redco_inputs *inputs, bool plans,
+                                     redco_answer_list **list_out, redco_error *err)
+{
+    redco_answer_list *list = NULL;
+    redco_assembler *shared = NULL;
+    redco_search_options options = question->options;
+    redco_status st = list_new(REDCO_STRATEGY_COUNT, &list, err);
+    for (int i = REDCO_STRATEGY_ANY; i < REDCO_STRATEGY_COUNT && st == REDCO_OK; i++) {
+        options.strategy = (redco_strategy)i;
+        options.verify = question->options.verify && i == REDCO_STRATEGY_ANY;
+        const char *const name = i == REDCO_STRATEGY_ANY ? "optimum" : redco_question_name(&options);
+        st = answer_row(list, append(list, name, gpus_of(inputs), &options), inputs, name, plans ? &shared : NULL, err);
+    }
+    redco_assembler_free(shared);
+    return finish(st, list, list_out);
+}
+
+static redco_status answer_size(const redco_question *question, redco_inputs *inputs, uint64_t gpus, bool plans,
+                                redco_answer_list *list, redco_error *err)
+{
+    redco_error why = {0};
+    redco_assembler *own = NULL;
+    redco_answer_row *const row = append(list, redco_question_name(&question->options), gpus, &question->options);
+    redco_status st = redco_inputs_resize(inputs, &question->names, gpus, &why);
+    if (st == REDCO_EVALUE) {
+        row->bad = why;
+        return REDCO_OK;
+    }
+    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
+    row->gpus = gpus_of(inputs);
+    st = answer_row(list, row, inputs, redco_question_name(&row->options), plans ? &own : NULL, err);
+    redco_assembler_free(own);
+    return st;
+}
+
+redco_status redco_answer_sizes(const redco_question *question, redco_inputs *inputs, bool plans,
+                                redco_answer_list **list_out, redco_error *err)
+{
+    redco_answer_list *list = NULL;
+    redco_status st = list_new(REDCO_MOST_SIZES, &list, err);
+    for (uint32_t i = 0; i < question->size_count && st == REDCO_OK; i++) {
+        st = answer_size(question, inputs, question->sizes[i], plans, list, err);
+    }
+    return finish(st, list, list_out);
+}
+
+/* @param engine  as --engine has it; NULL: the default */
+static redco_status answer_engine(const redco_question *question, const char *engine, const char *name, uint64_t gpus,
+                                  bool plans, redco_answer_list *list, redco_error *err)
+{
+    redco_input_names names = question->names;
+    redco_assembler *own = NULL;
+    redco_answer_row *const row = append(list, name, gpus, &question->options);
+    redco_inputs *const inputs = calloc(1, sizeof *inputs);
+    if (inputs == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    names.engine = engine;
+    redco_status st = redco_inputs_read(&names, gpus, inputs, err);
+    if (st != REDCO_OK) {
+        free(inputs);
+        return st;
+    }
+    row->inputs = inputs;
+    redco_inputs_use_engine(inputs, &row->options);
+    st = answer_row(list, row, inputs, redco_question_name(&row->options), plans ? &own : NULL, err);
+    redco_assembler_free(own);
+    return st;
+}
+
+redco_status redco_answer_engines(const redco_question *question, const redco_inputs *inputs, bool plans,
+                                  redco_answer_list **list_out, redco_error *err)
+{
+    const char *const usual = inputs->engine.engine.name;
+    const uint64_t gpus = gpus_of(inputs);
+    redco_answer_list *list = NULL;
+    redco_status st = list_new(MOST_ENGINES, &list, err);
+    if (st == REDCO_OK) { st = answer_engine(question, question->names.engine, usual, gpus, plans, list, err); }
+    for (size_t i = 0; st == REDCO_OK && redco_preset_at("engines", i) != NULL; i++) {
+        const char *const name = redco_preset_at("engines", i)->name;
+        redco_engine_file file;
+        if (strcmp(name, usual) == 0 || list->count == MOST_ENGINES) { continue; }
+        st = redco_engine_file_read(name, &file, err);
+        if (st != REDCO_OK || !redco_engine_measured_on(&file, inputs->machine.gpu.name)) { continue; }
+        st = answer_engine(question, name, name, gpus, plans, list, err);
+    }
+    return finish(st, list, list_out);
+}
+
+uint32_t redco_strategies_lacked(const redco_search_options *options, redco_strategy lacked_out[REDCO_STRATEGY_COUNT])
+{
+    uint32_t count = 0;
+    for (int i = REDCO_STRATEGY_DDP; i < REDCO_STRATEGY_COUNT && options->states != 0; i++) {
+        if (!redco_strategy_offered(options->states, (redco_strategy)i)) { lacked_out[count++] = (redco_strategy)i; }
+    }
+    return count;
+}
