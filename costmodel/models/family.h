@@ -5,6 +5,7 @@
 
 #include "costmodel/graph/build_calls.h"
 #include "costmodel/models/language_model.h"
+#include "costmodel/models/layer_groups.h"
 #include "costmodel/models/model.h"
 
 /** The table of families, in the order in which messages list them: one row a model type. */
@@ -50,6 +51,9 @@ struct redco_model {
     redco_param *params;
     size_t param_count, param_capacity;
     uint64_t total_params;
+    redco_layer_group groups[REDCOI_MODEL_CLASSES][REDCO_GROUPS_MAX];
+    uint32_t group_counts[REDCOI_MODEL_CLASSES];
+    bool groups_derived;
     json_t *config;
     json_t *defaults;                      /**< sizes that the config leaves out: {"hidden_size": 4096, ...} */
     char *warnings[REDCOI_MODEL_WARNINGS]; /**< what is odd about the config; NULL behind the last */
@@ -167,6 +171,9 @@ void redcoi_untied_head(redcoi_build *build, const char *name);
 /** The name of a tensor in a layer: "{}" replaced. @return @p name */
 const char *redcoi_param_name(const redco_param *param, uint32_t layer, char name[REDCOI_MODEL_NAME_SIZE]);
 
+/** Whether some class uses a tensor so. */
+bool redcoi_model_has(const redco_model *model, redco_param_use use);
+
 /* settings.c: keys of the config */
 
 /** @return false after the first error */
@@ -233,6 +240,20 @@ redco_value redcoi_lm_logits(redcoi_pass *p, redco_value x);
 redco_value redcoi_lm_head(redcoi_pass *p, redco_value x);
 /** Tables of the pass, if the model has rotary positions. */
 void redcoi_lm_rotary_tables(redcoi_pass *p);
+
+/* language_model.c */
+
+/** Of the graph of one layer of a class. */
+typedef struct redcoi_class_values {
+    redco_value *params; /**< tensors of the model, by their ids */
+    redco_value result;
+    uint32_t first_op; /**< of the layer: those before make rotary tables */
+} redcoi_class_values;
+
+/** The forward graph of one layer of a class; the head ends with the loss of each token.
+ *  @param values  its params have room for all tensors of the model; the rest is written */
+redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_index, uint64_t batch, uint64_t length,
+                                redcoi_class_values *values, redco_graph *graph, redco_error *err);
 
 /** Dimensions as GPT-2 and GPT-J name them, with their defaults: gpt2.c. */
 void redcoi_gpt_dims(redcoi_build *build, uint32_t vocab, uint32_t hidden, uint32_t layers, uint32_t heads);
