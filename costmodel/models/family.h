@@ -125,8 +125,9 @@ typedef struct redcoi_pass {
     redco_value cosines, sines; /**< of the rotary positions */
 } redcoi_pass;
 
-/** The graph of a family that redco-exec trains. */
+/** The graph of a family. */
 typedef struct redcoi_family_graph {
+    /** NULL of a family that redco-exec does not train. */
     void (*read)(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings_out);
     redco_value (*embed)(redcoi_pass *p, redco_value tokens); /**< to [batch, length, hidden] */
     redco_value (*block)(redcoi_pass *p, redco_value x);
@@ -140,7 +141,7 @@ struct redcoi_family {
     redco_position_kind positions;
     redco_activation_kind activation; /**< of FFNs without a gate */
     void (*build)(redcoi_build *build);
-    redcoi_family_graph graph; /**< all NULL: only planned */
+    redcoi_family_graph graph; /**< all NULL: there is none */
 };
 
 #define REDCOI_FAMILY_DECLARE(type) extern const redcoi_family redcoi_family_##type;
@@ -151,8 +152,8 @@ REDCOI_FAMILIES(REDCOI_FAMILY_DECLARE)
 /** @return NULL if there is none of that type */
 const redcoi_family *redcoi_family_find(const char *type);
 enum { REDCOI_FAMILY_NAMES_SIZE = 256 };
-/** "llama, mistral, ...": all, or those with a graph. @return @p buffer */
-const char *redcoi_family_names(bool with_graph, char buffer[REDCOI_FAMILY_NAMES_SIZE]);
+/** "llama, mistral, ...": all, or those that redco-exec trains. @return @p buffer */
+const char *redcoi_family_names(bool to_train, char buffer[REDCOI_FAMILY_NAMES_SIZE]);
 
 /* family_parameters.c: tensors */
 

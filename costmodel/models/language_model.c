@@ -209,7 +209,7 @@ redco_status redco_language_model_create(const redco_model *model, uint32_t micr
                                          redco_language_model **language_model_out, redco_error *err)
 {
     const redcoi_family *const family = model->family;
-    if (family->graph.block == NULL) { return not_built(model, err); }
+    if (family->graph.read == NULL) { return not_built(model, err); }
     redco_language_model *lm = calloc(1, sizeof *lm);
     if (lm == NULL) { return redco_fail(err, REDCO_ENOMEM, redco_model_name(model), "no memory for it"); }
     *lm = (redco_language_model){.model = model, .dims = redco_model_get_dims(model), .family = family};
