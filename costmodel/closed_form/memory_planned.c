@@ -17,19 +17,14 @@ static uint64_t times(uint64_t a, uint64_t b)
     return redco_share_up(a, b, 1);
 }
 
-/* Norms of a member, those of heads apart, and numbers that they keep of a row. */
-static uint32_t count_norms(const redco_model *model, uint32_t class_index, uint32_t *numbers_out)
+/* Norms of a member on the way of its input, those of heads apart. */
+static uint32_t count_norms(const redco_model *model, uint32_t class_index)
 {
-    const redco_param *params = NULL;
-    const size_t count = redco_model_tensors(model, &params);
+    static const redco_param_use uses[] = {REDCO_USE_ATTENTION_NORM, REDCO_USE_CROSS_NORM, REDCO_USE_FFN_NORM,
+                                           REDCO_USE_ENCODER_FINAL_NORM, REDCO_USE_FINAL_NORM};
     uint32_t norms = 0;
-    for (size_t i = 0; i < count; i++) {
-        const bool mean = params[i].role == REDCO_PARAM_LAYER_NORM;
-        const bool of_heads = params[i].use == REDCO_USE_QUERY_NORM || params[i].use == REDCO_USE_KEY_NORM;
-        if (params[i].class_index != class_index || (!mean && params[i].role != REDCO_PARAM_RMS_NORM)) { continue; }
-        if (of_heads) { continue; }
-        norms++;
-        *numbers_out = mean ? 2 : 1;
+    for (size_t i = 0; i < sizeof uses / sizeof uses[0]; i++) {
+        if (redco_model_find(model, class_index, uses[i], false) != REDCO_NO_PARAM) { norms++; }
     }
     return norms;
 }
@@ -42,10 +37,10 @@ static struct tensors measure(const redco_model *model, uint32_t class_index, co
     const uint64_t tokens = times(shape->micro_batch, redco_share_up(shape->seq_len, 1, shape->cp));
     const uint64_t heads = redco_share_up(dims->heads, 1, shape->tp);
     const uint64_t keys = redco_rank_kv_heads(dims, shape->tp);
-    uint32_t numbers = 1;
+    const uint32_t numbers = dims->norm == REDCO_NORM_LAYER ? 2 : 1; /* of a row: mean and deviation */
     struct tensors t = {.whole = times(times(tokens, dims->hidden), element)};
     t.part = redco_share_up(t.whole, 1, sigma);
-    t.norms = count_norms(model, class_index, &numbers);
+    t.norms = count_norms(model, class_index);
     t.statistics = redco_share_up(times(tokens, 4), numbers, sigma);
     t.query = times(times(tokens, heads * dims->head_dim), element);
     t.key = times(times(tokens, keys * dims->head_dim), element);

@@ -15,11 +15,11 @@ const redcoi_family *redcoi_family_find(const char *type)
     return NULL;
 }
 
-const char *redcoi_family_names(bool with_graph, char buffer[REDCOI_FAMILY_NAMES_SIZE])
+const char *redcoi_family_names(bool to_train, char buffer[REDCOI_FAMILY_NAMES_SIZE])
 {
     size_t used = 0;
     for (size_t i = 0; i < FAMILIES && used < REDCOI_FAMILY_NAMES_SIZE; i++) {
-        if (with_graph && families[i]->graph.block == NULL) { continue; }
+        if (to_train && families[i]->graph.read == NULL) { continue; }
         used += (size_t)snprintf(buffer + used, REDCOI_FAMILY_NAMES_SIZE - used, "%s%s", used > 0 ? ", " : "",
                                  families[i]->type);
     }

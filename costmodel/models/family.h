@@ -5,6 +5,7 @@
 
 #include "costmodel/graph/build_calls.h"
 #include "costmodel/models/language_model.h"
+#include "costmodel/models/layer_groups.h"
 #include "costmodel/models/model.h"
 
 /** The table of families, in the order in which messages list them: one row a model type. */
@@ -50,6 +51,9 @@ struct redco_model {
     redco_param *params;
     size_t param_count, param_capacity;
     uint64_t total_params;
+    redco_layer_group groups[REDCOI_MODEL_CLASSES][REDCO_GROUPS_MAX];
+    uint32_t group_counts[REDCOI_MODEL_CLASSES];
+    bool groups_derived;
     json_t *config;
     json_t *defaults;                      /**< sizes that the config leaves out: {"hidden_size": 4096, ...} */
     char *warnings[REDCOI_MODEL_WARNINGS]; /**< what is odd about the config; NULL behind the last */
@@ -121,8 +125,9 @@ typedef struct redcoi_pass {
     redco_value cosines, sines; /**< of the rotary positions */
 } redcoi_pass;
 
-/** The graph of a family that redco-exec trains. */
+/** The graph of a family. */
 typedef struct redcoi_family_graph {
+    /** NULL of a family that redco-exec does not train. */
     void (*read)(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings_out);
     redco_value (*embed)(redcoi_pass *p, redco_value tokens); /**< to [batch, length, hidden] */
     redco_value (*block)(redcoi_pass *p, redco_value x);
@@ -136,7 +141,7 @@ struct redcoi_family {
     redco_position_kind positions;
     redco_activation_kind activation; /**< of FFNs without a gate */
     void (*build)(redcoi_build *build);
-    redcoi_family_graph graph; /**< all NULL: only planned */
+    redcoi_family_graph graph; /**< all NULL: there is none */
 };
 
 #define REDCOI_FAMILY_DECLARE(type) extern const redcoi_family redcoi_family_##type;
@@ -147,8 +152,8 @@ REDCOI_FAMILIES(REDCOI_FAMILY_DECLARE)
 /** @return NULL if there is none of that type */
 const redcoi_family *redcoi_family_find(const char *type);
 enum { REDCOI_FAMILY_NAMES_SIZE = 256 };
-/** "llama, mistral, ...": all, or those with a graph. @return @p buffer */
-const char *redcoi_family_names(bool with_graph, char buffer[REDCOI_FAMILY_NAMES_SIZE]);
+/** "llama, mistral, ...": all, or those that redco-exec trains. @return @p buffer */
+const char *redcoi_family_names(bool to_train, char buffer[REDCOI_FAMILY_NAMES_SIZE]);
 
 /* family_parameters.c: tensors */
 
@@ -166,6 +171,9 @@ void redcoi_norm(redcoi_build *build, redco_param_use use, const char *name, uin
 void redcoi_untied_head(redcoi_build *build, const char *name);
 /** The name of a tensor in a layer: "{}" replaced. @return @p name */
 const char *redcoi_param_name(const redco_param *param, uint32_t layer, char name[REDCOI_MODEL_NAME_SIZE]);
+
+/** Whether some class uses a tensor so. */
+bool redcoi_model_has(const redco_model *model, redco_param_use use);
 
 /* settings.c: keys of the config */
 
@@ -233,6 +241,20 @@ redco_value redcoi_lm_logits(redcoi_pass *p, redco_value x);
 redco_value redcoi_lm_head(redcoi_pass *p, redco_value x);
 /** Tables of the pass, if the model has rotary positions. */
 void redcoi_lm_rotary_tables(redcoi_pass *p);
+
+/* language_model.c */
+
+/** Of the graph of one layer of a class. */
+typedef struct redcoi_class_values {
+    redco_value *params; /**< tensors of the model, by their ids */
+    redco_value result;
+    uint32_t first_op; /**< of the layer: those before make rotary tables */
+} redcoi_class_values;
+
+/** The forward graph of one layer of a class; the head ends with the loss of each token.
+ *  @param values  its params have room for all tensors of the model; the rest is written */
+redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_index, uint64_t batch, uint64_t length,
+                                redcoi_class_values *values, redco_graph *graph, redco_error *err);
 
 /** Dimensions as GPT-2 and GPT-J name them, with their defaults: gpt2.c. */
 void redcoi_gpt_dims(redcoi_build *build, uint32_t vocab, uint32_t hidden, uint32_t layers, uint32_t heads);

@@ -6,33 +6,55 @@
 
 #include <math.h>
 
-/* The simulator's names, by the weight that an operator uses. */
-static const char *const operators[REDCO_USES] = {
-    [REDCO_USE_TABLE] = "embedding",
-    [REDCO_USE_POSITIONS] = "embedding",
-    [REDCO_USE_PROJECT_IN] = "embedding",
-    [REDCO_USE_ATTENTION_NORM] = "attn_norm",
-    [REDCO_USE_QUERY] = "qkv",
-    [REDCO_USE_KEY] = "qkv",
-    [REDCO_USE_VALUE] = "qkv",
-    [REDCO_USE_QKV] = "qkv",
-    [REDCO_USE_OUTPUT] = "out",
-    [REDCO_USE_QUERY_NORM] = "q_norm",
-    [REDCO_USE_KEY_NORM] = "k_norm",
-    [REDCO_USE_FFN_NORM] = "ffn_norm",
-    [REDCO_USE_GATE] = "ffn_in",
-    [REDCO_USE_UP] = "ffn_in",
-    [REDCO_USE_DOWN] = "ffn_out",
-    [REDCO_USE_FINAL_NORM] = "final_norm",
-    [REDCO_USE_PROJECT_OUT] = "head",
-    [REDCO_USE_HEAD] = "head",
+/* The role of the operator that uses a tensor. */
+static const redco_op_role use_roles[REDCO_USES] = {
+    [REDCO_USE_TABLE] = REDCO_OP_ROLE_EMBEDDING,
+    [REDCO_USE_POSITIONS] = REDCO_OP_ROLE_EMBEDDING,
+    [REDCO_USE_RELATIVE_BIAS] = REDCO_OP_ROLE_EMBEDDING,
+    [REDCO_USE_EMBEDDING_NORM] = REDCO_OP_ROLE_EMBEDDING,
+    [REDCO_USE_ENCODER_POSITIONS] = REDCO_OP_ROLE_EMBEDDING,
+    [REDCO_USE_ENCODER_RELATIVE_BIAS] = REDCO_OP_ROLE_EMBEDDING,
+    [REDCO_USE_ENCODER_EMBEDDING_NORM] = REDCO_OP_ROLE_EMBEDDING,
+    [REDCO_USE_PROJECT_IN] = REDCO_OP_ROLE_EMBEDDING,
+    [REDCO_USE_ATTENTION_NORM] = REDCO_OP_ROLE_ATTENTION_NORM,
+    [REDCO_USE_QUERY] = REDCO_OP_ROLE_QKV,
+    [REDCO_USE_KEY] = REDCO_OP_ROLE_QKV,
+    [REDCO_USE_VALUE] = REDCO_OP_ROLE_QKV,
+    [REDCO_USE_QKV] = REDCO_OP_ROLE_QKV,
+    [REDCO_USE_QUERY_NORM] = REDCO_OP_ROLE_Q_NORM,
+    [REDCO_USE_KEY_NORM] = REDCO_OP_ROLE_K_NORM,
+    [REDCO_USE_OUTPUT] = REDCO_OP_ROLE_OUT,
+    [REDCO_USE_CROSS_NORM] = REDCO_OP_ROLE_CROSS_NORM,
+    [REDCO_USE_CROSS_QUERY] = REDCO_OP_ROLE_CROSS_Q,
+    [REDCO_USE_CROSS_KEY] = REDCO_OP_ROLE_CROSS_KV,
+    [REDCO_USE_CROSS_VALUE] = REDCO_OP_ROLE_CROSS_KV,
+    [REDCO_USE_CROSS_OUTPUT] = REDCO_OP_ROLE_CROSS_OUT,
+    [REDCO_USE_FFN_NORM] = REDCO_OP_ROLE_FFN_NORM,
+    [REDCO_USE_GATE] = REDCO_OP_ROLE_FFN_IN,
+    [REDCO_USE_UP] = REDCO_OP_ROLE_FFN_IN,
+    [REDCO_USE_GATE_UP] = REDCO_OP_ROLE_FFN_IN,
+    [REDCO_USE_DOWN] = REDCO_OP_ROLE_FFN_OUT,
+    [REDCO_USE_ROUTER] = REDCO_OP_ROLE_ROUTER,
+    [REDCO_USE_EXPERT_GATE] = REDCO_OP_ROLE_EXPERT_IN,
+    [REDCO_USE_EXPERT_UP] = REDCO_OP_ROLE_EXPERT_IN,
+    [REDCO_USE_EXPERT_GATE_UP] = REDCO_OP_ROLE_EXPERT_IN,
+    [REDCO_USE_EXPERT_DOWN] = REDCO_OP_ROLE_EXPERT_OUT,
+    [REDCO_USE_ENCODER_FINAL_NORM] = REDCO_OP_ROLE_FFN_OUT, /* with the last operator of the encoder */
+    [REDCO_USE_FINAL_NORM] = REDCO_OP_ROLE_FINAL_NORM,
+    [REDCO_USE_PROJECT_OUT] = REDCO_OP_ROLE_HEAD,
+    [REDCO_USE_HEAD] = REDCO_OP_ROLE_HEAD,
 };
+
+redco_op_role redco_model_use_role(const redco_model *model, redco_param_use use)
+{
+    /* Side by side both norms read the block's input: the simulator counts them as one operator. */
+    const bool shared = use == REDCO_USE_FFN_NORM && redco_model_get_dims(model)->parallel_block;
+    return use_roles[shared ? REDCO_USE_ATTENTION_NORM : use];
+}
 
 static void begin(redcoi_pass *p, redco_param_use use)
 {
-    /* Side by side both norms read the block's input: the simulator counts them as one operator. */
-    const bool shared = use == REDCO_USE_FFN_NORM && p->dims->parallel_block;
-    redco_graph_set_operator(p->g, operators[shared ? REDCO_USE_ATTENTION_NORM : use]);
+    redco_graph_set_role(p->g, redco_model_use_role(p->lm->model, use));
 }
 
 /* Decoder-only models use a weight in one class. @return NULL if there is none */
@@ -115,7 +137,7 @@ redco_value redcoi_lm_heads(redcoi_pass *p, redco_value x, uint64_t heads)
 
 void redcoi_lm_rotate(redcoi_pass *p, redco_value *q, redco_value *k)
 {
-    redco_graph_set_operator(p->g, "rotary");
+    redco_graph_set_role(p->g, REDCO_OP_ROLE_ROTARY);
     *q = redco_rotary(p->g, *q, p->cosines, p->sines, p->set->rope.interleaved);
     *k = redco_rotary(p->g, *k, p->cosines, p->sines, p->set->rope.interleaved);
 }
@@ -127,7 +149,7 @@ redco_value redcoi_lm_attention(redcoi_pass *p, redco_value q, redco_value k, re
     if (options.scale == 0.0) { options.scale = 1.0 / sqrt((double)p->dims->head_dim); }
     if (p->set->scale_by_layer) { options.scale /= (double)p->layer + 1.0; }
     if (p->layer >= p->set->first_window && p->set->window < p->length) { options.window = p->set->window; }
-    redco_graph_set_operator(p->g, "attention");
+    redco_graph_set_role(p->g, REDCO_OP_ROLE_ATTENTION);
     const redco_value seen = redco_attend(p->g, q, k, v, REDCO_NO_VALUE, &options);
     return redcoi_lm_product(p, REDCO_USE_OUTPUT,
                              redco_reshape(p->g, seen, 3, (const uint64_t[]){p->batch, p->length, width}));
@@ -148,7 +170,7 @@ redco_value redcoi_lm_rotary_attention(redcoi_pass *p, redco_value y)
 
 static redco_value activate(redcoi_pass *p, redco_value x)
 {
-    redco_graph_set_operator(p->g, "activation");
+    redco_graph_set_role(p->g, REDCO_OP_ROLE_ACTIVATION);
     switch (p->set->activation) {
     case REDCOI_ACTIVATION_SILU: return redco_silu(p->g, x);
     case REDCOI_ACTIVATION_GELU: return redco_gelu(p->g, x);
@@ -202,7 +224,7 @@ void redcoi_lm_rotary_tables(redcoi_pass *p)
     const redcoi_rope *const rope = &p->set->rope;
     const redco_tensor_type pairs = redco_type(REDCO_I32, 1, &(uint64_t){rope->size / 2});
     if (rope->size == 0) { return; }
-    redco_graph_set_operator(g, "embedding");
+    redco_graph_set_role(g, REDCO_OP_ROLE_EMBEDDING);
     const redco_value at = redco_reshape(g, redcoi_lm_positions(p, 0), 2, (const uint64_t[]){p->length, 1});
     /* In F64 whatever the tables are: positions times frequencies need the digits. */
     const redco_value index = redco_cast(g, redco_iota(g, &pairs, 0), REDCO_F64);

@@ -105,3 +105,11 @@ const char *redcoi_param_name(const redco_param *param, uint32_t layer, char nam
     }
     return name;
 }
+
+bool redcoi_model_has(const redco_model *model, redco_param_use use)
+{
+    for (size_t i = 0; i < model->param_count; i++) {
+        if (model->params[i].use == use) { return true; }
+    }
+    return false;
+}

@@ -36,8 +36,13 @@ static void build_generic(redcoi_build *build)
     redcoi_llama_tensors(build, (redcoi_llama_biases){.qkv = false});
 }
 
+/* No settings are read: its layers are known, but not the numbers with which one would train it. */
 const redcoi_family redcoi_family_generic = {
-    .type = "generic", .norm = REDCO_NORM_RMS, .positions = REDCO_POSITIONS_ROTARY, .build = build_generic};
+    .type = "generic",
+    .norm = REDCO_NORM_RMS,
+    .positions = REDCO_POSITIONS_ROTARY,
+    .build = build_generic,
+    .graph = {.embed = redcoi_lm_tokens, .block = redcoi_llama_block, .head = redcoi_lm_head}};
 
 static json_t *config_of(const redco_model_dims *dims, const char *name)
 {

@@ -55,14 +55,14 @@ static redco_value embed(redcoi_pass *p, redco_value tokens)
 
 static redco_value third(redcoi_pass *p, redco_value qkv, uint64_t which)
 {
-    const uint64_t width = p->dims->hidden;
+    const uint64_t width = (uint64_t)p->dims->heads * p->dims->head_dim;
     return redcoi_lm_heads(p, redco_slice_axis(p->g, qkv, 2, which * width, width), p->dims->heads);
 }
 
 static redco_value block(redcoi_pass *p, redco_value x)
 {
     const redco_value qkv = redcoi_lm_product(p, REDCO_USE_QKV, redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, x));
-    redco_graph_set_operator(p->g, "split_heads");
+    redco_graph_set_role(p->g, REDCO_OP_ROLE_SPLIT_HEADS);
     const redco_value q = third(p, qkv, 0), k = third(p, qkv, 1), v = third(p, qkv, 2);
     x = redco_add(p->g, x, redcoi_lm_attention(p, q, k, v));
     return redco_add(p->g, x, redcoi_lm_ffn(p, redcoi_lm_norm(p, REDCO_USE_FFN_NORM, x)));

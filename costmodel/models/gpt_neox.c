@@ -47,7 +47,7 @@ static redco_value attend(redcoi_pass *p, redco_value x)
 {
     const uint64_t heads = p->dims->heads, size = p->dims->head_dim;
     const redco_value qkv = redcoi_lm_product(p, REDCO_USE_QKV, redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, x));
-    redco_graph_set_operator(p->g, "rotary");
+    redco_graph_set_role(p->g, REDCO_OP_ROLE_ROTARY);
     const redco_value by_head = redco_reshape(p->g, qkv, 4, (const uint64_t[]){p->batch, p->length, heads, 3 * size});
     redco_value q = redco_slice_axis(p->g, by_head, 3, 0, size), k = redco_slice_axis(p->g, by_head, 3, size, size);
     const redco_value v = redco_slice_axis(p->g, by_head, 3, 2 * size, size);

@@ -97,6 +97,19 @@ static redco_status check_shape(const redco_language_model *lm, uint32_t micro_b
     return REDCO_OK;
 }
 
+static redcoi_pass begin_pass(redco_scope *scope, const redco_language_model *lm, uint64_t batch, uint64_t length)
+{
+    return (redcoi_pass){.scope = scope,
+                         .g = scope->graph,
+                         .lm = lm,
+                         .set = &lm->set,
+                         .dims = lm->dims,
+                         .batch = batch,
+                         .length = length,
+                         .cosines = REDCO_NO_VALUE,
+                         .sines = REDCO_NO_VALUE};
+}
+
 redco_value redco_language_model_logits(redco_scope *scope, const redco_language_model *lm, redco_value tokens)
 {
     redco_graph *const g = scope->graph;
@@ -108,15 +121,7 @@ redco_value redco_language_model_logits(redco_scope *scope, const redco_language
                          type.rank);
         return REDCO_NO_VALUE;
     }
-    redcoi_pass p = {.scope = scope,
-                     .g = g,
-                     .lm = lm,
-                     .set = &lm->set,
-                     .dims = lm->dims,
-                     .batch = type.dim[0],
-                     .length = type.dim[1],
-                     .cosines = REDCO_NO_VALUE,
-                     .sines = REDCO_NO_VALUE};
+    redcoi_pass p = begin_pass(scope, lm, type.dim[0], type.dim[1]);
     redco_graph_set_layer(g, "embedding.0");
     redco_value x = lm->family->graph.embed(&p, tokens);
     redcoi_lm_rotary_tables(&p);
@@ -129,6 +134,12 @@ redco_value redco_language_model_logits(redco_scope *scope, const redco_language
     return lm->family->graph.head(&p, x);
 }
 
+static redco_value token_losses(redco_graph *g, redco_value logits, redco_value targets)
+{
+    redco_graph_set_role(g, REDCO_OP_ROLE_LOSS);
+    return redco_cross_entropy(g, logits, targets, true);
+}
+
 /* Targets below 0 count in neither sum; of a micro-batch without any other the loss is 0. */
 static redco_value loss_of(redco_scope *scope, const void *context)
 {
@@ -136,11 +147,49 @@ static redco_value loss_of(redco_scope *scope, const void *context)
     const redco_value targets = redco_scope_value(scope, "targets");
     const redco_value logits = redco_language_model_logits(scope, context, redco_scope_value(scope, "tokens"));
     const redco_dtype dtype = redco_dtype_statistic(scope->compute);
-    redco_graph_set_operator(g, "loss");
-    const redco_value losses = redco_cross_entropy(g, logits, targets, true);
+    const redco_value losses = token_losses(g, logits, targets);
     const redco_value asked = redco_less_equal(g, redco_scalar(g, REDCO_I32, 0.0), targets);
     const redco_value count = redco_sum_all(g, redco_cast(g, asked, dtype));
     return redco_div(g, redco_sum_all(g, losses), redco_max(g, count, redco_scalar(g, dtype, 1.0)));
+}
+
+static void declare_params(const redco_language_model *lm, redco_graph *g, redco_value *params_out)
+{
+    char name[REDCOI_MODEL_NAME_SIZE];
+    const redco_param *params = NULL;
+    const size_t count = redco_model_tensors(lm->model, &params);
+    for (size_t i = 0; i < count; i++) {
+        const redco_param *const p = &params[i];
+        const bool turned = p->role == REDCO_PARAM_LINEAR;
+        const redco_tensor_type type =
+            redco_type(REDCO_F32, p->rank, turned ? (const uint64_t[]){p->shape[1], p->shape[0]} : p->shape);
+        params_out[i] = redco_parameter(g, redcoi_param_name(p, 0, name), &type);
+    }
+}
+
+redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_index, uint64_t batch, uint64_t length,
+                                redcoi_class_values *values, redco_graph *graph, redco_error *err)
+{
+    const redcoi_family_graph *const family = &lm->family->graph;
+    redco_scope scope = {.graph = graph, .compute = REDCO_F32, .training = true, .key = REDCO_NO_VALUE};
+    redcoi_pass p = begin_pass(&scope, lm, batch, length);
+    const redco_tensor_type ids = redco_type(REDCO_I32, 2, (const uint64_t[]){batch, length});
+    const redco_tensor_type hidden = redco_type(REDCO_F32, 3, (const uint64_t[]){batch, length, lm->dims->hidden});
+    declare_params(lm, graph, values->params);
+    const redco_value tokens = redco_input(graph, "tokens", &ids), x = redco_input(graph, "x", &hidden);
+    const redco_class_kind kind = lm->model->classes[class_index].kind;
+    if (kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS) { redcoi_lm_rotary_tables(&p); }
+    values->first_op = redco_graph_op_count(graph);
+    switch (kind) {
+    case REDCO_CLASS_EMBEDDING: values->result = family->embed(&p, tokens); break;
+    case REDCO_CLASS_BLOCK:
+    case REDCO_CLASS_CROSS: values->result = family->block(&p, x); break;
+    case REDCO_CLASS_HEAD: values->result = token_losses(graph, family->head(&p, x), tokens); break;
+    }
+    if (scope.error.status != REDCO_OK) {
+        return redco_fail(err, scope.error.status, scope.error.place, "%s", scope.error.text);
+    }
+    return redco_graph_status(graph, err);
 }
 
 static void describe_task(redco_language_model *lm, uint32_t micro_batch, uint32_t seq_len)
@@ -160,7 +209,7 @@ redco_status redco_language_model_create(const redco_model *model, uint32_t micr
                                          redco_language_model **language_model_out, redco_error *err)
 {
     const redcoi_family *const family = model->family;
-    if (family->graph.block == NULL) { return not_built(model, err); }
+    if (family->graph.read == NULL) { return not_built(model, err); }
     redco_language_model *lm = calloc(1, sizeof *lm);
     if (lm == NULL) { return redco_fail(err, REDCO_ENOMEM, redco_model_name(model), "no memory for it"); }
     *lm = (redco_language_model){.model = model, .dims = redco_model_get_dims(model), .family = family};

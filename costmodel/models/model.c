@@ -1,6 +1,6 @@
 #include "costmodel/models/model.h"
 
-#include "costmodel/models/family.h"
+#include "costmodel/models/layer_groups_internal.h"
 #include "topology/base/preset.h"
 #include "topology/base/text.h"
 
@@ -129,6 +129,7 @@ redco_status redco_model_from_json(const redco_json_value *config, const char *n
     redcoi_config_spelling(&build);
     redcoi_config_defaults(&build);
     sum_params(&build);
+    if (redcoi_building(&build)) { build.status = redcoi_layer_groups_make(model, err); }
     if (!redcoi_building(&build)) {
         redco_model_free(model);
         return build.status;

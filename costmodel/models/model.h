@@ -3,6 +3,7 @@
 #ifndef REDCO_MODEL_H
 #define REDCO_MODEL_H
 
+#include "costmodel/graph/op_roles.h"
 #include "topology/base/json.h"
 #include "topology/base/status.h"
 
@@ -171,6 +172,8 @@ size_t redco_model_tensors(const redco_model *model, const redco_param **params_
 /** The id of the tensor of a class that is used so: the weight, gain or table, or with @p bias its bias.
  *  @return REDCO_NO_PARAM if there is none */
 uint32_t redco_model_find(const redco_model *model, uint32_t class_index, redco_param_use use, bool bias);
+/** The role of the operator that uses a tensor in this model. */
+redco_op_role redco_model_use_role(const redco_model *model, redco_param_use use);
 /** What is odd about the config: a key that seems misspelt, sizes that it leaves out.
  *  @return the @p index-th, or NULL past the last */
 const char *redco_model_warning(const redco_model *model, size_t index);

@@ -78,7 +78,7 @@ static redco_value attend(redcoi_pass *p, redco_value y)
     const redco_value q = redcoi_lm_product(p, REDCO_USE_QUERY, y);
     const redco_value k = redcoi_lm_product(p, REDCO_USE_KEY, y);
     const redco_value v = redcoi_lm_product(p, REDCO_USE_VALUE, y);
-    redco_graph_set_operator(p->g, "split_heads");
+    redco_graph_set_role(p->g, REDCO_OP_ROLE_SPLIT_HEADS);
     const redco_value q_heads = redcoi_lm_heads(p, q, heads), k_heads = redcoi_lm_heads(p, k, heads);
     return redcoi_lm_attention(p, q_heads, k_heads, redcoi_lm_heads(p, v, heads));
 }

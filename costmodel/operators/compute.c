@@ -1,5 +1,6 @@
 #include "costmodel/operators/compute.h"
 
+#include "costmodel/models/layer_groups.h"
 #include "costmodel/operators/compute_profile.h"
 
 #include <math.h>
@@ -17,68 +18,9 @@ static const double scores_backward_flops = 2.0, scores_backward_bytes = 1.6;
 /* Bytes per element of a norm: fused, and what several kernels add per unit of rho. */
 static const double norm_bytes = 10.0, plain_norm_bytes = 18.0;
 
-/* Gathers operators while the layer is described in forward order. */
-struct list {
-    redco_operator *out;
-    uint32_t count;
-    double element_bytes;
-    double memory_unit; /* traffic constants of the reference are for 2-byte elements */
-    const redco_engine *engine;
-    const char *norm; /* as profiles call it */
-    bool in_block;
-};
-
-static void add_gemm(struct list *list, redco_op_role role, uint64_t m, uint64_t n, uint64_t k)
-{
-    const double dm = (double)m, dn = (double)n, dk = (double)k;
-    list->out[list->count++] = (redco_operator){.role = role,
-                                                .kind = REDCO_OPERATOR_GEMM,
-                                                .m = m,
-                                                .n = n,
-                                                .k = k,
-                                                .narrow = list->in_block,
-                                                .flops = 2.0 * dm * dn * dk,
-                                                .bytes = list->element_bytes * (dm * dk + dk * dn + dm * dn)};
-}
-
-/* @p measured_as of a profile's operators, by its number of elements. */
-static void add_bytes(struct list *list, redco_op_role role, redco_operator_kind kind, const char *measured_as,
-                      double elements, double element_bytes)
-{
-    list->out[list->count++] = (redco_operator){.role = role,
-                                                .kind = kind,
-                                                .bytes = element_bytes * elements * list->memory_unit,
-                                                .measured_as = measured_as,
-                                                .elements = elements};
-}
-
-/* Dimensions of one rank. */
-struct rank {
-    double tokens;  /* T, of this rank's part of the sequence */
-    uint64_t t;     /* the same as a count */
-    double sigma;   /* divides what sequence parallelism divides */
-    uint64_t q, kv; /* width of queries, of keys (= of values) */
-    uint32_t head_dim, keys;
-    double pair_flops; /* 4 b s^2 q / cp: scores and product with V over the full square */
-};
-
 static uint64_t ceil_div(uint64_t a, uint64_t b)
 {
     return a / b + (a % b != 0 ? 1 : 0);
-}
-
-static struct rank rank_of(const redco_model_dims *dims, const redco_shape *shape)
-{
-    struct rank rank;
-    rank.t = (uint64_t)shape->micro_batch * ceil_div(shape->seq_len, shape->cp);
-    rank.tokens = (double)rank.t;
-    rank.sigma = shape->sequence_parallel ? (double)shape->tp : 1.0;
-    rank.head_dim = dims->head_dim;
-    rank.keys = shape->seq_len;
-    rank.q = ceil_div(dims->heads, shape->tp) * dims->head_dim;
-    rank.kv = (uint64_t)redco_rank_kv_heads(dims, shape->tp) * dims->head_dim;
-    rank.pair_flops = 4.0 * rank.tokens * (double)shape->seq_len * (double)rank.q;
-    return rank;
 }
 
 uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp)
@@ -86,155 +28,177 @@ uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp)
     return tp >= dims->kv_heads ? 1 : (uint32_t)ceil_div(dims->kv_heads, tp);
 }
 
-/* As profiles call it. */
-static const char *activation(const redco_model_dims *dims)
-{
-    static const char *const names[] = {[REDCO_ACTIVATION_GELU] = "activation",
-                                        [REDCO_ACTIVATION_RELU] = "relu",
-                                        [REDCO_ACTIVATION_GATED] = "gated_activation"};
-    return names[dims->activation];
-}
+/* One rank's part of a layer. */
+struct rank {
+    const redco_model_dims *dims;
+    const redco_shape *shape;
+    uint64_t sizes[REDCO_AXIS_COUNT];
+    redco_class_kind class;
+    double element_bytes;
+    double memory_unit; /* traffic constants of the reference are for 2-byte elements */
+};
 
-static void add_norm_of(struct list *list, redco_op_role role, double elements, uint64_t columns)
-{
-    const redco_operator_kind kind = list->engine->plain_norm ? REDCO_OPERATOR_NORM : REDCO_OPERATOR_MEMORY;
-    add_bytes(list, role, kind, list->norm, elements, norm_bytes);
-    list->out[list->count - 1].columns = (uint32_t)columns;
-}
-
-static void add_norm(struct list *list, redco_op_role role, const struct rank *rank, uint64_t hidden)
-{
-    add_norm_of(list, role, rank->tokens * (double)hidden / rank->sigma, hidden);
-}
-
-static void add_attention(struct list *list, redco_op_role role, bool causal, const struct rank *rank)
-{
-    const redco_attention kernel = list->engine->attention;
-    if (kernel == REDCO_ATTENTION_FUSED || kernel == REDCO_ATTENTION_UNFUSED) { /* the full square, causal or not */
-        const double scores = rank->pair_flops / 4.0 / (double)rank->head_dim;
-        list->out[list->count++] =
-            (redco_operator){.role = role,
-                             .kind = REDCO_OPERATOR_SCORES,
-                             .misaligned = rank->head_dim % 8 != 0,
-                             .flops = rank->pair_flops,
-                             .bytes = scores * list->memory_unit *
-                                      (kernel == REDCO_ATTENTION_FUSED ? fused_score_bytes : plain_score_bytes)};
-        return;
-    }
-    const double bytes = 2.0 * rank->tokens * (double)(rank->q + rank->kv); /* q, k, v in, output out */
-    list->out[list->count++] = (redco_operator){.role = role,
-                                                .kind = REDCO_OPERATOR_ATTENTION,
-                                                .flops = causal ? rank->pair_flops / 2.0 : rank->pair_flops,
-                                                .bytes = bytes * list->element_bytes,
-                                                .keys = rank->keys,
-                                                .head_dim = rank->head_dim,
-                                                .causal = causal};
-}
-
-/* An engine of planned memory multiplies by each weight of the last product: those of the uses from @p first to @p
- * last, of which there may be several (q, k and v; gate and up). */
-static void add_parts(struct list *list, const redco_model *model, uint32_t class_index, uint32_t tp,
-                      redco_param_use first, redco_param_use last)
-{
-    const redco_param *params = NULL;
-    redco_operator *const op = &list->out[list->count - 1];
-    (void)redco_model_tensors(model, &params);
-    if (tp > redco_model_get_dims(model)->kv_heads) { return; } /* some have a part of a head */
-    for (uint32_t use = first; use <= (uint32_t)last; use++) {
-        const uint32_t id = redco_model_find(model, class_index, (redco_param_use)use, false);
-        if (id == REDCO_NO_PARAM || op->k == 0) { continue; }
-        op->parts[op->part_count++] = ceil_div(params[id].shape[0] * params[id].shape[1] / op->k, tp);
-    }
-    if (op->part_count == 1) { op->part_count = 0; }
-}
-
-static void add_block(struct list *list, const redco_model *model, uint32_t class_index, bool causal,
-                      const struct rank *rank, uint32_t tp)
+static struct rank rank_of(const redco_model *model, redco_class_kind class, const redco_shape *shape)
 {
     const redco_model_dims *const dims = redco_model_get_dims(model);
-    const redco_layer_class *classes = NULL;
-    (void)redco_model_classes(model, &classes);
-    const bool cross = classes[class_index].kind == REDCO_CLASS_CROSS;
-    const bool parts = list->engine->planned_memory && !cross;
-    const uint64_t h = dims->hidden, f = ceil_div(dims->ffn, tp);
-    list->in_block = true;
-    if (!dims->post_norm) { add_norm(list, REDCO_OP_ROLE_ATTENTION_NORM, rank, h); }
-    add_gemm(list, REDCO_OP_ROLE_QKV, rank->t, rank->q + 2 * rank->kv, h);
-    if (parts) { add_parts(list, model, class_index, tp, REDCO_USE_QUERY, REDCO_USE_VALUE); }
-    if (dims->head_norms) { /* of this rank's heads, whatever sequence parallelism splits */
-        add_norm_of(list, REDCO_OP_ROLE_Q_NORM, rank->tokens * (double)rank->q, dims->head_dim);
-        add_norm_of(list, REDCO_OP_ROLE_K_NORM, rank->tokens * (double)rank->kv, dims->head_dim);
-    }
-    const redco_op_role heads =
-        dims->positions == REDCO_POSITIONS_ROTARY ? REDCO_OP_ROLE_ROTARY : REDCO_OP_ROLE_SPLIT_HEADS;
-    add_bytes(list, heads, REDCO_OPERATOR_MEMORY, redco_op_role_name(heads),
-              rank->tokens * (double)(rank->q + rank->kv), 4.0);
-    add_attention(list, REDCO_OP_ROLE_ATTENTION, causal, rank);
-    add_gemm(list, REDCO_OP_ROLE_OUT, rank->t, h, rank->q);
-    list->out[list->count - 1].adds = true;
-    if (dims->post_norm) { add_norm(list, REDCO_OP_ROLE_ATTENTION_NORM, rank, h); }
-    if (cross) { /* queries of the decoder, keys and values of the encoder's output: every pair */
-        add_norm(list, REDCO_OP_ROLE_CROSS_NORM, rank, h);
-        add_gemm(list, REDCO_OP_ROLE_CROSS_Q, rank->t, rank->q, h);
-        add_gemm(list, REDCO_OP_ROLE_CROSS_KV, rank->t, 2 * rank->kv, h);
-        add_attention(list, REDCO_OP_ROLE_CROSS_ATTENTION, false, rank);
-        add_gemm(list, REDCO_OP_ROLE_CROSS_OUT, rank->t, h, rank->q);
-        list->out[list->count - 1].adds = true;
-    }
-    if (!dims->parallel_block && !dims->post_norm) { add_norm(list, REDCO_OP_ROLE_FFN_NORM, rank, h); }
-    add_gemm(list, REDCO_OP_ROLE_FFN_IN, rank->t, dims->gated ? 2 * f : f, h);
-    if (parts) { add_parts(list, model, class_index, tp, REDCO_USE_GATE, REDCO_USE_UP); }
-    add_bytes(list, REDCO_OP_ROLE_ACTIVATION, REDCO_OPERATOR_MEMORY, activation(dims), rank->tokens * (double)f,
-              dims->gated ? 8.0 : 4.0);
-    add_gemm(list, REDCO_OP_ROLE_FFN_OUT, rank->t, h, f);
-    list->out[list->count - 1].adds = true;
-    if (dims->post_norm) { add_norm(list, REDCO_OP_ROLE_FFN_NORM, rank, h); }
-    if (list->engine->gemm_format != REDCO_GEMM_SAME) { /* inputs and gradients of the products */
-        const double elements = 6.0 * (double)h / (double)tp + 3.0 * (double)f;
-        add_bytes(list, REDCO_OP_ROLE_CASTS, REDCO_OPERATOR_CAST, NULL, rank->tokens * elements, 1.0);
+    const double element_bytes = shape->precision == REDCO_FP32 ? 4.0 : 2.0;
+    struct rank rank = {.dims = dims,
+                        .shape = shape,
+                        .class = class,
+                        .element_bytes = element_bytes,
+                        .memory_unit = element_bytes / 2.0};
+    redco_model_axis_sizes(model, shape->micro_batch, ceil_div(shape->seq_len, shape->cp), rank.sizes);
+    uint64_t *const heads = &rank.sizes[REDCO_AXIS_HEADS], *const kv = &rank.sizes[REDCO_AXIS_KV_HEADS];
+    *heads = ceil_div(*heads, shape->tp);
+    *kv = redco_rank_kv_heads(dims, shape->tp);
+    rank.sizes[REDCO_AXIS_QKV_HEADS] = *heads + 2 * *kv;
+    rank.sizes[REDCO_AXIS_FFN] = ceil_div(dims->ffn, shape->tp);
+    rank.sizes[REDCO_AXIS_VOCAB] = ceil_div(dims->vocab, shape->tp);
+    return rank;
+}
+
+static bool in_block(const struct rank *rank)
+{
+    return rank->class == REDCO_CLASS_BLOCK || rank->class == REDCO_CLASS_CROSS;
+}
+
+/* Its parts together. */
+static uint64_t sum_parts(const struct rank *rank, const redco_layer_group *group)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < group->part_count; i++) { sum += redco_extent_count(&group->parts[i], rank->sizes); }
+    return sum;
+}
+
+static void price_product(const struct rank *rank, const redco_layer_group *group, redco_operator *op)
+{
+    op->kind = REDCO_OPERATOR_GEMM;
+    op->m = redco_extent_count(&group->rows, rank->sizes);
+    op->n = sum_parts(rank, group);
+    op->k = redco_extent_count(&group->inner, rank->sizes);
+    op->narrow = in_block(rank);
+    op->adds = in_block(rank) && redco_extent_split(&group->inner) != REDCO_AXIS_COUNT;
+    const double m = (double)op->m, n = (double)op->n, k = (double)op->k;
+    op->flops = 2.0 * m * n * k;
+    op->bytes = rank->element_bytes * (m * k + k * n + m * n);
+    /* An engine of planned memory multiplies by each weight, of which some ranks have a part of a head. */
+    const bool each = rank->shape->engine.planned_memory && rank->class == REDCO_CLASS_BLOCK;
+    if (!each || group->part_count < 2 || rank->shape->tp > rank->dims->kv_heads) { return; }
+    op->part_count = group->part_count;
+    for (uint32_t i = 0; i < group->part_count; i++) {
+        op->parts[i] = redco_extent_count(&group->parts[i], rank->sizes);
     }
 }
 
-static void add_head(struct list *list, const redco_model_dims *dims, const struct rank *rank, uint32_t tp)
+/* Queries see the keys of the whole sequence, whichever part of it this rank has. */
+static void price_attention(const struct rank *rank, const redco_layer_group *group, redco_operator *op)
 {
-    const uint64_t width = ceil_div(dims->vocab, tp);
-    if (!dims->no_final_norm) { add_norm(list, REDCO_OP_ROLE_FINAL_NORM, rank, dims->hidden); }
-    add_gemm(list, REDCO_OP_ROLE_HEAD, rank->t, width, dims->hidden);
-    const uint64_t held = list->engine->logits_gathered ? dims->vocab : width;
-    /* 24 bytes per logit in all, a third of them forward; the loss computes in 32 bit whatever the precision. */
-    list->out[list->count++] = (redco_operator){.role = REDCO_OP_ROLE_LOSS,
-                                                .kind = REDCO_OPERATOR_LOSS,
-                                                .bytes = 8.0 * rank->tokens * (double)held,
-                                                .measured_as = "loss",
-                                                .elements = rank->tokens * (double)held};
+    const redco_attention kernel = rank->shape->engine.attention;
+    const double queries = (double)redco_extent_count(&group->parts[0], rank->sizes);
+    const double square_flops = 4.0 * queries * (double)rank->shape->seq_len; /* scores, and product with V */
+    op->flops = square_flops;
+    if (kernel == REDCO_ATTENTION_FUSED || kernel == REDCO_ATTENTION_UNFUSED) { /* the full square, causal or not */
+        op->kind = REDCO_OPERATOR_SCORES;
+        op->misaligned = rank->dims->head_dim % 8 != 0;
+        op->bytes = square_flops / 4.0 / (double)rank->dims->head_dim * rank->memory_unit *
+                    (kernel == REDCO_ATTENTION_FUSED ? fused_score_bytes : plain_score_bytes);
+        return;
+    }
+    op->kind = REDCO_OPERATOR_ATTENTION;
+    op->causal = group->causal;
+    if (group->causal) { op->flops /= 2.0; }
+    op->bytes = (double)sum_parts(rank, group) * rank->element_bytes;
+    op->keys = rank->shape->seq_len;
+    op->head_dim = rank->dims->head_dim;
+}
+
+static void price_bytes(const struct rank *rank, redco_operator_kind kind, const char *measured_as,
+                        double element_bytes, redco_operator *op)
+{
+    op->kind = kind;
+    op->measured_as = measured_as;
+    op->bytes = element_bytes * op->elements * rank->memory_unit;
+}
+
+static void price_norm(const struct rank *rank, const redco_layer_group *group, redco_operator *op)
+{
+    /* Sequence parallelism splits what tensor parallelism does not. */
+    const bool split = rank->shape->sequence_parallel && redco_extent_split(&group->parts[0]) == REDCO_AXIS_COUNT;
+    if (split) { op->elements /= (double)rank->shape->tp; }
+    op->columns = (uint32_t)redco_extent_count(&group->columns, rank->sizes);
+    price_bytes(rank, rank->shape->engine.plain_norm ? REDCO_OPERATOR_NORM : REDCO_OPERATOR_MEMORY,
+                rank->dims->norm == REDCO_NORM_RMS ? "rms_norm" : "layer_norm", norm_bytes, op);
+}
+
+/* Activations, and what splits or turns heads: as profiles call them. */
+static void price_memory(const struct rank *rank, const redco_layer_group *group, redco_operator *op)
+{
+    static const char *const activations[] = {[REDCO_ACTIVATION_GELU] = "activation",
+                                              [REDCO_ACTIVATION_RELU] = "relu",
+                                              [REDCO_ACTIVATION_GATED] = "gated_activation"};
+    const bool active = group->role == REDCO_OP_ROLE_ACTIVATION;
+    price_bytes(rank, REDCO_OPERATOR_MEMORY,
+                active ? activations[rank->dims->activation] : redco_op_role_name(group->role),
+                active && rank->dims->gated ? 8.0 : 4.0, op);
+}
+
+/* 24 bytes per logit in all, a third of them forward; the loss computes in 32 bit whatever the precision. */
+static void price_loss(const struct rank *rank, const redco_layer_group *group, redco_operator *op)
+{
+    struct rank gathered = *rank;
+    gathered.sizes[REDCO_AXIS_VOCAB] = rank->dims->vocab;
+    op->kind = REDCO_OPERATOR_LOSS;
+    op->elements = (double)sum_parts(rank->shape->engine.logits_gathered ? &gathered : rank, group);
+    op->bytes = 8.0 * op->elements;
+    op->measured_as = "loss";
+}
+
+static void price_table(const struct rank *rank, const redco_layer_group *group, redco_operator *op)
+{
+    /* 20 bytes per element in all, a third of them forward */
+    price_bytes(rank, REDCO_OPERATOR_EMBEDDING, "embedding", 20.0 / 3.0, op);
+    op->table_elements = (double)redco_extent_count(&group->columns, rank->sizes);
+    op->table_shared = rank->dims->tied;
+}
+
+static redco_operator operator_of(const struct rank *rank, const redco_layer_group *group)
+{
+    redco_operator op = {.role = group->role};
+    const bool counted = group->kind != REDCO_GROUP_PRODUCT && group->kind != REDCO_GROUP_ATTENTION;
+    if (counted) { op.elements = (double)sum_parts(rank, group); }
+    switch (group->kind) {
+    case REDCO_GROUP_MEMORY: price_memory(rank, group, &op); break;
+    case REDCO_GROUP_PRODUCT: price_product(rank, group, &op); break;
+    case REDCO_GROUP_ATTENTION: price_attention(rank, group, &op); break;
+    case REDCO_GROUP_NORM: price_norm(rank, group, &op); break;
+    case REDCO_GROUP_LOSS: price_loss(rank, group, &op); break;
+    case REDCO_GROUP_TABLE: price_table(rank, group, &op); break;
+    }
+    return op;
+}
+
+/* An engine's own: inputs and gradients of the products. */
+static redco_operator casts_of(const struct rank *rank)
+{
+    const double tokens = (double)(rank->sizes[REDCO_AXIS_BATCH] * rank->sizes[REDCO_AXIS_SEQUENCE]);
+    const double each =
+        6.0 * (double)rank->dims->hidden / (double)rank->shape->tp + 3.0 * (double)rank->sizes[REDCO_AXIS_FFN];
+    redco_operator op = {.role = REDCO_OP_ROLE_CASTS, .elements = tokens * each};
+    price_bytes(rank, REDCO_OPERATOR_CAST, NULL, 1.0, &op);
+    return op;
 }
 
 uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                redco_operator operators_out[REDCO_OPERATORS_MAX])
 {
-    const redco_model_dims *const dims = redco_model_get_dims(model);
     const redco_layer_class *classes = NULL;
+    const redco_layer_group *groups = NULL;
     (void)redco_model_classes(model, &classes);
-    const double element_bytes = shape->precision == REDCO_FP32 ? 4.0 : 2.0;
-    struct list list = {.out = operators_out,
-                        .element_bytes = element_bytes,
-                        .memory_unit = element_bytes / 2.0,
-                        .engine = &shape->engine,
-                        .norm = dims->norm == REDCO_NORM_RMS ? "rms_norm" : "layer_norm"};
-    const struct rank rank = rank_of(dims, shape);
-    const bool encoder = dims->encoder_layers > 0;
-    switch (classes[class_index].kind) {
-    case REDCO_CLASS_EMBEDDING: /* 20 bytes per element in all, a third of them forward */
-        add_bytes(&list, REDCO_OP_ROLE_EMBEDDING, REDCO_OPERATOR_EMBEDDING, "embedding",
-                  rank.tokens * (double)dims->hidden, 20.0 / 3.0);
-        list.out[0].table_elements = (double)ceil_div(dims->vocab, shape->tp) * (double)dims->hidden;
-        list.out[0].table_shared = dims->tied;
-        break;
-    case REDCO_CLASS_BLOCK: add_block(&list, model, class_index, !encoder, &rank, shape->tp); break;
-    case REDCO_CLASS_CROSS: add_block(&list, model, class_index, true, &rank, shape->tp); break;
-    case REDCO_CLASS_HEAD: add_head(&list, dims, &rank, shape->tp); break;
-    }
-    return list.count;
+    const struct rank rank = rank_of(model, classes[class_index].kind, shape);
+    uint32_t count = redco_model_groups(model, class_index, &groups);
+    for (uint32_t i = 0; i < count; i++) { operators_out[i] = operator_of(&rank, &groups[i]); }
+    if (in_block(&rank) && shape->engine.gemm_format != REDCO_GEMM_SAME) { operators_out[count++] = casts_of(&rank); }
+    return count;
 }
 
 redco_status redco_compute_create(const redco_gpu *gpu, redco_precision precision, const redco_calibration *calibration,

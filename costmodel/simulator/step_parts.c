@@ -15,17 +15,11 @@ uint8_t redcoi_link_of(bool network)
     return network ? REDCO_LINK_NETWORK : REDCO_LINK_NVLINK;
 }
 
-static bool is_norm(const redco_param *tensor)
-{
-    return tensor->role == REDCO_PARAM_LAYER_NORM || tensor->role == REDCO_PARAM_RMS_NORM;
-}
-
 /* Modules of a class while they are matched with operators. */
 struct match {
     const redco_param *tensors[REDCOI_MODULES_MAX];
     const char *names[REDCOI_MODULES_MAX];
-    uint64_t whole[REDCOI_MODULES_MAX]; /* parameters before tensor parallelism cuts them, biases included */
-    uint64_t held[REDCOI_MODULES_MAX];  /* and of one rank */
+    uint64_t held[REDCOI_MODULES_MAX]; /* parameters of one rank, biases included */
     uint32_t count;
 };
 
@@ -43,40 +37,20 @@ static void find_modules(const redcoi_job *job, uint32_t class_index, struct mat
         }
         if (match->count == 0) { continue; }
         const uint32_t at = match->count - 1;
-        if (!bias) { match->whole[at] = match->held[at] = 0; }
-        match->whole[at] += redcoi_tensor_params(&tensors[i], 1);
+        if (!bias) { match->held[at] = 0; }
         match->held[at] += redcoi_tensor_params(&tensors[i], job->setting->tp);
     }
 }
 
-/* Matrices come in the order in which the operators use them; several may make up one (q, k and v). */
-static void match_operators(redcoi_parts *parts, const redcoi_job *job, uint32_t class_index, const struct match *match)
+/* A module belongs to the operator that uses it; to the first one where the layer has no operator of that role (the
+ * norm of an encoder's output, which the head has). */
+static void match_operators(redcoi_parts *parts, const redco_model *model, const struct match *match)
 {
-    redco_operator whole[REDCO_OPERATORS_MAX]; /* undivided */
-    const redco_shape shape = redcoi_shape_of(job->costs, 1, 1, 1);
-    const uint32_t count = redco_layer_operators(job->costs->model, class_index, &shape, whole);
-    uint32_t matrix = 0, norm = 0;
-    uint64_t filled = 0;
-    while (matrix < count && whole[matrix].kind != REDCO_OPERATOR_GEMM) { matrix++; }
-    if (matrix == count) { matrix = 0; } /* an embedding has one operator and no matrix product */
     for (uint32_t i = 0; i < match->count; i++) {
-        redcoi_part_module *const module = &parts->modules[i];
-        if (is_norm(match->tensors[i])) {
-            while (norm + 1 < count && !redco_op_role_is_norm(whole[norm].role)) { norm++; }
-            module->op = redco_op_role_is_norm(whole[norm].role) ? norm : 0;
-            norm = norm + 1 < count ? norm + 1 : norm;
-            continue;
-        }
-        module->op = matrix;
-        filled += match->whole[i];
-        if (whole[matrix].kind != REDCO_OPERATOR_GEMM || filled < whole[matrix].n * whole[matrix].k) { continue; }
-        for (uint32_t next = matrix + 1; next < count; next++) {
-            if (whole[next].kind == REDCO_OPERATOR_GEMM) {
-                matrix = next;
-                filled = 0;
-                break;
-            }
-        }
+        const redco_op_role role = redco_model_use_role(model, match->tensors[i]->use);
+        uint32_t op = 0;
+        while (op < parts->op_count && parts->ops[op].role != role) { op++; }
+        parts->modules[i].op = op < parts->op_count ? op : 0;
     }
 }
 
@@ -185,7 +159,7 @@ static void fill_modules(redcoi_builder *b, const redcoi_job *job, uint32_t clas
     double held = 0.0;
     find_modules(job, class_index, &match);
     parts->module_count = match.count;
-    match_operators(parts, job, class_index, &match);
+    match_operators(parts, job->costs->model, &match);
     label_modules(b, parts, &match);
     for (uint32_t i = 0; i < match.count; i++) { held += (double)match.held[i]; }
     const double params = (double)job->times->params; /* replicated KV heads included: shared out in proportion */
