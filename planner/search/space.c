@@ -195,8 +195,7 @@ static redco_status add_schemes(redcoi_space *space, redco_setting *setting, red
 /* Whether stages can hold the model chunks that were asked for; one stage has none. */
 static bool may_interleave(const redcoi_space *space, const redco_setting *setting, redco_error *err)
 {
-    const uint32_t chunks = space->options.workload.engine.virtual_stages;
-    return chunks <= 1 || setting->pp <= 1 || redco_step_chunks_check(space->costs, setting, chunks, err) == REDCO_OK;
+    return redco_setting_chunks(setting) <= 1 || redco_step_chunks_check(space->costs, setting, err) == REDCO_OK;
 }
 
 /* All micro-batches of one choice of degrees. REDCO_EVALUE: it has none, or one that does not divide. */
@@ -248,6 +247,7 @@ static redco_status add_depths(redcoi_space *space, const redcoi_inputs *inputs,
     for (uint32_t pp = given == REDCO_DEGREE_AUTO ? 1 : given; pp <= most; pp++) {
         if (given == REDCO_DEGREE_AUTO && (ranks == 0 || ranks % pp != 0)) { continue; }
         setting.pp = pp;
+        setting.chunks = pp > 1 ? space->options.chunks : 1;
         const redco_status st = add_degrees(space, inputs, setting, first);
         /* A degree that does not divide something is no option, unless all are none. */
         if (st != REDCO_OK && st != REDCO_EVALUE) { return st; }
@@ -271,7 +271,8 @@ static redco_status add_all(redcoi_space *space, const redcoi_inputs *inputs, re
         if (tp_given == REDCO_DEGREE_AUTO && domain % tp != 0) { continue; }
         for (uint32_t cp = o->cp == REDCO_DEGREE_AUTO ? 1 : o->cp; cp <= most_cp && st == REDCO_OK; cp++) {
             if (o->cp == REDCO_DEGREE_AUTO && o->workload.seq_len % cp != 0) { continue; }
-            st = add_depths(space, inputs, (redco_setting){.tp = tp, .cp = cp}, &first);
+            const redco_setting setting = {.tp = tp, .cp = cp, .sequence_parallel = o->sequence_parallel == REDCO_ON};
+            st = add_depths(space, inputs, setting, &first);
         }
     }
     if (st == REDCO_OK && space->outer_count == 0) { st = first.status; }
@@ -347,17 +348,16 @@ static void add_window(redcoi_option *option, int window, bool overlapped, const
 }
 
 /* Pipeline stages, or, where they hold several model chunks each, those. */
-static uint32_t stages_of(const redcoi_space *space, const redco_setting *setting)
+static uint32_t stages_of(const redco_setting *setting)
 {
-    const uint32_t chunks = space->options.workload.engine.virtual_stages;
-    return setting->pp > 1 && chunks > 1 ? setting->pp * chunks : setting->pp;
+    return setting->pp * redco_setting_chunks(setting);
 }
 
 /* Pipeline stages must take equally long, and the closed form takes them to: what one stage does with its n-th layer,
    all do. Where stages are unequal or of two kinds of layers, a class has one configuration. */
 static void group_layers(const redcoi_space *space, redcoi_outer *outer)
 {
-    const uint32_t stages = stages_of(space, &outer->setting);
+    const uint32_t stages = stages_of(&outer->setting);
     uint32_t block_classes = 0;
     for (uint32_t c = 0; c < space->class_count; c++) { block_classes += is_block(space->classes[c].kind); }
     const bool alike = block_classes == 1 && space->blocks % stages == 0;
@@ -531,7 +531,7 @@ static uint32_t list_assignments(const redcoi_outer *outer, redco_assignment *pa
 redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *outer, const redcoi_answer *answer,
                                     redco_candidate *candidate_out, redco_error *err)
 {
-    const size_t most = (size_t)answer->count * stages_of(space, &outer->setting);
+    const size_t most = (size_t)answer->count * stages_of(&outer->setting);
     redco_assignment *parts = malloc((answer->count > 0 ? answer->count : 1) * sizeof *parts);
     redco_assignment *list = malloc((most > 0 ? most : 1) * sizeof *list);
     if (parts == NULL || list == NULL) {

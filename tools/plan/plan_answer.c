@@ -95,7 +95,7 @@ static redco_status find(struct answer *answer, redco_error *err)
 {
     const redco_search_options *options = &answer->args->options;
     const redco_inputs *inputs = answer->inputs;
-    const bool rows = options->workload.sequence_parallel;
+    const redco_switch rows = options->sequence_parallel;
     redco_status st = ask(inputs, options, &answer->result, err);
     if (st == REDCO_OK) { st = plan_tp_try_rows(answer->args, inputs, &answer->result, err); }
     if (st == REDCO_OK) { st = plan_tp_try_rules(answer->args, inputs, rows, &answer->result, err); }

@@ -292,7 +292,7 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
         return why;
     case KEY_SEQUENCE_PARALLEL:
         why = text != NULL ? cli_word(&args->cli, "--sequence-parallel", text, split, &word) : 0;
-        options->workload.sequence_parallel = text == NULL || word == 1;
+        options->sequence_parallel = text == NULL || word == 1 ? REDCO_ON : REDCO_OFF;
         args->try_sequence_parallel = text != NULL && word == 2;
         args->sequence_parallel_given = true;
         return why;
@@ -322,8 +322,7 @@ static error_t read_workload(struct plan_args *args, int key, const char *text)
     case KEY_MICRO_BATCH: return read_degree(args, "--micro-batch", text, &options->micro_batch);
     case KEY_TP: return read_degree(args, "--tp", text, &options->tp);
     case KEY_PP: return read_stages(args, "--pp", text, &options->pp);
-    case KEY_PP_CHUNKS:
-        return read_count(args, "--pp-chunks", text, MOST_CHUNKS, &options->workload.engine.virtual_stages);
+    case KEY_PP_CHUNKS: return read_count(args, "--pp-chunks", text, MOST_CHUNKS, &options->chunks);
     case KEY_CP: return read_stages(args, "--cp", text, &options->cp);
     default: return read_count(args, "--top", text, PLAN_MOST_TOP, &options->top);
     }

@@ -114,7 +114,7 @@ static void print_fixed(const redco_search_options *options)
     const struct {
         const char *name;
         uint32_t degree;
-    } stages[] = {{"pp", options->pp}, {"pp-chunks", options->workload.engine.virtual_stages}, {"cp", options->cp}};
+    } stages[] = {{"pp", options->pp}, {"pp-chunks", options->chunks}, {"cp", options->cp}};
     const char *comma = "";
     char text[SHORT];
     if (options->strategy != REDCO_STRATEGY_ANY) {

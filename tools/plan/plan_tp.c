@@ -27,7 +27,7 @@ redco_status plan_tp_try_rows(struct plan_args *args, const redco_inputs *inputs
     const bool asked =
         args->try_sequence_parallel || (options->tp_placement == REDCO_TP_MILP && !args->sequence_parallel_given);
     if (!asked || lacks_rows(options) || options->objective != REDCO_OBJECTIVE_STEP_TIME) { return REDCO_OK; }
-    rows.workload.sequence_parallel = true;
+    rows.sequence_parallel = REDCO_ON;
     const redco_status st = redco_search_priced(inputs, &rows, &found, &why);
     if (st == REDCO_EVALUE) { return REDCO_OK; } /* the sequence does not divide, say */
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
@@ -37,7 +37,7 @@ redco_status plan_tp_try_rows(struct plan_args *args, const redco_inputs *inputs
                  found->ranked[0].prediction.step_s < (*result)->ranked[0].prediction.step_s * (1.0 - visible_ratio))) {
         redco_search_result_free(*result);
         *result = found;
-        options->workload.sequence_parallel = true;
+        options->sequence_parallel = REDCO_ON;
     } else {
         redco_search_result_free(found);
     }
@@ -50,7 +50,7 @@ static double value_of(const redco_search_options *options, const redco_candidat
     return options->objective == REDCO_OBJECTIVE_COMM ? candidate->objective : candidate->prediction.step_s;
 }
 
-redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *inputs, bool sequence_parallel,
+redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *inputs, redco_switch sequence_parallel,
                                redco_search_result **result, redco_error *err)
 {
     redco_search_options *options = &args->options;
@@ -59,7 +59,7 @@ redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *input
     redco_error why = {0};
     if (options->tp_placement != REDCO_TP_MILP) { return REDCO_OK; }
     ruled.tp_placement = REDCO_TP_RULES;
-    ruled.workload.sequence_parallel = sequence_parallel;
+    ruled.sequence_parallel = sequence_parallel;
     const redco_status st = redco_search_priced(inputs, &ruled, &found, &why);
     if (st == REDCO_EVALUE) { return REDCO_OK; }
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
@@ -182,7 +182,7 @@ void plan_tp_report_rows(const struct plan_args *args, const redco_candidate *be
 {
     if (!args->try_sequence_parallel || best->setting.tp <= 1) { return; }
     (void)printf("%-10s%s\n", "norms",
-                 args->options.workload.sequence_parallel
+                 best->setting.sequence_parallel
                      ? "split over the tensor-parallel ranks, too: sequence parallelism is faster here"
                  : lacks_rows(&args->options)
                      ? "on every tensor-parallel rank: the engine has no sequence parallelism"
@@ -206,7 +206,7 @@ void plan_tp_report(const struct plan_tp *tp, const redco_search_options *option
     } else {
         (void)printf(DOT "as fast as this plan split by RedCoast's rules");
     }
-    (void)printf("%s\n", milp && options->workload.sequence_parallel ? DOT "both sequence parallel" : "");
+    (void)printf("%s\n", milp && options->sequence_parallel == REDCO_ON ? DOT "both sequence parallel" : "");
 }
 
 static json_t *side_json(const redco_tp_side *side)

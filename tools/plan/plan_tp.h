@@ -22,7 +22,7 @@ redco_status plan_tp_try_rows(struct plan_args *args, const redco_inputs *inputs
 /** GLPK weighs layers, not strategies: where the fastest plan of the rules is faster, or the only one that fits, takes
  *  it, sets the option and says so.
  *  @param sequence_parallel  as it was given */
-redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *inputs, bool sequence_parallel,
+redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *inputs, redco_switch sequence_parallel,
                                redco_search_result **result, redco_error *err);
 
 redco_status plan_tp_find(const struct plan_args *args, const redco_inputs *inputs, const redco_candidate *best,
