@@ -170,6 +170,7 @@ struct lister {
     redcoi_space *space;
     const redcoi_inputs *inputs;
     redco_error first;     /* why the first layout that is none is none */
+    bool batch_first;      /* for its batch */
     uint32_t misfits;      /* layouts whose data-parallel ranks the batch does not divide over */
     uint64_t below, above; /* the nearest batches that divide over those of one; below 0: none */
 };
@@ -179,6 +180,8 @@ static void note_misfit(struct lister *list, redco_setting setting)
 {
     const redco_search_options *o = &list->space->options;
     redco_error why = {.status = REDCO_OK};
+    if (list->first.status == REDCO_OK) { list->batch_first = true; }
+    if (setting.sequence_parallel && o->sequence_parallel == REDCO_EITHER) { return; } /* counted without */
     setting.micro_batch = 1;
     setting.micro_batches = 1;
     if (redco_setting_check(list->space->costs, &setting, &why) != REDCO_OK && strcmp(why.place, "batch") != 0) {
@@ -271,7 +274,7 @@ static redco_status add_splits(struct lister *list, redco_setting setting)
     const redco_switch rows = list->space->options.sequence_parallel;
     redco_status st = REDCO_OK;
     if (rows != REDCO_ON) { st = add_depths(list, setting); }
-    if (st != REDCO_OK || rows == REDCO_OFF || (rows == REDCO_EITHER && setting.tp == 1)) { return st; }
+    if (st != REDCO_OK || rows < REDCO_ON || (rows == REDCO_EITHER && setting.tp == 1)) { return st; }
     setting.sequence_parallel = true;
     return add_depths(list, setting);
 }
@@ -302,7 +305,7 @@ static redco_status none_listed(const struct lister *list, redco_error *err)
 {
     const redco_error *const first = &list->first;
     char others[48] = "", below[32] = "";
-    if (list->misfits == 0 || strcmp(first->place, "--global-batch") != 0) {
+    if (list->misfits == 0 || !list->batch_first) {
         return redco_fail(err, first->status, first->place, "%s", first->text);
     }
     if (list->misfits > 1) {
@@ -336,6 +339,7 @@ redco_status redcoi_space_list(redcoi_space *space, const redcoi_inputs *inputs,
     struct lister list = {.space = space, .inputs = inputs};
     redco_status st = add_all(&list);
     if (st != REDCO_OK) { return redco_fail(err, st, list.first.place, "%s", list.first.text); }
+    space->batch_fits = space->outer_count > 0 || !list.batch_first;
     if (space->outer_count == 0) { return none_listed(&list, err); }
     qsort(space->outers, space->outer_count, sizeof *space->outers, compare_outers);
     return REDCO_OK;

@@ -34,9 +34,10 @@ typedef enum redco_strategy {
 #define REDCO_DEGREE_AUTO UINT32_MAX
 
 typedef enum redco_switch {
+    REDCO_UNSAID, /**< off, and nobody fixed it */
     REDCO_OFF,
     REDCO_ON,
-    REDCO_EITHER /**< chosen by the search */
+    REDCO_EITHER /**< chosen by the search, where the engine has it */
 } redco_switch;
 
 /** 0 (or 0x0, or REDCO_RECOMPUTE_COUNT) means: chosen by the search. What is given is kept. */

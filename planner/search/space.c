@@ -51,7 +51,7 @@ static redco_status list_layouts(redcoi_space *space, const redcoi_inputs *input
 {
     redco_error why = {.status = REDCO_OK};
     redco_status st = redcoi_space_list(space, inputs, &why);
-    if (st == REDCO_EVALUE && strcmp(why.place, "--global-batch") == 0 && widen(&space->options, asked, space->comm)) {
+    if (st == REDCO_EVALUE && !space->batch_fits && widen(&space->options, asked, space->comm)) {
         redco_error_clear(&why);
         st = redcoi_space_list(space, inputs, &why);
     }

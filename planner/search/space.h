@@ -29,6 +29,7 @@ typedef struct redcoi_space {
     redcoi_outer *outers;         /**< by least_s, then in order of enumeration */
     uint32_t outer_count, outer_capacity;
     uint64_t candidates;
+    bool batch_fits; /**< false: nothing was listed, for the batch divides over no layout */
 } redcoi_space;
 
 /** Inputs of a search, borrowed. */

@@ -95,10 +95,8 @@ static redco_status find(struct answer *answer, redco_error *err)
 {
     const redco_search_options *options = &answer->args->options;
     const redco_inputs *inputs = answer->inputs;
-    const redco_switch rows = options->sequence_parallel;
     redco_status st = ask(inputs, options, &answer->result, err);
-    if (st == REDCO_OK) { st = plan_tp_try_rows(answer->args, inputs, &answer->result, err); }
-    if (st == REDCO_OK) { st = plan_tp_try_rules(answer->args, inputs, rows, &answer->result, err); }
+    if (st == REDCO_OK) { st = plan_tp_try_rules(answer->args, inputs, &answer->result, err); }
     if (st != REDCO_OK || answer->result->ranked_count == 0) { return st; }
     if (redco_options_fixed(options)) {
         const redco_search_options freed = redco_options_freed(options);
@@ -278,7 +276,7 @@ static void print_one(const struct answer *answer)
     report_gpu_groups(answer->plan, &answer->inputs->machine);
     report_placement(answer->plan);
     plan_tp_report(&answer->tp, &args->options);
-    plan_tp_report_rows(args, best);
+    report_schedule(&best->setting);
     if (answer->helped) { report_help(answer->help, REDCO_HELP_COUNT); }
     if (answer->free_result != NULL && answer->free_result->ranked_count > 0) {
         report_free_optimum(args, best, &answer->free_result->ranked[0]);

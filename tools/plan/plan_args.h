@@ -23,11 +23,9 @@ struct plan_args {
     redco_search_options options;
     bool uniform_given;
     bool compare, explain;
-    bool compare_engines;       /* --compare engines */
-    bool try_engines;           /* --engine auto */
-    char engine_note[400];      /* what that found */
-    bool try_sequence_parallel; /* --sequence-parallel=auto */
-    bool sequence_parallel_given;
+    bool compare_engines;  /* --compare engines */
+    bool try_engines;      /* --engine auto */
+    char engine_note[400]; /* what that found */
     uint64_t sweep[PLAN_MOST_SWEEP];
     uint32_t sweep_count;
     const char *out;

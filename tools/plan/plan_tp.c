@@ -12,46 +12,14 @@
 /* Differences below this are not worth a word. */
 static const double visible_ratio = 5e-4;
 
-static bool lacks_rows(const redco_search_options *options)
-{
-    return options->dimensions != 0 && (options->dimensions & REDCO_HAS_SP) == 0;
-}
-
-redco_status plan_tp_try_rows(struct plan_args *args, const redco_inputs *inputs, redco_search_result **result,
-                              redco_error *err)
-{
-    redco_search_options *options = &args->options;
-    redco_search_options rows = *options;
-    redco_search_result *found = NULL;
-    redco_error why = {0};
-    const bool asked =
-        args->try_sequence_parallel || (options->tp_placement == REDCO_TP_MILP && !args->sequence_parallel_given);
-    if (!asked || lacks_rows(options) || options->objective != REDCO_OBJECTIVE_STEP_TIME) { return REDCO_OK; }
-    rows.sequence_parallel = REDCO_ON;
-    const redco_status st = redco_search_priced(inputs, &rows, &found, &why);
-    if (st == REDCO_EVALUE) { return REDCO_OK; } /* the sequence does not divide, say */
-    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
-    const bool fits = found->ranked_count > 0, fitted = (*result)->ranked_count > 0;
-    /* Of equals the plain one: tp = 1 knows no difference. */
-    if (fits && (!fitted ||
-                 found->ranked[0].prediction.step_s < (*result)->ranked[0].prediction.step_s * (1.0 - visible_ratio))) {
-        redco_search_result_free(*result);
-        *result = found;
-        options->sequence_parallel = REDCO_ON;
-    } else {
-        redco_search_result_free(found);
-    }
-    return REDCO_OK;
-}
-
 /* What people are shown and what is minimised are the same. */
 static double value_of(const redco_search_options *options, const redco_candidate *candidate)
 {
     return options->objective == REDCO_OBJECTIVE_COMM ? candidate->objective : candidate->prediction.step_s;
 }
 
-redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *inputs, redco_switch sequence_parallel,
-                               redco_search_result **result, redco_error *err)
+redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *inputs, redco_search_result **result,
+                               redco_error *err)
 {
     redco_search_options *options = &args->options;
     redco_search_options ruled = *options;
@@ -59,7 +27,6 @@ redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *input
     redco_error why = {0};
     if (options->tp_placement != REDCO_TP_MILP) { return REDCO_OK; }
     ruled.tp_placement = REDCO_TP_RULES;
-    ruled.sequence_parallel = sequence_parallel;
     const redco_status st = redco_search_priced(inputs, &ruled, &found, &why);
     if (st == REDCO_EVALUE) { return REDCO_OK; }
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
@@ -95,7 +62,7 @@ redco_status plan_tp_find(const struct plan_args *args, const redco_inputs *inpu
 {
     redco_costs *costs = NULL;
     redco_error why = {0};
-    *tp_out = (struct plan_tp){.known = false};
+    *tp_out = (struct plan_tp){.rows = best->setting.sequence_parallel};
     if (best->setting.tp <= 1) { return REDCO_OK; }
     redco_status st = redco_costs_create(&inputs->machine, inputs->model, &args->options.workload, &inputs->calibration,
                                          inputs->comm, &costs, err);
@@ -178,17 +145,6 @@ void plan_tp_layers(const struct plan_tp *tp)
     if (tp->known) { print_layers(&tp->layers); }
 }
 
-void plan_tp_report_rows(const struct plan_args *args, const redco_candidate *best)
-{
-    if (!args->try_sequence_parallel || best->setting.tp <= 1) { return; }
-    (void)printf("%-10s%s\n", "norms",
-                 best->setting.sequence_parallel
-                     ? "split over the tensor-parallel ranks, too: sequence parallelism is faster here"
-                 : lacks_rows(&args->options)
-                     ? "on every tensor-parallel rank: the engine has no sequence parallelism"
-                     : "on every tensor-parallel rank: sequence parallelism is no faster here");
-}
-
 void plan_tp_report(const struct plan_tp *tp, const redco_search_options *options)
 {
     if (!tp->known) { return; }
@@ -206,7 +162,7 @@ void plan_tp_report(const struct plan_tp *tp, const redco_search_options *option
     } else {
         (void)printf(DOT "as fast as this plan split by RedCoast's rules");
     }
-    (void)printf("%s\n", milp && options->sequence_parallel == REDCO_ON ? DOT "both sequence parallel" : "");
+    (void)printf("%s\n", milp && tp->rows ? DOT "both sequence parallel" : "");
 }
 
 static json_t *side_json(const redco_tp_side *side)

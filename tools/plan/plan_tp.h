@@ -9,26 +9,18 @@
 
 struct plan_tp {
     bool known; /* false: nothing is split, or the model has matrices of unknown use */
+    bool rows;  /* sequence parallelism */
     redco_tp_report layers;
     double rules_step_s, milp_step_s; /* of the same strategy */
 };
 
-/** With --sequence-parallel=auto, and with --tp-placement milp unless it was given, sequence parallelism is a choice:
- *  searches with it, and where that is faster takes the result and sets the option.
- *  @param result  of the search without */
-redco_status plan_tp_try_rows(struct plan_args *args, const redco_inputs *inputs, redco_search_result **result,
-                              redco_error *err);
-
 /** GLPK weighs layers, not strategies: where the fastest plan of the rules is faster, or the only one that fits, takes
- *  it, sets the option and says so.
- *  @param sequence_parallel  as it was given */
-redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *inputs, redco_switch sequence_parallel,
-                               redco_search_result **result, redco_error *err);
+ *  it, sets the option and says so. */
+redco_status plan_tp_try_rules(struct plan_args *args, const redco_inputs *inputs, redco_search_result **result,
+                               redco_error *err);
 
 redco_status plan_tp_find(const struct plan_args *args, const redco_inputs *inputs, const redco_candidate *best,
                           struct plan_tp *tp_out, redco_error *err);
-/** What --sequence-parallel=auto chose. */
-void plan_tp_report_rows(const struct plan_args *args, const redco_candidate *best);
 /** One line, where there is something to say. */
 void plan_tp_report(const struct plan_tp *tp, const redco_search_options *options);
 /** The table of layers. */
