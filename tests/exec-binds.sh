@@ -25,9 +25,8 @@ for model in "$tests"/data/models/oracle/*.json; do
     grep -q '"model_type"' "$model" || continue
     for policy in none selective full; do
         for engine in framework redco-exec; do try "$model" --gpus 1 --recompute $policy --engine $engine; done
-        for sequence in '' --sequence-parallel; do
-            # shellcheck disable=SC2086 # no option or one
-            try "$model" --gpus 2 --tp 2 --recompute $policy $sequence --engine redco-exec
+        for sequence in off on; do
+            try "$model" --gpus 2 --tp 2 --recompute $policy --sequence-parallel=$sequence --engine redco-exec
         done
     done
 done

@@ -23,8 +23,10 @@ answer() {
     fi
     # name (like), tp, meshes and memory of the best; micro-batches and recomputation from the second line
     awk 'NR == 2 { sub(/^.*, [0-9,]+ micro-batch(es)? of /, ""); sub(/ per [^,]*, /, ", "); how = "micro-batch " $0 }
-         $1 == "*" { name = $3; gsub(/[()]/, "", name)
-                     printf "%s: tp %s, p %s, g %s, os %s; %s; %s of %s GB\n", name, $4, $5, $6, $7, how, $8, $10 }' "$scratch/out"
+         $1 == "strategy" { for (i = 2; i <= NF; i++) { at[$i] = i + 2 } }
+         $1 == "*" { name = $3; gsub(/[()]/, "", name); p = at["parameters"]
+                     degrees = "tp " $4 ("pp" in at ? ", pp " $at["pp"] : "") ("cp" in at ? ", cp " $at["cp"] : "")
+                     printf "%s: %s, p %s, g %s, os %s; %s; %s of %s GB\n", name, degrees, $p, $(p + 1), $(p + 2), how, $(p + 3), $(p + 5) }' "$scratch/out"
 }
 
 echo '| model, tokens | devices | fits as | half as many |'

@@ -75,10 +75,10 @@ static redco_status simulate(const struct sim_args *args, redco_plan_case *c, st
     redco_status st = redco_plan_reopen(answer->plan, args->plan, args->profiles, args->profile_count, c, err);
     if (st != REDCO_OK) { return st; }
     if (args->chunks > 0) {
-        c->workload.engine.virtual_stages = args->chunks;
-        if ((st = redco_step_chunks_check(c->costs, &c->setting, args->chunks, err)) != REDCO_OK) { return st; }
+        c->setting.chunks = args->chunks;
+        if ((st = redco_step_chunks_check(c->costs, &c->setting, err)) != REDCO_OK) { return st; }
     }
-    answer->chunks = c->setting.pp > 1 ? c->workload.engine.virtual_stages : 1;
+    answer->chunks = redco_setting_chunks(&c->setting);
     const uint32_t overlap = args->overlap_given ? args->overlap : c->workload.overlap;
     if ((st = redco_plan_case_overlap(c, overlap, err)) != REDCO_OK) { return st; }
     answer->closed = redco_cost_step(c->costs, &c->setting, c->assignments, c->assignment_count);

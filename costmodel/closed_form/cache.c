@@ -25,13 +25,13 @@ static const double nic_contention_ratio = 2.0 / 15.0;
 /* A broadcast's pipeline fills at this share of the latency of a whole ring of hops. */
 static const double broadcast_fill_ratio = 0.5;
 
-redco_shape redcoi_shape_of(const redco_costs *costs, uint32_t tp, uint32_t cp, uint32_t micro_batch)
+redco_shape redcoi_shape_of(const redco_costs *costs, const redco_setting *setting)
 {
     return (redco_shape){.seq_len = costs->workload.seq_len,
-                         .micro_batch = micro_batch,
-                         .tp = tp,
-                         .cp = cp,
-                         .sequence_parallel = costs->workload.sequence_parallel,
+                         .micro_batch = setting->micro_batch,
+                         .tp = setting->tp,
+                         .cp = setting->cp,
+                         .sequence_parallel = setting->sequence_parallel,
                          .precision = costs->workload.precision,
                          .engine = costs->workload.engine};
 }
@@ -199,11 +199,10 @@ bool redcoi_is_unread(const redco_costs *costs, redco_op_role role)
 }
 
 /* Groups end with a matrix; what follows the last one belongs to it. */
-static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t count, redcoi_times *times)
+static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t count, bool split, redcoi_times *times)
 {
     const redco_compute *const compute = &costs->compute;
     const double exposed = costs->calibration.tp_exposed_ratio, clock_ratio = times->clock_ratio;
-    const bool split = costs->workload.sequence_parallel;
     double forward_s = 0.0, backward_s = 0.0, params = 0.0, pairs = 0.0, again_s = 0.0;
     uint32_t matrices = 0;
     for (uint32_t i = 0; i < count; i++) { matrices += ops[i].kind == REDCO_OPERATOR_GEMM ? 1 : 0; }
@@ -346,7 +345,7 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     times->backward_s = redco_pass_s(backward_s, host_factor * (c->host_backward_s + host_tp_s));
     times->recompute_s[REDCO_RECOMPUTE_SELECTIVE] = attention_s;
     times->recompute_s[REDCO_RECOMPUTE_FULL] = shape->engine.partial_recompute ? repeated_s : times->forward_s;
-    if (block) { fill_groups(costs, ops, count, times); }
+    if (block) { fill_groups(costs, ops, count, shape->sequence_parallel, times); }
 }
 
 static redco_layout_cost layout_cost(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
@@ -398,7 +397,7 @@ static void fill_times(redco_costs *costs, const redco_setting *setting, const r
 
 static void fill(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank)
 {
-    const redco_shape shape = redcoi_shape_of(costs, rank->tp, rank->cp, rank->micro_batch);
+    const redco_shape shape = redcoi_shape_of(costs, setting);
     rank->logits_bytes = redco_logits_bytes(costs->model, &shape);
     if (!redcoi_layouts_list(costs, setting, rank)) {
         costs->layout_status = redco_fail(&costs->layout_error, REDCO_ENOMEM, "", "out of memory");
@@ -421,15 +420,20 @@ static void fill(redco_costs *costs, const redco_setting *setting, redcoi_rank *
 static bool is_rank_of(const redcoi_rank *rank, const redcoi_rank *key)
 {
     return rank->tp == key->tp && rank->cp == key->cp && rank->micro_batch == key->micro_batch &&
-           rank->micro_batches == key->micro_batches && rank->pp == key->pp && redco_mesh_equal(rank->dp, key->dp);
+           rank->sequence_parallel == key->sequence_parallel && rank->micro_batches == key->micro_batches &&
+           rank->pp == key->pp && rank->chunks == key->chunks && redco_mesh_equal(rank->dp, key->dp);
 }
 
 const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *setting)
 {
-    redcoi_rank key = {.tp = setting->tp, .cp = setting->cp, .micro_batch = setting->micro_batch};
+    redcoi_rank key = {.tp = setting->tp,
+                       .cp = setting->cp,
+                       .micro_batch = setting->micro_batch,
+                       .sequence_parallel = setting->tp > 1 && setting->sequence_parallel};
     if (setting->tp > 1 && costs->layouts.cost != NULL) { /* a layout weighs what is paid once a step */
         key.micro_batches = setting->micro_batches;
         key.pp = setting->pp;
+        key.chunks = redco_setting_chunks(setting);
         key.dp = setting->dp;
     }
     for (uint32_t i = 0; i < REDCOI_TIMES_CACHED; i++) {

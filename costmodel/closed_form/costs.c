@@ -147,7 +147,7 @@ redco_mesh redco_costs_grid(const redco_costs *costs, const redco_setting *setti
 
 redco_shape redco_costs_shape(const redco_costs *costs, const redco_setting *setting)
 {
-    return redcoi_shape_of(costs, setting->tp, setting->cp, setting->micro_batch);
+    return redcoi_shape_of(costs, setting);
 }
 
 static redco_status check_positions(const redco_costs *costs, redco_error *err)
@@ -168,7 +168,7 @@ static redco_status check_degrees(const redco_costs *costs, const redco_setting 
                                           .kv_heads = costs->dims->kv_heads,
                                           .layers = costs->blocks,
                                           .seq_len = costs->workload.seq_len,
-                                          .sequence_parallel = costs->workload.sequence_parallel};
+                                          .sequence_parallel = setting->sequence_parallel};
     return redco_parallel_check(&p, &limits, err);
 }
 
@@ -189,8 +189,7 @@ redco_status redco_setting_check(const redco_costs *costs, const redco_setting *
                           (unsigned long long)batch, s->micro_batch, (unsigned long long)s->micro_batches,
                           (unsigned long long)dp);
     }
-    const uint32_t chunks = costs->workload.engine.virtual_stages;
-    return s->pp > 1 ? redco_step_chunks_check(costs, s, chunks > 0 ? chunks : 1, err) : REDCO_OK;
+    return s->pp > 1 ? redco_step_chunks_check(costs, s, err) : REDCO_OK;
 }
 
 /* Pipeline stages (README, section 4):  T = m t_max + (p - 1) / v S, with v model chunks a stage and S an even share of
@@ -218,17 +217,11 @@ static double edge_repeat(const redco_costs *costs, const redcoi_rank *rank, con
     return head == (edge_s[1] >= edge_s[0]) ? micro_batches : 0.0;
 }
 
-static double chunks_of(const redco_costs *costs)
-{
-    const uint32_t chunks = costs->workload.engine.virtual_stages;
-    return chunks > 1 ? chunks : 1.0;
-}
-
 /* Micro-batches whose activations stage 1 of p keeps: p in 1F1B; with v chunks a stage 1 + (p - 1) / (p v) times as
  * many (Korthikanti et al. 2022, section 4.2.3). The last stage keeps one. */
-static uint64_t in_flight(const redco_costs *costs, const redco_setting *setting)
+static uint64_t in_flight(const redco_setting *setting)
 {
-    const double pp = setting->pp, chunks = chunks_of(costs);
+    const double pp = setting->pp, chunks = redco_setting_chunks(setting);
     const double most = chunks > 1.0 ? ceil(pp * (1.0 + (pp - 1.0) / (pp * chunks))) : pp;
     return most < (double)setting->micro_batches ? (uint64_t)most : setting->micro_batches;
 }
@@ -238,13 +231,13 @@ redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, 
 {
     const double micro_batches = (double)setting->micro_batches;
     if (setting->pp <= 1) { return (redcoi_stage){micro_batches, 1.0, 1, 1, 1}; }
-    const uint64_t kept = in_flight(costs, setting);
+    const uint64_t kept = in_flight(setting);
     if (is_block(costs->classes[class_index].kind)) {
         const double pp = setting->pp;
         const uint64_t held = (costs->blocks + setting->pp - 1) / setting->pp;
         const double share = (double)held / costs->blocks;
-        return (redcoi_stage){micro_batches * share + (pp - 1.0) / pp / chunks_of(costs), share, held, costs->blocks,
-                              kept};
+        return (redcoi_stage){micro_batches * share + (pp - 1.0) / pp / redco_setting_chunks(setting), share, held,
+                              costs->blocks, kept};
     }
     const bool first = costs->classes[class_index].kind == REDCO_CLASS_EMBEDDING;
     return (redcoi_stage){edge_repeat(costs, rank, setting, class_index), 1.0, 1, 1, first ? kept : 1};
@@ -255,10 +248,10 @@ redcoi_stage redcoi_edge_stage(const redco_costs *costs, const redco_setting *se
     const redco_class_kind kind = costs->classes[class_index].kind;
     if (is_block(kind)) {
         const uint64_t held = (costs->blocks + setting->pp - 1) / setting->pp;
-        return (redcoi_stage){.held = held, .of = costs->blocks, .in_flight = last ? 1 : in_flight(costs, setting)};
+        return (redcoi_stage){.held = held, .of = costs->blocks, .in_flight = last ? 1 : in_flight(setting)};
     }
     const bool here = last == (kind == REDCO_CLASS_HEAD);
-    return (redcoi_stage){.held = here ? 1 : 0, .of = 1, .in_flight = last ? 1 : in_flight(costs, setting)};
+    return (redcoi_stage){.held = here ? 1 : 0, .of = 1, .in_flight = last ? 1 : in_flight(setting)};
 }
 
 double redcoi_stage_params(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting)
@@ -293,7 +286,7 @@ double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *se
 static double pipeline_s(const redco_costs *costs, const redco_setting *setting)
 {
     if (setting->pp <= 1) { return 0.0; }
-    const double transfers = (double)setting->micro_batches * chunks_of(costs) + 2.0 * (setting->pp - 1.0);
+    const double transfers = (double)setting->micro_batches * redco_setting_chunks(setting) + 2.0 * (setting->pp - 1.0);
     return transfers * redcoi_stage_transfer_s(costs, setting, NULL, NULL);
 }
 

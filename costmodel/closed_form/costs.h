@@ -30,8 +30,7 @@ typedef struct redco_workload {
     uint32_t seq_len;
     uint64_t global_batch; /**< sequences a step */
     redco_precision precision;
-    uint32_t overlap; /**< redco_overlap bits */
-    bool sequence_parallel;
+    uint32_t overlap;      /**< redco_overlap bits */
     bool mfu_causal;       /**< MFU counts half of attention */
     uint64_t bucket_bytes; /**< U: gradient all-reduce bucket, e.g. 1 GiB */
     redco_engine engine;   /**< zeroed: see there */
@@ -40,6 +39,8 @@ typedef struct redco_workload {
 /** The outer choices of a strategy. */
 typedef struct redco_setting {
     uint32_t tp, pp, cp;
+    uint32_t chunks;        /**< model chunks of a pipeline stage (interleaved 1F1B); 0 and 1, or pp = 1: one */
+    bool sequence_parallel; /**< norms and dropout are split over the tensor-parallel ranks, too */
     uint32_t micro_batch;   /**< sequences */
     uint64_t micro_batches; /**< per step and rank */
     redco_mesh dp;          /**< s0_dp = gpus per node / tp, s1_dp = nodes (pp = cp = 1) */
@@ -47,6 +48,8 @@ typedef struct redco_setting {
     redco_mesh secondary; /**< ZeRO++ hpZ: backward gathers use this mesh; 0x0 = none */
 } redco_setting;
 
+/** Model chunks of a pipeline stage, at least 1. */
+uint32_t redco_setting_chunks(const redco_setting *setting);
 /** The degrees of a setting on a machine. */
 redco_parallel redco_setting_parallel(const redco_machine *machine, const redco_engine *engine,
                                       const redco_setting *setting);
@@ -195,10 +198,9 @@ redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, doub
 /** A lower bound of any strategy with this setting: compute alone. */
 double redco_cost_bound(redco_costs *costs, const redco_setting *setting);
 
-/** Whether every stage of a setting can hold so many model chunks: 1, or micro-batches in multiples of two stages or
+/** Whether every stage of a setting can hold its model chunks: 1, or micro-batches in multiples of two stages or
  *  more and a layer for each chunk. @return REDCO_EVALUE and what does not fit */
-redco_status redco_step_chunks_check(const redco_costs *costs, const redco_setting *setting, uint32_t chunks,
-                                     redco_error *err);
+redco_status redco_step_chunks_check(const redco_costs *costs, const redco_setting *setting, redco_error *err);
 
 #ifdef __cplusplus
 }

@@ -54,8 +54,9 @@ typedef struct redcoi_times {
 /** The times of all classes under one (tp, cp, micro-batch), where layouts are priced also those of a step. */
 typedef struct redcoi_rank {
     uint32_t tp, cp, micro_batch; /**< tp 0: empty */
-    uint64_t micro_batches;       /**< of a step; 0: without layouts nothing depends on it, nor on pp and dp */
-    uint32_t pp;
+    bool sequence_parallel;
+    uint64_t micro_batches; /**< of a step; 0: without layouts nothing depends on it, nor on pp, chunks and dp */
+    uint32_t pp, chunks;
     redco_mesh dp;
     uint64_t params;       /**< all layers */
     uint64_t block_params; /**< of the largest block */
@@ -158,7 +159,7 @@ double redcoi_stage_params(const redco_costs *costs, const redcoi_rank *rank, co
 /** One activation (or gradient) from stage to stage, alone. */
 double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *setting, double *bytes_out,
                                bool *network_out);
-redco_shape redcoi_shape_of(const redco_costs *costs, uint32_t tp, uint32_t cp, uint32_t micro_batch);
+redco_shape redcoi_shape_of(const redco_costs *costs, const redco_setting *setting);
 
 redco_parallel redcoi_parallel_of(const redco_costs *costs, const redco_setting *setting);
 
@@ -251,8 +252,6 @@ enum { REDCOI_STAGES_MAX = 256 };
 
 /** Whether embedding and head take a block's place each, so that all of so many stages hold as much. */
 bool redcoi_edges_count(uint32_t blocks, uint64_t stages);
-/** Model chunks of a stage: @p given, or, where it is 0, as the engine has them. */
-uint32_t redcoi_chunks(const redco_costs *costs, const redco_setting *setting, uint32_t given);
 /** Blocks of a virtual stage: equal shares, the first stages one more where they do not divide. */
 uint32_t redcoi_stage_blocks(uint32_t blocks, uint64_t stages, uint64_t stage);
 

@@ -253,12 +253,6 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     cost->exposed_s += (job->stage.repeat - last_repeat) * other_s + last_repeat * last_s + job->stage.repeat * calls_s;
 }
 
-static double chunks_of(const redcoi_job *job)
-{
-    const uint32_t chunks = job->costs->workload.engine.virtual_stages;
-    return chunks > 1 && job->setting->pp > 1 ? chunks : 1.0;
-}
-
 /* What is left of a window for once-a-step traffic: with what computation waits for gathers and launches, undisturbed,
  * less what gathers use of the same link. The slow-down that hidden gathers cause is no wait. */
 static double window_left_s(const redcoi_job *job, double compute_s, struct traffic used, bool network, double kappa)
@@ -309,10 +303,11 @@ static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, double 
     cost->exposed_s +=
         (overlap ? last_s : 0.0) + once * (buckets.count + buckets.last_count) * costs->calibration.launch_s;
     const double kappa = redcoi_contention_ratio(costs, network);
-    double left_s = once * window_left_s(job, window_s, used, network, kappa) / chunks_of(job);
+    double left_s = once * window_left_s(job, window_s, used, network, kappa) / redco_setting_chunks(job->setting);
     const double use = use_ratio(&costs->calibration, kappa);
     if (use > 0.0) {
-        left_s += (1.0 - 1.0 / chunks_of(job)) * (1.0 - kappa - redcoi_hidden_residue_ratio) * full_s / use;
+        left_s += (1.0 - 1.0 / redco_setting_chunks(job->setting)) * (1.0 - kappa - redcoi_hidden_residue_ratio) *
+                  full_s / use;
     }
     cost->grad_window_s = bucket_window_s(&buckets, kappa + redcoi_hidden_residue_ratio,
                                           use_ratio(&costs->calibration, kappa), full_s, left_s);
@@ -337,7 +332,8 @@ static void add_spread(const redcoi_job *job, redco_layer_cost *cost, double win
     cost->spread_comm_s = share * s;
     cost->exposed_s += share * calls * costs->calibration.launch_s;
     const double kappa = redcoi_contention_ratio(costs, network);
-    cost->spread_window_s = job->stage.once * window_left_s(job, window_s, used, network, kappa) / chunks_of(job);
+    cost->spread_window_s =
+        job->stage.once * window_left_s(job, window_s, used, network, kappa) / redco_setting_chunks(job->setting);
     if ((costs->workload.overlap & REDCO_OVERLAP_BC) != 0) {
         cost->spread_window_s = as_least_contending(job, cost, kappa, cost->spread_comm_s, cost->spread_window_s);
     }
@@ -456,7 +452,7 @@ double redco_costs_param_s(redco_costs *costs, const redco_setting *setting)
         bool network = false;
         seconds += redcoi_comm_s(costs, REDCO_ALL_REDUCE, bytes, group, &network) * costs->state_bytes.gradient / bytes;
     }
-    return seconds / ((double)setting->micro_batches + (setting->pp - 1.0) / chunks_of(&job));
+    return seconds / ((double)setting->micro_batches + (setting->pp - 1.0) / redco_setting_chunks(job.setting));
 }
 
 double redcoi_keep_gradients_s(const redcoi_job *job)

@@ -60,7 +60,7 @@ typedef void (*block_visitor)(redcoi_rank *rank, struct stage_sums *sums, uint32
 static void visit_blocks(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank, struct stage_sums *sums,
                          block_visitor each)
 {
-    const uint64_t stages = (uint64_t)setting->pp * redcoi_chunks(costs, setting, 0);
+    const uint64_t stages = (uint64_t)setting->pp * redco_setting_chunks(setting);
     uint64_t stage = 0;
     uint32_t left = redcoi_stage_blocks(costs->blocks, stages, 0);
     for (uint32_t c = 0; c < costs->class_count; c++) {

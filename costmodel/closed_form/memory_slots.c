@@ -19,7 +19,7 @@ static struct products products_of(const redcoi_job *job, const redco_layer_clas
 {
     redco_operator ops[REDCO_OPERATORS_MAX];
     const redco_setting *const s = job->setting;
-    const redco_shape shape = redcoi_shape_of(job->costs, s->tp, s->cp, s->micro_batch);
+    const redco_shape shape = redcoi_shape_of(job->costs, s);
     const uint32_t index = (uint32_t)(class - job->costs->classes);
     const uint32_t count = redco_layer_operators(job->costs->model, index, &shape, ops);
     struct products p = {0, 0, 0};
@@ -95,7 +95,7 @@ static uint64_t beyond(uint64_t a, uint64_t b)
 static uint64_t block_gradient_bytes(const redcoi_job *job, const struct products *products)
 {
     const redco_setting *const s = job->setting;
-    const redco_shape shape = redcoi_shape_of(job->costs, s->tp, s->cp, s->micro_batch);
+    const redco_shape shape = redcoi_shape_of(job->costs, s);
     const uint64_t inner = redcoi_planned_ffn_bytes(job->costs->model, &shape);
     const uint64_t gradient = job->costs->state_bytes.gradient;
     uint64_t largest = 0;
@@ -110,7 +110,7 @@ static uint64_t block_gradient_bytes(const redcoi_job *job, const struct product
 static uint64_t head_input_bytes(const redcoi_job *job)
 {
     const redco_setting *const s = job->setting;
-    const redco_shape shape = redcoi_shape_of(job->costs, s->tp, s->cp, s->micro_batch);
+    const redco_shape shape = redcoi_shape_of(job->costs, s);
     return redcoi_planned_head_input_bytes(job->costs->model, &shape);
 }
 

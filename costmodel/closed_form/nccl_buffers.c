@@ -191,7 +191,7 @@ uint32_t redcoi_nccl_outer(const redco_costs *costs, const redco_setting *settin
     const uint32_t gpus = costs->machine.gpus_per_node;
     const redco_group tp = {
         .mesh = {setting->tp, 1}, .stride = 1, .groups_per_node = gpus / setting->tp, .tp = setting->tp};
-    if (costs->workload.sequence_parallel) {
+    if (setting->sequence_parallel) {
         add(&list, tp, REDCO_ALL_GATHER, EXEC_TENSOR_CHANNELS);
         if (list.count > 0) { out[0].calls |= 1u << REDCO_REDUCE_SCATTER; }
     } else {

@@ -17,12 +17,11 @@ uint32_t redcoi_stage_blocks(uint32_t blocks, uint64_t stages, uint64_t stage)
     return (uint32_t)(blocks / stages) + (stage < blocks % stages ? 1 : 0);
 }
 
-redco_status redco_step_chunks_check(const redco_costs *costs, const redco_setting *setting, uint32_t chunks,
-                                     redco_error *err)
+redco_status redco_step_chunks_check(const redco_costs *costs, const redco_setting *setting, redco_error *err)
 {
-    const uint32_t pp = setting->pp;
+    const uint32_t pp = setting->pp, chunks = setting->chunks > 0 ? setting->chunks : 1;
     const uint64_t stages = (uint64_t)pp * chunks;
-    if (chunks == 0 || chunks > CHUNKS_MAX || pp > REDCOI_STAGES_MAX ||
+    if (chunks > CHUNKS_MAX || pp > REDCOI_STAGES_MAX ||
         (stages > costs->blocks && !redcoi_edges_count(costs->blocks, stages))) {
         return redco_fail(err, REDCO_EVALUE, "chunks", "%u in each of %u pipeline stages are more than the %u layers",
                           chunks, pp, costs->blocks);
@@ -42,9 +41,7 @@ redco_status redco_step_chunks_check(const redco_costs *costs, const redco_setti
     return REDCO_OK;
 }
 
-uint32_t redcoi_chunks(const redco_costs *costs, const redco_setting *setting, uint32_t given)
+uint32_t redco_setting_chunks(const redco_setting *setting)
 {
-    const uint32_t engine = setting->pp > 1 ? costs->workload.engine.virtual_stages : 1;
-    const uint32_t chunks = given > 0 ? given : engine;
-    return chunks > 0 ? chunks : 1;
+    return setting->pp > 1 && setting->chunks > 1 ? setting->chunks : 1;
 }

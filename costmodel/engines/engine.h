@@ -68,7 +68,6 @@ typedef struct redco_engine {
     bool shard_over_cp;       /**< states are sharded over data- and context-parallel ranks together: meshes count both,
                                    context-parallel ranks first (redco_shard_grid()) */
     uint32_t gradient_bytes;  /**< per element, reduced and kept; 0 = as the precision says */
-    uint32_t virtual_stages;  /**< model chunks per pipeline stage (interleaved schedule); 0 and 1 = one */
 } redco_engine;
 
 /** Traits that a file states and a run may state otherwise, in the order of files; columns of measured tables have the
@@ -170,7 +169,7 @@ const char *redco_engine_trait(const redco_engine_choice *choice, redco_precisio
                                char *buffer, size_t size);
 /** Name and every trait, a new reference; NULL when out of memory. */
 json_t *redco_engine_describe(const redco_engine_choice *choice, redco_precision precision);
-/** The same back. Traits that a run states of its own (precision, chunks, recomputation) are not in it. */
+/** The same back. Traits that a run states of its own (precision, recomputation) are not in it. */
 redco_status redco_engine_from_json(const redco_json_value *value, redco_engine_choice *choice_out, redco_error *err);
 
 /** Whether that attention writes its scores out, so that recomputing them selectively frees memory. */

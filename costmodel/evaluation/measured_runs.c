@@ -88,6 +88,8 @@ static redco_status setting_of(const redco_measured_run *run, const redco_engine
     *s = (redco_setting){.tp = run->tp,
                          .pp = run->pp,
                          .cp = run->cp,
+                         .chunks = run->pp > 1 ? run->virtual_pp : 1,
+                         .sequence_parallel = run->sequence_parallel,
                          .micro_batch = run->micro_batch,
                          .micro_batches = run->grad_accum,
                          .dp = dp,
@@ -174,13 +176,11 @@ static redco_status workload_of(const redco_measured_run *run, const redco_engin
     if (st != REDCO_OK) { return st; }
     choice.engine.gemm_format = format_of(run->precision);
     choice.engine.partial_recompute = run->recompute == REDCO_MEASURED_RECOMPUTE_HALF;
-    choice.engine.virtual_stages = run->virtual_pp;
     *workload_out = (redco_workload){
         .seq_len = run->seq_len,
         .global_batch = run->global_batch,
         .precision = run->precision == REDCO_MEASURED_FP16 ? REDCO_FP16 : REDCO_BF16,
         .overlap = redco_measured_knows(run, REDCO_COLUMN_OVERLAP) ? run->overlap : file->overlap,
-        .sequence_parallel = run->sequence_parallel,
         .bucket_bytes = choice.bucket_bytes,
         .engine = choice.engine,
     };

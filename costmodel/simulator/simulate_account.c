@@ -323,9 +323,8 @@ redco_status redco_simulate(redco_costs *costs, const redco_setting *setting, co
                             uint32_t count, const redco_step_options *options, redco_simulation *simulation_out,
                             redco_error *err)
 {
-    redco_step_options o = options != NULL ? *options : (redco_step_options){.chunks = 0};
-    o.chunks = redcoi_chunks(costs, setting, o.chunks);
-    const uint32_t unit = o.chunks > 1 ? setting->pp : 1;
+    redco_step_options o = options != NULL ? *options : (redco_step_options){.steps = 0};
+    const uint32_t unit = redco_setting_chunks(setting) > 1 ? setting->pp : 1;
     /* A pipeline fills and drains; without one only the first (updates) and last (reductions) micro-batch differ. */
     const uint32_t edge = setting->pp > 1 ? setting->pp + unit : 1;
     uint64_t built = o.micro_batches;

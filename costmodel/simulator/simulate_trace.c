@@ -193,10 +193,10 @@ redco_status redco_timeline_trace(const redco_timeline *timeline, redco_trace **
 enum { MOST_SPANS = 200000 };
 
 /* Micro-batches of a trace: all, or as few as tell all, in the multiples that interleaved stages need. */
-static uint64_t shown(const redco_simulation *s, const redco_setting *setting, uint32_t chunks)
+static uint64_t shown(const redco_simulation *s, const redco_setting *setting)
 {
     const double each = (double)s->represented_operators / (double)s->simulated_micro_batches;
-    const uint64_t unit = chunks > 1 ? setting->pp : 1;
+    const uint64_t unit = redco_setting_chunks(setting) > 1 ? setting->pp : 1;
     uint64_t few = s->simulated_micro_batches;
     if (each * (double)setting->micro_batches <= MOST_SPANS) { return setting->micro_batches; }
     while (few > 2 * unit && each * (double)few > MOST_SPANS) { few -= unit; }
@@ -207,14 +207,14 @@ redco_status redco_simulate_trace(redco_costs *costs, const redco_setting *setti
                                   uint32_t count, const redco_step_options *options, redco_trace **trace_out,
                                   redco_error *err)
 {
-    redco_step_options o = options != NULL ? *options : (redco_step_options){.chunks = 0};
+    redco_step_options o = options != NULL ? *options : (redco_step_options){.steps = 0};
     redco_simulation simulation;
     redco_step *step = NULL;
     redco_timeline *timeline = NULL;
     char text[64];
     redco_status st = redco_simulate(costs, setting, assignments, count, &o, &simulation, err);
     if (st != REDCO_OK) { return st; }
-    o.micro_batches = shown(&simulation, setting, redcoi_chunks(costs, setting, o.chunks));
+    o.micro_batches = shown(&simulation, setting);
     if ((st = redco_step_build(costs, setting, assignments, count, &o, &step, err)) != REDCO_OK ||
         (st = redco_timeline_create(step, &timeline, err)) != REDCO_OK ||
         (st = redco_timeline_check(timeline, err)) != REDCO_OK ||

@@ -140,7 +140,6 @@ typedef struct redco_step_memory {
 } redco_step_memory;
 
 typedef struct redco_step_options {
-    uint32_t chunks;        /**< model chunks of a pipeline stage (interleaved 1F1B); 0: as the engine has them */
     uint64_t micro_batches; /**< build only so many of them; 0 = all */
     uint32_t steps;         /**< consecutive ones; 0 is 1 */
     /** Inter-tensor scheme: count buckets per owner of optimizer states, so that those of many owners fill only at the

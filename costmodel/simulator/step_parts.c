@@ -183,7 +183,7 @@ static void fill_modules(redcoi_builder *b, const redcoi_job *job, uint32_t clas
 static void fill_tensor_parallel(const redcoi_builder *b, const redcoi_job *job, redcoi_parts *parts)
 {
     const double exposed = b->scale * job->costs->calibration.tp_exposed_ratio;
-    const bool split = job->costs->workload.sequence_parallel, parallel = job->costs->dims->parallel_block;
+    const bool split = job->setting->sequence_parallel, parallel = job->costs->dims->parallel_block;
     const redco_class_kind kind = job->class->kind;
     const double forward_s = exposed * job->times->tp_forward_s, backward_s = exposed * job->times->tp_backward_s;
     if (kind == REDCO_CLASS_EMBEDDING || kind == REDCO_CLASS_HEAD) {
@@ -238,7 +238,7 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
     const redco_compute *const compute = &job->costs->compute;
     const double exposed = job->costs->calibration.tp_exposed_ratio;
     const redco_setting *const s = job->setting;
-    const redco_shape shape = redcoi_shape_of(job->costs, s->tp, s->cp, s->micro_batch);
+    const redco_shape shape = redcoi_shape_of(job->costs, s);
     redco_operator ops[REDCO_OPERATORS_MAX];
     double forward_s = 0.0, backward_s = 0.0;
     parts->op_count = redco_layer_operators(job->costs->model, class_index, &shape, ops);

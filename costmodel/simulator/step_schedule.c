@@ -202,7 +202,7 @@ static redco_status check(const redcoi_builder *b, redco_error *err)
     }
     redco_setting built = *b->setting;
     built.micro_batches = b->micro_batches;
-    const redco_status st = redco_step_chunks_check(b->costs, &built, b->chunks, err);
+    const redco_status st = redco_step_chunks_check(b->costs, &built, err);
     if (st != REDCO_OK) { return st; }
     if (b->micro_batches > MICRO_BATCHES_MAX) {
         return redco_fail(err, REDCO_EVALUE, "micro-batches", "%llu are too many to build one by one; at most %d",
@@ -359,7 +359,7 @@ redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, 
                               uint32_t count, const redco_step_options *options, redco_step **step_out,
                               redco_error *err)
 {
-    const redco_step_options all = {.chunks = 0};
+    const redco_step_options all = {.steps = 0};
     const redco_step_options *const o = options != NULL ? options : &all;
     const uint32_t overlap = costs->workload.overlap;
     const bool fewer = o->micro_batches > 0 && o->micro_batches < setting->micro_batches;
@@ -371,7 +371,7 @@ redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, 
                         .overlap_update = (overlap & REDCO_OVERLAP_BC) != 0,
                         .buckets_per_owner = o->buckets_per_owner,
                         .fold = o->fold && o->steps <= 1,
-                        .chunks = redcoi_chunks(costs, setting, o != NULL ? o->chunks : 0),
+                        .chunks = redco_setting_chunks(setting),
                         .steps = o->steps > 0 ? o->steps : 1,
                         .micro_batches = fewer ? o->micro_batches : setting->micro_batches};
     for (uint32_t i = 0; i < count; i++) { b.layer_count += assignments[i].layers; }

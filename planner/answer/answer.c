@@ -6,8 +6,6 @@
 #include <math.h>
 
 /* Differences below this are not worth a word. */
-static const double visible_ratio = 5e-4;
-
 static bool fits(const redco_search_result *result)
 {
     return result->ranked_count > 0;
@@ -31,45 +29,19 @@ static redco_status ask_again(const redco_inputs *inputs, const redco_search_opt
     return redco_fail(err, st, why.place, "%s", why.text);
 }
 
-static redco_status try_sequence_parallel(const redco_question *question, const redco_inputs *inputs,
-                                          redco_answer *answer, redco_error *err)
-{
-    const redco_search_options *const options = &question->options;
-    redco_search_options rows = *options;
-    redco_search_result *found = NULL;
-    const bool asked = question->try_sequence_parallel ||
-                       (options->tp_placement == REDCO_TP_MILP && !question->sequence_parallel_given);
-    const bool lacks = options->dimensions != 0 && (options->dimensions & REDCO_HAS_SP) == 0;
-    if (!asked || lacks || options->objective != REDCO_OBJECTIVE_STEP_TIME) { return REDCO_OK; }
-    rows.workload.sequence_parallel = true;
-    const redco_status st = ask_again(inputs, &rows, &found, err);
-    if (found == NULL) { return st; }
-    /* Of equals the plain one: tp = 1 knows no difference. */
-    if (fits(found) &&
-        (!fits(answer->result) ||
-         found->ranked[0].prediction.step_s < answer->result->ranked[0].prediction.step_s * (1.0 - visible_ratio))) {
-        take(answer, &rows, found);
-    } else {
-        redco_search_result_free(found);
-    }
-    return REDCO_OK;
-}
-
 /* What people are shown and what is minimised are the same. */
 static double value_of(const redco_search_options *options, const redco_candidate *candidate)
 {
     return options->objective == REDCO_OBJECTIVE_COMM ? candidate->objective : candidate->prediction.step_s;
 }
 
-static redco_status try_rules(const redco_question *question, const redco_inputs *inputs, redco_answer *answer,
-                              redco_error *err)
+static redco_status try_rules(const redco_inputs *inputs, redco_answer *answer, redco_error *err)
 {
     const redco_search_options *const options = &answer->options;
     redco_search_options ruled = *options;
     redco_search_result *found = NULL;
     if (options->tp_placement != REDCO_TP_MILP) { return REDCO_OK; }
     ruled.tp_placement = REDCO_TP_RULES;
-    ruled.workload.sequence_parallel = question->options.workload.sequence_parallel;
     const redco_status st = ask_again(inputs, &ruled, &found, err);
     if (found == NULL) { return st; }
     /* What both searches may leave of their gaps is no difference. */
@@ -101,6 +73,7 @@ static redco_status compare_layouts(const redco_inputs *inputs, redco_answer *an
     redco_layout_gain *const gain = &answer->layouts;
     redco_costs *costs = NULL;
     redco_error why = {0};
+    gain->sequence_parallel = best->setting.sequence_parallel;
     if (best->setting.tp <= 1) { return REDCO_OK; }
     redco_status st = redco_costs_create(&inputs->machine, inputs->model, &answer->options.workload,
                                          &inputs->calibration, inputs->comm, &costs, err);
@@ -144,8 +117,7 @@ redco_status redco_answer_find(const redco_question *question, const redco_input
 {
     *answer_out = (redco_answer){.options = question->options};
     redco_status st = redco_search_priced(inputs, &question->options, &answer_out->result, err);
-    if (st == REDCO_OK) { st = try_sequence_parallel(question, inputs, answer_out, err); }
-    if (st == REDCO_OK) { st = try_rules(question, inputs, answer_out, err); }
+    if (st == REDCO_OK) { st = try_rules(inputs, answer_out, err); }
     if (st != REDCO_OK || !fits(answer_out->result)) { return st; }
     if ((st = explain(inputs, wants, answer_out, err)) != REDCO_OK) { return st; }
     st = redco_assembler_create(inputs, &answer_out->options, REDCO_VERSION, &answer_out->assembler, err);

@@ -23,6 +23,7 @@ enum {
 /** The tensor-parallel layouts of a strategy: RedCoast's rules (or the user's) against GLPK's program. */
 typedef struct redco_layout_gain {
     bool known; /**< false: nothing is split, or the model has matrices of unknown use */
+    bool sequence_parallel;
     redco_tp_report layers;
     double rules_step_s, milp_step_s; /**< of the same strategy */
 } redco_layout_gain;

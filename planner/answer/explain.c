@@ -57,9 +57,21 @@ static bool is_given(uint32_t degree)
     return degree > 1 && degree != REDCO_DEGREE_AUTO;
 }
 
+/* One chunk is a choice, too: where there are stages, more are tried by default. */
+static bool gives_chunks(uint32_t chunks)
+{
+    return chunks != 0 && chunks != REDCO_DEGREE_AUTO;
+}
+
+static bool is_switched(redco_switch given)
+{
+    return given == REDCO_OFF || given == REDCO_ON;
+}
+
 bool redco_options_fixed(const redco_search_options *options)
 {
-    return options->tp != 0 || is_given(options->pp) || is_given(options->cp) || options->micro_batch != 0 ||
+    return options->tp != 0 || is_given(options->pp) || is_given(options->cp) || gives_chunks(options->chunks) ||
+           is_switched(options->sequence_parallel) || options->micro_batch != 0 ||
            options->recompute != REDCO_RECOMPUTE_COUNT || options->scheme_fixed ||
            options->strategy != REDCO_STRATEGY_ANY || options->fix.parameters.gpus != 0 ||
            options->fix.gradients.gpus != 0 || options->fix.optimizer.gpus != 0 || options->fix_secondary.gpus != 0;
@@ -71,6 +83,8 @@ redco_search_options redco_options_freed(const redco_search_options *options)
     freed.tp = 0;
     if (is_given(freed.pp)) { freed.pp = REDCO_DEGREE_AUTO; }
     if (is_given(freed.cp)) { freed.cp = REDCO_DEGREE_AUTO; }
+    if (gives_chunks(freed.chunks)) { freed.chunks = REDCO_DEGREE_AUTO; }
+    if (is_switched(freed.sequence_parallel)) { freed.sequence_parallel = REDCO_EITHER; }
     freed.micro_batch = 0;
     freed.recompute = REDCO_RECOMPUTE_COUNT;
     freed.scheme_fixed = false;

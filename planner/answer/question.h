@@ -27,9 +27,7 @@ typedef struct redco_question {
     uint64_t sizes[REDCO_MOST_SIZES]; /**< numbers of GPUs to compare, in place of @p gpus */
     uint32_t size_count;              /**< 0: one question */
     redco_search_options options;
-    bool sequence_parallel_given; /**< else GLPK's placement tries it, too */
-    bool try_sequence_parallel;   /**< takes it where it is faster */
-    bool try_engines;             /**< takes the measured engine that is clearly faster: redco_question_settle() */
+    bool try_engines; /**< takes the measured engine that is clearly faster: redco_question_settle() */
 } redco_question;
 
 /** 1024 sequences of 4096 tokens a step in bf16 on the default model and cluster; everything else is optimised. */

@@ -212,8 +212,8 @@ static void copy_setting(redco_plan *plan, const redco_setting *setting, const r
     plan->engine = *engine;
     plan->tp = setting->tp;
     plan->pp = setting->pp;
-    plan->pp_chunks = setting->pp > 1 && engine->virtual_stages > 1 ? engine->virtual_stages : 1;
-    plan->engine.virtual_stages = plan->pp_chunks;
+    plan->pp_chunks = redco_setting_chunks(setting);
+    plan->sequence_parallel = setting->sequence_parallel;
     plan->cp = setting->cp;
     plan->dp = setting->dp;
     plan->secondary = setting->secondary;
@@ -239,7 +239,6 @@ static void copy_inputs(redco_plan *plan, const redco_assembler *from)
     plan->global_batch = workload->global_batch;
     plan->precision = workload->precision;
     plan->overlap = workload->overlap;
-    plan->sequence_parallel = workload->sequence_parallel;
     plan->mfu_causal = workload->mfu_causal;
     plan->bucket_bytes = workload->bucket_bytes;
     memcpy(plan->model_sha256, from->model_sha256, sizeof plan->model_sha256);

@@ -217,7 +217,6 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
     }
     w->engine.gemm_format = run.gemm_format;
     w->engine.partial_recompute = run.partial_recompute;
-    w->engine.virtual_stages = run.virtual_stages;
     w->bucket_bytes = inputs->choice.bucket_bytes;
     if (!options->overlap_fixed) { w->overlap = file->overlap; }
     options->schemes =

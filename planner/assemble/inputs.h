@@ -49,7 +49,7 @@ redco_status redco_inputs_read(const redco_input_names *given, uint64_t gpus, re
 /** Another number of GPUs of the same cluster; on failure @p inputs stays as it was. */
 redco_status redco_inputs_resize(redco_inputs *inputs, const redco_input_names *names, uint64_t gpus, redco_error *err);
 /** Puts the engine into @p options: its traits at their precision, what it overlaps and in which schemes, unless given,
- *  and, where the user named it, what it can run. Precision, recomputation and model chunks of options->workload stay.
+ *  and, where the user named it, what it can run. Precision and recomputation of options->workload stay.
  */
 void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *options);
 void redco_inputs_free(redco_inputs *inputs);

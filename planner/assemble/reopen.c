@@ -28,7 +28,6 @@ redco_workload redcoi_plan_workload(const redco_plan *plan)
                                .global_batch = plan->global_batch,
                                .precision = plan->precision,
                                .overlap = plan->overlap,
-                               .sequence_parallel = plan->sequence_parallel,
                                .mfu_causal = plan->mfu_causal,
                                .bucket_bytes = plan->bucket_bytes,
                                .engine = plan->engine};
@@ -41,6 +40,8 @@ redco_setting redcoi_plan_setting(const redco_plan *plan)
     return (redco_setting){.tp = plan->tp,
                            .pp = plan->pp,
                            .cp = plan->cp,
+                           .chunks = plan->pp_chunks,
+                           .sequence_parallel = plan->sequence_parallel,
                            .micro_batch = plan->micro_batch,
                            .micro_batches = plan->micro_batches,
                            .dp = plan->dp,

@@ -32,7 +32,6 @@ static redco_status price(const redcoi_context *context, const redco_engine_file
                              .setting = offer->setting,
                              .assignments = offer->assignments,
                              .assignment_count = offer->assignment_count};
-    request.workload.sequence_parallel = offer->sequence_parallel;
     request.workload.overlap = offer->overlap;
     request.workload.engine = offer->engine;
     request.workload.engine.layer_units = file->engine.layer_units;

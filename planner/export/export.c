@@ -181,12 +181,12 @@ static void compare(struct differences *d, const redcoi_context *context)
     char made[80];
     differ_number(d, "tp", plan->tp, offer->setting.tp);
     differ_number(d, "pp", plan->pp, offer->setting.pp);
-    differ_number(d, "model chunks", plan->pp_chunks, offer->engine.virtual_stages);
+    differ_number(d, "model chunks", plan->pp_chunks, offer->setting.chunks);
     differ_number(d, "cp", plan->cp, offer->setting.cp);
     differ_number(d, "micro-batch", plan->micro_batch, offer->setting.micro_batch);
     if (plan->tp > 1 || offer->setting.tp > 1) {
         differ(d, "sequence parallelism", plan->sequence_parallel ? "on" : "off", true, "%s",
-               offer->sequence_parallel ? "on" : "off");
+               offer->setting.sequence_parallel ? "on" : "off");
         differ(d, "tensor-parallel layout", redco_tp_placement_words[context->reopened->tp_placement], true, "%s",
                redco_tp_placement_words[offer->tp_placement]);
     }
@@ -231,10 +231,10 @@ static json_t *exported_json(const redcoi_offer *offer)
     }
     json_t *json =
         json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:s,s:b,s:o,s:o}", "tp", (json_int_t)s->tp, "pp", (json_int_t)s->pp,
-                  "pp_chunks", (json_int_t)offer->engine.virtual_stages, "cp", (json_int_t)s->cp, "micro_batch",
+                  "pp_chunks", (json_int_t)offer->setting.chunks, "cp", (json_int_t)s->cp, "micro_batch",
                   (json_int_t)s->micro_batch, "micro_batches", (json_int_t)s->micro_batches, "dp", mesh_json(s->dp),
                   "secondary", mesh_json(s->secondary), "scheme", redco_scheme_words[s->scheme], "sequence_parallel",
-                  offer->sequence_parallel, "overlap", overlap, "sharding", sharding_json(offer));
+                  offer->setting.sequence_parallel, "overlap", overlap, "sharding", sharding_json(offer));
     (void)json_object_set_new(json, "predicted",
                               json_pack("{s:f,s:f,s:I,s:I}", "step_s", p->step_s, "tokens_per_s_per_gpu",
                                         p->tokens_per_s_per_gpu, "memory_bytes", (json_int_t)p->total_bytes,

@@ -108,8 +108,7 @@ uint32_t redcoi_count_recompute(const redcoi_context *context, redco_recompute p
 
 uint32_t redcoi_stages(const redcoi_offer *offer)
 {
-    const uint32_t chunks = offer->engine.virtual_stages;
-    return offer->setting.pp > 1 && chunks > 1 ? offer->setting.pp * chunks : offer->setting.pp;
+    return offer->setting.pp * redco_setting_chunks(&offer->setting);
 }
 
 uint32_t redcoi_stage_layers(uint32_t blocks, uint32_t stages, uint32_t stage)

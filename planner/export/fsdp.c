@@ -158,7 +158,7 @@ static json_t *pipeline_json(const redcoi_context *context)
 {
     const redcoi_offer *offer = context->offer;
     const uint32_t stages = redcoi_stages(offer);
-    const bool interleaved = offer->engine.virtual_stages > 1;
+    const bool interleaved = offer->setting.chunks > 1;
     json_t *ranges = json_array();
     uint32_t first = 0;
     for (uint32_t i = 0; i < stages; i++) {
@@ -169,7 +169,7 @@ static json_t *pipeline_json(const redcoi_context *context)
         first += layers;
     }
     return json_pack("{s:s,s:I,s:o}", "schedule", interleaved ? "Interleaved1F1B" : "1F1B", "stages_per_rank",
-                     (json_int_t)offer->engine.virtual_stages, "layers", ranges);
+                     (json_int_t)offer->setting.chunks, "layers", ranges);
 }
 
 /* What parallelize_module() is to do: the plan's rules over names of Flax. */
@@ -186,7 +186,7 @@ static json_t *tensor_json(const redcoi_context *context)
                                                      (json_int_t)(rule->parts > 0 ? rule->parts : 1)));
     }
     return json_pack("{s:I,s:b,s:b,s:o}", "size", (json_int_t)offer->setting.tp, "sequence_parallel",
-                     offer->sequence_parallel, "async", offer->engine.async_tp, "rules", rules);
+                     offer->setting.sequence_parallel, "async", offer->engine.async_tp, "rules", rules);
 }
 
 /* How the model is to be written, as far as the plan says. */

@@ -18,8 +18,7 @@ typedef enum redcoi_recompute_ability {
 typedef struct redcoi_offer {
     redco_setting setting;
     uint32_t overlap;
-    bool sequence_parallel;
-    redco_engine engine; /**< that the price is for: virtual_stages (1 or more), shard_over_cp and the traits */
+    redco_engine engine; /**< that the price is for: shard_over_cp and the traits */
     redco_tp_placement tp_placement;
     bool gpu_order; /**< ranks take the GPUs of a node in the plan's order */
     redco_assignment *assignments;

@@ -46,11 +46,11 @@ static json_t *parallel_json(const redcoi_context *context)
     const uint64_t weight = redco_mesh_ranks(shards->parameters);
     const uint64_t zero1 = redco_mesh_ranks(shards->optimizer) / weight;
     const bool hidden = weight > 1 && (context->offer->overlap & REDCO_OVERLAP_AG_RS) != 0;
-    const char *plain = context->offer->sequence_parallel && setting->tp > 1 ? "msp" : "mtp";
+    const char *plain = context->offer->setting.sequence_parallel && setting->tp > 1 ? "msp" : "mtp";
     return json_pack("{s:{s:I,s:b},s:{s:I,s:s},s:{s:I,s:b},s:{s:I,s:b,s:b}}", "zero1", "size", (json_int_t)zero1,
                      "fsdp", 0, "tensor", "size", (json_int_t)setting->tp, "mode", weight > 1 ? "isp" : plain,
                      "pipeline", "size", (json_int_t)setting->pp, "interleaved_overlap",
-                     context->offer->engine.virtual_stages > 1, "weight", "size", (json_int_t)weight, "overlap", hidden,
+                     context->offer->setting.chunks > 1, "weight", "size", (json_int_t)weight, "overlap", hidden,
                      "memory_pool", hidden);
 }
 
@@ -83,7 +83,7 @@ static json_t *model_json(const redcoi_context *context)
         (json_int_t)dims->layers, "hidden_size", (json_int_t)dims->hidden, "num_attention_heads",
         (json_int_t)dims->heads, "num_kv_attention_heads", (json_int_t)dims->kv_heads, "mlp_ratio", mlp_ratio(dims),
         "vocab_size", (json_int_t)dims->vocab, "dtype", types[redcoi_base_precision(context->plan)], "num_chunks",
-        (json_int_t)(engine->virtual_stages), "use_flash_attn", redcoi_flash_attention(engine));
+        (json_int_t)context->offer->setting.chunks, "use_flash_attn", redcoi_flash_attention(engine));
     if (engine->logits_gathered) { (void)json_object_set_new(json, "parallel_output", json_false()); }
     return json;
 }

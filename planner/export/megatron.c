@@ -139,7 +139,7 @@ static void add_stages(const redcoi_context *context, json_t *json)
 {
     const uint32_t layers = context->plan->model_layers;
     const uint32_t stages = redcoi_stages(context->offer);
-    const uint32_t chunks = context->offer->engine.virtual_stages;
+    const uint32_t chunks = context->offer->setting.chunks;
     if (chunks > 1) { set(json, "num-virtual-stages-per-pipeline-rank", chunks); }
     if (layers % stages == 0) { return; }
     if ((layers + 2) % stages == 0) {
@@ -280,7 +280,7 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     set(json, "tensor-model-parallel-size", setting->tp);
     set(json, "pipeline-model-parallel-size", setting->pp);
     set(json, "context-parallel-size", setting->cp);
-    if (context->offer->sequence_parallel && setting->tp > 1) { flag(json, "sequence-parallel"); }
+    if (context->offer->setting.sequence_parallel && setting->tp > 1) { flag(json, "sequence-parallel"); }
     set(json, "micro-batch-size", setting->micro_batch);
     set(json, "global-batch-size", plan->global_batch);
     add_engine(context, json);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COSTS = 128, MOST_MICRO_BATCH = 64 };
+enum { COSTS = 64, MOST_MICRO_BATCH = 64 };
 
 /* Sums of the same numbers in another order differ by less. */
 static const double rounding_ratio = 1e-9;
@@ -24,10 +24,10 @@ struct finder {
     const redco_plan_case *reopened;
     const redco_layer_class *classes;
     uint32_t class_count, blocks; /**< classes of blocks */
-    redco_engine engine;          /**< that the export is priced for, chunks and shards over cp aside */
+    redco_engine engine;          /**< that the export is priced for, shards over cp aside */
     redco_machine machine;        /**< the plan's, but where the framework drops its order of GPUs */
     redco_comm *comm;             /**< of such a machine; NULL: the plan's */
-    redco_costs *costs[COSTS];    /**< by overlap, sequence parallelism, shards over cp, chunks; made when needed */
+    redco_costs *costs[COSTS];    /**< by overlap and shards over cp; made when needed */
     struct counts planned[REDCOI_MAX_CLASSES];
     redcoi_offer best;
     bool found;
@@ -148,26 +148,25 @@ static redcoi_offer start_offer(const struct finder *f, const redco_setting *set
 {
     redcoi_offer offer = {.setting = *setting,
                           .overlap = overlap,
-                          .sequence_parallel = has_sequence_parallel(f),
                           .engine = f->engine,
                           .tp_placement = export_layout(f->ability, f->reopened),
                           .gpu_order = keeps_gpu_order(f->ability, f->plan)};
-    offer.engine.virtual_stages = chunks_for(f, setting);
+    offer.setting.sequence_parallel = has_sequence_parallel(f);
+    offer.setting.chunks = chunks_for(f, setting);
     if (!f->ability->any_command) { offer.engine.shard_over_cp = f->ability->shard_over_cp; }
-    offer.engine.async_tp = offer.engine.async_tp && (offer.sequence_parallel || f->ability->any_command);
+    offer.engine.async_tp = offer.engine.async_tp && (offer.setting.sequence_parallel || f->ability->any_command);
     return offer;
 }
 
 static redco_status costs_for(struct finder *f, const redcoi_offer *offer, redco_costs **costs_out, redco_error *err)
 {
-    const uint32_t slot = (offer->overlap & 15U) | (offer->sequence_parallel ? 16U : 0U) |
-                          (offer->engine.shard_over_cp ? 32U : 0U) | (offer->engine.virtual_stages > 1 ? 64U : 0U);
+    const uint32_t slot =
+        (offer->overlap & 15U) | (offer->engine.async_tp ? 16U : 0U) | (offer->engine.shard_over_cp ? 32U : 0U);
     const redco_inputs *inputs = &f->reopened->inputs;
     redco_status st = REDCO_OK;
     if (f->costs[slot] == NULL) {
         redco_workload workload = f->reopened->workload;
         workload.overlap = offer->overlap;
-        workload.sequence_parallel = offer->sequence_parallel;
         workload.engine = offer->engine;
         st = redco_costs_create(&f->machine, inputs->model, &workload, &inputs->calibration,
                                 f->comm != NULL ? f->comm : inputs->comm, &f->costs[slot], err);
@@ -488,7 +487,7 @@ redco_status redcoi_offer_plan(const redcoi_ability *ability, const redco_plan *
     const redco_setting sharded = redcoi_sharded(plan, &reopened->setting, &offer.engine);
     if (!can_express(&f, &sharded, &overlap)) { goto out; }
     offer.overlap = overlap;
-    offer.sequence_parallel = plan->sequence_parallel;
+    offer.setting.sequence_parallel = plan->sequence_parallel;
     offer.count = plan->layers_count;
     offer.assignment_count = reopened->assignment_count;
     offer.assignments = calloc(offer.assignment_count, sizeof *offer.assignments);

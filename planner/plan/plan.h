@@ -82,7 +82,7 @@ typedef struct redco_plan {
     uint32_t micro_batch;
     uint64_t micro_batches;
     redco_precision precision;
-    redco_engine engine; /**< every trait; plans without one are of AMSP's engine. Its virtual_stages are pp_chunks */
+    redco_engine engine;     /**< every trait; plans without one are of AMSP's engine. */
     char engine_reason[256]; /**< why this engine; "" = not known */
     redco_scheme scheme;
     uint32_t overlap;

@@ -210,7 +210,6 @@ static redco_status read_all_meshes(const redco_json_value *root, redco_plan *pl
         (st = redco_json_u32(&mesh, "pp_chunks", 1, MOST_CHUNKS, &plan->pp_chunks, err)) != REDCO_OK) {
         return st;
     }
-    plan->engine.virtual_stages = plan->pp_chunks;
     return redco_json_has(&mesh, "secondary") ? read_mesh(&mesh, "secondary", &plan->secondary, err) : REDCO_OK;
 }
 

@@ -33,11 +33,21 @@ typedef enum redco_strategy {
 /** A degree that the search chooses although its default is 1. */
 #define REDCO_DEGREE_AUTO UINT32_MAX
 
+typedef enum redco_switch {
+    REDCO_UNSAID, /**< off, and nobody fixed it */
+    REDCO_OFF,
+    REDCO_ON,
+    REDCO_EITHER /**< chosen by the search, where the engine has it */
+} redco_switch;
+
 /** 0 (or 0x0, or REDCO_RECOMPUTE_COUNT) means: chosen by the search. What is given is kept. */
 typedef struct redco_search_options {
     redco_workload workload;
     uint32_t tp, micro_batch;
-    uint32_t pp, cp; /**< 0: 1; REDCO_DEGREE_AUTO: chosen by the search */
+    /** 0: 1, or chosen by the search where the batch divides over no layout with 1; REDCO_DEGREE_AUTO: chosen */
+    uint32_t pp, cp;
+    uint32_t chunks; /**< of a pipeline stage, where there are several; 0: 1; REDCO_DEGREE_AUTO: chosen by the search */
+    redco_switch sequence_parallel;
     redco_tp_placement tp_placement;
     bool tp_placement_fixed;          /**< else as the engine has it */
     const redco_user_rules *tp_rules; /**< of REDCO_TP_USER, else NULL; borrowed */

@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Micro-batches of more sequences are not tried; those given are. */
-enum { LARGEST_MICRO_BATCH = 65536 };
-/* Higher context-parallel degrees are not tried either: each exchanges keys and values in every layer. */
-enum { LARGEST_CONTEXT = 16 };
-
 /* Layer-wise T_comm: step time enters with this weight, so that it breaks ties and little else. */
 static const double step_weight = 1e-6;
 
@@ -40,257 +35,27 @@ void redcoi_space_free(redcoi_space *space)
     free(space);
 }
 
-static bool has_fixed_meshes(const redco_search_options *options)
+/* Where the batch divides over no layout without them, stages and context parallelism that nobody fixed are tried.
+ * @return whether that is more than before */
+static bool widen(redco_search_options *o, const redco_search_options *asked, bool comm)
 {
-    return options->fix.parameters.gpus > 0 || options->fix.gradients.gpus > 0 || options->fix.optimizer.gpus > 0 ||
-           options->fix_secondary.gpus > 0;
+    const uint32_t has = asked->dimensions != 0 ? asked->dimensions : ~0U;
+    const redco_search_options before = *o;
+    if (asked->pp == 0 && !comm && (has & REDCO_HAS_PP) != 0) { o->pp = REDCO_DEGREE_AUTO; }
+    if (asked->cp == 0 && !comm && (has & REDCO_HAS_CP) != 0) { o->cp = REDCO_DEGREE_AUTO; }
+    return o->pp != before.pp || o->cp != before.cp;
 }
 
-bool redco_search_offers(const redco_search_options *options, redco_recompute policy)
+static redco_status list_layouts(redcoi_space *space, const redcoi_inputs *inputs, const redco_search_options *asked,
+                                 redco_error *err)
 {
-    static const uint32_t bits[REDCO_RECOMPUTE_COUNT] = {[REDCO_RECOMPUTE_NONE] = ~0U,
-                                                         [REDCO_RECOMPUTE_SELECTIVE] = REDCO_OFFERS_SELECTIVE,
-                                                         [REDCO_RECOMPUTE_FULL] =
-                                                             REDCO_OFFERS_FULL | REDCO_OFFERS_HALF};
-    return options->offers == 0 || (options->offers & bits[policy]) != 0;
-}
-
-static bool has_scheme(const redco_search_options *options, redco_scheme scheme)
-{
-    return options->schemes == 0 || (options->schemes >> scheme & 1) != 0;
-}
-
-/* A second copy shares its ranks with fewer others than the first. */
-static bool is_copy(redco_mesh secondary, redco_mesh parameters)
-{
-    return redco_mesh_nests(secondary, parameters) && !redco_mesh_equal(secondary, parameters);
-}
-
-static redco_status list_groups(const redcoi_space *space, redcoi_outer *outer, redco_error *err)
-{
-    const redco_search_options *o = &space->options;
-    const bool copied = outer->setting.secondary.gpus > 0 && o->fix_secondary.gpus == 0;
-    const redco_strategy strategy = copied ? REDCO_STRATEGY_ZEROPP : o->strategy;
-    const redco_mesh grid = redco_costs_grid(space->costs, &outer->setting);
-    const bool limited = o->states != 0 && o->strategy == REDCO_STRATEGY_ANY && !has_fixed_meshes(o);
-    size_t count = 0;
-    bool copyable = o->fix_secondary.gpus == 0;
-    const redco_status st = redco_strategy_triples(grid, strategy, &o->fix, &outer->groups, &count, err);
-    if (st != REDCO_OK) { return st; }
-    /* Without updated parameters to spread both schemes are one: it is listed under the first. */
-    const bool second_scheme =
-        !o->scheme_fixed && outer->setting.scheme == REDCO_INTRA_TENSOR && has_scheme(o, REDCO_INTER_TENSOR);
-    for (size_t i = 0; i < count; i++) {
-        const redco_shards *s = &outer->groups[i];
-        if (o->fix_secondary.gpus > 0 && !is_copy(o->fix_secondary, s->parameters)) { continue; }
-        copyable = true;
-        if (second_scheme && redco_mesh_equal(s->parameters, s->optimizer)) { continue; }
-        if (limited && !redco_strategy_runs(o->states, grid, outer->setting.secondary, s)) { continue; }
-        outer->groups[outer->group_count++] = *s;
+    redco_error why = {.status = REDCO_OK};
+    redco_status st = redcoi_space_list(space, inputs, &why);
+    if (st == REDCO_EVALUE && !space->batch_fits && widen(&space->options, asked, space->comm)) {
+        redco_error_clear(&why);
+        st = redcoi_space_list(space, inputs, &why);
     }
-    if (copyable) { return REDCO_OK; }
-    free(outer->groups);
-    return redco_fail(err, REDCO_EVALUE, "shards", "p2=%ux%u is no part of a larger mesh of the parameters",
-                      o->fix_secondary.gpus, o->fix_secondary.nodes);
-}
-
-static redco_status add_outer(redcoi_space *space, const redco_setting *setting, redco_error *err)
-{
-    redco_status st = redco_setting_check(space->costs, setting, err);
-    if (st != REDCO_OK) { return st; }
-    if (space->outer_count == space->outer_capacity) {
-        const uint32_t capacity = space->outer_capacity > 0 ? 2 * space->outer_capacity : 32;
-        redcoi_outer *more = realloc(space->outers, capacity * sizeof *more);
-        if (more == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-        space->outers = more;
-        space->outer_capacity = capacity;
-    }
-    redcoi_outer *outer = &space->outers[space->outer_count];
-    *outer = (redcoi_outer){.setting = *setting};
-    if ((st = list_groups(space, outer, err)) != REDCO_OK) { return st; }
-    if (outer->group_count == 0) {
-        free(outer->groups);
-        return REDCO_OK;
-    }
-    outer->least_s = space->comm ? 0.0 : redco_cost_bound(space->costs, setting);
-    if ((st = redco_costs_failure(space->costs, err)) != REDCO_OK) {
-        free(outer->groups);
-        return st;
-    }
-    if (!isfinite(outer->least_s)) {
-        free(outer->groups);
-        return redco_fail(err, REDCO_EVALUE, "cost model", "the compute time of a step is %g s", outer->least_s);
-    }
-    uint32_t policies = 0;
-    for (int r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-        policies += redco_search_offers(&space->options, (redco_recompute)r) ? 1 : 0;
-    }
-    if (space->options.recompute != REDCO_RECOMPUTE_COUNT) { policies = 1; }
-    space->candidates += (uint64_t)outer->group_count * policies;
-    space->outer_count++;
-    return REDCO_OK;
-}
-
-/* "tp = 2, pp = 4": the degrees of a setting, for errors; what is 1 by default only where it is not. */
-static const char *degrees_text(const redco_setting *setting, char *buffer, size_t size)
-{
-    const int used = snprintf(buffer, size, "tp = %u", setting->tp);
-    const struct {
-        const char *name;
-        uint32_t degree;
-    } more[] = {{"cp", setting->cp}, {"pp", setting->pp}};
-    size_t at = used > 0 ? (size_t)used : 0;
-    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
-        if (more[i].degree <= 1 || at >= size) { continue; }
-        const int added = snprintf(buffer + at, size - at, ", %s = %u", more[i].name, more[i].degree);
-        at += added > 0 ? (size_t)added : 0;
-    }
-    return buffer;
-}
-
-redco_status redcoi_place_ranks(const redco_machine *machine, redco_setting *setting, redco_error *err)
-{
-    redco_parallel p = {.nodes = machine->nodes,
-                        .gpus_per_node = machine->gpus_per_node,
-                        .tp = setting->tp,
-                        .cp = setting->cp,
-                        .pp = setting->pp};
-    const redco_status st = redco_parallel_place(&p, err);
-    if (st != REDCO_OK) { return st; }
-    setting->dp = p.dp;
-    return redco_parallel_check_nodes(&p, err);
-}
-
-/* Whether a second copy of the parameters is one of the choices: it is in the free space of step times, but neither in
-   AMSP's nor among meshes that are given. */
-static bool may_copy(const redcoi_space *space, redco_mesh grid)
-{
-    const redco_search_options *o = &space->options;
-    const bool runs = o->states == 0 || (o->states & (REDCO_RUNS_ANY | REDCO_RUNS_ZEROPP)) != 0;
-    return runs && o->strategy == REDCO_STRATEGY_ANY && !space->comm && !has_fixed_meshes(o) && grid.nodes > 1;
-}
-
-static redco_status add_schemes(redcoi_space *space, redco_setting *setting, redco_error *err)
-{
-    static const redco_scheme schemes[2] = {REDCO_INTER_TENSOR, REDCO_INTRA_TENSOR};
-    const redco_search_options *o = &space->options;
-    redco_status st = REDCO_OK;
-    for (int i = 0; i < 2 && st == REDCO_OK; i++) {
-        if (o->scheme_fixed ? schemes[i] != o->scheme : !has_scheme(o, schemes[i])) { continue; }
-        setting->scheme = schemes[i];
-        const redco_mesh grid = redco_costs_grid(space->costs, setting);
-        setting->secondary = o->fix_secondary.gpus > 0 ? o->fix_secondary : redco_strategy_secondary(o->strategy, grid);
-        if (o->fix_secondary.gpus > 0 && !redco_mesh_nests(o->fix_secondary, grid)) {
-            return redco_fail(err, REDCO_EVALUE, "shards", "p2=%ux%u does not divide the mesh of %ux%u (GPUs x nodes)",
-                              o->fix_secondary.gpus, o->fix_secondary.nodes, grid.gpus, grid.nodes);
-        }
-        st = add_outer(space, setting, err);
-        if (st != REDCO_OK || !may_copy(space, grid)) { continue; }
-        setting->secondary = redco_strategy_secondary(REDCO_STRATEGY_ZEROPP, grid);
-        st = add_outer(space, setting, err);
-    }
-    return st;
-}
-
-/* Whether stages can hold the model chunks that were asked for; one stage has none. */
-static bool may_interleave(const redcoi_space *space, const redco_setting *setting, redco_error *err)
-{
-    const uint32_t chunks = space->options.workload.engine.virtual_stages;
-    return chunks <= 1 || setting->pp <= 1 || redco_step_chunks_check(space->costs, setting, chunks, err) == REDCO_OK;
-}
-
-/* All micro-batches of one choice of degrees. REDCO_EVALUE: it has none, or one that does not divide. */
-static redco_status add_degrees(redcoi_space *space, const redcoi_inputs *inputs, redco_setting setting,
-                                redco_error *err)
-{
-    const redco_search_options *o = &space->options;
-    char degrees[64];
-    redco_status st = redcoi_place_ranks(inputs->machine, &setting, err);
-    if (st != REDCO_OK) { return st; }
-    const uint64_t ranks = redco_mesh_ranks(setting.dp);
-    const uint64_t batch = o->workload.global_batch;
-    if (batch % ranks != 0) {
-        return redco_fail(err, REDCO_EVALUE, "global batch",
-                          "%llu sequence%s not divide over %llu data-parallel ranks (%s); a multiple of %llu would",
-                          (unsigned long long)batch, batch == 1 ? " does" : "s do", (unsigned long long)ranks,
-                          degrees_text(&setting, degrees, sizeof degrees), (unsigned long long)ranks);
-    }
-    const uint64_t per_rank = batch / ranks;
-    if (o->micro_batch != 0 && per_rank % o->micro_batch != 0) {
-        return redco_fail(err, REDCO_EVALUE, "micro-batch",
-                          "%u does not divide the %llu sequence%s of a data-parallel rank (%s)", o->micro_batch,
-                          (unsigned long long)per_rank, per_rank == 1 ? "" : "s",
-                          degrees_text(&setting, degrees, sizeof degrees));
-    }
-    const uint64_t first = o->micro_batch != 0 ? o->micro_batch : 1;
-    const uint64_t most = per_rank < LARGEST_MICRO_BATCH ? per_rank : LARGEST_MICRO_BATCH;
-    const uint64_t last = o->micro_batch != 0 ? o->micro_batch : most;
-    bool any = false;
-    for (uint64_t b = first; b <= last; b++) {
-        if (per_rank % b != 0) { continue; }
-        setting.micro_batch = (uint32_t)b;
-        setting.micro_batches = per_rank / b;
-        if (!may_interleave(space, &setting, err)) { continue; }
-        any = true;
-        if ((st = add_schemes(space, &setting, err)) != REDCO_OK) { return st; }
-    }
-    return any ? REDCO_OK : REDCO_EVALUE;
-}
-
-/* All pipeline depths beside one tensor- and context-parallel degree: stages hold a layer at least. */
-static redco_status add_depths(redcoi_space *space, const redcoi_inputs *inputs, redco_setting setting,
-                               redco_error *first)
-{
-    const uint32_t given = space->options.pp;
-    const uint64_t world = (uint64_t)inputs->machine->nodes * inputs->machine->gpus_per_node;
-    const uint64_t ranks = world / ((uint64_t)setting.tp * setting.cp);
-    const uint32_t most = given == REDCO_DEGREE_AUTO ? space->blocks : given;
-    for (uint32_t pp = given == REDCO_DEGREE_AUTO ? 1 : given; pp <= most; pp++) {
-        if (given == REDCO_DEGREE_AUTO && (ranks == 0 || ranks % pp != 0)) { continue; }
-        setting.pp = pp;
-        const redco_status st = add_degrees(space, inputs, setting, first);
-        /* A degree that does not divide something is no option, unless all are none. */
-        if (st != REDCO_OK && st != REDCO_EVALUE) { return st; }
-    }
-    return REDCO_OK;
-}
-
-/* T_comm leaves tensor-parallel traffic out, so that a free degree would always be the largest: the paper's is 1. A
-   free degree stays inside the links of a node (pairs with bridges, all with NVSwitch); one that is given may leave
-   them. */
-static redco_status add_all(redcoi_space *space, const redcoi_inputs *inputs, redco_error *err)
-{
-    const redco_search_options *o = &space->options;
-    const uint32_t domain = redco_machine_domain(inputs->machine);
-    const uint32_t tp_given = o->tp != 0 ? o->tp : space->comm ? 1 : REDCO_DEGREE_AUTO;
-    const uint32_t most_cp = o->cp == REDCO_DEGREE_AUTO ? LARGEST_CONTEXT : o->cp;
-    redco_error first = {0};
-    redco_status st = REDCO_OK;
-    for (uint32_t tp = tp_given != REDCO_DEGREE_AUTO ? tp_given : 1;
-         tp <= (tp_given != REDCO_DEGREE_AUTO ? tp_given : domain) && st == REDCO_OK; tp++) {
-        if (tp_given == REDCO_DEGREE_AUTO && domain % tp != 0) { continue; }
-        for (uint32_t cp = o->cp == REDCO_DEGREE_AUTO ? 1 : o->cp; cp <= most_cp && st == REDCO_OK; cp++) {
-            if (o->cp == REDCO_DEGREE_AUTO && o->workload.seq_len % cp != 0) { continue; }
-            st = add_depths(space, inputs, (redco_setting){.tp = tp, .cp = cp}, &first);
-        }
-    }
-    if (st == REDCO_OK && space->outer_count == 0) { st = first.status; }
-    return st == REDCO_OK ? REDCO_OK : redco_fail(err, st, first.place, "%s", first.text);
-}
-
-static int compare_outers(const void *left, const void *right)
-{
-    const redcoi_outer *a = left;
-    const redcoi_outer *b = right;
-    if (a->least_s < b->least_s || a->least_s > b->least_s) { return a->least_s < b->least_s ? -1 : 1; }
-    if (a->setting.tp != b->setting.tp) { return a->setting.tp < b->setting.tp ? -1 : 1; }
-    if (a->setting.cp != b->setting.cp) { return a->setting.cp < b->setting.cp ? -1 : 1; }
-    if (a->setting.pp != b->setting.pp) { return a->setting.pp < b->setting.pp ? -1 : 1; }
-    if (a->setting.micro_batch != b->setting.micro_batch) {
-        return a->setting.micro_batch < b->setting.micro_batch ? -1 : 1;
-    }
-    if (a->setting.scheme != b->setting.scheme) { return a->setting.scheme < b->setting.scheme ? -1 : 1; }
-    return (a->setting.secondary.gpus > 0) - (b->setting.secondary.gpus > 0);
+    return st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
 }
 
 redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search_options *options,
@@ -309,10 +74,16 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
     space->comm = o->objective == REDCO_OBJECTIVE_COMM || o->strategy == REDCO_STRATEGY_AMSP;
     if (o->pp == 0 || (space->comm && o->pp == REDCO_DEGREE_AUTO)) { o->pp = 1; }
     if (o->cp == 0 || (space->comm && o->cp == REDCO_DEGREE_AUTO)) { o->cp = 1; }
+    if (space->comm && o->chunks == REDCO_DEGREE_AUTO) { o->chunks = 1; }
+    if (space->comm && o->sequence_parallel == REDCO_EITHER) { o->sequence_parallel = REDCO_OFF; }
     if (o->dimensions != 0) { /* what the engine lacks is not searched */
         if (o->tp == 0 && (o->dimensions & REDCO_HAS_TP) == 0) { o->tp = 1; }
         if (o->pp == REDCO_DEGREE_AUTO && (o->dimensions & REDCO_HAS_PP) == 0) { o->pp = 1; }
         if (o->cp == REDCO_DEGREE_AUTO && (o->dimensions & REDCO_HAS_CP) == 0) { o->cp = 1; }
+        if (o->chunks == REDCO_DEGREE_AUTO && (o->dimensions & REDCO_HAS_CHUNKS) == 0) { o->chunks = 1; }
+        if (o->sequence_parallel == REDCO_EITHER && (o->dimensions & REDCO_HAS_SP) == 0) {
+            o->sequence_parallel = REDCO_OFF;
+        }
     }
     redco_status st = redco_costs_create(inputs->machine, inputs->model, &o->workload, inputs->calibration,
                                          inputs->comm, &space->costs, err);
@@ -327,8 +98,7 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
     for (uint32_t c = 0; c < space->class_count; c++) {
         if (is_block(space->classes[c].kind)) { space->blocks += space->classes[c].layers; }
     }
-    if ((st = add_all(space, inputs, err)) != REDCO_OK) { goto out; }
-    qsort(space->outers, space->outer_count, sizeof *space->outers, compare_outers);
+    if ((st = list_layouts(space, inputs, options, err)) != REDCO_OK) { goto out; }
     *space_out = space;
     space = NULL;
 out:
@@ -347,17 +117,16 @@ static void add_window(redcoi_option *option, int window, bool overlapped, const
 }
 
 /* Pipeline stages, or, where they hold several model chunks each, those. */
-static uint32_t stages_of(const redcoi_space *space, const redco_setting *setting)
+static uint32_t stages_of(const redco_setting *setting)
 {
-    const uint32_t chunks = space->options.workload.engine.virtual_stages;
-    return setting->pp > 1 && chunks > 1 ? setting->pp * chunks : setting->pp;
+    return setting->pp * redco_setting_chunks(setting);
 }
 
 /* Pipeline stages must take equally long, and the closed form takes them to: what one stage does with its n-th layer,
    all do. Where stages are unequal or of two kinds of layers, a class has one configuration. */
 static void group_layers(const redcoi_space *space, redcoi_outer *outer)
 {
-    const uint32_t stages = stages_of(space, &outer->setting);
+    const uint32_t stages = stages_of(&outer->setting);
     uint32_t block_classes = 0;
     for (uint32_t c = 0; c < space->class_count; c++) { block_classes += is_block(space->classes[c].kind); }
     const bool alike = block_classes == 1 && space->blocks % stages == 0;
@@ -531,7 +300,7 @@ static uint32_t list_assignments(const redcoi_outer *outer, redco_assignment *pa
 redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *outer, const redcoi_answer *answer,
                                     redco_candidate *candidate_out, redco_error *err)
 {
-    const size_t most = (size_t)answer->count * stages_of(space, &outer->setting);
+    const size_t most = (size_t)answer->count * stages_of(&outer->setting);
     redco_assignment *parts = malloc((answer->count > 0 ? answer->count : 1) * sizeof *parts);
     redco_assignment *list = malloc((most > 0 ? most : 1) * sizeof *list);
     if (parts == NULL || list == NULL) {

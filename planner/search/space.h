@@ -29,6 +29,7 @@ typedef struct redcoi_space {
     redcoi_outer *outers;         /**< by least_s, then in order of enumeration */
     uint32_t outer_count, outer_capacity;
     uint64_t candidates;
+    bool batch_fits; /**< false: nothing was listed, for the batch divides over no layout */
 } redcoi_space;
 
 /** Inputs of a search, borrowed. */
@@ -43,6 +44,8 @@ typedef struct redcoi_inputs {
 redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search_options *options,
                                  redcoi_space **space_out, redco_error *err);
 void redcoi_space_free(redcoi_space *space);
+/** Fills the outer choices of a new space. @return REDCO_EVALUE and why where there is none */
+redco_status redcoi_space_list(redcoi_space *space, const redcoi_inputs *inputs, redco_error *err);
 
 /** Fills steps, goal, lean and bounds_s; nothing when that was done. REDCO_EVALUE: a cost is not a number. */
 redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, redco_error *err);

@@ -13,6 +13,7 @@ enum { MOST_SETTINGS = 64 };
 struct setting_costs {
     uint32_t tp, cp, pp, micro_batch; /* tp 0: empty */
     uint64_t micro_batches;
+    bool sequence_parallel;
     redco_mesh dp;
     uint32_t first[REDCOI_TP_LAYERS]; /* of a class's layouts in costs */
     redco_layout_cost *costs;         /* of every layout of every class; NULL: none costs more than the reference */
@@ -111,8 +112,8 @@ static bool known_matrices(const redco_model *model, const redcoi_tp_roles *role
 static bool is_of(const struct setting_costs *known, const redco_setting *setting)
 {
     return known->tp == setting->tp && known->cp == setting->cp && known->pp == setting->pp &&
-           known->micro_batch == setting->micro_batch && known->micro_batches == setting->micro_batches &&
-           redco_mesh_equal(known->dp, setting->dp);
+           known->sequence_parallel == setting->sequence_parallel && known->micro_batch == setting->micro_batch &&
+           known->micro_batches == setting->micro_batches && redco_mesh_equal(known->dp, setting->dp);
 }
 
 static redco_layout_cost cost_in(const struct setting_costs *known, uint32_t class_index, uint32_t layout)
@@ -157,6 +158,7 @@ static redco_status layout_cost(void *context, const redco_setting *setting, uin
     struct setting_costs made = {.tp = setting->tp,
                                  .cp = setting->cp,
                                  .pp = setting->pp,
+                                 .sequence_parallel = setting->sequence_parallel,
                                  .micro_batch = setting->micro_batch,
                                  .micro_batches = setting->micro_batches,
                                  .dp = setting->dp};

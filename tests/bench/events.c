@@ -52,18 +52,18 @@ static redco_status measure(const struct row *row, redco_error *err)
     const redco_setting setting = {.tp = row->tp,
                                    .pp = row->pp,
                                    .cp = 1,
+                                   .chunks = row->chunks,
                                    .micro_batch = 1,
                                    .micro_batches = 1024 / dp,
                                    .dp = {local, dp / local},
                                    .scheme = REDCO_INTRA_TENSOR};
-    const redco_step_options engine = {.chunks = row->chunks};
     for (int run = 0; run < RUNS && st == REDCO_OK; run++) {
         redco_step *step = NULL;
         redco_timeline *timeline = NULL;
         const double start_s = now_s();
-        st = redco_simulate(costs, &setting, all, count, &engine, &simulation, err);
+        st = redco_simulate(costs, &setting, all, count, NULL, &simulation, err);
         const double simulated_s = now_s();
-        const redco_step_options options = {.chunks = row->chunks, .micro_batches = simulation.simulated_micro_batches};
+        const redco_step_options options = {.micro_batches = simulation.simulated_micro_batches};
         if (st == REDCO_OK) { st = redco_step_build(costs, &setting, all, count, &options, &step, err); }
         const double built_s = now_s();
         if (st == REDCO_OK) { st = redco_timeline_create(step, &timeline, err); }

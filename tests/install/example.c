@@ -22,9 +22,6 @@ static redco_question ask(int index)
     case 2: question.try_engines = true; break;
     case 3:
         question.options.strategy = REDCO_STRATEGY_ZERO3;
-        question.options.workload.sequence_parallel = false;
-        question.sequence_parallel_given = true;
-        question.try_sequence_parallel = true;
         question.options.tp = 4;
         break;
     default: break;

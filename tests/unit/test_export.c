@@ -337,7 +337,7 @@ static void chunks_are_priced(void **state)
     options.scheme = REDCO_INTER_TENSOR;
     options.recompute = REDCO_RECOMPUTE_NONE;
     plan_open(&names, 64, &options, &p[0]);
-    options.workload.engine.virtual_stages = 7;
+    options.chunks = 7;
     plan_open(&names, 64, &options, &p[1]);
     redco_export *made = export(&p[1], REDCO_FRAMEWORK_INTERNEVO);
     assert_string_equal(differences(made, text, sizeof text), "model chunks");

@@ -189,7 +189,7 @@ static bool set_option(redco_search_options *o, redco_input_names *names, uint64
     } else if (strcmp(key, "cp") == 0) {
         o->cp = (uint32_t)n;
     } else if (strcmp(key, "chunks") == 0) {
-        o->workload.engine.virtual_stages = (uint32_t)n;
+        o->chunks = (uint32_t)n;
     } else if (strcmp(key, "micro") == 0) {
         o->micro_batch = (uint32_t)n;
     } else if (strcmp(key, "batch") == 0) {
@@ -199,7 +199,7 @@ static bool set_option(redco_search_options *o, redco_input_names *names, uint64
     } else if (strcmp(key, "overlap") == 0) {
         o->workload.overlap = (uint32_t)n;
     } else if (strcmp(key, "sp") == 0) {
-        o->workload.sequence_parallel = n != 0;
+        o->sequence_parallel = n != 0 ? REDCO_ON : REDCO_OFF;
     } else if (strcmp(key, "bucket") == 0) {
         o->workload.bucket_bytes = (uint64_t)strtod(value, NULL);
     } else if (strcmp(key, "recompute") == 0) {

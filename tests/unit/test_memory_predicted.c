@@ -152,14 +152,18 @@ static void ask(question *q, const char *path, const language_shape *shape, redc
     redco_machine machine = a800_machine(1);
     workload.seq_len = shape->length;
     workload.precision = shape->dtype == REDCO_F32 ? REDCO_FP32 : REDCO_BF16;
-    workload.sequence_parallel = shape->sequence_parallel;
     workload.engine.planned_memory = true;
     if (!fused) { (void)snprintf(machine.gpu.vendor, sizeof machine.gpu.vendor, "host"); }
     machine.gpus_per_node = machine.node_gpus_physical = machine.link_group_gpus = shape->ranks;
     bundle_open(&q->b, path, machine, workload);
     if (shape->layout != NULL) { check_ok(redco_tp_attach(q->b.costs, q->b.model, REDCO_TP_RULES, NULL, &err), &err); }
-    q->setting = (redco_setting){
-        .tp = shape->ranks, .pp = 1, .cp = 1, .micro_batch = SEQUENCES, .micro_batches = MICRO_BATCHES, .dp = {1, 1}};
+    q->setting = (redco_setting){.tp = shape->ranks,
+                                 .pp = 1,
+                                 .cp = 1,
+                                 .sequence_parallel = shape->sequence_parallel,
+                                 .micro_batch = SEQUENCES,
+                                 .micro_batches = MICRO_BATCHES,
+                                 .dp = {1, 1}};
     q->count = (uint32_t)redco_model_classes(q->b.model, &classes);
     for (uint32_t i = 0; i < q->count; i++) {
         const redco_recompute own = classes[i].kind == REDCO_CLASS_BLOCK ? policy : REDCO_RECOMPUTE_NONE;

@@ -238,7 +238,7 @@ static void a_slow_answer_is_looked_beyond(void **state)
     redco_search_options options = standard();
     options.tp = 2;
     options.pp = 4;
-    options.workload.engine.virtual_stages = 3;
+    options.chunks = 3;
     (void)state;
     open_question(&q, "a800-hdr", "llama-30b", options);
     redco_search_result *const closed = by_closed_form(&q);

@@ -168,7 +168,6 @@ static void compare_engines(const redco_engine *a, const redco_engine *b, struct
     SAME(cuda_graphs);
     SAME(shard_over_cp);
     SAME(gradient_bytes);
-    if ((a->virtual_stages > 1 || b->virtual_stages > 1)) { SAME(virtual_stages); } /* 0 and 1 are one chunk */
 }
 
 static void compare_workloads(const redco_workload *a, const redco_workload *b, struct difference *difference)
@@ -177,7 +176,6 @@ static void compare_workloads(const redco_workload *a, const redco_workload *b, 
     SAME(global_batch);
     SAME(precision);
     SAME(overlap);
-    SAME(sequence_parallel);
     SAME(mfu_causal);
     SAME(bucket_bytes);
     compare_engines(&a->engine, &b->engine, difference);
@@ -188,6 +186,8 @@ static void compare_settings(const redco_setting *a, const redco_setting *b, str
     SAME(tp);
     SAME(pp);
     SAME(cp);
+    SAME(sequence_parallel);
+    if (redco_setting_chunks(a) != redco_setting_chunks(b)) { say(difference, "chunks", a->chunks, b->chunks); }
     SAME(micro_batch);
     SAME(micro_batches);
     SAME(dp.gpus);

@@ -324,6 +324,7 @@ static void impossible_options_are_named(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         redco_search_options o = defaults(&s);
         o.tp = cases[i].tp;
+        o.pp = o.cp = 1;
         o.micro_batch = cases[i].micro_batch;
         o.workload.global_batch = cases[i].batch;
         o.fix = cases[i].fix;

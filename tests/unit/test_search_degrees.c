@@ -421,6 +421,87 @@ static void wide_domains_are_used_where_they_pay(void **state)
     close_setup(&s);
 }
 
+/* 1920 sequences divide over none of 2240, 1120, 560 and 280 ranks, which tp leaves: stages or context parallelism do.
+ * Where both are given as 1, the nearest multiples of one of these are 6 and 7 times 280. */
+static void a_batch_finds_the_layouts_that_divide_it(void **state)
+{
+    (void)state;
+    struct setup s = open_setup("llama-13b", "dgx-a100", 2240, 1920);
+    redco_search_result *result = search(&s);
+    const redco_setting *const best = &result->ranked[0].setting;
+    assert_true(best->pp * best->cp > 1);
+    assert_int_equal(redco_mesh_ranks(best->dp) * best->micro_batch * best->micro_batches, 1920);
+    redco_search_result_free(result);
+    redco_error err = {0};
+    s.options.pp = s.options.cp = 1;
+    result = NULL;
+    assert_int_equal(redco_search(&s.machine, s.model, &s.calibration, s.comm, &s.options, &result, &err),
+                     REDCO_EVALUE);
+    assert_string_equal(err.place, "global batch");
+    assert_string_equal(err.text, "1920 sequences do not divide over 2240 data-parallel ranks (tp = 1), nor over those "
+                                  "of 3 other layouts; 1680 and 1960 would");
+    /* An engine without either has nothing else to try. */
+    s.options.pp = s.options.cp = 0;
+    s.options.dimensions = REDCO_HAS_TP;
+    redco_error_clear(&err);
+    assert_int_equal(redco_search(&s.machine, s.model, &s.calibration, s.comm, &s.options, &result, &err),
+                     REDCO_EVALUE);
+    close_setup(&s);
+}
+
+/* The best of a free schedule and free norms, against every one that can be given: 32 blocks hold 1, 2, 4 or 8 chunks
+ * on each of 4 stages where micro-batches come in multiples of 4. */
+static void free_schedules_are_the_best_of_those_given(void **state)
+{
+    (void)state;
+    const struct {
+        const char *model, *cluster;
+        uint64_t gpus, batch;
+        uint32_t pp;
+    } cases[] = {{"llama-7b", "a800-hdr", 16, 64, 4},
+                 {"llama-7b", "dgx-h100", 32, 64, 8},
+                 {"llama-30b", "dgx-h100", 64, 128, 4},
+                 {"llama-65b", "dgx-a100", 64, 64, 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct setup s = open_setup(cases[i].model, cases[i].cluster, cases[i].gpus, cases[i].batch);
+        double best_s = (double)INFINITY;
+        uint64_t settings = 0;
+        s.options.pp = cases[i].pp;
+        for (uint32_t tp = 1; tp <= 8; tp *= 2) {
+            for (uint32_t chunks = 1; chunks <= 64; chunks++) {
+                for (int rows = 0; rows <= (tp > 1 ? 1 : 0); rows++) {
+                    redco_search_result *one = NULL;
+                    s.options.tp = tp;
+                    s.options.chunks = chunks;
+                    s.options.sequence_parallel = rows == 1 ? REDCO_ON : REDCO_OFF;
+                    if (redco_search(&s.machine, s.model, &s.calibration, s.comm, &s.options, &one, NULL) != REDCO_OK) {
+                        continue;
+                    }
+                    settings += one->settings;
+                    if (one->ranked_count > 0) { best_s = fmin(best_s, one->ranked[0].prediction.step_s); }
+                    redco_search_result_free(one);
+                }
+            }
+        }
+        s.options.tp = 0;
+        s.options.chunks = REDCO_DEGREE_AUTO;
+        s.options.sequence_parallel = REDCO_EITHER;
+        s.options.verify = true;
+        redco_search_result *all = search(&s);
+        assert_true(all->ranked_count > 0 && !all->verify_failed);
+        assert_int_equal(all->settings, settings);
+        assert_true(fabs(all->ranked[0].prediction.step_s - best_s) <= 2e-3 * best_s);
+        redco_search_result_free(all);
+        /* What the engine lacks is not chosen. */
+        s.options.dimensions = REDCO_HAS_TP | REDCO_HAS_PP;
+        all = search(&s);
+        assert_int_equal(redco_setting_chunks(&all->ranked[0].setting), 1);
+        assert_false(all->ranked[0].setting.sequence_parallel);
+        redco_search_result_free(all);
+        close_setup(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -432,6 +513,8 @@ int main(void)
         cmocka_unit_test(free_tensor_parallelism_stays_inside_links),
         cmocka_unit_test(given_tensor_parallelism_may_leave_links),
         cmocka_unit_test(wide_domains_are_used_where_they_pay),
+        cmocka_unit_test(a_batch_finds_the_layouts_that_divide_it),
+        cmocka_unit_test(free_schedules_are_the_best_of_those_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

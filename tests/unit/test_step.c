@@ -68,11 +68,11 @@ static void split_layers_are_a_sum(void **state)
         struct bundle b;
         redco_workload workload = plain_workload(64);
         workload.overlap = REDCO_OVERLAP_NONE;
-        workload.sequence_parallel = i % 2 == 1;
         bundle_open(&b, i < 2 ? "llama-13b" : "gpt-j-6b", a800_machine(2), workload); /* one with parallel blocks */
         redco_setting setting = plain_setting(&b, 1);
         setting.tp = 4;
         setting.cp = 2;
+        setting.sequence_parallel = i % 2 == 1;
         setting.dp = (redco_mesh){1, 2};
         setting.micro_batches = 32;
         b.workload.seq_len = 2048;
@@ -298,7 +298,8 @@ static void pipelines(void **state)
     const redco_shards shards = {one, one, {2, 1}};
     double bubble_s[3];
     for (uint32_t chunks = 1; chunks <= 2; chunks++) {
-        const redco_step_options part = {.chunks = chunks}, whole = {.chunks = chunks, .micro_batches = 64};
+        const redco_step_options part = {.steps = 1}, whole = {.micro_batches = 64};
+        setting.chunks = chunks;
         const redco_simulation few = simulate(&b, &setting, shards, REDCO_RECOMPUTE_FULL, &part);
         const redco_simulation full = simulate(&b, &setting, shards, REDCO_RECOMPUTE_FULL, &whole);
         assert_true(few.simulated_micro_batches < 64);
@@ -318,6 +319,7 @@ static void pipelines(void **state)
     redco_assignment all[8];
     const uint32_t count = uniform(&b, shards, REDCO_RECOMPUTE_NONE, all);
     setting.pp = 3;
+    setting.chunks = 1;
     setting.dp = (redco_mesh){1, 1};
     setting.micro_batches = 4;
     check_ok(redco_step_build(b.costs, &setting, all, count, NULL, &step, &err), &err);
@@ -333,8 +335,8 @@ static void pipelines(void **state)
     assert_int_equal(blocks[1], 11);
     assert_int_equal(blocks[2], 10);
     redco_step_free(step);
-    const redco_step_options bad = {.chunks = 3};
-    assert_int_equal(redco_step_build(b.costs, &setting, all, count, &bad, &step, &err), REDCO_EVALUE);
+    setting.chunks = 3;
+    assert_int_equal(redco_step_build(b.costs, &setting, all, count, NULL, &step, &err), REDCO_EVALUE);
     bundle_close(&b);
 }
 

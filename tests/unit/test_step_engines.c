@@ -220,7 +220,7 @@ static void stages_reduce_last(void **state)
 }
 
 /* 12 blocks on 14 chunks: embedding and head take a block's place each, so every chunk but the first and the last has
- * one block. The engine's chunks are the default. */
+ * one block. */
 static void edges_take_a_place(void **state)
 {
     (void)state;
@@ -228,10 +228,10 @@ static void edges_take_a_place(void **state)
     redco_error err = {.status = REDCO_OK};
     redco_workload workload = plain_workload(32);
     workload.seq_len = 512;
-    workload.engine.virtual_stages = 7;
     bundle_open(&b, "opt-125m", a800_machine(1), workload);
     redco_setting setting = plain_setting(&b, 1);
     setting.pp = 2;
+    setting.chunks = 7;
     setting.dp = (redco_mesh){4, 1};
     setting.micro_batches = 8;
     redco_step *step = build(&b, &setting, (redco_shards){one, one, one}, REDCO_RECOMPUTE_NONE, NULL);
@@ -248,15 +248,16 @@ static void edges_take_a_place(void **state)
     assert_int_equal(blocks[0], 6);
     assert_int_equal(blocks[1], 6);
     redco_step_free(step);
-    const redco_step_options too_many = {.chunks = 8}; /* 16 chunks */
+    setting.chunks = 8; /* 16 in all */
     redco_assignment all[8];
     const uint32_t count = uniform(&b, (redco_shards){one, one, one}, REDCO_RECOMPUTE_NONE, all);
-    assert_int_equal(redco_step_build(b.costs, &setting, all, count, &too_many, &step, &err), REDCO_EVALUE);
+    assert_int_equal(redco_step_build(b.costs, &setting, all, count, NULL, &step, &err), REDCO_EVALUE);
     /* 12 blocks, or 14 places, in equal chunks on 2 stages: 2, 3 and 6 a stage, or 7. */
     for (uint32_t chunks = 1; chunks <= 8; chunks++) {
         const bool equal = chunks <= 3 || chunks == 6 || chunks == 7;
         redco_error_clear(&err);
-        assert_int_equal(redco_step_chunks_check(b.costs, &setting, chunks, &err), equal ? REDCO_OK : REDCO_EVALUE);
+        setting.chunks = chunks;
+        assert_int_equal(redco_step_chunks_check(b.costs, &setting, &err), equal ? REDCO_OK : REDCO_EVALUE);
     }
     bundle_close(&b);
 }

@@ -36,12 +36,11 @@ static bool check_waits(const double few[REDCO_WORK_COUNT], const double full[RE
 
 /* Times, accounts, the critical path and memory: equal to rounding. */
 static void same(const struct bundle *b, const redco_setting *setting, redco_shards shards, redco_recompute recompute,
-                 uint32_t chunks, struct totals *totals)
+                 struct totals *totals)
 {
     const redco_layer_class *classes = NULL;
     const uint32_t count = (uint32_t)redco_model_classes(b->model, &classes);
-    const redco_step_options part = {.chunks = chunks},
-                             whole = {.chunks = chunks, .micro_batches = setting->micro_batches};
+    const redco_step_options part = {.steps = 1}, whole = {.micro_batches = setting->micro_batches};
     redco_assignment all[8];
     redco_simulation few, full;
     redco_error err = {.status = REDCO_OK};
@@ -68,12 +67,14 @@ static void same(const struct bundle *b, const redco_setting *setting, redco_sha
     totals->all_operators += full.operators;
 }
 
-static void same_for_all(struct bundle *b, uint32_t tp, uint32_t pp, uint32_t chunks, struct totals *totals)
+static void same_for_all(struct bundle *b, uint32_t tp, uint32_t pp, uint32_t chunks, bool rows, struct totals *totals)
 {
     redco_setting setting = plain_setting(b, 1);
     const uint32_t dp = 16 / (tp * pp);
     setting.tp = tp;
     setting.pp = pp;
+    setting.chunks = chunks;
+    setting.sequence_parallel = rows;
     setting.dp = (redco_mesh){dp < 8 / tp ? dp : 8 / tp, dp < 8 / tp ? 1 : dp / (8 / tp)};
     setting.micro_batches = b->workload.global_batch / dp;
     const redco_mesh all = setting.dp;
@@ -82,7 +83,7 @@ static void same_for_all(struct bundle *b, uint32_t tp, uint32_t pp, uint32_t ch
         for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
             for (int scheme = 0; scheme < 2; scheme++) {
                 setting.scheme = scheme == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
-                same(b, &setting, shards[s], (redco_recompute)recompute, chunks, totals);
+                same(b, &setting, shards[s], (redco_recompute)recompute, totals);
             }
         }
     }
@@ -105,13 +106,13 @@ static void folded_is_full(void **state)
         redco_workload workload = plain_workload(48);
         workload.overlap = overlaps[o];
         workload.seq_len = 1024;
-        workload.sequence_parallel = o == 2;
         workload.bucket_bytes = (uint64_t)(o == 1 ? 64 : 300) << 20; /* full within a pass, or not */
         bundle_open(&b, "llama-7b", a800_machine(2), workload);
-        same_for_all(&b, 1, 4, 1, &totals);
-        same_for_all(&b, 4, 2, 1, &totals);
-        same_for_all(&b, 2, 8, 1, &totals); /* 48 micro-batches on 8 stages, the last one slower: it settles late */
-        same_for_all(&b, 2, 4, 2, &totals);
+        same_for_all(&b, 1, 4, 1, o == 2, &totals);
+        same_for_all(&b, 4, 2, 1, o == 2, &totals);
+        same_for_all(&b, 2, 8, 1, o == 2,
+                     &totals); /* 48 micro-batches on 8 stages, the last one slower: it settles late */
+        same_for_all(&b, 2, 4, 2, o == 2, &totals);
         bundle_close(&b);
     }
     print_totals(&totals);
@@ -147,6 +148,8 @@ static void same_for_variant(struct bundle *b, const struct variant *v, uint32_t
     setting.tp = tp;
     setting.pp = pp;
     setting.cp = v->cp;
+    setting.chunks = chunks;
+    setting.sequence_parallel = v->sequence_parallel;
     setting.dp = (redco_mesh){local, dp / local};
     setting.micro_batches = b->workload.global_batch / dp;
     const redco_mesh all = setting.dp, node = {local, 1}, some = {local > 1 ? local / 2 : 1, 1};
@@ -156,7 +159,7 @@ static void same_for_variant(struct bundle *b, const struct variant *v, uint32_t
         for (int recompute = 0; recompute < REDCO_RECOMPUTE_COUNT; recompute++) {
             setting.scheme = (s + (size_t)recompute) % 2 == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
             if (v->hpz && s > 0) { continue; } /* a second copy is of parameters that all ranks share */
-            same(b, &setting, shards[s], (redco_recompute)recompute, chunks, totals);
+            same(b, &setting, shards[s], (redco_recompute)recompute, totals);
         }
     }
 }
@@ -171,7 +174,6 @@ static void folded_variants(void **state)
         redco_workload workload = plain_workload(96);
         workload.overlap = v->overlap;
         workload.seq_len = 512;
-        workload.sequence_parallel = v->sequence_parallel;
         workload.engine = v->engine;
         bundle_open(&b, "llama-7b", a800_machine(4), workload);
         if (v->no_contention) { b.calibration.contention_ratio = 0.0; }
@@ -204,7 +206,7 @@ static void bucket_full_at_the_end(void **state)
     setting.micro_batches = 32;
     for (int scheme = 0; scheme < 2; scheme++) {
         setting.scheme = scheme == 0 ? REDCO_INTER_TENSOR : REDCO_INTRA_TENSOR;
-        same(&b, &setting, (redco_shards){one, {2, 1}, {2, 1}}, REDCO_RECOMPUTE_NONE, 1, &totals);
+        same(&b, &setting, (redco_shards){one, {2, 1}, {2, 1}}, REDCO_RECOMPUTE_NONE, &totals);
     }
     assert_true(totals.fewer > 0);
     bundle_close(&b);
@@ -227,12 +229,13 @@ static void slow_transfers(void **state)
     setting.dp = (redco_mesh){8, 1};
     setting.micro_batches = 2;
     workload.global_batch = 16;
-    same(&b, &setting, (redco_shards){one, one, one}, REDCO_RECOMPUTE_NONE, 1, &totals);
+    same(&b, &setting, (redco_shards){one, one, one}, REDCO_RECOMPUTE_NONE, &totals);
     setting.tp = 4;
     setting.dp = (redco_mesh){2, 1};
     setting.micro_batches = 8;
-    same(&b, &setting, (redco_shards){one, one, {2, 1}}, REDCO_RECOMPUTE_FULL, 1, &totals);
-    same(&b, &setting, (redco_shards){one, one, {2, 1}}, REDCO_RECOMPUTE_FULL, 2, &totals);
+    same(&b, &setting, (redco_shards){one, one, {2, 1}}, REDCO_RECOMPUTE_FULL, &totals);
+    setting.chunks = 2;
+    same(&b, &setting, (redco_shards){one, one, {2, 1}}, REDCO_RECOMPUTE_FULL, &totals);
     bundle_close(&b);
 }
 

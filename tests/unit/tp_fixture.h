@@ -52,9 +52,8 @@ static inline bool subject_open(struct subject *s, const char *model, uint32_t t
                                    .global_batch = 512,
                                    .precision = REDCO_BF16,
                                    .overlap = REDCO_OVERLAP_ALL,
-                                   .sequence_parallel = sequence_parallel,
                                    .bucket_bytes = (uint64_t)1 << 30};
-    s->setting = (redco_setting){.tp = tp, .pp = 1, .cp = 1, .micro_batch = 4};
+    s->setting = (redco_setting){.tp = tp, .pp = 1, .cp = 1, .sequence_parallel = sequence_parallel, .micro_batch = 4};
     const uint32_t gpus = 8 % tp == 0 ? 8 : tp; /* 5 and 7 shards: a node of so many */
     s->inputs.machine.gpus_per_node = s->inputs.machine.link_group_gpus = gpus;
     s->setting.dp = (redco_mesh){gpus / tp, 1};

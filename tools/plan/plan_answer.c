@@ -180,7 +180,7 @@ static void print_one(const struct shown *shown)
     report_gpu_groups(shown->answer->plan, &shown->inputs->machine);
     report_placement(shown->answer->plan);
     plan_tp_report(&shown->answer->layouts, &args->question.options);
-    plan_tp_report_rows(args, best);
+    report_schedule(&best->setting);
     if (shown->answer->helped) { report_help(shown->answer->help, REDCO_HELP_COUNT); }
     if (shown->answer->free_result != NULL && shown->answer->free_result->ranked_count > 0) {
         report_free_optimum(args, best, &shown->answer->free_result->ranked[0]);

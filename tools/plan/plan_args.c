@@ -70,11 +70,11 @@ static const struct argp_option flags[] = {
     {"micro-batch", KEY_MICRO_BATCH, "N|auto", 0, "Sequences of a micro-batch", 2},
     {"tp", KEY_TP, "N|auto", 0, "Tensor-parallel degree", 2},
     {"pp", KEY_PP, "N|auto", 0, "Pipeline stages (default 1)", 2},
-    {"pp-chunks", KEY_PP_CHUNKS, "N", 0, "Model chunks of a pipeline stage: interleaved 1F1B (default 1)", 2},
+    {"pp-chunks", KEY_PP_CHUNKS, "N|auto", 0, "Model chunks of each pipeline stage (more than one: interleaved 1F1B)", 2},
     {"cp", KEY_CP, "N|auto", 0, "Context-parallel degree (default 1)", 2},
     {"tp-placement", KEY_TP_PLACEMENT, "rules|milp", 0, "Which dimension of each weight tensor parallelism splits: by RedCoast's rules (default), or what costs least", 2},
     {"tp-rules", KEY_TP_RULES, "FILE", 0, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", 2},
-    {"sequence-parallel", KEY_SEQUENCE_PARALLEL, "on|off|auto", OPTION_ARG_OPTIONAL, "Split norms and dropout over the tensor-parallel ranks, too (default off; without a value on)", 2},
+    {"sequence-parallel", KEY_SEQUENCE_PARALLEL, "on|off|auto", OPTION_ARG_OPTIONAL, "Split norms and dropout over the tensor-parallel ranks, too (without a value on)", 2},
     {"recompute", KEY_RECOMPUTE, "WORD", 0, "none, selective, half or full for all layers; auto may mix what the engine offers", 2},
     {"strategy", KEY_STRATEGY, "NAME", 0, "ddp, zero1, zero2, zero3, mics, zeropp, hsdp or amsp", 2},
     {"fix", KEY_FIX, "p=AxB,g=AxB,os=AxB", 0, "Meshes (GPUs x nodes) of parameters, gradients, optimizer, and p2 of a second copy of the parameters; any of them", 2},
@@ -265,6 +265,7 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
     static const char *const placement[] = {"rules", "milp", NULL};
     static const char *const precision[] = {"bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4", NULL};
     static const char *const split[] = {"off", "on", "auto", NULL};
+    static const redco_switch choices[] = {REDCO_OFF, REDCO_ON, REDCO_EITHER};
     static const char *const convention[] = {"full", "causal", NULL};
     redco_search_options *options = &args->question.options;
     int word = 0;
@@ -292,9 +293,7 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
         return why;
     case KEY_SEQUENCE_PARALLEL:
         why = text != NULL ? cli_word(&args->cli, "--sequence-parallel", text, split, &word) : 0;
-        options->workload.sequence_parallel = text == NULL || word == 1;
-        args->question.try_sequence_parallel = text != NULL && word == 2;
-        args->question.sequence_parallel_given = true;
+        options->sequence_parallel = text == NULL ? REDCO_ON : choices[word];
         return why;
     case KEY_MFU_CONVENTION:
         why = cli_word(&args->cli, "--mfu-convention", text, convention, &word);
@@ -323,7 +322,11 @@ static error_t read_workload(struct plan_args *args, int key, const char *text)
     case KEY_TP: return read_degree(args, "--tp", text, &options->tp);
     case KEY_PP: return read_stages(args, "--pp", text, &options->pp);
     case KEY_PP_CHUNKS:
-        return read_count(args, "--pp-chunks", text, MOST_CHUNKS, &options->workload.engine.virtual_stages);
+        if (strcmp(text, "auto") == 0) {
+            options->chunks = REDCO_DEGREE_AUTO;
+            return 0;
+        }
+        return read_count(args, "--pp-chunks", text, MOST_CHUNKS, &options->chunks);
     case KEY_CP: return read_stages(args, "--cp", text, &options->cp);
     default: return read_count(args, "--top", text, PLAN_MOST_TOP, &options->top);
     }
@@ -430,11 +433,6 @@ static void check_together(struct plan_args *args)
                (args->explain || args->timeline != NULL || args->out != NULL || args->exports_any || options->verify)) {
         (void)cli_bad_option(cli, "--compare",
                              "engines is a list: leave out -o, --explain, --export, --timeline and --verify");
-    } else if (args->question.try_sequence_parallel &&
-               (many || args->compare || args->question.size_count > 0 || options->top > 0)) {
-        (void)cli_bad_option(cli, "--sequence-parallel",
-                             "auto answers with one plan: leave out --compare, --sweep, "
-                             "--top and --engine auto");
     } else if (args->compare + (args->question.size_count > 0) + (options->top > 0) + args->explain > 1) {
         (void)cli_bad_option(cli, "",
                              "--compare, --sweep, --top and --explain are different answers: give one of them");

@@ -204,10 +204,7 @@ static void write_choice(FILE *out, const struct plan_html *page)
         (void)snprintf(text, sizeof text, "%u", setting->cp);
         fact(out, "context parallel", text);
     }
-    if (setting->pp > 1) {
-        (void)snprintf(text, sizeof text, "%u", setting->pp);
-        fact(out, "pipeline stages", text);
-    }
+    if (setting->pp > 1) { fact(out, "pipeline stages", report_stages(setting, text, sizeof text)); }
     (void)snprintf(text, sizeof text, "%u GPUs of a node " TIMES " %u nodes", setting->dp.gpus, setting->dp.nodes);
     fact(out, "data parallel", text);
     mesh_fact(out, "parameters", shards.parameters);
@@ -365,7 +362,7 @@ void html_cells(FILE *out, const redco_inputs *inputs, struct report_degrees deg
     const redco_prediction *p = &candidate->prediction;
     const bool copied = candidate->setting.secondary.gpus > 0;
     html_element(out, "<td>", "%u", candidate->setting.tp);
-    if (degrees.pp) { html_element(out, "<td>", "%u", candidate->setting.pp); }
+    if (degrees.pp) { html_element(out, "<td>", "%s", report_stages(&candidate->setting, a, sizeof a)); }
     if (degrees.cp) { html_element(out, "<td>", "%u", candidate->setting.cp); }
     html_element(out, "<td>", "%llu" TIMES "%u", (unsigned long long)candidate->setting.micro_batches,
                  candidate->setting.micro_batch);

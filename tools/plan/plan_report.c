@@ -156,11 +156,34 @@ const char *report_tokens(const redco_inputs *inputs, const redco_prediction *p,
     return buffer;
 }
 
+const char *report_stages(const redco_setting *setting, char *buffer, size_t size)
+{
+    const uint32_t chunks = redco_setting_chunks(setting);
+    if (chunks > 1) {
+        (void)snprintf(buffer, size, "%u" TIMES "%u", setting->pp, chunks);
+    } else {
+        (void)snprintf(buffer, size, "%u", setting->pp);
+    }
+    return buffer;
+}
+
+void report_schedule(const redco_setting *setting)
+{
+    const uint32_t chunks = redco_setting_chunks(setting);
+    if (chunks > 1) { (void)printf("%-10s%u model chunks in each: interleaved 1F1B\n", "stages", chunks); }
+    if (setting->tp > 1 && setting->sequence_parallel) {
+        (void)printf("%-10ssplit over the tensor-parallel ranks, too: sequence parallelism\n", "norms");
+    }
+}
+
 const char *report_degrees(const redco_setting *setting, const char *is, const char *comma, char *buffer, size_t size)
 {
     char pp[SHORT] = "";
     char cp[SHORT] = "";
-    if (setting->pp > 1) { (void)snprintf(pp, sizeof pp, "%spp%s%u", comma, is, setting->pp); }
+    char stages[32];
+    if (setting->pp > 1) {
+        (void)snprintf(pp, sizeof pp, "%spp%s%s", comma, is, report_stages(setting, stages, sizeof stages));
+    }
     if (setting->cp > 1) { (void)snprintf(cp, sizeof cp, "%scp%s%u", comma, is, setting->cp); }
     (void)snprintf(buffer, size, "tp%s%u%s%s", is, setting->tp, pp, cp);
     return buffer;

@@ -71,6 +71,10 @@ const char *report_shards(const redco_candidate *candidate, size_t offset, char 
 const char *report_tokens(const redco_inputs *inputs, const redco_prediction *p, char *buffer, size_t size);
 /** "none", "full", "full 13/40", "13 full, 7 sel": of the transformer layers. @return @p buffer */
 const char *report_recompute(const redco_model *model, const redco_candidate *candidate, char *buffer, size_t size);
+/** "16", or with model chunks "16x8" with a multiplication sign. @return @p buffer */
+const char *report_stages(const redco_setting *setting, char *buffer, size_t size);
+/** Lines on model chunks and sequence parallelism, where there are any. */
+void report_schedule(const redco_setting *setting);
 /** "tp 8, pp 4": degrees of a strategy, pp and cp only where they are not 1. @param is, comma  between name and degree,
  *  between degrees. @return @p buffer */
 const char *report_degrees(const redco_setting *setting, const char *is, const char *comma, char *buffer, size_t size);

@@ -114,7 +114,7 @@ static void print_fixed(const redco_search_options *options)
     const struct {
         const char *name;
         uint32_t degree;
-    } stages[] = {{"pp", options->pp}, {"pp-chunks", options->workload.engine.virtual_stages}, {"cp", options->cp}};
+    } stages[] = {{"pp", options->pp}, {"cp", options->cp}};
     const char *comma = "";
     char text[SHORT];
     if (options->strategy != REDCO_STRATEGY_ANY) {
@@ -128,6 +128,14 @@ static void print_fixed(const redco_search_options *options)
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
         if (stages[i].degree <= 1 || stages[i].degree == REDCO_DEGREE_AUTO) { continue; }
         (void)printf("%s%s = %u", comma, stages[i].name, stages[i].degree);
+        comma = ", ";
+    }
+    if (options->chunks != 0 && options->chunks != REDCO_DEGREE_AUTO) {
+        (void)printf("%spp-chunks = %u", comma, options->chunks);
+        comma = ", ";
+    }
+    if (options->sequence_parallel == REDCO_OFF || options->sequence_parallel == REDCO_ON) {
+        (void)printf("%s%s sequence parallelism", comma, options->sequence_parallel == REDCO_ON ? "with" : "without");
         comma = ", ";
     }
     if (options->micro_batch != 0) {

@@ -49,7 +49,7 @@ static void table_strategy(struct table *table, const redco_inputs *inputs, enum
     char b[SHORT];
     const redco_prediction *p = &candidate->prediction;
     table_cell(table, "%u", candidate->setting.tp);
-    if (degrees.pp) { table_cell(table, "%u", candidate->setting.pp); }
+    if (degrees.pp) { table_cell(table, "%s", report_stages(&candidate->setting, a, sizeof a)); }
     if (degrees.cp) { table_cell(table, "%u", candidate->setting.cp); }
     if (kind != REPORT_ONE) {
         table_cell(table, "%llu" TIMES "%u", (unsigned long long)candidate->setting.micro_batches,

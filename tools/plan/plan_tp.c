@@ -75,18 +75,6 @@ void plan_tp_layers(const redco_layout_gain *tp)
     if (tp->known) { print_layers(&tp->layers); }
 }
 
-void plan_tp_report_rows(const struct plan_args *args, const redco_candidate *best)
-{
-    if (!args->question.try_sequence_parallel || best->setting.tp <= 1) { return; }
-    const uint32_t has = args->question.options.dimensions;
-    const bool lacks = has != 0 && (has & REDCO_HAS_SP) == 0;
-    (void)printf("%-10s%s\n", "norms",
-                 args->question.options.workload.sequence_parallel
-                     ? "split over the tensor-parallel ranks, too: sequence parallelism is faster here"
-                 : lacks ? "on every tensor-parallel rank: the engine has no sequence parallelism"
-                         : "on every tensor-parallel rank: sequence parallelism is no faster here");
-}
-
 void plan_tp_report(const redco_layout_gain *tp, const redco_search_options *options)
 {
     if (!tp->known) { return; }
@@ -104,7 +92,7 @@ void plan_tp_report(const redco_layout_gain *tp, const redco_search_options *opt
     } else {
         (void)printf(DOT "as fast as this plan split by RedCoast's rules");
     }
-    (void)printf("%s\n", milp && options->workload.sequence_parallel ? DOT "both sequence parallel" : "");
+    (void)printf("%s\n", milp && tp->sequence_parallel ? DOT "both sequence parallel" : "");
 }
 
 static json_t *side_json(const redco_tp_side *side)

@@ -7,8 +7,6 @@
 
 #include <jansson.h>
 
-/** What --sequence-parallel=auto chose. */
-void plan_tp_report_rows(const struct plan_args *args, const redco_candidate *best);
 /** One line, where there is something to say. */
 void plan_tp_report(const redco_layout_gain *tp, const redco_search_options *options);
 /** The table of layers. */
