@@ -1,5 +1,6 @@
 /* GPU files: every preset against facts stated elsewhere, the reader against slips. */
 #include "topology/base/preset.h"
+#include "topology/discovery/node_internal.h"
 #include "topology/discovery/pci_ids.h"
 #include "topology/discovery/topology.h"
 
@@ -160,6 +161,41 @@ static redco_status read_text(const char *text, redco_gpu *gpu, redco_error *err
     return st;
 }
 
+/* Dense, per GPU. Blackwell Ultra has 14 and 15 PFLOP/s, not twice its 8-bit rate. */
+static void four_bit_rates_stand_in_files(void **state)
+{
+    static const struct {
+        const char *name;
+        double petaflops;
+    } rows[] = {{"B200-SXM-180GB", 9.0}, {"GB200-per-GPU", 10.0}, {"B300-SXM-270GB", 14.0},
+                {"GB300-per-GPU", 15.0}, {"H100-SXM5-80GB", 0.0}, {"MI300X", 0.0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        redco_gpu gpu = {0};
+        assert_int_equal(redco_gpu_find(rows[i].name, &gpu, NULL), REDCO_OK);
+        assert_true(close_to(gpu.fp4_flops_per_s, 1e15 * rows[i].petaflops));
+    }
+}
+
+/* Plans and nodes from before fp4_flops_per_s. */
+static void older_descriptions_have_twice_the_8_bit_rate(void **state)
+{
+    redco_gpu gpu = {0}, read = {0};
+    (void)state;
+    assert_int_equal(redco_gpu_find("GB300-per-GPU", &gpu, NULL), REDCO_OK);
+    json_t *const json = redcoi_gpu_describe(&gpu);
+    const redco_json_value now = redco_json_wrap(json, "gpu");
+    assert_int_equal(redcoi_gpu_from_si(&now, &read, NULL), REDCO_OK);
+    assert_true(close_to(read.fp4_flops_per_s, 15e15));
+    assert_int_equal(json_object_del(json, "fp4_flops_per_s"), 0);
+    assert_int_equal(redcoi_gpu_from_si(&now, &read, NULL), REDCO_OK);
+    assert_true(close_to(read.fp4_flops_per_s, 10e15));
+    (void)json_object_set_new(json, "compute_capability", json_integer(90));
+    assert_int_equal(redcoi_gpu_from_si(&now, &read, NULL), REDCO_OK);
+    assert_true(close_to(read.fp4_flops_per_s, 0.0));
+    json_decref(json);
+}
+
 static void bare_values_are_read(void **state)
 {
     redco_gpu gpu = {0};
@@ -240,6 +276,8 @@ int main(void)
         cmocka_unit_test(link_totals_match_link_counts),
         cmocka_unit_test(presets_match_the_hardware_table),
         cmocka_unit_test(unknown_names_list_the_known),
+        cmocka_unit_test(four_bit_rates_stand_in_files),
+        cmocka_unit_test(older_descriptions_have_twice_the_8_bit_rate),
         cmocka_unit_test(bare_values_are_read),
         cmocka_unit_test(slips_are_refused),
         cmocka_unit_test(pci_table_names_presets),

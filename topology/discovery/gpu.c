@@ -36,6 +36,7 @@ static const struct field fields[] = {
     {"compute_capability", "compute_capability", CAPABILITY, 0, false, true, 999, AT(compute_capability)},
     {"fp16", "fp16_flops_per_s", REAL, REDCO_UNIT_FLOPS_PER_S, false, true, 1e18, AT(fp16_flops_per_s)},
     {"bf16", "bf16_flops_per_s", REAL, REDCO_UNIT_FLOPS_PER_S, false, true, 1e18, AT(bf16_flops_per_s)},
+    {"fp4", "fp4_flops_per_s", REAL, REDCO_UNIT_FLOPS_PER_S, false, true, 1e18, AT(fp4_flops_per_s)},
     {"fp8", "fp8_flops_per_s", REAL, REDCO_UNIT_FLOPS_PER_S, false, true, 1e18, AT(fp8_flops_per_s)},
     {"tf32", "tf32_flops_per_s", REAL, REDCO_UNIT_FLOPS_PER_S, false, true, 1e18, AT(tf32_flops_per_s)},
     {"fp32", "fp32_flops_per_s", REAL, REDCO_UNIT_FLOPS_PER_S, false, true, 1e18, AT(fp32_flops_per_s)},
@@ -192,6 +193,10 @@ static redco_status read_fields(const redco_json_value *value, bool written, red
             written ? read_sourced(value, field, destination, err) : read_si(value, field, destination, err);
         if (st != REDCO_OK) { return st; }
     }
+    /* Documents from before the rate had a key of its own: twice the 8-bit rate, which is right for capability 10.0. */
+    if (!written && !redco_json_has(value, "fp4_flops_per_s") && gpu.compute_capability >= 100) {
+        gpu.fp4_flops_per_s = 2.0 * gpu.fp8_flops_per_s;
+    }
     gpu.maker = strcmp(gpu.vendor, "NVIDIA") == 0 || gpu.vendor[0] == '\0' ? REDCO_GPU_NVIDIA
                 : strcmp(gpu.vendor, "AMD") == 0                           ? REDCO_GPU_AMD
                                                                            : REDCO_GPU_OTHER;
@@ -229,7 +234,9 @@ json_t *redcoi_gpu_describe(const redco_gpu *gpu)
         const struct field *field = &fields[i];
         const void *source = (const char *)gpu + field->offset;
         json_t *value = NULL;
-        if (source == (const void *)&gpu->idle_w && !(gpu->idle_w > 0.0)) { continue; } /* not known of most */
+        /* not known of most */
+        if (source == (const void *)&gpu->idle_w && !(gpu->idle_w > 0.0)) { continue; }
+        if (source == (const void *)&gpu->fp4_flops_per_s && !(gpu->fp4_flops_per_s > 0.0)) { continue; }
         switch (field->kind) {
         case TEXT: value = json_string(source); break;
         case CAPABILITY:
