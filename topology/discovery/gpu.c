@@ -207,15 +207,45 @@ static redco_status read_fields(const redco_json_value *value, bool written, red
     return st;
 }
 
+redco_status redcoi_gpu_pci_read(const redco_json_value *gpu, const char *id, char *name, size_t size, redco_error *err)
+{
+    static const char *const keys[] = {"value", "source", NULL}, *const part_keys[] = {"id", "name", NULL};
+    redco_json_value holder, list;
+    size_t count = 0;
+    const char *source = NULL;
+    redco_status st = redco_json_object(gpu, "pci", &holder, err);
+    if (st == REDCO_OK) { st = redco_json_only(&holder, keys, err); }
+    if (st == REDCO_OK) { st = redco_json_string(&holder, "source", &source, err); }
+    if (st == REDCO_OK) { st = redco_json_array(&holder, "value", &list, &count, err); }
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        redco_json_value part;
+        const char *its_id = NULL, *its_name = NULL;
+        if ((st = redco_json_element(&list, i, &part, err)) != REDCO_OK ||
+            (st = redco_json_only(&part, part_keys, err)) != REDCO_OK ||
+            (st = redco_json_string(&part, "id", &its_id, err)) != REDCO_OK ||
+            (st = redco_json_string(&part, "name", &its_name, err)) != REDCO_OK) {
+            return st;
+        }
+        const size_t hex = strspn(its_id, "0123456789abcdef");
+        if (hex != 4 || its_id[4] != ':' || strspn(its_id + 5, "0123456789abcdef") != 4 || its_id[9] != '\0') {
+            return redco_json_fail(&part, "id", err, "is \"%.20s\"; vendor and device such as \"10de:2330\" are needed",
+                                   its_id);
+        }
+        if (id != NULL && strcmp(its_id, id) == 0) { (void)snprintf(name, size, "%s", its_name); }
+    }
+    return st;
+}
+
 redco_status redco_gpu_from_json(const redco_json_value *value, redco_gpu *gpu_out, redco_error *err)
 {
-    const char *known[FIELD_COUNT + 5] = {"format", "version", "note", "engine"};
+    const char *known[FIELD_COUNT + 6] = {"format", "version", "note", "engine", "pci"};
     redco_default_engine engine;
     uint32_t version = 0;
-    for (size_t i = 0; i < FIELD_COUNT; i++) { known[4 + i] = fields[i].key; }
+    for (size_t i = 0; i < FIELD_COUNT; i++) { known[5 + i] = fields[i].key; }
     redco_status st = redco_json_format(value, "redco-gpu", GPU_VERSION, &version, err);
     if (st == REDCO_OK) { st = redco_json_only(value, known, err); }
     if (st == REDCO_OK && redco_json_has(value, "engine")) { st = redcoi_engine_read(value, &engine, err); }
+    if (st == REDCO_OK && redco_json_has(value, "pci")) { st = redcoi_gpu_pci_read(value, NULL, NULL, 0, err); }
     return st == REDCO_OK ? read_fields(value, true, gpu_out, err) : st;
 }
 
