@@ -253,11 +253,11 @@ redco_status redco_compute_use_engine(redco_compute *compute, const redco_gpu *g
     if (engine->gemm_format == REDCO_GEMM_SAME) { return REDCO_OK; }
     if (!(gpu->fp8_flops_per_s > 0.0)) { return redco_fail(err, REDCO_EVALUE, gpu->name, "has no 8-bit matrix units"); }
     compute->narrow_flops_per_s = gpu->fp8_flops_per_s * c->fp8_efficiency;
-    if (engine->gemm_format == REDCO_GEMM_NVFP4) { /* twice the 8-bit rate on GPUs that have it */
-        if (gpu->compute_capability < 100) {
+    if (engine->gemm_format == REDCO_GEMM_NVFP4) {
+        if (!(gpu->fp4_flops_per_s > 0.0)) {
             return redco_fail(err, REDCO_EVALUE, gpu->name, "has no 4-bit matrix units");
         }
-        compute->narrow_flops_per_s *= 2.0 * c->fp4_efficiency;
+        compute->narrow_flops_per_s = gpu->fp4_flops_per_s * c->fp8_efficiency * c->fp4_efficiency;
     }
     return REDCO_OK;
 }

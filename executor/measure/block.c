@@ -1,104 +1,47 @@
 #include "executor/measure/block.h"
 
-#include "costmodel/graph/build_calls.h"
-#include "costmodel/graph/differentiate.h"
 #include "costmodel/graph/transform.h"
+#include "costmodel/models/language_model.h"
 #include "executor/measure/measure_internal.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PARAMETERS = 256 };
-
+/* The loss and the gradients of a model's graph. */
 typedef struct work {
-    redco_graph *g;
-    const redco_measure_model *model;
-    redco_dtype dtype;
-    redco_value parameters[MOST_PARAMETERS];
+    redco_language_model *lm;
+    redco_task_graph built;
+    redco_value *results;
     uint32_t count;
 } work;
 
-static redco_value parameter(work *w, uint32_t rank, const uint64_t *dim)
+static void work_free(work *w)
 {
-    char name[16];
-    const redco_tensor_type type = redco_type(w->dtype, rank, dim);
-    (void)snprintf(name, sizeof name, "p%u", w->count);
-    const redco_value p = redco_parameter(w->g, name, &type);
-    if (w->count < MOST_PARAMETERS) { w->parameters[w->count++] = p; }
-    return p;
+    free(w->results);
+    redco_task_graph_free(&w->built);
+    redco_language_model_free(w->lm);
 }
 
-static redco_value linear(work *w, redco_op_role role, redco_value x, uint64_t in, uint64_t out)
+/* To be freed also after a failure. */
+static redco_status work_build(const redco_model *model, const redco_measure_shape *shape, redco_dtype dtype,
+                               bool fused, redco_backend *backend, work *w, redco_error *err)
 {
-    redco_graph_set_role(w->g, role);
-    return redco_matmul(w->g, x, parameter(w, 2, (const uint64_t[]){in, out}), false, false);
+    const redco_task_options options = {.parameter = dtype, .compute = dtype, .training = true, .gradients = true};
+    *w = (work){.count = 0};
+    redco_status st = redco_language_model_create(model, shape->micro_batch, shape->seq_len, &w->lm, err);
+    if (st != REDCO_OK) { return st; }
+    const redco_task *const task = redco_language_model_task(w->lm);
+    if ((st = redco_task_build(task, &options, &w->built, err)) != REDCO_OK) { return st; }
+    w->results = calloc(task->parameter_count + 1, sizeof *w->results);
+    if (w->results == NULL) { return redco_fail(err, REDCO_ENOMEM, "measure", "out of memory"); }
+    w->results[w->count++] = w->built.loss;
+    for (size_t i = 0; i < task->parameter_count; i++) { w->results[w->count++] = w->built.gradients[i]; }
+    if (!fused) { return REDCO_OK; }
+    return redcoi_measure_fuse(redco_backend_fuse_choice(backend), &w->built.graph, w->results, w->count, err);
 }
 
-static redco_value norm(work *w, redco_op_role role, redco_value x)
-{
-    redco_graph_set_role(w->g, role);
-    return redco_rms_norm(w->g, x, parameter(w, 1, &w->model->hidden), 1e-5);
-}
-
-/* The residual sum belongs to the norm that reads it. */
-static redco_value add_residual(work *w, redco_op_role role, redco_value x, redco_value y)
-{
-    redco_graph_set_role(w->g, role);
-    return redco_add(w->g, x, y);
-}
-
-static redco_value heads_of(work *w, redco_value x, uint64_t heads)
-{
-    const redco_measure_model *m = w->model;
-    return redco_reshape(w->g, x, 4, (const uint64_t[]){m->batch, m->sequence, heads, m->hidden / m->heads});
-}
-
-static redco_value block(work *w, redco_value x, redco_value cosines, redco_value sines, redco_op_role next_norm)
-{
-    const redco_measure_model *m = w->model;
-    redco_graph *const g = w->g;
-    const uint64_t h = m->hidden, kv = h / m->heads * m->kv_heads;
-    const redco_value normed = norm(w, REDCO_OP_ROLE_ATTENTION_NORM, x);
-    redco_value q = heads_of(w, linear(w, REDCO_OP_ROLE_QKV, normed, h, h), m->heads);
-    redco_value k = heads_of(w, linear(w, REDCO_OP_ROLE_QKV, normed, h, kv), m->kv_heads);
-    const redco_value v = heads_of(w, linear(w, REDCO_OP_ROLE_QKV, normed, h, kv), m->kv_heads);
-    redco_graph_set_role(g, REDCO_OP_ROLE_ROTARY);
-    q = redco_rotary(g, q, cosines, sines, false);
-    k = redco_rotary(g, k, cosines, sines, false);
-    redco_graph_set_role(g, REDCO_OP_ROLE_ATTENTION);
-    const redco_value seen = redco_attend(g, q, k, v, REDCO_NO_VALUE, &(redco_attention_options){.causal = true});
-    const redco_value joined = redco_reshape(g, seen, 3, (const uint64_t[]){m->batch, m->sequence, h});
-    const redco_value middle = add_residual(w, REDCO_OP_ROLE_FFN_NORM, x, linear(w, REDCO_OP_ROLE_OUT, joined, h, h));
-    const redco_value in = norm(w, REDCO_OP_ROLE_FFN_NORM, middle);
-    const redco_value gate = linear(w, REDCO_OP_ROLE_FFN_IN, in, h, m->ffn),
-                      up = linear(w, REDCO_OP_ROLE_FFN_IN, in, h, m->ffn);
-    redco_graph_set_role(g, REDCO_OP_ROLE_ACTIVATION);
-    const redco_value active = redco_mul(g, redco_silu(g, gate), up);
-    return add_residual(w, next_norm, middle, linear(w, REDCO_OP_ROLE_FFN_OUT, active, m->ffn, h));
-}
-
-static redco_value whole(work *w)
-{
-    const redco_measure_model *m = w->model;
-    redco_graph *const g = w->g;
-    const redco_tensor_type tokens = redco_type(REDCO_I32, 2, (const uint64_t[]){m->batch, m->sequence});
-    const redco_tensor_type table =
-        redco_type(redco_dtype_statistic(w->dtype), 2,
-                   (const uint64_t[]){m->sequence, m->hidden / m->heads / 2}); /* made once, not every step */
-    const redco_value cosines = redco_input(g, "cosines", &table), sines = redco_input(g, "sines", &table);
-    redco_graph_set_role(g, REDCO_OP_ROLE_EMBEDDING);
-    redco_value x = redco_gather(g, parameter(w, 2, (const uint64_t[]){m->vocabulary, m->hidden}),
-                                 redco_input(g, "tokens", &tokens), NULL);
-    for (uint32_t i = 0; i < m->layers; i++) {
-        x = block(w, x, cosines, sines, i + 1 < m->layers ? REDCO_OP_ROLE_ATTENTION_NORM : REDCO_OP_ROLE_FINAL_NORM);
-    }
-    const redco_value logits =
-        linear(w, REDCO_OP_ROLE_HEAD, norm(w, REDCO_OP_ROLE_FINAL_NORM, x), m->hidden, m->vocabulary);
-    redco_graph_set_role(g, REDCO_OP_ROLE_LOSS);
-    return redco_mean_all(g, redco_cross_entropy(g, logits, redco_input(g, "targets", &tokens), false));
-}
+enum { MOST_POSITIONS = 1 << 20 };
 
 static redco_measure_name *name_of(redco_measure_step *step, redco_op_role role)
 {
@@ -111,47 +54,67 @@ static redco_measure_name *name_of(redco_measure_step *step, redco_op_role role)
     return last;
 }
 
-static void sum_up(const redco_graph *g, const double *op_s, redco_measure_step *step)
+/* Whether it has to be done in every step: tables of positions depend on no input, and are made once. */
+static bool depends(const redco_graph *g, const redco_op *op, const bool *known)
+{
+    bool any = op->kind == REDCO_OP_INPUT;
+    for (uint32_t i = 0; i < op->input_count; i++) { any = any || known[redco_value_op(g, op->inputs[i])->id]; }
+    return any;
+}
+
+/* @param varies  room for a flag per operator */
+static void sum_up(const redco_graph *g, const double *op_s, bool *varies, redco_measure_step *step)
 {
     for (uint32_t i = 0; i < redco_graph_op_count(g); i++) {
         const redco_op *op = redco_graph_op(g, i);
-        if (!isfinite(op_s[i])) { continue; }
+        varies[i] = depends(g, op, varies);
+        if (!isfinite(op_s[i]) || !varies[i]) { continue; }
         redco_measure_name *name = name_of(step, op->role);
         *(op->order == 0 ? &name->forward_s : &name->backward_s) += op_s[i];
         step->total_s += op_s[i];
     }
 }
 
-redco_status redco_measure_model_step(redco_measurer *measurer, const redco_measure_model *model,
-                                      redco_measure_step *step_out, redco_error *err)
+redco_status redco_measure_model_step(redco_measurer *measurer, const redco_model *model,
+                                      const redco_measure_shape *shape, redco_measure_step *step_out, redco_error *err)
 {
-    work w = {.g = redco_graph_create(), .model = model, .dtype = REDCO_F32};
-    redco_value results[MOST_PARAMETERS + 1];
+    work w;
     double *op_s = NULL;
-    redco_status st = REDCO_OK;
+    bool *varies = NULL;
     memset(step_out, 0, sizeof *step_out);
-    if (w.g == NULL) { return redco_fail(err, REDCO_ENOMEM, "measure", "out of memory"); }
-    results[0] = whole(&w);
-    if ((st = redco_graph_status(w.g, err)) != REDCO_OK) { goto out; }
-    redco_gradient(w.g, results[0], w.parameters, w.count, results + 1);
-    if (measurer->options.fused && (st = redcoi_measure_fuse(redco_backend_fuse_choice(measurer->backend), &w.g,
-                                                             results, w.count + 1, err)) != REDCO_OK) {
-        goto out;
-    }
-    const uint32_t ops = redco_graph_op_count(w.g);
+    redco_status st = work_build(model, shape, REDCO_F32, measurer->options.fused, measurer->backend, &w, err);
+    if (st != REDCO_OK) { goto out; }
+    const uint32_t ops = redco_graph_op_count(w.built.graph);
     op_s = malloc((ops + 1) * sizeof *op_s);
-    if (op_s == NULL) {
+    varies = calloc(ops + 1, sizeof *varies);
+    if (op_s == NULL || varies == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "measure", "out of memory");
         goto out;
     }
     for (uint32_t i = 0; i < ops; i++) { op_s[i] = INFINITY; }
-    st = redco_measure_graph(measurer, w.g, results, w.count + 1, model->vocabulary, op_s, err);
+    st =
+        redco_measure_graph(measurer, w.built.graph, w.results, w.count, redco_model_get_dims(model)->vocab, op_s, err);
     if (st != REDCO_OK) { goto out; }
-    sum_up(w.g, op_s, step_out);
+    sum_up(w.built.graph, op_s, varies, step_out);
     step_out->wall_s = redco_measure_wall_s(measurer);
 out:
+    free(varies);
     free(op_s);
-    redco_graph_free(w.g);
+    work_free(&w);
+    return st;
+}
+
+redco_status redco_measure_llama(const redco_model_dims *dims, redco_model **model_out, redco_error *err)
+{
+    json_t *const config = json_pack(
+        "{s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:b}", "model_type", "llama", "hidden_size", (json_int_t)dims->hidden,
+        "intermediate_size", (json_int_t)dims->ffn, "num_hidden_layers", (json_int_t)dims->layers,
+        "num_attention_heads", (json_int_t)dims->heads, "num_key_value_heads", (json_int_t)dims->kv_heads, "vocab_size",
+        (json_int_t)dims->vocab, "max_position_embeddings", (json_int_t)MOST_POSITIONS, "tie_word_embeddings", 0);
+    if (config == NULL) { return redco_fail(err, REDCO_ENOMEM, "measure", "out of memory"); }
+    const redco_json_value root = redco_json_wrap(config, "measured model");
+    const redco_status st = redco_model_from_json(&root, "measured model", model_out, err);
+    json_decref(config);
     return st;
 }
 
@@ -160,42 +123,32 @@ out:
 static redco_status count_operators(redco_backend *backend, uint32_t layers, uint32_t *forward_out,
                                     uint32_t *backward_out, redco_error *err)
 {
-    const redco_measure_model model = {.batch = 1,
-                                       .sequence = 128,
-                                       .hidden = 256,
-                                       .heads = 2,
-                                       .kv_heads = 2,
-                                       .ffn = 512,
-                                       .vocabulary = 256,
-                                       .layers = layers};
-    work w = {.g = redco_graph_create(), .model = &model, .dtype = REDCO_BFLOAT16};
-    redco_value results[MOST_PARAMETERS + 1];
+    const redco_model_dims dims = {
+        .hidden = 256, .heads = 2, .kv_heads = 2, .ffn = 512, .vocab = 256, .layers = layers};
+    const redco_measure_shape shape = {.micro_batch = 1, .seq_len = 128};
+    redco_model *model = NULL;
+    work w = {.count = 0};
     bool *live = NULL;
-    redco_status st = REDCO_OK;
-    if (w.g == NULL) { return redco_fail(err, REDCO_ENOMEM, "measure", "out of memory"); }
-    results[0] = whole(&w);
-    if ((st = redco_graph_status(w.g, err)) != REDCO_OK) { goto out; }
-    redco_gradient(w.g, results[0], w.parameters, w.count, results + 1);
-    if ((st = redco_graph_status(w.g, err)) != REDCO_OK ||
-        (st = redcoi_measure_fuse(redco_backend_fuse_choice(backend), &w.g, results, w.count + 1, err)) != REDCO_OK) {
-        goto out;
-    }
-    const uint32_t ops = redco_graph_op_count(w.g);
+    redco_status st = redco_measure_llama(&dims, &model, err);
+    if (st == REDCO_OK) { st = work_build(model, &shape, REDCO_BFLOAT16, true, backend, &w, err); }
+    if (st != REDCO_OK) { goto out; }
+    const uint32_t ops = redco_graph_op_count(w.built.graph);
     live = calloc(ops + 1, sizeof *live);
     if (live == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "measure", "out of memory");
         goto out;
     }
-    redco_graph_live(w.g, results, w.count + 1, live);
+    redco_graph_live(w.built.graph, w.results, w.count, live);
     *forward_out = *backward_out = 0;
     for (uint32_t i = 0; i < ops; i++) {
-        const redco_op *op = redco_graph_op(w.g, i);
+        const redco_op *op = redco_graph_op(w.built.graph, i);
         if (!live[i] || op->kind == REDCO_OP_INPUT || op->kind == REDCO_OP_RESHAPE) { continue; }
         *(op->order == 0 ? forward_out : backward_out) += 1;
     }
 out:
     free(live);
-    redco_graph_free(w.g);
+    work_free(&w);
+    redco_model_free(model);
     return st;
 }
 

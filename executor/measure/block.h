@@ -1,9 +1,10 @@
-/** @file block.h  One forward and backward of a small LLaMA-like model, timed operator by operator: what a profile's
- *  prediction is held against. */
+/** @file block.h  One forward and backward of a model of a family, by the graph that redco-exec trains, timed operator
+ * by operator: what a profile's prediction is held against. */
 #ifndef REDCO_MEASURE_BLOCK_H
 #define REDCO_MEASURE_BLOCK_H
 
 #include "costmodel/graph/op_roles.h"
+#include "costmodel/models/model.h"
 #include "executor/measure/measure.h"
 
 #include <stdint.h>
@@ -12,10 +13,14 @@
 extern "C" {
 #endif
 
-typedef struct redco_measure_model {
-    uint64_t batch, sequence, hidden, heads, kv_heads, ffn, vocabulary;
-    uint32_t layers;
-} redco_measure_model;
+/** A micro-batch. */
+typedef struct redco_measure_shape {
+    uint32_t micro_batch, seq_len;
+} redco_measure_shape;
+
+/** A LLaMA model of hidden, ffn, layers, heads, kv_heads and vocab of @p dims.
+ *  @param model_out  freed with redco_model_free() */
+redco_status redco_measure_llama(const redco_model_dims *dims, redco_model **model_out, redco_error *err);
 
 enum { REDCO_MEASURE_NAMES_MAX = 32 };
 
@@ -32,11 +37,12 @@ typedef struct redco_measure_step {
     double wall_s;  /**< of the fastest whole run */
 } redco_measure_step;
 
-/** In single precision; fused where the measurer is told to. */
-redco_status redco_measure_model_step(redco_measurer *measurer, const redco_measure_model *model,
-                                      redco_measure_step *step_out, redco_error *err);
+/** In single precision; fused where the measurer is told to.
+ *  @param model  of a family of language_model.h */
+redco_status redco_measure_model_step(redco_measurer *measurer, const redco_model *model,
+                                      const redco_measure_shape *shape, redco_measure_step *step_out, redco_error *err);
 
-/** Operators that a device is told to do for one block of layers of such a model in bf16, forward and backward, fused
+/** Operators that a device is told to do for one block of layers of a LLaMA model in bf16, forward and backward, fused
  *  as far as @p backend has what they become: what the program's time for a launch is multiplied by. */
 redco_status redco_measure_block_operators(redco_backend *backend, uint32_t *forward_out, uint32_t *backward_out,
                                            redco_error *err);

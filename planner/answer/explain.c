@@ -117,6 +117,7 @@ static const char *improve(int index, redco_machine *machine, redco_calibration 
         machine->gpu.fp16_flops_per_s *= more;
         machine->gpu.bf16_flops_per_s *= more;
         machine->gpu.fp8_flops_per_s *= more;
+        machine->gpu.fp4_flops_per_s *= more;
         machine->gpu.tf32_flops_per_s *= more;
         machine->gpu.fp32_flops_per_s *= more;
         return "compute";

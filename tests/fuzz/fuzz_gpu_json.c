@@ -6,9 +6,16 @@
 /* What is accepted is in range. */
 static void check(const redco_gpu *gpu)
 {
-    const double rates[] = {gpu->fp16_flops_per_s, gpu->bf16_flops_per_s,     gpu->fp8_flops_per_s,
-                            gpu->tf32_flops_per_s, gpu->fp32_flops_per_s,     gpu->memory_bandwidth_bytes_per_s,
-                            gpu->pcie_bytes_per_s, gpu->scale_up_bytes_per_s, gpu->tdp_w};
+    const double rates[] = {gpu->fp16_flops_per_s,
+                            gpu->bf16_flops_per_s,
+                            gpu->fp8_flops_per_s,
+                            gpu->fp4_flops_per_s,
+                            gpu->tf32_flops_per_s,
+                            gpu->fp32_flops_per_s,
+                            gpu->memory_bandwidth_bytes_per_s,
+                            gpu->pcie_bytes_per_s,
+                            gpu->scale_up_bytes_per_s,
+                            gpu->tdp_w};
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
         if (!isfinite(rates[i]) || rates[i] < 0.0) { abort(); }
     }

@@ -233,9 +233,9 @@ static void engines_change_operators(void **state)
 {
     (void)state;
     const redco_gpu gpu = {.name = "round",
-                           .compute_capability = 100,
                            .bf16_flops_per_s = 100e12,
                            .fp8_flops_per_s = 200e12,
+                           .fp4_flops_per_s = 600e12,
                            .memory_bandwidth_bytes_per_s = 1e12};
     redco_calibration calibration = round_calibration();
     calibration.scores_traffic_factor = 1.0;
@@ -271,7 +271,7 @@ static void engines_change_operators(void **state)
         (redco_engine){.attention = REDCO_ATTENTION_FUSED, .compiled = true, .gemm_format = REDCO_GEMM_NVFP4};
     check_ok(redco_compute_create(&gpu, REDCO_BF16, &calibration, &compute, &err), &err);
     check_ok(redco_compute_use_engine(&compute, &gpu, &shape.engine, &err), &err);
-    check_near(compute.narrow_flops_per_s, 180e12, 1.0); /* 200 x 0.9 x 2 x 0.5 */
+    check_near(compute.narrow_flops_per_s, 270e12, 1.0); /* 600 x 0.9 x 0.5 */
     check_near(compute.calibration.memory_traffic_factor, 1.0, 0.0);
     count = redco_layer_operators(model, class_named(model, "block"), &shape, ops);
     check_near(redco_operator_s(&compute, operator_named(ops, count, "attention"), REDCO_PASS_FORWARD),

@@ -99,21 +99,19 @@ static void blocks_are_what_is_run(void **state)
     redco_error err = {.status = REDCO_OK};
     (void)state;
     for (uint32_t layers = 1; layers <= 2; layers++) {
-        const redco_measure_model model = {.batch = 1,
-                                           .sequence = 16,
-                                           .hidden = 64,
-                                           .heads = 2,
-                                           .kv_heads = 2,
-                                           .ffn = 128,
-                                           .vocabulary = 64,
-                                           .layers = layers};
+        const redco_model_dims dims = {
+            .hidden = 64, .heads = 2, .kv_heads = 2, .ffn = 128, .vocab = 64, .layers = layers};
+        const redco_measure_shape shape = {.micro_batch = 1, .seq_len = 16};
+        redco_model *model = NULL;
+        assert_int_equal(redco_measure_llama(&dims, &model, &err), REDCO_OK);
         redco_measurer *const measurer = new_measurer(true);
         redco_measure_step step;
-        if (redco_measure_model_step(measurer, &model, &step, &err) != REDCO_OK) {
+        if (redco_measure_model_step(measurer, model, &shape, &step, &err) != REDCO_OK) {
             fail_msg("%s: %s", err.place, err.text);
         }
         count[layers - 1] = redco_measure_queueing(measurer).count / 2;
         redco_measurer_free(measurer);
+        redco_model_free(model);
     }
     assert_int_equal(redco_measure_block_operators(device, &forward, &backward, &err), REDCO_OK);
     /* By hand: two norms, q, k, v, two rotations, attention, out with its sum, gate, up, their activation, ffn_out with

@@ -1,5 +1,6 @@
 /* GPU files: every preset against facts stated elsewhere, the reader against slips. */
 #include "topology/base/preset.h"
+#include "topology/discovery/node_internal.h"
 #include "topology/discovery/pci_ids.h"
 #include "topology/discovery/topology.h"
 
@@ -160,6 +161,41 @@ static redco_status read_text(const char *text, redco_gpu *gpu, redco_error *err
     return st;
 }
 
+/* Dense, per GPU. Blackwell Ultra has 14 and 15 PFLOP/s, not twice its 8-bit rate. */
+static void four_bit_rates_stand_in_files(void **state)
+{
+    static const struct {
+        const char *name;
+        double petaflops;
+    } rows[] = {{"B200-SXM-180GB", 9.0}, {"GB200-per-GPU", 10.0}, {"B300-SXM-270GB", 14.0},
+                {"GB300-per-GPU", 15.0}, {"H100-SXM5-80GB", 0.0}, {"MI300X", 0.0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        redco_gpu gpu = {0};
+        assert_int_equal(redco_gpu_find(rows[i].name, &gpu, NULL), REDCO_OK);
+        assert_true(close_to(gpu.fp4_flops_per_s, 1e15 * rows[i].petaflops));
+    }
+}
+
+/* Plans and nodes from before fp4_flops_per_s. */
+static void older_descriptions_have_twice_the_8_bit_rate(void **state)
+{
+    redco_gpu gpu = {0}, read = {0};
+    (void)state;
+    assert_int_equal(redco_gpu_find("GB300-per-GPU", &gpu, NULL), REDCO_OK);
+    json_t *const json = redcoi_gpu_describe(&gpu);
+    const redco_json_value now = redco_json_wrap(json, "gpu");
+    assert_int_equal(redcoi_gpu_from_si(&now, &read, NULL), REDCO_OK);
+    assert_true(close_to(read.fp4_flops_per_s, 15e15));
+    assert_int_equal(json_object_del(json, "fp4_flops_per_s"), 0);
+    assert_int_equal(redcoi_gpu_from_si(&now, &read, NULL), REDCO_OK);
+    assert_true(close_to(read.fp4_flops_per_s, 10e15));
+    (void)json_object_set_new(json, "compute_capability", json_integer(90));
+    assert_int_equal(redcoi_gpu_from_si(&now, &read, NULL), REDCO_OK);
+    assert_true(close_to(read.fp4_flops_per_s, 0.0));
+    json_decref(json);
+}
+
 static void bare_values_are_read(void **state)
 {
     redco_gpu gpu = {0};
@@ -189,6 +225,10 @@ static void slips_are_refused(void **state)
          "where it comes from"},
         {HEAD REST ",\"bf16\":{\"value\":\"9e9 PFLOP/s\",\"source\":\"s\"}}", "g.json:/bf16/value", "from 0 to 1e+18"},
         {HEAD REST ",\"links\":3}", "g.json", "both or neither"},
+        {HEAD REST ",\"pci\":{\"value\":[{\"id\":\"10DE:2330\",\"name\":\"x\"}],\"source\":\"s\"}}",
+         "g.json:/pci/value/0/id", "such as \"10de:2330\""},
+        {HEAD REST ",\"pci\":{\"value\":[{\"id\":\"10de:2330\"}],\"source\":\"s\"}}", "g.json:/pci/value/0/name",
+         "is missing"},
         {HEAD REST ",\"links\":-1}", "g.json:/links", "-1"},
         {HEAD REST ",\"compute_capability\":\"-8.0\"}", "g.json:/compute_capability", "such as \"8.0\""},
         {HEAD "\"memory\":\"0 GB\",\"memory_bandwidth\":\"1 TB/s\",\"pcie\":\"32 GB/s\"}", "g.json:/memory", "above 0"},
@@ -212,23 +252,36 @@ static void slips_are_refused(void **state)
     }
 }
 
-/* Each part of the PCI table that names a preset names one that ships. */
-static void pci_table_names_presets(void **state)
+/* Each PCI id of a GPU file finds that file and no other. */
+static void pci_ids_find_their_files(void **state)
 {
-    static const uint32_t vendors[] = {REDCOI_VENDOR_NVIDIA, REDCOI_VENDOR_AMD};
-    size_t named = 0;
+    redcoi_part part;
+    size_t ids = 0;
+    const redco_preset *preset = NULL;
     (void)state;
-    for (size_t v = 0; v < 2; v++) {
-        for (uint32_t device = 0; device < 0x10000; device++) {
-            const redcoi_part *part = redcoi_part_find(vendors[v], device);
-            if (part == NULL || part->preset == NULL) { continue; }
-            assert_int_equal(part->kind, REDCOI_PART_GPU);
-            assert_non_null(redco_preset_find("gpus", part->preset));
-            named++;
+    for (size_t p = 0; (preset = redco_preset_at("gpus", p)) != NULL; p++) {
+        redco_json *document = NULL;
+        assert_int_equal(redco_json_parse(preset->text, preset->size, preset->name, &document, NULL), REDCO_OK);
+        const json_t *const root = redco_json_root(document).json;
+        const json_t *const list = json_object_get(json_object_get(root, "pci"), "value");
+        for (size_t i = 0; i < json_array_size(list); i++, ids++) {
+            unsigned vendor = 0, device = 0;
+            const json_t *const entry = json_array_get(list, i);
+            const char *const id = json_string_value(json_object_get(entry, "id"));
+            vendor = (unsigned)strtoul(id, NULL, 16);
+            device = (unsigned)strtoul(id + 5, NULL, 16);
+            assert_true(redcoi_part_find(vendor, device, &part));
+            assert_int_equal(part.kind, REDCOI_PART_GPU);
+            assert_string_equal(part.preset, preset->name);
+            assert_string_equal(part.name, json_string_value(json_object_get(entry, "name")));
         }
+        redco_json_close(document);
     }
-    assert_true(named >= 22);
-    assert_null(redcoi_part_find(0x1a03, 0x2000)); /* ASPEED console */
+    assert_int_equal(ids, 28);
+    assert_true(redcoi_part_find(REDCOI_VENDOR_NVIDIA, 0x2235, &part)); /* A40: known, no file */
+    assert_null(part.preset);
+    assert_false(redcoi_part_find(REDCOI_VENDOR_NVIDIA, 0x2230, &part));
+    assert_false(redcoi_part_find(0x1a03, 0x2000, &part)); /* ASPEED console */
     assert_false(redcoi_is_gpu_class(0x1a03, 0x0300));
     assert_false(redcoi_is_gpu_class(0x102b, 0x0300));
 }
@@ -240,9 +293,11 @@ int main(void)
         cmocka_unit_test(link_totals_match_link_counts),
         cmocka_unit_test(presets_match_the_hardware_table),
         cmocka_unit_test(unknown_names_list_the_known),
+        cmocka_unit_test(four_bit_rates_stand_in_files),
+        cmocka_unit_test(older_descriptions_have_twice_the_8_bit_rate),
         cmocka_unit_test(bare_values_are_read),
         cmocka_unit_test(slips_are_refused),
-        cmocka_unit_test(pci_table_names_presets),
+        cmocka_unit_test(pci_ids_find_their_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* What is measured, not how long it takes: times are positive and finite, every operator of the list exists on the host
  * backend in every type, and graphs that a backend cannot run are refused. */
 #include "costmodel/graph/build_calls.h"
+#include "costmodel/operators/compute.h"
 #include "executor/backend/host/host.h"
 #include "executor/measure/block.h"
 #include "executor/measure/contention.h"
@@ -230,31 +231,55 @@ static void only_what_is_needed_is_run(void **state)
     redco_graph_free(g);
 }
 
-/* A step has the names of the cost model's operators, each with a time of both passes. */
-static void a_model_has_the_simulators_names(void **state)
+/* Every operator of the family's layers as the cost model has them is measured, each in both passes, and no other. */
+static void a_models_operators_are_the_familys(void **state)
 {
+    static const char *const configs[] = {
+        "{\"model_type\":\"llama\",\"hidden_size\":16,\"intermediate_size\":24,\"num_hidden_layers\":2,"
+        "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"vocab_size\":32,\"max_position_embeddings\":64}",
+        "{\"model_type\":\"gpt2\",\"n_embd\":16,\"n_layer\":2,\"n_head\":4,\"vocab_size\":32,\"n_positions\":64}",
+        "{\"model_type\":\"qwen3\",\"hidden_size\":16,\"intermediate_size\":24,\"num_hidden_layers\":2,\"head_dim\":8,"
+        "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"vocab_size\":32,\"max_position_embeddings\":64}"};
     struct bench *bench = *state;
-    static const char *const names[] = {"embedding",  "attn_norm", "qkv",    "rotary",     "attention",
-                                        "out",        "ffn_norm",  "ffn_in", "activation", "ffn_out",
-                                        "final_norm", "head",      "loss"};
-    const redco_measure_model model = {
-        .batch = 2, .sequence = 8, .hidden = 16, .heads = 4, .kv_heads = 2, .ffn = 24, .vocabulary = 32, .layers = 2};
-    redco_measure_step step;
-    redco_error err = {0};
-    if (redco_measure_model_step(bench->measurer, &model, &step, &err) != REDCO_OK) { fail_msg("%s", err.text); }
-    double sum_s = 0.0;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        uint32_t found = 0;
-        for (uint32_t k = 0; k < step.count; k++) {
-            if (strcmp(redco_op_role_name(step.names[k].role), names[i]) != 0) { continue; }
-            found++;
-            sum_s += step.names[k].forward_s + step.names[k].backward_s;
-            if (!sound(step.names[k].forward_s) || !sound(step.names[k].backward_s)) { fail_msg("%s", names[i]); }
+    const redco_measure_shape shape = {.micro_batch = 2, .seq_len = 8};
+    for (size_t c = 0; c < sizeof configs / sizeof configs[0]; c++) {
+        redco_json *document = NULL;
+        redco_model *model = NULL;
+        redco_measure_step step;
+        redco_error err = {0};
+        bool wanted[REDCO_OP_ROLE_COUNT] = {false};
+        uint32_t roles = 0;
+        double sum_s = 0.0;
+        assert_int_equal(redco_json_parse(configs[c], strlen(configs[c]), "config", &document, NULL), REDCO_OK);
+        const redco_json_value root = redco_json_root(document);
+        if (redco_model_from_json(&root, "small", &model, &err) != REDCO_OK ||
+            redco_measure_model_step(bench->measurer, model, &shape, &step, &err) != REDCO_OK) {
+            fail_msg("%s: %s", err.place, err.text);
         }
-        assert_int_equal(found, 1);
+        const redco_layer_class *classes = NULL;
+        const size_t count = redco_model_classes(model, &classes);
+        const redco_shape priced = {.seq_len = 8, .micro_batch = 2, .tp = 1, .cp = 1, .precision = REDCO_FP32};
+        for (uint32_t i = 0; i < count; i++) {
+            redco_operator operators[REDCO_OPERATORS_MAX];
+            const uint32_t n = redco_layer_operators(model, i, &priced, operators);
+            for (uint32_t k = 0; k < n; k++) {
+                roles += !wanted[operators[k].role];
+                wanted[operators[k].role] = true;
+            }
+        }
+        for (uint32_t k = 0; k < step.count; k++) {
+            const redco_measure_name *const name = &step.names[k];
+            sum_s += name->forward_s + name->backward_s;
+            if (!wanted[name->role] || !sound(name->forward_s) || !sound(name->backward_s)) {
+                fail_msg("config %zu: %s: %g and %g s", c, redco_op_role_name(name->role), name->forward_s,
+                         name->backward_s);
+            }
+        }
+        assert_int_equal(step.count, roles);
+        assert_true(fabs(sum_s - step.total_s) <= 1e-9 * sum_s && sound(step.wall_s));
+        redco_model_free(model);
+        redco_json_close(document);
     }
-    assert_int_equal(step.count, sizeof names / sizeof names[0]); /* nothing is left over */
-    assert_true(fabs(sum_s - step.total_s) <= 1e-9 * sum_s && sound(step.wall_s));
 }
 
 /* Teams of a carrier on a backend's memory, timed by marks: as GPUs have them, here those of the host. */
@@ -334,7 +359,7 @@ int main(void)
         cmocka_unit_test(every_case_has_times),
         cmocka_unit_test(the_full_list_is_sane),
         cmocka_unit_test(only_what_is_needed_is_run),
-        cmocka_unit_test(a_model_has_the_simulators_names),
+        cmocka_unit_test(a_models_operators_are_the_familys),
         cmocka_unit_test(teams_have_curves),
         cmocka_unit_test(one_rank_has_no_collectives),
         cmocka_unit_test(contention_is_a_ratio),

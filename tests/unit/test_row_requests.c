@@ -63,6 +63,7 @@ static void compare_gpus(const redco_gpu *a, const redco_gpu *b, struct differen
     SAME_DOUBLE(fp16_flops_per_s);
     SAME_DOUBLE(bf16_flops_per_s);
     SAME_DOUBLE(fp8_flops_per_s);
+    SAME_DOUBLE(fp4_flops_per_s);
     SAME_DOUBLE(tf32_flops_per_s);
     SAME_DOUBLE(fp32_flops_per_s);
     SAME(memory_bytes);

@@ -10,47 +10,12 @@
 #include <string.h>
 
 /* Of these the median error is looked at. */
-static const redco_measure_model models[] = {
-    {.batch = 4,
-     .sequence = 128,
-     .hidden = 256,
-     .heads = 4,
-     .kv_heads = 2,
-     .ffn = 768,
-     .vocabulary = 2048,
-     .layers = 4},
-    {.batch = 1,
-     .sequence = 512,
-     .hidden = 384,
-     .heads = 6,
-     .kv_heads = 6,
-     .ffn = 1024,
-     .vocabulary = 4096,
-     .layers = 3},
-    {.batch = 2,
-     .sequence = 256,
-     .hidden = 512,
-     .heads = 8,
-     .kv_heads = 4,
-     .ffn = 1376,
-     .vocabulary = 8192,
-     .layers = 4},
-    {.batch = 1,
-     .sequence = 256,
-     .hidden = 1024,
-     .heads = 16,
-     .kv_heads = 4,
-     .ffn = 2816,
-     .vocabulary = 8000,
-     .layers = 2},
-    {.batch = 1,
-     .sequence = 1024,
-     .hidden = 256,
-     .heads = 8,
-     .kv_heads = 8,
-     .ffn = 512,
-     .vocabulary = 1024,
-     .layers = 3},
+static const struct profile_model models[] = {
+    {{4, 128}, {.hidden = 256, .heads = 4, .kv_heads = 2, .ffn = 768, .vocab = 2048, .layers = 4}},
+    {{1, 512}, {.hidden = 384, .heads = 6, .kv_heads = 6, .ffn = 1024, .vocab = 4096, .layers = 3}},
+    {{2, 256}, {.hidden = 512, .heads = 8, .kv_heads = 4, .ffn = 1376, .vocab = 8192, .layers = 4}},
+    {{1, 256}, {.hidden = 1024, .heads = 16, .kv_heads = 4, .ffn = 2816, .vocab = 8000, .layers = 2}},
+    {{1, 1024}, {.hidden = 256, .heads = 8, .kv_heads = 8, .ffn = 512, .vocab = 1024, .layers = 3}},
 };
 enum { MODELS = sizeof models / sizeof models[0] };
 static const double allowed_ratio = 0.10;
@@ -98,22 +63,14 @@ static redco_status predict_class(const redco_compute_profile *profile, const re
     return REDCO_OK;
 }
 
-static redco_status predict(const redco_compute_profile *profile, const redco_measure_model *m, struct answer *answer,
+static redco_status predict(const redco_compute_profile *profile, const struct profile_model *m, struct answer *answer,
                             redco_error *err)
 {
-    const redco_model_dims dims = {.hidden = (uint32_t)m->hidden,
-                                   .ffn = (uint32_t)m->ffn,
-                                   .layers = m->layers,
-                                   .heads = (uint32_t)m->heads,
-                                   .kv_heads = (uint32_t)m->kv_heads,
-                                   .head_dim = (uint32_t)(m->hidden / m->heads),
-                                   .vocab = m->vocabulary,
-                                   .gated = true};
     const redco_shape shape = {
-        .seq_len = (uint32_t)m->sequence, .micro_batch = (uint32_t)m->batch, .tp = 1, .cp = 1, .precision = REDCO_FP32};
+        .seq_len = m->shape.seq_len, .micro_batch = m->shape.micro_batch, .tp = 1, .cp = 1, .precision = REDCO_FP32};
     const redco_layer_class *classes = NULL;
     redco_model *model = NULL;
-    redco_status st = redco_model_from_dims(&dims, "check", &model, err);
+    redco_status st = redco_measure_llama(&m->dims, &model, err);
     const size_t count = st == REDCO_OK ? redco_model_classes(model, &classes) : 0;
     for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
         st = predict_class(profile, model, i, &shape, classes[i].layers, answer, err);
@@ -149,11 +106,10 @@ static double median_error(const struct answer answers[MODELS])
 static void print(const struct answer answers[MODELS])
 {
     for (uint32_t i = 0; i < MODELS; i++) {
-        const redco_measure_model *m = &models[i];
-        (void)printf("%u layers of %llu, %llu x %llu tokens: predicted %.3f ms, measured %.3f ms (%+.1f %%)\n",
-                     m->layers, (unsigned long long)m->hidden, (unsigned long long)m->batch,
-                     (unsigned long long)m->sequence, 1e3 * answers[i].predicted_s, 1e3 * answers[i].measured_s,
-                     100.0 * error_of(&answers[i]));
+        const struct profile_model *m = &models[i];
+        (void)printf("%u layers of %u, %u x %u tokens: predicted %.3f ms, measured %.3f ms (%+.1f %%)\n",
+                     m->dims.layers, m->dims.hidden, m->shape.micro_batch, m->shape.seq_len,
+                     1e3 * answers[i].predicted_s, 1e3 * answers[i].measured_s, 100.0 * error_of(&answers[i]));
         (void)printf("  %-12s %12s %12s %12s %12s\n", "ms", "forward", "measured", "backward", "measured");
         for (uint32_t k = 0; k < answers[i].count; k++) {
             const struct row *row = &answers[i].rows[k];

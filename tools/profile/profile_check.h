@@ -11,8 +11,13 @@ int profile_check(const struct cli *cli, const char *path);
 /** "OpenBLAS Haswell": what this process computes with. */
 void profile_kernels(char *text, size_t size);
 
+struct profile_model {
+    redco_measure_shape shape;
+    redco_model_dims dims; /**< those of redco_measure_llama() */
+};
+
 /** The fastest of several runs of each model on the host backend. @param steps_out  one entry per model */
-redco_status profile_steps(const redco_measure_model *models, uint32_t count, redco_measure_step *steps_out,
+redco_status profile_steps(const struct profile_model *models, uint32_t count, redco_measure_step *steps_out,
                            redco_error *err);
 
 #endif

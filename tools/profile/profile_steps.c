@@ -30,7 +30,7 @@ void profile_kernels(char *text, size_t size)
     (void)snprintf(text, size, "OpenBLAS %s", redco_host_core_name());
 }
 
-redco_status profile_steps(const redco_measure_model *models, uint32_t count, redco_measure_step *steps_out,
+redco_status profile_steps(const struct profile_model *models, uint32_t count, redco_measure_step *steps_out,
                            redco_error *err)
 {
     const redco_measure_options options = {.processor_time = true, .case_s = 0.3, .runs = 5};
@@ -41,7 +41,11 @@ redco_status profile_steps(const redco_measure_model *models, uint32_t count, re
     for (uint32_t i = 0; i < count; i++) { steps_out[i].count = 0; }
     for (uint32_t i = 0; i < ROUNDS * count && st == REDCO_OK; i++) {
         redco_measure_step step;
-        st = redco_measure_model_step(measurer, &models[i % count], &step, err);
+        const struct profile_model *const m = &models[i % count];
+        redco_model *model = NULL;
+        st = redco_measure_llama(&m->dims, &model, err);
+        if (st == REDCO_OK) { st = redco_measure_model_step(measurer, model, &m->shape, &step, err); }
+        redco_model_free(model);
         if (st == REDCO_OK) { keep_faster(&steps_out[i % count], &step); }
     }
     redco_measurer_free(measurer);

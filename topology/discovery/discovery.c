@@ -91,18 +91,18 @@ uint64_t redcoi_pci_slot(uint32_t domain, uint32_t bus, uint32_t device)
 
 void redcoi_nic_identify(redcoi_found_nic *nic, uint32_t vendor, uint32_t device)
 {
-    const redcoi_part *part = redcoi_part_find(vendor, device);
-    if (part == NULL || part->kind != REDCOI_PART_NIC) { return; }
-    redcoi_text_copy(nic->nic.model, sizeof nic->nic.model, part->name);
-    nic->nic.bytes_per_s = part->gbit_per_s * 0.125e9;
-    nic->virtual_function = part->virtual_function;
+    redcoi_part part;
+    if (!redcoi_part_find(vendor, device, &part) || part.kind != REDCOI_PART_NIC) { return; }
+    redcoi_text_copy(nic->nic.model, sizeof nic->nic.model, part.name);
+    nic->nic.bytes_per_s = part.gbit_per_s * 0.125e9;
+    nic->virtual_function = part.virtual_function;
 }
 
 void redcoi_gpu_identify(redcoi_found_gpu *gpu, uint32_t vendor, uint32_t device, const char *driver_model)
 {
-    const redcoi_part *part = redcoi_part_find(vendor, device);
-    const bool known = part != NULL && part->kind == REDCOI_PART_GPU;
-    const char *preset = known ? part->preset : NULL;
+    redcoi_part part;
+    const bool known = redcoi_part_find(vendor, device, &part) && part.kind == REDCOI_PART_GPU;
+    const char *preset = known ? part.preset : NULL;
     if (preset == NULL && driver_model != NULL) { preset = redcoi_preset_of_model(driver_model); }
     if (preset != NULL) { redcoi_text_copy(gpu->gpu.preset, sizeof gpu->gpu.preset, preset); }
     /* AMD's tools garble names ("deon Instinct MI50") or name the board; NVIDIA's are exact. */
@@ -111,7 +111,7 @@ void redcoi_gpu_identify(redcoi_found_gpu *gpu, uint32_t vendor, uint32_t device
     if (vendor != 0 && device != 0) {
         (void)snprintf(numbers, sizeof numbers, "unknown part %04x:%04x", vendor, device);
     }
-    const char *model = trust_driver ? driver_model : known ? part->name : numbers;
+    const char *model = trust_driver ? driver_model : known ? part.name : numbers;
     redcoi_text_copy(gpu->gpu.model, sizeof gpu->gpu.model, model);
     gpu->vendor = vendor;
 }

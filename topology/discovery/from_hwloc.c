@@ -223,8 +223,8 @@ struct vendor_view {
 
 static bool is_known_gpu(const struct hwloc_pcidev_attr_s *pci)
 {
-    const redcoi_part *part = redcoi_part_find(pci->vendor_id, pci->device_id);
-    return part != NULL && part->kind == REDCOI_PART_GPU;
+    redcoi_part part;
+    return redcoi_part_find(pci->vendor_id, pci->device_id, &part) && part.kind == REDCOI_PART_GPU;
 }
 
 /* Intel's display class is the processor's own graphics. */
@@ -339,8 +339,9 @@ static hwloc_obj_t network_of(hwloc_obj_t device)
 static redco_status consider_nic(struct scan *scan, hwloc_obj_t device)
 {
     const struct hwloc_pcidev_attr_s *pci = &device->attr->pcidev;
-    const redcoi_part *part = redcoi_part_find(pci->vendor_id, pci->device_id);
-    const bool fast = (part != NULL && part->kind == REDCOI_PART_NIC) || redcoi_is_infiniband(pci->class_id);
+    redcoi_part part;
+    const bool known = redcoi_part_find(pci->vendor_id, pci->device_id, &part);
+    const bool fast = (known && part.kind == REDCOI_PART_NIC) || redcoi_is_infiniband(pci->class_id);
     bool taken = false;
     for (hwloc_obj_t child = device->io_first_child; child != NULL; child = child->next_sibling) {
         if (!is_device(child, HWLOC_OBJ_OSDEV_OPENFABRICS)) { continue; }

@@ -36,6 +36,7 @@ static const struct field fields[] = {
     {"compute_capability", "compute_capability", CAPABILITY, 0, false, true, 999, AT(compute_capability)},
     {"fp16", "fp16_flops_per_s", REAL, REDCO_UNIT_FLOPS_PER_S, false, true, 1e18, AT(fp16_flops_per_s)},
     {"bf16", "bf16_flops_per_s", REAL, REDCO_UNIT_FLOPS_PER_S, false, true, 1e18, AT(bf16_flops_per_s)},
+    {"fp4", "fp4_flops_per_s", REAL, REDCO_UNIT_FLOPS_PER_S, false, true, 1e18, AT(fp4_flops_per_s)},
     {"fp8", "fp8_flops_per_s", REAL, REDCO_UNIT_FLOPS_PER_S, false, true, 1e18, AT(fp8_flops_per_s)},
     {"tf32", "tf32_flops_per_s", REAL, REDCO_UNIT_FLOPS_PER_S, false, true, 1e18, AT(tf32_flops_per_s)},
     {"fp32", "fp32_flops_per_s", REAL, REDCO_UNIT_FLOPS_PER_S, false, true, 1e18, AT(fp32_flops_per_s)},
@@ -192,6 +193,10 @@ static redco_status read_fields(const redco_json_value *value, bool written, red
             written ? read_sourced(value, field, destination, err) : read_si(value, field, destination, err);
         if (st != REDCO_OK) { return st; }
     }
+    /* Documents from before the rate had a key of its own: twice the 8-bit rate, which is right for capability 10.0. */
+    if (!written && !redco_json_has(value, "fp4_flops_per_s") && gpu.compute_capability >= 100) {
+        gpu.fp4_flops_per_s = 2.0 * gpu.fp8_flops_per_s;
+    }
     gpu.maker = strcmp(gpu.vendor, "NVIDIA") == 0 || gpu.vendor[0] == '\0' ? REDCO_GPU_NVIDIA
                 : strcmp(gpu.vendor, "AMD") == 0                           ? REDCO_GPU_AMD
                                                                            : REDCO_GPU_OTHER;
@@ -202,15 +207,45 @@ static redco_status read_fields(const redco_json_value *value, bool written, red
     return st;
 }
 
+redco_status redcoi_gpu_pci_read(const redco_json_value *gpu, const char *id, char *name, size_t size, redco_error *err)
+{
+    static const char *const keys[] = {"value", "source", NULL}, *const part_keys[] = {"id", "name", NULL};
+    redco_json_value holder, list;
+    size_t count = 0;
+    const char *source = NULL;
+    redco_status st = redco_json_object(gpu, "pci", &holder, err);
+    if (st == REDCO_OK) { st = redco_json_only(&holder, keys, err); }
+    if (st == REDCO_OK) { st = redco_json_string(&holder, "source", &source, err); }
+    if (st == REDCO_OK) { st = redco_json_array(&holder, "value", &list, &count, err); }
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        redco_json_value part;
+        const char *its_id = NULL, *its_name = NULL;
+        if ((st = redco_json_element(&list, i, &part, err)) != REDCO_OK ||
+            (st = redco_json_only(&part, part_keys, err)) != REDCO_OK ||
+            (st = redco_json_string(&part, "id", &its_id, err)) != REDCO_OK ||
+            (st = redco_json_string(&part, "name", &its_name, err)) != REDCO_OK) {
+            return st;
+        }
+        const size_t hex = strspn(its_id, "0123456789abcdef");
+        if (hex != 4 || its_id[4] != ':' || strspn(its_id + 5, "0123456789abcdef") != 4 || its_id[9] != '\0') {
+            return redco_json_fail(&part, "id", err, "is \"%.20s\"; vendor and device such as \"10de:2330\" are needed",
+                                   its_id);
+        }
+        if (id != NULL && strcmp(its_id, id) == 0) { (void)snprintf(name, size, "%s", its_name); }
+    }
+    return st;
+}
+
 redco_status redco_gpu_from_json(const redco_json_value *value, redco_gpu *gpu_out, redco_error *err)
 {
-    const char *known[FIELD_COUNT + 5] = {"format", "version", "note", "engine"};
+    const char *known[FIELD_COUNT + 6] = {"format", "version", "note", "engine", "pci"};
     redco_default_engine engine;
     uint32_t version = 0;
-    for (size_t i = 0; i < FIELD_COUNT; i++) { known[4 + i] = fields[i].key; }
+    for (size_t i = 0; i < FIELD_COUNT; i++) { known[5 + i] = fields[i].key; }
     redco_status st = redco_json_format(value, "redco-gpu", GPU_VERSION, &version, err);
     if (st == REDCO_OK) { st = redco_json_only(value, known, err); }
     if (st == REDCO_OK && redco_json_has(value, "engine")) { st = redcoi_engine_read(value, &engine, err); }
+    if (st == REDCO_OK && redco_json_has(value, "pci")) { st = redcoi_gpu_pci_read(value, NULL, NULL, 0, err); }
     return st == REDCO_OK ? read_fields(value, true, gpu_out, err) : st;
 }
 
@@ -229,7 +264,9 @@ json_t *redcoi_gpu_describe(const redco_gpu *gpu)
         const struct field *field = &fields[i];
         const void *source = (const char *)gpu + field->offset;
         json_t *value = NULL;
-        if (source == (const void *)&gpu->idle_w && !(gpu->idle_w > 0.0)) { continue; } /* not known of most */
+        /* not known of most */
+        if (source == (const void *)&gpu->idle_w && !(gpu->idle_w > 0.0)) { continue; }
+        if (source == (const void *)&gpu->fp4_flops_per_s && !(gpu->fp4_flops_per_s > 0.0)) { continue; }
         switch (field->kind) {
         case TEXT: value = json_string(source); break;
         case CAPABILITY:

@@ -114,6 +114,10 @@ redco_status redcoi_finds_numa(redcoi_finds *finds, const redco_node_numa *numa,
 /** "folder/name.xml" -> "name" */
 void redcoi_name_of_file(const char *path, char *out, size_t size);
 /** One number for the card at that address; its functions share it. */
+/** Reads the key "pci" of a GPU file. @param id  "10de:2330", or NULL
+ *  @param name  set to the part's name where the file has that id */
+redco_status redcoi_gpu_pci_read(const redco_json_value *gpu, const char *id, char *name, size_t size,
+                                 redco_error *err);
 uint64_t redcoi_pci_slot(uint32_t domain, uint32_t bus, uint32_t device);
 /** Name of the part, rate of its ports. @p vendor, @p device 0 if unknown */
 void redcoi_nic_identify(redcoi_found_nic *nic, uint32_t vendor, uint32_t device);

@@ -1,18 +1,22 @@
 #include "topology/discovery/pci_ids.h"
 
+#include "topology/base/preset.h"
+#include "topology/discovery/node_internal.h"
+
 #include <ctype.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-/* Ids: the PCI ID Repository (pci-ids.ucw.cz) of 2023-04-10, but for 10de:22a3, 2329, 2335, 2342, 26b9, 2901, 2941,
- * 3182 and 31c2 and 1002:74a1, which are newer and come from NVIDIA's and AMD's open kernel drivers; 1002:74b5 from
- * rocm-smi in a virtual machine, 1d0f:efa3 from rdma-core's providers/efa. Port rates: the vendors' product pages; one
- * id may cover slower variants. EFA rates: Amazon EC2 instance pages (p4d, p5: 100 Gb/s a card; p5en: 200; p6-b200 and
+/* Switches, NICs and those GPUs that have no GPU file: the ids of the others stand in their files.
+ * Ids: the PCI ID Repository (pci-ids.ucw.cz) of 2023-04-10, but for 10de:22a3 and 2342, which are newer and come from
+ * NVIDIA's open kernel driver; 1d0f:efa3 from rdma-core's providers/efa. Port rates: the vendors' product pages; one id
+ * may cover slower variants. EFA rates: Amazon EC2 instance pages (p4d, p5: 100 Gb/s a card; p5en: 200; p6-b200 and
  * p6e-gb200: 400). */
-#define GPU(vendor, device, name, preset)                                                                              \
+#define GPU(vendor, device, name)                                                                                      \
     {                                                                                                                  \
-        vendor, device, REDCOI_PART_GPU, name, preset, 0.0, false, false                                               \
+        vendor, device, REDCOI_PART_GPU, name, NULL, 0.0, false, false                                                 \
     }
 #define SWITCH(device, name)                                                                                           \
     {                                                                                                                  \
@@ -27,46 +31,18 @@
         vendor, device, REDCOI_PART_NIC, name, NULL, 0.0, true, false                                                  \
     }
 static const redcoi_part parts[] = {
-    GPU(0x10de, 0x15f9, "Tesla P100 SXM2 16GB", "P100-SXM2-16GB"),
-    GPU(0x10de, 0x15f8, "Tesla P100 PCIe 16GB", NULL),
-    GPU(0x10de, 0x1db1, "Tesla V100 SXM2 16GB", "V100-SXM2-16GB"),
-    GPU(0x10de, 0x1db4, "Tesla V100 PCIe 16GB", NULL),
-    GPU(0x10de, 0x1db5, "Tesla V100 SXM2 32GB", "V100-SXM2-32GB"),
-    GPU(0x10de, 0x1db6, "Tesla V100 PCIe 32GB", "V100-PCIe-32GB"),
-    GPU(0x10de, 0x1db8, "Tesla V100 SXM3 32GB", "V100-SXM3-32GB"),
-    GPU(0x10de, 0x1eb8, "Tesla T4", "T4"),
-    GPU(0x10de, 0x20b0, "A100 SXM4 40GB", "A100-SXM4-40GB"),
-    GPU(0x10de, 0x20b1, "A100 PCIe 40GB", "A100-PCIe-40GB"),
-    GPU(0x10de, 0x20b2, "A100 SXM4 80GB", "A100-SXM4-80GB"),
-    GPU(0x10de, 0x20b5, "A100 PCIe 80GB", "A100-PCIe-80GB"),
-    GPU(0x10de, 0x20b7, "A30 PCIe", NULL),
-    GPU(0x10de, 0x20f1, "A100 PCIe 40GB", "A100-PCIe-40GB"),
-    GPU(0x10de, 0x20f3, "A800 SXM4 80GB", "A800-SXM4-80GB"),
-    GPU(0x10de, 0x20f5, "A800 PCIe 80GB", "A800-PCIe-80GB"),
-    GPU(0x10de, 0x2235, "A40", NULL),
-    GPU(0x10de, 0x2236, "A10", "A10"),
-    GPU(0x10de, 0x2321, "H100 NVL", NULL),
-    GPU(0x10de, 0x2322, "H800 PCIe", NULL),
-    GPU(0x10de, 0x2324, "H800 SXM5 80GB", "H800-SXM5-80GB"),
-    GPU(0x10de, 0x2329, "H20 SXM 96GB", "H20-SXM-96GB"),
-    GPU(0x10de, 0x2330, "H100 SXM5 80GB", "H100-SXM5-80GB"),
-    GPU(0x10de, 0x2331, "H100 PCIe 80GB", "H100-PCIe-80GB"),
-    GPU(0x10de, 0x2335, "H200 SXM 141GB", "H200-SXM-141GB"),
-    GPU(0x10de, 0x2342, "GH200", NULL),
-    GPU(0x10de, 0x2684, "GeForce RTX 4090", "RTX-4090"),
-    GPU(0x10de, 0x26b5, "L40", NULL),
-    GPU(0x10de, 0x26b9, "L40S", "L40S"),
-    GPU(0x10de, 0x2901, "B200 SXM 180GB", "B200-SXM-180GB"),
-    GPU(0x10de, 0x2941, "GB200", "GB200-per-GPU"),
-    GPU(0x10de, 0x3182, "B300 SXM6", "B300-SXM-270GB"),
-    GPU(0x10de, 0x31c2, "GB300", "GB300-per-GPU"),
-    GPU(0x1002, 0x66a1, "Instinct MI50 32GB", NULL),
-    GPU(0x1002, 0x738c, "Instinct MI100", NULL),
-    GPU(0x1002, 0x740c, "Instinct MI250X or MI250 (one die)", NULL),
-    GPU(0x1002, 0x7408, "Instinct MI250X (one die)", "MI250X-GCD"),
-    GPU(0x1002, 0x740f, "Instinct MI210", NULL),
-    GPU(0x1002, 0x74a1, "Instinct MI300X", "MI300X"),
-    GPU(0x1002, 0x74b5, "Instinct MI300X (virtual function)", "MI300X"),
+    GPU(0x10de, 0x15f8, "Tesla P100 PCIe 16GB"),
+    GPU(0x10de, 0x1db4, "Tesla V100 PCIe 16GB"),
+    GPU(0x10de, 0x20b7, "A30 PCIe"),
+    GPU(0x10de, 0x2235, "A40"),
+    GPU(0x10de, 0x2321, "H100 NVL"),
+    GPU(0x10de, 0x2322, "H800 PCIe"),
+    GPU(0x10de, 0x2342, "GH200"),
+    GPU(0x10de, 0x26b5, "L40"),
+    GPU(0x1002, 0x66a1, "Instinct MI50 32GB"),
+    GPU(0x1002, 0x738c, "Instinct MI100"),
+    GPU(0x1002, 0x740c, "Instinct MI250X or MI250 (one die)"),
+    GPU(0x1002, 0x740f, "Instinct MI210"),
     SWITCH(0x1ac2, "NVSwitch (V100)"),
     SWITCH(0x1af1, "NVSwitch (A100)"),
     SWITCH(0x22a3, "NVSwitch (H100)"),
@@ -105,12 +81,39 @@ static const redcoi_part parts[] = {
     {0x17db, 0x0501, REDCOI_PART_NIC, "Slingshot (Cassini)", NULL, 200.0, false, true},
 };
 
-const redcoi_part *redcoi_part_find(uint32_t vendor, uint32_t device)
+/* GPUs by their files; only a file whose text has the id is parsed. */
+static bool find_gpu_file(uint32_t vendor, uint32_t device, redcoi_part *part_out)
+{
+    char id[16];
+    const redco_preset *preset = NULL;
+    (void)snprintf(id, sizeof id, "%04x:%04x", vendor & 0xffff, device & 0xffff);
+    for (size_t i = 0; (preset = redco_preset_at("gpus", i)) != NULL; i++) {
+        redco_json *document = NULL;
+        redcoi_part part = {(uint16_t)vendor, (uint16_t)device, REDCOI_PART_GPU, "", preset->name, 0.0, false, false};
+        if (strstr(preset->text, id) == NULL ||
+            redco_json_parse(preset->text, preset->size, preset->name, &document, NULL) != REDCO_OK) {
+            continue;
+        }
+        const redco_json_value root = redco_json_root(document);
+        const bool found =
+            redcoi_gpu_pci_read(&root, id, part.name, sizeof part.name, NULL) == REDCO_OK && part.name[0] != '\0';
+        redco_json_close(document);
+        if (!found) { continue; }
+        *part_out = part;
+        return true;
+    }
+    return false;
+}
+
+bool redcoi_part_find(uint32_t vendor, uint32_t device, redcoi_part *part_out)
 {
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (parts[i].vendor == vendor && parts[i].device == device) { return &parts[i]; }
+        if (parts[i].vendor != vendor || parts[i].device != device) { continue; }
+        *part_out = parts[i];
+        return true;
     }
-    return NULL;
+    const bool makes_gpus = vendor == REDCOI_VENDOR_NVIDIA || vendor == REDCOI_VENDOR_AMD;
+    return makes_gpus && device <= 0xffff && find_gpu_file(vendor, device, part_out);
 }
 
 bool redcoi_is_gpu_class(uint32_t vendor, uint32_t pci_class)

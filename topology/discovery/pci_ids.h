@@ -13,15 +13,15 @@ typedef struct redcoi_part {
     uint16_t vendor;
     uint16_t device;
     redcoi_part_kind kind;
-    const char *name;      /* for people */
-    const char *preset;    /* GPU type, NULL if none ships */
+    char name[48];         /* for people */
+    const char *preset;    /* GPU type, static; NULL if none ships */
     double gbit_per_s;     /* NIC: fastest port rate of the part; 0: the id covers several */
     bool virtual_function; /* NIC */
     bool plain_network;    /* NIC that shows as a network device only (Slingshot) */
 } redcoi_part;
 
-/** @return static, NULL if unknown */
-const redcoi_part *redcoi_part_find(uint32_t vendor, uint32_t device);
+/** @return false if the part is unknown; then @p part_out stays as it was */
+bool redcoi_part_find(uint32_t vendor, uint32_t device, redcoi_part *part_out);
 /** The GPU type that a driver's model name means, e.g. "NVIDIA H100 80GB HBM3"; NULL if none. */
 const char *redcoi_preset_of_model(const char *model);
 /** PCI classes that GPUs of that vendor have; management consoles (ASPEED, Matrox) are other vendors'. */

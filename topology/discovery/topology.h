@@ -25,6 +25,7 @@ typedef struct redco_gpu {
     double fp16_flops_per_s;     /**< dense matrix peak; 0 = not supported (likewise below) */
     double bf16_flops_per_s;
     double fp8_flops_per_s;
+    double fp4_flops_per_s;
     double tf32_flops_per_s;
     double fp32_flops_per_s;
     uint64_t memory_bytes; /**< physical, as sold: an "80 GB" part has 80 GiB */
