@@ -20,8 +20,9 @@ static uint64_t times(uint64_t a, uint64_t b)
 /* Norms of a member on the way of its input, those of heads apart. */
 static uint32_t count_norms(const redco_model *model, uint32_t class_index)
 {
-    static const redco_param_use uses[] = {REDCO_USE_ATTENTION_NORM, REDCO_USE_CROSS_NORM, REDCO_USE_FFN_NORM,
-                                           REDCO_USE_ENCODER_FINAL_NORM, REDCO_USE_FINAL_NORM};
+    static const redco_param_use uses[] = {
+        REDCO_USE_EMBEDDING_NORM, REDCO_USE_ENCODER_EMBEDDING_NORM, REDCO_USE_ATTENTION_NORM, REDCO_USE_CROSS_NORM,
+        REDCO_USE_FFN_NORM,       REDCO_USE_ENCODER_FINAL_NORM,     REDCO_USE_FINAL_NORM};
     uint32_t norms = 0;
     for (size_t i = 0; i < sizeof uses / sizeof uses[0]; i++) {
         if (redco_model_find(model, class_index, uses[i], false) != REDCO_NO_PARAM) { norms++; }
