@@ -351,6 +351,7 @@ static void keep(const struct probe *probe, struct table *table, redco_value val
     if (value != probe->values.input) {
         const bool inside = maker->id >= probe->values.first_op && maker->id < probe->values.end_op;
         if (!inside || redco_op_kind_class(maker->kind) == REDCO_CLASS_SOURCE) { return; }
+        if (kept.elements.power[REDCO_AXIS_BATCH] == 0) { return; } /* made of tensors alone: Gemma's 1 + gain */
         if (maker->role == REDCO_OP_ROLE_LOSS || kept.elements.power[REDCO_AXIS_VOCAB] > 0) { return; }
         while (group < table->groups + table->count && group->role != maker->role) { group++; }
     }
