@@ -20,8 +20,9 @@ static uint64_t times(uint64_t a, uint64_t b)
 /* Norms of a member on the way of its input, those of heads apart. */
 static uint32_t count_norms(const redco_model *model, uint32_t class_index)
 {
-    static const redco_param_use uses[] = {REDCO_USE_ATTENTION_NORM, REDCO_USE_CROSS_NORM, REDCO_USE_FFN_NORM,
-                                           REDCO_USE_ENCODER_FINAL_NORM, REDCO_USE_FINAL_NORM};
+    static const redco_param_use uses[] = {
+        REDCO_USE_EMBEDDING_NORM, REDCO_USE_ENCODER_EMBEDDING_NORM, REDCO_USE_ATTENTION_NORM, REDCO_USE_CROSS_NORM,
+        REDCO_USE_FFN_NORM,       REDCO_USE_ENCODER_FINAL_NORM,     REDCO_USE_FINAL_NORM};
     uint32_t norms = 0;
     for (size_t i = 0; i < sizeof uses / sizeof uses[0]; i++) {
         if (redco_model_find(model, class_index, uses[i], false) != REDCO_NO_PARAM) { norms++; }
@@ -50,36 +51,59 @@ static struct tensors measure(const redco_model *model, uint32_t class_index, co
     return t;
 }
 
-/* Norms' inputs (one where the parts of a block share it) and outputs; q, k, v and what attention makes of them; before
- * and behind the activation, with a gate also the other factor and their product, of which the activated gate may be
- * made again. */
-static uint64_t block_bytes(const redco_model_dims *dims, const redco_engine *engine, bool cross,
-                            const struct tensors *t)
+/* Of a family without a graph: norms' inputs (one where the parts of a block share it) and outputs; q, k, v and what
+ * attention makes of them; before and behind the activation, with a gate also the other factor and their product, of
+ * which the activated gate may be made again. */
+static uint64_t listed_bytes(const redco_model_dims *dims, const redco_engine *engine, redco_class_kind kind,
+                             const struct tensors *t, bool selective)
 {
     const uint32_t inner = !dims->gated ? 2 : engine->made_again ? 3 : 4;
     const uint64_t inputs = dims->parallel_block ? 1 : t->norms;
-    const uint64_t attention = 2 * t->query + 2 * t->key + t->scores;
-    return times(t->part, inputs + t->norms) + times(t->statistics, t->norms) + times(attention, cross ? 2 : 1) +
-           t->heads + times(t->ffn, inner);
+    const uint64_t attention = 2 * t->query + 2 * t->key + t->scores - (selective ? t->query + t->scores : 0);
+    if (kind == REDCO_CLASS_HEAD) { return times(t->part, 1 + t->norms) + times(t->statistics, t->norms); }
+    return times(t->part, inputs + t->norms) + times(t->statistics, t->norms) +
+           times(attention, kind == REDCO_CLASS_CROSS ? 2 : 1) + t->heads + times(t->ffn, inner);
+}
+
+/* What backward reads of a layer, on one rank. */
+static uint64_t kept_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape, bool selective)
+{
+    const redco_layer_class *classes = NULL;
+    const redco_layer_group *groups = NULL;
+    const uint32_t count = redco_model_groups(model, class_index, &groups);
+    const uint64_t element = shape->precision == REDCO_FP32 ? 4 : 2;
+    uint64_t sizes[REDCO_AXIS_COUNT], bytes = 0;
+    if (!redco_model_groups_derived(model)) {
+        const struct tensors t = measure(model, class_index, shape);
+        (void)redco_model_classes(model, &classes);
+        return listed_bytes(redco_model_get_dims(model), &shape->engine, classes[class_index].kind, &t, selective);
+    }
+    redco_rank_axis_sizes(model, shape, sizes);
+    for (uint32_t g = 0; g < count; g++) {
+        for (uint32_t i = 0; i < groups[g].kept_count; i++) {
+            const redco_kept *const kept = &groups[g].kept[i];
+            if (selective && kept->policy == REDCO_KEPT_UNLESS_SELECTIVE) { continue; }
+            if (shape->engine.made_again && kept->policy == REDCO_KEPT_UNLESS_MADE_AGAIN) { continue; }
+            /* Sequence parallelism splits what tensor parallelism does not. */
+            const bool split = shape->sequence_parallel && redco_extent_split(&kept->elements) == REDCO_AXIS_COUNT;
+            const uint64_t whole = times(redco_extent_count(&kept->elements, sizes), kept->statistic ? 4 : element);
+            bytes += redco_share_up(whole, 1, split ? shape->tp : 1);
+        }
+    }
+    return bytes;
 }
 
 uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                          redco_recompute recompute)
 {
-    const redco_model_dims *const dims = redco_model_get_dims(model);
     const redco_layer_class *classes = NULL;
     (void)redco_model_classes(model, &classes);
-    const struct tensors t = measure(model, class_index, shape);
-    const bool cross = classes[class_index].kind == REDCO_CLASS_CROSS;
-    switch (classes[class_index].kind) {
-    case REDCO_CLASS_EMBEDDING: return 0; /* what it makes is the first block's input */
-    case REDCO_CLASS_HEAD: return times(t.part, 1 + t.norms) + times(t.statistics, t.norms);
-    case REDCO_CLASS_BLOCK:
-    case REDCO_CLASS_CROSS: break;
+    const redco_class_kind kind = classes[class_index].kind;
+    if (kind == REDCO_CLASS_EMBEDDING) { return 0; } /* what it makes is the first block's input */
+    if (kind != REDCO_CLASS_HEAD && recompute == REDCO_RECOMPUTE_FULL) {
+        return measure(model, class_index, shape).part;
     }
-    if (recompute == REDCO_RECOMPUTE_FULL) { return t.part; }
-    const uint64_t dropped = recompute == REDCO_RECOMPUTE_SELECTIVE ? times(t.query + t.scores, cross ? 2 : 1) : 0;
-    return block_bytes(dims, &shape->engine, cross, &t) - dropped;
+    return kept_bytes(model, class_index, shape, recompute == REDCO_RECOMPUTE_SELECTIVE);
 }
 
 /* Beside what is kept there is most when backward of the FFN begins: the gradients of the block's output, gathered
@@ -92,12 +116,12 @@ uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class
     const redco_class_kind kind = classes[class_index].kind;
     if (kind != REDCO_CLASS_BLOCK && kind != REDCO_CLASS_CROSS) { return 0; }
     const struct tensors t = measure(model, class_index, shape);
-    const bool split = shape->sequence_parallel && shape->tp > 1, cross = kind == REDCO_CLASS_CROSS;
+    const bool split = shape->sequence_parallel && shape->tp > 1;
     const uint64_t gradients = t.whole + (split ? t.part : 0) + t.ffn + shape->engine.workspace_bytes;
     if (recompute != REDCO_RECOMPUTE_FULL) { return gradients; }
     const uint64_t gathered =
         times(t.whole - t.part, t.norms); /* a layer computed again gathers its norms' outputs once */
-    return block_bytes(redco_model_get_dims(model), &shape->engine, cross, &t) - t.part + gathered + gradients;
+    return kept_bytes(model, class_index, shape, false) - t.part + gathered + gradients;
 }
 
 /* The gradient of the logits lies over them; with it the gradient of the head's input is made, and, where that is

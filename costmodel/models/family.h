@@ -29,6 +29,7 @@
 
 enum {
     REDCOI_MODEL_CLASSES = 4,
+    REDCOI_CLASS_PARAMS = 40,
     REDCOI_MODEL_NAME_SIZE = 200,
     REDCOI_MODEL_KEYS = 48,
     REDCOI_MODEL_WARNINGS = 2,
@@ -247,11 +248,12 @@ void redcoi_lm_rotary_tables(redcoi_pass *p);
 /** Of the graph of one layer of a class. */
 typedef struct redcoi_class_values {
     redco_value *params; /**< tensors of the model, by their ids */
-    redco_value result;
+    redco_value input, result;
     uint32_t first_op; /**< of the layer: those before make rotary tables */
+    uint32_t end_op;   /**< behind the last: those from it on are gradients */
 } redcoi_class_values;
 
-/** The forward graph of one layer of a class; the head ends with the loss of each token.
+/** The graph of one layer of a class and its gradients; the head ends with the loss of each token.
  *  @param values  its params have room for all tensors of the model; the rest is written */
 redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_index, uint64_t batch, uint64_t length,
                                 redcoi_class_values *values, redco_graph *graph, redco_error *err);

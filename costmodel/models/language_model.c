@@ -1,5 +1,6 @@
 #include "costmodel/models/language_model.h"
 
+#include "costmodel/graph/differentiate.h"
 #include "costmodel/models/family.h"
 
 #include <math.h>
@@ -162,21 +163,36 @@ static void declare_params(const redco_language_model *lm, redco_graph *g, redco
         const redco_param *const p = &params[i];
         const bool turned = p->role == REDCO_PARAM_LINEAR;
         const redco_tensor_type type =
-            redco_type(REDCO_F32, p->rank, turned ? (const uint64_t[]){p->shape[1], p->shape[0]} : p->shape);
+            redco_type(REDCO_BFLOAT16, p->rank, turned ? (const uint64_t[]){p->shape[1], p->shape[0]} : p->shape);
         params_out[i] = redco_parameter(g, redcoi_param_name(p, 0, name), &type);
     }
+}
+
+/* Of the layer's weights, the table among them, which the head may use, and of its input. */
+static void add_gradients(const redco_language_model *lm, uint32_t class_index, const redcoi_class_values *values,
+                          redco_graph *g)
+{
+    redco_value of[REDCOI_CLASS_PARAMS + 1], gradients[REDCOI_CLASS_PARAMS + 1];
+    uint32_t count = 0;
+    of[count++] = values->input;
+    for (size_t i = 0; i < lm->model->param_count && count < REDCOI_CLASS_PARAMS; i++) {
+        const redco_param *const p = &lm->model->params[i];
+        if (p->class_index == class_index || p->use == REDCO_USE_TABLE) { of[count++] = values->params[i]; }
+    }
+    redco_gradient(g, redco_sum_all(g, redco_cast(g, values->result, REDCO_F32)), of, count, gradients);
 }
 
 redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_index, uint64_t batch, uint64_t length,
                                 redcoi_class_values *values, redco_graph *graph, redco_error *err)
 {
     const redcoi_family_graph *const family = &lm->family->graph;
-    redco_scope scope = {.graph = graph, .compute = REDCO_F32, .training = true, .key = REDCO_NO_VALUE};
+    redco_scope scope = {.graph = graph, .compute = REDCO_BFLOAT16, .training = true, .key = REDCO_NO_VALUE};
     redcoi_pass p = begin_pass(&scope, lm, batch, length);
     const redco_tensor_type ids = redco_type(REDCO_I32, 2, (const uint64_t[]){batch, length});
-    const redco_tensor_type hidden = redco_type(REDCO_F32, 3, (const uint64_t[]){batch, length, lm->dims->hidden});
+    const redco_tensor_type hidden = redco_type(REDCO_BFLOAT16, 3, (const uint64_t[]){batch, length, lm->dims->hidden});
     declare_params(lm, graph, values->params);
     const redco_value tokens = redco_input(graph, "tokens", &ids), x = redco_input(graph, "x", &hidden);
+    values->input = x;
     const redco_class_kind kind = lm->model->classes[class_index].kind;
     if (kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS) { redcoi_lm_rotary_tables(&p); }
     values->first_op = redco_graph_op_count(graph);
@@ -186,9 +202,11 @@ redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_i
     case REDCO_CLASS_CROSS: values->result = family->block(&p, x); break;
     case REDCO_CLASS_HEAD: values->result = token_losses(graph, family->head(&p, x), tokens); break;
     }
+    values->end_op = redco_graph_op_count(graph);
     if (scope.error.status != REDCO_OK) {
         return redco_fail(err, scope.error.status, scope.error.place, "%s", scope.error.text);
     }
+    if (kind != REDCO_CLASS_EMBEDDING) { add_gradients(lm, class_index, values, graph); }
     return redco_graph_status(graph, err);
 }
 

@@ -306,7 +306,7 @@ static void set_heads(const struct table *table, const redco_layer_group *core)
 
 static void derive(const struct probe *probe, struct table *table)
 {
-    for (uint32_t o = probe->values.first_op; o < redco_graph_op_count(probe->g); o++) {
+    for (uint32_t o = probe->values.first_op; o < probe->values.end_op; o++) {
         const redco_op *const op = redco_graph_op(probe->g, o);
         uint32_t at = 0;
         if (op->role == REDCO_OP_ROLE_NONE || redco_op_kind_class(op->kind) == REDCO_CLASS_SOURCE) { continue; }
@@ -323,6 +323,64 @@ static void derive(const struct probe *probe, struct table *table)
     }
 }
 
+/* Of a product of gate and up: what the gate was made into. */
+static bool is_activated_gate(const struct probe *probe, const redco_op *op)
+{
+    if (op->role != REDCO_OP_ROLE_ACTIVATION || op->input_count != 1) { return false; }
+    for (uint32_t o = op->id + 1; o < probe->values.end_op; o++) {
+        const redco_op *const reader = redco_graph_op(probe->g, o);
+        if (reader->kind != REDCO_OP_MUL || reader->role != REDCO_OP_ROLE_ACTIVATION) { continue; }
+        if (reader->inputs[0] == op->first_output || reader->inputs[1] == op->first_output) { return true; }
+    }
+    return false;
+}
+
+/* Where a value lies that has no memory of its own. */
+static redco_value holder_of(const redco_graph *g, redco_value value)
+{
+    const redco_op *op = redco_value_op(g, value);
+    for (; redco_op_is_view(op->kind); op = redco_value_op(g, value)) { value = op->inputs[0]; }
+    return value;
+}
+
+static void keep(const struct probe *probe, struct table *table, redco_value value)
+{
+    const redco_op *const maker = redco_value_op(probe->g, value);
+    redco_layer_group *group = &table->groups[0];
+    redco_kept kept = {.elements = elements_of(probe, value)};
+    if (value != probe->values.input) {
+        const bool inside = maker->id >= probe->values.first_op && maker->id < probe->values.end_op;
+        if (!inside || redco_op_kind_class(maker->kind) == REDCO_CLASS_SOURCE) { return; }
+        if (kept.elements.power[REDCO_AXIS_BATCH] == 0) { return; } /* made of tensors alone: Gemma's 1 + gain */
+        if (maker->role == REDCO_OP_ROLE_LOSS || kept.elements.power[REDCO_AXIS_VOCAB] > 0) { return; }
+        while (group < table->groups + table->count && group->role != maker->role) { group++; }
+    }
+    if (group == table->groups + table->count || group->kept_count == REDCO_GROUP_KEPT) { return; }
+    kept.statistic = redco_value_type(probe->g, value)->dtype == REDCO_F32;
+    kept.policy = redco_op_role_is_attention(maker->role) ? REDCO_KEPT_UNLESS_SELECTIVE
+                  : is_activated_gate(probe, maker)       ? REDCO_KEPT_UNLESS_MADE_AGAIN
+                                                          : REDCO_KEPT_ALWAYS;
+    group->kept[group->kept_count++] = kept;
+}
+
+/* What the gradients read of the layer, each value once. */
+static redco_status derive_kept(const struct probe *probe, struct table *table, redco_error *err)
+{
+    bool *const seen = calloc((size_t)redco_graph_value_count(probe->g) + 1, sizeof *seen);
+    if (seen == NULL) { return redco_fail(err, REDCO_ENOMEM, probe->model.name, "no memory for its layers"); }
+    for (uint32_t o = probe->values.end_op; o < redco_graph_op_count(probe->g); o++) {
+        const redco_op *const op = redco_graph_op(probe->g, o);
+        const bool reads = op->order > 0 && !redco_op_is_view(op->kind);
+        for (uint32_t i = 0; reads && i < op->input_count; i++) {
+            const redco_value value = holder_of(probe->g, op->inputs[i]);
+            if (!seen[value]) { keep(probe, table, value); }
+            seen[value] = true;
+        }
+    }
+    free(seen);
+    return REDCO_OK;
+}
+
 static redco_status derive_class(redco_model *model, struct probe *probe, uint32_t class_index, redco_error *err)
 {
     struct table table = {.groups = model->groups[class_index]};
@@ -333,7 +391,7 @@ static redco_status derive_class(redco_model *model, struct probe *probe, uint32
     if (st != REDCO_OK) { return st; }
     derive(probe, &table);
     model->group_counts[class_index] = table.count;
-    return REDCO_OK;
+    return derive_kept(probe, &table, err);
 }
 
 redco_status redcoi_layer_groups_make(redco_model *model, redco_error *err)

@@ -50,7 +50,21 @@ typedef enum redco_group_kind {
     REDCO_GROUP_TABLE
 } redco_group_kind;
 
-enum { REDCO_GROUP_PARTS = 4, REDCO_GROUP_PARAMS = 8, REDCO_GROUPS_MAX = 16 };
+/** What lets go of a kept value, beside recomputation of whole layers. */
+typedef enum redco_kept_policy {
+    REDCO_KEPT_ALWAYS,
+    REDCO_KEPT_UNLESS_SELECTIVE, /**< what attention cores make: selective recomputation */
+    REDCO_KEPT_UNLESS_MADE_AGAIN /**< an activated gate: engines that make it again from the gate */
+} redco_kept_policy;
+
+/** A value that the backward of a layer reads. */
+typedef struct redco_kept {
+    redco_extent elements;
+    bool statistic; /**< 32 bits an element, whatever the precision */
+    redco_kept_policy policy;
+} redco_kept;
+
+enum { REDCO_GROUP_PARTS = 4, REDCO_GROUP_PARAMS = 8, REDCO_GROUP_KEPT = 8, REDCO_GROUPS_MAX = 16 };
 
 /** Operators of a layer's graph that are priced as one: those of one role. Residual sums, biases and moves are free.
  *  Products that read one input (q, k and v; gate and up) are one; a product that reads the result of another of its
@@ -67,6 +81,9 @@ typedef struct redco_layer_group {
     /* Of a derived table. */
     uint32_t params[REDCO_GROUP_PARAMS]; /**< ids of the tensors that it reads, ascending */
     uint32_t param_count;
+    redco_kept kept[REDCO_GROUP_KEPT]; /**< of what it makes; the first group also has the layer's input. Without tables
+                                            of positions, and without logits and what the loss keeps of them */
+    uint32_t kept_count;
 } redco_layer_group;
 
 /** In forward order. @return their number */

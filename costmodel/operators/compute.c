@@ -1,6 +1,5 @@
 #include "costmodel/operators/compute.h"
 
-#include "costmodel/models/layer_groups.h"
 #include "costmodel/operators/compute_profile.h"
 
 #include <math.h>
@@ -28,6 +27,18 @@ uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp)
     return tp >= dims->kv_heads ? 1 : (uint32_t)ceil_div(dims->kv_heads, tp);
 }
 
+void redco_rank_axis_sizes(const redco_model *model, const redco_shape *shape, uint64_t sizes_out[REDCO_AXIS_COUNT])
+{
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    redco_model_axis_sizes(model, shape->micro_batch, ceil_div(shape->seq_len, shape->cp), sizes_out);
+    uint64_t *const heads = &sizes_out[REDCO_AXIS_HEADS], *const kv = &sizes_out[REDCO_AXIS_KV_HEADS];
+    *heads = ceil_div(*heads, shape->tp);
+    *kv = redco_rank_kv_heads(dims, shape->tp);
+    sizes_out[REDCO_AXIS_QKV_HEADS] = *heads + 2 * *kv;
+    sizes_out[REDCO_AXIS_FFN] = ceil_div(dims->ffn, shape->tp);
+    sizes_out[REDCO_AXIS_VOCAB] = ceil_div(dims->vocab, shape->tp);
+}
+
 /* One rank's part of a layer. */
 struct rank {
     const redco_model_dims *dims;
@@ -47,13 +58,7 @@ static struct rank rank_of(const redco_model *model, redco_class_kind class, con
                         .class = class,
                         .element_bytes = element_bytes,
                         .memory_unit = element_bytes / 2.0};
-    redco_model_axis_sizes(model, shape->micro_batch, ceil_div(shape->seq_len, shape->cp), rank.sizes);
-    uint64_t *const heads = &rank.sizes[REDCO_AXIS_HEADS], *const kv = &rank.sizes[REDCO_AXIS_KV_HEADS];
-    *heads = ceil_div(*heads, shape->tp);
-    *kv = redco_rank_kv_heads(dims, shape->tp);
-    rank.sizes[REDCO_AXIS_QKV_HEADS] = *heads + 2 * *kv;
-    rank.sizes[REDCO_AXIS_FFN] = ceil_div(dims->ffn, shape->tp);
-    rank.sizes[REDCO_AXIS_VOCAB] = ceil_div(dims->vocab, shape->tp);
+    redco_rank_axis_sizes(model, shape, rank.sizes);
     return rank;
 }
 

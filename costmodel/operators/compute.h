@@ -7,6 +7,7 @@
 #include "costmodel/engines/calibration.h"
 #include "costmodel/engines/engine.h"
 #include "costmodel/graph/op_roles.h"
+#include "costmodel/models/layer_groups.h"
 #include "costmodel/models/model.h"
 #include "costmodel/operators/power.h"
 #include "topology/base/sharding.h"
@@ -76,6 +77,10 @@ enum { REDCO_OPERATORS_MAX = 16 };
 /** Operators of one member of a class in forward order. @return their number */
 uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                redco_operator operators_out[REDCO_OPERATORS_MAX]);
+
+/** What one rank has of each axis (layer_groups.h): tokens of its part of the sequence, heads, FFN and vocabulary cut
+ *  by tensor parallelism. */
+void redco_rank_axis_sizes(const redco_model *model, const redco_shape *shape, uint64_t sizes_out[REDCO_AXIS_COUNT]);
 
 /** KV heads one tensor-parallel rank holds: they are replicated where there are fewer than ranks. */
 uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp);
