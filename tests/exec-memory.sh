@@ -41,9 +41,9 @@ row() { # NODE-TYPE MODEL RANKS TP RECOMPUTE OPTION...
 
 : >rows
 models='llama gpt2' policies='none full'
-[ "$size" = all ] && policies='none selective full' && models='llama mistral qwen2 gpt2 gptj gpt_neox opt'
+[ "$size" = all ] && policies='none selective full' && models='llama mistral qwen2 gpt2 gptj gpt_neox opt gemma internlm2 bloom mpt'
 for model in $models; do
-    sed 's/"\(n_layer\|num_hidden_layers\)": [0-9]*/"\1": 4/' "$tests/data/models/medium/$model.json" >"$model.json"
+    sed 's/"\(n_layers\{0,1\}\|[a-z_]*_layers\)": [0-9]*/"\1": 4/' "$tests/data/models/medium/$model.json" >"$model.json"
     if [ "$size" = quick ]; then
         row quad "$model" 1 1 full
         row quad "$model" 2 1 none --strategy zero3

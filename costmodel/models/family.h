@@ -90,10 +90,12 @@ typedef struct redcoi_settings {
     double norm_epsilon, deviation;
     redcoi_activation activation;
     redcoi_rope rope;
-    uint64_t window;       /**< keys that a query sees; 0 = all before it */
-    uint32_t first_window; /**< first layer with a window */
-    double score_scale;    /**< 0: 1 / sqrt(head size) */
-    bool scale_by_layer;   /**< scores of layer i also over i + 1 */
+    uint64_t window;         /**< keys that a query sees; 0 = all before it */
+    uint32_t first_window;   /**< first layer with a window */
+    double score_scale;      /**< 0: 1 / sqrt(head size) */
+    bool scale_by_layer;     /**< scores of layer i also over i + 1 */
+    double embedding_scale;  /**< of the rows of the tokens; 0: 1 */
+    bool residual_from_norm; /**< BLOOM: sums begin with the output of the norm, not with its input */
 } redcoi_settings;
 
 struct redco_language_model {
@@ -116,6 +118,7 @@ typedef struct redcoi_pass {
     uint64_t batch, length;
     uint32_t layer;
     redco_value cosines, sines; /**< of the rotary positions */
+    redco_value bias;           /**< of the scores: ALiBi, relative positions; REDCO_NO_VALUE without */
 } redcoi_pass;
 
 /** The graph of a family that redco-exec trains. */
@@ -125,6 +128,7 @@ typedef struct redcoi_family_graph {
     redco_value (*block)(redcoi_pass *p, redco_value x);
     redco_value (*head)(redcoi_pass *p, redco_value x); /**< to logits */
     bool qkv_in_thirds; /**< the columns of its one matrix are all queries, then all keys, then all values */
+    bool gain_is_added; /**< norms multiply by 1 + gain, which begins at 0 */
 } redcoi_family_graph;
 
 struct redcoi_family {
@@ -220,6 +224,13 @@ redco_value redcoi_lm_rotary_attention(redcoi_pass *p, redco_value y);
 redco_value redcoi_lm_ffn(redcoi_pass *p, redco_value y);
 /** Logits by a matrix of its own, or by the table. */
 redco_value redcoi_lm_logits(redcoi_pass *p, redco_value x);
+/** Queries, keys and values of attention, which gpt_neox's order of one matrix holds: of each head its query, its key
+ * and its value, beside each other. */
+void redcoi_lm_split_by_head(redcoi_pass *p, redco_value qkv, redco_value qkv_out[3]);
+/** The same of a matrix of all queries, then all keys, then all values. */
+void redcoi_lm_split_in_thirds(redcoi_pass *p, redco_value qkv, redco_value qkv_out[3]);
+/** Sets the bias of the scores to ALiBi's, the slope of each head times the key's position. */
+void redcoi_lm_alibi(redcoi_pass *p);
 /** Tables of the pass, if the model has rotary positions. */
 void redcoi_lm_rotary_tables(redcoi_pass *p);
 

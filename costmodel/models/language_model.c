@@ -23,7 +23,8 @@ static redco_initial initial_of(const redco_language_model *lm, const redco_para
     switch (param->role) {
     case REDCO_PARAM_BIAS: return (redco_initial){.kind = REDCO_INITIAL_ZERO};
     case REDCO_PARAM_LAYER_NORM:
-    case REDCO_PARAM_RMS_NORM: return (redco_initial){.kind = REDCO_INITIAL_ONE};
+    case REDCO_PARAM_RMS_NORM:
+        return (redco_initial){.kind = lm->family->graph.gain_is_added ? REDCO_INITIAL_ZERO : REDCO_INITIAL_ONE};
     case REDCO_PARAM_CONV1D: /* GPT-2: less where sums of residuals grow with depth */
         if (param->use == REDCO_USE_OUTPUT || param->use == REDCO_USE_DOWN) {
             return (redco_initial){REDCO_INITIAL_NORMAL, lm->set.deviation / sqrt(2.0 * lm->dims->layers)};
@@ -116,7 +117,8 @@ redco_value redco_language_model_logits(redco_scope *scope, const redco_language
                      .batch = type.dim[0],
                      .length = type.dim[1],
                      .cosines = REDCO_NO_VALUE,
-                     .sines = REDCO_NO_VALUE};
+                     .sines = REDCO_NO_VALUE,
+                     .bias = REDCO_NO_VALUE};
     redco_graph_set_layer(g, "embedding.0");
     redco_value x = lm->family->graph.embed(&p, tokens);
     redcoi_lm_rotary_tables(&p);
