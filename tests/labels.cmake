@@ -35,7 +35,7 @@ set(redco_sanitized
     ^corpus[.]
     ^golden[.].*\(error|hostile\)
     ^test_\(base|plan|hostlist|slurm|cluster|node|gpu|machines|recorded|foreign_xml|measured|trace|trace_load|profile|compute_profile|engine\)$
-    ^test_\(nccl_model|model|safetensors|rules_user|data|models|export\)$
+    ^test_\(nccl_model|model|model_uses|safetensors|rules_user|data|models|export\)$
     ^test_\(host|graph|graph_gradients|graph_random|graph_training|kernels|arena|lifetimes|optimizer\)$
     ^test_\(partition.*|states.*|checkpoint\)$)
 

@@ -224,7 +224,8 @@ static uint64_t block_bytes(const redco_model_dims *dims, bool cross, const redc
     const uint64_t attentions = cross ? 2 : 1;
     const uint64_t norms = shape->engine.plain_norm ? plain_norm_bytes : 0;
     const uint64_t whole = redco_share_up(times(tokens, dims->hidden), (cross ? 15 : 10) + norms, sigma);
-    const uint64_t split = times(tokens, attentions * 4 * (q + kv) + ffn);
+    const uint64_t head_norms = dims->head_norms ? 2 + norms / 2 : 0; /* their inputs; a block has two other norms */
+    const uint64_t split = times(tokens, (attentions * 4 + head_norms) * (q + kv) + ffn);
     const uint64_t scores = keeps_scores(&shape->engine) ? times(attentions, score_bytes(dims, shape)) : 0;
     return whole + redco_share_up(split, dims->dropout ? 10 : 11, 10) + scores;
 }

@@ -6,6 +6,7 @@ struct tensors {
     uint64_t part;       /* of it, with sequence parallelism */
     uint64_t statistics; /* of the norms' rows: 32 bits each, mean and deviation or deviation alone */
     uint64_t query, key; /* of this rank's heads; attention's output is as large as the queries */
+    uint64_t heads;      /* norms of heads: queries and keys before them, and their statistics */
     uint64_t scores;     /* log-sum-exp of each row of scores, 32 bits */
     uint64_t ffn;        /* one tensor of the FFN's width */
     uint32_t norms;
@@ -16,7 +17,7 @@ static uint64_t times(uint64_t a, uint64_t b)
     return redco_share_up(a, b, 1);
 }
 
-/* Norms of a member, and numbers that they keep of a row. */
+/* Norms of a member, those of heads apart, and numbers that they keep of a row. */
 static uint32_t count_norms(const redco_model *model, uint32_t class_index, uint32_t *numbers_out)
 {
     const redco_param *params = NULL;
@@ -24,7 +25,9 @@ static uint32_t count_norms(const redco_model *model, uint32_t class_index, uint
     uint32_t norms = 0;
     for (size_t i = 0; i < count; i++) {
         const bool mean = params[i].role == REDCO_PARAM_LAYER_NORM;
+        const bool of_heads = params[i].use == REDCO_USE_QUERY_NORM || params[i].use == REDCO_USE_KEY_NORM;
         if (params[i].class_index != class_index || (!mean && params[i].role != REDCO_PARAM_RMS_NORM)) { continue; }
+        if (of_heads) { continue; }
         norms++;
         *numbers_out = mean ? 2 : 1;
     }
@@ -46,6 +49,7 @@ static struct tensors measure(const redco_model *model, uint32_t class_index, co
     t.statistics = redco_share_up(times(tokens, 4), numbers, sigma);
     t.query = times(times(tokens, heads * dims->head_dim), element);
     t.key = times(times(tokens, keys * dims->head_dim), element);
+    if (dims->head_norms) { t.heads = t.query + t.key + times(times(tokens, heads + keys), (uint64_t)4 * numbers); }
     t.scores = times(times(tokens, heads), 4);
     t.ffn = times(times(tokens, redco_share_up(dims->ffn, 1, shape->tp)), element);
     return t;
@@ -61,7 +65,7 @@ static uint64_t block_bytes(const redco_model_dims *dims, const redco_engine *en
     const uint64_t inputs = dims->parallel_block ? 1 : t->norms;
     const uint64_t attention = 2 * t->query + 2 * t->key + t->scores;
     return times(t->part, inputs + t->norms) + times(t->statistics, t->norms) + times(attention, cross ? 2 : 1) +
-           times(t->ffn, inner);
+           t->heads + times(t->ffn, inner);
 }
 
 uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,

@@ -12,6 +12,7 @@
     ROW(llama)                                                                                                         \
     ROW(mistral)                                                                                                       \
     ROW(qwen2)                                                                                                         \
+    ROW(qwen3)                                                                                                         \
     ROW(internlm2)                                                                                                     \
     ROW(gemma)                                                                                                         \
     ROW(gpt2)                                                                                                          \
@@ -224,6 +225,8 @@ redco_value redcoi_lm_rotary_attention(redcoi_pass *p, redco_value y);
 redco_value redcoi_lm_ffn(redcoi_pass *p, redco_value y);
 /** Logits by a matrix of its own, or by the table. */
 redco_value redcoi_lm_logits(redcoi_pass *p, redco_value x);
+/** The final norm and the logits: of all families but OPT. */
+redco_value redcoi_lm_head(redcoi_pass *p, redco_value x);
 /** Queries, keys and values of attention, which gpt_neox's order of one matrix holds: of each head its query, its key
  * and its value, beside each other. */
 void redcoi_lm_split_by_head(redcoi_pass *p, redco_value qkv, redco_value qkv_out[3]);
@@ -259,7 +262,5 @@ void redcoi_llama_read(redcoi_build *config, const redco_model_dims *dims, redco
 /* qwen2.c: with the sliding window of the upper layers, as Qwen3 has it */
 void redcoi_qwen2_read(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *settings_out);
 redco_value redcoi_llama_block(redcoi_pass *p, redco_value x);
-/** The final norm and the logits: all families but OPT. */
-redco_value redcoi_lm_head(redcoi_pass *p, redco_value x);
 
 #endif

@@ -19,6 +19,8 @@ static const char *const operators[REDCO_USES] = {
     [REDCO_USE_VALUE] = "qkv",
     [REDCO_USE_QKV] = "qkv",
     [REDCO_USE_OUTPUT] = "out",
+    [REDCO_USE_QUERY_NORM] = "q_norm",
+    [REDCO_USE_KEY_NORM] = "k_norm",
     [REDCO_USE_FFN_NORM] = "ffn_norm",
     [REDCO_USE_GATE] = "ffn_in",
     [REDCO_USE_UP] = "ffn_in",
@@ -141,6 +143,10 @@ redco_value redcoi_lm_rotary_attention(redcoi_pass *p, redco_value y)
     redco_value q = redcoi_lm_heads(p, redcoi_lm_product(p, REDCO_USE_QUERY, y), p->dims->heads);
     redco_value k = redcoi_lm_heads(p, redcoi_lm_product(p, REDCO_USE_KEY, y), p->dims->kv_heads);
     const redco_value v = redcoi_lm_heads(p, redcoi_lm_product(p, REDCO_USE_VALUE, y), p->dims->kv_heads);
+    if (p->dims->head_norms) {
+        q = redcoi_lm_norm(p, REDCO_USE_QUERY_NORM, q);
+        k = redcoi_lm_norm(p, REDCO_USE_KEY_NORM, k);
+    }
     redcoi_lm_rotate(p, &q, &k);
     return redcoi_lm_attention(p, q, k, v);
 }

@@ -1,6 +1,6 @@
-/** @file language_model.h  Decoder-only language models as tasks: llama, mistral, qwen2, gpt2, gptj, gpt_neox, opt,
- * each in one file. A model is described by its HuggingFace config, as in plan files; architectures are those of
- *  transformers 4.48, without dropout and padding.
+/** @file language_model.h  Decoder-only language models as tasks: llama, mistral, qwen2, qwen3, gpt2, gptj, gpt_neox,
+ *  opt, each in one file (family.h). A model is described by its HuggingFace config, as in plan files; architectures
+ * are those of transformers 4.48, without dropout and padding.
  *
  *  Inputs of a micro-batch: "tokens", i32 [sequences, length], and "targets", likewise, the tokens that follow; -100
  *  where none is asked for. The loss is the mean cross-entropy of the targets of the micro-batch. */

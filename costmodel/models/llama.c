@@ -40,6 +40,10 @@ void redcoi_llama_tensors(redcoi_build *build, redcoi_llama_biases biases)
     redcoi_linear(build, REDCO_USE_QUERY, "self_attn.q_proj", q, h, biases.qkv);
     redcoi_linear(build, REDCO_USE_KEY, "self_attn.k_proj", kv, h, biases.qkv);
     redcoi_linear(build, REDCO_USE_VALUE, "self_attn.v_proj", kv, h, biases.qkv);
+    if (dims->head_norms) {
+        redcoi_norm(build, REDCO_USE_QUERY_NORM, "self_attn.q_norm", dims->head_dim, false);
+        redcoi_norm(build, REDCO_USE_KEY_NORM, "self_attn.k_norm", dims->head_dim, false);
+    }
     redcoi_linear(build, REDCO_USE_OUTPUT, "self_attn.o_proj", h, q, biases.out);
     redcoi_norm(build, REDCO_USE_FFN_NORM, "post_attention_layernorm", h, false);
     if (dims->gated) { redcoi_linear(build, REDCO_USE_GATE, "mlp.gate_proj", dims->ffn, h, biases.ffn); }

@@ -135,6 +135,7 @@ typedef struct redco_model_dims {
     redco_norm_kind norm;
     redco_position_kind positions;
     redco_activation_kind activation;
+    bool head_norms;     /**< of each head of queries and keys, before they are rotated (Qwen3) */
     bool parallel_block; /**< attention and FFN both read the block's input (GPT-J, GPT-NeoX) */
     bool post_norm;      /**< norms stand behind the residual sums (OPT-350M) */
     bool no_final_norm;  /**< the head reads the last block's output */

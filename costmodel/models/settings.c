@@ -139,19 +139,20 @@ static const struct {
     {"relu", REDCOI_ACTIVATION_RELU},
 };
 
-redcoi_activation redcoi_config_activation(redcoi_build *r, const char *key, redcoi_activation fallback)
+redcoi_activation redcoi_config_activation(redcoi_build *build, const char *key, redcoi_activation fallback)
 {
     const char *name = NULL;
-    if (r->status != REDCO_OK || !redco_json_has(&r->config, key)) { return fallback; }
-    r->status = redco_json_string(&r->config, key, &name, r->err);
-    if (r->status != REDCO_OK) { return fallback; }
+    if (build->status != REDCO_OK || !redco_json_has(&build->config, key)) { return fallback; }
+    build->status = redco_json_string(&build->config, key, &name, build->err);
+    if (build->status != REDCO_OK) { return fallback; }
     for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++) {
         if (strcmp(activations[i].name, name) == 0) { return activations[i].activation; }
     }
-    r->status = redco_json_fail(&r->config, key, r->err,
-                                "\"%.40s\" is not an activation that the executor has: silu, swish, gelu, gelu_new, "
-                                "gelu_fast, gelu_pytorch_tanh, relu",
-                                name);
+    build->status =
+        redco_json_fail(&build->config, key, build->err,
+                        "\"%.40s\" is not an activation that the executor has: silu, swish, gelu, gelu_new, "
+                        "gelu_fast, gelu_pytorch_tanh, relu",
+                        name);
     return fallback;
 }
 
@@ -167,27 +168,28 @@ static void read_llama3(redcoi_build *scaling, redcoi_rope *rope)
     if (rope->high <= rope->low) { redcoi_build_fail(scaling, "high_freq_factor", "must be above low_freq_factor"); }
 }
 
-void redcoi_config_rope_scaling(redcoi_build *r, redcoi_rope *rope)
+void redcoi_config_rope_scaling(redcoi_build *build, redcoi_rope *rope)
 {
     const char *kind = NULL;
-    redcoi_build scaling = {.err = r->err};
+    redcoi_build scaling = {.err = build->err};
     rope->kind = REDCOI_ROPE_PLAIN;
-    if (r->status != REDCO_OK || !redco_json_has(&r->config, "rope_scaling")) { return; }
-    r->status = redco_json_object(&r->config, "rope_scaling", &scaling.config, r->err);
-    if (r->status != REDCO_OK) { return; }
+    if (build->status != REDCO_OK || !redco_json_has(&build->config, "rope_scaling")) { return; }
+    build->status = redco_json_object(&build->config, "rope_scaling", &scaling.config, build->err);
+    if (build->status != REDCO_OK) { return; }
     const char *const key = redco_json_has(&scaling.config, "rope_type") ? "rope_type" : "type"; /* its older name */
-    r->status = redco_json_string(&scaling.config, key, &kind, r->err);
-    if (r->status != REDCO_OK || strcmp(kind, "default") == 0) { return; }
+    build->status = redco_json_string(&scaling.config, key, &kind, build->err);
+    if (build->status != REDCO_OK || strcmp(kind, "default") == 0) { return; }
     if (strcmp(kind, "linear") == 0) {
         rope->kind = REDCOI_ROPE_LINEAR;
     } else if (strcmp(kind, "llama3") == 0) {
         read_llama3(&scaling, rope);
     } else {
-        r->status = redco_json_fail(&scaling.config, key, r->err,
-                                    "\"%.40s\" is not a scaling that the executor has: default, linear, llama3", kind);
+        build->status =
+            redco_json_fail(&scaling.config, key, build->err,
+                            "\"%.40s\" is not a scaling that the executor has: default, linear, llama3", kind);
         return;
     }
     if (!redco_json_has(&scaling.config, "factor")) { redcoi_build_fail(&scaling, "factor", "is missing"); }
     rope->factor = redcoi_config_number(&scaling, "factor", 1.0, 1.0, factor_max);
-    r->status = scaling.status;
+    build->status = scaling.status;
 }

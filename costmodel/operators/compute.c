@@ -95,11 +95,16 @@ static const char *activation(const redco_model_dims *dims)
     return names[dims->activation];
 }
 
-static void add_norm(struct list *list, const char *name, const struct rank *rank, uint64_t hidden)
+static void add_norm_of(struct list *list, const char *name, double elements, uint64_t columns)
 {
     const redco_operator_kind kind = list->engine->plain_norm ? REDCO_OPERATOR_NORM : REDCO_OPERATOR_MEMORY;
-    add_bytes(list, name, kind, list->norm, rank->tokens * (double)hidden / rank->sigma, norm_bytes);
-    list->out[list->count - 1].columns = (uint32_t)hidden;
+    add_bytes(list, name, kind, list->norm, elements, norm_bytes);
+    list->out[list->count - 1].columns = (uint32_t)columns;
+}
+
+static void add_norm(struct list *list, const char *name, const struct rank *rank, uint64_t hidden)
+{
+    add_norm_of(list, name, rank->tokens * (double)hidden / rank->sigma, hidden);
 }
 
 static void add_attention(struct list *list, const char *name, bool causal, const struct rank *rank)
@@ -156,6 +161,10 @@ static void add_block(struct list *list, const redco_model *model, uint32_t clas
     if (!dims->post_norm) { add_norm(list, "attn_norm", rank, h); }
     add_gemm(list, "qkv", rank->t, rank->q + 2 * rank->kv, h);
     if (parts) { add_parts(list, model, class_index, tp, REDCO_USE_QUERY, REDCO_USE_VALUE); }
+    if (dims->head_norms) { /* of this rank's heads, whatever sequence parallelism splits */
+        add_norm_of(list, "q_norm", rank->tokens * (double)rank->q, dims->head_dim);
+        add_norm_of(list, "k_norm", rank->tokens * (double)rank->kv, dims->head_dim);
+    }
     const char *const heads = dims->positions == REDCO_POSITIONS_ROTARY ? "rotary" : "split_heads";
     add_bytes(list, heads, REDCO_OPERATOR_MEMORY, heads, rank->tokens * (double)(rank->q + rank->kv), 4.0);
     add_attention(list, "attention", causal, rank);

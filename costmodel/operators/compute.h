@@ -45,7 +45,8 @@ enum { REDCO_OPERATOR_PARTS = 4 };
 
 /** One operator of one rank, forward. A GEMM multiplies [m][k] by [k][n]; m, n, k are 0 for other kinds. */
 typedef struct redco_operator {
-    const char *name; /**< static: "attn_norm", "qkv", "rotary", "attention", "out", "ffn_norm", "ffn_in", ... */
+    const char
+        *name; /**< static: "attn_norm", "qkv", "q_norm", "rotary", "attention", "out", "ffn_norm", "ffn_in", ... */
     redco_operator_kind kind;
     uint64_t m, n, k;
     uint64_t parts[REDCO_OPERATOR_PARTS]; /**< GEMM of several weights that one input meets (q, k, v; gate, up), by an

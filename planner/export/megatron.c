@@ -208,34 +208,41 @@ static void note_if(const redcoi_context *context, bool yes, const char *text)
     if (yes) { (void)json_array_append_new(context->notes, json_string(text)); }
 }
 
+static bool biased(const redco_model *model, redco_param_use use)
+{
+    const redco_layer_class *classes = NULL;
+    const size_t count = redco_model_classes(model, &classes);
+    for (uint32_t c = 0; c < count; c++) {
+        if (redco_model_find(model, c, use, true) != REDCO_NO_PARAM) { return true; }
+    }
+    return false;
+}
+
 /* What of the architecture Megatron's GPT model has an option for; the rest is told. */
 static void add_architecture(const redcoi_context *context, json_t *json)
 {
-    static const char *const rotary[] = {"llama", "mistral", "qwen2", "internlm2", "gemma", "gptj", "gpt_neox", NULL};
-    static const char *const rms[] = {"llama", "mistral", "qwen2", "internlm2", "gemma", NULL};
-    static const char *const swiglu[] = {"llama", "mistral", "qwen2", "internlm2", NULL};
-    static const char *const alibi[] = {"bloom", "mpt", NULL};
-    static const char *const relu[] = {"opt", NULL};
     static const char *const geglu[] = {"gemma", NULL};
-    static const char *const qkv_bias[] = {"qwen2", NULL};
-    const redco_model_dims *dims = redco_model_get_dims(context->reopened->inputs.model);
-    const bool turned = is_type(context, rotary);
-    word(json, "position-embedding-type", turned ? "rope" : (is_type(context, alibi) ? "none" : "learned_absolute"));
+    const redco_model *const model = context->reopened->inputs.model;
+    const redco_model_dims *dims = redco_model_get_dims(model);
+    const bool turned = dims->positions == REDCO_POSITIONS_ROTARY, rms = dims->norm == REDCO_NORM_RMS;
+    const bool alibi = dims->positions == REDCO_POSITIONS_ALIBI, learned = dims->positions == REDCO_POSITIONS_LEARNED;
+    word(json, "position-embedding-type", turned ? "rope" : learned ? "learned_absolute" : "none");
     if (turned) { add_number(context, json, "rope_theta", "rotary-base"); }
     if (turned) { add_number(context, json, "rotary_pct", "rotary-percent"); }
-    word(json, "normalization", is_type(context, rms) ? "RMSNorm" : "LayerNorm");
+    word(json, "normalization", rms ? "RMSNorm" : "LayerNorm");
     add_number(context, json, "rms_norm_eps", "norm-epsilon");
-    if (is_type(context, swiglu)) { flag(json, "swiglu"); }
-    if (is_type(context, rms)) { flag(json, "disable-bias-linear"); }
-    if (is_type(context, qkv_bias)) { flag(json, "add-qkv-bias"); }
+    if (dims->gated && !is_type(context, geglu)) { flag(json, "swiglu"); }
+    if (rms) { flag(json, "disable-bias-linear"); }
+    if (biased(model, REDCO_USE_QUERY) && !biased(model, REDCO_USE_OUTPUT)) { flag(json, "add-qkv-bias"); }
+    if (dims->head_norms) { flag(json, "qk-layernorm"); }
     if (!dims->tied) { flag(json, "untie-embeddings-and-output-weights"); }
     if (!dims->dropout) {
         set(json, "attention-dropout", 0);
         set(json, "hidden-dropout", 0);
     }
-    note_if(context, is_type(context, alibi),
-            "Megatron-LM has no ALiBi positions: the layout stands, the model differs");
-    note_if(context, is_type(context, relu), "Megatron-LM has no ReLU FFN: the layout stands, the model differs");
+    note_if(context, alibi, "Megatron-LM has no ALiBi positions: the layout stands, the model differs");
+    note_if(context, dims->activation == REDCO_ACTIVATION_RELU,
+            "Megatron-LM has no ReLU FFN: the layout stands, the model differs");
     note_if(context, is_type(context, geglu), "Megatron-LM has no GEGLU FFN: the layout stands, the model differs");
     note_if(context, dims->parallel_block,
             "Megatron-LM runs attention and FFN one after the other, this model side by side: the model differs");

@@ -206,7 +206,7 @@ static uint64_t kept_bytes(const struct redcoi_tp_builder *b, double elements)
 
 static struct redcoi_tp_seconds core_seconds(const struct redcoi_tp_builder *b, int size, bool cross)
 {
-    static const char *const own[] = {"rotary", "split_heads", "attention"};
+    static const char *const own[] = {"q_norm", "k_norm", "rotary", "split_heads", "attention"};
     struct redcoi_tp_seconds sum = {0.0, 0.0};
     if (cross) { return redcoi_tp_op_seconds(b, size, "cross_attention"); }
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {

@@ -141,6 +141,30 @@ static void llama_block_operators(void **state)
     redco_model_free(model);
 }
 
+/* Norms of 32 query and 8 KV heads of 128: 10 bytes an element, of this rank's heads, whatever is split beside. */
+static void qwen3_norms_heads(void **state)
+{
+    (void)state;
+    redco_model *const model = model_of("qwen3-8b");
+    const uint32_t block = class_named(model, "block");
+    static const char *const names[] = {"attn_norm", "qkv",      "q_norm", "k_norm",     "rotary", "attention",
+                                        "out",       "ffn_norm", "ffn_in", "activation", "ffn_out"};
+    redco_operator ops[REDCO_OPERATORS_MAX];
+    redco_shape shape = shape_4096(1, 1, false);
+    uint32_t count = redco_layer_operators(model, block, &shape, ops);
+    assert_int_equal(count, sizeof names / sizeof names[0]);
+    for (uint32_t i = 0; i < count; i++) { assert_string_equal(ops[i].name, names[i]); }
+    check_near(operator_named(ops, count, "q_norm")->bytes, 10.0 * 4096.0 * 32.0 * 128.0, 1.0);
+    check_near(operator_named(ops, count, "k_norm")->bytes, 10.0 * 4096.0 * 8.0 * 128.0, 1.0);
+    assert_int_equal(operator_named(ops, count, "k_norm")->columns, 128);
+    assert_string_equal(operator_named(ops, count, "q_norm")->measured_as, "rms_norm");
+    shape = shape_4096(4, 1, true);
+    count = redco_layer_operators(model, block, &shape, ops);
+    check_near(operator_named(ops, count, "q_norm")->bytes, 10.0 * 4096.0 * 8.0 * 128.0, 1.0);
+    check_near(operator_named(ops, count, "k_norm")->bytes, 10.0 * 4096.0 * 2.0 * 128.0, 1.0);
+    redco_model_free(model);
+}
+
 static void other_families(void **state)
 {
     (void)state;
@@ -378,6 +402,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(gemm_seconds),
                                        cmocka_unit_test(backward_seconds),
                                        cmocka_unit_test(llama_block_operators),
+                                       cmocka_unit_test(qwen3_norms_heads),
                                        cmocka_unit_test(other_families),
                                        cmocka_unit_test(precision_needs_the_gpu),
                                        cmocka_unit_test(engines_change_operators),

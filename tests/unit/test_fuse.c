@@ -38,9 +38,9 @@ static void must(redco_status st, const redco_error *err)
 
 enum { SEQUENCES = 2, LENGTH = 12, POLICIES = 3, NAME_BYTES = 200 };
 
-static const char *const configs[] = {
-    "llama",    "llama-scaled",        "mistral", "qwen2",        "gpt2", "gpt2-variant", "gptj",
-    "gpt_neox", "gpt_neox-sequential", "opt",     "opt-post-norm"};
+static const char *const configs[] = {"llama", "llama-scaled", "mistral", "qwen2",    "qwen3",
+                                      "gpt2",  "gpt2-variant", "gptj",    "gpt_neox", "gpt_neox-sequential",
+                                      "opt",   "opt-post-norm"};
 enum { CONFIGS = sizeof configs / sizeof configs[0] };
 
 static redco_recompute policy_of(void *context, const char *layer)

@@ -66,9 +66,13 @@ typedef struct family {
  * GELU is an epilogue. */
 static const family families[] = {
     /*                    add            bias gelu grad  sums */
-    {"llama", {2 + 2 + 1, 0, 0, 0, 0}, {0, 0, 0, 0, 0}}, {"mistral", {2 + 2 + 1, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
-    {"qwen2", {2 + 2 + 1, 3, 0, 0, 3}, {0, 0, 0, 0, 0}}, {"gpt2", {2, 1, 1, 1, 4}, {0, 0, 0, 0, 0}},
-    {"opt", {2 + 2, 3 + 1, 0, 0, 6}, {0, 0, 0, 0, 0}},   {"gptj", {1 + 3, 0, 1, 1, 2}, {0, 1, 0, 0, 1}},
+    {"llama", {2 + 2 + 1, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+    {"mistral", {2 + 2 + 1, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+    {"qwen3", {2 + 2 + 1, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+    {"qwen2", {2 + 2 + 1, 3, 0, 0, 3}, {0, 0, 0, 0, 0}},
+    {"gpt2", {2, 1, 1, 1, 4}, {0, 0, 0, 0, 0}},
+    {"opt", {2 + 2, 3 + 1, 0, 0, 6}, {0, 0, 0, 0, 0}},
+    {"gptj", {1 + 3, 0, 1, 1, 2}, {0, 1, 0, 0, 1}},
     {"gpt_neox", {1, 2 + 1, 0, 0, 3}, {0, 0, 0, 0, 0}}, /* both parts have one gradient, so one sum */
 };
 
@@ -118,9 +122,9 @@ static void every_family_has_its_epilogues(void **state)
 
 /* Numbers, from a planned arena whose freed parts are overwritten */
 
-static const char *const configs[] = {
-    "llama",    "llama-scaled",        "mistral", "qwen2",        "gpt2", "gpt2-variant", "gptj",
-    "gpt_neox", "gpt_neox-sequential", "opt",     "opt-post-norm"};
+static const char *const configs[] = {"llama", "llama-scaled", "mistral", "qwen2",    "qwen3",
+                                      "gpt2",  "gpt2-variant", "gptj",    "gpt_neox", "gpt_neox-sequential",
+                                      "opt",   "opt-post-norm"};
 enum { CONFIGS = sizeof configs / sizeof configs[0], POLICIES = 3 };
 
 static redco_recompute policy_of(void *context, const char *layer)

@@ -1,4 +1,4 @@
-/* Memory that is planned for a rank's graph against the simulator's peak for the same plan: seven families, three
+/* Memory that is planned for a rank's graph against the simulator's peak for the same plan: eight families, three
  * policies, tensor parallelism with and without sequence parallelism, two precisions, two lengths of sequences, graphs
  * as processors run them and fused as GPUs do. */
 #include "cost_fixture.h"
@@ -20,7 +20,7 @@
 
 static const double bound_ratio = 0.03;
 
-static const char *const models[] = {"llama", "mistral", "qwen2", "gpt2", "gptj", "gpt_neox", "opt"};
+static const char *const models[] = {"llama", "mistral", "qwen2", "qwen3", "gpt2", "gptj", "gpt_neox", "opt"};
 enum { MODELS = sizeof models / sizeof models[0], SEQUENCES = 2, MICRO_BATCHES = 2 };
 static const char *const policy_names[] = {"none", "selective", "full"};
 

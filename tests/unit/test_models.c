@@ -18,9 +18,9 @@
 
 #include <cmocka.h>
 
-static const char *const configs[] = {
-    "llama",    "llama-scaled",        "mistral", "qwen2", "gpt2", "gpt2-variant", "gptj",
-    "gpt_neox", "gpt_neox-sequential", "opt"};
+static const char *const configs[] = {"llama", "llama-scaled", "mistral", "qwen2",    "qwen3",
+                                      "gpt2",  "gpt2-variant", "gptj",    "gpt_neox", "gpt_neox-sequential",
+                                      "opt"};
 enum { CONFIGS = sizeof configs / sizeof configs[0] };
 
 static const redco_task_options training = {
@@ -210,9 +210,10 @@ static void what_is_not_built_is_refused(void **state)
            "must make an even number of elements of a head, at least 2");
     expect(refusal("gpt2", NULL, NULL, 17), "c.json", "sequences of 17 tokens; its table has 16 positions");
     expect(refusal("gpt2", NULL, NULL, 0), "c.json", "a micro-batch of 2 sequences of 0 tokens is empty");
-    expect(refusal("llama", "model_type", "\"gemma\"", 12), "c.json",
-           "is of type \"gemma\", which the executor does not build; it builds llama, mistral, qwen2, gpt2, gptj, "
-           "gpt_neox, opt");
+    expect(
+        refusal("llama", "model_type", "\"gemma\"", 12), "c.json",
+        "is of type \"gemma\", which the executor does not build; it builds llama, mistral, qwen2, qwen3, gpt2, gptj, "
+        "gpt_neox, opt");
 }
 
 /* A task of a user's own: loss = mean (x w - y)^2. */

@@ -234,11 +234,14 @@ static void compare(const char *name, redco_dtype dtype, const errors *bound)
     close_lab(&l);
 }
 
-static const char *const names[] = {"llama",     "llama-scaled",  "mistral",
-                                    "qwen2",     "gpt2",          "gpt2-variant",
-                                    "gptj",      "gpt_neox",      "gpt_neox-sequential",
-                                    "opt",       "opt-post-norm", "gemma",
-                                    "internlm2", "bloom",         "bloom-variant",
+static const char *const names[] = {"llama",        "llama-scaled",
+                                    "mistral",      "qwen2",
+                                    "qwen3",        "gpt2",
+                                    "gpt2-variant", "gptj",
+                                    "gpt_neox",     "gpt_neox-sequential",
+                                    "opt",          "opt-post-norm",
+                                    "gemma",        "internlm2",
+                                    "bloom",        "bloom-variant",
                                     "mpt"};
 
 /* Bounds: 53 bits of significand, some 1e2 roundings behind each other and sums of some 1e3 parts: 1e-13 of a gradient.

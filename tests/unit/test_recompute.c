@@ -20,9 +20,9 @@
 
 enum { SEQUENCES = 2, LENGTH = 12 };
 
-static const char *const configs[] = {
-    "llama",    "llama-scaled",        "mistral", "qwen2",        "gpt2", "gpt2-variant", "gptj",
-    "gpt_neox", "gpt_neox-sequential", "opt",     "opt-post-norm"};
+static const char *const configs[] = {"llama", "llama-scaled", "mistral", "qwen2",    "qwen3",
+                                      "gpt2",  "gpt2-variant", "gptj",    "gpt_neox", "gpt_neox-sequential",
+                                      "opt",   "opt-post-norm"};
 enum { CONFIGS = sizeof configs / sizeof configs[0], POLICIES = 4 };
 
 static const char *const policy_names[POLICIES] = {"none", "selective", "full", "mixed"};
