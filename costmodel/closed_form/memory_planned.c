@@ -55,6 +55,27 @@ static struct tensors measure(const redco_model *model, uint32_t class_index, co
     return t;
 }
 
+/* Of one stack: the bias of the scores of T5's relative positions, [heads, queries, keys] in 32 bits. */
+static uint64_t relative_bias_bytes(const redco_model_dims *dims, const redco_shape *shape)
+{
+    if (dims->positions != REDCO_POSITIONS_RELATIVE) { return 0; }
+    const uint64_t rows = times(redco_share_up(dims->heads, 1, shape->tp), shape->seq_len);
+    return times(times(rows, shape->seq_len), 4);
+}
+
+/* What the embedding makes is the first block's input. Its norms keep their inputs; those of an encoder, of which one
+ * may stand behind its last block, also what they make, which the decoder's first block or all of its blocks read. All
+ * blocks of a stack share the bias of their scores. */
+static uint64_t embedding_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
+                                const struct tensors *t)
+{
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    uint64_t kept = t->norms;
+    if (redco_model_find(model, class_index, REDCO_USE_ENCODER_EMBEDDING_NORM, false) != REDCO_NO_PARAM) { kept++; }
+    if (redco_model_find(model, class_index, REDCO_USE_ENCODER_FINAL_NORM, false) != REDCO_NO_PARAM) { kept++; }
+    return times(t->part, kept) + times(t->statistics, t->norms) + times(relative_bias_bytes(dims, shape), 2);
+}
+
 /* Norms' inputs (one where the parts of a block share it) and outputs; q, k, v and what attention makes of them; before
  * and behind the activation, with a gate also the other factor and their product, of which the activated gate may be
  * made again. */
@@ -77,7 +98,7 @@ uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t clas
     const struct tensors t = measure(model, class_index, shape);
     const bool cross = classes[class_index].kind == REDCO_CLASS_CROSS;
     switch (classes[class_index].kind) {
-    case REDCO_CLASS_EMBEDDING: return 0; /* what it makes is the first block's input */
+    case REDCO_CLASS_EMBEDDING: return embedding_bytes(model, class_index, shape, &t);
     case REDCO_CLASS_HEAD: return times(t.part, 1 + t.norms) + times(t.statistics, t.norms);
     case REDCO_CLASS_BLOCK:
     case REDCO_CLASS_CROSS: break;
@@ -88,7 +109,7 @@ uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t clas
 }
 
 /* Beside what is kept there is most when backward of the FFN begins: the gradients of the block's output, gathered
- * where it is split, and of the FFN's inner tensor, and what their product works with. */
+ * where it is split, of the FFN's inner tensor and of the bias of the scores, and what their product works with. */
 uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                         redco_recompute recompute)
 {
@@ -98,7 +119,8 @@ uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class
     if (kind != REDCO_CLASS_BLOCK && kind != REDCO_CLASS_CROSS) { return 0; }
     const struct tensors t = measure(model, class_index, shape);
     const bool split = shape->sequence_parallel && shape->tp > 1, cross = kind == REDCO_CLASS_CROSS;
-    const uint64_t gradients = t.whole + (split ? t.part : 0) + t.ffn + shape->engine.workspace_bytes;
+    const uint64_t gradients = t.whole + (split ? t.part : 0) + t.ffn + shape->engine.workspace_bytes +
+                               relative_bias_bytes(redco_model_get_dims(model), shape);
     if (recompute != REDCO_RECOMPUTE_FULL) { return gradients; }
     const uint64_t gathered =
         times(t.whole - t.part, t.norms); /* a layer computed again gathers its norms' outputs once */

@@ -13,6 +13,10 @@ static const char *const operators[REDCO_USES] = {
     [REDCO_USE_POSITIONS] = "embedding",
     [REDCO_USE_PROJECT_IN] = "embedding",
     [REDCO_USE_EMBEDDING_NORM] = "embedding",
+    [REDCO_USE_RELATIVE_BIAS] = "embedding",
+    [REDCO_USE_ENCODER_POSITIONS] = "embedding",
+    [REDCO_USE_ENCODER_RELATIVE_BIAS] = "embedding",
+    [REDCO_USE_ENCODER_EMBEDDING_NORM] = "embedding",
     [REDCO_USE_ATTENTION_NORM] = "attn_norm",
     [REDCO_USE_QUERY] = "qkv",
     [REDCO_USE_KEY] = "qkv",
@@ -21,10 +25,16 @@ static const char *const operators[REDCO_USES] = {
     [REDCO_USE_OUTPUT] = "out",
     [REDCO_USE_QUERY_NORM] = "q_norm",
     [REDCO_USE_KEY_NORM] = "k_norm",
+    [REDCO_USE_CROSS_NORM] = "cross_norm",
+    [REDCO_USE_CROSS_QUERY] = "cross_q",
+    [REDCO_USE_CROSS_KEY] = "cross_kv",
+    [REDCO_USE_CROSS_VALUE] = "cross_kv",
+    [REDCO_USE_CROSS_OUTPUT] = "cross_out",
     [REDCO_USE_FFN_NORM] = "ffn_norm",
     [REDCO_USE_GATE] = "ffn_in",
     [REDCO_USE_UP] = "ffn_in",
     [REDCO_USE_DOWN] = "ffn_out",
+    [REDCO_USE_ENCODER_FINAL_NORM] = "ffn_out", /* with the last operator of the encoder */
     [REDCO_USE_FINAL_NORM] = "final_norm",
     [REDCO_USE_PROJECT_OUT] = "head",
     [REDCO_USE_HEAD] = "head",
@@ -37,15 +47,15 @@ static void begin(redcoi_pass *p, redco_param_use use)
     redco_graph_set_operator(p->g, operators[shared ? REDCO_USE_ATTENTION_NORM : use]);
 }
 
-/* Decoder-only models use a weight in one class. @return NULL if there is none */
+/* Of the layer's class, else of the one class that has it. @return NULL if there is none */
 static const redco_param *find(const redcoi_pass *p, redco_param_use use, bool bias)
 {
     const redco_layer_class *classes = NULL;
     const redco_param *params = NULL;
     const size_t class_count = redco_model_classes(p->lm->model, &classes);
     (void)redco_model_tensors(p->lm->model, &params);
-    for (uint32_t c = 0; c < class_count; c++) {
-        const uint32_t id = redco_model_find(p->lm->model, c, use, bias);
+    for (uint32_t c = 0; c <= class_count; c++) {
+        const uint32_t id = redco_model_find(p->lm->model, c == 0 ? p->class_index : c - 1, use, bias);
         if (id != REDCO_NO_PARAM) { return &params[id]; }
     }
     return NULL;
@@ -125,17 +135,36 @@ void redcoi_lm_rotate(redcoi_pass *p, redco_value *q, redco_value *k)
     *k = redco_rotary(p->g, *k, p->cosines, p->sines, p->set->rope.interleaved);
 }
 
-redco_value redcoi_lm_attention(redcoi_pass *p, redco_value q, redco_value k, redco_value v)
+redco_value redcoi_lm_attend(redcoi_pass *p, const redcoi_lm_attention_kind *kind, redco_value q, redco_value k,
+                             redco_value v)
 {
     const uint64_t width = (uint64_t)p->dims->heads * p->dims->head_dim;
-    redco_attention_options options = {.causal = true, .scale = p->set->score_scale};
+    redco_attention_options options = {.causal = kind->causal, .scale = p->set->score_scale};
     if (options.scale == 0.0) { options.scale = 1.0 / sqrt((double)p->dims->head_dim); }
     if (p->set->scale_by_layer) { options.scale /= (double)p->layer + 1.0; }
     if (p->layer >= p->set->first_window && p->set->window < p->length) { options.window = p->set->window; }
-    redco_graph_set_operator(p->g, "attention");
-    const redco_value seen = redco_attend(p->g, q, k, v, p->bias, &options);
-    return redcoi_lm_product(p, REDCO_USE_OUTPUT,
+    redco_graph_set_operator(p->g, kind->name);
+    const redco_value seen = redco_attend(p->g, q, k, v, kind->bias, &options);
+    return redcoi_lm_product(p, kind->output,
                              redco_reshape(p->g, seen, 3, (const uint64_t[]){p->batch, p->length, width}));
+}
+
+redco_value redcoi_lm_attention(redcoi_pass *p, redco_value q, redco_value k, redco_value v)
+{
+    const redcoi_lm_attention_kind kind = {"attention", REDCO_USE_OUTPUT, true, p->bias};
+    return redcoi_lm_attend(p, &kind, q, k, v);
+}
+
+redco_value redcoi_lm_attend_by_three(redcoi_pass *p, const redcoi_lm_attention_kind *kind, redco_param_use query,
+                                      redco_value y, redco_value keys)
+{
+    const uint64_t heads = p->dims->heads;
+    const redco_value q = redcoi_lm_product(p, query, y);
+    const redco_value k = redcoi_lm_product(p, (redco_param_use)(query + 1), keys);
+    const redco_value v = redcoi_lm_product(p, (redco_param_use)(query + 2), keys);
+    if (y == keys) { redco_graph_set_operator(p->g, "split_heads"); }
+    const redco_value q_heads = redcoi_lm_heads(p, q, heads), k_heads = redcoi_lm_heads(p, k, heads);
+    return redcoi_lm_attend(p, kind, q_heads, k_heads, redcoi_lm_heads(p, v, heads));
 }
 
 redco_value redcoi_lm_rotary_attention(redcoi_pass *p, redco_value y)
@@ -205,6 +234,12 @@ redco_value redcoi_lm_ffn(redcoi_pass *p, redco_value y)
     const redco_value up = redcoi_lm_product(p, REDCO_USE_UP, y);
     const redco_value active = p->dims->gated ? redco_mul(p->g, activate(p, gate), up) : activate(p, up);
     return redcoi_lm_product(p, REDCO_USE_DOWN, active);
+}
+
+redco_value redcoi_lm_block(redcoi_pass *p, redco_value x, redco_value (*attend)(redcoi_pass *p, redco_value y))
+{
+    x = redco_add(p->g, x, attend(p, redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, x)));
+    return redco_add(p->g, x, redcoi_lm_ffn(p, redcoi_lm_norm(p, REDCO_USE_FFN_NORM, x)));
 }
 
 redco_value redcoi_lm_logits(redcoi_pass *p, redco_value x)

@@ -43,8 +43,7 @@ static redco_value attend(redcoi_pass *p, redco_value y)
 
 static redco_value block(redcoi_pass *p, redco_value x)
 {
-    x = redco_add(p->g, x, attend(p, redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, x)));
-    return redco_add(p->g, x, redcoi_lm_ffn(p, redcoi_lm_norm(p, REDCO_USE_FFN_NORM, x)));
+    return redcoi_lm_block(p, x, attend);
 }
 
 const redcoi_family redcoi_family_internlm2 = {

@@ -172,12 +172,13 @@ static void add_block(struct list *list, const redco_model *model, uint32_t clas
     list->out[list->count - 1].adds = true;
     if (dims->post_norm) { add_norm(list, "attn_norm", rank, h); }
     if (cross) { /* queries of the decoder, keys and values of the encoder's output: every pair */
-        add_norm(list, "cross_norm", rank, h);
+        if (!dims->post_norm) { add_norm(list, "cross_norm", rank, h); }
         add_gemm(list, "cross_q", rank->t, rank->q, h);
         add_gemm(list, "cross_kv", rank->t, 2 * rank->kv, h);
         add_attention(list, "cross_attention", false, rank);
         add_gemm(list, "cross_out", rank->t, h, rank->q);
         list->out[list->count - 1].adds = true;
+        if (dims->post_norm) { add_norm(list, "cross_norm", rank, h); }
     }
     if (!dims->parallel_block && !dims->post_norm) { add_norm(list, "ffn_norm", rank, h); }
     add_gemm(list, "ffn_in", rank->t, dims->gated ? 2 * f : f, h);

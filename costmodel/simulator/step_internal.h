@@ -4,7 +4,7 @@
 
 #include "costmodel/simulator/step.h"
 
-enum { REDCOI_LABEL_BYTES = 48, REDCOI_STEP_OPS_MAX = 16000000, REDCOI_STEP_RANKS_MAX = 4096 };
+enum { REDCOI_LABEL_BYTES = 64, REDCOI_STEP_OPS_MAX = 16000000, REDCOI_STEP_RANKS_MAX = 4096 };
 
 typedef struct redcoi_label {
     char text[REDCOI_LABEL_BYTES];

@@ -91,7 +91,7 @@ static void label_modules(redcoi_builder *b, redcoi_parts *parts, const struct m
 {
     for (uint32_t i = 0; i < match->count; i++) {
         char label[REDCOI_LABEL_BYTES], other[REDCOI_LABEL_BYTES];
-        for (uint32_t words = 1; words <= 4; words++) {
+        for (uint32_t words = 1; words <= 8; words++) {
             bool unique = true;
             module_label(match->tensors[i]->name, words, label);
             for (uint32_t j = 0; j < match->count && unique; j++) {

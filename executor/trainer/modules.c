@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MODULE_NAME_BYTES = 64, MODULE_WORDS = 4 };
+enum { MODULE_NAME_BYTES = 64, MODULE_WORDS = 8 };
 
 static size_t module_length(const char *name)
 {

@@ -120,7 +120,11 @@ def create(path):
         return InternLM2(raw)
     config = transformers.AutoConfig.from_pretrained(path)
     kind = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM
-    return kind.from_config(config, attn_implementation="eager").double().eval()
+    model = kind.from_config(config, attn_implementation="eager").double().eval()
+    for module in model.modules(): # BART's padding is a word like others: redco's sequences have none
+        if isinstance(module, torch.nn.Embedding):
+            module.padding_idx = None
+    return model
 
 
 def train(path):
