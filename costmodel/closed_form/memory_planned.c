@@ -55,7 +55,7 @@ static struct tensors measure(const redco_model *model, uint32_t class_index, co
     return t;
 }
 
-/* Of one stack: the bias of the scores of T5's relative positions, [heads, queries, keys] in 32 bits. */
+/* The bias of the scores of T5's relative positions in one stack, [heads, queries, keys] in 32 bits. */
 static uint64_t relative_bias_bytes(const redco_model_dims *dims, const redco_shape *shape)
 {
     if (dims->positions != REDCO_POSITIONS_RELATIVE) { return 0; }
@@ -63,7 +63,7 @@ static uint64_t relative_bias_bytes(const redco_model_dims *dims, const redco_sh
     return times(times(rows, shape->seq_len), 4);
 }
 
-/* What the embedding makes is the first block's input. Its norms keep their inputs; those of an encoder, of which one
+/* The embedding's output is the first block's input. Its norms keep their inputs; those of an encoder, of which one
  * may stand behind its last block, also what they make, which the decoder's first block or all of its blocks read. All
  * blocks of a stack share the bias of their scores. */
 static uint64_t embedding_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,

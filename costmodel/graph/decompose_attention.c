@@ -202,7 +202,7 @@ REDCOI_DECOMPOSE(attention)
     out[1] = redco_reshape(g, lse, 3, statistic);
 }
 
-/* What gradients of attention are made of, all folded: p = exp(x - lse), e = p (do v^T - sum(do o)) */
+/* Folded tensors that the gradients of attention need: p = exp(x - lse), e = p (do v^T - sum(do o)) */
 typedef struct gradient {
     redco_value q, k, v, d, p, e;
 } gradient;

@@ -47,7 +47,7 @@ static void begin(redcoi_pass *p, redco_param_use use)
     redco_graph_set_operator(p->g, operators[shared ? REDCO_USE_ATTENTION_NORM : use]);
 }
 
-/* Of the layer's class, else of the one class that has it. @return NULL if there is none */
+/* A tensor of the layer's class, else of the one class that has it. @return NULL if there is none */
 static const redco_param *find(const redcoi_pass *p, redco_param_use use, bool bias)
 {
     const redco_layer_class *classes = NULL;

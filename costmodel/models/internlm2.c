@@ -25,7 +25,7 @@ static void build_internlm2(redcoi_build *build)
     redcoi_untied_head(build, "output");
 }
 
-/* Of each group of heads: its queries, then its key, then its value. */
+/* The matrix has for each group of heads its queries, then its key, then its value. */
 static redco_value attend(redcoi_pass *p, redco_value y)
 {
     const redco_model_dims *const d = p->dims;

@@ -93,6 +93,12 @@ static redco_status check_shape(const redco_language_model *lm, uint32_t micro_b
         return redco_fail(err, REDCO_EVALUE, name, "a vocabulary of %llu; ids of tokens are below %llu",
                           (unsigned long long)d->vocab, (unsigned long long)vocabulary_max);
     }
+    const int32_t start = lm->set.start_token, pad = lm->set.pad_token;
+    if ((uint64_t)start >= d->vocab || (uint64_t)pad >= d->vocab) {
+        return redco_fail(err, REDCO_EVALUE, name,
+                          "decoder_start_token_id is %d and pad_token_id %d; ids of tokens are below vocab_size = %llu",
+                          start, pad, (unsigned long long)d->vocab);
+    }
     if (lm->set.rope.size % 2 != 0) {
         return redco_fail(err, REDCO_EVALUE, name, "heads of %u elements; rotary positions need an even number",
                           d->head_dim);

@@ -224,6 +224,8 @@ static void what_is_not_built_is_refused(void **state)
     expect(refusal("t5", "feed_forward_proj", "\"gated-tanh\"", 12), "c.json:/feed_forward_proj",
            "\"tanh\" is not an activation that the executor has: silu, swish, gelu, gelu_new, gelu_fast, "
            "gelu_pytorch_tanh, relu");
+    expect(refusal("t5", "decoder_start_token_id", "61", 12), "c.json",
+           "decoder_start_token_id is 61 and pad_token_id 0; ids of tokens are below vocab_size = 61");
     expect(refusal("bart", "encoder_attention_heads", "2", 12), "c.json:/encoder_attention_heads",
            "is 2; the executor needs as many as the decoder has, 4");
 }
