@@ -156,7 +156,8 @@ typedef struct redco_attention_options {
 
 /** softmax(q k^T scale) v with q [batch, queries, heads, size], k and v [batch, keys, groups, size]; heads / groups
  *  neighbouring query heads share a key head. A query that sees nothing gives 0.
- *  @param mask  REDCO_NO_VALUE, or BOOL [batch or 1, heads or 1, queries or 1, keys]: true is seen */
+ *  @param mask  REDCO_NO_VALUE; or BOOL [batch or 1, heads or 1, queries or 1, keys]: true is seen; or a bias of the
+ *               same dimensions, F64 for F64, else F32, which is added to the scaled scores */
 redco_value redco_attend(redco_graph *graph, redco_value q, redco_value k, redco_value v, redco_value mask,
                          const redco_attention_options *options);
 

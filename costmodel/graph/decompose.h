@@ -26,6 +26,7 @@ REDCOI_DECOMPOSE(layer_norm_grad);
 REDCOI_DECOMPOSE(rotary);
 REDCOI_DECOMPOSE(attention);
 REDCOI_DECOMPOSE(attention_grad);
+REDCOI_DECOMPOSE(attention_bias_grad);
 REDCOI_DECOMPOSE(cross_entropy);
 REDCOI_DECOMPOSE(cross_entropy_grad);
 REDCOI_DECOMPOSE(sum_squares);

@@ -114,15 +114,28 @@ static redco_value swap_heads(redco_graph *g, redco_value a)
     return redco_transpose(g, a, (const uint32_t[]){0, 2, 1, 3});
 }
 
+/** Dimensions of a mask or bias with its heads apart by group. */
+static void apart_by_group(const grouped *s, const redco_tensor_type *m, uint64_t dim[5])
+{
+    const bool one = m->dim[1] == 1;
+    const uint64_t apart[5] = {m->dim[0], one ? 1 : s->groups, one ? 1 : s->shared, m->dim[2], m->dim[3]};
+    memcpy(dim, apart, sizeof apart);
+}
+
+static bool is_bias(const grouped *s, redco_value mask)
+{
+    return mask != REDCO_NO_VALUE && redco_value_type(s->g, mask)->dtype != REDCO_BOOL;
+}
+
 /** What a query sees, as BOOL [1 or batch, 1 or groups, 1 or shared, 1 or queries, keys]; REDCO_NO_VALUE for all. */
 static redco_value visible(const grouped *s, const redco_attributes *attributes, redco_value mask)
 {
     redco_graph *g = s->g;
     redco_value seen = REDCO_NO_VALUE;
-    if (mask != REDCO_NO_VALUE) {
+    if (mask != REDCO_NO_VALUE && !is_bias(s, mask)) {
         const redco_tensor_type *m = redco_value_type(g, mask);
-        const bool one = m->dim[1] == 1;
-        const uint64_t dim[5] = {m->dim[0], one ? 1 : s->groups, one ? 1 : s->shared, m->dim[2], m->dim[3]};
+        uint64_t dim[5];
+        apart_by_group(s, m, dim);
         seen = redco_reshape(g, mask, 5, dim);
     }
     if ((attributes->flags & REDCO_FLAG_CAUSAL) == 0) { return seen; }
@@ -149,9 +162,19 @@ static redco_value where_visible(const grouped *s, redco_value seen, redco_value
     return redco_reshape(g, redco_select(g, seen, spread, redcoi_constant_like(g, spread, other)), 4, folded);
 }
 
-static redco_value scores(const grouped *s, const redco_attributes *attributes, redco_value q, redco_value k)
+/** [batch, groups, shared queries, keys], with the bias if @p mask is one. */
+static redco_value scores(const grouped *s, const redco_attributes *attributes, redco_value q, redco_value k,
+                          redco_value mask)
 {
-    return redco_scale(s->g, redco_matmul(s->g, q, k, false, true), attributes->scalar);
+    redco_graph *g = s->g;
+    const redco_value x = redco_scale(g, redco_matmul(g, q, k, false, true), attributes->scalar);
+    if (redcoi_graph_failed(g) || !is_bias(s, mask)) { return x; }
+    const uint64_t spread[5] = {s->batch, s->groups, s->shared, s->queries, s->keys};
+    const uint64_t folded[4] = {s->batch, s->groups, s->shared * s->queries, s->keys};
+    uint64_t dim[5];
+    apart_by_group(s, redco_value_type(g, mask), dim);
+    const redco_value sum = redco_add(g, redco_reshape(g, x, 5, spread), redco_reshape(g, mask, 5, dim));
+    return redco_reshape(g, sum, 4, folded);
 }
 
 REDCOI_DECOMPOSE(attention)
@@ -161,9 +184,10 @@ REDCOI_DECOMPOSE(attention)
     const redco_dtype dtype = redco_value_type(g, in[0])->dtype;
     const uint32_t last = 3;
     const redco_value q = fold_heads(&s, in[0]), k = swap_heads(g, up(g, in[1])), v = swap_heads(g, up(g, in[2]));
-    const redco_value seen = visible(&s, attributes, input_count == 4 ? in[3] : REDCO_NO_VALUE);
+    const redco_value mask = input_count == 4 ? in[3] : REDCO_NO_VALUE;
+    const redco_value seen = visible(&s, attributes, mask);
     /* Far below any score, yet finite: a row that sees nothing must not become not-a-number. */
-    const redco_value x = where_visible(&s, seen, scores(&s, attributes, q, k), -1e30);
+    const redco_value x = where_visible(&s, seen, scores(&s, attributes, q, k, mask), -1e30);
     const redco_value max = redco_stop_gradient(g, redco_reduce_max(g, x, 1, &last, true));
     const redco_value p = where_visible(&s, seen, redco_exp(g, redco_sub(g, x, max)), 0);
     redco_value sum = redco_sum_axis(g, p, last, true), any = REDCO_NO_VALUE;
@@ -178,24 +202,52 @@ REDCOI_DECOMPOSE(attention)
     out[1] = redco_reshape(g, lse, 3, statistic);
 }
 
-/* p = exp(x - lse), e = p (do v^T - sum(do o)) scale:  dq = e k, dk = e^T q, dv = p^T do */
+/* Folded tensors that the gradients of attention need: p = exp(x - lse), e = p (do v^T - sum(do o)) */
+typedef struct gradient {
+    redco_value q, k, v, d, p, e;
+} gradient;
+
+static gradient gradient_of(const grouped *s, const redco_attributes *attributes, const redco_value *in,
+                            uint32_t input_count)
+{
+    redco_graph *g = s->g;
+    const uint32_t at = input_count == 7 ? 4 : 3;
+    const redco_value mask = input_count == 7 ? in[3] : REDCO_NO_VALUE;
+    gradient r = {.q = fold_heads(s, in[0]),
+                  .k = swap_heads(g, up(g, in[1])),
+                  .v = swap_heads(g, up(g, in[2])),
+                  .d = fold_heads(s, in[at + 2])};
+    const redco_value o = fold_heads(s, in[at]);
+    const uint64_t column[4] = {s->batch, s->groups, s->shared * s->queries, 1};
+    const redco_value lse = redco_reshape(g, in[at + 1], 4, column);
+    const redco_value seen = visible(s, attributes, mask);
+    const redco_value x = redco_sub(g, scores(s, attributes, r.q, r.k, mask), lse);
+    r.p = redco_exp(g, where_visible(s, seen, x, -1e30));
+    const redco_value sum = redco_sum_axis(g, redco_mul(g, r.d, o), 3, true);
+    r.e = redco_mul(g, r.p, redco_sub(g, redco_matmul(g, r.d, r.v, false, true), sum));
+    return r;
+}
+
+/* dq = e k scale, dk = e^T q scale, dv = p^T do */
 REDCOI_DECOMPOSE(attention_grad)
 {
     redco_graph *g = graph;
-    const uint32_t at = input_count == 7 ? 4 : 3;
     const grouped s = group_sizes(g, in[0], in[1]);
     const redco_dtype dtype = redco_value_type(g, in[0])->dtype;
-    const redco_value q = fold_heads(&s, in[0]), k = swap_heads(g, up(g, in[1])), v = swap_heads(g, up(g, in[2]));
-    const redco_value o = fold_heads(&s, in[at]), d = fold_heads(&s, in[at + 2]);
-    const uint64_t column[4] = {s.batch, s.groups, s.shared * s.queries, 1};
-    const redco_value lse = redco_reshape(g, in[at + 1], 4, column);
-    const redco_value seen = visible(&s, attributes, input_count == 7 ? in[3] : REDCO_NO_VALUE);
-    const redco_value x = where_visible(&s, seen, redco_sub(g, scores(&s, attributes, q, k), lse), -1e30);
-    const redco_value p = redco_exp(g, x);
-    const redco_value sum = redco_sum_axis(g, redco_mul(g, d, o), 3, true);
-    const redco_value inner = redco_sub(g, redco_matmul(g, d, v, false, true), sum);
-    const redco_value e = redco_scale(g, redco_mul(g, p, inner), attributes->scalar);
-    out[0] = unfold_heads(&s, redco_matmul(g, e, k, false, false), dtype);
-    out[1] = redco_cast(g, swap_heads(g, redco_matmul(g, e, q, true, false)), dtype);
-    out[2] = redco_cast(g, swap_heads(g, redco_matmul(g, p, d, true, false)), dtype);
+    const gradient r = gradient_of(&s, attributes, in, input_count);
+    const redco_value e = redco_scale(g, r.e, attributes->scalar);
+    out[0] = unfold_heads(&s, redco_matmul(g, e, r.k, false, false), dtype);
+    out[1] = redco_cast(g, swap_heads(g, redco_matmul(g, e, r.q, true, false)), dtype);
+    out[2] = redco_cast(g, swap_heads(g, redco_matmul(g, r.p, r.d, true, false)), dtype);
+}
+
+/* dbias = e, summed over what the bias repeats */
+REDCOI_DECOMPOSE(attention_bias_grad)
+{
+    redco_graph *g = graph;
+    const grouped s = group_sizes(g, in[0], in[1]);
+    const redco_tensor_type *const bias = redco_value_type(g, in[3]);
+    const uint64_t heads[4] = {s.batch, s.groups * s.shared, s.queries, s.keys};
+    const gradient r = gradient_of(&s, attributes, in, input_count);
+    out[0] = redcoi_sum_to(g, redco_reshape(g, r.e, 4, heads), bias);
 }

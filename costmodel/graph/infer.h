@@ -40,6 +40,7 @@ redco_status redcoi_infer_norm_grad(redcoi_signature *s);
 redco_status redcoi_infer_rotary(redcoi_signature *s);
 redco_status redcoi_infer_attention(redcoi_signature *s);
 redco_status redcoi_infer_attention_grad(redcoi_signature *s);
+redco_status redcoi_infer_attention_bias_grad(redcoi_signature *s);
 redco_status redcoi_infer_cross_entropy(redcoi_signature *s);
 redco_status redcoi_infer_cross_entropy_grad(redcoi_signature *s);
 redco_status redcoi_infer_sum_squares(redcoi_signature *s);

@@ -103,7 +103,7 @@ redco_status redcoi_infer_rotary(redcoi_signature *s)
 }
 
 /* q [batch, sequence, heads, size], k [batch, keys, groups, size], v [batch, keys, groups, value size],
- * mask [batch|1, heads|1, sequence|1, keys] */
+ * mask or bias [batch|1, heads|1, sequence|1, keys] */
 static redco_status check_attention(redcoi_signature *s, bool masked)
 {
     const redco_tensor_type *q = &s->in[0], *k = &s->in[1], *v = &s->in[2];
@@ -121,9 +121,12 @@ static redco_status check_attention(redcoi_signature *s, bool masked)
     if (!masked) { return REDCO_OK; }
     const redco_tensor_type *m = &s->in[3];
     const uint64_t wanted[3] = {q->dim[0], q->dim[2], q->dim[1]};
-    bool fits = m->dtype == REDCO_BOOL && m->rank == 4 && m->dim[3] == k->dim[1];
+    const redco_dtype bias = redco_dtype_statistic(q->dtype);
+    bool fits = (m->dtype == REDCO_BOOL || m->dtype == bias) && m->rank == 4 && m->dim[3] == k->dim[1];
     for (uint32_t i = 0; i < 3 && fits; i++) { fits = m->dim[i] == wanted[i] || m->dim[i] == 1; }
-    return fits ? REDCO_OK : redcoi_mismatch(s, "a mask is bool [batch or 1, heads or 1, sequence or 1, keys]");
+    return fits ? REDCO_OK
+                : redcoi_mismatch(s, "a mask is bool, a bias %s [batch or 1, heads or 1, sequence or 1, keys]",
+                                  redco_dtype_name(bias));
 }
 
 static void attention_outputs(const redcoi_signature *s, redco_tensor_type *out, redco_tensor_type *lse)
@@ -134,7 +137,7 @@ static void attention_outputs(const redcoi_signature *s, redco_tensor_type *out,
     *lse = redco_type(redco_dtype_statistic(s->in[0].dtype), 3, dims);
 }
 
-/* q, k, v[, mask] -> output, log-sum-exp of the scores [batch, heads, sequence] */
+/* q, k, v[, mask or bias] -> output, log-sum-exp of the scores [batch, heads, sequence] */
 redco_status redcoi_infer_attention(redcoi_signature *s)
 {
     const redco_status st = check_attention(s, s->input_count == 4);
@@ -142,8 +145,7 @@ redco_status redcoi_infer_attention(redcoi_signature *s)
     return st;
 }
 
-/* q, k, v, [mask,] output, log-sum-exp, doutput -> dq, dk, dv */
-redco_status redcoi_infer_attention_grad(redcoi_signature *s)
+static redco_status check_attention_grad(redcoi_signature *s)
 {
     const uint32_t at = s->input_count == 7 ? 4 : 3;
     redco_tensor_type out, lse;
@@ -154,8 +156,22 @@ redco_status redcoi_infer_attention_grad(redcoi_signature *s)
         !redco_type_equal(&s->in[at + 2], &out)) {
         return redcoi_mismatch(s, "output, log-sum-exp and gradient must be of the types that attention returns");
     }
-    for (uint32_t i = 0; i < 3; i++) { s->out[i] = s->in[i]; }
     return REDCO_OK;
+}
+
+/* q, k, v, [mask or bias,] output, log-sum-exp, doutput -> dq, dk, dv */
+redco_status redcoi_infer_attention_grad(redcoi_signature *s)
+{
+    for (uint32_t i = 0; i < 3; i++) { s->out[i] = s->in[i]; }
+    return check_attention_grad(s);
+}
+
+/* q, k, v, bias, output, log-sum-exp, doutput -> dbias */
+redco_status redcoi_infer_attention_bias_grad(redcoi_signature *s)
+{
+    s->out[0] = s->in[3];
+    if (s->in[3].dtype == REDCO_BOOL) { return redcoi_mismatch(s, "a mask has no gradient"); }
+    return check_attention_grad(s);
 }
 
 /* logits [..., n], targets [...] -> loss [...], log-sum-exp [...] */

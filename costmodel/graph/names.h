@@ -36,7 +36,7 @@ bool redco_same_module(const char *a, const char *b);
  *  @return @p buffer, cut to fit */
 const char *redco_module_label(const char *const *names, uint32_t count, uint32_t at, char *buffer, size_t size);
 
-enum { REDCO_MODULE_WORDS = 4 };
+enum { REDCO_MODULE_WORDS = 8 };
 
 #ifdef __cplusplus
 }

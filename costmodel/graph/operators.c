@@ -79,6 +79,7 @@ const redcoi_operator redcoi_operators[REDCO_OP_COUNT] = {
     [REDCO_OP_ROTARY] = {"rotary", REDCO_CLASS_ATTENTION, 3, 3, 1, redcoi_infer_rotary, redcoi_vjp_rotary, redcoi_decompose_rotary},
     [REDCO_OP_ATTENTION] = {"attention", REDCO_CLASS_ATTENTION, 3, 4, 2, redcoi_infer_attention, redcoi_vjp_attention, redcoi_decompose_attention},
     [REDCO_OP_ATTENTION_GRAD] = {"attention_grad", REDCO_CLASS_ATTENTION, 6, 7, 3, redcoi_infer_attention_grad, NULL, redcoi_decompose_attention_grad},
+    [REDCO_OP_ATTENTION_BIAS_GRAD] = {"attention_bias_grad", REDCO_CLASS_ATTENTION, 7, 7, 1, redcoi_infer_attention_bias_grad, NULL, redcoi_decompose_attention_bias_grad},
     [REDCO_OP_CROSS_ENTROPY] = {"cross_entropy", REDCO_CLASS_ROWS, 2, 2, 2, redcoi_infer_cross_entropy, redcoi_vjp_cross_entropy, redcoi_decompose_cross_entropy},
     [REDCO_OP_CROSS_ENTROPY_GRAD] = {"cross_entropy_grad", REDCO_CLASS_ROWS, 4, 4, 1, redcoi_infer_cross_entropy_grad, NULL, redcoi_decompose_cross_entropy_grad},
     [REDCO_OP_SUM_SQUARES] = {"sum_squares", REDCO_CLASS_REDUCTION, 1, 1, 1, redcoi_infer_sum_squares, NULL, redcoi_decompose_sum_squares},

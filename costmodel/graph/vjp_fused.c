@@ -56,6 +56,9 @@ bool redcoi_vjp_attention(redcoi_vjp *v)
     in[n + 1] = v->out[1];
     in[n + 2] = v->cotangent[0];
     redco_graph_apply(v->graph, REDCO_OP_ATTENTION_GRAD, in, n + 3, &v->op->attributes, v->gradient);
+    if (n == 4 && v->needed[3]) {
+        redco_graph_apply(v->graph, REDCO_OP_ATTENTION_BIAS_GRAD, in, n + 3, &v->op->attributes, &v->gradient[3]);
+    }
     return true;
 }
 

@@ -136,10 +136,12 @@ static void label_rows(const redco_graph *g, const redco_op *op, redcoi_axes *ax
     }
 }
 
-/** Batch and heads; log-sum-exps are [batch, heads, sequence], masks [batch or 1, heads or 1, ...]. */
+/** Batch and heads; log-sum-exps are [batch, heads, sequence], masks, biases and their gradients
+ *  [batch or 1, heads or 1, ...]. */
 static void label_attention(const redco_graph *g, const redco_op *op, redcoi_axes *axes)
 {
-    const bool grad = op->kind == REDCO_OP_ATTENTION_GRAD;
+    const bool of_bias = op->kind == REDCO_OP_ATTENTION_BIAS_GRAD,
+               grad = of_bias || op->kind == REDCO_OP_ATTENTION_GRAD;
     const uint32_t masked = op->input_count == (grad ? 7U : 4U) ? 1 : 0;
     axes->count = 2;
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -148,6 +150,10 @@ static void label_attention(const redco_graph *g, const redco_op *op, redcoi_axe
         const uint32_t heads = mask || lse ? 1 : 2;
         if (!mask || type->dim[0] > 1) { axes->in[i][0] = 1; }
         if (!mask || type->dim[1] > 1) { axes->in[i][heads] = 2; }
+    }
+    if (of_bias) {
+        memcpy(axes->out[0], axes->in[3], sizeof axes->out[0]);
+        return;
     }
     for (uint32_t i = 0; i < op->output_count; i++) {
         axes->out[i][0] = 1;

@@ -2,6 +2,8 @@
  * Source: modeling_bart.py and configuration_bart.py of HuggingFace transformers 4.48. */
 #include "costmodel/models/family.h"
 
+#include <math.h>
+
 /* Rows of the position tables that no position uses (BartLearnedPositionalEmbedding). */
 static const uint32_t position_offset = 2;
 
@@ -67,6 +69,7 @@ static void build_bart(redcoi_build *build)
     dims->kv_heads = dims->heads;
     dims->head_dim = dims->hidden / dims->heads;
     dims->max_positions = redcoi_config_u32(build, "max_position_embeddings", NULL, 1024, REDCOI_MAX_ROWS);
+    dims->post_norm = dims->no_final_norm = true;
     dims->dropout = redcoi_config_dropout(build, "dropout", 0.1);
     dims->tied = redcoi_config_bool(build, "tie_word_embeddings", true);
     redcoi_class(build, "embedding", REDCO_CLASS_EMBEDDING, 1, "model.");
@@ -82,5 +85,69 @@ static void build_bart(redcoi_build *build)
     redcoi_untied_head(build, "lm_head");
 }
 
-const redcoi_family redcoi_family_bart = {
-    .type = "bart", .norm = REDCO_NORM_LAYER, .positions = REDCO_POSITIONS_LEARNED, .build = build_bart};
+static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
+{
+    s->norm_epsilon = 1e-5; /* of torch.nn.LayerNorm: the config has none */
+    s->activation = redcoi_config_activation(config, "activation_function", REDCOI_ACTIVATION_GELU);
+    s->deviation = redcoi_config_number(config, "init_std", 0.02, 0.0, 10.0);
+    if (redcoi_config_bool(config, "scale_embedding", false)) { s->embedding_scale = sqrt((double)dims->hidden); }
+    redcoi_config_decoder_tokens(config, s, 1, 2);
+    const uint32_t heads = redcoi_config_u32(config, "encoder_attention_heads", NULL, 16, REDCOI_MAX_HEADS);
+    if (redcoi_building(config) && heads != dims->heads) {
+        redcoi_build_fail(config, "encoder_attention_heads", "is %u; the executor needs as many as the decoder has, %u",
+                          heads, dims->heads);
+    }
+}
+
+static redco_value embed_with(redcoi_pass *p, redco_value tokens, redco_param_use positions, redco_param_use norm)
+{
+    const redco_value at = redcoi_lm_positions(p, (int32_t)position_offset);
+    const redco_value x = redcoi_lm_tokens(p, tokens);
+    return redcoi_lm_norm(p, norm, redco_add(p->g, x, redcoi_lm_rows(p, positions, at)));
+}
+
+static redco_value embed_source(redcoi_pass *p, redco_value tokens)
+{
+    return embed_with(p, tokens, REDCO_USE_ENCODER_POSITIONS, REDCO_USE_ENCODER_EMBEDDING_NORM);
+}
+
+static redco_value embed(redcoi_pass *p, redco_value tokens)
+{
+    return embed_with(p, tokens, REDCO_USE_POSITIONS, REDCO_USE_EMBEDDING_NORM);
+}
+
+static redco_value attend(redcoi_pass *p, redco_value x, bool causal)
+{
+    const redcoi_lm_attention_kind own = {"attention", REDCO_USE_OUTPUT, causal, REDCO_NO_VALUE};
+    const redco_value seen = redcoi_lm_attend_by_three(p, &own, REDCO_USE_QUERY, x, x);
+    return redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, redco_add(p->g, x, seen));
+}
+
+static redco_value feed_forward(redcoi_pass *p, redco_value x)
+{
+    return redcoi_lm_norm(p, REDCO_USE_FFN_NORM, redco_add(p->g, x, redcoi_lm_ffn(p, x)));
+}
+
+static redco_value encoder_block(redcoi_pass *p, redco_value x)
+{
+    return feed_forward(p, attend(p, x, false));
+}
+
+static redco_value block(redcoi_pass *p, redco_value x)
+{
+    static const redcoi_lm_attention_kind cross = {"cross_attention", REDCO_USE_CROSS_OUTPUT, false, REDCO_NO_VALUE};
+    x = attend(p, x, true);
+    const redco_value seen = redcoi_lm_attend_by_three(p, &cross, REDCO_USE_CROSS_QUERY, x, p->encoded);
+    return feed_forward(p, redcoi_lm_norm(p, REDCO_USE_CROSS_NORM, redco_add(p->g, x, seen)));
+}
+
+const redcoi_family redcoi_family_bart = {.type = "bart",
+                                          .norm = REDCO_NORM_LAYER,
+                                          .positions = REDCO_POSITIONS_LEARNED,
+                                          .build = build_bart,
+                                          .graph = {.read = read_settings,
+                                                    .embed = embed,
+                                                    .block = block,
+                                                    .head = redcoi_lm_logits,
+                                                    .embed_source = embed_source,
+                                                    .encoder_block = encoder_block}};

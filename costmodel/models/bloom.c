@@ -29,5 +29,42 @@ static void build_bloom(redcoi_build *build)
     redcoi_untied_head(build, "lm_head");
 }
 
+static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
+{
+    (void)dims;
+    s->norm_epsilon = redcoi_config_number(config, "layer_norm_epsilon", 1e-5, 0.0, 1.0);
+    s->activation = REDCOI_ACTIVATION_GELU_TANH; /* of every BLOOM: its config has no key for it */
+    s->residual_from_norm = redcoi_config_bool(config, "apply_residual_connection_post_layernorm", false);
+}
+
+static redco_value embed(redcoi_pass *p, redco_value tokens)
+{
+    const redco_value x = redcoi_lm_norm(p, REDCO_USE_EMBEDDING_NORM, redcoi_lm_tokens(p, tokens));
+    redcoi_lm_alibi(p);
+    return x;
+}
+
+static redco_value attend(redcoi_pass *p, redco_value y)
+{
+    redco_value qkv[3];
+    const redco_value product = redcoi_lm_product(p, REDCO_USE_QKV, y);
+    redco_graph_set_role(p->g, REDCO_OP_ROLE_SPLIT_HEADS);
+    redcoi_lm_split_by_head(p, product, qkv);
+    return redcoi_lm_attention(p, qkv[0], qkv[1], qkv[2]);
+}
+
+static redco_value block(redcoi_pass *p, redco_value x)
+{
+    const bool from_norm = p->set->residual_from_norm;
+    redco_value y = redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, x);
+    x = redco_add(p->g, from_norm ? y : x, attend(p, y));
+    y = redcoi_lm_norm(p, REDCO_USE_FFN_NORM, x);
+    return redco_add(p->g, from_norm ? y : x, redcoi_lm_ffn(p, y));
+}
+
 const redcoi_family redcoi_family_bloom = {
-    .type = "bloom", .norm = REDCO_NORM_LAYER, .positions = REDCO_POSITIONS_ALIBI, .build = build_bloom};
+    .type = "bloom",
+    .norm = REDCO_NORM_LAYER,
+    .positions = REDCO_POSITIONS_ALIBI,
+    .build = build_bloom,
+    .graph = {.read = read_settings, .embed = embed, .block = block, .head = redcoi_lm_head}};

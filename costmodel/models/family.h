@@ -54,7 +54,6 @@ struct redco_model {
     uint64_t total_params;
     redco_layer_group groups[REDCOI_MODEL_CLASSES][REDCO_GROUPS_MAX];
     uint32_t group_counts[REDCOI_MODEL_CLASSES];
-    bool groups_derived;
     json_t *config;
     json_t *defaults;                      /**< sizes that the config leaves out: {"hidden_size": 4096, ...} */
     char *warnings[REDCOI_MODEL_WARNINGS]; /**< what is odd about the config; NULL behind the last */
@@ -98,10 +97,14 @@ typedef struct redcoi_settings {
     double norm_epsilon, deviation;
     redcoi_activation activation;
     redcoi_rope rope;
-    uint64_t window;       /**< keys that a query sees; 0 = all before it */
-    uint32_t first_window; /**< first layer with a window */
-    double score_scale;    /**< 0: 1 / sqrt(head size) */
-    bool scale_by_layer;   /**< scores of layer i also over i + 1 */
+    uint64_t window;                              /**< keys that a query sees; 0 = all before it */
+    uint32_t first_window;                        /**< first layer with a window */
+    double score_scale;                           /**< 0: 1 / sqrt(head size) */
+    bool scale_by_layer;                          /**< scores of layer i also over i + 1 */
+    double embedding_scale;                       /**< of the rows of the tokens; 0: 1 */
+    uint64_t relative_buckets, relative_distance; /**< T5: of relative positions, and from where the last one is */
+    int32_t start_token, pad_token; /**< encoder-decoder: first input of the decoder, and where nothing is asked for */
+    bool residual_from_norm;        /**< BLOOM: sums begin with the output of the norm, not with its input */
 } redcoi_settings;
 
 struct redco_language_model {
@@ -122,8 +125,11 @@ typedef struct redcoi_pass {
     const redcoi_settings *set;
     const redco_model_dims *dims;
     uint64_t batch, length;
+    uint32_t class_index; /**< of the layer: its tensors come before those of other classes */
     uint32_t layer;
+    redco_value encoded;        /**< output of the encoder */
     redco_value cosines, sines; /**< of the rotary positions */
+    redco_value bias;           /**< of the scores: ALiBi, relative positions; REDCO_NO_VALUE without */
 } redcoi_pass;
 
 /** The graph of a family. */
@@ -134,6 +140,14 @@ typedef struct redcoi_family_graph {
     redco_value (*block)(redcoi_pass *p, redco_value x);
     redco_value (*head)(redcoi_pass *p, redco_value x); /**< to logits */
     bool qkv_in_thirds; /**< the columns of its one matrix are all queries, then all keys, then all values */
+    /* The encoder of an encoder-decoder model; NULL without. The blocks above are then the decoder's, which read what
+     * the encoder makes as p->encoded. */
+    redco_value (*embed_source)(redcoi_pass *p, redco_value tokens);
+    redco_value (*encoder_block)(redcoi_pass *p, redco_value x);
+    redco_value (*encoder_end)(redcoi_pass *p, redco_value x); /**< behind the last block; NULL: nothing */
+    double (*deviation)(const redco_language_model *lm,
+                        redco_param_use use); /**< of initial values; NULL: one for all */
+    bool gain_is_added;                       /**< norms multiply by 1 + gain, which begins at 0 */
 } redcoi_family_graph;
 
 struct redcoi_family {
@@ -199,6 +213,11 @@ bool redcoi_config_dropout(redcoi_build *build, const char *key, double fallback
 /** Keys that a query sees: @p fallback where the key is absent, all (0) where it is null. */
 uint64_t redcoi_config_window(redcoi_build *build, const char *key, uint64_t fallback);
 redcoi_activation redcoi_config_activation(redcoi_build *build, const char *key, redcoi_activation fallback);
+/** The activation of a name that the value of a key has or holds. */
+redcoi_activation redcoi_activation_of(redcoi_build *build, const char *key, const char *name,
+                                       redcoi_activation fallback);
+/** Encoder-decoder models: "pad_token_id" and "decoder_start_token_id", with their defaults. */
+void redcoi_config_decoder_tokens(redcoi_build *build, redcoi_settings *settings, int32_t pad, int32_t start);
 /** "rope_scaling": default, linear, llama3; others are refused. */
 void redcoi_config_rope_scaling(redcoi_build *build, redcoi_rope *rope);
 /** Keeps a warning about a key that is unknown here and nearly that of an absent one.
@@ -230,18 +249,46 @@ bool redcoi_lm_has(const redcoi_pass *p, redco_param_use use);
 redco_value redcoi_lm_heads(redcoi_pass *p, redco_value x, uint64_t heads);
 /** q and k turned by their positions, under "rotary". */
 void redcoi_lm_rotate(redcoi_pass *p, redco_value *q, redco_value *k);
+/** An attention of a block, as its operators are called and built. */
+typedef struct redcoi_lm_attention_kind {
+    const char *name;       /**< "attention", "cross_attention" */
+    redco_param_use output; /**< the weight behind it */
+    bool causal;
+    redco_value bias; /**< of the scores, or REDCO_NO_VALUE */
+} redcoi_lm_attention_kind;
+
+/** Attention and its output product. */
+redco_value redcoi_lm_attend(redcoi_pass *p, const redcoi_lm_attention_kind *kind, redco_value q, redco_value k,
+                             redco_value v);
+/** Attention of @p y to @p keys, by three matrices from @p query on (query, key, value): [batch, length, hidden]. */
+redco_value redcoi_lm_attend_by_three(redcoi_pass *p, const redcoi_lm_attention_kind *kind, redco_param_use query,
+                                      redco_value y, redco_value keys);
 /** Causal attention and its output product. */
 redco_value redcoi_lm_attention(redcoi_pass *p, redco_value q, redco_value k, redco_value v);
 /** Attention of queries, keys and values from three matrices, queries and keys rotated, with its output product. */
 redco_value redcoi_lm_rotary_attention(redcoi_pass *p, redco_value y);
 /** The FFN, gated or not. */
 redco_value redcoi_lm_ffn(redcoi_pass *p, redco_value y);
+/** A block whose attention and FFN read normed input and are added to it, one behind the other. */
+redco_value redcoi_lm_block(redcoi_pass *p, redco_value x, redco_value (*attend)(redcoi_pass *p, redco_value y));
 /** Logits by a matrix of its own, or by the table. */
 redco_value redcoi_lm_logits(redcoi_pass *p, redco_value x);
 /** The final norm and the logits: of all families but OPT. */
 redco_value redcoi_lm_head(redcoi_pass *p, redco_value x);
+/** Queries, keys and values [batch, length, heads, size] from the product with one matrix, which has of each head its
+ *  query, its key and its value next to each other. */
+void redcoi_lm_split_by_head(redcoi_pass *p, redco_value qkv, redco_value qkv_out[3]);
+/** The same of a matrix of all queries, then all keys, then all values. */
+void redcoi_lm_split_in_thirds(redcoi_pass *p, redco_value qkv, redco_value qkv_out[3]);
+/** Sets the bias of the scores to ALiBi's, the slope of each head times the key's position. */
+void redcoi_lm_alibi(redcoi_pass *p);
 /** Tables of the pass, if the model has rotary positions. */
 void redcoi_lm_rotary_tables(redcoi_pass *p);
+
+/* layer_groups.c */
+
+/** Makes the tables of priced groups of all classes. */
+redco_status redcoi_layer_groups_make(redco_model *model, redco_error *err);
 
 /* language_model.c */
 

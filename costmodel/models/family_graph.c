@@ -1,5 +1,6 @@
 /* Operators of the graph that the families share.
  *
+ * ALiBi: Press et al., arXiv 2108.12409; slopes for a number of heads that is no power of 2 as BLOOM and MPT have them.
  * Rotary positions: Su et al., arXiv 2104.09864, and their scalings: linear (Chen et al., arXiv 2306.15595) and
  * LLaMA 3's (transformers 4.48, modeling_rope_utils.py: _compute_llama3_parameters). */
 #include "costmodel/models/family.h"
@@ -57,15 +58,15 @@ static void begin(redcoi_pass *p, redco_param_use use)
     redco_graph_set_role(p->g, redco_model_use_role(p->lm->model, use));
 }
 
-/* Decoder-only models use a weight in one class. @return NULL if there is none */
+/* A tensor of the layer's class, else of the one class that has it. @return NULL if there is none */
 static const redco_param *find(const redcoi_pass *p, redco_param_use use, bool bias)
 {
     const redco_layer_class *classes = NULL;
     const redco_param *params = NULL;
     const size_t class_count = redco_model_classes(p->lm->model, &classes);
     (void)redco_model_tensors(p->lm->model, &params);
-    for (uint32_t c = 0; c < class_count; c++) {
-        const uint32_t id = redco_model_find(p->lm->model, c, use, bias);
+    for (uint32_t c = 0; c <= class_count; c++) {
+        const uint32_t id = redco_model_find(p->lm->model, c == 0 ? p->class_index : c - 1, use, bias);
         if (id != REDCO_NO_PARAM) { return &params[id]; }
     }
     return NULL;
@@ -105,9 +106,11 @@ redco_value redcoi_lm_norm(redcoi_pass *p, redco_param_use use, redco_value x)
     const redco_tensor_type type = redco_type(p->scope->compute, 1, &(uint64_t){p->dims->hidden});
     const bool affine = redcoi_lm_has(p, use);
     begin(p, use);
-    const redco_value gain = affine ? weight(p, use, false) : redco_constant(p->g, &type, 1.0);
+    redco_value gain = affine ? weight(p, use, false) : redco_constant(p->g, &type, 1.0);
+    if (p->lm->family->graph.gain_is_added) { gain = redco_shift(p->g, gain, 1.0); }
     if (p->dims->norm == REDCO_NORM_RMS) { return redco_rms_norm(p->g, x, gain, p->set->norm_epsilon); }
-    const redco_value shift = affine ? weight(p, use, true) : redco_constant(p->g, &type, 0.0);
+    const bool shifted = find(p, use, true) != NULL;
+    const redco_value shift = shifted ? weight(p, use, true) : redco_constant(p->g, &type, 0.0);
     return redco_layer_norm(p->g, x, gain, shift, p->set->norm_epsilon);
 }
 
@@ -120,7 +123,8 @@ redco_value redcoi_lm_rows(redcoi_pass *p, redco_param_use use, redco_value inde
 redco_value redcoi_lm_tokens(redcoi_pass *p, redco_value tokens)
 {
     begin(p, REDCO_USE_TABLE);
-    return redcoi_lm_rows(p, REDCO_USE_TABLE, tokens);
+    const redco_value rows = redcoi_lm_rows(p, REDCO_USE_TABLE, tokens);
+    return p->set->embedding_scale != 0.0 ? redco_scale(p->g, rows, p->set->embedding_scale) : rows;
 }
 
 redco_value redcoi_lm_positions(redcoi_pass *p, int32_t offset)
@@ -142,17 +146,36 @@ void redcoi_lm_rotate(redcoi_pass *p, redco_value *q, redco_value *k)
     *k = redco_rotary(p->g, *k, p->cosines, p->sines, p->set->rope.interleaved);
 }
 
-redco_value redcoi_lm_attention(redcoi_pass *p, redco_value q, redco_value k, redco_value v)
+redco_value redcoi_lm_attend(redcoi_pass *p, const redcoi_lm_attention_kind *kind, redco_value q, redco_value k,
+                             redco_value v)
 {
     const uint64_t width = (uint64_t)p->dims->heads * p->dims->head_dim;
-    redco_attention_options options = {.causal = true, .scale = p->set->score_scale};
+    redco_attention_options options = {.causal = kind->causal, .scale = p->set->score_scale};
     if (options.scale == 0.0) { options.scale = 1.0 / sqrt((double)p->dims->head_dim); }
     if (p->set->scale_by_layer) { options.scale /= (double)p->layer + 1.0; }
     if (p->layer >= p->set->first_window && p->set->window < p->length) { options.window = p->set->window; }
-    redco_graph_set_role(p->g, REDCO_OP_ROLE_ATTENTION);
-    const redco_value seen = redco_attend(p->g, q, k, v, REDCO_NO_VALUE, &options);
-    return redcoi_lm_product(p, REDCO_USE_OUTPUT,
+    redco_graph_set_operator(p->g, kind->name);
+    const redco_value seen = redco_attend(p->g, q, k, v, kind->bias, &options);
+    return redcoi_lm_product(p, kind->output,
                              redco_reshape(p->g, seen, 3, (const uint64_t[]){p->batch, p->length, width}));
+}
+
+redco_value redcoi_lm_attention(redcoi_pass *p, redco_value q, redco_value k, redco_value v)
+{
+    const redcoi_lm_attention_kind kind = {"attention", REDCO_USE_OUTPUT, true, p->bias};
+    return redcoi_lm_attend(p, &kind, q, k, v);
+}
+
+redco_value redcoi_lm_attend_by_three(redcoi_pass *p, const redcoi_lm_attention_kind *kind, redco_param_use query,
+                                      redco_value y, redco_value keys)
+{
+    const uint64_t heads = p->dims->heads;
+    const redco_value q = redcoi_lm_product(p, query, y);
+    const redco_value k = redcoi_lm_product(p, (redco_param_use)(query + 1), keys);
+    const redco_value v = redcoi_lm_product(p, (redco_param_use)(query + 2), keys);
+    if (y == keys) { redco_graph_set_role(p->g, REDCO_OP_ROLE_SPLIT_HEADS); }
+    const redco_value q_heads = redcoi_lm_heads(p, q, heads), k_heads = redcoi_lm_heads(p, k, heads);
+    return redcoi_lm_attend(p, kind, q_heads, k_heads, redcoi_lm_heads(p, v, heads));
 }
 
 redco_value redcoi_lm_rotary_attention(redcoi_pass *p, redco_value y)
@@ -166,6 +189,42 @@ redco_value redcoi_lm_rotary_attention(redcoi_pass *p, redco_value y)
     }
     redcoi_lm_rotate(p, &q, &k);
     return redcoi_lm_attention(p, q, k, v);
+}
+
+void redcoi_lm_split_by_head(redcoi_pass *p, redco_value qkv, redco_value qkv_out[3])
+{
+    const uint64_t size = p->dims->head_dim, dim[4] = {p->batch, p->length, p->dims->heads, 3 * size};
+    const redco_value by_head = redco_reshape(p->g, qkv, 4, dim);
+    for (uint32_t i = 0; i < 3; i++) { qkv_out[i] = redco_slice_axis(p->g, by_head, 3, i * size, size); }
+}
+
+void redcoi_lm_split_in_thirds(redcoi_pass *p, redco_value qkv, redco_value qkv_out[3])
+{
+    const uint64_t width = (uint64_t)p->dims->heads * p->dims->head_dim;
+    for (uint32_t i = 0; i < 3; i++) {
+        qkv_out[i] = redcoi_lm_heads(p, redco_slice_axis(p->g, qkv, 2, i * width, width), p->dims->heads);
+    }
+}
+
+/* With n the largest power of 2 that is no more than the heads, head i < n has the slope 2^(-8 (i + 1) / n); the others
+ * have every second one of those of 2 n heads, 2^(-8 (2 (i - n) + 1) / (2 n)). */
+void redcoi_lm_alibi(redcoi_pass *p)
+{
+    redco_graph *const g = p->g;
+    const uint64_t heads = p->dims->heads;
+    const redco_tensor_type by_head = redco_type(REDCO_I32, 4, (const uint64_t[]){1, heads, 1, 1});
+    const redco_tensor_type by_key = redco_type(REDCO_I32, 4, (const uint64_t[]){1, 1, 1, p->length});
+    const redco_dtype dtype = redco_dtype_statistic(p->scope->compute);
+    uint64_t n = 1;
+    while (2 * n <= heads) { n *= 2; }
+    redco_graph_set_operator(g, "embedding");
+    const redco_value head = redco_cast(g, redco_iota(g, &by_head, 1), REDCO_F64); /* as the rotary tables */
+    const redco_value base = redco_scale(g, redco_shift(g, head, 1.0), 8.0 / (double)n);
+    const redco_value rest = redco_scale(g, redco_shift(g, head, 0.5 - (double)n), 8.0 / (double)n);
+    const redco_value is_base = redco_less(g, head, redco_scalar(g, REDCO_F64, (double)n));
+    const redco_value slope = redco_exp(g, redco_scale(g, redco_select(g, is_base, base, rest), -log(2.0)));
+    const redco_value key = redco_cast(g, redco_iota(g, &by_key, 3), REDCO_F64);
+    p->bias = redco_cast(g, redco_mul(g, slope, key), dtype);
 }
 
 static redco_value activate(redcoi_pass *p, redco_value x)
@@ -186,6 +245,12 @@ redco_value redcoi_lm_ffn(redcoi_pass *p, redco_value y)
     const redco_value up = redcoi_lm_product(p, REDCO_USE_UP, y);
     const redco_value active = p->dims->gated ? redco_mul(p->g, activate(p, gate), up) : activate(p, up);
     return redcoi_lm_product(p, REDCO_USE_DOWN, active);
+}
+
+redco_value redcoi_lm_block(redcoi_pass *p, redco_value x, redco_value (*attend)(redcoi_pass *p, redco_value y))
+{
+    x = redco_add(p->g, x, attend(p, redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, x)));
+    return redco_add(p->g, x, redcoi_lm_ffn(p, redcoi_lm_norm(p, REDCO_USE_FFN_NORM, x)));
 }
 
 redco_value redcoi_lm_logits(redcoi_pass *p, redco_value x)

@@ -53,19 +53,18 @@ static redco_value embed(redcoi_pass *p, redco_value tokens)
     return redco_add(p->g, x, redcoi_lm_rows(p, REDCO_USE_POSITIONS, redcoi_lm_positions(p, 0)));
 }
 
-static redco_value third(redcoi_pass *p, redco_value qkv, uint64_t which)
+static redco_value attend(redcoi_pass *p, redco_value y)
 {
-    const uint64_t width = (uint64_t)p->dims->heads * p->dims->head_dim;
-    return redcoi_lm_heads(p, redco_slice_axis(p->g, qkv, 2, which * width, width), p->dims->heads);
+    redco_value qkv[3];
+    const redco_value product = redcoi_lm_product(p, REDCO_USE_QKV, y);
+    redco_graph_set_role(p->g, REDCO_OP_ROLE_SPLIT_HEADS);
+    redcoi_lm_split_in_thirds(p, product, qkv);
+    return redcoi_lm_attention(p, qkv[0], qkv[1], qkv[2]);
 }
 
 static redco_value block(redcoi_pass *p, redco_value x)
 {
-    const redco_value qkv = redcoi_lm_product(p, REDCO_USE_QKV, redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, x));
-    redco_graph_set_role(p->g, REDCO_OP_ROLE_SPLIT_HEADS);
-    const redco_value q = third(p, qkv, 0), k = third(p, qkv, 1), v = third(p, qkv, 2);
-    x = redco_add(p->g, x, redcoi_lm_attention(p, q, k, v));
-    return redco_add(p->g, x, redcoi_lm_ffn(p, redcoi_lm_norm(p, REDCO_USE_FFN_NORM, x)));
+    return redcoi_lm_block(p, x, attend);
 }
 
 const redcoi_family redcoi_family_gpt2 = {

@@ -45,14 +45,12 @@ static void read_settings(redcoi_build *config, const redco_model_dims *dims, re
 
 static redco_value attend(redcoi_pass *p, redco_value x)
 {
-    const uint64_t heads = p->dims->heads, size = p->dims->head_dim;
-    const redco_value qkv = redcoi_lm_product(p, REDCO_USE_QKV, redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, x));
+    redco_value qkv[3];
+    const redco_value product = redcoi_lm_product(p, REDCO_USE_QKV, redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, x));
     redco_graph_set_role(p->g, REDCO_OP_ROLE_ROTARY);
-    const redco_value by_head = redco_reshape(p->g, qkv, 4, (const uint64_t[]){p->batch, p->length, heads, 3 * size});
-    redco_value q = redco_slice_axis(p->g, by_head, 3, 0, size), k = redco_slice_axis(p->g, by_head, 3, size, size);
-    const redco_value v = redco_slice_axis(p->g, by_head, 3, 2 * size, size);
-    redcoi_lm_rotate(p, &q, &k);
-    return redcoi_lm_attention(p, q, k, v);
+    redcoi_lm_split_by_head(p, product, qkv);
+    redcoi_lm_rotate(p, &qkv[0], &qkv[1]);
+    return redcoi_lm_attention(p, qkv[0], qkv[1], qkv[2]);
 }
 
 static redco_value block(redcoi_pass *p, redco_value x)

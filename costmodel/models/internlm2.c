@@ -25,5 +25,30 @@ static void build_internlm2(redcoi_build *build)
     redcoi_untied_head(build, "output");
 }
 
+/* The matrix has for each group of heads its queries, then its key, then its value. */
+static redco_value attend(redcoi_pass *p, redco_value y)
+{
+    const redco_model_dims *const d = p->dims;
+    const uint64_t groups = d->kv_heads, shared = d->heads / d->kv_heads, size = d->head_dim;
+    const redco_value qkv = redcoi_lm_product(p, REDCO_USE_QKV, y);
+    redco_graph_set_role(p->g, REDCO_OP_ROLE_ROTARY);
+    const uint64_t dim[5] = {p->batch, p->length, groups, shared + 2, size};
+    const redco_value by_group = redco_reshape(p->g, qkv, 5, dim);
+    redco_value q = redcoi_lm_heads(p, redco_slice_axis(p->g, by_group, 3, 0, shared), d->heads);
+    redco_value k = redcoi_lm_heads(p, redco_slice_axis(p->g, by_group, 3, shared, 1), groups);
+    const redco_value v = redcoi_lm_heads(p, redco_slice_axis(p->g, by_group, 3, shared + 1, 1), groups);
+    redcoi_lm_rotate(p, &q, &k);
+    return redcoi_lm_attention(p, q, k, v);
+}
+
+static redco_value block(redcoi_pass *p, redco_value x)
+{
+    return redcoi_lm_block(p, x, attend);
+}
+
 const redcoi_family redcoi_family_internlm2 = {
-    .type = "internlm2", .norm = REDCO_NORM_RMS, .positions = REDCO_POSITIONS_ROTARY, .build = build_internlm2};
+    .type = "internlm2",
+    .norm = REDCO_NORM_RMS,
+    .positions = REDCO_POSITIONS_ROTARY,
+    .build = build_internlm2,
+    .graph = {.read = redcoi_llama_read, .embed = redcoi_lm_tokens, .block = block, .head = redcoi_lm_head}};

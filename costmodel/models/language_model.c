@@ -24,14 +24,17 @@ static redco_initial initial_of(const redco_language_model *lm, const redco_para
     switch (param->role) {
     case REDCO_PARAM_BIAS: return (redco_initial){.kind = REDCO_INITIAL_ZERO};
     case REDCO_PARAM_LAYER_NORM:
-    case REDCO_PARAM_RMS_NORM: return (redco_initial){.kind = REDCO_INITIAL_ONE};
+    case REDCO_PARAM_RMS_NORM:
+        return (redco_initial){.kind = lm->family->graph.gain_is_added ? REDCO_INITIAL_ZERO : REDCO_INITIAL_ONE};
     case REDCO_PARAM_CONV1D: /* GPT-2: less where sums of residuals grow with depth */
         if (param->use == REDCO_USE_OUTPUT || param->use == REDCO_USE_DOWN) {
             return (redco_initial){REDCO_INITIAL_NORMAL, lm->set.deviation / sqrt(2.0 * lm->dims->layers)};
         }
         break;
     case REDCO_PARAM_LINEAR:
-    case REDCO_PARAM_TABLE: break;
+    case REDCO_PARAM_TABLE:
+        if (lm->family->graph.deviation == NULL) { break; }
+        return (redco_initial){REDCO_INITIAL_NORMAL, lm->family->graph.deviation(lm, param->use)};
     }
     return (redco_initial){REDCO_INITIAL_NORMAL, lm->set.deviation};
 }
@@ -91,6 +94,12 @@ static redco_status check_shape(const redco_language_model *lm, uint32_t micro_b
         return redco_fail(err, REDCO_EVALUE, name, "a vocabulary of %llu; ids of tokens are below %llu",
                           (unsigned long long)d->vocab, (unsigned long long)vocabulary_max);
     }
+    const int32_t start = lm->set.start_token, pad = lm->set.pad_token;
+    if ((uint64_t)start >= d->vocab || (uint64_t)pad >= d->vocab) {
+        return redco_fail(err, REDCO_EVALUE, name,
+                          "decoder_start_token_id is %d and pad_token_id %d; ids of tokens are below vocab_size = %llu",
+                          start, pad, (unsigned long long)d->vocab);
+    }
     if (lm->set.rope.size % 2 != 0) {
         return redco_fail(err, REDCO_EVALUE, name, "heads of %u elements; rotary positions need an even number",
                           d->head_dim);
@@ -108,13 +117,34 @@ static redcoi_pass begin_pass(redco_scope *scope, const redco_language_model *lm
                          .batch = batch,
                          .length = length,
                          .cosines = REDCO_NO_VALUE,
-                         .sines = REDCO_NO_VALUE};
+                         .sines = REDCO_NO_VALUE,
+                         .encoded = REDCO_NO_VALUE,
+                         .bias = REDCO_NO_VALUE};
 }
 
-redco_value redco_language_model_logits(redco_scope *scope, const redco_language_model *lm, redco_value tokens)
+/* All layers of a class. */
+static redco_value stack(redcoi_pass *p, redco_class_kind kind, redco_value (*block)(redcoi_pass *p, redco_value x),
+                         redco_value x)
+{
+    const redco_layer_class *classes = NULL;
+    char layer[40];
+    const size_t count = redco_model_classes(p->lm->model, &classes);
+    for (p->class_index = 0; p->class_index + 1 < count && classes[p->class_index].kind != kind;) { p->class_index++; }
+    const redco_layer_class *const class = &classes[p->class_index];
+    for (p->layer = 0; p->layer < class->layers; p->layer++) {
+        (void)snprintf(layer, sizeof layer, "%s.%u", class->name, p->layer);
+        redco_graph_set_layer(p->g, layer);
+        x = block(p, x);
+    }
+    return x;
+}
+
+/* @param source  tokens of the encoder, REDCO_NO_VALUE without one */
+static redco_value logits_of(redco_scope *scope, const redco_language_model *lm, redco_value tokens, redco_value source)
 {
     redco_graph *const g = scope->graph;
-    char layer[40];
+    const redcoi_family_graph *const family = &lm->family->graph;
+    const bool encoder = family->encoder_block != NULL;
     if (tokens >= redco_graph_value_count(g)) { return REDCO_NO_VALUE; }
     const redco_tensor_type type = *redco_value_type(g, tokens);
     if (type.rank != 2) {
@@ -124,15 +154,44 @@ redco_value redco_language_model_logits(redco_scope *scope, const redco_language
     }
     redcoi_pass p = begin_pass(scope, lm, type.dim[0], type.dim[1]);
     redco_graph_set_layer(g, "embedding.0");
-    redco_value x = lm->family->graph.embed(&p, tokens);
-    redcoi_lm_rotary_tables(&p);
-    for (p.layer = 0; p.layer < lm->dims->layers; p.layer++) {
-        (void)snprintf(layer, sizeof layer, "block.%u", p.layer);
-        redco_graph_set_layer(g, layer);
-        x = lm->family->graph.block(&p, x);
+    if (encoder) {
+        p.encoded = stack(&p, REDCO_CLASS_BLOCK, family->encoder_block, family->embed_source(&p, source));
+        if (family->encoder_end != NULL) { p.encoded = family->encoder_end(&p, p.encoded); }
+        p.class_index = 0;
+        redco_graph_set_layer(g, "embedding.0");
     }
+    redco_value x = family->embed(&p, tokens);
+    redcoi_lm_rotary_tables(&p);
+    x = stack(&p, encoder ? REDCO_CLASS_CROSS : REDCO_CLASS_BLOCK, family->block, x);
     redco_graph_set_layer(g, "head.0");
-    return lm->family->graph.head(&p, x);
+    return family->head(&p, x);
+}
+
+redco_value redco_language_model_logits(redco_scope *scope, const redco_language_model *lm, redco_value tokens)
+{
+    if (lm->family->graph.encoder_block == NULL) { return logits_of(scope, lm, tokens, REDCO_NO_VALUE); }
+    (void)redco_fail(&scope->error, REDCO_EVALUE, lm->task.name,
+                     "is an encoder-decoder model, whose logits need a source as well");
+    return REDCO_NO_VALUE;
+}
+
+/* The decoder's input: the targets, each one place later, behind the start token; what is not asked for is padding. */
+static redco_value shifted(redco_scope *scope, const redco_language_model *lm, redco_value targets)
+{
+    redco_graph *const g = scope->graph;
+    if (targets >= redco_graph_value_count(g)) { return REDCO_NO_VALUE; }
+    redco_tensor_type type = *redco_value_type(g, targets);
+    const uint64_t length = type.dim[1];
+    redco_graph_set_layer(g, "embedding.0");
+    redco_graph_set_operator(g, "embedding");
+    type.dim[1] = 1;
+    const redco_value start = redco_constant(g, &type, (double)lm->set.start_token);
+    if (length == 1) { return start; }
+    const redco_value zero = redco_scalar(g, REDCO_I32, 0.0);
+    const redco_value pad = redco_scalar(g, REDCO_I32, (double)lm->set.pad_token);
+    const redco_value before = redco_slice_axis(g, targets, 1, 0, length - 1);
+    const redco_value parts[2] = {start, redco_select(g, redco_less(g, before, zero), pad, before)};
+    return redco_concat(g, parts, 2, 1);
 }
 
 static redco_value token_losses(redco_graph *g, redco_value logits, redco_value targets)
@@ -145,8 +204,11 @@ static redco_value token_losses(redco_graph *g, redco_value logits, redco_value 
 static redco_value loss_of(redco_scope *scope, const void *context)
 {
     redco_graph *const g = scope->graph;
-    const redco_value targets = redco_scope_value(scope, "targets");
-    const redco_value logits = redco_language_model_logits(scope, context, redco_scope_value(scope, "tokens"));
+    const redco_language_model *const lm = context;
+    const redco_value tokens = redco_scope_value(scope, "tokens"), targets = redco_scope_value(scope, "targets");
+    const redco_value logits = lm->family->graph.encoder_block != NULL
+                                   ? logits_of(scope, lm, shifted(scope, lm, targets), tokens)
+                                   : logits_of(scope, lm, tokens, REDCO_NO_VALUE);
     const redco_dtype dtype = redco_dtype_statistic(scope->compute);
     const redco_value losses = token_losses(g, logits, targets);
     const redco_value asked = redco_less_equal(g, redco_scalar(g, REDCO_I32, 0.0), targets);
@@ -189,17 +251,23 @@ redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_i
     redco_scope scope = {.graph = graph, .compute = REDCO_BFLOAT16, .training = true, .key = REDCO_NO_VALUE};
     redcoi_pass p = begin_pass(&scope, lm, batch, length);
     const redco_tensor_type ids = redco_type(REDCO_I32, 2, (const uint64_t[]){batch, length});
+    const bool encoder = lm->model->classes[class_index].kind == REDCO_CLASS_BLOCK && family->encoder_block != NULL;
     const redco_tensor_type hidden = redco_type(REDCO_BFLOAT16, 3, (const uint64_t[]){batch, length, lm->dims->hidden});
     declare_params(lm, graph, values->params);
     const redco_value tokens = redco_input(graph, "tokens", &ids), x = redco_input(graph, "x", &hidden);
     values->input = x;
     const redco_class_kind kind = lm->model->classes[class_index].kind;
+    p.class_index = class_index;
+    p.encoded = redco_input(graph, "encoded", &hidden);
     if (kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS) { redcoi_lm_rotary_tables(&p); }
     values->first_op = redco_graph_op_count(graph);
     switch (kind) {
-    case REDCO_CLASS_EMBEDDING: values->result = family->embed(&p, tokens); break;
+    case REDCO_CLASS_EMBEDDING:
+        values->result = family->embed(&p, tokens);
+        if (family->embed_source != NULL) { (void)family->embed_source(&p, tokens); }
+        break;
     case REDCO_CLASS_BLOCK:
-    case REDCO_CLASS_CROSS: values->result = family->block(&p, x); break;
+    case REDCO_CLASS_CROSS: values->result = encoder ? family->encoder_block(&p, x) : family->block(&p, x); break;
     case REDCO_CLASS_HEAD: values->result = token_losses(graph, family->head(&p, x), tokens); break;
     }
     values->end_op = redco_graph_op_count(graph);

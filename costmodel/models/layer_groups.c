@@ -1,7 +1,7 @@
 /* Tables of priced groups, derived from the graphs of the families. */
 #include "costmodel/models/layer_groups.h"
 
-#include "costmodel/models/layer_groups_internal.h"
+#include "costmodel/models/family.h"
 
 #include <stdlib.h>
 
@@ -63,7 +63,7 @@ struct probe {
     bool narrow;  /* the table is narrower than the model */
 };
 
-redco_extent redcoi_extent(uint32_t factor, unsigned axes)
+static redco_extent extent_with(uint32_t factor, unsigned axes)
 {
     redco_extent extent = {.factor = factor};
     for (unsigned a = 0; a < REDCO_AXIS_COUNT; a++) { extent.power[a] = (axes >> a & 1) != 0; }
@@ -91,7 +91,7 @@ redco_axis redco_extent_split(const redco_extent *extent)
 
 void redco_param_extents(const redco_param *param, redco_extent extents_out[2])
 {
-    const redco_extent out = redcoi_extent(1, use_axes[param->use].out), in = redcoi_extent(1, use_axes[param->use].in);
+    const redco_extent out = extent_with(1, use_axes[param->use].out), in = extent_with(1, use_axes[param->use].in);
     const bool turned = param->role == REDCO_PARAM_CONV1D;
     extents_out[0] = turned ? in : out;
     extents_out[1] = turned ? out : in;
@@ -158,10 +158,11 @@ static redco_status probe_create(const redco_model *model, struct probe *probe, 
         for (uint32_t d = 0; d < p->rank; d++) { p->shape[d] = redco_extent_count(&extents[d], probe->sizes); }
     }
     /* Numbers of the config change no shape: the smallest rotation of a head, no window. */
-    probe->lm = (redco_language_model){.model = &probe->model,
-                                       .dims = &probe->model.dims,
-                                       .family = model->family,
-                                       .set = {.norm_epsilon = 1e-5, .rope = {.theta = 1e4}}};
+    probe->lm = (redco_language_model){
+        .model = &probe->model,
+        .dims = &probe->model.dims,
+        .family = model->family,
+        .set = {.norm_epsilon = 1e-5, .rope = {.theta = 1e4}, .relative_buckets = 32, .relative_distance = 128}};
     if (probe->model.dims.positions == REDCO_POSITIONS_ROTARY) { probe->lm.set.rope.size = 2; }
     return REDCO_OK;
 }
@@ -397,16 +398,8 @@ static redco_status derive_class(redco_model *model, struct probe *probe, uint32
 redco_status redcoi_layer_groups_make(redco_model *model, redco_error *err)
 {
     struct probe probe = {.g = NULL};
-    redco_status st = REDCO_OK;
-    model->groups_derived = model->family->graph.block != NULL && model->dims.encoder_layers == 0;
-    if (model->groups_derived) { st = probe_create(model, &probe, err); }
-    for (uint32_t c = 0; c < model->class_count && st == REDCO_OK; c++) {
-        if (model->groups_derived) {
-            st = derive_class(model, &probe, c, err);
-        } else {
-            model->group_counts[c] = redco_model_list_groups(model, c, model->groups[c]);
-        }
-    }
+    redco_status st = probe_create(model, &probe, err);
+    for (uint32_t c = 0; c < model->class_count && st == REDCO_OK; c++) { st = derive_class(model, &probe, c, err); }
     probe_free(&probe);
     return st;
 }
@@ -415,9 +408,4 @@ uint32_t redco_model_groups(const redco_model *model, uint32_t class_index, cons
 {
     *groups_out = model->groups[class_index];
     return model->group_counts[class_index];
-}
-
-bool redco_model_groups_derived(const redco_model *model)
-{
-    return model->groups_derived;
 }

@@ -1,7 +1,7 @@
 /** @file layer_groups.h  The operators of a layer as they are priced, in symbols: one table per model and layer class,
  *  made when the model is read. Sizes are put in for its axes to get counts: no search walks a graph.
  *
- *  The table of a family with a graph is derived from it. The graph of one layer is built at probe sizes, one prime per
+ *  It is derived from the family's graph. The graph of one layer is built at probe sizes, one prime per
  *  axis, so that the factors of each dimension in it tell its axes. Primes were chosen over tags that building calls
  *  attach: a tag would have to pass every reshape, slice and product, and each of them could lose it silently, while
  *  the primes of a dimension are what it is. */
@@ -77,8 +77,7 @@ typedef struct redco_layer_group {
     redco_extent parts[REDCO_GROUP_PARTS]; /**< product: n of each weight; attention: elements of queries, keys, values
                                                 and result; else: elements, to be added up */
     uint32_t part_count;
-    redco_extent columns; /**< norm: of a row; table: its elements */
-    /* Of a derived table. */
+    redco_extent columns;                /**< norm: of a row; table: its elements */
     uint32_t params[REDCO_GROUP_PARAMS]; /**< ids of the tensors that it reads, ascending */
     uint32_t param_count;
     redco_kept kept[REDCO_GROUP_KEPT]; /**< of what it makes; the first group also has the layer's input. Without tables
@@ -88,12 +87,6 @@ typedef struct redco_layer_group {
 
 /** In forward order. @return their number */
 uint32_t redco_model_groups(const redco_model *model, uint32_t class_index, const redco_layer_group **groups_out);
-/** Whether the table was derived from the family's graph, or is listed (listed_groups.c). */
-bool redco_model_groups_derived(const redco_model *model);
-/** The list, whatever redco_model_groups() is. @return the number of groups */
-uint32_t redco_model_list_groups(const redco_model *model, uint32_t class_index,
-                                 redco_layer_group groups_out[REDCO_GROUPS_MAX]);
-
 /** Sizes of the model's axes for a whole sequence each of @p batch and @p length, uncut. */
 void redco_model_axis_sizes(const redco_model *model, uint64_t batch, uint64_t length,
                             uint64_t sizes_out[REDCO_AXIS_COUNT]);

@@ -1,6 +1,6 @@
 #include "costmodel/models/model.h"
 
-#include "costmodel/models/layer_groups_internal.h"
+#include "costmodel/models/family.h"
 #include "topology/base/preset.h"
 #include "topology/base/text.h"
 

@@ -62,5 +62,47 @@ static void build_mpt(redcoi_build *build)
     redcoi_untied_head(build, "lm_head");
 }
 
+static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
+{
+    redcoi_build inner = *config;
+    s->norm_epsilon = redcoi_config_number(config, "layer_norm_epsilon", 1e-5, 0.0, 1.0);
+    s->activation = REDCOI_ACTIVATION_GELU; /* of every MPT: its config has no key for it */
+    if (dims->positions != REDCO_POSITIONS_ALIBI) {
+        redcoi_build_fail(config, "attn_config", "\"alibi\" is false; the executor builds MPT with ALiBi");
+    }
+    if (!redcoi_building(config) || !redco_json_has(&config->config, "attn_config")) { return; }
+    inner.status = redco_json_object(&config->config, "attn_config", &inner.config, config->err);
+    if (redco_json_has(&inner.config, "clip_qkv")) {
+        redcoi_build_fail(&inner, "clip_qkv", "is set; the executor builds MPT without it");
+    }
+    s->score_scale = redcoi_config_number(&inner, "softmax_scale", 0.0, 0.0, 1e6);
+    config->status = inner.status;
+}
+
+static redco_value embed(redcoi_pass *p, redco_value tokens)
+{
+    const redco_value x = redcoi_lm_tokens(p, tokens);
+    redcoi_lm_alibi(p);
+    return x;
+}
+
+static redco_value attend(redcoi_pass *p, redco_value y)
+{
+    redco_value qkv[3];
+    const redco_value product = redcoi_lm_product(p, REDCO_USE_QKV, y);
+    redco_graph_set_role(p->g, REDCO_OP_ROLE_SPLIT_HEADS);
+    redcoi_lm_split_in_thirds(p, product, qkv);
+    return redcoi_lm_attention(p, qkv[0], qkv[1], qkv[2]);
+}
+
+static redco_value block(redcoi_pass *p, redco_value x)
+{
+    return redcoi_lm_block(p, x, attend);
+}
+
 const redcoi_family redcoi_family_mpt = {
-    .type = "mpt", .norm = REDCO_NORM_LAYER, .positions = REDCO_POSITIONS_ALIBI, .build = build_mpt};
+    .type = "mpt",
+    .norm = REDCO_NORM_LAYER,
+    .positions = REDCO_POSITIONS_ALIBI,
+    .build = build_mpt,
+    .graph = {.read = read_settings, .embed = embed, .block = block, .head = redcoi_lm_head, .qkv_in_thirds = true}};

@@ -74,13 +74,8 @@ static redco_value embed(redcoi_pass *p, redco_value tokens)
 
 static redco_value attend(redcoi_pass *p, redco_value y)
 {
-    const uint64_t heads = p->dims->heads;
-    const redco_value q = redcoi_lm_product(p, REDCO_USE_QUERY, y);
-    const redco_value k = redcoi_lm_product(p, REDCO_USE_KEY, y);
-    const redco_value v = redcoi_lm_product(p, REDCO_USE_VALUE, y);
-    redco_graph_set_role(p->g, REDCO_OP_ROLE_SPLIT_HEADS);
-    const redco_value q_heads = redcoi_lm_heads(p, q, heads), k_heads = redcoi_lm_heads(p, k, heads);
-    return redcoi_lm_attention(p, q_heads, k_heads, redcoi_lm_heads(p, v, heads));
+    const redcoi_lm_attention_kind own = {"attention", REDCO_USE_OUTPUT, true, REDCO_NO_VALUE};
+    return redcoi_lm_attend_by_three(p, &own, REDCO_USE_QUERY, y, y);
 }
 
 static redco_value block(redcoi_pass *p, redco_value x)
@@ -89,8 +84,7 @@ static redco_value block(redcoi_pass *p, redco_value x)
         x = redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, redco_add(p->g, x, attend(p, x)));
         return redcoi_lm_norm(p, REDCO_USE_FFN_NORM, redco_add(p->g, x, redcoi_lm_ffn(p, x)));
     }
-    x = redco_add(p->g, x, attend(p, redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, x)));
-    return redco_add(p->g, x, redcoi_lm_ffn(p, redcoi_lm_norm(p, REDCO_USE_FFN_NORM, x)));
+    return redcoi_lm_block(p, x, attend);
 }
 
 static redco_value head(redcoi_pass *p, redco_value x)

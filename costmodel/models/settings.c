@@ -196,7 +196,12 @@ redcoi_activation redcoi_config_activation(redcoi_build *build, const char *key,
     const char *name = NULL;
     if (build->status != REDCO_OK || !redco_json_has(&build->config, key)) { return fallback; }
     build->status = redco_json_string(&build->config, key, &name, build->err);
-    if (build->status != REDCO_OK) { return fallback; }
+    return build->status == REDCO_OK ? redcoi_activation_of(build, key, name, fallback) : fallback;
+}
+
+redcoi_activation redcoi_activation_of(redcoi_build *build, const char *key, const char *name,
+                                       redcoi_activation fallback)
+{
     for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++) {
         if (strcmp(activations[i].name, name) == 0) { return activations[i].activation; }
     }
@@ -206,6 +211,18 @@ redcoi_activation redcoi_config_activation(redcoi_build *build, const char *key,
                         "gelu_fast, gelu_pytorch_tanh, relu",
                         name);
     return fallback;
+}
+
+static int32_t token(redcoi_build *build, const char *key, int32_t fallback)
+{
+    if (json_is_null(json_object_get(build->config.json, key))) { return fallback; }
+    return (int32_t)redcoi_config_count(build, key, (uint64_t)fallback, INT32_MAX);
+}
+
+void redcoi_config_decoder_tokens(redcoi_build *build, redcoi_settings *settings, int32_t pad, int32_t start)
+{
+    settings->pad_token = token(build, "pad_token_id", pad);
+    settings->start_token = token(build, "decoder_start_token_id", start);
 }
 
 /* Scaling factors are 1 or more; no model is scaled beyond this. */

@@ -5,7 +5,7 @@
 #include "costmodel/graph/names.h"
 #include "costmodel/simulator/step.h"
 
-enum { REDCOI_LABEL_BYTES = 48, REDCOI_STEP_OPS_MAX = 16000000, REDCOI_STEP_RANKS_MAX = 4096 };
+enum { REDCOI_LABEL_BYTES = 64, REDCOI_STEP_OPS_MAX = 16000000, REDCOI_STEP_RANKS_MAX = 4096 };
 
 typedef struct redcoi_step_layer {
     char class_name[24];

@@ -58,6 +58,12 @@ static redco_status create(const char *name, const redco_tokens_options *options
     return REDCO_OK;
 }
 
+/* Ids behind a sequence that its targets need. */
+static uint64_t following(const redco_tokens *t)
+{
+    return t->options.continued ? t->options.seq_len : 1;
+}
+
 static redco_status measure(redco_tokens *t, uint32_t id_bytes, uint64_t size_bytes, redco_error *err)
 {
     if (id_bytes != 0 && id_bytes != 2 && id_bytes != 4) {
@@ -68,13 +74,14 @@ static redco_status measure(redco_tokens *t, uint32_t id_bytes, uint64_t size_by
         return redco_fail(err, REDCO_EVALUE, t->name, "has %llu bytes, no multiple of %u: ids of %u bits are expected",
                           (unsigned long long)size_bytes, t->id_bytes, 8 * t->id_bytes);
     }
-    const uint64_t ids = size_bytes / t->id_bytes;
-    if (ids < (uint64_t)t->options.seq_len + 1) {
+    const uint64_t ids = size_bytes / t->id_bytes, length = t->options.seq_len;
+    if (ids < length + following(t)) {
         return redco_fail(err, REDCO_EVALUE, t->name,
-                          "has %llu ids; one sequence of %u tokens and the one that follows need %llu",
-                          (unsigned long long)ids, t->options.seq_len, (unsigned long long)t->options.seq_len + 1);
+                          "has %llu ids; one sequence of %u tokens and the %s that follow%s need %llu",
+                          (unsigned long long)ids, t->options.seq_len, t->options.continued ? "targets" : "one",
+                          t->options.continued ? "" : "s", (unsigned long long)(length + following(t)));
     }
-    t->windows = (ids - 1) / t->options.seq_len;
+    t->windows = t->options.continued ? ids / (2 * length) : (ids - 1) / length;
     return REDCO_OK;
 }
 
@@ -185,12 +192,12 @@ static uint32_t id_of(const unsigned char *at, uint32_t id_bytes)
 static redco_status read_window(const redco_tokens *t, uint64_t window, int32_t *tokens_out, int32_t *targets_out,
                                 redco_error *err)
 {
-    const uint32_t length = t->options.seq_len;
-    const uint64_t first = window * length, size_bytes = ((uint64_t)length + 1) * t->id_bytes;
+    const uint64_t length = t->options.seq_len, count = length + following(t), before = count - length;
+    const uint64_t first = window * (t->options.continued ? count : length), size_bytes = count * t->id_bytes;
     unsigned char *const raw = malloc(size_bytes);
     if (raw == NULL) { return redco_fail(err, REDCO_ENOMEM, t->name, "no memory for a sequence"); }
     redco_status st = fetch(t, first * t->id_bytes, size_bytes, raw, err);
-    for (uint32_t i = 0; i <= length && st == REDCO_OK; i++) {
+    for (uint64_t i = 0; i < count && st == REDCO_OK; i++) {
         const uint32_t id = id_of(raw + (size_t)i * t->id_bytes, t->id_bytes);
         if (id >= t->options.vocabulary) {
             st = redco_fail(
@@ -199,7 +206,7 @@ static redco_status read_window(const redco_tokens *t, uint64_t window, int32_t 
             break;
         }
         if (i < length) { tokens_out[i] = (int32_t)id; }
-        if (i > 0) { targets_out[i - 1] = (int32_t)id; }
+        if (i >= before) { targets_out[i - before] = (int32_t)id; }
     }
     free(raw);
     return st;
@@ -212,11 +219,12 @@ static void make_sequence(const redco_tokens *t, uint64_t number, int32_t *token
     uint32_t words[4];
     draw(t, STREAM_FIRST, number, 0, words);
     uint64_t id = words[0] % vocabulary;
-    for (uint32_t i = 0; i < t->options.seq_len; i++) {
-        if (i % 4 == 0) { draw(t, STREAM_RULES, number, i / 4, words); }
-        tokens_out[i] = (int32_t)id;
+    const uint64_t length = t->options.seq_len, before = following(t);
+    for (uint64_t i = 0; i < length + before; i++) {
+        if (i < length) { tokens_out[i] = (int32_t)id; }
+        if (i >= before) { targets_out[i - before] = (int32_t)id; }
+        if (i % 4 == 0) { draw(t, STREAM_RULES, number, (uint32_t)(i / 4), words); }
         id = (5 * id + 1 + 7 * (uint64_t)(words[i % 4] % RULES)) % vocabulary;
-        targets_out[i] = (int32_t)id;
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "topology/base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,10 +19,13 @@ typedef struct redco_tokens_options {
     uint64_t seed;
     uint64_t vocabulary; /**< ids are below it */
     uint32_t seq_len;
+    /** For encoder-decoder models: the targets of a sequence are the seq_len ids that follow all of it, in place of the
+     *  one that follows each id. */
+    bool continued;
 } redco_tokens_options;
 
 /** A binary file of ids, unsigned, little-endian, nothing else. It is cut into windows of seq_len tokens (each with the
- *  one that follows it), which every epoch takes in another order.
+ *  one that follows it), or of 2 seq_len if they are continued, which every epoch takes in another order.
  *  @param id_bytes  2 or 4; 0: 2 if the vocabulary fits into 16 bits, else 4
  *  @return REDCO_EVALUE if the size is no multiple, or less than one window */
 redco_status redco_tokens_open(const char *path, uint32_t id_bytes, const redco_tokens_options *options,
@@ -39,7 +43,7 @@ uint64_t redco_tokens_windows(const redco_tokens *tokens);
 
 /** Sequence @p number of the run.
  *  @param tokens_out   seq_len ids
- *  @param targets_out  the ids that follow them
+ *  @param targets_out  the ids that follow them, or it
  *  @return REDCO_EVALUE if an id of the file is not below the vocabulary */
 redco_status redco_tokens_sequence(const redco_tokens *tokens, uint64_t number, int32_t *tokens_out,
                                    int32_t *targets_out, redco_error *err);

@@ -103,7 +103,19 @@ static redco_status add_taken(redco_schedule *s, redco_error *err)
     return REDCO_OK;
 }
 
-/* Weights live as long as pieces read them, or wait for them. */
+/* The number of the last slot before a piece that holds a module gathered for a layer, plus 1; 0 if there is none */
+static uint32_t gathered_for(const redcoi_memory *memory, uint32_t module, uint32_t layer, uint32_t piece)
+{
+    uint32_t at = memory->slot_count;
+    while (at > 0 && (memory->slots[at - 1].gradient || memory->slots[at - 1].module != module ||
+                      memory->slots[at - 1].layer != layer || memory->slots[at - 1].born > place_of(piece))) {
+        at--;
+    }
+    return at;
+}
+
+/* Weights live as long as pieces read them, or wait for them: also pieces of another layer than the one that gathers
+ * them, for which nothing gathers them again (the norm behind an encoder). */
 static redco_status keep_weights(redco_schedule *s, redco_error *err)
 {
     redcoi_memory *const memory = &s->memory;
@@ -113,12 +125,9 @@ static redco_status keep_weights(redco_schedule *s, redco_error *err)
         const uint32_t *const input = redco_step_inputs(s->options.step, piece->step_op, &inputs);
         for (uint32_t n = 0; n < piece->needs.count; n++) {
             const uint32_t module = s->bind.needs[piece->needs.first + n];
-            uint32_t at = memory->slot_count;
-            while (at > 0 &&
-                   (memory->slots[at - 1].gradient || memory->slots[at - 1].module != module ||
-                    memory->slots[at - 1].layer != piece->layer || memory->slots[at - 1].born > place_of(p))) {
-                at--;
-            }
+            const uint32_t home = redco_layout_layer_of(redco_states_layout(s->options.states), module);
+            uint32_t at = gathered_for(memory, module, piece->layer, p);
+            if (at == 0) { at = gathered_for(memory, module, home, p); }
             if (at == 0) {
                 char name[REDCOI_OP_NAME_BYTES];
                 return redco_fail(err, REDCO_EVALUE,

@@ -26,7 +26,8 @@ redco_status redcoi_subject_open(const redco_plan *plan, const char *place, cons
         st = redco_language_model_create(subject->model, plan->micro_batch, plan->seq_len, &subject->lm, err);
     }
     if (st != REDCO_OK) { return st; }
-    const redco_tokens_options tokens = {options->seed, redco_model_get_dims(subject->model)->vocab, plan->seq_len};
+    const redco_model_dims *const dims = redco_model_get_dims(subject->model);
+    const redco_tokens_options tokens = {options->seed, dims->vocab, plan->seq_len, dims->encoder_layers > 0};
     return options->data != NULL ? redco_tokens_open(options->data, 0, &tokens, &subject->tokens, err)
                                  : redco_tokens_random(&tokens, &subject->tokens, err);
 }

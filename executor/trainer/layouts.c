@@ -74,7 +74,11 @@ redco_status redcoi_layouts_from_plan(const redco_plan *plan, const char *place,
     (void)snprintf(r.place, sizeof r.place, "%.470s:/tensor_parallel/rules", place);
     redco_status st = redco_rules_tree_from_model(model, true, &r.tree, err);
     if (st != REDCO_OK) { return st; }
-    if (redco_rules_tree_params(r.tree, &params) != task->parameter_count) {
+    const size_t count = redco_rules_tree_params(r.tree, &params);
+    /* Behind the tensors of the model there may be parameters that only Flax has. */
+    if (count < task->parameter_count ||
+        (count > task->parameter_count &&
+         redco_rules_tree_tensor(r.tree, task->parameter_count) != REDCO_RULES_NO_TENSOR)) {
         st = redco_fail(err, REDCO_EVALUE, place, "rules and executor do not know the same parameters of %s",
                         task->name);
     }

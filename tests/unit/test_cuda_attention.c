@@ -602,6 +602,44 @@ static void refusals_are_errors(void **state)
     close_rig(&r);
 }
 
+/** Never run without the bias that it has. */
+static void a_bias_of_the_scores_is_refused(void **state)
+{
+    redco_tensor in[7], out[3];
+    problem p;
+    rig r;
+    (void)state;
+    open_rig(&r, false);
+    make_problem(&r, &shapes[0], REDCO_BFLOAT16, &p);
+    static unsigned char host_memory[1 << 16];
+    const uint64_t dim[4] = {1, p.shape->heads, 1, p.shape->keys};
+    const redco_tensor bias = {redco_type(REDCO_F32, 4, dim), host_memory};
+    const int order[7] = {Q, K, V, MASK, O, LSE, D_O};
+    for (int i = 0; i < 7; i++) { in[i] = i == 3 ? bias : (redco_tensor){p.type[order[i]], host_memory}; }
+    for (int k = 0; k < 3; k++) {
+        static const redco_op_kind kinds[3] = {REDCO_OP_ATTENTION, REDCO_OP_ATTENTION_GRAD,
+                                               REDCO_OP_ATTENTION_BIAS_GRAD};
+        redco_error err = {.status = REDCO_OK};
+        const bool forward = kinds[k] == REDCO_OP_ATTENTION;
+        for (int i = 0; i < 3; i++) { out[i] = in[i]; }
+        if (forward) { out[0] = in[4], out[1] = in[5]; }
+        if (kinds[k] == REDCO_OP_ATTENTION_BIAS_GRAD) { out[0] = bias; }
+        const redco_launch launch = {.kind = kinds[k],
+                                     .attributes = &p.attributes,
+                                     .input_count = forward ? 4 : 7,
+                                     .output_count = redco_op_kind_outputs(kinds[k]),
+                                     .inputs = in,
+                                     .outputs = out,
+                                     .name = "fwd/block.0/attention"};
+        assert_false(r.cuda->calls->supports(r.cuda, &launch));
+        assert_int_equal(r.cuda->calls->run(r.cuda, r.queue, &launch, &err), REDCO_EVALUE);
+        assert_string_equal(err.text, "attention adds a bias to its scores (ALiBi, relative positions), for which the "
+                                      "CUDA backend has no kernel: use --backend host");
+    }
+    free_problem(&p);
+    close_rig(&r);
+}
+
 static void dnn_agrees_with_host(void **state)
 {
     static const redco_dtype dtypes[] = {REDCO_BFLOAT16, REDCO_F16};
@@ -642,13 +680,10 @@ static void own_kernels_fill_in(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_kernels_agree_with_host),
-        cmocka_unit_test(dnn_agrees_with_host),
-        cmocka_unit_test(own_kernels_fill_in),
-        cmocka_unit_test(without_dnn_own_kernels_run),
-        cmocka_unit_test(old_versions_refuse_odd_keys_backward),
-        cmocka_unit_test(refusals_are_errors),
-        cmocka_unit_test(gradients_are_differences),
+        cmocka_unit_test(own_kernels_agree_with_host), cmocka_unit_test(a_bias_of_the_scores_is_refused),
+        cmocka_unit_test(dnn_agrees_with_host),        cmocka_unit_test(own_kernels_fill_in),
+        cmocka_unit_test(without_dnn_own_kernels_run), cmocka_unit_test(old_versions_refuse_odd_keys_backward),
+        cmocka_unit_test(refusals_are_errors),         cmocka_unit_test(gradients_are_differences),
         cmocka_unit_test(same_inputs_give_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

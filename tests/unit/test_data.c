@@ -121,6 +121,47 @@ static void windows_of_a_file_come_once_an_epoch(void **state)
     redco_tokens_close(same);
 }
 
+/* Windows of twice the length: the first half is the sequence, the second its targets; made ones go on likewise. */
+static void targets_of_a_continued_sequence_follow_it(void **state)
+{
+    enum { WINDOWS = 9, IDS = 2 * WINDOWS * LENGTH + 7, VOCABULARY = 1000 };
+    const redco_tokens_options options = {.seed = 7, .vocabulary = VOCABULARY, .seq_len = LENGTH, .continued = true};
+    uint32_t wide[IDS];
+    redco_tokens *tokens = NULL, *random = NULL;
+    redco_error err = {0};
+    int32_t in[LENGTH], out[LENGTH];
+    bool seen[WINDOWS] = {false};
+    (void)state;
+    for (uint32_t i = 0; i < IDS; i++) { wide[i] = i; }
+    must(redco_tokens_parse(wide, sizeof wide, "wide", 4, &options, &tokens, &err), &err);
+    assert_int_equal(redco_tokens_windows(tokens), WINDOWS);
+    for (uint64_t i = 0; i < WINDOWS; i++) {
+        must(redco_tokens_sequence(tokens, i, in, out, &err), &err);
+        assert_int_equal(in[0] % (2 * LENGTH), 0);
+        assert_false(seen[in[0] / (2 * LENGTH)]);
+        seen[in[0] / (2 * LENGTH)] = true;
+        for (int t = 0; t < LENGTH; t++) {
+            assert_int_equal(in[t], in[0] + t);
+            assert_int_equal(out[t], in[0] + LENGTH + t);
+        }
+    }
+    redco_tokens_close(tokens);
+    assert_int_equal(redco_tokens_parse(wide, (2 * LENGTH - 1) * sizeof *wide, "short", 4, &options, &tokens, &err),
+                     REDCO_EVALUE);
+    must(redco_tokens_random(&options, &random, &err), &err);
+    for (uint64_t i = 0; i < WINDOWS; i++) {
+        must(redco_tokens_sequence(random, i, in, out, &err), &err);
+        for (int t = 0; t < 2 * LENGTH - 1; t++) { /* one of four rules leads from each id to the next */
+            const int32_t id = t < LENGTH ? in[t] : out[t - LENGTH];
+            const int32_t next = t + 1 < LENGTH ? in[t + 1] : out[t + 1 - LENGTH];
+            const int32_t beyond = ((next - 5 * id - 1) % VOCABULARY + VOCABULARY) % VOCABULARY;
+            assert_int_equal(beyond % 7, 0);
+            assert_true(beyond / 7 < 4);
+        }
+    }
+    redco_tokens_close(random);
+}
+
 static void bad_token_files_are_named(void **state)
 {
     const unsigned char bytes[12] = {1, 0, 2, 0, 3, 0, 0x10, 0x27, 5, 0, 6, 0}; /* the fourth id is 10000 */
@@ -521,6 +562,7 @@ static void transformers_files_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(targets_of_a_continued_sequence_follow_it),
         cmocka_unit_test(windows_of_a_file_come_once_an_epoch),
         cmocka_unit_test(bad_token_files_are_named),
         cmocka_unit_test(every_plan_sees_the_same_batches),

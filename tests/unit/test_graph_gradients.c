@@ -505,7 +505,7 @@ static uint32_t random_attention(lab *l, redco_value *in, redco_attributes *attr
     if (lab_below(l, 2) == 0) { return 3; }
     const uint64_t dim[4] = {lab_below(l, 2) == 0 ? 1 : batch, lab_below(l, 2) == 0 ? 1 : heads,
                              lab_below(l, 2) == 0 ? 1 : queries, keys};
-    in[3] = lab_bools(l, 4, dim, 0.7);
+    in[3] = lab_below(l, 2) == 0 ? lab_real(l, 4, dim, -1, 1) : lab_bools(l, 4, dim, 0.7);
     return 4;
 }
 
@@ -528,6 +528,10 @@ static void attention(void **state)
             in[count++] = lab_real(l, 3, lse, 1, 2);
             in[count++] = lab_real(l, 4, out, -1, 1);
             lab_check_derivatives(l, "attention_grad", apply(l, REDCO_OP_ATTENTION_GRAD, in, count, &attributes));
+            if (count == 7 && redco_value_type(l->g, in[3])->dtype == REDCO_F64) {
+                lab_check_derivatives(l, "attention_bias_grad",
+                                      apply(l, REDCO_OP_ATTENTION_BIAS_GRAD, in, count, &attributes));
+            }
         }
         lab_clear(l);
     }
@@ -535,6 +539,13 @@ static void attention(void **state)
     const redco_value x = lab_real(l, 4, (uint64_t[]){1, 67, 2, 1}, -1, 1);
     lab_check_derivatives(l, "self-attention",
                           redco_attend(l->g, x, x, x, REDCO_NO_VALUE, &(redco_attention_options){.causal = true}));
+    lab_clear(l);
+    /* A bias of all queries, which the batch repeats. */
+    const redco_value y = lab_real(l, 4, (uint64_t[]){2, 67, 1, 1}, -1, 1);
+    const redco_value keys = lab_real(l, 4, (uint64_t[]){2, 3, 1, 1}, -1, 1);
+    const redco_value bias = lab_real(l, 4, (uint64_t[]){1, 1, 67, 3}, -1, 1);
+    lab_check_derivatives(l, "biased",
+                          redco_attend(l->g, y, keys, keys, bias, &(redco_attention_options){.causal = false}));
     lab_clear(l);
 }
 

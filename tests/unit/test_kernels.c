@@ -284,20 +284,24 @@ static void reduced_values(void **state)
 static void attention_values(void **state)
 {
     lab *l = *state;
-    for (int n = 0; n < 24; n++) {
+    for (int n = 0; n < 32; n++) {
         const uint64_t batch = 2, heads = 4, groups = n % 2 == 0 ? 2 : 4, size = 3, value_size = 5;
         const uint64_t queries = n % 3 == 0 ? 70 : 6, keys = n % 3 == 0 ? 70 : 9;
         const redco_value q = lab_real(l, DIMS(1, queries, heads, size), -2, 2),
                           k = lab_real(l, DIMS(1, keys, groups, size), -2, 2);
         const redco_value v = lab_real(l, DIMS(1, keys, groups, value_size), -2, 2);
-        const redco_value mask = n % 4 < 2 ? lab_bools(l, DIMS(1, heads, 1, keys), 0.8) : REDCO_NO_VALUE;
+        const bool biased = n >= 24, by_key = n % 2 == 0 || queries == 70;
+        const redco_value mask = biased      ? lab_real(l, DIMS(1, heads, by_key ? 1 : queries, keys), -2, 2)
+                                 : n % 4 < 2 ? lab_bools(l, DIMS(1, heads, 1, keys), 0.8)
+                                             : REDCO_NO_VALUE;
         const redco_attention_options options = {.causal = n % 4 != 0, .window = n % 4 == 3 ? 4 : 0};
         double have[70 * 4 * 5], want[70 * 4 * 5];
         (void)batch;
         const redco_value y = redco_attend(l->g, q, k, v, mask, &options);
         lab_run(l, y, have);
         const double *pq = data_of(l, q), *pk = data_of(l, k), *pv = data_of(l, v);
-        const uint8_t *pm = mask == REDCO_NO_VALUE ? NULL : (const uint8_t *)data_of(l, mask);
+        const uint8_t *pm = mask == REDCO_NO_VALUE || biased ? NULL : (const uint8_t *)data_of(l, mask);
+        const double *pb = biased ? data_of(l, mask) : NULL;
         for (uint64_t i = 0; i < queries * heads; i++) {
             const uint64_t row = i / heads, head = i % heads, group = head * groups / heads;
             const int64_t last = (int64_t)row + (int64_t)keys - (int64_t)queries;
@@ -310,7 +314,8 @@ static void attention_values(void **state)
                 for (uint64_t e = 0; e < size; e++) {
                     score += (long double)pq[i * size + e] * (long double)pk[(j * groups + group) * size + e];
                 }
-                const long double p = expl(score / sqrtl(3));
+                const uint64_t of_bias = (by_key ? head : head * queries + row) * keys + j;
+                const long double p = expl(score / sqrtl(3) + (biased ? (long double)pb[of_bias] : 0));
                 sum += p;
                 for (uint64_t e = 0; e < value_size; e++) {
                     out[e] += p * (long double)pv[(j * groups + group) * value_size + e];

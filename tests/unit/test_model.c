@@ -198,9 +198,9 @@ static void t5_keeps_its_position_bias_in_the_embedding(void **state)
     assert_string_equal(redco_model_name(model), "T5-11B");
     assert_int_equal(redco_model_classes(model, &classes), 4);
     assert_string_equal(classes[0].name, "embedding");
-    /* 32128 x 1024 words + 2 x 32 buckets x 128 heads */
-    assert_int_equal(classes[0].params, 32899072 + 8192);
-    assert_int_equal(classes[0].modules, 3);
+    /* 32128 x 1024 words + 2 x 32 buckets x 128 heads + the norm behind the encoder */
+    assert_int_equal(classes[0].params, 32899072 + 8192 + 1024);
+    assert_int_equal(classes[0].modules, 4);
     assert_string_equal(classes[1].name, "encoder");
     assert_int_equal(classes[1].kind, REDCO_CLASS_BLOCK);
     assert_int_equal(classes[1].layers, 24);
@@ -210,7 +210,7 @@ static void t5_keeps_its_position_bias_in_the_embedding(void **state)
     assert_int_equal(classes[2].first_layer, 0);
     assert_int_equal(classes[2].modules, 13); /* 2 x q k v o, wi wo, three norms */
     assert_string_equal(classes[3].name, "head");
-    assert_int_equal(classes[3].params, 2048); /* the final norms: the output table is the input's */
+    assert_int_equal(classes[3].params, 1024); /* the final norm: the output table is the input's */
     const redco_model_dims *dims = redco_model_get_dims(model);
     assert_int_equal(dims->encoder_layers, 24);
     assert_int_equal(dims->heads * dims->head_dim, 16384);

@@ -18,9 +18,10 @@
 
 #include <cmocka.h>
 
-static const char *const configs[] = {"llama", "llama-scaled", "mistral", "qwen2",    "qwen3",
-                                      "gpt2",  "gpt2-variant", "gptj",    "gpt_neox", "gpt_neox-sequential",
-                                      "opt"};
+static const char *const configs[] = {"llama", "llama-scaled", "mistral",   "qwen2",    "qwen3",
+                                      "gpt2",  "gpt2-variant", "gptj",      "gpt_neox", "gpt_neox-sequential",
+                                      "opt",   "gemma",        "internlm2", "bloom",    "mpt",
+                                      "t5",    "mt5",          "bart"};
 enum { CONFIGS = sizeof configs / sizeof configs[0] };
 
 static const redco_task_options training = {
@@ -76,10 +77,10 @@ static void compare_names(const char *config)
     must(redco_task_build(redco_language_model_task(lm), &training, &built, &err), &err);
     const uint32_t op_count = redco_graph_op_count(built.graph);
     bool *live = calloc(op_count, sizeof *live);
-    redco_value wanted[65] = {built.loss};
+    redco_value wanted[129] = {built.loss};
     const size_t parameters = redco_language_model_task(lm)->parameter_count;
     assert_non_null(live);
-    assert_true(parameters < 64);
+    assert_true(parameters < 128);
     memcpy(wanted + 1, built.gradients, parameters * sizeof *wanted);
     redco_graph_live(built.graph, wanted, (uint32_t)parameters + 1, live);
     for (uint32_t i = 0; i < op_count; i++) {
@@ -211,9 +212,22 @@ static void what_is_not_built_is_refused(void **state)
     expect(refusal("gpt2", NULL, NULL, 17), "c.json", "sequences of 17 tokens; its table has 16 positions");
     expect(refusal("gpt2", NULL, NULL, 0), "c.json", "a micro-batch of 2 sequences of 0 tokens is empty");
     expect(
-        refusal("llama", "model_type", "\"gemma\"", 12), "c.json",
-        "is of type \"gemma\", which the executor does not build; it builds llama, mistral, qwen2, qwen3, gpt2, gptj, "
-        "gpt_neox, opt");
+        refusal("llama", "model_type", "\"generic\"", 12), "c.json",
+        "is of type \"generic\", which the executor does not build; it builds llama, mistral, qwen2, qwen3, internlm2, "
+        "gemma, gpt2, gptj, gpt_neox, opt, bloom, mpt, t5, mt5, bart");
+    expect(refusal("mpt", "attn_config", "{\"clip_qkv\":8.0}", 12), "c.json:/attn_config/clip_qkv",
+           "is set; the executor builds MPT without it");
+    expect(refusal("mpt", "attn_config", "{\"alibi\":false}", 12), "c.json:/attn_config",
+           "\"alibi\" is false; the executor builds MPT with ALiBi");
+    expect(refusal("t5", "relative_attention_num_buckets", "3", 12), "c.json:/relative_attention_num_buckets",
+           "is 3; the executor needs 4 or more, and \"relative_attention_max_distance\" above half of them");
+    expect(refusal("t5", "feed_forward_proj", "\"gated-tanh\"", 12), "c.json:/feed_forward_proj",
+           "\"tanh\" is not an activation that the executor has: silu, swish, gelu, gelu_new, gelu_fast, "
+           "gelu_pytorch_tanh, relu");
+    expect(refusal("t5", "decoder_start_token_id", "61", 12), "c.json",
+           "decoder_start_token_id is 61 and pad_token_id 0; ids of tokens are below vocab_size = 61");
+    expect(refusal("bart", "encoder_attention_heads", "2", 12), "c.json:/encoder_attention_heads",
+           "is 2; the executor needs as many as the decoder has, 4");
 }
 
 /* A task of a user's own: loss = mean (x w - y)^2. */

@@ -58,9 +58,16 @@ static void check_model(rig *r, const char *config)
 
 static void test_models(void **state)
 {
-    static const char *const configs[] = {"llama", "llama-scaled", "mistral", "qwen2",    "qwen3",
-                                          "gpt2",  "gpt2-variant", "gptj",    "gpt_neox", "gpt_neox-sequential",
-                                          "opt",   "opt-post-norm"};
+    static const char *const configs[] = {"llama",        "llama-scaled",
+                                          "mistral",      "qwen2",
+                                          "qwen3",        "gpt2",
+                                          "gpt2-variant", "gptj",
+                                          "gpt_neox",     "gpt_neox-sequential",
+                                          "opt",          "opt-post-norm",
+                                          "gemma",        "internlm2",
+                                          "bloom",        "mpt",
+                                          "t5",           "mt5",
+                                          "bart"};
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) { check_model(*state, configs[i]); }
 }
 

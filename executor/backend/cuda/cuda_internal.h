@@ -98,8 +98,10 @@ typedef struct redcoi_runner {
 extern const redcoi_runner redcoi_matmul_runner;        /* matmul.c: cuBLASLt */
 extern const redcoi_runner redcoi_dnn_runner;           /* attention.c: cuDNN */
 extern const redcoi_runner redcoi_own_attention_runner; /* own_attention.c */
-extern const redcoi_runner redcoi_pointwise_runner;     /* pointwise.c: programs of elementwise operators */
-extern const redcoi_runner redcoi_kernels_runner;       /* kernels.c: everything else */
+/** Attention, or its gradient, whose scores have a bias: no kernel adds it. */
+bool redcoi_has_bias(const redco_launch *launch);
+extern const redcoi_runner redcoi_pointwise_runner; /* pointwise.c: programs of elementwise operators */
+extern const redcoi_runner redcoi_kernels_runner;   /* kernels.c: everything else */
 
 /** @return REDCO_ESYSTEM if the library is missing */
 redco_status redcoi_blas_open(redcoi_cuda *cuda, redco_error *err);

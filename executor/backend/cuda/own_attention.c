@@ -29,12 +29,22 @@ static bool is_backward(const redco_launch *launch)
     return launch->kind == REDCO_OP_ATTENTION_GRAD;
 }
 
+bool redcoi_has_bias(const redco_launch *launch)
+{
+    switch (launch->kind) {
+    case REDCO_OP_ATTENTION: return launch->input_count == 4 && launch->inputs[3].type.dtype != REDCO_BOOL;
+    case REDCO_OP_ATTENTION_GRAD: return launch->input_count == 7 && launch->inputs[3].type.dtype != REDCO_BOOL;
+    case REDCO_OP_ATTENTION_BIAS_GRAD: return true;
+    default: return false;
+    }
+}
+
 static bool supports(const redcoi_cuda *cuda, const redco_launch *launch)
 {
     if (launch->kind != REDCO_OP_ATTENTION && !is_backward(launch)) { return false; }
     const redco_tensor_type *q = &launch->inputs[0].type, *k = &launch->inputs[1].type;
     const uint32_t size = kernel_size(launch), bytes = real_bytes(q->dtype);
-    if (size == 0 || !redco_dtype_is_float(q->dtype)) { return false; }
+    if (size == 0 || redcoi_has_bias(launch) || !redco_dtype_is_float(q->dtype)) { return false; }
     const uint32_t shared_bytes = is_backward(launch) ? BY_TYPE(bytes, size, REDCOI_ATTENTION_BACKWARD_BYTES)
                                                       : BY_TYPE(bytes, size, REDCOI_ATTENTION_FORWARD_BYTES);
     /* Blocks are numbered in 31 bits; a tile has 16 rows or more, a block of sums 32. */

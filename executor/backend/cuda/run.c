@@ -29,6 +29,11 @@ redco_status redcoi_cuda_run(redco_backend *backend, redco_queue *queue, const r
 {
     redcoi_cuda *const cuda = (redcoi_cuda *)backend;
     const redcoi_runner *const runner = find_runner(cuda, launch);
+    if (runner == NULL && redcoi_has_bias(launch)) {
+        return redco_fail(err, REDCO_EVALUE, launch->name,
+                          "attention adds a bias to its scores (ALiBi, relative positions), for which the CUDA backend "
+                          "has no kernel: use --backend host");
+    }
     if (runner == NULL) {
         return redco_fail(err, REDCO_EVALUE, launch->name, "the CUDA backend has no %s for these types",
                           redco_op_kind_name(launch->kind));

@@ -36,7 +36,7 @@ redco_status REAL_NAME(rotary)(const redco_launch *launch, redco_error *err)
 typedef struct heads {
     const redco_attributes *attributes;
     uint64_t batch, queries, keys, count, groups, size, value_size;
-    const redco_tensor *mask; /**< NULL: none */
+    const redco_tensor *mask; /**< NULL: none; a bias if its elements are no BOOL */
 } heads;
 
 static heads head_sizes(const redco_launch *launch, bool masked)
@@ -69,13 +69,26 @@ static void key_range(const heads *h, uint64_t i, uint64_t *first_out, uint64_t 
     *end_out = (uint64_t)end;
 }
 
+/** First element of a mask's or bias's row for a query of a head. */
+static uint64_t row_of(const redco_tensor_type *type, uint64_t b, uint64_t head, uint64_t i)
+{
+    uint64_t stride[REDCO_RANK_MAX];
+    redcoi_strides(type, true, stride);
+    return b * stride[0] + head * stride[1] + i * stride[2];
+}
+
 /** The mask's row for a query of a head, or NULL. */
 static const uint8_t *mask_row(const heads *h, uint64_t b, uint64_t head, uint64_t i)
 {
-    uint64_t stride[REDCO_RANK_MAX];
-    if (h->mask == NULL) { return NULL; }
-    redcoi_strides(&h->mask->type, true, stride);
-    return (const uint8_t *)h->mask->data + b * stride[0] + head * stride[1] + i * stride[2];
+    if (h->mask == NULL || h->mask->type.dtype != REDCO_BOOL) { return NULL; }
+    return (const uint8_t *)h->mask->data + row_of(&h->mask->type, b, head, i);
+}
+
+/** The bias's row, or NULL. */
+static const real *bias_row(const heads *h, uint64_t b, uint64_t head, uint64_t i)
+{
+    if (h->mask == NULL || h->mask->type.dtype == REDCO_BOOL) { return NULL; }
+    return (const real *)h->mask->data + row_of(&h->mask->type, b, head, i);
 }
 
 /** A block of queries of one head: rows [row, row + rows), and the keys [key, key + keys) that any of them sees. */
@@ -120,11 +133,13 @@ static redco_status block_scores(const heads *h, const block *k, const redco_lau
     return REAL_NAME(gemm)(&g, err);
 }
 
-/** Sets what a query does not see to minus infinity. */
+/** Adds the bias, and sets what a query does not see to minus infinity. */
 static void hide(const heads *h, const block *k, uint64_t r, real *scores)
 {
     const uint8_t *mask = mask_row(h, k->b, k->head, k->row + r);
+    const real *bias = bias_row(h, k->b, k->head, k->row + r);
     uint64_t first, end;
+    for (uint64_t j = 0; bias != NULL && j < k->keys; j++) { scores[j] += bias[k->key + j]; }
     key_range(h, k->row + r, &first, &end);
     for (uint64_t j = 0; j < k->keys; j++) {
         const uint64_t key = k->key + j;
@@ -201,16 +216,15 @@ redco_status REAL_NAME(attention)(const redco_launch *launch, redco_error *err)
     return st;
 }
 
-/** From scores and d v^T: probabilities, and the gradient of the scores times scale. */
-static void score_gradients(const heads *h, const block *k, const redco_launch *launch, uint32_t first, real *p,
-                            real *e)
+/** From scores and d v^T: probabilities, and the gradient of the scores times @p scale. */
+static void score_gradients(const heads *h, const block *k, const redco_launch *launch, uint32_t first, real scale,
+                            real *p, real *e)
 {
     const uint64_t row = h->count * h->value_size,
                    begin = at(k->b, k->row, k->head, h->queries, h->count, h->value_size);
     const real *o = (const real *)launch->inputs[first].data + begin;
     const real *d = (const real *)launch->inputs[first + 2].data + begin;
     const real *lse = (const real *)launch->inputs[first + 1].data + (k->b * h->count + k->head) * h->queries + k->row;
-    const real scale = (real)h->attributes->scalar;
     for (uint64_t r = 0; r < k->rows; r++) {
         double sum = 0;
         for (uint64_t i = 0; i < h->value_size; i++) { sum += (double)o[r * row + i] * (double)d[r * row + i]; }
@@ -288,7 +302,7 @@ static redco_status attention_grad_block(const heads *h, const block *k, const r
                                       .c = (real *)launch->outputs[2].data + v_at}};
     for (uint32_t i = 0; i < 4 && st == REDCO_OK; i++) {
         st = REAL_NAME(gemm)(&products[i], err);
-        if (i == 0) { score_gradients(h, k, launch, first, p, e); }
+        if (i == 0) { score_gradients(h, k, launch, first, (real)h->attributes->scalar, p, e); }
     }
     return st;
 }
@@ -304,6 +318,53 @@ redco_status REAL_NAME(attention_grad)(const redco_launch *launch, redco_error *
             for (uint64_t row = 0; row < h.queries && st == REDCO_OK; row += REDCOI_ATTENTION_ROWS) {
                 const block k = make_block(&h, b, head, row);
                 st = attention_grad_block(&h, &k, launch, masked ? 4 : 3, err);
+            }
+        }
+    }
+    return st;
+}
+
+/** Adds the gradient of a block's scores to the bias that they had. */
+static redco_status bias_grad_block(const heads *h, const block *k, const redco_launch *launch, redco_error *err)
+{
+    enum { FIRST = 4 }; /* output, log-sum-exp, doutput */
+    real *p = launch->workspace, *e = p + k->rows * k->keys;
+    if (k->keys == 0) { return REDCO_OK; }
+    redco_status st = block_scores(h, k, launch, p, err);
+    const redcoi_gemm g = {.transpose_b = true,
+                           .m = k->rows,
+                           .n = k->keys,
+                           .k = h->value_size,
+                           .alpha = 1,
+                           .row_a = h->count * h->value_size,
+                           .row_b = h->groups * h->value_size,
+                           .row_c = k->keys,
+                           .a = (const real *)launch->inputs[FIRST + 2].data +
+                                at(k->b, k->row, k->head, h->queries, h->count, h->value_size),
+                           .b = (const real *)launch->inputs[2].data +
+                                at(k->b, k->key, k->group, h->keys, h->groups, h->value_size),
+                           .c = e};
+    if (st == REDCO_OK) { st = REAL_NAME(gemm)(&g, err); }
+    if (st != REDCO_OK) { return st; }
+    score_gradients(h, k, launch, FIRST, 1, p, e);
+    for (uint64_t r = 0; r < k->rows; r++) {
+        real *row =
+            (real *)launch->outputs[0].data + row_of(&launch->outputs[0].type, k->b, k->head, k->row + r) + k->key;
+        for (uint64_t j = 0; j < k->keys; j++) { row[j] += e[r * k->keys + j]; }
+    }
+    return REDCO_OK;
+}
+
+redco_status REAL_NAME(attention_bias_grad)(const redco_launch *launch, redco_error *err)
+{
+    const heads h = head_sizes(launch, true);
+    redco_status st = REDCO_OK;
+    memset(launch->outputs[0].data, 0, redco_type_bytes(&launch->outputs[0].type));
+    for (uint64_t b = 0; b < h.batch; b++) {
+        for (uint64_t head = 0; head < h.count; head++) {
+            for (uint64_t row = 0; row < h.queries && st == REDCO_OK; row += REDCOI_ATTENTION_ROWS) {
+                const block k = make_block(&h, b, head, row);
+                st = bias_grad_block(&h, &k, launch, err);
             }
         }
     }

@@ -36,6 +36,7 @@ redco_status REAL_NAME(norm_grad)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(rotary)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(attention)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(attention_grad)(const redco_launch *launch, redco_error *err);
+redco_status REAL_NAME(attention_bias_grad)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(cross_entropy)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(cross_entropy_grad)(const redco_launch *launch, redco_error *err);
 redco_status REAL_NAME(sum_squares)(const redco_launch *launch, redco_error *err);

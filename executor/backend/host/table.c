@@ -54,6 +54,7 @@ const redcoi_kernel REAL_NAME(kernels)[REDCO_OP_COUNT] = {
     [REDCO_OP_ROTARY] = REAL_NAME(rotary),
     [REDCO_OP_ATTENTION] = REAL_NAME(attention),
     [REDCO_OP_ATTENTION_GRAD] = REAL_NAME(attention_grad),
+    [REDCO_OP_ATTENTION_BIAS_GRAD] = REAL_NAME(attention_bias_grad),
     [REDCO_OP_CROSS_ENTROPY] = REAL_NAME(cross_entropy),
     [REDCO_OP_CROSS_ENTROPY_GRAD] = REAL_NAME(cross_entropy_grad),
     [REDCO_OP_SUM_SQUARES] = REAL_NAME(sum_squares),

@@ -12,7 +12,8 @@ uint64_t redcoi_kernel_workspace_bytes(const redco_launch *launch, uint64_t elem
     case REDCO_OP_RMS_NORM_GRAD: /* gradients of scale and shift in double */
     case REDCO_OP_LAYER_NORM_GRAD: return 2 * in->dim[in->rank - 1] * sizeof(double);
     case REDCO_OP_ATTENTION: /* scores of a block of queries */
-    case REDCO_OP_ATTENTION_GRAD: {
+    case REDCO_OP_ATTENTION_GRAD:
+    case REDCO_OP_ATTENTION_BIAS_GRAD: {
         const uint64_t queries = in->dim[1] < REDCOI_ATTENTION_ROWS ? in->dim[1] : REDCOI_ATTENTION_ROWS;
         const uint64_t scores = queries * launch->inputs[1].type.dim[1] * element_bytes;
         return launch->kind == REDCO_OP_ATTENTION ? scores : 2 * scores;

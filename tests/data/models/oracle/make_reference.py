@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Trains the small models of this folder with HuggingFace transformers in float64 and prints what they came to.
 
-    make_reference.py > reference.txt
+    make_reference.py [NAME...] > reference.txt
 
 Weights and tokens are formulas (number(), below), so that the C test can have the same. README says with which versions
 reference.txt was made.
 """
+import json
 import pathlib
 import sys
 
@@ -62,9 +63,73 @@ def line(tensor):
     return f"{flat.norm().item():.17g} {(flat * weights).sum().item():.17g}"
 
 
-def train(path):
+class InternLM2(torch.nn.Module):
+    """InternLM2, which transformers does not hold, is its LLaMA with other names and one matrix for queries, keys and
+    values: of each group of heads its queries, its key, its value. Here that matrix is the parameter; LLaMA computes."""
+
+    NAMES = (("model.tok_embeddings.", "model.embed_tokens."), ("output.", "lm_head."),
+             (".attention.wo.", ".self_attn.o_proj."), (".attention_norm.", ".input_layernorm."),
+             (".ffn_norm.", ".post_attention_layernorm."), (".feed_forward.w1.", ".mlp.gate_proj."),
+             (".feed_forward.w3.", ".mlp.up_proj."), (".feed_forward.w2.", ".mlp.down_proj."))
+
+    def __init__(self, raw):
+        super().__init__()
+        bias = raw.pop("bias", True)
+        self.config = transformers.LlamaConfig(**{**raw, "model_type": "llama", "attention_bias": bias})
+        self.llama = transformers.LlamaForCausalLM(self.config).double().eval()
+        self.groups = self.config.num_key_value_heads
+        self.shared = self.config.num_attention_heads // self.groups
+        self.own = {}
+        for name, parameter in self.llama.named_parameters():
+            if ".self_attn." in name and ".o_proj." not in name:
+                continue
+            for ours, theirs in self.NAMES:
+                name = name.replace(theirs, ours) if name.startswith(theirs) or theirs[0] == "." else name
+            self.own[name] = torch.nn.Parameter(parameter.detach().clone())
+        size = self.config.head_dim
+        for layer in range(self.config.num_hidden_layers):
+            rows = self.groups * (self.shared + 2) * size
+            prefix = f"model.layers.{layer}.attention.wqkv."
+            self.own[prefix + "weight"] = torch.nn.Parameter(torch.zeros(rows, self.config.hidden_size))
+            if bias:
+                self.own[prefix + "bias"] = torch.nn.Parameter(torch.zeros(rows))
+
+    def named_parameters(self, *_, **__):
+        return self.own.items()
+
+    def parameters(self, recurse=True):
+        return self.own.values()
+
+    def forward(self, tokens):
+        theirs = {}
+        for name, value in self.own.items():
+            if ".attention.wqkv." in name:
+                apart = value.reshape(self.groups, self.shared + 2, self.config.head_dim, *value.shape[1:])
+                for part, rows in (("q", apart[:, :-2]), ("k", apart[:, -2]), ("v", apart[:, -1])):
+                    theirs[name.replace("attention.wqkv", f"self_attn.{part}_proj")] = rows.reshape(-1, *value.shape[1:])
+                continue
+            for ours, other in self.NAMES:
+                name = name.replace(ours, other) if name.startswith(ours) or ours[0] == "." else name
+            theirs[name] = value
+        return torch.func.functional_call(self.llama, theirs, (tokens,))
+
+
+def create(path):
+    raw = json.loads(path.read_text())
+    if raw["model_type"] == "internlm2":
+        return InternLM2(raw)
     config = transformers.AutoConfig.from_pretrained(path)
-    model = transformers.AutoModelForCausalLM.from_config(config).double().eval()
+    kind = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM
+    model = kind.from_config(config, attn_implementation="eager").double().eval()
+    for module in model.modules(): # BART's padding is a word like others: redco's sequences have none
+        if isinstance(module, torch.nn.Embedding):
+            module.padding_idx = None
+    return model
+
+
+def train(path):
+    model = create(path)
+    config = model.config
     parameters = sorted(model.named_parameters())
     with torch.no_grad():
         for stream, (name, parameter) in enumerate(parameters):
@@ -79,7 +144,8 @@ def train(path):
         optimizer.zero_grad()
         for micro_batch in range(MICRO_BATCHES):
             tokens, targets = batch(step, micro_batch, config.vocab_size)
-            logits = model(tokens).logits
+            given = {"labels": targets} if config.is_encoder_decoder else {} # made into the decoder's input
+            logits = model(tokens, **given).logits
             loss = torch.nn.functional.cross_entropy(logits.reshape(-1, config.vocab_size), targets.reshape(-1))
             (loss / MICRO_BATCHES).backward()
             mean += loss.item() / MICRO_BATCHES
@@ -95,4 +161,5 @@ def train(path):
 if __name__ == "__main__":
     print(f"torch {torch.__version__}, transformers {transformers.__version__}", file=sys.stderr)
     for config_path in sorted(pathlib.Path(__file__).parent.glob("*.json")):
-        train(config_path)
+        if len(sys.argv) == 1 or config_path.stem in sys.argv[1:]:
+            train(config_path)

@@ -1,11 +1,16 @@
-/* Tables of priced groups of the families that have no graph: one list for all of them, by dimensions and parameters.
- * The families with a graph are compared with it (tests/unit/test_layer_groups.c). */
-#include "costmodel/models/layer_groups_internal.h"
+#include "listed_groups.h"
 
 #define AXIS(name) (1U << REDCO_AXIS_##name)
 #define TOKENS (AXIS(BATCH) | AXIS(SEQUENCE))
 #define QUERIES (AXIS(HEADS) | AXIS(HEAD_DIM))
 #define KEYS (AXIS(KV_HEADS) | AXIS(HEAD_DIM))
+
+static redco_extent extent(uint32_t factor, unsigned axes)
+{
+    redco_extent e = {.factor = factor};
+    for (unsigned a = 0; a < REDCO_AXIS_COUNT; a++) { e.power[a] = (axes >> a & 1) != 0; }
+    return e;
+}
 
 struct list {
     redco_layer_group *groups;
@@ -20,21 +25,21 @@ static redco_layer_group *add(struct list *list, redco_op_role role, redco_group
 
 static void add_part(redco_layer_group *group, uint32_t factor, unsigned axes)
 {
-    group->parts[group->part_count++] = redcoi_extent(factor, axes);
+    group->parts[group->part_count++] = extent(factor, axes);
 }
 
 static void add_norm(struct list *list, redco_op_role role, unsigned row, unsigned rows)
 {
     redco_layer_group *const norm = add(list, role, REDCO_GROUP_NORM);
     add_part(norm, 1, TOKENS | rows | row);
-    norm->columns = redcoi_extent(1, row);
+    norm->columns = extent(1, row);
 }
 
 static redco_layer_group *add_product(struct list *list, redco_op_role role, unsigned inner)
 {
     redco_layer_group *const product = add(list, role, REDCO_GROUP_PRODUCT);
-    product->rows = redcoi_extent(1, TOKENS);
-    product->inner = redcoi_extent(1, inner);
+    product->rows = extent(1, TOKENS);
+    product->inner = extent(1, inner);
     return product;
 }
 
@@ -48,11 +53,11 @@ static void add_core(struct list *list, redco_op_role role, bool causal)
     add_part(core, 1, TOKENS | QUERIES);
 }
 
-static void add_attention(struct list *list, const redco_model *model, bool causal)
+static void add_attention(struct list *list, const redco_model *model, uint32_t class_index, bool causal)
 {
-    const redco_model_dims *const dims = &model->dims;
+    const redco_model_dims *const dims = redco_model_get_dims(model);
     redco_layer_group *const qkv = add_product(list, REDCO_OP_ROLE_QKV, AXIS(HIDDEN));
-    if (redcoi_model_has(model, REDCO_USE_QKV)) {
+    if (redco_model_find(model, class_index, REDCO_USE_QKV, false) != REDCO_NO_PARAM) {
         add_part(qkv, 1, AXIS(QKV_HEADS) | AXIS(HEAD_DIM));
     } else {
         add_part(qkv, 1, QUERIES);
@@ -73,22 +78,23 @@ static void add_attention(struct list *list, const redco_model *model, bool caus
 }
 
 /* Queries of the decoder, keys and values of the encoder's output: every pair. */
-static void add_cross(struct list *list)
+static void add_cross(struct list *list, bool post_norm)
 {
-    add_norm(list, REDCO_OP_ROLE_CROSS_NORM, AXIS(HIDDEN), 0);
+    if (!post_norm) { add_norm(list, REDCO_OP_ROLE_CROSS_NORM, AXIS(HIDDEN), 0); }
     add_part(add_product(list, REDCO_OP_ROLE_CROSS_Q, AXIS(HIDDEN)), 1, QUERIES);
     add_part(add_product(list, REDCO_OP_ROLE_CROSS_KV, AXIS(HIDDEN)), 2, KEYS);
     add_core(list, REDCO_OP_ROLE_CROSS_ATTENTION, false);
     add_part(add_product(list, REDCO_OP_ROLE_CROSS_OUT, QUERIES), 1, AXIS(HIDDEN));
+    if (post_norm) { add_norm(list, REDCO_OP_ROLE_CROSS_NORM, AXIS(HIDDEN), 0); }
 }
 
-static void add_block(struct list *list, const redco_model *model, bool causal, bool cross)
+static void add_block(struct list *list, const redco_model *model, uint32_t class_index, bool causal, bool cross)
 {
-    const redco_model_dims *const dims = &model->dims;
+    const redco_model_dims *const dims = redco_model_get_dims(model);
     if (!dims->post_norm) { add_norm(list, REDCO_OP_ROLE_ATTENTION_NORM, AXIS(HIDDEN), 0); }
-    add_attention(list, model, causal);
+    add_attention(list, model, class_index, causal);
     if (dims->post_norm) { add_norm(list, REDCO_OP_ROLE_ATTENTION_NORM, AXIS(HIDDEN), 0); }
-    if (cross) { add_cross(list); }
+    if (cross) { add_cross(list, dims->post_norm); }
     if (!dims->parallel_block && !dims->post_norm) { add_norm(list, REDCO_OP_ROLE_FFN_NORM, AXIS(HIDDEN), 0); }
     redco_layer_group *const in = add_product(list, REDCO_OP_ROLE_FFN_IN, AXIS(HIDDEN));
     for (uint32_t i = 0; i < (dims->gated ? 2 : 1); i++) { add_part(in, 1, AXIS(FFN)); }
@@ -97,21 +103,23 @@ static void add_block(struct list *list, const redco_model *model, bool causal, 
     if (dims->post_norm) { add_norm(list, REDCO_OP_ROLE_FFN_NORM, AXIS(HIDDEN), 0); }
 }
 
-uint32_t redco_model_list_groups(const redco_model *model, uint32_t class_index,
-                                 redco_layer_group groups_out[REDCO_GROUPS_MAX])
+uint32_t listed_groups(const redco_model *model, uint32_t class_index, redco_layer_group groups_out[REDCO_GROUPS_MAX])
 {
+    const redco_model_dims *const dims = redco_model_get_dims(model);
+    const redco_layer_class *classes = NULL;
     struct list list = {groups_out, 0};
-    switch (model->classes[class_index].kind) {
+    (void)redco_model_classes(model, &classes);
+    switch (classes[class_index].kind) {
     case REDCO_CLASS_EMBEDDING: {
         redco_layer_group *const table = add(&list, REDCO_OP_ROLE_EMBEDDING, REDCO_GROUP_TABLE);
         add_part(table, 1, TOKENS | AXIS(HIDDEN));
-        table->columns = redcoi_extent(1, AXIS(VOCAB) | AXIS(TABLE_WIDTH));
+        table->columns = extent(1, AXIS(VOCAB) | AXIS(TABLE_WIDTH));
         break;
     }
-    case REDCO_CLASS_BLOCK: add_block(&list, model, model->dims.encoder_layers == 0, false); break;
-    case REDCO_CLASS_CROSS: add_block(&list, model, true, true); break;
+    case REDCO_CLASS_BLOCK: add_block(&list, model, class_index, dims->encoder_layers == 0, false); break;
+    case REDCO_CLASS_CROSS: add_block(&list, model, class_index, true, true); break;
     case REDCO_CLASS_HEAD:
-        if (!model->dims.no_final_norm) { add_norm(&list, REDCO_OP_ROLE_FINAL_NORM, AXIS(HIDDEN), 0); }
+        if (!dims->no_final_norm) { add_norm(&list, REDCO_OP_ROLE_FINAL_NORM, AXIS(HIDDEN), 0); }
         add_part(add_product(&list, REDCO_OP_ROLE_HEAD, AXIS(HIDDEN)), 1, AXIS(VOCAB));
         add_part(add(&list, REDCO_OP_ROLE_LOSS, REDCO_GROUP_LOSS), 1, TOKENS | AXIS(VOCAB));
         break;
