@@ -15,7 +15,7 @@ row() { # NODE-TYPE MODEL RANKS TP RECOMPUTE OPTION...
     cluster=$1 model=$2 ranks=$3 tp=$4 recompute=$5
     shift 5
     if [ -n "${ONLY-}" ] && ! echo "$model $ranks tp $tp $recompute $*" | grep -qE "$ONLY"; then return; fi
-    if ! redco-plan --quiet --cluster "$tests/data/exec/$cluster.json" --calibration host --model "$model.json" \
+    if ! redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/$cluster.json" --calibration host --model "$model.json" \
         --gpus "$ranks" --tp "$tp" --seq 256 --global-batch $((4 * ranks / tp)) --micro-batch 2 --precision fp32 \
         --recompute "$recompute" --sequence-parallel=off "$@" -o plan.json >plan.out 2>&1; then
         echo "no plan: $model $ranks tp $tp $recompute $*: $(tail -1 plan.out)"

@@ -32,9 +32,9 @@ static void warn_limits(const struct plan_args *args, const redco_inputs *inputs
         uint32_t bit, has;
     } limits[] = {
         {"tensor parallelism", o->tp > 1, REDCO_HAS_TP, file->dimensions},
-        {"pipeline stages", o->pp > 1 && o->pp != REDCO_DEGREE_AUTO, REDCO_HAS_PP, file->dimensions},
+        {"pipeline stages", o->pp > 1 && !redco_degree_is_free(o->pp), REDCO_HAS_PP, file->dimensions},
         {"model chunks", o->chunks > 1 && o->chunks != REDCO_DEGREE_AUTO, REDCO_HAS_CHUNKS, file->dimensions},
-        {"context parallelism", o->cp > 1 && o->cp != REDCO_DEGREE_AUTO, REDCO_HAS_CP, file->dimensions},
+        {"context parallelism", o->cp > 1 && !redco_degree_is_free(o->cp), REDCO_HAS_CP, file->dimensions},
         {"sequence parallelism", o->sequence_parallel == REDCO_ON, REDCO_HAS_SP, file->dimensions},
         {"half recomputation", full && half, REDCO_OFFERS_HALF, file->recompute},
         {"full recomputation", full && !half, REDCO_OFFERS_FULL, file->recompute},

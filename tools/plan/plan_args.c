@@ -69,9 +69,9 @@ static const struct argp_option flags[] = {
     {NULL, 0, NULL, 0, "What is fixed; all else is optimised:", 2},
     {"micro-batch", KEY_MICRO_BATCH, "N|auto", 0, "Sequences of a micro-batch", 2},
     {"tp", KEY_TP, "N|auto", 0, "Tensor-parallel degree", 2},
-    {"pp", KEY_PP, "N|auto", 0, "Pipeline stages (default 1)", 2},
+    {"pp", KEY_PP, "N|auto", 0, "Pipeline stages (auto: also more than measured runs had)", 2},
     {"pp-chunks", KEY_PP_CHUNKS, "N|auto", 0, "Model chunks of each pipeline stage (more than one: interleaved 1F1B)", 2},
-    {"cp", KEY_CP, "N|auto", 0, "Context-parallel degree (default 1)", 2},
+    {"cp", KEY_CP, "N|auto", 0, "Context-parallel degree (auto: also what no measured run had)", 2},
     {"tp-placement", KEY_TP_PLACEMENT, "rules|milp", 0, "Which dimension of each weight tensor parallelism splits: by RedCoast's rules (default), or what costs least", 2},
     {"tp-rules", KEY_TP_RULES, "FILE", 0, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", 2},
     {"sequence-parallel", KEY_SEQUENCE_PARALLEL, "on|off|auto", OPTION_ARG_OPTIONAL, "Split norms and dropout over the tensor-parallel ranks, too (without a value on)", 2},
@@ -460,6 +460,8 @@ int plan_args_parse(int argc, char **argv, struct plan_args *args)
     *args = (struct plan_args){
         .options =
             {.workload = {.seq_len = 4096, .global_batch = 1024, .precision = REDCO_BF16, .overlap = REDCO_OVERLAP_ALL},
+             .pp = REDCO_DEGREE_MEASURED,
+             .cp = REDCO_DEGREE_MEASURED,
              .chunks = REDCO_DEGREE_AUTO,
              .sequence_parallel = REDCO_EITHER,
              .recompute = REDCO_RECOMPUTE_COUNT,
