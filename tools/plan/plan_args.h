@@ -21,6 +21,7 @@ struct plan_args {
     const char *profiles[PLAN_MOST_PROFILES];
     uint64_t gpus; /* 0: not given */
     redco_search_options options;
+    uint32_t dims; /* --dims: bits of what may exceed 1; 0: not given */
     bool uniform_given;
     bool compare, explain;
     bool compare_engines;  /* --compare engines */
