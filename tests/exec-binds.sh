@@ -11,7 +11,7 @@ plans=0 failures=0
 try() { # MODEL OPTION...
     what=$(basename "$1") && file=$1 && shift
     plans=$((plans + 1))
-    if ! { redco-plan --quiet --cluster "$tests/data/exec/quad.json" --model "$file" --seq 12 --global-batch 2 --micro-batch 1 \
+    if ! { redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$file" --seq 12 --global-batch 2 --micro-batch 1 \
         --precision fp32 "$@" -o plan.json && redco-exec plan.json --steps 1 --quiet; } >out 2>&1; then
         if grep -q 'does not divide the [0-9]* attention heads' out; then
             plans=$((plans - 1))

@@ -20,7 +20,7 @@ bad() {
 plan() { # NAME MODEL OPTION...
     name=$1 model=$2
     shift 2
-    redco-plan --quiet --cluster "$tests/data/exec/quad.json" --model "$tests/data/models/oracle/$model.json" --seq 12 \
+    redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$tests/data/models/oracle/$model.json" --seq 12 \
         --global-batch 8 --micro-batch 1 --precision fp32 "$@" -o "$name.json" >/dev/null || exit 2
 }
 pair() { # FROM TO: 3 steps, then up to 7

@@ -18,7 +18,7 @@ bad() {
     ls -lAR copy
     failures=$((failures + 1))
 }
-redco-plan --quiet --cluster "$tests/data/exec/quad.json" --model "$tests/data/models/oracle/llama.json" --seq 4 \
+redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$tests/data/models/oracle/llama.json" --seq 4 \
     --global-batch 2 --micro-batch 1 --precision fp32 --gpus 1 -o plan.json >/dev/null || exit 2
 redco-exec plan.json --steps 4 --checkpoint ck --checkpoint-every 2 >out 2>err || exit 2
 sha256sum ck/*/* >written

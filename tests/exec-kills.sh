@@ -22,7 +22,7 @@ bad() {
 plan() { # NAME OPTION...
     name=$1
     shift
-    redco-plan --quiet --cluster "$tests/data/exec/quad.json" --model "$tests/data/models/oracle/llama.json" --seq 8 \
+    redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$tests/data/models/oracle/llama.json" --seq 8 \
         --global-batch 4 --micro-batch 1 --precision fp32 "$@" -o "$name" >/dev/null || exit 2
 }
 plan 0.json --gpus 4 --tp 2 --strategy zero3

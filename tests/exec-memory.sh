@@ -17,7 +17,7 @@ row() { # NODE-TYPE MODEL RANKS TP RECOMPUTE OPTION...
     # RedCoast's rules cut matrices of these families where no two of them pair.
     case "$model $tp" in "bloom "[24] | "mpt "[24] | "internlm2 "[24]) set -- "$@" --tp-placement milp ;; esac
     if [ -n "${ONLY-}" ] && ! echo "$model $ranks tp $tp $recompute $*" | grep -qE "$ONLY"; then return; fi
-    if ! redco-plan --quiet --cluster "$tests/data/exec/$cluster.json" --calibration host --model "$model.json" \
+    if ! redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/$cluster.json" --calibration host --model "$model.json" \
         --gpus "$ranks" --tp "$tp" --seq 256 --global-batch $((4 * ranks / tp)) --micro-batch 2 --precision fp32 \
         --recompute "$recompute" --sequence-parallel=off "$@" -o plan.json >plan.out 2>&1; then
         echo "no plan: $model $ranks tp $tp $recompute $*: $(tail -1 plan.out)"

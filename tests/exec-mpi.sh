@@ -15,7 +15,7 @@ bad() {
     cat out err
     failures=$((failures + 1))
 }
-"$tools/redco-plan" --quiet --cluster "$tests/data/exec/quad.json" --model "$tests/data/models/oracle/llama.json" --gpus 4 \
+"$tools/redco-plan" --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$tests/data/models/oracle/llama.json" --gpus 4 \
     --tp 2 --seq 12 --global-batch 8 --micro-batch 1 --precision fp32 --strategy zero3 -o plan.json >/dev/null || exit 2
 "$tests/mpirun.sh" "$mpirun" 4 "$tools/redco-exec" plan.json --steps 5 --check >out 2>err
 code=$?

@@ -15,7 +15,7 @@ try() { # CLUSTER MODEL GPUS TP BATCH DTYPE OPTION...
     what="$*"
     cluster=$1 named=$2 gpus=$3 tp=$4 batch=$5 dtype=$6
     shift 6
-    if ! redco-plan --quiet --cluster "$tests/data/exec/$cluster.json" --model "$named.json" \
+    if ! redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/$cluster.json" --model "$named.json" \
         --gpus "$gpus" --tp "$tp" --seq 12 --global-batch "$batch" --micro-batch 1 --precision fp32 --sequence-parallel=off "$@" -o plan.json \
         >plan.out 2>&1; then
         echo "no plan: $what: $(tail -1 plan.out)"

@@ -8,7 +8,7 @@ PATH=$(cd "$1" && pwd):$PATH
 plan=$(mktemp) && small=$(mktemp) || exit 2
 trap 'rm -f "$plan" "$small"' EXIT
 redco-plan --quiet --gpus 8 -o "$plan" >/dev/null || exit 2
-redco-plan --quiet --gpus 2 --cluster "$data/exec/quad.json" --model "$data/models/oracle/llama.json" --seq 12 \
+redco-plan --quiet --pp 1 --cp 1 --gpus 2 --cluster "$data/exec/quad.json" --model "$data/models/oracle/llama.json" --seq 12 \
     --global-batch 2 --precision fp32 -o "$small" >/dev/null || exit 2
 failures=0
 

@@ -19,7 +19,7 @@ bad() {
 "$cluster" probe || exit
 
 "$cluster" describe "${shape[@]}" >cluster.json
-"$tools/redco-plan" --quiet --cluster cluster.json --model "$tests/data/models/oracle/llama.json" --seq 12 --global-batch 8 \
+"$tools/redco-plan" --quiet --pp 1 --cp 1 --cluster cluster.json --model "$tests/data/models/oracle/llama.json" --seq 12 --global-batch 8 \
     --gpus 4 --micro-batch 1 --precision fp32 --fix p=2x1,g=2x2,os=2x2 -o plan.json >/dev/null || exit 2
 "$cluster" run "${shape[@]}" -- "$tools/redco-exec" plan.json --steps 3 --check >out 2>err
 code=$?

@@ -95,7 +95,7 @@ refuse traces/trace.schema.json "$scratch/trace.json" 's/"dur"/"duration"/'
 refuse planner/plan/plan.schema.json "$scratch/plan.json" 's/"step_s"/"step"/'
 refuse planner/plan/plan.schema.json "$scratch/ordered.json" 's/"gpu_order": \[/"gpu_order": [-1,/'
 
-"$tools/redco-plan" --cluster tests/data/exec/quad.json --model tests/data/models/oracle/opt.json --gpus 2 --seq 8 --global-batch 2 \
+"$tools/redco-plan" --pp 1 --cp 1 --cluster tests/data/exec/quad.json --model tests/data/models/oracle/opt.json --gpus 2 --seq 8 --global-batch 2 \
     --precision fp32 --quiet -o "$scratch/small.json" >/dev/null
 "$tools/redco-exec" "$scratch/small.json" --steps 1 --json >"$scratch/run.json"
 "$tools/redco-exec" "$scratch/small.json" --steps 2 --checkpoint "$scratch/ck" --check --json >"$scratch/checked.json"

@@ -127,7 +127,7 @@ said=$(PATH=$scratch/bin:$PATH run hosts.sbatch train.py --lr '1 e' | grep -c --
 
 # Ranks that srun started. Names of hosts that are all this one are no addresses, so the address is given; which rank of how
 # many a task is comes from Slurm, and so does which host rank 0 is on.
-"$tools/redco-plan" --quiet --model "$root/data/models/oracle/llama.json" --seq 12 --micro-batch 1 --global-batch 8 --precision fp32 \
+"$tools/redco-plan" --quiet --pp 1 --cp 1 --model "$root/data/models/oracle/llama.json" --seq 12 --micro-batch 1 --global-batch 8 --precision fp32 \
     --gpus 4 --cluster "$root/data/exec/quad.json" -o four.json >/dev/null || fail "no plan of four ranks"
 said=$(REDCO_ADDRESS=localhost:$((port + 9)) timeout 60 srun --quiet -N 4 -n 4 --mpi=none "$tools/redco-exec" "$scratch/four.json" --steps 1 --json |
     grep -o '"world":[^,]*')

@@ -51,16 +51,10 @@ double redco_candidate_ratio(const redco_search_options *options, const redco_ca
                 : redco_cost_ratio(candidate->prediction.step_s, best->prediction.step_s);
 }
 
-/* A pipeline or context degree that is not what it would be by default. */
+/* Stages, context parallelism or chunks: 1 is a choice, too, where the search would try more. */
 static bool is_given(uint32_t degree)
 {
-    return degree > 1 && degree != REDCO_DEGREE_AUTO;
-}
-
-/* One chunk is a choice, too: where there are stages, more are tried by default. */
-static bool gives_chunks(uint32_t chunks)
-{
-    return chunks != 0 && chunks != REDCO_DEGREE_AUTO;
+    return degree != 0 && !redco_degree_is_free(degree);
 }
 
 static bool is_switched(redco_switch given)
@@ -70,7 +64,7 @@ static bool is_switched(redco_switch given)
 
 bool redco_options_fixed(const redco_search_options *options)
 {
-    return options->tp != 0 || is_given(options->pp) || is_given(options->cp) || gives_chunks(options->chunks) ||
+    return options->tp != 0 || is_given(options->pp) || is_given(options->cp) || is_given(options->chunks) ||
            is_switched(options->sequence_parallel) || options->micro_batch != 0 ||
            options->recompute != REDCO_RECOMPUTE_COUNT || options->scheme_fixed ||
            options->strategy != REDCO_STRATEGY_ANY || options->fix.parameters.gpus != 0 ||
@@ -81,9 +75,9 @@ redco_search_options redco_options_freed(const redco_search_options *options)
 {
     redco_search_options freed = *options;
     freed.tp = 0;
-    if (is_given(freed.pp)) { freed.pp = REDCO_DEGREE_AUTO; }
-    if (is_given(freed.cp)) { freed.cp = REDCO_DEGREE_AUTO; }
-    if (gives_chunks(freed.chunks)) { freed.chunks = REDCO_DEGREE_AUTO; }
+    if (is_given(freed.pp)) { freed.pp = REDCO_DEGREE_MEASURED; }
+    if (is_given(freed.cp)) { freed.cp = REDCO_DEGREE_MEASURED; }
+    if (is_given(freed.chunks)) { freed.chunks = REDCO_DEGREE_AUTO; }
     if (is_switched(freed.sequence_parallel)) { freed.sequence_parallel = REDCO_EITHER; }
     freed.micro_batch = 0;
     freed.recompute = REDCO_RECOMPUTE_COUNT;

@@ -12,6 +12,8 @@ redco_question redco_question_default(void)
     return (redco_question){
         .options = {
             .workload = {.seq_len = 4096, .global_batch = 1024, .precision = REDCO_BF16, .overlap = REDCO_OVERLAP_ALL},
+            .pp = REDCO_DEGREE_MEASURED,
+            .cp = REDCO_DEGREE_MEASURED,
             .chunks = REDCO_DEGREE_AUTO,
             .sequence_parallel = REDCO_EITHER,
             .recompute = REDCO_RECOMPUTE_COUNT,
@@ -109,9 +111,9 @@ size_t redco_question_lacks(const redco_question *question, const redco_inputs *
         uint32_t bit, has;
     } limits[] = {
         {"tensor parallelism", o->tp > 1, REDCO_HAS_TP, file->dimensions},
-        {"pipeline stages", o->pp > 1 && o->pp != REDCO_DEGREE_AUTO, REDCO_HAS_PP, file->dimensions},
+        {"pipeline stages", o->pp > 1 && !redco_degree_is_free(o->pp), REDCO_HAS_PP, file->dimensions},
         {"model chunks", o->chunks > 1 && o->chunks != REDCO_DEGREE_AUTO, REDCO_HAS_CHUNKS, file->dimensions},
-        {"context parallelism", o->cp > 1 && o->cp != REDCO_DEGREE_AUTO, REDCO_HAS_CP, file->dimensions},
+        {"context parallelism", o->cp > 1 && !redco_degree_is_free(o->cp), REDCO_HAS_CP, file->dimensions},
         {"sequence parallelism", o->sequence_parallel == REDCO_ON, REDCO_HAS_SP, file->dimensions},
         {"half recomputation", full && half, REDCO_OFFERS_HALF, file->recompute},
         {"full recomputation", full && !half, REDCO_OFFERS_FULL, file->recompute},

@@ -234,7 +234,10 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
     if (options->recompute == REDCO_RECOMPUTE_COUNT && (options->offers & REDCO_OFFERS_FULL) == 0) {
         w->engine.partial_recompute = (options->offers & REDCO_OFFERS_HALF) != 0;
     }
-    options->dimensions = inputs->engine_named ? file->dimensions : 0;
+    /* redco-exec, whose memory is planned, runs what is planned for it, and CPUs have nothing else: its limits hold
+     * also where nobody named it. */
+    const bool by_us = w->engine.planned_memory || redco_gpu_is_host(&inputs->machine.gpu);
+    options->dimensions = inputs->engine_named ? file->dimensions : by_us ? REDCO_HAS_TP | REDCO_HAS_SP : 0;
     options->states = inputs->engine_named ? file->states : 0;
     if (!options->tp_placement_fixed) {
         options->tp_placement = w->engine.tp_layout == REDCO_ENGINE_PAIRED ? REDCO_TP_PAIRED : REDCO_TP_RULES;

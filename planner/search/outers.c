@@ -13,6 +13,12 @@ enum { LARGEST_MICRO_BATCH = 65536 };
 /* Higher context-parallel degrees are not tried either: each exchanges keys and values in every layer. */
 enum { LARGEST_CONTEXT = 16 };
 
+/* Degrees of measured rows (traces/data), which REDCO_DEGREE_MEASURED keeps to. Stages: 64
+ * (megatron_a100_narayanan_2021, 1 T parameters). Context parallelism: ranks of 4096 tokens or more, groups within two
+ * nodes (dgxc_benchmarking and megatron_bridge, cp 2 at 8192 tokens beside tp up to 8); with 8192 tokens or more wider
+ * (llama3_paper, cp 16 at 131,072 tokens over 16 nodes; nemo, cp 8 at 262,144 over 4). */
+enum { MEASURED_STAGES = 64, MEASURED_NODES = 2, MEASURED_TOKENS = 4096, MEASURED_WIDE_TOKENS = 8192 };
+
 static bool has_fixed_meshes(const redco_search_options *options)
 {
     return options->fix.parameters.gpus > 0 || options->fix.gradients.gpus > 0 || options->fix.optimizer.gpus > 0 ||
@@ -213,6 +219,34 @@ static redco_status add_chunks(struct lister *list, redco_setting setting, bool 
     return st;
 }
 
+static uint32_t divisor_of_both(uint32_t a, uint32_t b)
+{
+    while (b != 0) {
+        const uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Whether measured rows hold context parallelism like this, and no layout with less of it is as good: (cp, b) has the
+ * tokens a rank, the micro-batches and, over data- and context-parallel ranks together, the meshes of (cp/g, b/g), with
+ * more traffic of keys and values, where g divides both. */
+static bool keeps_context(const struct lister *list, const redco_setting *setting)
+{
+    const redco_search_options *o = &list->space->options;
+    if (o->cp != REDCO_DEGREE_MEASURED || setting->cp == 1) { return true; }
+    const uint64_t tokens = (uint64_t)setting->micro_batch * o->workload.seq_len / setting->cp;
+    const uint64_t ranks = (uint64_t)setting->tp * setting->cp, gpus = list->inputs->machine->gpus_per_node;
+    if (tokens < MEASURED_TOKENS || (tokens < MEASURED_WIDE_TOKENS && ranks > MEASURED_NODES * gpus)) { return false; }
+    redco_setting less = *setting;
+    const uint32_t both = o->micro_batch == 0 ? divisor_of_both(setting->cp, setting->micro_batch) : 1;
+    less.cp /= both;
+    less.micro_batch /= both;
+    return both == 1 || redcoi_place_ranks(list->inputs->machine, &less, NULL) != REDCO_OK ||
+           redco_setting_check(list->space->costs, &less, NULL) != REDCO_OK;
+}
+
 /* All micro-batches of one choice of degrees. REDCO_EVALUE: it has none, or one that does not divide. */
 static redco_status add_degrees(struct lister *list, redco_setting setting)
 {
@@ -245,6 +279,7 @@ static redco_status add_degrees(struct lister *list, redco_setting setting)
         if (per_rank % b != 0) { continue; }
         setting.micro_batch = (uint32_t)b;
         setting.micro_batches = per_rank / b;
+        if (!keeps_context(list, &setting)) { continue; }
         if ((st = add_chunks(list, setting, &any)) != REDCO_OK) { return st; }
     }
     return any ? REDCO_OK : REDCO_EVALUE;
@@ -257,9 +292,11 @@ static redco_status add_depths(struct lister *list, redco_setting setting)
     const redco_machine *const machine = list->inputs->machine;
     const uint64_t world = (uint64_t)machine->nodes * machine->gpus_per_node;
     const uint64_t ranks = world / ((uint64_t)setting.tp * setting.cp);
-    const uint32_t most = given == REDCO_DEGREE_AUTO ? list->space->blocks : given;
-    for (uint32_t pp = given == REDCO_DEGREE_AUTO ? 1 : given; pp <= most; pp++) {
-        if (given == REDCO_DEGREE_AUTO && (ranks == 0 || ranks % pp != 0)) { continue; }
+    const bool any = redco_degree_is_free(given), narrow = given == REDCO_DEGREE_MEASURED;
+    const uint32_t blocks = list->space->blocks;
+    const uint32_t most = !any ? given : narrow && blocks > MEASURED_STAGES ? MEASURED_STAGES : blocks;
+    for (uint32_t pp = any ? 1 : given; pp <= most; pp++) {
+        if (any && pp > 1 && (ranks == 0 || ranks % pp != 0)) { continue; }
         setting.pp = pp;
         const redco_status st = add_degrees(list, setting);
         /* A degree that does not divide something is no option, unless all are none. */
@@ -287,13 +324,13 @@ static redco_status add_all(struct lister *list)
     const redco_search_options *o = &list->space->options;
     const uint32_t domain = redco_machine_domain(list->inputs->machine);
     const uint32_t tp_given = o->tp != 0 ? o->tp : list->space->comm ? 1 : REDCO_DEGREE_AUTO;
-    const uint32_t most_cp = o->cp == REDCO_DEGREE_AUTO ? LARGEST_CONTEXT : o->cp;
+    const uint32_t most_cp = redco_degree_is_free(o->cp) ? LARGEST_CONTEXT : o->cp;
     redco_status st = REDCO_OK;
     for (uint32_t tp = tp_given != REDCO_DEGREE_AUTO ? tp_given : 1;
          tp <= (tp_given != REDCO_DEGREE_AUTO ? tp_given : domain) && st == REDCO_OK; tp++) {
         if (tp_given == REDCO_DEGREE_AUTO && domain % tp != 0) { continue; }
-        for (uint32_t cp = o->cp == REDCO_DEGREE_AUTO ? 1 : o->cp; cp <= most_cp && st == REDCO_OK; cp++) {
-            if (o->cp == REDCO_DEGREE_AUTO && o->workload.seq_len % cp != 0) { continue; }
+        for (uint32_t cp = redco_degree_is_free(o->cp) ? 1 : o->cp; cp <= most_cp && st == REDCO_OK; cp++) {
+            if (redco_degree_is_free(o->cp) && o->workload.seq_len % cp != 0) { continue; }
             st = add_splits(list, (redco_setting){.tp = tp, .cp = cp});
         }
     }

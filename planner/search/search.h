@@ -32,6 +32,13 @@ typedef enum redco_strategy {
 
 /** A degree that the search chooses although its default is 1. */
 #define REDCO_DEGREE_AUTO UINT32_MAX
+/** The same among degrees that measured rows hold (outers.c); all where the batch divides over none of these. */
+#define REDCO_DEGREE_MEASURED (UINT32_MAX - 1)
+/** Whether the search chooses a degree. */
+static inline bool redco_degree_is_free(uint32_t degree)
+{
+    return degree == REDCO_DEGREE_AUTO || degree == REDCO_DEGREE_MEASURED;
+}
 
 typedef enum redco_switch {
     REDCO_UNSAID, /**< off, and nobody fixed it */
@@ -44,7 +51,8 @@ typedef enum redco_switch {
 typedef struct redco_search_options {
     redco_workload workload;
     uint32_t tp, micro_batch;
-    /** 0: 1, or chosen by the search where the batch divides over no layout with 1; REDCO_DEGREE_AUTO: chosen */
+    /** 0: 1, or chosen by the search where the batch divides over no layout with 1; REDCO_DEGREE_AUTO,
+     *  REDCO_DEGREE_MEASURED: chosen */
     uint32_t pp, cp;
     uint32_t chunks; /**< of a pipeline stage, where there are several; 0: 1; REDCO_DEGREE_AUTO: chosen by the search */
     redco_switch sequence_parallel;

@@ -111,8 +111,8 @@ static bool more_stages(const redcoi_inputs *inputs, const redco_search_options 
 {
     redco_search_options o = *options;
     const bool comm = o.objective == REDCO_OBJECTIVE_COMM || o.strategy == REDCO_STRATEGY_AMSP;
-    if (o.pp == REDCO_DEGREE_AUTO && !comm) { return false; }
-    const uint32_t now = o.pp != 0 && o.pp != REDCO_DEGREE_AUTO ? o.pp : 1;
+    if (redco_degree_is_free(o.pp) && !comm) { return false; }
+    const uint32_t now = o.pp != 0 && !redco_degree_is_free(o.pp) ? o.pp : 1;
     const uint64_t gpus = (uint64_t)inputs->machine->nodes * inputs->machine->gpus_per_node;
     for (uint32_t pp = now + 1; pp <= gpus && pp <= MOST_STAGES; pp++) {
         if (gpus % pp != 0) { continue; }

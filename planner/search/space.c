@@ -41,8 +41,12 @@ static bool widen(redco_search_options *o, const redco_search_options *asked, bo
 {
     const uint32_t has = asked->dimensions != 0 ? asked->dimensions : ~0U;
     const redco_search_options before = *o;
-    if (asked->pp == 0 && !comm && (has & REDCO_HAS_PP) != 0) { o->pp = REDCO_DEGREE_AUTO; }
-    if (asked->cp == 0 && !comm && (has & REDCO_HAS_CP) != 0) { o->cp = REDCO_DEGREE_AUTO; }
+    if ((asked->pp == 0 || asked->pp == REDCO_DEGREE_MEASURED) && !comm && (has & REDCO_HAS_PP) != 0) {
+        o->pp = REDCO_DEGREE_AUTO;
+    }
+    if ((asked->cp == 0 || asked->cp == REDCO_DEGREE_MEASURED) && !comm && (has & REDCO_HAS_CP) != 0) {
+        o->cp = REDCO_DEGREE_AUTO;
+    }
     return o->pp != before.pp || o->cp != before.cp;
 }
 
@@ -72,14 +76,19 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
         o->scheme_fixed = true;
     }
     space->comm = o->objective == REDCO_OBJECTIVE_COMM || o->strategy == REDCO_STRATEGY_AMSP;
-    if (o->pp == 0 || (space->comm && o->pp == REDCO_DEGREE_AUTO)) { o->pp = 1; }
-    if (o->cp == 0 || (space->comm && o->cp == REDCO_DEGREE_AUTO)) { o->cp = 1; }
+    if (o->pp == 0 || (space->comm && redco_degree_is_free(o->pp))) { o->pp = 1; }
+    if (o->cp == 0 || (space->comm && redco_degree_is_free(o->cp))) { o->cp = 1; }
     if (space->comm && o->chunks == REDCO_DEGREE_AUTO) { o->chunks = 1; }
     if (space->comm && o->sequence_parallel == REDCO_EITHER) { o->sequence_parallel = REDCO_OFF; }
+    /* Strategies with a name are data parallel: their papers have neither stages nor context parallelism. */
+    if (o->strategy != REDCO_STRATEGY_ANY) {
+        if (o->pp == REDCO_DEGREE_MEASURED) { o->pp = 1; }
+        if (o->cp == REDCO_DEGREE_MEASURED) { o->cp = 1; }
+    }
     if (o->dimensions != 0) { /* what the engine lacks is not searched */
         if (o->tp == 0 && (o->dimensions & REDCO_HAS_TP) == 0) { o->tp = 1; }
-        if (o->pp == REDCO_DEGREE_AUTO && (o->dimensions & REDCO_HAS_PP) == 0) { o->pp = 1; }
-        if (o->cp == REDCO_DEGREE_AUTO && (o->dimensions & REDCO_HAS_CP) == 0) { o->cp = 1; }
+        if (redco_degree_is_free(o->pp) && (o->dimensions & REDCO_HAS_PP) == 0) { o->pp = 1; }
+        if (redco_degree_is_free(o->cp) && (o->dimensions & REDCO_HAS_CP) == 0) { o->cp = 1; }
         if (o->chunks == REDCO_DEGREE_AUTO && (o->dimensions & REDCO_HAS_CHUNKS) == 0) { o->chunks = 1; }
         if (o->sequence_parallel == REDCO_EITHER && (o->dimensions & REDCO_HAS_SP) == 0) {
             o->sequence_parallel = REDCO_OFF;

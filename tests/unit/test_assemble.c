@@ -198,7 +198,7 @@ static void freeing_leaves_the_workload(void **state)
     const redco_search_options freed = redco_options_freed(&options);
     assert_false(redco_options_fixed(&freed));
     assert_int_equal(freed.workload.global_batch, 77);
-    assert_int_equal(freed.pp, REDCO_DEGREE_AUTO);
+    assert_int_equal(freed.pp, REDCO_DEGREE_MEASURED); /* as by default */
     assert_int_equal(freed.cp, 0); /* was not given: 1 as by default */
 }
 

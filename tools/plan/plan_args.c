@@ -25,6 +25,7 @@ enum key {
     KEY_PP,
     KEY_PP_CHUNKS,
     KEY_CP,
+    KEY_DIMS,
     KEY_TP_PLACEMENT,
     KEY_TP_RULES,
     KEY_SEQUENCE_PARALLEL,
@@ -69,9 +70,10 @@ static const struct argp_option flags[] = {
     {NULL, 0, NULL, 0, "What is fixed; all else is optimised:", 2},
     {"micro-batch", KEY_MICRO_BATCH, "N|auto", 0, "Sequences of a micro-batch", 2},
     {"tp", KEY_TP, "N|auto", 0, "Tensor-parallel degree", 2},
-    {"pp", KEY_PP, "N|auto", 0, "Pipeline stages (default 1)", 2},
+    {"pp", KEY_PP, "N|auto", 0, "Pipeline stages (auto: also more than measured runs had)", 2},
     {"pp-chunks", KEY_PP_CHUNKS, "N|auto", 0, "Model chunks of each pipeline stage (more than one: interleaved 1F1B)", 2},
-    {"cp", KEY_CP, "N|auto", 0, "Context-parallel degree (default 1)", 2},
+    {"cp", KEY_CP, "N|auto", 0, "Context-parallel degree (auto: also what no measured run had)", 2},
+    {"dims", KEY_DIMS, "LIST", 0, "Which of tp, sp, pp, cp and dp may exceed 1 (default: all)", 2},
     {"tp-placement", KEY_TP_PLACEMENT, "rules|milp", 0, "Which dimension of each weight tensor parallelism splits: by RedCoast's rules (default), or what costs least", 2},
     {"tp-rules", KEY_TP_RULES, "FILE", 0, "Rules of your own before RedCoast's, or instead: see redco-rules(1)", 2},
     {"sequence-parallel", KEY_SEQUENCE_PARALLEL, "on|off|auto", OPTION_ARG_OPTIONAL, "Split norms and dropout over the tensor-parallel ranks, too (without a value on)", 2},
@@ -158,6 +160,51 @@ static const char *read_mesh(const char *text, redco_mesh *out)
     }
     *out = (redco_mesh){.gpus = (uint32_t)factors[0], .nodes = (uint32_t)factors[1]};
     return text;
+}
+
+static const char *const dim_words[] = {"tp", "sp", "pp", "cp", "dp", "ep", NULL};
+enum dim { DIM_TP, DIM_SP, DIM_PP, DIM_CP, DIM_DP };
+
+static error_t read_dims(struct plan_args *args, const char *text)
+{
+    for (const char *at = text;; at++) {
+        const size_t length = strcspn(at, ",");
+        size_t i = 0;
+        while (dim_words[i] != NULL && (strlen(dim_words[i]) != length || strncmp(dim_words[i], at, length) != 0)) {
+            i++;
+        }
+        if (dim_words[i] == NULL) {
+            return cli_bad_option(&args->cli, "--dims", "\"%.60s\" is not a list of tp, sp, pp, cp, ep and dp", text);
+        }
+        args->dims |= 1U << i;
+        at += length;
+        if (*at == '\0') { break; }
+    }
+    if ((args->dims & 1U << DIM_DP) == 0) {
+        return cli_bad_option(&args->cli, "--dims", "\"%.60s\" leaves out dp, which takes all other GPUs", text);
+    }
+    return 0;
+}
+
+/* Dimensions that --dims leaves out are 1. */
+static void apply_dims(struct plan_args *args)
+{
+    redco_search_options *const o = &args->question.options;
+    uint32_t *const degrees[] = {[DIM_TP] = &o->tp, [DIM_PP] = &o->pp, [DIM_CP] = &o->cp};
+    if (args->dims == 0) { return; }
+    for (int d = DIM_TP; d <= DIM_CP; d++) {
+        const bool rows = d == DIM_SP;
+        if ((args->dims >> d & 1) != 0) { continue; }
+        if (rows ? o->sequence_parallel == REDCO_ON : *degrees[d] > 1 && !redco_degree_is_free(*degrees[d])) {
+            (void)cli_bad_option(&args->cli, "--dims", "leaves out %s, which is given more than 1", dim_words[d]);
+            return;
+        }
+        if (rows) {
+            o->sequence_parallel = REDCO_OFF;
+        } else {
+            *degrees[d] = 1;
+        }
+    }
 }
 
 static error_t read_fix(struct plan_args *args, const char *text)
@@ -347,6 +394,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_TOPOLOGY: return cli_name(&args->cli, "--topology", text, &args->question.names.topology);
     case KEY_HOSTS: args->question.names.hosts = text; return 0;
     case KEY_CALIBRATION: return cli_name(&args->cli, "--calibration", text, &args->question.names.calibration);
+    case KEY_DIMS: return read_dims(args, text);
     case KEY_TP_RULES: return cli_name(&args->cli, "--tp-rules", text, &args->question.names.tp_rules);
     case KEY_PROFILE: return add_profile(args, text);
     case KEY_GPUS:
@@ -461,5 +509,6 @@ int plan_args_parse(int argc, char **argv, struct plan_args *args)
     const int rc = cli_parse(&argp, argc, argv, &args->cli);
     if (rc != CLI_RUN) { return rc; }
     check_together(args);
+    apply_dims(args);
     return args->cli.err.status == REDCO_OK ? CLI_RUN : cli_fail(&args->cli, &args->cli.err);
 }

@@ -18,6 +18,7 @@ struct plan_args {
     struct cli cli; /* first: see cli.h */
     redco_question question;
     const char *profiles[PLAN_MOST_PROFILES];
+    uint32_t dims; /* --dims: bits of what may exceed 1; 0: not given */
     bool uniform_given;
     bool compare, explain;
     bool compare_engines;  /* --compare engines */

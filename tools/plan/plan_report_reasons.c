@@ -126,7 +126,7 @@ static void print_fixed(const redco_search_options *options)
         comma = ", ";
     }
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
-        if (stages[i].degree <= 1 || stages[i].degree == REDCO_DEGREE_AUTO) { continue; }
+        if (stages[i].degree == 0 || redco_degree_is_free(stages[i].degree)) { continue; }
         (void)printf("%s%s = %u", comma, stages[i].name, stages[i].degree);
         comma = ", ";
     }
