@@ -92,7 +92,7 @@ static void read_settings(redcoi_build *config, const redco_model_dims *dims, re
     s->deviation = redcoi_config_number(config, "init_std", 0.02, 0.0, 10.0);
     if (redcoi_config_bool(config, "scale_embedding", false)) { s->embedding_scale = sqrt((double)dims->hidden); }
     redcoi_config_decoder_tokens(config, s, 1, 2);
-    const uint32_t heads = redcoi_config_u32(config, "encoder_attention_heads", NULL, 16, REDCOI_MAX_HEADS);
+    const uint32_t heads = redcoi_config_derived(config, "encoder_attention_heads", NULL, 16, REDCOI_MAX_HEADS);
     if (redcoi_building(config) && heads != dims->heads) {
         redcoi_build_fail(config, "encoder_attention_heads", "is %u; the executor needs as many as the decoder has, %u",
                           heads, dims->heads);

@@ -201,7 +201,8 @@ __attribute__((format(printf, 3, 4))) void redcoi_build_fail(redcoi_build *build
  *  then have it. @p alias is the common name that transformers maps to the key (PretrainedConfig.attribute_map); it
  * wins when both are there; may be NULL. */
 uint32_t redcoi_config_u32(redcoi_build *build, const char *key, const char *alias, uint32_t fallback, uint32_t max);
-/** The same for a key whose @p fallback follows from other keys: no default of the model. */
+/** The same for a key whose @p fallback follows from other keys, and for settings, which are read without a model: no
+ *  default of the model. */
 uint32_t redcoi_config_derived(redcoi_build *build, const char *key, const char *alias, uint32_t fallback,
                                uint32_t max);
 /** A whole number that may be 0. */

@@ -125,8 +125,8 @@ static void read_settings(redcoi_build *config, const redco_model_dims *dims, re
     s->deviation = redcoi_config_number(config, "initializer_factor", 1.0, 0.0, 1e3);
     s->score_scale = 1.0; /* the initial values of the queries' matrices are smaller instead */
     s->activation = dims->gated ? REDCOI_ACTIVATION_GELU_TANH : REDCOI_ACTIVATION_RELU;
-    s->relative_buckets = redcoi_config_u32(config, "relative_attention_num_buckets", NULL, 32, REDCOI_MAX_ROWS);
-    s->relative_distance = redcoi_config_u32(config, "relative_attention_max_distance", NULL, 128, REDCOI_MAX_ROWS);
+    s->relative_buckets = redcoi_config_derived(config, "relative_attention_num_buckets", NULL, 32, REDCOI_MAX_ROWS);
+    s->relative_distance = redcoi_config_derived(config, "relative_attention_max_distance", NULL, 128, REDCOI_MAX_ROWS);
     redcoi_config_decoder_tokens(config, s, 0, 0);
     if (redcoi_building(config) && (s->relative_buckets < 4 || s->relative_distance <= s->relative_buckets / 2)) {
         redcoi_build_fail(
