@@ -118,7 +118,7 @@ static redco_value embed(redcoi_pass *p, redco_value tokens)
 
 static redco_value attend(redcoi_pass *p, redco_value x, bool causal)
 {
-    const redcoi_lm_attention_kind own = {"attention", REDCO_USE_OUTPUT, causal, REDCO_NO_VALUE};
+    const redcoi_lm_attention_kind own = {REDCO_OP_ROLE_ATTENTION, REDCO_USE_OUTPUT, causal, REDCO_NO_VALUE};
     const redco_value seen = redcoi_lm_attend_by_three(p, &own, REDCO_USE_QUERY, x, x);
     return redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, redco_add(p->g, x, seen));
 }
@@ -135,7 +135,8 @@ static redco_value encoder_block(redcoi_pass *p, redco_value x)
 
 static redco_value block(redcoi_pass *p, redco_value x)
 {
-    static const redcoi_lm_attention_kind cross = {"cross_attention", REDCO_USE_CROSS_OUTPUT, false, REDCO_NO_VALUE};
+    static const redcoi_lm_attention_kind cross = {REDCO_OP_ROLE_CROSS_ATTENTION, REDCO_USE_CROSS_OUTPUT, false,
+                                                   REDCO_NO_VALUE};
     x = attend(p, x, true);
     const redco_value seen = redcoi_lm_attend_by_three(p, &cross, REDCO_USE_CROSS_QUERY, x, p->encoded);
     return feed_forward(p, redcoi_lm_norm(p, REDCO_USE_CROSS_NORM, redco_add(p->g, x, seen)));

@@ -252,7 +252,7 @@ redco_value redcoi_lm_heads(redcoi_pass *p, redco_value x, uint64_t heads);
 void redcoi_lm_rotate(redcoi_pass *p, redco_value *q, redco_value *k);
 /** An attention of a block, as its operators are called and built. */
 typedef struct redcoi_lm_attention_kind {
-    const char *name;       /**< "attention", "cross_attention" */
+    redco_op_role role;     /**< attention or cross-attention */
     redco_param_use output; /**< the weight behind it */
     bool causal;
     redco_value bias; /**< of the scores, or REDCO_NO_VALUE */
