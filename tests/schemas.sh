@@ -155,7 +155,7 @@ refuse planner/export/megatron.schema.json "$scratch/megatron-14-config.json" 's
 refuse planner/export/megatron.schema.json "$scratch/megatron-15-config.json" 's/Et.11/t*11/'
 refuse planner/export/internevo.schema.json "$scratch/internevo-14-config.json" 's/"interleaved_overlap": true/"interleaved_overlap": false/'
 refuse planner/export/fsdp.schema.json "$scratch/fsdp-16-config.json" 's/CUDA_VISIBLE_DEVICES=0/CUDA_VISIBLE_DEVICES=;id/'
-refuse planner/export/internevo.schema.json "$scratch/internevo-1-config.json" 's/mtp/mptp/'
+refuse planner/export/internevo.schema.json "$scratch/internevo-1-config.json" 's/"m[ts]p"/"mptp"/'
 # The file for InternEvo is Python: what it defines is that data.
 "$tools/redco-plan" --gpus 64 --quiet --strategy amsp --export internevo >"$scratch/internevo.py"
 /usr/bin/python3 - "$scratch" <<'END' || { echo "internevo.py is not its data" && failures=$((failures + 1)); }

@@ -92,7 +92,7 @@ static void read_settings(redcoi_build *config, const redco_model_dims *dims, re
     s->deviation = redcoi_config_number(config, "init_std", 0.02, 0.0, 10.0);
     if (redcoi_config_bool(config, "scale_embedding", false)) { s->embedding_scale = sqrt((double)dims->hidden); }
     redcoi_config_decoder_tokens(config, s, 1, 2);
-    const uint32_t heads = redcoi_config_u32(config, "encoder_attention_heads", NULL, 16, REDCOI_MAX_HEADS);
+    const uint32_t heads = redcoi_config_derived(config, "encoder_attention_heads", NULL, 16, REDCOI_MAX_HEADS);
     if (redcoi_building(config) && heads != dims->heads) {
         redcoi_build_fail(config, "encoder_attention_heads", "is %u; the executor needs as many as the decoder has, %u",
                           heads, dims->heads);
@@ -118,7 +118,7 @@ static redco_value embed(redcoi_pass *p, redco_value tokens)
 
 static redco_value attend(redcoi_pass *p, redco_value x, bool causal)
 {
-    const redcoi_lm_attention_kind own = {"attention", REDCO_USE_OUTPUT, causal, REDCO_NO_VALUE};
+    const redcoi_lm_attention_kind own = {REDCO_OP_ROLE_ATTENTION, REDCO_USE_OUTPUT, causal, REDCO_NO_VALUE};
     const redco_value seen = redcoi_lm_attend_by_three(p, &own, REDCO_USE_QUERY, x, x);
     return redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, redco_add(p->g, x, seen));
 }
@@ -135,7 +135,8 @@ static redco_value encoder_block(redcoi_pass *p, redco_value x)
 
 static redco_value block(redcoi_pass *p, redco_value x)
 {
-    static const redcoi_lm_attention_kind cross = {"cross_attention", REDCO_USE_CROSS_OUTPUT, false, REDCO_NO_VALUE};
+    static const redcoi_lm_attention_kind cross = {REDCO_OP_ROLE_CROSS_ATTENTION, REDCO_USE_CROSS_OUTPUT, false,
+                                                   REDCO_NO_VALUE};
     x = attend(p, x, true);
     const redco_value seen = redcoi_lm_attend_by_three(p, &cross, REDCO_USE_CROSS_QUERY, x, p->encoded);
     return feed_forward(p, redcoi_lm_norm(p, REDCO_USE_CROSS_NORM, redco_add(p->g, x, seen)));

@@ -201,7 +201,8 @@ __attribute__((format(printf, 3, 4))) void redcoi_build_fail(redcoi_build *build
  *  then have it. @p alias is the common name that transformers maps to the key (PretrainedConfig.attribute_map); it
  * wins when both are there; may be NULL. */
 uint32_t redcoi_config_u32(redcoi_build *build, const char *key, const char *alias, uint32_t fallback, uint32_t max);
-/** The same for a key whose @p fallback follows from other keys: no default of the model. */
+/** The same for a key whose @p fallback follows from other keys, and for settings, which are read without a model: no
+ *  default of the model. */
 uint32_t redcoi_config_derived(redcoi_build *build, const char *key, const char *alias, uint32_t fallback,
                                uint32_t max);
 /** A whole number that may be 0. */
@@ -251,7 +252,7 @@ redco_value redcoi_lm_heads(redcoi_pass *p, redco_value x, uint64_t heads);
 void redcoi_lm_rotate(redcoi_pass *p, redco_value *q, redco_value *k);
 /** An attention of a block, as its operators are called and built. */
 typedef struct redcoi_lm_attention_kind {
-    const char *name;       /**< "attention", "cross_attention" */
+    redco_op_role role;     /**< attention or cross-attention */
     redco_param_use output; /**< the weight behind it */
     bool causal;
     redco_value bias; /**< of the scores, or REDCO_NO_VALUE */

@@ -154,7 +154,7 @@ redco_value redcoi_lm_attend(redcoi_pass *p, const redcoi_lm_attention_kind *kin
     if (options.scale == 0.0) { options.scale = 1.0 / sqrt((double)p->dims->head_dim); }
     if (p->set->scale_by_layer) { options.scale /= (double)p->layer + 1.0; }
     if (p->layer >= p->set->first_window && p->set->window < p->length) { options.window = p->set->window; }
-    redco_graph_set_operator(p->g, kind->name);
+    redco_graph_set_role(p->g, kind->role);
     const redco_value seen = redco_attend(p->g, q, k, v, kind->bias, &options);
     return redcoi_lm_product(p, kind->output,
                              redco_reshape(p->g, seen, 3, (const uint64_t[]){p->batch, p->length, width}));
@@ -162,7 +162,7 @@ redco_value redcoi_lm_attend(redcoi_pass *p, const redcoi_lm_attention_kind *kin
 
 redco_value redcoi_lm_attention(redcoi_pass *p, redco_value q, redco_value k, redco_value v)
 {
-    const redcoi_lm_attention_kind kind = {"attention", REDCO_USE_OUTPUT, true, p->bias};
+    const redcoi_lm_attention_kind kind = {REDCO_OP_ROLE_ATTENTION, REDCO_USE_OUTPUT, true, p->bias};
     return redcoi_lm_attend(p, &kind, q, k, v);
 }
 
@@ -217,7 +217,7 @@ void redcoi_lm_alibi(redcoi_pass *p)
     const redco_dtype dtype = redco_dtype_statistic(p->scope->compute);
     uint64_t n = 1;
     while (2 * n <= heads) { n *= 2; }
-    redco_graph_set_operator(g, "embedding");
+    redco_graph_set_role(g, REDCO_OP_ROLE_EMBEDDING);
     const redco_value head = redco_cast(g, redco_iota(g, &by_head, 1), REDCO_F64); /* as the rotary tables */
     const redco_value base = redco_scale(g, redco_shift(g, head, 1.0), 8.0 / (double)n);
     const redco_value rest = redco_scale(g, redco_shift(g, head, 0.5 - (double)n), 8.0 / (double)n);

@@ -183,7 +183,7 @@ static redco_value shifted(redco_scope *scope, const redco_language_model *lm, r
     redco_tensor_type type = *redco_value_type(g, targets);
     const uint64_t length = type.dim[1];
     redco_graph_set_layer(g, "embedding.0");
-    redco_graph_set_operator(g, "embedding");
+    redco_graph_set_role(g, REDCO_OP_ROLE_EMBEDDING);
     type.dim[1] = 1;
     const redco_value start = redco_constant(g, &type, (double)lm->set.start_token);
     if (length == 1) { return start; }

@@ -81,8 +81,11 @@ static void read_settings(redcoi_build *config, const redco_model_dims *dims, re
 
 static redco_value embed(redcoi_pass *p, redco_value tokens)
 {
-    const redco_value x = redcoi_lm_tokens(p, tokens);
-    redcoi_lm_alibi(p);
+    redco_value x = redcoi_lm_tokens(p, tokens);
+    if (redcoi_lm_has(p, REDCO_USE_POSITIONS)) {
+        x = redco_add(p->g, x, redcoi_lm_rows(p, REDCO_USE_POSITIONS, redcoi_lm_positions(p, 0)));
+    }
+    if (p->dims->positions == REDCO_POSITIONS_ALIBI) { redcoi_lm_alibi(p); }
     return x;
 }
 

@@ -74,7 +74,7 @@ static redco_value embed(redcoi_pass *p, redco_value tokens)
 
 static redco_value attend(redcoi_pass *p, redco_value y)
 {
-    const redcoi_lm_attention_kind own = {"attention", REDCO_USE_OUTPUT, true, REDCO_NO_VALUE};
+    const redcoi_lm_attention_kind own = {REDCO_OP_ROLE_ATTENTION, REDCO_USE_OUTPUT, true, REDCO_NO_VALUE};
     return redcoi_lm_attend_by_three(p, &own, REDCO_USE_QUERY, y, y);
 }
 

@@ -125,8 +125,8 @@ static void read_settings(redcoi_build *config, const redco_model_dims *dims, re
     s->deviation = redcoi_config_number(config, "initializer_factor", 1.0, 0.0, 1e3);
     s->score_scale = 1.0; /* the initial values of the queries' matrices are smaller instead */
     s->activation = dims->gated ? REDCOI_ACTIVATION_GELU_TANH : REDCOI_ACTIVATION_RELU;
-    s->relative_buckets = redcoi_config_u32(config, "relative_attention_num_buckets", NULL, 32, REDCOI_MAX_ROWS);
-    s->relative_distance = redcoi_config_u32(config, "relative_attention_max_distance", NULL, 128, REDCOI_MAX_ROWS);
+    s->relative_buckets = redcoi_config_derived(config, "relative_attention_num_buckets", NULL, 32, REDCOI_MAX_ROWS);
+    s->relative_distance = redcoi_config_derived(config, "relative_attention_max_distance", NULL, 128, REDCOI_MAX_ROWS);
     redcoi_config_decoder_tokens(config, s, 0, 0);
     if (redcoi_building(config) && (s->relative_buckets < 4 || s->relative_distance <= s->relative_buckets / 2)) {
         redcoi_build_fail(
@@ -190,7 +190,7 @@ static redco_value relative_bias(redcoi_pass *p, redco_param_use use, bool both_
     const redco_tensor_type line = redco_type(REDCO_I32, 1, &(uint64_t){2 * n - 1});
     const redco_tensor_type square = redco_type(REDCO_I32, 2, (const uint64_t[]){n, n});
     const double last = (double)n - 1.0;
-    redco_graph_set_operator(g, "embedding");
+    redco_graph_set_role(g, REDCO_OP_ROLE_EMBEDDING);
     const redco_value bucket = bucket_of(p, redco_shift(g, redco_iota(g, &line, 0), -last), both_sides);
     const redco_value rows = redco_cast(g, redcoi_lm_rows(p, use, bucket), redco_dtype_statistic(p->scope->compute));
     const redco_value offset = redco_sub(g, redco_iota(g, &square, 1), redco_iota(g, &square, 0));
@@ -215,7 +215,7 @@ static redco_value embed(redcoi_pass *p, redco_value tokens)
 
 static redco_value attend(redcoi_pass *p, redco_value x, bool causal)
 {
-    const redcoi_lm_attention_kind own = {"attention", REDCO_USE_OUTPUT, causal, p->bias};
+    const redcoi_lm_attention_kind own = {REDCO_OP_ROLE_ATTENTION, REDCO_USE_OUTPUT, causal, p->bias};
     const redco_value y = redcoi_lm_norm(p, REDCO_USE_ATTENTION_NORM, x);
     return redco_add(p->g, x, redcoi_lm_attend_by_three(p, &own, REDCO_USE_QUERY, y, y));
 }
@@ -237,7 +237,8 @@ static redco_value encoder_end(redcoi_pass *p, redco_value x)
 
 static redco_value block(redcoi_pass *p, redco_value x)
 {
-    static const redcoi_lm_attention_kind cross = {"cross_attention", REDCO_USE_CROSS_OUTPUT, false, REDCO_NO_VALUE};
+    static const redcoi_lm_attention_kind cross = {REDCO_OP_ROLE_CROSS_ATTENTION, REDCO_USE_CROSS_OUTPUT, false,
+                                                   REDCO_NO_VALUE};
     x = attend(p, x, true);
     const redco_value y = redcoi_lm_norm(p, REDCO_USE_CROSS_NORM, x);
     x = redco_add(p->g, x, redcoi_lm_attend_by_three(p, &cross, REDCO_USE_CROSS_QUERY, y, p->encoded));

@@ -78,7 +78,7 @@ static void check_params(const redco_model *model, uint32_t class_index, const r
             }
         }
         assert_true(seen <= 1);
-        const bool beside = params[p].use == REDCO_USE_ENCODER_FINAL_NORM; /* of the encoder, kept with the head */
+        const bool beside = params[p].use == REDCO_USE_ENCODER_FINAL_NORM; /* of the encoder, kept with the tables */
         if (params[p].class_index == class_index && !beside) { assert_int_equal(seen, 1); }
     }
 }
@@ -159,11 +159,11 @@ static redco_model *random_model(const char *type, uint64_t *seed)
                    " \"tie_word_embeddings\": %s, \"use_parallel_residual\": %s, \"attention_bias\": %s,"
                    " \"do_layer_norm_before\": %s, \"enable_bias\": %s, \"layer_norm_elementwise_affine\": %s,"
                    " \"encoder_attention_heads\": %u, \"decoder_attention_heads\": %u, \"encoder_ffn_dim\": %u,"
-                   " \"decoder_ffn_dim\": %u, \"bias\": %s, \"gated\": %s, \"max_position_embeddings\": 77, "
-                   "\"word_embed_proj_dim\": %u}",
+                   " \"decoder_ffn_dim\": %u, \"bias\": %s, \"gated\": %s, \"max_position_embeddings\": 77,"
+                   " \"attn_config\": {\"alibi\": %s}, \"word_embed_proj_dim\": %u}",
                    type, vocab, hidden, hidden, hidden, ffn, ffn, ffn, ffn, heads, heads, heads, heads, kv, yes(seed),
                    yes(seed), yes(seed), yes(seed), yes(seed), yes(seed), heads, heads, ffn, ffn, yes(seed), yes(seed),
-                   narrow ? width : hidden);
+                   yes(seed), narrow ? width : hidden);
     json_t *const config = json_loads(text, 0, NULL);
     assert_non_null(config);
     const redco_json_value value = redco_json_wrap(config, "c.json");
@@ -234,6 +234,16 @@ static void backward_reads(void **state)
         /* one input of two norms */
         {"gpt-neox-20b", 1, T * (3 * 6144 + 4 * 6144 + 2 * 24576), T * (4 + 64), T * (6144 + 64), 0},
         {"gpt-j-6b", 1, T * (2 * 4096 + 4 * 4096 + 2 * 16384), T * (2 + 16), T * (4096 + 16), 0},
+        {"gemma-7b", 1, T * (4 * 3072 + 4 * 4096 + 4 * 24576), T * (2 + 16), T * (4096 + 16), T * 24576},
+        {"internlm2-7b", 1, T * (4 * 4096 + 2 * 4096 + 2 * 1024 + 4 * 14336), T * (2 + 32), T * (4096 + 32), T * 14336},
+        {"bloom-7b1", 1, T * (4 * 4096 + 4 * 4096 + 2 * 16384), T * (4 + 32), T * (4096 + 32), 0},
+        {"mpt-7b", 1, T * (4 * 4096 + 4 * 4096 + 2 * 16384), T * (4 + 32), T * (4096 + 32), 0},
+        /* encoders, and decoders with a second attention and a third norm: the encoder's output is not a layer's own */
+        {"t5-11b", 1, T * (4 * 1024 + 4 * 16384 + 2 * 65536), T * (2 + 128), T * (16384 + 128), 0},
+        {"t5-11b", 2, T * (6 * 1024 + 8 * 16384 + 2 * 65536), T * (3 + 256), T * (2 * 16384 + 256), 0},
+        {"bart-large", 1, T * (4 * 1024 + 4 * 1024 + 2 * 4096), T * (4 + 16), T * (1024 + 16), 0},
+        {"bart-large", 2, T * (6 * 1024 + 8 * 1024 + 2 * 4096), T * (6 + 32), T * (2 * 1024 + 32), 0},
+        {"bart-large", 3, T * 1024, 0, 0, 0}, /* no final norm: the input of the product with the table */
     };
     (void)state;
     for (size_t w = 0; w < sizeof wanted / sizeof wanted[0]; w++) {

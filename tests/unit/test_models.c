@@ -186,6 +186,35 @@ static redco_error refusal(const char *config, const char *key, const char *valu
     return err;
 }
 
+/* A config without any one of its members: the default stands in its place, or an error says why not. */
+static void members_may_be_left_out(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CONFIGS; i++) {
+        redco_model *const plain = read_model(configs[i]);
+        json_t *const config = json_deep_copy(redco_model_config(plain)), *value = NULL;
+        const char *key = NULL;
+        json_object_foreach(config, key, value)
+        {
+            redco_error err = {0};
+            redco_model *model = NULL;
+            redco_language_model *lm = NULL;
+            json_t *const changed = json_deep_copy(config);
+            if (strcmp(key, "model_type") != 0) { assert_int_equal(json_object_del(changed, key), 0); }
+            const redco_json_value root = redco_json_wrap(changed, "c.json");
+            redco_status st = redco_model_from_json(&root, NULL, &model, &err);
+            if (st == REDCO_OK) { st = redco_language_model_create(model, 2, 12, &lm, &err); }
+            if (st != REDCO_OK) { assert_int_equal(st, REDCO_EVALUE); }
+            assert_int_equal(st == REDCO_OK, err.text[0] == '\0');
+            json_decref(changed);
+            redco_language_model_free(lm);
+            redco_model_free(model);
+        }
+        json_decref(config);
+        redco_model_free(plain);
+    }
+}
+
 static void expect(redco_error err, const char *place, const char *text)
 {
     if (strcmp(err.place, place) != 0 || strcmp(err.text, text) != 0) {
@@ -311,6 +340,7 @@ int main(void)
         cmocka_unit_test(names_are_the_simulators),
         cmocka_unit_test(parameters_are_the_models),
         cmocka_unit_test(parameters_are_stored_as_products_take_them),
+        cmocka_unit_test(members_may_be_left_out),
         cmocka_unit_test(what_is_not_built_is_refused),
         cmocka_unit_test(tasks_of_a_user_are_built_alike),
         cmocka_unit_test(errors_of_a_users_task_are_told),
