@@ -12,8 +12,8 @@
 #ifndef REDCO_PROFILE_H
 #define REDCO_PROFILE_H
 
-#include "topology/base/status.h"
 #include "topology/base/collective_op.h"
+#include "topology/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

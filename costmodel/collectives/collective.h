@@ -4,8 +4,8 @@
 #define REDCO_COLLECTIVE_H
 
 #include "costmodel/parallel/parallel.h"
-#include "topology/discovery/topology.h"
 #include "topology/base/collective_op.h" /* redco_collective */
+#include "topology/discovery/topology.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
 #ifndef REDCO_TP_GRAPH_H
 #define REDCO_TP_GRAPH_H
 
-#include "topology/base/status.h"
 #include "topology/base/collective_op.h"
+#include "topology/base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>

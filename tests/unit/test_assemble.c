@@ -199,7 +199,7 @@ static void freeing_leaves_the_workload(void **state)
     assert_false(redco_options_fixed(&freed));
     assert_int_equal(freed.workload.global_batch, 77);
     assert_int_equal(freed.pp, REDCO_DEGREE_MEASURED); /* as by default */
-    assert_int_equal(freed.cp, 0); /* was not given: 1 as by default */
+    assert_int_equal(freed.cp, 0);                     /* was not given: 1 as by default */
 }
 
 static void unknown_names_are_refused(void **state)

@@ -280,11 +280,18 @@ static void reduced_values(void **state)
     lab_clear(l);
 }
 
+/* Cases from 24 on have a bias, for which CUDA has no kernel: test_cuda_attention holds that it says so. */
+#ifdef LAB_CUDA
+enum { ATTENTION_CASES = 24 };
+#else
+enum { ATTENTION_CASES = 32 };
+#endif
+
 /* From the definition: every pair of query and key, scores in long double. */
 static void attention_values(void **state)
 {
     lab *l = *state;
-    for (int n = 0; n < 32; n++) {
+    for (int n = 0; n < ATTENTION_CASES; n++) {
         const uint64_t batch = 2, heads = 4, groups = n % 2 == 0 ? 2 : 4, size = 3, value_size = 5;
         const uint64_t queries = n % 3 == 0 ? 70 : 6, keys = n % 3 == 0 ? 70 : 9;
         const redco_value q = lab_real(l, DIMS(1, queries, heads, size), -2, 2),
