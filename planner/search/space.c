@@ -107,6 +107,10 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
     for (uint32_t c = 0; c < space->class_count; c++) {
         if (is_block(space->classes[c].kind)) { space->blocks += space->classes[c].layers; }
     }
+    if (space->blocks > REDCO_SIMULATED_LAYERS_MAX) { /* no measured run has so many layers */
+        if (o->pp == REDCO_DEGREE_MEASURED) { o->pp = 1; }
+        if (o->cp == REDCO_DEGREE_MEASURED) { o->cp = 1; }
+    }
     if ((st = list_layouts(space, inputs, options, err)) != REDCO_OK) { goto out; }
     *space_out = space;
     space = NULL;
