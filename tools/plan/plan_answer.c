@@ -304,6 +304,35 @@ static redco_status write_files(struct shown *shown, redco_error *err)
     return st;
 }
 
+/* An engine that nobody named does not limit the search: the answer may use what it lacks, and says so. What was given
+ * has been said already. */
+static void warn_of_engine(const struct plan_args *args, const redco_inputs *inputs, const redco_setting *setting)
+{
+    const redco_search_options *const o = &args->question.options;
+    const struct {
+        const char *what;
+        bool used;
+        uint32_t bit;
+    } dimensions[] = {
+        {"tensor parallelism", setting->tp > 1 && o->tp == 0, REDCO_HAS_TP},
+        {"pipeline stages", setting->pp > 1 && redco_degree_is_free(o->pp), REDCO_HAS_PP},
+        {"context parallelism", setting->cp > 1 && redco_degree_is_free(o->cp), REDCO_HAS_CP},
+        {"sequence parallelism", setting->sequence_parallel && o->sequence_parallel != REDCO_ON, REDCO_HAS_SP}};
+    char list[120] = "", text[400];
+    size_t used = 0;
+    if (inputs->engine_named) { return; }
+    for (size_t i = 0; i < sizeof dimensions / sizeof dimensions[0] && used < sizeof list; i++) {
+        if (!dimensions[i].used || (inputs->engine.dimensions & dimensions[i].bit) != 0) { continue; }
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "", dimensions[i].what);
+    }
+    if (used == 0) { return; }
+    (void)snprintf(text, sizeof text,
+                   "%s, whose steps are priced, has no %s: name an engine that has (--engine megatron-lm), or keep "
+                   "to what it runs (--engine %s)",
+                   inputs->engine.engine.name, list, inputs->engine.engine.name);
+    cli_warn(&args->cli, text);
+}
+
 int answer_plan(const struct plan_args *given, const redco_inputs *inputs)
 {
     struct plan_args args = *given;
@@ -321,6 +350,7 @@ int answer_plan(const struct plan_args *given, const redco_inputs *inputs)
         rc = print_infeasible(&shown);
         goto out;
     }
+    if (st == REDCO_OK) { warn_of_engine(&args, inputs, &answer.result->ranked[0].setting); }
     if (st == REDCO_OK) { st = write_files(&shown, &err); }
     if (st != REDCO_OK) {
         rc = cli_fail(&args.cli, &err);
