@@ -158,7 +158,7 @@ typedef struct redco_layouts {
     /** @param layout  from 0, below count() */
     redco_status (*cost)(void *context, const redco_setting *setting, uint32_t class_index, uint32_t layout,
                          redco_layout_cost *cost_out, redco_error *err);
-    /** How many layouts the layers of a class have; NULL: one.
+    /** Number of layouts among the layers of a class; NULL: one.
      *  @param of_out  the layout of each of its layers, in order, borrowed until the next call; NULL where all have one
      *  @return at least 1 */
     uint32_t (*count)(void *context, const redco_setting *setting, uint32_t class_index, const uint32_t **of_out);
@@ -186,7 +186,7 @@ redco_mesh redco_costs_grid(const redco_costs *costs, const redco_setting *setti
 /** Checks an outer choice: divisibility of heads, batch, sequence, nodes, model chunks; names what does not divide. */
 redco_status redco_setting_check(const redco_costs *costs, const redco_setting *setting, redco_error *err);
 redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setting);
-/** Of one layer; where the layers of a class have several layouts, of all of them divided by their number, and the
+/** Cost of one layer; where the layers of a class have several layouts, of all of them divided by their number, and the
  *  largest of their transient buffers. */
 redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
                                   const redco_layer_config *config);
@@ -198,7 +198,7 @@ redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, doub
 /** A lower bound of any strategy with this setting: compute alone. */
 double redco_cost_bound(redco_costs *costs, const redco_setting *setting);
 
-/** Whether every stage of a setting can hold its model chunks: 1, or micro-batches in multiples of two stages or
+/** Checks that every stage of a setting holds its model chunks: 1, or micro-batches in multiples of two stages or
  *  more and a layer for each chunk. @return REDCO_EVALUE and what does not fit */
 redco_status redco_step_chunks_check(const redco_costs *costs, const redco_setting *setting, redco_error *err);
 

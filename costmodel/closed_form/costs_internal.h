@@ -137,7 +137,7 @@ bool redcoi_layouts_list(redco_costs *costs, const redco_setting *setting, redco
 /** When the times of all are known: members and means. A pipeline goes at the pace of its slowest stage, and needs the
  *  memory of its fullest. */
 void redcoi_layouts_count(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank);
-/** Of one layout of a class, for the layers that have it. */
+/** Cost of one layout of a class, for the layers that have it. */
 void redcoi_cost_add(redco_layer_cost *sum, redco_layer_cost *cost, uint32_t layers, uint32_t memory_layers);
 /** From the layers of a class to one. */
 void redcoi_cost_divide(redco_layer_cost *sum, uint32_t layers, uint32_t memory_layers);
