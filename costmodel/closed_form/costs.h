@@ -48,6 +48,8 @@ typedef struct redco_setting {
     redco_mesh secondary; /**< ZeRO++ hpZ: backward gathers use this mesh; 0x0 = none */
 } redco_setting;
 
+/** Model chunks of a pipeline stage at most. */
+enum { REDCO_CHUNKS_MAX = 64 };
 /** Model chunks of a pipeline stage, at least 1. */
 uint32_t redco_setting_chunks(const redco_setting *setting);
 /** The degrees of a setting on a machine. */
@@ -197,6 +199,9 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *settin
 redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, double step_s);
 /** A lower bound of any strategy with this setting: compute alone. */
 double redco_cost_bound(redco_costs *costs, const redco_setting *setting);
+/** A lower bound of the resident bytes of redco_cost_layer() for any meshes. */
+uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                redco_recompute recompute);
 
 /** Checks that every stage of a setting holds its model chunks: 1, or micro-batches in multiples of two stages or
  *  more and a layer for each chunk. @return REDCO_EVALUE and what does not fit */

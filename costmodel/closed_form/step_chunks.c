@@ -1,8 +1,6 @@
 /* Model chunks of pipeline stages: how many, and whether they fit. */
 #include "costmodel/closed_form/costs_internal.h"
 
-enum { CHUNKS_MAX = 64 };
-
 /* Embedding and head each take the place of a block: as Llama 3's 126 layers were trained on 128 chunks. */
 bool redcoi_edges_count(uint32_t blocks, uint64_t stages)
 {
@@ -21,7 +19,7 @@ redco_status redco_step_chunks_check(const redco_costs *costs, const redco_setti
 {
     const uint32_t pp = setting->pp, chunks = setting->chunks > 0 ? setting->chunks : 1;
     const uint64_t stages = (uint64_t)pp * chunks;
-    if (chunks > CHUNKS_MAX || pp > REDCOI_STAGES_MAX ||
+    if (chunks > REDCO_CHUNKS_MAX || pp > REDCOI_STAGES_MAX ||
         (stages > costs->blocks && !redcoi_edges_count(costs->blocks, stages))) {
         return redco_fail(err, REDCO_EVALUE, "chunks", "%u in each of %u pipeline stages are more than the %u layers",
                           chunks, pp, costs->blocks);
