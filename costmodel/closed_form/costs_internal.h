@@ -32,14 +32,20 @@ typedef struct redcoi_module_size {
     uint32_t count;
 } redcoi_module_size;
 
+/** Tensor-parallel traffic next to a group of a layer, in seconds: gathers before it, reductions behind it. */
+typedef struct redcoi_tp_times {
+    double forward_before_s, forward_after_s, backward_before_s, backward_after_s;
+} redcoi_tp_times;
+
 /** One member of a class, one micro-batch, one rank; nothing that depends on data-parallel meshes. */
 typedef struct redcoi_times {
     double forward_s, backward_s; /**< with exposed tensor- and context-parallel traffic and the host's floor */
     double recompute_s[REDCO_RECOMPUTE_COUNT];
-    double tp_forward_s, tp_backward_s; /**< tensor-parallel traffic, whole */
-    double cp_forward_s;                /**< context-parallel traffic, the exposed share; backward has twice that */
-    double clock_ratio;                 /**< of all classes' products (power.h) */
-    double forward_j, backward_j;       /**< above idle */
+    double tp_forward_s, tp_backward_s;   /**< tensor-parallel traffic, whole */
+    redcoi_tp_times tp[REDCO_GROUPS_MAX]; /**< the same by groups of the model */
+    double cp_forward_s;                  /**< context-parallel traffic, the exposed share; backward has twice that */
+    double clock_ratio;                   /**< of all classes' products (power.h) */
+    double forward_j, backward_j;         /**< above idle */
     redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
     uint32_t group_count;
     redcoi_module_size modules[REDCOI_MODULE_SIZES_MAX]; /**< of one rank; what there is no room for is in none */
@@ -217,7 +223,7 @@ redco_mesh redcoi_backward_mesh(const redcoi_job *job);
 double redcoi_repeated_ratio(redco_operator_kind kind, bool partial);
 /** Whether full recomputation leaves an operator of a block out, since backward does not read what it makes: an engine
  *  that plans its memory runs what is read. */
-bool redcoi_is_unread(const redco_costs *costs, redco_op_role role);
+bool redcoi_is_unread(const redco_costs *costs, const redco_operator *op);
 /** Gathering the logits of the whole vocabulary, and as much for their gradients; 0 where each rank keeps its part. */
 double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape);
 
