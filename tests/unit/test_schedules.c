@@ -11,7 +11,7 @@
  *      DualPipe     github.com/deepseek-ai/DualPipe, README: bubble (PP/2-1)(F&B + B - 3W), activations PP+1, of stages
  *      DualPipeV    the same on PP/2 devices
  */
-#include "costmodel/schedules/schedule.h"
+#include "costmodel/schedules/pipeline.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -36,7 +36,7 @@ struct run {
 };
 
 struct loop {
-    const redco_schedule *s;
+    const redco_pipeline *s;
     redco_turn turns[MOST_STAGES][MOST_TURNS];
     uint32_t count[MOST_STAGES], at[MOST_STAGES];
     double forward[MOST_POSITIONS][MOST_BATCHES], backward[MOST_POSITIONS][MOST_BATCHES]; /* ends; < 0: not yet */
@@ -47,7 +47,7 @@ static struct loop loop; /* too large for a stack */
 
 static double *end_of(uint32_t stage, const redco_turn *turn)
 {
-    const uint32_t position = redco_schedule_position(loop.s->kind, loop.s->stages, stage, turn->chunk);
+    const uint32_t position = redco_pipeline_position(loop.s->kind, loop.s->stages, stage, turn->chunk);
     return turn->kind == REDCO_TURN_FORWARD ? &loop.forward[position][turn->micro_batch]
                                             : &loop.backward[position][turn->micro_batch];
 }
@@ -55,9 +55,9 @@ static double *end_of(uint32_t stage, const redco_turn *turn)
 /* When what a pass needs is there; < 0: not yet. */
 static double ready(uint32_t stage, const redco_turn *turn)
 {
-    const redco_schedule *const s = loop.s;
-    const uint32_t last = redco_schedule_positions(s->kind, s->stages, s->chunks) - 1;
-    const uint32_t position = redco_schedule_position(s->kind, s->stages, stage, turn->chunk);
+    const redco_pipeline *const s = loop.s;
+    const uint32_t last = redco_pipeline_positions(s->kind, s->stages, s->chunks) - 1;
+    const uint32_t position = redco_pipeline_position(s->kind, s->stages, stage, turn->chunk);
     const uint32_t b = turn->micro_batch;
     switch (turn->kind) {
     case REDCO_TURN_FORWARD: return position == 0 ? 0.0 : loop.forward[position - 1][b];
@@ -77,29 +77,29 @@ static double seconds_of(const struct times *t, redco_turn_kind kind)
 }
 
 /* Every chunk does both passes of each of its micro-batches once. */
-static void complete(const redco_schedule *s, uint32_t stage)
+static void complete(const redco_pipeline *s, uint32_t stage)
 {
     uint32_t seen[4][2] = {{0}};
     for (uint32_t i = 0; i < loop.count[stage]; i++) {
         const redco_turn *const t = &loop.turns[stage][i];
-        const uint32_t position = redco_schedule_position(s->kind, s->stages, stage, t->chunk);
+        const uint32_t position = redco_pipeline_position(s->kind, s->stages, stage, t->chunk);
         uint32_t chunk = UINT32_MAX;
         assert_in_range(t->chunk, 0, s->chunks - 1);
-        assert_in_range(t->micro_batch, redco_schedule_first_batch(s, t->chunk),
-                        redco_schedule_last_batch(s, t->chunk));
-        assert_int_equal(redco_schedule_stage_at(s, position, t->micro_batch, &chunk), stage);
+        assert_in_range(t->micro_batch, redco_pipeline_first_batch(s, t->chunk),
+                        redco_pipeline_last_batch(s, t->chunk));
+        assert_int_equal(redco_pipeline_stage_at(s, position, t->micro_batch, &chunk), stage);
         assert_int_equal(chunk, t->chunk);
         seen[t->chunk][0] += t->kind == REDCO_TURN_FORWARD;
         seen[t->chunk][1] += t->kind == REDCO_TURN_BACKWARD || t->kind == REDCO_TURN_INPUT;
     }
     for (uint32_t c = 0; c < s->chunks; c++) {
-        const uint32_t batches = redco_schedule_last_batch(s, c) - redco_schedule_first_batch(s, c) + 1;
+        const uint32_t batches = redco_pipeline_last_batch(s, c) - redco_pipeline_first_batch(s, c) + 1;
         assert_int_equal(seen[c][0], batches);
         assert_int_equal(seen[c][1], batches);
     }
 }
 
-static void open_loop(const redco_schedule *s)
+static void open_loop(const redco_pipeline *s)
 {
     loop.s = s;
     for (uint32_t q = 0; q < MOST_POSITIONS; q++) {
@@ -109,15 +109,15 @@ static void open_loop(const redco_schedule *s)
         }
     }
     for (uint32_t i = 0; i < s->stages; i++) {
-        assert_true(redco_schedule_room(s) <= MOST_TURNS);
-        loop.count[i] = redco_schedule_table(s, i, loop.turns[i]);
+        assert_true(redco_pipeline_room(s) <= MOST_TURNS);
+        loop.count[i] = redco_pipeline_table(s, i, loop.turns[i]);
         loop.at[i] = 0;
-        assert_true(loop.count[i] <= redco_schedule_room(s));
+        assert_true(loop.count[i] <= redco_pipeline_room(s));
         complete(s, i);
     }
 }
 
-static struct run run_table(const redco_schedule *s, const struct times *t)
+static struct run run_table(const redco_pipeline *s, const struct times *t)
 {
     struct run r = {.span = 0.0};
     double now[MOST_STAGES] = {0.0}, busy[MOST_STAGES] = {0.0};
@@ -141,7 +141,7 @@ static struct run run_table(const redco_schedule *s, const struct times *t)
                 now[i] = start + seconds;
                 busy[i] += seconds;
                 for (uint32_t k = 0; k < width; k++) {
-                    const uint32_t position = redco_schedule_position(s->kind, s->stages, i, turn[k].chunk);
+                    const uint32_t position = redco_pipeline_position(s->kind, s->stages, i, turn[k].chunk);
                     bool *const weighed = &loop.weighed[position][turn[k].micro_batch];
                     if (turn[k].kind != REDCO_TURN_WEIGHT) { *end_of(i, &turn[k]) = now[i]; }
                     held[i] += turn[k].kind == REDCO_TURN_FORWARD;
@@ -172,21 +172,21 @@ static void assert_near(double got, double wanted, double slack)
 }
 
 /* @param idle  wanted on every stage; @param peak  on the fullest one */
-static void published(redco_schedule s, struct times chunk, double idle, uint64_t peak)
+static void published(redco_pipeline s, struct times chunk, double idle, uint64_t peak)
 {
     redco_error err = {.status = REDCO_OK};
-    const double share = s.kind == REDCO_SCHEDULE_DUALPIPE ? 1.0 : s.chunks;
-    if (redco_schedule_check(&s, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
+    const double share = s.kind == REDCO_PIPELINE_DUALPIPE ? 1.0 : s.chunks;
+    if (redco_pipeline_check(&s, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
     const struct run r = run_table(&s, &chunk);
     uint64_t most = 0;
     for (uint32_t i = 0; i < s.stages; i++) {
         assert_near(r.idle[i], idle, 1e-9 * r.span);
-        assert_int_equal(r.peak[i], redco_schedule_in_flight(&s, i));
+        assert_int_equal(r.peak[i], redco_pipeline_in_flight(&s, i));
         most = r.peak[i] > most ? r.peak[i] : most;
     }
     assert_int_equal(most, peak);
     assert_near(
-        redco_schedule_idle_s(&s, share * chunk.forward, share * (chunk.input + chunk.weight), share * chunk.weight),
+        redco_pipeline_idle_s(&s, share * chunk.forward, share * (chunk.input + chunk.weight), share * chunk.weight),
         idle, 1e-9 * r.span);
 }
 
@@ -203,11 +203,11 @@ static void one_chunk_a_stage(void **state)
             const uint32_t batches[] = {1, p - 1, p, p + 1, 3 * p};
             for (uint32_t i = 0; i < 5; i++) {
                 const uint32_t m = batches[i];
-                published((redco_schedule){REDCO_SCHEDULE_GPIPE, p, 1, 0, m}, t, (p - 1) * both, m);
-                published((redco_schedule){REDCO_SCHEDULE_1F1B, p, 1, 0, m}, t, (p - 1) * both, m < p ? m : p);
+                published((redco_pipeline){REDCO_PIPELINE_GPIPE, p, 1, 0, m}, t, (p - 1) * both, m);
+                published((redco_pipeline){REDCO_PIPELINE_1F1B, p, 1, 0, m}, t, (p - 1) * both, m < p ? m : p);
             }
             /* T_B < T_W is beyond the paper: the first pass of the last stage has (p-1) T_F before it all the same */
-            published((redco_schedule){REDCO_SCHEDULE_ZB_H1, p, 1, 0, 3 * p}, t,
+            published((redco_pipeline){REDCO_PIPELINE_ZB_H1, p, 1, 0, 3 * p}, t,
                       (p - 1) * (t.forward + fmax(0.0, t.input - t.weight)), p);
         }
     }
@@ -224,11 +224,11 @@ static void interleaved_in_groups(void **state)
                 for (uint32_t n = p; n <= m; n += p > 8 ? 3 : 1) {
                     if (m % n != 0 && m % n < p) { continue; }
                     const uint64_t most = 2 * (p - 1) + (v - 1) * n + 1;
-                    published((redco_schedule){REDCO_SCHEDULE_INTERLEAVED, p, v, n, m}, t, (p - 1) * both / v,
+                    published((redco_pipeline){REDCO_PIPELINE_INTERLEAVED, p, v, n, m}, t, (p - 1) * both / v,
                               most < (uint64_t)v * m ? most : (uint64_t)v * m);
                 }
             }
-            published((redco_schedule){REDCO_SCHEDULE_INTERLEAVED, p, v, 0, 3 * p}, t, (p - 1) * both / v,
+            published((redco_pipeline){REDCO_PIPELINE_INTERLEAVED, p, v, 0, 3 * p}, t, (p - 1) * both / v,
                       p * v + p - 1);
         }
     }
@@ -241,10 +241,10 @@ static void two_directions(void **state)
     const double both = 3.0, backward = 2.0;
     for (uint32_t p = 2; p <= MOST_STAGES; p++) {
         for (uint32_t m = 2 * p; m <= 2 * p + 6; m++) {
-            published((redco_schedule){REDCO_SCHEDULE_DUALPIPE_V, p, 2, 0, m}, t,
+            published((redco_pipeline){REDCO_PIPELINE_DUALPIPE_V, p, 2, 0, m}, t,
                       (p - 1) * (both + backward - 3 * t.weight), 2 * p + 1);
             if (p % 2 != 0 || m % 2 != 0) { continue; }
-            published((redco_schedule){REDCO_SCHEDULE_DUALPIPE, p, 2, 0, m}, t,
+            published((redco_pipeline){REDCO_PIPELINE_DUALPIPE, p, 2, 0, m}, t,
                       (p / 2.0 - 1) * (both + backward - 3 * t.weight), p + 1);
         }
     }
@@ -254,11 +254,11 @@ static void two_directions(void **state)
 static void megatron_cores_example(void **state)
 {
     (void)state;
-    const redco_schedule s = {REDCO_SCHEDULE_INTERLEAVED, 2, 2, 3, 5};
+    const redco_pipeline s = {REDCO_PIPELINE_INTERLEAVED, 2, 2, 3, 5};
     const uint32_t batches[] = {0, 1, 2, 0, 1, 2, 3, 4, 3, 4}, chunks[] = {0, 0, 0, 1, 1, 1, 0, 0, 1, 1};
     redco_turn turns[64];
     uint32_t forward = 0;
-    const uint32_t count = redco_schedule_table(&s, 0, turns);
+    const uint32_t count = redco_pipeline_table(&s, 0, turns);
     assert_int_equal(count, 20);
     for (uint32_t i = 0; i < count; i++) {
         if (turns[i].kind != REDCO_TURN_FORWARD) { continue; }
@@ -272,38 +272,38 @@ static void says_what_it_needs(void **state)
 {
     (void)state;
     const struct {
-        redco_schedule s;
+        redco_pipeline s;
         const char *place, *text;
     } cases[] = {
-        {{REDCO_SCHEDULE_INTERLEAVED, 4, 2, 0, 6},
+        {{REDCO_PIPELINE_INTERLEAVED, 4, 2, 0, 6},
          "group",
          "6 micro-batches in groups of 4 leave a group of 2, fewer than the 4 stages"},
-        {{REDCO_SCHEDULE_INTERLEAVED, 4, 2, 3, 6},
+        {{REDCO_PIPELINE_INTERLEAVED, 4, 2, 3, 6},
          "group",
          "3 micro-batches one after the other; 4 stages with 6 micro-batches take 4 to 6"},
-        {{REDCO_SCHEDULE_INTERLEAVED, 4, 1, 0, 8},
+        {{REDCO_PIPELINE_INTERLEAVED, 4, 1, 0, 8},
          "chunks",
-         "1 a stage of 4 stages; interleaved has 2 or more, of 2 stages or more"},
-        {{REDCO_SCHEDULE_ZB_H1, 4, 2, 0, 8}, "chunks", "2 a stage of 4 stages; zb-h1 has 1"},
-        {{REDCO_SCHEDULE_1F1B, 4, 1, 4, 8}, "group", "1f1b has no groups of micro-batches; interleaved has"},
-        {{REDCO_SCHEDULE_DUALPIPE, 4, 2, 0, 9},
+         "1 in each of 4 stages; interleaved has 2 or more, of 2 stages or more"},
+        {{REDCO_PIPELINE_ZB_H1, 4, 2, 0, 8}, "chunks", "2 in each of 4 stages; zb-h1 has 1"},
+        {{REDCO_PIPELINE_1F1B, 4, 1, 4, 8}, "group", "1f1b has no groups of micro-batches; interleaved has"},
+        {{REDCO_PIPELINE_DUALPIPE, 4, 2, 0, 9},
          "schedule",
          "dualpipe of 4 stages needs 8 micro-batches or more, both numbers even, not 9"},
-        {{REDCO_SCHEDULE_DUALPIPE, 3, 2, 0, 8},
+        {{REDCO_PIPELINE_DUALPIPE, 3, 2, 0, 8},
          "schedule",
          "dualpipe of 3 stages needs 6 micro-batches or more, both numbers even, not 8"},
-        {{REDCO_SCHEDULE_DUALPIPE_V, 4, 2, 0, 7},
+        {{REDCO_PIPELINE_DUALPIPE_V, 4, 2, 0, 7},
          "schedule",
          "dualpipev of 4 stages needs 8 micro-batches or more, not 7"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         redco_error err = {.status = REDCO_OK};
-        assert_int_equal(redco_schedule_check(&cases[i].s, &err), REDCO_EVALUE);
+        assert_int_equal(redco_pipeline_check(&cases[i].s, &err), REDCO_EVALUE);
         assert_string_equal(err.place, cases[i].place);
         assert_string_equal(err.text, cases[i].text);
     }
-    const redco_schedule whole = {REDCO_SCHEDULE_INTERLEAVED, 4, 2, 6, 6};
-    assert_int_equal(redco_schedule_check(&whole, NULL), REDCO_OK);
+    const redco_pipeline whole = {REDCO_PIPELINE_INTERLEAVED, 4, 2, 6, 6};
+    assert_int_equal(redco_pipeline_check(&whole, NULL), REDCO_OK);
 }
 
 int main(void)

@@ -1,9 +1,9 @@
 /* The tables: one function a schedule. */
-#include "costmodel/schedules/schedule.h"
+#include "costmodel/schedules/pipeline.h"
 
 /* A table while it is written. */
 struct rows {
-    const redco_schedule *schedule;
+    const redco_pipeline *schedule;
     redco_turn *turns;
     uint32_t count;
 };
@@ -24,7 +24,7 @@ static void all_forward(struct rows *rows)
  * other order. */
 static void add_in_groups(struct rows *rows, bool forward, uint32_t number)
 {
-    const redco_schedule *const s = rows->schedule;
+    const redco_pipeline *const s = rows->schedule;
     const uint32_t group = s->group > 0 ? s->group : s->stages;
     if (s->chunks == 1 || group == 0) {
         add(rows, forward ? REDCO_TURN_FORWARD : REDCO_TURN_BACKWARD, 0, number);
@@ -39,7 +39,7 @@ static void add_in_groups(struct rows *rows, bool forward, uint32_t number)
 
 static void one_forward_one_backward(struct rows *rows, uint32_t stage)
 {
-    const redco_schedule *const s = rows->schedule;
+    const redco_pipeline *const s = rows->schedule;
     const uint32_t total = s->micro_batches * s->chunks, behind = s->stages - 1 - stage;
     const uint32_t group = s->group > 0 ? s->group : s->stages;
     uint32_t warm = s->chunks == 1 ? behind : 2 * behind + (s->chunks - 1) * group;
@@ -77,14 +77,14 @@ struct dual {
 static void dual_forward(struct dual *d, int direction)
 {
     const uint32_t chunk = d->chunk[direction];
-    const uint32_t first = redco_schedule_first_batch(d->rows->schedule, chunk);
+    const uint32_t first = redco_pipeline_first_batch(d->rows->schedule, chunk);
     add(d->rows, REDCO_TURN_FORWARD, chunk, first + d->forwards[direction]++);
 }
 
 static void dual_backward(struct dual *d, int direction, bool cut)
 {
     const uint32_t chunk = d->chunk[direction];
-    const uint32_t first = redco_schedule_first_batch(d->rows->schedule, chunk);
+    const uint32_t first = redco_pipeline_first_batch(d->rows->schedule, chunk);
     add(d->rows, cut ? REDCO_TURN_INPUT : REDCO_TURN_BACKWARD, chunk, first + d->backwards[direction]++);
 }
 
@@ -106,8 +106,8 @@ static void dual_weight(struct dual *d)
 /* Eight phases: dualpipe.py and dualpipev.py, step(). */
 static void dual_pipe(struct rows *rows, uint32_t stage)
 {
-    const redco_schedule *const s = rows->schedule;
-    const bool halves = s->kind == REDCO_SCHEDULE_DUALPIPE, second = halves && stage >= s->stages / 2;
+    const redco_pipeline *const s = rows->schedule;
+    const bool halves = s->kind == REDCO_PIPELINE_DUALPIPE, second = halves && stage >= s->stages / 2;
     const uint32_t depth = halves ? s->stages / 2 : s->stages; /* stages until the directions meet */
     const uint32_t at = second ? s->stages - 1 - stage : stage, before = depth - 1 - at;
     const uint32_t each = halves ? s->micro_batches / 2 : s->micro_batches;
@@ -143,19 +143,19 @@ static void dual_pipe(struct rows *rows, uint32_t stage)
     for (uint32_t i = 0; i <= at; i++) { dual_weight(&d); }
 }
 
-uint64_t redco_schedule_room(const redco_schedule *schedule)
+uint64_t redco_pipeline_room(const redco_pipeline *schedule)
 {
     return (uint64_t)3 * schedule->chunks * schedule->micro_batches;
 }
 
-uint32_t redco_schedule_table(const redco_schedule *schedule, uint32_t stage, redco_turn *turns_out)
+uint32_t redco_pipeline_table(const redco_pipeline *schedule, uint32_t stage, redco_turn *turns_out)
 {
     struct rows rows = {.schedule = schedule, .turns = turns_out};
     switch (schedule->kind) {
-    case REDCO_SCHEDULE_GPIPE: all_forward(&rows); break;
-    case REDCO_SCHEDULE_ZB_H1: zero_bubble(&rows, stage); break;
-    case REDCO_SCHEDULE_DUALPIPE_V:
-    case REDCO_SCHEDULE_DUALPIPE: dual_pipe(&rows, stage); break;
+    case REDCO_PIPELINE_GPIPE: all_forward(&rows); break;
+    case REDCO_PIPELINE_ZB_H1: zero_bubble(&rows, stage); break;
+    case REDCO_PIPELINE_DUALPIPE_V:
+    case REDCO_PIPELINE_DUALPIPE: dual_pipe(&rows, stage); break;
     default: one_forward_one_backward(&rows, stage); break;
     }
     return rows.count;

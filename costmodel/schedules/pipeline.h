@@ -1,7 +1,7 @@
-/** @file schedule.h  Pipeline schedules as tables: which stage does which pass of which micro-batch in which order.
+/** @file pipeline.h  Pipeline schedules as tables: which stage does which pass of which micro-batch in which order.
  *
  *  p stages stand in a line, one rank each. A stage holds v model chunks; a micro-batch goes through all chunks, in an
- *  order that the schedule decides (redco_schedule_position()). With F, B, W the seconds of a stage's share of the
+ *  order that the schedule decides (redco_pipeline_position()). With F, B, W the seconds of a stage's share of the
  *  model forward, backward as a whole, and of backward the part that makes gradients of weights, and m micro-batches:
  *
  *      schedule      idle of a step, any stage     activations kept by stage i, in model chunks   m
@@ -24,8 +24,8 @@
  *  pass at once, is F+B here.
  *
  *  Pure functions of plain values: no allocation, no state. */
-#ifndef REDCO_SCHEDULE_H
-#define REDCO_SCHEDULE_H
+#ifndef REDCO_PIPELINE_H
+#define REDCO_PIPELINE_H
 
 #include "topology/base/status.h"
 
@@ -36,50 +36,53 @@
 extern "C" {
 #endif
 
-typedef enum redco_schedule_kind {
-    REDCO_SCHEDULE_1F1B,
-    REDCO_SCHEDULE_INTERLEAVED,
-    REDCO_SCHEDULE_GPIPE,
-    REDCO_SCHEDULE_ZB_H1,
-    REDCO_SCHEDULE_DUALPIPE_V,
-    REDCO_SCHEDULE_DUALPIPE,
-    REDCO_SCHEDULE_COUNT
-} redco_schedule_kind;
+typedef enum redco_pipeline_kind {
+    REDCO_PIPELINE_1F1B,
+    REDCO_PIPELINE_INTERLEAVED,
+    REDCO_PIPELINE_GPIPE,
+    REDCO_PIPELINE_ZB_H1,
+    REDCO_PIPELINE_DUALPIPE_V,
+    REDCO_PIPELINE_DUALPIPE,
+    REDCO_PIPELINE_COUNT
+} redco_pipeline_kind;
 
 /** "1f1b", "interleaved", "gpipe", "zb-h1", "dualpipev", "dualpipe", NULL */
-extern const char *const redco_schedule_words[];
+extern const char *const redco_pipeline_words[];
 
-enum { REDCO_SCHEDULE_CHUNKS_MAX = 64, REDCO_SCHEDULE_STAGES_MAX = 256 };
+enum { REDCO_PIPELINE_CHUNKS_MAX = 64, REDCO_PIPELINE_STAGES_MAX = 256 };
 
-typedef struct redco_schedule {
-    redco_schedule_kind kind;
+typedef struct redco_pipeline {
+    redco_pipeline_kind kind;
     uint32_t stages; /**< p >= 1 */
     uint32_t chunks; /**< v: >= 2 of interleaved, 2 of DualPipeV and DualPipe, else 1 */
     uint32_t group;  /**< N of interleaved: micro-batches that a chunk takes one after the other; 0: p. Else 0 */
     uint32_t micro_batches;
-} redco_schedule;
+} redco_pipeline;
 
 /** @return REDCO_EVALUE, place "schedule", "chunks" or "group": what the schedule needs and does not have */
-redco_status redco_schedule_check(const redco_schedule *schedule, redco_error *err);
+redco_status redco_pipeline_check(const redco_pipeline *schedule, redco_error *err);
 
+/** The smallest group that so many micro-batches can be taken in: p where p divides them. */
+uint32_t redco_pipeline_least_group(uint32_t stages, uint32_t micro_batches);
 /** The chunks that a stage has under such a schedule: @p asked, or the only number that is possible. */
-uint32_t redco_schedule_chunks(redco_schedule_kind kind, uint32_t asked);
+uint32_t redco_pipeline_chunks(redco_pipeline_kind kind, uint32_t asked);
 /** Places of a model's layers: p v, or p where two ranks hold the same stage (DualPipe). */
-uint32_t redco_schedule_positions(redco_schedule_kind kind, uint32_t stages, uint32_t chunks);
+uint32_t redco_pipeline_positions(redco_pipeline_kind kind, uint32_t stages, uint32_t chunks);
 /** Which of these, in the order of the model's layers, a stage's chunk is. */
-uint32_t redco_schedule_position(redco_schedule_kind kind, uint32_t stages, uint32_t stage, uint32_t chunk);
+uint32_t redco_pipeline_position(redco_pipeline_kind kind, uint32_t stages, uint32_t stage, uint32_t chunk);
 /** Which chunk of which stage is at that position for a micro-batch. */
-uint32_t redco_schedule_stage_at(const redco_schedule *schedule, uint32_t position, uint32_t micro_batch,
+uint32_t redco_pipeline_stage_at(const redco_pipeline *schedule, uint32_t position, uint32_t micro_batch,
                                  uint32_t *chunk_out);
 /** The first and the last micro-batch that go through a chunk: all, or one half of them (DualPipe). */
-uint32_t redco_schedule_first_batch(const redco_schedule *schedule, uint32_t chunk);
-uint32_t redco_schedule_last_batch(const redco_schedule *schedule, uint32_t chunk);
+uint32_t redco_pipeline_first_batch(const redco_pipeline *schedule, uint32_t chunk);
+uint32_t redco_pipeline_last_batch(const redco_pipeline *schedule, uint32_t chunk);
 
 typedef enum redco_turn_kind {
     REDCO_TURN_FORWARD,
     REDCO_TURN_BACKWARD, /**< both parts of it */
     REDCO_TURN_INPUT,    /**< backward, gradients of inputs: the stage before waits for them */
-    REDCO_TURN_WEIGHT    /**< backward, gradients of weights, some time after REDCO_TURN_INPUT */
+    REDCO_TURN_WEIGHT,   /**< backward, gradients of weights, some time after REDCO_TURN_INPUT */
+    REDCO_TURN_KINDS
 } redco_turn_kind;
 
 /** One pass of one stage. */
@@ -90,20 +93,22 @@ typedef struct redco_turn {
 } redco_turn;
 
 /** At least as many as the turns of a stage: 3 v m. */
-uint64_t redco_schedule_room(const redco_schedule *schedule);
+uint64_t redco_pipeline_room(const redco_pipeline *schedule);
 /** The table of one stage, in the order in which it works.
- *  @param schedule   that redco_schedule_check() allows
- *  @param turns_out  room for redco_schedule_room() of them
+ *  @param schedule   that redco_pipeline_check() allows
+ *  @param turns_out  room for redco_pipeline_room() of them
  *  @return their number */
-uint32_t redco_schedule_table(const redco_schedule *schedule, uint32_t stage, redco_turn *turns_out);
+uint32_t redco_pipeline_table(const redco_pipeline *schedule, uint32_t stage, redco_turn *turns_out);
 
 /** The third column of the table above: micro-batches times model chunks whose activations a stage keeps at its fullest
  *  moment. */
-uint64_t redco_schedule_in_flight(const redco_schedule *schedule, uint32_t stage);
+uint64_t redco_pipeline_in_flight(const redco_pipeline *schedule, uint32_t stage);
+/** How many of them are of one of its chunks. */
+uint64_t redco_pipeline_kept(const redco_pipeline *schedule, uint32_t stage, uint32_t chunk);
 /** The second column. @param forward_s, backward_s, weight_s  F, B, W */
-double redco_schedule_idle_s(const redco_schedule *schedule, double forward_s, double backward_s, double weight_s);
+double redco_pipeline_idle_s(const redco_pipeline *schedule, double forward_s, double backward_s, double weight_s);
 /** Whether backward is cut in two. */
-bool redco_schedule_splits_backward(redco_schedule_kind kind);
+bool redco_pipeline_splits_backward(redco_pipeline_kind kind);
 
 #ifdef __cplusplus
 }
