@@ -231,6 +231,19 @@ static uint64_t kept_blocks(const redco_costs *costs, const redco_setting *setti
     return kept;
 }
 
+/* The first stage keeps the most activations; the second where the embedding takes a block's place in the first; any
+ * stage where the blocks are split by hand. */
+static uint64_t most_kept_blocks(const redco_costs *costs, const redco_setting *setting)
+{
+    const uint32_t stages = setting->split != NULL || setting->pp < 2 ? setting->pp : 2;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < stages; i++) {
+        const uint64_t kept = kept_blocks(costs, setting, i);
+        most = kept > most ? kept : most;
+    }
+    return most;
+}
+
 /* The part of a step that no micro-batch fills, in passes through all layers of a class. */
 static double idle_passes(const redco_setting *setting, const redcoi_times *times)
 {
@@ -242,7 +255,7 @@ static double idle_passes(const redco_setting *setting, const redcoi_times *time
     return redco_pipeline_idle_s(&s, times->forward_s, times->backward_s, weight_s) / pass_s / pp;
 }
 
-/* The fullest stage in the closed form of one layer: the first keeps the most activations. */
+/* The fullest stage in the closed form of one layer. */
 redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
                              uint32_t class_index)
 {
@@ -254,7 +267,7 @@ redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, 
         const bool twice = setting->schedule == REDCO_PIPELINE_DUALPIPE; /* half of the micro-batches each */
         return (redcoi_stage){(twice ? 0.5 : 1.0) * micro_batches * share +
                                   idle_passes(setting, &rank->classes[class_index]),
-                              share, held, costs->blocks, kept_blocks(costs, setting, 0)};
+                              share, held, costs->blocks, most_kept_blocks(costs, setting)};
     }
     const redcoi_stage first = redcoi_memory_stage(costs, setting, class_index, 0);
     const redcoi_stage last = redcoi_memory_stage(costs, setting, class_index, setting->pp - 1);
