@@ -177,6 +177,7 @@ typedef struct redcoi_job {
     uint64_t logits_bytes; /**< counted elsewhere, and free again when layers are recomputed */
     double state_params;   /**< all parameters of the fullest rank before sharding: the paper's Phi */
     redco_mesh grid;       /**< redco_shard_grid() */
+    bool least;            /**< no more than with any meshes of gradients and optimizer states */
 } redcoi_job;
 
 /** What the fullest rank keeps of one whole layer. */

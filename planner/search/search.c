@@ -210,8 +210,8 @@ static redco_status rank_all(struct search *s, redco_error *err)
         redcoi_outer *outer = &s->space->outers[i];
         if (outer->least_s > limit_of(s)) { break; } /* sorted by it */
         if (!may_fit(s->space, outer)) { continue; }
-        st = redcoi_space_price(s->space, outer, err);
-        if (st == REDCO_OK) { st = rank_groups(s, outer, err); }
+        st = redcoi_space_price(s->space, outer, limit_of(s), err);
+        if (st == REDCO_OK && outer->lean != NULL) { st = rank_groups(s, outer, err); }
     }
     return st;
 }
@@ -400,7 +400,7 @@ static redco_status search_layerwise(struct search *s, redco_error *err)
             break;
         }
         if (!may_fit(s->space, outer)) { continue; }
-        if ((st = redcoi_space_price(s->space, outer, err)) != REDCO_OK) { goto out; }
+        if ((st = redcoi_space_price(s->space, outer, (double)INFINITY, err)) != REDCO_OK) { goto out; }
         st = redcoi_layerwise_solve(outer->goal, best_s, gap_ratio, solve_leaf, &effort, result, err);
         if (st != REDCO_OK) { goto out; }
         s->bound_s = fmin(s->bound_s, result->bound_s);
