@@ -166,6 +166,8 @@ typedef struct redco_layouts {
     uint32_t (*count)(void *context, const redco_setting *setting, uint32_t class_index, const uint32_t **of_out);
     void (*free)(void *context);
     void *context;
+    /** cost() depends on tp, cp, micro-batch and sequence parallelism alone, and classes have one layout */
+    bool of_micro_batch;
 } redco_layouts;
 
 /** Takes @p layouts over; what was priced before is forgotten. redco_costs_recalibrate() drops them. */

@@ -9,7 +9,8 @@
 
 enum {
     REDCOI_CLASSES_MAX = 8,
-    REDCOI_TIMES_CACHED = 32,
+    REDCOI_TIMES_CACHED = 127, /* a prime: places are by remainder */
+    REDCOI_TIMES_NEAR = 8,
     REDCOI_OWNERS_CACHED = 64,
     REDCOI_PRICES_CACHED = 1024,
     REDCOI_ROOMS_CACHED = 64
