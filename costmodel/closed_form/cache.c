@@ -423,29 +423,45 @@ static bool is_rank_of(const redcoi_rank *rank, const redcoi_rank *key)
            rank->pp == key->pp && rank->chunks == key->chunks && redco_mesh_equal(rank->dp, key->dp);
 }
 
+/* Where a key's times are, or up to REDCOI_TIMES_NEAR places further. */
+static uint32_t home_of(const redcoi_rank *key)
+{
+    const uint64_t parts[] = {key->tp, key->cp,     key->micro_batch, key->sequence_parallel, key->micro_batches,
+                              key->pp, key->chunks, key->dp.gpus,     key->dp.nodes};
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) { hash = hash * 31 + parts[i]; }
+    return (uint32_t)(hash % REDCOI_TIMES_CACHED);
+}
+
 const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *setting)
 {
     redcoi_rank key = {.tp = setting->tp,
                        .cp = setting->cp,
                        .micro_batch = setting->micro_batch,
                        .sequence_parallel = setting->tp > 1 && setting->sequence_parallel};
-    if (setting->tp > 1 && costs->layouts.cost != NULL) { /* a layout weighs what is paid once a step */
-        key.micro_batches = setting->micro_batches;
+    if (setting->tp > 1 && costs->layouts.cost != NULL && !costs->layouts.of_micro_batch) {
+        key.micro_batches = setting->micro_batches; /* a layout weighs what is paid once a step */
         key.pp = setting->pp;
         key.chunks = redco_setting_chunks(setting);
         key.dp = setting->dp;
     }
-    for (uint32_t i = 0; i < REDCOI_TIMES_CACHED; i++) {
-        const uint32_t at = (costs->newest + i) % REDCOI_TIMES_CACHED; /* calls come in runs of one setting */
-        const redcoi_rank *const rank = &costs->ranks[at];
-        if (is_rank_of(rank, &key)) {
-            costs->newest = at;
-            return rank;
+    if (is_rank_of(&costs->ranks[costs->newest], &key)) { return &costs->ranks[costs->newest]; }
+    const uint32_t home = home_of(&key);
+    uint32_t at = REDCOI_TIMES_CACHED;
+    for (uint32_t i = 0; i < REDCOI_TIMES_NEAR; i++) {
+        const uint32_t here = (home + i) % REDCOI_TIMES_CACHED;
+        if (is_rank_of(&costs->ranks[here], &key)) {
+            costs->newest = here;
+            return &costs->ranks[here];
         }
+        if (costs->ranks[here].tp == 0 && at == REDCOI_TIMES_CACHED) { at = here; }
     }
-    costs->newest = costs->next_rank;
-    costs->next_rank = (costs->next_rank + 1) % REDCOI_TIMES_CACHED;
-    redcoi_rank *const rank = &costs->ranks[costs->newest];
+    if (at == REDCOI_TIMES_CACHED) {
+        at = (home + costs->next_rank) % REDCOI_TIMES_CACHED;
+        costs->next_rank = (costs->next_rank + 1) % REDCOI_TIMES_NEAR;
+    }
+    redcoi_rank *const rank = &costs->ranks[at];
+    costs->newest = at;
     redcoi_rank_clear(rank);
     *rank = key;
     fill(costs, setting, rank);

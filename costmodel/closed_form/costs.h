@@ -170,6 +170,8 @@ typedef struct redco_layouts {
     uint32_t (*count)(void *context, const redco_setting *setting, uint32_t class_index, const uint32_t **of_out);
     void (*free)(void *context);
     void *context;
+    /** cost() depends on tp, cp, micro-batch and sequence parallelism alone, and classes have one layout */
+    bool of_micro_batch;
 } redco_layouts;
 
 /** Takes @p layouts over; what was priced before is forgotten. redco_costs_recalibrate() drops them. */
@@ -203,6 +205,10 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *settin
 redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, double step_s);
 /** A lower bound of any strategy with this setting: compute alone. */
 double redco_cost_bound(redco_costs *costs, const redco_setting *setting);
+/** What no configuration of a layer with parameters on that mesh and that policy goes below, whatever its other meshes:
+ *  seconds for any share of the windows that are exposed, resident bytes; transient buffers and updates are left out. */
+redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                        redco_mesh parameters, redco_recompute recompute);
 /** A lower bound of the resident bytes of redco_cost_layer() for any meshes. */
 uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
                                 redco_recompute recompute);

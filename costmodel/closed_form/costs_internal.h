@@ -9,7 +9,8 @@
 
 enum {
     REDCOI_CLASSES_MAX = 8,
-    REDCOI_TIMES_CACHED = 32,
+    REDCOI_TIMES_CACHED = 127, /* a prime: places are by remainder */
+    REDCOI_TIMES_NEAR = 8,
     REDCOI_OWNERS_CACHED = 64,
     REDCOI_PRICES_CACHED = 1024,
     REDCOI_ROOMS_CACHED = 64
@@ -186,6 +187,7 @@ typedef struct redcoi_job {
     uint64_t logits_bytes; /**< counted elsewhere, and free again when layers are recomputed */
     double state_params;   /**< all parameters of the fullest rank before sharding: the paper's Phi */
     redco_mesh grid;       /**< redco_shard_grid() */
+    bool least;            /**< no more than with any meshes of gradients and optimizer states */
 } redcoi_job;
 
 /** What the fullest rank keeps of one whole layer. */

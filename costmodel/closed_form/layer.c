@@ -5,6 +5,7 @@
 #include "costmodel/operators/compute_profile.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Bytes the optimizer moves per owned parameter: 32-bit master weight and two moments read and written, gradient read,
  * 16-bit weight written, and its share of norm and casts (costmodel/README.md, section 4). */
@@ -283,21 +284,28 @@ static double as_least_contending(const redcoi_job *job, redco_layer_cost *cost,
     return (use_ratio(c, kappa) * window_s + more_s) / least_use;
 }
 
-/* Once a step: gradients over all ranks that hold the same parameters, in buckets. Ranks that own a shard each need
- * only that shard of the sum. The last bucket is full only when backward ends, so nothing hides it. With several model
- * chunks only the last one's backward is left to hide behind. */
+/* Ranks that own a shard each need only that shard of the sum. */
+static double reduce_s(const redcoi_job *job, double size_bytes, redco_group group, bool *network_out)
+{
+    const bool whole = redco_mesh_equal(job->shards.optimizer, job->grid);
+    const redco_collective op = whole ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
+    const double s = redcoi_comm_s(job->costs, op, size_bytes, group, network_out);
+    if (!job->least) { return s; }
+    return fmin(s, redcoi_comm_s(job->costs, REDCO_ALL_REDUCE, size_bytes, group, network_out));
+}
+
+/* Once a step: gradients over all ranks that hold the same parameters, in buckets. The last bucket is full only when
+ * backward ends, so nothing hides it. With several model chunks only the last one's backward is left to hide behind. */
 static void add_gradients(const redcoi_job *job, redco_layer_cost *cost, double window_s, struct traffic used)
 {
     redco_costs *const costs = job->costs;
     const redco_group group = redcoi_replicas_of(job, job->shards.parameters);
     if (redco_mesh_ranks(group.mesh) <= 1) { return; }
-    const bool whole = redco_mesh_equal(job->shards.optimizer, job->grid);
-    const redco_collective op = whole ? REDCO_REDUCE_SCATTER : REDCO_ALL_REDUCE;
     const struct buckets buckets = buckets_of(job);
     const double once = job->stage.once;
     bool network = false;
-    const double last_s = once * buckets.last_count * redcoi_comm_s(costs, op, buckets.last_bytes, group, &network);
-    const double full_s = once * buckets.count * redcoi_comm_s(costs, op, buckets.bytes, group, &network);
+    const double last_s = once * buckets.last_count * reduce_s(job, buckets.last_bytes, group, &network);
+    const double full_s = once * buckets.count * reduce_s(job, buckets.bytes, group, &network);
     const bool overlap = (costs->workload.overlap & REDCO_OVERLAP_AR) != 0;
     cost->grad_comm_s = overlap ? full_s : full_s + last_s;
     cost->exposed_s +=
@@ -561,6 +569,55 @@ static redco_layer_cost layout_cost(redco_costs *costs, const redco_setting *set
     cost.optimizer_s = job.stage.once * redcoi_optimizer_s(costs, states.owned_params);
     cost.dynamic_j = dynamic_j(&job, again_s) + costs->compute.power.memory_w * cost.optimizer_s;
     return cost;
+}
+
+/* Of the terms of layout_cost() those that gradients and optimizer states on other meshes add (their reduction in every
+ * micro-batch, an all-reduce for a scatter, updated parameters) are left out, and shards are even. Once a step a window
+ * is max(k X, X - u C): no less traffic X makes it longer, nor does a longer pass before it, u being below 1. */
+static redco_layer_cost least_cost(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                   uint32_t layout, redco_mesh parameters, redco_recompute recompute)
+{
+    redco_setting even = *setting;
+    even.scheme = REDCO_INTRA_TENSOR;
+    const redco_mesh grid = redco_costs_grid(costs, setting);
+    const redco_layer_config config = {{parameters, grid, grid}, recompute};
+    redcoi_job job = redcoi_job_of(costs, &even, class_index, layout, &config);
+    const redcoi_times *const times = job.times;
+    const redcoi_states states = redcoi_layer_states(&job);
+    const double copied_s = redcoi_keep_gradients_s(&job);
+    job.least = true;
+    job.shards.gradients = parameters;
+    redco_layer_cost cost = {.forward_s = times->forward_s,
+                             .backward_s = times->backward_s + fmin(copied_s, redcoi_keep_gradients_s(&job))};
+    const bool block = job.class->kind == REDCO_CLASS_BLOCK || job.class->kind == REDCO_CLASS_CROSS;
+    cost.recompute_s = block ? times->recompute_s[recompute] : 0.0;
+    struct traffic forward = {.exposed_s = 0.0}, backward = {.exposed_s = 0.0};
+    const double window_s = cost.backward_s + cost.recompute_s;
+    add_micro_batches(&job, &cost, &forward, &backward);
+    add_gradients(&job, &cost, window_s, backward);
+    add_memory(&job, &states, &cost);
+    cost.compute_s = job.stage.repeat * (cost.forward_s + cost.backward_s + cost.recompute_s);
+    return cost;
+}
+
+redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                        redco_mesh parameters, redco_recompute recompute)
+{
+    const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
+    const uint32_t layouts = rank->layout_count[class_index];
+    redco_layer_cost sum = {.compute_s = 0.0};
+    for (uint32_t i = 0; i < layouts; i++) {
+        redco_layer_cost cost = least_cost(costs, setting, class_index, i, parameters, recompute);
+        const uint32_t at = rank->first_layout[class_index] + i;
+        if (layouts > 1) {
+            redcoi_cost_add(&sum, &cost, rank->members[at], rank->memory_members[at]);
+        } else {
+            sum = cost;
+        }
+    }
+    if (layouts > 1) { redcoi_cost_divide(&sum, rank->member_count[class_index], rank->memory_count[class_index]); }
+    memset(sum.transient_bytes, 0, sizeof sum.transient_bytes);
+    return sum;
 }
 
 redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setting, uint32_t class_index,

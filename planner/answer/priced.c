@@ -3,15 +3,25 @@
 #include "costmodel/evaluation/request.h"
 #include "planner/search/space.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Sums of the same numbers in another order differ by less. */
 static const double rounding_ratio = 1e-9;
+/* Steps that differ by less are equally fast: the closed form's order, which knows memory, decides. */
+static const double tie_ratio = 1e-3;
 
-/* So many times answers that are too large by the simulator are asked for again, with so much more memory left free. */
-enum { TRIES = 4, BEST_FEW = 24 };
-static const double far_ratio = 0.03;
+enum {
+    TRIES = 4, /* so often are answers asked for that leave so much more memory free as the simulator finds missing */
+    BEST_FEW = 16 /* simulated at most beyond those asked for */
+};
 static const uint64_t least_margin_bytes = 64000000;
+
+/* By how much the closed form may be above the simulator and the layout still be simulated; and by how much it is at
+ * most: the largest of random layouts of shipped models within a quarter of the fastest (tools/run prove). */
+const double redco_look_ratio = 0.02, redco_above_ratio = 0.08;
+/* Layouts further above the first by the closed form are not simulated. */
+static const double spread_ratio = 0.05;
 
 redco_status redco_costs_of(const redco_inputs *inputs, const redco_search_options *options, redco_costs **costs_out,
                             redco_error *err)
@@ -58,6 +68,13 @@ static void sort(redco_candidate *ranked, uint32_t count)
     }
 }
 
+/* Forgets candidates from that one on. */
+static void cut(redco_search_result *result, uint32_t count)
+{
+    for (uint32_t i = count; i < result->ranked_count; i++) { free(result->ranked[i].assignments); }
+    result->ranked_count = count < result->ranked_count ? count : result->ranked_count;
+}
+
 /* Keeps those that fit, in their order. */
 static void keep_fitting(redco_search_result *result)
 {
@@ -68,8 +85,7 @@ static void keep_fitting(redco_search_result *result)
         result->ranked[i] = result->ranked[kept];
         result->ranked[kept++] = moved;
     }
-    for (uint32_t i = kept; i < result->ranked_count; i++) { free(result->ranked[i].assignments); }
-    result->ranked_count = kept;
+    cut(result, kept);
 }
 
 static bool any_fits(const redco_search_result *result)
@@ -97,13 +113,102 @@ static void give_up(redco_search_result *result)
     result->ranked[0].assignments = NULL; /* changed hands */
 }
 
-static redco_status price_ranked(redco_costs *costs, bool comm, redco_search_result *result, redco_error *err)
+/* One question, its answers so far, and what was learnt of them. */
+struct pricing {
+    redco_costs *costs;
+    const redco_inputs *inputs;
+    const redco_search_options *options;
+    redco_search_result *result;
+    uint32_t asked;      /**< answers that the user wants, at least 1 */
+    bool simulates;      /**< the simulator orders answers */
+    double bound_s;      /**< no strategy has a smaller objective, by the closed form */
+    double next_s;       /**< the least closed form of a layout that was not simulated; INFINITY: all were */
+    bool moved;          /**< the first is not the search's own */
+    redco_error refused; /**< why a layout could not be laid out */
+};
+
+/* Its price; a layout that cannot be laid out is none. */
+static redco_status price_one(struct pricing *p, redco_candidate *candidate, bool *priced_out, redco_error *err)
 {
+    redco_error why = {.status = REDCO_OK};
+    const redco_status st = redco_candidate_price(p->costs, candidate, &why);
+    *priced_out = st == REDCO_OK;
+    p->result->counts.simulated += p->simulates ? 1 : 0;
+    if (p->options->objective != REDCO_OBJECTIVE_COMM) { /* layouts that GLPK places are placed anew */
+        candidate->objective = candidate->closed_form.step_s;
+    }
+    if (st == REDCO_EVALUE && p->simulates) {
+        if (p->refused.status == REDCO_OK) { p->refused = why; }
+        return REDCO_OK;
+    }
+    return st == REDCO_OK ? st : redco_fail(err, st, why.place, "%s", why.text);
+}
+
+/* The slowest of the answers that are wanted, among those priced; INFINITY: there are too few. */
+static double last_wanted_s(const struct pricing *p, uint32_t count)
+{
+    double best_s[BEST_FEW] = {0.0};
+    uint32_t found = 0;
+    const uint32_t wanted = p->asked < BEST_FEW ? p->asked : BEST_FEW;
+    for (uint32_t i = 0; i < count; i++) {
+        const redco_candidate *const c = &p->result->ranked[i];
+        if (!fits(c)) { continue; }
+        uint32_t at = found < wanted ? found++ : wanted;
+        for (; at > 0 && c->prediction.step_s < best_s[at - 1]; at--) {
+            if (at < wanted) { best_s[at] = best_s[at - 1]; }
+        }
+        if (at < wanted) { best_s[at] = c->prediction.step_s; }
+    }
+    return found < wanted ? (double)INFINITY : best_s[wanted - 1];
+}
+
+/* By the closed form: what the search's proof is about. */
+static double value_of(const struct pricing *p, const redco_candidate *candidate)
+{
+    const bool comm = p->options->objective == REDCO_OBJECTIVE_COMM || p->options->strategy == REDCO_STRATEGY_AMSP;
+    return comm ? candidate->closed_form.amsp_total_s : candidate->closed_form.step_s;
+}
+
+/* What no layout that was not ranked goes below by the closed form. */
+static double unranked_s(const struct pricing *p)
+{
+    const redco_candidate *const ranked = p->result->ranked;
+    const uint32_t count = p->result->ranked_count;
+    double least_s = (double)INFINITY, most_s = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        least_s = fmin(least_s, ranked[i].closed_form.step_s);
+        most_s = fmax(most_s, ranked[i].closed_form.step_s);
+    }
+    const double far_s = least_s * (1.0 + spread_ratio);
+    return count < BEST_FEW ? far_s : fmin(far_s, most_s);
+}
+
+/* Candidates come in the order of the closed form: they are simulated until it puts all others behind.
+ * @param first  whether the first is priced */
+static redco_status price_ranked(struct pricing *p, bool first, redco_error *err)
+{
+    redco_search_result *const result = p->result;
+    const uint32_t listed = result->ranked_count;
+    uint32_t kept = 0, at = 0;
     redco_status st = REDCO_OK;
-    for (uint32_t i = 0; i < result->ranked_count && st == REDCO_OK; i++) {
-        redco_candidate *const c = &result->ranked[i];
-        st = redco_candidate_price(costs, c, err);
-        if (!comm) { c->objective = c->closed_form.step_s; } /* layouts that GLPK places are placed anew */
+    p->next_s = unranked_s(p);
+    for (; at < listed && st == REDCO_OK; at++) {
+        redco_candidate c = result->ranked[at];
+        const double limit_s = last_wanted_s(p, kept) * (1.0 + redco_look_ratio);
+        if (at > 0 && p->simulates && c.closed_form.step_s > limit_s) { break; }
+        bool priced = at == 0 && first;
+        if (at > 0) { st = price_one(p, &c, &priced, err); }
+        result->ranked[at].assignments = NULL; /* changed hands */
+        if (priced) {
+            result->ranked[kept++] = c;
+        } else {
+            free(c.assignments);
+        }
+    }
+    if (at < listed) { p->next_s = fmin(p->next_s, result->ranked[at].closed_form.step_s); }
+    cut(result, kept);
+    if (st == REDCO_OK && kept == 0) {
+        return redco_fail(err, p->refused.status, p->refused.place, "%s", p->refused.text);
     }
     return st;
 }
@@ -131,87 +236,121 @@ static redco_status price_leanest(redco_costs *costs, bool comm, redco_search_re
     return REDCO_OK;
 }
 
+static redco_status search_again(struct pricing *p, const redco_search_options *options,
+                                 redco_search_result **again_out, redco_error *err)
+{
+    const redco_inputs *const in = p->inputs;
+    return redco_search(&in->machine, in->model, &in->calibration, in->comm, options, again_out, err);
+}
+
+static void add_counts(redco_search_counts *to, const redco_search_counts *from)
+{
+    to->listed += from->listed;
+    to->bounded += from->bounded;
+    to->priced += from->priced;
+    to->solved += from->solved;
+    to->compositions += from->compositions;
+    to->simulated += from->simulated;
+}
+
 /* What the simulator finds beyond the closed form, in gradients of a second bucket say, is left free by the next try.
  */
-static redco_status price_answers(redco_costs *costs, const redco_inputs *inputs, const redco_search_options *options,
-                                  redco_search_result **result, redco_error *err)
+static redco_status price_answers(struct pricing *p, const redco_search_options *searched, redco_error *err)
 {
-    const bool comm = options->objective == REDCO_OBJECTIVE_COMM;
-    redco_search_options leaner = *options;
-    redco_status st = price_ranked(costs, comm, *result, err);
-    for (int i = 0; i < TRIES && st == REDCO_OK && !fits(&(*result)->ranked[0]); i++) {
-        const redco_prediction *const p = &(*result)->ranked[0].prediction;
-        const uint64_t beyond = p->total_bytes - p->capacity_bytes;
+    redco_search_options leaner = *searched;
+    redco_status st = REDCO_OK;
+    bool priced = false;
+    for (int i = 0;; i++) {
+        redco_candidate *const first = &p->result->ranked[0];
+        if ((st = price_one(p, first, &priced, err)) != REDCO_OK) { return st; }
+        if (!priced || fits(first) || i == TRIES) { break; }
         redco_search_result *again = NULL;
-        leaner.margin_bytes += beyond + least_margin_bytes;
-        st = redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, &leaner, &again, err);
-        if (st != REDCO_OK) { return st; }
+        leaner.margin_bytes += first->prediction.total_bytes - first->prediction.capacity_bytes + least_margin_bytes;
+        if ((st = search_again(p, &leaner, &again, err)) != REDCO_OK) { return st; }
         if (again->ranked_count == 0) { /* a layout that is given, say, cannot be leaner */
+            add_counts(&p->result->counts, &again->counts);
             redco_search_result_free(again);
             break;
         }
-        redco_search_result_free(*result);
-        *result = again;
-        st = price_ranked(costs, comm, again, err);
+        add_counts(&again->counts, &p->result->counts);
+        redco_search_result_free(p->result);
+        p->result = again;
+        p->moved = true;
     }
+    st = price_ranked(p, priced, err);
     if (st != REDCO_OK) { return st; }
-    if (!any_fits(*result)) { give_up(*result); }
-    keep_fitting(*result);
-    if (options->top > 1 && minimises_steps(options)) { sort((*result)->ranked, (*result)->ranked_count); }
+    if (!any_fits(p->result)) { give_up(p->result); }
+    keep_fitting(p->result);
     return REDCO_OK;
 }
 
-/* Where the simulator is far from the closed form, in pipelines that reduce in every micro-batch say, the best few by
- * the closed form are simulated, and the fastest of them is the answer: no longer proven, but better. */
-static redco_status look_further(redco_costs *costs, const redco_inputs *inputs, const redco_search_options *options,
-                                 redco_search_result **result, redco_error *err)
+/* The fastest by the simulator first, or all in its order where several are wanted. */
+static void order(struct pricing *p)
 {
-    const redco_candidate *const first = &(*result)->ranked[0];
-    redco_search_options wider = *options;
-    redco_search_result *more = NULL;
-    if (options->top > 1 || !minimises_steps(options) || (*result)->candidates <= 1 ||
-        first->prediction.step_s <= first->closed_form.step_s * (1.0 + far_ratio)) {
-        return REDCO_OK;
+    redco_candidate *const ranked = p->result->ranked;
+    if (p->asked > 1) {
+        sort(ranked, p->result->ranked_count);
+    } else {
+        uint32_t best = 0;
+        for (uint32_t i = 1; i < p->result->ranked_count; i++) {
+            if (ranked[i].prediction.step_s < ranked[best].prediction.step_s * (1.0 - rounding_ratio)) { best = i; }
+        }
+        if (ranked[best].prediction.step_s < ranked[0].prediction.step_s * (1.0 - tie_ratio)) {
+            const redco_candidate slower = ranked[0];
+            ranked[0] = ranked[best];
+            ranked[best] = slower;
+            p->result->by_simulation = true;
+            p->moved = true;
+        }
     }
-    wider.top = BEST_FEW;
-    wider.verify = false;
-    redco_status st =
-        redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, &wider, &more, err);
-    if (st == REDCO_OK) { st = price_ranked(costs, false, more, err); }
-    if (st != REDCO_OK) {
-        redco_search_result_free(more);
-        return st;
+    cut(p->result, p->asked);
+}
+
+/* How far from the best by the closed form the answer is known to be, and by the simulator. */
+static void set_proof(struct pricing *p)
+{
+    redco_search_result *const result = p->result;
+    const redco_candidate *const first = &result->ranked[0];
+    const double value_s = value_of(p, first);
+    if (p->moved) {
+        result->gap_ratio = value_s > 0.0 && p->bound_s < value_s ? 1.0 - p->bound_s / value_s : 0.0;
+        result->status = result->gap_ratio <= p->options->gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
     }
-    keep_fitting(more);
-    sort(more->ranked, more->ranked_count);
-    if (more->ranked_count > 0 &&
-        more->ranked[0].prediction.step_s < first->prediction.step_s * (1.0 - rounding_ratio)) {
-        const redco_candidate slower = *first;
-        (*result)->ranked[0] = more->ranked[0];
-        more->ranked[0] = slower;
-        (*result)->status = "feasible";
-    }
-    redco_search_result_free(more);
-    return REDCO_OK;
+    if (!p->simulates || p->options->layerwise || p->options->limit_s > 0.0 || p->asked > 1) { return; }
+    const double others_s = p->next_s / (1.0 + redco_above_ratio);
+    result->within_ratio = fmax(tie_ratio, 1.0 - others_s / first->prediction.step_s);
+    if (result->candidates == 1) { result->within_ratio = 0.0; }
 }
 
 redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_options *options,
                                  redco_search_result **result_out, redco_error *err)
 {
-    redco_search_result *result = NULL;
-    redco_costs *costs = NULL;
-    redco_status st =
-        redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, options, &result, err);
-    if (st != REDCO_OK || (st = redco_costs_of(inputs, options, &costs, err)) != REDCO_OK) { goto out; }
-    st = result->ranked_count > 0 ? price_answers(costs, inputs, options, &result, err)
-                                  : price_leanest(costs, options->objective == REDCO_OBJECTIVE_COMM, result, err);
-    if (st == REDCO_OK && result->ranked_count > 0) { st = look_further(costs, inputs, options, &result, err); }
+    const bool comm = options->objective == REDCO_OBJECTIVE_COMM;
+    struct pricing p = {.inputs = inputs, .options = options, .asked = options->top > 0 ? options->top : 1};
+    redco_search_options searched = *options;
+    redco_status st = redco_costs_of(inputs, options, &p.costs, err);
+    if (st != REDCO_OK) { return st; }
+    p.simulates = minimises_steps(options) && redco_price_simulates(p.costs);
+    if (p.simulates && p.asked < BEST_FEW) {
+        searched.top = BEST_FEW;
+        searched.spread_ratio = p.asked == 1 ? spread_ratio : 0.0;
+    }
+    if ((st = search_again(&p, &searched, &p.result, err)) != REDCO_OK) { goto out; }
+    if (p.result->ranked_count == 0) {
+        st = price_leanest(p.costs, comm, p.result, err);
+        goto out;
+    }
+    p.bound_s = value_of(&p, &p.result->ranked[0]) * (1.0 - p.result->gap_ratio);
+    st = price_answers(&p, &searched, err);
+    if (st != REDCO_OK || p.result->ranked_count == 0) { goto out; }
+    if (p.simulates) { order(&p); }
+    set_proof(&p);
 out:
-    redco_costs_free(costs);
+    redco_costs_free(p.costs);
     if (st != REDCO_OK) {
-        redco_search_result_free(result);
+        redco_search_result_free(p.result);
         return st;
     }
-    *result_out = result;
+    *result_out = p.result;
     return REDCO_OK;
 }

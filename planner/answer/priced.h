@@ -17,13 +17,20 @@ redco_status redco_costs_of(const redco_inputs *inputs, const redco_search_optio
 /** Prices one candidate: prediction becomes the simulator's. */
 redco_status redco_candidate_price(redco_costs *costs, redco_candidate *candidate, redco_error *err);
 
+/** By how much a layout's closed form may be above the fastest simulated step and the layout still be simulated, and by
+ *  how much it is above its own simulated step at most: the largest of random layouts of shipped models within a
+ * quarter of the fastest (tools/run prove). */
+extern const double redco_look_ratio, redco_above_ratio;
+
 /** redco_search(), then:
- *  - every ranked candidate is priced; where several were asked for and step time is the objective, the simulated step
- *    orders them (equal ones, to 1e-9, keep their order);
+ *  - candidates are simulated in the order of the closed form until it puts all others redco_look_ratio behind the
+ *    slowest answer asked for, at most 16 beyond those. One that cannot be laid out is left out;
+ *  - of one answer asked for the fastest by the simulator leads unless the search's own is within 0.1 % of it
+ *    (by_simulation says which); of several the simulated step orders all (equal ones, to 1e-9, keep their order);
  *  - where the simulator finds the first too large for the memory, a leaner one is searched for; others that are too
  *    large are left out;
- *  - where the first is more than 3 % slower by the simulator than by the closed form, the best few are simulated, and
- *    the fastest leads (its status is "feasible");
+ *  - gap_ratio and status say how far the closed form of the answer that leads in the end is above the first search's
+ *    bound; within_ratio how much faster by the simulator another layout could be;
  *  - the leanest strategy of a space in which the closed form finds nothing that fits is priced, too, and is the
  *    answer if the simulator says that it fits: a layout that is given is judged by the simulator alone. */
 redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_options *options,

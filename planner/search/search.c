@@ -40,11 +40,19 @@ static double tie_limit(const struct search *s, double best_s)
     return best_s * (1.0 + (s->space->comm ? exact_tie_ratio : tie_ratio));
 }
 
-/* What a point must not exceed to matter: the last rank and its near ties. */
+/* What a point must not exceed to matter: the last rank and its near ties, or how far from the first ranks may be. */
 static double limit_of(const struct search *s)
 {
-    if (s->ranking.count < s->ranking.capacity) { return (double)INFINITY; }
-    return tie_limit(s, s->ranking.points[s->ranking.count - 1].value_s);
+    const redco_search_options *const o = &s->space->options;
+    const redcoi_ranking *const ranking = &s->ranking;
+    double limit_s = o->limit_s > 0.0 ? o->limit_s : (double)INFINITY;
+    if (ranking->count == ranking->capacity) {
+        limit_s = fmin(limit_s, tie_limit(s, ranking->points[ranking->count - 1].value_s));
+    }
+    if (ranking->count > 0 && o->spread_ratio > 0.0) {
+        limit_s = fmin(limit_s, tie_limit(s, ranking->points[0].value_s * (1.0 + o->spread_ratio)));
+    }
+    return limit_s;
 }
 
 /* GLPK with few nodes, its answer polished; if the gap is open, with more of them and that answer to prune with. */
@@ -210,8 +218,8 @@ static redco_status rank_all(struct search *s, redco_error *err)
         redcoi_outer *outer = &s->space->outers[i];
         if (outer->least_s > limit_of(s)) { break; } /* sorted by it */
         if (!may_fit(s->space, outer)) { continue; }
-        st = redcoi_space_price(s->space, outer, err);
-        if (st == REDCO_OK) { st = rank_groups(s, outer, err); }
+        st = redcoi_space_price(s->space, outer, limit_of(s), err);
+        if (st == REDCO_OK && outer->lean != NULL) { st = rank_groups(s, outer, err); }
     }
     return st;
 }
@@ -400,7 +408,7 @@ static redco_status search_layerwise(struct search *s, redco_error *err)
             break;
         }
         if (!may_fit(s->space, outer)) { continue; }
-        if ((st = redcoi_space_price(s->space, outer, err)) != REDCO_OK) { goto out; }
+        if ((st = redcoi_space_price(s->space, outer, (double)INFINITY, err)) != REDCO_OK) { goto out; }
         st = redcoi_layerwise_solve(outer->goal, best_s, gap_ratio, solve_leaf, &effort, result, err);
         if (st != REDCO_OK) { goto out; }
         s->bound_s = fmin(s->bound_s, result->bound_s);
@@ -448,7 +456,8 @@ static redco_status run(struct search *s, const redcoi_inputs *inputs, redco_sea
     if (st == REDCO_OK && s->ranking.count > 0) { st = break_ties(s, err); }
     if (st != REDCO_OK) { return st; }
     if (s->ranking.count == 0) {
-        return s->explain ? redcoi_shortfall_find(s->space, inputs, &result->shortfall, err) : REDCO_OK;
+        const bool explain = s->explain && !(o->limit_s > 0.0);
+        return explain ? redcoi_shortfall_find(s->space, inputs, &result->shortfall, err) : REDCO_OK;
     }
     const double value_s = s->ranking.points[0].value_s;
     result->gap_ratio = proven_gap(value_s, s->bound_s);
@@ -461,6 +470,10 @@ static redco_status check_options(const redco_search_options *options, redco_err
 {
     if (!(options->gap_ratio >= 0.0) || options->gap_ratio > 0.5) {
         return redco_fail(err, REDCO_EVALUE, "gap", "%g must be from 0 to 0.5", options->gap_ratio);
+    }
+    if (!(options->limit_s >= 0.0) || !(options->spread_ratio >= 0.0)) {
+        return redco_fail(err, REDCO_EVALUE, "limit", "%g s and a spread of %g must not be negative", options->limit_s,
+                          options->spread_ratio);
     }
     if (options->top > MOST_RANKED) {
         return redco_fail(err, REDCO_EVALUE, "top", "%u answers: at most %d are ranked", options->top, MOST_RANKED);
@@ -515,6 +528,7 @@ redco_status redco_search(const redco_machine *machine, const redco_model *model
     if (result == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     const redcoi_inputs inputs = {machine, model, calibration, comm, &result->counts};
     result->solver = redcoi_glpk_name();
+    result->within_ratio = -1.0;
     const bool policies = options->strategy == REDCO_STRATEGY_AMSP && options->recompute == REDCO_RECOMPUTE_COUNT;
     st = policies ? search_policies(&inputs, options, result, err) : search_space(&inputs, options, true, result, err);
     if (st != REDCO_OK) {

@@ -75,7 +75,10 @@ typedef struct redco_search_options {
     bool layerwise;        /**< meshes may differ by layer */
     bool verify;           /**< prove the answer by a second method */
     uint32_t top;          /**< how many ranked answers, >= 1 */
-    double gap_ratio;      /**< proven optimality gap asked for, e.g. 0.0005 */
+    /** Answers further above the first than this share are not ranked; 0: all that fit */
+    double spread_ratio;
+    double limit_s;   /**< of the objective: slower answers are of no interest; 0: none is too slow */
+    double gap_ratio; /**< proven optimality gap asked for, e.g. 0.0005 */
 } redco_search_options;
 
 typedef struct redco_candidate {
@@ -120,10 +123,12 @@ typedef struct redco_search_result {
     uint64_t candidates;     /**< strategies (setting x mesh triple x policy) in the space */
     uint64_t settings;       /**< outer choices */
     redco_search_counts counts;
-    const char *solver; /**< "GLPK 5.0" */
-    const char *status; /**< "optimal", "feasible" when the gap asked for was not reached, "infeasible": static */
-    double gap_ratio;   /**< proven */
-    double seconds;     /**< wall time of the search */
+    const char *solver;  /**< "GLPK 5.0" */
+    const char *status;  /**< "optimal", "feasible" when the gap asked for was not reached, "infeasible": static */
+    double gap_ratio;    /**< proven, by the closed form */
+    bool by_simulation;  /**< the first is the fastest of those simulated, not the first by the closed form */
+    double within_ratio; /**< no other layout is faster by the simulator by more than this share; < 0: not known */
+    double seconds;      /**< wall time of the search */
     redco_shortfall shortfall;
     bool verified;           /**< the second method ran */
     bool verify_failed;      /**< and found something better than the answer by more than the gap */

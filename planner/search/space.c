@@ -17,13 +17,22 @@ static bool is_block(redco_class_kind kind)
     return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
 }
 
-static void free_outer(redcoi_outer *outer)
+static void unprice(redcoi_outer *outer)
 {
-    free(outer->groups);
-    free(outer->bounds_s);
     redcoi_problem_free(outer->lean);
     if (outer->goal != outer->steps) { redcoi_problem_free(outer->goal); }
     redcoi_problem_free(outer->steps);
+    free(outer->bounds_s);
+    outer->lean = NULL;
+    outer->goal = NULL;
+    outer->steps = NULL;
+    outer->bounds_s = NULL;
+}
+
+static void free_outer(redcoi_outer *outer)
+{
+    free(outer->groups);
+    unprice(outer);
 }
 
 void redcoi_space_free(redcoi_space *space)
@@ -210,28 +219,35 @@ static void price_class(redcoi_space *space, redcoi_outer *outer, const redco_fi
     }
 }
 
+/* All but options. */
+static redcoi_problem empty_problem(const redcoi_space *space, const redcoi_outer *outer, const redco_fixed_cost *fixed)
+{
+    const uint64_t taken = fixed->fixed_bytes + space->options.margin_bytes;
+    redcoi_problem problem = {.class_count = space->class_count,
+                              .group_count = outer->group_count,
+                              .constant_s = fixed->scale * fixed->fixed_s + fixed->overhead_s,
+                              .budget_bytes = fixed->capacity_bytes > taken ? fixed->capacity_bytes - taken : 0};
+    for (uint32_t c = 0; c < space->class_count; c++) {
+        problem.class_layers[c] = space->classes[c].layers / outer->layers_each[c];
+    }
+    return problem;
+}
+
 static redcoi_problem *new_problem(const redcoi_space *space, const redcoi_outer *outer, const redco_fixed_cost *fixed)
 {
-    redcoi_problem *problem = calloc(1, sizeof *problem);
+    redcoi_problem *problem = malloc(sizeof *problem);
     if (problem == NULL) { return NULL; }
+    *problem = empty_problem(space, outer, fixed);
     const size_t most = (size_t)outer->group_count * space->class_count * REDCO_RECOMPUTE_COUNT;
     problem->options = malloc(most * sizeof *problem->options);
     if (problem->options == NULL) {
         free(problem);
         return NULL;
     }
-    problem->class_count = space->class_count;
-    for (uint32_t c = 0; c < space->class_count; c++) {
-        problem->class_layers[c] = space->classes[c].layers / outer->layers_each[c];
-    }
-    problem->group_count = outer->group_count;
-    problem->constant_s = fixed->scale * fixed->fixed_s + fixed->overhead_s;
-    const uint64_t taken = fixed->fixed_bytes + space->options.margin_bytes;
-    problem->budget_bytes = fixed->capacity_bytes > taken ? fixed->capacity_bytes - taken : 0;
     return problem;
 }
 
-static redco_status bound_groups(redcoi_outer *outer, redco_error *err)
+static redco_status bound_groups(redcoi_outer *outer, const double *least_s, redco_error *err)
 {
     outer->lean = redcoi_problem_copy(outer->goal, NULL);
     outer->bounds_s = malloc(outer->group_count * sizeof *outer->bounds_s);
@@ -241,10 +257,60 @@ static redco_status bound_groups(redcoi_outer *outer, redco_error *err)
     for (uint32_t g = 0; g < outer->group_count; g++) {
         size_t last = first;
         while (last < outer->lean->option_count && outer->lean->options[last].group == g) { last++; }
-        outer->bounds_s[g] = redcoi_bound_best(outer->lean, first, last).value_s;
+        outer->bounds_s[g] = last > first ? redcoi_bound_best(outer->lean, first, last).value_s : least_s[g];
         first = last;
     }
     return REDCO_OK;
+}
+
+/* Bounds of all groups by their parameters' meshes, of which there are few: the same problem with what is least over
+   all meshes of gradients and optimizer states. @return the least of them */
+static double bound_meshes(redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed, double *least_s)
+{
+    redcoi_option options[REDCOI_MAX_CLASSES * REDCO_RECOMPUTE_COUNT];
+    redcoi_problem least = empty_problem(space, outer, fixed);
+    double all_s = (double)INFINITY;
+    least.options = options;
+    for (uint32_t g = 0; g < outer->group_count; g++) {
+        const redco_mesh mesh = outer->groups[g].parameters;
+        uint32_t same = 0;
+        while (!redco_mesh_equal(outer->groups[same].parameters, mesh)) { same++; }
+        if (same < g) {
+            least_s[g] = least_s[same];
+            continue;
+        }
+        least.option_count = 0;
+        for (uint32_t c = 0; c < space->class_count; c++) {
+            for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
+                if (!wants(space, c, (redco_recompute)r)) { continue; }
+                const redco_layer_cost cost =
+                    redco_cost_layer_least(space->costs, &outer->setting, c, mesh, (redco_recompute)r);
+                redcoi_option option = make_option(space, fixed, &cost);
+                times_layers(&option, outer->layers_each[c]);
+                option.class_index = c;
+                options[least.option_count++] = option;
+            }
+        }
+        least_s[g] = redcoi_bound_best(&least, 0, least.option_count).value_s;
+        all_s = fmin(all_s, least_s[g]);
+    }
+    return all_s;
+}
+
+static redco_status price_groups(redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed,
+                                 const double *least_s, double limit_s, redco_error *err)
+{
+    for (uint32_t g = 0; g < outer->group_count; g++) {
+        if (least_s[g] > limit_s) { continue; }
+        for (uint32_t c = 0; c < space->class_count; c++) { price_class(space, outer, fixed, g, c); }
+    }
+    redco_status st = redco_costs_failure(space->costs, err);
+    if (st != REDCO_OK || (st = redcoi_problem_check(outer->steps, err)) != REDCO_OK) { return st; }
+    if (space->comm) {
+        outer->goal->constant_s = 0.0;
+        if ((st = redcoi_problem_check(outer->goal, err)) != REDCO_OK) { return st; }
+    }
+    return bound_groups(outer, least_s, err);
 }
 
 /* Fixed bytes and, of every class, the policy that keeps least. */
@@ -268,26 +334,31 @@ void redcoi_space_bound_memory(redcoi_space *space, redcoi_outer *outer)
     }
 }
 
-redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, redco_error *err)
+redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, double limit_s, redco_error *err)
 {
-    if (outer->lean != NULL) { return REDCO_OK; }
-    space->counts->priced++;
+    const bool all = space->comm || space->options.layerwise || isinf(limit_s);
+    if (outer->lean != NULL && (outer->whole || !all)) { return REDCO_OK; }
+    const bool first = outer->lean == NULL;
+    unprice(outer);
     const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &outer->setting);
+    redco_status st = REDCO_OK;
     redcoi_space_bound_memory(space, outer);
     group_layers(space, outer);
+    double *least_s = calloc(outer->group_count, sizeof *least_s);
+    if (least_s == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    if (!all && bound_meshes(space, outer, &fixed, least_s) > limit_s) { goto out; }
     outer->steps = new_problem(space, outer, &fixed);
     outer->goal = space->comm ? new_problem(space, outer, &fixed) : outer->steps;
-    if (outer->steps == NULL || outer->goal == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    for (uint32_t g = 0; g < outer->group_count; g++) {
-        for (uint32_t c = 0; c < space->class_count; c++) { price_class(space, outer, &fixed, g, c); }
+    if (outer->steps == NULL || outer->goal == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
     }
-    redco_status st = redco_costs_failure(space->costs, err);
-    if (st != REDCO_OK || (st = redcoi_problem_check(outer->steps, err)) != REDCO_OK) { return st; }
-    if (space->comm) {
-        outer->goal->constant_s = 0.0;
-        if ((st = redcoi_problem_check(outer->goal, err)) != REDCO_OK) { return st; }
-    }
-    return bound_groups(outer, err);
+    outer->whole = all;
+    if (first) { space->counts->priced++; }
+    st = price_groups(space, outer, &fixed, least_s, all ? (double)INFINITY : limit_s, err);
+out:
+    free(least_s);
+    return st;
 }
 
 /* As plans list them, so that what is priced is what is written: most recomputation first, then fewest ranks. */

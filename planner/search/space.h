@@ -18,6 +18,7 @@ typedef struct redcoi_outer {
     redcoi_problem *goal; /**< the objective, same options in the same order; equals steps unless it is T_comm */
     redcoi_problem *lean; /**< goal without options that are beaten within their group */
     double *bounds_s;     /**< of goal, per group */
+    bool whole;           /**< all groups are priced; else those of which nothing is above the limit asked for */
 } redcoi_outer;
 
 typedef struct redcoi_space {
@@ -52,8 +53,10 @@ redco_status redcoi_space_list(redcoi_space *space, const redcoi_inputs *inputs,
 
 /** Fills fixed_bytes, capacity_bytes and least_bytes; nothing when that was done. */
 void redcoi_space_bound_memory(redcoi_space *space, redcoi_outer *outer);
-/** Fills steps, goal, lean and bounds_s; nothing when that was done. REDCO_EVALUE: a cost is not a number. */
-redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, redco_error *err);
+/** Fills steps, goal, lean and bounds_s; nothing when that was done. Groups that a bound puts above @p limit_s have
+ * that bound and no options; where all are, nothing is filled. INFINITY: all are priced. REDCO_EVALUE: a cost is not a
+ * number. */
+redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, double limit_s, redco_error *err);
 
 /** An answer of outer->steps or ->goal as a candidate: assignments and prediction. @return REDCO_ENOMEM */
 redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *outer, const redcoi_answer *answer,

@@ -209,6 +209,11 @@ redco_status redcoi_tp_attach(redco_costs *costs, const redco_model *model, redc
     source->solve = solve;
     source->user = placement == REDCO_TP_USER ? user : NULL;
     source->pricing.costs = costs;
-    redco_costs_set_layouts(costs, (redco_layouts){layout_cost, count_layouts, free_source, source});
+    const redco_layouts layouts = {.cost = layout_cost,
+                                   .count = count_layouts,
+                                   .free = free_source,
+                                   .context = source,
+                                   .of_micro_batch = placement == REDCO_TP_RULES};
+    redco_costs_set_layouts(costs, layouts);
     return REDCO_OK;
 }

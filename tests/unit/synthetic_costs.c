@@ -300,3 +300,18 @@ uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_setting *setting
     const redco_layer_cost cost = redco_cost_layer(costs, setting, class_index, &all);
     return cost.parameter_bytes + cost.gradient_bytes + cost.optimizer_bytes + cost.activation_bytes;
 }
+
+redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                        redco_mesh parameters, redco_recompute recompute)
+{
+    const redco_mesh all = setting->dp;
+    const redco_layer_cost sharded =
+        redco_cost_layer(costs, setting, class_index, &(redco_layer_config){{parameters, all, all}, recompute});
+    redco_layer_cost cost = redco_cost_layer(costs, setting, class_index,
+                                             &(redco_layer_config){{parameters, parameters, parameters}, recompute});
+    cost.optimizer_s = 0.0;
+    cost.gradient_bytes = sharded.gradient_bytes;
+    cost.optimizer_bytes = sharded.optimizer_bytes;
+    memset(cost.transient_bytes, 0, sizeof cost.transient_bytes);
+    return cost;
+}

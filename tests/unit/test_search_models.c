@@ -163,7 +163,7 @@ static void bounds_of_memory_hold(void **state)
         for (uint32_t i = 0; i < space->outer_count; i++) {
             redcoi_outer *outer = &space->outers[i];
             redcoi_answer answer;
-            assert_int_equal(redcoi_space_price(space, outer, NULL), REDCO_OK);
+            assert_int_equal(redcoi_space_price(space, outer, (double)INFINITY, NULL), REDCO_OK);
             redcoi_problem endless = *outer->steps;
             endless.budget_bytes = UINT64_MAX / 2;
             uint64_t least = UINT64_MAX;
@@ -178,6 +178,73 @@ static void bounds_of_memory_hold(void **state)
         redcoi_space_free(space);
         close_setup(&s);
     }
+}
+
+/* What a layer takes with its gradient window hidden or exposed to that degree, the other window left out. */
+static double seconds(const redco_fixed_cost *fixed, const redco_layer_cost *cost, bool overlapped, double exposed)
+{
+    const double hidden = overlapped ? fixed->window_hidden_factor * cost->grad_comm_s : cost->grad_comm_s;
+    const double rest = overlapped ? cost->grad_comm_s - hidden - fixed->window_use * cost->grad_window_s : 0.0;
+    return cost->compute_s + cost->exposed_s + cost->optimizer_s + hidden + exposed * rest;
+}
+
+static uint64_t resident(const redco_layer_cost *cost)
+{
+    return cost->parameter_bytes + cost->gradient_bytes + cost->optimizer_bytes + cost->activation_bytes;
+}
+
+/* The bound by the parameters' mesh is no more than any configuration with it, whatever share of the window is priced.
+ */
+static void bounds_of_meshes_hold(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama-13b", "t5-11b", "llama-3-8b"};
+    static const uint32_t overlaps[] = {REDCO_OVERLAP_ALL, REDCO_OVERLAP_AR, REDCO_OVERLAP_AG_RS};
+    uint64_t compared = 0, near = 0;
+    for (int m = 0; m < 9; m++) {
+        struct setup s = open_setup(models[m % 3], 48);
+        redco_search_counts counts = {0};
+        const redcoi_inputs inputs = {&s.machine, s.model, &s.calibration, s.comm, &counts};
+        redco_search_options o = defaults();
+        redcoi_space *space = NULL;
+        const bool overlapped = (overlaps[m / 3] & REDCO_OVERLAP_AR) != 0;
+        o.workload.global_batch = 96;
+        o.workload.seq_len = m % 3 == 1 ? 512 : 2048;
+        o.workload.overlap = overlaps[m / 3];
+        o.workload.engine.planned_memory = m >= 6;
+        o.workload.engine.layer_units = m >= 3 && m < 6;
+        o.pp = REDCO_DEGREE_MEASURED;
+        o.cp = REDCO_DEGREE_MEASURED;
+        o.chunks = REDCO_DEGREE_AUTO;
+        o.sequence_parallel = REDCO_EITHER;
+        assert_int_equal(redcoi_space_create(&inputs, &o, &space, NULL), REDCO_OK);
+        for (uint32_t i = 0; i < space->outer_count; i += 17) {
+            const redcoi_outer *outer = &space->outers[i];
+            const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &outer->setting);
+            for (uint32_t k = 0; k < outer->group_count * space->class_count; k++) {
+                const redco_recompute r = (redco_recompute)(k % REDCO_RECOMPUTE_COUNT);
+                const redco_layer_config config = {outer->groups[k / space->class_count], r};
+                const uint32_t c = k % space->class_count;
+                const redco_layer_cost all = redco_cost_layer(space->costs, &outer->setting, c, &config);
+                const redco_layer_cost least =
+                    redco_cost_layer_least(space->costs, &outer->setting, c, config.shards.parameters, r);
+                assert_true(resident(&least) <= resident(&all));
+                for (double exposed = 0.0; exposed <= 1.0; exposed += 0.25) {
+                    const double all_s = seconds(&fixed, &all, overlapped, exposed);
+                    const double least_s = seconds(&fixed, &least, overlapped, exposed);
+                    if (least_s > all_s * (1.0 + 1e-12)) {
+                        fail_msg("%s, outer choice %u, group %u, class %u: bound %g s, layer %g s", models[m % 3], i,
+                                 k / space->class_count, c, least_s, all_s);
+                    }
+                    compared++;
+                    near += least_s > 0.9 * all_s ? 1 : 0;
+                }
+            }
+        }
+        redcoi_space_free(space);
+        close_setup(&s);
+    }
+    assert_true(compared > 30000 && near > compared / 2);
 }
 
 /* 100,000 layers of equal shape: as many prices and compositions as 100 of them take, not a thousand times. */
@@ -231,6 +298,7 @@ int main(void)
         cmocka_unit_test(second_methods_agree),
         cmocka_unit_test(the_papers_choices_fit_and_are_not_faster),
         cmocka_unit_test(bounds_of_memory_hold),
+        cmocka_unit_test(bounds_of_meshes_hold),
         cmocka_unit_test(work_grows_with_classes_of_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
