@@ -225,11 +225,30 @@ static double edge_repeat(const redco_costs *costs, const redcoi_rank *rank, con
     return head == (edge_s[1] >= edge_s[0]) ? micro_batches : 0.0;
 }
 
+/* The chunk of a stage that stands at the first or the last position, or chunks where none does. */
+static uint32_t edge_chunk(const redco_pipeline *s, uint32_t stage, bool head)
+{
+    const uint32_t wanted = head ? redco_pipeline_positions(s->kind, s->stages, s->chunks) - 1 : 0;
+    uint32_t chunk = 0;
+    while (chunk < s->chunks && redco_pipeline_position(s->kind, s->stages, stage, chunk) != wanted) { chunk++; }
+    return chunk;
+}
+
 /* Activations that a stage keeps of its blocks at its fullest moment, a micro-batch and a layer each. */
 static uint64_t kept_blocks(const redco_costs *costs, const redco_setting *setting, uint32_t stage)
 {
     const redco_pipeline s = redco_setting_pipeline(setting);
+    const uint32_t positions = redco_pipeline_positions(s.kind, s.stages, s.chunks);
     uint64_t kept = 0;
+    const bool edges = redco_stage_edges_count(costs->blocks, positions);
+    if (setting->split == NULL && (edges || costs->blocks % positions == 0)) { /* the search asks often */
+        kept = (costs->blocks + (edges ? 2 : 0)) / positions * redco_pipeline_in_flight(&s, stage);
+        if (edges && stage == 0) { kept -= redco_pipeline_kept(&s, 0, 0); }
+        if (edges && edge_chunk(&s, stage, true) < s.chunks) {
+            kept -= redco_pipeline_kept(&s, stage, edge_chunk(&s, stage, true));
+        }
+        return kept;
+    }
     for (uint32_t chunk = 0; chunk < s.chunks; chunk++) {
         const uint32_t position = redco_pipeline_position(s.kind, s.stages, stage, chunk);
         kept += redcoi_position_blocks(costs, setting, position) * redco_pipeline_kept(&s, stage, chunk);
@@ -273,22 +292,17 @@ redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const 
         const double share = (double)held / costs->blocks;
         const double repeat = repeat_of(costs, rank, setting, class_index, share);
         const double again = redcoi_pace_needed(setting) ? redcoi_pace_find(costs, rank, setting)->again : repeat;
-        const uint64_t late = redcoi_memory_stage(costs, setting, class_index, setting->pp - 1).late;
+        const bool halves = redco_pipeline_splits_backward(setting->schedule);
+        const uint64_t late = halves ? redcoi_memory_stage(costs, setting, class_index, setting->pp - 1).late : 0;
         return (redcoi_stage){repeat, again, share, held, costs->blocks, kept, late};
     }
-    const redcoi_stage first = redcoi_memory_stage(costs, setting, class_index, 0);
-    const redcoi_stage last = redcoi_memory_stage(costs, setting, class_index, setting->pp - 1);
-    const double repeat = repeat_of(costs, rank, setting, class_index, 1.0);
-    return (redcoi_stage){repeat, repeat, 1.0, 1, 1, first.held > 0 ? first.kept : last.kept, 0};
-}
-
-/* The chunk of a stage that stands at the first or the last position, or chunks where none does. */
-static uint32_t edge_chunk(const redco_pipeline *s, uint32_t stage, bool head)
-{
-    const uint32_t wanted = head ? redco_pipeline_positions(s->kind, s->stages, s->chunks) - 1 : 0;
+    const redco_pipeline s = redco_setting_pipeline(setting);
+    const bool head = costs->classes[class_index].kind == REDCO_CLASS_HEAD;
+    const uint32_t position = head ? redco_pipeline_positions(s.kind, s.stages, s.chunks) - 1 : 0;
     uint32_t chunk = 0;
-    while (chunk < s->chunks && redco_pipeline_position(s->kind, s->stages, stage, chunk) != wanted) { chunk++; }
-    return chunk;
+    const uint32_t stage = redco_pipeline_stage_at(&s, position, 0, &chunk);
+    const double repeat = repeat_of(costs, rank, setting, class_index, 1.0);
+    return (redcoi_stage){repeat, repeat, 1.0, 1, 1, redco_pipeline_kept(&s, stage, chunk), 0};
 }
 
 redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_setting *setting, uint32_t class_index,
