@@ -93,6 +93,7 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
 static void forget_ranks(redco_costs *costs)
 {
     for (uint32_t i = 0; i < REDCOI_TIMES_CACHED; i++) { redcoi_rank_clear(&costs->ranks[i]); }
+    for (uint32_t i = 0; i < REDCOI_PACES_CACHED; i++) { costs->paces[i].tp = 0; }
 }
 
 static void drop_layouts(redco_costs *costs)
@@ -195,35 +196,59 @@ redco_status redco_setting_check(const redco_costs *costs, const redco_setting *
 /* Pipeline stages (README, section 4):  T = m t_max + (p - 1) / v S, with v model chunks a stage and S an even share of
  * the layers. The slowest stage holds ceil(L / p) blocks; the first also the embedding, the last the head, and of these
  * two only the longer adds. With uneven stages the head takes a block's place. */
-static double edge_repeat(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
-                          uint32_t class_index)
+static void edge_times(const redco_costs *costs, const redcoi_rank *rank, double edge_s[2], double *block_s)
 {
-    double edge_s[2] = {0.0, 0.0}, block_s = 0.0; /* embedding, head */
     for (uint32_t i = 0; i < costs->class_count; i++) {
         const double s = rank->classes[i].forward_s + rank->classes[i].backward_s;
         const redco_class_kind kind = costs->classes[i].kind;
         if (is_block(kind)) {
-            block_s = fmax(block_s, s);
+            *block_s = fmax(*block_s, s);
         } else {
             edge_s[kind == REDCO_CLASS_HEAD ? 1 : 0] += s;
         }
     }
+}
+
+static double edge_repeat(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
+                          uint32_t class_index)
+{
+    double edge_s[2] = {0.0, 0.0}, block_s = 0.0; /* embedding, head */
+    edge_times(costs, rank, edge_s, &block_s);
     const double micro_batches = (double)setting->micro_batches;
     const bool head = costs->classes[class_index].kind == REDCO_CLASS_HEAD;
-    if (setting->schedule == REDCO_PIPELINE_DUALPIPE) { return micro_batches / 2.0; } /* both on the first stage, */
-    if (setting->schedule == REDCO_PIPELINE_DUALPIPE_V) { return micro_batches; }     /* and on the last */
     if (costs->blocks % setting->pp != 0) {
         const double beyond_s = fmax(0.0, edge_s[1] - block_s);
-        return head && edge_s[1] > 0.0 ? micro_batches * beyond_s / edge_s[1] : 0.0;
+        if (!head || !(edge_s[1] > 0.0)) { return 0.0; }
+        /* the rest of it is on the way down, and on the way up */
+        return (micro_batches * beyond_s + fmin(2.0, micro_batches) * (edge_s[1] - beyond_s)) / edge_s[1];
     }
     return head == (edge_s[1] >= edge_s[0]) ? micro_batches : 0.0;
+}
+
+/* The chunk of a stage that stands at the first or the last position, or chunks where none does. */
+static uint32_t edge_chunk(const redco_pipeline *s, uint32_t stage, bool head)
+{
+    const uint32_t wanted = head ? redco_pipeline_positions(s->kind, s->stages, s->chunks) - 1 : 0;
+    uint32_t chunk = 0;
+    while (chunk < s->chunks && redco_pipeline_position(s->kind, s->stages, stage, chunk) != wanted) { chunk++; }
+    return chunk;
 }
 
 /* Activations that a stage keeps of its blocks at its fullest moment, a micro-batch and a layer each. */
 static uint64_t kept_blocks(const redco_costs *costs, const redco_setting *setting, uint32_t stage)
 {
     const redco_pipeline s = redco_setting_pipeline(setting);
+    const uint32_t positions = redco_pipeline_positions(s.kind, s.stages, s.chunks);
     uint64_t kept = 0;
+    const bool edges = redco_stage_edges_count(costs->blocks, positions);
+    if (setting->split == NULL && (edges || costs->blocks % positions == 0)) { /* the search asks often */
+        kept = (costs->blocks + (edges ? 2 : 0)) / positions * redco_pipeline_in_flight(&s, stage);
+        if (edges && stage == 0) { kept -= redco_pipeline_kept(&s, 0, 0); }
+        if (edges && edge_chunk(&s, stage, true) < s.chunks) {
+            kept -= redco_pipeline_kept(&s, stage, edge_chunk(&s, stage, true));
+        }
+        return kept;
+    }
     for (uint32_t chunk = 0; chunk < s.chunks; chunk++) {
         const uint32_t position = redco_pipeline_position(s.kind, s.stages, stage, chunk);
         kept += redcoi_position_blocks(costs, setting, position) * redco_pipeline_kept(&s, stage, chunk);
@@ -244,44 +269,53 @@ static uint64_t most_kept_blocks(const redco_costs *costs, const redco_setting *
     return most;
 }
 
-/* The part of a step that no micro-batch fills, in passes through all layers of a class. */
-static double idle_passes(const redco_setting *setting, const redcoi_times *times)
+/* Stages that hold a block less than the fullest, all behind those; 0 where chunks are interleaved or all are equal. */
+static uint32_t shorter_stages(const redco_costs *costs, const redco_setting *setting)
 {
-    const redco_pipeline s = redco_setting_pipeline(setting);
-    const double pp = setting->pp, pass_s = times->forward_s + times->backward_s;
-    double weight_s = 0.0;
-    if (!redco_pipeline_splits_backward(s.kind) || !(pass_s > 0.0)) { return (pp - 1.0) / pp / s.chunks; }
-    for (uint32_t g = 0; g < times->group_count; g++) { weight_s += times->groups[g].weight_s; }
-    return redco_pipeline_idle_s(&s, times->forward_s, times->backward_s, weight_s) / pass_s / pp;
+    const uint32_t rest = costs->blocks % setting->pp;
+    return redco_setting_chunks(setting) > 1 || rest == 0 ? 0 : setting->pp - rest;
+}
+
+/* Micro-batches of a class, and the part of a step that none fills, in passes through all its layers. */
+static double repeat_of(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting, uint32_t class_index,
+                        double share)
+{
+    const double pp = setting->pp;
+    if (redcoi_pace_needed(setting)) { return redcoi_pace_find(costs, rank, setting)->repeat[class_index]; }
+    if (!is_block(costs->classes[class_index].kind)) { return edge_repeat(costs, rank, setting, class_index); }
+    const uint32_t shorter = shorter_stages(costs, setting);
+    const double micro_batches = (double)setting->micro_batches;
+    if (shorter == 0) { return micro_batches * share + (pp - 1.0) / pp / redco_setting_chunks(setting); }
+    /* Stages that hold a block less keep the others waiting for less: once on the way down and up, and under 1F1B,
+     * where a later stage's turn-around is what an earlier one waits for, once more. */
+    const double held = share * costs->blocks, once = shorter;
+    const double twice =
+        redco_setting_pipeline(setting).kind == REDCO_PIPELINE_GPIPE ? 0.0 : fmin(once, micro_batches - 1.0);
+    return micro_batches * share + fmax(0.0, (pp - 1.0) * held - once - twice) / costs->blocks;
 }
 
 /* The fullest stage in the closed form of one layer. */
-redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
+redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
                              uint32_t class_index)
 {
     const double micro_batches = (double)setting->micro_batches;
-    if (setting->pp <= 1) { return (redcoi_stage){micro_batches, 1.0, 1, 1, 1}; }
+    if (setting->pp <= 1) { return (redcoi_stage){micro_batches, micro_batches, 1.0, 1, 1, 1, 0}; }
     if (is_block(costs->classes[class_index].kind)) {
-        const uint64_t held = redcoi_most_blocks(costs, setting);
+        const uint64_t held = redcoi_most_blocks(costs, setting), kept = most_kept_blocks(costs, setting);
         const double share = (double)held / costs->blocks;
-        const bool twice = setting->schedule == REDCO_PIPELINE_DUALPIPE; /* half of the micro-batches each */
-        return (redcoi_stage){(twice ? 0.5 : 1.0) * micro_batches * share +
-                                  idle_passes(setting, &rank->classes[class_index]),
-                              share, held, costs->blocks, most_kept_blocks(costs, setting)};
+        const double repeat = repeat_of(costs, rank, setting, class_index, share);
+        const double again = redcoi_pace_needed(setting) ? redcoi_pace_find(costs, rank, setting)->again : repeat;
+        const bool halves = redco_pipeline_splits_backward(setting->schedule);
+        const uint64_t late = halves ? redcoi_memory_stage(costs, setting, class_index, setting->pp - 1).late : 0;
+        return (redcoi_stage){repeat, again, share, held, costs->blocks, kept, late};
     }
-    const redcoi_stage first = redcoi_memory_stage(costs, setting, class_index, 0);
-    const redcoi_stage last = redcoi_memory_stage(costs, setting, class_index, setting->pp - 1);
-    return (redcoi_stage){edge_repeat(costs, rank, setting, class_index), 1.0, 1, 1,
-                          first.held > 0 ? first.kept : last.kept};
-}
-
-/* The chunk of a stage that stands at the first or the last position, or chunks where none does. */
-static uint32_t edge_chunk(const redco_pipeline *s, uint32_t stage, bool head)
-{
-    const uint32_t wanted = head ? redco_pipeline_positions(s->kind, s->stages, s->chunks) - 1 : 0;
+    const redco_pipeline s = redco_setting_pipeline(setting);
+    const bool head = costs->classes[class_index].kind == REDCO_CLASS_HEAD;
+    const uint32_t position = head ? redco_pipeline_positions(s.kind, s.stages, s.chunks) - 1 : 0;
     uint32_t chunk = 0;
-    while (chunk < s->chunks && redco_pipeline_position(s->kind, s->stages, stage, chunk) != wanted) { chunk++; }
-    return chunk;
+    const uint32_t stage = redco_pipeline_stage_at(&s, position, 0, &chunk);
+    const double repeat = repeat_of(costs, rank, setting, class_index, 1.0);
+    return (redcoi_stage){repeat, repeat, 1.0, 1, 1, redco_pipeline_kept(&s, stage, chunk), 0};
 }
 
 redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_setting *setting, uint32_t class_index,
@@ -290,8 +324,10 @@ redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_setting *
     const redco_pipeline s = redco_setting_pipeline(setting);
     const redco_class_kind kind = costs->classes[class_index].kind;
     if (is_block(kind)) {
-        return (redcoi_stage){.held = redcoi_stage_sum(costs, setting, stage),
+        const uint64_t blocks = redcoi_stage_sum(costs, setting, stage);
+        return (redcoi_stage){.held = blocks,
                               .of = costs->blocks,
+                              .late = (blocks * redco_pipeline_late(&s, stage) + s.chunks - 1) / s.chunks,
                               .kept = kept_blocks(costs, setting, stage)};
     }
     const uint32_t chunk = edge_chunk(&s, stage, kind == REDCO_CLASS_HEAD);
@@ -303,10 +339,15 @@ uint64_t redcoi_stage_logits(const redco_setting *setting, uint32_t stage)
 {
     const redco_pipeline s = redco_setting_pipeline(setting);
     const uint32_t chunk = edge_chunk(&s, stage, true);
-    return chunk < s.chunks ? redco_pipeline_kept(&s, stage, chunk) : 0;
+    const uint32_t rest = s.group > 0 ? s.micro_batches % s.group : 0;
+    if (chunk >= s.chunks) { return 0; }
+    if (s.kind != REDCO_PIPELINE_INTERLEAVED || rest == 0) { return redco_pipeline_kept(&s, stage, chunk); }
+    /* A last group of fewer is through all chunks while gradients of the one before are made. */
+    const uint64_t ahead = (uint64_t)(s.chunks - 1) * (s.group - rest) + 1;
+    return ahead < rest ? ahead : rest;
 }
 
-double redcoi_stage_params(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting)
+double redcoi_stage_params(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting)
 {
     if (setting->pp <= 1) { return (double)rank->params; }
     double params = 0.0;
@@ -334,12 +375,32 @@ double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *se
     return pipeline_latency_s + redcoi_transfer_s(costs, bytes, pair, network_out);
 }
 
-/* One activation and one gradient for every micro-batch and model chunk, and the same to fill and drain. */
-static double pipeline_s(const redco_costs *costs, const redco_setting *setting)
+/* Transfers that stages wait for, though they are sent beside computation: the first micro-batch on its way down, the
+ * last on its way up, and what stretches the pace between. Under 1F1B a stage waits for the gradient of what it has
+ * just sent: k stages in a row take k micro-batches in no less than their passes and 2 (k - 1) transfers, so that the
+ * pace is that of the slowest such row. Groups of N micro-batches leave N - p passes for the way from the last stage
+ * back to the first. */
+static double pipeline_s(redco_costs *costs, const redco_setting *setting)
 {
     if (setting->pp <= 1) { return 0.0; }
-    const double transfers = (double)setting->micro_batches * redco_setting_chunks(setting) + 2.0 * (setting->pp - 1.0);
-    return transfers * redcoi_stage_transfer_s(costs, setting, NULL, NULL);
+    const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
+    const redco_pipeline s = redco_setting_pipeline(setting);
+    if (redcoi_pace_needed(setting)) { return redcoi_pace_find(costs, rank, setting)->transfers_s; }
+    const double send_s = redcoi_stage_transfer_s(costs, setting, NULL, NULL), pp = setting->pp;
+    if (s.kind == REDCO_PIPELINE_INTERLEAVED) {
+        const double back = fmax(0.0, 2.0 * pp - s.group);
+        return 2.0 * (pp - 1.0 + (s.chunks - 1.0) * back) * send_s;
+    }
+    if (s.kind == REDCO_PIPELINE_GPIPE) { return 2.0 * (pp - 1.0) * send_s; }
+    double edge_s[2] = {0.0, 0.0}, block_s = 0.0;
+    edge_times(costs, rank, edge_s, &block_s);
+    const double longer = costs->blocks % setting->pp; /* stages that hold a block more than the last */
+    const double base_s = longer > 0.0 ? fmax(block_s, edge_s[1]) : fmax(edge_s[0], edge_s[1]); /* over the others */
+    const double all_s = (longer * block_s + edge_s[0] + edge_s[1] + 2.0 * (pp - 1.0) * send_s) / pp;
+    const double row_s = longer > 0.0 ? block_s + (edge_s[0] + 2.0 * (longer - 1.0) * send_s) / longer : 0.0;
+    const double pace_s = fmax(fmax(all_s, row_s), (longer > 0.0 ? block_s : 0.0) + edge_s[0]);
+    const double slower_s = (double)setting->micro_batches * fmax(0.0, pace_s - base_s);
+    return 2.0 * (pp - 1.0) * send_s + fmax(0.0, slower_s - 2.0 * send_s);
 }
 
 /* 6 N + 12 L a d s per token: attention in full, nothing recomputed (the convention of AMSP and most others); causal

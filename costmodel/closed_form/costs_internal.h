@@ -13,7 +13,8 @@ enum {
     REDCOI_TIMES_NEAR = 8,
     REDCOI_OWNERS_CACHED = 64,
     REDCOI_PRICES_CACHED = 1024,
-    REDCOI_ROOMS_CACHED = 64
+    REDCOI_ROOMS_CACHED = 64,
+    REDCOI_PACES_CACHED = 8
 };
 
 /** A matrix of a layer and what comes before it: weights are fetched by such groups in backward. Seconds add up to
@@ -104,6 +105,18 @@ typedef struct redcoi_nccl_room {
     uint64_t bytes;
 } redcoi_nccl_room;
 
+/** What the recurrence of a pipeline's schedule says of a setting (pace.c). */
+typedef struct redcoi_pace {
+    uint32_t tp, cp, micro_batch; /**< tp 0: empty */
+    bool sequence_parallel;
+    redco_mesh dp;
+    redco_pipeline pipeline;
+    const uint32_t *split;
+    double repeat[REDCOI_CLASSES_MAX]; /**< passes of a step through all layers of a class */
+    double again;                      /**< the same of a block's full recomputation */
+    double transfers_s;                /**< that stages wait for */
+} redcoi_pace;
+
 struct redco_costs {
     redco_machine machine;
     const redco_model *model;
@@ -121,6 +134,8 @@ struct redco_costs {
     redcoi_owners owners[REDCOI_OWNERS_CACHED];
     redcoi_price prices[REDCOI_PRICES_CACHED];
     redcoi_nccl_room rooms[REDCOI_ROOMS_CACHED];
+    redcoi_pace paces[REDCOI_PACES_CACHED];
+    uint32_t next_pace;
     redco_layouts layouts; /**< cost NULL: none */
     redco_status layout_status;
     redco_error layout_error;
@@ -132,9 +147,11 @@ extern const double redcoi_hidden_residue_ratio;
 /** How a step repeats a layer: pipeline stages hold shares of the layers. */
 typedef struct redcoi_stage {
     double repeat;     /**< micro-batches, pipeline bubble included */
+    double again;      /**< the same of what is recomputed */
     double once;       /**< share of the layer on the fullest stage */
     uint64_t held, of; /**< the same as a fraction held / of */
     uint64_t kept;     /**< activations, a micro-batch each: of all layers of the class together kept / of as many */
+    uint64_t late;     /**< of these, whose gradients of weights come later than those of inputs */
 } redcoi_stage;
 
 const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *setting);
@@ -162,10 +179,12 @@ uint64_t redcoi_stage_logits(const redco_setting *setting, uint32_t stage);
 void redcoi_layer_memory(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
                          const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
                          redco_layer_cost *cost_out);
-redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
+bool redcoi_pace_needed(const redco_setting *setting);
+const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting);
+redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
                              uint32_t class_index);
 /** Parameters of the fullest stage, before data-parallel sharding. */
-double redcoi_stage_params(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting);
+double redcoi_stage_params(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting);
 /** One activation (or gradient) from stage to stage, alone. */
 double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *setting, double *bytes_out,
                                bool *network_out);

@@ -409,6 +409,20 @@ redcoi_states redcoi_layer_states(const redcoi_job *job)
                            .optimizer_bytes = owned * bytes.optimizer};
 }
 
+/* What was recomputed for the gradients of inputs stays until those of weights are made. Under DualPipe many of these
+ * come last, when little else is kept. */
+static void add_late(const redcoi_job *job, redco_layer_cost *cost)
+{
+    const uint64_t late = job->stage.late, of = job->stage.of;
+    const uint64_t again = redco_share_up(job->times->recompute_bytes[job->recompute], late, of);
+    if (job->setting->schedule == REDCO_PIPELINE_ZB_H1) {
+        cost->activation_bytes += again;
+        return;
+    }
+    const uint64_t last = again + redco_share_up(job->times->activation_bytes[job->recompute], late, of);
+    if (last > cost->activation_bytes) { cost->activation_bytes = last; }
+}
+
 static void add_memory(const redcoi_job *job, const redcoi_states *states, redco_layer_cost *cost)
 {
     const redco_state_bytes bytes = job->costs->state_bytes;
@@ -417,6 +431,7 @@ static void add_memory(const redcoi_job *job, const redcoi_states *states, redco
     cost->gradient_bytes = redco_share_up(states->gradient_bytes, held, of);
     cost->optimizer_bytes = redco_share_up(states->optimizer_bytes, held, of);
     cost->activation_bytes = redco_share_up(job->times->activation_bytes[job->recompute], job->stage.kept, of);
+    if (job->stage.late > 0 && job->recompute == REDCO_RECOMPUTE_FULL) { add_late(job, cost); }
     cost->transient_bytes[REDCO_TRANSIENT_NCCL] = redcoi_nccl_sharded_bytes(job);
     if (job->costs->workload.engine.planned_memory) {
         redcoi_planned_transients(job, cost);
@@ -563,7 +578,7 @@ static redco_layer_cost layout_cost(redco_costs *costs, const redco_setting *set
     add_memory(&job, &states, &cost);
     cost.forward_s *= job.stage.repeat;
     cost.backward_s *= job.stage.repeat;
-    cost.recompute_s *= job.stage.repeat;
+    cost.recompute_s *= job.stage.again;
     cost.compute_s = cost.forward_s + cost.backward_s + cost.recompute_s;
     cost.tp_s = job.stage.repeat * tp_s;
     cost.optimizer_s = job.stage.once * redcoi_optimizer_s(costs, states.owned_params);

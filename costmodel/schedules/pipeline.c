@@ -169,6 +169,15 @@ uint64_t redco_pipeline_kept(const redco_pipeline *schedule, uint32_t stage, uin
     return chunk == (second ? 1U : 0U) ? all - (at + 1) : at + 1;
 }
 
+uint64_t redco_pipeline_late(const redco_pipeline *pipeline, uint32_t stage)
+{
+    const redco_pipeline *const p = pipeline;
+    if (p->kind == REDCO_PIPELINE_ZB_H1) { return smaller(stage + 1, p->micro_batches); }
+    if (!is_dual(p->kind)) { return 0; }
+    const bool second = p->kind == REDCO_PIPELINE_DUALPIPE && stage >= p->stages / 2;
+    return (second ? p->stages - 1 - stage : stage) + 1;
+}
+
 double redco_pipeline_idle_s(const redco_pipeline *schedule, double forward_s, double backward_s, double weight_s)
 {
     const double fills = (double)schedule->stages - 1.0, pass_s = forward_s + backward_s;

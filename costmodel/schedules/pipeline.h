@@ -23,7 +23,7 @@
  *  table 2, and github.com/deepseek-ai/DualPipe (README, dualpipe.py, dualpipev.py). Its F&B, a forward and a backward
  *  pass at once, is F+B here.
  *
- *  Pure functions of plain values: no allocation, no state. */
+ *  Pure functions of plain values: no state; redco_pipeline_span_s() alone allocates, for the call. */
 #ifndef REDCO_PIPELINE_H
 #define REDCO_PIPELINE_H
 
@@ -105,8 +105,25 @@ uint32_t redco_pipeline_table(const redco_pipeline *schedule, uint32_t stage, re
 uint64_t redco_pipeline_in_flight(const redco_pipeline *schedule, uint32_t stage);
 /** How many of them are of one of its chunks. */
 uint64_t redco_pipeline_kept(const redco_pipeline *schedule, uint32_t stage, uint32_t chunk);
+/** Model chunks times micro-batches whose gradients of weights are still to come when those of inputs are made, at
+ * most; 0 where backward is whole. */
+uint64_t redco_pipeline_late(const redco_pipeline *pipeline, uint32_t stage);
 /** The second column. @param forward_s, backward_s, weight_s  F, B, W */
 double redco_pipeline_idle_s(const redco_pipeline *schedule, double forward_s, double backward_s, double weight_s);
+
+/** Seconds of one pass through the layers of a position. */
+typedef struct redco_position_times {
+    double forward_s, backward_s;
+    double weight_s; /**< of backward: gradients of weights */
+} redco_position_times;
+
+/** From the first pass of a step to the last, where positions differ: a pass starts when its stage is free and what it
+ *  needs has come; a joined turn is two.
+ *  @param times   of each position
+ *  @param send_s  from one stage to another, beside whatever that computes
+ *  @return REDCO_ENOMEM */
+redco_status redco_pipeline_span_s(const redco_pipeline *pipeline, const redco_position_times *times, double send_s,
+                                   double *span_s_out, redco_error *err);
 /** Whether backward is cut in two. */
 bool redco_pipeline_splits_backward(redco_pipeline_kind kind);
 

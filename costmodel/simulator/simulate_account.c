@@ -337,7 +337,7 @@ redco_status redco_simulate(redco_costs *costs, const redco_setting *setting, co
                             redco_error *err)
 {
     redco_step_options o = options != NULL ? *options : (redco_step_options){.steps = 0};
-    const uint32_t unit = redcoi_repeated_batches(setting);
+    const uint32_t repeated = redcoi_repeated_batches(setting), unit = repeated > 0 ? repeated : 1;
     /* A pipeline fills and drains; without one only the first (updates) and last (reductions) micro-batch differ. */
     const uint32_t rest = unit > 1 ? (uint32_t)(setting->micro_batches % unit) : 0; /* a smaller last group */
     const uint32_t edge = setting->pp > 1 ? setting->pp + unit + rest : 1;
@@ -348,7 +348,7 @@ redco_status redco_simulate(redco_costs *costs, const redco_setting *setting, co
     o.fold = setting->pp > 1 && o.micro_batches == 0;
     for (;;) {
         bool shared = false, done = false;
-        if (built > setting->micro_batches || unit == 0) { built = setting->micro_batches; }
+        if (built > setting->micro_batches || repeated == 0) { built = setting->micro_batches; }
         o.micro_batches = built;
         const redco_status st =
             simulate_some(costs, setting, assignments, count, &o, unit, edge, &shared, &done, simulation_out, err);

@@ -1,0 +1,156 @@
+/* The pace of pipelines for which no formula is exact: a split into stages of unequal numbers of layers, or backward in
+ * two halves. The recurrence of their schedule, once for each setting. */
+#include "costmodel/closed_form/costs_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* More micro-batches than this many for each stage only repeat the middle. */
+enum { ROUNDS = 6 };
+
+bool redcoi_pace_needed(const redco_setting *setting)
+{
+    if (setting->pp <= 1) { return false; }
+    return setting->split != NULL || redco_pipeline_splits_backward(redco_setting_pipeline(setting).kind);
+}
+
+static bool is_block(redco_class_kind kind)
+{
+    return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
+}
+
+static void add_layers(redco_position_times *at, const redcoi_times *times, double layers)
+{
+    at->forward_s += layers * times->forward_s;
+    at->backward_s += layers * times->backward_s;
+    for (uint32_t g = 0; g < times->group_count; g++) { at->weight_s += layers * times->groups[g].weight_s; }
+}
+
+/* Blocks go to positions in the order of their classes. @param layers  [position][class] */
+static void deal(const redco_costs *costs, const redco_setting *setting, const redcoi_rank *rank, uint32_t positions,
+                 redco_position_times *times, uint32_t *layers)
+{
+    const uint32_t classes = costs->class_count;
+    uint32_t position = 0, room = redcoi_position_blocks(costs, setting, 0);
+    for (uint32_t c = 0; c < classes; c++) {
+        uint32_t left = costs->classes[c].layers;
+        if (!is_block(costs->classes[c].kind)) {
+            const uint32_t edge = costs->classes[c].kind == REDCO_CLASS_HEAD ? positions - 1 : 0;
+            add_layers(&times[edge], &rank->classes[c], left);
+            layers[edge * classes + c] = left;
+            continue;
+        }
+        while (left > 0) {
+            while (room == 0 && position + 1 < positions) { room = redcoi_position_blocks(costs, setting, ++position); }
+            const uint32_t here = left < room || room == 0 ? left : room;
+            add_layers(&times[position], &rank->classes[c], here);
+            layers[position * classes + c] += here;
+            left -= here;
+            room -= here < room ? here : room;
+        }
+    }
+}
+
+/* A step of many micro-batches grows by the same with every round of them. */
+static redco_status span_of(redco_pipeline p, const redco_position_times *times, double send_s, double *span_s_out)
+{
+    const uint32_t m = p.micro_batches;
+    const uint32_t round = p.kind == REDCO_PIPELINE_INTERLEAVED ? p.group : 2 * p.stages;
+    const bool grows = p.kind != REDCO_PIPELINE_GPIPE && m / ROUNDS > round;
+    double less_s = 0.0;
+    if (!grows) { return redco_pipeline_span_s(&p, times, send_s, span_s_out, NULL); }
+    p.micro_batches = (ROUNDS - 2) * round + m % round;
+    redco_status st = redco_pipeline_span_s(&p, times, send_s, &less_s, NULL);
+    p.micro_batches += round;
+    if (st == REDCO_OK) { st = redco_pipeline_span_s(&p, times, send_s, span_s_out, NULL); }
+    *span_s_out += (double)((m - p.micro_batches) / round) * (*span_s_out - less_s);
+    return st;
+}
+
+/* The stage that works the longest, and how often it goes through a layer of each class. */
+static double slowest(const redco_costs *costs, const redco_pipeline *p, const redco_position_times *times,
+                      const uint32_t *layers, redcoi_pace *pace)
+{
+    double most_s = -1.0;
+    for (uint32_t stage = 0; stage < p->stages; stage++) {
+        double work_s = 0.0, passes[REDCOI_CLASSES_MAX] = {0.0};
+        for (uint32_t chunk = 0; chunk < p->chunks; chunk++) {
+            const uint32_t position = redco_pipeline_position(p->kind, p->stages, stage, chunk);
+            const double batches = redco_pipeline_last_batch(p, chunk) - redco_pipeline_first_batch(p, chunk) + 1.0;
+            work_s += batches * (times[position].forward_s + times[position].backward_s);
+            for (uint32_t c = 0; c < costs->class_count; c++) {
+                passes[c] += batches * layers[position * costs->class_count + c] / costs->classes[c].layers;
+            }
+        }
+        if (work_s <= most_s) { continue; }
+        most_s = work_s;
+        for (uint32_t c = 0; c < costs->class_count; c++) { pace->repeat[c] = passes[c]; }
+    }
+    return most_s;
+}
+
+static bool fill(redco_costs *costs, const redco_setting *setting, const redcoi_rank *rank, redcoi_pace *pace)
+{
+    const redco_pipeline p = pace->pipeline;
+    const uint32_t positions = redco_pipeline_positions(p.kind, p.stages, p.chunks);
+    redco_position_times *const times = calloc(positions, sizeof *times);
+    uint32_t *const layers = calloc((size_t)positions * costs->class_count, sizeof *layers);
+    const double send_s = redcoi_stage_transfer_s(costs, setting, NULL, NULL);
+    double alone_s = 0.0, whole_s = 0.0, again_s = 0.0, blocks_s = 0.0, repeated_s = 0.0;
+    bool done = times != NULL && layers != NULL;
+    if (done) {
+        deal(costs, setting, rank, positions, times, layers);
+        done = span_of(p, times, 0.0, &alone_s) == REDCO_OK && span_of(p, times, send_s, &whole_s) == REDCO_OK;
+    }
+    if (done) {
+        const double idle_s = fmax(0.0, alone_s - slowest(costs, &p, times, layers, pace));
+        for (uint32_t c = 0; c < costs->class_count; c++) {
+            const redcoi_times *const t = &rank->classes[c];
+            if (!is_block(costs->classes[c].kind)) { continue; }
+            blocks_s += costs->classes[c].layers * (t->forward_s + t->backward_s);
+            repeated_s += costs->classes[c].layers * t->recompute_s[REDCO_RECOMPUTE_FULL];
+            for (uint32_t i = 0; i < positions; i++) {
+                times[i].backward_s += layers[i * costs->class_count + c] * t->recompute_s[REDCO_RECOMPUTE_FULL];
+            }
+        }
+        for (uint32_t c = 0; c < costs->class_count && blocks_s > 0.0; c++) {
+            if (is_block(costs->classes[c].kind)) { pace->repeat[c] += idle_s / blocks_s; }
+        }
+        pace->transfers_s = whole_s - alone_s;
+        done = span_of(p, times, 0.0, &again_s) == REDCO_OK;
+        pace->again = repeated_s > 0.0 ? (again_s - alone_s) / repeated_s : 0.0;
+    }
+    free(times);
+    free(layers);
+    return done;
+}
+
+const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting)
+{
+    const redco_pipeline p = redco_setting_pipeline(setting);
+    for (uint32_t i = 0; i < REDCOI_PACES_CACHED; i++) {
+        const redcoi_pace *const pace = &costs->paces[i];
+        if (pace->tp == setting->tp && pace->cp == setting->cp && pace->micro_batch == setting->micro_batch &&
+            pace->sequence_parallel == setting->sequence_parallel && pace->split == setting->split &&
+            redco_mesh_equal(pace->dp, setting->dp) && pace->pipeline.kind == p.kind &&
+            pace->pipeline.stages == p.stages && pace->pipeline.chunks == p.chunks && pace->pipeline.group == p.group &&
+            pace->pipeline.micro_batches == p.micro_batches) {
+            return pace;
+        }
+    }
+    redcoi_pace *const slot = &costs->paces[costs->next_pace];
+    costs->next_pace = (costs->next_pace + 1) % REDCOI_PACES_CACHED;
+    *slot = (redcoi_pace){.tp = setting->tp,
+                          .cp = setting->cp,
+                          .micro_batch = setting->micro_batch,
+                          .sequence_parallel = setting->sequence_parallel,
+                          .dp = setting->dp,
+                          .pipeline = p,
+                          .split = setting->split};
+    if (fill(costs, setting, rank, slot)) { return slot; }
+    if (costs->layout_status == REDCO_OK) {
+        costs->layout_status = redco_fail(&costs->layout_error, REDCO_ENOMEM, "", "out of memory");
+    }
+    slot->tp = 0;
+    return slot;
+}

@@ -1,0 +1,87 @@
+/* Pipelines of every schedule, laid out in time, against the closed form: random degrees, groups and micro-batches. */
+#include "cost_fixture.h"
+#include "costmodel/simulator/simulate.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { RUNS = 800 };
+
+struct gaps {
+    double most, most_filled, most_kept;
+    unsigned runs, kinds[REDCO_PIPELINE_COUNT];
+};
+
+static uint32_t drawn(uint32_t *state, uint32_t below)
+{
+    *state = *state * 1664525U + 1013904223U; /* Numerical Recipes */
+    return (*state >> 8) % below;
+}
+
+static void compare(const struct bundle *b, const redco_setting *setting, redco_recompute recompute, struct gaps *gaps)
+{
+    const redco_mesh one = {1, 1};
+    const redco_layer_class *classes = NULL;
+    const uint32_t count = (uint32_t)redco_model_classes(b->model, &classes);
+    redco_assignment all[8];
+    redco_simulation s;
+    redco_error err = {.status = REDCO_OK};
+    for (uint32_t i = 0; i < count; i++) {
+        all[i] = (redco_assignment){i, classes[i].layers, {{one, one, one}, recompute}};
+    }
+    check_ok(redco_simulate(b->costs, setting, all, count, NULL, &s, &err), &err);
+    const redco_prediction p = redco_cost_step(b->costs, setting, all, count);
+    const double gap = fabs(p.step_s / s.step_s - 1.0);
+    const double kept = (double)s.peak.held_bytes[REDCO_HOLDER_ACTIVATIONS];
+    gaps->most = fmax(gaps->most, gap);
+    if (setting->micro_batches >= 8 && setting->micro_batches >= 2 * (uint64_t)setting->pp) {
+        gaps->most_filled = fmax(gaps->most_filled, gap);
+    }
+    /* what is recomputed is beside them where gradients of weights come later */
+    if (recompute == REDCO_RECOMPUTE_NONE && setting->micro_batches >= setting->pp) {
+        gaps->most_kept = fmax(gaps->most_kept, fabs((double)p.activation_bytes / kept - 1.0));
+    }
+    gaps->runs++;
+    gaps->kinds[redco_setting_pipeline(setting).kind]++;
+}
+
+static void simulated_is_closed(void **state)
+{
+    (void)state;
+    uint32_t seed = 17;
+    struct gaps gaps = {.runs = 0};
+    while (gaps.runs < RUNS) {
+        struct bundle b;
+        redco_setting setting = {.tp = 1U << drawn(&seed, 4), .pp = 2 + drawn(&seed, 7), .cp = 1, .micro_batch = 1};
+        const redco_pipeline_kind kind = (redco_pipeline_kind)drawn(&seed, REDCO_PIPELINE_COUNT);
+        if (kind == REDCO_PIPELINE_INTERLEAVED) { setting.pp = 2U << drawn(&seed, 3); }
+        const uint32_t m = 1 + drawn(&seed, 6 * setting.pp), v = 2U << drawn(&seed, 2);
+        const uint32_t group = setting.pp + drawn(&seed, setting.pp);
+        const uint32_t nodes = setting.pp;
+        setting.schedule = kind;
+        setting.chunks = kind == REDCO_PIPELINE_INTERLEAVED ? v : 1;
+        setting.group = kind == REDCO_PIPELINE_INTERLEAVED && drawn(&seed, 2) == 0 ? group : 0;
+        setting.dp = (redco_mesh){8 / setting.tp, 1};
+        setting.micro_batches = m;
+        setting.chunks = redco_pipeline_chunks(kind, setting.chunks);
+        redco_workload workload = plain_workload((uint64_t)m * (8 / setting.tp));
+        workload.seq_len = 2048;
+        bundle_open(&b, "llama-7b", a800_machine(nodes), workload);
+        if (redco_setting_check(b.costs, &setting, NULL) == REDCO_OK) {
+            compare(&b, &setting, drawn(&seed, 3) == 0 ? REDCO_RECOMPUTE_FULL : REDCO_RECOMPUTE_NONE, &gaps);
+        }
+        bundle_close(&b);
+    }
+    print_message("%u settings: %.2f %% of time, %.2f %% where stages are full long enough; %.2f %% of activations\n",
+                  gaps.runs, 100.0 * gaps.most, 100.0 * gaps.most_filled, 100.0 * gaps.most_kept);
+    for (int k = 0; k < REDCO_PIPELINE_COUNT; k++) { assert_true(gaps.kinds[k] >= 5); }
+    assert_true(gaps.most <= 0.04);
+    assert_true(gaps.most_filled <= 0.02);
+    assert_true(gaps.most_kept <= 0.025);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(simulated_is_closed)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
