@@ -6,8 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const redco_framework_words[] = {"megatron", "deepspeed",       "fsdp",       "internevo",
-                                             "sbatch",   "megatron-bridge", "torchtitan", NULL};
+const char *const redco_framework_words[] = {
+    [REDCO_FRAMEWORK_MEGATRON] = "megatron",
+    [REDCO_FRAMEWORK_DEEPSPEED] = "deepspeed",
+    [REDCO_FRAMEWORK_FSDP] = "fsdp",
+    [REDCO_FRAMEWORK_INTERNEVO] = "internevo",
+    [REDCO_FRAMEWORK_SBATCH] = "sbatch",
+    [REDCO_FRAMEWORK_MEGATRON_BRIDGE] = "megatron-bridge",
+    [REDCO_FRAMEWORK_TORCHTITAN] = "torchtitan",
+    [REDCO_FRAMEWORK_COUNT] = NULL,
+};
 
 static const redcoi_ability *const abilities[REDCO_FRAMEWORK_COUNT] = {
     [REDCO_FRAMEWORK_MEGATRON] = &redcoi_megatron,
