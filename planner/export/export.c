@@ -27,11 +27,11 @@ static const redcoi_ability *const abilities[REDCO_FRAMEWORK_COUNT] = {
     [REDCO_FRAMEWORK_TORCHTITAN] = &redcoi_torchtitan,
 };
 
-/** What the framework does otherwise than the plan says. */
+/** Differences between the framework's run and the plan. */
 struct differences {
     json_t *list;
     bool layout;  /**< degrees, meshes, scheme, recomputation, batch */
-    bool overlap; /**< of the others, overlap alone */
+    bool overlap; /**< overlap is the only difference */
     char text[500];
 };
 
@@ -149,7 +149,7 @@ static void differ_flag(struct differences *d, const char *what, bool plan, bool
     differ(d, what, plan ? "yes" : "no", false, "%s", exported ? "yes" : "no");
 }
 
-/* What the plan says of its engine and the framework has no option for. */
+/* Traits of the plan's engine that the framework has no option for. */
 static void compare_engine(struct differences *d, const redcoi_context *context)
 {
     static const char *const attention[] = {"flash", "flash 1", "flash 2", "flash 3", "fused", "unfused"};
