@@ -27,6 +27,7 @@ set(redco_deep
     ^gpu-acceptance$        # 20 s: the script; the tools and tests that it starts are tested on their own
     ^netns$                 # 30 s: waits for what it has killed
     ^exec-mpi$              # 20 s: waits for ranks that hang; exec-checkpoint has them without mpirun
+    ^house.recipes$         # 30 s: builds a copy of the tree
     ^house.slurm$           # 16 s: starts a real Slurm; export-sbatch has the script's lines
     ^test_dnn_engines_real$) # 6 s, where cuDNN is installed: that the stand-in is like it
 

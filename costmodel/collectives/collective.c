@@ -18,7 +18,7 @@ static const double point_to_point_base_s = 8.4e-6; /* as the Simple ring's */
 struct redco_comm {
     redco_machine machine;
     char sha256[REDCO_SHA256_HEX_SIZE];
-    uint32_t gpus; /* of a node; 0 = no table */
+    uint32_t gpus; /* GPUs of a node; 0 = no table */
     uint32_t ports;
     redco_nccl_graphs *table; /* [linked][gpus][ports], ports 0 = one node */
     double *links;            /* [order][gpus][stride] what the links of such groups carry; NULL where GPUs are alike */

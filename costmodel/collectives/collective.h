@@ -44,10 +44,10 @@ redco_comm_time redco_comm_price(const redco_comm *comm, redco_collective op, do
  *  A collective for which none of them works is priced as infinitely slow. */
 void redco_comm_restrict(redco_comm *comm, uint32_t algorithms, uint32_t protocols);
 
-/** What is odd about the profiles, such as that they were measured on other GPUs; NULL when nothing is. */
+/** A warning about the profiles, such as that they were measured on other GPUs; NULL when nothing is. */
 const char *redco_comm_warning(const redco_comm *comm);
 
-/** What the profiles hold of operators measured on this machine's GPU; NULL: nothing. */
+/** The operators that the profiles measured on this machine's GPU; NULL: none. */
 const struct redco_compute_profile *redco_comm_compute(const redco_comm *comm);
 
 /** SHA-256 over the profile files in order, "" without profiles. */

@@ -80,14 +80,14 @@ static redco_status add_point(struct points *points, const struct point *point, 
     return REDCO_OK;
 }
 
-/* Whether @p text speaks of a GPU: "H200" of "H200-SXM-141GB". */
+/* Says whether @p text speaks of a GPU: "H200" of "H200-SXM-141GB". */
 static bool names_gpu(const char *text, const char *gpu_name)
 {
     const size_t length = strcspn(gpu_name, "-");
     return length > 0 && memmem(text, strlen(text), gpu_name, length) != NULL;
 }
 
-/* Whether @p text speaks of a GPU that redco knows, and not of @p gpu_name. */
+/* Says whether @p text speaks of a GPU that redco knows, and not of @p gpu_name. */
 static bool names_other_gpu(const char *text, const char *gpu_name)
 {
     if (names_gpu(text, gpu_name)) { return false; }
@@ -294,7 +294,7 @@ void redcoi_curves_compare(redcoi_curves *curves, const redco_comm *comm, redcoi
     }
 }
 
-/* How far the bandwidth of one collective tells that of another; < 0: not at all. */
+/* The distance between two collectives whose bandwidths predict one another; < 0: they do not. */
 static double op_distance(redco_collective wanted, redco_collective measured)
 {
     static const int family[REDCO_COLLECTIVE_COUNT] = {0, 1, 1, 2, 2, 3, 4};
@@ -314,7 +314,7 @@ const redcoi_curve *redcoi_curves_find(const redcoi_curves *curves, redco_collec
     for (size_t c = 0; c < curves->count; c++) {
         const redcoi_curve *curve = &curves->curves[c];
         const double by_op = op_distance(op, curve->op);
-        /* What limits a group in one node is not what limits it over the network. */
+        /* A group in one node has another limit than one over the network. */
         if (by_op < 0.0 || (curve->group.mesh.nodes > 1) != (group.mesh.nodes > 1)) { continue; }
         const bool same_group = compare_groups(&group, &curve->group) == 0;
         if (by_op == 0.0 && same_group && !curve->bandwidth_only) {

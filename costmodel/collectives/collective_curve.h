@@ -30,7 +30,7 @@ typedef struct redcoi_curve {
 typedef struct redcoi_curves {
     redcoi_curve *curves;
     size_t count;
-    /* Of all points, by curve and size. */
+    /* All points, by curve and size. */
     double *log_size, *log_time, *log_ratio;
     struct redco_compute_profile *compute; /* operators in the same files; NULL: none of this GPU */
     char warning[480];                     /* "" or what is odd about the files */

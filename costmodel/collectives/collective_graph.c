@@ -1,4 +1,4 @@
-/* What NCCL's graph search finds, in closed form: channels and rates per channel.
+/* The result of NCCL's graph search, in closed form: channels and rates per channel.
  *
  * NCCL takes a rate per channel from a fixed list, lays as many channels as the links' budget permits, and lowers the
  * rate while that may pay. On a node whose GPUs all reach one another at the same rate the outcome needs no search:
@@ -124,7 +124,7 @@ void redco_nccl_reach_links(const redco_machine *machine, double links_bytes_per
         reach->linked ? links_bytes_per_s * link_use_ratio(&machine->gpu) : peer_bytes_per_s(machine);
 }
 
-/* What the up-links of a leaf leave to one group's ring: see redco_nccl_reach_of(). */
+/* The share of a leaf's up-links that one group's ring gets: see redco_nccl_reach_of(). */
 static double up_link_share(const redco_machine *machine, redco_group group, double network)
 {
     const uint64_t leaf = machine->nodes_per_leaf, apart = group.node_stride > 0 ? group.node_stride : 1;
@@ -178,7 +178,7 @@ static int list_of(const redco_machine *machine)
 /* All in GB/s. */
 struct found {
     double channels, rate;
-    size_t index; /* of the rate in its list */
+    size_t index; /* place of the rate in its list */
 };
 
 static struct found search_one_node(const double *list, double budget)

@@ -86,16 +86,16 @@ bool redco_nccl_fastest(const redco_nccl_group *group, redco_collective op, doub
  * protocol's latency each. 0 for other collectives. */
 double redco_nccl_chain_s(const redco_nccl_group *group, redco_collective op, redco_nccl_protocol protocol);
 
-/** What one hop inside a node, and one between nodes, takes in the Simple ring protocol; posting included. */
+/** Seconds of one hop inside a node, or between nodes, in the Simple ring protocol; posting included. */
 double redco_nccl_hop_s(const redco_nccl_group *group, bool network);
 
 /** Where a group's ranks lie in a node and what they can use, derived from a machine (collective_graph.c). */
 typedef struct redco_nccl_reach {
     bool linked;
-    double link_bytes_per_s; /**< what one GPU can send to the others of its group inside the node, as NCCL rates it */
+    double link_bytes_per_s; /**< rate from one GPU to the others of its group inside the node, as NCCL rates it */
     uint32_t ports;          /**< network ports nearest to the group's GPUs, at most one per GPU */
-    double port_bytes_per_s; /**< of each, not above the GPU's PCIe slot */
-    double port_payload_bytes_per_s; /**< what of it is left for data, for traffic that no graph is searched for */
+    double port_bytes_per_s; /**< rate of each port, not above the GPU's PCIe slot */
+    double port_payload_bytes_per_s; /**< the part of it that carries data, for traffic that no graph is searched for */
     double share_ratio; /**< share of those ports' rate left by other groups and the leaf's up-links, 0 to 1 */
 } redco_nccl_reach;
 

@@ -3,7 +3,6 @@
 #include "topology/base/preset.h"
 #include "topology/base/text.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,17 +21,20 @@ struct field {
     const char *key;
     double min, max;
     size_t offset;
-    double older; /* value of sets that were written before the field was; NAN: all have it */
+    uint32_t since; /* version of the format; sets of older versions may leave the field out */
+    double older;   /* their value then */
 };
 
 #define FIELD(name, min, max)                                                                                          \
     {                                                                                                                  \
-#name, min, max, offsetof(redco_calibration, name), NAN                                                        \
+#name, min, max, offsetof(redco_calibration, name), 1, 0.0                                                     \
     }
-#define NEWER(name, min, max, older)                                                                                   \
+#define SINCE(since, name, min, max, older)                                                                            \
     {                                                                                                                  \
-#name, min, max, offsetof(redco_calibration, name), older                                                      \
+#name, min, max, offsetof(redco_calibration, name), since, older                                               \
     }
+
+#define NEWER(name, min, max, older) SINCE(2, name, min, max, older)
 
 static const struct field fields[] = {
     FIELD(mape_ratio, 0.0, 10.0),
@@ -109,7 +111,7 @@ redco_status redco_calibration_from_json(const redco_json_value *value, redco_ca
     }
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         double number = fields[i].older;
-        const bool absent = version < 2 && !isnan(number) && !redco_json_has(value, fields[i].key);
+        const bool absent = version < fields[i].since && !redco_json_has(value, fields[i].key);
         if (!absent) { st = redco_json_number(value, fields[i].key, fields[i].min, fields[i].max, &number, err); }
         if (st != REDCO_OK) { return st; }
         memcpy((char *)&read + fields[i].offset, &number, sizeof number);

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/** What one rank computes at a time. */
+/** The work of one rank at a time. */
 typedef struct redco_shape {
     uint32_t seq_len;     /**< whole sequence, before cp cuts it */
     uint32_t micro_batch; /**< sequences */
@@ -62,7 +62,7 @@ typedef struct redco_operator {
     double bytes; /**< read and written, each operand once; traffic factors of the calibration come on top */
     /* By what a profile knows it (compute_profile.h). */
     const char *measured_as; /**< static: "rms_norm", "loss", ...; NULL for products and attention */
-    double elements;         /**< of its result */
+    double elements;         /**< elements of its result */
     uint32_t columns;        /**< norms: elements of a row */
     double table_elements;   /**< embedding: of the gradient that it makes */
     bool table_shared;       /**< embedding: the head makes a gradient of the same table, too, to which it is added */
@@ -79,8 +79,8 @@ enum { REDCO_OPERATORS_MAX = 16 };
 uint32_t redco_layer_operators(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                redco_operator operators_out[REDCO_OPERATORS_MAX]);
 
-/** What one rank has of each axis (layer_groups.h): tokens of its part of the sequence, heads, FFN and vocabulary cut
- *  by tensor parallelism. */
+/** The part of each axis (layer_groups.h) that one rank has: tokens of its part of the sequence, heads, FFN and
+ * vocabulary cut by tensor parallelism. */
 void redco_rank_axis_sizes(const redco_model *model, const redco_shape *shape, uint64_t sizes_out[REDCO_AXIS_COUNT]);
 
 /** KV heads one tensor-parallel rank holds: they are replicated where there are fewer than ranks. */
@@ -89,7 +89,8 @@ uint32_t redco_rank_kv_heads(const redco_model_dims *dims, uint32_t tp);
 /** A GPU at one precision. */
 typedef struct redco_compute {
     double peak_flops_per_s;   /**< matrix peak: fp32 means TF32 where the GPU has it */
-    double narrow_flops_per_s; /**< of products in blocks: peak of the engine's format times its relative efficiency */
+    double narrow_flops_per_s; /**< rate of products in blocks: peak of the engine's format times its relative
+                                  efficiency */
     double memory_bandwidth_bytes_per_s;
     uint32_t element_bytes;
     bool tf32; /**< peak_flops_per_s is that of TF32 */

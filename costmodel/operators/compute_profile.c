@@ -26,9 +26,9 @@ struct grid {
 };
 
 struct redco_compute_profile {
-    char place[256]; /* of the newest file */
+    char place[256]; /* name of the newest file */
     redco_profile_measured how;
-    bool fused; /* of a CUDA device: sums and biases are part of the products before them */
+    bool fused; /* on a CUDA device, sums and biases are part of the products before them */
     double contention_ratio, overlap_ratio;
     struct point *points;
     size_t point_count, point_capacity;
@@ -241,7 +241,7 @@ static bool same_place(const struct point *a, const struct point *b)
     return strcmp(a->key, b->key) == 0 && a->x[0] == b->x[0] && a->x[1] == b->x[1] && a->x[2] == b->x[2];
 }
 
-/* Of sorted points each size once, the fastest. */
+/* Keeps the fastest of the points of each size; they are sorted. */
 static size_t drop_repeats(struct point *points, size_t count)
 {
     size_t kept = 0;

@@ -34,9 +34,9 @@ bool redco_compute_profile_s(const redco_compute_profile *profile, const redco_o
 /** C = A B with A [m][k] in the layout of @p pass. */
 bool redco_compute_profile_gemm_s(const redco_compute_profile *profile, uint64_t m, uint64_t n, uint64_t k,
                                   redco_pass pass, redco_precision precision, double *time_s_out);
-/** How the newest file was measured; NULL: nothing is measured. */
+/** The conditions under which the newest file was measured; NULL: nothing is measured. */
 const redco_profile_measured *redco_compute_profile_how(const redco_compute_profile *profile);
-/** What the newest file says that collectives beside computation cost (traces/profile.h, contention_ratio).
+/** The slow-down by overlapped collectives that the newest file states (traces/profile.h, contention_ratio).
  *  @return false where it was not measured */
 bool redco_compute_profile_contention(const redco_compute_profile *profile, double *contention_ratio_out,
                                       double *overlap_ratio_out);
@@ -48,7 +48,7 @@ void redco_compute_profile_calibrate(const redco_compute_profile *profile, const
                                      redco_calibration *calibration_io);
 /** The shipped profile (a preset of "profiles") that was measured on GPUs of that name. @return static; NULL: none */
 const char *redco_compute_profile_shipped(const char *gpu);
-/** What a rank does with so many gradients of a micro-batch: copied to where they are kept, or added there. */
+/** Seconds in which a rank copies so many gradients of a micro-batch to where they are kept, or adds them there. */
 bool redco_compute_profile_keep_s(const redco_compute_profile *profile, double params, bool add,
                                   redco_precision precision, double *time_s_out);
 /** Update of so many owned parameters. */

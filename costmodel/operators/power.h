@@ -26,11 +26,11 @@ extern "C" {
 #endif
 
 typedef struct redco_power {
-    double limit_w;            /**< of one GPU; 0: nothing is known, and no energy is told */
+    double limit_w;            /**< limit of one GPU; 0: nothing is known, and no energy is told */
     double idle_w;             /**< with a context, at full clock */
     double product_j_per_flop; /**< above idle, at full clock, in the training precision */
     double memory_w;           /**< above idle, while a memory-bound operator runs */
-    double burst_clock_ratio;  /**< of full clock: what products were profiled at; 0: no time is slowed */
+    double burst_clock_ratio;  /**< share of the full clock at which products were profiled; 0: no time is slowed */
 } redco_power;
 
 /** Finds the constants of @p how_io that it does not have, from joules that a profile measured without pause:
@@ -47,20 +47,20 @@ bool redco_power_fit(const redco_profile_power *rows, size_t row_count, const re
  *              what lies between idle and limit that an H200 was measured to take, and nothing is slowed */
 redco_power redco_power_of(const redco_gpu *gpu, redco_precision precision, const redco_profile_measured *how);
 
-/** What runs between two updates on one GPU, at full clock. */
+/** The work of one GPU between two updates, at full clock. */
 typedef struct redco_load {
-    double product_s; /**< of products, as profiled */
-    double core_s;    /**< of attention: at full clock also when profiled, since it draws less */
-    double memory_s;  /**< of memory-bound operators */
-    double flops;     /**< of products and attention */
+    double product_s; /**< seconds of products, as profiled */
+    double core_s;    /**< seconds of attention: at full clock also when profiled, since it draws less */
+    double memory_s;  /**< seconds of memory-bound operators */
+    double flops;     /**< FLOPs of products and attention */
 } redco_load;
 
 /** The clock that the limit leaves, of the full one: above 0 and at most 1; 1 where no time is slowed. */
 double redco_power_clock_ratio(const redco_power *power, const redco_load *load);
 
 typedef struct redco_energy {
-    double energy_j;           /**< of a step, all GPUs; 0: nothing is known (likewise below) */
-    double energy_j_per_token; /**< of a token of the batch */
+    double energy_j;           /**< energy of a step, all GPUs; 0: nothing is known (likewise below) */
+    double energy_j_per_token; /**< energy of a token of the batch */
     double watts_per_gpu;      /**< average of a step */
 } redco_energy;
 

@@ -140,7 +140,7 @@ static bool same_config(const redco_assignment *a, const redco_assignment *b)
            redco_shards_equal(a->config.shards, b->config.shards);
 }
 
-/* What the assignments hold, as ranges of layers in the stated order; with pipeline stages in the order given. */
+/* The assignments as ranges of layers in the stated order; with pipeline stages in the order given. */
 redco_status redcoi_ranges(const redco_model *model, uint32_t stages, const redco_assignment *assignments,
                            uint32_t count, redco_plan_layers **layers_out, uint32_t *count_out, redco_error *err)
 {

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/** What all plans made from the same inputs share (descriptions, digests), so that it is made once. */
+/** Descriptions and digests that all plans made from the same inputs share: they are made once. */
 typedef struct redco_assembler redco_assembler;
 
 /** @param inputs, options  borrowed until redco_assembler_free()
@@ -41,7 +41,7 @@ json_t *redco_plan_predicted_json(const redco_inputs *inputs, const redco_candid
 redco_status redco_plan_verify(const redco_plan *plan, const char *name, const char *const *profiles,
                                uint32_t profile_count, redco_error *err);
 
-/** How a plan's tensor-parallel layouts are priced: redco_tp_attach(), which needs GLPK. */
+/** Prices a plan's tensor-parallel layouts: redco_tp_attach(), which needs GLPK. */
 typedef redco_status (*redco_attach)(redco_costs *costs, const redco_model *model, redco_tp_placement placement,
                                      const redco_user_rules *user, redco_error *err);
 
@@ -51,7 +51,7 @@ typedef struct redco_plan_case {
     redco_inputs inputs;
     redco_workload workload;
     redco_tp_placement tp_placement;
-    redco_user_rules *tp_rules; /* of a plan whose placement is "user" */
+    redco_user_rules *tp_rules; /* rules of a plan whose placement is "user" */
     redco_costs *costs;
     redco_setting setting;
     redco_assignment *assignments;

@@ -96,7 +96,7 @@ static void add_levels(const redco_plan *plan, const redco_plan_layers *row, dou
     levels[2] = (redco_placement_level){.nodes = each * row->shards.optimizer.nodes, .bytes = (uint64_t)bytes};
 }
 
-/* What a stage keeps to itself: its gradients' reduction over all its data-parallel ranks; and keys and values of
+/* Traffic inside a stage: its gradients' reduction over all its data-parallel ranks; and keys and values of
    context-parallel groups larger than a node, gathered forward and twice that backward. One stage alone is the whole
    job, which no placement changes. */
 static uint32_t add_stage_levels(const redco_plan *plan, const redco_model *model, double scale,

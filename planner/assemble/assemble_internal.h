@@ -23,7 +23,7 @@ redco_status redcoi_plan_placement(const redco_plan *plan, const char *name, red
                                    redco_error *err);
 /** Puts the user's rules, if there are any, before those of a plan, or in their place. */
 redco_status redcoi_apply_user_rules(redco_plan *plan, const redco_inputs *inputs, redco_error *err);
-/** Whether a plan has rules of a user's. */
+/** Says whether a plan has rules of a user's. */
 bool redcoi_has_user_rules(const redco_plan *plan);
 /** Such rules as read, once it is known that they can be applied to the model; NULL for other plans.
  *  @param name  of the plan, for errors */

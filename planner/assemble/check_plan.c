@@ -233,7 +233,7 @@ static redco_status check_placement(const redco_plan *plan, const char *name, co
     return same_count(name, "/placement/spanning_groups", plan->spanning_groups, computed->spanning_groups, err);
 }
 
-/* What assembling fills in from the meshes, filled in again. */
+/* Fills in again the fields that assembling fills in from the meshes. */
 static redco_status check_filled(const redco_plan *plan, const char *name, const redco_inputs *inputs, redco_error *err)
 {
     redco_plan *again = redco_plan_new();

@@ -14,8 +14,8 @@
 static const char default_model[] = "llama-7b";
 static const char default_cluster[] = "a800-hdr";
 
-/* How a file begins. @return '{' for JSON, '<' for XML, 'a' for other text, 0 where that is the reader's to find out:
- * no file, an empty one, or a pipe, which can be read only once */
+/* Looks at the first character of a file. @return '{' for JSON, '<' for XML, 'a' for other text, 0 where that is the
+ * reader's to find out: no file, an empty one, or a pipe, which can be read only once */
 static char sniff(const char *path)
 {
     char start[512];
@@ -32,7 +32,7 @@ static char sniff(const char *path)
     return start[at] == '{' || start[at] == '[' ? '{' : 'a';
 }
 
-/* Whether it is what redco-topo writes; what cannot be read at all is the cluster reader's to tell. */
+/* Says whether redco-topo wrote it; the cluster reader reports a file that cannot be read at all. */
 static bool is_node_json(const char *path)
 {
     redco_json *document = NULL;
@@ -45,8 +45,8 @@ static bool is_node_json(const char *path)
     return node;
 }
 
-/* What --cluster names: a preset or cluster file stays, XML and redco-topo's JSON are a node, anything else a
- * topology.conf. */
+/* Resolves the value of --cluster: a preset or cluster file stays, XML and redco-topo's JSON are a node, anything else
+ * is a topology.conf. */
 static redco_status tell_apart(redco_input_names *names, redco_error *err)
 {
     if (names->cluster == NULL || redco_preset_find("clusters", names->cluster) != NULL) { return REDCO_OK; }
@@ -207,7 +207,7 @@ void redco_inputs_use_engine(const redco_inputs *inputs, redco_search_options *o
 {
     const redco_engine_file *const file = &inputs->engine;
     redco_workload *const w = &options->workload;
-    const redco_engine run = w->engine; /* what it states of its own */
+    const redco_engine run = w->engine; /* traits that the run states itself */
     w->engine = inputs->choice.engine;
     if ((w->engine.stated >> REDCO_TRAIT_GRAD_REDUCE_BYTES & 1) == 0) {
         w->engine.gradient_bytes = file->gradient_bytes[w->precision];

@@ -35,7 +35,7 @@ typedef struct redco_inputs {
     redco_model *model;
     redco_machine machine; /**< flat view of the GPUs asked for */
     redco_calibration calibration;
-    redco_engine_file engine;   /**< whose steps are planned */
+    redco_engine_file engine;   /**< the engine whose steps are planned */
     redco_engine_choice choice; /**< its traits, and what names->engine states otherwise */
     bool engine_named;          /**< by the user */
     char engine_reason[256];    /**< why that one, for people */

@@ -90,7 +90,7 @@ static void limit(redco_engine *engine, const redco_setting *setting)
     engine->workspace_bytes = 0;
 }
 
-/* What no key says: the model's code and the launcher decide it. */
+/* Notes for what the model's code and the launcher decide: no key says it. */
 static void add_user_notes(const redcoi_context *context)
 {
     static const char *const attention[] = {NULL, "flash 1", "flash 2", "flash 3", "fused", "unfused"};

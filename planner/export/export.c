@@ -6,8 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const redco_framework_words[] = {"megatron", "deepspeed",       "fsdp",       "internevo",
-                                             "sbatch",   "megatron-bridge", "torchtitan", NULL};
+const char *const redco_framework_words[] = {
+    [REDCO_FRAMEWORK_MEGATRON] = "megatron",
+    [REDCO_FRAMEWORK_DEEPSPEED] = "deepspeed",
+    [REDCO_FRAMEWORK_FSDP] = "fsdp",
+    [REDCO_FRAMEWORK_INTERNEVO] = "internevo",
+    [REDCO_FRAMEWORK_SBATCH] = "sbatch",
+    [REDCO_FRAMEWORK_MEGATRON_BRIDGE] = "megatron-bridge",
+    [REDCO_FRAMEWORK_TORCHTITAN] = "torchtitan",
+    [REDCO_FRAMEWORK_COUNT] = NULL,
+};
 
 static const redcoi_ability *const abilities[REDCO_FRAMEWORK_COUNT] = {
     [REDCO_FRAMEWORK_MEGATRON] = &redcoi_megatron,
@@ -19,11 +27,11 @@ static const redcoi_ability *const abilities[REDCO_FRAMEWORK_COUNT] = {
     [REDCO_FRAMEWORK_TORCHTITAN] = &redcoi_torchtitan,
 };
 
-/** What the framework does otherwise than the plan says. */
+/** Differences between the framework's run and the plan. */
 struct differences {
     json_t *list;
     bool layout;  /**< degrees, meshes, scheme, recomputation, batch */
-    bool overlap; /**< of the others, overlap alone */
+    bool overlap; /**< overlap is the only difference */
     char text[500];
 };
 
@@ -141,7 +149,7 @@ static void differ_flag(struct differences *d, const char *what, bool plan, bool
     differ(d, what, plan ? "yes" : "no", false, "%s", exported ? "yes" : "no");
 }
 
-/* What the plan says of its engine and the framework has no option for. */
+/* Traits of the plan's engine that the framework has no option for. */
 static void compare_engine(struct differences *d, const redcoi_context *context)
 {
     static const char *const attention[] = {"flash", "flash 1", "flash 2", "flash 3", "fused", "unfused"};

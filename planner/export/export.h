@@ -26,7 +26,7 @@ typedef enum redco_framework {
     REDCO_FRAMEWORK_COUNT
 } redco_framework;
 
-/** "megatron", "deepspeed", ... in the order of redco_framework, NULL-terminated. */
+/** "megatron", "deepspeed", ... indexed by redco_framework, NULL-terminated. */
 extern const char *const redco_framework_words[];
 
 /** Owns what it points at. */

@@ -1,4 +1,4 @@
-/* What the writers share. */
+/* Shared by the writers of all frameworks. */
 #include "planner/export/internal.h"
 #include "topology/base/hostlist.h"
 #include "topology/base/text.h"

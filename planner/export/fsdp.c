@@ -94,7 +94,7 @@ static json_t *unit_json(const redcoi_context *context, const redco_plan_layers 
     }
     (void)json_object_set_new(json, "wrap", json_string("fully_shard"));
     (void)json_object_set_new(json, "reshard_after_forward", reshard_json(setting, shards));
-    /* of all micro-batches but the last */
+    /* for all micro-batches but the last */
     (void)json_object_set_new(json, "set_reshard_after_backward", json_boolean(!uses_accumulation(context, shards)));
     (void)json_object_set_new(json, "set_requires_gradient_sync",
                               json_boolean(!(uses_accumulation(context, shards) && is_one(shards->gradients))));
@@ -173,7 +173,7 @@ static json_t *pipeline_json(const redcoi_context *context)
                      (json_int_t)offer->setting.chunks, "layers", ranges);
 }
 
-/* What parallelize_module() is to do: the plan's rules over names of Flax. */
+/* Arguments for parallelize_module(): the plan's rules over names of Flax. */
 static json_t *tensor_json(const redcoi_context *context)
 {
     const redco_plan *plan = context->plan;
@@ -190,7 +190,7 @@ static json_t *tensor_json(const redcoi_context *context)
                      offer->setting.sequence_parallel, "async", offer->engine.async_tp, "rules", rules);
 }
 
-/* How the model is to be written, as far as the plan says. */
+/* Traits of the model's code, as far as the plan says. */
 static json_t *model_json(const redcoi_context *context)
 {
     static const char *const attention[] = {NULL, "flash1", "flash2", "flash3", "fused", "unfused"};

@@ -15,7 +15,7 @@ typedef enum redcoi_recompute_ability {
     REDCOI_RECOMPUTE_FULL_ALL    /**< no layer, or all in full */
 } redcoi_recompute_ability;
 
-/** What is exported: the plan itself, or the nearest that can be expressed. Owns its arrays. */
+/** The exported layout: the plan itself, or the nearest that can be expressed. Owns its arrays. */
 typedef struct redcoi_offer {
     redco_setting setting;
     uint32_t overlap;
@@ -29,7 +29,7 @@ typedef struct redcoi_offer {
     redco_prediction prediction;
 } redcoi_offer;
 
-/** What the writers read. Borrowed. */
+/** The input of the writers. Borrowed. */
 typedef struct redcoi_context {
     const redco_plan *plan;
     const redco_plan_case *reopened;
@@ -48,7 +48,8 @@ typedef struct redcoi_ability {
     bool launches;      /**< the export starts the ranks: hosts and GPUs in the plan's order */
     bool own_tp;        /**< splits matrices by rules of its own, whatever the plan says of them */
     bool any_command;   /**< starts another export or program: what that does is not its own to say */
-    /** Whether so many layers can be cut in @p chunks model chunks on each of @p pp stages; NULL: it has no chunks. */
+    /** Says whether so many layers can be cut in @p chunks model chunks on each of @p pp stages; NULL: it has no
+     * chunks. */
     bool (*can_interleave)(uint32_t layers, uint32_t pp, uint32_t chunks);
     /** Traits of the plan's engine for which the framework has no option under @p setting become what it does;
      *  NULL: none. */
@@ -57,7 +58,8 @@ typedef struct redcoi_ability {
     redco_scheme scheme;
     redcoi_recompute_ability recompute;
     const char *engine; /**< file of the engine that runs the export; NULL: the plan's */
-    /** Whether these meshes can be said beside these degrees (and secondary mesh); dp is that of redcoi_sharded(). */
+    /** Says whether the framework can express these meshes with these degrees (and secondary mesh); dp is that of
+     * redcoi_sharded(). */
     bool (*can_shard)(const redco_setting *setting, const redco_shards *shards);
     /** The traffic that is hidden when @p wanted is asked for. */
     uint32_t (*overlap)(const redco_setting *setting, const redco_shards *shards, uint32_t wanted);
@@ -106,7 +108,7 @@ bool redcoi_is_block(const redco_model *model, const char *class_name);
 uint64_t redcoi_bucket_elements(const redco_plan *plan);
 uint32_t redcoi_gpus_per_host(const redco_plan *plan);
 uint32_t redcoi_hosts(const redco_plan *plan);
-/** Of the numbers beside tensor formats of 8 bits and less: bf16, fp16, fp32. */
+/** The precision beside tensor formats of 8 bits and less: bf16, fp16, fp32. */
 redco_precision redcoi_base_precision(const redco_plan *plan);
 /** Bytes of a gradient element as reduced. */
 uint32_t redcoi_gradient_bytes(const redco_plan *plan, const redco_engine *engine);

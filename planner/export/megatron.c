@@ -134,7 +134,7 @@ static void add_layout(json_t *json, uint32_t layers, uint32_t stages)
     free(text);
 }
 
-/* How a pipeline is cut and ordered: model chunks, the group of micro-batches that runs through a chunk before the next
+/* Cuts and orders the pipeline: model chunks, the group of micro-batches that runs through a chunk before the next
    one (Megatron's schedules need at least pp; the plan's is pp), and the layers of a stage where they do not divide.
    Schedules and stages of other kinds belong here. --num-layers-per-virtual-pipeline-stage is not written: it says the
    same as the number of chunks, and the parser takes one of both. */
@@ -226,7 +226,7 @@ static bool biased(const redco_model *model, redco_param_use use)
     return false;
 }
 
-/* What of the architecture Megatron's GPT model has an option for; the rest is told. */
+/* Options for the parts of the architecture that Megatron's GPT model has; notes tell the rest. */
 static void add_architecture(const redcoi_context *context, json_t *json)
 {
     static const char *const geglu[] = {"gemma", NULL};

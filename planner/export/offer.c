@@ -1,4 +1,4 @@
-/* What a framework is given: the plan, or the best of what it can express. */
+/* Chooses the layout that a framework is given: the plan, or the best that it can express. */
 #include "costmodel/evaluation/request.h"
 #include "planner/assemble/assemble_internal.h"
 #include "planner/export/internal.h"
@@ -25,7 +25,7 @@ struct finder {
     const redco_layer_class *classes;
     uint32_t class_count, blocks; /**< classes of blocks */
     redco_machine machine;        /**< the plan's, but where the framework drops its order of GPUs */
-    redco_comm *comm;             /**< of such a machine; NULL: the plan's */
+    redco_comm *comm;             /**< collectives of such a machine; NULL: the plan's */
     redco_costs *costs[COSTS];    /**< by overlap and by traits that depend on the degrees; made when needed */
     struct counts planned[REDCOI_MAX_CLASSES];
     redcoi_offer best;
@@ -67,7 +67,7 @@ static redco_prediction rank(redco_costs *costs, const redco_setting *setting, c
     return redco_cost_step(costs, setting, parts, count);
 }
 
-/* What is exported is priced as plans are: by the simulator. */
+/* Prices an export as plans are priced: by the simulator. */
 static redco_status price(redco_costs *costs, redcoi_offer *offer, redco_error *err)
 {
     redco_price made;
@@ -139,7 +139,7 @@ static uint32_t chunks_for(const struct finder *f, const redco_setting *setting)
     return layers % stages == 0 || (layers + (uint64_t)2) % stages == 0 ? chunks : 1;
 }
 
-/* What does not depend on the layers: everything but layers and price. */
+/* Fills in everything but layers and price. */
 static redcoi_offer start_offer(const struct finder *f, const redco_setting *setting, uint32_t overlap)
 {
     redcoi_offer offer = {.setting = *setting,
@@ -462,7 +462,7 @@ static bool can_express(const struct finder *f, const redco_setting *setting, ui
                     (ability->layerwise || redco_shards_equal(plan->layers[i].shards, plan->layers[0].shards)) &&
                     (!ability->scheme_fixed || plan->scheme == ability->scheme ||
                      redco_mesh_equal(shards->optimizer, shards->parameters));
-        /* what there is no traffic for is as the plan has it */
+        /* without traffic, the overlap stays the plan's */
         *overlap_out &= (ability->overlap(setting, shards, plan->overlap) & traffic) | (plan->overlap & ~traffic);
     }
     return expressed;

@@ -33,7 +33,7 @@ typedef struct redco_placement {
     uint32_t leaves_used;
     redco_placed_level *levels; /**< distinct sizes above 1, ascending */
     uint32_t level_count;
-    uint32_t spanning_groups;  /**< of all levels; one as large as the job is a subgroup, too */
+    uint32_t spanning_groups;  /**< on all levels; one as large as the job is a subgroup, too */
     uint64_t spanning_bytes;   /**< per step, of all levels */
     uint64_t file_order_bytes; /**< the same if free nodes were taken in file order */
     const char *solver;        /**< "GLPK 5.0", or "dynamic program" where GLPK gave up: static */

@@ -296,9 +296,9 @@ struct queue {
 };
 
 struct joiner {
-    uint32_t sizes;       /* of the chain, plus single nodes */
+    uint32_t sizes;       /* sizes of the chain, plus single nodes */
     uint32_t *next_node;  /* within a group */
-    uint32_t *last_node;  /* of a group */
+    uint32_t *last_node;  /* last node of each group */
     uint32_t *next_group; /* within a queue */
     uint32_t *leaf_of;
     struct queue *queues; /* per switch and size */

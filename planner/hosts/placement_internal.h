@@ -31,12 +31,12 @@ typedef struct redcoi_place_leaf {
  * divides the next. Its bytes count double, so that the whole job can stand at its end with a weight of 1 where it has
  * no bytes of its own: less than anything else, but among equal answers the job stays together. */
 typedef struct redcoi_place_sizes {
-    uint32_t nodes; /**< of the job */
+    uint32_t nodes; /**< nodes of the job */
     uint32_t count;
     uint32_t size[REDCOI_PLACE_SIZES];
     uint64_t bytes[REDCOI_PLACE_SIZES];
     uint32_t chain_count;   /**< 0 only for a job of one node */
-    uint32_t chain_traffic; /**< of these, how many have bytes: all, or all but the last */
+    uint32_t chain_traffic; /**< entries of the chain that have bytes: all, or all but the last */
     uint32_t chain_size[REDCOI_PLACE_SIZES + 1];
     uint64_t chain_bytes[REDCOI_PLACE_SIZES + 1];
 } redcoi_place_sizes;
@@ -45,7 +45,7 @@ typedef struct redcoi_place_sizes {
  *  last. Height: 0 of a leaf, else one more than that of the highest child. */
 typedef struct redcoi_place_tree {
     uint32_t leaf_count, switch_count;
-    uint32_t *leaf_index; /**< of each leaf in the caller's array */
+    uint32_t *leaf_index; /**< index of each leaf in the caller's array */
     uint32_t *parent;     /**< REDCOI_PLACE_NONE for the root */
     uint32_t *height;
     uint32_t *nodes; /**< free nodes below */

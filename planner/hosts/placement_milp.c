@@ -21,7 +21,7 @@ static const uint32_t node_columns = 20000;
 struct place {
     uint32_t parent;
     uint32_t height, parent_height;
-    uint32_t nodes; /* of each */
+    uint32_t nodes; /* nodes of each */
     uint32_t count;
     int x; /* column of x_u; y_{u,j} = x + 1 + j */
 };
@@ -33,9 +33,9 @@ struct program {
     uint32_t place_count;
     uint32_t *place_of_upper; /* by number above the leaves; the root has none */
     uint32_t node_limit, nodes_seen;
-    int *columns; /* of one row */
+    int *columns; /* columns of one row */
     double *values;
-    double scale; /* of bytes */
+    double scale; /* factor on bytes */
     double *bytes_out;
     uint32_t *proven_out;
     glp_prob *lp;

@@ -46,7 +46,7 @@ typedef struct redco_plan_predicted {
         capacity_bytes;
 } redco_plan_predicted;
 
-/** What the planner optimised: the closed form's numbers beside the simulator's. */
+/** The closed form's numbers, which the planner optimised, beside the simulator's. */
 typedef struct redco_plan_closed_form {
     double step_s, tokens_per_s_per_gpu, mfu, compute_s, exposed_comm_s;
     uint64_t total_bytes;
@@ -72,11 +72,11 @@ typedef struct redco_plan {
     uint64_t params;
     uint32_t model_layers;
     json_t *model_config;   /**< HuggingFace config: the plan is self-contained */
-    json_t *model_defaults; /**< of redco_model_defaults(); NULL or empty: the config states all sizes */
+    json_t *model_defaults; /**< from redco_model_defaults(); NULL or empty: the config states all sizes */
     char *cluster_name, *gpu_name;
     uint32_t nodes, gpus_per_node, hosts_per_node; /**< in use */
-    json_t *cluster_description;                   /**< of redco_cluster_describe() */
-    json_t *calibration;                           /**< of redco_calibration_describe() */
+    json_t *cluster_description;                   /**< from redco_cluster_describe() */
+    json_t *calibration;                           /**< from redco_calibration_describe() */
     uint32_t seq_len;
     uint64_t global_batch;
     uint32_t micro_batch;
@@ -108,7 +108,7 @@ typedef struct redco_plan {
     bool objective_comm; /**< solver_objective is the paper's T_comm instead of the step time */
     double solver_objective, solver_gap, solver_seconds;
     uint64_t solver_candidates;
-    char model_sha256[65], cluster_sha256[65], profile_sha256[65]; /**< of redco_plan_digest(); "" = no profile */
+    char model_sha256[65], cluster_sha256[65], profile_sha256[65]; /**< from redco_plan_digest(); "" = no profile */
     char *redco_version;
 } redco_plan;
 

@@ -1,5 +1,5 @@
-/* What the members of a plan say about one another. Each check names the member that contradicts, what it says and
- * what the others make it. */
+/* The members of a plan must agree. Each check names the member that contradicts, its value, and the value that follows
+ * from the others. */
 #include "planner/plan/plan_internal.h"
 
 #include <math.h>

@@ -24,7 +24,7 @@ typedef struct redco_rules_param {
     uint64_t shape[REDCO_RULES_RANK_MAX];
 } redco_rules_param;
 
-/** What decided a rule: (a) to (g) are the cases of the reference, in its order. */
+/** The reason for a rule: (a) to (g) are the cases of the reference, in its order. */
 typedef enum redco_rule_case {
     REDCO_RULE_NO_WEIGHT,     /**< the last name is neither kernel nor embedding: never split */
     REDCO_RULE_RANKS,         /**< numbers of dimensions differ under one key */
@@ -43,7 +43,7 @@ typedef enum redco_rule_case {
 
 typedef struct redco_rule {
     const char *key; /**< "q_proj/kernel", "embedding", "bias" */
-    uint32_t rank;   /**< of the parameters with this key; 0 when replicated */
+    uint32_t rank;   /**< dimensions of the parameters with this key; 0 when replicated */
     int32_t dim;     /**< the one dimension that is split, or REDCO_RULES_REPLICATED */
     redco_rule_case reason;
     bool overridden; /**< one of RedCoast's, but a user's rule has the same key: it is never taken */

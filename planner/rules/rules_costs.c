@@ -1,10 +1,10 @@
-/* What collectives a split costs. A linear y = x W is "column" when W is split by output features (each shard has its
- * part of y; dx is a sum over the shards) and "row" when split by input features (y is a sum, dx is split). */
+/* The collectives that a split costs. A linear y = x W is "column" when W is split by output features (each shard has
+ * its part of y; dx is a sum over the shards) and "row" when split by input features (y is a sum, dx is split). */
 #include "planner/rules/rules_costs.h"
 
 #include <stdlib.h>
 
-/* What the kernels of one attention or FFN have in common. */
+/* Facts that the kernels of one attention or FFN share. */
 struct unit {
     bool inner_split;   /* queries, or the FFN's inner activations, are split over the shards */
     uint32_t input_sum; /* first column kernel on the unit's input: carries the sum of its gradient */
@@ -129,7 +129,7 @@ static void add_inner_column(const struct context *context, size_t i, redco_rule
     sum_input_gradient(context, i, cost);
 }
 
-/* What follows wants the result whole: a norm, a residual sum, or something unknown. */
+/* The next operator wants the result whole: a norm, a residual sum, or something unknown. */
 static void add_outer_column(const struct context *context, size_t i, redco_rules_cost *cost)
 {
     if (cost->input == REDCO_INPUT_SPLIT) {

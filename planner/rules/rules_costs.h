@@ -22,13 +22,13 @@ extern "C" {
 typedef struct redco_transfer {
     redco_collective kind;     /**< all-reduce, all-gather or reduce-scatter */
     uint32_t calls;            /**< 3 for the maximum, sum and target of a cross-entropy; else 1 */
-    double elements_per_token; /**< of all calls together */
+    double elements_per_token; /**< elements of all calls together */
     double elements;           /**< likewise, whatever the number of tokens */
 } redco_transfer;
 
 enum { REDCO_TRANSFERS = 3 };
 
-/** How activations stand at the input of a kernel. */
+/** Layout of the activations at the input of a kernel. */
 typedef enum redco_input_state { REDCO_INPUT_WHOLE, REDCO_INPUT_SPLIT } redco_input_state;
 
 typedef struct redco_rules_cost {
@@ -38,7 +38,7 @@ typedef struct redco_rules_cost {
     uint32_t shares;         /**< index of the parameter whose transfer serves this one, too (the gradient of an input
                                 that Q, K and V read, or of the encoder's output that the keys and values of all
                                 cross attentions read; tables that are added), or REDCO_PART_NONE */
-    redco_input_state input; /**< of a kernel */
+    redco_input_state input; /**< input of a kernel */
     bool heads_cut;          /**< a shard boundary lies inside a head, or between a query and its key */
 } redco_rules_cost;
 
@@ -55,7 +55,7 @@ typedef struct redco_rules_setting {
 redco_status redco_rules_costs(const redco_rules_param *params, const redco_rules_part *parts, const int32_t *dims,
                                size_t count, const redco_rules_setting *setting, redco_rules_cost *costs_out,
                                redco_error *err);
-/** Whether a tree has a vocabulary but no linear that could be its head: it is tied then. */
+/** Says whether a tree has a vocabulary but no linear that could be its head: it is tied then. */
 bool redco_rules_seem_tied(const redco_rules_param *params, const redco_rules_part *parts, size_t count);
 
 #ifdef __cplusplus

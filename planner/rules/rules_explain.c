@@ -66,11 +66,11 @@ struct findings {
     const redco_rules_view *view;
     const redco_rule *rules;
     redco_rules_warning *list;
-    size_t *next; /* of the same rule, or REDCO_RULES_NONE */
+    size_t *next; /* next warning of the same rule, or REDCO_RULES_NONE */
     size_t count, capacity;
     size_t *first_of_rule;
     uint32_t *roles_of_rule; /* one bit for each role that takes it */
-    size_t *block_before;    /* of a plain rule: the last plain rule before it that is for attention or FFN */
+    size_t *block_before;    /* for a plain rule: the last plain rule before it that is for attention or FFN */
     bool lost;               /* out of memory */
 };
 
@@ -154,7 +154,7 @@ static bool is_block_rule(const struct findings *findings, size_t rule)
     return (findings->roles_of_rule[rule] & (COLUMN_ROLES | ROW_ROLES)) != 0;
 }
 
-/* Whether a plain rule would have taken @p wanted if only keys of attention and FFN alternated. */
+/* Says whether a plain rule would have taken @p wanted if only keys of attention and FFN alternated. */
 static bool is_flipped(const struct findings *findings, size_t index, const redco_rules_param *param, uint32_t wanted)
 {
     const redco_rule *rule = &findings->rules[index];

@@ -27,11 +27,11 @@ typedef struct redco_rules_warning {
     redco_concern concern;
     size_t rule;    /**< index in the list of rules */
     size_t param;   /**< the first of them */
-    size_t count;   /**< of parameters */
+    size_t count;   /**< number of parameters */
     char text[320]; /**< one sentence without the names of rule and parameter */
 } redco_rules_warning;
 
-/** What the functions below look at; all borrowed. */
+/** The inputs of the functions below; all borrowed. */
 typedef struct redco_rules_view {
     const redco_rules_param *params;
     const redco_rules_part *parts;

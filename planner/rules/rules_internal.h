@@ -9,7 +9,7 @@ redco_status redcoi_user_rules_match(const redco_user_rules *user, const redco_r
                                      redco_error *err);
 /** Index of the first rule that matches a path, or REDCO_RULES_NONE; also where @p user is NULL. */
 size_t redcoi_user_rule_of(const redco_user_rules *user, const char *path);
-/** Whether a rule has just this text. */
+/** Says whether a rule has just this text. */
 bool redcoi_user_rule_is(const redco_user_rules *user, const char *match);
 /** Fails unless a parameter can be split as its rule says. */
 redco_status redcoi_user_rule_check(const redco_user_rules *user, size_t rule, const redco_rules_param *param,

@@ -13,7 +13,7 @@ struct redco_rules_tree {
     size_t *tensors; /* where each comes from in its model */
     size_t count, capacity;
     bool from_model;
-    redco_model_dims dims; /* of that model */
+    redco_model_dims dims; /* dimensions of that model */
 };
 
 static redco_status out_of_memory(const char *name, redco_error *err)

@@ -36,7 +36,7 @@ void redco_rules_tree_free(redco_rules_tree *tree);
 
 /** Parameters in the order of their source; paths are unique. */
 size_t redco_rules_tree_params(const redco_rules_tree *tree, const redco_rules_param **params_out);
-/** Of a tree made from a model: the index of the @p index-th parameter's tensor among redco_model_tensors().
+/** The index of the @p index-th parameter's tensor among redco_model_tensors(), for a tree made from a model.
  *  @return REDCO_RULES_NO_TENSOR for a parameter that only the Flax class has (BART's final_logits_bias) and for every
  *  parameter of other trees */
 size_t redco_rules_tree_tensor(const redco_rules_tree *tree, size_t index);

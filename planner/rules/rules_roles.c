@@ -1,4 +1,4 @@
-/* What parameters are for. The names are those of the modules of HuggingFace transformers 4.48, torch and Flax. */
+/* Roles of parameters. The names are those of the modules of HuggingFace transformers 4.48, torch and Flax. */
 #include "planner/rules/rules_roles.h"
 
 #include <stdlib.h>

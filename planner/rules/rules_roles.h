@@ -1,5 +1,5 @@
-/** @file rules_roles.h  What each parameter of a tree is for (query, FFN output, vocabulary, ...), from its names and
- *  shape alone: what is needed to say which collectives a split costs. Names of the model families that redco reads and
+/** @file rules_roles.h  The role of each parameter of a tree (query, FFN output, vocabulary, ...), from its names and
+ *  shape alone: the collectives that a split costs follow from it. Names of the model families that redco reads and
  *  of BERT, RoBERTa, ViT, GPT-Neo, Marian and Pegasus are known; others stay REDCO_ROLE_OTHER. Pure functions. */
 #ifndef REDCO_RULES_ROLES_H
 #define REDCO_RULES_ROLES_H
@@ -33,7 +33,7 @@ typedef enum redco_role {
     REDCO_ROLE_BIAS
 } redco_role;
 
-/** How a fused query-key-value matrix orders its outputs. */
+/** Order of the outputs of a fused query-key-value matrix. */
 typedef enum redco_qkv_order {
     REDCO_QKV_NOT_FUSED,
     REDCO_QKV_BY_HEAD,  /**< q, k, v of head 0, then of head 1: Bloom, GPT-NeoX */
@@ -41,7 +41,7 @@ typedef enum redco_qkv_order {
     REDCO_QKV_BLOCKS    /**< all queries, all keys, all values: GPT-2, MPT */
 } redco_qkv_order;
 
-/** What the last name of a path says. */
+/** Kind of a parameter, by the last name of its path. */
 typedef enum redco_part_leaf { REDCO_PART_LEAF_OTHER, REDCO_PART_LEAF_KERNEL, REDCO_PART_LEAF_TABLE } redco_part_leaf;
 
 #define REDCO_PART_NONE UINT32_MAX
@@ -50,10 +50,10 @@ typedef struct redco_rules_part {
     redco_role role;
     redco_part_leaf leaf;
     redco_qkv_order qkv;
-    uint32_t input_dim;  /**< of a kernel with 2 dimensions or more: the dimension of its input features */
+    uint32_t input_dim;  /**< dimension of the input features of a kernel with 2 dimensions or more */
     uint32_t output_dim; /**< and of its output features. FlaxConv1D (GPT-2) stores (out, in) */
     uint32_t unit;       /**< the same for all kernels of one attention or one FFN, from 0; else REDCO_PART_NONE */
-    uint32_t owner;      /**< of a bias: index of the kernel beside it, or REDCO_PART_NONE */
+    uint32_t owner;      /**< index of the kernel beside a bias, or REDCO_PART_NONE */
     bool cross;          /**< attention to another sequence: keys and values read the encoder's output */
 } redco_rules_part;
 

@@ -17,7 +17,7 @@ struct redco_user_rules {
     size_t count;
     size_t *sorted; /* indexes in ascending order of their text */
     redco_user_mode mode;
-    bool has_names[MAX_MATCH_NAMES + 1]; /* whether a rule has so many names */
+    bool has_names[MAX_MATCH_NAMES + 1]; /* true where a rule has so many names */
     char place[sizeof((redco_error *)0)->place];
 };
 
@@ -352,7 +352,8 @@ static redco_status read_dim(const redco_json_value *entry, redco_user_rule *rul
 /* {"match","dim"} as in a plan, {"key","spec"} as redco-rules prints. */
 static redco_status read_rule(const redco_json_value *entry, redco_user_rule *rule, redco_error *err)
 {
-    /* What redco-rules --explain puts beside a rule is known, so that its output can be edited and read. */
+    /* The remarks that redco-rules --explain puts beside a rule are known words, so that its output can be edited and
+     * read. */
     static const char *const keys[] = {"match", "key", "dim", "spec", "case", "why", "parameters", NULL};
     redco_status st = redco_json_only(entry, keys, err);
     if (st != REDCO_OK) { return st; }

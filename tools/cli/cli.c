@@ -43,7 +43,7 @@ const char *cli_option_of(const char *quantity)
                  {"chunks", "--pp-chunks"},
                  {"cluster", "--cluster"},
                  {"cp", "--cp"},
-                 {"dp", "--tp"}, /* what tp leaves of the GPUs */
+                 {"dp", "--tp"}, /* GPUs over tp */
                  {"engine", "--engine"},
                  {"global batch", "--global-batch"},
                  {"gpus", "--gpus"},

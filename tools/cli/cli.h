@@ -1,4 +1,4 @@
-/** @file cli.h  What every redco tool shares: argp with one-line errors, exit codes, --quiet and --json. */
+/** @file cli.h  Shared by every redco tool: argp with one-line errors, exit codes, --quiet and --json. */
 #ifndef REDCO_CLI_H
 #define REDCO_CLI_H
 
@@ -14,7 +14,7 @@ enum { CLI_DONE = 0, CLI_NO = 1, CLI_USAGE = 2, CLI_SYSTEM = 3, CLI_RUN = -1 };
 /** First member of every tool's argument struct; argp's state->input points at it. */
 struct cli {
     const char *program;
-    const struct argp_option *options; /**< of the tool */
+    const struct argp_option *options; /**< options of the tool */
     bool quiet, json;
     redco_error err; /**< filled by option parsers */
 };
@@ -44,7 +44,7 @@ error_t cli_name(struct cli *cli, const char *option, const char *text, const ch
 /** The index of @p text in a NULL-terminated list, or an error that lists the words. */
 error_t cli_word(struct cli *cli, const char *option, const char *text, const char *const *words, int *out);
 
-/** Whether a file could be written there, told before the work. */
+/** Checks before the work that a file can be written there. */
 redco_status cli_writable(const char *path, redco_error *err);
 
 /** The option that gives a quantity by which libraries call it: "--tp" for "tp"; any other text as it is. */

@@ -8,9 +8,9 @@
 struct measured_files {
     redco_measured **tables;
     size_t table_count;
-    const redco_measured_run **runs; /**< of all files, in their order */
+    const redco_measured_run **runs; /**< runs of all files, in their order */
     size_t count;
-    redco_evaluations *evaluations; /**< of runs */
+    redco_evaluations *evaluations; /**< evaluations of the runs */
 };
 
 /** @param paths  CSV files or folders of such, at least one */
@@ -21,7 +21,7 @@ void measured_files_free(struct measured_files *files);
 /** Fails at file and line of the first row whose GPU cannot be read: a name with '/' or '.' is a file, which must be
  *  there; a word that is no preset makes the rows be skipped. */
 redco_status measured_check_gpus(const char *path, const redco_measured_run *rows, size_t count, redco_error *err);
-/** Whether row @p index has a throughput to compare with, and is not skipped. */
+/** Says whether row @p index has a throughput to compare with, and is not skipped. */
 bool measured_has_speed(const struct measured_files *files, size_t index);
 
 #endif

@@ -23,7 +23,7 @@ static const char *script_of(const char *name)
     return "";
 }
 
-/* What a character means to gnuplot decides how it is written. */
+/* A character is written by its meaning to gnuplot. */
 static const char *written(char character, const char *const escapes[][2])
 {
     for (size_t i = 0; escapes[i][0] != NULL; i++) {
@@ -237,7 +237,7 @@ static redco_status write_inputs(enum plot_kind kind, const struct plot_input *i
     return st;
 }
 
-/* What a picture is made from: one of the five. */
+/* The source of a picture: one of the five. */
 struct source {
     const char *trace; /* path */
     const struct plot_plans *plans;

@@ -42,7 +42,7 @@ struct plot_options {
     bool all_rows;       /**< also measured runs that their table says not to compare */
 };
 
-/** What a kind writes: assignments and data blocks for its script. */
+/** The output of a kind: assignments and data blocks for its script. */
 struct plot_sheet {
     FILE *text;
     const struct plot_options *options;
@@ -61,7 +61,7 @@ struct plot_plan {
     uint64_t global_batch, micro_batch, micro_batches;
     unsigned overlap;    /**< bits of redco_overlap */
     redco_mesh dp;       /**< data-parallel mesh; 0x0: not told */
-    redco_shards shards; /**< of the layers that there are most of; 0x0: not told */
+    redco_shards shards; /**< shards of the most frequent layers; 0x0: not told */
     double step_s, tokens_per_s_per_gpu, band, mfu, short_bytes;
     double memory_bytes[5]; /**< parameters, gradients, optimizer, activations, transient, reserve and NCCL's buffers */
     double total_bytes, capacity_bytes;
@@ -141,7 +141,7 @@ void plot_tic(FILE *text, const char *string);
 void plot_cell(FILE *text, const char *string);
 /** "title = ...": the user's, else this. */
 __attribute__((format(printf, 2, 3))) void plot_title(struct plot_sheet *sheet, const char *format, ...);
-/** How people write a strategy: "ZeRO-1". @return static, or @p name where it is unknown */
+/** The usual spelling of a strategy: "ZeRO-1". @return static, or @p name where it is unknown */
 const char *plot_strategy_label(const char *name);
 /** Number of the line style in common.gp that the strategy has in every picture, from 1; 0 = unknown */
 int plot_strategy_style(const char *name);

@@ -110,7 +110,7 @@ static void write_marks(FILE *out, const struct plot_plans *plans, bool memory)
         if (plan->reason == NULL && total > highest) { highest = total; }
         if (plan->reason != NULL && memory) { needed = fmax(needed, capacity + plan->short_bytes * 1e-9); }
     }
-    /* What needs many times the memory would make all else flat: it leaves the picture at the top. */
+    /* A bar of many times the memory would make all others flat: it leaves the picture at the top. */
     highest = fmax(highest, fmin(needed, 1.3 * highest));
     (void)fprintf(out, "$totals << EOD\n");
     for (size_t i = 0; i < plans->count; i++) {
@@ -199,7 +199,7 @@ static void write_point(FILE *out, const struct plot_plan *plan)
     (void)fprintf(out, "%.6g\t%.6g\n", plan->total_bytes * 1e-9, plan->tokens_per_s_per_gpu);
 }
 
-/* What no other plan beats in both. @return number of points */
+/* Keeps the Pareto-optimal plans, which no other beats in both. @return number of points */
 static redco_status write_front(FILE *out, const struct plot_plans *plans, redco_error *err)
 {
     const struct plot_plan **sorted = malloc(plans->count * sizeof *sorted);

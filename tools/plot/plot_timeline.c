@@ -65,7 +65,8 @@ static size_t next_box(const struct trace_layout *trace, size_t first, double fi
     return i > first ? i : first + 1;
 }
 
-/* What the window shows. Boxes of small spans that touch and are alike become one. @param boxes  room for all spans */
+/* Collects the boxes in the window. Boxes of small spans that touch and are alike become one. @param boxes  room for
+ * all spans */
 static size_t find_boxes(const struct trace_layout *trace, struct window window, struct box *boxes)
 {
     const double pixel_s = (window.to_s - window.from_s) / DRAWN;
@@ -197,7 +198,7 @@ static const char *process_name(const struct trace_layout *trace, uint32_t proce
     return "process";
 }
 
-/* Of one process its parts, one above the other; of several their sums. @return number of curves */
+/* Stacks the parts of one process, or draws the sums of several. @return number of curves */
 static size_t write_memory(FILE *out, const struct trace_layout *trace, struct window window)
 {
     const char *names[TRACE_ROWS];

@@ -38,7 +38,7 @@ static redco_status stream_of(struct streams *streams, const char *name, uint32_
     return REDCO_OK;
 }
 
-/* What is drawn of one side. */
+/* The drawn part of one side. */
 struct part {
     const redco_trace *trace;
     uint32_t process;
@@ -71,7 +71,7 @@ static redco_status add_spans(redco_trace *sum, const struct part *part, uint32_
     return st;
 }
 
-/* What was held before the part begins holds at its beginning. */
+/* Memory that was held before the part begins is held at its beginning. */
 static void add_memory(redco_trace *sum, const struct part *part, uint32_t side)
 {
     uint32_t count = 0, arg_count = 0;

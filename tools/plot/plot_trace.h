@@ -36,7 +36,7 @@ struct trace_layout {
     size_t memory_count;
     const char *categories[TRACE_CATEGORIES], *parts[TRACE_PARTS];
     size_t category_count, part_count;
-    const char *emulated; /* how the trace came about, where that must be said; else NULL */
+    const char *emulated; /* the origin of the trace, where it must be said; else NULL */
     bool paired;          /* processes 0 and 1 are the same rank as predicted and as measured: rows by thread */
 };
 

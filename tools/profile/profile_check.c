@@ -1,5 +1,5 @@
-/* How well a profile predicts: small models, timed operator by operator, against the sum of what the cost model says.
- */
+/* Measures the error of a profile: small models, timed operator by operator, against the sum that the cost model
+ * predicts. */
 #include "tools/profile/profile_check.h"
 
 #include "costmodel/operators/compute_profile.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of these the median error is looked at. */
+/* The check looks at the median error of these. */
 static const struct profile_model models[] = {
     {{4, 128}, {.hidden = 256, .heads = 4, .kv_heads = 2, .ffn = 768, .vocab = 2048, .layers = 4}},
     {{1, 512}, {.hidden = 384, .heads = 6, .kv_heads = 6, .ffn = 1024, .vocab = 4096, .layers = 3}},
@@ -28,7 +28,7 @@ struct answer {
     struct row rows[REDCO_MEASURE_NAMES_MAX];
     uint32_t count;
     double predicted_s, measured_s, wall_s;
-    const char *path; /* of the profile, for errors */
+    const char *path; /* path of the profile, for errors */
 };
 
 static struct row *row_of(struct answer *answer, redco_op_role role)

@@ -1,4 +1,4 @@
-/** @file profile_check.h  How well a profile predicts. */
+/** @file profile_check.h  Measures the error of a profile's predictions. */
 #ifndef REDCO_TOOLS_PROFILE_CHECK_H
 #define REDCO_TOOLS_PROFILE_CHECK_H
 

@@ -19,7 +19,7 @@
 static const uint64_t cold_bytes = (uint64_t)512 << 20;
 static const double device_sample_s = 100e-6, device_case_s = 12e-3, quick_sample_s = 1e-6;
 enum { DEVICE_RUNS = 5, HEAT_SIDE = 4096, QUICK_SIDE = 32 };
-/* Of what is free: heat, contention and libraries need some, too. */
+/* Share of the free memory: heat, contention and libraries need some, too. */
 static const double most_memory_ratio = 0.6;
 /* A collective's ring reads and writes what it sends; NCCL's get 0.8 of a link (costmodel/README.md, section 3). */
 static const double moved_ratio = 2.0 * 0.8;

@@ -1,4 +1,4 @@
-/** @file profile_device.h  What redco-profile measures on: this processor, or a GPU for each rank. */
+/** @file profile_device.h  The device that redco-profile measures: this processor, or a GPU for each rank. */
 #ifndef REDCO_TOOLS_PROFILE_DEVICE_H
 #define REDCO_TOOLS_PROFILE_DEVICE_H
 
@@ -10,23 +10,23 @@
 /** Every rank calls it. @return REDCO_ESYSTEM where there is no such device */
 redco_status profile_device_open(const struct profile_job *job, redco_world *world, redco_backend **backend_out,
                                  redco_error *err);
-/** Who moves what is in the devices' memory: NCCL between GPUs. Every rank calls it.
+/** Opens the communicator of the devices' memory: NCCL between GPUs. Every rank calls it.
  *  @param carrier_out  NULL where processors' communicators do; else to be closed with redco_carrier_close() */
 redco_status profile_device_carrier(const struct profile_job *job, redco_world *world, redco_backend *backend,
                                     redco_carrier **carrier_out, redco_error *err);
-/** How a device like that is measured. */
+/** Options for measuring such a device. */
 redco_status profile_device_options(const struct profile_job *job, const redco_backend *backend,
                                     redco_measure_options *options_out, redco_error *err);
-/** Before anything is measured: what it is, with its clocks. Leaves what only processors have alone. */
+/** Describes the device and its clocks before anything is measured; leaves fields of processors alone. */
 redco_status profile_device_describe(const redco_backend *backend, redco_profile_measured *how, redco_error *err);
-/** When all was measured: its clocks then, what driver and libraries hold, what launches cost. */
+/** Adds the clocks after all measurements, the memory of driver and libraries, and the cost of launches. */
 redco_status profile_device_conclude(redco_backend *backend, redco_measurer *measurer, redco_profile_measured *how,
                                      redco_error *err);
-/** What a device without peers has in place of collectives beside computation. */
+/** Measures a substitute for overlapped collectives on a device without peers. */
 redco_status profile_device_contend(const struct profile_job *job, redco_backend *backend, redco_profile_measured *how,
                                     redco_error *err);
 /** Products of a model's weights; adds to what is there. @param name  preset or file
- *  @param cli  warns of what is odd about the model; NULL: another rank does */
+ *  @param cli  prints warnings about the model; NULL: another rank does */
 redco_status profile_device_model(const char *name, redco_measure_shapes *shapes, const struct cli *cli,
                                   redco_error *err);
 

@@ -150,7 +150,7 @@ static double memory_bytes_per_s(const struct profile_result *result)
     return rate;
 }
 
-/* What a rank sends in an all-gather of the largest size, a second: the best group in one node, or over nodes. */
+/* Bytes a second that a rank sends in an all-gather of the largest size: the best group in one node, or over nodes. */
 static double link_bytes_per_s(const struct profile_result *result, bool over_nodes)
 {
     double best = 0.0;

@@ -1,4 +1,4 @@
-/* What a profile states of the machine that it was measured on. Linux. */
+/* Facts about the machine that a profile was measured on. Linux. */
 #include "tools/profile/profile_tool.h"
 
 #include <ctype.h>
@@ -83,7 +83,7 @@ uint64_t profile_memory_bytes(void)
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     uint64_t bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
     char text[64] = "";
-    FILE *limit = fopen("/sys/fs/cgroup/memory.max", "re"); /* of a container */
+    FILE *limit = fopen("/sys/fs/cgroup/memory.max", "re"); /* limit of a container */
     if (limit != NULL) {
         const char *const got = fgets(text, sizeof text, limit);
         const unsigned long long most = got != NULL ? strtoull(text, NULL, 10) : 0;

@@ -12,8 +12,8 @@
 static const redco_measure_load usual = {.settle_s = 0.25, .window_s = 1.0, .chunk_s = 10e-3};
 static const redco_measure_load quick = {.settle_s = 0.002, .window_s = 0.01, .chunk_s = 1e-4};
 static const double idle_s = 0.5, quick_idle_s = 0.01;
-static const double setup_s = 0.1;     /* of a load: operands, libraries' choice of kernels */
-static const double most_ratio = 0.25; /* of the budget, that bursts do not have */
+static const double setup_s = 0.1;     /* set-up of a load: operands, libraries' choice of kernels */
+static const double most_ratio = 0.25; /* share of the budget that loads without pause may take */
 
 /* The most important first: what is left out for want of time is missed least. The last are for comparison: how much
  * less matrix units draw where no bits change. */

@@ -20,7 +20,7 @@
 
 enum { MOST_ROUNDS = 20 };
 static const double silence_s = 600.0; /* ranks of a busy machine may be far apart */
-static const double late_ratio = 0.7;  /* of the time: a first round that is not done by then tries less often */
+static const double late_ratio = 0.7;  /* share of the time: a first round that is not done by then tries less often */
 static const uint64_t quick_bytes = 16384;
 static const uint64_t contention_bytes = 4 << 20;
 static const double contention_s = 5.0, quick_contention_s = 0.05;
@@ -33,7 +33,7 @@ static double now_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* What one rank works with. */
+/* State of one rank. */
 struct rank {
     const struct profile_job *job;
     struct profile_result *result;
@@ -115,7 +115,7 @@ static redco_status one_case(struct rank *r, redco_measure_case *one)
     return redco_fail(r->err, st, err.place, "%s", err.text);
 }
 
-/* What loads without pause leave of the budget. */
+/* The budget that loads without pause leave. */
 static double burst_seconds(const struct rank *r)
 {
     return r->job->seconds - profile_power_seconds(r->job);
@@ -196,14 +196,14 @@ static redco_status merge(struct rank *r, redco_profile_measured *how)
         const double best_s = r->cases[i].forward_s + r->cases[i].backward_s;
         numbers[2 * n + i] = isfinite(best_s) ? r->cases[i].average_s / best_s - 1.0 : (double)INFINITY;
     }
-    numbers[3 * n] = -redco_measure_processor_ratio(r->measurer); /* of the rank that got least */
+    numbers[3 * n] = -redco_measure_processor_ratio(r->measurer); /* ratio of the rank that got least */
     const redco_status st = redco_all_reduce(r->all, REDCO_F64, REDCO_REDUCE_MAX, numbers, 3 * n + 1, "times", r->err);
     for (size_t i = 0; i < n; i++) {
         r->cases[i].forward_s = numbers[i];
         r->cases[i].backward_s = numbers[n + i];
     }
     size_t known = 0;
-    for (size_t i = 0; i < n; i++) { /* what was left out has no spread */
+    for (size_t i = 0; i < n; i++) { /* a measurement that was left out has no spread */
         if (isfinite(numbers[2 * n + i])) { numbers[2 * n + known++] = numbers[2 * n + i]; }
     }
     qsort(numbers + 2 * n, known, sizeof *numbers, compare_numbers);
@@ -286,7 +286,7 @@ static _Noreturn void child(const struct profile_job *job, redco_world_options o
     _exit(st == REDCO_OK ? CLI_DONE : CLI_SYSTEM);
 }
 
-/* What a rank that failed first has to say is more than that its connections broke. */
+/* The rank that failed first says more than the others, whose connections broke. */
 static void ask_children(int why, redco_error *err)
 {
     redco_error theirs = {0};
@@ -334,7 +334,7 @@ static redco_status run_processes(const struct profile_job *job, struct profile_
     (void)close(why[0]);
     (void)close(why[1]);
     free(children);
-    redco_local_ranks_free(local); /* what is left of it: rank 0 is this process */
+    redco_local_ranks_free(local); /* the rest of it: rank 0 is this process */
     return st;
 }
 

@@ -18,7 +18,7 @@ struct profile_job {
     redco_measure_shapes shapes;         /**< cuda */
     bool quick;                          /**< few and small sizes */
     bool collectives;                    /**< nothing else */
-    uint64_t largest_bytes;              /**< of collectives; 0: REDCO_MEASURE_MOST_BYTES */
+    uint64_t largest_bytes;              /**< largest size of collectives; 0: REDCO_MEASURE_MOST_BYTES */
     double seconds;
     bool progress; /**< a line on standard error that is written over */
 };
@@ -45,9 +45,9 @@ redco_status profile_run(const struct profile_job *job, struct profile_result *r
                          redco_error *err);
 void profile_result_free(struct profile_result *result);
 
-/** What of the machine a profile states: processor, system, date, load. Ratios and counts are left alone. */
+/** Facts about the machine that a profile states: processor, system, date, load. Ratios and counts are left alone. */
 void profile_machine(redco_profile_measured *how);
-/** Whether OpenBLAS chose narrower kernels than this processor could run. */
+/** Says whether OpenBLAS chose narrower kernels than this processor could run. */
 bool profile_slow_kernels(const redco_profile_measured *how);
 /** Bytes of memory that this machine, or the container, has. */
 uint64_t profile_memory_bytes(void);

@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* How much of a buffer each rank's links carry, see redco_collective_bus_factor(). */
+/* The share of a buffer that each rank's links carry, see redco_collective_bus_factor(). */
 enum share { WHOLE, PART, TWO_PARTS };
 
 static const struct {

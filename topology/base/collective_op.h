@@ -31,7 +31,7 @@ const char *redco_collective_word(redco_collective op);
  *  "_perf" is ignored. @return false if @p length bytes of @p name are no such name */
 bool redco_collective_parse(const char *name, size_t length, redco_collective *op_out);
 
-/** What nccl-tests multiplies size/time with to get its bus bandwidth: 2(n-1)/n, (n-1)/n or 1.
+/** The factor by which nccl-tests multiplies size/time to get its bus bandwidth: 2(n-1)/n, (n-1)/n or 1.
  *  Source: nccl-tests, doc/PERFORMANCE.md. */
 double redco_collective_bus_factor(redco_collective op, uint32_t ranks);
 

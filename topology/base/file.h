@@ -24,7 +24,7 @@ redco_status redco_file_read(const char *path, size_t max_bytes, char **contents
  * pipe and what is open already ("/dev/stdout") are written directly. A file that is read-only stays as it is. */
 redco_status redco_file_write(const char *path, const char *contents, size_t size, redco_error *err);
 
-/** Whether it is a file that must not be written: its mode forbids it, to its owner as well. */
+/** Says whether it is a file that must not be written: its mode forbids it, to its owner as well. */
 bool redco_file_is_kept(const char *path);
 
 /** The number of the open file that @p path names ("/dev/stdout", "/dev/stderr", "/dev/fd/N"), or -1. */

@@ -13,7 +13,7 @@ static const size_t max_storage_bytes = (size_t)16 << 20;
 struct redco_hostlist {
     char *storage; /* names, each with its 0 byte */
     size_t used_bytes, capacity_bytes;
-    size_t *offsets; /* of each name in storage */
+    size_t *offsets; /* offset of each name in storage */
     size_t count, capacity;
 };
 
@@ -71,7 +71,7 @@ struct item {
     struct part parts[MAX_BRACKETS + 1];
     size_t brackets;
     uint64_t names;    /* that it expands to */
-    size_t name_bytes; /* of the longest one */
+    size_t name_bytes; /* bytes of the longest name */
 };
 
 struct range {
@@ -131,7 +131,7 @@ static redco_status read_range(const char *text, size_t size, struct range *rang
     return REDCO_OK;
 }
 
-/* How many numbers a bracket holds and how many digits the longest one has. */
+/* Counts the numbers of a bracket and the digits of the longest one. */
 static redco_status measure_ranges(const struct part *part, uint64_t *count_out, size_t *width_out, const char *place,
                                    redco_error *err)
 {

@@ -14,7 +14,7 @@ extern "C" {
 
 enum {
     REDCO_HOSTLIST_MAX_NAMES = 200000,  /**< longer lists are refused before they are expanded */
-    REDCO_HOSTLIST_MAX_NAME_BYTES = 255 /**< of one name: the limit of a DNS name */
+    REDCO_HOSTLIST_MAX_NAME_BYTES = 255 /**< bytes of one name: the limit of a DNS name */
 };
 
 /** A growing list of names in the order in which they were written; duplicates are kept. */

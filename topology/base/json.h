@@ -20,7 +20,7 @@ typedef struct redco_json redco_json;
 
 /** One value inside a document, with its JSON pointer. Copy freely; valid until redco_json_close(). */
 typedef struct redco_json_value {
-    const char *name;   /**< of the document: its path */
+    const char *name;   /**< path of the document */
     const json_t *json; /**< never NULL */
     char pointer[200];  /**< "" for the root; cut with "..." when longer */
 } redco_json_value;

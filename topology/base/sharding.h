@@ -47,7 +47,7 @@ typedef enum redco_recompute {
 
 typedef enum redco_precision { REDCO_BF16, REDCO_FP16, REDCO_FP32 } redco_precision;
 
-/** How updated parameters reach the ranks that share an optimizer shard. */
+/** Ways in which updated parameters reach the ranks that share an optimizer shard. */
 typedef enum redco_scheme {
     REDCO_INTER_TENSOR, /**< whole tensors dealt to owners: one broadcast per owner (AMSP) */
     REDCO_INTRA_TENSOR  /**< every tensor cut evenly: one all-gather (ZeRO, FSDP) */
@@ -60,7 +60,7 @@ typedef enum redco_overlap {
     REDCO_OVERLAP_AR = 2,    /**< gradient reduction behind the last micro-batch's backward */
     REDCO_OVERLAP_BC = 4,    /**< spreading updated parameters behind the next forward */
     REDCO_OVERLAP_TP = 8,    /**< tensor-parallel traffic is cut up and overlapped with the products beside it */
-    REDCO_OVERLAP_ALL = 7    /**< of the states; not tensor-parallel traffic, which few engines overlap */
+    REDCO_OVERLAP_ALL = 7    /**< all traffic of the states; not tensor-parallel traffic, which few engines overlap */
 } redco_overlap;
 
 #ifdef __cplusplus

@@ -20,15 +20,15 @@ size_t redco_text_length(const char *text);
 /** The number that Unicode has for it, U+FFFD if it is not UTF-8. */
 uint32_t redco_text_code(const char *text);
 
-/** Whether the character at the start of @p text may be shown as it is: no control character (U+0000 to U+001F, U+007F
- *  to U+009F), direction mark (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069) or line separator (U+2028,
- *  U+2029), and UTF-8. */
+/** Says whether the character at the start of @p text may be shown as it is: no control character (U+0000 to U+001F,
+ * U+007F to U+009F), direction mark (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069) or line separator
+ * (U+2028, U+2029), and UTF-8. */
 bool redco_text_is_safe(const char *text);
 
-/** Whether all characters may be shown. */
+/** Says whether all characters may be shown. */
 bool redco_text_is_plain(const char *text);
 
-/** What to show for the character at @p *at, which moves behind it: the character itself, or "?".
+/** Text to show for the character at @p *at, which moves behind it: the character itself, or "?".
  *  @param size_out  its bytes, at most those that were taken from @p at
  *  @return not ended by a 0 byte */
 const char *redco_text_next(const char **at, size_t *size_out);

@@ -27,7 +27,7 @@ struct redco_cluster {
     redco_leaf *leaves; /* free hosts only */
     size_t leaf_count;
     const char **hosts;
-    uint32_t *node_starts; /* of all leaves, node_count + 1 entries each */
+    uint32_t *node_starts; /* starts of all leaves, node_count + 1 entries each */
     uint32_t *ancestors;
 
     char **warnings; /* beside those of the node */

@@ -6,17 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a number of GPUs lies on nodes. */
+/* A number of GPUs on nodes. */
 struct shape {
     uint32_t nodes;
     uint32_t hosts;         /* in use per node */
     uint32_t gpus_per_node; /* in use */
 };
 
-/* What the cluster has: nodes[h] = the most nodes of one tree that have h free hosts each, for 1 <= h <= hosts. */
+/* The hosts of the cluster: nodes[h] = the most nodes of one tree that have h free hosts each, for 1 <= h <= hosts. */
 struct offer {
     uint32_t gpus_per_host;
-    uint32_t hosts; /* of a whole node */
+    uint32_t hosts; /* hosts of a whole node */
     uint32_t trees; /* 0 without named leaves */
     uint32_t *nodes;
 };
@@ -252,8 +252,8 @@ static redco_status find_nodes_per_leaf(const redco_cluster *cluster, struct sha
     return st;
 }
 
-/* What a GPU can send to its link group when only some GPUs work: with point-to-point links those to idle GPUs carry
- * nothing. */
+/* The rate at which a GPU can send to its link group when only some GPUs work: with point-to-point links those to idle
+ * GPUs carry nothing. */
 static double scale_up_rate(const redco_node *node, const redco_machine *machine)
 {
     const redco_node_gpu *all = NULL;

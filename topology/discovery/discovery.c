@@ -304,7 +304,7 @@ static unsigned nearness(const redco_node_gpu *gpu, const redco_node_nic *nic)
     return gpu->numa == nic->numa && nic->numa != UINT32_MAX ? 1 : 0;
 }
 
-/* Of equally near GPUs the one that has fewest NICs so far, then the first. */
+/* Takes, among equally near GPUs, the one that has fewest NICs so far, then the first. */
 static void find_nearest_gpus(redco_node *node)
 {
     uint32_t served[REDCOI_GPUS_MAX] = {0};

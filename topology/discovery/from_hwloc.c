@@ -51,7 +51,7 @@ static bool is_device(hwloc_obj_t obj, hwloc_obj_osdev_type_t type)
 
 /* ---- the host ---- */
 
-/* What firmware vendors leave in place of a name. */
+/* Placeholders that firmware vendors leave in place of a name. */
 static bool is_filler(const char *name)
 {
     static const char *const fillers[] = {
@@ -215,7 +215,7 @@ static uint64_t memory_of(hwloc_obj_t pcidev)
     return 0;
 }
 
-/* What the drivers and the table say of one vendor's devices, before any is taken. */
+/* Facts of the drivers and the table about one vendor's devices, before any is taken. */
 struct vendor_view {
     bool driven; /* a driver shows some of them: the others do not work */
     bool known;  /* the table knows some of them: the others are display cards */

@@ -20,7 +20,7 @@ struct level {
     uint32_t numa;
     uint32_t bridge; /* the nearest bridge at or above */
     uint32_t pci;    /* index of the nearest pci element, UINT32_MAX if none */
-    bool left_out;   /* of another host, or a further part of a GPU that is counted already */
+    bool left_out;   /* belongs to another host, or is a further part of a GPU that is counted already */
 };
 
 struct pci {
@@ -59,7 +59,7 @@ struct reader {
     uint32_t host; /* the one that is wanted */
     uint64_t *hosts;
     size_t host_count;
-    size_t parts; /* of GPUs, beyond the first of each */
+    size_t parts; /* parts of GPUs, beyond the first of each */
 };
 
 __attribute__((format(printf, 3, 4))) static void refuse(struct reader *reader, redco_status status, const char *format,

@@ -18,7 +18,7 @@ struct field {
 };
 
 struct reader {
-    const char *text; /* what is left */
+    const char *text; /* the rest */
     size_t size;
     const char *name;
     uint32_t line;       /* number of the last physical line read */

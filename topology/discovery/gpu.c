@@ -20,12 +20,12 @@ struct field {
     const char *key;
     const char *si_key;
     enum field_kind kind;
-    redco_unit unit; /* of REAL and BYTES */
+    redco_unit unit; /* unit of REAL and BYTES */
     bool required;
     bool zero_allowed;
     double max; /* far above any device: catches slips such as TB for GB */
     size_t offset;
-    size_t size; /* of TEXT */
+    size_t size; /* bytes of TEXT */
 };
 
 #define AT(member) offsetof(redco_gpu, member), sizeof((redco_gpu *)0)->member

@@ -34,7 +34,7 @@ static rlim_t cpu_seconds(size_t size)
 
 /* ---- the child ---- */
 
-/* What is mapped now, to which the limit is added: sanitizers reserve terabytes. 0 if unknown. */
+/* Bytes that are mapped now, to which the limit is added: sanitizers reserve terabytes. 0 if unknown. */
 static size_t mapped_bytes(void)
 {
     char text[64];

@@ -1,5 +1,5 @@
-/* What joins the GPUs of a node: checks a recorded matrix against the totals of the GPU type, and where nothing was
- * recorded (no NVML in hwloc, virtual machines) takes what boards of that type have, with a warning. */
+/* Links between the GPUs of a node: checks a recorded matrix against the totals of the GPU type, and where nothing was
+ * recorded (no NVML in hwloc, virtual machines) takes those that boards of that type have, with a warning. */
 #include "topology/discovery/node_internal.h"
 
 #include <math.h>

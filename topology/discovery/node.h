@@ -20,7 +20,7 @@ typedef struct redco_node_gpu {
     uint32_t pci_switch;     /**< equal for GPUs and NICs under one PCIe switch, UINT32_MAX if none */
     uint32_t pci_root;       /**< equal for GPUs and NICs under one PCIe host bridge, UINT32_MAX if unknown */
     uint64_t memory_bytes;   /**< discovered or of the preset; 0 if unknown */
-    double pcie_bytes_per_s; /**< of its slot, discovered or of the preset; 0 if unknown */
+    double pcie_bytes_per_s; /**< rate of its slot, discovered or from the preset; 0 if unknown */
 } redco_node_gpu;
 
 typedef struct redco_node_nic {
@@ -35,12 +35,12 @@ typedef struct redco_node_nic {
 } redco_node_nic;
 
 typedef struct redco_node_numa {
-    uint32_t index;        /**< of the operating system; need not be contiguous */
+    uint32_t index;        /**< the operating system's; need not be contiguous */
     uint32_t cpus;         /**< hardware threads; 0 if unknown */
     uint64_t memory_bytes; /**< 0 if unknown */
 } redco_node_numa;
 
-/** How two GPUs of a node reach one another, best first; the PCIe grades are those of nvidia-smi. */
+/** Path between two GPUs of a node, best first; the PCIe grades are those of nvidia-smi. */
 typedef enum redco_path {
     REDCO_PATH_SELF,
     REDCO_PATH_SWITCH, /**< NVSwitch */
@@ -97,7 +97,7 @@ uint32_t redco_node_hosts(const redco_node *node);
 /** GPUs joined by links, directly or through one another: all with NVSwitch, 2 with bridges, 1 without links. Where
  *  the node falls into unequal parts, the greatest common divisor of their sizes. */
 uint32_t redco_node_link_group(const redco_node *node);
-/** What one GPU can send to its link group at once: through NVSwitch the rate of any pair, else the sum over its
+/** The rate at which one GPU can send to its link group: through NVSwitch the rate of any pair, else the sum over its
  *  links; the least over all GPUs that have links. 0 without links. */
 double redco_node_scale_up(const redco_node *node);
 /** The GPU type all GPUs share; mixed or unknown types are an error that names them. */

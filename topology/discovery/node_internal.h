@@ -1,4 +1,4 @@
-/** @file node_internal.h  What the files of one node share: the type itself, and the raw finds of a reader before they
+/** @file node_internal.h  Shared by the files of one node: the type itself, and the raw finds of a reader before they
  *  become a node. Not a public header. */
 #ifndef REDCO_NODE_INTERNAL_H
 #define REDCO_NODE_INTERNAL_H
@@ -6,7 +6,7 @@
 #include "topology/discovery/node.h"
 
 enum {
-    REDCOI_GPUS_MAX = 1024, /* of one node: far above a rack; keeps the matrix small */
+    REDCOI_GPUS_MAX = 1024, /* GPUs of one node: far above a rack; keeps the matrix small */
     REDCOI_NICS_MAX = 1024,
     REDCOI_NUMAS_MAX = 4096,
     REDCOI_WARNINGS_MAX = 64
@@ -127,11 +127,11 @@ void redcoi_finds_clear(redcoi_finds *finds);
 /** Orders, numbers and completes the finds: PCIe switches, NIC shares, nearest GPUs, links. */
 redco_status redcoi_finds_node(redcoi_finds *finds, redco_node **node_out, redco_error *err);
 
-/** What was recorded about the links of a node's GPUs, in the order of the node. */
+/** Recorded links of a node's GPUs, in the order of the node. */
 typedef struct redcoi_links {
     const double *matrix; /* NULL: nothing */
     const double *totals; /* per GPU, with links to switches and CPUs */
-    const char *name;     /* of the matrix */
+    const char *name;     /* name of the matrix */
     bool switched;
     bool self_links;
 } redcoi_links;

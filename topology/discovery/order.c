@@ -1,8 +1,8 @@
 /* Groups of level 0 lie in groups of level 1 and so on; a set is a bit mask. For thresholds of the least rate per
- * level, block(l, S)  the best of a group S of level l: its own pairs, and cover(l, S) cover(l, S)  S divided into
- * groups of level l - 1: the one that has S's lowest GPU, and the best of the rest Values are sums per level, compared
- * from the innermost out; sums over disjoint sets add, so parts of an optimum are optimal. Thresholds are raised level
- * by level, as far as the sums of the levels inside stay what they were. */
+ * level, block(l, S) is the best of a group S of level l, i.e. of its own pairs and of cover(l, S). cover(l, S) is S
+ * divided into groups of level l - 1: the one that has S's lowest GPU, and the best of the rest. Values are sums per
+ * level, compared from the innermost out; sums over disjoint sets add, so parts of an optimum are optimal. Thresholds
+ * are raised level by level, as far as the sums of the levels inside stay what they were. */
 #include "topology/discovery/order.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 struct value {
     int64_t sums[2 * REDCO_ORDER_LEVELS]; /* rates, then distances below 0; sums[0] = impossible: there is none */
-    uint32_t part;                        /* of cover: the group with the lowest GPU */
+    uint32_t part;                        /* part of cover: the group with the lowest GPU */
 };
 
 struct work {
@@ -61,7 +61,7 @@ static int compare_values(const struct value *a, const struct value *b, uint32_t
     return 0;
 }
 
-/* Whether the GPUs of a, in ascending order, come before those of b, a set of the same size. */
+/* Says whether the GPUs of a, in ascending order, come before those of b, a set of the same size. */
 static bool comes_first(uint32_t a, uint32_t b)
 {
     const uint32_t differ = a ^ b;
@@ -249,7 +249,8 @@ struct meeting {
     int64_t value[4]; /* rates and distances below 0 to the groups around, then to all before */
 };
 
-/* How the members of one group, as they are, meet those of the groups before it from place @p from on, and of all. */
+/* Compares the members of one group, as they are, with those of the groups before it from place @p from on, and of all.
+ */
 static struct meeting meeting_of(const redco_pairs *pairs, const uint32_t *order, uint32_t size, uint32_t from,
                                  uint32_t begin)
 {

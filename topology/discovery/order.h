@@ -15,7 +15,7 @@ extern "C" {
 
 enum { REDCO_ORDER_LEVELS = 5 };
 
-/** What joins the GPUs of a node, symmetric; diagonals are ignored. */
+/** Links between the GPUs of a node, symmetric; diagonals are ignored. */
 typedef struct redco_pairs {
     uint32_t gpus; /**< 1 to REDCO_ORDER_GPUS */
     uint32_t rate[REDCO_ORDER_GPUS]
@@ -25,7 +25,7 @@ typedef struct redco_pairs {
 
 /** @return false for nodes of more than REDCO_ORDER_GPUS GPUs */
 bool redco_pairs_of(const redco_node *node, redco_pairs *pairs_out);
-/** Whether all pairs are the same, so that every order is as good as another. */
+/** Says whether all pairs are the same, so that every order is as good as another. */
 bool redco_pairs_alike(const redco_pairs *pairs);
 
 /** Chooses sizes[levels - 1] of the GPUs and puts them in an order: groups of sizes[i] are consecutive GPUs, beginning
@@ -54,9 +54,10 @@ redco_status redco_machine_set_orders(redco_machine *machine, const redco_node *
 /** The order for a tensor-parallel degree (0 is 1), NULL where rank i of a node takes its GPU i. Borrowed. */
 const redco_gpu_order *redco_machine_order(const redco_machine *machine, uint32_t tp);
 
-/** What the links of the slowest group carry: the least cut, i.e. the least that any part of the group can send to its
- *  rest at once. No all-gather is faster, and packed trees reach it (Edmonds, "Edge-disjoint branchings", 1973; Wang et
- *  al., "Blink", MLSys 2020, for NVLink). Groups are the GPUs at places base, base + stride, ... of the order.
+/** The rate that the links of the slowest group carry: the least cut, i.e. the least that any part of the group can
+ * send to its rest at once. No all-gather is faster, and packed trees reach it (Edmonds, "Edge-disjoint branchings",
+ * 1973; Wang et al., "Blink", MLSys 2020, for NVLink). Groups are the GPUs at places base, base + stride, ... of the
+ * order.
  *  @return bytes per second and GPU, 0 where links alone do not join a group, negative where the machine has no orders
  *          or no such group */
 double redco_machine_group_rate(const redco_machine *machine, uint32_t tp, uint32_t gpus, uint32_t stride);

@@ -136,7 +136,7 @@ bool redcoi_is_nvswitch(uint32_t vendor, uint32_t pci_class)
 }
 
 struct model {
-    const char *words; /* what nvidia-smi or rocm-smi print, without brand, letters and digits only */
+    const char *words; /* the words of nvidia-smi or rocm-smi, without brand, letters and digits only */
     const char *preset;
 };
 

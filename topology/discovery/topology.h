@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/** Who makes a GPU, as far as anything depends on it. */
+/** Vendor of a GPU, as far as anything depends on it. */
 typedef enum redco_gpu_maker { REDCO_GPU_NVIDIA, REDCO_GPU_AMD, REDCO_GPU_OTHER } redco_gpu_maker;
 
 /** One GPU type: a preset of topology/presets/gpus (every value there names its source). */
@@ -44,8 +44,8 @@ typedef struct redco_gpu {
 /** Finds a GPU preset by name (case-insensitive), or reads the GPU file of that path; an unknown name lists the known
  *  ones. */
 redco_status redco_gpu_find(const char *name, redco_gpu *gpu_out, redco_error *err);
-/** Whose steps are planned on a GPU or a cluster unless the user says: the name of an engine
- * (costmodel/engines/engine.h), and why. */
+/** The engine whose steps are planned on a GPU or a cluster unless the user says (costmodel/engines/engine.h), and
+ * why. */
 typedef struct redco_default_engine {
     char name[32];
     char reason[200];
@@ -55,8 +55,8 @@ void redco_gpu_engine(const redco_gpu *gpu, redco_default_engine *engine_out);
 
 /** The preset of the part that a driver calls so ("NVIDIA H200"); static, NULL if there is none. */
 const char *redco_gpu_of_model(const char *model);
-/** Whether it stands for ranks on processors, as redco-profile and netns-cluster describe them (vendor "host"): their
- *  collectives are redco's own, and rates are what there is for data, not what a data sheet says. */
+/** Says whether it stands for ranks on processors, as redco-profile and netns-cluster describe them (vendor "host"):
+ * their collectives are redco's own, and rates are what there is for data, not what a data sheet says. */
 bool redco_gpu_is_host(const redco_gpu *gpu);
 /** Reads {"format":"redco-gpu","version":1,...}: each value {"value":"312 TFLOP/s","source":"..."} or bare. */
 redco_status redco_gpu_from_json(const redco_json_value *value, redco_gpu *gpu_out, redco_error *err);
@@ -69,7 +69,7 @@ typedef enum redco_cpu_vendor {
     REDCO_CPU_POWER
 } redco_cpu_vendor;
 
-/** How the GPUs of a node reach one another. */
+/** Connection between the GPUs of a node. */
 typedef enum redco_fabric {
     REDCO_FABRIC_PCIE,   /**< through PCIe and the CPU only */
     REDCO_FABRIC_DIRECT, /**< point-to-point links (bridges, hybrid meshes, XGMI) */
@@ -89,7 +89,7 @@ typedef struct redco_gpu_order {
     uint32_t gpus[REDCO_ORDER_GPUS];
 } redco_gpu_order;
 
-/** What the cost model needs of a cluster, flattened: plain values, no ownership. */
+/** Facts about a cluster that the cost model needs, flattened: plain values, no ownership. */
 typedef struct redco_machine {
     char name[64];
     redco_gpu gpu;
@@ -108,7 +108,7 @@ typedef struct redco_machine {
     double node_network_bytes_per_s; /**< nics_per_node * nic_bytes_per_s */
     uint32_t nodes_per_leaf;         /**< 0: not known, taken as one leaf */
     double oversubscription_ratio;   /**< leaf down-link over up-link rate, >= 1 */
-    uint32_t whole_node_gpus;        /**< what a job that uses all of a node has in it; 0 = node_gpus_physical */
+    uint32_t whole_node_gpus;        /**< GPUs of a node for a job that uses all of it; 0 = node_gpus_physical */
     uint32_t most_nodes;             /**< whole nodes that one job can have; 0 = not known */
     double network_latency_s;        /**< extra one-way latency of the network beyond NCCL's own, >= 0 */
     uint32_t order_count;            /**< 0: the GPUs of a node are alike (order.h) */

@@ -218,7 +218,7 @@ static void emit_attributes(struct check *check, struct text *to, const XML_Char
     }
 }
 
-/* What a node is made of. Matrices of NUMA latencies, kinds of processors, page sizes and what applications left would
+/* The parts of a node. Matrices of NUMA latencies, kinds of processors, page sizes and what applications left would
  * only be more for hwloc to stumble over. */
 static bool is_needed(const char *element, const XML_Char **attributes)
 {
