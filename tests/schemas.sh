@@ -162,6 +162,27 @@ refuse planner/export/megatron-bridge.schema.json "$scratch/megatron-bridge-1-co
 refuse planner/export/torchtitan.schema.json "$scratch/torchtitan-14-config.json" 's/Interleaved1F1B/interleaved/'
 refuse planner/export/torchtitan.schema.json "$scratch/torchtitan-1-config.json" 's/\("activation_checkpoint": \)[^,}]*/\1"full"/'
 refuse planner/export/internevo.schema.json "$scratch/internevo-1-config.json" 's/"m[ts]p"/"mptp"/'
+run=planner/run
+for kind in failures:failures prices:prices grids:grid batches:batches; do
+    check $run/${kind#*:}.schema.json $run/presets/${kind%:*}/*.json tests/fuzz/corpus/run_values/${kind#*:}*.json
+done
+refuse $run/failures.schema.json $run/presets/failures/rsc-1.json 's|/node-day|/day|'
+refuse $run/prices.schema.json $run/presets/prices/list-2023.json 's/2023-07-26/july/'
+refuse $run/grid.schema.json $run/presets/grids/france.json 's/gCO2/kgCO2/'
+refuse $run/batches.schema.json $run/presets/batches/mlperf-gpt3-175b.json '/"seq_len"/d'
+check $run/phases.schema.json tests/fuzz/corpus/run_phases/*.json
+refuse $run/phases.schema.json tests/fuzz/corpus/run_phases/two.json 's/"tokens"/"token"/'
+"$tools/redco-plan" --gpus 64 --quiet --tokens 1T --price list-2026 --cluster dgx-a100 --grid france --json >"$scratch/run-plan.json"
+check planner/plan/plan.schema.json "$scratch/run-plan.json"
+refuse planner/plan/plan.schema.json "$scratch/run-plan.json" 's/"gpu_hours"/"hours"/'
+"$tools/redco-plan" --gpus 8..64 --quiet --tokens 1T --deadline 300d --model llama-13b --json >"$scratch/frontier.json"
+check $run/frontier.schema.json "$scratch/frontier.json"
+refuse $run/frontier.schema.json "$scratch/frontier.json" 's/"best_here"/"best"/'
+"$tools/redco-plan" --run tests/fuzz/corpus/run_phases/two.json --quiet --json >"$scratch/phases.json"
+check $run/run-phases.schema.json "$scratch/phases.json"
+"$tools/redco-plan" --compare-runs "$scratch/run-plan.json" "$scratch/phases.json" --json >"$scratch/changes.json"
+check $run/run-comparison.schema.json "$scratch/changes.json"
+
 # The file for InternEvo is Python: what it defines is that data.
 "$tools/redco-plan" --gpus 64 --quiet --strategy amsp --export internevo >"$scratch/internevo.py"
 /usr/bin/python3 - "$scratch" <<'END' || { echo "internevo.py is not its data" && failures=$((failures + 1)); }

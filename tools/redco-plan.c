@@ -3,6 +3,7 @@
 #include "tools/plan/plan_answer.h"
 #include "tools/plan/plan_export.h"
 #include "tools/plan/plan_report.h"
+#include "tools/plan/run_answer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -77,6 +78,8 @@ static int run(struct plan_args *args)
         plan_export_writable(args, &err) != REDCO_OK) {
         return cli_fail(&args->cli, &err);
     }
+    if (args->run.file != NULL) { return run_answer_phases(args); }
+    if (args->run.words.tokens_given && run_args_frontier(args)) { return run_answer_frontier(args); }
     if (redco_question_read(&args->question, &inputs, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
     for (size_t i = 0; redco_cluster_warning(inputs.cluster, i) != NULL; i++) {
         cli_warn(&args->cli, redco_cluster_warning(inputs.cluster, i));
@@ -97,5 +100,6 @@ int main(int argc, char **argv)
     const int rc = plan_args_parse(argc, argv, &args);
     if (rc != CLI_RUN) { return rc; }
     if (args.from != NULL) { return plan_export_file(&args); }
+    if (args.run.compared[0] != NULL) { return run_answer_compare(&args); }
     return args.check != NULL ? answer_check(&args) : run(&args);
 }

@@ -104,6 +104,8 @@ static const struct argp argp = {
            "  pareto                 a ranking and a comparison of redco-plan\n"
            "  overlap                plans, one for each overlap setting; tables of measured runs\n"
            "  collectives            redco-validate on profiles\n"
+           "  frontier               runs on several numbers of GPUs or clusters, of redco-plan\n"
+           "  phases                 a run in phases, of redco-plan\n"
            "  timeline               a trace\n"
            "  timelines              a predicted trace, then measured ones of the same plan\n"
            "Exit code: 0 drawn, 2 bad input or usage, 3 gnuplot is missing or failed."};

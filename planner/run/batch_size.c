@@ -75,8 +75,8 @@ redco_status redco_batch_fit(const redco_batch_point *points, size_t count, bool
         least = fmin(least, points[i].batch);
     }
     if (count < (bent ? 3U : 2U) || !(scale > least * (1.0 + 1e-9))) {
-        return redco_fail(err, REDCO_EVALUE, "batches", "%zu points: %d of different batches are needed", count,
-                          bent ? 3 : 2);
+        return redco_fail(err, REDCO_EVALUE, "batches", "holds too few points: %s of different batches are needed",
+                          bent ? "three" : "two");
     }
     if (!best_subset(points, count, scale, bent, x)) {
         return redco_fail(err, REDCO_EVALUE, "batches", "the points fit no curve that rises with the batch");

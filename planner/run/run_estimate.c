@@ -11,6 +11,7 @@ static const double day_s = 86400.0, hour_s = 3600.0, joules_per_mwh = 3.6e9;
 static const double played_loss = 0.25, played_failures = 20000.0;
 static const double calibrated_ranks = 1024.0; /* of measured runs: their noise is in the calibration */
 static const double power_band = 0.12;
+static const double stored_every_s = 60.0; /* or ten writes, so that storage has time for others */
 enum { MOST_PLAYED = 64, LEAST_PLAYED = 8 };
 
 /* What moves: -1 to the better end, 1 to the worse, 0 not. */
@@ -105,7 +106,7 @@ static redco_reliability reliability_of(const redco_run_terms *terms, const redc
                            .pooled = !terms->spares_given,
                            .spares = terms->spares,
                            .repair_s = pick(&f->repair_s, again)};
-    r.stored_interval_s = memory ? fmax(hour_s, 2.0 * r.write_s) : 0.0;
+    r.stored_interval_s = memory ? fmax(stored_every_s, 10.0 * r.write_s) : 0.0;
     r.interval_s = interval_s > 0.0 ? interval_s : redco_interval_best(&r);
     *reload_s_out = reload_s;
     return r;
@@ -210,8 +211,7 @@ static void fill_assumptions(const redco_run_terms *terms, const redco_run_step 
     const redco_failures *const f = &terms->failures;
     const redco_run_value storage = storage_of(terms, step);
     if (!terms->critical.given) {
-        assume(e, "the batch of %.4g tokens costs no tokens: --critical-batch would say what it does",
-               step->batch_tokens);
+        assume(e, "the batch stays as it is, and its size costs no tokens (a critical batch would say what it costs)");
     }
     if (!(f->over_s > 0.0)) {
         assume(e, "failures as in %s: %.3g a node-day (8 GPUs), %.3g to %.3g", f->name, f->rate.value * day_s,
@@ -298,6 +298,7 @@ redco_status redco_run_estimate_of(const redco_run_terms *terms, const redco_run
                           "needs two data-parallel replicas or more; the plan has %u", step->replicas);
     }
     e->inflation = redco_batch_inflation(&terms->critical, step->batch_tokens, like, terms->tokens);
+    e->batch_tokens = step->batch_tokens;
     e->tokens = terms->tokens * e->inflation;
     e->steps = ceil(e->tokens / step->batch_tokens);
     e->critical_tokens = terms->critical.given ? redco_critical_batch_tokens(&terms->critical, terms->tokens) : 0.0;

@@ -82,7 +82,7 @@ typedef struct redco_run_cause {
 typedef struct redco_run_estimate {
     double tokens; /**< inflation included */
     double inflation;
-    double steps;
+    double steps, batch_tokens;
     bool above_critical; /**< the batch is */
     double critical_tokens;
     redco_run_figure step_s, mttf_s, failures, ettr, days, gpu_hours, paid_gpu_hours, mwh, tonnes_co2, money;

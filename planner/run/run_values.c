@@ -62,7 +62,8 @@ redco_status redco_run_parse(const char *text, redco_run_unit unit, const char *
     double number = 0.0;
     const size_t used = redco_real_read(text, strlen(text), &number);
     const char *const end = text + used + strspn(text + used, " ");
-    if (used > 0) {
+    const bool bare = *end == '\0' && end != text + used; /* spaces before no unit */
+    if (used > 0 && !bare) {
         for (const struct word *word = units[unit].words; word->name != NULL; word++) {
             const double value = number * word->factor;
             if (strcmp(end, word->name) != 0) { continue; }

@@ -1,11 +1,14 @@
 #include "tools/plan/plan_answer.h"
 
 #include "planner/answer/answer.h"
+#include "planner/run/run_json.h"
+#include "planner/run/run_step.h"
 #include "planner/search/strategy.h"
 #include "tools/plan/plan_export.h"
 #include "tools/plan/plan_html.h"
 #include "tools/plan/plan_report.h"
 #include "tools/plan/plan_tp.h"
+#include "tools/plan/run_report.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -36,6 +39,8 @@ struct shown {
     const redco_inputs *inputs;
     const redco_answer *answer;
     json_t *exports; /* reports; NULL without --json */
+    bool run_known;  /* --tokens */
+    redco_run_estimate run;
 };
 
 /* The best plan's step, for a viewer. */
@@ -120,6 +125,9 @@ static json_t *one_json(const struct shown *shown)
     }
     if (shown->args->explain) { (void)json_object_set_new(json, "explain", explain_json(shown->answer)); }
     if (shown->exports != NULL) { (void)json_object_set(json, "exports", shown->exports); }
+    if (shown->run_known) {
+        (void)json_object_set_new(json, "run", redco_run_to_json(&shown->run, redco_plan_gpus(shown->answer->plan)));
+    }
     return json;
 }
 
@@ -187,6 +195,7 @@ static void print_one(const struct shown *shown)
     }
     report_engine(shown->inputs, args->engine_note);
     report_solver(shown->answer->result, shown->inputs);
+    if (shown->run_known) { run_report(&shown->run); }
     if (args->explain) {
         report_neighbours(shown->answer->neighbours, shown->answer->neighbour_count, best->prediction.step_s);
     }
@@ -257,7 +266,8 @@ static redco_status write_report(const struct shown *shown, redco_error *err)
                                    .free_result = shown->answer->free_result,
                                    .help = shown->answer->helped ? shown->answer->help : NULL,
                                    .neighbours = shown->answer->neighbours,
-                                   .neighbour_count = shown->answer->neighbour_count};
+                                   .neighbour_count = shown->answer->neighbour_count,
+                                   .run = shown->run_known ? &shown->run : NULL};
     const redco_status st = plan_html_write(&page, args->report, note, err);
     if (st == REDCO_OK) { plan_html_warn(args, note); }
     return st;
@@ -333,6 +343,22 @@ static void warn_of_engine(const struct plan_args *args, const redco_inputs *inp
     cli_warn(&args->cli, text);
 }
 
+/* What --tokens asks of the best plan. */
+static redco_status find_run(struct shown *shown, redco_error *err)
+{
+    const struct plan_args *const args = shown->args;
+    const redco_run_step step =
+        redco_run_step_of(shown->inputs, &args->question.options, &shown->answer->result->ranked[0]);
+    redco_run_terms terms;
+    bool price_known = true;
+    redco_status st =
+        redco_run_words_finish(&args->run.words, shown->inputs->machine.gpu.name, &terms, &price_known, err);
+    if (st == REDCO_OK) { st = redco_run_estimate_of(&terms, &step, &shown->run, err); }
+    shown->run_known = st == REDCO_OK;
+    if (st == REDCO_OK) { run_warn(&args->cli, &shown->run, shown->inputs->machine.gpu.name, price_known); }
+    return st;
+}
+
 int answer_plan(const struct plan_args *given, const redco_inputs *inputs)
 {
     struct plan_args args = *given;
@@ -351,6 +377,7 @@ int answer_plan(const struct plan_args *given, const redco_inputs *inputs)
         goto out;
     }
     if (st == REDCO_OK) { warn_of_engine(&args, inputs, &answer.result->ranked[0].setting); }
+    if (st == REDCO_OK && args.run.words.tokens_given) { st = find_run(&shown, &err); }
     if (st == REDCO_OK) { st = write_files(&shown, &err); }
     if (st != REDCO_OK) {
         rc = cli_fail(&args.cli, &err);

@@ -57,7 +57,7 @@ enum key {
 /* clang-format off */
 static const struct argp_option flags[] = {
     {NULL, 0, NULL, 0, "What is trained, on what:", 1},
-    {"gpus", KEY_GPUS, "N", 0, "GPUs in use; may be left out when the cluster has a fixed size", 1},
+    {"gpus", KEY_GPUS, "N", 0, "GPUs in use; may be left out when the cluster has a fixed size; with --tokens also 256..16384 or 256,512", 1},
     {"model", KEY_MODEL, "M", 0, "Preset or HuggingFace config.json (default llama-7b)", 1},
     {"safetensors", KEY_SAFETENSORS, "FILE", 0, "Check the model's tensors against a .safetensors file or index", 1},
     {"cluster", KEY_CLUSTER, "C", 0, "Preset, cluster file, or a node: hwloc XML, NCCL XML or redco-topo JSON (default a800-hdr)", 1},
@@ -66,7 +66,7 @@ static const struct argp_option flags[] = {
     {"hosts", KEY_HOSTS, "LIST", 0, "Free hosts, such as node[001-128,200]; the others are left out", 1},
     {"seq", KEY_SEQ, "N", 0, "Tokens of a sequence (default 4096)", 1},
     {"global-batch", KEY_GLOBAL_BATCH, "SEQS", 0, "Sequences of a step (default 1024)", 1},
-    {"precision", KEY_PRECISION, "WORD", 0, "bf16, fp16 or fp32 of weights and gradients in compute (default bf16); fp8, mxfp8 or nvfp4 of the products in layers beside bf16", 1},
+    {"precision", KEY_PRECISION, "WORD", 0, "bf16, fp16 or fp32 of weights and gradients in compute (default bf16); fp8, mxfp8 or nvfp4 of the products in layers beside bf16; auto, of a run, tries fp8 too", 1},
     {NULL, 0, NULL, 0, "What is fixed; all else is optimised:", 2},
     {"micro-batch", KEY_MICRO_BATCH, "N|auto", 0, "Sequences of a micro-batch", 2},
     {"tp", KEY_TP, "N|auto", 0, "Tensor-parallel degree", 2},
@@ -84,7 +84,7 @@ static const struct argp_option flags[] = {
     {"uniform", KEY_UNIFORM, NULL, 0, "The same meshes for all layers (default)", 2},
     {"layerwise", KEY_LAYERWISE, NULL, 0, "Meshes may differ from layer to layer", 2},
     {NULL, 0, NULL, 0, "How it is judged:", 3},
-    {"objective", KEY_OBJECTIVE, "step-time|comm", 0, "Step time (default) or AMSP's communication time", 3},
+    {"objective", KEY_OBJECTIVE, "WORD", 0, "step-time (default) or comm, AMSP's communication time; of a run time-to-train, cost or energy", 3},
     {"overlap", KEY_OVERLAP, "LIST|none", 0, "Traffic hidden behind compute: ag_rs, ar, bc, tp, or all but tp (default: what the engine hides)", 3},
     {"profile", KEY_PROFILE, "FILE", 0, "Measured operators and collectives: a shipped profile (h200-sxm, h100-sxm), redco-profile's file, an nccl-tests log or CSV; may be repeated", 3},
     {"calibration", KEY_CALIBRATION, "FILE", 0, "Preset or file of fitted constants (default: of engine and GPU)", 3},
@@ -308,7 +308,7 @@ static error_t read_compare(struct plan_args *args, const char *text)
 static error_t read_choice(struct plan_args *args, int key, const char *text)
 {
     static const char *const recompute[] = {"none", "selective", "full", "auto", "half", NULL};
-    static const char *const objective[] = {"step-time", "comm", NULL};
+    static const char *const objective[] = {"step-time", "comm", "time-to-train", "cost", "energy", NULL};
     static const char *const placement[] = {"rules", "milp", NULL};
     static const char *const precision[] = {"bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4", NULL};
     static const char *const split[] = {"off", "on", "auto", NULL};
@@ -324,12 +324,15 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
         options->recompute = options->workload.engine.partial_recompute ? REDCO_RECOMPUTE_FULL : (redco_recompute)word;
         return why;
     case KEY_PRECISION:
+        args->precisions = strcmp(text, "auto") == 0;
+        if (args->precisions) { return 0; }
         why = cli_word(&args->cli, "--precision", text, precision, &word);
         options->workload.precision = word <= REDCO_FP32 ? (redco_precision)word : REDCO_BF16;
         options->workload.engine.gemm_format =
             word <= REDCO_FP32 ? REDCO_GEMM_SAME : (redco_gemm_format)(word - REDCO_FP32);
         return why;
     case KEY_OBJECTIVE:
+        if (run_args_objective(args, text)) { return 0; }
         why = cli_word(&args->cli, "--objective", text, objective, &word);
         options->objective = word == 0 ? REDCO_OBJECTIVE_STEP_TIME : REDCO_OBJECTIVE_COMM;
         return why;
@@ -360,8 +363,11 @@ static error_t read_workload(struct plan_args *args, int key, const char *text)
     const uint64_t most_gpus = (uint64_t)1 << 24;
     const uint64_t most_batch = (uint64_t)1 << 40;
     redco_search_options *options = &args->question.options;
+    error_t why = 0;
     switch (key) {
-    case KEY_GPUS: return cli_u64(&args->cli, "--gpus", text, 1, most_gpus, &args->question.gpus);
+    case KEY_GPUS:
+        if (run_args_sizes(args, text, &why)) { return why; }
+        return cli_u64(&args->cli, "--gpus", text, 1, most_gpus, &args->question.gpus);
     case KEY_SEQ: return read_count(args, "--seq", text, MOST_TOKENS, &options->workload.seq_len);
     case KEY_GLOBAL_BATCH:
         return cli_u64(&args->cli, "--global-batch", text, 1, most_batch, &options->workload.global_batch);
@@ -387,6 +393,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
                           key == CLI_KEY_JSON || key == CLI_KEY_QUIET;
     if (((key >= KEY_GPUS && key <= KEY_CHECK) || key == 'o') && !of_check) { args->plans = true; }
     switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = args; return 0;
     case KEY_MODEL: return cli_name(&args->cli, "--model", text, &args->question.names.model);
     case KEY_SAFETENSORS: return cli_name(&args->cli, "--safetensors", text, &args->question.names.safetensors);
     case KEY_CLUSTER: return cli_name(&args->cli, "--cluster", text, &args->question.names.cluster);
@@ -430,6 +437,9 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_FROM: return cli_name(&args->cli, "--from", text, &args->from);
     case KEY_REPORT: return cli_name(&args->cli, "--report", text, &args->report);
     case ARGP_KEY_ARG: /* the value of --compare, which getopt takes for an argument */
+        if (args->run.compared[0] != NULL && args->run.compared[1] == NULL) {
+            return cli_name(&args->cli, "--compare-runs", text, &args->run.compared[1]);
+        }
         return args->compare && strcmp(text, "engines") == 0 ? read_compare(args, text) : cli_option(key, text, state);
     case 'o': args->out = text; return 0;
     case KEY_TIMELINE: return cli_name(&args->cli, "--timeline", text, &args->timeline);
@@ -481,10 +491,12 @@ static void check_together(struct plan_args *args)
                (args->explain || args->timeline != NULL || args->out != NULL || args->exports_any || options->verify)) {
         (void)cli_bad_option(cli, "--compare",
                              "engines is a list: leave out -o, --explain, --export, --timeline and --verify");
-    } else if (args->compare + (args->question.size_count > 0) + (options->top > 0) + args->explain > 1) {
+    } else if (args->compare + (args->question.size_count > 0 && !args->run.sizes) + (options->top > 0) +
+                   args->explain >
+               1) {
         (void)cli_bad_option(cli, "",
                              "--compare, --sweep, --top and --explain are different answers: give one of them");
-    } else if (args->question.size_count > 0 && (args->question.gpus != 0 || args->out != NULL)) {
+    } else if (args->question.size_count > 0 && !args->run.sizes && (args->question.gpus != 0 || args->out != NULL)) {
         (void)cli_bad_option(cli, "--sweep", "gives the numbers of GPUs and many plans: leave out --gpus and -o");
     } else if (args->timeline != NULL && (args->question.size_count > 0 || args->compare)) {
         (void)cli_bad_option(cli, "--timeline", "shows one plan: leave out --compare and --sweep");
@@ -499,16 +511,19 @@ static void check_together(struct plan_args *args)
 
 int plan_args_parse(int argc, char **argv, struct plan_args *args)
 {
+    static const struct argp_child children[] = {{&run_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
     static const struct argp argp = {
         .options = flags,
         .parser = read_flag,
+        .children = children,
         .doc = "Finds the sharding strategy that trains fastest within memory, and proves it."
                "\vA mesh AxB is A GPUs in each of B nodes. Exit code: 0 planned, 1 nothing fits, 2 bad input, 3 a "
                "system failure."};
-    *args = (struct plan_args){.question = redco_question_default()};
+    *args = (struct plan_args){.question = redco_question_default(), .run = {.words = redco_run_words_default()}};
     const int rc = cli_parse(&argp, argc, argv, &args->cli);
     if (rc != CLI_RUN) { return rc; }
-    check_together(args);
+    run_args_clusters(args);
+    if (!run_args_contradict(args)) { check_together(args); }
     apply_dims(args);
     return args->cli.err.status == REDCO_OK ? CLI_RUN : cli_fail(&args->cli, &args->cli.err);
 }

@@ -5,6 +5,7 @@
 #include "planner/answer/question.h"
 #include "planner/export/export.h"
 #include "tools/cli/cli.h"
+#include "tools/plan/run_args.h"
 
 enum { PLAN_MOST_PROFILES = 64, PLAN_MOST_TOP = 1000 };
 
@@ -20,6 +21,7 @@ struct plan_args {
     const char *profiles[PLAN_MOST_PROFILES];
     uint32_t dims; /* --dims: bits of what may exceed 1; 0: not given */
     bool uniform_given;
+    bool precisions; /* --precision auto */
     bool compare, explain;
     bool compare_engines;  /* --compare engines */
     char engine_note[400]; /* what --engine auto found */
@@ -30,6 +32,7 @@ struct plan_args {
     bool exports_any;
     const char *from; /**< the plan file to export */
     const char *check;
+    struct run_args run;
     bool plans; /* an option that --check and --from have no use for was given */
 };
 

@@ -5,6 +5,7 @@
 
 #include "tools/cli/text_table.h"
 #include "tools/plan/plan_report.h"
+#include "tools/plan/run_report.h"
 #include "tools/plot/plot.h"
 #include "topology/base/file.h"
 #include "topology/base/text.h"
@@ -87,6 +88,18 @@ void html_end_table(FILE *out)
     (void)fputs("</tbody></table></div>\n", out);
 }
 
+void html_begin(FILE *out, const char *title, const char *heading)
+{
+    (void)fprintf(out,
+                  "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                  "<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">"
+                  "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n",
+                  policy);
+    html_element(out, "<title>", "%s", title);
+    (void)fprintf(out, "\n<style>%s</style></head><body>\n", style);
+    html_element(out, "<h1>", "%s", heading);
+}
+
 void html_head(FILE *out, const struct plan_args *args, const redco_inputs *inputs, const char *where)
 {
     char a[SHORT];
@@ -95,15 +108,11 @@ void html_head(FILE *out, const struct plan_args *args, const redco_inputs *inpu
     const redco_workload *workload = &args->question.options.workload;
     const char *const model = redco_model_name(inputs->model);
     const char *const cluster = redco_cluster_name(inputs->cluster);
-    (void)fprintf(out,
-                  "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                  "<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">"
-                  "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n",
-                  policy);
-    html_element(out, "<title>", "%s on %s of %s: redco's plan%s", model, where, cluster,
-                 args->compare || args->compare_engines || args->question.size_count > 0 ? "s" : "");
-    (void)fprintf(out, "\n<style>%s</style></head><body>\n", style);
-    html_element(out, "<h1>", "%s on %s of %s", model, where, cluster);
+    char title[700], heading[640];
+    (void)snprintf(heading, sizeof heading, "%s on %s of %s", model, where, cluster);
+    (void)snprintf(title, sizeof title, "%s: redco's plan%s", heading,
+                   args->compare || args->compare_engines || args->question.size_count > 0 ? "s" : "");
+    html_begin(out, title, heading);
     (void)fputs("<p class=faint>", out);
     html_element(out, "<span>", "%s parameters. ",
                  format_large((double)redco_model_params(inputs->model), a, sizeof a));
@@ -540,6 +549,7 @@ redco_status plan_html_write(const struct plan_html *page, const char *path, cha
     write_help(out, page);
     write_comparison(out, page, &comparison);
     write_parts(out, &page->result->ranked[0].prediction);
+    if (page->run != NULL) { run_html(out, page->run); }
     write_basis(out, page);
     st = fclose(out) == 0 ? redco_file_write(path, text, size, err)
                           : redco_fail(err, REDCO_ENOMEM, path, "out of memory");

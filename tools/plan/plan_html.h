@@ -5,6 +5,7 @@
 
 #include "planner/answer/explain.h"
 #include "planner/assemble/assemble.h"
+#include "planner/run/run_estimate.h"
 #include "planner/search/strategy.h"
 #include "tools/plan/plan_args.h"
 #include "tools/plan/plan_report.h"
@@ -22,6 +23,7 @@ struct plan_html {
     const redco_help *help;                          /**< REDCO_HELP_COUNT, or NULL */
     const redco_neighbour *neighbours;
     size_t neighbour_count;
+    const redco_run_estimate *run; /**< NULL: no run was asked for */
 };
 
 enum { HTML_MEMORY, HTML_TIME, HTML_PARETO, HTML_PICTURES };
@@ -68,6 +70,8 @@ __attribute__((format(printf, 3, 4))) void html_element(FILE *out, const char *o
 /** Begins a table. @param names  those of columns of text begin with "<"; NULL ends them */
 void html_headings(FILE *out, const char *const *names);
 void html_end_table(FILE *out);
+/** The page up to its heading. */
+void html_begin(FILE *out, const char *title, const char *heading);
 /** Begins the page. @param where  "64 GPUs" */
 void html_head(FILE *out, const struct plan_args *args, const redco_inputs *inputs, const char *where);
 void html_tiles(FILE *out, const struct plan_args *args, const redco_inputs *inputs, const redco_prediction *p);
@@ -89,6 +93,8 @@ void html_copied(FILE *out);
 /** A candidate for pictures; texts are borrowed. */
 struct plot_plan html_plan(const struct plan_args *args, const redco_inputs *inputs, const redco_candidate *candidate,
                            const char *name, uint64_t gpus);
+/** The same of a script for gnuplot. */
+redco_status html_draw_script(const char *script, size_t script_size, int picture, char **svg_out, redco_error *err);
 /** An element <svg> whose ids no other picture of the page has. @param svg_out  to be freed with free() */
 redco_status html_draw(enum plot_kind kind, const struct plot_plans *plans, int picture, char **svg_out,
                        redco_error *err);

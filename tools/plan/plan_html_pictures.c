@@ -123,16 +123,12 @@ static void write_prefixed(FILE *out, const char *svg, int picture)
     }
 }
 
-redco_status html_draw(enum plot_kind kind, const struct plot_plans *plans, int picture, char **svg_out,
-                       redco_error *err)
+redco_status html_draw_script(const char *script, size_t script_size, int picture, char **svg_out, redco_error *err)
 {
-    const struct plot_options options = {0};
-    char *script = NULL;
     char *image = NULL;
     char *text = NULL;
     size_t size = 0;
-    redco_status st = plot_compose_plans(kind, plans, &options, PLOT_SVG, &script, &size, err);
-    if (st == REDCO_OK) { st = plot_render(script, size, &image, &size, err); }
+    redco_status st = plot_render(script, script_size, &image, &size, err);
     const char *svg = st == REDCO_OK ? strstr(image, "<svg") : NULL;
     FILE *out = svg != NULL ? open_memstream(&text, &size) : NULL;
     if (st == REDCO_OK && svg == NULL) { st = redco_fail(err, REDCO_ESYSTEM, "gnuplot", "drew no SVG"); }
@@ -142,8 +138,19 @@ redco_status html_draw(enum plot_kind kind, const struct plot_plans *plans, int 
         if (fclose(out) != 0) { st = redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
         *svg_out = text;
     }
-    free(script);
     free(image);
+    return st;
+}
+
+redco_status html_draw(enum plot_kind kind, const struct plot_plans *plans, int picture, char **svg_out,
+                       redco_error *err)
+{
+    const struct plot_options options = {0};
+    char *script = NULL;
+    size_t size = 0;
+    redco_status st = plot_compose_plans(kind, plans, &options, PLOT_SVG, &script, &size, err);
+    if (st == REDCO_OK) { st = html_draw_script(script, size, picture, svg_out, err); }
+    free(script);
     return st;
 }
 

@@ -10,8 +10,12 @@
 /* Generated from tools/gnuplot by tools/gnuplot/embed.cmake. */
 extern const char *const plot_scripts[][2];
 
-const char *const plot_kind_words[] = {"mfu-vs-gpus", "predicted-vs-measured", "memory",  "time",      "timeline",
-                                       "pareto",      "collectives",           "overlap", "timelines", NULL};
+const char *const plot_kind_words[] = {"mfu-vs-gpus", "predicted-vs-measured",
+                                       "memory",      "time",
+                                       "timeline",    "pareto",
+                                       "collectives", "overlap",
+                                       "timelines",   "frontier",
+                                       "phases",      NULL};
 
 enum { LONGEST_TEXT = 120 };
 
@@ -166,7 +170,8 @@ static redco_status assemble(const struct plot_sheet *sheet, enum plot_format fo
 /* Kinds that are drawn from documents other than plans. */
 static bool takes_documents(enum plot_kind kind)
 {
-    return kind == PLOT_PREDICTED_VS_MEASURED || kind == PLOT_COLLECTIVES || kind == PLOT_TIMELINES;
+    return kind == PLOT_PREDICTED_VS_MEASURED || kind == PLOT_COLLECTIVES || kind == PLOT_TIMELINES ||
+           kind == PLOT_FRONTIER || kind == PLOT_PHASES;
 }
 
 static redco_status write_documents(enum plot_kind kind, const redco_json_value *roots, size_t count,
@@ -175,9 +180,13 @@ static redco_status write_documents(enum plot_kind kind, const redco_json_value 
     if (kind == PLOT_COLLECTIVES) { return plot_collectives(roots, count, sheet, err); }
     if (kind == PLOT_TIMELINES) { return plot_timelines_documents(roots, count, sheet, err); }
     if (count != 1) {
-        return redco_fail(err, REDCO_EVALUE, plot_kind_words[kind],
-                          "is drawn from one JSON document: redco-validate --measured CSV... --json");
+        return redco_fail(err, REDCO_EVALUE, plot_kind_words[kind], "is drawn from one JSON document: %s",
+                          kind == PLOT_FRONTIER ? "redco-plan --tokens N --gpus 256..16384 --json"
+                          : kind == PLOT_PHASES ? "redco-plan --run FILE --json"
+                                                : "redco-validate --measured CSV... --json");
     }
+    if (kind == PLOT_FRONTIER) { return plot_frontier(roots, sheet, err); }
+    if (kind == PLOT_PHASES) { return plot_phases(roots, sheet, err); }
     return plot_scatter(roots, sheet, err);
 }
 

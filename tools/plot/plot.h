@@ -25,6 +25,8 @@ enum plot_kind {
     PLOT_COLLECTIVES,
     PLOT_OVERLAP,
     PLOT_TIMELINES,
+    PLOT_FRONTIER,
+    PLOT_PHASES,
     PLOT_KIND_COUNT
 };
 /** Words of the command line by enum plot_kind, NULL-terminated. */
@@ -93,7 +95,8 @@ redco_status plot_compose(enum plot_kind kind, const struct plot_input *inputs, 
 /** The same of a trace, for the kind timeline. @param path  or "-": standard input */
 redco_status plot_compose_trace(const char *path, const struct plot_options *options, enum plot_format format,
                                 char **text_out, size_t *size_out, redco_error *err);
-/** The same from a document in memory, for kinds that are drawn from one: predicted-vs-measured, collectives. */
+/** The same from a document in memory, for kinds that are drawn from one: predicted-vs-measured, collectives, frontier,
+ *  phases. */
 redco_status plot_compose_document(enum plot_kind kind, const redco_json_value *root,
                                    const struct plot_options *options, enum plot_format format, char **text_out,
                                    size_t *size_out, redco_error *err);
@@ -131,6 +134,9 @@ redco_status plot_timelines(const struct plot_timelines *timelines, struct plot_
 /** The same from documents: the prediction, then what was measured. */
 redco_status plot_timelines_documents(const redco_json_value *roots, size_t count, struct plot_sheet *sheet,
                                       redco_error *err);
+/** Days against money and energy, and the phases of a run over time (plot_runs.c). */
+redco_status plot_frontier(const redco_json_value *root, struct plot_sheet *sheet, redco_error *err);
+redco_status plot_phases(const redco_json_value *root, struct plot_sheet *sheet, redco_error *err);
 redco_status plot_collectives(const redco_json_value *roots, size_t count, struct plot_sheet *sheet, redco_error *err);
 
 /** @p string in single quotes, safe for gnuplot: control characters become spaces, bad UTF-8 '?', long text is cut. */

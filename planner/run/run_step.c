@@ -1,0 +1,76 @@
+#include "planner/run/run_step.h"
+
+#include "costmodel/closed_form/memory_model.h"
+#include "costmodel/operators/compute_profile.h"
+#include "costmodel/operators/power.h"
+#include "planner/answer/explain.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const double unknown_band = 0.15;
+
+/* What the plan uses and the measured engine does not have. */
+static bool is_extrapolated(const redco_inputs *inputs, const redco_setting *setting)
+{
+    const uint32_t used = (setting->tp > 1 ? REDCO_HAS_TP : 0U) | (setting->pp > 1 ? REDCO_HAS_PP : 0U) |
+                          (setting->cp > 1 ? REDCO_HAS_CP : 0U);
+    return inputs->engine.dimensions != 0 && (used & ~(uint32_t)inputs->engine.dimensions) != 0;
+}
+
+static void fill_band(const redco_inputs *inputs, const redco_setting *setting, redco_run_step *step)
+{
+    const redco_calibration *const calibration = &inputs->calibration;
+    const bool profiled = redco_compute_profile_how(redco_comm_compute(inputs->comm)) != NULL;
+    step->band_ratio = calibration->band_ratio;
+    step->evidence = REDCO_CALIBRATED;
+    if (calibration->fitted_rows > 0) {
+        (void)snprintf(step->source, sizeof step->source, "calibration %.40s, %u runs", calibration->name,
+                       calibration->fitted_rows);
+    } else {
+        step->evidence = profiled ? REDCO_MEASURED_HERE : REDCO_ASSUMED;
+        (void)snprintf(step->source, sizeof step->source, "%s%.40s",
+                       profiled ? "measured operators, " : "calibration not fitted to runs: ", calibration->name);
+    }
+    if (!(step->band_ratio > 0.0)) {
+        step->band_ratio = unknown_band;
+    } else if (is_extrapolated(inputs, setting) && step->band_ratio < unknown_band) {
+        step->band_ratio = unknown_band;
+        step->evidence = REDCO_ASSUMED;
+        (void)snprintf(step->source, sizeof step->source,
+                       "calibration %.40s, beyond it: its engine lacks parallelism that the plan uses",
+                       calibration->name);
+    }
+}
+
+redco_run_step redco_run_step_of(const redco_inputs *inputs, const redco_search_options *options,
+                                 const redco_candidate *candidate)
+{
+    const redco_prediction *const p = &candidate->prediction;
+    const redco_setting *const setting = &candidate->setting;
+    const redco_workload *const w = &options->workload;
+    const redco_machine *const machine = &inputs->machine;
+    const redco_state_bytes bytes = redco_state_bytes_of(w->precision);
+    const redco_profile_measured *const how = redco_compute_profile_how(redco_comm_compute(inputs->comm));
+    const redco_power power = redco_power_of(&machine->gpu, w->precision, how);
+    const redco_shards shards = redco_main_assignment(candidate)->config.shards;
+    const redco_mesh grid = redco_shard_grid(machine, &w->engine, setting);
+    redco_run_step step = {.step_s = p->step_s,
+                           .compute_s = p->forward_s + p->backward_s + p->recompute_s + p->optimizer_s,
+                           .gpus = (uint64_t)machine->nodes * machine->gpus_per_node,
+                           .nodes = machine->nodes,
+                           .hosts_per_node = machine->hosts_per_node,
+                           .batch_tokens = (double)w->global_batch * w->seq_len,
+                           .micro_batches = (double)setting->micro_batches,
+                           .watts_per_gpu = p->energy.watts_per_gpu,
+                           .idle_w = power.idle_w,
+                           .tdp_w = machine->gpu.tdp_w,
+                           .power_evidence = how != NULL && how->idle_w > 0.0 ? REDCO_MEASURED_HERE : REDCO_PUBLISHED,
+                           .checkpoint_bytes =
+                               (double)redco_model_params(inputs->model) * (double)(bytes.parameter + bytes.optimizer)};
+    const double copies = (double)redco_mesh_ranks(grid) / (double)redco_mesh_ranks(shards.optimizer);
+    step.writers = fmax((double)step.gpus / copies, 1.0);
+    step.replicas = (uint32_t)(step.gpus / ((uint64_t)setting->tp * setting->pp * setting->cp));
+    fill_band(inputs, setting, &step);
+    return step;
+}
