@@ -17,9 +17,9 @@ bad() {
     failures=$((failures + 1))
 }
 plan() { # NAME MODEL OPTION...
-    name=$1 model=$2
+    name=$1 file=$2
     shift 2
-    redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$model" --seq 12 \
+    redco-plan --quiet --pp 1 --cp 1 --cluster "$tests/data/exec/quad.json" --model "$file" --seq 12 \
         --global-batch 4 --micro-batch 1 --precision fp32 "$@" -o "$name.json" >/dev/null
 }
 run() { # PLAN OPTION...

@@ -6,6 +6,7 @@
 #include "tools/exec/exec_args.h"
 #include "tools/exec/exec_blas.h"
 #include "tools/exec/exec_device.h"
+#include "tools/exec/exec_predict.h"
 #include "tools/exec/exec_ranks.h"
 #include "tools/exec/exec_report.h"
 #include "tools/exec/exec_timeline.h"
@@ -25,7 +26,7 @@ static int report(const struct exec_args *args, const struct exec_run *run)
     const int code = !run->checked || run->verdict.same ? CLI_DONE : CLI_NO;
     redco_error err = {.status = REDCO_OK};
     if (!args->cli.json) {
-        exec_print_tail(run);
+        if (!exec_only_predicts(args)) { exec_print_tail(run); }
         return cli_finish(&args->cli, code);
     }
     json_t *const json = exec_json(run);
@@ -49,6 +50,7 @@ struct rank_run {
     redco_checkpoint *resumed;      /* NULL: from the beginning */
     redco_trainer *trainer;
     redco_trainer_step *steps;
+    struct exec_files files; /* to evaluate and to continue */
     struct exec_run run;
     uint64_t at; /* step at work, from 1 */
     struct exec_timeline timeline;
@@ -58,7 +60,7 @@ struct rank_run {
 
 static bool speaks(const struct rank_run *r)
 {
-    return redco_world_rank(r->world) == 0 && !r->args->cli.json && !r->args->cli.quiet;
+    return redco_world_rank(r->world) == 0 && !r->args->cli.json && !r->args->cli.quiet && !exec_only_predicts(r->args);
 }
 
 /* What becomes of a user's files is said with --quiet, too. */
@@ -195,7 +197,11 @@ static redco_status train(struct rank_run *r, redco_error *err)
     r->run.steps = r->steps;
     redco_status st = open_checkpoints(r, err);
     if (st == REDCO_OK) { st = open_trainer(r, err); }
+    if (st == REDCO_OK) { st = exec_files_open(args, r->trainer, &r->files, err); }
     if (st == REDCO_OK) { st = run_steps(r, err); }
+    if (st == REDCO_OK && r->late.status == REDCO_OK) {
+        (void)exec_files_use(args, &r->files, r->trainer, redco_world_rank(r->world) == 0, &r->run.use, &r->late);
+    }
     if (st == REDCO_OK && args->save_weights != NULL && r->late.status == REDCO_OK) {
         (void)redco_trainer_export(r->trainer, args->save_weights, exec_save_dtype(args), &r->late);
     }
@@ -283,6 +289,7 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
         if (r.late.status != REDCO_OK) { rc = exec_fail(&args->cli, line, r.world, r.late_rank, r.at, &r.late); }
     }
     redco_trainer_free(r.trainer);
+    exec_files_close(&r.files);
     redco_checkpoint_free(r.resumed);
     redco_checkpoints_close(r.checkpoints);
     exec_timeline_close(&r.timeline);
@@ -409,6 +416,8 @@ int main(int argc, char **argv)
                              .seed = 1,
                              .learning_rate = 1e-3,
                              .dtype = -1,
+                             .max_new_tokens = 64,
+                             .top_p = 1.0,
                              .save_dtype = -1,
                              .timeline_steps = 3,
                              .start = {.began_s = exec_now_s()},

@@ -127,10 +127,22 @@ typedef struct redcoi_pass {
     uint64_t batch, length;
     uint32_t class_index; /**< of the layer: its tensors come before those of other classes */
     uint32_t layer;
-    redco_value encoded;        /**< output of the encoder */
-    redco_value cosines, sines; /**< of the rotary positions */
-    redco_value bias;           /**< of the scores: ALiBi, relative positions; REDCO_NO_VALUE without */
+    redco_value encoded;          /**< output of the encoder */
+    redco_value cosines, sines;   /**< of the rotary positions */
+    redco_value bias;             /**< of the scores: ALiBi, relative positions; REDCO_NO_VALUE without */
+    redco_value positions;        /**< of the tokens, i32 [batch, length]; REDCO_NO_VALUE: 0, 1, ... */
+    redco_value source_lengths;   /**< i32 [batch], behind which the source is padding; REDCO_NO_VALUE: it has none */
+    struct redcoi_caches *caches; /**< of a pass that generates; NULL in training */
 } redcoi_pass;
+
+/** Keys and values that generation keeps: generation_graph.c. */
+typedef struct redcoi_caches {
+    bool decoding; /**< one token behind what is kept; else the prompt, which begins it */
+    uint64_t keys; /**< that a sequence has room for */
+    uint64_t source_keys;
+    redco_generation_cache *list;
+    uint32_t count;
+} redcoi_caches;
 
 /** The graph of a family. */
 typedef struct redcoi_family_graph {
@@ -286,12 +298,30 @@ void redcoi_lm_alibi(redcoi_pass *p);
 /** Tables of the pass, if the model has rotary positions. */
 void redcoi_lm_rotary_tables(redcoi_pass *p);
 
+/* generation_graph.c */
+
+/** Puts keys and values of this pass into the layer's cache and, when decoding, gives all that are kept and a mask or
+ *  bias of what is seen of them in their place. */
+void redcoi_cache_extend(redcoi_pass *p, redco_attention_options *options, redco_value *k, redco_value *v,
+                         redco_value *bias);
+/** Keys and values of the source that the layer keeps. */
+void redcoi_cache_source(redcoi_pass *p, redco_value *k, redco_value *v);
+/** @p bias, or none, with what is padding of a source of @p keys left out. */
+redco_value redcoi_mask_source(redcoi_pass *p, redco_value bias, uint64_t keys);
+
 /* layer_groups.c */
 
 /** Makes the tables of priced groups of all classes. */
 redco_status redcoi_layer_groups_make(redco_model *model, redco_error *err);
 
 /* language_model.c */
+
+redcoi_pass redcoi_lm_pass_begin(redco_scope *scope, const redco_language_model *lm, uint64_t batch, uint64_t length);
+/** All layers of a class. */
+redco_value redcoi_lm_stack(redcoi_pass *p, redco_class_kind kind,
+                              redco_value (*block)(redcoi_pass *p, redco_value x), redco_value x);
+/** What the encoder makes of a source. */
+redco_value redcoi_lm_encode(redcoi_pass *p, redco_value source);
 
 /** Of the graph of one layer of a class. */
 typedef struct redcoi_class_values {

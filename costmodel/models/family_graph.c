@@ -130,7 +130,7 @@ redco_value redcoi_lm_tokens(redcoi_pass *p, redco_value tokens)
 redco_value redcoi_lm_positions(redcoi_pass *p, int32_t offset)
 {
     const redco_tensor_type type = redco_type(REDCO_I32, 1, &p->length);
-    const redco_value positions = redco_iota(p->g, &type, 0);
+    const redco_value positions = p->positions != REDCO_NO_VALUE ? p->positions : redco_iota(p->g, &type, 0);
     return offset == 0 ? positions : redco_shift(p->g, positions, offset);
 }
 
@@ -155,7 +155,12 @@ redco_value redcoi_lm_attend(redcoi_pass *p, const redcoi_lm_attention_kind *kin
     if (p->set->scale_by_layer) { options.scale /= (double)p->layer + 1.0; }
     if (p->layer >= p->set->first_window && p->set->window < p->length) { options.window = p->set->window; }
     redco_graph_set_role(p->g, kind->role);
-    const redco_value seen = redco_attend(p->g, q, k, v, kind->bias, &options);
+    redco_value bias = kind->bias;
+    if (p->caches != NULL && kind->causal) { redcoi_cache_extend(p, &options, &k, &v, &bias); }
+    if (p->source_lengths != REDCO_NO_VALUE && !kind->causal) {
+        bias = redcoi_mask_source(p, bias, redco_value_type(p->g, k)->dim[1]);
+    }
+    const redco_value seen = redco_attend(p->g, q, k, v, bias, &options);
     return redcoi_lm_product(p, kind->output,
                              redco_reshape(p->g, seen, 3, (const uint64_t[]){p->batch, p->length, width}));
 }
@@ -171,6 +176,11 @@ redco_value redcoi_lm_attend_by_three(redcoi_pass *p, const redcoi_lm_attention_
 {
     const uint64_t heads = p->dims->heads;
     const redco_value q = redcoi_lm_product(p, query, y);
+    if (p->caches != NULL && p->caches->decoding && kind->role == REDCO_OP_ROLE_CROSS_ATTENTION) {
+        redco_value kept[2];
+        redcoi_cache_source(p, &kept[0], &kept[1]);
+        return redcoi_lm_attend(p, kind, redcoi_lm_heads(p, q, heads), kept[0], kept[1]);
+    }
     const redco_value k = redcoi_lm_product(p, (redco_param_use)(query + 1), keys);
     const redco_value v = redcoi_lm_product(p, (redco_param_use)(query + 2), keys);
     if (y == keys) { redco_graph_set_role(p->g, REDCO_OP_ROLE_SPLIT_HEADS); }
@@ -213,7 +223,8 @@ void redcoi_lm_alibi(redcoi_pass *p)
     redco_graph *const g = p->g;
     const uint64_t heads = p->dims->heads;
     const redco_tensor_type by_head = redco_type(REDCO_I32, 4, (const uint64_t[]){1, heads, 1, 1});
-    const redco_tensor_type by_key = redco_type(REDCO_I32, 4, (const uint64_t[]){1, 1, 1, p->length});
+    const uint64_t keys = p->caches != NULL && p->caches->decoding ? p->caches->keys : p->length;
+    const redco_tensor_type by_key = redco_type(REDCO_I32, 4, (const uint64_t[]){1, 1, 1, keys});
     const redco_dtype dtype = redco_dtype_statistic(p->scope->compute);
     uint64_t n = 1;
     while (2 * n <= heads) { n *= 2; }
@@ -290,7 +301,10 @@ void redcoi_lm_rotary_tables(redcoi_pass *p)
     const redco_tensor_type pairs = redco_type(REDCO_I32, 1, &(uint64_t){rope->size / 2});
     if (rope->size == 0) { return; }
     redco_graph_set_role(g, REDCO_OP_ROLE_EMBEDDING);
-    const redco_value at = redco_reshape(g, redcoi_lm_positions(p, 0), 2, (const uint64_t[]){p->length, 1});
+    const redco_value positions = redcoi_lm_positions(p, 0);
+    const redco_value at = p->positions != REDCO_NO_VALUE
+                               ? redco_reshape(g, positions, 3, (const uint64_t[]){p->batch, p->length, 1})
+                               : redco_reshape(g, positions, 2, (const uint64_t[]){p->length, 1});
     /* In F64 whatever the tables are: positions times frequencies need the digits. */
     const redco_value index = redco_cast(g, redco_iota(g, &pairs, 0), REDCO_F64);
     redco_value frequency = redco_exp(g, redco_scale(g, index, -2.0 * log(rope->theta) / (double)rope->size));

@@ -107,7 +107,7 @@ static redco_status check_shape(const redco_language_model *lm, uint32_t micro_b
     return REDCO_OK;
 }
 
-static redcoi_pass begin_pass(redco_scope *scope, const redco_language_model *lm, uint64_t batch, uint64_t length)
+redcoi_pass redcoi_lm_pass_begin(redco_scope *scope, const redco_language_model *lm, uint64_t batch, uint64_t length)
 {
     return (redcoi_pass){.scope = scope,
                          .g = scope->graph,
@@ -119,12 +119,13 @@ static redcoi_pass begin_pass(redco_scope *scope, const redco_language_model *lm
                          .cosines = REDCO_NO_VALUE,
                          .sines = REDCO_NO_VALUE,
                          .encoded = REDCO_NO_VALUE,
-                         .bias = REDCO_NO_VALUE};
+                         .bias = REDCO_NO_VALUE,
+                         .positions = REDCO_NO_VALUE,
+                         .source_lengths = REDCO_NO_VALUE};
 }
 
-/* All layers of a class. */
-static redco_value stack(redcoi_pass *p, redco_class_kind kind, redco_value (*block)(redcoi_pass *p, redco_value x),
-                         redco_value x)
+redco_value redcoi_lm_stack(redcoi_pass *p, redco_class_kind kind,
+                              redco_value (*block)(redcoi_pass *p, redco_value x), redco_value x)
 {
     const redco_layer_class *classes = NULL;
     char layer[40];
@@ -136,6 +137,16 @@ static redco_value stack(redcoi_pass *p, redco_class_kind kind, redco_value (*bl
         redco_graph_set_layer(p->g, layer);
         x = block(p, x);
     }
+    return x;
+}
+
+redco_value redcoi_lm_encode(redcoi_pass *p, redco_value source)
+{
+    const redcoi_family_graph *const family = &p->lm->family->graph;
+    redco_value x = redcoi_lm_stack(p, REDCO_CLASS_BLOCK, family->encoder_block, family->embed_source(p, source));
+    if (family->encoder_end != NULL) { x = family->encoder_end(p, x); }
+    p->class_index = 0;
+    redco_graph_set_layer(p->g, "embedding.0");
     return x;
 }
 
@@ -152,17 +163,13 @@ static redco_value logits_of(redco_scope *scope, const redco_language_model *lm,
                          type.rank);
         return REDCO_NO_VALUE;
     }
-    redcoi_pass p = begin_pass(scope, lm, type.dim[0], type.dim[1]);
+    redcoi_pass p = redcoi_lm_pass_begin(scope, lm, type.dim[0], type.dim[1]);
     redco_graph_set_layer(g, "embedding.0");
-    if (encoder) {
-        p.encoded = stack(&p, REDCO_CLASS_BLOCK, family->encoder_block, family->embed_source(&p, source));
-        if (family->encoder_end != NULL) { p.encoded = family->encoder_end(&p, p.encoded); }
-        p.class_index = 0;
-        redco_graph_set_layer(g, "embedding.0");
-    }
+    if (redco_scope_has(scope, "lengths")) { p.source_lengths = redco_scope_value(scope, "lengths"); }
+    if (encoder) { p.encoded = redcoi_lm_encode(&p, source); }
     redco_value x = family->embed(&p, tokens);
     redcoi_lm_rotary_tables(&p);
-    x = stack(&p, encoder ? REDCO_CLASS_CROSS : REDCO_CLASS_BLOCK, family->block, x);
+    x = redcoi_lm_stack(&p, encoder ? REDCO_CLASS_CROSS : REDCO_CLASS_BLOCK, family->block, x);
     redco_graph_set_layer(g, "head.0");
     return family->head(&p, x);
 }
@@ -258,7 +265,7 @@ redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_i
 {
     const redcoi_family_graph *const family = &lm->family->graph;
     redco_scope scope = {.graph = graph, .compute = REDCO_BFLOAT16, .training = true, .key = REDCO_NO_VALUE};
-    redcoi_pass p = begin_pass(&scope, lm, batch, length);
+    redcoi_pass p = redcoi_lm_pass_begin(&scope, lm, batch, length);
     const redco_tensor_type ids = redco_type(REDCO_I32, 2, (const uint64_t[]){batch, length});
     const bool encoder = lm->model->classes[class_index].kind == REDCO_CLASS_BLOCK && family->encoder_block != NULL;
     const redco_tensor_type hidden = redco_type(REDCO_BFLOAT16, 3, (const uint64_t[]){batch, length, lm->dims->hidden});

@@ -31,6 +31,49 @@ const redco_task *redco_language_model_task(const redco_language_model *lm);
  *  decoder-only models.  *  The parameters must be declared, as redco_task_build() does. */
 redco_value redco_language_model_logits(redco_scope *scope, const redco_language_model *lm, redco_value tokens);
 
+/* Generation: a graph for prompts of one length, and one for the token behind what there is of each sequence. */
+
+/** Tensors that stay from one token to the next: keys and values [batch, keys, heads, size] of a layer. */
+typedef struct redco_generation_cache {
+    char name[40];  /**< of the input: "keys.3", "values.3", "source_keys.3" */
+    uint32_t place; /**< the same in both graphs: below REDCO_GENERATION_CACHES times the layers */
+    redco_tensor_type type;
+    redco_value input;  /**< what is there; of no meaning before the prompt */
+    redco_value output; /**< what is there next; REDCO_NO_VALUE: the same */
+} redco_generation_cache;
+
+/** All the tensors of a batch of sequences lie at their first places: what is behind the end of a prompt is padding,
+ *  which nothing sees. */
+typedef struct redco_generation_shape {
+    uint64_t batch;
+    uint64_t prompt; /**< padded length; of encoder-decoder models of the source */
+    uint64_t keys; /**< room for the tokens of a sequence: prompt and generated; of encoder-decoder models generated */
+    uint64_t source_keys; /**< encoder-decoder models: room for the source */
+} redco_generation_shape;
+
+enum { REDCO_GENERATION_CACHES = 4 };
+
+typedef struct redco_generation_graph {
+    redco_graph *graph;
+    redco_value logits; /**< [batch, 1, vocabulary] of the next token; REDCO_NO_VALUE of a source */
+    redco_generation_cache *caches;
+    uint32_t cache_count;
+} redco_generation_graph;
+
+/** Inputs of the first graph: "tokens" i32 [batch, prompt]; "last" i32 [batch], i × prompt + length - 1 of sequence i,
+ * or, of encoder-decoder models, "lengths" i32 [batch]. Of the second: "tokens" i32 [batch, 1], "positions" i32
+ * [batch, 1], and "lengths". The decoder of an encoder-decoder model begins with its start token at position 0.
+ *  @param decoding  the second
+ *  @param storage, compute  of parameters, and of products and caches
+ *  @param out       to be freed with redco_generation_graph_free()
+ *  @return REDCO_EVALUE if the model has fewer positions than @p shape */
+redco_status redco_language_model_generation(const redco_language_model *lm, const redco_generation_shape *shape,
+                                             bool decoding, redco_dtype storage, redco_dtype compute,
+                                             redco_generation_graph *out, redco_error *err);
+void redco_generation_graph_free(redco_generation_graph *graph); /**< an all-zero one is accepted */
+/** Of encoder-decoder models: what the decoder begins with. */
+int32_t redco_language_model_start_token(const redco_language_model *lm);
+
 #ifdef __cplusplus
 }
 #endif

@@ -182,6 +182,18 @@ static redco_value bucket_of(redcoi_pass *p, redco_value offset, bool both_sides
     return redco_select(g, later, redco_shift(g, bucket, buckets), bucket);
 }
 
+/* Of one query for each sequence, at its position, to all keys that are kept: [batch, heads, 1, keys]. */
+static redco_value relative_bias_decoding(redcoi_pass *p, redco_param_use use)
+{
+    redco_graph *const g = p->g;
+    const redco_tensor_type by_key = redco_type(REDCO_I32, 2, (const uint64_t[]){1, p->caches->keys});
+    redco_graph_set_role(g, REDCO_OP_ROLE_EMBEDDING);
+    const redco_value bucket = bucket_of(p, redco_sub(g, redco_iota(g, &by_key, 1), p->positions), false);
+    const redco_value rows = redco_cast(g, redcoi_lm_rows(p, use, bucket), redco_dtype_statistic(p->scope->compute));
+    const redco_value by_head = redco_transpose(g, rows, (const uint32_t[]){0, 2, 1});
+    return redco_reshape(g, by_head, 4, (const uint64_t[]){p->batch, p->dims->heads, 1, p->caches->keys});
+}
+
 /* Row i of the table that all offsets have is that of key less query = i - (length - 1): [1, heads, queries, keys]. */
 static redco_value relative_bias(redcoi_pass *p, redco_param_use use, bool both_sides)
 {
@@ -209,7 +221,8 @@ static redco_value embed_source(redcoi_pass *p, redco_value tokens)
 static redco_value embed(redcoi_pass *p, redco_value tokens)
 {
     const redco_value x = redcoi_lm_tokens(p, tokens);
-    p->bias = relative_bias(p, REDCO_USE_RELATIVE_BIAS, false);
+    p->bias = p->caches != NULL && p->caches->decoding ? relative_bias_decoding(p, REDCO_USE_RELATIVE_BIAS)
+                                                       : relative_bias(p, REDCO_USE_RELATIVE_BIAS, false);
     return x;
 }
 

@@ -57,6 +57,14 @@ static void declare(const redco_task *task, const redco_task_options *options, r
     built->key = redco_input(g, "key", &key);
 }
 
+static redco_status scope_status(const redco_scope *scope, redco_error *err)
+{
+    if (scope->error.status != REDCO_OK) {
+        return redco_fail(err, scope->error.status, scope->error.place, "%s", scope->error.text);
+    }
+    return redco_graph_status(scope->graph, err);
+}
+
 static redco_status build_loss(const redco_task *task, const redco_task_options *options, redco_task_graph *built,
                                redco_error *err)
 {
@@ -65,10 +73,7 @@ static redco_status build_loss(const redco_task *task, const redco_task_options 
     redco_status st = redco_graph_status(g, err);
     if (st != REDCO_OK) { return st; }
     built->loss = task->loss(&scope, task->context);
-    if (scope.error.status != REDCO_OK) {
-        return redco_fail(err, scope.error.status, scope.error.place, "%s", scope.error.text);
-    }
-    if ((st = redco_graph_status(g, err)) != REDCO_OK) { return st; }
+    if ((st = scope_status(&scope, err)) != REDCO_OK) { return st; }
     if (built->loss >= redco_graph_value_count(g)) {
         return redco_fail(err, REDCO_EVALUE, task->name, "the loss function gave no value");
     }
@@ -79,6 +84,36 @@ static redco_status build_loss(const redco_task *task, const redco_task_options 
                           redco_type_text(type, text));
     }
     return REDCO_OK;
+}
+
+redco_status redco_task_build_values(const redco_task *task, const redco_task_options *options,
+                                     const redco_task_input *inputs, size_t input_count, redco_values_function build,
+                                     void *context, redco_task_graph *graph_out, redco_error *err)
+{
+    redco_task with = *task;
+    redco_task_graph built = {.graph = redco_graph_create(), .loss = REDCO_NO_VALUE};
+    with.inputs = inputs;
+    with.input_count = input_count;
+    built.inputs = calloc(input_count + 1, sizeof *built.inputs);
+    built.parameters = calloc(task->parameter_count + 1, sizeof *built.parameters);
+    if (built.graph == NULL || built.inputs == NULL || built.parameters == NULL) {
+        redco_task_graph_free(&built);
+        return redco_fail(err, REDCO_ENOMEM, task->name, "no memory for its graph");
+    }
+    declare(&with, options, &built);
+    redco_scope scope = {
+        .graph = built.graph, .compute = options->compute, .training = options->training, .key = built.key};
+    redco_status st = redco_graph_status(built.graph, err);
+    if (st == REDCO_OK) {
+        build(&scope, context);
+        st = scope_status(&scope, err);
+    }
+    if (st == REDCO_OK) {
+        *graph_out = built;
+        built = (redco_task_graph){.graph = NULL};
+    }
+    redco_task_graph_free(&built);
+    return st;
 }
 
 redco_status redco_task_build(const redco_task *task, const redco_task_options *options, redco_task_graph *graph_out,

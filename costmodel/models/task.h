@@ -90,6 +90,15 @@ redco_status redco_task_build(const redco_task *task, const redco_task_options *
                               redco_error *err);
 void redco_task_graph_free(redco_task_graph *graph); /**< an all-zero one is accepted */
 
+/** Builds other values of a task than its loss, predictions for one, and keeps them in its context. */
+typedef void (*redco_values_function)(redco_scope *scope, void *context);
+
+/** A graph of the task's parameters and the inputs given, for what @p build adds; loss and gradients are none.
+ *  @param inputs  in place of the task's */
+redco_status redco_task_build_values(const redco_task *task, const redco_task_options *options,
+                                     const redco_task_input *inputs, size_t input_count, redco_values_function build,
+                                     void *context, redco_task_graph *graph_out, redco_error *err);
+
 /** Type of a parameter in storage of @p dtype. */
 redco_tensor_type redco_task_parameter_type(const redco_task_parameter *parameter, redco_dtype dtype);
 /** @return NULL if there is none of that name */

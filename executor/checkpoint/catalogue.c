@@ -211,18 +211,18 @@ static redco_status make_weights_files(redco_checkpoint *c, uint64_t file_bytes,
     return text_file(&c->files[c->file_count - 1], "config.json", config, err);
 }
 
-redco_status redcoi_catalogue_weights(const redco_weights_export *export, const redco_checkpoint_states *s,
+redco_status redcoi_catalogue_weights(const redco_weights_export *options, const redco_checkpoint_states *s,
                                       const char *path, redco_checkpoint **checkpoint_out, redco_error *err)
 {
     redco_checkpoint *c = calloc(1, sizeof *c);
     if (c == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
     c->info =
-        (redco_checkpoint_info){.master = redco_states_master_dtype(s->states), .model_config = export->model_config};
+        (redco_checkpoint_info){.master = redco_states_master_dtype(s->states), .model_config = options->model_config};
     c->path = strdup(path);
-    redco_status st = c->path != NULL ? make_entries(c, s, 1, export->dtype, err)
+    redco_status st = c->path != NULL ? make_entries(c, s, 1, options->dtype, err)
                                       : redco_fail(err, REDCO_ENOMEM, path, "out of memory");
     if (st == REDCO_OK) {
-        st = make_weights_files(c, export->file_bytes > 0 ? export->file_bytes : default_file_bytes, err);
+        st = make_weights_files(c, options->file_bytes > 0 ? options->file_bytes : default_file_bytes, err);
     }
     if (st == REDCO_OK) {
         *checkpoint_out = c;

@@ -140,7 +140,7 @@ static redco_status check_sizes(const redco_weights *w, redco_error *err)
     redco_status st = REDCO_OK;
     for (size_t i = 0; i < w->task->parameter_count && st == REDCO_OK; i++) {
         const redco_safetensor *const t = w->found[i];
-        if (s.tensor == NULL || (t->file != NULL && strcmp(t->file, s.tensor->file) != 0)) {
+        if (s.tensor == NULL || (t->file != NULL && s.tensor->file != NULL && strcmp(t->file, s.tensor->file) != 0)) {
             close_source(&s);
             s = (source){.w = w, .tensor = t, .descriptor = -1};
             if ((st = open_source(&s, err)) != REDCO_OK) { break; }

@@ -29,9 +29,18 @@ enum key {
     KEY_WEIGHTS,
     KEY_SAVE_WEIGHTS,
     KEY_SAVE_DTYPE,
+    KEY_EVALUATE,
+    KEY_PREDICT,
+    KEY_PREDICTIONS,
+    KEY_BATCH,
+    KEY_MAX_NEW,
+    KEY_TEMPERATURE,
+    KEY_TOP_K,
+    KEY_TOP_P,
     KEY_TIMEOUT,
     KEY_LISTEN
 };
+enum { MOST_BATCH = 65536, MOST_NEW = 1000000 };
 enum { MOST_STEPS = 1000000, MOST_KEPT = 10000, MOST_TIMEOUT_S = 86400 };
 
 static const char *const dtype_words[] = {"f32", "f64", "bf16", "f16", NULL};
@@ -44,7 +53,7 @@ const char *const exec_backend_words[] = {"host", "cuda", NULL};
 /* clang-format off */
 static const struct argp_option flags[] = {
     {"backend", KEY_BACKEND, "NAME", 0, "Who computes: host, this machine's processors (default), or cuda, a GPU for each rank", 1},
-    {"steps", KEY_STEPS, "N", 0, "Steps to train (default: 10); 0: only take the memory, and report it", 1},
+    {"steps", KEY_STEPS, "N", 0, "Steps to train (default: 10; with --evaluate or --predict 0); 0: only take the memory, and report it", 1},
     {"data", KEY_DATA, "FILE", 0, "Token ids, 16 bits each (32 for vocabularies above 65536), little-endian; default: made from the seed", 1},
     {"seed", KEY_SEED, "N", 0, "Of first weights and made tokens (default: 1)", 1},
     {"learning-rate", KEY_RATE, "R", 0, "Of AdamW, the same in every step (default: 0.001)", 1},
@@ -66,6 +75,14 @@ static const struct argp_option flags[] = {
     {"weights", KEY_WEIGHTS, "DIR|FILE", 0, "Begin with these: a safetensors file, an index of several, or a folder that transformers wrote", 2},
     {"save-weights", KEY_SAVE_WEIGHTS, "DIR", 0, "After the last step, write weights and config there as transformers loads them; a folder that is new or empty", 2},
     {"save-dtype", KEY_SAVE_DTYPE, "TYPE", 0, "In which type: bf16 or f32 (default: bf16 where that is computed in, else f32)", 2},
+    {"evaluate", KEY_EVALUATE, "FILE", 0, "Tell the loss over all examples of FILE after the last step: JSON lines (*.jsonl) with \"tokens\" or \"text\", or token ids as --data", 3},
+    {"predict", KEY_PREDICT, "FILE", 0, "Continue each example of FILE, JSON lines, and print JSON lines with example and prediction in the same order", 3},
+    {"predictions", KEY_PREDICTIONS, "FILE", 0, "Write predictions there instead", 3},
+    {"batch", KEY_BATCH, "N", 0, "Examples that a rank evaluates or continues together (default: the plan's micro-batch)", 3},
+    {"max-new-tokens", KEY_MAX_NEW, "N", 0, "Tokens to generate, unless the config's eos_token_id comes first (default: 64)", 3},
+    {"temperature", KEY_TEMPERATURE, "T", 0, "Draw tokens at this temperature (default: 0, the likeliest token)", 3},
+    {"top-k", KEY_TOP_K, "K", 0, "Draw from the K likeliest tokens (default: 0, all)", 3},
+    {"top-p", KEY_TOP_P, "P", 0, "Draw from the likeliest tokens that together have this probability (default: 1, all)", 3},
     {"timeout", KEY_TIMEOUT, "SECONDS", 0, "How long a rank may be silent before the run is ended (default: 60); longer than any rank computes, or writes to the disk, between two communications", 2},
     {"listen", KEY_LISTEN, "ADDRESS", 0, "Where the other ranks find this one, if a launcher started it: an address or name of this machine; default: that by which it reaches rank 0", 2},
     CLI_OPTIONS,
@@ -97,6 +114,8 @@ static error_t check_replay(struct exec_args *args)
                   {args->folder != NULL, "--checkpoint"},
                   {args->resume, "--resume"},
                   {args->weights != NULL, "--weights"},
+                  {args->evaluate != NULL, "--evaluate"},
+                  {args->predict != NULL, "--predict"},
                   {args->save_weights != NULL, "--save-weights"},
                   {args->fault_tensor[0] != '\0', "--fault"},
                   {args->emulate, "--emulate-compute"}};
@@ -118,7 +137,19 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     struct exec_args *const args = state->input;
     switch (key) {
     case KEY_BACKEND: return cli_word(&args->cli, "--backend", text, exec_backend_words, &args->backend);
-    case KEY_STEPS: return cli_u64(&args->cli, "--steps", text, 0, MOST_STEPS, &args->steps);
+    case KEY_EVALUATE: return cli_name(&args->cli, "--evaluate", text, &args->evaluate);
+    case KEY_PREDICT: return cli_name(&args->cli, "--predict", text, &args->predict);
+    case KEY_PREDICTIONS: return cli_name(&args->cli, "--predictions", text, &args->predictions);
+    case KEY_BATCH: return cli_u64(&args->cli, "--batch", text, 1, MOST_BATCH, &args->batch);
+    case KEY_MAX_NEW:
+        args->generates = true;
+        return cli_u64(&args->cli, "--max-new-tokens", text, 1, MOST_NEW, &args->max_new_tokens);
+    case KEY_TEMPERATURE:
+        args->generates = true;
+        return cli_real(&args->cli, "--temperature", text, 0.0, 1e6, &args->temperature);
+    case KEY_TOP_K: args->generates = true; return cli_u64(&args->cli, "--top-k", text, 0, INT32_MAX, &args->top_k);
+    case KEY_TOP_P: args->generates = true; return cli_real(&args->cli, "--top-p", text, 1e-9, 1.0, &args->top_p);
+    case KEY_STEPS: args->has_steps = true; return cli_u64(&args->cli, "--steps", text, 0, MOST_STEPS, &args->steps);
     case KEY_DATA: return cli_name(&args->cli, "--data", text, &args->data);
     case KEY_SEED: args->has_seed = true; return cli_u64(&args->cli, "--seed", text, 0, INT64_MAX, &args->seed);
     case KEY_RATE:
@@ -167,6 +198,19 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
             return cli_bad_option(&args->cli, "--emulate-compute",
                                   "needs --backend host: a GPU would have nothing to do");
         }
+        if (args->emulate && (args->evaluate != NULL || args->predict != NULL)) {
+            return cli_bad_option(&args->cli, args->evaluate != NULL ? "--evaluate" : "--predict",
+                                  "needs real computation, not --emulate-compute");
+        }
+        if (args->predict == NULL && (args->predictions != NULL || args->generates)) {
+            return cli_bad_option(&args->cli,
+                                  args->predictions != NULL ? "--predictions" : "--max-new-tokens and its kin",
+                                  args->predictions != NULL ? "needs --predict FILE" : "need --predict FILE");
+        }
+        if (args->predict != NULL && args->predictions == NULL && args->cli.json) {
+            return cli_bad_option(&args->cli, "--json", "goes with --predict only if --predictions FILE takes those");
+        }
+        if (!args->has_steps && (args->evaluate != NULL || args->predict != NULL)) { args->steps = 0; }
         if (args->replay) { return check_replay(args); }
         if (args->folder == NULL && (args->resume || args->has_every || args->has_keep)) {
             return cli_bad_option(&args->cli,
@@ -256,12 +300,17 @@ redco_status exec_facts_of_args(const struct exec_args *args, struct exec_facts 
     exec_fact(facts, "--resume", "%s", args->resume ? "given" : "not given");
     exec_fact(facts, "--save-weights", "%s%.100s, in %s", args->save_weights != NULL ? "" : "not given",
               args->save_weights != NULL ? args->save_weights : "", redco_dtype_name(exec_save_dtype(args)));
+    exec_fact(facts, "options of --predict", "%llu examples, %llu tokens, temperature %.17g, top-k %llu, top-p %.17g",
+              (unsigned long long)args->batch, (unsigned long long)args->max_new_tokens, args->temperature,
+              (unsigned long long)args->top_k, args->top_p);
     exec_fact(facts, "--weights", "%s%.100s", args->weights != NULL ? "" : "not given",
               args->weights != NULL ? args->weights : "");
     exec_fact(facts, "--timeout", "%llu s", (unsigned long long)args->timeout_s);
     exec_fact(facts, "number of --profile", "%u", args->profile_count);
     st = exec_facts_of_plan(facts, args->path, args->plan, err);
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--data", args->data, err); }
+    if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--evaluate", args->evaluate, err); }
+    if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--predict", args->predict, err); }
     for (uint32_t i = 0; i < args->profile_count && facts->count < REDCO_FACTS_MAX && st == REDCO_OK; i++) {
         st = exec_fact_of_file(facts, "--profile", args->profiles[i], err);
     }

@@ -15,7 +15,11 @@ struct exec_args {
     struct cli cli;                   /* first: see cli.h */
     const char *path, *data, *folder; /* folder: of checkpoints */
     const char *weights, *save_weights;
-    int save_dtype; /* index of save_words, -1: bf16 of what is computed in it, else f32 */
+    const char *evaluate, *predict, *predictions;
+    uint64_t batch, max_new_tokens, top_k;
+    double temperature, top_p;
+    bool has_steps, generates; /* generates: an option of predictions was given */
+    int save_dtype;            /* index of save_words, -1: bf16 of what is computed in it, else f32 */
     uint64_t steps, seed, every, keep, timeout_s;
     double learning_rate;
     bool has_seed, has_rate, has_every, has_keep, has_timeline_rank, resume;

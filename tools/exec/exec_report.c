@@ -120,6 +120,19 @@ void exec_print_tail(const struct exec_run *run)
         (void)printf("driver, context, libraries and other programs hold %.0f MB of the GPU beside\n",
                      1e-6 * (double)run->reserve_bytes);
     }
+    if (run->use.evaluate != NULL) {
+        (void)printf("evaluation of ");
+        redco_text_write(stdout, run->use.evaluate);
+        (void)printf(": loss %.6f over %llu targets of %llu examples, %.3g s\n", run->use.evaluation.loss,
+                     (unsigned long long)run->use.evaluation.targets, (unsigned long long)run->use.evaluation.examples,
+                     run->use.evaluation_s);
+    }
+    if (run->use.predict != NULL) {
+        (void)printf("prediction of ");
+        redco_text_write(stdout, run->use.predict);
+        (void)printf(": %llu examples, %llu tokens, %.3g s\n", (unsigned long long)run->use.predicted,
+                     (unsigned long long)run->use.tokens, run->use.prediction_s);
+    }
     if (v == NULL) { return; }
     (void)printf("check against one rank: %s; errors of losses %.1e, of norms %.1e", v->same ? "the same" : "differs",
                  v->loss_error, v->norm_error);
@@ -216,6 +229,22 @@ static json_t *checkpoint_json(const struct exec_run *run)
                      (json_int_t)run->written);
 }
 
+static json_t *evaluation_json(const struct exec_use *use)
+{
+    if (use->evaluate == NULL) { return json_null(); }
+    return json_pack("{s:o, s:f, s:I, s:I, s:f}", "file", cli_json_text(use->evaluate), "loss", use->evaluation.loss,
+                     "examples", (json_int_t)use->evaluation.examples, "targets", (json_int_t)use->evaluation.targets,
+                     "time_s", use->evaluation_s);
+}
+
+static json_t *prediction_json(const struct exec_use *use)
+{
+    if (use->predict == NULL) { return json_null(); }
+    return json_pack("{s:o, s:I, s:I, s:I, s:f}", "file", cli_json_text(use->predict), "examples",
+                     (json_int_t)use->predicted, "tokens", (json_int_t)use->tokens, "graphs", (json_int_t)use->graphs,
+                     "time_s", use->prediction_s);
+}
+
 json_t *exec_json(const struct exec_run *run)
 {
     const redco_plan *const plan = run->plan;
@@ -228,12 +257,14 @@ json_t *exec_json(const struct exec_run *run)
     json_t *const emulated = json_array();
     if (run->emulated) { (void)json_array_append_new(emulated, json_string("compute")); }
     if (run->replay) { (void)json_array_append_new(emulated, json_string("communication")); }
-    json_t *const json = json_pack(
-        "{s:I, s:s, s:s?, s:o, s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "world", (json_int_t)redco_plan_gpus(plan),
-        "backend", run->backend, "attention", run->attention[0] != '\0' ? run->attention : NULL, "emulated", emulated,
-        "dtype", redco_dtype_name(run->dtype), "checkpoint", checkpoint_json(run), "start", start_json(&run->start),
-        "first_step", (json_int_t)run->first + 1, "steps", steps_json(run), "measured", measured_json(run), "predicted",
-        predicted, "check", check_json(run->checked ? &run->verdict : NULL));
+    json_t *const json =
+        json_pack("{s:I, s:s, s:s?, s:o, s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "world",
+                  (json_int_t)redco_plan_gpus(plan), "backend", run->backend, "attention",
+                  run->attention[0] != '\0' ? run->attention : NULL, "emulated", emulated, "dtype",
+                  redco_dtype_name(run->dtype), "checkpoint", checkpoint_json(run), "start", start_json(&run->start),
+                  "first_step", (json_int_t)run->first + 1, "steps", steps_json(run), "measured", measured_json(run),
+                  "predicted", predicted, "check", check_json(run->checked ? &run->verdict : NULL), "evaluation",
+                  evaluation_json(&run->use), "prediction", prediction_json(&run->use));
     if (run->replay) { (void)json_object_set_new(json, "replay_rank", json_integer((json_int_t)run->rank)); }
     return json;
 }

@@ -2,6 +2,7 @@
 #ifndef REDCO_TOOLS_EXEC_REPORT_H
 #define REDCO_TOOLS_EXEC_REPORT_H
 
+#include "executor/trainer/predict.h"
 #include "executor/trainer/trainer.h"
 
 #include <jansson.h>
@@ -17,6 +18,15 @@ struct exec_start {
 
 /** The processor's clock. */
 double exec_now_s(void);
+
+/** What became of --evaluate and --predict. */
+struct exec_use {
+    const char *evaluate, *predict; /**< their files, or NULL */
+    redco_evaluation evaluation;
+    double evaluation_s, prediction_s;
+    uint64_t predicted, tokens; /**< examples, and tokens generated */
+    uint32_t graphs;
+};
 
 struct exec_run {
     struct exec_start start;
@@ -40,6 +50,7 @@ struct exec_run {
     const char *folder; /**< of checkpoints, or NULL */
     bool resumed;
     uint64_t written; /**< checkpoints */
+    struct exec_use use;
 };
 
 /** Of the steps but the first, which warms up; NaN when out of memory or without steps. */

@@ -1,0 +1,63 @@
+/** @file predict.h  Evaluation and generation by the model that a trainer has, on its ranks: between steps, with the
+ *  weights as they are. Every rank makes the same calls; examples are split over the data-parallel ranks, and what
+ * comes back is the same on all.
+ *
+ *  Examples of about one length are run together, padded; of at most eight lengths. The memory of it is taken for the
+ *  call, beside what training has. */
+#ifndef REDCO_PREDICT_H
+#define REDCO_PREDICT_H
+
+#include "executor/data/examples.h"
+#include "executor/trainer/sampling.h"
+#include "executor/trainer/trainer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What examples for the trainer's model are. @param prompts  to be continued by @p max_tokens */
+redco_examples_options redco_trainer_examples(const redco_trainer *trainer, bool prompts, uint32_t max_tokens);
+
+typedef struct redco_evaluation {
+    double loss; /**< mean over all targets of all examples */
+    uint64_t examples, targets;
+} redco_evaluation;
+
+/** Whether the examples are for the trainer's model is the caller's to know.
+ *  @param batch  sequences that a rank runs together; 0: the plan's micro-batch
+ *  @return REDCO_EINFEASIBLE if a loss is not finite */
+redco_status redco_trainer_evaluate(redco_trainer *trainer, const redco_examples *examples, uint32_t batch,
+                                    redco_evaluation *evaluation_out, redco_error *err);
+
+typedef struct redco_generation_options {
+    uint32_t batch;      /**< as above */
+    uint32_t max_tokens; /**< that are generated of a sequence, unless its end comes first; at least 1 */
+    redco_sampling sampling;
+    const int32_t *ends; /**< tokens that end a sequence: the config's "eos_token_id" */
+    uint32_t end_count;
+} redco_generation_options;
+
+/** What was generated, by example. */
+typedef struct redco_predictions {
+    int32_t *tokens;     /**< [example][max_tokens] */
+    uint32_t *counts;    /**< of an example, without the end */
+    bool *ended;         /**< a token that ends it came */
+    uint32_t max_tokens; /**< room of an example */
+    uint64_t count;      /**< examples */
+    uint32_t graphs;     /**< that were built: one for each padded length, and one for the tokens behind */
+} redco_predictions;
+
+/** Each token takes the time of one token, however many came before: keys and values are kept, on each tensor-parallel
+ *  rank those of its heads.
+ *  @param predictions_out  to be freed with redco_predictions_free()
+ *  @return REDCO_EVALUE if the model has no room for prompt and max_tokens; REDCO_EINFEASIBLE if a logit is no number
+ */
+redco_status redco_trainer_generate(redco_trainer *trainer, const redco_examples *examples,
+                                    const redco_generation_options *options, redco_predictions *predictions_out,
+                                    redco_error *err);
+void redco_predictions_free(redco_predictions *predictions); /**< an all-zero one is accepted */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

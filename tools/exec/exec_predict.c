@@ -1,0 +1,151 @@
+#include "tools/exec/exec_predict.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ENDS_MAX = 64, BYTES = 256 };
+
+bool exec_only_predicts(const struct exec_args *args)
+{
+    return args->predict != NULL && args->predictions == NULL;
+}
+
+redco_status exec_files_open(const struct exec_args *args, const redco_trainer *trainer, struct exec_files *files,
+                             redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    if (args->evaluate != NULL) {
+        const redco_examples_options options = redco_trainer_examples(trainer, false, 0);
+        st = redco_examples_open(args->evaluate, &options, &files->evaluated, err);
+    }
+    if (st == REDCO_OK && args->predict != NULL) {
+        const redco_examples_options options = redco_trainer_examples(trainer, true, (uint32_t)args->max_new_tokens);
+        st = redco_examples_open(args->predict, &options, &files->prompts, err);
+    }
+    return st == REDCO_OK && args->predictions != NULL ? cli_writable(args->predictions, err) : st;
+}
+
+void exec_files_close(struct exec_files *files)
+{
+    redco_examples_close(files->evaluated);
+    redco_examples_close(files->prompts);
+}
+
+/* "eos_token_id" of the config: a number, or a list of them. */
+static uint32_t read_ends(const redco_plan *plan, int32_t ends[ENDS_MAX])
+{
+    const json_t *const value = json_object_get(plan->model_config, "eos_token_id");
+    uint32_t count = 0;
+    if (json_is_integer(value)) { ends[count++] = (int32_t)json_integer_value(value); }
+    for (size_t i = 0; i < json_array_size(value) && count < ENDS_MAX; i++) {
+        ends[count++] = (int32_t)json_integer_value(json_array_get(value, i));
+    }
+    return count;
+}
+
+/* Ids as bytes, where the example is a text and all are bytes; NULL else. */
+static json_t *text_of(const redco_example *example, const int32_t *ids, uint32_t count)
+{
+    char *const bytes = calloc((size_t)count + 1, 1);
+    bool all = bytes != NULL && example->text;
+    for (uint32_t i = 0; i < count && all; i++) {
+        all = ids[i] > 0 && ids[i] < BYTES;
+        bytes[i] = (char)ids[i];
+    }
+    json_t *const text = all ? cli_json_text(bytes) : NULL;
+    free(bytes);
+    return text;
+}
+
+static json_t *line_of(const redco_example *example, const redco_predictions *p, uint64_t number)
+{
+    const int32_t *const ids = p->tokens + number * p->max_tokens;
+    json_t *const tokens = json_array(), *const text = text_of(example, ids, p->counts[number]);
+    for (uint32_t i = 0; i < p->counts[number]; i++) { (void)json_array_append_new(tokens, json_integer(ids[i])); }
+    json_t *const prediction = json_pack("{s:o, s:b}", "tokens", tokens, "ended", (int)p->ended[number]);
+    if (text != NULL) { (void)json_object_set_new(prediction, "text", text); }
+    return json_pack("{s:O, s:o}", "example", example->line, "prediction", prediction);
+}
+
+static redco_status write_lines(const struct exec_files *files, const redco_predictions *p, FILE *file,
+                                const char *name, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    for (uint64_t i = 0; i < p->count && st == REDCO_OK; i++) {
+        const redco_example example = redco_examples_get(files->prompts, i);
+        json_t *const line = line_of(&example, p, i);
+        char *const text = line != NULL ? json_dumps(line, JSON_COMPACT) : NULL;
+        if (text == NULL) {
+            st = redco_fail(err, REDCO_ENOMEM, name, "out of memory");
+        } else if (fputs(text, file) == EOF || fputc('\n', file) == EOF) {
+            st = redco_fail(err, REDCO_ESYSTEM, name, "cannot write: %s", strerror(errno));
+        }
+        free(text);
+        json_decref(line);
+    }
+    if (st == REDCO_OK && fflush(file) != 0) {
+        st = redco_fail(err, REDCO_ESYSTEM, name, "cannot write: %s", strerror(errno));
+    }
+    return st;
+}
+
+/* A file appears whole or not at all. */
+static redco_status write_predictions(const struct exec_args *args, const struct exec_files *files,
+                                      const redco_predictions *p, redco_error *err)
+{
+    static const char ending[] = ".unfinished";
+    const char *const path = args->predictions;
+    if (path == NULL) { return write_lines(files, p, stdout, "standard output", err); }
+    const size_t size = strlen(path) + sizeof ending;
+    char *const temporary = malloc(size);
+    if (temporary == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
+    (void)snprintf(temporary, size, "%s%s", path, ending);
+    FILE *const file = fopen(temporary, "we");
+    redco_status st = file != NULL ? write_lines(files, p, file, path, err)
+                                   : redco_fail(err, REDCO_ESYSTEM, path, "cannot write: %s", strerror(errno));
+    const bool closed = file == NULL || fclose(file) == 0;
+    if (st == REDCO_OK && (!closed || rename(temporary, path) != 0)) {
+        st = redco_fail(err, REDCO_ESYSTEM, path, "cannot write: %s", strerror(errno));
+    }
+    if (st != REDCO_OK) { (void)unlink(temporary); }
+    free(temporary);
+    return st;
+}
+
+static redco_status predict(const struct exec_args *args, const struct exec_files *files, redco_trainer *trainer,
+                            bool leads, struct exec_use *use, redco_error *err)
+{
+    int32_t ends[ENDS_MAX];
+    const redco_generation_options options = {.batch = (uint32_t)args->batch,
+                                              .max_tokens = (uint32_t)args->max_new_tokens,
+                                              .sampling = {args->temperature, args->top_k, args->top_p, args->seed},
+                                              .ends = ends,
+                                              .end_count = read_ends(args->plan, ends)};
+    redco_predictions p = {.tokens = NULL};
+    const double begin_s = exec_now_s();
+    redco_status st = redco_trainer_generate(trainer, files->prompts, &options, &p, err);
+    use->prediction_s = exec_now_s() - begin_s;
+    use->graphs = p.graphs;
+    use->predicted = p.count;
+    for (uint64_t i = 0; i < p.count && st == REDCO_OK; i++) { use->tokens += p.counts[i]; }
+    if (st == REDCO_OK && leads) { st = write_predictions(args, files, &p, err); }
+    if (st == REDCO_OK) { use->predict = args->predict; }
+    redco_predictions_free(&p);
+    return st;
+}
+
+redco_status exec_files_use(const struct exec_args *args, const struct exec_files *files, redco_trainer *trainer,
+                            bool leads, struct exec_use *use, redco_error *err)
+{
+    redco_status st = REDCO_OK;
+    if (files->evaluated != NULL) {
+        const double begin_s = exec_now_s();
+        st = redco_trainer_evaluate(trainer, files->evaluated, (uint32_t)args->batch, &use->evaluation, err);
+        use->evaluation_s = exec_now_s() - begin_s;
+        if (st == REDCO_OK) { use->evaluate = args->evaluate; }
+    }
+    return st == REDCO_OK && files->prompts != NULL ? predict(args, files, trainer, leads, use, err) : st;
+}
