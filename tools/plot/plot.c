@@ -11,7 +11,8 @@
 extern const char *const plot_scripts[][2];
 
 const char *const plot_kind_words[] = {"mfu-vs-gpus", "predicted-vs-measured", "memory",  "time",      "timeline",
-                                       "pareto",      "collectives",           "overlap", "timelines", NULL};
+                                       "pareto",      "collectives",           "overlap", "timelines", "famous",
+                                       NULL};
 
 enum { LONGEST_TEXT = 120 };
 
@@ -166,7 +167,8 @@ static redco_status assemble(const struct plot_sheet *sheet, enum plot_format fo
 /* Kinds that are drawn from documents other than plans. */
 static bool takes_documents(enum plot_kind kind)
 {
-    return kind == PLOT_PREDICTED_VS_MEASURED || kind == PLOT_COLLECTIVES || kind == PLOT_TIMELINES;
+    return kind == PLOT_PREDICTED_VS_MEASURED || kind == PLOT_COLLECTIVES || kind == PLOT_TIMELINES ||
+           kind == PLOT_FAMOUS;
 }
 
 static redco_status write_documents(enum plot_kind kind, const redco_json_value *roots, size_t count,
@@ -176,8 +178,10 @@ static redco_status write_documents(enum plot_kind kind, const redco_json_value 
     if (kind == PLOT_TIMELINES) { return plot_timelines_documents(roots, count, sheet, err); }
     if (count != 1) {
         return redco_fail(err, REDCO_EVALUE, plot_kind_words[kind],
-                          "is drawn from one JSON document: redco-validate --measured CSV... --json");
+                          "is drawn from one JSON document: redco-validate --%s CSV... --json",
+                          kind == PLOT_FAMOUS ? "famous" : "measured");
     }
+    if (kind == PLOT_FAMOUS) { return plot_famous(roots, sheet, err); }
     return plot_scatter(roots, sheet, err);
 }
 
