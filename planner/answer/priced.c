@@ -3,14 +3,23 @@
 #include "costmodel/evaluation/request.h"
 #include "planner/search/space.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Sums of the same numbers in another order differ by less. */
 static const double rounding_ratio = 1e-9;
 
 /* So many times answers that are too large by the simulator are asked for again, with so much more memory left free. */
-enum { TRIES = 4, BEST_FEW = 24 };
+enum { TRIES = 4, BEST_FEW = 24, BEST_PIPELINES = 8 };
 static const double far_ratio = 0.03;
+/* Simulated steps of pipelines are up to so much faster than their closed form, where interleaved stages hide
+ * gradients between chunks. */
+static const double pipeline_ratio = 0.05;
+/* What is faster by less is not worth an answer that is not proven. */
+static const double gain_ratio = 0.0005;
+/* The search counts the fullest stage as one that has embedding, head and the most micro-batches in flight: more than
+ * any stage has, by up to so much of a GPU's memory. */
+static const double slack_ratio = 0.2;
 static const uint64_t least_margin_bytes = 64000000;
 
 redco_status redco_costs_of(const redco_inputs *inputs, const redco_search_options *options, redco_costs **costs_out,
@@ -97,9 +106,14 @@ static void give_up(redco_search_result *result)
     result->ranked[0].assignments = NULL; /* changed hands */
 }
 
-static redco_status price_ranked(redco_costs *costs, bool comm, redco_search_result *result, redco_error *err)
+/* @param most_s  candidates whose closed form is longer are no better: they are dropped */
+static redco_status price_ranked(redco_costs *costs, bool comm, double most_s, redco_search_result *result,
+                                 redco_error *err)
 {
     redco_status st = REDCO_OK;
+    while (result->ranked_count > 1 && result->ranked[result->ranked_count - 1].closed_form.step_s > most_s) {
+        free(result->ranked[--result->ranked_count].assignments);
+    }
     for (uint32_t i = 0; i < result->ranked_count && st == REDCO_OK; i++) {
         redco_candidate *const c = &result->ranked[i];
         st = redco_candidate_price(costs, c, err);
@@ -138,7 +152,7 @@ static redco_status price_answers(redco_costs *costs, const redco_inputs *inputs
 {
     const bool comm = options->objective == REDCO_OBJECTIVE_COMM;
     redco_search_options leaner = *options;
-    redco_status st = price_ranked(costs, comm, *result, err);
+    redco_status st = price_ranked(costs, comm, (double)INFINITY, *result, err);
     for (int i = 0; i < TRIES && st == REDCO_OK && !fits(&(*result)->ranked[0]); i++) {
         const redco_prediction *const p = &(*result)->ranked[0].prediction;
         const uint64_t beyond = p->total_bytes - p->capacity_bytes;
@@ -152,7 +166,7 @@ static redco_status price_answers(redco_costs *costs, const redco_inputs *inputs
         }
         redco_search_result_free(*result);
         *result = again;
-        st = price_ranked(costs, comm, again, err);
+        st = price_ranked(costs, comm, (double)INFINITY, again, err);
     }
     if (st != REDCO_OK) { return st; }
     if (!any_fits(*result)) { give_up(*result); }
@@ -161,38 +175,55 @@ static redco_status price_answers(redco_costs *costs, const redco_inputs *inputs
     return REDCO_OK;
 }
 
-/* Where the simulator is far from the closed form, in pipelines that reduce in every micro-batch say, the best few by
- * the closed form are simulated, and the fastest of them is the answer: no longer proven, but better. */
+/* The fastest of the best few by the closed form takes the place of the first where it is faster. */
+static redco_status try_few(redco_costs *costs, const redco_inputs *inputs, const redco_search_options *options,
+                            double most_s, redco_search_result *result, redco_error *err)
+{
+    redco_candidate *const first = &result->ranked[0];
+    redco_search_result *few = NULL;
+    redco_error why = {.status = REDCO_OK};
+    redco_status st =
+        redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, options, &few, &why);
+    if (st == REDCO_EVALUE) { return REDCO_OK; } /* no stages divide layers, GPUs or batch */
+    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
+    if (few->ranked_count > 0) { st = price_ranked(costs, false, most_s, few, err); }
+    if (st != REDCO_OK) {
+        redco_search_result_free(few);
+        return st;
+    }
+    keep_fitting(few);
+    sort(few->ranked, few->ranked_count);
+    if (few->ranked_count > 0 && few->ranked[0].prediction.step_s < first->prediction.step_s * (1.0 - gain_ratio)) {
+        const redco_candidate slower = *first;
+        *first = few->ranked[0];
+        few->ranked[0] = slower;
+        result->status = "feasible";
+    }
+    redco_search_result_free(few);
+    return REDCO_OK;
+}
+
+/* Pipelines, and whatever else the simulator finds far slower than the closed form: the best few by the closed form are
+ * simulated, and the fastest of them is the answer: no longer proven, but better. */
 static redco_status look_further(redco_costs *costs, const redco_inputs *inputs, const redco_search_options *options,
                                  redco_search_result **result, redco_error *err)
 {
     const redco_candidate *const first = &(*result)->ranked[0];
     redco_search_options wider = *options;
-    redco_search_result *more = NULL;
-    if (options->top > 1 || !minimises_steps(options) || (*result)->candidates <= 1 ||
-        first->prediction.step_s <= first->closed_form.step_s * (1.0 + far_ratio)) {
+    const bool pipeline = first->setting.pp > 1;
+    const bool far = first->prediction.step_s > first->closed_form.step_s * (1.0 + far_ratio);
+    if (options->top > 1 || !minimises_steps(options) || (*result)->candidates <= 1 || !(pipeline || far)) {
         return REDCO_OK;
     }
-    wider.top = BEST_FEW;
+    const double most_s = first->prediction.step_s * (1.0 + pipeline_ratio);
+    wider.top = far ? BEST_FEW : BEST_PIPELINES;
     wider.verify = false;
-    redco_status st =
-        redco_search(&inputs->machine, inputs->model, &inputs->calibration, inputs->comm, &wider, &more, err);
-    if (st == REDCO_OK) { st = price_ranked(costs, false, more, err); }
-    if (st != REDCO_OK) {
-        redco_search_result_free(more);
-        return st;
+    redco_status st = REDCO_OK;
+    for (int roomier = 0; roomier <= (pipeline ? 1 : 0) && st == REDCO_OK; roomier++) {
+        wider.slack_bytes = roomier > 0 ? (uint64_t)(slack_ratio * (double)first->prediction.capacity_bytes) : 0;
+        st = try_few(costs, inputs, &wider, most_s, *result, err);
     }
-    keep_fitting(more);
-    sort(more->ranked, more->ranked_count);
-    if (more->ranked_count > 0 &&
-        more->ranked[0].prediction.step_s < first->prediction.step_s * (1.0 - rounding_ratio)) {
-        const redco_candidate slower = *first;
-        (*result)->ranked[0] = more->ranked[0];
-        more->ranked[0] = slower;
-        (*result)->status = "feasible";
-    }
-    redco_search_result_free(more);
-    return REDCO_OK;
+    return st;
 }
 
 redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_options *options,

@@ -22,8 +22,8 @@ redco_status redco_candidate_price(redco_costs *costs, redco_candidate *candidat
  *    orders them (equal ones, to 1e-9, keep their order);
  *  - where the simulator finds the first too large for the memory, a leaner one is searched for; others that are too
  *    large are left out;
- *  - where the first is more than 3 % slower by the simulator than by the closed form, the best few are simulated, and
- *    the fastest leads (its status is "feasible");
+ *  - where the first is a pipeline, or more than 3 % slower by the simulator than by the closed form, the best few are
+ *    simulated, and the fastest leads (its status is "feasible");
  *  - the leanest strategy of a space in which the closed form finds nothing that fits is priced, too, and is the
  *    answer if the simulator says that it fits: a layout that is given is judged by the simulator alone. */
 redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_options *options,

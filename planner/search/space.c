@@ -224,7 +224,8 @@ static redcoi_problem *new_problem(const redcoi_space *space, const redcoi_outer
     problem->group_count = outer->group_count;
     problem->constant_s = fixed->scale * fixed->fixed_s + fixed->overhead_s;
     const uint64_t taken = fixed->fixed_bytes + space->options.margin_bytes;
-    problem->budget_bytes = fixed->capacity_bytes > taken ? fixed->capacity_bytes - taken : 0;
+    const uint64_t room = fixed->capacity_bytes + space->options.slack_bytes;
+    problem->budget_bytes = room > taken ? room - taken : 0;
     return problem;
 }
 
