@@ -100,6 +100,7 @@ static const struct argp argp = {
            "\vKIND and its INPUT (\"-\" is standard input), mostly JSON documents:\n"
            "  mfu-vs-gpus            sweeps of redco-plan; tables of measured runs\n"
            "  predicted-vs-measured  redco-validate on tables of measured runs\n"
+           "  famous                 redco-validate on published runs\n"
            "  memory, time           a comparison, a ranking or a sweep of redco-plan\n"
            "  pareto                 a ranking and a comparison of redco-plan\n"
            "  overlap                plans, one for each overlap setting; tables of measured runs\n"

@@ -23,7 +23,9 @@ enum {
     KEY_PROFILE,
     KEY_TOP,
     KEY_MAX_ERROR,
-    KEY_MAX_MEMORY_ERROR
+    KEY_MAX_MEMORY_ERROR,
+    KEY_FAMOUS,
+    KEY_REGRET
 };
 
 enum { DEFAULT_TOP = 10, MOST_TOP = 1000000, MOST_ROW = 1000000 };
@@ -36,8 +38,17 @@ static const struct argp_option options[] = {
     {"command", KEY_COMMAND, "DIR", 0,
      "With --row: write the row's model.json and cluster.json there, and print the redco-plan command that prices it",
      0},
+    {"famous", KEY_FAMOUS, "CSV...", 0,
+     "Of each measured run, compare the layout that ran with what redco advises for the same machine, model, batch, "
+     "engine and precision",
+     0},
+    {"regret", KEY_REGRET, "CSV...", 0,
+     "Of each group of measured runs that differ in their layout only, compare the layout that redco ranks first with "
+     "the fastest one measured",
+     0},
     {"plot", KEY_PLOT, "FILE", 0,
-     "Draw predicted against measured, with --profiles bandwidth over size, with a plan both timelines: .svg, .png or "
+     "Draw predicted against measured, with --famous also the gain of each advice, with --profiles bandwidth over "
+     "size, with a plan both timelines: .svg, .png or "
      ".pdf; .gp is gnuplot's input",
      0},
     {"profiles", KEY_PROFILES, "FILE...", 0,
@@ -127,17 +138,27 @@ static error_t check_together(struct validate_arguments *arguments)
 {
     struct cli *const cli = &arguments->cli;
     if (cli->err.status != REDCO_OK) { return 0; }
-    if (arguments->profiles && arguments->measured) {
-        return cli_bad_option(cli, "--profiles", "and --measured do not go together");
+    const bool tables = arguments->measured || arguments->famous || arguments->regret;
+    if ((int)arguments->profiles + arguments->measured + arguments->famous + arguments->regret > 1) {
+        return cli_bad_option(cli,
+                              arguments->profiles ? "--profiles"
+                              : arguments->famous ? "--famous"
+                                                  : "--regret",
+                              "and %s do not go together",
+                              arguments->measured                        ? "--measured"
+                              : arguments->regret && arguments->profiles ? "--regret"
+                              : arguments->famous && arguments->profiles ? "--famous"
+                                                                         : "--regret");
     }
-    if (arguments->calibration != NULL && !arguments->measured) {
-        return cli_bad_option(cli, "--calibration", "is for --measured");
+    if (arguments->calibration != NULL && !tables) {
+        return cli_bad_option(cli, "--calibration", "is for --measured, --famous and --regret");
     }
+    if (arguments->regret && arguments->plot != NULL) { return cli_bad_option(cli, "--plot", "is not for --regret"); }
     if (arguments->cluster != NULL && !arguments->profiles) {
         return cli_bad_option(cli, "--cluster", "is for --profiles");
     }
     if ((arguments->row > 0 || arguments->command != NULL) && check_command_mode(arguments) != 0) { return EINVAL; }
-    if (!arguments->profiles && !arguments->measured) { return check_trace_mode(arguments); }
+    if (!arguments->profiles && !tables) { return check_trace_mode(arguments); }
     const char *const alien = arguments->plan_profile_count > 0           ? "--profile"
                               : arguments->top > 0                        ? "--top"
                               : !isnan(arguments->max_error_ratio)        ? "--max-error"
@@ -160,6 +181,14 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         arguments->measured = true;
         arguments->files[arguments->file_count++] = text;
         return 0;
+    case KEY_FAMOUS:
+        arguments->famous = true;
+        arguments->files[arguments->file_count++] = text;
+        return 0;
+    case KEY_REGRET:
+        arguments->regret = true;
+        arguments->files[arguments->file_count++] = text;
+        return 0;
     case KEY_PROFILES: arguments->profiles = true; /* fall through */
     case ARGP_KEY_ARG: arguments->files[arguments->file_count++] = text; return 0;
     case KEY_LAUNCH:
@@ -178,12 +207,13 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 static const struct argp argp = {
     .options = options,
     .parser = parse_option,
-    .args_doc = "PLAN TRACE...\n--measured CSV...\n--measured CSV --row N --command DIR\n--profiles FILE...",
-    .doc =
-        "Compares predictions with measurements and prints the error: of a plan's step with traces of redco-exec "
-        "--timeline, of published runs, of collectives.\v"
-        "Exit code: 0 done, 1 an error is larger than --max-error or --max-memory-error allows, 2 bad input or usage, "
-        "3 system error.",
+    .args_doc = "PLAN TRACE...\n--measured CSV...\n--measured CSV --row N --command DIR\n--famous CSV...\n"
+                "--regret CSV...\n--profiles FILE...",
+    .doc = "Compares predictions with measurements and prints the error: of a plan's step with traces of redco-exec "
+           "--timeline, of published runs, of collectives.\v"
+           "Exit code: 0 done, 1 an error is larger than --max-error or --max-memory-error allows or an advice of "
+           "--famous is "
+           "slower than the layout that ran, 2 bad input or usage, 3 system error.",
 };
 
 static redco_status draw(const struct validate_arguments *arguments, const struct validate_outcome *outcome,
@@ -235,6 +265,8 @@ int main(int argc, char **argv)
     if (code == CLI_RUN) {
         if (arguments.top == 0) { arguments.top = DEFAULT_TOP; }
         code = arguments.command != NULL ? validate_command(&arguments)
+               : arguments.famous        ? validate_famous(&arguments)
+               : arguments.regret        ? validate_regret(&arguments)
                : arguments.measured      ? validate_measured(&arguments)
                : arguments.profiles      ? validate_profiles(&arguments)
                                          : validate_trace(&arguments);

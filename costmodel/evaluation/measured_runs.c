@@ -338,6 +338,11 @@ const redco_request *redco_evaluations_request(const redco_evaluations *evaluati
     return &evaluations->rows[index].request;
 }
 
+const redco_comm *redco_evaluations_comm(const redco_evaluations *evaluations, size_t index)
+{
+    return evaluations->rows[index].comm;
+}
+
 redco_costs *redco_evaluations_costs(redco_evaluations *evaluations, size_t index)
 {
     return evaluations->rows[index].costs;

@@ -30,6 +30,8 @@ void redco_evaluations_free(redco_evaluations *evaluations);
 const char *redco_evaluations_skip(const redco_evaluations *evaluations, size_t index);
 /** Of a row that is not skipped, what it asks; its calibration is that of the last prediction. Borrowed. */
 const redco_request *redco_evaluations_request(const redco_evaluations *evaluations, size_t index);
+/** What prices its collectives, shared with other rows. Borrowed. */
+const redco_comm *redco_evaluations_comm(const redco_evaluations *evaluations, size_t index);
 /** Name of the shipped set of constants for the row's engine and GPU. */
 const char *redco_evaluations_set(const redco_evaluations *evaluations, size_t index);
 /** The closed form's prediction of a row that is not skipped. */

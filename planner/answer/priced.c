@@ -16,6 +16,9 @@ enum {
     BEST_FEW = 16 /* simulated at most beyond those asked for */
 };
 static const uint64_t least_margin_bytes = 64000000;
+/* The search counts the fullest stage of a pipeline as one that has embedding, head and the most micro-batches in
+ * flight: more than any stage has, by up to so much of a GPU's memory. */
+static const double slack_ratio = 0.2;
 
 /* By how much the closed form may be above the simulator and the layout still be simulated; and by how much it is at
  * most: the largest of random layouts of shipped models within a quarter of the fastest (tools/run prove). */
@@ -284,6 +287,45 @@ static redco_status price_answers(struct pricing *p, const redco_search_options 
     return REDCO_OK;
 }
 
+/* Takes over a candidate of another result. */
+static redco_status append(redco_search_result *result, redco_candidate *candidate, redco_error *err)
+{
+    redco_candidate *const ranked = realloc(result->ranked, (result->ranked_count + 1U) * sizeof *ranked);
+    if (ranked == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    result->ranked = ranked;
+    ranked[result->ranked_count++] = *candidate;
+    candidate->assignments = NULL;
+    return REDCO_OK;
+}
+
+/* Pipelines that only the simulator finds to fit join the answers if they are faster than what is known. */
+static redco_status look_roomier(struct pricing *p, const redco_search_options *searched, redco_error *err)
+{
+    const redco_prediction *const first = &p->result->ranked[0].prediction;
+    redco_search_options roomier = *searched;
+    redco_search_result *more = NULL;
+    redco_error why = {.status = REDCO_OK};
+    double best_s = last_wanted_s(p, p->result->ranked_count);
+    roomier.slack_bytes = (uint64_t)(slack_ratio * (double)first->capacity_bytes);
+    roomier.verify = false;
+    redco_status st = search_again(p, &roomier, &more, &why);
+    if (st == REDCO_EVALUE) { return REDCO_OK; } /* no stages divide layers, GPUs or batch */
+    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
+    add_counts(&p->result->counts, &more->counts);
+    for (uint32_t i = 0; i < more->ranked_count && st == REDCO_OK; i++) {
+        redco_candidate *const c = &more->ranked[i];
+        bool priced = false;
+        if (c->closed_form.step_s > best_s * (1.0 + redco_look_ratio)) { break; }
+        st = price_one(p, c, &priced, err);
+        if (st == REDCO_OK && priced && fits(c) && c->prediction.step_s < best_s) {
+            st = append(p->result, c, err);
+            best_s = last_wanted_s(p, p->result->ranked_count);
+        }
+    }
+    redco_search_result_free(more);
+    return st;
+}
+
 /* The fastest by the simulator first, or all in its order where several are wanted. */
 static void order(struct pricing *p)
 {
@@ -343,6 +385,8 @@ redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_
     p.bound_s = value_of(&p, &p.result->ranked[0]) * (1.0 - p.result->gap_ratio);
     st = price_answers(&p, &searched, err);
     if (st != REDCO_OK || p.result->ranked_count == 0) { goto out; }
+    if (p.simulates && p.result->ranked[0].setting.pp > 1) { st = look_roomier(&p, &searched, err); }
+    if (st != REDCO_OK) { goto out; }
     if (p.simulates) { order(&p); }
     set_proof(&p);
 out:

@@ -179,6 +179,7 @@ struct lister {
     bool batch_first;      /* for its batch */
     uint32_t misfits;      /* layouts whose data-parallel ranks the batch does not divide over */
     uint64_t below, above; /* the nearest batches that divide over those of one; below 0: none */
+    redco_error other;     /* why the first layout would be none with any batch */
 };
 
 /* A layout that the machine and the model allow, but not the batch. */
@@ -191,6 +192,7 @@ static void note_misfit(struct lister *list, redco_setting setting)
     setting.micro_batch = 1;
     setting.micro_batches = 1;
     if (redco_setting_check(list->space->costs, &setting, &why) != REDCO_OK && strcmp(why.place, "batch") != 0) {
+        if (list->other.status == REDCO_OK) { list->other = why; }
         return;
     }
     const uint64_t unit = redco_mesh_ranks(setting.dp) * (o->micro_batch != 0 ? o->micro_batch : 1);
@@ -342,7 +344,7 @@ static redco_status add_all(struct lister *list)
 /* Why there is no layout; of a batch, the nearest that has one. */
 static redco_status none_listed(const struct lister *list, redco_error *err)
 {
-    const redco_error *const first = &list->first;
+    const redco_error *const first = list->misfits == 0 && list->other.status != REDCO_OK ? &list->other : &list->first;
     char others[48] = "", below[32] = "";
     if (list->misfits == 0 || !list->batch_first) {
         return redco_fail(err, first->status, first->place, "%s", first->text);

@@ -207,8 +207,8 @@ out:
 static bool may_fit(redcoi_space *space, redcoi_outer *outer)
 {
     redcoi_space_bound_memory(space, outer);
-    return outer->least_bytes <= outer->capacity_bytes &&
-           space->options.margin_bytes <= outer->capacity_bytes - outer->least_bytes;
+    const uint64_t room = outer->capacity_bytes + space->options.slack_bytes;
+    return outer->least_bytes <= room && space->options.margin_bytes <= room - outer->least_bytes;
 }
 
 static redco_status rank_all(struct search *s, redco_error *err)

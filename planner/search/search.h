@@ -72,6 +72,7 @@ typedef struct redco_search_options {
     redco_strategy strategy;
     redco_objective objective;
     uint64_t margin_bytes; /**< of memory that answers leave free, by the closed form */
+    uint64_t slack_bytes;  /**< that answers may take beyond the capacity: the caller prices them */
     bool layerwise;        /**< meshes may differ by layer */
     bool verify;           /**< prove the answer by a second method */
     uint32_t top;          /**< how many ranked answers, >= 1 */

@@ -223,10 +223,11 @@ static void price_class(redcoi_space *space, redcoi_outer *outer, const redco_fi
 static redcoi_problem empty_problem(const redcoi_space *space, const redcoi_outer *outer, const redco_fixed_cost *fixed)
 {
     const uint64_t taken = fixed->fixed_bytes + space->options.margin_bytes;
+    const uint64_t room = fixed->capacity_bytes + space->options.slack_bytes;
     redcoi_problem problem = {.class_count = space->class_count,
                               .group_count = outer->group_count,
                               .constant_s = fixed->scale * fixed->fixed_s + fixed->overhead_s,
-                              .budget_bytes = fixed->capacity_bytes > taken ? fixed->capacity_bytes - taken : 0};
+                              .budget_bytes = room > taken ? room - taken : 0};
     for (uint32_t c = 0; c < space->class_count; c++) {
         problem.class_layers[c] = space->classes[c].layers / outer->layers_each[c];
     }

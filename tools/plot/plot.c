@@ -15,7 +15,8 @@ const char *const plot_kind_words[] = {"mfu-vs-gpus", "predicted-vs-measured",
                                        "timeline",    "pareto",
                                        "collectives", "overlap",
                                        "timelines",   "frontier",
-                                       "phases",      NULL};
+                                       "phases",      "famous",
+                                       NULL};
 
 enum { LONGEST_TEXT = 120 };
 
@@ -171,7 +172,7 @@ static redco_status assemble(const struct plot_sheet *sheet, enum plot_format fo
 static bool takes_documents(enum plot_kind kind)
 {
     return kind == PLOT_PREDICTED_VS_MEASURED || kind == PLOT_COLLECTIVES || kind == PLOT_TIMELINES ||
-           kind == PLOT_FRONTIER || kind == PLOT_PHASES;
+           kind == PLOT_FRONTIER || kind == PLOT_PHASES || kind == PLOT_FAMOUS;
 }
 
 static redco_status write_documents(enum plot_kind kind, const redco_json_value *roots, size_t count,
@@ -183,10 +184,12 @@ static redco_status write_documents(enum plot_kind kind, const redco_json_value 
         return redco_fail(err, REDCO_EVALUE, plot_kind_words[kind], "is drawn from one JSON document: %s",
                           kind == PLOT_FRONTIER ? "redco-plan --tokens N --gpus 256..16384 --json"
                           : kind == PLOT_PHASES ? "redco-plan --run FILE --json"
+                          : kind == PLOT_FAMOUS ? "redco-validate --famous CSV... --json"
                                                 : "redco-validate --measured CSV... --json");
     }
     if (kind == PLOT_FRONTIER) { return plot_frontier(roots, sheet, err); }
     if (kind == PLOT_PHASES) { return plot_phases(roots, sheet, err); }
+    if (kind == PLOT_FAMOUS) { return plot_famous(roots, sheet, err); }
     return plot_scatter(roots, sheet, err);
 }
 

@@ -27,6 +27,7 @@ enum plot_kind {
     PLOT_TIMELINES,
     PLOT_FRONTIER,
     PLOT_PHASES,
+    PLOT_FAMOUS,
     PLOT_KIND_COUNT
 };
 /** Words of the command line by enum plot_kind, NULL-terminated. */
@@ -96,7 +97,7 @@ redco_status plot_compose(enum plot_kind kind, const struct plot_input *inputs, 
 redco_status plot_compose_trace(const char *path, const struct plot_options *options, enum plot_format format,
                                 char **text_out, size_t *size_out, redco_error *err);
 /** The same from a document in memory, for kinds that are drawn from one: predicted-vs-measured, collectives, frontier,
- *  phases. */
+ *  phases, famous. */
 redco_status plot_compose_document(enum plot_kind kind, const redco_json_value *root,
                                    const struct plot_options *options, enum plot_format format, char **text_out,
                                    size_t *size_out, redco_error *err);
@@ -123,6 +124,7 @@ redco_status plot_write(const char *script, size_t script_size, enum plot_format
 /** Kinds: write their data and choose script and size. Pure but for the sheet. */
 redco_status plot_mfu(const struct plot_plans *plans, const struct plot_input *inputs, size_t count,
                       struct plot_sheet *sheet, redco_error *err);
+redco_status plot_famous(const redco_json_value *root, struct plot_sheet *sheet, redco_error *err);
 redco_status plot_scatter(const redco_json_value *root, struct plot_sheet *sheet, redco_error *err);
 redco_status plot_stacks(const struct plot_plans *plans, bool memory, struct plot_sheet *sheet, redco_error *err);
 redco_status plot_pareto(const struct plot_plans *plans, struct plot_sheet *sheet, redco_error *err);

@@ -15,6 +15,8 @@ struct validate_arguments {
     struct cli cli;          /* first */
     bool profiles;           /* mode: model against measured collectives */
     bool measured;           /* mode: predictions against measured runs */
+    bool famous;             /* mode: what redco advises in place of measured runs */
+    bool regret;             /* mode: the best-predicted layout of groups of measured runs */
     const char *calibration; /* NULL: the shipped set of each row's GPU and software */
     const char *cluster;     /* NULL: what the profiles' words tell */
     const char *plot;        /* NULL: no picture */
@@ -47,6 +49,8 @@ int validate_finish(const struct validate_arguments *arguments, const struct val
 /** @return exit code */
 int validate_profiles(const struct validate_arguments *arguments);
 int validate_measured(const struct validate_arguments *arguments);
+int validate_famous(const struct validate_arguments *arguments);
+int validate_regret(const struct validate_arguments *arguments);
 int validate_command(const struct validate_arguments *arguments);
 int validate_trace(const struct validate_arguments *arguments);
 

@@ -1,8 +1,7 @@
 /* redco-validate --measured: the simulator's predictions, and those of the closed form beside them, against measured
  * training runs. */
-#include "tools/cli/measured_files.h"
 #include "tools/cli/text_table.h"
-#include "tools/validate/validate.h"
+#include "tools/validate/validate_rows.h"
 #include "topology/base/preset.h"
 #include "traces/statistics.h"
 
@@ -10,15 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* One row of a table. */
-struct row {
-    const redco_measured_run *run;
-    const char *skip; /* NULL = predicted */
-    redco_price price;
-    char reason[256];   /* why the simulator cannot lay it out */
-    bool speed, memory; /* what can be compared */
-};
 
 struct score {
     redco_error_summary errors;
@@ -31,8 +21,7 @@ struct score {
 struct report {
     const struct validate_arguments *arguments;
     redco_error *err;
-    struct measured_files files;
-    struct row *rows;
+    struct validate_rows rows;
     size_t *groups;
     json_t *json;
     struct table *table;
@@ -44,76 +33,13 @@ static redco_status out_of_memory(struct report *report)
     return redco_fail(report->err, REDCO_ENOMEM, "", "out of memory");
 }
 
-/* Sets are read once each: a table has few of them. */
-struct sets {
-    char names[32][64];
-    redco_calibration sets[32];
-    size_t count;
-};
-
-static redco_status set_of(struct report *report, struct sets *sets, const char *name,
-                           const redco_calibration **set_out)
-{
-    enum { SETS = sizeof sets->sets / sizeof sets->sets[0] };
-    for (size_t i = 0; i < sets->count; i++) {
-        if (strcmp(sets->names[i], name) == 0) {
-            *set_out = &sets->sets[i];
-            return REDCO_OK;
-        }
-    }
-    const size_t at = sets->count < SETS ? sets->count : SETS - 1;
-    const redco_status st = redco_calibration_read(name, NULL, &sets->sets[at], report->err);
-    if (st != REDCO_OK) { return st; }
-    (void)snprintf(sets->names[at], sizeof sets->names[at], "%s", name);
-    sets->count = at + 1;
-    *set_out = &sets->sets[at];
-    return REDCO_OK;
-}
-
-/* A schedule that cannot be laid out is the row's fault. */
-static redco_status predict_row(struct report *report, size_t index, const redco_calibration *set)
-{
-    struct row *const row = &report->rows[index];
-    redco_error why = {.status = REDCO_OK};
-    const redco_status st = redco_evaluations_price(report->files.evaluations, index, set, &row->price, &why);
-    if (st == REDCO_OK) { return REDCO_OK; }
-    if (st != REDCO_EVALUE) { return redco_fail(report->err, st, why.place, "%s", why.text); }
-    (void)snprintf(row->reason, sizeof row->reason, "%.80s: %.160s", why.place, why.text);
-    row->skip = row->reason;
-    return REDCO_OK;
-}
-
-static redco_status predict_rows(struct report *report)
-{
-    struct sets *const sets = calloc(1, sizeof *sets);
-    redco_status st = sets != NULL ? REDCO_OK : out_of_memory(report);
-    for (size_t i = 0; i < report->files.count && st == REDCO_OK; i++) {
-        struct row *const row = &report->rows[i];
-        const redco_calibration *set = NULL;
-        row->run = report->files.runs[i];
-        row->skip = redco_evaluations_skip(report->files.evaluations, i);
-        if (row->skip != NULL) { continue; }
-        const char *const name = report->arguments->calibration != NULL
-                                     ? report->arguments->calibration
-                                     : redco_evaluations_set(report->files.evaluations, i);
-        st = set_of(report, sets, name, &set);
-        if (st != REDCO_OK) { break; }
-        st = predict_row(report, i, set);
-        if (st != REDCO_OK || row->skip != NULL) { continue; }
-        row->speed = measured_has_speed(&report->files, i);
-        row->memory = (row->run->use & REDCO_USE_MEMORY) != 0 && row->run->outcome != REDCO_OUTCOME_UNKNOWN;
-    }
-    free(sets);
-    return st;
-}
-
-static bool fits(const struct row *row, bool closed)
+static bool fits(const struct validate_row *row, bool closed)
 {
     return (closed ? &row->price.closed_form : &row->price.predicted)->total_bytes <=
            row->price.predicted.capacity_bytes;
 }
 
-static double predicted_tgs(const struct row *row, bool closed)
+static double predicted_tgs(const struct validate_row *row, bool closed)
 {
     return (closed ? &row->price.closed_form : &row->price.predicted)->tokens_per_s_per_gpu;
 }
@@ -121,13 +47,13 @@ static double predicted_tgs(const struct row *row, bool closed)
 /* Rows of @p source, or of all where it is NULL; @p closed: predictions of the closed form. */
 static redco_status assess(struct report *report, const char *source, bool closed, struct score *score)
 {
-    const size_t most = report->files.count > 0 ? report->files.count : 1;
+    const size_t most = report->rows.files.count > 0 ? report->rows.files.count : 1;
     double *const measured = calloc(most, sizeof *measured), *const predicted = calloc(most, sizeof *predicted);
     size_t *const groups = calloc(most, sizeof *groups);
     size_t count = 0;
     redco_status st = measured != NULL && predicted != NULL && groups != NULL ? REDCO_OK : out_of_memory(report);
-    for (size_t i = 0; i < report->files.count && st == REDCO_OK; i++) {
-        const struct row *const row = &report->rows[i];
+    for (size_t i = 0; i < report->rows.files.count && st == REDCO_OK; i++) {
+        const struct validate_row *const row = &report->rows.rows[i];
         if (source != NULL && strcmp(row->run->source, source) != 0) { continue; }
         if (row->skip != NULL) { score->skipped++; }
         if (row->memory) {
@@ -149,7 +75,7 @@ static redco_status assess(struct report *report, const char *source, bool close
 }
 
 /* MFU under one convention, whatever the source's: 6 N + 12 L h s FLOP per token over the 16-bit peak. */
-static double mfu_of(const struct row *row, double tokens_per_s_per_gpu)
+static double mfu_of(const struct validate_row *row, double tokens_per_s_per_gpu)
 {
     const redco_prediction *const p = &row->price.predicted;
     return p->tokens_per_s_per_gpu > 0.0 ? p->mfu * tokens_per_s_per_gpu / p->tokens_per_s_per_gpu : 0.0;
@@ -160,7 +86,7 @@ static json_t *number_or_null(bool known, double value)
     return known ? json_real(value) : json_null();
 }
 
-static json_t *row_json(const struct row *row)
+static json_t *row_json(const struct validate_row *row)
 {
     const double measured = row->run->tokens_per_s_per_gpu, predicted = predicted_tgs(row, false);
     const bool known = measured > 0.0;
@@ -243,33 +169,33 @@ static void print_memory(const redco_memory_table *t)
 static void print_skipped(const struct report *report)
 {
     bool any = false;
-    for (size_t i = 0; i < report->files.count; i++) {
-        const char *const reason = report->rows[i].skip;
+    for (size_t i = 0; i < report->rows.files.count; i++) {
+        const char *const reason = report->rows.rows[i].skip;
         size_t rows = 0;
         bool seen = reason == NULL;
         for (size_t j = 0; j < i && !seen; j++) {
-            seen = report->rows[j].skip != NULL && strcmp(report->rows[j].skip, reason) == 0;
+            seen = report->rows.rows[j].skip != NULL && strcmp(report->rows.rows[j].skip, reason) == 0;
         }
         if (seen) { continue; }
-        for (size_t j = i; j < report->files.count; j++) {
-            rows += report->rows[j].skip != NULL && strcmp(report->rows[j].skip, reason) == 0 ? 1 : 0;
+        for (size_t j = i; j < report->rows.files.count; j++) {
+            rows += report->rows.rows[j].skip != NULL && strcmp(report->rows.rows[j].skip, reason) == 0 ? 1 : 0;
         }
         printf("%s %4zu %s\n", any ? "         " : "\nskipped  ", rows, reason);
         any = true;
     }
 }
 
-static double closed_change(const struct row *row)
+static double closed_change(const struct validate_row *row)
 {
     return row->price.closed_form.step_s / row->price.predicted.step_s - 1.0;
 }
 
 /* The row on which simulator and closed form differ most. */
-static const struct row *farthest_row(const struct report *report)
+static const struct validate_row *farthest_row(const struct report *report)
 {
-    const struct row *worst = NULL;
-    for (size_t i = 0; i < report->files.count; i++) {
-        const struct row *const row = &report->rows[i];
+    const struct validate_row *worst = NULL;
+    for (size_t i = 0; i < report->rows.files.count; i++) {
+        const struct validate_row *const row = &report->rows.rows[i];
         if (row->skip != NULL) { continue; }
         if (worst == NULL || fabs(closed_change(row)) > fabs(closed_change(worst))) { worst = row; }
     }
@@ -278,7 +204,7 @@ static const struct row *farthest_row(const struct report *report)
 
 static void print_farthest(const struct report *report)
 {
-    const struct row *const worst = farthest_row(report);
+    const struct validate_row *const worst = farthest_row(report);
     if (worst == NULL) { return; }
     printf("\nclosed form and simulator differ most, by %+.1f %% of the step, on %s: %s\n",
            100.0 * closed_change(worst), worst->run->source, worst->run->location);
@@ -297,12 +223,12 @@ static redco_status add_source(struct report *report, const char *source, json_t
 static redco_status add_sources(struct report *report, json_t *sources)
 {
     redco_status st = REDCO_OK;
-    for (size_t i = 0; i < report->files.count && st == REDCO_OK; i++) {
+    for (size_t i = 0; i < report->rows.files.count && st == REDCO_OK; i++) {
         bool seen = false;
         for (size_t j = 0; j < i && !seen; j++) {
-            seen = strcmp(report->rows[i].run->source, report->rows[j].run->source) == 0;
+            seen = strcmp(report->rows.rows[i].run->source, report->rows.rows[j].run->source) == 0;
         }
-        if (!seen) { st = add_source(report, report->rows[i].run->source, sources); }
+        if (!seen) { st = add_source(report, report->rows.rows[i].run->source, sources); }
     }
     return st;
 }
@@ -311,7 +237,7 @@ static redco_status add_sources(struct report *report, json_t *sources)
 static json_t *closed_json(const struct report *report, const struct score *closed)
 {
     json_t *const json = score_json(NULL, closed);
-    const struct row *const worst = farthest_row(report);
+    const struct validate_row *const worst = farthest_row(report);
     (void)json_object_set_new(json, "memory", memory_json(&closed->memory));
     (void)json_object_set_new(json, "farthest_from_simulator",
                               json_real(worst != NULL ? fabs(closed_change(worst)) : 0.0));
@@ -328,8 +254,8 @@ static redco_status fill(struct report *report)
     if (st == REDCO_OK) { st = add_sources(report, sources); }
     if (st == REDCO_OK) { st = assess(report, NULL, false, all); }
     if (st == REDCO_OK) { st = assess(report, NULL, true, &closed); }
-    for (size_t i = 0; i < report->files.count && st == REDCO_OK; i++) {
-        (void)json_array_append_new(rows, row_json(&report->rows[i]));
+    for (size_t i = 0; i < report->rows.files.count && st == REDCO_OK; i++) {
+        (void)json_array_append_new(rows, row_json(&report->rows.rows[i]));
     }
     if (st == REDCO_OK) {
         print_score(report->table, "all", all);
@@ -347,31 +273,29 @@ static redco_status fill(struct report *report)
 static redco_status run(struct report *report)
 {
     const struct validate_arguments *const a = report->arguments;
-    redco_status st = measured_files_read(a->files, a->file_count, &report->files, report->err);
+    redco_status st = validate_rows_read(a, &report->rows, report->err);
     if (st != REDCO_OK) { return st; }
-    const size_t most = report->files.count > 0 ? report->files.count : 1;
-    report->rows = calloc(most, sizeof *report->rows);
+    const size_t most = report->rows.files.count > 0 ? report->rows.files.count : 1;
     report->groups = calloc(most, sizeof *report->groups);
     report->table = table_new("lrrrrrrrr");
-    if (report->rows == NULL || report->groups == NULL || report->table == NULL) { return out_of_memory(report); }
-    st = redco_measured_groups(report->files.runs, report->files.count, report->groups, report->err);
-    if (st == REDCO_OK) { st = predict_rows(report); }
+    if (report->groups == NULL || report->table == NULL) { return out_of_memory(report); }
+    st = redco_measured_groups(report->rows.files.runs, report->rows.files.count, report->groups, report->err);
     return st == REDCO_OK ? fill(report) : st;
 }
 
 /* Frameworks without an engine of their own, each with how many rows it has. */
 static void print_unknown(const struct report *report)
 {
-    for (size_t i = 0; i < report->files.count; i++) {
-        const char *const name = report->rows[i].run->framework;
+    for (size_t i = 0; i < report->rows.files.count; i++) {
+        const char *const name = report->rows.rows[i].run->framework;
         size_t rows = 0;
-        bool seen = report->rows[i].skip != NULL || redco_preset_find("engines", name) != NULL;
+        bool seen = report->rows.rows[i].skip != NULL || redco_preset_find("engines", name) != NULL;
         for (size_t j = 0; j < i && !seen; j++) {
-            seen = report->rows[j].skip == NULL && strcmp(report->rows[j].run->framework, name) == 0;
+            seen = report->rows.rows[j].skip == NULL && strcmp(report->rows.rows[j].run->framework, name) == 0;
         }
         if (seen) { continue; }
-        for (size_t j = i; j < report->files.count; j++) {
-            rows += report->rows[j].skip == NULL && strcmp(report->rows[j].run->framework, name) == 0 ? 1 : 0;
+        for (size_t j = i; j < report->rows.files.count; j++) {
+            rows += report->rows.rows[j].skip == NULL && strcmp(report->rows.rows[j].run->framework, name) == 0 ? 1 : 0;
         }
         printf("\n%zu %s of framework \"%.60s\", which has no engine: priced as fsdp\n", rows,
                rows == 1 ? "row" : "rows", name);
@@ -398,8 +322,7 @@ int validate_measured(const struct validate_arguments *arguments)
     const int code = st == REDCO_OK ? validate_finish(arguments, &outcome) : cli_fail(&arguments->cli, &err);
     json_decref(report.json);
     table_free(report.table);
-    free(report.rows);
     free(report.groups);
-    measured_files_free(&report.files);
+    validate_rows_free(&report.rows);
     return code;
 }

@@ -1,0 +1,67 @@
+#include "planner/answer/advice.h"
+
+#include "planner/answer/priced.h"
+#include "planner/answer/question.h"
+#include "planner/search/strategy.h"
+
+/* What the given layout has more than one rank of. */
+static uint32_t dimensions_of(const redco_setting *setting)
+{
+    return (setting->tp > 1 ? REDCO_HAS_TP : 0U) | (setting->pp > 1 ? REDCO_HAS_PP : 0U) |
+           (setting->cp > 1 ? REDCO_HAS_CP : 0U) | (redco_setting_chunks(setting) > 1 ? REDCO_HAS_CHUNKS : 0U) |
+           (setting->sequence_parallel ? REDCO_HAS_SP : 0U);
+}
+
+static bool shards_as(const redco_request *request, uint32_t states)
+{
+    const redco_setting *const s = &request->setting;
+    const redco_mesh grid = redco_shard_grid(&request->machine, &request->workload.engine, s);
+    for (uint32_t i = 0; i < request->assignment_count; i++) {
+        if (!redco_strategy_runs(states, grid, s->secondary, &request->assignments[i].config.shards)) { return false; }
+    }
+    return true;
+}
+
+static redco_search_options options_of(const redco_request *request, const redco_inputs *inputs)
+{
+    redco_search_options options = redco_question_default().options;
+    options.workload = request->workload;
+    options.workload.engine.partial_recompute = false; /* that was the layout's choice */
+    options.overlap_fixed = true;
+    redco_inputs_use_engine(inputs, &options);
+    if (options.dimensions != 0) { options.dimensions |= dimensions_of(&request->setting); }
+    if (options.states != 0 && !shards_as(request, options.states)) { options.states = 0; }
+    if (options.schemes != 0) { options.schemes |= 1U << request->setting.scheme; }
+    return options;
+}
+
+redco_status redco_advise(const redco_request *request, const redco_comm *comm, const redco_prediction *given,
+                          redco_advice *advice_out, redco_error *err)
+{
+    /* A view: what it points at is borrowed, so it is never freed. */
+    redco_inputs inputs = {.model = (redco_model *)request->model,
+                           .machine = request->machine,
+                           .calibration = request->calibration,
+                           .engine_named = true,
+                           .comm = (redco_comm *)comm};
+    redco_status st = redco_engine_file_read(request->workload.engine.name, &inputs.engine, err);
+    if (st != REDCO_OK) { return st; }
+    inputs.choice = redco_engine_choose(&inputs.engine, request->workload.precision);
+    inputs.choice.engine = request->workload.engine;
+    inputs.choice.bucket_bytes = request->workload.bucket_bytes;
+    const redco_search_options options = options_of(request, &inputs);
+    redco_advice advice = {.best = NULL};
+    if ((st = redco_search_priced(&inputs, &options, &advice.result, err)) != REDCO_OK) { return st; }
+    if (advice.result->ranked_count > 0) {
+        advice.best = &advice.result->ranked[0];
+        advice.gain_ratio = advice.best->prediction.tokens_per_s_per_gpu / given->tokens_per_s_per_gpu - 1.0;
+    }
+    *advice_out = advice;
+    return REDCO_OK;
+}
+
+void redco_advice_free(redco_advice *advice)
+{
+    redco_search_result_free(advice->result);
+    *advice = (redco_advice){.best = NULL};
+}
