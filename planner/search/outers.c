@@ -206,7 +206,7 @@ static redco_status add_chunks(struct lister *list, redco_setting setting, bool 
     const redco_search_options *o = &list->space->options;
     const bool all = o->chunks == REDCO_DEGREE_AUTO && setting.pp > 1;
     const uint32_t blocks = list->space->blocks;
-    const uint32_t most = blocks < REDCO_CHUNKS_MAX ? blocks : REDCO_CHUNKS_MAX;
+    const uint32_t most = blocks < REDCO_PIPELINE_CHUNKS_MAX ? blocks : REDCO_PIPELINE_CHUNKS_MAX;
     const uint32_t given = setting.pp > 1 && o->chunks > 0 && !all ? o->chunks : 1;
     redco_status st = REDCO_OK;
     for (uint32_t chunks = given; chunks <= (all ? most : given) && st == REDCO_OK; chunks++) {
