@@ -19,10 +19,11 @@ static const uint64_t least_margin_bytes = 64000000;
 /* The search counts the fullest stage of a pipeline as one that has embedding, head and the most micro-batches in
  * flight: more than any stage has, by up to so much of a GPU's memory. */
 static const double slack_ratio = 0.2;
+/* No further layout is simulated that would bring the operators laid out above this: a second or two. A count, so that
+ * answers do not depend on the clock. */
+static const uint64_t most_operators = 1 << 22;
 
-/* By how much the closed form may be above the simulator and the layout still be simulated; and by how much it is at
- * most: the largest of random layouts of shipped models within a quarter of the fastest (tools/run prove). */
-const double redco_look_ratio = 0.02, redco_above_ratio = 0.08;
+const double redco_look_ratio = 0.02, redco_above_ratio[2] = {0.05, 0.16};
 /* Layouts further above the first by the closed form are not simulated. */
 static const double spread_ratio = 0.05;
 
@@ -41,7 +42,9 @@ redco_status redco_costs_of(const redco_inputs *inputs, const redco_search_optio
     return REDCO_OK;
 }
 
-redco_status redco_candidate_price(redco_costs *costs, redco_candidate *candidate, redco_error *err)
+/* @param operators_out  that the simulator laid out, added */
+static redco_status price_candidate(redco_costs *costs, redco_candidate *candidate, uint64_t *operators_out,
+                                    redco_error *err)
 {
     redco_price price;
     const redco_status st =
@@ -49,7 +52,14 @@ redco_status redco_candidate_price(redco_costs *costs, redco_candidate *candidat
     if (st != REDCO_OK) { return st; }
     candidate->closed_form = price.closed_form;
     candidate->prediction = price.predicted;
+    *operators_out += price.simulated ? price.simulation.operators : 0;
     return REDCO_OK;
+}
+
+redco_status redco_candidate_price(redco_costs *costs, redco_candidate *candidate, redco_error *err)
+{
+    uint64_t operators = 0;
+    return price_candidate(costs, candidate, &operators, err);
 }
 
 static bool fits(const redco_candidate *candidate)
@@ -125,16 +135,17 @@ struct pricing {
     uint32_t asked;      /**< answers that the user wants, at least 1 */
     bool simulates;      /**< the simulator orders answers */
     double bound_s;      /**< no strategy has a smaller objective, by the closed form */
-    double next_s;       /**< the least closed form of a layout that was not simulated; INFINITY: all were */
+    double next_s[2];    /**< the least closed form of a layout that was not simulated, without stages and with them */
     bool moved;          /**< the first is not the search's own */
     redco_error refused; /**< why a layout could not be laid out */
+    uint64_t operators;  /**< that were simulated */
 };
 
 /* Its price; a layout that cannot be laid out is none. */
 static redco_status price_one(struct pricing *p, redco_candidate *candidate, bool *priced_out, redco_error *err)
 {
     redco_error why = {.status = REDCO_OK};
-    const redco_status st = redco_candidate_price(p->costs, candidate, &why);
+    const redco_status st = price_candidate(p->costs, candidate, &p->operators, &why);
     *priced_out = st == REDCO_OK;
     p->result->counts.simulated += p->simulates ? 1 : 0;
     if (p->options->objective != REDCO_OBJECTIVE_COMM) { /* layouts that GLPK places are placed anew */
@@ -192,13 +203,18 @@ static redco_status price_ranked(struct pricing *p, bool first, redco_error *err
 {
     redco_search_result *const result = p->result;
     const uint32_t listed = result->ranked_count;
+    /* Where a limit is given, the answer is compared with it and no more. */
+    const double look_ratio = p->options->limit_s > 0.0 ? 0.0 : redco_look_ratio;
     uint32_t kept = 0, at = 0;
     redco_status st = REDCO_OK;
-    p->next_s = unranked_s(p);
+    p->next_s[0] = unranked_s(p);
+    p->next_s[1] = result->has_stages ? p->next_s[0] : (double)INFINITY;
     for (; at < listed && st == REDCO_OK; at++) {
         redco_candidate c = result->ranked[at];
-        const double limit_s = last_wanted_s(p, kept) * (1.0 + redco_look_ratio);
-        if (at > 0 && p->simulates && c.closed_form.step_s > limit_s) { break; }
+        const double last_s = last_wanted_s(p, kept);
+        const bool behind = c.closed_form.step_s > last_s * (1.0 + look_ratio);
+        const bool large = isfinite(last_s) && p->operators + p->operators / (at > 0 ? at : 1) > most_operators;
+        if (at > 0 && p->simulates && (behind || large)) { break; }
         bool priced = at == 0 && first;
         if (at > 0) { st = price_one(p, &c, &priced, err); }
         result->ranked[at].assignments = NULL; /* changed hands */
@@ -208,7 +224,10 @@ static redco_status price_ranked(struct pricing *p, bool first, redco_error *err
             free(c.assignments);
         }
     }
-    if (at < listed) { p->next_s = fmin(p->next_s, result->ranked[at].closed_form.step_s); }
+    for (uint32_t i = at; i < listed; i++) {
+        double *const next_s = &p->next_s[result->ranked[i].setting.pp > 1 ? 1 : 0];
+        *next_s = fmin(*next_s, result->ranked[i].closed_form.step_s);
+    }
     cut(result, kept);
     if (st == REDCO_OK && kept == 0) {
         return redco_fail(err, p->refused.status, p->refused.place, "%s", p->refused.text);
@@ -256,6 +275,23 @@ static void add_counts(redco_search_counts *to, const redco_search_counts *from)
     to->simulated += from->simulated;
 }
 
+/* Of the answers before, all but the first may fit and are still candidates, in the order of the closed form. */
+static redco_status add_others(redco_search_result *to, redco_search_result *from, redco_error *err)
+{
+    redco_candidate *const ranked = realloc(to->ranked, (to->ranked_count + from->ranked_count) * sizeof *ranked);
+    if (ranked == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    to->ranked = ranked;
+    for (uint32_t i = 1; i < from->ranked_count; i++) {
+        uint32_t at = to->ranked_count++;
+        for (; at > 1 && from->ranked[i].closed_form.step_s < ranked[at - 1].closed_form.step_s; at--) {
+            ranked[at] = ranked[at - 1];
+        }
+        ranked[at] = from->ranked[i];
+        from->ranked[i].assignments = NULL; /* changed hands */
+    }
+    return REDCO_OK;
+}
+
 /* What the simulator finds beyond the closed form, in gradients of a second bucket say, is left free by the next try.
  */
 static redco_status price_answers(struct pricing *p, const redco_search_options *searched, redco_error *err)
@@ -276,9 +312,11 @@ static redco_status price_answers(struct pricing *p, const redco_search_options 
             break;
         }
         add_counts(&again->counts, &p->result->counts);
+        st = add_others(again, p->result, err);
         redco_search_result_free(p->result);
         p->result = again;
         p->moved = true;
+        if (st != REDCO_OK) { return st; }
     }
     st = price_ranked(p, priced, err);
     if (st != REDCO_OK) { return st; }
@@ -359,9 +397,44 @@ static void set_proof(struct pricing *p)
         result->status = result->gap_ratio <= p->options->gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
     }
     if (!p->simulates || p->options->layerwise || p->options->limit_s > 0.0 || p->asked > 1) { return; }
-    const double others_s = p->next_s / (1.0 + redco_above_ratio);
+    const double others_s =
+        fmin(p->next_s[0] / (1.0 + redco_above_ratio[0]), p->next_s[1] / (1.0 + redco_above_ratio[1]));
     result->within_ratio = fmax(tie_ratio, 1.0 - others_s / first->prediction.step_s);
     if (result->candidates == 1) { result->within_ratio = 0.0; }
+}
+
+/* Every layout of a small space through the simulator, each at its best recomputation by the closed form: a layout that
+ * is faster than within_ratio allows refutes the answer. */
+static redco_status verify_by_simulation(struct pricing *p, redco_error *err)
+{
+    redco_search_options every = *p->options;
+    redco_search_result *const result = p->result;
+    redco_search_result *all = NULL;
+    double best_s = (double)INFINITY;
+    uint64_t count = 0;
+    every.top = REDCO_RANKED_MAX;
+    every.verify = false;
+    redco_status st = search_again(p, &every, &all, err);
+    for (uint32_t i = 0; st == REDCO_OK && i < all->ranked_count && all->ranked_count < REDCO_RANKED_MAX; i++) {
+        redco_candidate *const c = &all->ranked[i];
+        bool priced = false;
+        if ((st = price_one(p, c, &priced, err)) != REDCO_OK || !priced) { continue; }
+        count++;
+        if (!fits(c)) { continue; }
+        const int staged = c->setting.pp > 1 ? 1 : 0;
+        best_s = fmin(best_s, c->prediction.step_s);
+        if (c->closed_form.step_s >= p->next_s[staged]) {
+            result->above_ratio[staged] =
+                fmax(result->above_ratio[staged], p->next_s[staged] / c->prediction.step_s - 1.0);
+        }
+    }
+    redco_search_result_free(all);
+    result->verify_simulated = count;
+    if (st != REDCO_OK || count == 0) { return st; }
+    result->verify_simulated_s = best_s;
+    const double allowed_s = result->ranked[0].prediction.step_s * (1.0 - fmax(0.0, result->within_ratio));
+    if (best_s < allowed_s * (1.0 - rounding_ratio)) { result->verify_failed = true; }
+    return REDCO_OK;
 }
 
 redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_options *options,
@@ -389,6 +462,7 @@ redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_
     if (st != REDCO_OK) { goto out; }
     if (p.simulates) { order(&p); }
     set_proof(&p);
+    if (options->verify && p.simulates && !options->layerwise && p.asked == 1) { st = verify_by_simulation(&p, err); }
 out:
     redco_costs_free(p.costs);
     if (st != REDCO_OK) {

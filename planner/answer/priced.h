@@ -17,10 +17,12 @@ redco_status redco_costs_of(const redco_inputs *inputs, const redco_search_optio
 /** Prices one candidate: prediction becomes the simulator's. */
 redco_status redco_candidate_price(redco_costs *costs, redco_candidate *candidate, redco_error *err);
 
-/** By how much a layout's closed form may be above the fastest simulated step and the layout still be simulated, and by
- *  how much it is above its own simulated step at most: the largest of random layouts of shipped models within a
- * quarter of the fastest (tools/run prove). */
-extern const double redco_look_ratio, redco_above_ratio;
+/** By how much a layout's closed form may be above the fastest simulated step and the layout still be simulated. */
+extern const double redco_look_ratio;
+/** By how much the closed form at which layouts are left out may be above their simulated steps, without pipeline
+ * stages and with them: the most over random spaces that were simulated whole, rounded up (tools/run prove measures
+ * it). */
+extern const double redco_above_ratio[2];
 
 /** redco_search(), then:
  *  - candidates are simulated in the order of the closed form until it puts all others redco_look_ratio behind the
@@ -33,6 +35,7 @@ extern const double redco_look_ratio, redco_above_ratio;
  *    simulated, too: it counts more than any one stage holds;
  *  - gap_ratio and status say how far the closed form of the answer that leads in the end is above the first search's
  *    bound; within_ratio how much faster by the simulator another layout could be;
+ *  - with options->verify a space of fewer layouts than REDCO_RANKED_MAX is simulated whole;
  *  - the leanest strategy of a space in which the closed form finds nothing that fits is priced, too, and is the
  *    answer if the simulator says that it fits: a layout that is given is judged by the simulator alone. */
 redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_options *options,

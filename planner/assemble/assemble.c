@@ -266,6 +266,12 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
     plan->solver_gap = result->gap_ratio;
     plan->solver_seconds = result->seconds;
     plan->solver_candidates = result->candidates;
+    plan->solver_within = result->within_ratio;
+    plan->solver_counts = (redco_plan_counts){.listed = result->counts.listed,
+                                              .bounded = result->counts.bounded,
+                                              .priced = result->counts.priced,
+                                              .solved = result->counts.solved,
+                                              .simulated = result->counts.simulated};
     if ((st = redcoi_ranges(assembler->inputs->model, candidate->setting.pp, candidate->assignments,
                             candidate->assignment_count, &plan->layers, &plan->layers_count, err)) != REDCO_OK ||
         (st = redcoi_fill_rules(plan, assembler->inputs, assembler->options->tp_placement, err)) != REDCO_OK ||

@@ -66,6 +66,11 @@ const redco_plan_field *redco_plan_fields(size_t *count_out);
 
 /** An owning record: strings and arrays belong to it; json members are references it holds. Filled by the planner or
  *  by redco_plan_read(); freed by redco_plan_free(). */
+/** The work of a search (planner/search/search.h, redco_search_counts); all 0 in plans of before it was counted. */
+typedef struct redco_plan_counts {
+    uint64_t listed, bounded, priced, solved, simulated;
+} redco_plan_counts;
+
 typedef struct redco_plan {
     char *strategy; /**< "optimum", "fixed", or a name of --strategy */
     char *model_name, *model_type;
@@ -108,6 +113,8 @@ typedef struct redco_plan {
     bool objective_comm; /**< solver_objective is the paper's T_comm instead of the step time */
     double solver_objective, solver_gap, solver_seconds;
     uint64_t solver_candidates;
+    double solver_within; /**< other layouts are faster by the simulator by no more than this share; < 0: not known */
+    redco_plan_counts solver_counts;
     char model_sha256[65], cluster_sha256[65], profile_sha256[65]; /**< from redco_plan_digest(); "" = no profile */
     char *redco_version;
 } redco_plan;

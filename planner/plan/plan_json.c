@@ -196,10 +196,19 @@ json_t *redco_plan_prediction_json(const redco_plan_predicted *predicted, const 
 
 static json_t *solver_json(const redco_plan *plan)
 {
-    return json_pack("{s:s,s:s,s:f,s:s,s:f,s:f,s:I}", "name", plan->solver_name, "status", plan->solver_status,
-                     "objective", plan->solver_objective, "minimises", plan->objective_comm ? "comm" : "step-time",
-                     "gap", plan->solver_gap, "seconds", plan->solver_seconds, "candidates",
-                     (json_int_t)plan->solver_candidates);
+    const redco_plan_counts *const c = &plan->solver_counts;
+    json_t *json =
+        json_pack("{s:s,s:s,s:f,s:s,s:f,s:f,s:I}", "name", plan->solver_name, "status", plan->solver_status,
+                  "objective", plan->solver_objective, "minimises", plan->objective_comm ? "comm" : "step-time", "gap",
+                  plan->solver_gap, "seconds", plan->solver_seconds, "candidates", (json_int_t)plan->solver_candidates);
+    if (c->listed > 0) {
+        (void)json_object_set_new(json, "counts",
+                                  json_pack("{s:I,s:I,s:I,s:I,s:I}", "listed", (json_int_t)c->listed, "bounded",
+                                            (json_int_t)c->bounded, "priced", (json_int_t)c->priced, "solved",
+                                            (json_int_t)c->solved, "simulated", (json_int_t)c->simulated));
+    }
+    if (plan->solver_within >= 0.0) { (void)json_object_set_new(json, "within", json_real(plan->solver_within)); }
+    return json;
 }
 
 json_t *redco_plan_to_json(const redco_plan *plan)

@@ -465,6 +465,32 @@ static redco_status read_closed_form(const redco_json_value *root, redco_plan_cl
     return redco_json_u64(&memory, "total", 0, most_count, &out->total_bytes, err);
 }
 
+/* Plans of before they were counted have none. */
+static redco_status read_counts(const redco_json_value *solver, redco_plan *plan, redco_error *err)
+{
+    redco_plan_counts *const c = &plan->solver_counts;
+    const struct {
+        const char *key;
+        uint64_t *to;
+    } fields[] = {{"listed", &c->listed},
+                  {"bounded", &c->bounded},
+                  {"priced", &c->priced},
+                  {"solved", &c->solved},
+                  {"simulated", &c->simulated}};
+    redco_json_value counts;
+    redco_status st = REDCO_OK;
+    plan->solver_within = -1.0;
+    if (redco_json_has(solver, "within")) {
+        st = redco_json_number(solver, "within", 0.0, 1.0, &plan->solver_within, err);
+    }
+    if (st != REDCO_OK || !redco_json_has(solver, "counts")) { return st; }
+    st = redco_json_object(solver, "counts", &counts, err);
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0] && st == REDCO_OK; i++) {
+        st = redco_json_u64(&counts, fields[i].key, 0, most_count, fields[i].to, err);
+    }
+    return st;
+}
+
 static redco_status read_solver(const redco_json_value *root, redco_plan *plan, redco_error *err)
 {
     static const char *const objectives[] = {"step-time", "comm", NULL};
@@ -480,7 +506,8 @@ static redco_status read_solver(const redco_json_value *root, redco_plan *plan, 
         return st;
     }
     plan->objective_comm = objective == 1;
-    return redco_json_u64(&solver, "candidates", 0, most_count, &plan->solver_candidates, err);
+    st = redco_json_u64(&solver, "candidates", 0, most_count, &plan->solver_candidates, err);
+    return st == REDCO_OK ? read_counts(&solver, plan, err) : st;
 }
 
 static redco_status read_digest(const redco_json_value *inputs, const char *key, bool optional, char *out,

@@ -19,7 +19,7 @@ static const double tie_ratio = 1e-3;
 /* T_comm: brute force must find the same value, so only rounding makes a tie. */
 static const double exact_tie_ratio = 1e-9;
 
-enum { UNIFORM_NODES = 20000, LAYERWISE_NODES = 300, LAYERWISE_NODES_AGAIN = 3000, MOST_RANKED = 1000 };
+enum { UNIFORM_NODES = 20000, LAYERWISE_NODES = 300, LAYERWISE_NODES_AGAIN = 3000 };
 
 struct search {
     redcoi_space *space;
@@ -475,8 +475,9 @@ static redco_status check_options(const redco_search_options *options, redco_err
         return redco_fail(err, REDCO_EVALUE, "limit", "%g s and a spread of %g must not be negative", options->limit_s,
                           options->spread_ratio);
     }
-    if (options->top > MOST_RANKED) {
-        return redco_fail(err, REDCO_EVALUE, "top", "%u answers: at most %d are ranked", options->top, MOST_RANKED);
+    if (options->top > REDCO_RANKED_MAX) {
+        return redco_fail(err, REDCO_EVALUE, "top", "%u answers: at most %d are ranked", options->top,
+                          REDCO_RANKED_MAX);
     }
     return REDCO_OK;
 }
@@ -495,6 +496,9 @@ static redco_status search_space(const redcoi_inputs *inputs, const redco_search
     }
     result->candidates += s.space->candidates;
     result->settings = s.space->outer_count;
+    for (uint32_t i = 0; i < s.space->outer_count; i++) {
+        result->has_stages = result->has_stages || s.space->outers[i].setting.pp > 1;
+    }
     st = run(&s, inputs, result, err);
 out:
     free(s.ranking.points);

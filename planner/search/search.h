@@ -30,6 +30,9 @@ typedef enum redco_strategy {
     REDCO_STRATEGY_COUNT
 } redco_strategy;
 
+/** Answers that a search ranks at most. */
+enum { REDCO_RANKED_MAX = 1000 };
+
 /** A degree that the search chooses although its default is 1. */
 #define REDCO_DEGREE_AUTO UINT32_MAX
 /** The same among degrees that measured rows hold (outers.c); all where the batch divides over none of these. */
@@ -123,6 +126,7 @@ typedef struct redco_search_result {
     uint32_t ranked_count;   /**< 0: infeasible */
     uint64_t candidates;     /**< strategies (setting x mesh triple x policy) in the space */
     uint64_t settings;       /**< outer choices */
+    bool has_stages;         /**< some of them have pipeline stages */
     redco_search_counts counts;
     const char *solver;  /**< "GLPK 5.0" */
     const char *status;  /**< "optimal", "feasible" when the gap asked for was not reached, "infeasible": static */
@@ -137,6 +141,12 @@ typedef struct redco_search_result {
     const char
         *verify_method;    /**< static, e.g. "exhaustive enumeration of 12,345,678 strategies" is built by the tool */
     uint64_t verify_count; /**< strategies (or states) it looked at */
+    /** Of redco_search_priced(), where the space has fewer layouts than REDCO_RANKED_MAX: all were simulated. */
+    uint64_t verify_simulated; /**< 0: they were not */
+    double verify_simulated_s; /**< the fastest that fits */
+    /** How far above the simulated step of any layout that was not simulated for the answer the closed form was that
+     * left it out, without pipeline stages and with them */
+    double above_ratio[2];
 } redco_search_result;
 
 /** Ranks points, that is an outer choice and meshes, each at its best recomputation. The first is proven optimal; among

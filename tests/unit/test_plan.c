@@ -148,6 +148,15 @@ static void round_trip_keeps_every_byte(void **state)
     json_t *shown = redco_plan_to_json(plan);
     assert_true(json_real_value(json_object_get(json_object_get(shown, "solver"), "seconds")) == 0.123);
     json_decref(shown);
+    assert_true(plan->solver_within < 0.0); /* a plan of before the search's work was counted */
+    plan->solver_within = 0.0625;
+    plan->solver_counts = (redco_plan_counts){1809, 1695, 114, 123, 4};
+    assert_int_equal(redco_plan_write(plan, path, &err), REDCO_OK);
+    redco_plan_free(plan);
+    assert_int_equal(redco_plan_read(path, &plan, &err), REDCO_OK);
+    assert_true(plan->solver_within == 0.0625);
+    assert_memory_equal(&plan->solver_counts, &((redco_plan_counts){1809, 1695, 114, 123, 4}),
+                        sizeof plan->solver_counts);
     json_decref(json);
     free(before);
     free(after);

@@ -103,8 +103,15 @@ static json_t *explain_json(const redco_answer *answer)
 
 static json_t *verify_json(const redco_search_result *result)
 {
-    return json_pack("{s:s,s:b,s:f,s:I}", "method", result->verify_method, "beaten", result->verify_failed, "objective",
-                     result->verify_objective, "candidates", (json_int_t)result->verify_count);
+    json_t *json = json_pack("{s:s,s:b,s:f,s:I}", "method", result->verify_method, "beaten", result->verify_failed,
+                             "objective", result->verify_objective, "candidates", (json_int_t)result->verify_count);
+    if (result->verify_simulated > 0) {
+        (void)json_object_set_new(json, "simulated", json_integer((json_int_t)result->verify_simulated));
+        (void)json_object_set_new(json, "fastest_s", json_real(result->verify_simulated_s));
+        (void)json_object_set_new(json, "closed_form_above_ratio",
+                                  json_real(fmax(result->above_ratio[0], result->above_ratio[1])));
+    }
+    return json;
 }
 
 /* The plan, with what was asked beside it. */

@@ -272,10 +272,16 @@ void html_proof(FILE *out, const struct plan_args *args, const redco_search_resu
     const bool optimal = strcmp(result->status, "optimal") == 0;
     html_element(out, "<h2>", "Why this one");
     html_element(out, "<p>", "%s: %s over %s strategies, %s %.2g %%.",
-                 optimal ? "Proven optimal" : "Not proven optimal", result->solver,
-                 format_count(result->candidates, count, sizeof count),
-                 optimal ? "nothing is faster by more than" : "something may be faster by",
+                 optimal                 ? "Proven optimal by the closed form"
+                 : result->by_simulation ? "The fastest of those simulated"
+                                         : "Not proven optimal",
+                 result->solver, format_count(result->candidates, count, sizeof count),
+                 optimal ? "nothing is faster by more than" : "by the closed form something may be faster by",
                  100.0 * fmax(result->gap_ratio, optimal ? args->question.options.gap_ratio : 0.0));
+    if (result->within_ratio > 0.0) {
+        html_element(out, "<p>", "By the simulator no other layout is faster by more than %.2g %%.",
+                     100.0 * result->within_ratio);
+    }
     if (result->verified) {
         html_element(out, "<p>", "%s by a second method: %s.", result->verify_failed ? "Refuted" : "Confirmed",
                      result->verify_method);

@@ -66,6 +66,11 @@ static void print_verified(const redco_search_result *result)
     }
     (void)printf(result->verify_failed ? " found a better one: %s\n" : " finds nothing better than %s\n",
                  format_time(result->verify_objective, result->verify_objective, best, sizeof best));
+    if (result->verify_simulated > 0) {
+        (void)printf("simulated all of %llu layouts that fit by the closed form: the fastest takes %s\n",
+                     (unsigned long long)result->verify_simulated,
+                     format_time(result->verify_simulated_s, result->verify_simulated_s, best, sizeof best));
+    }
 }
 
 void report_traits(const redco_inputs *inputs, const redco_search_options *options)
@@ -92,10 +97,20 @@ void report_solver(const redco_search_result *result, const redco_inputs *inputs
     char count[SHORT];
     char seconds[SHORT];
     const bool optimal = strcmp(result->status, "optimal") == 0;
-    (void)printf("%s: %s %s over %s strategies in %s", optimal ? "optimal" : "not proven optimal", result->solver,
-                 optimal ? "proved it" : "stopped", format_count(result->candidates, count, sizeof count),
+    const bool simulated = !optimal && result->by_simulation;
+    if (simulated) {
+        (void)printf("fastest of %llu simulated", (unsigned long long)result->counts.simulated);
+    } else {
+        (void)printf("%s", optimal ? "optimal" : "not proven optimal");
+    }
+    (void)printf(": %s %s over %s strategies in %s", result->solver,
+                 optimal     ? "proved it"
+                 : simulated ? "proved its closed form"
+                             : "stopped",
+                 format_count(result->candidates, count, sizeof count),
                  format_time(result->seconds, result->seconds, seconds, sizeof seconds));
     if (result->gap_ratio > 1e-9) { (void)printf(", to %.2g %%", result->gap_ratio * 100.0); }
+    if (result->within_ratio > 0.0) { (void)printf("; by the simulator within %.2g %%", result->within_ratio * 100.0); }
     (void)printf("\n");
     if (result->verified) { print_verified(result); }
     print_calibration(&inputs->calibration);

@@ -1,0 +1,163 @@
+/* prove_space [INSTANCES [SEED]]: small random questions over tensor, sequence, context and pipeline parallelism, model
+ * chunks, micro-batches, recomputation and meshes, each answered by redco_search_priced() and by simulating every
+ * layout of its space. Prints what was counted; exits 1 where an answer is beaten by more than it says, or where the
+ * closed form is further above the simulator than redco_above_ratio. */
+#include "planner/answer/priced.h"
+#include "planner/answer/question.h"
+#include "planner/assemble/inputs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static uint64_t state;
+
+/* splitmix64: the same anywhere. @return from 0 to below @p most */
+static uint32_t pick(uint32_t most)
+{
+    state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t x = state;
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)((x ^ (x >> 31)) % most);
+}
+
+struct counts {
+    uint32_t wanted, asked, proved, infeasible, large, refused;
+    uint32_t binds, odd, staged, staged_spaces, moved, beaten;
+    uint64_t simulated, layouts;
+    double worst, above[2];
+};
+
+static bool write_model(const char *path)
+{
+    static const uint32_t heads[] = {12, 16, 32, 40, 64};
+    const uint32_t head_count = heads[pick(5)], head_size = 64U << pick(2), hidden = head_count * head_size;
+    FILE *file = fopen(path, "w");
+    if (file == NULL) { return false; }
+    const int written = fprintf(file,
+                                "{\"model_type\":\"llama\",\"hidden_size\":%u,\"intermediate_size\":%u,"
+                                "\"num_attention_heads\":%u,\"num_hidden_layers\":%u,\"vocab_size\":%u}",
+                                hidden, hidden * (2 + pick(3)), head_count, 8 + pick(57), 32000 + 1000 * pick(96));
+    return fclose(file) == 0 && written > 0;
+}
+
+/* Spaces must stay small enough to simulate: of the free choices some are fixed, of large spaces the next try fixes
+ * more. */
+static redco_search_options random_options(uint32_t nodes, uint32_t gpus_per_node, uint32_t tries)
+{
+    const redco_question usual = redco_question_default();
+    redco_search_options o = usual.options;
+    const uint32_t tight = 2 + tries;
+    o.workload.seq_len = 512U << pick(5);
+    o.workload.global_batch = (uint64_t)nodes * gpus_per_node * (1 + pick(6)) * (1U << pick(4));
+    o.verify = true;
+    o.top = 1;
+    o.pp = REDCO_DEGREE_AUTO;
+    if (pick(tight) > 0) { o.tp = 1U << pick(4); }
+    if (pick(tight) > 1) { o.sequence_parallel = pick(2) == 0 ? REDCO_OFF : REDCO_ON; }
+    if (pick(tight) > 0) { o.cp = pick(3) == 0 ? 2 : 1; }
+    if (pick(tight) > 1) { o.micro_batch = 1U << pick(2); }
+    if (pick(tight) > 0) { o.pp = nodes > 1 ? 1 + pick(6) : 1 + pick(2); }
+    if (pick(tight) > 1) { o.chunks = 1 + pick(3); }
+    if (pick(tight) > 1) {
+        o.scheme_fixed = true;
+        o.scheme = (redco_scheme)pick(2);
+    }
+    if (o.tp == 1 && o.sequence_parallel == REDCO_ON) { o.sequence_parallel = REDCO_OFF; }
+    return o;
+}
+
+static void count_answer(struct counts *n, const redco_search_result *r, bool odd)
+{
+    const redco_candidate *const first = &r->ranked[0];
+    const redco_prediction *const p = &first->prediction;
+    bool recomputed = false;
+    for (uint32_t i = 0; i < first->assignment_count; i++) {
+        recomputed = recomputed || first->assignments[i].config.recompute != REDCO_RECOMPUTE_NONE;
+    }
+    n->proved++;
+    n->binds += recomputed || (double)p->total_bytes > 0.85 * (double)p->capacity_bytes ? 1 : 0;
+    n->odd += odd ? 1 : 0;
+    n->staged += first->setting.pp > 1 ? 1 : 0;
+    n->moved += r->by_simulation ? 1 : 0;
+    n->beaten += r->verify_failed ? 1 : 0;
+    n->simulated += r->verify_simulated;
+    n->layouts += r->counts.simulated - r->verify_simulated;
+    n->worst = fmax(n->worst, 1.0 - r->verify_simulated_s / p->step_s);
+    for (int k = 0; k < 2; k++) { n->above[k] = fmax(n->above[k], r->above_ratio[k]); }
+}
+
+/* @return false where the tool itself failed */
+static bool ask(struct counts *n, const char *model, uint32_t tries)
+{
+    static const char *const clusters[] = {"a800-hdr", "dgx-h100", "dgx-a100", "p4d"};
+    const uint32_t nodes = 1 + pick(6);
+    const redco_input_names names = {.model = model, .cluster = clusters[pick(4)]};
+    const bool odd = (nodes & (nodes - 1)) != 0;
+    redco_search_options options = random_options(nodes, 8, tries);
+    redco_inputs inputs;
+    redco_search_result *result = NULL;
+    redco_error err = {.status = REDCO_OK};
+    n->asked++;
+    if (redco_inputs_read(&names, (uint64_t)nodes * 8, &inputs, &err) != REDCO_OK) {
+        (void)fprintf(stderr, "prove_space: %s: %s\n", err.place, err.text);
+        return false;
+    }
+    redco_inputs_use_engine(&inputs, &options);
+    const redco_status st = redco_search_priced(&inputs, &options, &result, &err);
+    if (st == REDCO_EVALUE) {
+        n->refused++;
+    } else if (st != REDCO_OK) {
+        (void)fprintf(stderr, "prove_space: %s: %s\n", err.place, err.text);
+    } else if (result->ranked_count == 0) {
+        n->infeasible++;
+    } else if (result->verify_simulated == 0) {
+        n->large++;
+    } else {
+        if (result->verify_failed) {
+            (void)printf("beaten: question %u: %.6f s, by simulation %.6f s, by the closed form %.6f s\n", n->asked,
+                         result->ranked[0].prediction.step_s, result->verify_simulated_s, result->verify_objective);
+        }
+        count_answer(n, result, odd);
+    }
+    redco_search_result_free(result);
+    redco_inputs_free(&inputs);
+    return st == REDCO_OK || st == REDCO_EVALUE;
+}
+
+int main(int argc, char **argv)
+{
+    struct counts n = {.wanted = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 2000};
+    char path[] = "/tmp/prove-space-XXXXXX.json";
+    state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    const int handle = mkstemps(path, 5);
+    if (handle < 0 || close(handle) != 0) {
+        (void)fprintf(stderr, "prove_space: %s: cannot be written\n", path);
+        return 3;
+    }
+    bool works = true;
+    while (works && n.proved < n.wanted && n.asked < 20 * n.wanted) {
+        works = write_model(path) && ask(&n, path, n.asked % 6);
+    }
+    (void)remove(path);
+    if (!works) { return 3; }
+    (void)printf("%u questions: %u proved, %u do not fit, %u have no layout, %u are too large to simulate whole\n",
+                 n.asked, n.proved, n.infeasible, n.refused, n.large);
+    (void)printf(
+        "proved: %.0f %% bound by memory, %u on numbers of nodes that are no power of two, %.0f %% with stages\n",
+        100.0 * n.binds / n.proved, n.odd, 100.0 * n.staged / n.proved);
+    (void)printf("simulated %llu layouts to verify, %llu to answer; %u answers are not the closed form's\n",
+                 (unsigned long long)n.simulated, (unsigned long long)n.layouts, n.moved);
+    (void)printf(
+        "the fastest layout is faster than the answer by %.2f %% at most; %u answers beaten by more than they say\n",
+        100.0 * n.worst, n.beaten);
+    for (int k = 0; k < 2; k++) {
+        (void)printf("layouts not simulated, %s stages, are below the closed form that left them out by %.2f %% at most "
+                     "(%.0f %% are allowed for)\n",
+                     k == 0 ? "without" : "with", 100.0 * n.above[k], 100.0 * redco_above_ratio[k]);
+    }
+    const bool near = n.above[0] <= redco_above_ratio[0] && n.above[1] <= redco_above_ratio[1];
+    return n.beaten == 0 && near && n.proved > 0 ? 0 : 1;
+}
