@@ -256,6 +256,18 @@ static uint64_t kept_blocks(const redco_costs *costs, const redco_setting *setti
     return kept;
 }
 
+/* Of the stage that keeps the most: the first, or, where it holds the embedding in the place of a block, the second. */
+static uint64_t most_kept_blocks(const redco_costs *costs, const redco_setting *setting)
+{
+    const uint32_t stages = setting->split != NULL ? setting->pp : 2;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < stages; i++) {
+        const uint64_t kept = kept_blocks(costs, setting, i);
+        most = kept > most ? kept : most;
+    }
+    return most;
+}
+
 /* Stages that hold a block less than the fullest, all behind those; 0 where chunks are interleaved or all are equal. */
 static uint32_t shorter_stages(const redco_costs *costs, const redco_setting *setting)
 {
@@ -288,7 +300,7 @@ redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const 
     const double micro_batches = (double)setting->micro_batches;
     if (setting->pp <= 1) { return (redcoi_stage){micro_batches, micro_batches, 1.0, 1, 1, 1, 0}; }
     if (is_block(costs->classes[class_index].kind)) {
-        const uint64_t held = redcoi_most_blocks(costs, setting), kept = kept_blocks(costs, setting, 0);
+        const uint64_t held = redcoi_most_blocks(costs, setting), kept = most_kept_blocks(costs, setting);
         const double share = (double)held / costs->blocks;
         const double repeat = repeat_of(costs, rank, setting, class_index, share);
         const double again = redcoi_pace_needed(setting) ? redcoi_pace_find(costs, rank, setting)->again : repeat;
