@@ -76,6 +76,9 @@ static redco_status simulate(const struct sim_args *args, redco_plan_case *c, st
     if (st != REDCO_OK) { return st; }
     if (args->chunks > 0) {
         c->setting.chunks = args->chunks;
+        c->setting.schedule = REDCO_PIPELINE_1F1B;
+        c->setting.group = 0;
+        c->setting.split = NULL;
         if ((st = redco_step_chunks_check(c->costs, &c->setting, err)) != REDCO_OK) { return st; }
     }
     answer->chunks = redco_setting_chunks(&c->setting);

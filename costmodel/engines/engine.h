@@ -5,6 +5,7 @@
 #ifndef REDCO_ENGINE_H
 #define REDCO_ENGINE_H
 
+#include "costmodel/schedules/pipeline.h"
 #include "topology/base/json.h"
 #include "topology/base/sharding.h"
 #include "traces/measured.h"
@@ -107,7 +108,8 @@ enum {
     REDCO_HAS_PP = 4,
     REDCO_HAS_CHUNKS = 8,
     REDCO_HAS_CP = 16,
-    REDCO_HAS_DP = 32 /**< every engine has it: a file without others is not one without limits */
+    REDCO_HAS_GROUPS = 64, /**< interleaved stages take micro-batches in groups of more than stages */
+    REDCO_HAS_DP = 32      /**< every engine has it: a file without others is not one without limits */
 };
 
 /** Triples of meshes that an engine can run, in redco_engine_file.states; bits. */
@@ -133,6 +135,7 @@ typedef struct redco_engine_file {
     uint64_t bucket_bytes;
     uint32_t overlap; /**< redco_overlap bits: what it hides behind computation */
     uint32_t recompute, dimensions, states;
+    uint32_t schedules;              /**< of pipelines: bits 1 << redco_pipeline_kind */
     bool inter_tensor, intra_tensor; /**< optimizer schemes */
     char export_to[16];              /**< word of redco-plan --export; "" = none */
     struct {

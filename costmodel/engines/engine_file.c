@@ -26,8 +26,20 @@ static const struct bit recompute_bits[] = {{"none", REDCO_OFFERS_NONE},
                                             {"full", REDCO_OFFERS_FULL},
                                             {NULL, 0}};
 static const struct bit scheme_bits[] = {{"inter-tensor", 1}, {"intra-tensor", 2}, {NULL, 0}};
-static const struct bit dimension_bits[] = {{"tp", REDCO_HAS_TP},         {"sp", REDCO_HAS_SP}, {"pp", REDCO_HAS_PP},
-                                            {"chunks", REDCO_HAS_CHUNKS}, {"cp", REDCO_HAS_CP}, {NULL, 0}};
+static const struct bit dimension_bits[] = {{"tp", REDCO_HAS_TP},
+                                            {"sp", REDCO_HAS_SP},
+                                            {"pp", REDCO_HAS_PP},
+                                            {"chunks", REDCO_HAS_CHUNKS},
+                                            {"cp", REDCO_HAS_CP},
+                                            {"groups", REDCO_HAS_GROUPS},
+                                            {NULL, 0}};
+static const struct bit schedule_bits[] = {{"1f1b", 1U << REDCO_PIPELINE_1F1B},
+                                           {"interleaved", 1U << REDCO_PIPELINE_INTERLEAVED},
+                                           {"gpipe", 1U << REDCO_PIPELINE_GPIPE},
+                                           {"zb-h1", 1U << REDCO_PIPELINE_ZB_H1},
+                                           {"dualpipev", 1U << REDCO_PIPELINE_DUALPIPE_V},
+                                           {"dualpipe", 1U << REDCO_PIPELINE_DUALPIPE},
+                                           {NULL, 0}};
 static const struct bit state_bits[] = {
     {"ddp", REDCO_RUNS_DDP},       {"zero1", REDCO_RUNS_ZERO1}, {"zero2", REDCO_RUNS_ZERO2},
     {"zero3", REDCO_RUNS_ZERO3},   {"mics", REDCO_RUNS_MICS},   {"hsdp", REDCO_RUNS_HSDP},
@@ -244,10 +256,20 @@ bool redco_engine_measured_on(const redco_engine_file *file, const char *gpu)
     return false;
 }
 
+/* Optional: 1F1B, and interleaved where stages hold several chunks. */
+static redco_status read_schedules(const redco_json_value *file, redco_engine_file *out, redco_error *err)
+{
+    if (redco_json_has(file, "schedules")) { return read_some(file, "schedules", schedule_bits, &out->schedules, err); }
+    out->schedules = (out->dimensions & REDCO_HAS_PP) != 0 ? 1U << REDCO_PIPELINE_1F1B : 0;
+    if ((out->dimensions & REDCO_HAS_CHUNKS) != 0) { out->schedules |= 1U << REDCO_PIPELINE_INTERLEAVED; }
+    return REDCO_OK;
+}
+
 static redco_status only_known(const redco_json_value *file, redco_error *err)
 {
-    static const char *const others[] = {"format", "version",    "name",   "title",  "overlap",     "recompute",
-                                         "scheme", "dimensions", "states", "export", "measured_on", "calibrations"};
+    static const char *const others[] = {"format",      "version",      "name",       "title",  "overlap",
+                                         "recompute",   "scheme",       "dimensions", "states", "export",
+                                         "measured_on", "calibrations", "schedules"};
     const char *keys[sizeof others / sizeof others[0] + REDCO_TRAIT_COUNT + 1] = {NULL};
     size_t count = 0;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) { keys[count++] = others[i]; }
@@ -275,6 +297,7 @@ redco_status redco_engine_file_from_json(const redco_json_value *value, redco_en
         (st = read_some(value, "recompute", recompute_bits, &file.recompute, err)) != REDCO_OK ||
         (st = read_some(value, "scheme", scheme_bits, &schemes, err)) != REDCO_OK ||
         (st = read_bits(value, "dimensions", dimension_bits, &file.dimensions, err)) != REDCO_OK ||
+        (st = read_schedules(value, &file, err)) != REDCO_OK ||
         (st = read_some(value, "states", state_bits, &file.states, err)) != REDCO_OK ||
         (st = read_export(value, &file, err)) != REDCO_OK || (st = read_calibrations(value, &file, err)) != REDCO_OK ||
         (st = read_measured(value, &file, err)) != REDCO_OK) {

@@ -4,7 +4,7 @@
  *  (redco_pipeline_positions()); the embedding is at the first, the head at the last. How many blocks are at each is a
  *  split: an array of one number a position, or NULL for equal shares.
  *
- *  Pure functions but for redco_split_read(), which allocates. */
+ *  Pure functions: no allocation, no state. */
 #ifndef REDCO_STAGES_H
 #define REDCO_STAGES_H
 
@@ -19,6 +19,25 @@ extern "C" {
 bool redco_stage_edges_count(uint32_t blocks, uint64_t positions);
 /** Blocks at a position without a split: equal shares, the first ones one more where they do not divide. */
 uint32_t redco_stage_blocks(uint32_t blocks, uint64_t positions, uint64_t position);
+
+enum { REDCO_SPLIT_POSITIONS_MAX = 1024 };
+
+/** A split as people write it, one of
+ *
+ *      7,8,8,7              blocks of each position
+ *      first=7,last=7       of the first and the last stage, either may be left out, the others equal shares
+ *      embedding,loss       equal shares where these, or one of them, count as a block
+ *      Et*7|t*8|t*8|t*7L    a position each: E embedding, t block, L loss; *n repeats a letter or a (group); commas
+ *                           are ignored
+ *
+ *  as Megatron Core 0.20 has them: --decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers,
+ *  --account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split, --pipeline-model-parallel-layout
+ *  (megatron/core/transformer/transformer_block.py, get_num_layers_to_build(); pipeline_parallel_layer_layout.py).
+ *  @param chunks     of a stage; 0: as many as the text says, or 1
+ *  @param split_out  room for REDCO_SPLIT_POSITIONS_MAX
+ *  @return REDCO_EVALUE, place "split" */
+redco_status redco_split_read(const char *text, uint32_t blocks, uint32_t stages, uint32_t chunks, uint32_t *split_out,
+                              uint32_t *chunks_out, redco_error *err);
 
 /** Every position has a layer, and all blocks are somewhere.
  *  @return REDCO_EVALUE, place "split" */

@@ -29,6 +29,31 @@ static void use_rules(redco_question *question, const redco_inputs *inputs)
     question->options.tp_rules = inputs->tp_rules;
 }
 
+static redco_status use_split(redco_question *question, const redco_inputs *inputs, redco_error *err)
+{
+    redco_search_options *const o = &question->options;
+    const redco_layer_class *classes = NULL;
+    const size_t count = redco_model_classes(inputs->model, &classes);
+    uint32_t blocks = 0, chunks = o->chunks == REDCO_DEGREE_AUTO ? 0 : o->chunks;
+    if (question->split == NULL) { return REDCO_OK; }
+    if (o->pp < 2 || redco_degree_is_free(o->pp)) {
+        return redco_fail(err, REDCO_EVALUE, "split", "is for a given number of 2 pipeline stages or more");
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (classes[i].kind == REDCO_CLASS_BLOCK || classes[i].kind == REDCO_CLASS_CROSS) {
+            blocks += classes[i].layers;
+        }
+    }
+    if (o->schedule != REDCO_PIPELINE_1F1B && o->schedule != REDCO_PIPELINE_INTERLEAVED) {
+        chunks = o->schedule == REDCO_PIPELINE_DUALPIPE ? 1 : redco_pipeline_chunks(o->schedule, 1);
+    }
+    const redco_status st = redco_split_read(question->split, blocks, o->pp, chunks, question->positions, &chunks, err);
+    if (st != REDCO_OK) { return st; }
+    o->split = question->positions;
+    if (o->schedule != REDCO_PIPELINE_DUALPIPE) { o->chunks = chunks; }
+    return REDCO_OK;
+}
+
 redco_status redco_question_read(redco_question *question, redco_inputs *inputs_out, redco_error *err)
 {
     redco_status st = REDCO_EVALUE;
@@ -39,7 +64,9 @@ redco_status redco_question_read(redco_question *question, redco_inputs *inputs_
     if (st != REDCO_OK) { return st; }
     redco_error_clear(err);
     use_rules(question, inputs_out);
-    return REDCO_OK;
+    st = use_split(question, inputs_out, err);
+    if (st != REDCO_OK) { redco_inputs_free(inputs_out); }
+    return st;
 }
 
 /* The fastest of those whose band lies above the default's. */
@@ -98,6 +125,12 @@ redco_status redco_question_settle(redco_question *question, redco_inputs *input
     return st;
 }
 
+/* Bit of a schedule that is neither of what chunks say. */
+static uint32_t given_schedule(const redco_search_options *o)
+{
+    return o->schedule != REDCO_PIPELINE_1F1B && o->schedule != REDCO_PIPELINE_INTERLEAVED ? 1U << o->schedule : 0;
+}
+
 size_t redco_question_lacks(const redco_question *question, const redco_inputs *inputs,
                             const char *lacks_out[REDCO_MOST_LACKS])
 {
@@ -113,6 +146,10 @@ size_t redco_question_lacks(const redco_question *question, const redco_inputs *
         {"tensor parallelism", o->tp > 1, REDCO_HAS_TP, file->dimensions},
         {"pipeline stages", o->pp > 1 && !redco_degree_is_free(o->pp), REDCO_HAS_PP, file->dimensions},
         {"model chunks", o->chunks > 1 && o->chunks != REDCO_DEGREE_AUTO, REDCO_HAS_CHUNKS, file->dimensions},
+        {"such order of passes in its pipeline", !redco_degree_is_free(o->pp) && o->pp > 1 && given_schedule(o) != 0,
+         given_schedule(o), file->schedules},
+        {"groups of more micro-batches than stages", o->group > 0 && o->group != o->pp, REDCO_HAS_GROUPS,
+         file->dimensions},
         {"context parallelism", o->cp > 1 && !redco_degree_is_free(o->cp), REDCO_HAS_CP, file->dimensions},
         {"sequence parallelism", o->sequence_parallel == REDCO_ON, REDCO_HAS_SP, file->dimensions},
         {"half recomputation", full && half, REDCO_OFFERS_HALF, file->recompute},

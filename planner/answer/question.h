@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { REDCO_MOST_SIZES = 64, REDCO_MOST_LACKS = 16 };
+enum { REDCO_MOST_SIZES = 64, REDCO_MOST_LACKS = 18 };
 
 typedef struct redco_question {
     redco_input_names names;
@@ -27,6 +27,8 @@ typedef struct redco_question {
     uint64_t sizes[REDCO_MOST_SIZES]; /**< numbers of GPUs to compare, in place of @p gpus */
     uint32_t size_count;              /**< 0: one question */
     redco_search_options options;
+    const char *split; /**< redco_split_read() of pp and chunks of the options; NULL: equal shares. Borrowed */
+    uint32_t positions[REDCO_SPLIT_POSITIONS_MAX]; /**< what redco_question_read() makes of it, for the options */
     bool try_engines; /**< takes the measured engine that is clearly faster: redco_question_settle() */
 } redco_question;
 

@@ -207,8 +207,9 @@ static bool copy_strings(redco_plan *plan, const redco_assembler *from, const re
            plan->solver_status != NULL && plan->redco_version != NULL;
 }
 
-static void copy_setting(redco_plan *plan, const redco_setting *setting, const redco_engine *engine)
+static bool copy_setting(redco_plan *plan, const redco_setting *setting, const redco_engine *engine)
 {
+    const redco_pipeline pipeline = redco_setting_pipeline(setting);
     plan->engine = *engine;
     plan->tp = setting->tp;
     plan->pp = setting->pp;
@@ -220,6 +221,14 @@ static void copy_setting(redco_plan *plan, const redco_setting *setting, const r
     plan->micro_batch = setting->micro_batch;
     plan->micro_batches = setting->micro_batches;
     plan->scheme = setting->scheme;
+    plan->schedule = setting->pp > 1 ? setting->schedule : REDCO_PIPELINE_1F1B;
+    plan->group = setting->pp > 1 ? setting->group : 0;
+    if (setting->split == NULL || setting->pp <= 1) { return true; }
+    plan->split_count = redco_pipeline_positions(pipeline.kind, pipeline.stages, pipeline.chunks);
+    plan->split = malloc(plan->split_count * sizeof *plan->split);
+    if (plan->split == NULL) { return false; }
+    memcpy(plan->split, setting->split, plan->split_count * sizeof *plan->split);
+    return true;
 }
 
 static void copy_inputs(redco_plan *plan, const redco_assembler *from)
@@ -257,7 +266,10 @@ redco_status redco_plan_assemble(const redco_assembler *assembler, const redco_s
         goto out;
     }
     copy_inputs(plan, assembler);
-    copy_setting(plan, &candidate->setting, &assembler->options->workload.engine);
+    if (!copy_setting(plan, &candidate->setting, &assembler->options->workload.engine)) {
+        st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+        goto out;
+    }
     plan->predicted = redcoi_predicted(&candidate->prediction, &assembler->inputs->calibration);
     plan->closed_form = redcoi_closed_form(&candidate->closed_form);
     (void)snprintf(plan->engine_reason, sizeof plan->engine_reason, "%s", assembler->inputs->engine_reason);

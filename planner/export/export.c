@@ -186,6 +186,18 @@ static void compare_gpu_order(struct differences *d, const redcoi_context *conte
     differ(d, "order of GPUs", order, false, "%s", "0,1,2,...");
 }
 
+static void compare_pipeline(struct differences *d, const redcoi_context *context)
+{
+    const redco_plan *plan = context->plan;
+    const redco_setting *made = &context->offer->setting;
+    if (plan->pp <= 1) { return; }
+    differ(d, "order of passes", redco_pipeline_words[plan->schedule], true, "%s",
+           redco_pipeline_words[made->schedule]);
+    if (plan->group > 0 && made->group == 0) { differ_number(d, "micro-batches of a group", plan->group, 0); }
+    differ(d, "layers of the stages", plan->split != NULL ? "given" : "equal shares", true, "%s",
+           made->split != NULL ? "given" : "equal shares");
+}
+
 static void compare(struct differences *d, const redcoi_context *context)
 {
     const redco_plan *plan = context->plan;
@@ -195,6 +207,7 @@ static void compare(struct differences *d, const redcoi_context *context)
     differ_number(d, "tp", plan->tp, offer->setting.tp);
     differ_number(d, "pp", plan->pp, offer->setting.pp);
     differ_number(d, "model chunks", plan->pp_chunks, offer->setting.chunks);
+    compare_pipeline(d, context);
     differ_number(d, "cp", plan->cp, offer->setting.cp);
     differ_number(d, "micro-batch", plan->micro_batch, offer->setting.micro_batch);
     if (plan->tp > 1 || offer->setting.tp > 1) {

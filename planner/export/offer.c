@@ -149,6 +149,11 @@ static redcoi_offer start_offer(const struct finder *f, const redco_setting *set
                           .gpu_order = keeps_gpu_order(f->ability, f->plan)};
     offer.setting.sequence_parallel = has_sequence_parallel(f);
     offer.setting.chunks = chunks_for(f, setting);
+    if (!f->ability->any_command) { /* 1F1B, interleaved with chunks, in stages of equal shares */
+        offer.setting.schedule = REDCO_PIPELINE_1F1B;
+        offer.setting.group = 0;
+        offer.setting.split = NULL;
+    }
     if (!f->ability->any_command) { offer.engine.shard_over_cp = f->ability->shard_over_cp; }
     offer.engine.async_tp = offer.engine.async_tp && (offer.setting.sequence_parallel || f->ability->any_command);
     return offer;

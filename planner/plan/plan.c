@@ -112,6 +112,7 @@ void redco_plan_free(redco_plan *plan)
     json_decref(plan->cluster_description);
     json_decref(plan->calibration);
     free(plan->layers);
+    free(plan->split);
     free(plan->tp_placement);
     for (uint32_t i = 0; i < plan->rules_count; i++) { free(plan->rules[i].match); }
     free(plan->rules);

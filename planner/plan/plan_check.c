@@ -64,15 +64,10 @@ static redco_status check_mesh(const struct check *check)
         return refuse(check, "/mesh/pp", "%u stages are more than the %u layers of the model", plan->pp,
                       plan->model_layers);
     }
-    const uint64_t chunks = times(plan->pp, plan->pp_chunks);
-    if (plan->pp_chunks > 1 &&
-        (plan->pp < 2 || plan->micro_batches % plan->pp != 0 ||
-         (plan->model_layers % chunks != 0 && (plan->model_layers + (uint64_t)2) % chunks != 0))) {
-        return refuse(
-            check, "/mesh/pp_chunks",
-            "%u in each of %u stages need 2 stages, %llu micro-batches in multiples of them and %u layers (or "
-            "2 more) in multiples of all chunks",
-            plan->pp_chunks, plan->pp, (unsigned long long)plan->micro_batches, plan->model_layers);
+    const char *pointer = NULL;
+    redco_error why = {.status = REDCO_OK};
+    if (redcoi_plan_check_pipeline(plan, &pointer, &why) != REDCO_OK) {
+        return refuse(check, pointer, "%s: %s", why.place, why.text);
     }
     if (plan->seq_len % plan->cp != 0) {
         return refuse(check, "/mesh/cp", "%u does not divide the sequence of %u tokens", plan->cp, plan->seq_len);

@@ -216,11 +216,15 @@ json_t *redco_plan_to_json(const redco_plan *plan)
     json_t *inputs =
         json_pack("{s:s,s:s,s:s,s:s}", "model_sha256", plan->model_sha256, "cluster_sha256", plan->cluster_sha256,
                   "profile_sha256", plan->profile_sha256, "redco_version", plan->redco_version);
-    return json_pack("{s:s,s:i,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "format", "redco-plan",
-                     "version", REDCO_PLAN_VERSION, "feasible", 1, "strategy", plan->strategy, "model",
-                     model_json(plan), "cluster", cluster_json(plan), "workload", workload_json(plan), "engine",
-                     engine_json(plan), "mesh", all_mesh_json(plan), "sharding", sharding_json(plan), "tensor_parallel",
-                     tensor_parallel_json(plan), "placement", placement_json(plan), "predicted",
-                     predicted_json(&plan->predicted), "closed_form", closed_form_json(&plan->closed_form), "solver",
-                     solver_json(plan), "calibration", shared(plan->calibration), "inputs", inputs);
+    json_t *const json =
+        json_pack("{s:s,s:i,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "format", "redco-plan",
+                  "version", REDCO_PLAN_VERSION, "feasible", 1, "strategy", plan->strategy, "model", model_json(plan),
+                  "cluster", cluster_json(plan), "workload", workload_json(plan), "engine", engine_json(plan), "mesh",
+                  all_mesh_json(plan), "sharding", sharding_json(plan), "tensor_parallel", tensor_parallel_json(plan),
+                  "placement", placement_json(plan), "predicted", predicted_json(&plan->predicted), "closed_form",
+                  closed_form_json(&plan->closed_form), "solver", solver_json(plan), "calibration",
+                  shared(plan->calibration), "inputs", inputs);
+    json_t *const pipeline = redcoi_plan_pipeline_json(plan);
+    if (pipeline != NULL) { (void)json_object_set_new(json, "pipeline", pipeline); }
+    return json;
 }

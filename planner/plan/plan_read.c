@@ -550,9 +550,10 @@ static redco_status read_plan(const redco_json_value *root, redco_plan *plan, re
     if ((st = read_text(root, "strategy", &plan->strategy, err)) != REDCO_OK ||
         (st = read_model(root, plan, err)) != REDCO_OK || (st = read_cluster(root, plan, err)) != REDCO_OK ||
         (st = read_workload(root, plan, err)) != REDCO_OK || (st = read_engine(root, plan, err)) != REDCO_OK ||
-        (st = read_all_meshes(root, plan, err)) != REDCO_OK || (st = read_sharding(root, plan, err)) != REDCO_OK ||
-        (st = read_rules(root, plan, err)) != REDCO_OK || (st = read_placement(root, plan, err)) != REDCO_OK ||
-        (st = read_predicted(root, plan, err)) != REDCO_OK ||
+        (st = read_all_meshes(root, plan, err)) != REDCO_OK ||
+        (st = redcoi_plan_read_pipeline(root, plan, err)) != REDCO_OK ||
+        (st = read_sharding(root, plan, err)) != REDCO_OK || (st = read_rules(root, plan, err)) != REDCO_OK ||
+        (st = read_placement(root, plan, err)) != REDCO_OK || (st = read_predicted(root, plan, err)) != REDCO_OK ||
         (st = read_closed_form(root, &plan->closed_form, err)) != REDCO_OK ||
         (st = read_solver(root, plan, err)) != REDCO_OK ||
         (st = keep_object(root, "calibration", &plan->calibration, err)) != REDCO_OK ||

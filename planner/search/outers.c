@@ -14,10 +14,17 @@ enum { LARGEST_MICRO_BATCH = 65536 };
 enum { LARGEST_CONTEXT = 16 };
 
 /* Degrees of measured rows (traces/data), which REDCO_DEGREE_MEASURED keeps to. Stages: 64
- * (megatron_a100_narayanan_2021, 1 T parameters). Context parallelism: ranks of 4096 tokens or more, groups within two
- * nodes (dgxc_benchmarking and megatron_bridge, cp 2 at 8192 tokens beside tp up to 8); with 8192 tokens or more wider
- * (llama3_paper, cp 16 at 131,072 tokens over 16 nodes; nemo, cp 8 at 262,144 over 4). */
-enum { MEASURED_STAGES = 64, MEASURED_NODES = 2, MEASURED_TOKENS = 4096, MEASURED_WIDE_TOKENS = 8192 };
+ * (megatron_a100_narayanan_2021, 1 T parameters). Model chunks: 20 (hagemann_2311.05610). Context parallelism: ranks of
+ * 4096 tokens or more, groups within two nodes (dgxc_benchmarking and megatron_bridge, cp 2 at 8192 tokens beside tp up
+ * to 8); with 8192 tokens or more wider (llama3_paper, cp 16 at 131,072 tokens over 16 nodes; nemo, cp 8 at 262,144
+ * over 4). */
+enum {
+    MEASURED_STAGES = 64,
+    MEASURED_CHUNKS = 20,
+    MEASURED_NODES = 2,
+    MEASURED_TOKENS = 4096,
+    MEASURED_WIDE_TOKENS = 8192
+};
 
 static bool has_fixed_meshes(const redco_search_options *options)
 {
@@ -206,17 +213,24 @@ static void note_misfit(struct lister *list, redco_setting setting)
 static redco_status add_chunks(struct lister *list, redco_setting setting, bool *any_out)
 {
     const redco_search_options *o = &list->space->options;
-    const bool all = o->chunks == REDCO_DEGREE_AUTO && setting.pp > 1;
-    const uint32_t blocks = list->space->blocks;
-    const uint32_t most = blocks < REDCO_PIPELINE_CHUNKS_MAX ? blocks : REDCO_PIPELINE_CHUNKS_MAX;
-    const uint32_t given = setting.pp > 1 && o->chunks > 0 && !all ? o->chunks : 1;
+    const bool fixed = redco_pipeline_chunks(o->schedule, 3) != 3 && o->schedule != REDCO_PIPELINE_1F1B;
+    const bool all = o->chunks == REDCO_DEGREE_AUTO && setting.pp > 1 && !fixed;
+    const bool groups = o->dimensions == 0 || (o->dimensions & REDCO_HAS_GROUPS) != 0 || o->group != 0;
+    const uint32_t given = setting.pp > 1 && o->chunks > 0 && !all && !fixed ? o->chunks : 1;
     redco_status st = REDCO_OK;
+    if (setting.pp > 1) {
+        setting.schedule = o->schedule;
+        setting.group = o->group;
+        setting.split = o->split;
+    }
+    const uint32_t most = list->space->blocks < MEASURED_CHUNKS ? list->space->blocks : MEASURED_CHUNKS;
     for (uint32_t chunks = given; chunks <= (all ? most : given) && st == REDCO_OK; chunks++) {
-        setting.chunks = chunks;
-        if (chunks > 1 &&
+        setting.chunks = fixed && setting.pp > 1 ? redco_pipeline_chunks(o->schedule, 1) : chunks;
+        if ((chunks > 1 || setting.schedule != REDCO_PIPELINE_1F1B || setting.split != NULL) &&
             redco_step_chunks_check(list->space->costs, &setting, all ? NULL : &list->first) != REDCO_OK) {
             continue;
         }
+        if (chunks > 1 && all && !groups && redco_setting_pipeline(&setting).group > setting.pp) { continue; }
         *any_out = true;
         st = add_schemes(list->space, &setting, &list->first);
     }

@@ -58,6 +58,9 @@ typedef struct redco_search_options {
      *  REDCO_DEGREE_MEASURED: chosen */
     uint32_t pp, cp;
     uint32_t chunks; /**< of a pipeline stage, where there are several; 0: 1; REDCO_DEGREE_AUTO: chosen by the search */
+    redco_pipeline_kind schedule; /**< of pipelines; 1F1B: interleaved where stages have several chunks */
+    uint32_t group;               /**< micro-batches that interleaved chunks take at a time; 0: as few as can be */
+    const uint32_t *split; /**< blocks of each position of pp x chunks (stages.h), which are given then; borrowed */
     redco_switch sequence_parallel;
     redco_tp_placement tp_placement;
     bool tp_placement_fixed;          /**< else as the engine has it */
@@ -68,6 +71,7 @@ typedef struct redco_search_options {
     bool overlap_fixed;       /**< else what the engine overlaps: redco_inputs_use_engine() */
     uint32_t schemes;         /**< bit per redco_scheme that the engine has; 0 = all */
     uint32_t offers;          /**< REDCO_OFFERS_... of the engine; 0 = all */
+    uint32_t schedules;       /**< 1 << redco_pipeline_kind: of the engine; 0 = all */
     uint32_t dimensions;      /**< REDCO_HAS_...: degrees that are free stay 1 where it has none; 0 = all */
     uint32_t states;          /**< REDCO_RUNS_...: which triples free meshes may form; 0 = all */
     redco_shards fix;         /**< any mesh that is not 0x0 is kept */

@@ -143,7 +143,7 @@ static void add_window(redcoi_option *option, int window, bool overlapped, const
 /* Pipeline stages, or, where they hold several model chunks each, those. */
 static uint32_t stages_of(const redco_setting *setting)
 {
-    return setting->pp * redco_setting_chunks(setting);
+    return redco_pipeline_positions(setting->schedule, setting->pp, redco_setting_chunks(setting));
 }
 
 /* Pipeline stages must take equally long, and the closed form takes them to: what one stage does with its n-th layer,
@@ -153,7 +153,7 @@ static void group_layers(const redcoi_space *space, redcoi_outer *outer)
     const uint32_t stages = stages_of(&outer->setting);
     uint32_t block_classes = 0;
     for (uint32_t c = 0; c < space->class_count; c++) { block_classes += is_block(space->classes[c].kind); }
-    const bool alike = block_classes == 1 && space->blocks % stages == 0;
+    const bool alike = block_classes == 1 && outer->setting.split == NULL && space->blocks % stages == 0;
     for (uint32_t c = 0; c < space->class_count; c++) {
         const bool staged = stages > 1 && is_block(space->classes[c].kind);
         outer->layers_each[c] = !staged ? 1 : alike ? stages : space->classes[c].layers;

@@ -11,7 +11,7 @@
  *      DualPipe     github.com/deepseek-ai/DualPipe, README: bubble (PP/2-1)(F&B + B - 3W), activations PP+1, of stages
  *      DualPipeV    the same on PP/2 devices
  */
-#include "costmodel/schedules/pipeline.h"
+#include "costmodel/schedules/stages.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -306,12 +306,62 @@ static void says_what_it_needs(void **state)
     assert_int_equal(redco_pipeline_check(&whole, NULL), REDCO_OK);
 }
 
+/* Splits by hand; layouts as Megatron Core's parser unrolls them. */
+static void splits_are_read(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text;
+        uint32_t blocks, stages, chunks, found; /* chunks; 0: refused */
+        uint32_t split[8];
+    } cases[] = {
+        {"7,8,9,8", 32, 4, 0, 1, {7, 8, 9, 8}},
+        {"1,2,1,2", 6, 2, 0, 2, {1, 2, 1, 2}},
+        {"1,2,1,2", 6, 2, 2, 2, {1, 2, 1, 2}},
+        {"1,2,1,2", 6, 4, 2, 0, {0}},
+        {"1,2,1", 4, 2, 0, 0, {0}},
+        {"7,8,9,9", 32, 4, 0, 0, {0}},
+        {"0,8,8,0", 16, 4, 0, 1, {0, 8, 8, 0}},
+        {"8,0,8,0", 16, 4, 0, 0, {0}},
+        {"first=7,last=7", 32, 4, 0, 1, {7, 9, 9, 7}},
+        {"last=5", 32, 4, 0, 1, {9, 9, 9, 5}},
+        {"first=4", 28, 4, 2, 2, {2, 4, 4, 4, 2, 4, 4, 4}},
+        {"first=3", 27, 4, 2, 0, {0}},
+        {"first=40", 32, 4, 0, 0, {0}},
+        {"embedding,loss", 30, 4, 0, 1, {7, 8, 8, 7}},
+        {"loss", 31, 4, 0, 1, {8, 8, 8, 7}},
+        {"embedding", 15, 4, 2, 2, {1, 2, 2, 2, 2, 2, 2, 2}},
+        {"embedding,first=3", 15, 4, 0, 0, {0}},
+        {"Ettt|(tt|)*3,L", 9, 5, 0, 1, {3, 2, 2, 2, 0}},
+        {"Et*3|t*4|t*4|t*2L", 13, 2, 0, 2, {3, 4, 4, 2}},
+        {"E|(t|)*2tL", 3, 4, 0, 1, {0, 1, 1, 1}},
+        {"Et|tm|L", 2, 3, 0, 0, {0}},
+        {"t|EtL", 2, 2, 0, 0, {0}},
+        {"Et|t", 2, 2, 0, 0, {0}},
+        {"Et|(t|L", 2, 3, 0, 0, {0}},
+        {"E(((((((((t)*9)*9)*9)*9)*9)*9)*9)*9)*9L", 9, 1, 0, 0, {0}},
+        {"E()*1000000L", 1, 1, 0, 0, {0}},
+        {"", 32, 4, 0, 0, {0}},
+        {"7;8", 15, 2, 0, 0, {0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t split[REDCO_SPLIT_POSITIONS_MAX], chunks = 0;
+        redco_error err = {.status = REDCO_OK};
+        const redco_status st =
+            redco_split_read(cases[i].text, cases[i].blocks, cases[i].stages, cases[i].chunks, split, &chunks, &err);
+        if ((st == REDCO_OK) != (cases[i].found > 0)) { fail_msg("%s: %s", cases[i].text, err.text); }
+        if (st != REDCO_OK) { continue; }
+        assert_int_equal(chunks, cases[i].found);
+        assert_memory_equal(split, cases[i].split, chunks * cases[i].stages * sizeof *split);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_chunk_a_stage),  cmocka_unit_test(interleaved_in_groups),
         cmocka_unit_test(two_directions),     cmocka_unit_test(megatron_cores_example),
-        cmocka_unit_test(says_what_it_needs),
+        cmocka_unit_test(says_what_it_needs), cmocka_unit_test(splits_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

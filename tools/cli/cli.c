@@ -41,6 +41,9 @@ const char *cli_option_of(const char *quantity)
         const char *quantity, *option;
     } names[] = {{"batch", "--global-batch"},
                  {"chunks", "--pp-chunks"},
+                 {"schedule", "--pp-schedule"},
+                 {"group", "--pp-group"},
+                 {"split", "--pp-layout"},
                  {"cluster", "--cluster"},
                  {"cp", "--cp"},
                  {"dp", "--tp"}, /* GPUs over tp */

@@ -24,6 +24,9 @@ enum key {
     KEY_TP,
     KEY_PP,
     KEY_PP_CHUNKS,
+    KEY_PP_SCHEDULE,
+    KEY_PP_GROUP,
+    KEY_PP_LAYOUT,
     KEY_CP,
     KEY_DIMS,
     KEY_TP_PLACEMENT,
@@ -72,6 +75,9 @@ static const struct argp_option flags[] = {
     {"tp", KEY_TP, "N|auto", 0, "Tensor-parallel degree", 2},
     {"pp", KEY_PP, "N|auto", 0, "Pipeline stages (auto: also more than measured runs had)", 2},
     {"pp-chunks", KEY_PP_CHUNKS, "N|auto", 0, "Model chunks of each pipeline stage (more than one: interleaved 1F1B)", 2},
+    {"pp-schedule", KEY_PP_SCHEDULE, "WORD", 0, "Order of passes: 1f1b, interleaved, gpipe, zb-h1, dualpipev, dualpipe (auto: 1f1b or interleaved)", 2},
+    {"pp-group", KEY_PP_GROUP, "N", 0, "Micro-batches that an interleaved chunk takes one after the other (default: as few as can be)", 2},
+    {"pp-layout", KEY_PP_LAYOUT, "TEXT", 0, "Blocks of given stages: 7,8,8,7; first=N,last=N; embedding,loss; or Et*7|t*8|t*8|t*7L", 2},
     {"cp", KEY_CP, "N|auto", 0, "Context-parallel degree (auto: also what no measured run had)", 2},
     {"dims", KEY_DIMS, "LIST", 0, "Which of tp, sp, pp, cp and dp may exceed 1 (default: all)", 2},
     {"tp-placement", KEY_TP_PLACEMENT, "rules|milp", 0, "Which dimension of each weight tensor parallelism splits: by RedCoast's rules (default), or what costs least", 2},
@@ -304,6 +310,21 @@ static error_t read_compare(struct plan_args *args, const char *text)
     return 0;
 }
 
+/* 1f1b is one chunk a stage; auto leaves both to the search. */
+static error_t read_schedule(struct plan_args *args, const char *text)
+{
+    redco_search_options *const options = &args->question.options;
+    int word = 0;
+    if (strcmp(text, "auto") == 0) {
+        options->schedule = REDCO_PIPELINE_1F1B;
+        return 0;
+    }
+    const error_t why = cli_word(&args->cli, "--pp-schedule", text, redco_pipeline_words, &word);
+    options->schedule = (redco_pipeline_kind)word;
+    if (options->schedule == REDCO_PIPELINE_1F1B) { options->chunks = 1; }
+    return why;
+}
+
 /* Options whose value is one word of a list. */
 static error_t read_choice(struct plan_args *args, int key, const char *text)
 {
@@ -318,6 +339,7 @@ static error_t read_choice(struct plan_args *args, int key, const char *text)
     int word = 0;
     error_t why = 0;
     switch (key) {
+    case KEY_PP_SCHEDULE: return read_schedule(args, text);
     case KEY_RECOMPUTE:
         why = cli_word(&args->cli, "--recompute", text, recompute, &word);
         options->workload.engine.partial_recompute = word == REDCO_RECOMPUTE_COUNT + 1; /* behind "auto" */
@@ -380,6 +402,7 @@ static error_t read_workload(struct plan_args *args, int key, const char *text)
             return 0;
         }
         return read_count(args, "--pp-chunks", text, MOST_CHUNKS, &options->chunks);
+    case KEY_PP_GROUP: return read_count(args, "--pp-group", text, MOST_TOKENS, &options->group);
     case KEY_CP: return read_stages(args, "--cp", text, &options->cp);
     default: return read_count(args, "--top", text, PLAN_MOST_TOP, &options->top);
     }
@@ -401,6 +424,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_TOPOLOGY: return cli_name(&args->cli, "--topology", text, &args->question.names.topology);
     case KEY_HOSTS: args->question.names.hosts = text; return 0;
     case KEY_CALIBRATION: return cli_name(&args->cli, "--calibration", text, &args->question.names.calibration);
+    case KEY_PP_LAYOUT: return cli_name(&args->cli, "--pp-layout", text, &args->question.split);
     case KEY_DIMS: return read_dims(args, text);
     case KEY_TP_RULES: return cli_name(&args->cli, "--tp-rules", text, &args->question.names.tp_rules);
     case KEY_PROFILE: return add_profile(args, text);
@@ -411,6 +435,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_TP:
     case KEY_PP:
     case KEY_PP_CHUNKS:
+    case KEY_PP_GROUP:
     case KEY_CP:
     case KEY_TOP: return read_workload(args, key, text);
     case KEY_RECOMPUTE:
@@ -419,6 +444,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_SCHEME:
     case KEY_SEQUENCE_PARALLEL:
     case KEY_MFU_CONVENTION:
+    case KEY_PP_SCHEDULE:
     case KEY_TP_PLACEMENT: return read_choice(args, key, text);
     case KEY_STRATEGY: return read_strategy(args, text);
     case KEY_FIX: return read_fix(args, text);

@@ -167,10 +167,29 @@ const char *report_stages(const redco_setting *setting, char *buffer, size_t siz
     return buffer;
 }
 
+static void report_split(const redco_setting *setting)
+{
+    const redco_pipeline p = redco_setting_pipeline(setting);
+    const uint32_t positions = redco_pipeline_positions(p.kind, p.stages, p.chunks);
+    (void)printf("%-10s", "split");
+    for (uint32_t i = 0; i < positions; i++) { (void)printf("%s%u", i > 0 ? "," : "", setting->split[i]); }
+    (void)printf(" layers%s\n", p.kind == REDCO_PIPELINE_INTERLEAVED ? ", chunk after chunk" : "");
+}
+
 void report_schedule(const redco_setting *setting)
 {
     const uint32_t chunks = redco_setting_chunks(setting);
-    if (chunks > 1) { (void)printf("%-10s%u model chunks in each: interleaved 1F1B\n", "stages", chunks); }
+    const redco_pipeline p = redco_setting_pipeline(setting);
+    if (p.kind == REDCO_PIPELINE_INTERLEAVED && p.group != p.stages) {
+        (void)printf("%-10s%u model chunks in each: interleaved 1F1B, %u micro-batches at a time\n", "stages", chunks,
+                     p.group);
+    } else if (p.kind == REDCO_PIPELINE_INTERLEAVED) {
+        (void)printf("%-10s%u model chunks in each: interleaved 1F1B\n", "stages", chunks);
+    } else if (setting->pp > 1 && p.kind != REDCO_PIPELINE_1F1B) {
+        (void)printf("%-10spasses in the order of %s%s\n", "stages", redco_pipeline_words[p.kind],
+                     p.kind == REDCO_PIPELINE_DUALPIPE ? ": parameters are there twice" : "");
+    }
+    if (setting->pp > 1 && setting->split != NULL) { report_split(setting); }
     if (setting->tp > 1 && setting->sequence_parallel) {
         (void)printf("%-10ssplit over the tensor-parallel ranks, too: sequence parallelism\n", "norms");
     }
