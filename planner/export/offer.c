@@ -430,7 +430,7 @@ redco_status redcoi_offer_nearest(const redcoi_ability *ability, const redco_pla
     redco_status st = finder_open(&f, ability, plan, reopened, err);
     if (st != REDCO_OK) { return st; }
     redco_setting setting = reopened->setting;
-    setting.split = NULL; /* of the plan's stages; set_pipeline() puts it where it fits */
+    setting.split = NULL; /* it fits the plan's stages only: set_pipeline() puts it there */
     if (!ability->pipeline) { setting.pp = 1; }
     if (!ability->context_parallel) { setting.cp = 1; }
     if (divide(&f, &setting)) { st = try_setting(&f, setting, err); }

@@ -22,7 +22,7 @@ struct plan_args {
     bool uniform_given;
     bool compare, explain;
     bool compare_engines;  /* --compare engines */
-    char engine_note[400]; /* what --engine auto found */
+    char engine_note[400]; /* result of --engine auto */
     const char *out;
     const char *timeline;
     const char *report; /* HTML page; NULL: none */

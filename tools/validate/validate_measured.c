@@ -17,7 +17,7 @@ struct row {
     const char *skip; /* NULL = predicted */
     redco_price price;
     char reason[256];   /* why the simulator cannot lay it out */
-    bool speed, memory; /* what can be compared */
+    bool speed, memory; /* quantities that can be compared */
 };
 
 struct score {
@@ -307,7 +307,7 @@ static redco_status add_sources(struct report *report, json_t *sources)
     return st;
 }
 
-/* How far the closed form, which plans, is from the simulator on the same rows. */
+/* Compares the closed form, which plans, with the simulator on the same rows. */
 static json_t *closed_json(const struct report *report, const struct score *closed)
 {
     json_t *const json = score_json(NULL, closed);
