@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What was given and the engine does not have is priced all the same, and said. */
+/* A given choice that the engine lacks is priced all the same, and a warning says so. */
 static void warn_lacks(const struct plan_args *args, const redco_inputs *inputs)
 {
     const char *lacks[REDCO_MOST_LACKS];
@@ -20,7 +20,7 @@ static void warn_lacks(const struct plan_args *args, const redco_inputs *inputs)
     }
 }
 
-/* What --engine auto found. */
+/* Result of --engine auto. */
 static void note_engine(const struct cli *cli, const redco_engine_pick *pick, const redco_inputs *inputs, char *note,
                         size_t size)
 {

@@ -19,7 +19,7 @@ const char *argp_program_version = "redco-profile " REDCO_VERSION; /* argp's own
 enum { MOST_RANKS = 1024, DIGITS = 6, MOST_TOKENS = 1 << 20, MOST_MODELS = 64 };
 enum { HOST, CUDA };
 static const uint64_t default_seconds[] = {[HOST] = 60, [CUDA] = 90};
-/* What a quiet machine stays below. */
+/* A quiet machine stays below this load. */
 static const double busy_spread_ratio = 0.25, busy_processor_ratio = 0.9;
 
 struct arguments {
@@ -216,7 +216,7 @@ static redco_status write_all(const struct arguments *a, const struct profile_re
     return st;
 }
 
-/* What was not given is taken from the usual list. */
+/* Takes the usual list for everything that was not given. */
 static redco_measure_shapes shapes_of(const struct arguments *a)
 {
     redco_measure_shapes shapes = redco_measure_default_shapes();

@@ -103,7 +103,7 @@ static error_t add_profile(struct validate_arguments *arguments, const char *tex
     return cli_name(&arguments->cli, "--profile", text, &arguments->plan_profiles[arguments->plan_profile_count++]);
 }
 
-/* What belongs to a plan and traces. */
+/* Options that belong to a plan and traces. */
 static error_t check_trace_mode(struct validate_arguments *arguments)
 {
     struct cli *const cli = &arguments->cli;
@@ -117,7 +117,7 @@ static error_t check_trace_mode(struct validate_arguments *arguments)
     return arguments->launch_s > 0.0 ? cli_bad_option(cli, "--launch", "is for --profiles") : 0;
 }
 
-/* What belongs to one row. */
+/* Options that belong to one row. */
 static error_t check_command_mode(struct validate_arguments *arguments)
 {
     struct cli *const cli = &arguments->cli;

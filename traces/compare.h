@@ -33,7 +33,7 @@ typedef struct redco_compare_time {
     double bubble_s;        /**< for other pipeline stages */
     double idle_s;          /**< nothing runs */
     double communication_s; /**< communication runs, on one stream or several */
-    double covered_s;       /**< of that, computation runs, too */
+    double covered_s;       /**< the part of it in which computation runs, too */
 } redco_compare_time;
 
 /** A predicted and a measured number of seconds. */
@@ -46,7 +46,7 @@ typedef struct redco_compare_kind {
     const char *name;
     bool communicates;
     uint64_t predicted_count, measured_count; /**< operators; measured: of all ranks together, by their number */
-    redco_compare_pair total;                 /**< of operators, alone or beside others */
+    redco_compare_pair total;                 /**< operators, alone or overlapped with others */
     redco_compare_pair exposed;               /**< communication: what the compute stream waited for it */
     redco_compare_pair critical;              /**< on the critical path */
 } redco_compare_kind;
@@ -62,7 +62,7 @@ typedef struct redco_compare_operator {
     double extra_s;
 } redco_compare_operator;
 
-/** What a holder holds when the rank holds most. */
+/** Bytes of a holder when the rank holds most. */
 typedef struct redco_compare_holder {
     const char *name;
     double predicted_bytes, measured_bytes; /**< NaN: not in that trace */
@@ -79,17 +79,17 @@ typedef struct redco_compare_memory {
 
 /** One rank of the trace in one step. */
 typedef struct redco_compare_rank {
-    const char *name; /**< of its process, or "" */
+    const char *name; /**< name of its process, or "" */
     uint32_t process;
     uint32_t file;     /**< which of the measured traces */
-    double step_s;     /**< of the median step */
+    double step_s;     /**< seconds of the median step */
     double peak_bytes; /**< NaN: not told */
 } redco_compare_rank;
 
 typedef struct redco_compare_step {
     uint64_t number;
     uint64_t operators;
-    double step_s; /**< of the slowest rank */
+    double step_s; /**< seconds of the slowest rank */
     bool counted;
 } redco_compare_step;
 
@@ -107,7 +107,7 @@ typedef struct redco_comparison {
     uint64_t matched, missing, extra; /**< operators: of all steps that count and all ranks */
     uint64_t other_stream;            /**< matched on another stream than predicted */
     char other_stream_first[160];
-    redco_compare_pair critical_idle; /**< of the critical paths: nothing runs */
+    redco_compare_pair critical_idle; /**< the part of the critical paths in which nothing runs */
     bool critical_known;
     /** To draw: process and time of the rank and step that are nearest to the median. */
     uint32_t shown_file, shown_process;
@@ -121,8 +121,8 @@ typedef struct redco_compare_source {
     const char *name; /**< for errors */
 } redco_compare_source;
 
-/** What predicted operators wait for besides the one before on their stream: inputs[first[i]] to inputs[first[i + 1]]
- *  are indices of spans of the prediction. */
+/** Operators that predicted ones wait for, besides the one before on their stream: inputs[first[i]] to inputs[first[i +
+ * 1]] are indices of spans of the prediction. */
 typedef struct redco_compare_graph {
     const uint32_t *first, *inputs;
 } redco_compare_graph;

@@ -13,10 +13,10 @@ enum { REDCOI_KINDS = 32, REDCOI_STREAMS = 16 };
 typedef struct redcoi_op {
     const char *name, *stream;
     double start_s, end_s;
-    uint32_t span;       /**< of its trace */
+    uint32_t span;       /**< index in its trace */
     uint32_t rank, step; /**< index of rank and of step */
     uint32_t micro_batch, occurrence;
-    uint32_t match; /**< of a measured one: the predicted one, or REDCOI_NONE */
+    uint32_t match; /**< the predicted one of a measured one, or REDCOI_NONE */
     uint32_t kind;  /**< or REDCOI_NONE: a mark of the writer */
     bool cut;       /**< predicted: of a series that is cut into other pieces where it is measured */
 } redcoi_op;
@@ -38,10 +38,10 @@ typedef struct redcoi_compare {
     const redco_compare_source *measured_sources;
     uint32_t source_count;
     redcoi_side predicted, measured;
-    redcoi_rank *ranks;     /**< of the measurement */
+    redcoi_rank *ranks;     /**< ranks of the measurement */
     uint64_t *step_numbers; /**< ascending */
     bool *step_counts;
-    double *step_weights; /**< how much of the median step each is: 1 for one, or 0.5 for two */
+    double *step_weights; /**< share of each in the median step: 1 for one, or 0.5 for two */
     uint32_t counted_steps;
     const char *kinds[REDCOI_KINDS];
     bool communicates[REDCOI_KINDS];

@@ -117,8 +117,9 @@ static void place_kinds(redcoi_compare *c)
     }
 }
 
-/* What communication is cut into has numbers at its end, "bwd/gradients/bucket.3": of a series whose pieces are others
- * on both sides, no two are the same, but all together are. @return the name without the number; NULL: it has none */
+/* Names of communication that is cut have numbers at their ends, "bwd/gradients/bucket.3": where both sides cut it
+ * differently, no two pieces are the same, but all together are. @return the name without the number; NULL: it has none
+ */
 static const char *series_of(redcoi_compare *c, const char *name)
 {
     const char *const dot = strrchr(name, '.');
@@ -130,7 +131,7 @@ static const char *series_of(redcoi_compare *c, const char *name)
 struct piece {
     const char *series;
     redcoi_op *op;
-    uint32_t at; /* of a predicted one: its number among all */
+    uint32_t at; /* number of a predicted one among all */
 };
 
 static int compare_pieces(const void *a, const void *b)

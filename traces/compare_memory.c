@@ -82,7 +82,7 @@ static redco_status list_holders(redcoi_compare *c, const redco_trace *predicted
     return REDCO_OK;
 }
 
-/* What an engine's libraries take aside: not among what a run counts, unless it says otherwise. */
+/* Memory that an engine's libraries take aside: a run does not count it, unless it says otherwise. */
 static const char reserve[] = "reserve";
 
 static bool tells_reserve(const redcoi_compare *c)

@@ -257,7 +257,7 @@ static int compare_by_rank_time(const void *a, const void *b)
  * Launches of collectives may belong to either. */
 static void infer_steps(redcoi_op *ops, uint32_t count)
 {
-    double ended_s = -INFINITY; /* of the "step/..." seen last; nothing: -INFINITY */
+    double ended_s = -INFINITY; /* end of the "step/..." seen last; nothing: -INFINITY */
     uint32_t step = 0, next = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (strcmp(ops[i].stream, compute_stream) != 0) { continue; }

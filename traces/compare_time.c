@@ -24,7 +24,7 @@ struct lane {
 struct lanes {
     struct lane lanes[REDCOI_STREAMS];
     uint32_t count;
-    struct interval *items; /* of all */
+    struct interval *items; /* intervals of all */
 };
 
 static uint32_t lane_of(struct lanes *lanes, const char *stream)
@@ -78,8 +78,8 @@ static const struct interval *last_before(const struct lane *lane, double at_s)
     return low > 0 ? &lane->items[low - 1] : NULL;
 }
 
-/* What was waited for just before @p at_s: of what runs, what ends there, else what ends soonest. @param ended_s_out
- * where nothing runs: the last end before */
+/* Finds the operator that was waited for just before @p at_s: the running one that ends there, else soonest. @param
+ * ended_s_out where nothing runs: the last end before */
 static const struct interval *waited_for(const struct lanes *lanes, double at_s, double *ended_s_out)
 {
     const struct interval *best = NULL;

@@ -80,7 +80,7 @@ static int compare_matches(const void *a, const void *b)
     return (x->span > y->span) - (x->span < y->span);
 }
 
-/* What one predicted operator took in the median step, on average of ranks. */
+/* Seconds of one predicted operator in the median step, on average of ranks. */
 struct reading {
     double seconds;
     uint32_t found; /* ranks and steps */
@@ -155,7 +155,7 @@ static uint32_t list_counted(const redcoi_compare *c, const redcoi_op **out)
     return count;
 }
 
-/* How many ranks stand for each stage. */
+/* Counts the ranks of each stage. */
 static uint32_t ranks_of_stage(const redcoi_compare *c, uint32_t stage)
 {
     uint32_t ranks = 0;

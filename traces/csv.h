@@ -18,11 +18,11 @@ extern "C" {
 
 /** A position in a table. */
 typedef struct redcoi_csv {
-    const char *name; /**< of the file, for errors; borrowed */
+    const char *name; /**< name of the file, for errors; borrowed */
     char *at;         /**< the next byte to read */
     char *end;        /**< where the closing 0 byte stands */
     char *line_start;
-    uint32_t line; /**< of @p at, from 1 */
+    uint32_t line; /**< line of @p at, from 1 */
 } redcoi_csv;
 
 /** Checks the bytes and stands at the first record.

@@ -77,7 +77,7 @@ typedef enum redco_measured_column {
     REDCO_COLUMN_COUNT
 } redco_measured_column;
 
-/** What a row may be compared with; bits. */
+/** Quantities that a row may be compared by; bits. */
 typedef enum redco_measured_use {
     REDCO_USE_NOTHING = 0,
     REDCO_USE_SPEED = 1,   /**< tokens/s */
@@ -107,7 +107,7 @@ typedef enum redco_measured_recompute {
     REDCO_MEASURED_RECOMPUTE_FULL
 } redco_measured_recompute;
 
-/** Of the GEMMs in layers. */
+/** Format of the GEMMs in layers. */
 typedef enum redco_measured_precision {
     REDCO_MEASURED_PRECISION_UNKNOWN,
     REDCO_MEASURED_BF16,
@@ -135,7 +135,7 @@ typedef enum redco_outcome {
 /** One row. What is unknown is 0, false, "" or ..._UNKNOWN; where that could also be a value (flags, experts, overlap),
  *  redco_measured_knows() tells. Texts are owned by the table. */
 typedef struct redco_measured_run {
-    uint32_t line;         /**< of the file, on which the row begins */
+    uint32_t line;         /**< line of the file on which the row begins */
     uint64_t known;        /**< bit per redco_measured_column: the cell is not empty */
     uint64_t inferred;     /**< bit per redco_measured_column: the source does not state it */
     unsigned use;          /**< redco_measured_use bits */
@@ -151,7 +151,7 @@ typedef struct redco_measured_run {
     uint32_t seq_len;
 
     uint32_t n_gpus, gpus_per_node;
-    double node_network_bytes_per_s; /**< of a whole node, one direction */
+    double node_network_bytes_per_s; /**< rate of a whole node, one direction */
     redco_software software;
 
     uint32_t dp, tp, pp, virtual_pp, cp, ep;

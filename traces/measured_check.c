@@ -1,4 +1,5 @@
-/* What a row must hold to be compared, and what must agree in it. Every check names the columns that it read. */
+/* Checks that a row holds enough to be compared, and that its columns agree. Every check names the columns that it
+ * read. */
 #include "traces/measured_internal.h"
 
 #include "costmodel/parallel/parallel.h"
@@ -27,7 +28,8 @@ static bool unknown(redco_measured_run *run, redco_measured_column column)
     return fault(run, "%s is unknown", redco_measured_column_name(column));
 }
 
-/* What a cost model cannot do without; the rest has a usual value (attention kernel, bytes of reduced gradients, ...).
+/* Columns that a cost model cannot do without; the rest has a usual value (attention kernel, bytes of reduced
+ * gradients, ...).
  */
 static bool lacks_configuration(redco_measured_run *run)
 {

@@ -5,7 +5,7 @@
 
 struct entry {
     const redco_measured_run *run;
-    size_t index; /* of the row as given */
+    size_t index; /* index of the row as given */
     size_t first; /* row of the same group that is given first */
     bool task;    /* what must be equal: also what is computed by which software */
 };

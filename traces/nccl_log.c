@@ -10,7 +10,7 @@
 
 enum { MAX_TABLE_ROWS = 1000000, MAX_DEVICES = 1 << 20 };
 
-/* What one file tells so far; rows of the table being read wait until its collective and ranks are known. */
+/* State of reading one file; rows of the table being read wait until its collective and ranks are known. */
 struct log {
     redco_profile *profile;
     redco_error *err;
@@ -21,7 +21,7 @@ struct log {
     uint32_t device_lines, highest_rank;
     uint64_t *hosts; /* hash of each device line's host name */
     size_t host_capacity;
-    uint32_t counted_lines, distinct_hosts; /* of the first counted_lines */
+    uint32_t counted_lines, distinct_hosts; /* hosts of the first counted_lines */
     char gpu[64];
     size_t half_words;
     bool header_has_redop, header_seen;

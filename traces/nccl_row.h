@@ -22,7 +22,7 @@ struct redcoi_line {
 struct redcoi_nccl_half {
     double time_us; /* 0 = absent */
     double bus_gb_per_s;
-    double relative_error; /* of bus bandwidth times time, from the digits printed */
+    double relative_error; /* error of bus bandwidth times time, from the digits printed */
 };
 
 struct redcoi_nccl_row {

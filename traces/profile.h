@@ -79,16 +79,16 @@ typedef struct redco_profile_operator {
  * (costmodel/operators/power.h). */
 typedef struct redco_profile_power {
     char name[32];          /**< "gemm", "attention", or as redco_profile_operator has it */
-    char type[16];          /**< of its numbers */
+    char type[16];          /**< type of its numbers */
     char numbers[16];       /**< "normal" or "zeros": matrix units draw less for the latter */
     bool backward;          /**< else forward */
     uint32_t m, n, k;       /**< gemm, operands as they are; else 0 */
-    uint64_t elements;      /**< of the result; gemm: 0 */
-    double flops;           /**< of products and attention; else 0 */
-    double time_s;          /**< of one operator, meanwhile */
-    double energy_j;        /**< of one operator, idle watts included */
+    uint64_t elements;      /**< elements of the result; gemm: 0 */
+    double flops;           /**< FLOPs of products and attention; else 0 */
+    double time_s;          /**< seconds of one operator, meanwhile */
+    double energy_j;        /**< energy of one operator, idle watts included */
     double watts;           /**< average of the window */
-    double clock_hz;        /**< of the multiprocessors, average of the window */
+    double clock_hz;        /**< clock of the multiprocessors, average of the window */
     double memory_clock_hz; /**< likewise */
     double settle_s;        /**< until the clock stayed within 2 % of that; 0: at once */
     double window_s;        /**< that was looked at */
@@ -100,43 +100,43 @@ typedef struct redco_profile_measured {
     char device[48];     /**< name of the GPU type that operators ran on, as cluster files give it */
     char part[96];       /**< the same as its driver calls it: "NVIDIA H200" */
     char backend[16];    /**< "host", "cuda" */
-    char kernels[64];    /**< of the mathematical library: "OpenBLAS Haswell" */
-    char attention[256]; /**< who ran it: "cuDNN 9.19.0 (PATH)", "own kernels: why" */
+    char kernels[64];    /**< kernels of the mathematical library: "OpenBLAS Haswell" */
+    char attention[256]; /**< library that ran it: "cuDNN 9.19.0 (PATH)", "own kernels: why" */
     char cpu[96];
     char system[96];          /**< operating system and release */
     char date[32];            /**< UTC, ISO 8601 */
-    double clock_hz;          /**< of the device */
+    double clock_hz;          /**< clock of the device */
     double clock_after_hz;    /**< the same when all was measured */
-    double memory_clock_hz;   /**< of the device's memory */
-    char capability[16];      /**< of the device: "9.0" */
+    double memory_clock_hz;   /**< clock of the device's memory */
+    char capability[16];      /**< compute capability of the device: "9.0" */
     char driver[64];          /**< "CUDA 13.0" */
-    uint32_t multiprocessors; /**< of the device */
-    uint64_t memory_bytes;    /**< of the device */
-    uint32_t processors;      /**< of the machine */
+    uint32_t multiprocessors; /**< multiprocessors of the device */
+    uint64_t memory_bytes;    /**< memory of the device */
+    uint32_t processors;      /**< processors of the machine */
     uint32_t ranks;           /**< that measured at the same time */
     uint32_t rounds;          /**< every time is the best of so many rounds, the slowest rank's */
     double load;              /**< processes that wanted to run, before it began */
     double processor_ratio;   /**< share of a processor that a computing rank got; 1 = alone */
-    double spread_ratio;      /**< how much longer than the best a run took on average, middle of all operators */
+    double spread_ratio;      /**< mean excess of a run over the best one, median of all operators */
     double contention_ratio;  /**< seconds of computation that a second of collectives beside it costs */
     double overlap_ratio;    /**< speed that collectives keep beside computation over what computation keeps; 0: neither
                                 was measured */
-    double budget_s, took_s; /**< what measuring was given, and what it took */
+    double budget_s, took_s; /**< seconds that measuring was given, and took */
     uint32_t left_out;       /**< operators that there was no time or no memory for */
-    double launch_s;         /**< of the program, to have the device do one operator */
-    double host_forward_s;   /**< of the program, to have it do all of a block of layers forward, one by one */
+    double launch_s;         /**< seconds of the program for launching one operator */
+    double host_forward_s;   /**< seconds of the program for launching a block of layers forward, one by one */
     double host_backward_s;  /**< and backward */
-    double graph_launch_s;   /**< of the program, to launch as many operators as one graph; 0: not measured */
-    double hot_ratio;        /**< time of a large product when all was measured, over that when it began */
-    uint64_t reserve_bytes;  /**< of the device's memory that driver, context and libraries hold */
+    double graph_launch_s;  /**< seconds of the program for launching as many operators as one graph; 0: not measured */
+    double hot_ratio;       /**< time of a large product when all was measured, over that when it began */
+    uint64_t reserve_bytes; /**< device memory that driver, context and libraries hold */
     uint64_t workspace_bytes; /**< the most that a product works with beside its operands */
     /* Watts (costmodel/operators/power.h). */
-    double power_limit_w;      /**< of the device */
-    double idle_w;             /**< of the device with a context, at full clock */
+    double power_limit_w;      /**< limit of the device */
+    double idle_w;             /**< watts of the device with a context, at full clock */
     double product_j_per_flop; /**< above idle, of bf16 products at full clock */
     double memory_w;           /**< above idle, while a memory-bound operator runs */
     double burst_clock_ratio;  /**< clock at which products were timed, of the full one */
-    char power_basis[320];     /**< how these were found */
+    char power_basis[320];     /**< source of these */
 } redco_profile_measured;
 
 typedef struct redco_profile redco_profile;
@@ -168,7 +168,7 @@ size_t redco_profile_row_count(const redco_profile *profile);
  */
 size_t redco_profile_skipped(const redco_profile *profile);
 
-/** What is written: all borrowed for the call. */
+/** Content of the file: all borrowed for the call. */
 typedef struct redco_profile_content {
     const char *hardware, *network, *tool;
     const redco_profile_measured *measured;

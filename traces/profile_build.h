@@ -5,7 +5,7 @@
 #include "topology/base/json.h"
 #include "traces/profile.h"
 
-/** What comment lines before a table say about it. */
+/** Statements of the comment lines before a table. */
 struct redcoi_profile_about {
     bool has_op;
     redco_collective op;

@@ -191,7 +191,7 @@ struct field {
     const char *key;
     enum { TEXT, NUMBER, COUNT, BYTES } kind;
     size_t offset, size; /* size: of texts */
-    double max;          /* of numbers */
+    double max;          /* largest number */
 };
 
 #define MEASURED_TEXT(name)                                                                                            \

@@ -33,7 +33,7 @@ struct dialect {
     const char *format;
     size_t columns;
     redco_status (*row)(struct csv *csv);
-    const char *refusal; /* what such a table is instead of times */
+    const char *refusal; /* the kind of such a table, which has no times */
 };
 
 static redco_status bad_field(struct csv *csv, size_t column, const char *wanted)

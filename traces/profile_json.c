@@ -115,7 +115,7 @@ static redco_status own_document(redco_profile *profile, const redco_json_value 
     return st == REDCO_OK ? redcoi_profile_compute(profile, root, err) : st;
 }
 
-/* What nccl-tests -J writes: config.devices[] tell ranks and hosts, args[] the program. */
+/* The output of nccl-tests -J: config.devices[] tell ranks and hosts, args[] the program. */
 static redco_status nccl_devices(const redco_json_value *config, redco_profile_run *run, redco_error *err)
 {
     redco_json_value devices, device;

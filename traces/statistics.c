@@ -31,7 +31,7 @@ static int ascending(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Of @p count >= 1 sorted values. */
+/* Percentile of @p count >= 1 sorted values. */
 static double percentile(const double *sorted, size_t count, double ratio)
 {
     const double rank = ratio * (double)(count - 1);

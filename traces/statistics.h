@@ -1,4 +1,4 @@
-/** @file statistics.h  How well predictions meet measurements: errors, ranking, choices, what fits into memory.
+/** @file statistics.h  Compares predictions with measurements: errors, ranking, choices, what fits into memory.
  *  Pure functions of arrays; memory is allocated for the call only. Measured and predicted values are positive and
  *  finite, in any unit that both share; others are REDCO_EVALUE. Groups are numbers, equal for rows among which a
  *  choice is made (redco_measured_groups()); NULL puts all rows into one. */
@@ -19,7 +19,7 @@ extern "C" {
 typedef struct redco_error_summary {
     size_t count;
     double mape_ratio;       /**< mean of |e| */
-    double median_ape_ratio; /**< of |e|; between the middle two where count is even */
+    double median_ape_ratio; /**< median of |e|; between the middle two where count is even */
     double p90_ape_ratio;    /**< 90th percentile of |e|, linear between ranks (numpy's and R's default, type 7) */
     double bias_ratio;       /**< mean of e: above 0 where predictions are too fast */
 } redco_error_summary;
@@ -41,7 +41,7 @@ typedef struct redco_rank_correlation {
 redco_status redco_rank_correlate(const double *measured, const double *predicted, const size_t *groups, size_t count,
                                   redco_rank_correlation *correlation_out, redco_error *err);
 
-/** What is lost by running the best-predicted row of each group instead of its best-measured one. Values are
+/** The loss from running the best-predicted row of each group instead of its best-measured one. Values are
  *  throughputs: more is better. */
 typedef struct redco_choice_loss {
     size_t groups;          /**< with at least two rows; the others offer no choice */
@@ -52,7 +52,7 @@ typedef struct redco_choice_loss {
         worst_row; /**< the row chosen in the worst group, of equals that with the smallest number; 0 without groups */
 } redco_choice_loss;
 
-/** Of rows with the same best prediction the slowest counts as chosen. */
+/** Counts the slowest of the rows with the same best prediction as chosen. */
 redco_status redco_choice_assess(const double *measured, const double *predicted, const size_t *groups, size_t count,
                                  redco_choice_loss *loss_out, redco_error *err);
 

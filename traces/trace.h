@@ -23,7 +23,7 @@ typedef struct redco_trace_span {
     uint32_t first_arg, arg_count; /**< see redco_trace_args() */
 } redco_trace_span;
 
-/** What a span says about itself: a number, or a text where @p text is not NULL. */
+/** A statement of a span about itself: a number, or a text where @p text is not NULL. */
 typedef struct redco_trace_arg {
     const char *key, *text;
     double number;
@@ -57,7 +57,7 @@ void redco_trace_add_thread(redco_trace *trace, uint32_t process, uint32_t threa
 /** first_arg and arg_count are ignored. @return its index */
 uint32_t redco_trace_add_span(redco_trace *trace, const redco_trace_span *span);
 void redco_trace_add_counter(redco_trace *trace, const char *name, uint32_t process, double time_s);
-/** Of the span or counter added last. @p text NULL: the number */
+/** Adds an argument to the span or counter added last. @p text NULL: the number */
 void redco_trace_add_arg(redco_trace *trace, const char *key, const char *text, double number);
 void redco_trace_add_flow(redco_trace *trace, const char *name, uint32_t from, uint32_t to);
 /** A member of "otherData". */
@@ -76,7 +76,7 @@ redco_status redco_trace_read(const char *path, redco_trace **trace_out, redco_e
 redco_status redco_trace_read_spans(const char *path, redco_trace **trace_out, redco_error *err);
 redco_status redco_trace_from_json(const redco_json_value *root, redco_trace **trace_out, redco_error *err);
 
-/** What redco_trace_load() found and left out. */
+/** Counts of redco_trace_load(). */
 typedef struct redco_trace_load_report {
     uint64_t events;     /**< in the file, of all kinds */
     uint64_t ignored;    /**< spans and counters with a member that is missing or out of range */
@@ -102,10 +102,10 @@ redco_status redco_trace_import(const redco_json_value *root, const char *const 
 /** Spans of a thread nest or are disjoint, times are finite and not negative, flows go forwards in time. */
 redco_status redco_trace_check(const redco_trace *trace, redco_error *err);
 
-/** What redco_trace_mend() changed. */
+/** Changes by redco_trace_mend(). */
 typedef struct redco_trace_mend_report {
     uint64_t mended; /**< places */
-    uint64_t beyond; /**< of them, by more than the resolution */
+    uint64_t beyond; /**< the changes by more than the resolution */
     char first[320]; /**< the first of those: "A overlaps B by 2e-06 s"; "" */
 } redco_trace_mend_report;
 

@@ -25,7 +25,7 @@ typedef struct redcoi_trace_note {
 /** A copy that lives as long as the trace, the same for the same text; "" when out of memory. */
 const char *redcoi_trace_keep(redco_trace *trace, const char *text, size_t size);
 
-/** What takes the events of a file one at a time. */
+/** Receiver of the events of a file, one at a time. */
 typedef struct redcoi_trace_sink {
     void *context;
     /** @param event  with its place in the file. @param index  in the list */

@@ -352,7 +352,7 @@ out:
     return st;
 }
 
-/* What follows would not be looked at: two traces in one file, or a run that was written over a longer one. */
+/* The rest would not be read: two traces in one file, or a run that was written over a longer one. */
 static redco_status check_end(redcoi_source *source, redco_error *err)
 {
     char next = '\0';

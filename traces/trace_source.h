@@ -17,7 +17,7 @@ typedef struct redcoi_source {
     char *window;     /**< owned; NULL: the text is the caller's */
     const char *text;
     size_t at, size, capacity;
-    uint64_t line, column; /**< of text[at], from 0 */
+    uint64_t line, column; /**< place of text[at], from 0 */
     bool ended;            /**< nothing comes behind text */
 } redcoi_source;
 

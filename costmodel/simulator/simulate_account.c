@@ -308,7 +308,8 @@ static redco_status simulate_some(redco_costs *costs, const redco_setting *setti
         *done_out = period_s > 0.0;
         if (!*done_out) { goto out; }
     }
-    conclude(costs, setting, timeline, repeated, unit, built - edge - unit, period_s, out);
+    /* without a unit nothing is repeated */
+    conclude(costs, setting, timeline, repeated, unit > 0 ? unit : 1, built - edge - unit, period_s, out);
     *done_out = true;
 out:
     free(marks.forward_s);

@@ -186,16 +186,37 @@ static void compare_gpu_order(struct differences *d, const redcoi_context *conte
     differ(d, "order of GPUs", order, false, "%s", "0,1,2,...");
 }
 
-static void compare_pipeline(struct differences *d, const redcoi_context *context)
+/* "8,9,9,6", or "equal". */
+static char *split_text(const redco_setting *setting, char *buffer, size_t size)
 {
-    const redco_plan *plan = context->plan;
-    const redco_setting *made = &context->offer->setting;
-    if (plan->pp <= 1) { return; }
-    differ(d, "order of passes", redco_pipeline_words[plan->schedule], true, "%s",
-           redco_pipeline_words[made->schedule]);
-    if (plan->group > 0 && made->group == 0) { differ_number(d, "micro-batches of a group", plan->group, 0); }
-    differ(d, "layers of the stages", plan->split != NULL ? "given" : "equal shares", true, "%s",
-           made->split != NULL ? "given" : "equal shares");
+    size_t used = 0;
+    (void)snprintf(buffer, size, "equal");
+    for (uint32_t i = 0; setting->split != NULL && i < redcoi_positions(setting) && used < size; i++) {
+        used += (size_t)snprintf(buffer + used, size - used, "%s%u", i > 0 ? "," : "", setting->split[i]);
+    }
+    return buffer;
+}
+
+/* Interleaved is 1F1B of several chunks, which are a difference of their own. */
+static const char *base_word(redco_pipeline_kind kind)
+{
+    return redco_pipeline_words[kind == REDCO_PIPELINE_INTERLEAVED ? REDCO_PIPELINE_1F1B : kind];
+}
+
+static void compare_pipelines(struct differences *d, const redcoi_context *context)
+{
+    const redco_setting *plan = &context->reopened->setting, *made = &context->offer->setting;
+    const redco_pipeline planned = redco_setting_pipeline(plan), exported = redco_setting_pipeline(made);
+    char texts[2][180];
+    if (plan->pp > 1 && made->pp > 1) {
+        differ(d, "schedule", base_word(planned.kind), true, "%s", base_word(exported.kind));
+    }
+    differ_number(d, "model chunks", planned.chunks, exported.chunks);
+    if (planned.kind == REDCO_PIPELINE_INTERLEAVED && exported.kind == REDCO_PIPELINE_INTERLEAVED) {
+        differ_number(d, "group of micro-batches", planned.group, exported.group);
+    }
+    differ(d, "layers of stages", split_text(plan, texts[0], sizeof texts[0]), true, "%s",
+           split_text(made, texts[1], sizeof texts[1]));
 }
 
 static void compare(struct differences *d, const redcoi_context *context)
@@ -206,8 +227,7 @@ static void compare(struct differences *d, const redcoi_context *context)
     char made[80];
     differ_number(d, "tp", plan->tp, offer->setting.tp);
     differ_number(d, "pp", plan->pp, offer->setting.pp);
-    differ_number(d, "model chunks", plan->pp_chunks, offer->setting.chunks);
-    compare_pipeline(d, context);
+    compare_pipelines(d, context);
     differ_number(d, "cp", plan->cp, offer->setting.cp);
     differ_number(d, "micro-batch", plan->micro_batch, offer->setting.micro_batch);
     if (plan->tp > 1 || offer->setting.tp > 1) {

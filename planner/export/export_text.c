@@ -106,17 +106,34 @@ uint32_t redcoi_count_recompute(const redcoi_context *context, redco_recompute p
     return layers;
 }
 
-uint32_t redcoi_stages(const redcoi_offer *offer)
+uint32_t redcoi_positions(const redco_setting *setting)
 {
-    return offer->setting.pp * redco_setting_chunks(&offer->setting);
+    const redco_pipeline pipeline = redco_setting_pipeline(setting);
+    return setting->pp > 1 ? redco_pipeline_positions(pipeline.kind, pipeline.stages, pipeline.chunks) : 1;
 }
 
-uint32_t redcoi_stage_layers(uint32_t blocks, uint32_t stages, uint32_t stage)
+uint32_t redcoi_position_layers(const redcoi_context *context, uint32_t position)
 {
-    if (blocks % stages != 0 && (blocks + 2) % stages == 0) {
-        return (blocks + 2) / stages - (stage == 0 || stage + 1 == stages ? 1 : 0);
+    const redco_setting *setting = &context->offer->setting;
+    return setting->split != NULL
+               ? setting->split[position]
+               : redco_stage_blocks(context->plan->model_layers, redcoi_positions(setting), position);
+}
+
+/* PyTorch cuts the micro-batches of an interleaved step in rounds of pp or more, all alike. */
+const char *redcoi_torch_schedule(const redco_pipeline *pipeline)
+{
+    const uint32_t m = pipeline->micro_batches, rounds = m > pipeline->stages ? m / pipeline->stages : 1;
+    switch (pipeline->kind) {
+    case REDCO_PIPELINE_1F1B: return "1F1B";
+    case REDCO_PIPELINE_GPIPE: return "GPipe";
+    case REDCO_PIPELINE_DUALPIPE_V: return "DualPipeV";
+    case REDCO_PIPELINE_INTERLEAVED: return m % rounds == 0 && pipeline->group == m / rounds ? "Interleaved1F1B" : NULL;
+    case REDCO_PIPELINE_ZB_H1:
+    case REDCO_PIPELINE_DUALPIPE:
+    case REDCO_PIPELINE_COUNT: break;
     }
-    return blocks / stages + (stage < blocks % stages ? 1 : 0);
+    return NULL;
 }
 
 redco_precision redcoi_base_precision(const redco_plan *plan)

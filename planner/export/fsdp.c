@@ -25,12 +25,11 @@ static bool can_shard(const redco_setting *setting, const redco_shards *shards)
                           redco_mesh_consecutive(setting->secondary, setting->dp));
 }
 
-static bool can_interleave(uint32_t layers, uint32_t pp, uint32_t chunks)
+static bool can_pipeline(const redco_pipeline *pipeline, const uint32_t *split, uint32_t layers)
 {
+    (void)split;
     (void)layers;
-    (void)pp;
-    (void)chunks;
-    return true;
+    return redcoi_torch_schedule(pipeline) != NULL;
 }
 
 /* The model is the user's code, so that most traits are told under "model". */
@@ -153,24 +152,23 @@ static json_t *checkpoint_json(const redcoi_context *context)
     return rows;
 }
 
-/* Ranges of blocks by model chunk; chunk i is on stage i mod pp, as torch.distributed.pipelining places them in a loop.
- */
+/* Ranges of blocks by position. torch.distributed.pipelining places them in a loop, i on stage i mod pp; DualPipeV's in
+ * a V. */
 static json_t *pipeline_json(const redcoi_context *context)
 {
-    const redcoi_offer *offer = context->offer;
-    const uint32_t stages = redcoi_stages(offer);
-    const bool interleaved = offer->setting.chunks > 1;
+    const redco_setting *setting = &context->offer->setting;
+    const redco_pipeline pipeline = redco_setting_pipeline(setting);
     json_t *ranges = json_array();
     uint32_t first = 0;
-    for (uint32_t i = 0; i < stages; i++) {
-        const uint32_t layers = redcoi_stage_layers(context->plan->model_layers, stages, i);
+    for (uint32_t i = 0; i < redcoi_positions(setting); i++) {
+        const uint32_t layers = redcoi_position_layers(context, i);
         (void)json_array_append_new(ranges,
                                     layers > 0 ? json_pack("[I,I]", (json_int_t)first, (json_int_t)(first + layers - 1))
                                                : json_array());
         first += layers;
     }
-    return json_pack("{s:s,s:I,s:o}", "schedule", interleaved ? "Interleaved1F1B" : "1F1B", "stages_per_rank",
-                     (json_int_t)offer->setting.chunks, "layers", ranges);
+    return json_pack("{s:s,s:I,s:o}", "schedule", redcoi_torch_schedule(&pipeline), "stages_per_rank",
+                     (json_int_t)pipeline.chunks, "layers", ranges);
 }
 
 /* Arguments for parallelize_module(): the plan's rules over names of Flax. */
@@ -301,7 +299,7 @@ const redcoi_ability redcoi_fsdp = {
     .layerwise = true,
     .shard_over_cp = true,
     .launches = true,
-    .can_interleave = can_interleave,
+    .can_pipeline = can_pipeline,
     .limit = limit,
     .scheme_fixed = true,
     .scheme = REDCO_INTRA_TENSOR,

@@ -48,9 +48,9 @@ typedef struct redcoi_ability {
     bool launches;      /**< the export starts the ranks: hosts and GPUs in the plan's order */
     bool own_tp;        /**< splits matrices by rules of its own, whatever the plan says of them */
     bool any_command;   /**< starts another export or program: what that does is not its own to say */
-    /** Says whether so many layers can be cut in @p chunks model chunks on each of @p pp stages; NULL: it has no
-     * chunks. */
-    bool (*can_interleave)(uint32_t layers, uint32_t pp, uint32_t chunks);
+    /** Says whether the framework has this schedule for so many layers, and lays them out by @p split (NULL: equal
+     *  shares); NULL: only 1F1B of one chunk and equal shares. */
+    bool (*can_pipeline)(const redco_pipeline *pipeline, const uint32_t *split, uint32_t layers);
     /** Traits of the plan's engine for which the framework has no option under @p setting become what it does;
      *  NULL: none. */
     void (*limit)(redco_engine *engine, const redco_setting *setting);
@@ -97,11 +97,13 @@ redco_setting redcoi_offer_sharded(const redcoi_context *context);
 uint32_t redcoi_traffic(const redco_setting *setting, const redco_shards *shards);
 /** Shards of the class with most layers. */
 const redco_plan_layers *redcoi_main_layers(const redco_plan_layers *layers, uint32_t count);
-/** Model chunks of all pipeline stages; 1 without stages. */
-uint32_t redcoi_stages(const redcoi_offer *offer);
-/** Blocks of chunk @p stage of @p stages: equal shares; the first stages one more where they do not divide, or
- * embedding and head take the place of one each (as the simulator has them). */
-uint32_t redcoi_stage_layers(uint32_t blocks, uint32_t stages, uint32_t stage);
+/** Positions of the model's layers: the chunks of all pipeline stages; 1 without stages. */
+uint32_t redcoi_positions(const redco_setting *setting);
+/** Blocks at a position: the plan's split, else equal shares. */
+uint32_t redcoi_position_layers(const redcoi_context *context, uint32_t position);
+/** Says whether PyTorch has the schedule (torch/distributed/pipelining/schedules.py, PyTorch 2). @return its name, or
+ *  NULL */
+const char *redcoi_torch_schedule(const redco_pipeline *pipeline);
 /** Layers of a policy, embedding and head aside. */
 uint32_t redcoi_count_recompute(const redcoi_context *context, redco_recompute policy);
 bool redcoi_is_block(const redco_model *model, const char *class_name);

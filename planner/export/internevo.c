@@ -22,10 +22,14 @@ static uint32_t overlap(const redco_setting *setting, const redco_shards *shards
     return wanted;
 }
 
-/* partition_uniform() cuts the layers in equal chunks, and those in stages. */
-static bool can_interleave(uint32_t layers, uint32_t pp, uint32_t chunks)
+/* partition_uniform() cuts the layers in equal chunks, and those in stages; interleaved steps take pp micro-batches at
+   a time. */
+static bool can_pipeline(const redco_pipeline *pipeline, const uint32_t *split, uint32_t layers)
 {
-    return layers % ((uint64_t)pp * chunks) == 0;
+    const uint64_t positions = (uint64_t)pipeline->stages * pipeline->chunks;
+    if (split != NULL) { return false; }
+    return pipeline->kind == REDCO_PIPELINE_1F1B || (pipeline->kind == REDCO_PIPELINE_INTERLEAVED &&
+                                                     pipeline->group == pipeline->stages && layers % positions == 0);
 }
 
 /* No options for torch.compile, narrow formats, wider gradients or other norms. */
@@ -60,7 +64,7 @@ static json_t *checkpoint_json(const redcoi_context *context)
 {
     const uint32_t full = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL);
     const uint32_t layers = context->plan->model_layers;
-    const uint32_t stages = redcoi_stages(context->offer);
+    const uint32_t stages = redcoi_positions(&context->offer->setting);
     if (full == 0 || full == layers) { return json_boolean(full > 0); }
     return json_real((full / (double)stages - 0.5) / (layers / (double)stages));
 }
@@ -166,7 +170,7 @@ const redcoi_ability redcoi_internevo = {
     .pipeline = true,
     .sequence_parallel = true,
     .own_tp = true,
-    .can_interleave = can_interleave,
+    .can_pipeline = can_pipeline,
     .limit = limit,
     .scheme_fixed = true,
     .scheme = REDCO_INTER_TENSOR,

@@ -34,12 +34,11 @@ static bool can_shard(const redco_setting *setting, const redco_shards *shards)
     return engine != ENGINE_NONE && (engine != ENGINE_FSDP || setting->pp == 1);
 }
 
-static bool can_interleave(uint32_t layers, uint32_t pp, uint32_t chunks)
+static bool can_pipeline(const redco_pipeline *pipeline, const uint32_t *split, uint32_t layers)
 {
+    (void)split;
     (void)layers;
-    (void)pp;
-    (void)chunks;
-    return true;
+    return pipeline->kind == REDCO_PIPELINE_1F1B || pipeline->kind == REDCO_PIPELINE_INTERLEAVED;
 }
 
 /* --overlap-param-gather needs --overlap-grad-reduce. Megatron-FSDP has no other switches for its gathers and scatters.
@@ -107,52 +106,55 @@ static void add_sharding(const redcoi_context *context, json_t *json)
 static void add_recompute(const redcoi_context *context, json_t *json)
 {
     const uint32_t full = redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL);
-    const uint32_t stages = redcoi_stages(context->offer);
+    const uint32_t stages = redcoi_positions(&context->offer->setting);
     if (redcoi_count_recompute(context, REDCO_RECOMPUTE_SELECTIVE) > 0) {
         word(json, "recompute-granularity", "selective");
         word(json, "recompute-modules", "core_attn");
     } else if (full > 0) {
-        const bool uneven = full == context->plan->model_layers && full % stages != 0;
+        const bool uneven =
+            full == context->plan->model_layers && (full % stages != 0 || context->offer->setting.split != NULL);
         word(json, "recompute-granularity", "full");
         word(json, "recompute-method", uneven ? "uniform" : "block");
         set(json, "recompute-num-layers", uneven ? 1 : full / stages);
     }
 }
 
-/* "Et*11|t*11|t*10L": embedding, layers and head (loss) of each stage. */
-static void add_layout(json_t *json, uint32_t layers, uint32_t stages)
+/* "Et*11|t*11|t*10L": embedding, layers and head (loss) at each position. */
+static void add_layout(const redcoi_context *context, uint32_t positions, json_t *json)
 {
     char *text = NULL;
     size_t size = 0;
     FILE *stream = open_memstream(&text, &size);
     if (stream == NULL) { return; }
-    for (uint32_t i = 0; i < stages; i++) {
-        (void)fprintf(stream, "%s%st*%u", i > 0 ? "|" : "", i == 0 ? "E" : "", redcoi_stage_layers(layers, stages, i));
+    for (uint32_t i = 0; i < positions; i++) {
+        const uint32_t layers = redcoi_position_layers(context, i);
+        (void)fprintf(stream, "%s%s", i > 0 ? "|" : "", i == 0 ? "E" : "");
+        if (layers > 0) { (void)fprintf(stream, "t*%u", layers); }
     }
     (void)fputs("L", stream);
     if (fclose(stream) == 0) { word(json, "pipeline-model-parallel-layout", text); }
     free(text);
 }
 
-/* Cuts and orders the pipeline: model chunks, the group of micro-batches that runs through a chunk before the next
-   one (Megatron's schedules need at least pp; the plan's is pp), and the layers of a stage where they do not divide.
-   Schedules and stages of other kinds belong here. --num-layers-per-virtual-pipeline-stage is not written: it says the
-   same as the number of chunks, and the parser takes one of both. */
+/* Cuts and orders the pipeline: model chunks, the group of micro-batches that runs through a chunk before the next one,
+   and the layers of a position where they are not equal; a layout says the chunks, too.
+   --num-layers-per-virtual-pipeline-stage is not written: it says the same as the number of chunks, and the parser
+   takes one of both. */
 static void add_stages(const redcoi_context *context, json_t *json)
 {
-    const uint32_t layers = context->plan->model_layers;
-    const uint32_t stages = redcoi_stages(context->offer);
-    const uint32_t chunks = context->offer->setting.chunks;
-    if (chunks > 1) {
-        set(json, "num-virtual-stages-per-pipeline-rank", chunks);
-        set(json, "microbatch-group-size-per-virtual-pipeline-stage", context->offer->setting.pp);
+    const redco_setting *setting = &context->offer->setting;
+    const redco_pipeline pipeline = redco_setting_pipeline(setting);
+    const uint32_t layers = context->plan->model_layers, positions = redcoi_positions(setting);
+    const bool counted = setting->split == NULL && redco_stage_edges_count(layers, positions);
+    const bool listed = setting->split != NULL || (layers % positions != 0 && !counted);
+    if (setting->pp > 1 && pipeline.chunks > 1) {
+        if (!listed) { set(json, "num-virtual-stages-per-pipeline-rank", pipeline.chunks); }
+        set(json, "microbatch-group-size-per-virtual-pipeline-stage", pipeline.group);
     }
-    if (layers % stages == 0) { return; }
-    if ((layers + 2) % stages == 0) {
+    if (listed) { add_layout(context, positions, json); }
+    if (counted) {
         flag(json, "account-for-embedding-in-pipeline-split");
         flag(json, "account-for-loss-in-pipeline-split");
-    } else {
-        add_layout(json, layers, stages);
     }
 }
 
@@ -380,7 +382,7 @@ const redcoi_ability redcoi_megatron = {
     .shard_over_cp = true,
     .launches = true,
     .own_tp = true,
-    .can_interleave = can_interleave,
+    .can_pipeline = can_pipeline,
     .limit = limit,
     .scheme_fixed = true,
     .scheme = REDCO_INTRA_TENSOR,

@@ -237,9 +237,9 @@ static bool can_shard(const redco_setting *setting, const redco_shards *shards)
     return redcoi_megatron.can_shard(setting, shards);
 }
 
-static bool can_interleave(uint32_t layers, uint32_t pp, uint32_t chunks)
+static bool can_pipeline(const redco_pipeline *pipeline, const uint32_t *split, uint32_t layers)
 {
-    return redcoi_megatron.can_interleave(layers, pp, chunks);
+    return redcoi_megatron.can_pipeline(pipeline, split, layers);
 }
 
 static uint32_t overlap(const redco_setting *setting, const redco_shards *shards, uint32_t wanted)
@@ -262,7 +262,7 @@ const redcoi_ability redcoi_megatron_bridge = {
     .sequence_parallel = true,
     .shard_over_cp = true,
     .own_tp = true,
-    .can_interleave = can_interleave,
+    .can_pipeline = can_pipeline,
     .limit = limit,
     .scheme_fixed = true,
     .scheme = REDCO_INTRA_TENSOR,

@@ -126,17 +126,27 @@ static bool has_sequence_parallel(const struct finder *f)
     return f->plan->sequence_parallel && f->ability->sequence_parallel;
 }
 
-/* The plan's model chunks, or 1 where degrees or framework allow none. */
-static uint32_t chunks_for(const struct finder *f, const redco_setting *setting)
+/* The plan's schedule, chunks, group and split where degrees and framework allow them; else 1F1B of one chunk. */
+static void set_pipeline(const struct finder *f, redco_setting *setting)
 {
-    const uint32_t chunks = f->plan->pp_chunks;
+    const redco_setting *planned = &f->reopened->setting;
     const uint32_t layers = f->plan->model_layers;
-    if (chunks <= 1 || setting->pp <= 1 || setting->micro_batches % setting->pp != 0 ||
-        f->ability->can_interleave == NULL || !f->ability->can_interleave(layers, setting->pp, chunks)) {
-        return 1;
-    }
-    const uint64_t stages = (uint64_t)setting->pp * chunks;
-    return layers % stages == 0 || (layers + (uint64_t)2) % stages == 0 ? chunks : 1;
+    setting->schedule = planned->schedule;
+    setting->chunks = planned->chunks;
+    setting->group = planned->group;
+    setting->split = setting->pp == planned->pp ? planned->split : NULL;
+    const redco_pipeline pipeline = redco_setting_pipeline(setting);
+    const uint64_t positions = redcoi_positions(setting);
+    const bool plain = pipeline.kind == REDCO_PIPELINE_1F1B && setting->split == NULL;
+    const bool divided = setting->split != NULL || pipeline.kind != REDCO_PIPELINE_INTERLEAVED ||
+                         layers % positions == 0 || redco_stage_edges_count(layers, positions);
+    const bool can = plain || (f->ability->can_pipeline != NULL && redco_pipeline_check(&pipeline, NULL) == REDCO_OK &&
+                               divided && f->ability->can_pipeline(&pipeline, setting->split, layers));
+    if (setting->pp > 1 && can && (plain || f->ability->pipeline)) { return; }
+    setting->schedule = REDCO_PIPELINE_1F1B;
+    setting->chunks = 1;
+    setting->group = 0;
+    setting->split = NULL;
 }
 
 /* Fills in everything but layers and price. */
@@ -148,12 +158,7 @@ static redcoi_offer start_offer(const struct finder *f, const redco_setting *set
                           .tp_placement = export_layout(f->ability, f->reopened),
                           .gpu_order = keeps_gpu_order(f->ability, f->plan)};
     offer.setting.sequence_parallel = has_sequence_parallel(f);
-    offer.setting.chunks = chunks_for(f, setting);
-    if (!f->ability->any_command) { /* 1F1B, interleaved with chunks, in stages of equal shares */
-        offer.setting.schedule = REDCO_PIPELINE_1F1B;
-        offer.setting.group = 0;
-        offer.setting.split = NULL;
-    }
+    set_pipeline(f, &offer.setting);
     if (!f->ability->any_command) { offer.engine.shard_over_cp = f->ability->shard_over_cp; }
     offer.engine.async_tp = offer.engine.async_tp && (offer.setting.sequence_parallel || f->ability->any_command);
     return offer;
@@ -181,12 +186,13 @@ static redco_status costs_for(struct finder *f, const redcoi_offer *offer, redco
 
 /* The same number of recomputed layers in every one of @p stages model chunks, of the kinds that the framework knows.
  */
-static bool can_recompute(const struct finder *f, const struct counts *counts, uint32_t stages)
+static bool can_recompute(const struct finder *f, const struct counts *counts, const redco_setting *setting)
 {
+    const uint32_t stages = redcoi_positions(setting);
     uint32_t selective = 0;
     uint32_t full = 0;
     uint32_t all = 0;
-    bool even = true;
+    bool even = setting->split == NULL;
     if (f->ability->recompute == REDCOI_RECOMPUTE_ANY) { return true; }
     for (uint32_t c = 0; c < f->class_count; c++) {
         const uint32_t here = counts[c].of[REDCO_RECOMPUTE_FULL];
@@ -203,7 +209,7 @@ static bool can_recompute(const struct finder *f, const struct counts *counts, u
     }
     if (selective > 0) { return f->ability->recompute == REDCOI_RECOMPUTE_ONE_KIND && selective == all; }
     if (f->ability->recompute == REDCOI_RECOMPUTE_FULL_ALL) { return full == 0 || full == all; }
-    return even || full == all;
+    return even || full == 0 || full == all;
 }
 
 /* Stage after stage, most recomputation first; one range where the layers do not divide. */
@@ -229,7 +235,7 @@ static void add_class(const struct finder *f, uint32_t class_index, const struct
 static redco_status consider(struct finder *f, redco_costs *costs, const redcoi_offer *point,
                              const redco_shards *shards, const struct counts *counts, bool *fits_out, redco_error *err)
 {
-    const uint32_t stages = redcoi_stages(point);
+    const uint32_t stages = redcoi_positions(&point->setting);
     const uint32_t most = REDCO_RECOMPUTE_COUNT * f->class_count * stages;
     redco_assignment *parts = calloc(most, sizeof *parts);
     redco_plan_layers *layers = NULL;
@@ -306,10 +312,10 @@ static redco_status try_part(struct finder *f, const struct place *place, struct
                              bool *fits_out, redco_error *err)
 {
     struct counts counts[REDCOI_MAX_CLASSES];
-    const uint32_t stages = redcoi_stages(&place->point);
+    const uint32_t stages = redcoi_positions(&place->point.setting);
     mix_counts(f, stages, part, place->parts, mix, counts);
     *fits_out = false;
-    *can_out = can_recompute(f, counts, stages);
+    *can_out = can_recompute(f, counts, &place->point.setting);
     return *can_out ? consider(f, place->costs, &place->point, place->shards, counts, fits_out, err) : REDCO_OK;
 }
 
@@ -343,13 +349,13 @@ static redco_status try_meshes(struct finder *f, const redco_setting *setting, c
     struct place place = {.point = start_offer(f, setting, 0), .shards = shards};
     const redco_setting sharded = redcoi_sharded(f->plan, setting, &place.point.engine);
     place.point.overlap = f->ability->overlap(&sharded, shards, f->plan->overlap);
-    const uint32_t stages = redcoi_stages(&place.point);
+    const uint32_t stages = redcoi_positions(&place.point.setting);
     redco_error why = {0};
     bool fits = false;
     redco_status st = costs_for(f, &place.point, &place.costs, err);
     if (st != REDCO_OK || redco_setting_check(place.costs, setting, &why) != REDCO_OK) { return st; }
     place.parts = most_layers(f, stages);
-    if (can_recompute(f, f->planned, stages)) {
+    if (can_recompute(f, f->planned, &place.point.setting)) {
         st = consider(f, place.costs, &place.point, shards, f->planned, &fits, err);
     }
     for (size_t i = 0; i < sizeof mixes / sizeof mixes[0] && st == REDCO_OK; i++) {
@@ -424,6 +430,7 @@ redco_status redcoi_offer_nearest(const redcoi_ability *ability, const redco_pla
     redco_status st = finder_open(&f, ability, plan, reopened, err);
     if (st != REDCO_OK) { return st; }
     redco_setting setting = reopened->setting;
+    setting.split = NULL; /* it fits the plan's stages only: set_pipeline() puts it there */
     if (!ability->pipeline) { setting.pp = 1; }
     if (!ability->context_parallel) { setting.cp = 1; }
     if (divide(&f, &setting)) { st = try_setting(&f, setting, err); }
@@ -455,10 +462,11 @@ static bool can_express(const struct finder *f, const redco_setting *setting, ui
 {
     const redcoi_ability *ability = f->ability;
     const redco_plan *plan = f->plan;
-    const uint32_t stages = plan->pp * chunks_for(f, setting);
+    redco_setting laid_out = *setting;
+    set_pipeline(f, &laid_out);
     bool expressed = (plan->pp == 1 || ability->pipeline) && (plan->cp == 1 || ability->context_parallel) &&
                      (plan->tp == 1 || !plan->sequence_parallel || ability->sequence_parallel) &&
-                     can_recompute(f, f->planned, stages);
+                     can_recompute(f, f->planned, &laid_out);
     *overlap_out = REDCO_OVERLAP_ALL;
     for (uint32_t i = 0; i < plan->layers_count && expressed; i++) {
         const redco_shards moved = regrid_all(plan, plan->layers[i].shards, setting->dp), *shards = &moved;

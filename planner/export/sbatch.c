@@ -20,11 +20,11 @@ static uint32_t overlap(const redco_setting *setting, const redco_shards *shards
     return wanted;
 }
 
-static bool can_interleave(uint32_t layers, uint32_t pp, uint32_t chunks)
+static bool can_pipeline(const redco_pipeline *pipeline, const uint32_t *split, uint32_t layers)
 {
+    (void)pipeline;
+    (void)split;
     (void)layers;
-    (void)pp;
-    (void)chunks;
     return true;
 }
 
@@ -157,7 +157,7 @@ const redcoi_ability redcoi_sbatch = {
     .layerwise = true,
     .launches = true,
     .any_command = true,
-    .can_interleave = can_interleave,
+    .can_pipeline = can_pipeline,
     .recompute = REDCOI_RECOMPUTE_ANY,
     .can_shard = can_shard,
     .overlap = overlap,

@@ -27,9 +27,11 @@ static bool can_shard(const redco_setting *setting, const redco_shards *shards)
            (redco_mesh_equal(shards->parameters, os) || (whole && setting->micro_batches == 1));
 }
 
-static bool can_interleave(uint32_t layers, uint32_t pp, uint32_t chunks)
+static bool can_pipeline(const redco_pipeline *pipeline, const uint32_t *split, uint32_t layers)
 {
-    return layers >= (uint64_t)pp * chunks;
+    (void)split;
+    (void)layers;
+    return redcoi_torch_schedule(pipeline) != NULL;
 }
 
 /* Blocks are gathered whole, norms are one kernel, the loss reads split logits; CUDA graphs exclude stages, and
@@ -54,40 +56,42 @@ static uint32_t overlap(const redco_setting *setting, const redco_shards *shards
     return REDCO_OVERLAP_ALL;
 }
 
-/* Stages and schedule. torchtitan's own split gives the first stages a layer more, as the plan does, or counts
-   embedding and head as layers; another split is written module by module. Schedules and unequal stages belong here. */
-static void add_stages(const redcoi_context *context, json_t *json)
+/* The modules at each position, by name. */
+static json_t *parts_json(const redcoi_context *context, uint32_t positions)
 {
-    const redcoi_offer *offer = context->offer;
-    const uint32_t layers = context->plan->model_layers, stages = redcoi_stages(offer);
-    const bool counted = layers % stages != 0 && (layers + 2) % stages == 0;
-    const uint32_t all = counted ? layers + 2 : layers, each = (all + stages - 1) / stages;
-    if (offer->setting.pp == 1) { return; }
-    (void)json_object_set_new(json, "pipeline_parallel_schedule",
-                              json_string(offer->setting.chunks > 1 ? "Interleaved1F1B" : "1F1B"));
-    (void)json_object_set_new(json, "num_pp_microbatches", json_integer((json_int_t)offer->setting.micro_batches));
-    (void)json_object_set_new(json, "pipeline_parallel_first_stage_less_layers", json_integer(counted));
-    (void)json_object_set_new(json, "pipeline_parallel_last_stage_less_layers", json_integer(counted));
-    if ((all + each - 1) / each == stages) {
-        (void)json_object_set_new(json, "pipeline_parallel_layers_per_stage", json_integer(each));
-        (void)json_object_set_new(json, "module_fqns_per_model_part", json_null());
-        return;
-    }
     json_t *parts = json_array();
-    for (uint32_t stage = 0, layer = 0; stage < stages; stage++) {
+    for (uint32_t i = 0, layer = 0; i < positions; i++) {
         json_t *part = json_array();
-        if (stage == 0) { (void)json_array_append_new(part, json_string("tok_embeddings")); }
-        for (uint32_t end = layer + redcoi_stage_layers(layers, stages, stage); layer < end; layer++) {
+        if (i == 0) { (void)json_array_append_new(part, json_string("tok_embeddings")); }
+        for (uint32_t end = layer + redcoi_position_layers(context, i); layer < end; layer++) {
             (void)json_array_append_new(part, json_sprintf("layers.%u", layer));
         }
-        if (stage + 1 == stages) {
+        if (i + 1 == positions) {
             (void)json_array_append_new(part, json_string("norm"));
             (void)json_array_append_new(part, json_string("lm_head"));
         }
         (void)json_array_append_new(parts, part);
     }
-    (void)json_object_set_new(json, "pipeline_parallel_layers_per_stage", json_null());
-    (void)json_object_set_new(json, "module_fqns_per_model_part", parts);
+    return parts;
+}
+
+/* Stages and schedule. torchtitan's own split gives the first positions a layer more, as the plan does, or counts
+   embedding and head as layers; another split is written module by module. */
+static void add_stages(const redcoi_context *context, json_t *json)
+{
+    const redco_setting *setting = &context->offer->setting;
+    const redco_pipeline pipeline = redco_setting_pipeline(setting);
+    const uint32_t layers = context->plan->model_layers, positions = redcoi_positions(setting);
+    const bool counted = setting->split == NULL && redco_stage_edges_count(layers, positions);
+    const uint32_t all = counted ? layers + 2 : layers, each = (all + positions - 1) / positions;
+    const bool even = setting->split == NULL && (all + each - 1) / each == positions;
+    if (setting->pp == 1) { return; }
+    (void)json_object_set_new(json, "pipeline_parallel_schedule", json_string(redcoi_torch_schedule(&pipeline)));
+    (void)json_object_set_new(json, "num_pp_microbatches", json_integer((json_int_t)setting->micro_batches));
+    (void)json_object_set_new(json, "pipeline_parallel_first_stage_less_layers", json_integer(counted));
+    (void)json_object_set_new(json, "pipeline_parallel_last_stage_less_layers", json_integer(counted));
+    (void)json_object_set_new(json, "pipeline_parallel_layers_per_stage", even ? json_integer(each) : json_null());
+    (void)json_object_set_new(json, "module_fqns_per_model_part", even ? json_null() : parts_json(context, positions));
 }
 
 static json_t *parallelism_json(const redcoi_context *context)
@@ -208,7 +212,7 @@ const redcoi_ability redcoi_torchtitan = {
     .sequence_parallel = true,
     .shard_over_cp = true,
     .own_tp = true,
-    .can_interleave = can_interleave,
+    .can_pipeline = can_pipeline,
     .limit = limit,
     .scheme_fixed = true,
     .scheme = REDCO_INTRA_TENSOR,

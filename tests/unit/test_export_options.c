@@ -120,7 +120,8 @@ static void check_rules(const char *plan, const json_t *config)
     const json_int_t layers = json_integer_value(json_object_get(config, "num-layers"));
     const bool counted = json_object_get(config, "account-for-loss-in-pipeline-split") != NULL;
     if (chunks != NULL && layout != NULL) { fail_msg("%s: chunks and a layout", plan); }
-    if ((chunks != NULL) != (group != NULL)) { fail_msg("%s: chunks without a group of micro-batches", plan); }
+    if (chunks != NULL && group == NULL) { fail_msg("%s: chunks without a group of micro-batches", plan); }
+    if (group != NULL && chunks == NULL && layout == NULL) { fail_msg("%s: a group without chunks", plan); }
     if (group != NULL && json_integer_value(group) < pp) { fail_msg("%s: groups below pp", plan); }
     if (layout == NULL && (layers + (counted ? 2 : 0)) % pp != 0) { fail_msg("%s: layers do not divide", plan); }
     if ((cp > 1) != (json_object_get(config, "cp-comm-type") != NULL)) { fail_msg("%s: type of cp", plan); }
@@ -226,6 +227,84 @@ static void others_are_options(void **state)
     }
 }
 
+static const char *text_at(const redco_export *made, const char *path)
+{
+    const char *text = json_string_value(at(made->report, path));
+    return text != NULL ? text : "";
+}
+
+static bool differs(const redco_export *made, const char *what)
+{
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach(json_object_get(made->report, "differences"), i, item)
+    {
+        if (strcmp(json_string_value(json_object_get(item, "what")), what) == 0) { return true; }
+    }
+    return false;
+}
+
+/* Schedules, groups of micro-batches and stages of unequal layers, as each framework says or drops them; wanted values
+ * are written down from its documents. 16 GPUs in 2 stages: 8 data-parallel ranks, 6 micro-batches each. */
+static void pipelines_are_exported(void **state)
+{
+    static const uint32_t unequal[] = {5, 7}, quarters[] = {2, 4, 3, 3};
+    static const struct {
+        redco_pipeline_kind schedule;
+        uint32_t chunks, group;
+        const uint32_t *split;
+        const char *layout, *group_text, *torch; /* Megatron's; PyTorch's schedule, NULL: 1F1B of one chunk instead */
+    } rows[] = {
+        {REDCO_PIPELINE_1F1B, 1, 0, unequal, "Et*5|t*7L", "", "1F1B"},
+        {REDCO_PIPELINE_INTERLEAVED, 2, 3, NULL, "", "3", NULL}, /* PyTorch's rounds are of 2 micro-batches */
+        {REDCO_PIPELINE_INTERLEAVED, 2, 2, quarters, "Et*2|t*4|t*3|t*3L", "2", "Interleaved1F1B"},
+        {REDCO_PIPELINE_GPIPE, 1, 0, NULL, NULL, "", "GPipe"}, /* Megatron-LM has it not */
+        {REDCO_PIPELINE_DUALPIPE_V, 2, 0, NULL, NULL, "", "DualPipeV"},
+    };
+    struct planned p;
+    redco_search_options o = defaults();
+    const redco_input_names names = {.model = "gpt2"};
+    (void)state;
+    o.workload.seq_len = 1024;
+    o.workload.global_batch = 48;
+    o.strategy = REDCO_STRATEGY_ZERO1;
+    o.scheme_fixed = true;
+    o.scheme = REDCO_INTRA_TENSOR;
+    o.tp = o.cp = o.chunks = 1;
+    o.pp = 2;
+    o.recompute = REDCO_RECOMPUTE_NONE;
+    plan_open(&names, 16, &o, &p);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char group[16] = "";
+        p.reopened.setting.schedule = rows[i].schedule;
+        p.reopened.setting.chunks = rows[i].chunks;
+        p.reopened.setting.group = rows[i].group;
+        p.reopened.setting.split = rows[i].split;
+        redco_export *megatron = export(&p, REDCO_FRAMEWORK_MEGATRON);
+        redco_export *titan = export(&p, REDCO_FRAMEWORK_TORCHTITAN);
+        redco_export *internevo = export(&p, REDCO_FRAMEWORK_INTERNEVO);
+        const json_t *micro = at(megatron->report, "config/microbatch-group-size-per-virtual-pipeline-stage");
+        if (micro != NULL) { (void)snprintf(group, sizeof group, "%d", (int)json_integer_value(micro)); }
+        assert_string_equal(group, rows[i].group_text);
+        assert_int_equal(differs(megatron, "schedule"), rows[i].layout == NULL);
+        assert_string_equal(text_at(megatron, "config/pipeline-model-parallel-layout"),
+                            rows[i].layout != NULL ? rows[i].layout : "");
+        check_rules("pipelines", json_object_get(megatron->report, "config"));
+        assert_string_equal(text_at(titan, "config/parallelism/pipeline_parallel_schedule"),
+                            rows[i].torch != NULL ? rows[i].torch : "1F1B");
+        assert_int_equal(differs(titan, "model chunks"), rows[i].torch == NULL);
+        assert_int_equal(json_is_array(at(titan->report, "config/parallelism/module_fqns_per_model_part")),
+                         rows[i].split != NULL);
+        /* InternEvo has neither: 1F1B of equal stages */
+        assert_int_equal(differs(internevo, "layers of stages"), rows[i].split != NULL);
+        assert_false(internevo->layout_exact);
+        redco_export_free(megatron);
+        redco_export_free(titan);
+        redco_export_free(internevo);
+    }
+    plan_close(&p);
+}
+
 /* The grid reaches the options that say a layout. */
 static void grid_is_wide(void **state)
 {
@@ -269,6 +348,6 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(degrees_are_options), cmocka_unit_test(others_are_options),
-                                       cmocka_unit_test(grid_is_wide)};
+                                       cmocka_unit_test(grid_is_wide), cmocka_unit_test(pipelines_are_exported)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -61,7 +61,7 @@ static void add_given(struct list *list, const char *text)
     }
 }
 
-/* Of an installation of Python, as its bin/python3 says. */
+/* Folders of an installation of Python, as its bin/python3 says. */
 static void add_python(struct list *list, const char *prefix)
 {
     if (prefix == NULL || prefix[0] == '\0') { return; }

@@ -26,7 +26,7 @@ static redco_status number_of(const char *name, const char *because, uint32_t mo
 /* "n[03-10,12]-a,gpu1": n03-a. Each pair of brackets stands for the first of its numbers. */
 static bool first_host(const char *list, char *host, size_t size)
 {
-    bool inside = false, rest = false; /* of brackets; of what is in them */
+    bool inside = false, rest = false; /* inside brackets; the rest of their content */
     size_t length = 0;
     for (const char *at = list; *at != '\0' && (inside || *at != ','); at++) {
         if (*at == '[' || *at == ']') {

@@ -7,7 +7,7 @@
 
 enum { LAUNCHED_ADDRESS_SIZE = 320 };
 
-/** What the options of a launched rank point to. */
+/** Values that the options of a launched rank point to. */
 struct launched_room {
     char address[LAUNCHED_ADDRESS_SIZE];
     unsigned char secret[REDCO_SECRET_MAX];
@@ -26,7 +26,7 @@ struct launched_room {
  *  @return REDCO_EVALUE if one of them is missing or makes no sense */
 redco_status launched_world(redco_world_options *options_out, struct launched_room *room, bool *launched_out,
                             redco_error *err);
-/** Whether mpirun, or srun with PMIx, started this process, as what of how many ranks: MPI joins them. */
+/** Says whether mpirun, or srun with PMIx, started this process, as which of how many ranks: MPI joins them. */
 bool launched_by_mpi(uint64_t *rank_out, uint64_t *ranks_out);
 /** Its last part. */
 redco_status launched_secret(struct launched_room *room, redco_error *err);

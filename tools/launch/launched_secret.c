@@ -1,4 +1,4 @@
-/* What only the ranks of a run know. */
+/* The secret that only the ranks of a run know. */
 #include "tools/launch/launched.h"
 
 #include <errno.h>

@@ -24,7 +24,7 @@ struct plan_args {
     bool precisions; /* --precision auto */
     bool compare, explain;
     bool compare_engines;  /* --compare engines */
-    char engine_note[400]; /* what --engine auto found */
+    char engine_note[400]; /* result of --engine auto */
     const char *out;
     const char *timeline;
     const char *report; /* HTML page; NULL: none */

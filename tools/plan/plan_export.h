@@ -8,7 +8,7 @@
 /** KIND or KIND=FILE; records an option's error. */
 error_t plan_export_option(struct plan_args *args, const char *text);
 
-/** Whether the files could be written. */
+/** Checks that the files can be written. */
 redco_status plan_export_writable(const struct plan_args *args, redco_error *err);
 
 /** True when an export is what standard output is for. */

@@ -13,11 +13,11 @@
 
 #include <stdio.h>
 
-/** What the page tells; all borrowed. */
+/** Content of the page; all borrowed. */
 struct plan_html {
     const struct plan_args *args;
     const redco_inputs *inputs;
-    const char *name; /**< of the strategy that was asked for: "optimum", ... */
+    const char *name; /**< name of the strategy that was asked for: "optimum", ... */
     const redco_plan *plan;
     const redco_search_result *result, *free_result; /**< the latter NULL when nothing was fixed */
     const redco_help *help;                          /**< REDCO_HELP_COUNT, or NULL */
@@ -46,7 +46,7 @@ void html_comparison_free(struct html_comparison *comparison);
 /** Writes the page whole or not at all. @param note_out  why pictures are missing, "" when they are there */
 redco_status plan_html_write(const struct plan_html *page, const char *path, char note_out[800], redco_error *err);
 
-/** What the page of a list tells; all borrowed. */
+/** Content of the page of a list; all borrowed. */
 struct plan_html_list {
     const struct plan_args *args;
     const redco_inputs *inputs;
@@ -54,7 +54,7 @@ struct plan_html_list {
     const char *title, *column;    /**< "Strategies side by side"; heading of the rows, as for html_headings() */
     const struct report_row *rows; /**< with gpus */
     uint32_t count;
-    const redco_search_result *result; /**< whose proof is told; NULL: none */
+    const redco_search_result *result; /**< the page tells its proof; NULL: none */
 };
 
 /** The same page for a list in which a row fits. @param note_out  as for plan_html_write() */

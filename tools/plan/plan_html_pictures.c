@@ -1,4 +1,4 @@
-/* What the report compares the choice with, and its pictures as inline SVG. */
+/* Alternatives that the report compares the choice with, and its pictures as inline SVG. */
 #include "tools/plan/plan_html.h"
 
 #include "planner/answer/priced.h"

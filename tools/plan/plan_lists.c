@@ -18,7 +18,7 @@ struct list {
     const struct plan_args *args;
     const redco_inputs *inputs;
     redco_answer_list *answers;
-    const char *title, *column; /* of a page */
+    const char *title, *column; /* words of a page */
     enum report_kind kind;
     struct report_row rows[MOST_ROWS];
 };

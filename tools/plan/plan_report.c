@@ -1,4 +1,4 @@
-/* What heads a report, and words that its parts share. */
+/* Head of a report, and words that its parts share. */
 #include "tools/plan/plan_report.h"
 
 #include "tools/cli/text_table.h"

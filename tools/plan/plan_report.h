@@ -1,4 +1,4 @@
-/** @file plan_report.h  What redco-plan shows to people, on standard output: header and words (plan_report.c), table of
+/** @file plan_report.h  The output of redco-plan for people: header and words (plan_report.c), table of
  *  strategies (plan_report_table.c), lines below it (plan_report_lines.c), reasons (plan_report_reasons.c). */
 #ifndef REDCO_TOOLS_PLAN_REPORT_H
 #define REDCO_TOOLS_PLAN_REPORT_H
@@ -48,12 +48,12 @@ void report_memory(const redco_prediction *prediction);
 void report_energy(const redco_prediction *prediction); /**< nothing where watts are not known */
 void report_help(const redco_help *help, size_t count);
 void report_neighbours(const redco_neighbour *neighbours, size_t count, double like_s);
-/** Whose steps they are, and why. */
+/** The engine whose steps they are, and why. */
 /** Its traits, and where each is from. */
 void report_traits(const redco_inputs *inputs, const redco_search_options *options);
 void report_engine(const redco_inputs *inputs, const char *note);
 void report_solver(const redco_search_result *result, const redco_inputs *inputs);
-/** What was fixed costs, against the free optimum. */
+/** The cost of fixed choices, against the free optimum. */
 void report_free_optimum(const struct plan_args *args, const redco_candidate *mine, const redco_candidate *best);
 /** The leanest strategy when nothing fits. */
 void report_shortfall(const redco_shortfall *shortfall);

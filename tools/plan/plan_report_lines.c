@@ -1,4 +1,4 @@
-/* What is shown below the table: labelled lines of a plan and its prediction. */
+/* Lines below the table: labelled lines of a plan and its prediction. */
 #include "tools/plan/plan_report.h"
 
 #include "tools/cli/text_table.h"

@@ -116,7 +116,7 @@ void report_solver(const redco_search_result *result, const redco_inputs *inputs
     print_calibration(&inputs->calibration);
 }
 
-/* What the user gave, as items that read "tp 8, micro-batch 2". */
+/* The user's choices, as items that read "tp 8, micro-batch 2". */
 static void print_fixed(const redco_search_options *options)
 {
     const struct {

@@ -1,4 +1,4 @@
-/** @file plan_tp.h  What redco-plan says of the tensor-parallel layout: RedCoast's rules against the program. */
+/** @file plan_tp.h  The tensor-parallel layout in redco-plan's output: RedCoast's rules against the program. */
 #ifndef REDCO_TOOLS_PLAN_TP_H
 #define REDCO_TOOLS_PLAN_TP_H
 

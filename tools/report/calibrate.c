@@ -39,7 +39,7 @@ struct work {
 struct line {
     char name[96];
     redco_error_summary in_sample, folds, models;
-    double *errors; /* of all lines together, kept by the caller */
+    double *errors; /* one array for all lines, kept by the caller */
 };
 
 static redco_status out_of_memory(struct work *work)

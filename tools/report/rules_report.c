@@ -57,7 +57,7 @@ static const char *count_text(double count, char *buffer, size_t size)
     return buffer;
 }
 
-/* What took one rule. */
+/* Parameters that one rule took. */
 struct taken {
     size_t count;
     size_t first;

@@ -1,4 +1,4 @@
-/** @file rules_report.h  What redco-rules prints: tables for people, one JSON document for programs. */
+/** @file rules_report.h  The output of redco-rules: tables for people, one JSON document for programs. */
 #ifndef REDCO_TOOLS_RULES_REPORT_H
 #define REDCO_TOOLS_RULES_REPORT_H
 
@@ -8,10 +8,10 @@
 
 struct rules_answer {
     redco_rules_tree *tree;
-    const redco_rules_param *params; /**< of the tree */
+    const redco_rules_param *params; /**< parameters of the tree */
     size_t count;
     redco_rules *rules;
-    const redco_rule *list; /**< of the rules */
+    const redco_rule *list; /**< list of the rules */
     size_t rule_count;
     uint32_t shards;
     bool explain; /**< then what follows is filled */

@@ -19,10 +19,10 @@ enum {
     COMMUNICATIONS = sizeof communication / sizeof communication[0]
 };
 
-/* What would be shown as 0.0 %. */
+/* A smaller share would be shown as 0.0 %. */
 static const double least_ratio = 5e-4;
 
-/* What people read for a kind of work. */
+/* Words for a kind of work. */
 static const char *words_of(redco_work work)
 {
     switch (work) {

@@ -1,4 +1,4 @@
-/** @file sim_report.h  What redco-sim tells: a summary for people, one JSON document for programs. */
+/** @file sim_report.h  The output of redco-sim: a summary for people, one JSON document for programs. */
 #ifndef REDCO_TOOLS_SIM_REPORT_H
 #define REDCO_TOOLS_SIM_REPORT_H
 

@@ -21,7 +21,7 @@ struct validate_arguments {
     const char *cluster;     /* NULL: what the profiles' words tell */
     const char *plot;        /* NULL: no picture */
     enum plot_format plot_format;
-    uint64_t row;        /* of the table of measured runs, from 1; 0: all */
+    uint64_t row;        /* row of the table of measured runs, from 1; 0: all */
     const char *command; /* mode: folder for the files of the row's redco-plan command */
     char **files;        /* borrowed from argv */
     size_t file_count;
@@ -33,10 +33,10 @@ struct validate_arguments {
     double max_error_ratio, max_memory_error_ratio; /* NaN: no bound */
 };
 
-/** What a mode found. */
+/** Result of a mode. */
 struct validate_outcome {
     const json_t *json;  /* its document; NULL: out of memory */
-    enum plot_kind kind; /* of its picture, drawn from the document or, not NULL, from traces */
+    enum plot_kind kind; /* kind of its picture, drawn from the document or, not NULL, from traces */
     const struct plot_timelines *traces;
     void (*print)(const void *report); /* the tables for people */
     const void *report;
@@ -54,7 +54,7 @@ int validate_regret(const struct validate_arguments *arguments);
 int validate_command(const struct validate_arguments *arguments);
 int validate_trace(const struct validate_arguments *arguments);
 
-/** What a profile was measured on, guessed from its words. */
+/** The machine that a profile was measured on, guessed from its words. */
 struct validate_machine {
     redco_machine machine;
     redco_group group;

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What a terminal would obey, as the printf of any shell writes it back. */
+/* Writes control characters, which a terminal would obey, as the printf of any shell writes them back. */
 static void print_escaped(const char *word)
 {
     (void)fputs("\"$(printf '", stdout);

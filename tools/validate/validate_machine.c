@@ -12,7 +12,7 @@ struct known {
     const char *word; /* in the text, any case; the first that is found counts */
     const char *gpu;  /* preset */
     redco_fabric fabric;
-    uint32_t gpus, joined, hosts; /* of a node; GPUs in a link group; hosts in a node */
+    uint32_t gpus, joined, hosts; /* GPUs of a node; GPUs in a link group; hosts in a node */
     redco_cpu_vendor cpu;
     uint32_t nics; /* per node */
     double nic_gbit;

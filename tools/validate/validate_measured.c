@@ -233,7 +233,7 @@ static redco_status add_sources(struct report *report, json_t *sources)
     return st;
 }
 
-/* How far the closed form, which plans, is from the simulator on the same rows. */
+/* Compares the closed form, which plans, with the simulator on the same rows. */
 static json_t *closed_json(const struct report *report, const struct score *closed)
 {
     json_t *const json = score_json(NULL, closed);

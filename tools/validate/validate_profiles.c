@@ -276,7 +276,7 @@ static void print_ratios(const struct errors *errors)
     }
 }
 
-/* What limits a run: the summary keeps these apart. */
+/* Limits of a run: the summary keeps these apart. */
 enum kind { ONE_SWITCHED, ONE_OTHER, SEVERAL, KINDS };
 static const char *const kind_names[KINDS] = {"one node, switched links", "one node, other links", "several nodes"};
 static const char *const kind_keys[KINDS] = {"one_node_switched", "one_node_other", "several_nodes"};

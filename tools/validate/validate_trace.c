@@ -21,7 +21,7 @@ struct readings {
     redco_trace **traces;
     redco_trace_load_report *reports;
     redco_compare_source *sources;
-    const char **origins; /* what they say how they came about */
+    const char **origins; /* their own words on how they came about */
     uint32_t count;
 };
 
@@ -125,7 +125,7 @@ static void warn_of_file(const struct trace_report *report, uint32_t file)
     }
 }
 
-/* What a reader of the numbers should know about the files. */
+/* Remarks on the files for a reader of the numbers. */
 static void warn(const struct trace_report *report)
 {
     const redco_comparison *const c = report->comparison;
@@ -141,7 +141,7 @@ static void warn(const struct trace_report *report)
     if (c->missing > c->matched || c->extra > c->matched) {
         cli_warn(cli, "most operators are on one side only: the trace seems to be of another plan");
     }
-    bool replay = report->load_count > 0; /* of one rank by intention */
+    bool replay = report->load_count > 0; /* true where a single rank was replayed on purpose */
     for (uint32_t i = 0; i < report->load_count; i++) {
         replay =
             replay && report->origins[i] != NULL && strcmp(report->origins[i], "measured, communication emulated") == 0;

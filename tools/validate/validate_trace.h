@@ -1,4 +1,4 @@
-/** @file validate_trace.h  What redco-validate PLAN TRACE found, for its two reports. */
+/** @file validate_trace.h  The result of redco-validate PLAN TRACE, for its two reports. */
 #ifndef REDCO_TOOLS_VALIDATE_TRACE_H
 #define REDCO_TOOLS_VALIDATE_TRACE_H
 
@@ -11,8 +11,8 @@ struct trace_report {
     const struct validate_arguments *arguments;
     const redco_plan *plan;
     const redco_comparison *comparison;
-    const redco_trace_load_report *loads; /* of each trace */
-    const char *const *origins;           /* of each trace: its note "source", or NULL */
+    const redco_trace_load_report *loads; /* report of each trace */
+    const char *const *origins;           /* note "source" of each trace, or NULL */
     uint32_t load_count;
     bool passed; /* no bound is broken; without bounds true */
 };

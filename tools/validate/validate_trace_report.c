@@ -1,4 +1,4 @@
-/* What redco-validate PLAN TRACE tells people. */
+/* Prints the result of redco-validate PLAN TRACE for people. */
 #include "tools/cli/text_table.h"
 #include "tools/validate/validate_trace.h"
 
@@ -10,7 +10,7 @@
 
 enum { SHORT = 64, MOST_LISTED = 5 };
 
-/* What would be shown as 0.0 % of the step. */
+/* A smaller share would be shown as 0.0 % of the step. */
 static const double least_ratio = 5e-4;
 
 /* Four digits of a step, and its parts in the same unit. */

@@ -14,12 +14,21 @@ static const size_t max_document_bytes = (size_t)256 << 20;
 
 struct redco_json {
     char *name;
-    char *source;
-    size_t size;
     json_t *root;
 };
 
-static redco_status adopt(char *source, size_t size, const char *name, redco_json **document_out, redco_error *err)
+redco_status redco_json_open(const char *path, redco_json **document_out, redco_error *err)
+{
+    char *source = NULL;
+    size_t size = 0;
+    redco_status st = redco_file_read(path, max_document_bytes, &source, &size, err);
+    if (st == REDCO_OK) { st = redco_json_parse(source, size, path, document_out, err); }
+    free(source);
+    return st;
+}
+
+redco_status redco_json_parse(const char *text, size_t size, const char *name, redco_json **document_out,
+                              redco_error *err)
 {
     json_error_t why;
     redco_json *document = calloc(1, sizeof *document);
@@ -27,11 +36,10 @@ static redco_status adopt(char *source, size_t size, const char *name, redco_jso
     if (document == NULL || copy == NULL) {
         free(document);
         free(copy);
-        free(source);
         return redco_fail(err, REDCO_ENOMEM, name, "out of memory");
     }
-    *document = (redco_json){.name = copy, .source = source, .size = size};
-    document->root = json_loadb(source, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+    *document =
+        (redco_json){.name = copy, .root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why)};
     if (document->root == NULL) {
         char place[sizeof err->place];
         (void)snprintf(place, sizeof place, "%s:%d:%d", name, why.line, why.column);
@@ -42,29 +50,10 @@ static redco_status adopt(char *source, size_t size, const char *name, redco_jso
     return REDCO_OK;
 }
 
-redco_status redco_json_open(const char *path, redco_json **document_out, redco_error *err)
-{
-    char *source = NULL;
-    size_t size = 0;
-    const redco_status st = redco_file_read(path, max_document_bytes, &source, &size, err);
-    return st == REDCO_OK ? adopt(source, size, path, document_out, err) : st;
-}
-
-redco_status redco_json_parse(const char *text, size_t size, const char *name, redco_json **document_out,
-                              redco_error *err)
-{
-    char *source = malloc(size + 1);
-    if (source == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "out of memory"); }
-    memcpy(source, text, size);
-    source[size] = '\0';
-    return adopt(source, size, name, document_out, err);
-}
-
 void redco_json_close(redco_json *document)
 {
     if (document == NULL) { return; }
     json_decref(document->root);
-    free(document->source);
     free(document->name);
     free(document);
 }
@@ -72,12 +61,6 @@ void redco_json_close(redco_json *document)
 redco_json_value redco_json_root(const redco_json *document)
 {
     return (redco_json_value){.name = document->name, .json = document->root};
-}
-
-const char *redco_json_source(const redco_json *document, size_t *size_out)
-{
-    *size_out = document->size;
-    return document->source;
 }
 
 redco_json_value redco_json_wrap(const json_t *json, const char *name)

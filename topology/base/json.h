@@ -33,8 +33,6 @@ redco_status redco_json_parse(const char *text, size_t size, const char *name, r
 void redco_json_close(redco_json *document);
 
 redco_json_value redco_json_root(const redco_json *document);
-/** The bytes as read, for a digest. */
-const char *redco_json_source(const redco_json *document, size_t *size_out);
 /** A cursor over a json_t that the caller owns, e.g. one embedded in another document. */
 redco_json_value redco_json_wrap(const json_t *json, const char *name);
 

@@ -49,7 +49,6 @@ void redcoi_text_copy(char *to, size_t size, const char *from);
 /** Rounded to whole units (below 1000: to millionths); whole numbers are JSON integers, so that they read back
  *  exactly. */
 json_t *redcoi_json_rate(double value);
-const char *redcoi_cpu_name(redco_cpu_vendor cpu);
 
 /** "engine": {"value", "source"} of a GPU's or a cluster's file. */
 redco_status redcoi_engine_read(const redco_json_value *object, redco_default_engine *engine_out, redco_error *err);

@@ -11,11 +11,6 @@ static const double rate_max = 1e15; /* bytes/s: a thousand times the fastest li
 static const char *const cpu_names[] = {"unknown", "intel", "amd", "arm", "power", NULL};
 static const char *const fabric_names[] = {"pcie", "direct", "switch", NULL};
 
-const char *redcoi_cpu_name(redco_cpu_vendor cpu)
-{
-    return cpu_names[cpu];
-}
-
 json_t *redcoi_json_rate(double value)
 {
     /* At most 9 significant digits in a real, so that writers with 10 digits print what reads back the same. */
