@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const double day_s = 86400.0, hour_s = 3600.0, joules_per_mwh = 3.6e9;
-static const double played_loss = 0.25, played_failures = 20000.0;
+static const double played_loss = 0.25, played_failures = 5000.0;
 static const double calibrated_ranks = 1024.0; /* of measured runs: their noise is in the calibration */
 static const double power_band = 0.12;
 static const double stored_every_s = 60.0; /* or ten writes, so that storage has time for others */
@@ -112,7 +112,7 @@ static redco_reliability reliability_of(const redco_run_terms *terms, const redc
     return r;
 }
 
-/* Enough runs for a steady mean, each as long as this one or as 20,000 failures take. */
+/* Enough runs for a steady mean, each as long as this one or as 5,000 failures take. */
 static redco_status play(const redco_run_terms *terms, struct point *point, redco_error *err)
 {
     const double wall_s = point->productive_s / fmax(point->split.compute, 1e-3);
