@@ -99,7 +99,7 @@ redco_critical_batch redco_critical_batch_of(double tokens)
 static redco_status read_points(const redco_json_value *root, redco_critical_batch *out, redco_error *err)
 {
     static const char *const keys[] = {"batch", "samples", NULL};
-    redco_batch_point points[REDCO_MOST_BATCHES];
+    redco_batch_point points[REDCO_MOST_BATCHES] = {{0.0, 0.0}};
     redco_json_value list, point;
     size_t count = 0;
     double sequence = 0.0;

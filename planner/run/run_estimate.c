@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const double day_s = 86400.0, hour_s = 3600.0, joules_per_mwh = 3.6e9;
-static const double played_loss = 0.25, played_failures = 20000.0;
+static const double played_loss = 0.25, played_failures = 5000.0;
 static const double calibrated_ranks = 1024.0; /* of measured runs: their noise is in the calibration */
 static const double power_band = 0.12;
 static const double stored_every_s = 60.0; /* or ten writes, so that storage has time for others */
@@ -112,7 +112,7 @@ static redco_reliability reliability_of(const redco_run_terms *terms, const redc
     return r;
 }
 
-/* Enough runs for a steady mean, each as long as this one or as 20,000 failures take. */
+/* Enough runs for a steady mean, each as long as this one or as 5,000 failures take. */
 static redco_status play(const redco_run_terms *terms, struct point *point, redco_error *err)
 {
     const double wall_s = point->productive_s / fmax(point->split.compute, 1e-3);
@@ -285,9 +285,10 @@ static void fill_checkpoints(const redco_run_terms *terms, const redco_run_step 
     e->spares_99 = redco_spares_needed(step->nodes, down, 0.99);
 }
 
-redco_status redco_run_estimate_of(const redco_run_terms *terms, const redco_run_step *step, redco_run_estimate *e,
-                                   redco_error *err)
+redco_status redco_run_estimate_of(const redco_run_terms *terms, const redco_run_step *step,
+                                   redco_run_estimate *estimate_out, redco_error *err)
 {
+    redco_run_estimate *const e = estimate_out;
     const redco_run_value rate = redco_failures_rate(&terms->failures, step->gpus);
     const double like = terms->batch_like > 0.0 ? terms->batch_like : step->batch_tokens;
     struct corner c[3] = {{.at = {-1, -1, -1, -1, -1}}, {.at = {0}}, {.at = {1, 1, 1, 1, 1}}};
@@ -356,8 +357,9 @@ static void add_assumed(redco_run_estimate *sum, const redco_run_estimate *one)
     }
 }
 
-void redco_run_total(const redco_run_estimate *phases, uint32_t count, redco_run_estimate *sum)
+void redco_run_total(const redco_run_estimate *phases, uint32_t count, redco_run_estimate *total_out)
 {
+    redco_run_estimate *const sum = total_out;
     uint32_t longest = 0;
     for (uint32_t i = 1; i < count; i++) {
         if (phases[i].days.value > phases[longest].days.value) { longest = i; }

@@ -1,5 +1,6 @@
 #include "planner/run/run_events.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -178,6 +179,7 @@ static void stop_all(struct player *p)
 static void play_one(struct player *p, struct replicas *away)
 {
     const redco_reliability *const r = p->r;
+    assert(away->back_us != NULL);
     while (away->count > 0 && away->back_us[away->first] <= p->clock_us) {
         away->first = (away->first + 1) % r->replicas;
         away->count--;

@@ -114,7 +114,8 @@ static redco_status add_cluster(const redco_frontier_question *asked, uint32_t i
         if (p == 1) { question.options.workload.engine.gemm_format = REDCO_GEMM_FP8; }
         st = redco_question_settle(&question, &inputs, &pick, err);
         for (uint32_t b = 0; b < batches && st == REDCO_OK; b++) {
-            question.options.workload.global_batch = batch << b;
+            if (batches > 1 && b == 0 && batch % 2 != 0) { continue; }
+            question.options.workload.global_batch = batches > 1 ? (batch << b) / 2 : batch;
             st = add_sizes(asked, &question, &terms, index, &inputs, frontier, err);
         }
         question.options.workload.global_batch = batch;

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { REDCO_FRONTIER_BATCHES = 3 /**< the question's, twice and four times that */ };
+enum { REDCO_FRONTIER_BATCHES = 4 /**< half the question's, it, twice and four times that */ };
 
 typedef enum redco_run_goal { REDCO_GOAL_TIME, REDCO_GOAL_MONEY, REDCO_GOAL_ENERGY } redco_run_goal;
 

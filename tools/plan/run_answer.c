@@ -53,7 +53,9 @@ static void frontier_row(struct table *table, const redco_frontier *f, uint32_t 
     } else {
         table_cell(table, "-");
     }
-    table_cell(table, "%s", row->keeps ? row->keeps_surely ? "yes" : "perhaps" : "no");
+    if (f->deadline_s > 0.0 || f->budget > 0.0) {
+        table_cell(table, "%s", row->keeps ? row->keeps_surely ? "yes" : "perhaps" : "no");
+    }
 }
 
 static void name_choice(const redco_frontier *f, const char *what, int index)
@@ -100,7 +102,7 @@ static bool print_frontier(const struct plan_args *args, const redco_frontier *f
     table_cell(table, "GPU-hours");
     if (f->priced) { table_cell(table, "%s", f->currency[0] != '\0' ? f->currency : "money"); }
     table_cell(table, "MWh");
-    table_cell(table, "%s", limited ? "keeps limits" : "");
+    if (limited) { table_cell(table, "keeps limits"); }
     for (uint32_t i = 0; i < f->count; i++) {
         hidden += !f->rows[i].best_here;
         if (f->rows[i].best_here) { frontier_row(table, f, i, clusters, batches, precisions); }

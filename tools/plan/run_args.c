@@ -213,8 +213,6 @@ bool run_args_contradict(struct plan_args *args)
                              "clusters and numbers of GPUs");
     } else if (run->budget > 0.0 && run->words.price == NULL) {
         (void)cli_bad_option(cli, "--budget", "needs --price");
-    } else if (run->objective_given && run->objective == RUN_COST && run->words.price == NULL) {
-        (void)cli_bad_option(cli, "--objective", "cost needs --price");
     }
     return cli->err.status != REDCO_OK;
 }

@@ -65,7 +65,7 @@ static void frontier_table(FILE *out, const redco_frontier *f)
 }
 
 /* @param svg  freed here */
-static redco_status finish(FILE *out, const struct plan_args *args, char **text, size_t *size, char *svg,
+static redco_status finish(FILE *out, const struct plan_args *args, char **text, const size_t *size, char *svg,
                            redco_error *err)
 {
     html_element(out, "<p class=faint>", "redco %s", REDCO_VERSION);

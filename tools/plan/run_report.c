@@ -40,6 +40,10 @@ const char *run_days(const redco_run_figure *days, char *buffer, size_t size)
 const char *run_large(const redco_run_figure *f, char *buffer, size_t size)
 {
     char value[SHORT], low[SHORT], high[SHORT];
+    if (f->value < 100.0) {
+        (void)snprintf(buffer, size, "%.3g (%.3g to %.3g)", f->value, f->low, f->high);
+        return buffer;
+    }
     (void)snprintf(buffer, size, "%s (%s to %s)", format_large(f->value, value, sizeof value),
                    format_large(f->low, low, sizeof low), format_large(f->high, high, sizeof high));
     return buffer;
@@ -132,7 +136,11 @@ static void print_reliability(const redco_run_estimate *e)
     } else {
         item(&line, "one in %s (%s to %s)", run_time(e->mttf_s.value, a, sizeof a),
              run_time(e->mttf_s.low, b, sizeof b), run_time(e->mttf_s.high, c, sizeof c));
-        item(&line, "%.*f in the run", e->failures.value < 10.0 ? 1 : 0, e->failures.value);
+        item(&line, "%.*f in the run",
+             e->failures.value < 1.0    ? 2
+             : e->failures.value < 10.0 ? 1
+                                        : 0,
+             e->failures.value);
         if (r->replicas > 0) {
             item(&line, "%s until the others of %u replicas go on", run_time(r->stall_s, a, sizeof a), r->replicas);
         }

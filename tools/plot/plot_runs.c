@@ -28,7 +28,7 @@ static redco_status read_figure(const redco_json_value *run, const char *key, do
 static redco_status read_point(const redco_json_value *row, bool priced, struct point *p, redco_error *err)
 {
     redco_json_value run;
-    double days[3], cost[3], mwh[3] = {0.0};
+    double days[3] = {0.0}, cost[3] = {0.0}, mwh[3] = {0.0};
     redco_status st = redco_json_string(row, "cluster", &p->cluster, err);
     if (st == REDCO_OK) { st = redco_json_string(row, "precision", &p->precision, err); }
     if (st == REDCO_OK) { st = redco_json_number(row, "gpus", 1.0, 1e12, &p->gpus, err); }
@@ -62,7 +62,9 @@ static int series_of(struct point *points, size_t count, size_t at, int *series_
 static void write_points(FILE *out, const struct point *points, size_t count, int series_count)
 {
     bool precisions = false;
-    for (size_t i = 1; i < count; i++) { precisions = precisions || strcmp(points[i].precision, points[0].precision); }
+    for (size_t i = 1; i < count; i++) {
+        precisions = precisions || strcmp(points[i].precision, points[0].precision) != 0;
+    }
     (void)fprintf(out, "series = %d\narray name[series]\n", series_count);
     for (int s = 0; s < series_count; s++) {
         for (size_t i = 0; i < count; i++) {
