@@ -6,6 +6,7 @@
 #include "tools/exec/exec_args.h"
 #include "tools/exec/exec_blas.h"
 #include "tools/exec/exec_device.h"
+#include "tools/exec/exec_pipeline.h"
 #include "tools/exec/exec_predict.h"
 #include "tools/exec/exec_ranks.h"
 #include "tools/exec/exec_report.h"
@@ -99,6 +100,8 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
                                      .seed = args->seed,
                                      .data = args->data,
                                      .weights = args->weights,
+                                     .pipeline = args->pipeline,
+                                     .records = args->records,
                                      .steps = args->schedule,
                                      .emulate = args->emulate,
                                      .fault = args->fault_tensor[0] != '\0' ? &args->fault : NULL};
@@ -226,6 +229,7 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
         st = redco_fail(err, REDCO_EVALUE, "--timeline-rank", "%llu is not one of the plan's %llu ranks",
                         (unsigned long long)args->timeline_rank, (unsigned long long)redco_plan_gpus(args->plan));
     }
+    if (st == REDCO_OK) { st = exec_pipeline_open(args, err); }
     if (st == REDCO_OK && args->save_weights != NULL) { st = redco_weights_export_check(args->save_weights, err); }
     args->start.plan_s = exec_now_s() - args->start.began_s;
     return st == REDCO_OK && args->timeline != NULL ? cli_writable(args->timeline, err) : st;
@@ -435,6 +439,7 @@ int main(int argc, char **argv)
         exec_tell_others(&launch.world, &args.cli.err);
     }
     if (rc != CLI_RUN) { return rc; }
+    if (args.new_pipeline != NULL) { return exec_new_pipeline(&args.cli, args.new_pipeline); }
     const redco_status found = find_launcher(&launch, &err);
     launch.world.timeout_s = (double)args.timeout_s;
     if (args.listen != NULL) { launch.world.listen = args.listen; }
@@ -458,6 +463,7 @@ int main(int argc, char **argv)
     rc = launch.launched ? run_launched(&args, &launch.world, launch.ranks)
          : args.replay   ? run_replay(&args)
                          : run_here(&args);
+    exec_pipeline_close(&args);
     redco_step_free(args.schedule);
     redco_plan_case_free(&args.prices);
     redco_plan_free(plan);

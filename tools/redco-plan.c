@@ -2,6 +2,7 @@
 #include "costmodel/simulator/step.h"
 #include "tools/plan/plan_answer.h"
 #include "tools/plan/plan_export.h"
+#include "tools/plan/plan_pipeline.h"
 #include "tools/plan/plan_report.h"
 
 #include <stdio.h>
@@ -77,7 +78,9 @@ static int run(struct plan_args *args)
         plan_export_writable(args, &err) != REDCO_OK) {
         return cli_fail(&args->cli, &err);
     }
-    if (redco_question_read(&args->question, &inputs, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
+    if (plan_pipeline_open(args, &err) != REDCO_OK || redco_question_read(&args->question, &inputs, &err) != REDCO_OK) {
+        return cli_fail(&args->cli, &err);
+    }
     for (size_t i = 0; redco_cluster_warning(inputs.cluster, i) != NULL; i++) {
         cli_warn(&args->cli, redco_cluster_warning(inputs.cluster, i));
     }

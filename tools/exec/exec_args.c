@@ -29,6 +29,9 @@ enum key {
     KEY_WEIGHTS,
     KEY_SAVE_WEIGHTS,
     KEY_SAVE_DTYPE,
+    KEY_PIPELINE,
+    KEY_NEW_PIPELINE,
+    KEY_SKIP_BAD,
     KEY_EVALUATE,
     KEY_PREDICT,
     KEY_PREDICTIONS,
@@ -55,6 +58,9 @@ static const struct argp_option flags[] = {
     {"backend", KEY_BACKEND, "NAME", 0, "Who computes: host, this machine's processors (default), or cuda, a GPU for each rank", 1},
     {"steps", KEY_STEPS, "N", 0, "Steps to train (default: 10; with --evaluate or --predict 0); 0: only take the memory, and report it", 1},
     {"data", KEY_DATA, "FILE", 0, "Token ids, 16 bits each (32 for vocabularies above 65536), little-endian; default: made from the seed", 1},
+    {"pipeline", KEY_PIPELINE, "FILE.so", 0, "Train a pipeline of your own, whose plan redco-plan --pipeline made; --data is JSON lines (executor/pipeline)", 1},
+    {"skip-bad", KEY_SKIP_BAD, NULL, 0, "Leave out and count lines that the pipeline refuses, instead of ending before the first step", 1},
+    {"new-pipeline", KEY_NEW_PIPELINE, "NAME", 0, "Write the folder NAME with a pipeline to begin with, its CMake file, a test and data; without a PLAN", 1},
     {"seed", KEY_SEED, "N", 0, "Of first weights and made tokens (default: 1)", 1},
     {"learning-rate", KEY_RATE, "R", 0, "Of AdamW, the same in every step (default: 0.001)", 1},
     {"dtype", KEY_DTYPE, "TYPE", 0, "f32, f64, bf16 or f16, instead of the plan's precision", 1},
@@ -137,6 +143,9 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     struct exec_args *const args = state->input;
     switch (key) {
     case KEY_BACKEND: return cli_word(&args->cli, "--backend", text, exec_backend_words, &args->backend);
+    case KEY_PIPELINE: return cli_name(&args->cli, "--pipeline", text, &args->pipeline_path);
+    case KEY_NEW_PIPELINE: return cli_name(&args->cli, "--new-pipeline", text, &args->new_pipeline);
+    case KEY_SKIP_BAD: args->skip_bad = true; return 0;
     case KEY_EVALUATE: return cli_name(&args->cli, "--evaluate", text, &args->evaluate);
     case KEY_PREDICT: return cli_name(&args->cli, "--predict", text, &args->predict);
     case KEY_PREDICTIONS: return cli_name(&args->cli, "--predictions", text, &args->predictions);
@@ -190,6 +199,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
         return cli_name(&args->cli, "PLAN", text, &args->path);
     case ARGP_KEY_END:
         if (args->cli.err.status != REDCO_OK) { return 0; }
+        if (args->new_pipeline != NULL) { return 0; }
         if (args->path == NULL) { return cli_bad_option(&args->cli, "PLAN", "is missing; redco-plan -o writes one"); }
         if (args->check && args->emulate) {
             return cli_bad_option(&args->cli, "--check", "needs real computation, not --emulate-compute");
@@ -209,6 +219,12 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
         }
         if (args->predict != NULL && args->predictions == NULL && args->cli.json) {
             return cli_bad_option(&args->cli, "--json", "goes with --predict only if --predictions FILE takes those");
+        }
+        if (args->skip_bad && args->pipeline_path == NULL) {
+            return cli_bad_option(&args->cli, "--skip-bad", "needs --pipeline FILE.so");
+        }
+        if (args->pipeline_path != NULL && args->generates) {
+            return cli_bad_option(&args->cli, "--max-new-tokens and its kin", "are for language models");
         }
         if (!args->has_steps && (args->evaluate != NULL || args->predict != NULL)) { args->steps = 0; }
         if (args->replay) { return check_replay(args); }
@@ -309,6 +325,7 @@ redco_status exec_facts_of_args(const struct exec_args *args, struct exec_facts 
     exec_fact(facts, "number of --profile", "%u", args->profile_count);
     st = exec_facts_of_plan(facts, args->path, args->plan, err);
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--data", args->data, err); }
+    if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--pipeline", args->pipeline_path, err); }
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--evaluate", args->evaluate, err); }
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--predict", args->predict, err); }
     for (uint32_t i = 0; i < args->profile_count && facts->count < REDCO_FACTS_MAX && st == REDCO_OK; i++) {
