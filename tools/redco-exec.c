@@ -95,7 +95,9 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
                                      .fuse = (redco_trainer_fusing)args->fuse,
                                      .launch_each = args->graphs != 0,
                                      .dtype = exec_dtype(args),
-                                     .optimizer = redco_optimizer_default(),
+                                     .optimizer = args->optimizer,
+                                     .schedule = exec_schedule(args),
+                                     .decay_matrices = args->decay_word != 0,
                                      .learning_rate = args->learning_rate,
                                      .seed = args->seed,
                                      .data = args->data,
@@ -416,9 +418,11 @@ static redco_status find_launcher(struct launch *launch, redco_error *err)
 
 int main(int argc, char **argv)
 {
-    struct exec_args args = {.steps = 10,
+    struct exec_args args = {.cli = {.json_digits = 17}, /* losses as they were computed */
+                             .steps = 10,
                              .seed = 1,
                              .learning_rate = 1e-3,
+                             .optimizer = redco_optimizer_default(),
                              .dtype = -1,
                              .max_new_tokens = 64,
                              .top_p = 1.0,

@@ -21,7 +21,8 @@ static redco_status start(redco_baseline *b, const redco_plan *plan, const char 
                           redco_error *err)
 {
     const redco_dtype dtype = b->options.dtype, master = dtype == REDCO_F64 ? REDCO_F64 : REDCO_F32;
-    const redco_reference_options options = {dtype, dtype, master, (uint32_t)micro_batches, b->options.optimizer};
+    const redco_reference_options options = {
+        dtype, dtype, master, (uint32_t)micro_batches, b->options.optimizer, b->options.decay_matrices};
     redco_status st = redco_host_open(NULL, &b->backend, err);
     if (st == REDCO_OK) { st = redcoi_subject_open(plan, place, &b->options, &b->subject, err); }
     if (st != REDCO_OK) { return st; }
@@ -48,7 +49,7 @@ static double value_at(redco_dtype dtype, const void *data, uint64_t i)
 
 /* AdamW moves an element by rate × m / (sqrt(v) + epsilon). An error e of its gradient therefore moves it by some
  * rate × e / (sqrt(v) + epsilon), but never by more than 2 rates: from one sign to the other. */
-static void add_drift(redco_baseline *b, uint64_t step, double norm)
+static void add_drift(redco_baseline *b, uint64_t step, double rate, double norm)
 {
     const redco_task *const task = b->subject.task;
     const redco_optimizer *const o = &b->options.optimizer;
@@ -63,7 +64,7 @@ static void add_drift(redco_baseline *b, uint64_t step, double norm)
         assert(drift != NULL);
         for (uint64_t e = 0; e < count; e++) {
             const double size = sqrt(value_at(b->options.dtype, squares, e) / spread) + o->epsilon;
-            drift[e] += b->options.learning_rate * fmin(2.0, error / size);
+            drift[e] += rate * fmin(2.0, error / size);
         }
     }
 }
@@ -98,6 +99,7 @@ static redco_status train(redco_baseline *b, const redco_plan *plan, const char 
     }
     for (uint64_t s = 0; s < b->step_count && st == REDCO_OK; s++) {
         redco_reference_step step = {0};
+        const double rate = redco_rate_at(&b->options.schedule, b->options.learning_rate, s + 1);
         for (uint64_t m = 0; m < micro_batches && st == REDCO_OK; m++) {
             const redco_batch_place at = {.step = s,
                                           .micro_batch = m,
@@ -107,10 +109,10 @@ static redco_status train(redco_baseline *b, const redco_plan *plan, const char 
             st = redcoi_subject_batch(&b->subject, &at, data + m * inputs, keys[m], err);
         }
         if (st == REDCO_OK) {
-            st = redco_reference_train(b->reference, (const void *const *)data, (const int32_t(*)[2])keys,
-                                       b->options.learning_rate, &step, err);
+            st = redco_reference_train(b->reference, (const void *const *)data, (const int32_t(*)[2])keys, rate, &step,
+                                       err);
         }
-        if (st == REDCO_OK && b->drift != NULL) { add_drift(b, s + 1, step.gradient_norm); }
+        if (st == REDCO_OK && b->drift != NULL) { add_drift(b, s + 1, rate, step.gradient_norm); }
         b->steps[s] = (redco_trainer_step){.loss = step.loss, .gradient_norm = step.gradient_norm};
     }
     for (uint64_t i = 0; data != NULL && i < inputs * micro_batches; i++) { free(data[i]); }

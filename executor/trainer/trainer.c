@@ -47,11 +47,13 @@ static redco_status open_task(redco_trainer *t, redco_error *err)
     t->model = t->subject.model;
     t->lm = t->subject.lm;
     t->task = t->subject.task;
-    if (st != REDCO_OK) { return st; }
+    if (st != REDCO_OK || t->task == NULL) { return st; }
     t->layouts = calloc(t->task->parameter_count + 1, sizeof *t->layouts);
     if (t->layouts == NULL) { return no_memory(t, err); }
     st = redcoi_layouts_from_plan(plan, t->place, t->model, t->task, t->layouts, err);
-    return st == REDCO_OK ? redcoi_modules_make(&t->modules, plan, t->model, t->task, t->layouts, err) : st;
+    return st == REDCO_OK
+               ? redcoi_modules_make(&t->modules, plan, t->model, t->task, t->layouts, t->options.decay_matrices, err)
+               : st;
 }
 
 static redco_status partition(redco_trainer *t, const redco_task_graph *built, redco_error *err)
@@ -271,6 +273,7 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
 {
     const uint32_t ranks = options->carrier != NULL ? options->carrier->size : redco_world_size(world);
     redco_status st = redco_trainer_check_plan(plan, place, ranks, err);
+    if (st == REDCO_OK) { st = redco_rate_check(&options->schedule, err); }
     const double begin_s = now_s(CLOCK_MONOTONIC);
     if (st != REDCO_OK) { return st; }
     redco_trainer *t = calloc(1, sizeof *t);
@@ -349,13 +352,14 @@ redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, r
     const double scale = 1.0 / ((double)t->plan->micro_batches * (double)redco_mesh_ranks(t->mesh.dp));
     redco_schedule_step step;
     /* Gradients of one rank alone, of weights of which it has a part, would lead anywhere: weights stay as they are. */
-    const double rate = t->replay ? 0.0 : t->options.learning_rate;
+    const double rate = t->replay ? 0.0 : redco_rate_at(&t->options.schedule, t->options.learning_rate, t->step + 1);
     redco_status st = redco_schedule_run(t->schedule, t->step + 1, rate, scale, &step, err);
     if (st != REDCO_OK) { return st; }
     if (t->replay) { step = (redco_schedule_step){0.0, 0.0}; }
     t->step++;
     *step_out = (redco_trainer_step){.loss = step.loss,
                                      .gradient_norm = step.gradient_norm,
+                                     .learning_rate = rate,
                                      .time_s = now_s(CLOCK_MONOTONIC) - begin_s,
                                      .processor_s = now_s(CLOCK_PROCESS_CPUTIME_ID) - used_s};
     st = redco_schedule_exposed(t->schedule, &step_out->exposed_comm_s, err);

@@ -105,9 +105,11 @@ redco_status redcoi_trainer_real(const redco_trainer *trainer, const char *what,
 redco_status redcoi_layouts_from_plan(const redco_plan *plan, const char *place, const redco_model *model,
                                       const redco_task *task, redco_tp_layout *layouts_out, redco_error *err);
 
-/** @param modules  all zero; to be freed with redcoi_modules_free(), also after a failure */
+/** @param modules         all zero; to be freed with redcoi_modules_free(), also after a failure
+ *  @param decay_matrices  see redco_trainer_options */
 redco_status redcoi_modules_make(redcoi_modules *modules, const redco_plan *plan, const redco_model *model,
-                                 const redco_task *task, const redco_tp_layout *layouts, redco_error *err);
+                                 const redco_task *task, const redco_tp_layout *layouts, bool decay_matrices,
+                                 redco_error *err);
 void redcoi_modules_free(redcoi_modules *modules);
 
 /** Copies the part of tensor-parallel rank @p rank out of a whole tensor.
