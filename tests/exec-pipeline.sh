@@ -97,16 +97,16 @@ wrong() { # NAME SED TEXT: seen when it is planned and when it is run
     # shellcheck disable=SC2086
     refuse 2 "$3" $run --pipeline "$1.so"
 }
-wrong abi 's/REDCO_PIPELINE_ABI/99/' 'abi.so: is of pipeline ABI 99; this redco has 1'
-wrong symbol 's/redco_pipeline_table/another_table/' 'symbol.so: has no symbol redco_pipeline_table'
-wrong no_loss 's/\.loss = loss,//' 'its redco_pipeline_table has no .loss'
+wrong abi 's/REDCO_USER_PIPELINE_ABI/99/' 'abi.so: is of pipeline ABI 99; this redco has 1'
+wrong symbol 's/redco_user_pipeline_table/another_table/' 'symbol.so: has no symbol redco_user_pipeline_table'
+wrong no_loss 's/\.loss = loss,//' 'its redco_user_pipeline_table has no .loss'
 wrong unresolved 's/redco_sub(/no_such_call(/; s/^#include.*/&\nredco_value no_such_call(redco_graph *, redco_value, redco_value);/' \
     'unresolved.so: cannot be loaded: .*no_such_call'
 wrong twice 's/"line.bias"/"line.weight"/' 'describe(): "line.weight" is there already'
 wrong shape 's/redco_matmul(g, x, weight, false, false)/redco_matmul(g, x, weight, true, false)/' 'inner'
 wrong vector 's/redco_mean_all(g, \(.*\)), redco_dtype/\1, redco_dtype/' 'the loss is f32\[8,1\]; it must be a scalar'
 wrong missing 's/"line.bias"));/"line.offset"));/' 'line.offset: the loss function asks for it'
-wrong none 's/redco_pipeline_parameter/(void)/' 'describe() gave no parameter'
+wrong none 's/redco_user_pipeline_parameter/(void)/' 'describe() gave no parameter'
 build nan 's/return redco_cast(g, redco_mean_all(g, /return redco_cast(g, redco_mean_all(g, redco_log(g, redco_neg(g, /; s/redco_mul(g, error, error))/redco_mul(g, error, error))))/'
 # shellcheck disable=SC2086
 refuse 1 'loss' $run --pipeline nan.so

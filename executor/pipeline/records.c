@@ -11,7 +11,7 @@ enum { PLACE_BYTES = 480 };
 
 struct redco_records {
     char *path;
-    const redco_pipeline_file *pipeline;
+    const redco_user_pipeline_file *pipeline;
     json_t **list;
     uint64_t *lines;
     uint64_t count, room, skipped;
@@ -58,7 +58,7 @@ static redco_status try(const redco_records *r, const json_t *object, void *cons
     redco_error own = {.status = REDCO_OK};
     char place[PLACE_BYTES];
     for (size_t i = 0; i < r->task.input_count; i++) { memset(data[i], 0, bytes_of(&r->task.inputs[i], 1)); }
-    const redco_status st = redco_pipeline_of(r->pipeline)->collate(&object, 1, data, &own);
+    const redco_status st = redco_user_pipeline_of(r->pipeline)->collate(&object, 1, data, &own);
     if (st == REDCO_OK) { return REDCO_OK; }
     place_of(r, line, place);
     return redco_fail(err, REDCO_EVALUE, place, "%s",
@@ -114,7 +114,7 @@ static redco_status read_lines(redco_records *r, FILE *file, bool skip_bad, void
     return st;
 }
 
-redco_status redco_records_open(const char *path, const redco_pipeline_file *pipeline, bool skip_bad,
+redco_status redco_records_open(const char *path, const redco_user_pipeline_file *pipeline, bool skip_bad,
                                 redco_records **records_out, redco_error *err)
 {
     redco_records *r = calloc(1, sizeof *r);
@@ -123,7 +123,7 @@ redco_status redco_records_open(const char *path, const redco_pipeline_file *pip
     if (r == NULL) { return no_memory(path, err); }
     r->path = strdup(path);
     r->pipeline = pipeline;
-    redco_status st = redco_pipeline_task(pipeline, 1, &r->task, err);
+    redco_status st = redco_user_pipeline_task(pipeline, 1, &r->task, err);
     data = calloc(r->task.input_count + 1, sizeof(void *));
     if (st == REDCO_OK && (r->path == NULL || data == NULL)) { st = no_memory(path, err); }
     for (size_t i = 0; i < r->task.input_count && st == REDCO_OK; i++) {
@@ -151,7 +151,7 @@ void redco_records_close(redco_records *r)
 {
     if (r == NULL) { return; }
     for (uint64_t i = 0; i < r->count; i++) { json_decref(r->list[i]); }
-    redco_pipeline_task_free(&r->task);
+    redco_user_pipeline_task_free(&r->task);
     free((void *)r->list);
     free(r->lines);
     free(r->path);
@@ -187,7 +187,7 @@ redco_status redco_records_collate(const redco_records *r, const uint64_t *recor
     if (examples == NULL) { return no_memory(r->path, err); }
     for (uint32_t i = 0; i < count; i++) { examples[i] = r->list[records_of[i]]; }
     for (size_t i = 0; i < r->task.input_count; i++) { memset(data[i], 0, bytes_of(&r->task.inputs[i], count)); }
-    redco_status st = redco_pipeline_of(r->pipeline)->collate(examples, count, data, &own);
+    redco_status st = redco_user_pipeline_of(r->pipeline)->collate(examples, count, data, &own);
     if (st != REDCO_OK) {
         place_of(r, r->lines[records_of[0]], place);
         st = redco_fail(err, REDCO_EVALUE, place, "and the %u examples beside it: %s", count - 1,

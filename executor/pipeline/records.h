@@ -2,7 +2,7 @@
 #ifndef REDCO_RECORDS_H
 #define REDCO_RECORDS_H
 
-#include "executor/pipeline/pipeline_file.h"
+#include "executor/pipeline/user_pipeline_file.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,7 +14,7 @@ typedef struct redco_records redco_records;
  * are; else the first of them is the error, before anything is trained
  *  @param pipeline    borrowed until it is closed
  *  @return REDCO_EVALUE with file and line */
-redco_status redco_records_open(const char *path, const redco_pipeline_file *pipeline, bool skip_bad,
+redco_status redco_records_open(const char *path, const redco_user_pipeline_file *pipeline, bool skip_bad,
                                 redco_records **records_out, redco_error *err);
 void redco_records_close(redco_records *records); /**< NULL is accepted */
 

@@ -1,22 +1,22 @@
 /* Classification: handwritten digits of 8 x 8 pixels by a network of one hidden layer. Examples are
  * {"pixels": "aagq...", "digit": 3}: 64 letters from a (white) to q (black); data/README.md says where they are from.
  */
-#include "executor/pipeline/pipeline.h"
+#include "executor/pipeline/user_pipeline.h"
 
 #include <string.h>
 
 enum { PIXELS = 64, HIDDEN = 256, DIGITS = 10 };
 
-static void describe(redco_pipeline_shape *shape)
+static void describe(redco_user_pipeline_shape *shape)
 {
     const redco_initial first = {REDCO_INITIAL_NORMAL, 0.18}, second = {REDCO_INITIAL_NORMAL, 0.09};
     const redco_initial zero = {REDCO_INITIAL_ZERO, 0.0};
-    redco_pipeline_parameter(shape, "hidden.weight", 2, (const uint64_t[]){PIXELS, HIDDEN}, first);
-    redco_pipeline_parameter(shape, "hidden.bias", 1, (const uint64_t[]){HIDDEN}, zero);
-    redco_pipeline_parameter(shape, "out.weight", 2, (const uint64_t[]){HIDDEN, DIGITS}, second);
-    redco_pipeline_parameter(shape, "out.bias", 1, (const uint64_t[]){DIGITS}, zero);
-    redco_pipeline_input(shape, "pixels", REDCO_F32, 1, (const uint64_t[]){PIXELS});
-    redco_pipeline_input(shape, "digit", REDCO_I32, 0, NULL);
+    redco_user_pipeline_parameter(shape, "hidden.weight", 2, (const uint64_t[]){PIXELS, HIDDEN}, first);
+    redco_user_pipeline_parameter(shape, "hidden.bias", 1, (const uint64_t[]){HIDDEN}, zero);
+    redco_user_pipeline_parameter(shape, "out.weight", 2, (const uint64_t[]){HIDDEN, DIGITS}, second);
+    redco_user_pipeline_parameter(shape, "out.bias", 1, (const uint64_t[]){DIGITS}, zero);
+    redco_user_pipeline_input(shape, "pixels", REDCO_F32, 1, (const uint64_t[]){PIXELS});
+    redco_user_pipeline_input(shape, "digit", REDCO_I32, 0, NULL);
 }
 
 static redco_status collate(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err)
@@ -72,11 +72,11 @@ static double accuracy(const json_t *example, const json_t *prediction)
     return json_equal(json_object_get(example, "digit"), prediction) ? 1.0 : 0.0;
 }
 
-const redco_pipeline redco_pipeline_table = {.abi = REDCO_PIPELINE_ABI,
-                                             .name = "digits",
-                                             .describe = describe,
-                                             .collate = collate,
-                                             .loss = loss,
-                                             .predict = logits,
-                                             .output = likeliest,
-                                             .metric = accuracy};
+const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELINE_ABI,
+                                                       .name = "digits",
+                                                       .describe = describe,
+                                                       .collate = collate,
+                                                       .loss = loss,
+                                                       .predict = logits,
+                                                       .output = likeliest,
+                                                       .metric = accuracy};

@@ -24,7 +24,7 @@ struct judging {
 /* What predict() adds to the graph, and the loss. */
 struct values {
     const redco_task *task;
-    const redco_pipeline *table;
+    const redco_user_pipeline *table;
     bool with_loss;
     redco_value results[2];
     uint32_t count;
@@ -74,18 +74,18 @@ static void close_batch(struct judging *j)
     j->inputs = NULL;
     free(j->raw);
     j->raw = NULL;
-    redco_pipeline_task_free(&j->task);
+    redco_user_pipeline_task_free(&j->task);
 }
 
 /* The graph of batches of a size. */
 static redco_status open_batch(struct judging *j, uint32_t batch, redco_error *err)
 {
     redco_trainer *const t = j->t;
-    const redco_pipeline_file *const file = t->options.pipeline;
+    const redco_user_pipeline_file *const file = t->options.pipeline;
     const redco_task_options options = {t->options.dtype, t->options.dtype, false, false};
     redco_task_graph built = {.graph = NULL};
-    struct values v = {.table = redco_pipeline_of(file), .with_loss = j->with_loss};
-    redco_status st = redco_pipeline_task(file, batch, &j->task, err);
+    struct values v = {.table = redco_user_pipeline_of(file), .with_loss = j->with_loss};
+    redco_status st = redco_user_pipeline_task(file, batch, &j->task, err);
     if (st != REDCO_OK) { return st; }
     v.task = &j->task;
     st = redco_task_build_values(&j->task, &options, j->task.inputs, j->task.input_count, build, &v, &built, err);

@@ -24,8 +24,8 @@ redco_status redcoi_subject_open(const redco_plan *plan, const char *place, cons
     subject->seed = options->seed;
     if (st != REDCO_OK) { return st; }
     if (options->pipeline == NULL) { return open_language_model(plan, options, subject, err); }
-    st = redco_pipeline_check_model(options->pipeline, plan->model_config, place, err);
-    if (st == REDCO_OK) { st = redco_pipeline_task(options->pipeline, plan->micro_batch, &subject->own, err); }
+    st = redco_user_pipeline_check_model(options->pipeline, plan->model_config, place, err);
+    if (st == REDCO_OK) { st = redco_user_pipeline_task(options->pipeline, plan->micro_batch, &subject->own, err); }
     subject->task = &subject->own;
     subject->records = options->records;
     return st;
@@ -34,7 +34,7 @@ redco_status redcoi_subject_open(const redco_plan *plan, const char *place, cons
 void redcoi_subject_close(redcoi_subject *subject)
 {
     redco_tokens_close(subject->tokens);
-    redco_pipeline_task_free(&subject->own);
+    redco_user_pipeline_task_free(&subject->own);
     redco_language_model_free(subject->lm);
     redco_model_free(subject->model);
     *subject = (redcoi_subject){.model = NULL};

@@ -69,7 +69,7 @@ static redco_status partition(redco_trainer *t, const redco_task_graph *built, r
     }
     wanted[0] = (redco_partition_output){built->loss, NULL};
     for (size_t i = 0; i < count; i++) {
-        inputs[i] = (redco_tp_input){t->task->parameters[i].name, t->layouts[i]};
+        inputs[i] = (redco_tp_input){.name = t->task->parameters[i].name, .layout = t->layouts[i]};
         wanted[i + 1] = (redco_partition_output){built->gradients[i], t->task->parameters[i].name};
     }
     const redco_partition_options options = {.group = {0, t->mesh.tp},

@@ -57,7 +57,7 @@ typedef struct redco_trainer_options {
     const char *data;             /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
     /** What is trained in place of the plan's language model, which is then this pipeline's, and on what, in place of
      *  data; both borrowed until the trainer is freed. NULL: a language model. */
-    const redco_pipeline_file *pipeline;
+    const redco_user_pipeline_file *pipeline;
     const redco_records *records;
     const char *weights;     /**< first weights: a file, index or folder (executor/data/weights.h); NULL: drawn */
     const redco_step *steps; /**< what the simulator makes of the plan's step: all micro-batches; borrowed */

@@ -18,7 +18,7 @@ struct exec_args {
     const char *pipeline_path; /* of a shared library; NULL: the plan's language model */
     const char *new_pipeline;  /* the name of one to be written */
     bool skip_bad;
-    redco_pipeline_file *pipeline;
+    redco_user_pipeline_file *pipeline;
     redco_records *records, *evaluated, *predicted; /* of a pipeline: --data, --evaluate, --predict */
     const char *evaluate, *predict, *predictions;
     uint64_t batch, max_new_tokens, top_k;

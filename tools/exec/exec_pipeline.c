@@ -29,14 +29,18 @@ redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
                                         args->plan->model_name)
                            : REDCO_OK;
     }
-    redco_status st = redco_pipeline_open(args->pipeline_path, &args->pipeline, err);
-    if (st == REDCO_OK) { st = redco_pipeline_check_model(args->pipeline, args->plan->model_config, args->path, err); }
-    if (st == REDCO_OK) { st = redco_pipeline_model(args->pipeline, &config, err); } /* errors of the loss come here */
+    redco_status st = redco_user_pipeline_open(args->pipeline_path, &args->pipeline, err);
+    if (st == REDCO_OK) {
+        st = redco_user_pipeline_check_model(args->pipeline, args->plan->model_config, args->path, err);
+    }
+    if (st == REDCO_OK) {
+        st = redco_user_pipeline_model(args->pipeline, &config, err);
+    } /* errors of the loss come here */
     json_decref(config);
     if (st == REDCO_OK && args->data == NULL && args->steps > 0) {
         st = redco_fail(err, REDCO_EVALUE, "--data", "is missing; a pipeline is trained on JSON lines");
     }
-    if (st == REDCO_OK && args->predict != NULL && redco_pipeline_of(args->pipeline)->predict == NULL) {
+    if (st == REDCO_OK && args->predict != NULL && redco_user_pipeline_of(args->pipeline)->predict == NULL) {
         st = redco_fail(err, REDCO_EVALUE, args->pipeline_path, "has no .predict, which --predict needs");
     }
     if (st == REDCO_OK) { st = open_records(args, args->data, &args->records, err); }
@@ -49,5 +53,5 @@ void exec_pipeline_close(struct exec_args *args)
     redco_records_close(args->records);
     redco_records_close(args->evaluated);
     redco_records_close(args->predicted);
-    redco_pipeline_close(args->pipeline);
+    redco_user_pipeline_close(args->pipeline);
 }

@@ -84,7 +84,7 @@ struct lines {
 static json_t *pipeline_output(const struct exec_args *args, const json_t *record, const redco_judgement *j,
                                uint64_t number)
 {
-    const redco_pipeline *const table = redco_pipeline_of(args->pipeline);
+    const redco_user_pipeline *const table = redco_user_pipeline_of(args->pipeline);
     const double *const values = j->predictions + number * j->values;
     if (table->output != NULL) { return table->output(record, values, j->values); }
     if (j->values == 1) { return json_real(values[0]); }
@@ -174,7 +174,7 @@ static redco_status predict(const struct exec_args *args, const struct exec_file
 static redco_status measure(const struct exec_args *args, const redco_judgement *j, double *metric_out,
                             redco_error *err)
 {
-    const redco_pipeline *const table = redco_pipeline_of(args->pipeline);
+    const redco_user_pipeline *const table = redco_user_pipeline_of(args->pipeline);
     double sum = 0.0;
     if (table->metric == NULL) { return REDCO_OK; }
     for (uint64_t i = 0; i < j->examples; i++) {

@@ -1,6 +1,6 @@
 #include "tools/plan/plan_pipeline.h"
 
-#include "executor/pipeline/pipeline_file.h"
+#include "executor/pipeline/user_pipeline_file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,16 +24,16 @@ static redco_status keep(const json_t *config, const char **path_out, redco_erro
 
 redco_status plan_pipeline_open(struct plan_args *args, redco_error *err)
 {
-    redco_pipeline_file *file = NULL;
+    redco_user_pipeline_file *file = NULL;
     json_t *config = NULL;
     if (args->pipeline == NULL) { return REDCO_OK; }
     if (args->question.names.model != NULL) {
         return redco_fail(err, REDCO_EVALUE, "--model", "is the pipeline's where --pipeline is given");
     }
-    redco_status st = redco_pipeline_open(args->pipeline, &file, err);
-    if (st == REDCO_OK) { st = redco_pipeline_model(file, &config, err); }
+    redco_status st = redco_user_pipeline_open(args->pipeline, &file, err);
+    if (st == REDCO_OK) { st = redco_user_pipeline_model(file, &config, err); }
     if (st == REDCO_OK) { st = keep(config, &args->question.names.model, err); }
     json_decref(config);
-    redco_pipeline_close(file);
+    redco_user_pipeline_close(file);
     return st;
 }

@@ -1,4 +1,4 @@
-#include "executor/pipeline/pipeline_file.h"
+#include "executor/pipeline/user_pipeline_file.h"
 
 #include "costmodel/graph/transform.h"
 
@@ -8,32 +8,32 @@
 #include <string.h>
 
 enum { PARAMETERS_MAX = 100000, INPUTS_MAX = 64, NAME_MAX_BYTES = 200 };
-#define SYMBOL "redco_pipeline_table"
-/* All of it is one layer: the model's (costmodel/models/pipeline.c). */
+#define SYMBOL "redco_user_pipeline_table"
+/* All of it is one layer: the model's (costmodel/models/user_pipeline.c). */
 static char layer_name[] = "block.0";
 
-struct redco_pipeline_shape {
-    redco_pipeline_file *file;
+struct redco_user_pipeline_shape {
+    redco_user_pipeline_file *file;
     redco_error error; /* the first */
 };
 
-struct redco_pipeline_file {
+struct redco_user_pipeline_file {
     char *path;
     void *library; /* or NULL */
-    const redco_pipeline *table;
+    const redco_user_pipeline *table;
     redco_task_parameter *parameters;
     size_t parameter_count, parameter_room;
     redco_task_input *inputs; /* dim[0] is 0 until there is a batch */
     size_t input_count;
 };
 
-static void refuse(redco_pipeline_shape *shape, const char *name, const char *why)
+static void refuse(redco_user_pipeline_shape *shape, const char *name, const char *why)
 {
     (void)redco_fail(&shape->error, REDCO_EVALUE, shape->file->path, "describe(): \"%.100s\" %s",
                      name != NULL ? name : "", why);
 }
 
-static bool name_taken(const redco_pipeline_file *f, const char *name)
+static bool name_taken(const redco_user_pipeline_file *f, const char *name)
 {
     for (size_t i = 0; i < f->parameter_count; i++) {
         if (strcmp(f->parameters[i].name, name) == 0) { return true; }
@@ -44,7 +44,7 @@ static bool name_taken(const redco_pipeline_file *f, const char *name)
     return strcmp(name, "key") == 0;
 }
 
-static bool good_name(redco_pipeline_shape *shape, const char *name)
+static bool good_name(redco_user_pipeline_shape *shape, const char *name)
 {
     const size_t length = name != NULL ? strlen(name) : 0;
     if (length == 0 || length > NAME_MAX_BYTES) {
@@ -57,7 +57,7 @@ static bool good_name(redco_pipeline_shape *shape, const char *name)
     return false;
 }
 
-static bool good_shape(redco_pipeline_shape *shape, const char *name, uint32_t rank, const uint64_t *dim)
+static bool good_shape(redco_user_pipeline_shape *shape, const char *name, uint32_t rank, const uint64_t *dim)
 {
     uint64_t elements = 1;
     for (uint32_t i = 0; i < rank; i++) {
@@ -70,10 +70,10 @@ static bool good_shape(redco_pipeline_shape *shape, const char *name, uint32_t r
     return true;
 }
 
-void redco_pipeline_parameter(redco_pipeline_shape *shape, const char *name, uint32_t rank, const uint64_t *dim,
-                              redco_initial initial)
+void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char *name, uint32_t rank,
+                                   const uint64_t *dim, redco_initial initial)
 {
-    redco_pipeline_file *const f = shape->file;
+    redco_user_pipeline_file *const f = shape->file;
     if (shape->error.status != REDCO_OK || !good_name(shape, name)) { return; }
     if (rank < 1 || rank > 4) {
         refuse(shape, name, "is no parameter of 1 to 4 dimensions");
@@ -101,10 +101,10 @@ void redco_pipeline_parameter(redco_pipeline_shape *shape, const char *name, uin
     f->parameter_count++;
 }
 
-void redco_pipeline_input(redco_pipeline_shape *shape, const char *name, redco_dtype dtype, uint32_t rank,
-                          const uint64_t *dim)
+void redco_user_pipeline_input(redco_user_pipeline_shape *shape, const char *name, redco_dtype dtype, uint32_t rank,
+                               const uint64_t *dim)
 {
-    redco_pipeline_file *const f = shape->file;
+    redco_user_pipeline_file *const f = shape->file;
     uint64_t with_batch[REDCO_RANK_MAX] = {0};
     if (shape->error.status != REDCO_OK || !good_name(shape, name)) { return; }
     if (dtype != REDCO_I32 && dtype != REDCO_F32) {
@@ -126,11 +126,11 @@ void redco_pipeline_input(redco_pipeline_shape *shape, const char *name, redco_d
     f->input_count++;
 }
 
-static redco_status check_table(const redco_pipeline *table, const char *path, redco_error *err)
+static redco_status check_table(const redco_user_pipeline *table, const char *path, redco_error *err)
 {
-    if (table->abi != REDCO_PIPELINE_ABI) {
+    if (table->abi != REDCO_USER_PIPELINE_ABI) {
         return redco_fail(err, REDCO_EVALUE, path, "is of pipeline ABI %u; this redco has %d: compile it again",
-                          table->abi, REDCO_PIPELINE_ABI);
+                          table->abi, REDCO_USER_PIPELINE_ABI);
     }
     const struct {
         const char *name;
@@ -149,17 +149,17 @@ static redco_status check_table(const redco_pipeline *table, const char *path, r
     return REDCO_OK;
 }
 
-redco_status redco_pipeline_describe(const redco_pipeline *table, const char *name, redco_pipeline_file **file_out,
-                                     redco_error *err)
+redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, const char *name,
+                                          redco_user_pipeline_file **file_out, redco_error *err)
 {
     redco_status st = check_table(table, name, err);
     if (st != REDCO_OK) { return st; }
-    redco_pipeline_file *f = calloc(1, sizeof *f);
+    redco_user_pipeline_file *f = calloc(1, sizeof *f);
     if (f == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "out of memory"); }
     f->table = table;
     f->path = strdup(name);
     f->inputs = calloc(INPUTS_MAX, sizeof *f->inputs);
-    redco_pipeline_shape shape = {.file = f};
+    redco_user_pipeline_shape shape = {.file = f};
     if (f->path == NULL || f->inputs == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, name, "out of memory");
         goto out;
@@ -176,11 +176,11 @@ redco_status redco_pipeline_describe(const redco_pipeline *table, const char *na
         f = NULL;
     }
 out:
-    redco_pipeline_close(f);
+    redco_user_pipeline_close(f);
     return st;
 }
 
-redco_status redco_pipeline_open(const char *path, redco_pipeline_file **file_out, redco_error *err)
+redco_status redco_user_pipeline_open(const char *path, redco_user_pipeline_file **file_out, redco_error *err)
 {
     /* Without a slash, dlopen() would look elsewhere. */
     const size_t size = strlen(path) + 3;
@@ -190,10 +190,10 @@ redco_status redco_pipeline_open(const char *path, redco_pipeline_file **file_ou
     void *const library = dlopen(here, RTLD_NOW | RTLD_LOCAL);
     free(here);
     if (library == NULL) { return redco_fail(err, REDCO_EIO, path, "cannot be loaded: %s", dlerror()); }
-    const redco_pipeline *const table = dlsym(library, SYMBOL);
+    const redco_user_pipeline *const table = dlsym(library, SYMBOL);
     const redco_status st = table == NULL
                                 ? redco_fail(err, REDCO_EVALUE, path, "has no symbol " SYMBOL ": it is no pipeline")
-                                : redco_pipeline_describe(table, path, file_out, err);
+                                : redco_user_pipeline_describe(table, path, file_out, err);
     if (st != REDCO_OK) {
         (void)dlclose(library);
         return st;
@@ -202,7 +202,7 @@ redco_status redco_pipeline_open(const char *path, redco_pipeline_file **file_ou
     return REDCO_OK;
 }
 
-void redco_pipeline_close(redco_pipeline_file *f)
+void redco_user_pipeline_close(redco_user_pipeline_file *f)
 {
     if (f == NULL) { return; }
     for (size_t i = 0; i < f->parameter_count; i++) { free((char *)(uintptr_t)f->parameters[i].name); }
@@ -214,7 +214,7 @@ void redco_pipeline_close(redco_pipeline_file *f)
     free(f);
 }
 
-const redco_pipeline *redco_pipeline_of(const redco_pipeline_file *f)
+const redco_user_pipeline *redco_user_pipeline_of(const redco_user_pipeline_file *f)
 {
     return f->table;
 }
@@ -222,14 +222,14 @@ const redco_pipeline *redco_pipeline_of(const redco_pipeline_file *f)
 /* All operators are the one layer's product, which the simulator has. */
 static redco_value loss_of(redco_scope *scope, const void *context)
 {
-    const redco_pipeline_file *const f = context;
+    const redco_user_pipeline_file *const f = context;
     redco_graph_set_layer(scope->graph, layer_name);
     redco_graph_set_role(scope->graph, REDCO_OP_ROLE_FFN_IN);
     return f->table->loss(scope, NULL);
 }
 
-redco_status redco_pipeline_task(const redco_pipeline_file *f, uint32_t examples, redco_task *task_out,
-                                 redco_error *err)
+redco_status redco_user_pipeline_task(const redco_user_pipeline_file *f, uint32_t examples, redco_task *task_out,
+                                      redco_error *err)
 {
     if (examples == 0) { return redco_fail(err, REDCO_EVALUE, f->path, "a micro-batch of 0 examples"); }
     redco_task_input *const inputs = calloc(f->input_count, sizeof *inputs);
@@ -246,7 +246,7 @@ redco_status redco_pipeline_task(const redco_pipeline_file *f, uint32_t examples
     return REDCO_OK;
 }
 
-void redco_pipeline_task_free(redco_task *task)
+void redco_user_pipeline_task_free(redco_task *task)
 {
     free((redco_task_input *)(uintptr_t)task->inputs);
     *task = (redco_task){.name = NULL};
@@ -293,14 +293,14 @@ static redco_status measure_kept(const redco_graph *g, const bool *live, uint32_
 /* Of a micro-batch of so many examples. */
 enum { PROBED = 8 };
 
-static redco_status probe(const redco_pipeline_file *f, struct work *w, redco_error *err)
+static redco_status probe(const redco_user_pipeline_file *f, struct work *w, redco_error *err)
 {
     redco_task task = {.name = NULL};
     redco_task_graph forward = {.graph = NULL}, built = {.graph = NULL};
     const redco_task_options options = {REDCO_F32, REDCO_F32, true, true};
     const redco_task_options without = {REDCO_F32, REDCO_F32, true, false};
     bool *live = NULL;
-    redco_status st = redco_pipeline_task(f, PROBED, &task, err);
+    redco_status st = redco_user_pipeline_task(f, PROBED, &task, err);
     if (st == REDCO_OK) { st = redco_task_build(&task, &without, &forward, err); }
     if (st == REDCO_OK) { st = redco_task_build(&task, &options, &built, err); }
     if (st != REDCO_OK) { goto out; }
@@ -323,11 +323,11 @@ out:
     free(live);
     redco_task_graph_free(&forward);
     redco_task_graph_free(&built);
-    redco_pipeline_task_free(&task);
+    redco_user_pipeline_task_free(&task);
     return st;
 }
 
-static json_t *parameters_json(const redco_pipeline_file *f)
+static json_t *parameters_json(const redco_user_pipeline_file *f)
 {
     json_t *const list = json_array();
     for (size_t i = 0; i < f->parameter_count; i++) {
@@ -340,7 +340,7 @@ static json_t *parameters_json(const redco_pipeline_file *f)
     return list;
 }
 
-redco_status redco_pipeline_model(const redco_pipeline_file *f, json_t **config_out, redco_error *err)
+redco_status redco_user_pipeline_model(const redco_user_pipeline_file *f, json_t **config_out, redco_error *err)
 {
     struct work w = {0};
     const redco_status st = probe(f, &w, err);
@@ -351,8 +351,8 @@ redco_status redco_pipeline_model(const redco_pipeline_file *f, json_t **config_
     return *config_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, f->path, "out of memory");
 }
 
-redco_status redco_pipeline_check_model(const redco_pipeline_file *f, const json_t *config, const char *place,
-                                        redco_error *err)
+redco_status redco_user_pipeline_check_model(const redco_user_pipeline_file *f, const json_t *config, const char *place,
+                                             redco_error *err)
 {
     json_t *const own = parameters_json(f);
     const char *const name = json_string_value(json_object_get(config, "_name"));
