@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/exec-pipeline.sh TOOLS PIPELINES CC: pipelines of users. A new one is there, planned and trained in three
+# tests/exec-pipeline.sh TOOLS PIPELINES CC [few|full]: pipelines of users. A new one is there, planned and trained in three
 # commands. The digits of executor/pipelines are told apart to 97 % on one rank and on four, with the losses of one rank
 # on every plan (f64: 1e-10), and resumed in the middle of an epoch to the same bits. What a user's functions and data can
 # get wrong is one line before the first step.
@@ -8,6 +8,7 @@ tests=$(cd "$(dirname "$0")" && pwd) || exit 2
 PATH=$(cd "$1" && pwd):$PATH
 pipelines=$(cd "$2" && pwd) || exit 2
 compiler=$3
+size=${4:-few}
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
@@ -73,6 +74,25 @@ redco-exec zero3.json $train --steps 30 --save-weights whole >out 2>err &&
 # shellcheck disable=SC2086
 redco-exec ddp.json $train --steps 0 --weights whole --save-weights again >out 2>err &&
     cmp whole/model.safetensors again/model.safetensors || bad 'weights on another plan'
+
+# Dates: some steps against one rank; with "full" until they are read, on one rank and on four.
+dates=$pipelines/dates.so
+python3 "$data/make_dates.py" . 4000 || bad 'no dates'
+plan dates_one "$dates" 64 16 --gpus 1
+plan dates_zero3 "$dates" 64 16 --gpus 4 --strategy zero3
+plan dates_amsp "$dates" 64 8 --gpus 8 --fix p=2x1,g=2x2,os=4x2
+for name in dates_zero3 dates_amsp; do
+    runs=$((runs + 1))
+    redco-exec $name.json --pipeline "$dates" --data dates-train.jsonl --steps 2 --dtype f64 --check --quiet >out 2>err &&
+        grep -q 'the same' out || bad "$name: not as one rank"
+done
+for name in dates_one dates_zero3; do
+    [ "$size" = full ] || continue
+    runs=$((runs + 1))
+    redco-exec $name.json --pipeline "$dates" --data dates-train.jsonl --steps 600 --learning-rate 0.002 --schedule cosine \
+        --warmup 50 --evaluate dates-test.jsonl --json >out 2>err || bad "$name: exit $?"
+    python3 -c 'import json; e = json.load(open("out"))["evaluation"]; assert e["metric"] >= 0.99, e' || bad "$name: not read"
+done
 
 refuse() { # CODE TEXT COMMAND...
     want=$1 text=$2

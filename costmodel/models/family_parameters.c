@@ -1,4 +1,5 @@
 /* Tensors of the model families. */
+#include "costmodel/graph/names.h"
 #include "costmodel/models/family.h"
 
 #include <stdio.h>
@@ -51,9 +52,13 @@ static void add_param(redcoi_build *build, const char *name, const redco_param *
 
 void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const uint64_t *shape)
 {
-    redco_param param = {.role = rank == 2 ? REDCO_PARAM_CONV1D : REDCO_PARAM_BIAS, .use = REDCO_USE_UP, .rank = rank};
+    const redco_model *const model = build->model;
     uint64_t elements = 1;
     if (!redcoi_building(build)) { return; }
+    /* Whatever a module has behind its first tensor counts with that, as biases do. */
+    const bool more = model->param_count > 0 && redco_same_module(model->params[model->param_count - 1].name, name);
+    const redco_param_role alone = rank == 2 ? REDCO_PARAM_CONV1D : REDCO_PARAM_RMS_NORM;
+    redco_param param = {.role = more ? REDCO_PARAM_BIAS : alone, .use = REDCO_USE_UP, .rank = rank};
     for (uint32_t i = 0; i < rank; i++) {
         param.shape[i] = shape[i];
         elements *= shape[i];

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { MOST_DIMENSIONS = 4 };
+enum { MOST_DIMENSIONS = 4, MOST_MODULES = 39 };
 static const uint64_t most_elements = (uint64_t)1 << 40;
 static const double most_work = 1e18;
 
@@ -49,6 +49,10 @@ static void build_pipeline(redcoi_build *build)
         redco_json_value item;
         build->status = redco_json_element(&list, i, &item, build->err);
         if (redcoi_building(build)) { read_parameter(build, &item); }
+    }
+    if (redcoi_building(build) && build->model->classes[0].modules > MOST_MODULES) {
+        redcoi_build_fail(build, "parameters", "have %u names up to the last dot, modules; at most %d are planned",
+                          build->model->classes[0].modules, MOST_MODULES);
     }
     if (redcoi_building(build) && build->model->param_count == 0) {
         redcoi_build_fail(build, "parameters", "is empty; a pipeline has at least one");
