@@ -12,7 +12,7 @@ install(TARGETS redco ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 # project's root, so that path is kept below include/redco, which redco.pc puts on the include path; redco.h itself lies
 # at its top.
 set(REDCO_PUBLIC_HEADERS "")
-set(reached planner/redco.h)
+set(reached planner/redco.h executor/pipeline/user_pipeline.h)
 while(reached)
   list(POP_FRONT reached header)
   if(NOT header IN_LIST REDCO_PUBLIC_HEADERS)

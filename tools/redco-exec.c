@@ -6,6 +6,7 @@
 #include "tools/exec/exec_args.h"
 #include "tools/exec/exec_blas.h"
 #include "tools/exec/exec_device.h"
+#include "tools/exec/exec_pipeline.h"
 #include "tools/exec/exec_predict.h"
 #include "tools/exec/exec_ranks.h"
 #include "tools/exec/exec_report.h"
@@ -94,11 +95,15 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
                                      .fuse = (redco_trainer_fusing)args->fuse,
                                      .launch_each = args->graphs != 0,
                                      .dtype = exec_dtype(args),
-                                     .optimizer = redco_optimizer_default(),
+                                     .optimizer = args->optimizer,
+                                     .schedule = exec_schedule(args),
+                                     .decay_matrices = args->decay_word != 0,
                                      .learning_rate = args->learning_rate,
                                      .seed = args->seed,
                                      .data = args->data,
                                      .weights = args->weights,
+                                     .pipeline = args->pipeline,
+                                     .records = args->records,
                                      .steps = args->schedule,
                                      .emulate = args->emulate,
                                      .fault = args->fault_tensor[0] != '\0' ? &args->fault : NULL};
@@ -226,6 +231,7 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
         st = redco_fail(err, REDCO_EVALUE, "--timeline-rank", "%llu is not one of the plan's %llu ranks",
                         (unsigned long long)args->timeline_rank, (unsigned long long)redco_plan_gpus(args->plan));
     }
+    if (st == REDCO_OK) { st = exec_pipeline_open(args, err); }
     if (st == REDCO_OK && args->save_weights != NULL) { st = redco_weights_export_check(args->save_weights, err); }
     args->start.plan_s = exec_now_s() - args->start.began_s;
     return st == REDCO_OK && args->timeline != NULL ? cli_writable(args->timeline, err) : st;
@@ -412,9 +418,11 @@ static redco_status find_launcher(struct launch *launch, redco_error *err)
 
 int main(int argc, char **argv)
 {
-    struct exec_args args = {.steps = 10,
+    struct exec_args args = {.cli = {.json_digits = 17}, /* losses as they were computed */
+                             .steps = 10,
                              .seed = 1,
                              .learning_rate = 1e-3,
+                             .optimizer = redco_optimizer_default(),
                              .dtype = -1,
                              .max_new_tokens = 64,
                              .top_p = 1.0,
@@ -435,6 +443,7 @@ int main(int argc, char **argv)
         exec_tell_others(&launch.world, &args.cli.err);
     }
     if (rc != CLI_RUN) { return rc; }
+    if (args.new_pipeline != NULL) { return exec_new_pipeline(&args.cli, args.new_pipeline); }
     const redco_status found = find_launcher(&launch, &err);
     launch.world.timeout_s = (double)args.timeout_s;
     if (args.listen != NULL) { launch.world.listen = args.listen; }
@@ -458,6 +467,7 @@ int main(int argc, char **argv)
     rc = launch.launched ? run_launched(&args, &launch.world, launch.ranks)
          : args.replay   ? run_replay(&args)
                          : run_here(&args);
+    exec_pipeline_close(&args);
     redco_step_free(args.schedule);
     redco_plan_case_free(&args.prices);
     redco_plan_free(plan);

@@ -2,6 +2,7 @@
 #include "costmodel/simulator/step.h"
 #include "tools/plan/plan_answer.h"
 #include "tools/plan/plan_export.h"
+#include "tools/plan/plan_pipeline.h"
 #include "tools/plan/plan_report.h"
 #include "tools/plan/run_answer.h"
 
@@ -80,7 +81,9 @@ static int run(struct plan_args *args)
     }
     if (args->run.file != NULL) { return run_answer_phases(args); }
     if (args->run.words.tokens_given && run_args_frontier(args)) { return run_answer_frontier(args); }
-    if (redco_question_read(&args->question, &inputs, &err) != REDCO_OK) { return cli_fail(&args->cli, &err); }
+    if (plan_pipeline_open(args, &err) != REDCO_OK || redco_question_read(&args->question, &inputs, &err) != REDCO_OK) {
+        return cli_fail(&args->cli, &err);
+    }
     for (size_t i = 0; redco_cluster_warning(inputs.cluster, i) != NULL; i++) {
         cli_warn(&args->cli, redco_cluster_warning(inputs.cluster, i));
     }

@@ -25,7 +25,8 @@
     ROW(t5)                                                                                                            \
     ROW(mt5)                                                                                                           \
     ROW(bart)                                                                                                          \
-    ROW(generic)
+    ROW(generic)                                                                                                       \
+    ROW(pipeline)
 
 enum {
     REDCOI_MODEL_CLASSES = 4,
@@ -169,6 +170,9 @@ struct redcoi_family {
     redco_activation_kind activation; /**< of FFNs without a gate */
     void (*build)(redcoi_build *build);
     redcoi_family_graph graph; /**< all NULL: there is none */
+    /** The priced groups of a family without a class graph; NULL: they are derived from the graph. */
+    redco_status (*price)(redco_model *model, redco_error *err);
+    bool unlisted; /**< its configs are written by programs */
 };
 
 #define REDCOI_FAMILY_DECLARE(type) extern const redcoi_family redcoi_family_##type;
@@ -198,6 +202,9 @@ void redcoi_norm(redcoi_build *build, redco_param_use use, const char *name, uin
 void redcoi_untied_head(redcoi_build *build, const char *name);
 /** The name of a tensor in a layer: "{}" replaced. @return @p name */
 const char *redcoi_param_name(const redco_param *param, uint32_t layer, char name[REDCOI_MODEL_NAME_SIZE]);
+
+/** A tensor of any shape and name, which the model's layers are known to use in no particular way. */
+void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const uint64_t *shape);
 
 /** Whether some class uses a tensor so. */
 bool redcoi_model_has(const redco_model *model, redco_param_use use);
@@ -318,8 +325,8 @@ redco_status redcoi_layer_groups_make(redco_model *model, redco_error *err);
 
 redcoi_pass redcoi_lm_pass_begin(redco_scope *scope, const redco_language_model *lm, uint64_t batch, uint64_t length);
 /** All layers of a class. */
-redco_value redcoi_lm_stack(redcoi_pass *p, redco_class_kind kind,
-                              redco_value (*block)(redcoi_pass *p, redco_value x), redco_value x);
+redco_value redcoi_lm_stack(redcoi_pass *p, redco_class_kind kind, redco_value (*block)(redcoi_pass *p, redco_value x),
+                            redco_value x);
 /** What the encoder makes of a source. */
 redco_value redcoi_lm_encode(redcoi_pass *p, redco_value source);
 

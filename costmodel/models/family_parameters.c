@@ -1,4 +1,5 @@
 /* Tensors of the model families. */
+#include "costmodel/graph/names.h"
 #include "costmodel/models/family.h"
 
 #include <stdio.h>
@@ -26,37 +27,58 @@ static bool grow(redco_model *model)
     return true;
 }
 
-static void add(redcoi_build *build, redco_param_use use, redco_param_role role, const char *module, uint64_t rows,
-                uint64_t columns)
+/* @param name  copied */
+static void add_param(redcoi_build *build, const char *name, const redco_param *param, uint64_t elements)
 {
-    char name[REDCOI_MODEL_NAME_SIZE];
-    redco_model *model = build->model;
-    uint64_t elements = rows;
-    if (!redcoi_building(build)) { return; }
-    redco_layer_class *class = &model->classes[model->class_count - 1];
-    (void)snprintf(name, sizeof name, "%s%s.%s", build->prefix, module, role == REDCO_PARAM_BIAS ? "bias" : "weight");
-    if (columns > 0 && !redco_mul_u64(rows, columns, &elements)) {
-        redcoi_build_fail(build, NULL, "%s would have more than 2^64 elements", name);
-        return;
-    }
-    char *copy = strdup(name);
+    redco_model *const model = build->model;
+    redco_layer_class *const class = &model->classes[model->class_count - 1];
+    char *const copy = strdup(name);
     if (copy == NULL || !grow(model)) {
         free(copy);
         build->status = redco_fail(build->err, REDCO_ENOMEM, build->config.name, "out of memory");
         return;
     }
-    model->params[model->param_count++] = (redco_param){.name = copy,
-                                                        .role = role,
-                                                        .use = use,
-                                                        .rank = columns > 0 ? 2 : 1,
-                                                        .shape = {rows, columns},
-                                                        .class_index = (uint32_t)(model->class_count - 1),
-                                                        .count = class->layers};
+    redco_param *const added = &model->params[model->param_count++];
+    *added = *param;
+    added->name = copy;
+    added->class_index = (uint32_t)(model->class_count - 1);
+    added->count = class->layers;
     /* The limits of the dimensions keep a tensor below 2^58 elements and a class below 40 tensors: no overflow. */
     class->params += elements;
     class->tensors++;
-    if (role != REDCO_PARAM_BIAS) { class->modules++; }
+    if (param->role != REDCO_PARAM_BIAS) { class->modules++; }
     if (elements > class->largest_tensor_params) { class->largest_tensor_params = elements; }
+}
+
+void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const uint64_t *shape)
+{
+    const redco_model *const model = build->model;
+    uint64_t elements = 1;
+    if (!redcoi_building(build)) { return; }
+    /* Whatever a module has behind its first tensor counts with that, as biases do. */
+    const bool more = model->param_count > 0 && redco_same_module(model->params[model->param_count - 1].name, name);
+    const redco_param_role alone = rank == 2 ? REDCO_PARAM_CONV1D : REDCO_PARAM_RMS_NORM;
+    redco_param param = {.role = more ? REDCO_PARAM_BIAS : alone, .use = REDCO_USE_UP, .rank = rank};
+    for (uint32_t i = 0; i < rank; i++) {
+        param.shape[i] = shape[i];
+        elements *= shape[i];
+    }
+    add_param(build, name, &param, elements);
+}
+
+static void add(redcoi_build *build, redco_param_use use, redco_param_role role, const char *module, uint64_t rows,
+                uint64_t columns)
+{
+    char name[REDCOI_MODEL_NAME_SIZE];
+    uint64_t elements = rows;
+    if (!redcoi_building(build)) { return; }
+    (void)snprintf(name, sizeof name, "%s%s.%s", build->prefix, module, role == REDCO_PARAM_BIAS ? "bias" : "weight");
+    if (columns > 0 && !redco_mul_u64(rows, columns, &elements)) {
+        redcoi_build_fail(build, NULL, "%s would have more than 2^64 elements", name);
+        return;
+    }
+    const redco_param param = {.role = role, .use = use, .rank = columns > 0 ? 2 : 1, .shape = {rows, columns}};
+    add_param(build, name, &param, elements);
 }
 
 void redcoi_linear(redcoi_build *build, redco_param_use use, const char *name, uint64_t out, uint64_t in, bool bias)

@@ -23,9 +23,9 @@ struct redco_tokens {
 };
 
 /* Four words that seed, stream and two numbers determine. */
-static void draw(const redco_tokens *t, uint32_t stream, uint64_t number, uint32_t index, uint32_t words[4])
+static void draw(uint64_t seed, uint32_t stream, uint64_t number, uint32_t index, uint32_t words[4])
 {
-    const uint32_t key[2] = {(uint32_t)t->options.seed, (uint32_t)(t->options.seed >> 32)};
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     const uint32_t counter[4] = {(uint32_t)number, (uint32_t)(number >> 32), index, stream};
     redcoi_philox(counter, key, words);
 }
@@ -144,22 +144,22 @@ uint64_t redco_tokens_windows(const redco_tokens *t)
 
 /* A permutation of 0 .. windows-1 without memory: a Feistel network on the least even number of bits that holds them,
  * walked until it falls inside (Black and Rogaway, CT-RSA 2002). */
-static uint64_t window_of(const redco_tokens *t, uint64_t epoch, uint64_t index)
+uint64_t redco_tokens_order(uint64_t seed, uint64_t count, uint64_t epoch, uint64_t index)
 {
     uint32_t half = 1;
-    while (half < 32 && (t->windows - 1) >> (2 * half) != 0) { half++; }
+    while (half < 32 && (count - 1) >> (2 * half) != 0) { half++; }
     const uint64_t mask = ((uint64_t)1 << half) - 1;
     do {
         uint64_t left = index >> half, right = index & mask;
         for (uint32_t round = 0; round < PERMUTATION_ROUNDS; round++) {
             uint32_t words[4];
-            draw(t, STREAM_ORDER + round, right ^ (epoch << 32), (uint32_t)(epoch >> 32), words);
+            draw(seed, STREAM_ORDER + round, right ^ (epoch << 32), (uint32_t)(epoch >> 32), words);
             const uint64_t mixed = left ^ (words[0] & mask);
             left = right;
             right = mixed;
         }
         index = left << half | right;
-    } while (index >= t->windows);
+    } while (index >= count);
     return index;
 }
 
@@ -217,13 +217,13 @@ static void make_sequence(const redco_tokens *t, uint64_t number, int32_t *token
 {
     const uint64_t vocabulary = t->options.vocabulary;
     uint32_t words[4];
-    draw(t, STREAM_FIRST, number, 0, words);
+    draw(t->options.seed, STREAM_FIRST, number, 0, words);
     uint64_t id = words[0] % vocabulary;
     const uint64_t length = t->options.seq_len, before = following(t);
     for (uint64_t i = 0; i < length + before; i++) {
         if (i < length) { tokens_out[i] = (int32_t)id; }
         if (i >= before) { targets_out[i - before] = (int32_t)id; }
-        if (i % 4 == 0) { draw(t, STREAM_RULES, number, (uint32_t)(i / 4), words); }
+        if (i % 4 == 0) { draw(t->options.seed, STREAM_RULES, number, (uint32_t)(i / 4), words); }
         id = (5 * id + 1 + 7 * (uint64_t)(words[i % 4] % RULES)) % vocabulary;
     }
 }
@@ -235,7 +235,7 @@ redco_status redco_tokens_sequence(const redco_tokens *t, uint64_t number, int32
         make_sequence(t, number, tokens_out, targets_out);
         return REDCO_OK;
     }
-    const uint64_t window = window_of(t, number / t->windows, number % t->windows);
+    const uint64_t window = redco_tokens_order(t->options.seed, t->windows, number / t->windows, number % t->windows);
     return read_window(t, window, tokens_out, targets_out, err);
 }
 

@@ -48,6 +48,9 @@ uint64_t redco_tokens_windows(const redco_tokens *tokens);
 redco_status redco_tokens_sequence(const redco_tokens *tokens, uint64_t number, int32_t *tokens_out,
                                    int32_t *targets_out, redco_error *err);
 
+/** A permutation of 0 to @p count - 1 for every epoch, which the seed determines: what is taken as the @p index-th. */
+uint64_t redco_tokens_order(uint64_t seed, uint64_t count, uint64_t epoch, uint64_t index);
+
 /** Where a micro-batch lies in its step. */
 typedef struct redco_batch_place {
     uint64_t step;        /**< from 0 */

@@ -19,6 +19,7 @@ typedef struct redco_reference_options {
     redco_dtype master;     /**< F32 or F64: weights that the optimizer moves, its states, sums of gradients */
     uint32_t micro_batches; /**< of a step, whose gradients are averaged */
     redco_optimizer optimizer;
+    bool decay_matrices; /**< weight decay is for parameters of two dimensions and more alone */
 } redco_reference_options;
 
 /** Master weights are zero until redco_reference_master() is written.

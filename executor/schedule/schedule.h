@@ -53,6 +53,9 @@ typedef struct redco_schedule_options {
     /** The carrier is a replay (executor/comm/replay.h), and the graph's collectives run on it: operators that
      * communicate take the seconds of the step. */
     bool replay;
+    /** The graph is one whose operators the step knows only in sum: operators of the step that it has none for take no
+     *  time. */
+    bool loose;
     /** What the stream that computes does without waiting for others is recorded in the second step, where the device
      *  can, and played from then on. */
     bool record;

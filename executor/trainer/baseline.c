@@ -17,38 +17,16 @@ static redco_status no_memory(const char *place, redco_error *err)
     return redco_fail(err, REDCO_ENOMEM, place, "no memory to train it on one rank");
 }
 
-redco_status redcoi_subject_open(const redco_plan *plan, const char *place, const redco_trainer_options *options,
-                                 redcoi_subject *subject, redco_error *err)
-{
-    const redco_json_value config = redco_json_wrap(plan->model_config, place);
-    redco_status st = redco_model_from_json(&config, plan->model_name, &subject->model, err);
-    if (st == REDCO_OK) {
-        st = redco_language_model_create(subject->model, plan->micro_batch, plan->seq_len, &subject->lm, err);
-    }
-    if (st != REDCO_OK) { return st; }
-    const redco_model_dims *const dims = redco_model_get_dims(subject->model);
-    const redco_tokens_options tokens = {options->seed, dims->vocab, plan->seq_len, dims->encoder_layers > 0};
-    return options->data != NULL ? redco_tokens_open(options->data, 0, &tokens, &subject->tokens, err)
-                                 : redco_tokens_random(&tokens, &subject->tokens, err);
-}
-
-void redcoi_subject_close(redcoi_subject *subject)
-{
-    redco_tokens_close(subject->tokens);
-    redco_language_model_free(subject->lm);
-    redco_model_free(subject->model);
-    *subject = (redcoi_subject){.model = NULL};
-}
-
 static redco_status start(redco_baseline *b, const redco_plan *plan, const char *place, uint64_t micro_batches,
                           redco_error *err)
 {
     const redco_dtype dtype = b->options.dtype, master = dtype == REDCO_F64 ? REDCO_F64 : REDCO_F32;
-    const redco_reference_options options = {dtype, dtype, master, (uint32_t)micro_batches, b->options.optimizer};
+    const redco_reference_options options = {
+        dtype, dtype, master, (uint32_t)micro_batches, b->options.optimizer, b->options.decay_matrices};
     redco_status st = redco_host_open(NULL, &b->backend, err);
     if (st == REDCO_OK) { st = redcoi_subject_open(plan, place, &b->options, &b->subject, err); }
     if (st != REDCO_OK) { return st; }
-    const redco_task *const task = redco_language_model_task(b->subject.lm);
+    const redco_task *const task = b->subject.task;
     redco_weights *weights = NULL;
     st = redco_reference_create(b->backend, task, &options, &b->reference, err);
     if (st == REDCO_OK && b->options.weights != NULL) {
@@ -71,9 +49,9 @@ static double value_at(redco_dtype dtype, const void *data, uint64_t i)
 
 /* AdamW moves an element by rate × m / (sqrt(v) + epsilon). An error e of its gradient therefore moves it by some
  * rate × e / (sqrt(v) + epsilon), but never by more than 2 rates: from one sign to the other. */
-static void add_drift(redco_baseline *b, uint64_t step, double norm)
+static void add_drift(redco_baseline *b, uint64_t step, double rate, double norm)
 {
-    const redco_task *const task = redco_language_model_task(b->subject.lm);
+    const redco_task *const task = b->subject.task;
     const redco_optimizer *const o = &b->options.optimizer;
     const double length = o->clip_norm > 0.0 ? fmin(norm, o->clip_norm) : norm;
     const double unit = b->options.dtype == REDCO_F64 ? DBL_EPSILON / 2.0 : (double)FLT_EPSILON / 2.0;
@@ -86,14 +64,14 @@ static void add_drift(redco_baseline *b, uint64_t step, double norm)
         assert(drift != NULL);
         for (uint64_t e = 0; e < count; e++) {
             const double size = sqrt(value_at(b->options.dtype, squares, e) / spread) + o->epsilon;
-            drift[e] += b->options.learning_rate * fmin(2.0, error / size);
+            drift[e] += rate * fmin(2.0, error / size);
         }
     }
 }
 
 static redco_status take_drift(redco_baseline *b, const char *place, redco_error *err)
 {
-    const redco_task *const task = redco_language_model_task(b->subject.lm);
+    const redco_task *const task = b->subject.task;
     if (b->options.dtype != REDCO_F64 && b->options.dtype != REDCO_F32) { return REDCO_OK; }
     if (b->options.optimizer.kind != REDCO_ADAMW) {
         return redco_fail(err, REDCO_EVALUE, "check", "the optimizer must be AdamW");
@@ -112,31 +90,34 @@ static redco_status take_drift(redco_baseline *b, const char *place, redco_error
 static redco_status train(redco_baseline *b, const redco_plan *plan, const char *place, uint64_t micro_batches,
                           redco_error *err)
 {
-    const size_t ids = (size_t)plan->micro_batch * plan->seq_len;
-    int32_t *const tokens = calloc(2 * ids * micro_batches, sizeof *tokens);
-    const void **const inputs = calloc(2 * micro_batches, sizeof *inputs);
-    redco_status st = tokens == NULL || inputs == NULL ? no_memory(place, err) : REDCO_OK;
+    const size_t inputs = b->subject.task->input_count;
+    void **const data = calloc(inputs * micro_batches + 1, sizeof(void *));
+    int32_t(*const keys)[2] = calloc(micro_batches + 1, sizeof *keys);
+    redco_status st = data == NULL || keys == NULL ? no_memory(place, err) : REDCO_OK;
+    for (uint64_t m = 0; m < micro_batches && st == REDCO_OK; m++) {
+        if (!redcoi_subject_take_inputs(&b->subject, data + m * inputs)) { st = no_memory(place, err); }
+    }
     for (uint64_t s = 0; s < b->step_count && st == REDCO_OK; s++) {
         redco_reference_step step = {0};
+        const double rate = redco_rate_at(&b->options.schedule, b->options.learning_rate, s + 1);
         for (uint64_t m = 0; m < micro_batches && st == REDCO_OK; m++) {
             const redco_batch_place at = {.step = s,
                                           .micro_batch = m,
                                           .dp_ranks = 1,
                                           .micro_batches = micro_batches,
                                           .sequences = plan->micro_batch};
-            int32_t *const first = tokens + 2 * ids * m;
-            inputs[2 * m] = first;
-            inputs[2 * m + 1] = first + ids;
-            st = redco_tokens_batch(b->subject.tokens, &at, first, first + ids, err);
+            st = redcoi_subject_batch(&b->subject, &at, data + m * inputs, keys[m], err);
         }
         if (st == REDCO_OK) {
-            st = redco_reference_train(b->reference, inputs, NULL, b->options.learning_rate, &step, err);
+            st = redco_reference_train(b->reference, (const void *const *)data, (const int32_t(*)[2])keys, rate, &step,
+                                       err);
         }
-        if (st == REDCO_OK && b->drift != NULL) { add_drift(b, s + 1, step.gradient_norm); }
+        if (st == REDCO_OK && b->drift != NULL) { add_drift(b, s + 1, rate, step.gradient_norm); }
         b->steps[s] = (redco_trainer_step){.loss = step.loss, .gradient_norm = step.gradient_norm};
     }
-    free(tokens);
-    free((void *)(uintptr_t)inputs);
+    for (uint64_t i = 0; data != NULL && i < inputs * micro_batches; i++) { free(data[i]); }
+    free((void *)data);
+    free(keys);
     return st;
 }
 
@@ -169,9 +150,7 @@ redco_status redco_baseline_train(const redco_plan *plan, const char *place, con
 void redco_baseline_free(redco_baseline *b)
 {
     if (b == NULL) { return; }
-    for (size_t i = 0; b->drift != NULL && i < redco_language_model_task(b->subject.lm)->parameter_count; i++) {
-        free(b->drift[i]);
-    }
+    for (size_t i = 0; b->drift != NULL && i < b->subject.task->parameter_count; i++) { free(b->drift[i]); }
     free(b->drift);
     redco_reference_free(b->reference);
     redcoi_subject_close(&b->subject);

@@ -223,7 +223,7 @@ static redco_status check_baseline(const redco_trainer *t, const redco_baseline 
                                    redco_error *err)
 {
     const uint64_t sequences = t->plan->micro_batches * redco_mesh_ranks(t->plan->dp) * t->plan->micro_batch;
-    const redco_task *const task = redco_language_model_task(b->subject.lm);
+    const redco_task *const task = b->subject.task;
     if (b->step_count != step_count) {
         return redco_fail(err, REDCO_EVALUE, "check", "%llu steps were run here, %llu on one rank",
                           (unsigned long long)step_count, (unsigned long long)b->step_count);

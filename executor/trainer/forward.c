@@ -79,10 +79,10 @@ static redco_status cut(redcoi_forward *f, const redcoi_forward_options *o, redc
     uint32_t count = 0;
     for (uint32_t i = 0; i < parameters && st == REDCO_OK; i++) {
         if (redco_graph_find_input(o->graph, t->task->parameters[i].name) == REDCO_NO_VALUE) { continue; }
-        inputs[count++] = (redco_tp_input){.name = t->task->parameters[i].name, .layout = t->layouts[i]};
+        inputs[count++] = (redco_tp_input){t->task->parameters[i].name, t->layouts[i], false};
     }
     for (uint32_t i = 0; i < o->kept_count && st == REDCO_OK; i++) {
-        inputs[count++] = (redco_tp_input){.name = o->kept[i].name, .layout = kept_layout(t, &o->kept[i])};
+        inputs[count++] = (redco_tp_input){o->kept[i].name, kept_layout(t, &o->kept[i]), true};
     }
     const redco_partition_options options = {
         .group = {0, t->mesh.tp}, .rank = t->at.tp, .inputs = inputs, .input_count = count};

@@ -9,7 +9,7 @@
 enum { MODULE_NAME_BYTES = 64 };
 
 static void add_tensor(redcoi_modules *m, const redco_task *task, size_t i, const redco_tp_layout *layout, uint32_t tp,
-                       bool first)
+                       bool first, bool decay_matrices)
 {
     const redco_task_parameter *const p = &task->parameters[i];
     const redco_tensor_type type = redco_task_parameter_type(p, REDCO_F32);
@@ -21,8 +21,8 @@ static void add_tensor(redcoi_modules *m, const redco_task *task, size_t i, cons
         layer->module_count++;
     }
     m->modules[m->model.module_count - 1].tensor_count++;
-    m->tensors[m->model.tensor_count++] =
-        (redco_state_tensor){p->name, redco_type_elements(&part), layout->kind != REDCO_TP_SPLIT, true};
+    m->tensors[m->model.tensor_count++] = (redco_state_tensor){
+        p->name, redco_type_elements(&part), layout->kind != REDCO_TP_SPLIT, !decay_matrices || p->rank >= 2};
 }
 
 /* As the simulator names them. */
@@ -68,7 +68,8 @@ static bool take_memory(redcoi_modules *m, const redco_model *model, const redco
 }
 
 redco_status redcoi_modules_make(redcoi_modules *m, const redco_plan *plan, const redco_model *model,
-                                 const redco_task *task, const redco_tp_layout *layouts, redco_error *err)
+                                 const redco_task *task, const redco_tp_layout *layouts, bool decay_matrices,
+                                 redco_error *err)
 {
     const redco_layer_class *classes = NULL;
     const size_t class_count = redco_model_classes(model, &classes);
@@ -83,7 +84,7 @@ redco_status redcoi_modules_make(redcoi_modules *m, const redco_plan *plan, cons
             const size_t first = next;
             while (st == REDCO_OK && next < task->parameter_count &&
                    redco_names_find(&layers, task->parameters[next].layer) == layer) {
-                add_tensor(m, task, next, &layouts[next], plan->tp, next == first);
+                add_tensor(m, task, next, &layouts[next], plan->tp, next == first, decay_matrices);
                 next++;
             }
             if (st == REDCO_OK) { st = name_modules(m, &m->layers[m->model.layer_count - 1], err); }

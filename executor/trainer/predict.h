@@ -29,6 +29,23 @@ typedef struct redco_evaluation {
 redco_status redco_trainer_evaluate(redco_trainer *trainer, const redco_examples *examples, uint32_t batch,
                                     redco_evaluation *evaluation_out, redco_error *err);
 
+/** What a pipeline makes of records: the mean loss over all of them, and its predictions. */
+typedef struct redco_judgement {
+    double loss; /**< NaN without */
+    uint64_t examples;
+    uint32_t values;     /**< numbers of an example's prediction; 0: it predicts nothing */
+    double *predictions; /**< [example][values] */
+} redco_judgement;
+
+/** The same on all plans to rounding: batches do not depend on the ranks, and the last, shorter one is a graph of its
+ * own.
+ *  @param with_loss      records have what the loss asks for
+ *  @param judgement_out  to be freed with redco_judgement_free()
+ *  @return REDCO_EVALUE if predict() gives no value of [examples, ...]; REDCO_EINFEASIBLE if the loss is not finite */
+redco_status redco_trainer_judge(redco_trainer *trainer, const redco_records *records, uint32_t batch, bool with_loss,
+                                 redco_judgement *judgement_out, redco_error *err);
+void redco_judgement_free(redco_judgement *judgement); /**< an all-zero one is accepted */
+
 typedef struct redco_generation_options {
     uint32_t batch;      /**< as above */
     uint32_t max_tokens; /**< that are generated of a sequence, unless its end comes first; at least 1 */

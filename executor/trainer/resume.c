@@ -27,7 +27,7 @@ redco_status redco_trainer_save(redco_trainer *t, redco_checkpoints *checkpoints
                                         .seed = t->options.seed,
                                         .sequences = t->step * plan->global_batch,
                                         .global_batch = plan->global_batch,
-                                        .data_windows = redco_tokens_windows(t->tokens),
+                                        .data_windows = redcoi_subject_examples(&t->subject),
                                         .seq_len = plan->seq_len,
                                         .ranks = redco_world_size(t->world),
                                         .learning_rate = t->options.learning_rate,
@@ -51,11 +51,11 @@ static redco_status check(const redco_trainer *t, const redco_checkpoint *checkp
     const redco_plan *const plan = t->plan;
     const char *const path = redco_checkpoint_path(checkpoint);
     const redco_dtype master = redco_states_master_dtype(t->states);
-    const struct number numbers[] = {
-        {"global batch", info->global_batch, plan->global_batch},
-        {"sequence length", info->seq_len, plan->seq_len},
-        {"number of sequences of data (0: made from the seed)", info->data_windows, redco_tokens_windows(t->tokens)},
-        {"seed", info->seed, t->options.seed}};
+    const struct number numbers[] = {{"global batch", info->global_batch, plan->global_batch},
+                                     {"sequence length", info->seq_len, plan->seq_len},
+                                     {"number of sequences of data (0: made from the seed)", info->data_windows,
+                                      redcoi_subject_examples(&t->subject)},
+                                     {"seed", info->seed, t->options.seed}};
     if (strcmp(info->model_sha256, plan->model_sha256) != 0) {
         return redco_fail(err, REDCO_EVALUE, path, "is of another model: of %.80s, SHA-256 %.8s; %s is for %.80s, %.8s",
                           info->model_name, info->model_sha256, t->place, plan->model_name, plan->model_sha256);

@@ -43,17 +43,17 @@ static redco_status no_memory(const redco_trainer *t, redco_error *err)
 static redco_status open_task(redco_trainer *t, redco_error *err)
 {
     const redco_plan *const plan = t->plan;
-    redcoi_subject subject = {.model = NULL};
-    redco_status st = redcoi_subject_open(plan, t->place, &t->options, &subject, err);
-    t->model = subject.model;
-    t->lm = subject.lm;
-    t->tokens = subject.tokens;
-    if (st != REDCO_OK) { return st; }
-    t->task = redco_language_model_task(t->lm);
+    redco_status st = redcoi_subject_open(plan, t->place, &t->options, &t->subject, err);
+    t->model = t->subject.model;
+    t->lm = t->subject.lm;
+    t->task = t->subject.task;
+    if (st != REDCO_OK || t->task == NULL) { return st; }
     t->layouts = calloc(t->task->parameter_count + 1, sizeof *t->layouts);
     if (t->layouts == NULL) { return no_memory(t, err); }
     st = redcoi_layouts_from_plan(plan, t->place, t->model, t->task, t->layouts, err);
-    return st == REDCO_OK ? redcoi_modules_make(&t->modules, plan, t->model, t->task, t->layouts, err) : st;
+    return st == REDCO_OK
+               ? redcoi_modules_make(&t->modules, plan, t->model, t->task, t->layouts, t->options.decay_matrices, err)
+               : st;
 }
 
 static redco_status partition(redco_trainer *t, const redco_task_graph *built, redco_error *err)
@@ -171,10 +171,8 @@ static redco_status open_states(redco_trainer *t, redco_error *err)
     return st == REDCO_OK ? redco_states_worker_create(t->states, t->backend, NULL, &t->worker, err) : st;
 }
 
-/* Tokens of a micro-batch; language models draw no random numbers, so the key is any. */
 static redco_status feed(void *context, uint32_t micro_batch, const void **data_out, redco_error *err)
 {
-    static const int32_t no_key[2] = {0, 0};
     redco_trainer *const t = context;
     const redco_batch_place place = {.step = t->step,
                                      .micro_batch = micro_batch,
@@ -182,10 +180,9 @@ static redco_status feed(void *context, uint32_t micro_batch, const void **data_
                                      .dp_ranks = (uint32_t)redco_mesh_ranks(t->mesh.dp),
                                      .micro_batches = t->plan->micro_batches,
                                      .sequences = t->plan->micro_batch};
-    data_out[0] = t->ids;
-    data_out[1] = t->targets;
-    data_out[2] = no_key;
-    return redco_tokens_batch(t->tokens, &place, t->ids, t->targets, err);
+    for (size_t i = 0; i < t->task->input_count; i++) { data_out[i] = t->fed[i]; }
+    data_out[t->task->input_count] = t->key;
+    return redcoi_subject_batch(&t->subject, &place, t->fed, t->key, err);
 }
 
 static redco_status open_device(void *context, redco_backend **backend_out, redco_error *err)
@@ -198,20 +195,21 @@ static redco_status open_device(void *context, redco_backend **backend_out, redc
 
 static redco_status make_schedule(redco_trainer *t, redco_error *err)
 {
-    const size_t ids = (size_t)t->plan->micro_batch * t->plan->seq_len;
-    const redco_value inputs[] = {redco_graph_find_input(t->graph, "tokens"),
-                                  redco_graph_find_input(t->graph, "targets"), redco_graph_find_input(t->graph, "key")};
-    memcpy(t->inputs, inputs, sizeof inputs);
-    t->ids = calloc(ids, sizeof *t->ids);
-    t->targets = calloc(ids, sizeof *t->targets);
-    if (t->ids == NULL || t->targets == NULL) { return no_memory(t, err); }
+    const uint32_t inputs = (uint32_t)t->task->input_count;
+    t->inputs = calloc((size_t)inputs + 1, sizeof *t->inputs);
+    t->fed = calloc((size_t)inputs + 1, sizeof(void *));
+    if (t->inputs == NULL || t->fed == NULL || !redcoi_subject_take_inputs(&t->subject, t->fed)) {
+        return no_memory(t, err);
+    }
+    for (uint32_t i = 0; i < inputs; i++) { t->inputs[i] = redco_graph_find_input(t->graph, t->task->inputs[i].name); }
+    t->inputs[inputs] = redco_graph_find_input(t->graph, "key");
     const redco_schedule_options options = {.step = t->options.steps,
                                             .overlap_reduce = (t->plan->overlap & REDCO_OVERLAP_AR) != 0,
                                             .graph = t->graph,
                                             .loss = t->outputs[0],
                                             .gradients = t->outputs + 1,
                                             .inputs = t->inputs,
-                                            .input_count = sizeof inputs / sizeof inputs[0],
+                                            .input_count = inputs + 1,
                                             .feed = {feed, t},
                                             .world = t->world,
                                             .carrier = t->carrier,
@@ -221,6 +219,7 @@ static redco_status make_schedule(redco_trainer *t, redco_error *err)
                                             .collectives = t->mesh.tp > 1 ? &t->collectives : NULL,
                                             .emulate = t->options.emulate,
                                             .replay = t->replay,
+                                            .loose = t->options.pipeline != NULL,
                                             .record = !t->options.launch_each};
     return redco_schedule_create(&options, &t->schedule, err);
 }
@@ -274,6 +273,7 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
 {
     const uint32_t ranks = options->carrier != NULL ? options->carrier->size : redco_world_size(world);
     redco_status st = redco_trainer_check_plan(plan, place, ranks, err);
+    if (st == REDCO_OK) { st = redco_rate_check(&options->schedule, err); }
     const double begin_s = now_s(CLOCK_MONOTONIC);
     if (st != REDCO_OK) { return st; }
     redco_trainer *t = calloc(1, sizeof *t);
@@ -335,15 +335,14 @@ void redco_trainer_free(redco_trainer *t)
     redco_graph_free(t->graph);
     redcoi_modules_free(&t->modules);
     redco_weights_close(t->file_weights);
-    redco_tokens_close(t->tokens);
-    redco_language_model_free(t->lm);
-    redco_model_free(t->model);
+    for (size_t i = 0; t->fed != NULL && i < t->task->input_count; i++) { free(t->fed[i]); }
+    free((void *)t->fed);
+    redcoi_subject_close(&t->subject);
     if (t->backend != t->options.backend) { redco_backend_close(t->backend); }
     free(t->layouts);
     free(t->outputs);
     free(t->weights);
-    free(t->ids);
-    free(t->targets);
+    free(t->inputs);
     free(t);
 }
 
@@ -353,13 +352,14 @@ redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, r
     const double scale = 1.0 / ((double)t->plan->micro_batches * (double)redco_mesh_ranks(t->mesh.dp));
     redco_schedule_step step;
     /* Gradients of one rank alone, of weights of which it has a part, would lead anywhere: weights stay as they are. */
-    const double rate = t->replay ? 0.0 : t->options.learning_rate;
+    const double rate = t->replay ? 0.0 : redco_rate_at(&t->options.schedule, t->options.learning_rate, t->step + 1);
     redco_status st = redco_schedule_run(t->schedule, t->step + 1, rate, scale, &step, err);
     if (st != REDCO_OK) { return st; }
     if (t->replay) { step = (redco_schedule_step){0.0, 0.0}; }
     t->step++;
     *step_out = (redco_trainer_step){.loss = step.loss,
                                      .gradient_norm = step.gradient_norm,
+                                     .learning_rate = rate,
                                      .time_s = now_s(CLOCK_MONOTONIC) - begin_s,
                                      .processor_s = now_s(CLOCK_PROCESS_CPUTIME_ID) - used_s};
     st = redco_schedule_exposed(t->schedule, &step_out->exposed_comm_s, err);

@@ -14,6 +14,8 @@
 #include "executor/checkpoint/checkpoint.h"
 #include "executor/comm/carrier.h"
 #include "executor/optimizer/optimizer.h"
+#include "executor/optimizer/rate.h"
+#include "executor/pipeline/records.h"
 #include "planner/plan/plan.h"
 
 #ifdef __cplusplus
@@ -49,8 +51,14 @@ typedef struct redco_trainer_options {
     redco_dtype dtype; /**< of weights, gradients and activations: F64, F32, BF16 or F16 */
     redco_optimizer optimizer;
     double learning_rate;
-    uint64_t seed;           /**< of first weights and of tokens */
-    const char *data;        /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
+    redco_rate_schedule schedule; /**< all zero: the same rate in every step */
+    bool decay_matrices;          /**< weight decay is for parameters of two dimensions and more: no biases, no norms */
+    uint64_t seed;                /**< of first weights and of tokens */
+    const char *data;             /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
+    /** What is trained in place of the plan's language model, which is then this pipeline's, and on what, in place of
+     *  data; both borrowed until the trainer is freed. NULL: a language model. */
+    const redco_user_pipeline_file *pipeline;
+    const redco_records *records;
     const char *weights;     /**< first weights: a file, index or folder (executor/data/weights.h); NULL: drawn */
     const redco_step *steps; /**< what the simulator makes of the plan's step: all micro-batches; borrowed */
     bool emulate;            /**< computation is timed waits, weights are zeros: redco_schedule_options */
@@ -76,6 +84,7 @@ void redco_trainer_free(redco_trainer *trainer); /**< NULL is accepted */
 typedef struct redco_trainer_step {
     double loss;           /**< mean over the global batch */
     double gradient_norm;  /**< before clipping */
+    double learning_rate;  /**< that was applied */
     double time_s;         /**< of this rank, from first token to last weight */
     double exposed_comm_s; /**< of it, waiting for communication instead of computing */
     double processor_s;    /**< of this process, all threads: less than time_s where others use the processors, too */

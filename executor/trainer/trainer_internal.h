@@ -23,17 +23,29 @@ typedef struct redcoi_modules {
     redco_state_model model;
 } redcoi_modules;
 
-/** What a plan trains, on what. */
+/** What a plan trains, on what: a language model on tokens, or a pipeline on records. */
 typedef struct redcoi_subject {
     redco_model *model;
-    redco_language_model *lm;
-    redco_tokens *tokens;
+    redco_language_model *lm; /* NULL of a pipeline */
+    redco_tokens *tokens;     /* likewise */
+    redco_task own;           /* of a pipeline */
+    const redco_task *task;
+    const redco_records *records; /* borrowed; NULL of a language model */
+    uint64_t seed;
 } redcoi_subject;
 
 /** @param subject  all zero; to be closed, also after a failure */
 redco_status redcoi_subject_open(const redco_plan *plan, const char *place, const redco_trainer_options *options,
                                  redcoi_subject *subject, redco_error *err);
 void redcoi_subject_close(redcoi_subject *subject);
+/** Inputs of a micro-batch, into memory of their types, and the key of its random numbers: the same whoever makes it.
+ */
+redco_status redcoi_subject_batch(const redcoi_subject *subject, const redco_batch_place *place, void *const *inputs,
+                                  int32_t key_out[2], redco_error *err);
+/** Examples of an epoch; 0 if they never repeat. */
+uint64_t redcoi_subject_examples(const redcoi_subject *subject);
+/** Memory for the inputs of a micro-batch. @return false when out of memory. @param inputs_out  each to be freed */
+bool redcoi_subject_take_inputs(const redcoi_subject *subject, void **inputs_out);
 
 struct redco_baseline {
     redcoi_subject subject;
@@ -57,10 +69,10 @@ struct redco_trainer {
     redco_world *world;
     redco_rank_mesh mesh;
     redco_place at;
-    redco_model *model;
+    redcoi_subject subject;
+    redco_model *model; /* the subject's, as those below */
     redco_language_model *lm;
     const redco_task *task;
-    redco_tokens *tokens;
     redco_weights *file_weights; /* that training begins with, until they are read */
     redco_backend *backend;
     const redco_backend *devices[REDCOI_DEVICES_MAX]; /* the schedule's, one for each of its threads */
@@ -77,11 +89,12 @@ struct redco_trainer {
     redco_group_binding group;
     redco_team_collectives teams;
     redco_collectives collectives;
-    redco_graph *graph;    /* of this rank */
-    redco_value *outputs;  /* the loss, then gradients of parameters */
-    void **weights;        /* of modules, gathered to be looked at; NULL where they are not gathered */
-    redco_value inputs[3]; /* tokens, targets, key */
-    int32_t *ids, *targets;
+    redco_graph *graph;   /* of this rank */
+    redco_value *outputs; /* the loss, then gradients of parameters */
+    void **weights;       /* of modules, gathered to be looked at; NULL where they are not gathered */
+    redco_value *inputs;  /* of the task, then the key */
+    void **fed;           /* what they are given, in the program's memory */
+    int32_t key[2];
     uint64_t step;
 };
 
@@ -92,9 +105,11 @@ redco_status redcoi_trainer_real(const redco_trainer *trainer, const char *what,
 redco_status redcoi_layouts_from_plan(const redco_plan *plan, const char *place, const redco_model *model,
                                       const redco_task *task, redco_tp_layout *layouts_out, redco_error *err);
 
-/** @param modules  all zero; to be freed with redcoi_modules_free(), also after a failure */
+/** @param modules         all zero; to be freed with redcoi_modules_free(), also after a failure
+ *  @param decay_matrices  see redco_trainer_options */
 redco_status redcoi_modules_make(redcoi_modules *modules, const redco_plan *plan, const redco_model *model,
-                                 const redco_task *task, const redco_tp_layout *layouts, redco_error *err);
+                                 const redco_task *task, const redco_tp_layout *layouts, bool decay_matrices,
+                                 redco_error *err);
 void redcoi_modules_free(redcoi_modules *modules);
 
 /** Copies the part of tensor-parallel rank @p rank out of a whole tensor.

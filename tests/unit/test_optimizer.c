@@ -46,7 +46,7 @@ static void open_lab(lab *l, const redco_optimizer *optimizer, redco_dtype compu
                      uint32_t micro_batches)
 {
     redco_error err = {0};
-    const redco_reference_options options = {compute, compute, master, micro_batches, *optimizer};
+    const redco_reference_options options = {compute, compute, master, micro_batches, *optimizer, false};
     l->input = (redco_task_input){"c", redco_type(compute, 1, &(uint64_t){WIDTH})};
     l->task = (redco_task){.name = "line",
                            .parameters = parameters,

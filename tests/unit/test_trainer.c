@@ -187,7 +187,7 @@ static void parameters_form_modules(void **state)
     open_case(&f, case_of(GPT2, 2, (redco_mesh){2, 1}, (redco_mesh){2, 1}));
     const redco_task *const task = open_subject(&f, &subject);
     assert_int_equal(redcoi_layouts_from_plan(f.plan, "plan", subject.model, task, layouts, NULL), REDCO_OK);
-    assert_int_equal(redcoi_modules_make(&m, f.plan, subject.model, task, layouts, NULL), REDCO_OK);
+    assert_int_equal(redcoi_modules_make(&m, f.plan, subject.model, task, layouts, false, NULL), REDCO_OK);
     /* embedding.0: two tables; block.0, block.1: two norms and four linears; head.0: a norm, as the table is tied. */
     static const char *const layers[] = {"embedding.0", "block.0", "block.1", "head.0"};
     static const uint32_t modules[] = {2, 6, 6, 1};
@@ -212,7 +212,7 @@ static void parameters_form_modules(void **state)
     f.plan->layers_count--; /* a plan that forgets a layer */
     redco_error err = {.status = REDCO_OK};
     m = (redcoi_modules){.layers = NULL};
-    assert_int_equal(redcoi_modules_make(&m, f.plan, subject.model, task, layouts, &err), REDCO_EVALUE);
+    assert_int_equal(redcoi_modules_make(&m, f.plan, subject.model, task, layouts, false, &err), REDCO_EVALUE);
     assert_string_equal(err.text, "the plan's sharding list has no such layer");
     f.plan->layers_count++;
     redcoi_modules_free(&m);

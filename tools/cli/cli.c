@@ -217,7 +217,7 @@ json_t *cli_json_text(const char *text)
 int cli_print_json(const struct cli *cli, const json_t *json)
 {
     size_t size = 0;
-    char *text = redco_json_text(json, JSON_DIGITS, &size);
+    char *text = redco_json_text(json, cli->json_digits > 0 ? cli->json_digits : JSON_DIGITS, &size);
     if (text == NULL) {
         (void)fprintf(stderr, "%s: out of memory\n", cli->program);
         return CLI_SYSTEM;

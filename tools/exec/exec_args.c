@@ -29,6 +29,21 @@ enum key {
     KEY_WEIGHTS,
     KEY_SAVE_WEIGHTS,
     KEY_SAVE_DTYPE,
+    KEY_OPTIMIZER,
+    KEY_BETA1,
+    KEY_BETA2,
+    KEY_EPSILON,
+    KEY_DECAY,
+    KEY_DECAYED,
+    KEY_MOMENTUM,
+    KEY_CLIP,
+    KEY_SCHEDULE,
+    KEY_WARMUP,
+    KEY_DECAY_STEPS,
+    KEY_FINAL_RATE,
+    KEY_PIPELINE,
+    KEY_NEW_PIPELINE,
+    KEY_SKIP_BAD,
     KEY_EVALUATE,
     KEY_PREDICT,
     KEY_PREDICTIONS,
@@ -45,6 +60,9 @@ enum { MOST_STEPS = 1000000, MOST_KEPT = 10000, MOST_TIMEOUT_S = 86400 };
 
 static const char *const dtype_words[] = {"f32", "f64", "bf16", "f16", NULL};
 static const redco_dtype dtypes[] = {REDCO_F32, REDCO_F64, REDCO_BFLOAT16, REDCO_F16};
+static const char *const optimizer_words[] = {"adamw", "sgd", NULL};                       /* redco_optimizer_kind */
+static const char *const schedule_words[] = {"constant", "linear", "cosine", "wsd", NULL}; /* redco_rate_kind */
+static const char *const decay_words[] = {"all", "matrices", NULL};
 static const char *const save_words[] = {"bf16", "f32", NULL};
 static const char *const graph_words[] = {"on", "off", NULL};
 static const char *const fuse_words[] = {"auto", "on", "off", NULL}; /* redco_trainer_fusing */
@@ -55,8 +73,23 @@ static const struct argp_option flags[] = {
     {"backend", KEY_BACKEND, "NAME", 0, "Who computes: host, this machine's processors (default), or cuda, a GPU for each rank", 1},
     {"steps", KEY_STEPS, "N", 0, "Steps to train (default: 10; with --evaluate or --predict 0); 0: only take the memory, and report it", 1},
     {"data", KEY_DATA, "FILE", 0, "Token ids, 16 bits each (32 for vocabularies above 65536), little-endian; default: made from the seed", 1},
+    {"pipeline", KEY_PIPELINE, "FILE.so", 0, "Train a pipeline of your own, whose plan redco-plan --pipeline made; --data is JSON lines (executor/pipeline)", 1},
+    {"skip-bad", KEY_SKIP_BAD, NULL, 0, "Leave out and count lines that the pipeline refuses, instead of ending before the first step", 1},
+    {"new-pipeline", KEY_NEW_PIPELINE, "NAME", 0, "Write the folder NAME with a pipeline to begin with, its CMake file, a test and data; without a PLAN", 1},
     {"seed", KEY_SEED, "N", 0, "Of first weights and made tokens (default: 1)", 1},
-    {"learning-rate", KEY_RATE, "R", 0, "Of AdamW, the same in every step (default: 0.001)", 1},
+    {"learning-rate", KEY_RATE, "R", 0, "The highest of the schedule (default: 0.001)", 1},
+    {"schedule", KEY_SCHEDULE, "NAME", 0, "How it goes behind the warm-up, to the last of --steps: constant (default), linear, cosine, or wsd, stable and then linear over --decay-steps", 1},
+    {"warmup", KEY_WARMUP, "N", 0, "Steps in which it rises from 0 (default: 0)", 1},
+    {"decay-steps", KEY_DECAY_STEPS, "N", 0, "Of wsd (default: a tenth of --steps)", 1},
+    {"final-rate", KEY_FINAL_RATE, "RATIO", 0, "What is left of it in the end (default: 0)", 1},
+    {"optimizer", KEY_OPTIMIZER, "NAME", 0, "adamw (default) or sgd", 1},
+    {"beta1", KEY_BETA1, "B", 0, "Of AdamW (default: 0.9)", 1},
+    {"beta2", KEY_BETA2, "B", 0, "Of AdamW (default: 0.95)", 1},
+    {"epsilon", KEY_EPSILON, "E", 0, "Of AdamW (default: 1e-8)", 1},
+    {"weight-decay", KEY_DECAY, "W", 0, "Decoupled of AdamW, added to the gradient of SGD (default: 0.1)", 1},
+    {"decay", KEY_DECAYED, "WHAT", 0, "Which weights: all (default) or matrices, which are no biases and no gains of norms", 1},
+    {"momentum", KEY_MOMENTUM, "M", 0, "Of SGD (default: 0)", 1},
+    {"clip-norm", KEY_CLIP, "C", 0, "Gradients that are longer are shortened to it; 0: never (default: 1)", 1},
     {"dtype", KEY_DTYPE, "TYPE", 0, "f32, f64, bf16 or f16, instead of the plan's precision", 1},
     {"fuse", KEY_FUSE, "WHEN", 0, "Run operators that stand together as one, products with what follows them and elementwise ones: auto (default; on GPUs), on, off", 1},
     {"cuda-graphs", KEY_GRAPHS, "WHEN", 0, "On GPUs, what a step computes between communication is captured in the second step and launched as graphs from then on: on (default), off", 1},
@@ -137,6 +170,31 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     struct exec_args *const args = state->input;
     switch (key) {
     case KEY_BACKEND: return cli_word(&args->cli, "--backend", text, exec_backend_words, &args->backend);
+    case KEY_OPTIMIZER: return cli_word(&args->cli, "--optimizer", text, optimizer_words, &args->optimizer_word);
+    case KEY_BETA1:
+        args->has_betas = true;
+        return cli_real(&args->cli, "--beta1", text, 0.0, 0.999999999, &args->optimizer.beta1);
+    case KEY_BETA2:
+        args->has_betas = true;
+        return cli_real(&args->cli, "--beta2", text, 0.0, 0.999999999, &args->optimizer.beta2);
+    case KEY_EPSILON:
+        args->has_betas = true;
+        return cli_real(&args->cli, "--epsilon", text, 1e-30, 1.0, &args->optimizer.epsilon);
+    case KEY_DECAY: return cli_real(&args->cli, "--weight-decay", text, 0.0, 1e6, &args->optimizer.weight_decay);
+    case KEY_DECAYED: return cli_word(&args->cli, "--decay", text, decay_words, &args->decay_word);
+    case KEY_MOMENTUM:
+        args->has_momentum = true;
+        return cli_real(&args->cli, "--momentum", text, 0.0, 0.999999999, &args->optimizer.momentum);
+    case KEY_CLIP: return cli_real(&args->cli, "--clip-norm", text, 0.0, 1e30, &args->optimizer.clip_norm);
+    case KEY_SCHEDULE: return cli_word(&args->cli, "--schedule", text, schedule_words, &args->schedule_word);
+    case KEY_WARMUP: return cli_u64(&args->cli, "--warmup", text, 0, MOST_STEPS, &args->warmup);
+    case KEY_DECAY_STEPS:
+        args->has_decay_steps = true;
+        return cli_u64(&args->cli, "--decay-steps", text, 1, MOST_STEPS, &args->decay_steps);
+    case KEY_FINAL_RATE: return cli_real(&args->cli, "--final-rate", text, 0.0, 1.0, &args->final_rate);
+    case KEY_PIPELINE: return cli_name(&args->cli, "--pipeline", text, &args->pipeline_path);
+    case KEY_NEW_PIPELINE: return cli_name(&args->cli, "--new-pipeline", text, &args->new_pipeline);
+    case KEY_SKIP_BAD: args->skip_bad = true; return 0;
     case KEY_EVALUATE: return cli_name(&args->cli, "--evaluate", text, &args->evaluate);
     case KEY_PREDICT: return cli_name(&args->cli, "--predict", text, &args->predict);
     case KEY_PREDICTIONS: return cli_name(&args->cli, "--predictions", text, &args->predictions);
@@ -190,6 +248,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
         return cli_name(&args->cli, "PLAN", text, &args->path);
     case ARGP_KEY_END:
         if (args->cli.err.status != REDCO_OK) { return 0; }
+        if (args->new_pipeline != NULL) { return 0; }
         if (args->path == NULL) { return cli_bad_option(&args->cli, "PLAN", "is missing; redco-plan -o writes one"); }
         if (args->check && args->emulate) {
             return cli_bad_option(&args->cli, "--check", "needs real computation, not --emulate-compute");
@@ -209,6 +268,23 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
         }
         if (args->predict != NULL && args->predictions == NULL && args->cli.json) {
             return cli_bad_option(&args->cli, "--json", "goes with --predict only if --predictions FILE takes those");
+        }
+        args->optimizer.kind = (redco_optimizer_kind)args->optimizer_word;
+        if (args->optimizer.kind == REDCO_SGD ? args->has_betas : args->has_momentum) {
+            return cli_bad_option(&args->cli, args->has_betas ? "--beta1, --beta2, --epsilon" : "--momentum",
+                                  args->has_betas ? "are AdamW's" : "is SGD's: --optimizer sgd");
+        }
+        if (args->check && args->optimizer.kind != REDCO_ADAMW) {
+            return cli_bad_option(&args->cli, "--check", "needs AdamW");
+        }
+        if (args->has_decay_steps && args->schedule_word != REDCO_RATE_WSD) {
+            return cli_bad_option(&args->cli, "--decay-steps", "needs --schedule wsd");
+        }
+        if (args->skip_bad && args->pipeline_path == NULL) {
+            return cli_bad_option(&args->cli, "--skip-bad", "needs --pipeline FILE.so");
+        }
+        if (args->pipeline_path != NULL && args->generates) {
+            return cli_bad_option(&args->cli, "--max-new-tokens and its kin", "are for language models");
         }
         if (!args->has_steps && (args->evaluate != NULL || args->predict != NULL)) { args->steps = 0; }
         if (args->replay) { return check_replay(args); }
@@ -241,6 +317,16 @@ redco_dtype exec_dtype(const struct exec_args *args)
 {
     if (args->dtype >= 0) { return dtypes[args->dtype]; }
     return args->check ? REDCO_F32 : redco_trainer_dtype(args->plan->precision);
+}
+
+redco_rate_schedule exec_schedule(const struct exec_args *args)
+{
+    const uint64_t tenth = (args->steps + 9) / 10;
+    return (redco_rate_schedule){.kind = (redco_rate_kind)args->schedule_word,
+                                 .updates = args->steps,
+                                 .warmup = args->warmup,
+                                 .decay_updates = args->has_decay_steps ? args->decay_steps : tenth,
+                                 .final_ratio = args->final_rate};
 }
 
 redco_dtype exec_save_dtype(const struct exec_args *args)
@@ -283,6 +369,13 @@ redco_status exec_facts_of_args(const struct exec_args *args, struct exec_facts 
     exec_fact(facts, "--steps", "%llu", (unsigned long long)args->steps);
     exec_fact(facts, "--seed", "%llu%s", (unsigned long long)args->seed, given(args, args->has_seed));
     exec_fact(facts, "--learning-rate", "%.17g%s", args->learning_rate, given(args, args->has_rate));
+    exec_fact(facts, "--optimizer", "%s, %.17g, %.17g, %.17g, decay %.17g of %s, momentum %.17g, clip %.17g",
+              optimizer_words[args->optimizer_word], args->optimizer.beta1, args->optimizer.beta2,
+              args->optimizer.epsilon, args->optimizer.weight_decay, decay_words[args->decay_word],
+              args->optimizer.momentum, args->optimizer.clip_norm);
+    exec_fact(facts, "--schedule", "%s, warm-up %llu, decay %llu, to %.17g", schedule_words[args->schedule_word],
+              (unsigned long long)args->warmup, (unsigned long long)exec_schedule(args).decay_updates,
+              args->final_rate);
     exec_fact(facts, "--dtype", "%s", redco_dtype_name(exec_dtype(args)));
     exec_fact(facts, "--fuse", "%s", fuse_words[args->fuse]);
     exec_fact(facts, "--cuda-graphs", "%s", graph_words[args->graphs]);
@@ -309,6 +402,7 @@ redco_status exec_facts_of_args(const struct exec_args *args, struct exec_facts 
     exec_fact(facts, "number of --profile", "%u", args->profile_count);
     st = exec_facts_of_plan(facts, args->path, args->plan, err);
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--data", args->data, err); }
+    if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--pipeline", args->pipeline_path, err); }
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--evaluate", args->evaluate, err); }
     if (st == REDCO_OK) { st = exec_fact_of_file(facts, "--predict", args->predict, err); }
     for (uint32_t i = 0; i < args->profile_count && facts->count < REDCO_FACTS_MAX && st == REDCO_OK; i++) {

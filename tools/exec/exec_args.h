@@ -15,6 +15,11 @@ struct exec_args {
     struct cli cli;                   /* first: see cli.h */
     const char *path, *data, *folder; /* folder: of checkpoints */
     const char *weights, *save_weights;
+    const char *pipeline_path; /* of a shared library; NULL: the plan's language model */
+    const char *new_pipeline;  /* the name of one to be written */
+    bool skip_bad;
+    redco_user_pipeline_file *pipeline;
+    redco_records *records, *evaluated, *predicted; /* of a pipeline: --data, --evaluate, --predict */
     const char *evaluate, *predict, *predictions;
     uint64_t batch, max_new_tokens, top_k;
     double temperature, top_p;
@@ -22,6 +27,11 @@ struct exec_args {
     int save_dtype;            /* index of save_words, -1: bf16 of what is computed in it, else f32 */
     uint64_t steps, seed, every, keep, timeout_s;
     double learning_rate;
+    redco_optimizer optimizer;
+    int optimizer_word, schedule_word, decay_word; /* indices of their words */
+    uint64_t warmup, decay_steps;
+    double final_rate;
+    bool has_decay_steps, has_momentum, has_betas;
     bool has_seed, has_rate, has_every, has_keep, has_timeline_rank, resume;
     int backend; /* index of backend_words */
     int fuse;    /* index of fuse_words */
@@ -52,6 +62,8 @@ extern const char *const exec_backend_words[];
 int exec_parse(int argc, char **argv, struct exec_args *args);
 /** In what it is trained. */
 redco_dtype exec_dtype(const struct exec_args *args);
+/** How the learning rate goes. */
+redco_rate_schedule exec_schedule(const struct exec_args *args);
 /** In what weights are saved. */
 redco_dtype exec_save_dtype(const struct exec_args *args);
 /** All options that ranks must have alike, and digests of their files. */

@@ -1,6 +1,7 @@
 #include "tools/exec/exec_predict.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ redco_status exec_files_open(const struct exec_args *args, const redco_trainer *
                              redco_error *err)
 {
     redco_status st = REDCO_OK;
+    if (args->pipeline != NULL) { return args->predictions != NULL ? cli_writable(args->predictions, err) : st; }
     if (args->evaluate != NULL) {
         const redco_examples_options options = redco_trainer_examples(trainer, false, 0);
         st = redco_examples_open(args->evaluate, &options, &files->evaluated, err);
@@ -70,16 +72,47 @@ static json_t *line_of(const redco_example *example, const redco_predictions *p,
     return json_pack("{s:O, s:o}", "example", example->line, "prediction", prediction);
 }
 
-static redco_status write_lines(const struct exec_files *files, const redco_predictions *p, FILE *file,
-                                const char *name, redco_error *err)
+/* Lines that are to be written. */
+struct lines {
+    const struct exec_args *args;
+    const struct exec_files *files;
+    const redco_predictions *predictions; /* of a language model */
+    const redco_judgement *judgement;     /* of a pipeline */
+    uint64_t count;
+};
+
+static json_t *pipeline_output(const struct exec_args *args, const json_t *record, const redco_judgement *j,
+                               uint64_t number)
+{
+    const redco_user_pipeline *const table = redco_user_pipeline_of(args->pipeline);
+    const double *const values = j->predictions + number * j->values;
+    if (table->output != NULL) { return table->output(record, values, j->values); }
+    if (j->values == 1) { return json_real(values[0]); }
+    json_t *const list = json_array();
+    for (uint32_t i = 0; i < j->values; i++) { (void)json_array_append_new(list, json_real(values[i])); }
+    return list;
+}
+
+static json_t *line_at(const struct lines *l, uint64_t number)
+{
+    if (l->judgement == NULL) {
+        const redco_example example = redco_examples_get(l->files->prompts, number);
+        return line_of(&example, l->predictions, number);
+    }
+    const json_t *const record = redco_records_get(l->args->predicted, number);
+    return json_pack("{s:O, s:o}", "example", record, "prediction",
+                     pipeline_output(l->args, record, l->judgement, number));
+}
+
+static redco_status write_lines(const struct lines *l, FILE *file, const char *name, redco_error *err)
 {
     redco_status st = REDCO_OK;
-    for (uint64_t i = 0; i < p->count && st == REDCO_OK; i++) {
-        const redco_example example = redco_examples_get(files->prompts, i);
-        json_t *const line = line_of(&example, p, i);
+    for (uint64_t i = 0; i < l->count && st == REDCO_OK; i++) {
+        json_t *const line = line_at(l, i);
         char *const text = line != NULL ? json_dumps(line, JSON_COMPACT) : NULL;
         if (text == NULL) {
-            st = redco_fail(err, REDCO_ENOMEM, name, "out of memory");
+            st = redco_fail(err, REDCO_EVALUE, name, "the prediction of example %llu is no JSON (output() gave %s)",
+                            (unsigned long long)i + 1, line == NULL ? "nothing" : "a number that is none");
         } else if (fputs(text, file) == EOF || fputc('\n', file) == EOF) {
             st = redco_fail(err, REDCO_ESYSTEM, name, "cannot write: %s", strerror(errno));
         }
@@ -93,18 +126,17 @@ static redco_status write_lines(const struct exec_files *files, const redco_pred
 }
 
 /* A file appears whole or not at all. */
-static redco_status write_predictions(const struct exec_args *args, const struct exec_files *files,
-                                      const redco_predictions *p, redco_error *err)
+static redco_status write_predictions(const struct lines *l, redco_error *err)
 {
     static const char ending[] = ".unfinished";
-    const char *const path = args->predictions;
-    if (path == NULL) { return write_lines(files, p, stdout, "standard output", err); }
+    const char *const path = l->args->predictions;
+    if (path == NULL) { return write_lines(l, stdout, "standard output", err); }
     const size_t size = strlen(path) + sizeof ending;
     char *const temporary = malloc(size);
     if (temporary == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
     (void)snprintf(temporary, size, "%s%s", path, ending);
     FILE *const file = fopen(temporary, "we");
-    redco_status st = file != NULL ? write_lines(files, p, file, path, err)
+    redco_status st = file != NULL ? write_lines(l, file, path, err)
                                    : redco_fail(err, REDCO_ESYSTEM, path, "cannot write: %s", strerror(errno));
     const bool closed = file == NULL || fclose(file) == 0;
     if (st == REDCO_OK && (!closed || rename(temporary, path) != 0)) {
@@ -131,9 +163,60 @@ static redco_status predict(const struct exec_args *args, const struct exec_file
     use->graphs = p.graphs;
     use->predicted = p.count;
     for (uint64_t i = 0; i < p.count && st == REDCO_OK; i++) { use->tokens += p.counts[i]; }
-    if (st == REDCO_OK && leads) { st = write_predictions(args, files, &p, err); }
+    const struct lines lines = {.args = args, .files = files, .predictions = &p, .count = p.count};
+    if (st == REDCO_OK && leads) { st = write_predictions(&lines, err); }
     if (st == REDCO_OK) { use->predict = args->predict; }
     redco_predictions_free(&p);
+    return st;
+}
+
+/* The mean over all examples. */
+static redco_status measure(const struct exec_args *args, const redco_judgement *j, double *metric_out,
+                            redco_error *err)
+{
+    const redco_user_pipeline *const table = redco_user_pipeline_of(args->pipeline);
+    double sum = 0.0;
+    if (table->metric == NULL) { return REDCO_OK; }
+    for (uint64_t i = 0; i < j->examples; i++) {
+        const json_t *const record = redco_records_get(args->evaluated, i);
+        json_t *const output = pipeline_output(args, record, j, i);
+        if (output == NULL) {
+            return redco_fail(err, REDCO_EVALUE, args->evaluate, "output() gave nothing for example %llu",
+                              (unsigned long long)i + 1);
+        }
+        sum += table->metric(record, output);
+        json_decref(output);
+    }
+    *metric_out = sum / (double)j->examples;
+    return isfinite(*metric_out)
+               ? REDCO_OK
+               : redco_fail(err, REDCO_EINFEASIBLE, args->evaluate, "the metric is not a finite number");
+}
+
+static redco_status use_pipeline(const struct exec_args *args, redco_trainer *trainer, bool leads, struct exec_use *use,
+                                 redco_error *err)
+{
+    redco_judgement j = {.predictions = NULL};
+    redco_status st = REDCO_OK;
+    if (args->evaluated != NULL) {
+        const double begin_s = exec_now_s();
+        st = redco_trainer_judge(trainer, args->evaluated, (uint32_t)args->batch, true, &j, err);
+        use->evaluation = (redco_evaluation){j.loss, j.examples, j.examples};
+        if (st == REDCO_OK && leads) { st = measure(args, &j, &use->metric, err); }
+        use->evaluation_s = exec_now_s() - begin_s;
+        if (st == REDCO_OK) { use->evaluate = args->evaluate; }
+        redco_judgement_free(&j);
+    }
+    if (st == REDCO_OK && args->predicted != NULL) {
+        const double begin_s = exec_now_s();
+        st = redco_trainer_judge(trainer, args->predicted, (uint32_t)args->batch, false, &j, err);
+        use->prediction_s = exec_now_s() - begin_s;
+        use->predicted = j.examples;
+        const struct lines lines = {.args = args, .judgement = &j, .count = j.examples};
+        if (st == REDCO_OK && leads) { st = write_predictions(&lines, err); }
+        if (st == REDCO_OK) { use->predict = args->predict; }
+        redco_judgement_free(&j);
+    }
     return st;
 }
 
@@ -141,6 +224,8 @@ redco_status exec_files_use(const struct exec_args *args, const struct exec_file
                             bool leads, struct exec_use *use, redco_error *err)
 {
     redco_status st = REDCO_OK;
+    use->metric = (double)NAN;
+    if (args->pipeline != NULL) { return use_pipeline(args, trainer, leads, use, err); }
     if (files->evaluated != NULL) {
         const double begin_s = exec_now_s();
         st = redco_trainer_evaluate(trainer, files->evaluated, (uint32_t)args->batch, &use->evaluation, err);

@@ -126,6 +126,7 @@ void exec_print_tail(const struct exec_run *run)
         (void)printf(": loss %.6f over %llu targets of %llu examples, %.3g s\n", run->use.evaluation.loss,
                      (unsigned long long)run->use.evaluation.targets, (unsigned long long)run->use.evaluation.examples,
                      run->use.evaluation_s);
+        if (isfinite(run->use.metric)) { (void)printf("metric %.6f\n", run->use.metric); }
     }
     if (run->use.predict != NULL) {
         (void)printf("prediction of ");
@@ -155,9 +156,11 @@ static json_t *steps_json(const struct exec_run *run)
     json_t *const list = json_array();
     for (uint64_t i = 0; i < run->count; i++) {
         (void)json_array_append_new(
-            list, json_pack("{s:o, s:f, s:f, s:f}", "loss", number_json(run->replay ? (double)NAN : run->steps[i].loss),
-                            "time_s", run->steps[i].time_s, "exposed_comm_s", run->steps[i].exposed_comm_s,
-                            "processor_s", run->steps[i].processor_s));
+            list, json_pack("{s:o, s:o, s:f, s:f, s:f, s:f}", "loss",
+                            number_json(run->replay ? (double)NAN : run->steps[i].loss), "gradient_norm",
+                            number_json(run->replay ? (double)NAN : run->steps[i].gradient_norm), "learning_rate",
+                            run->steps[i].learning_rate, "time_s", run->steps[i].time_s, "exposed_comm_s",
+                            run->steps[i].exposed_comm_s, "processor_s", run->steps[i].processor_s));
     }
     return list;
 }
@@ -232,9 +235,10 @@ static json_t *checkpoint_json(const struct exec_run *run)
 static json_t *evaluation_json(const struct exec_use *use)
 {
     if (use->evaluate == NULL) { return json_null(); }
-    return json_pack("{s:o, s:f, s:I, s:I, s:f}", "file", cli_json_text(use->evaluate), "loss", use->evaluation.loss,
-                     "examples", (json_int_t)use->evaluation.examples, "targets", (json_int_t)use->evaluation.targets,
-                     "time_s", use->evaluation_s);
+    return json_pack("{s:o, s:f, s:o, s:I, s:I, s:f}", "file", cli_json_text(use->evaluate), "loss",
+                     use->evaluation.loss, "metric", number_json(use->metric), "examples",
+                     (json_int_t)use->evaluation.examples, "targets", (json_int_t)use->evaluation.targets, "time_s",
+                     use->evaluation_s);
 }
 
 static json_t *prediction_json(const struct exec_use *use)

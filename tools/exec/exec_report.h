@@ -24,6 +24,7 @@ struct exec_use {
     const char *evaluate, *predict; /**< their files, or NULL */
     redco_evaluation evaluation;
     double evaluation_s, prediction_s;
+    double metric;              /**< of a pipeline; NaN: it has none */
     uint64_t predicted, tokens; /**< examples, and tokens generated */
     uint32_t graphs;
 };

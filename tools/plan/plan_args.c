@@ -13,6 +13,7 @@ const char *argp_program_version = "redco-plan " REDCO_VERSION;
 enum key {
     KEY_GPUS = 0x100,
     KEY_MODEL,
+    KEY_PIPELINE,
     KEY_SAFETENSORS,
     KEY_CLUSTER,
     KEY_NODE,
@@ -61,6 +62,7 @@ enum key {
 static const struct argp_option flags[] = {
     {NULL, 0, NULL, 0, "What is trained, on what:", 1},
     {"gpus", KEY_GPUS, "N", 0, "GPUs in use; may be left out when the cluster has a fixed size; with --tokens also 256..16384 or 256,512", 1},
+    {"pipeline", KEY_PIPELINE, "FILE.so", 0, "Plan what a pipeline's loss builds, instead of a model (executor/pipeline); --seq is 1", 1},
     {"model", KEY_MODEL, "M", 0, "Preset or HuggingFace config.json (default llama-7b)", 1},
     {"safetensors", KEY_SAFETENSORS, "FILE", 0, "Check the model's tensors against a .safetensors file or index", 1},
     {"cluster", KEY_CLUSTER, "C", 0, "Preset, cluster file, or a node: hwloc XML, NCCL XML or redco-topo JSON (default a800-hdr)", 1},
@@ -417,6 +419,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     if (((key >= KEY_GPUS && key <= KEY_CHECK) || key == 'o') && !of_check) { args->plans = true; }
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = args; return 0;
+    case KEY_PIPELINE: options->workload.seq_len = 1; return cli_name(&args->cli, "--pipeline", text, &args->pipeline);
     case KEY_MODEL: return cli_name(&args->cli, "--model", text, &args->question.names.model);
     case KEY_SAFETENSORS: return cli_name(&args->cli, "--safetensors", text, &args->question.names.safetensors);
     case KEY_CLUSTER: return cli_name(&args->cli, "--cluster", text, &args->question.names.cluster);

@@ -19,7 +19,8 @@ struct plan_args {
     struct cli cli; /* first: see cli.h */
     redco_question question;
     const char *profiles[PLAN_MOST_PROFILES];
-    uint32_t dims; /* --dims: bits of what may exceed 1; 0: not given */
+    uint32_t dims;        /* --dims: bits of what may exceed 1; 0: not given */
+    const char *pipeline; /**< a shared library instead of a model; NULL: none */
     bool uniform_given;
     bool precisions; /* --precision auto */
     bool compare, explain;

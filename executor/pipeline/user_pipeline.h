@@ -1,0 +1,69 @@
+/** @file pipeline.h  A pipeline: the functions that make a training of one's own. It is a C file, compiled to a shared
+ *  library, that has one table:
+ *
+ *      const redco_user_pipeline redco_user_pipeline_table = {
+ *          .abi = REDCO_USER_PIPELINE_ABI, .name = "digits", .describe = describe, .collate = collate, .loss = loss};
+ *
+ *  redco-exec --new-pipeline NAME writes one to begin with. The library is linked with nothing of redco's: the program
+ *  that opens it has the functions of these headers. README.md beside this file has a walk through an example.
+ *
+ *  Nothing here knows of ranks: graphs are those of one micro-batch on one rank that holds everything. */
+#ifndef REDCO_USER_PIPELINE_H
+#define REDCO_USER_PIPELINE_H
+
+#include "costmodel/graph/build_calls.h"
+#include "costmodel/graph/differentiate.h"
+#include "costmodel/models/task.h"
+
+#include <jansson.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Changes whenever the table or what it means does. */
+enum { REDCO_USER_PIPELINE_ABI = 1 };
+
+/** What describe() fills. */
+typedef struct redco_user_pipeline_shape redco_user_pipeline_shape;
+
+/** A parameter, stored as a matrix [in, out] or whatever the graph wants; names are those in files of weights.
+ * Parameters whose names differ only behind the last dot are a module, whose parts are gathered together.
+ *  @param rank  1 to 4 */
+void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char *name, uint32_t rank,
+                                   const uint64_t *dim, redco_initial initial);
+/** An input of the graph: @p dim is what one example has; the batch comes before it.
+ *  @param dtype  I32, or F32, which the loss casts with redco_scope_weight() to what it computes in
+ *  @param rank   0 to 3 */
+void redco_user_pipeline_input(redco_user_pipeline_shape *shape, const char *name, redco_dtype dtype, uint32_t rank,
+                               const uint64_t *dim);
+
+typedef struct redco_user_pipeline {
+    uint32_t abi; /**< REDCO_USER_PIPELINE_ABI */
+    const char *name;
+    /** Parameters and inputs, the same whenever it is called. Errors of the two calls above are kept. */
+    void (*describe)(redco_user_pipeline_shape *shape);
+    /** Examples to arrays: data[i] is the i-th input, of all examples behind one another, and zero before.
+     *  @return REDCO_EVALUE with @p err for an example that is not as it should be: say which key, file and line are
+     *          added */
+    redco_status (*collate)(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err);
+    /** The mean loss of a micro-batch, a scalar of F32 or F64: costmodel/models/task.h. @param context  NULL */
+    redco_value (*loss)(redco_scope *scope, const void *context);
+    /** What is predicted, [examples, ...] of a floating type or I32; NULL: nothing is. Inputs that an example to
+     * predict does not have are still collated: collate() must do without them. */
+    redco_value (*predict)(redco_scope *scope);
+    /** What --predict writes of an example; NULL: the numbers, one alone as a number, more as a list. A new reference.
+     */
+    json_t *(*output)(const json_t *example, const double *values, uint32_t count);
+    /** How good a prediction is, for instance 1 or 0; --evaluate tells the mean. NULL: only the loss is told.
+     *  @param prediction  as output() made it */
+    double (*metric)(const json_t *example, const json_t *prediction);
+} redco_user_pipeline;
+
+/** The one symbol that the library must have. */
+extern const redco_user_pipeline redco_user_pipeline_table;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

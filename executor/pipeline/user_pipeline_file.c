@@ -1,0 +1,367 @@
+#include "executor/pipeline/user_pipeline_file.h"
+
+#include "costmodel/graph/transform.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PARAMETERS_MAX = 100000, INPUTS_MAX = 64, NAME_MAX_BYTES = 200 };
+#define SYMBOL "redco_user_pipeline_table"
+/* All of it is one layer: the model's (costmodel/models/user_pipeline.c). */
+static char layer_name[] = "block.0";
+
+struct redco_user_pipeline_shape {
+    redco_user_pipeline_file *file;
+    redco_error error; /* the first */
+};
+
+struct redco_user_pipeline_file {
+    char *path;
+    void *library; /* or NULL */
+    const redco_user_pipeline *table;
+    redco_task_parameter *parameters;
+    size_t parameter_count, parameter_room;
+    redco_task_input *inputs; /* dim[0] is 0 until there is a batch */
+    size_t input_count;
+};
+
+static void refuse(redco_user_pipeline_shape *shape, const char *name, const char *why)
+{
+    (void)redco_fail(&shape->error, REDCO_EVALUE, shape->file->path, "describe(): \"%.100s\" %s",
+                     name != NULL ? name : "", why);
+}
+
+static bool name_taken(const redco_user_pipeline_file *f, const char *name)
+{
+    for (size_t i = 0; i < f->parameter_count; i++) {
+        if (strcmp(f->parameters[i].name, name) == 0) { return true; }
+    }
+    for (size_t i = 0; i < f->input_count; i++) {
+        if (strcmp(f->inputs[i].name, name) == 0) { return true; }
+    }
+    return strcmp(name, "key") == 0;
+}
+
+static bool good_name(redco_user_pipeline_shape *shape, const char *name)
+{
+    const size_t length = name != NULL ? strlen(name) : 0;
+    if (length == 0 || length > NAME_MAX_BYTES) {
+        refuse(shape, name, "is no name of 1 to 200 bytes");
+    } else if (name_taken(shape->file, name)) {
+        refuse(shape, name, "is there already");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static bool good_shape(redco_user_pipeline_shape *shape, const char *name, uint32_t rank, const uint64_t *dim)
+{
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < rank; i++) {
+        if (dim[i] == 0 || elements > ((uint64_t)1 << 40) / dim[i]) {
+            refuse(shape, name, "has no shape of 1 to 2^40 elements");
+            return false;
+        }
+        elements *= dim[i];
+    }
+    return true;
+}
+
+void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char *name, uint32_t rank,
+                                   const uint64_t *dim, redco_initial initial)
+{
+    redco_user_pipeline_file *const f = shape->file;
+    if (shape->error.status != REDCO_OK || !good_name(shape, name)) { return; }
+    if (rank < 1 || rank > 4) {
+        refuse(shape, name, "is no parameter of 1 to 4 dimensions");
+        return;
+    }
+    if (!good_shape(shape, name, rank, dim)) { return; }
+    if (f->parameter_count == f->parameter_room) {
+        const size_t room = 2 * f->parameter_room + 32;
+        redco_task_parameter *const more = room > PARAMETERS_MAX ? NULL : realloc(f->parameters, room * sizeof *more);
+        if (more == NULL) {
+            refuse(shape, name, "is one parameter too many");
+            return;
+        }
+        f->parameters = more;
+        f->parameter_room = room;
+    }
+    redco_task_parameter *const p = &f->parameters[f->parameter_count];
+    *p = (redco_task_parameter){
+        .name = strdup(name), .layer = layer_name, .rank = rank, .blocks = 1, .initial = initial};
+    memcpy(p->dim, dim, rank * sizeof *dim);
+    if (p->name == NULL) {
+        refuse(shape, name, "does not fit into memory");
+        return;
+    }
+    f->parameter_count++;
+}
+
+void redco_user_pipeline_input(redco_user_pipeline_shape *shape, const char *name, redco_dtype dtype, uint32_t rank,
+                               const uint64_t *dim)
+{
+    redco_user_pipeline_file *const f = shape->file;
+    uint64_t with_batch[REDCO_RANK_MAX] = {0};
+    if (shape->error.status != REDCO_OK || !good_name(shape, name)) { return; }
+    if (dtype != REDCO_I32 && dtype != REDCO_F32) {
+        refuse(shape, name, "is an input of another type than I32 and F32");
+        return;
+    }
+    if (rank > 3 || f->input_count == INPUTS_MAX) {
+        refuse(shape, name, rank > 3 ? "is an input of more than 3 dimensions" : "is one input too many");
+        return;
+    }
+    if (!good_shape(shape, name, rank, dim)) { return; }
+    for (uint32_t i = 0; i < rank; i++) { with_batch[i + 1] = dim[i]; }
+    redco_task_input *const input = &f->inputs[f->input_count];
+    *input = (redco_task_input){strdup(name), redco_type(dtype, rank + 1, with_batch)};
+    if (input->name == NULL) {
+        refuse(shape, name, "does not fit into memory");
+        return;
+    }
+    f->input_count++;
+}
+
+static redco_status check_table(const redco_user_pipeline *table, const char *path, redco_error *err)
+{
+    if (table->abi != REDCO_USER_PIPELINE_ABI) {
+        return redco_fail(err, REDCO_EVALUE, path, "is of pipeline ABI %u; this redco has %d: compile it again",
+                          table->abi, REDCO_USER_PIPELINE_ABI);
+    }
+    const struct {
+        const char *name;
+        bool there;
+    } needed[] = {{"name", table->name != NULL && table->name[0] != '\0'},
+                  {"describe", table->describe != NULL},
+                  {"collate", table->collate != NULL},
+                  {"loss", table->loss != NULL}};
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
+        if (needed[i].there) { continue; }
+        return redco_fail(err, REDCO_EVALUE, path, "its " SYMBOL " has no .%s", needed[i].name);
+    }
+    if (table->metric != NULL && table->predict == NULL) {
+        return redco_fail(err, REDCO_EVALUE, path, "its " SYMBOL " has .metric, but no .predict to judge");
+    }
+    return REDCO_OK;
+}
+
+redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, const char *name,
+                                          redco_user_pipeline_file **file_out, redco_error *err)
+{
+    redco_status st = check_table(table, name, err);
+    if (st != REDCO_OK) { return st; }
+    redco_user_pipeline_file *f = calloc(1, sizeof *f);
+    if (f == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "out of memory"); }
+    f->table = table;
+    f->path = strdup(name);
+    f->inputs = calloc(INPUTS_MAX, sizeof *f->inputs);
+    redco_user_pipeline_shape shape = {.file = f};
+    if (f->path == NULL || f->inputs == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, name, "out of memory");
+        goto out;
+    }
+    table->describe(&shape);
+    if (shape.error.status != REDCO_OK) {
+        st = redco_fail(err, shape.error.status, shape.error.place, "%s", shape.error.text);
+    } else if (f->parameter_count == 0 || f->input_count == 0) {
+        st = redco_fail(err, REDCO_EVALUE, name, "describe() gave no %s",
+                        f->parameter_count == 0 ? "parameter" : "input");
+    }
+    if (st == REDCO_OK) {
+        *file_out = f;
+        f = NULL;
+    }
+out:
+    redco_user_pipeline_close(f);
+    return st;
+}
+
+redco_status redco_user_pipeline_open(const char *path, redco_user_pipeline_file **file_out, redco_error *err)
+{
+    /* Without a slash, dlopen() would look elsewhere. */
+    const size_t size = strlen(path) + 3;
+    char *const here = malloc(size);
+    if (here == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
+    (void)snprintf(here, size, "%s%s", strchr(path, '/') == NULL ? "./" : "", path);
+    void *const library = dlopen(here, RTLD_NOW | RTLD_LOCAL);
+    free(here);
+    if (library == NULL) { return redco_fail(err, REDCO_EIO, path, "cannot be loaded: %s", dlerror()); }
+    const redco_user_pipeline *const table = dlsym(library, SYMBOL);
+    const redco_status st = table == NULL
+                                ? redco_fail(err, REDCO_EVALUE, path, "has no symbol " SYMBOL ": it is no pipeline")
+                                : redco_user_pipeline_describe(table, path, file_out, err);
+    if (st != REDCO_OK) {
+        (void)dlclose(library);
+        return st;
+    }
+    (*file_out)->library = library;
+    return REDCO_OK;
+}
+
+void redco_user_pipeline_close(redco_user_pipeline_file *f)
+{
+    if (f == NULL) { return; }
+    for (size_t i = 0; i < f->parameter_count; i++) { free((char *)(uintptr_t)f->parameters[i].name); }
+    for (size_t i = 0; i < f->input_count; i++) { free((char *)(uintptr_t)f->inputs[i].name); }
+    free(f->parameters);
+    free(f->inputs);
+    free(f->path);
+    if (f->library != NULL) { (void)dlclose(f->library); }
+    free(f);
+}
+
+const redco_user_pipeline *redco_user_pipeline_of(const redco_user_pipeline_file *f)
+{
+    return f->table;
+}
+
+/* All operators are the one layer's product, which the simulator has. */
+static redco_value loss_of(redco_scope *scope, const void *context)
+{
+    const redco_user_pipeline_file *const f = context;
+    redco_graph_set_layer(scope->graph, layer_name);
+    redco_graph_set_role(scope->graph, REDCO_OP_ROLE_FFN_IN);
+    return f->table->loss(scope, NULL);
+}
+
+redco_status redco_user_pipeline_task(const redco_user_pipeline_file *f, uint32_t examples, redco_task *task_out,
+                                      redco_error *err)
+{
+    if (examples == 0) { return redco_fail(err, REDCO_EVALUE, f->path, "a micro-batch of 0 examples"); }
+    redco_task_input *const inputs = calloc(f->input_count, sizeof *inputs);
+    if (inputs == NULL) { return redco_fail(err, REDCO_ENOMEM, f->path, "out of memory"); }
+    memcpy(inputs, f->inputs, f->input_count * sizeof *inputs);
+    for (size_t i = 0; i < f->input_count; i++) { inputs[i].type.dim[0] = examples; }
+    *task_out = (redco_task){.name = f->table->name,
+                             .parameters = f->parameters,
+                             .parameter_count = f->parameter_count,
+                             .inputs = inputs,
+                             .input_count = f->input_count,
+                             .loss = loss_of,
+                             .context = f};
+    return REDCO_OK;
+}
+
+void redco_user_pipeline_task_free(redco_task *task)
+{
+    free((redco_task_input *)(uintptr_t)task->inputs);
+    *task = (redco_task){.name = NULL};
+}
+
+/* Work of a graph forward: operations of products, elements that are written. */
+struct work {
+    double flops, elements, kept;
+};
+
+static void measure(const redco_graph *g, const bool *live, uint32_t forward_ops, struct work *w)
+{
+    for (uint32_t i = 0; i < forward_ops; i++) {
+        const redco_op *const op = redco_graph_op(g, i);
+        if (!live[i] || op->kind == REDCO_OP_INPUT || redco_op_is_view(op->kind)) { continue; }
+        const redco_tensor_type *const out = redco_value_type(g, op->first_output);
+        w->elements += (double)redco_type_elements(out);
+        if (op->kind != REDCO_OP_MATMUL) { continue; }
+        const redco_tensor_type *const a = redco_value_type(g, op->inputs[0]);
+        const bool turned = (op->attributes.flags & REDCO_FLAG_TRANSPOSE_A) != 0;
+        w->flops += 2.0 * (double)a->dim[a->rank - (turned ? 2 : 1)] * (double)redco_type_elements(out);
+    }
+}
+
+/* What gradients read of forward, each value once. */
+static redco_status measure_kept(const redco_graph *g, const bool *live, uint32_t forward_ops, struct work *w,
+                                 redco_error *err)
+{
+    bool *const seen = calloc((size_t)redco_graph_value_count(g) + 1, sizeof *seen);
+    if (seen == NULL) { return redco_fail(err, REDCO_ENOMEM, "graph", "out of memory"); }
+    for (uint32_t i = forward_ops; i < redco_graph_op_count(g); i++) {
+        const redco_op *const op = redco_graph_op(g, i);
+        for (uint32_t k = 0; live[i] && k < op->input_count; k++) {
+            const redco_op *const maker = redco_value_op(g, op->inputs[k]);
+            if (maker->id >= forward_ops || maker->kind == REDCO_OP_INPUT || seen[op->inputs[k]]) { continue; }
+            seen[op->inputs[k]] = true;
+            w->kept += (double)redco_type_elements(redco_value_type(g, op->inputs[k]));
+        }
+    }
+    free(seen);
+    return REDCO_OK;
+}
+
+/* Of a micro-batch of so many examples. */
+enum { PROBED = 8 };
+
+static redco_status probe(const redco_user_pipeline_file *f, struct work *w, redco_error *err)
+{
+    redco_task task = {.name = NULL};
+    redco_task_graph forward = {.graph = NULL}, built = {.graph = NULL};
+    const redco_task_options options = {REDCO_F32, REDCO_F32, true, true};
+    const redco_task_options without = {REDCO_F32, REDCO_F32, true, false};
+    bool *live = NULL;
+    redco_status st = redco_user_pipeline_task(f, PROBED, &task, err);
+    if (st == REDCO_OK) { st = redco_task_build(&task, &without, &forward, err); }
+    if (st == REDCO_OK) { st = redco_task_build(&task, &options, &built, err); }
+    if (st != REDCO_OK) { goto out; }
+    const uint32_t forward_ops = redco_graph_op_count(forward.graph);
+    live = calloc((size_t)redco_graph_op_count(built.graph) + 1, sizeof *live);
+    if (live == NULL) {
+        st = redco_fail(err, REDCO_ENOMEM, f->path, "out of memory");
+        goto out;
+    }
+    for (size_t i = 0; i < task.parameter_count; i++) {
+        if (built.gradients[i] != REDCO_NO_VALUE) { continue; }
+        st = redco_fail(err, REDCO_EVALUE, f->path, "the loss does not depend on the parameter %s",
+                        task.parameters[i].name);
+        goto out;
+    }
+    redco_graph_live(built.graph, built.gradients, (uint32_t)task.parameter_count, live);
+    measure(built.graph, live, forward_ops, w);
+    st = measure_kept(built.graph, live, forward_ops, w, err);
+out:
+    free(live);
+    redco_task_graph_free(&forward);
+    redco_task_graph_free(&built);
+    redco_user_pipeline_task_free(&task);
+    return st;
+}
+
+static json_t *parameters_json(const redco_user_pipeline_file *f)
+{
+    json_t *const list = json_array();
+    for (size_t i = 0; i < f->parameter_count; i++) {
+        json_t *const shape = json_array();
+        for (uint32_t d = 0; d < f->parameters[i].rank; d++) {
+            (void)json_array_append_new(shape, json_integer((json_int_t)f->parameters[i].dim[d]));
+        }
+        (void)json_array_append_new(list, json_pack("{s:s, s:o}", "name", f->parameters[i].name, "shape", shape));
+    }
+    return list;
+}
+
+redco_status redco_user_pipeline_model(const redco_user_pipeline_file *f, json_t **config_out, redco_error *err)
+{
+    struct work w = {0};
+    const redco_status st = probe(f, &w, err);
+    if (st != REDCO_OK) { return st; }
+    *config_out = json_pack("{s:s, s:s, s:o, s:f, s:f, s:f}", "model_type", "pipeline", "_name", f->table->name,
+                            "parameters", parameters_json(f), "flops", w.flops / PROBED, "elements",
+                            w.elements / PROBED, "kept_elements", w.kept / PROBED);
+    return *config_out != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, f->path, "out of memory");
+}
+
+redco_status redco_user_pipeline_check_model(const redco_user_pipeline_file *f, const json_t *config, const char *place,
+                                             redco_error *err)
+{
+    json_t *const own = parameters_json(f);
+    const char *const name = json_string_value(json_object_get(config, "_name"));
+    redco_status st = own != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, f->path, "out of memory");
+    if (st == REDCO_OK && !json_equal(own, json_object_get(config, "parameters"))) {
+        st = redco_fail(err, REDCO_EVALUE, place,
+                        "is a plan for other parameters (of %.80s) than %.80s has; plan with redco-plan --pipeline",
+                        name != NULL ? name : "another model", f->table->name);
+    }
+    json_decref(own);
+    return st;
+}

@@ -1,0 +1,44 @@
+/** @file pipeline_file.h  Opens a pipeline's shared library, and what redco makes of it: a task to train, a model to
+ * plan, examples to collate. */
+#ifndef REDCO_USER_PIPELINE_FILE_H
+#define REDCO_USER_PIPELINE_FILE_H
+
+#include "executor/pipeline/user_pipeline.h"
+#include "topology/base/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct redco_user_pipeline_file redco_user_pipeline_file;
+
+/** Loads it and calls describe().
+ *  @return REDCO_EIO if it cannot be loaded; REDCO_EVALUE for another ABI version, a table that lacks something, or
+ *          parameters and inputs that cannot be */
+redco_status redco_user_pipeline_open(const char *path, redco_user_pipeline_file **file_out, redco_error *err);
+/** The same of a table in memory, which is borrowed. @param name  stands for the file in errors */
+redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, const char *name,
+                                          redco_user_pipeline_file **file_out, redco_error *err);
+void redco_user_pipeline_close(redco_user_pipeline_file *file); /**< NULL is accepted */
+
+const redco_user_pipeline *redco_user_pipeline_of(const redco_user_pipeline_file *file);
+
+/** The task of micro-batches of @p examples.
+ *  @param file      must outlive the task
+ *  @param task_out  to be freed with redco_user_pipeline_task_free() */
+redco_status redco_user_pipeline_task(const redco_user_pipeline_file *file, uint32_t examples, redco_task *task_out,
+                                      redco_error *err);
+void redco_user_pipeline_task_free(redco_task *task); /**< an all-zero one is accepted */
+
+/** What redco-plan plans: a config of type "pipeline", with the parameters and how much work the loss and its gradients
+ *  are. Builds the graph: the first place where a loss function's errors are seen.
+ *  @param config_out  new reference */
+redco_status redco_user_pipeline_model(const redco_user_pipeline_file *file, json_t **config_out, redco_error *err);
+/** Whether a plan's model is this pipeline's. @param place  of the plan, for errors */
+redco_status redco_user_pipeline_check_model(const redco_user_pipeline_file *file, const json_t *config,
+                                             const char *place, redco_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

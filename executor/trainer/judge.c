@@ -1,0 +1,222 @@
+/* Loss and predictions of a pipeline over all records of a file. */
+#include "executor/backend/host/kernels.h"
+#include "executor/trainer/forward.h"
+#include "executor/trainer/predict.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct judging {
+    redco_trainer *t;
+    const redco_records *records;
+    bool with_loss;
+    redco_task task; /* of the batch at work */
+    redcoi_forward *forward;
+    redco_tensor_type loss_type, predicted_type;
+    void **inputs;
+    void *raw; /* a batch's predictions */
+    uint64_t *numbers;
+    double *losses; /* by batch: its sum over examples */
+    redco_judgement *out;
+};
+
+/* What predict() adds to the graph, and the loss. */
+struct values {
+    const redco_task *task;
+    const redco_user_pipeline *table;
+    bool with_loss;
+    redco_value results[2];
+    uint32_t count;
+};
+
+static void build(redco_scope *scope, void *context)
+{
+    struct values *const v = context;
+    if (v->with_loss) { v->results[v->count++] = v->task->loss(scope, v->task->context); }
+    if (v->table->predict != NULL) { v->results[v->count++] = v->table->predict(scope); }
+}
+
+static redco_status no_memory(const redco_trainer *t, redco_error *err)
+{
+    return redco_fail(err, REDCO_ENOMEM, t->place, "no memory to predict with it");
+}
+
+static redco_status check_results(struct judging *j, const redco_graph *g, const struct values *v, uint32_t batch,
+                                  redco_error *err)
+{
+    char text[REDCO_TYPE_TEXT_BYTES];
+    for (uint32_t i = 0; i < v->count; i++) {
+        const bool loss = i == 0 && v->with_loss;
+        if (v->results[i] >= redco_graph_value_count(g)) {
+            return redco_fail(err, REDCO_EVALUE, j->task.name, "%s() gave no value", loss ? "loss" : "predict");
+        }
+        const redco_tensor_type type = *redco_value_type(g, v->results[i]);
+        if (loss) {
+            j->loss_type = type;
+            continue;
+        }
+        j->predicted_type = type;
+        if (type.rank == 0 || type.dim[0] != batch || type.dtype == REDCO_BOOL) {
+            return redco_fail(err, REDCO_EVALUE, j->task.name, "predict() gave %s for %u examples; [%u, ...] is needed",
+                              redco_type_text(&type, text), batch, batch);
+        }
+    }
+    return REDCO_OK;
+}
+
+static void close_batch(struct judging *j)
+{
+    redcoi_forward_free(j->forward);
+    j->forward = NULL;
+    for (size_t i = 0; j->inputs != NULL && i < j->task.input_count; i++) { free(j->inputs[i]); }
+    free((void *)j->inputs);
+    j->inputs = NULL;
+    free(j->raw);
+    j->raw = NULL;
+    redco_user_pipeline_task_free(&j->task);
+}
+
+/* The graph of batches of a size. */
+static redco_status open_batch(struct judging *j, uint32_t batch, redco_error *err)
+{
+    redco_trainer *const t = j->t;
+    const redco_user_pipeline_file *const file = t->options.pipeline;
+    const redco_task_options options = {t->options.dtype, t->options.dtype, false, false};
+    redco_task_graph built = {.graph = NULL};
+    struct values v = {.table = redco_user_pipeline_of(file), .with_loss = j->with_loss};
+    redco_status st = redco_user_pipeline_task(file, batch, &j->task, err);
+    if (st != REDCO_OK) { return st; }
+    v.task = &j->task;
+    st = redco_task_build_values(&j->task, &options, j->task.inputs, j->task.input_count, build, &v, &built, err);
+    if (st == REDCO_OK) { st = check_results(j, built.graph, &v, batch, err); }
+    if (st == REDCO_OK) {
+        const redcoi_forward_options forward = {.graph = built.graph, .results = v.results, .result_count = v.count};
+        st = redcoi_forward_create(t, &forward, &j->forward, err);
+    }
+    redco_task_graph_free(&built);
+    j->inputs = calloc(j->task.input_count + 1, sizeof(void *));
+    bool enough = j->inputs != NULL;
+    for (size_t i = 0; enough && i < j->task.input_count; i++) {
+        j->inputs[i] = calloc(1, redco_type_bytes(&j->task.inputs[i].type));
+        enough = j->inputs[i] != NULL;
+    }
+    if (v.table->predict != NULL) {
+        j->raw = calloc(1, redco_type_bytes(&j->predicted_type));
+        enough = enough && j->raw != NULL;
+    }
+    return st == REDCO_OK && !enough ? no_memory(t, err) : st;
+}
+
+static redco_status read_loss(struct judging *j, double *loss_out, redco_error *err)
+{
+    double wide = 0.0;
+    float single = 0.0F;
+    const bool f64 = j->loss_type.dtype == REDCO_F64;
+    const redco_status st = redcoi_forward_read(j->forward, 0, f64 ? (void *)&wide : (void *)&single, err);
+    *loss_out = f64 ? wide : (double)single;
+    return st;
+}
+
+/* @param mine  whether this replica's results count */
+static redco_status run_batch(struct judging *j, uint64_t first, uint32_t count, uint64_t number, bool mine,
+                              redco_error *err)
+{
+    static const int32_t key[2] = {0, 0};
+    redcoi_fed *const fed = calloc(j->task.input_count + 1, sizeof *fed);
+    if (fed == NULL) { return no_memory(j->t, err); }
+    for (uint32_t i = 0; i < count; i++) { j->numbers[i] = first + i; }
+    redco_status st = redco_records_collate(j->records, j->numbers, count, j->inputs, err);
+    for (size_t i = 0; i < j->task.input_count; i++) { fed[i] = (redcoi_fed){j->task.inputs[i].name, j->inputs[i]}; }
+    fed[j->task.input_count] = (redcoi_fed){"key", key};
+    if (st == REDCO_OK) {
+        st = redcoi_forward_run(j->forward, fed, (uint32_t)j->task.input_count + 1, NULL, NULL, err);
+    }
+    free(fed);
+    if (st != REDCO_OK || !mine) { return st; }
+    if (j->with_loss) {
+        st = read_loss(j, &j->losses[number], err);
+        j->losses[number] *= count;
+    }
+    if (st == REDCO_OK && j->raw != NULL) {
+        st = redcoi_forward_read(j->forward, j->with_loss ? 1 : 0, j->raw, err);
+        redcoi_load(j->predicted_type.dtype, j->raw, (uint64_t)count * j->out->values,
+                    j->out->predictions + first * j->out->values);
+    }
+    return st;
+}
+
+/* Whole batches, then what is left. */
+static redco_status run_all(struct judging *j, uint32_t batch, redco_error *err)
+{
+    redco_trainer *const t = j->t;
+    const uint64_t count = j->out->examples, whole = count / batch, ranks = redco_mesh_ranks(t->mesh.dp);
+    const uint64_t own = redco_replica_at(t->mesh, t->at);
+    const uint32_t rest = (uint32_t)(count % batch);
+    redco_status st = whole > 0 ? open_batch(j, batch, err) : REDCO_OK;
+    const uint32_t first = whole > 0 ? batch : rest;
+    if (st == REDCO_OK && whole == 0) { st = open_batch(j, rest, err); }
+    if (st == REDCO_OK && j->raw != NULL) {
+        j->out->values = (uint32_t)(redco_type_elements(&j->predicted_type) / first);
+        j->out->predictions = calloc(count * j->out->values + 1, sizeof *j->out->predictions);
+        if (j->out->predictions == NULL) { st = no_memory(t, err); }
+    }
+    for (uint64_t r = 0; r < (whole + ranks - 1) / ranks && st == REDCO_OK; r++) {
+        const uint64_t number = r * ranks + own;
+        const bool mine = number < whole;
+        st = run_batch(j, mine ? number * batch : 0, batch, mine ? number : 0, mine, err);
+    }
+    if (st == REDCO_OK && rest > 0 && whole > 0) {
+        close_batch(j);
+        st = open_batch(j, rest, err);
+    }
+    return st == REDCO_OK && rest > 0 ? run_batch(j, whole * batch, rest, whole, own == 0, err) : st;
+}
+
+/* Every number is of one replica; the others have 0. */
+static redco_status add_up(struct judging *j, uint64_t batches, redco_error *err)
+{
+    redco_communicator *const replicas = j->t->replicas;
+    double sum = 0.0;
+    redco_status st = redco_all_reduce(replicas, REDCO_F64, REDCO_REDUCE_SUM, j->losses, batches, "evaluation", err);
+    if (st == REDCO_OK && j->out->values > 0) {
+        st = redco_all_reduce(replicas, REDCO_F64, REDCO_REDUCE_SUM, j->out->predictions,
+                              j->out->examples * j->out->values, "prediction", err);
+    }
+    for (uint64_t b = 0; b < batches; b++) { sum += j->losses[b]; }
+    j->out->loss = j->with_loss ? sum / (double)j->out->examples : (double)NAN;
+    if (st == REDCO_OK && j->with_loss && !isfinite(sum)) {
+        st = redco_fail(err, REDCO_EINFEASIBLE, "evaluation", "the loss is not a finite number");
+    }
+    return st;
+}
+
+redco_status redco_trainer_judge(redco_trainer *t, const redco_records *records, uint32_t batch, bool with_loss,
+                                 redco_judgement *out, redco_error *err)
+{
+    if (t->replay) { return redcoi_trainer_real(t, "an evaluation", err); }
+    const uint64_t count = redco_records_count(records);
+    if (batch == 0) { batch = t->plan->micro_batch; }
+    redco_judgement made = {.examples = count};
+    const uint64_t batches = (count + batch - 1) / batch;
+    struct judging j = {.t = t, .records = records, .with_loss = with_loss, .out = &made};
+    j.numbers = calloc(batch, sizeof *j.numbers);
+    j.losses = calloc(batches, sizeof *j.losses);
+    redco_status st = j.numbers == NULL || j.losses == NULL ? no_memory(t, err) : run_all(&j, batch, err);
+    if (st == REDCO_OK) { st = add_up(&j, batches, err); }
+    close_batch(&j);
+    free(j.numbers);
+    free(j.losses);
+    if (st == REDCO_OK) {
+        *out = made;
+        made = (redco_judgement){.predictions = NULL};
+    }
+    redco_judgement_free(&made);
+    return st;
+}
+
+void redco_judgement_free(redco_judgement *judgement)
+{
+    free(judgement->predictions);
+    *judgement = (redco_judgement){.predictions = NULL};
+}

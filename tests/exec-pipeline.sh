@@ -1,0 +1,158 @@
+#!/bin/sh
+# tests/exec-pipeline.sh TOOLS PIPELINES CC [few|full]: pipelines of users. A new one is there, planned and trained in three
+# commands. The digits of executor/pipelines are told apart to 97 % on one rank and on four, with the losses of one rank
+# on every plan (f64: 1e-10), and resumed in the middle of an epoch to the same bits. What a user's functions and data can
+# get wrong is one line before the first step.
+set -u
+tests=$(cd "$(dirname "$0")" && pwd) || exit 2
+PATH=$(cd "$1" && pwd):$PATH
+pipelines=$(cd "$2" && pwd) || exit 2
+compiler=$3
+size=${4:-few}
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 2
+failures=0 refused=0 runs=0
+bad() {
+    echo "$*"
+    cat out err
+    failures=$((failures + 1))
+}
+plan() { # NAME LIBRARY GLOBAL MICRO OPTION...
+    name=$1 library=$2 global=$3 micro=$4
+    shift 4
+    redco-plan --quiet --pipeline "$library" --cluster "$tests/data/exec/quad.json" --global-batch "$global" \
+        --micro-batch "$micro" --precision fp32 "$@" -o "$name.json" >out 2>err || bad "plan $name"
+}
+
+# A newcomer's three commands.
+redco-exec --new-pipeline first >out 2>err || bad 'new pipeline'
+if command -v cmake >/dev/null; then
+    cmake -S first -B first/build -DREDCO_INCLUDE="$tests/.." -DCMAKE_C_COMPILER="$compiler" >out 2>err &&
+        cmake --build first/build >out 2>err && ctest --test-dir first/build >out 2>err || bad 'the new pipeline does not learn'
+fi
+
+digits=$pipelines/digits.so data=$tests/../executor/pipelines/data
+plan one "$digits" 64 16 --gpus 1
+plan ddp "$digits" 64 16 --gpus 4 --strategy ddp
+plan zero3 "$digits" 64 16 --gpus 4 --strategy zero3
+plan amsp "$digits" 64 16 --gpus 8 --fix p=2x1,g=2x2,os=4x2 --micro-batch 8
+for name in ddp zero3 amsp; do
+    runs=$((runs + 1))
+    redco-exec $name.json --pipeline "$digits" --data "$data/digits-train.jsonl" --steps 40 --dtype f64 --check --quiet >out 2>err &&
+        grep -q 'the same' out || bad "$name: not as one rank"
+done
+for name in one zero3; do
+    runs=$((runs + 1))
+    redco-exec $name.json --pipeline "$digits" --data "$data/digits-train.jsonl" --steps 800 \
+        --evaluate "$data/digits-test.jsonl" --json >$name.out 2>err || bad "$name: exit $?"
+done
+tail -n 12 one.out zero3.out >out
+python3 - <<'PY' || bad 'digits are not told apart, or not alike'
+import json
+a, b = (json.load(open(f))["evaluation"] for f in ("one.out", "zero3.out"))
+assert a["metric"] >= 0.97 and b["metric"] >= 0.97 and a["examples"] == 359, (a, b)
+assert abs(a["loss"] / b["loss"] - 1) < 1e-3, (a, b)
+PY
+# Predictions in the order of the file; labels are not needed. Batches of 100 leave a shorter one.
+sed 's/, "digit": [0-9]*//' "$data/digits-test.jsonl" >unlabelled.jsonl
+redco-exec ddp.json --pipeline "$digits" --data "$data/digits-train.jsonl" --steps 100 --predict unlabelled.jsonl --batch 100 \
+    >out 2>err || bad "predict: exit $?"
+python3 - "$data/digits-test.jsonl" <<'PY' || bad 'predictions are out of order'
+import json, sys
+got, want = ([json.loads(line) for line in open(f)] for f in ("out", sys.argv[1]))
+assert [g["example"]["pixels"] for g in got] == [w["pixels"] for w in want]
+assert sum(g["prediction"] == w["digit"] for g, w in zip(got, want)) > 0.8 * len(want)
+PY
+# An epoch is 22 steps and a half.
+train="--pipeline $digits --data $data/digits-train.jsonl --quiet"
+# shellcheck disable=SC2086 # words
+redco-exec zero3.json $train --steps 30 --save-weights whole >out 2>err &&
+    redco-exec zero3.json $train --steps 13 --checkpoint ck >out 2>err &&
+    redco-exec zero3.json $train --steps 30 --checkpoint ck --resume --save-weights resumed >out 2>err &&
+    cmp whole/model.safetensors resumed/model.safetensors || bad 'resumed in the middle of an epoch'
+# shellcheck disable=SC2086
+redco-exec ddp.json $train --steps 0 --weights whole --save-weights again >out 2>err &&
+    cmp whole/model.safetensors again/model.safetensors || bad 'weights on another plan'
+
+# Dates: some steps against one rank; with "full" until they are read, on one rank and on four.
+dates=$pipelines/dates.so
+python3 "$data/make_dates.py" . 4000 || bad 'no dates'
+plan dates_one "$dates" 64 16 --gpus 1
+plan dates_zero3 "$dates" 64 16 --gpus 4 --strategy zero3
+plan dates_amsp "$dates" 64 8 --gpus 8 --fix p=2x1,g=2x2,os=4x2
+for name in dates_zero3 dates_amsp; do
+    runs=$((runs + 1))
+    redco-exec $name.json --pipeline "$dates" --data dates-train.jsonl --steps 2 --dtype f64 --check --quiet >out 2>err &&
+        grep -q 'the same' out || bad "$name: not as one rank"
+done
+for name in dates_one dates_zero3; do
+    [ "$size" = full ] || continue
+    runs=$((runs + 1))
+    redco-exec $name.json --pipeline "$dates" --data dates-train.jsonl --steps 600 --learning-rate 0.002 --schedule cosine \
+        --warmup 50 --evaluate dates-test.jsonl --json >out 2>err || bad "$name: exit $?"
+    python3 -c 'import json; e = json.load(open("out"))["evaluation"]; assert e["metric"] >= 0.99, e' || bad "$name: not read"
+done
+
+refuse() { # CODE TEXT COMMAND...
+    want=$1 text=$2
+    shift 2
+    refused=$((refused + 1))
+    "$@" >out 2>err
+    got=$?
+    [ $got -eq "$want" ] && [ "$(wc -l <err)" -eq 1 ] && grep -q -e "$text" err && ! grep -q '^step' out ||
+        bad "$*: exit $got, not $want with \"$text\""
+}
+redco-plan --quiet --pipeline "$digits" --gpus 1 --global-batch 6 --micro-batch 3 -o digits.json >/dev/null
+build() { # NAME SED: of the new pipeline's source
+    sed "$2" first/first.c >"$1.c"
+    "$compiler" -std=c11 -shared -fPIC -I"$tests/.." "$1.c" -o "$1.so" >out 2>err || bad "$1 does not compile"
+}
+build good ''
+plan good good.so 6 3 --gpus 1
+run="redco-exec good.json --data first/train.jsonl --steps 3"
+wrong() { # NAME SED TEXT: seen when it is planned and when it is run
+    build "$1" "$2"
+    refuse 2 "$3" redco-plan --pipeline "$1.so" --gpus 1
+    # shellcheck disable=SC2086
+    refuse 2 "$3" $run --pipeline "$1.so"
+}
+wrong abi 's/REDCO_USER_PIPELINE_ABI/99/' 'abi.so: is of pipeline ABI 99; this redco has 1'
+wrong symbol 's/redco_user_pipeline_table/another_table/' 'symbol.so: has no symbol redco_user_pipeline_table'
+wrong no_loss 's/\.loss = loss,//' 'its redco_user_pipeline_table has no .loss'
+wrong unresolved 's/redco_sub(/no_such_call(/; s/^#include.*/&\nredco_value no_such_call(redco_graph *, redco_value, redco_value);/' \
+    'unresolved.so: cannot be loaded: .*no_such_call'
+wrong twice 's/"line.bias"/"line.weight"/' 'describe(): "line.weight" is there already'
+wrong shape 's/redco_matmul(g, x, weight, false, false)/redco_matmul(g, x, weight, true, false)/' 'inner'
+wrong vector 's/redco_mean_all(g, \(.*\)), redco_dtype/\1, redco_dtype/' 'the loss is f32\[8,1\]; it must be a scalar'
+wrong missing 's/"line.bias"));/"line.offset"));/' 'line.offset: the loss function asks for it'
+wrong none 's/redco_user_pipeline_parameter/(void)/' 'describe() gave no parameter'
+build nan 's/return redco_cast(g, redco_mean_all(g, /return redco_cast(g, redco_mean_all(g, redco_log(g, redco_neg(g, /; s/redco_mul(g, error, error))/redco_mul(g, error, error))))/'
+# shellcheck disable=SC2086
+refuse 1 'loss' $run --pipeline nan.so
+build predicts 's/\.predict = line/.predict = total/; s/^static redco_value loss/static redco_value total(redco_scope *scope)\n{\n    return redco_sum_all(scope->graph, line(scope));\n}\n\n&/'
+# shellcheck disable=SC2086
+refuse 2 'predict() gave f32\[\] for 3 examples; \[3, ...\] is needed' $run --pipeline predicts.so --steps 0 --predict first/train.jsonl
+build quiet 's/,$/,/; s/\.predict = line/.predict = NULL/'
+# shellcheck disable=SC2086
+refuse 2 'quiet.so: has no .predict' $run --pipeline quiet.so --predict first/train.jsonl
+# shellcheck disable=SC2086
+{
+    refuse 2 'is a plan for other parameters' redco-exec digits.json --data first/train.jsonl --pipeline good.so
+    refuse 2 'give its library with --pipeline' $run
+    refuse 2 '--data: is missing' redco-exec good.json --pipeline good.so
+    refuse 2 'nowhere.so: cannot be loaded' $run --pipeline nowhere.so
+    refuse 2 'train.jsonl: cannot be loaded' $run --pipeline first/train.jsonl
+    refuse 2 '--model: is the pipeline' redco-plan --gpus 1 --pipeline good.so --model llama-7b
+    refuse 2 'is no name' redco-exec --new-pipeline ../x
+    refuse 2 'first: cannot make the folder' redco-exec --new-pipeline first
+    refuse 2 '--skip-bad: needs --pipeline' redco-exec good.json --skip-bad
+    printf '{"x": 1, "y": 3}\n\n{"x": "one"}\n[1]\n{"x": 2, "y": 5}\n{"x":\n' >mixed.jsonl
+    refuse 2 'mixed.jsonl:3: "x" is no number' redco-exec good.json --pipeline good.so --data mixed.jsonl
+    printf 'x\n' >worse.jsonl
+    refuse 2 'worse.jsonl: has no example that is not bad' redco-exec good.json --pipeline good.so --data worse.jsonl --skip-bad
+    redco-exec good.json --pipeline good.so --data mixed.jsonl --skip-bad --steps 2 >out 2>err || bad 'skip-bad'
+    grep -q 'warning: mixed.jsonl: 3 bad lines are left out' err && [ "$(grep -c ^step out)" -eq 2 ] || bad 'bad lines are not counted'
+}
+echo "$runs runs, $refused refused, $failures failures"
+exit $((failures > 0))

@@ -1,0 +1,10 @@
+/** @file plan_pipeline.h  A pipeline as the model of a question. */
+#ifndef REDCO_TOOLS_PLAN_PIPELINE_H
+#define REDCO_TOOLS_PLAN_PIPELINE_H
+
+#include "tools/plan/plan_args.h"
+
+/** Loads the pipeline of --pipeline, if there is one, and makes what its loss builds the question's model. */
+redco_status plan_pipeline_open(struct plan_args *args, redco_error *err);
+
+#endif
