@@ -248,10 +248,13 @@ static void fill_modules(const redco_costs *costs, uint32_t class_index, uint32_
     add_module(times, params);
 }
 
-/* Collectives of the tensors split in pairs. */
+/* Collectives of the tensors split in pairs: most have one size. */
 static void fill_tp(redco_costs *costs, const redco_shape *shape, const redco_operator *ops, uint32_t count,
                     double ratio, redcoi_times *times)
 {
+    struct {
+        double bytes, seconds;
+    } known[REDCO_COLLECTIVE_COUNT] = {{0.0, 0.0}};
     uint64_t sizes[REDCO_AXIS_COUNT];
     redco_rank_axis_sizes(costs->model, shape, sizes);
     for (uint32_t i = 0; i < count && shape->tp > 1; i++) {
@@ -260,11 +263,15 @@ static void fill_tp(redco_costs *costs, const redco_shape *shape, const redco_op
             const redco_group_traffic *const traffic = &ops[i].group->traffic[t];
             if (traffic->sequence_parallel != shape->sequence_parallel) { continue; }
             const double bytes = (double)redco_extent_count(&traffic->elements, sizes) * costs->compute.element_bytes;
+            if (known[traffic->op].bytes != bytes) {
+                known[traffic->op].bytes = bytes;
+                known[traffic->op].seconds = ratio * redco_costs_tp_s(costs, shape->tp, traffic->op, bytes);
+            }
             const bool before = traffic->op == REDCO_ALL_GATHER;
             double *const s = traffic->backward ? (before ? &tp->backward_before_s : &tp->backward_after_s)
                               : before          ? &tp->forward_before_s
                                                 : &tp->forward_after_s;
-            *s += ratio * redco_costs_tp_s(costs, shape->tp, traffic->op, bytes);
+            *s += known[traffic->op].seconds;
         }
         times->tp_forward_s += tp->forward_before_s + tp->forward_after_s;
         times->tp_backward_s += tp->backward_before_s + tp->backward_after_s;

@@ -5,7 +5,7 @@
 
 #include "costmodel/graph/build_calls.h"
 #include "costmodel/models/language_model.h"
-#include "costmodel/models/layer_groups.h"
+#include "costmodel/models/layer_nodes.h"
 #include "costmodel/models/model.h"
 
 /** The table of families, in the order in which messages list them: one row a model type. */
@@ -53,8 +53,11 @@ struct redco_model {
     redco_param *params;
     size_t param_count, param_capacity;
     uint64_t total_params;
+    uint64_t axis_sizes[REDCO_AXIS_COUNT]; /**< but for batch and sequence */
     redco_layer_group groups[REDCOI_MODEL_CLASSES][REDCO_GROUPS_MAX];
     uint32_t group_counts[REDCOI_MODEL_CLASSES];
+    redco_layer_node nodes[REDCOI_MODEL_CLASSES][REDCO_NODES_MAX];
+    uint32_t node_counts[REDCOI_MODEL_CLASSES];
     json_t *config;
     json_t *defaults;                      /**< sizes that the config leaves out: {"hidden_size": 4096, ...} */
     char *warnings[REDCOI_MODEL_WARNINGS]; /**< what is odd about the config; NULL behind the last */
@@ -333,7 +336,7 @@ redco_value redcoi_lm_encode(redcoi_pass *p, redco_value source);
 /** Of the graph of one layer of a class. */
 typedef struct redcoi_class_values {
     redco_value *params; /**< tensors of the model, by their ids */
-    redco_value input, result;
+    redco_value input, encoded, result;
     uint32_t first_op; /**< of the layer: those before make rotary tables and biases of scores */
     uint32_t end_op;   /**< behind the last: those from it on are gradients */
     /** Input and tensors, and the gradient of each, from an input "gradient", that of the result. */

@@ -216,12 +216,15 @@ static redco_status derive_class(redco_model *model, redcoi_probe *probe, uint32
     model->group_counts[class_index] = table.count;
     /* Looking up reads no values. */
     if (model->classes[class_index].kind != REDCO_CLASS_EMBEDDING) { st = derive_kept(probe, &table, err); }
-    return st == REDCO_OK ? redcoi_layer_traffic_make(probe, table.groups, table.count, err) : st;
+    if (st == REDCO_OK) { st = redcoi_layer_traffic_make(probe, table.groups, table.count, err); }
+    if (st != REDCO_OK) { return st; }
+    return redcoi_layer_nodes_make(probe, model->nodes[class_index], &model->node_counts[class_index], err);
 }
 
 redco_status redcoi_layer_groups_make(redco_model *model, redco_error *err)
 {
     redcoi_probe probe = {.g = NULL};
+    redcoi_axis_sizes_make(model);
     if (model->family->price != NULL) { return model->family->price(model, err); }
     redco_status st = redcoi_probe_create(model, &probe, err);
     for (uint32_t c = 0; c < model->class_count && st == REDCO_OK; c++) { st = derive_class(model, &probe, c, err); }

@@ -38,6 +38,7 @@ typedef struct redco_extent {
 } redco_extent;
 
 uint64_t redco_extent_count(const redco_extent *extent, const uint64_t sizes[REDCO_AXIS_COUNT]);
+bool redco_extent_equal(const redco_extent *a, const redco_extent *b);
 /** The axis of it that paired tensor parallelism cuts: heads of any kind, FFN, vocabulary.
  *  @return REDCO_AXIS_COUNT if there is none */
 redco_axis redco_extent_split(const redco_extent *extent);
@@ -109,6 +110,8 @@ uint32_t redco_model_groups(const redco_model *model, uint32_t class_index, cons
 /** Sizes of the model's axes for a whole sequence each of @p batch and @p length, uncut. */
 void redco_model_axis_sizes(const redco_model *model, uint64_t batch, uint64_t length,
                             uint64_t sizes_out[REDCO_AXIS_COUNT]);
+/** What a tensor maps to and from, in symbols: a linear's outputs and inputs, a table's rows and width. */
+void redco_param_maps(const redco_param *param, redco_extent *out_out, redco_extent *in_out);
 /** A tensor's dimensions, as many as its rank, in the order of its shape, in symbols. */
 void redco_param_extents(const redco_param *param, redco_extent extents_out[2]);
 

@@ -2,6 +2,7 @@
 #include "costmodel/models/layer_probe.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define AXIS(name) (1U << REDCO_AXIS_##name)
 
@@ -78,38 +79,49 @@ redco_axis redco_extent_split(const redco_extent *extent)
     return REDCO_AXIS_COUNT;
 }
 
+bool redco_extent_equal(const redco_extent *a, const redco_extent *b)
+{
+    return a->factor == b->factor && memcmp(a->power, b->power, sizeof a->power) == 0;
+}
+
+void redco_param_maps(const redco_param *param, redco_extent *out_out, redco_extent *in_out)
+{
+    *out_out = extent_with(1, use_axes[param->use].out);
+    *in_out = extent_with(1, use_axes[param->use].in);
+}
+
 void redco_param_extents(const redco_param *param, redco_extent extents_out[2])
 {
-    const redco_extent out = extent_with(1, use_axes[param->use].out), in = extent_with(1, use_axes[param->use].in);
     const bool turned = param->role == REDCO_PARAM_CONV1D;
-    extents_out[0] = turned ? in : out;
-    extents_out[1] = turned ? out : in;
+    redco_param_maps(param, &extents_out[turned ? 1 : 0], &extents_out[turned ? 0 : 1]);
 }
 
 void redco_model_axis_sizes(const redco_model *model, uint64_t batch, uint64_t length,
                             uint64_t sizes_out[REDCO_AXIS_COUNT])
 {
-    const redco_model_dims *const d = redco_model_get_dims(model);
-    uint64_t width = d->hidden, positions = d->max_positions, buckets = 0;
+    memcpy(sizes_out, model->axis_sizes, sizeof model->axis_sizes);
+    sizes_out[REDCO_AXIS_BATCH] = batch;
+    sizes_out[REDCO_AXIS_SEQUENCE] = length;
+}
+
+void redcoi_axis_sizes_make(redco_model *model)
+{
+    const redco_model_dims *const d = &model->dims;
+    uint64_t *const sizes = model->axis_sizes;
+    sizes[REDCO_AXIS_HEADS] = d->heads;
+    sizes[REDCO_AXIS_KV_HEADS] = d->kv_heads;
+    sizes[REDCO_AXIS_QKV_HEADS] = (uint64_t)d->heads + 2 * (uint64_t)d->kv_heads;
+    sizes[REDCO_AXIS_HEAD_DIM] = d->head_dim;
+    sizes[REDCO_AXIS_HIDDEN] = sizes[REDCO_AXIS_TABLE_WIDTH] = d->hidden;
+    sizes[REDCO_AXIS_FFN] = d->ffn;
+    sizes[REDCO_AXIS_VOCAB] = d->vocab;
+    sizes[REDCO_AXIS_POSITIONS] = d->max_positions;
     for (size_t i = 0; i < model->param_count; i++) {
         const redco_param *const p = &model->params[i];
-        if (p->use == REDCO_USE_TABLE) { width = p->shape[1]; }
-        if (p->use == REDCO_USE_POSITIONS) { positions = p->shape[0]; }
-        if (p->use == REDCO_USE_RELATIVE_BIAS) { buckets = p->shape[0]; }
+        if (p->use == REDCO_USE_TABLE) { sizes[REDCO_AXIS_TABLE_WIDTH] = p->shape[1]; }
+        if (p->use == REDCO_USE_POSITIONS) { sizes[REDCO_AXIS_POSITIONS] = p->shape[0]; }
+        if (p->use == REDCO_USE_RELATIVE_BIAS) { sizes[REDCO_AXIS_BUCKETS] = p->shape[0]; }
     }
-    const uint64_t sizes[REDCO_AXIS_COUNT] = {[REDCO_AXIS_BATCH] = batch,
-                                              [REDCO_AXIS_SEQUENCE] = length,
-                                              [REDCO_AXIS_HEADS] = d->heads,
-                                              [REDCO_AXIS_KV_HEADS] = d->kv_heads,
-                                              [REDCO_AXIS_QKV_HEADS] = (uint64_t)d->heads + 2 * (uint64_t)d->kv_heads,
-                                              [REDCO_AXIS_HEAD_DIM] = d->head_dim,
-                                              [REDCO_AXIS_HIDDEN] = d->hidden,
-                                              [REDCO_AXIS_FFN] = d->ffn,
-                                              [REDCO_AXIS_VOCAB] = d->vocab,
-                                              [REDCO_AXIS_TABLE_WIDTH] = width,
-                                              [REDCO_AXIS_POSITIONS] = positions,
-                                              [REDCO_AXIS_BUCKETS] = buckets};
-    for (unsigned a = 0; a < REDCO_AXIS_COUNT; a++) { sizes_out[a] = sizes[a]; }
 }
 
 static void probe_dims(redcoi_probe *probe, const redco_model *model)

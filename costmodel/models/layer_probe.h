@@ -21,6 +21,8 @@ typedef struct redcoi_probe {
     bool grouped; /**< fewer KV heads than heads */
 } redcoi_probe;
 
+/** Of the model itself. */
+void redcoi_axis_sizes_make(redco_model *model);
 redco_status redcoi_probe_create(const redco_model *model, redcoi_probe *probe, redco_error *err);
 /** Replaces the graph by that of a class. */
 redco_status redcoi_probe_class(redcoi_probe *probe, uint32_t class_index, redco_error *err);
@@ -41,5 +43,11 @@ uint32_t redcoi_probe_param(const redcoi_probe *probe, redco_value value);
 /** The collectives of paired tensor parallelism: adds them to the groups next to which they stand. */
 redco_status redcoi_layer_traffic_make(const redcoi_probe *probe, redco_layer_group *groups, uint32_t count,
                                        redco_error *err);
+
+/* layer_nodes.c */
+
+/** @param nodes  with room for REDCO_NODES_MAX */
+redco_status redcoi_layer_nodes_make(const redcoi_probe *probe, redco_layer_node *nodes, uint32_t *count_out,
+                                     redco_error *err);
 
 #endif

@@ -1,5 +1,8 @@
-/* Graphs of blocks. Every operator has its time from the cost model, at the size that a layout leaves to a rank. */
-#include "planner/tensor_parallel/build_internal.h"
+/* Graphs of layers: the options of each node of a model's classes. Every operator has its time from the cost model, at
+ * the size that a layout leaves to a rank. */
+#include "planner/tensor_parallel/layer_build.h"
+
+#include "costmodel/closed_form/memory_model.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,86 +10,82 @@
 /* Tensor parallelism is there to save memory: a layout may hold this much more of the states than the even split, which
  * is room for replicated keys and values and small tables, not for whole matrices or vocabularies. */
 static const double replicated_ratio = 0.25;
+/* Bytes of a logit: two 16-bit and two 32-bit copies (costmodel/README.md, section 5). */
+static const uint64_t logit_bytes = 12;
+/* What frameworks without dropout keep of an activation's operands, over the operands (likewise). */
+static const double kept_ratio = 1.1;
+
+/* A rank's part if everything is split that tensor parallelism splits, if nothing is, and if only the sequence is. */
+enum { SPLIT, WHOLE, ROWS, SIZES };
+static const redcoi_tp_form form_of[SIZES] = {REDCOI_TP_SPLIT, REDCOI_TP_WHOLE, REDCOI_TP_ROWS};
+
+struct part {
+    uint64_t sizes[REDCO_AXIS_COUNT];
+    uint64_t tokens;
+    redco_operator ops[REDCO_OPERATORS_MAX];
+};
+
+struct builder {
+    const redcoi_tp_base *base;
+    redcoi_tp_layer *layer;
+    redcoi_tp_graph *graph;
+    const redco_model_dims *dims;
+    const redco_param *params; /* of the model */
+    uint64_t ranks;
+    uint32_t slot, first; /* of the class whose nodes are being added; its first node */
+    double element_bytes;
+    bool rows;           /* sequence parallelism */
+    redcoi_tp_form edge; /* of activations between layers */
+    uint32_t op_count;
+    struct part *parts; /* [SIZES] */
+};
+
+struct seconds {
+    double forward_s, backward_s;
+};
+
+static const struct seconds no_seconds = {0.0, 0.0};
 
 static uint64_t ceil_div(uint64_t a, uint64_t b)
 {
     return a / b + (a % b != 0 ? 1 : 0);
 }
 
-static struct redcoi_tp_seconds operator_seconds(const redco_compute *compute, const redco_operator *op)
+static struct seconds operator_seconds(const struct builder *b, const redco_operator *op)
 {
-    return (struct redcoi_tp_seconds){redco_operator_s(compute, op, REDCO_PASS_FORWARD),
-                                      redco_operator_s(compute, op, REDCO_PASS_GRAD_INPUT) +
-                                          redco_operator_s(compute, op, REDCO_PASS_GRAD_WEIGHT)};
+    const redco_compute *const compute = b->base->compute;
+    return (struct seconds){redco_operator_s(compute, op, REDCO_PASS_FORWARD),
+                            redco_operator_s(compute, op, REDCO_PASS_GRAD_INPUT) +
+                                redco_operator_s(compute, op, REDCO_PASS_GRAD_WEIGHT)};
 }
 
-void redcoi_tp_open(struct redcoi_tp_builder *b, const redcoi_tp_base *base, redcoi_tp_layer *layer)
+static bool in_mask(redco_op_role role, uint64_t roles)
 {
-    *layer = (redcoi_tp_layer){.classes = {UINT32_MAX, UINT32_MAX}};
-    for (int slot = 0; slot < REDCOI_TP_CLASSES; slot++) {
-        for (int role = 0; role < REDCOI_TP_ROLES; role++) { layer->node[slot][role] = REDCOI_TP_NONE; }
-    }
-    redcoi_tp_graph *const graph = &layer->graph;
-    graph->ranks = base->shape.tp;
-    graph->prices = base->prices;
-    graph->exposed_ratio = base->exposed_ratio;
-    graph->param_s = base->param_s;
-    graph->param_bytes = base->param_bytes;
-    *b = (struct redcoi_tp_builder){.base = base,
-                                    .layer = layer,
-                                    .graph = graph,
-                                    .dims = redco_model_get_dims(base->model),
-                                    .ranks = base->shape.tp,
-                                    .tokens = (uint64_t)base->shape.micro_batch *
-                                              ceil_div(base->shape.seq_len, base->shape.cp),
-                                    .element_bytes = base->compute->element_bytes,
-                                    .rows = base->shape.sequence_parallel,
-                                    .edge = base->shape.sequence_parallel ? REDCOI_TP_ROWS : REDCOI_TP_WHOLE};
+    return (roles >> role & 1) != 0;
 }
 
-/* The operators of one rank if everything were split, if nothing were, and if only the sequence were. */
-void redcoi_tp_operators(struct redcoi_tp_builder *b, uint32_t class_index)
+/* All operators of a node that is no product. */
+static struct seconds node_seconds(const struct builder *b, const redco_layer_node *node, int size)
 {
-    const redco_model *const model = b->base->model;
-    redco_shape shape = b->base->shape;
-    b->op_count = redco_layer_operators(model, class_index, &shape, b->ops[REDCOI_TP_OPS_SPLIT]);
-    shape.tp = 1;
-    (void)redco_layer_operators(model, class_index, &shape, b->ops[REDCOI_TP_OPS_WHOLE]);
-    shape.cp *= b->ranks;
-    (void)redco_layer_operators(model, class_index, &shape, b->ops[REDCOI_TP_OPS_ROWS]);
-}
-
-static const redco_operator *find_operator(const struct redcoi_tp_builder *b, int size, redco_op_role role)
-{
+    struct seconds sum = no_seconds;
     for (uint32_t i = 0; i < b->op_count; i++) {
-        if (b->ops[size][i].role == role) { return &b->ops[size][i]; }
+        const redco_operator *const op = &b->parts[size].ops[i];
+        if (op->kind == REDCO_OPERATOR_GEMM || !in_mask(op->role, node->roles)) { continue; }
+        const struct seconds s = operator_seconds(b, op);
+        sum.forward_s += s.forward_s;
+        sum.backward_s += s.backward_s;
     }
-    return NULL;
+    return sum;
 }
 
-struct redcoi_tp_seconds redcoi_tp_op_seconds(const struct redcoi_tp_builder *b, int size, redco_op_role role)
+static struct seconds product_seconds(const struct builder *b, uint64_t m, uint64_t n, uint64_t k, bool narrow)
 {
-    const redco_operator *const op = find_operator(b, size, role);
-    return op != NULL ? operator_seconds(b->base->compute, op) : (struct redcoi_tp_seconds){0.0, 0.0};
+    const redco_operator op = {.kind = REDCO_OPERATOR_GEMM, .m = m, .n = n, .k = k, .narrow = narrow};
+    return operator_seconds(b, &op);
 }
 
-uint32_t redcoi_tp_add_node(struct redcoi_tp_builder *b, const char *name, double width, uint32_t input_count,
-                            const uint32_t inputs[])
-{
-    const uint32_t at = b->graph->node_count++;
-    redcoi_tp_node *const node = &b->graph->nodes[at];
-    *node = (redcoi_tp_node){.name = name,
-                             .class_slot = b->slot,
-                             .input_count = input_count,
-                             .width_bytes = width * (double)b->tokens * b->element_bytes,
-                             .traffic_ratio = 1.0,
-                             .tied = REDCOI_TP_NONE};
-    for (uint32_t i = 0; i < input_count; i++) { node->inputs[i] = inputs[i]; }
-    return at;
-}
-
-redcoi_tp_option *redcoi_tp_add_option(struct redcoi_tp_builder *b, uint32_t node, redcoi_tp_form input,
-                                       redcoi_tp_form output, struct redcoi_tp_seconds seconds)
+static redcoi_tp_option *add_option(const struct builder *b, uint32_t node, redcoi_tp_form input, redcoi_tp_form output,
+                                    struct seconds seconds)
 {
     redcoi_tp_node *const to = &b->graph->nodes[node];
     redcoi_tp_option *const option = &to->options[to->option_count++];
@@ -99,283 +98,332 @@ redcoi_tp_option *redcoi_tp_add_option(struct redcoi_tp_builder *b, uint32_t nod
     return option;
 }
 
-static struct redcoi_tp_seconds times_seconds(struct redcoi_tp_seconds s, double ratio)
+static redcoi_tp_option *add_split(const struct builder *b, uint32_t node, redcoi_tp_split split, redcoi_tp_form input,
+                                   redcoi_tp_form output, struct seconds seconds, uint64_t params)
 {
-    return (struct redcoi_tp_seconds){ratio * s.forward_s, ratio * s.backward_s};
+    redcoi_tp_option *const option = add_option(b, node, input, output, seconds);
+    option->split = split;
+    option->params = params;
+    return option;
 }
 
-static struct redcoi_tp_seconds product_seconds(const struct redcoi_tp_builder *b, uint64_t m, uint64_t n, uint64_t k,
-                                                bool narrow)
+/* A collective of an option's own. */
+static void add_collective(const struct builder *b, redco_collective op, double bytes, bool backward,
+                           redcoi_tp_option *option)
 {
-    const redco_operator op = {.kind = REDCO_OPERATOR_GEMM, .m = m, .n = n, .k = k, .narrow = narrow};
-    return operator_seconds(b->base->compute, &op);
-}
-
-/* Gradients of a weight that every rank computes for its own tokens are summed over the ranks. */
-void redcoi_tp_sum_gradient(const struct redcoi_tp_builder *b, uint64_t params, redcoi_tp_option *option)
-{
-    const double bytes = (double)params * b->element_bytes;
     const redcoi_tp_prices *const prices = &b->base->prices;
-    option->tp_backward_s = prices->seconds(prices->context, REDCO_ALL_REDUCE, bytes);
-    option->tp_bytes = 2.0 * bytes * (b->ranks - 1.0) / b->ranks;
+    *(backward ? &option->tp_backward_s : &option->tp_forward_s) += prices->seconds(prices->context, op, bytes);
+    option->tp_bytes += (op == REDCO_ALL_REDUCE ? 2.0 : 1.0) * bytes * ((double)b->ranks - 1.0) / (double)b->ranks;
 }
 
-/* A weight of out x in, part of the product @p op: a column split is priced as its share of that product, which is one
- * kernel for all of its parts; other layouts make a kernel of their own. */
-uint32_t redcoi_tp_add_linear(struct redcoi_tp_builder *b, redcoi_tp_role role, redco_op_role op,
-                              const struct redcoi_tp_linear *w, uint32_t input)
+/* A weight that every rank has whole; with sequence parallelism, where each uses it for its own tokens, its gradient is
+ * summed over the ranks. */
+static void add_replicated(const struct builder *b, uint32_t node, struct seconds whole, struct seconds rows,
+                           uint64_t params)
 {
-    const uint64_t ranks = b->ranks;
-    const uint32_t at = redcoi_tp_add_node(b, redcoi_tp_role_names[role], (double)w->out, 1, &input);
-    const redco_operator *const split = find_operator(b, REDCOI_TP_OPS_SPLIT, op);
-    const bool narrow = split != NULL && split->narrow;
-    const bool fused = split != NULL && w->column_reference;
-    const struct redcoi_tp_seconds column =
-        fused ? times_seconds(operator_seconds(b->base->compute, split), (double)w->out_rank / (double)split->n)
-              : product_seconds(b, b->tokens, w->out_rank, w->in, narrow);
-    b->layer->node[b->slot][role] = at;
-
-    redcoi_tp_option *option = redcoi_tp_add_option(b, at, REDCOI_TP_SHARED, REDCOI_TP_SPLIT, column);
-    option->split = REDCOI_TP_COLUMN;
-    option->params = w->out_rank * w->in;
-    option->reference = w->column_reference;
-    option->by_rules = w->out_aligned;
-    if (!w->out_aligned && w->out % ranks == 0) { /* heads cut inside */
-        option = redcoi_tp_add_option(b, at, REDCOI_TP_SHARED, REDCOI_TP_CUT,
-                                      product_seconds(b, b->tokens, w->out / ranks, w->in, narrow));
-        option->split = REDCOI_TP_COLUMN;
-        option->params = w->out / ranks * w->in;
-        option->legal = false;
-    }
-    const bool wide = !w->column_reference && split != NULL;
-    option = redcoi_tp_add_option(b, at, REDCOI_TP_SPLIT, REDCOI_TP_PARTIAL,
-                                  wide ? operator_seconds(b->base->compute, split)
-                                       : product_seconds(b, b->tokens, w->out, w->in_rank, narrow));
-    option->split = REDCOI_TP_ROW;
-    option->params = w->out * w->in_rank;
-    option->reference = !w->column_reference;
-    option = redcoi_tp_add_option(b, at, REDCOI_TP_WHOLE, REDCOI_TP_WHOLE,
-                                  product_seconds(b, b->tokens, w->out, w->in, narrow));
-    option->split = REDCOI_TP_REPLICATE;
-    option->params = w->out * w->in;
-    if (b->rows) {
-        option = redcoi_tp_add_option(b, at, REDCOI_TP_ROWS, REDCOI_TP_ROWS,
-                                      product_seconds(b, ceil_div(b->tokens, ranks), w->out, w->in, narrow));
-        option->split = REDCOI_TP_REPLICATE;
-        option->params = w->out * w->in;
-        redcoi_tp_sum_gradient(b, w->out * w->in, option);
-    }
-    return at;
+    (void)add_split(b, node, REDCOI_TP_REPLICATE, REDCOI_TP_WHOLE, REDCOI_TP_WHOLE, whole, params);
+    if (!b->rows) { return; }
+    redcoi_tp_option *const option =
+        add_split(b, node, REDCOI_TP_REPLICATE, REDCOI_TP_ROWS, REDCOI_TP_ROWS, rows, params);
+    add_collective(b, REDCO_ALL_REDUCE, (double)params * b->element_bytes, true, option);
 }
 
-/* A layer's input: there as the layers agree, or what a norm makes of it. */
-uint32_t redcoi_tp_add_source(struct redcoi_tp_builder *b, redco_op_role role, double width)
+/* An engine that plans its memory: the gradient lies over the logits. */
+static bool plans_memory(const struct builder *b)
 {
-    const char *const name = role == REDCO_OP_ROLE_NONE ? "encoder output" : redco_op_role_name(role);
-    const uint32_t at = redcoi_tp_add_node(b, name, width, 0, NULL);
-    redcoi_tp_add_option(b, at, b->edge, b->edge, redcoi_tp_op_seconds(b, REDCOI_TP_OPS_SPLIT, role))->reference = true;
-    return at;
+    return b->base->shape.engine.planned_memory;
 }
 
-/* Back to how the layers agree. */
-void redcoi_tp_add_residual(struct redcoi_tp_builder *b, uint32_t input)
+/* The product that holds the weight: its columns are among those of its group. */
+static const redco_operator *product_of(const struct builder *b, const redco_layer_node *node)
 {
-    const uint32_t at = redcoi_tp_add_node(b, "residual", 0.0, 1, &input);
-    redcoi_tp_add_option(b, at, b->edge, b->edge, (struct redcoi_tp_seconds){0.0, 0.0})->reference = true;
-}
-
-/* Sum of outputs that were made side by side; partial sums are added before they are reduced. */
-uint32_t redcoi_tp_add_sum(struct redcoi_tp_builder *b, const char *name, double width, uint32_t count,
-                           const uint32_t inputs[])
-{
-    static const redcoi_tp_form forms[] = {REDCOI_TP_PARTIAL, REDCOI_TP_SPLIT, REDCOI_TP_WHOLE, REDCOI_TP_ROWS};
-    const uint32_t at = redcoi_tp_add_node(b, name, width, count, inputs);
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        if (forms[i] == REDCOI_TP_ROWS && !b->rows) { continue; }
-        redcoi_tp_add_option(b, at, forms[i], forms[i], (struct redcoi_tp_seconds){0.0, 0.0})->reference = i == 0;
-    }
-    return at;
-}
-
-/* Bytes that the operator's operands are kept with for backward (costmodel/README.md, section 5). */
-static uint64_t kept_bytes(const struct redcoi_tp_builder *b, double elements)
-{
-    const double per_element = b->dims->dropout || b->base->shape.engine.planned_memory ? 1.0 : 1.1;
-    const double most = 0x1p53; /* as redco_share_up() saturates */
-    return (uint64_t)ceil(fmin(most, per_element * elements * (double)b->tokens * (b->element_bytes / 2.0)));
-}
-
-static struct redcoi_tp_seconds core_seconds(const struct redcoi_tp_builder *b, int size, bool cross)
-{
-    static const redco_op_role own[] = {REDCO_OP_ROLE_Q_NORM, REDCO_OP_ROLE_K_NORM, REDCO_OP_ROLE_ROTARY,
-                                        REDCO_OP_ROLE_SPLIT_HEADS, REDCO_OP_ROLE_ATTENTION};
-    struct redcoi_tp_seconds sum = {0.0, 0.0};
-    if (cross) { return redcoi_tp_op_seconds(b, size, REDCO_OP_ROLE_CROSS_ATTENTION); }
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        const struct redcoi_tp_seconds s = redcoi_tp_op_seconds(b, size, own[i]);
-        sum.forward_s += s.forward_s;
-        sum.backward_s += s.backward_s;
-    }
-    return sum;
-}
-
-/* Whole heads: each rank its own, from split or from gathered inputs; or all of them everywhere. */
-static uint32_t add_attention(struct redcoi_tp_builder *b, bool cross, uint32_t count, const uint32_t inputs[])
-{
-    const redco_model_dims *const dims = b->dims;
-    const bool even = dims->heads % b->ranks == 0;
-    const double all = 4.0 * (dims->heads + dims->kv_heads) * dims->head_dim;
-    const double own =
-        4.0 * (double)(ceil_div(dims->heads, b->ranks) + redco_rank_kv_heads(dims, b->ranks)) * dims->head_dim;
-    const struct redcoi_tp_seconds split = core_seconds(b, REDCOI_TP_OPS_SPLIT, cross);
-    const uint32_t at = redcoi_tp_add_node(b, cross ? "cross attention" : "attention",
-                                           (double)dims->heads * dims->head_dim, count, inputs);
-    redcoi_tp_option *option = redcoi_tp_add_option(b, at, REDCOI_TP_SPLIT, REDCOI_TP_SPLIT, split);
-    option->reference = true;
-    option->by_rules = even;
-    option->bytes = kept_bytes(b, own);
-    option = redcoi_tp_add_option(b, at, REDCOI_TP_SHARED, REDCOI_TP_SPLIT, split);
-    option->by_rules = even;
-    option->bytes = kept_bytes(b, own);
-    if (count == 3) { /* own queries; keys and values of all heads are there */
-        option = redcoi_tp_add_option(b, at, REDCOI_TP_SHARED, REDCOI_TP_SPLIT, split);
-        option->input[0] = REDCOI_TP_SPLIT;
-        option->by_rules = even;
-        option->bytes = kept_bytes(b, own);
-    }
-    option = redcoi_tp_add_option(b, at, REDCOI_TP_WHOLE, REDCOI_TP_WHOLE, core_seconds(b, REDCOI_TP_OPS_WHOLE, cross));
-    option->bytes = kept_bytes(b, all);
-    return at;
-}
-
-static bool has(const struct redcoi_tp_builder *b, redcoi_tp_role role)
-{
-    return b->layer->weights[b->slot].param[role] != NULL;
-}
-
-/* Queries, keys and values: one matrix or three; then attention and its output. @return the output's node */
-static uint32_t add_heads(struct redcoi_tp_builder *b, bool cross, uint32_t queries_of, uint32_t keys_of)
-{
-    const redco_model_dims *const dims = b->dims;
-    const uint64_t h = dims->hidden, d = dims->head_dim, ranks = b->ranks;
-    const uint64_t q = (uint64_t)dims->heads * d, q_rank = ceil_div(dims->heads, ranks) * d;
-    const uint64_t kv = (uint64_t)dims->kv_heads * d, kv_rank = (uint64_t)redco_rank_kv_heads(dims, b->ranks) * d;
-    const bool q_whole = dims->heads % ranks == 0, kv_whole = dims->kv_heads % ranks == 0;
-    const struct redcoi_tp_linear query = {q, q_rank, h, ceil_div(h, ranks), true, q_whole};
-    const struct redcoi_tp_linear key = {kv, kv_rank, h, ceil_div(h, ranks), true, kv_whole};
-    const struct redcoi_tp_linear out = {h, ceil_div(h, ranks), q, q_rank, false, true};
-    uint32_t inputs[3];
-    uint32_t count = 1;
-    if (!cross && has(b, REDCOI_TP_QKV)) {
-        const bool whole = q_whole && kv_whole && b->base->roles->qkv != REDCO_QKV_BLOCKS;
-        const struct redcoi_tp_linear all = {q + 2 * kv, q_rank + 2 * kv_rank, h, ceil_div(h, ranks), true, whole};
-        inputs[0] = redcoi_tp_add_linear(b, REDCOI_TP_QKV, REDCO_OP_ROLE_QKV, &all, queries_of);
-    } else {
-        inputs[0] = redcoi_tp_add_linear(b, cross ? REDCOI_TP_CROSS_Q : REDCOI_TP_Q,
-                                         cross ? REDCO_OP_ROLE_CROSS_Q : REDCO_OP_ROLE_QKV, &query, queries_of);
-        inputs[1] = redcoi_tp_add_linear(b, cross ? REDCOI_TP_CROSS_K : REDCOI_TP_K,
-                                         cross ? REDCO_OP_ROLE_CROSS_KV : REDCO_OP_ROLE_QKV, &key, keys_of);
-        inputs[2] = redcoi_tp_add_linear(b, cross ? REDCOI_TP_CROSS_V : REDCOI_TP_V,
-                                         cross ? REDCO_OP_ROLE_CROSS_KV : REDCO_OP_ROLE_QKV, &key, keys_of);
-        count = 3;
-    }
-    const uint32_t core = add_attention(b, cross, count, inputs);
-    return redcoi_tp_add_linear(b, cross ? REDCOI_TP_CROSS_O : REDCOI_TP_O,
-                                cross ? REDCO_OP_ROLE_CROSS_OUT : REDCO_OP_ROLE_OUT, &out, core);
-}
-
-/* @return the node of the FFN's output */
-static uint32_t add_ffn(struct redcoi_tp_builder *b, uint32_t input)
-{
-    const redco_model_dims *const dims = b->dims;
-    const uint64_t h = dims->hidden, f = dims->ffn, ranks = b->ranks;
-    const struct redcoi_tp_linear in = {f, ceil_div(f, ranks), h, ceil_div(h, ranks), true, true};
-    const struct redcoi_tp_linear out = {h, ceil_div(h, ranks), f, ceil_div(f, ranks), false, true};
-    const double kept = dims->gated ? 8.0 : 4.0;
-    uint32_t inputs[2];
-    uint32_t count = 0;
-    if (dims->gated) { inputs[count++] = redcoi_tp_add_linear(b, REDCOI_TP_GATE, REDCO_OP_ROLE_FFN_IN, &in, input); }
-    inputs[count++] = redcoi_tp_add_linear(b, REDCOI_TP_UP, REDCO_OP_ROLE_FFN_IN, &in, input);
-    static const struct {
-        redcoi_tp_form form;
-        int size;
-    } sizes[] = {{REDCOI_TP_SPLIT, REDCOI_TP_OPS_SPLIT},
-                 {REDCOI_TP_WHOLE, REDCOI_TP_OPS_WHOLE},
-                 {REDCOI_TP_ROWS, REDCOI_TP_OPS_ROWS}};
-    const uint32_t act = redcoi_tp_add_node(b, "activation", (double)f, count, inputs);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        if (sizes[i].form == REDCOI_TP_ROWS && !b->rows) { continue; }
-        redcoi_tp_option *const option = redcoi_tp_add_option(
-            b, act, sizes[i].form, sizes[i].form, redcoi_tp_op_seconds(b, sizes[i].size, REDCO_OP_ROLE_ACTIVATION));
-        option->reference = i == 0;
-        option->bytes = kept_bytes(b, kept * (double)(i == 1 ? f : ceil_div(f, ranks)));
-    }
-    return redcoi_tp_add_linear(b, REDCOI_TP_DOWN, REDCO_OP_ROLE_FFN_OUT, &out, act);
-}
-
-redco_status redcoi_tp_check_weights(const struct redcoi_tp_builder *b, const redcoi_tp_role *needed, size_t count,
-                                     redco_error *err)
-{
-    const redcoi_tp_weights *const weights = &b->layer->weights[b->slot];
-    const char *const model = redco_model_name(b->base->model);
-    if (weights->unknown != NULL) {
-        return redco_fail(err, REDCO_EVALUE, model, "tensor-parallel placement does not know what %s is",
-                          weights->unknown->name);
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (weights->param[needed[i]] == NULL) {
-            return redco_fail(err, REDCO_EVALUE, model, "tensor-parallel placement finds no matrix for %s",
-                              redcoi_tp_role_names[needed[i]]);
+    for (uint32_t i = 0; i < b->op_count; i++) {
+        const redco_operator *const op = &b->parts[SPLIT].ops[i];
+        if (op->kind != REDCO_OPERATOR_GEMM || !in_mask(op->role, node->roles)) { continue; }
+        for (uint32_t p = 0; p < op->group->part_count; p++) {
+            if (redco_extent_equal(&op->group->parts[p], &node->columns)) { return op; }
         }
     }
-    return REDCO_OK;
+    return NULL;
 }
 
-static redco_status check_block(const struct redcoi_tp_builder *b, bool cross, redco_error *err)
+/* Whether an even cut of the outputs leaves heads whole and parts in place. */
+static bool is_aligned(const struct builder *b, const redco_layer_node *node)
 {
-    static const redcoi_tp_role always[] = {REDCOI_TP_O, REDCOI_TP_UP, REDCOI_TP_DOWN};
-    static const redcoi_tp_role apart[] = {REDCOI_TP_Q, REDCOI_TP_K, REDCOI_TP_V};
-    static const redcoi_tp_role gate[] = {REDCOI_TP_GATE};
-    static const redcoi_tp_role crossed[] = {REDCOI_TP_CROSS_Q, REDCOI_TP_CROSS_K, REDCOI_TP_CROSS_V,
-                                             REDCOI_TP_CROSS_O};
-    redco_status st = redcoi_tp_check_weights(b, always, 3, err);
-    if (st == REDCO_OK && !has(b, REDCOI_TP_QKV)) { st = redcoi_tp_check_weights(b, apart, 3, err); }
-    if (st == REDCO_OK && b->dims->gated) { st = redcoi_tp_check_weights(b, gate, 1, err); }
-    if (st == REDCO_OK && cross) { st = redcoi_tp_check_weights(b, crossed, 4, err); }
-    return st;
+    const bool q = b->dims->heads % b->ranks == 0, kv = b->dims->kv_heads % b->ranks == 0;
+    switch (redco_extent_split(&node->columns)) {
+    case REDCO_AXIS_HEADS: return q && node->blocks == 1;
+    case REDCO_AXIS_KV_HEADS: return kv;
+    case REDCO_AXIS_QKV_HEADS: return q && kv;
+    default: return true;
+    }
 }
 
-redco_status redcoi_tp_build_block(const redcoi_tp_base *base, uint32_t class_index, redcoi_tp_layer *layer_out,
-                                   redco_error *err)
+/* Elements that the fullest rank has of a dimension, heads whole, padded where it does not divide. */
+static uint64_t own_count(const struct builder *b, const redco_extent *extent)
 {
-    struct redcoi_tp_builder b;
-    const redco_layer_class *classes = NULL;
-    (void)redco_model_classes(base->model, &classes);
-    const bool cross = classes[class_index].kind == REDCO_CLASS_CROSS;
-    redcoi_tp_open(&b, base, layer_out);
-    layer_out->classes[0] = class_index;
-    redcoi_tp_weights_find(base->model, base->roles, class_index, &layer_out->weights[0]);
-    const redco_status st = check_block(&b, cross, err);
-    if (st != REDCO_OK) { return st; }
-    redcoi_tp_operators(&b, class_index);
-    const uint64_t h = b.dims->hidden;
-    const uint32_t norm = redcoi_tp_add_source(&b, REDCO_OP_ROLE_ATTENTION_NORM, (double)h);
-    const uint32_t attended = add_heads(&b, false, norm, norm);
-    if (b.dims->parallel_block) {
-        const uint32_t both[2] = {attended, add_ffn(&b, norm)};
-        redcoi_tp_add_residual(&b, redcoi_tp_add_sum(&b, "sum", (double)h, 2, both));
-        return redcoi_tp_price(&layer_out->graph, err);
+    const bool cut = redco_extent_split(extent) != REDCO_AXIS_COUNT;
+    return cut ? redco_extent_count(extent, b->parts[SPLIT].sizes)
+               : ceil_div(redco_extent_count(extent, b->parts[WHOLE].sizes), b->ranks);
+}
+
+/* Partial sums of logits are there at full width. What plans its memory reduces them where they are; of that, the loss
+ * has its own part. */
+static void add_logits(const struct builder *b, uint64_t out, uint64_t out_rank, redcoi_tp_option *option)
+{
+    const uint64_t tokens = b->parts[WHOLE].tokens;
+    const uint64_t own = plans_memory(b) ? redco_share_up(tokens, out_rank, 1) : 0;
+    option->legal = false;
+    option->bytes = (uint64_t)b->element_bytes * (redco_share_up(tokens, out, 1) - own);
+}
+
+/* A column split is priced as its share of the group's product, which is one kernel for all of its parts; other layouts
+ * make a kernel of their own. The weight of a tied head is the embedding's. */
+static void add_product(const struct builder *b, const redco_layer_node *node, uint32_t at)
+{
+    const redco_param *const param = &b->params[node->params[0]];
+    const struct part *const whole = &b->parts[WHOLE];
+    const redco_operator *const split = product_of(b, node);
+    const bool narrow = split != NULL && split->narrow;
+    redco_extent columns, inner;
+    redco_param_maps(param, &columns, &inner);
+    const bool by_rows = redco_extent_split(&inner) != REDCO_AXIS_COUNT; /* the reference */
+    const bool tied = param->class_index != b->layer->classes[b->slot];
+    const uint64_t out = redco_extent_count(&node->columns, whole->sizes), own_out = own_count(b, &node->columns);
+    const uint64_t in = redco_extent_count(&inner, whole->sizes), own_in = own_count(b, &inner);
+    struct seconds column = product_seconds(b, whole->tokens, own_out, in, narrow);
+    if (split != NULL && !by_rows) {
+        const double share = (double)own_out / (double)split->n;
+        column = operator_seconds(b, split);
+        column = (struct seconds){share * column.forward_s, share * column.backward_s};
     }
-    redcoi_tp_add_residual(&b, attended);
-    if (cross) { /* one encoder output for all decoder layers: gathered, and its gradient summed, once */
-        const uint32_t memory = redcoi_tp_add_source(&b, REDCO_OP_ROLE_NONE, (double)h);
-        b.graph->nodes[memory].traffic_ratio = 1.0 / classes[class_index].layers;
-        const uint32_t cross_norm = redcoi_tp_add_source(&b, REDCO_OP_ROLE_CROSS_NORM, (double)h);
-        redcoi_tp_add_residual(&b, add_heads(&b, true, cross_norm, memory));
+    redcoi_tp_option *option =
+        add_split(b, at, REDCOI_TP_COLUMN, REDCOI_TP_SHARED, REDCOI_TP_SPLIT, column, own_out * in);
+    option->reference = !by_rows;
+    option->by_rules = is_aligned(b, node);
+    if (!option->by_rules && out % b->ranks == 0) { /* heads cut inside */
+        const struct seconds cut = product_seconds(b, whole->tokens, out / b->ranks, in, narrow);
+        add_split(b, at, REDCOI_TP_COLUMN, REDCOI_TP_SHARED, REDCOI_TP_CUT, cut, out / b->ranks * in)->legal = false;
     }
-    const uint32_t ffn_norm = redcoi_tp_add_source(&b, REDCO_OP_ROLE_FFN_NORM, (double)h);
-    redcoi_tp_add_residual(&b, add_ffn(&b, ffn_norm));
+    const bool fused = by_rows && split != NULL;
+    option = add_split(b, at, REDCOI_TP_ROW, REDCOI_TP_SPLIT, REDCOI_TP_PARTIAL,
+                       fused ? operator_seconds(b, split) : product_seconds(b, whole->tokens, out, own_in, narrow),
+                       out * own_in);
+    option->reference = by_rows;
+    if (redco_extent_split(&node->columns) == REDCO_AXIS_VOCAB) { add_logits(b, out, own_out, option); }
+    add_replicated(b, at, product_seconds(b, whole->tokens, out, in, narrow),
+                   product_seconds(b, ceil_div(whole->tokens, b->ranks), out, in, narrow), out * in);
+    if (!tied) { return; }
+    redcoi_tp_node *const head = &b->graph->nodes[at];
+    head->tied = redcoi_tp_node_of(b->layer, node->params[0]);
+    for (uint32_t o = 0; o < head->option_count; o++) { head->options[o].params = 0; }
+}
+
+/* T5's bias per bucket and head. Cut by bucket, all of it has to be gathered; by head, a rank has what it needs;
+ * replicated, every rank has gradients for its heads only. */
+static void add_bias(const struct builder *b, const redco_layer_node *node, uint32_t at)
+{
+    const redco_param *const param = &b->params[node->params[0]];
+    const uint64_t rows = param->shape[0], heads = param->shape[1], tables = node->param_count;
+    const double bytes = (double)(rows * heads) * b->element_bytes;
+    add_split(b, at, REDCOI_TP_ROW, REDCOI_TP_WHOLE, REDCOI_TP_WHOLE, no_seconds,
+              tables * rows * ceil_div(heads, b->ranks))
+        ->reference = true;
+    redcoi_tp_option *const column = add_split(b, at, REDCOI_TP_COLUMN, REDCOI_TP_WHOLE, REDCOI_TP_WHOLE, no_seconds,
+                                               tables * ceil_div(rows, b->ranks) * heads);
+    redcoi_tp_option *const whole =
+        add_split(b, at, REDCOI_TP_REPLICATE, REDCOI_TP_WHOLE, REDCOI_TP_WHOLE, no_seconds, tables * rows * heads);
+    for (uint64_t i = 0; i < tables; i++) {
+        add_collective(b, REDCO_ALL_GATHER, bytes, false, column);
+        add_collective(b, REDCO_REDUCE_SCATTER, bytes, true, column);
+        add_collective(b, REDCO_ALL_REDUCE, bytes, true, whole);
+    }
+}
+
+/* Every rank looks up what it has: rows of others count as zero. A width is split by rules alone: what frameworks run
+ * is split by vocabulary. */
+static void add_table(const struct builder *b, const redco_layer_node *node, uint32_t at)
+{
+    const redco_param *const param = &b->params[node->params[0]];
+    const uint64_t rows = param->shape[0], width = param->shape[1], tables = node->param_count;
+    const struct seconds seconds = node_seconds(b, node, SPLIT);
+    add_split(b, at, REDCOI_TP_COLUMN, REDCOI_TP_WHOLE, REDCOI_TP_PARTIAL, seconds,
+              tables * ceil_div(rows, b->ranks) * width)
+        ->reference = true;
+    if (width % b->ranks == 0) {
+        add_split(b, at, REDCOI_TP_ROW, REDCOI_TP_WHOLE, REDCOI_TP_SPLIT, seconds, tables * rows * (width / b->ranks))
+            ->legal = false;
+    }
+    add_replicated(b, at, seconds, seconds, tables * rows * width);
+}
+
+/* Bytes of what backward reads of an attention core or an activation and of the products before it, as far as tensor
+ * parallelism cuts it. */
+static uint64_t kept_bytes(const struct builder *b, const redco_layer_node *node, int size)
+{
+    const struct part *const part = &b->parts[size];
+    const bool plain = b->dims->dropout || plans_memory(b);
+    uint64_t roles = node->roles;
+    double elements = 0.0;
+    for (uint32_t i = 0; i < node->input_count; i++) { roles |= b->layer->nodes[b->first + node->inputs[i]]->roles; }
+    for (uint32_t i = 0; i < b->op_count; i++) {
+        const redco_layer_group *const group = part->ops[i].group;
+        if (group == NULL || !in_mask(group->role, roles)) { continue; }
+        for (uint32_t k = 0; k < group->kept_count; k++) {
+            const redco_extent *const kept = &group->kept[k].elements;
+            const bool cut = redco_extent_split(kept) != REDCO_AXIS_COUNT;
+            if (cut && !group->kept[k].statistic) { elements += (double)redco_extent_count(kept, part->sizes); }
+        }
+    }
+    const double most = 0x1p53; /* as redco_share_up() saturates */
+    return (uint64_t)ceil(fmin(most, (plain ? 1.0 : kept_ratio) * elements * b->element_bytes));
+}
+
+/* Whole heads: each rank its own, from split or from gathered inputs, or from own queries and gathered keys and values;
+ * or all of them everywhere. */
+static void add_core(const struct builder *b, const redco_layer_node *node, uint32_t at)
+{
+    const struct seconds split = node_seconds(b, node, SPLIT);
+    const bool even = b->dims->heads % b->ranks == 0;
+    for (int i = 0; i < (node->input_count == 3 ? 3 : 2); i++) {
+        redcoi_tp_option *const option =
+            add_option(b, at, i == 0 ? REDCOI_TP_SPLIT : REDCOI_TP_SHARED, REDCOI_TP_SPLIT, split);
+        if (i == 2) { option->input[0] = REDCOI_TP_SPLIT; }
+        option->reference = i == 0;
+        option->by_rules = even;
+        option->bytes = kept_bytes(b, node, SPLIT);
+    }
+    add_option(b, at, REDCOI_TP_WHOLE, REDCOI_TP_WHOLE, node_seconds(b, node, WHOLE))->bytes =
+        kept_bytes(b, node, WHOLE);
+}
+
+/* Activations; or softmax and cross entropy where the logits are: three sums of one number per token are left out, as
+ * in the closed form. */
+static void add_elements(const struct builder *b, const redco_layer_node *node, uint32_t at)
+{
+    for (int size = SPLIT; size < SIZES; size++) {
+        if (size == ROWS && !b->rows) { continue; }
+        redcoi_tp_option *const option = add_option(b, at, form_of[size], form_of[size], node_seconds(b, node, size));
+        option->reference = size == SPLIT;
+        option->bytes =
+            node->kind != REDCO_NODE_LOSS
+                ? kept_bytes(b, node, size)
+                : redco_share_up(b->parts[size].tokens, redco_extent_count(&node->columns, b->parts[size].sizes), 1) *
+                      (plans_memory(b) ? (uint64_t)b->element_bytes : logit_bytes);
+    }
+}
+
+/* Partial sums are added before they are reduced. */
+static void add_sum(const struct builder *b, uint32_t at)
+{
+    static const redcoi_tp_form forms[] = {REDCOI_TP_PARTIAL, REDCOI_TP_SPLIT, REDCOI_TP_WHOLE, REDCOI_TP_ROWS};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        if (forms[i] == REDCOI_TP_ROWS && !b->rows) { continue; }
+        add_option(b, at, forms[i], forms[i], no_seconds)->reference = i == 0;
+    }
+}
+
+static void add_node(struct builder *b, const redco_layer_node *node)
+{
+    const uint32_t at = b->graph->node_count++;
+    static const char *const names[] = {[REDCO_NODE_STREAM] = "a norm",  [REDCO_NODE_ENCODED] = "the encoder",
+                                        [REDCO_NODE_TABLE] = "a table",  [REDCO_NODE_PRODUCT] = "a product",
+                                        [REDCO_NODE_CORE] = "attention", [REDCO_NODE_ELEMENTS] = "an activation",
+                                        [REDCO_NODE_SUM] = "a sum",      [REDCO_NODE_RESIDUAL] = "a residual",
+                                        [REDCO_NODE_LOSS] = "the loss"};
+    const bool is_bias = node->kind == REDCO_NODE_TABLE && redco_extent_split(&node->columns) != REDCO_AXIS_COUNT;
+    const bool is_last = node->kind == REDCO_NODE_RESIDUAL || node->kind == REDCO_NODE_LOSS || is_bias;
+    const double width = is_last ? 0.0 : (double)redco_extent_count(&node->columns, b->parts[WHOLE].sizes);
+    b->layer->nodes[at] = node;
+    b->graph->nodes[at] = (redcoi_tp_node){.name = names[node->kind],
+                                           .class_slot = b->slot,
+                                           .input_count = node->input_count,
+                                           .width_bytes = width * (double)b->parts[WHOLE].tokens * b->element_bytes,
+                                           .traffic_ratio = 1.0,
+                                           .tied = REDCOI_TP_NONE};
+    redcoi_tp_node *const to = &b->graph->nodes[at];
+    for (uint32_t i = 0; i < node->input_count; i++) { to->inputs[i] = b->first + node->inputs[i]; }
+    switch (node->kind) {
+    case REDCO_NODE_ENCODED: { /* for all layers of the decoder: gathered, and its gradient summed, once */
+        const redco_layer_class *classes = NULL;
+        (void)redco_model_classes(b->base->model, &classes);
+        to->traffic_ratio = 1.0 / classes[b->layer->classes[b->slot]].layers;
+    } /* fallthrough */
+    case REDCO_NODE_STREAM:
+    case REDCO_NODE_RESIDUAL:
+        add_option(b, at, b->edge, b->edge, node_seconds(b, node, SPLIT))->reference = true;
+        break;
+    case REDCO_NODE_TABLE:
+        if (is_bias) {
+            add_bias(b, node, at);
+        } else {
+            add_table(b, node, at);
+        }
+        break;
+    case REDCO_NODE_PRODUCT: add_product(b, node, at); break;
+    case REDCO_NODE_CORE: add_core(b, node, at); break;
+    case REDCO_NODE_ELEMENTS:
+    case REDCO_NODE_LOSS: add_elements(b, node, at); break;
+    case REDCO_NODE_SUM: add_sum(b, at); break;
+    }
+}
+
+static void fill_part(struct builder *b, uint32_t class_index, int size, const redco_shape *shape)
+{
+    struct part *const part = &b->parts[size];
+    redco_rank_axis_sizes(b->base->model, shape, part->sizes);
+    part->tokens = part->sizes[REDCO_AXIS_BATCH] * part->sizes[REDCO_AXIS_SEQUENCE];
+    b->op_count = redco_layer_operators(b->base->model, class_index, shape, part->ops);
+}
+
+static void add_class(struct builder *b, uint32_t class_index)
+{
+    const redco_layer_node *nodes = NULL;
+    const uint32_t count = redco_model_nodes(b->base->model, class_index, &nodes);
+    redco_shape shape = b->base->shape;
+    fill_part(b, class_index, SPLIT, &shape);
+    shape.tp = 1;
+    fill_part(b, class_index, WHOLE, &shape);
+    shape.cp *= (uint32_t)b->ranks;
+    fill_part(b, class_index, ROWS, &shape);
+    b->first = b->graph->node_count;
+    for (uint32_t i = 0; i < count && b->graph->node_count < REDCOI_TP_NODES; i++) { add_node(b, &nodes[i]); }
+}
+
+redco_status redcoi_tp_build(const redcoi_tp_base *base, const uint32_t classes[REDCOI_TP_CLASSES],
+                             redcoi_tp_layer *layer_out, redco_error *err)
+{
+    *layer_out = (redcoi_tp_layer){.graph = {.ranks = base->shape.tp,
+                                             .prices = base->prices,
+                                             .exposed_ratio = base->exposed_ratio,
+                                             .param_s = base->param_s,
+                                             .param_bytes = base->param_bytes}};
+    struct part parts[SIZES];
+    struct builder b = {.base = base,
+                        .parts = parts,
+                        .layer = layer_out,
+                        .graph = &layer_out->graph,
+                        .dims = redco_model_get_dims(base->model),
+                        .ranks = base->shape.tp,
+                        .element_bytes = base->compute->element_bytes,
+                        .rows = base->shape.sequence_parallel,
+                        .edge = base->shape.sequence_parallel ? REDCOI_TP_ROWS : REDCOI_TP_WHOLE};
+    (void)redco_model_tensors(base->model, &b.params);
+    memcpy(layer_out->classes, classes, sizeof layer_out->classes);
+    for (b.slot = 0; b.slot < REDCOI_TP_CLASSES; b.slot++) {
+        if (classes[b.slot] != UINT32_MAX) { add_class(&b, classes[b.slot]); }
+    }
     return redcoi_tp_price(&layer_out->graph, err);
+}
+
+uint32_t redcoi_tp_node_of(const redcoi_tp_layer *layer, uint32_t param)
+{
+    for (uint32_t n = 0; n < layer->graph.node_count; n++) {
+        for (uint32_t i = 0; i < layer->nodes[n]->param_count; i++) {
+            if (layer->nodes[n]->params[i] == param) { return n; }
+        }
+    }
+    return REDCOI_TP_NONE;
 }
 
 redcoi_tp_total redcoi_tp_limit(redcoi_tp_graph *graph, uint64_t other_params)

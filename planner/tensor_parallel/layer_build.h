@@ -1,17 +1,16 @@
-/** @file layer_build.h  Internal: the graphs (graph.h) of a model's layers: one per class of blocks, one for embedding
- * and head together, since they may share a table. */
+/** @file layer_build.h  Internal: the graphs (layer_graph.h) of a model's layers: one per class of blocks, one for
+ *  embedding and head together, since they may share a table. Their nodes are those that the model's classes have
+ *  (layer_nodes.h); options, prices and memory are given to them here. */
 #ifndef REDCO_TP_BUILD_H
 #define REDCO_TP_BUILD_H
 
-#include "costmodel/models/model.h"
+#include "costmodel/models/layer_nodes.h"
 #include "costmodel/operators/compute.h"
 #include "planner/tensor_parallel/layer_graph.h"
-#include "planner/tensor_parallel/roles.h"
 
 /** What a graph is built from; borrowed. */
 typedef struct redcoi_tp_base {
     const redco_model *model;
-    const redcoi_tp_roles *roles;
     const redco_compute *compute;
     redco_shape shape; /**< of one rank, tp > 1 */
     redcoi_tp_prices prices;
@@ -20,21 +19,19 @@ typedef struct redcoi_tp_base {
     uint64_t param_bytes; /**< of all states */
 } redcoi_tp_base;
 
-/** A graph and where its weights are. */
+/** A graph and what its nodes are. */
 typedef struct redcoi_tp_layer {
     redcoi_tp_graph graph;
-    uint32_t classes[REDCOI_TP_CLASSES];               /**< of the slots; UINT32_MAX: none */
-    uint32_t node[REDCOI_TP_CLASSES][REDCOI_TP_ROLES]; /**< REDCOI_TP_NONE: no such weight */
-    redcoi_tp_weights weights[REDCOI_TP_CLASSES];
+    uint32_t classes[REDCOI_TP_CLASSES];            /**< of the slots; UINT32_MAX: none */
+    const redco_layer_node *nodes[REDCOI_TP_NODES]; /**< of the model */
 } redcoi_tp_layer;
 
 /** Prices included, without a limit on memory.
- *  @param embedding, head  class indices; UINT32_MAX: the model has no such class
- *  @return REDCO_EVALUE if the layer has a matrix that has no known role (named), or none of those it needs */
-redco_status redcoi_tp_build_block(const redcoi_tp_base *base, uint32_t class_index, redcoi_tp_layer *layer_out,
-                                   redco_error *err);
-redco_status redcoi_tp_build_edges(const redcoi_tp_base *base, uint32_t embedding, uint32_t head,
-                                   redcoi_tp_layer *layer_out, redco_error *err);
+ *  @param classes  indices: a block alone, or embedding and head; UINT32_MAX: none */
+redco_status redcoi_tp_build(const redcoi_tp_base *base, const uint32_t classes[REDCOI_TP_CLASSES],
+                             redcoi_tp_layer *layer_out, redco_error *err);
+/** The node of a weight: REDCOI_TP_NONE if it has none here. */
+uint32_t redcoi_tp_node_of(const redcoi_tp_layer *layer, uint32_t param);
 
 /** Sets the limit: what the reference layout needs, and a share of its states' memory on top; or the states of
  *  @p other_params parameters, if these are more. @return the reference's total */

@@ -145,8 +145,7 @@ static double collective_s(void *context, redco_collective op, double bytes)
     return redco_costs_tp_s(pricing->costs, pricing->tp, op, bytes);
 }
 
-redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model, const redcoi_tp_roles *roles,
-                                 const redco_setting *setting)
+redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model, const redco_setting *setting)
 {
     const redco_compute *const compute = redco_costs_compute(pricing->costs);
     const redco_shape shape = redco_costs_shape(pricing->costs, setting);
@@ -154,7 +153,6 @@ redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *
     if (shape.engine.gradient_bytes > 0) { bytes.gradient = shape.engine.gradient_bytes; }
     pricing->tp = shape.tp;
     return (redcoi_tp_base){.model = model,
-                            .roles = roles,
                             .compute = compute,
                             .shape = shape,
                             .prices = {pricing, collective_s},
@@ -196,11 +194,11 @@ static redco_status build(const redcoi_tp_base *base, const redcoi_tp_ruled_spli
         if (index >= graphs && index < graphs + layouts->count) {
             placed->layout = index - graphs;
             find_members(layouts, classes[c].layers, placed);
-            return redcoi_tp_build_block(base, c, &placed->layer, err);
+            return redcoi_tp_build(base, (const uint32_t[]){c, UINT32_MAX}, &placed->layer, err);
         }
         graphs += layouts->count;
     }
-    if (index == 0) { return redcoi_tp_build_edges(base, edges[0], edges[1], &placed->layer, err); }
+    if (index == 0) { return redcoi_tp_build(base, edges, &placed->layer, err); }
     *more_out = false;
     return REDCO_OK;
 }
@@ -210,17 +208,11 @@ static redco_status price_rules(const redcoi_tp_base *base, const redcoi_tp_rule
 {
     const redcoi_tp_layer *const layer = &placed->layer;
     const redcoi_tp_split *const own = &ruled->splits[(size_t)placed->layout * ruled->count];
-    redcoi_tp_split splits[REDCOI_TP_NODES];
+    redcoi_tp_split splits[REDCOI_TP_NODES] = {REDCOI_TP_NO_WEIGHT};
     uint32_t allowed[REDCOI_TP_NODES];
-    for (uint32_t n = 0; n < REDCOI_TP_NODES; n++) { splits[n] = REDCOI_TP_REPLICATE; }
-    for (int slot = 0; slot < REDCOI_TP_CLASSES; slot++) {
-        for (int role = 0; role < REDCOI_TP_ROLES; role++) {
-            const uint32_t node = layer->node[slot][role];
-            if (node != REDCOI_TP_NONE) { splits[node] = own[layer->weights[slot].index[role]]; }
-        }
-    }
     for (uint32_t n = 0; n < layer->graph.node_count; n++) {
-        if (layer->graph.nodes[n].tied != REDCOI_TP_NONE) { splits[n] = splits[layer->graph.nodes[n].tied]; }
+        const redco_layer_node *const node = layer->nodes[n];
+        if (node->param_count > 0) { splits[n] = own[node->params[0]]; }
     }
     redcoi_tp_ruled(&layer->graph, splits, allowed);
     if (!redcoi_tp_enumerate(&layer->graph, allowed, false, &placed->rules_choice, &placed->rules, NULL)) {

@@ -41,8 +41,7 @@ typedef struct redcoi_tp_pricing {
     redco_costs *costs;
     uint32_t tp;
 } redcoi_tp_pricing;
-redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model, const redcoi_tp_roles *roles,
-                                 const redco_setting *setting);
+redcoi_tp_base redcoi_tp_base_of(redcoi_tp_pricing *pricing, const redco_model *model, const redco_setting *setting);
 
 typedef redco_status (*redcoi_tp_solver)(const redcoi_tp_graph *graph, redcoi_tp_answer *answer_out, redco_error *err);
 /** The model's graphs, one at a time and one for each layout of a class: graph @p index, or *more_out false behind the

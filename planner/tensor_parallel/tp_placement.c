@@ -16,7 +16,7 @@ struct setting_costs {
     bool sequence_parallel;
     redco_mesh dp;
     uint32_t first[REDCOI_TP_LAYERS]; /* of a class's layouts in costs */
-    redco_layout_cost *costs;         /* of every layout of every class; NULL: none costs more than the reference */
+    redco_layout_cost *costs;         /* of every layout of every class */
 };
 
 struct source {
@@ -25,7 +25,6 @@ struct source {
     redcoi_tp_solver solve;       /* NULL: the program cannot be solved */
     const redco_user_rules *user; /* NULL: RedCoast's rules */
     redcoi_tp_pricing pricing;
-    redcoi_tp_roles roles;
     redcoi_tp_ruled_splits ruled; /* of ruled_shards */
     uint32_t ruled_shards;
     uint32_t next;
@@ -61,7 +60,7 @@ static redco_status fill_setting(struct source *source, const redco_setting *set
     costs->costs = calloc((size_t)count + 1, sizeof *costs->costs);
     if (costs->costs == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     const bool program = source->placement == REDCO_TP_MILP;
-    const redcoi_tp_base base = redcoi_tp_base_of(&source->pricing, source->model, &source->roles, setting);
+    const redcoi_tp_base base = redcoi_tp_base_of(&source->pricing, source->model, setting);
     redcoi_tp_placed *placed = malloc(sizeof *placed);
     bool more = true;
     redco_status st = placed != NULL ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, "", "out of memory");
@@ -96,19 +95,6 @@ static redco_status use_rules(struct source *source, uint32_t shards, redco_erro
     return st;
 }
 
-/* Rules price what they can: a model of unknown matrices (known by its dimensions alone, say) stays as it is. */
-static bool known_matrices(const redco_model *model, const redcoi_tp_roles *roles)
-{
-    const redco_layer_class *classes = NULL;
-    const size_t count = redco_model_classes(model, &classes);
-    redcoi_tp_weights weights;
-    for (uint32_t c = 0; c < count; c++) {
-        redcoi_tp_weights_find(model, roles, c, &weights);
-        if (weights.unknown != NULL) { return false; }
-    }
-    return count <= REDCOI_TP_LAYERS;
-}
-
 static bool is_of(const struct setting_costs *known, const redco_setting *setting)
 {
     return known->tp == setting->tp && known->cp == setting->cp && known->pp == setting->pp &&
@@ -118,13 +104,7 @@ static bool is_of(const struct setting_costs *known, const redco_setting *settin
 
 static redco_layout_cost cost_in(const struct setting_costs *known, uint32_t class_index, uint32_t layout)
 {
-    if (known->costs == NULL) { return (redco_layout_cost){.params = 0}; }
     return known->costs[known->first[class_index] + layout];
-}
-
-static bool is_priced(const struct source *source)
-{
-    return source->placement == REDCO_TP_MILP || known_matrices(source->model, &source->roles);
 }
 
 /* Which layers are alike depends on the ranks: where they do not divide what the user splits, RedCoast's rules stand
@@ -136,8 +116,7 @@ static uint32_t count_layouts(void *context, const redco_setting *setting, uint3
     struct source *const source = context;
     redco_error why = {0}; /* pricing fails likewise, and says so */
     *of_out = NULL;
-    if (source->user == NULL || !is_priced(source) || class_index >= REDCOI_TP_LAYERS ||
-        use_rules(source, setting->tp, &why) != REDCO_OK) {
+    if (source->user == NULL || class_index >= REDCOI_TP_LAYERS || use_rules(source, setting->tp, &why) != REDCO_OK) {
         return 1;
     }
     *of_out = source->ruled.classes[class_index].of;
@@ -162,11 +141,8 @@ static redco_status layout_cost(void *context, const redco_setting *setting, uin
                                  .micro_batch = setting->micro_batch,
                                  .micro_batches = setting->micro_batches,
                                  .dp = setting->dp};
-    redco_status st = REDCO_OK;
-    if (is_priced(source)) {
-        st = use_rules(source, setting->tp, err);
-        if (st == REDCO_OK) { st = fill_setting(source, setting, &made, err); }
-    }
+    redco_status st = use_rules(source, setting->tp, err);
+    if (st == REDCO_OK) { st = fill_setting(source, setting, &made, err); }
     if (st != REDCO_OK) {
         free(made.costs);
         return st;
@@ -183,7 +159,6 @@ static void free_source(void *context)
     struct source *const source = context;
     for (uint32_t i = 0; i < MOST_SETTINGS; i++) { free(source->known[i].costs); }
     redcoi_tp_rules_splits_free(&source->ruled);
-    redcoi_tp_roles_free(&source->roles);
     free(source);
 }
 
@@ -199,11 +174,6 @@ redco_status redcoi_tp_attach(redco_costs *costs, const redco_model *model, redc
     if (placement == REDCO_TP_PAIRED) { return REDCO_OK; }
     struct source *source = calloc(1, sizeof *source);
     if (source == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    const redco_status st = redcoi_tp_roles_find(model, &source->roles, err);
-    if (st != REDCO_OK) {
-        free(source);
-        return st;
-    }
     source->model = model;
     source->placement = placement;
     source->solve = solve;

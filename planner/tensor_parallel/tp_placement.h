@@ -22,8 +22,7 @@ typedef enum redco_tp_placement {
 /** "rules", "milp", "user", "paired", NULL-terminated, indexed by the enum. */
 extern const char *const redco_tp_placement_words[];
 
-/** From here on @p costs prices every setting with tp > 1 under that placement (redco_costs_set_layouts). A model of
- *  unknown matrices is priced as if rules split it in pairs; the program refuses it when it is first priced.
+/** From here on @p costs prices every setting with tp > 1 under that placement (redco_costs_set_layouts).
  *  @param costs, model  the latter as given to redco_costs_create()
  *  @param user          for REDCO_TP_USER, borrowed as long as @p costs lives; layers of a class that it splits
  *                       differently are priced one layout at a time. Where it cannot be applied (the ranks do not
@@ -92,7 +91,7 @@ typedef struct redco_tp_report {
 
 /** Rules against the program, layer by layer.
  *  @param user     NULL: RedCoast's rules
- *  @param setting  tp > 1. @return REDCO_EVALUE if it is 1, or a matrix of the model is not known */
+ *  @param setting  tp > 1. @return REDCO_EVALUE if it is 1 */
 redco_status redco_tp_compare(redco_costs *costs, const redco_model *model, const redco_user_rules *user,
                               const redco_setting *setting, redco_tp_report *report_out, redco_error *err);
 

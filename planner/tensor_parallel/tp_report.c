@@ -11,32 +11,28 @@
 #include <string.h>
 
 /* Calls back for every graph of the model under both placements. */
-typedef redco_status (*visitor)(void *context, const redcoi_tp_roles *roles, const redcoi_tp_placed *placed,
-                                redco_error *err);
+typedef redco_status (*visitor)(void *context, const redcoi_tp_placed *placed, redco_error *err);
 
 static redco_status visit(redco_costs *costs, const redco_model *model, const redco_user_rules *user,
                           const redco_setting *setting, visitor each, void *context, redco_error *err)
 {
     redcoi_tp_pricing pricing = {.costs = costs};
     redcoi_tp_ruled_splits ruled = {.count = 0};
-    redcoi_tp_roles roles = {.role = NULL};
     redcoi_tp_placed *placed = NULL;
     bool more = true;
     if (setting->tp <= 1) { return redco_fail(err, REDCO_EVALUE, "tp", "is 1: nothing is split"); }
     redco_status st = redcoi_tp_rules_splits(model, setting->tp, user, &ruled, err);
-    if (st == REDCO_OK) { st = redcoi_tp_roles_find(model, &roles, err); }
     if (st == REDCO_OK && (placed = malloc(sizeof *placed)) == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
     }
-    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, &roles, setting);
+    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, setting);
     for (uint32_t i = 0; st == REDCO_OK; i++) {
         st = redcoi_tp_place(&base, &ruled, redcoi_tp_solve, i, placed, &more, err);
         if (st != REDCO_OK || !more) { break; }
-        st = each(context, &roles, placed, err);
+        st = each(context, placed, err);
     }
     free(placed);
     redcoi_tp_rules_splits_free(&ruled);
-    redcoi_tp_roles_free(&roles);
     return st;
 }
 
@@ -88,39 +84,55 @@ static const char *split_word(const redcoi_tp_graph *graph, uint32_t node, const
     return "replicated";
 }
 
-static bool is_table(redcoi_tp_role role)
-{
-    return role == REDCOI_TP_TOKENS || role == REDCOI_TP_POSITIONS || role == REDCOI_TP_RELATIVE;
-}
+/* As people call a weight. */
+static const char *const use_words[REDCO_USES] = {[REDCO_USE_TABLE] = "tokens",
+                                                  [REDCO_USE_POSITIONS] = "positions",
+                                                  [REDCO_USE_ENCODER_POSITIONS] = "positions",
+                                                  [REDCO_USE_RELATIVE_BIAS] = "relative bias",
+                                                  [REDCO_USE_ENCODER_RELATIVE_BIAS] = "relative bias",
+                                                  [REDCO_USE_PROJECT_IN] = "project in",
+                                                  [REDCO_USE_QUERY] = "q",
+                                                  [REDCO_USE_KEY] = "k",
+                                                  [REDCO_USE_VALUE] = "v",
+                                                  [REDCO_USE_QKV] = "qkv",
+                                                  [REDCO_USE_OUTPUT] = "o",
+                                                  [REDCO_USE_CROSS_QUERY] = "cross q",
+                                                  [REDCO_USE_CROSS_KEY] = "cross k",
+                                                  [REDCO_USE_CROSS_VALUE] = "cross v",
+                                                  [REDCO_USE_CROSS_OUTPUT] = "cross o",
+                                                  [REDCO_USE_GATE] = "gate",
+                                                  [REDCO_USE_UP] = "up",
+                                                  [REDCO_USE_DOWN] = "down",
+                                                  [REDCO_USE_PROJECT_OUT] = "project out",
+                                                  [REDCO_USE_HEAD] = "head"};
 
-static void list_weights(const redcoi_tp_placed *placed, redco_tp_class *class)
+static void list_weights(const redcoi_tp_placed *placed, const redco_param *params, redco_tp_class *class)
 {
+    const redcoi_tp_layer *const layer = &placed->layer;
     class->same = true;
-    for (int slot = 0; slot < REDCOI_TP_CLASSES; slot++) {
-        for (int role = 0; role < REDCOI_TP_ROLES; role++) {
-            const uint32_t node = placed->layer.node[slot][role];
-            if (node == REDCOI_TP_NONE || class->weight_count == REDCO_TP_REPORT_WEIGHTS) { continue; }
-            const redcoi_tp_option *const rules = redcoi_tp_chosen(&placed->layer, &placed->rules_choice, node);
-            const redcoi_tp_option *const milp = redcoi_tp_chosen(&placed->layer, &placed->milp.choice, node);
-            const bool table = is_table((redcoi_tp_role)role);
-            class->weights[class->weight_count++] =
-                (redco_tp_weight){redcoi_tp_role_names[role], split_word(&placed->layer.graph, node, rules, table),
-                                  split_word(&placed->layer.graph, node, milp, table)};
-            /* A tie of tables is no difference, cut heads are. */
-            class->same = class->same && rules->split == milp->split && rules->output == milp->output;
-        }
+    for (uint32_t n = 0; n < layer->graph.node_count; n++) {
+        const redco_layer_node *const node = layer->nodes[n];
+        const bool own = node->param_count > 0 && layer->graph.nodes[n].tied == REDCOI_TP_NONE;
+        if (!own || class->weight_count == REDCO_TP_REPORT_WEIGHTS) { continue; }
+        const redcoi_tp_option *const rules = redcoi_tp_chosen(layer, &placed->rules_choice, n);
+        const redcoi_tp_option *const milp = redcoi_tp_chosen(layer, &placed->milp.choice, n);
+        const bool table = node->kind == REDCO_NODE_TABLE;
+        class->weights[class->weight_count++] =
+            (redco_tp_weight){use_words[params[node->params[0]].use], split_word(&layer->graph, n, rules, table),
+                              split_word(&layer->graph, n, milp, table)};
+        /* A tie of tables is no difference, cut heads are. */
+        class->same = class->same && rules->split == milp->split && rules->output == milp->output;
     }
 }
 
 struct comparison {
     const redco_layer_class *classes;
+    const redco_param *params;
     redco_tp_report *report;
 };
 
-static redco_status compare_one(void *context, const redcoi_tp_roles *roles, const redcoi_tp_placed *placed,
-                                redco_error *err)
+static redco_status compare_one(void *context, const redcoi_tp_placed *placed, redco_error *err)
 {
-    (void)roles;
     const struct comparison *const c = context;
     redco_tp_report *const report = c->report;
     const uint32_t first = placed->layer.classes[0], second = placed->layer.classes[1];
@@ -140,7 +152,7 @@ static redco_status compare_one(void *context, const redcoi_tp_roles *roles, con
     }
     class->rules = side_of(&placed->rules);
     class->milp = side_of(&placed->milp.total);
-    list_weights(placed, class);
+    list_weights(placed, c->params, class);
     add_side(&report->rules, &class->rules, class->layers);
     add_side(&report->milp, &class->milp, class->layers);
     if (!placed->milp.proven) { report->status = "feasible"; }
@@ -155,6 +167,7 @@ redco_status redco_tp_compare(redco_costs *costs, const redco_model *model, cons
     redco_tp_report report = {.solver = redcoi_glpk_name(), .status = "optimal"};
     struct comparison comparison = {.report = &report};
     (void)redco_model_classes(model, &comparison.classes);
+    (void)redco_model_tensors(model, &comparison.params);
     const redco_status st = visit(costs, model, user, setting, compare_one, &comparison, err);
     if (st == REDCO_OK) { *report_out = report; }
     return st;
@@ -195,22 +208,22 @@ static void write_match(char match[MATCH_SIZE], const redco_param *param, bool e
     if (last != NULL) { (void)snprintf(last + 1, MATCH_SIZE - (size_t)(last + 1 - match), "%s", leaf); }
 }
 
-static redco_tp_rule rule_of(const redco_model *model, redco_qkv_order qkv, redcoi_tp_role role,
-                             const redco_param *param, const redcoi_tp_option *option)
+static redco_tp_rule rule_of(const redco_model *model, const redco_layer_node *node, const redco_param *param,
+                             const redcoi_tp_option *option)
 {
     const redco_model_dims *const dims = redco_model_get_dims(model);
     const bool outputs_first = param->role != REDCO_PARAM_LINEAR; /* in Flax order */
-    redco_tp_rule rule = {.dim = -1, .unit = 1, .parts = 1};
-    if (option->split == REDCOI_TP_REPLICATE) { return rule; }
     const bool column = option->split == REDCOI_TP_COLUMN;
+    redco_tp_rule rule = {.dim = -1, .unit = 1, .parts = 1};
+    redco_extent out, in;
+    if (option->split == REDCOI_TP_REPLICATE) { return rule; }
+    redco_param_maps(param, &out, &in);
     rule.dim = column == outputs_first ? 0 : 1;
-    const bool heads = role <= REDCOI_TP_CROSS_O;
-    if (heads && (column != (role == REDCOI_TP_O || role == REDCOI_TP_CROSS_O))) { rule.unit = dims->head_dim; }
-    if (role == REDCOI_TP_QKV && column) {
-        rule.parts = qkv == REDCO_QKV_BLOCKS ? 3 : 1;
-        if (qkv == REDCO_QKV_BY_HEAD) { rule.unit *= 3; }
-        if (qkv == REDCO_QKV_BY_GROUP) { rule.unit *= dims->heads / dims->kv_heads + 2; }
-    }
+    if ((column ? out : in).power[REDCO_AXIS_HEAD_DIM] == 0) { return rule; }
+    rule.unit = dims->head_dim;
+    if (column) { rule.parts = node->blocks; }
+    /* Of each group of heads its queries, its key and its value. */
+    if (param->use == REDCO_USE_QKV && rule.parts == 1) { rule.unit *= dims->heads / dims->kv_heads + 2; }
     return rule;
 }
 
@@ -252,23 +265,21 @@ static redco_status add_rule(struct listing *listing, const redco_tp_rule *rule,
     return append(&listing->general, rule, match, err);
 }
 
-static redco_status list_one(void *context, const redcoi_tp_roles *roles, const redcoi_tp_placed *placed,
-                             redco_error *err)
+static redco_status list_one(void *context, const redcoi_tp_placed *placed, redco_error *err)
 {
     struct listing *const listing = context;
+    const redcoi_tp_layer *const layer = &placed->layer;
     const redco_param *params = NULL;
-    const size_t count = redco_model_tensors(listing->model, &params);
-    for (size_t i = 0; i < count; i++) { /* all position tables, not the last alone */
-        for (int slot = 0; slot < REDCOI_TP_CLASSES; slot++) {
-            const redcoi_tp_role role = roles->role[i];
-            if (params[i].class_index != placed->layer.classes[slot] || role == REDCOI_TP_ROLES) { continue; }
-            const uint32_t node = placed->layer.node[slot][role];
-            if (node == REDCOI_TP_NONE) { continue; }
-            const redcoi_tp_option *const option = redcoi_tp_chosen(&placed->layer, &placed->milp.choice, node);
-            const redco_tp_rule rule = rule_of(listing->model, roles->qkv, role, &params[i], option);
-            const redco_status st = add_rule(listing, &rule, &params[i], err);
-            if (st != REDCO_OK) { return st; }
+    const uint32_t count = (uint32_t)redco_model_tensors(listing->model, &params);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t n = redcoi_tp_node_of(layer, i);
+        if (n == REDCOI_TP_NONE || params[i].class_index != layer->classes[layer->graph.nodes[n].class_slot]) {
+            continue;
         }
+        const redcoi_tp_option *const option = redcoi_tp_chosen(layer, &placed->milp.choice, n);
+        const redco_tp_rule rule = rule_of(listing->model, layer->nodes[n], &params[i], option);
+        const redco_status st = add_rule(listing, &rule, &params[i], err);
+        if (st != REDCO_OK) { return st; }
     }
     return REDCO_OK;
 }

@@ -34,7 +34,7 @@ static void optimum_of_every_block(void **state)
             const bool sequence_parallel = n % 2 == 1;
             if (subject_open(&s, name, shards[n / 2], sequence_parallel)) {
                 redcoi_tp_pricing pricing = {.costs = s.costs};
-                const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.roles, &s.setting);
+                const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.setting);
                 redcoi_tp_ruled_splits ruled;
                 redcoi_tp_placed placed;
                 bool more = true;
@@ -63,9 +63,9 @@ static void optimum_of_ten_weights(void **state)
     uint64_t count = 0;
     assert_true(subject_open(&s, "bart-large", 4, false));
     redcoi_tp_pricing pricing = {.costs = s.costs};
-    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.roles, &s.setting);
+    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.setting);
     redcoi_tp_layer layer;
-    assert_int_equal(redcoi_tp_build_block(&base, 2, &layer, NULL), REDCO_OK);
+    assert_int_equal(redcoi_tp_build(&base, (const uint32_t[]){2, UINT32_MAX}, &layer, NULL), REDCO_OK);
     (void)redcoi_tp_limit(&layer.graph, 0);
     check_optimum(&layer.graph, true, &count, "bart decoder");
     assert_true(count >= 59049);
@@ -197,7 +197,7 @@ static void refuses_what_is_no_number(void **state)
     redcoi_tp_layer *layer = block_of(&s, REDCO_CLASS_BLOCK);
     layer->graph.nodes[2].options[0].forward_s = (double)NAN;
     assert_int_equal(redcoi_tp_price(&layer->graph, &err), REDCO_EVALUE);
-    assert_string_equal(err.text, "a cost of k is not a number");
+    assert_string_equal(err.text, "a cost of a product is not a number");
     free(layer);
     s.setting.tp = 1;
     redco_tp_report report;

@@ -2,6 +2,7 @@
  * that a correct execution needs (Shoeybi et al. 2019; Korthikanti et al. 2022; for RedCoast's specs: what GSPMD has to
  * insert). */
 #include "planner/rules/rules.h"
+#include "planner/rules/rules_roles.h"
 #include "tests/unit/cost_fixture.h"
 #include "tests/unit/tp_fixture.h"
 
@@ -22,26 +23,26 @@ static redcoi_tp_layer *edges_of(const struct subject *s)
     const redco_layer_class *classes = NULL;
     const uint32_t count = (uint32_t)redco_model_classes(s->inputs.model, &classes);
     assert_non_null(layer);
-    assert_int_equal(redcoi_tp_build_edges(&base, 0, count - 1, layer, NULL), REDCO_OK);
+    assert_int_equal(redcoi_tp_build(&base, (const uint32_t[]){0, count - 1}, layer, NULL), REDCO_OK);
     return layer;
 }
 
-static redcoi_tp_cost traffic_of_rules(const redcoi_tp_layer *layer, redcoi_tp_role role, redcoi_tp_split split)
+/* @param use  of the weight that is split otherwise than by the reference */
+static redcoi_tp_cost traffic_of_rules(const struct subject *s, const redcoi_tp_layer *layer, redco_param_use use,
+                                       redcoi_tp_split split)
 {
-    redcoi_tp_split splits[REDCOI_TP_NODES];
+    redcoi_tp_split splits[REDCOI_TP_NODES] = {REDCOI_TP_NO_WEIGHT};
     uint32_t allowed[REDCOI_TP_NODES];
     redcoi_tp_choice choice;
     redcoi_tp_total total;
-    for (uint32_t n = 0; n < layer->graph.node_count; n++) { /* the reference's, but for one */
+    const redco_param *params = NULL;
+    (void)redco_model_tensors(s->inputs.model, &params);
+    for (uint32_t n = 0; n < layer->graph.node_count; n++) {
         for (uint32_t o = 0; o < layer->graph.nodes[n].option_count; o++) {
             if (layer->graph.nodes[n].options[o].reference) { splits[n] = layer->graph.nodes[n].options[o].split; }
         }
-    }
-    for (int slot = 0; slot < REDCOI_TP_CLASSES; slot++) {
-        if (layer->node[slot][role] != REDCOI_TP_NONE) { splits[layer->node[slot][role]] = split; }
-    }
-    for (uint32_t n = 0; n < layer->graph.node_count; n++) {
-        if (layer->graph.nodes[n].tied != REDCOI_TP_NONE) { splits[n] = splits[layer->graph.nodes[n].tied]; }
+        const redco_layer_node *const node = layer->nodes[n];
+        if (node->param_count > 0 && params[node->params[0]].use == use) { splits[n] = split; }
     }
     redcoi_tp_ruled(&layer->graph, splits, allowed);
     assert_true(redcoi_tp_enumerate(&layer->graph, allowed, true, &choice, &total, NULL));
@@ -74,7 +75,7 @@ static void pairs_cost_what_megatron_says(void **state)
     struct subject s;
     assert_true(subject_open(&s, "llama-7b", 4, false));
     redcoi_tp_layer *layer = block_of(&s, REDCO_CLASS_BLOCK);
-    redcoi_tp_cost cost = traffic_of_rules(layer, REDCOI_TP_Q, REDCOI_TP_COLUMN);
+    redcoi_tp_cost cost = traffic_of_rules(&s, layer, REDCO_USE_QUERY, REDCOI_TP_COLUMN);
     check_traffic(&cost, 2 * 2.0 * plane(&s, 4096), 2 * 2.0 * plane(&s, 4096));
     assert_int_equal(cost.params, (4 * 4096 * 4096 + 3 * 4096 * 11008) / 4);
     /* A ring's all-reduce sends 2 (n-1)/n of the buffer. */
@@ -83,21 +84,21 @@ static void pairs_cost_what_megatron_says(void **state)
     subject_close(&s);
     assert_true(subject_open(&s, "gpt-j-6b", 4, false));
     layer = block_of(&s, REDCO_CLASS_BLOCK);
-    cost = traffic_of_rules(layer, REDCOI_TP_Q, REDCOI_TP_COLUMN);
+    cost = traffic_of_rules(&s, layer, REDCO_USE_QUERY, REDCOI_TP_COLUMN);
     check_traffic(&cost, 2.0 * plane(&s, 4096), 2.0 * plane(&s, 4096));
     free(layer);
     subject_close(&s);
     /* With sequence parallelism an all-gather and a reduce-scatter stand for each all-reduce. */
     assert_true(subject_open(&s, "llama-7b", 4, true));
     layer = block_of(&s, REDCO_CLASS_BLOCK);
-    cost = traffic_of_rules(layer, REDCOI_TP_Q, REDCOI_TP_COLUMN);
+    cost = traffic_of_rules(&s, layer, REDCO_USE_QUERY, REDCOI_TP_COLUMN);
     check_traffic(&cost, 4.0 * plane(&s, 4096), 4.0 * plane(&s, 4096));
     free(layer);
     subject_close(&s);
     /* Cross attention: 3 + 3, and the gradient of the encoder's output once for the 24 layers. */
     assert_true(subject_open(&s, "t5-11b", 8, false));
     layer = block_of(&s, REDCO_CLASS_CROSS);
-    cost = traffic_of_rules(layer, REDCOI_TP_Q, REDCOI_TP_COLUMN);
+    cost = traffic_of_rules(&s, layer, REDCO_USE_QUERY, REDCOI_TP_COLUMN);
     check_traffic(&cost, 3 * 2.0 * plane(&s, 1024), (3 + 1.0 / 24.0) * 2.0 * plane(&s, 1024));
     free(layer);
     subject_close(&s);
@@ -114,25 +115,25 @@ static void wrong_splits_cost_what_must_be_inserted(void **state)
     const double two = 2.0 * 2.0 * plane(&s, h);
     /* Row-split c_attn of a whole input: slice; reduce-scatter of t x 3h, whose gradient is gathered; the gradient of
      * the slice is gathered, in place of attention's all-reduce. */
-    redcoi_tp_cost cost = traffic_of_rules(layer, REDCOI_TP_QKV, REDCOI_TP_ROW);
+    redcoi_tp_cost cost = traffic_of_rules(&s, layer, REDCO_USE_QKV, REDCOI_TP_ROW);
     check_traffic(&cost, two + plane(&s, 3 * h), two - 2.0 * plane(&s, h) + plane(&s, 3 * h) + plane(&s, h));
     /* Column-split c_attn by RedCoast: a rank's part are not its heads' queries, keys and values. They are gathered,
      * and the gradient scattered. */
-    cost = traffic_of_rules(layer, REDCOI_TP_QKV, REDCOI_TP_COLUMN);
+    cost = traffic_of_rules(&s, layer, REDCO_USE_QKV, REDCOI_TP_COLUMN);
     check_traffic(&cost, two + plane(&s, 3 * h), two + plane(&s, 3 * h));
     free(layer);
     subject_close(&s);
     /* Bloom's dense, column split of a split input: gathered before and after; the gradient is scattered. */
     assert_true(subject_open(&s, "bloom-7b1", 8, false));
     layer = block_of(&s, REDCO_CLASS_BLOCK);
-    cost = traffic_of_rules(layer, REDCOI_TP_O, REDCOI_TP_COLUMN);
+    cost = traffic_of_rules(&s, layer, REDCO_USE_OUTPUT, REDCOI_TP_COLUMN);
     check_traffic(&cost, 2.0 * plane(&s, 4096) + 2 * plane(&s, 4096), 2 * 2.0 * plane(&s, 4096) + plane(&s, 4096));
     free(layer);
     subject_close(&s);
     /* Gemma-2B has one head of keys, 256 wide: cut in 8, both are gathered and their gradients scattered. */
     assert_true(subject_open(&s, "gemma-2b", 8, false));
     layer = block_of(&s, REDCO_CLASS_BLOCK);
-    cost = traffic_of_rules(layer, REDCOI_TP_K, REDCOI_TP_COLUMN);
+    cost = traffic_of_rules(&s, layer, REDCO_USE_KEY, REDCOI_TP_COLUMN);
     check_traffic(&cost, 2 * 2.0 * plane(&s, 2048) + 2 * plane(&s, 256),
                   2 * 2.0 * plane(&s, 2048) + 2 * plane(&s, 256));
     free(layer);
@@ -147,18 +148,18 @@ static void tables_cost_what_their_lookups_need(void **state)
     assert_true(subject_open(&s, "opt-13b", 4, false));
     redcoi_tp_layer *layer = edges_of(&s);
     const double v = 50272, h = 5120;
-    redcoi_tp_cost cost = traffic_of_rules(layer, REDCOI_TP_TOKENS, REDCOI_TP_COLUMN);
+    redcoi_tp_cost cost = traffic_of_rules(&s, layer, REDCO_USE_TABLE, REDCOI_TP_COLUMN);
     check_traffic(&cost, 2.0 * plane(&s, h), 2.0 * plane(&s, h));
     /* Split width: token lookup joined with the partial sums of positions (all-reduced, as before); at the tied head
      * slices of t x h against partial sums of t x V. Cheaper than reducing and a loss over all of V: scattering them,
      * and gathering their gradient; and the gradient of the slice. */
-    cost = traffic_of_rules(layer, REDCOI_TP_TOKENS, REDCOI_TP_ROW);
+    cost = traffic_of_rules(&s, layer, REDCO_USE_TABLE, REDCOI_TP_ROW);
     check_traffic(&cost, 2.0 * plane(&s, h) + plane(&s, v), plane(&s, v) + plane(&s, h));
     free(layer);
     subject_close(&s);
     assert_true(subject_open(&s, "llama-7b", 4, false));
     layer = edges_of(&s);
-    cost = traffic_of_rules(layer, REDCOI_TP_TOKENS, REDCOI_TP_ROW);
+    cost = traffic_of_rules(&s, layer, REDCO_USE_TABLE, REDCOI_TP_ROW);
     check_traffic(&cost, plane(&s, 4096), 2.0 * plane(&s, 4096)); /* gathered, sliced back; the head's as ever */
     free(layer);
     subject_close(&s);
@@ -309,6 +310,69 @@ static uint64_t fastest_step(struct subject *s, const redcoi_tp_placed *placed, 
     return priced;
 }
 
+/* Seconds of a pass's collectives in the groups of a class, at the unit price. */
+static double listed_s(const struct subject *s, uint32_t class_index, bool backward)
+{
+    const redco_layer_group *groups = NULL;
+    const redco_shape shape = redco_costs_shape(s->costs, &s->setting);
+    const uint32_t count = redco_model_groups(s->inputs.model, class_index, &groups);
+    uint64_t sizes[REDCO_AXIS_COUNT];
+    double sum_s = 0.0;
+    redco_rank_axis_sizes(s->inputs.model, &shape, sizes);
+    for (uint32_t g = 0; g < count; g++) {
+        for (uint32_t t = 0; t < groups[g].traffic_count; t++) {
+            const redco_group_traffic *const traffic = &groups[g].traffic[t];
+            if (traffic->backward != backward || traffic->sequence_parallel != shape.sequence_parallel) { continue; }
+            sum_s += unit_price(NULL, traffic->op, 2.0 * (double)redco_extent_count(&traffic->elements, sizes));
+        }
+    }
+    return sum_s;
+}
+
+/* The layouts that flow through a layer's graph need the collectives of the program's reference, layer by layer. A
+ * decoder's program also has the encoder's output, once for all of its layers. */
+static void reference_has_the_collectives_of_the_layouts(void **state)
+{
+    (void)state;
+    uint32_t compared = 0;
+    for (size_t i = 0; subject_model(i) != NULL; i++) {
+        for (int rows = 0; rows < 2; rows++) {
+            struct subject s;
+            const redco_layer_class *classes = NULL;
+            if (!subject_open(&s, subject_model(i), 4, rows == 1)) {
+                subject_close(&s);
+                continue;
+            }
+            const redcoi_tp_base base = unit_base(&s);
+            const uint32_t count = (uint32_t)redco_model_classes(s.inputs.model, &classes);
+            for (uint32_t c = 1; c < count; c++) { /* the last: embedding and head */
+                const bool edges = classes[c].kind == REDCO_CLASS_HEAD;
+                redcoi_tp_layer layer;
+                const uint32_t of[REDCOI_TP_CLASSES] = {edges ? 0 : c, edges ? c : UINT32_MAX};
+                assert_int_equal(redcoi_tp_build(&base, of, &layer, NULL), REDCO_OK);
+                const redcoi_tp_total total = redcoi_tp_limit(&layer.graph, 0);
+                double forward_s = listed_s(&s, of[0], false), backward_s = listed_s(&s, of[0], true);
+                if (edges) {
+                    forward_s += listed_s(&s, c, false);
+                    backward_s += listed_s(&s, c, true);
+                }
+                if (classes[c].kind == REDCO_CLASS_CROSS) {
+                    const double once_s = plane(&s, redco_model_get_dims(s.inputs.model)->hidden) * unit_s /
+                                          classes[c].layers; /* an all-reduce is two of these */
+                    forward_s += rows == 1 ? once_s : 0.0;
+                    backward_s += rows == 1 ? once_s : 2.0 * once_s;
+                }
+                const redcoi_tp_cost *const a = &total.classes[0], *const b = &total.classes[1];
+                check_near(a->tp_forward_s + b->tp_forward_s, forward_s, 1e-9 * forward_s);
+                check_near(a->tp_backward_s + b->tp_backward_s, backward_s, 1e-9 * backward_s);
+                compared++;
+            }
+            subject_close(&s);
+        }
+    }
+    assert_true(compared > 100);
+}
+
 static void program_finds_the_fastest_step(void **state)
 {
     (void)state;
@@ -334,7 +398,7 @@ static void program_finds_the_fastest_step(void **state)
         assert_true(subject_open(&s, cases[i].model, cases[i].tp, cases[i].sequence_parallel));
         if (cases[i].once) { s.setting.micro_batches = 1; }
         redcoi_tp_pricing pricing = {.costs = s.costs};
-        const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.roles, &s.setting);
+        const redcoi_tp_base base = redcoi_tp_base_of(&pricing, s.inputs.model, &s.setting);
         assert_int_equal(redcoi_tp_rules_splits(s.inputs.model, cases[i].tp, NULL, &ruled, NULL), REDCO_OK);
         assert_int_equal(redcoi_tp_place(&base, &ruled, redcoi_tp_solve, 1, &placed, &more, NULL), REDCO_OK);
         priced += fastest_step(&s, &placed, &best_s);
@@ -449,15 +513,14 @@ static void bert_is_better_by_roles(void **state)
         {.path = "bert/encoder/layer/0/output/dense/kernel", .rank = 2, .shape = {4096, 1024}},
         {.path = "bert/pooler/dense/kernel", .rank = 2, .shape = {1024, 1024}},
     };
-    static const redcoi_tp_role roles_of_tree[] = {REDCOI_TP_Q, REDCOI_TP_K,  REDCOI_TP_V,
-                                                   REDCOI_TP_O, REDCOI_TP_UP, REDCOI_TP_DOWN};
+    static const redco_param_use uses_of_tree[] = {REDCO_USE_QUERY,  REDCO_USE_KEY, REDCO_USE_VALUE,
+                                                   REDCO_USE_OUTPUT, REDCO_USE_UP,  REDCO_USE_DOWN};
     /* A block of the same matrices: OPT's, at BERT-large's size. */
     json_t *config = json_pack("{s:s,s:i,s:i,s:i,s:i,s:i,s:i}", "model_type", "opt", "hidden_size", 1024, "ffn_dim",
                                4096, "num_hidden_layers", 24, "num_attention_heads", 16, "vocab_size", 30522,
                                "max_position_embeddings", 2048);
     const redco_json_value value = redco_json_wrap(config, "BERT-large");
     redco_rules_part *parts = NULL;
-    redcoi_tp_roles roles;
     struct subject s;
     redco_model *model = NULL;
     redco_rules *rules = NULL;
@@ -469,16 +532,15 @@ static void bert_is_better_by_roles(void **state)
     redcoi_tp_answer answer;
     assert_true(subject_open(&s, "llama-7b", 4, false));
     assert_int_equal(redco_model_from_json(&value, "BERT-large", &model, NULL), REDCO_OK);
-    assert_int_equal(redcoi_tp_roles_find(model, &roles, NULL), REDCO_OK);
     assert_int_equal(redco_rules_decide(tree, 7, 4, &rules, NULL), REDCO_OK);
     assert_int_equal(redco_rules_parts(tree, 7, &parts, NULL), REDCO_OK);
     assert_int_equal(parts[3].role, REDCO_ROLE_ATTENTION_OUT);
     assert_int_equal(parts[5].role, REDCO_ROLE_FFN_OUT);
     redcoi_tp_pricing pricing = {.costs = s.costs};
-    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, &roles, &s.setting);
-    assert_int_equal(redcoi_tp_build_block(&base, 1, &layer, NULL), REDCO_OK);
+    const redcoi_tp_base base = redcoi_tp_base_of(&pricing, model, &s.setting);
+    assert_int_equal(redcoi_tp_build(&base, (const uint32_t[]){1, UINT32_MAX}, &layer, NULL), REDCO_OK);
     for (size_t i = 0; i < 6; i++) {
-        const uint32_t node = layer.node[0][roles_of_tree[i]];
+        const uint32_t node = redcoi_tp_node_of(&layer, redco_model_find(model, 1, uses_of_tree[i], false));
         assert_int_not_equal(node, REDCOI_TP_NONE);
         splits[node] = redco_rules_dim(rules, i) == 1 ? REDCOI_TP_COLUMN : REDCOI_TP_ROW;
         assert_int_equal(splits[node], REDCOI_TP_COLUMN);
@@ -493,7 +555,6 @@ static void bert_is_better_by_roles(void **state)
     assert_true(ruled.time_s > 1.1 * answer.total.time_s);
     free(parts);
     redco_rules_free(rules);
-    redcoi_tp_roles_free(&roles);
     redco_model_free(model);
     json_decref(config);
     subject_close(&s);
@@ -562,6 +623,7 @@ int main(void)
         cmocka_unit_test(tables_cost_what_their_lookups_need),
         cmocka_unit_test(agreeing_rules_change_nothing),
         cmocka_unit_test(reference_is_the_closed_form),
+        cmocka_unit_test(reference_has_the_collectives_of_the_layouts),
         cmocka_unit_test(program_finds_the_fastest_step),
         cmocka_unit_test(never_worse_than_rules),
         cmocka_unit_test(equal_where_rules_are_right),

@@ -37,7 +37,6 @@ struct subject {
     redco_inputs inputs;
     redco_workload workload;
     redco_costs *costs;
-    redcoi_tp_roles roles;
     redco_setting setting;
 };
 
@@ -61,13 +60,11 @@ static inline bool subject_open(struct subject *s, const char *model, uint32_t t
     assert_int_equal(redco_costs_create(&s->inputs.machine, s->inputs.model, &s->workload, &s->inputs.calibration,
                                         s->inputs.comm, &s->costs, &err),
                      REDCO_OK);
-    assert_int_equal(redcoi_tp_roles_find(s->inputs.model, &s->roles, NULL), REDCO_OK);
     return redco_setting_check(s->costs, &s->setting, NULL) == REDCO_OK;
 }
 
 static inline void subject_close(struct subject *s)
 {
-    redcoi_tp_roles_free(&s->roles);
     redco_costs_free(s->costs);
     redco_inputs_free(&s->inputs);
 }
@@ -87,7 +84,6 @@ static inline double unit_price(void *context, redco_collective op, double bytes
 static inline redcoi_tp_base unit_base(const struct subject *s)
 {
     return (redcoi_tp_base){.model = s->inputs.model,
-                            .roles = &s->roles,
                             .compute = redco_costs_compute(s->costs),
                             .shape = redco_costs_shape(s->costs, &s->setting),
                             .prices = {NULL, unit_price},
@@ -105,7 +101,9 @@ static inline redcoi_tp_layer *block_of(const struct subject *s, redco_class_kin
     assert_non_null(layer);
     for (uint32_t c = 0; c < count; c++) {
         if (classes[c].kind != kind) { continue; }
-        if (redcoi_tp_build_block(&base, c, layer, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
+        if (redcoi_tp_build(&base, (const uint32_t[]){c, UINT32_MAX}, layer, &err) != REDCO_OK) {
+            fail_msg("%s: %s", err.place, err.text);
+        }
         return layer;
     }
     fail_msg("no such class");
