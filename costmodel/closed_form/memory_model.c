@@ -1,5 +1,6 @@
 #include "costmodel/closed_form/memory_model.h"
 
+#include "costmodel/closed_form/memory_kept.h"
 #include "costmodel/closed_form/memory_planned.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@ static const uint64_t plain_norm_bytes = 14;
 
 /* CUDA context and loaded kernels: 1343 MiB before the first tensor of a model (Hugging Face Transformers, "Model
  * training anatomy"). */
-static const double kernel_bytes = 1343.0 * 0x1p20;
+const double redco_context_bytes = 1343.0 * 0x1p20;
 /* Reserves of calibrations are those of GPUs of 80 GiB. */
 static const double reserve_memory_bytes = 80.0 * 0x1p30;
 
@@ -216,6 +217,10 @@ static uint64_t score_bytes(const redco_model_dims *dims, const redco_shape *sha
  * attention's output, so fewer KV heads make it less. With dropout masks counted the 1.1 falls away. */
 static uint64_t block_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape)
 {
+    if (shape->engine.memory != REDCO_MEMORY_FORMULAS) {
+        const uint64_t written = keeps_scores(&shape->engine) ? times(cross ? 2 : 1, score_bytes(dims, shape)) : 0;
+        return redco_kept_block_bytes(dims, cross, shape, redco_kept_column_of(&shape->engine), false) + written;
+    }
     const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
     const uint64_t tokens = tokens_of(shape);
     const uint64_t q = redco_share_up(dims->heads, 1, shape->tp) * dims->head_dim;
@@ -236,7 +241,16 @@ static uint64_t attention_core_bytes(const redco_model_dims *dims, bool cross, c
 {
     const uint64_t heads = redco_share_up(dims->heads, 1, shape->tp);
     if (keeps_scores(&shape->engine)) { return times(cross ? 2 : 1, score_bytes(dims, shape)); }
+    if (shape->engine.memory != REDCO_MEMORY_FORMULAS) { /* the projection keeps the output */
+        return times(tokens_of(shape), (cross ? 2 : 1) * heads * 4);
+    }
     return times(tokens_of(shape), (cross ? 2 : 1) * heads * (2 * (uint64_t)dims->head_dim + 4));
+}
+
+/* Where a share of the operators is checkpointed in PyTorch, every second product is kept. */
+static bool by_operator(const redco_engine *engine)
+{
+    return engine->partial_recompute && (engine->memory == REDCO_MEMORY_PYTORCH || engine->memory == REDCO_MEMORY_XLA);
 }
 
 uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
@@ -252,12 +266,17 @@ uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, 
     const uint64_t plane = redco_share_up(times(tokens_of(shape), dims->hidden), 2, sigma); /* one T x h tensor */
     uint64_t bytes = 0;
     switch (kind) {
-    case REDCO_CLASS_EMBEDDING: bytes = plane; break;      /* its output */
+    case REDCO_CLASS_EMBEDDING: /* its output, which tables of tensors count with the block behind */
+        bytes = shape->engine.memory == REDCO_MEMORY_FORMULAS ? plane : 0;
+        break;
     case REDCO_CLASS_HEAD: bytes = times(plane, 2); break; /* in and out of the final norm; logits are counted apart */
     case REDCO_CLASS_BLOCK:
     case REDCO_CLASS_CROSS:
         bytes = recompute == REDCO_RECOMPUTE_FULL ? plane : block_bytes(dims, cross, shape);
-        if (recompute == REDCO_RECOMPUTE_FULL && shape->engine.partial_recompute) { /* half of the rest is kept */
+        if (recompute == REDCO_RECOMPUTE_FULL && by_operator(&shape->engine)) {
+            const bool xla = shape->engine.memory == REDCO_MEMORY_XLA;
+            bytes = redco_kept_block_bytes(dims, cross, shape, xla ? REDCO_KEPT_REMAT : REDCO_KEPT_BY_OP, false);
+        } else if (recompute == REDCO_RECOMPUTE_FULL && shape->engine.partial_recompute) { /* half of the rest */
             bytes += (block_bytes(dims, cross, shape) - plane) / 2;
         }
         if (recompute == REDCO_RECOMPUTE_SELECTIVE) { bytes -= attention_core_bytes(dims, cross, shape); }
@@ -279,6 +298,7 @@ uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, c
     uint64_t bytes = 0;
     if (recompute == REDCO_RECOMPUTE_FULL) { bytes = block_bytes(dims, cross, shape); }
     if (recompute == REDCO_RECOMPUTE_SELECTIVE) { bytes = attention_core_bytes(dims, cross, shape); }
+    if (shape->engine.memory != REDCO_MEMORY_FORMULAS) { bytes += redco_kept_working_bytes(dims, shape); }
     return at_precision(bytes, shape->precision);
 }
 
@@ -286,6 +306,9 @@ uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape)
 {
     if (shape->engine.planned_memory) { return redcoi_planned_logits_bytes(model, shape); }
     /* 16-bit logits and their gradient, 32-bit copy and its gradient; in fp32 one copy less: 12 bytes either way. */
+    if (shape->engine.memory != REDCO_MEMORY_FORMULAS) {
+        return at_precision(redco_kept_loss_bytes(model, shape), shape->precision);
+    }
     const uint64_t vocab = redco_model_get_dims(model)->vocab;
     if (shape->engine.logits_gathered) { return times(times(tokens_of(shape), vocab), gathered_logit_bytes); }
     /* A fused loss writes the gradient over the logits and hands on a copy, both in the precision of training. */
@@ -303,6 +326,6 @@ uint64_t redco_reserve_bytes(const redco_gpu *gpu, const redco_calibration *cali
     const double whole = calibration->reserve_bytes;
     if (calibration->planned_memory) { return (uint64_t)ceil(whole); } /* of this very device, nothing fragments */
     const double share = fmin(1.0, (double)gpu->memory_bytes / reserve_memory_bytes);
-    const double fixed = fmin(whole, kernel_bytes);
+    const double fixed = fmin(whole, redco_context_bytes);
     return (uint64_t)ceil(fixed + share * (whole - fixed));
 }

@@ -39,6 +39,8 @@ uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape);
  *  which runs fail or slow down. */
 uint64_t redco_usable_memory_bytes(const redco_gpu *gpu, const redco_calibration *calibration);
 
+/** CUDA context and loaded kernels. */
+extern const double redco_context_bytes;
 /** Context and fragmentation take that much of a GPU: the calibration's reserve on GPUs of 80 GiB and more, on
  *  which it was seen; on smaller ones the loaded kernels as they are, and the rest in proportion to the memory. */
 uint64_t redco_reserve_bytes(const redco_gpu *gpu, const redco_calibration *calibration);

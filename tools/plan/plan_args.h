@@ -20,7 +20,7 @@ struct plan_args {
     const char *profiles[PLAN_MOST_PROFILES];
     uint32_t dims; /* --dims: bits of what may exceed 1; 0: not given */
     bool uniform_given;
-    bool compare, explain;
+    bool compare, explain, kept;
     bool compare_engines;  /* --compare engines */
     char engine_note[400]; /* what --engine auto found */
     const char *out;
