@@ -9,6 +9,8 @@
 
 /* Far above any memory, and low enough that a thousand of them still add up. */
 static const uint64_t saturated_bytes = (uint64_t)1 << 53;
+/* Of the capacity, on both sides of it. */
+static const uint64_t uncertain_share = 100;
 /* What is left of the memory as sold for a process: an 80 GiB part shows about 79.2 GiB to the framework. */
 static const double visible_ratio = 0.99;
 /* Bytes per element of a block's input that norms of several kernels keep (README, section 5). */
@@ -328,4 +330,22 @@ uint64_t redco_reserve_bytes(const redco_gpu *gpu, const redco_calibration *cali
     const double share = fmin(1.0, (double)gpu->memory_bytes / reserve_memory_bytes);
     const double fixed = fmin(whole, redco_context_bytes);
     return (uint64_t)ceil(fixed + share * (whole - fixed));
+}
+
+uint64_t redco_memory_uncertain_bytes(uint64_t capacity_bytes)
+{
+    return capacity_bytes / uncertain_share;
+}
+
+redco_memory_verdict redco_memory_judge(uint64_t total_bytes, uint64_t capacity_bytes)
+{
+    const uint64_t band = redco_memory_uncertain_bytes(capacity_bytes);
+    if (total_bytes + band <= capacity_bytes) { return REDCO_MEMORY_FITS; }
+    return total_bytes <= capacity_bytes + band ? REDCO_MEMORY_MAY_NOT_FIT : REDCO_MEMORY_DOES_NOT_FIT;
+}
+
+const char *redco_memory_word(redco_memory_verdict verdict)
+{
+    static const char *const words[] = {"fits", "may not fit", "does not fit"};
+    return words[verdict];
 }

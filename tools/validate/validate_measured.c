@@ -115,10 +115,15 @@ static redco_status predict_rows(struct report *report)
     return st;
 }
 
-static bool fits(const struct row *row, bool closed)
+static redco_memory_verdict verdict_of(const struct row *row, bool closed)
 {
-    return (closed ? &row->price.closed_form : &row->price.predicted)->total_bytes <=
-           row->price.predicted.capacity_bytes;
+    return redco_memory_judge((closed ? &row->price.closed_form : &row->price.predicted)->total_bytes,
+                              row->price.predicted.capacity_bytes);
+}
+
+static bool fits(const struct row *row)
+{
+    return row->price.predicted.total_bytes <= row->price.predicted.capacity_bytes;
 }
 
 static const char *const peak_kinds[] = {"allocated", "reserved", "device"};
@@ -198,7 +203,8 @@ static redco_status assess(struct report *report, const char *source, bool close
         if (source != NULL && strcmp(row->run->source, source) != 0) { continue; }
         if (row->skip != NULL) { score->skipped++; }
         if (row->memory) {
-            redco_memory_table_add(&score->memory, row->run->outcome == REDCO_OUTCOME_OK, fits(row, closed));
+            redco_memory_table_add(&score->memory, row->run->outcome == REDCO_OUTCOME_OK,
+                                   (redco_said)verdict_of(row, closed));
         }
         if (!row->speed) { continue; }
         measured[count] = row->run->tokens_per_s_per_gpu;
@@ -244,7 +250,8 @@ static json_t *row_json(const struct row *row)
     (void)json_object_set_new(json, "closed_form_memory_bytes",
                               json_integer((json_int_t)row->price.closed_form.total_bytes));
     (void)json_object_set_new(json, "capacity_bytes", json_integer((json_int_t)row->price.predicted.capacity_bytes));
-    (void)json_object_set_new(json, "predicted_fits", json_boolean(fits(row, false)));
+    (void)json_object_set_new(json, "predicted_fits", json_boolean(fits(row)));
+    (void)json_object_set_new(json, "memory_verdict", json_string(redco_memory_word(verdict_of(row, false))));
     (void)json_object_set_new(json, "fits",
                               row->memory ? json_boolean(row->run->outcome == REDCO_OUTCOME_OK) : json_null());
     if (row->run->mem_bytes > 0) {
@@ -270,9 +277,12 @@ static json_t *score_json(const char *source, const struct score *score)
 
 static json_t *memory_json(const redco_memory_table *t)
 {
-    return json_pack("{s:I,s:I,s:I,s:I,s:f,s:f}", "fits_said_fits", (json_int_t)t->fits_said_fits, "fits_said_oom",
-                     (json_int_t)t->fits_said_oom, "oom_said_fits", (json_int_t)t->oom_said_fits, "oom_said_oom",
-                     (json_int_t)t->oom_said_oom, "right", redco_memory_table_right_ratio(t), "failed",
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f}", "fits_said_fits", (json_int_t)t->fits_said_fits,
+                     "fits_said_oom", (json_int_t)t->fits_said_oom, "oom_said_fits", (json_int_t)t->oom_said_fits,
+                     "oom_said_oom", (json_int_t)t->oom_said_oom, "fits_unclear", (json_int_t)t->fits_unclear,
+                     "oom_unclear", (json_int_t)t->oom_unclear, "right", redco_memory_table_right_ratio(t),
+                     "fits_right", redco_memory_table_kind_ratio(t, true), "oom_right",
+                     redco_memory_table_kind_ratio(t, false), "unclear", redco_memory_table_unclear_ratio(t), "failed",
                      redco_memory_table_failed_ratio(t));
 }
 
@@ -301,13 +311,20 @@ static void print_head(struct table *table)
 
 static void print_memory(const redco_memory_table *t)
 {
-    const unsigned long long all = t->fits_said_fits + t->fits_said_oom + t->oom_said_fits + t->oom_said_oom;
-    if (all == 0) { return; }
-    printf("\nmemory    %llu runs, %.1f %% told right; of those told to fit %.1f %% fail\n", all,
-           100.0 * redco_memory_table_right_ratio(t), 100.0 * redco_memory_table_failed_ratio(t));
-    printf("          fits: %llu told so, %llu told not; out of memory: %llu told so, %llu told to fit\n",
-           (unsigned long long)t->fits_said_fits, (unsigned long long)t->fits_said_oom,
-           (unsigned long long)t->oom_said_oom, (unsigned long long)t->oom_said_fits);
+    const unsigned long long fit = t->fits_said_fits + t->fits_said_oom + t->fits_unclear;
+    const unsigned long long oom = t->oom_said_fits + t->oom_said_oom + t->oom_unclear;
+    if (fit + oom == 0) { return; }
+    printf(
+        "\nmemory    %llu runs, %.1f %% told right, %.1f %% \"may not fit\", which counts as wrong; of those told to "
+        "fit %.1f %% fail\n",
+        fit + oom, 100.0 * redco_memory_table_right_ratio(t), 100.0 * redco_memory_table_unclear_ratio(t),
+        100.0 * redco_memory_table_failed_ratio(t));
+    printf("          %llu fit: %.1f %% right, %llu told so, %llu told not, %llu unclear\n", fit,
+           100.0 * redco_memory_table_kind_ratio(t, true), (unsigned long long)t->fits_said_fits,
+           (unsigned long long)t->fits_said_oom, (unsigned long long)t->fits_unclear);
+    printf("          %llu out of memory: %.1f %% right, %llu told so, %llu told to fit, %llu unclear\n", oom,
+           100.0 * redco_memory_table_kind_ratio(t, false), (unsigned long long)t->oom_said_oom,
+           (unsigned long long)t->oom_said_fits, (unsigned long long)t->oom_unclear);
 }
 
 static void print_peaks(const struct report *report)
