@@ -2,6 +2,7 @@
 #include "costmodel/simulator/step.h"
 #include "tools/plan/plan_answer.h"
 #include "tools/plan/plan_export.h"
+#include "tools/plan/plan_kept.h"
 #include "tools/plan/plan_pipeline.h"
 #include "tools/plan/plan_report.h"
 #include "tools/plan/run_answer.h"
@@ -92,7 +93,7 @@ static int run(struct plan_args *args)
     }
     warn_of_layers(&args->cli, inputs.model);
     if (redco_comm_warning(inputs.comm) != NULL) { cli_warn(&args->cli, redco_comm_warning(inputs.comm)); }
-    const int rc = answer(args, &inputs);
+    const int rc = args->kept ? plan_kept(args, &inputs) : answer(args, &inputs);
     redco_inputs_free(&inputs);
     return rc;
 }

@@ -50,6 +50,8 @@ static const struct word overlap_words[] = {{"ag_rs", REDCO_OVERLAP_AG_RS},
                                             {"bc", REDCO_OVERLAP_BC},
                                             {"tp", REDCO_OVERLAP_TP},
                                             {NULL, 0}};
+static const struct word mem_words[] = {
+    {"allocated", REDCO_MEM_ALLOCATED}, {"reserved", REDCO_MEM_RESERVED}, {"device", REDCO_MEM_DEVICE}, {NULL, 0}};
 static const struct word outcome_words[] = {{"ok", REDCO_OUTCOME_OK}, {"oom", REDCO_OUTCOME_OOM}, {NULL, 0}};
 
 enum kind {
@@ -127,6 +129,7 @@ static const struct column columns[REDCO_COLUMN_COUNT] = {
     [REDCO_COLUMN_OUTCOME] = {"outcome", KIND_WORD, AT(outcome), outcome_words},
     [REDCO_COLUMN_TOKENS_PER_S_PER_GPU] = {"tokens_per_s_per_gpu", KIND_NUMBER, AT(tokens_per_s_per_gpu), .unit = 1.0},
     [REDCO_COLUMN_STEP_S] = {"step_s", KIND_NUMBER, AT(step_s), .unit = 1.0},
+    [REDCO_COLUMN_MEM_KIND] = {"mem_kind", KIND_WORD, AT(mem_kind), mem_words},
     [REDCO_COLUMN_MEM_GB] = {"mem_GB", KIND_BYTES, AT(mem_bytes), .unit = 1e9},
     [REDCO_COLUMN_PRINTED_MFU] = {"printed_mfu", KIND_RATIO, AT(printed_mfu_ratio)},
     [REDCO_COLUMN_PRINTED_TFLOPS] = {"printed_tflops", KIND_NUMBER, AT(printed_flops_per_s), .unit = 1e12},

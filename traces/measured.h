@@ -70,6 +70,7 @@ typedef enum redco_measured_column {
     REDCO_COLUMN_TOKENS_PER_S_PER_GPU,
     REDCO_COLUMN_STEP_S,
     REDCO_COLUMN_MEM_GB,
+    REDCO_COLUMN_MEM_KIND,
     REDCO_COLUMN_PRINTED_MFU,
     REDCO_COLUMN_PRINTED_TFLOPS,
     REDCO_COLUMN_INFERRED,
@@ -126,6 +127,14 @@ typedef enum redco_measured_attention {
     REDCO_MEASURED_UNFUSED
 } redco_measured_attention;
 
+/** What a peak of memory counts. */
+typedef enum redco_mem_kind {
+    REDCO_MEM_ALLOCATED, /**< tensors: torch.cuda.max_memory_allocated; also where a table does not say */
+    REDCO_MEM_RESERVED,  /**< with what the allocator holds beside them: max_memory_reserved */
+    REDCO_MEM_DEVICE,    /**< all that is in use of the device */
+    REDCO_MEM_KINDS
+} redco_mem_kind;
+
 typedef enum redco_outcome {
     REDCO_OUTCOME_UNKNOWN, /**< also: failed for another reason than memory */
     REDCO_OUTCOME_OK,
@@ -174,6 +183,7 @@ typedef struct redco_measured_run {
     double
         tokens_per_s_per_gpu; /**< where only step_s is given: batch x seq_len / (step_s x GPUs), known stays as read */
     double step_s;
+    redco_mem_kind mem_kind;
     uint64_t mem_bytes;                            /**< peak per GPU */
     double printed_mfu_ratio, printed_flops_per_s; /**< as printed, in the source's own convention */
 } redco_measured_run;

@@ -227,12 +227,11 @@ redco_status redco_choice_assess(const double *measured, const double *predicted
     return REDCO_OK;
 }
 
-void redco_memory_table_add(redco_memory_table *table, bool fits, bool predicted_fits)
+void redco_memory_table_add(redco_memory_table *table, bool fits, redco_said said)
 {
-    table->fits_said_fits += fits && predicted_fits;
-    table->fits_said_oom += fits && !predicted_fits;
-    table->oom_said_fits += !fits && predicted_fits;
-    table->oom_said_oom += !fits && !predicted_fits;
+    uint64_t *const fitting[] = {&table->fits_said_fits, &table->fits_unclear, &table->fits_said_oom};
+    uint64_t *const failing[] = {&table->oom_said_fits, &table->oom_unclear, &table->oom_said_oom};
+    (*(fits ? fitting : failing)[said])++;
 }
 
 static double share(uint64_t part, uint64_t all)
@@ -240,10 +239,26 @@ static double share(uint64_t part, uint64_t all)
     return all > 0 ? (double)part / (double)all : 0.0;
 }
 
+static uint64_t of_kind(const redco_memory_table *table, bool fits)
+{
+    return fits ? table->fits_said_fits + table->fits_unclear + table->fits_said_oom
+                : table->oom_said_fits + table->oom_unclear + table->oom_said_oom;
+}
+
 double redco_memory_table_right_ratio(const redco_memory_table *table)
 {
-    const uint64_t right = table->fits_said_fits + table->oom_said_oom;
-    return share(right, right + table->fits_said_oom + table->oom_said_fits);
+    return share(table->fits_said_fits + table->oom_said_oom, of_kind(table, true) + of_kind(table, false));
+}
+
+double redco_memory_table_kind_ratio(const redco_memory_table *table, bool fits)
+{
+    const uint64_t all = of_kind(table, fits);
+    return all > 0 ? share(fits ? table->fits_said_fits : table->oom_said_oom, all) : 1.0;
+}
+
+double redco_memory_table_unclear_ratio(const redco_memory_table *table)
+{
+    return share(table->fits_unclear + table->oom_unclear, of_kind(table, true) + of_kind(table, false));
 }
 
 double redco_memory_table_failed_ratio(const redco_memory_table *table)

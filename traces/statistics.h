@@ -56,14 +56,20 @@ typedef struct redco_choice_loss {
 redco_status redco_choice_assess(const double *measured, const double *predicted, const size_t *groups, size_t count,
                                  redco_choice_loss *loss_out, redco_error *err);
 
-/** Runs that fit into memory or ran out of it, against what was predicted. */
+/** What was said of a run's memory. */
+typedef enum redco_said { REDCO_SAID_FITS, REDCO_SAID_UNCLEAR, REDCO_SAID_OOM } redco_said;
+/** Runs that fit into memory or ran out of it, against what was predicted; unclear counts as wrong. */
 typedef struct redco_memory_table {
-    uint64_t fits_said_fits, fits_said_oom, oom_said_fits, oom_said_oom;
+    uint64_t fits_said_fits, fits_said_oom, oom_said_fits, oom_said_oom, fits_unclear, oom_unclear;
 } redco_memory_table;
 
-void redco_memory_table_add(redco_memory_table *table, bool fits, bool predicted_fits);
+void redco_memory_table_add(redco_memory_table *table, bool fits, redco_said said);
 /** Share of all runs that were predicted right; 0 if there are none. */
 double redco_memory_table_right_ratio(const redco_memory_table *table);
+/** The same of the runs that fit, or of those that ran out of memory; 1 if there are none. */
+double redco_memory_table_kind_ratio(const redco_memory_table *table, bool fits);
+/** Share of the runs that were neither. */
+double redco_memory_table_unclear_ratio(const redco_memory_table *table);
 /** Share of the runs predicted to fit that ran out of memory; 0 if there are none. */
 double redco_memory_table_failed_ratio(const redco_memory_table *table);
 

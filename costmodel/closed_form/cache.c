@@ -369,6 +369,12 @@ static uint64_t shifted(uint64_t value, int64_t by)
     return by < 0 && (uint64_t)-by > value ? 0 : value + (uint64_t)by;
 }
 
+/* With what the allocator holds beside. */
+static uint64_t with_fragments(const redco_costs *costs, uint64_t bytes)
+{
+    return bytes + (uint64_t)ceil(redcoi_fragmentation_ratio(costs) * (double)bytes);
+}
+
 static bool is_block(redco_class_kind kind)
 {
     return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
@@ -390,8 +396,11 @@ static void fill_times(redco_costs *costs, const redco_setting *setting, const r
         times->gather_params += redco_share_up(costs->dims->vocab, costs->dims->hidden, rank->tp);
     }
     for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-        times->activation_bytes[r] = redco_activation_bytes(costs->model, class_index, shape, (redco_recompute)r);
-        times->recompute_bytes[r] = redco_recompute_bytes(costs->model, class_index, shape, (redco_recompute)r);
+        const redco_recompute policy = (redco_recompute)r;
+        times->activation_bytes[r] =
+            with_fragments(costs, redco_activation_bytes(costs->model, class_index, shape, policy));
+        times->recompute_bytes[r] =
+            with_fragments(costs, redco_recompute_bytes(costs->model, class_index, shape, policy));
         if (r == REDCO_RECOMPUTE_FULL) { /* keeps a layer's input alone; the rest is its working set */
             times->recompute_bytes[r] = shifted(times->recompute_bytes[r], layout.activation_bytes);
         } else {
@@ -404,7 +413,7 @@ static void fill_times(redco_costs *costs, const redco_setting *setting, const r
 static void fill(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank)
 {
     const redco_shape shape = redcoi_shape_of(costs, setting);
-    rank->logits_bytes = redco_logits_bytes(costs->model, &shape);
+    rank->logits_bytes = with_fragments(costs, redco_logits_bytes(costs->model, &shape));
     if (!redcoi_layouts_list(costs, setting, rank)) {
         costs->layout_status = redco_fail(&costs->layout_error, REDCO_ENOMEM, "", "out of memory");
     }

@@ -53,6 +53,22 @@ static void use_measured_workspace(redco_costs *costs)
     }
 }
 
+double redcoi_fragmentation_ratio(const redco_costs *costs)
+{
+    const redco_engine *const engine = &costs->workload.engine;
+    return engine->planned_memory ? 0.0 : engine->fragmentation_percent / 100.0;
+}
+
+/* Where the allocator's share is known, CUDA's context alone is held back. */
+static void use_calibration(redco_costs *costs, const redco_calibration *calibration)
+{
+    costs->calibration = *calibration;
+    if (redcoi_fragmentation_ratio(costs) > 0.0) {
+        costs->calibration.reserve_bytes = redco_context_bytes;
+        costs->calibration.usable_memory_ratio = 1.0;
+    }
+}
+
 redco_status redco_costs_create(const redco_machine *machine, const redco_model *model, const redco_workload *workload,
                                 const redco_calibration *calibration, const redco_comm *comm, redco_costs **costs_out,
                                 redco_error *err)
@@ -71,12 +87,13 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     costs->class_count = (uint32_t)redco_model_classes(model, &costs->classes);
     costs->workload = *workload;
     if (calibration->planned_memory) { costs->workload.engine.planned_memory = true; }
+    if (costs->workload.engine.planned_memory) { costs->workload.engine.memory = REDCO_MEMORY_FORMULAS; }
     if ((workload->overlap & REDCO_OVERLAP_TP) != 0) { costs->workload.engine.async_tp = true; }
     /* Processors keep it, also where they play GPUs of a cluster (executor/README.md). */
     if (costs->workload.engine.planned_memory && !redco_gpu_is_host(&machine->gpu) && !calibration->keeps_gate) {
         costs->workload.engine.made_again = true;
     }
-    costs->calibration = *calibration;
+    use_calibration(costs, calibration);
     costs->comm = comm;
     use_measured_workspace(costs);
     costs->compute = compute;
@@ -88,6 +105,11 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     }
     *costs_out = costs;
     return REDCO_OK;
+}
+
+bool redcoi_works_in_backward(const redco_engine *engine)
+{
+    return engine->planned_memory || engine->memory != REDCO_MEMORY_FORMULAS;
 }
 
 static void forget_ranks(redco_costs *costs)
@@ -132,7 +154,7 @@ const redco_compute *redco_costs_compute(const redco_costs *costs)
 void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibration)
 {
     const redco_gpu *const gpu = &costs->machine.gpu;
-    costs->calibration = *calibration;
+    use_calibration(costs, calibration);
     /* Neither call fails: what they check was checked when the costs were created, and is no constant. */
     (void)redco_compute_create(gpu, costs->workload.precision, calibration, &costs->compute, NULL);
     (void)redco_compute_use_engine(&costs->compute, gpu, &costs->workload.engine, NULL);
@@ -424,8 +446,10 @@ redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setti
     const redco_calibration *const c = &costs->calibration;
     const double least_contention = redcoi_least_contention_ratio(costs);
     uint64_t bucket_bytes = 0;
-    /* A bucket is never larger than all gradients; engines that plan their memory have them per configuration. */
-    if (redco_mesh_ranks(setting->dp) * setting->cp > 1 && !costs->workload.engine.planned_memory) {
+    /* A bucket is never larger than all gradients; engines that plan their memory have them per configuration,
+     * and Megatron's are ranges of the gradients themselves. */
+    if (redco_mesh_ranks(setting->dp) * setting->cp > 1 && !costs->workload.engine.planned_memory &&
+        costs->workload.engine.memory != REDCO_MEMORY_MEGATRON) {
         const uint64_t gradients =
             redco_share_up(redco_model_params(costs->model), costs->state_bytes.gradient, setting->tp);
         bucket_bytes = gradients < costs->workload.bucket_bytes ? gradients : costs->workload.bucket_bytes;
@@ -540,6 +564,14 @@ redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, doub
                               (double)costs->workload.global_batch * costs->workload.seq_len);
 }
 
+uint64_t redcoi_allocated_bytes(const redco_costs *costs, const redco_prediction *p)
+{
+    const uint64_t reserve = redco_reserve_bytes(&costs->machine.gpu, &costs->calibration);
+    const double fragments = redcoi_fragmentation_ratio(costs);
+    const uint64_t beside = p->activation_bytes + p->transient_bytes - reserve; /* what is no state */
+    return p->total_bytes - p->nccl_bytes - reserve - (uint64_t)(fragments / (1.0 + fragments) * (double)beside);
+}
+
 redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                                  uint32_t count)
 {
@@ -568,7 +600,7 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *settin
     p.mfu = p.tokens_per_s_per_gpu * fixed.model_flops_per_token / fixed.peak_flops_per_s;
     sum_memory(&p, &sums, &fixed);
     if (setting->pp > 1) { set_pipeline_memory(costs, setting, assignments, count, &p); }
-    p.allocated_bytes = p.total_bytes - p.nccl_bytes - redco_reserve_bytes(&costs->machine.gpu, &costs->calibration);
+    p.allocated_bytes = redcoi_allocated_bytes(costs, &p);
     return p;
 }
 

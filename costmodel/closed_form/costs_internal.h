@@ -270,6 +270,13 @@ double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes,
 double redcoi_contention_ratio(const redco_costs *costs, bool network);
 /** The least of it that any traffic has. */
 double redcoi_least_contention_ratio(const redco_costs *costs);
+/** What the allocator holds beside tensors, over those that are no states. */
+double redcoi_fragmentation_ratio(const redco_costs *costs);
+/** total_bytes without reserve, NCCL's buffers and what the allocator holds beside tensors. */
+uint64_t redcoi_allocated_bytes(const redco_costs *costs, const redco_prediction *p);
+/** Whether the memory of a block's backward is known beside what it keeps: recompute_bytes then are taken in every
+ * backward, whatever the policy. */
+bool redcoi_works_in_backward(const redco_engine *engine);
 /** The ranks of context parallelism. */
 redco_group redcoi_cp_group(const redco_costs *costs, uint32_t tp, uint32_t cp);
 /** Two neighbouring stages of a pipeline. */

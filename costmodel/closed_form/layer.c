@@ -403,10 +403,15 @@ redcoi_states redcoi_layer_states(const redcoi_job *job)
         params += redco_share_up(job->times->params, 1, redco_mesh_ranks(job->setting->secondary));
     }
     const uint64_t owned = sharded_params(job, job->shards.optimizer);
+    /* FSDP's shards are the 32-bit parameters that the optimizer updates; 16-bit ones are there while gathered. */
+    const redco_memory_kind memory = job->costs->workload.engine.memory;
+    const bool masters = (memory == REDCO_MEMORY_PYTORCH || memory == REDCO_MEMORY_XLA) &&
+                         redco_mesh_ranks(job->shards.parameters) > 1 && bytes.parameter == 2;
+    const uint32_t master_bytes = masters ? 4 : 0;
     return (redcoi_states){.owned_params = owned,
-                           .parameter_bytes = params * bytes.parameter,
+                           .parameter_bytes = params * (masters ? master_bytes : bytes.parameter),
                            .gradient_bytes = sharded_params(job, job->shards.gradients) * bytes.gradient,
-                           .optimizer_bytes = owned * bytes.optimizer};
+                           .optimizer_bytes = owned * (bytes.optimizer - master_bytes)};
 }
 
 /* What was recomputed for the gradients of inputs stays until those of weights are made. Under DualPipe many of these
@@ -444,7 +449,14 @@ static void add_memory(const redcoi_job *job, const redcoi_states *states, redco
     if (redco_mesh_ranks(job->shards.gradients) > 1) {
         cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = job->times->params * bytes.gradient;
     }
-    const int kind = job->recompute == REDCO_RECOMPUTE_FULL ? REDCO_TRANSIENT_RECOMPUTE : REDCO_TRANSIENT_SELECTIVE;
+    const uint64_t slot_bytes = redcoi_slot_bytes(job);
+    if (slot_bytes > cost->transient_bytes[REDCO_TRANSIENT_GRADIENT]) {
+        cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = slot_bytes;
+    }
+    /* Where backward's own buffers are known, those of one layer are there at a time, whatever its policy. */
+    const bool one_kind = job->costs->workload.engine.memory != REDCO_MEMORY_FORMULAS;
+    const int kind =
+        one_kind || job->recompute == REDCO_RECOMPUTE_FULL ? REDCO_TRANSIENT_RECOMPUTE : REDCO_TRANSIENT_SELECTIVE;
     const uint64_t again = job->times->recompute_bytes[job->recompute];
     cost->transient_bytes[kind] = again > job->logits_bytes ? again - job->logits_bytes : 0;
 }

@@ -1,5 +1,6 @@
 #include "costmodel/closed_form/memory_model.h"
 
+#include "costmodel/closed_form/memory_kept.h"
 #include "costmodel/closed_form/memory_planned.h"
 
 #include <math.h>
@@ -8,6 +9,8 @@
 
 /* Far above any memory, and low enough that a thousand of them still add up. */
 static const uint64_t saturated_bytes = (uint64_t)1 << 53;
+/* Of the capacity, on both sides of it. */
+static const uint64_t uncertain_share = 100;
 /* What is left of the memory as sold for a process: an 80 GiB part shows about 79.2 GiB to the framework. */
 static const double visible_ratio = 0.99;
 /* Bytes per element of a block's input that norms of several kernels keep (README, section 5). */
@@ -15,7 +18,7 @@ static const uint64_t plain_norm_bytes = 14;
 
 /* CUDA context and loaded kernels: 1343 MiB before the first tensor of a model (Hugging Face Transformers, "Model
  * training anatomy"). */
-static const double kernel_bytes = 1343.0 * 0x1p20;
+const double redco_context_bytes = 1343.0 * 0x1p20;
 /* Reserves of calibrations are those of GPUs of 80 GiB. */
 static const double reserve_memory_bytes = 80.0 * 0x1p30;
 
@@ -216,6 +219,10 @@ static uint64_t score_bytes(const redco_model_dims *dims, const redco_shape *sha
  * attention's output, so fewer KV heads make it less. With dropout masks counted the 1.1 falls away. */
 static uint64_t block_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape)
 {
+    if (shape->engine.memory != REDCO_MEMORY_FORMULAS) {
+        const uint64_t written = keeps_scores(&shape->engine) ? times(cross ? 2 : 1, score_bytes(dims, shape)) : 0;
+        return redco_kept_block_bytes(dims, cross, shape, redco_kept_column_of(&shape->engine), false) + written;
+    }
     const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
     const uint64_t tokens = tokens_of(shape);
     const uint64_t q = redco_share_up(dims->heads, 1, shape->tp) * dims->head_dim;
@@ -236,7 +243,16 @@ static uint64_t attention_core_bytes(const redco_model_dims *dims, bool cross, c
 {
     const uint64_t heads = redco_share_up(dims->heads, 1, shape->tp);
     if (keeps_scores(&shape->engine)) { return times(cross ? 2 : 1, score_bytes(dims, shape)); }
+    if (shape->engine.memory != REDCO_MEMORY_FORMULAS) { /* the projection keeps the output */
+        return times(tokens_of(shape), (cross ? 2 : 1) * heads * 4);
+    }
     return times(tokens_of(shape), (cross ? 2 : 1) * heads * (2 * (uint64_t)dims->head_dim + 4));
+}
+
+/* Where a share of the operators is checkpointed in PyTorch, every second product is kept. */
+static bool by_operator(const redco_engine *engine)
+{
+    return engine->partial_recompute && (engine->memory == REDCO_MEMORY_PYTORCH || engine->memory == REDCO_MEMORY_XLA);
 }
 
 uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
@@ -252,12 +268,17 @@ uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, 
     const uint64_t plane = redco_share_up(times(tokens_of(shape), dims->hidden), 2, sigma); /* one T x h tensor */
     uint64_t bytes = 0;
     switch (kind) {
-    case REDCO_CLASS_EMBEDDING: bytes = plane; break;      /* its output */
+    case REDCO_CLASS_EMBEDDING: /* its output, which tables of tensors count with the block behind */
+        bytes = shape->engine.memory == REDCO_MEMORY_FORMULAS ? plane : 0;
+        break;
     case REDCO_CLASS_HEAD: bytes = times(plane, 2); break; /* in and out of the final norm; logits are counted apart */
     case REDCO_CLASS_BLOCK:
     case REDCO_CLASS_CROSS:
         bytes = recompute == REDCO_RECOMPUTE_FULL ? plane : block_bytes(dims, cross, shape);
-        if (recompute == REDCO_RECOMPUTE_FULL && shape->engine.partial_recompute) { /* half of the rest is kept */
+        if (recompute == REDCO_RECOMPUTE_FULL && by_operator(&shape->engine)) {
+            const bool xla = shape->engine.memory == REDCO_MEMORY_XLA;
+            bytes = redco_kept_block_bytes(dims, cross, shape, xla ? REDCO_KEPT_REMAT : REDCO_KEPT_BY_OP, false);
+        } else if (recompute == REDCO_RECOMPUTE_FULL && shape->engine.partial_recompute) { /* half of the rest */
             bytes += (block_bytes(dims, cross, shape) - plane) / 2;
         }
         if (recompute == REDCO_RECOMPUTE_SELECTIVE) { bytes -= attention_core_bytes(dims, cross, shape); }
@@ -279,6 +300,7 @@ uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, c
     uint64_t bytes = 0;
     if (recompute == REDCO_RECOMPUTE_FULL) { bytes = block_bytes(dims, cross, shape); }
     if (recompute == REDCO_RECOMPUTE_SELECTIVE) { bytes = attention_core_bytes(dims, cross, shape); }
+    if (shape->engine.memory != REDCO_MEMORY_FORMULAS) { bytes += redco_kept_working_bytes(dims, shape); }
     return at_precision(bytes, shape->precision);
 }
 
@@ -286,6 +308,9 @@ uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape)
 {
     if (shape->engine.planned_memory) { return redcoi_planned_logits_bytes(model, shape); }
     /* 16-bit logits and their gradient, 32-bit copy and its gradient; in fp32 one copy less: 12 bytes either way. */
+    if (shape->engine.memory != REDCO_MEMORY_FORMULAS) {
+        return at_precision(redco_kept_loss_bytes(model, shape), shape->precision);
+    }
     const uint64_t vocab = redco_model_get_dims(model)->vocab;
     if (shape->engine.logits_gathered) { return times(times(tokens_of(shape), vocab), gathered_logit_bytes); }
     /* A fused loss writes the gradient over the logits and hands on a copy, both in the precision of training. */
@@ -303,6 +328,24 @@ uint64_t redco_reserve_bytes(const redco_gpu *gpu, const redco_calibration *cali
     const double whole = calibration->reserve_bytes;
     if (calibration->planned_memory) { return (uint64_t)ceil(whole); } /* of this very device, nothing fragments */
     const double share = fmin(1.0, (double)gpu->memory_bytes / reserve_memory_bytes);
-    const double fixed = fmin(whole, kernel_bytes);
+    const double fixed = fmin(whole, redco_context_bytes);
     return (uint64_t)ceil(fixed + share * (whole - fixed));
+}
+
+uint64_t redco_memory_uncertain_bytes(uint64_t capacity_bytes)
+{
+    return capacity_bytes / uncertain_share;
+}
+
+redco_memory_verdict redco_memory_judge(uint64_t total_bytes, uint64_t capacity_bytes)
+{
+    const uint64_t band = redco_memory_uncertain_bytes(capacity_bytes);
+    if (total_bytes + band <= capacity_bytes) { return REDCO_MEMORY_FITS; }
+    return total_bytes <= capacity_bytes + band ? REDCO_MEMORY_MAY_NOT_FIT : REDCO_MEMORY_DOES_NOT_FIT;
+}
+
+const char *redco_memory_word(redco_memory_verdict verdict)
+{
+    static const char *const words[] = {"fits", "may not fit", "does not fit"};
+    return words[verdict];
 }

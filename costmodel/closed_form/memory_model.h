@@ -39,6 +39,21 @@ uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape);
  *  which runs fail or slow down. */
 uint64_t redco_usable_memory_bytes(const redco_gpu *gpu, const redco_calibration *calibration);
 
+/** Whether a plan fits. Within 1 % of the capacity it may not, or may all the same: of 503 published runs
+ *  that tell (traces/data) half of the wrong answers lie there (MEMORY.md). */
+typedef enum redco_memory_verdict {
+    REDCO_MEMORY_FITS,
+    REDCO_MEMORY_MAY_NOT_FIT,
+    REDCO_MEMORY_DOES_NOT_FIT
+} redco_memory_verdict;
+/** Half-width of that band, bytes. */
+uint64_t redco_memory_uncertain_bytes(uint64_t capacity_bytes);
+redco_memory_verdict redco_memory_judge(uint64_t total_bytes, uint64_t capacity_bytes);
+/** "fits", "may not fit", "does not fit". */
+const char *redco_memory_word(redco_memory_verdict verdict);
+
+/** CUDA context and loaded kernels. */
+extern const double redco_context_bytes;
 /** Context and fragmentation take that much of a GPU: the calibration's reserve on GPUs of 80 GiB and more, on
  *  which it was seen; on smaller ones the loaded kernels as they are, and the rest in proportion to the memory. */
 uint64_t redco_reserve_bytes(const redco_gpu *gpu, const redco_calibration *calibration);

@@ -11,9 +11,9 @@ uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t clas
 uint64_t redcoi_planned_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                         redco_recompute recompute);
 uint64_t redcoi_planned_logits_bytes(const redco_model *model, const redco_shape *shape);
-/** Where a layer makes whole gradients that are not scattered, before they are taken to where they are kept; 0 of
- * engines that do not plan their memory. */
-uint64_t redcoi_planned_slot_bytes(const redcoi_job *job);
+/** Where a layer makes whole gradients that are not scattered, before they are taken to where they are kept; with
+ *  Transformer Engine the empty gradients of a block's matrices that autograd is handed, and workspaces; else 0. */
+uint64_t redcoi_slot_bytes(const redcoi_job *job);
 /** The transient fields of a layer's cost: gathered weights, whole gradients, buckets, what backward works with. */
 void redcoi_planned_transients(const redcoi_job *job, redco_layer_cost *cost);
 

@@ -2,6 +2,7 @@
  * they are taken, gathered weights, buckets (executor/schedule/slots.c, executor/states/buckets.c). Formulas:
  * costmodel/README.md, section 5. */
 #include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/memory_kept.h"
 #include "costmodel/closed_form/memory_planned.h"
 
 /* Parameters of the matrix products of a layer, on one rank: what is made at once, what is used next to each other, and
@@ -154,8 +155,26 @@ static uint64_t sharded_params(const redcoi_job *job, const struct products *pro
     return products->neighbours + before + products->largest;
 }
 
-uint64_t redcoi_planned_slot_bytes(const redcoi_job *job)
+/* Products add to the kept gradients themselves; autograd is handed an empty tensor of each matrix's shape, which is
+ * kept for all layers (transformer_engine/pytorch/module/base.py, get_dummy_wgrad). Beside them one workspace of
+ * Transformer Engine's products and one of PyTorch's, 32 MiB each from Hopper on. */
+static uint64_t empty_gradients(const redcoi_job *job)
 {
+    static const uint64_t workspaces = UINT64_C(64) << 20;
+    uint64_t params = 0;
+    if (job->class->kind != REDCO_CLASS_BLOCK && job->class->kind != REDCO_CLASS_CROSS) { return 0; }
+    for (uint32_t i = 0; i < job->times->module_size_count; i++) {
+        params += job->times->modules[i].params * job->times->modules[i].count;
+    }
+    return redco_share_up(params, 2, 1) + workspaces;
+}
+
+uint64_t redcoi_slot_bytes(const redcoi_job *job)
+{
+    const redco_engine *const engine = &job->costs->workload.engine;
+    if (engine->memory == REDCO_MEMORY_MEGATRON && redco_kept_column_of(engine) == REDCO_KEPT_TE) {
+        return empty_gradients(job);
+    }
     const bool scattered = redco_mesh_ranks(job->shards.parameters) > 1 || redco_mesh_ranks(job->shards.gradients) > 1;
     if (!job->costs->workload.engine.planned_memory || scattered) { return 0; }
     const struct products products = products_of(job, job->class);

@@ -21,6 +21,7 @@ const char *const redco_trait_words[] = {
     [REDCO_TRAIT_CROSS_ENTROPY] = "cross_entropy",
     [REDCO_TRAIT_GRAD_REDUCE_BYTES] = "grad_reduce_bytes",
     [REDCO_TRAIT_CUDA_GRAPHS] = "cuda_graphs",
+    [REDCO_TRAIT_FRAGMENTATION_PERCENT] = "fragmentation_percent",
     [REDCO_TRAIT_MEMORY] = "memory",
     [REDCO_TRAIT_COUNT] = NULL,
 };
@@ -33,8 +34,9 @@ static const char *const tp_layout_words[] = {"rules", "paired", NULL};
 static const char *const attention_words[] = {"auto", "flash1", "flash2", "flash3", "fused", "unfused", NULL};
 static const char *const flag_words[] = {"0", "1", NULL};
 static const char *const loss_words[] = {"unfused", "fused", NULL};
-static const char *const memory_words[] = {"formulas", "planned", NULL};
+static const char *const memory_words[] = {"formulas", "planned", "megatron", "pytorch", "xla", "pytorch-copies", NULL};
 
+static const unsigned most_percent = 100;
 static const double least_bucket_bytes = 1024.0, most_bucket_bytes = 1e15;
 
 /* A trait's words; NULL: a number. */
@@ -70,7 +72,8 @@ static unsigned value_of(const redco_engine *engine, redco_trait trait)
     case REDCO_TRAIT_CROSS_ENTROPY: return engine->fused_loss;
     case REDCO_TRAIT_GRAD_REDUCE_BYTES: return engine->gradient_bytes;
     case REDCO_TRAIT_CUDA_GRAPHS: return engine->cuda_graphs;
-    case REDCO_TRAIT_MEMORY: return engine->planned_memory;
+    case REDCO_TRAIT_FRAGMENTATION_PERCENT: return engine->fragmentation_percent;
+    case REDCO_TRAIT_MEMORY: return engine->planned_memory ? 1 : engine->memory > 0 ? (unsigned)engine->memory + 1 : 0;
     default: return 0;
     }
 }
@@ -89,9 +92,22 @@ static void set_value(redco_engine *engine, redco_trait trait, unsigned value)
     case REDCO_TRAIT_CROSS_ENTROPY: engine->fused_loss = value != 0; break;
     case REDCO_TRAIT_GRAD_REDUCE_BYTES: engine->gradient_bytes = value; break;
     case REDCO_TRAIT_CUDA_GRAPHS: engine->cuda_graphs = value != 0; break;
-    case REDCO_TRAIT_MEMORY: engine->planned_memory = value != 0; break;
+    case REDCO_TRAIT_MEMORY:
+        engine->planned_memory = value == 1;
+        engine->memory = value > 1 ? (redco_memory_kind)(value - 1) : REDCO_MEMORY_FORMULAS;
+        break;
     default: break;
     }
+}
+
+bool redco_engine_set_memory(redco_engine *engine, const char *word)
+{
+    for (unsigned i = 0; memory_words[i] != NULL; i++) {
+        if (strcmp(memory_words[i], word) != 0) { continue; }
+        set_value(engine, REDCO_TRAIT_MEMORY, i);
+        return true;
+    }
+    return false;
 }
 
 static const char *list(const char *const *words, char *buffer, size_t size)
@@ -112,6 +128,11 @@ static int find(const char *const *words, const char *text)
         if (words[i][0] != '\0' && strcmp(words[i], text) == 0) { return i; }
     }
     return -1;
+}
+
+bool redco_trait_may_lack(redco_trait trait)
+{
+    return trait == REDCO_TRAIT_CUDA_GRAPHS || trait == REDCO_TRAIT_FRAGMENTATION_PERCENT;
 }
 
 static bool may_state(redco_trait trait)
@@ -145,6 +166,13 @@ redco_status redco_engine_state(redco_engine_choice *choice, const char *trait, 
                               list(words, known, sizeof known));
         }
         set_value(&choice->engine, (redco_trait)t, (unsigned)at);
+    } else if (t == REDCO_TRAIT_FRAGMENTATION_PERCENT) {
+        char *end = NULL;
+        const unsigned long percent = strtoul(value, &end, 10);
+        if (value[0] < '0' || value[0] > '9' || *end != '\0' || percent > most_percent) {
+            return redco_fail(err, REDCO_EVALUE, place, "%s=\"%.40s\" is not from 0 to %u", trait, value, most_percent);
+        }
+        choice->engine.fragmentation_percent = (uint32_t)percent;
     } else if (t == REDCO_TRAIT_GRAD_REDUCE_BYTES) {
         if (strcmp(value, "2") != 0 && strcmp(value, "4") != 0) {
             return redco_fail(err, REDCO_EVALUE, place, "%s=\"%.40s\" is not 2 or 4", trait, value);
@@ -177,16 +205,18 @@ const char *redco_engine_trait(const redco_engine_choice *choice, redco_precisio
         (void)snprintf(buffer, size, "%s", words[value]);
     } else if (trait == REDCO_TRAIT_BUCKET_BYTES) {
         (void)snprintf(buffer, size, "%llu B", (unsigned long long)choice->bucket_bytes);
+    } else if (trait == REDCO_TRAIT_FRAGMENTATION_PERCENT) {
+        (void)snprintf(buffer, size, "%u", value);
     } else {
         (void)snprintf(buffer, size, "%u", value != 0 ? value : own_width(precision));
     }
     return buffer;
 }
 
-/* Only redco-exec's steps are known to be launched as graphs: others do not say so. */
+/* Files and plans that do not say them have none. */
 static bool is_described(const redco_engine *engine, redco_trait trait)
 {
-    return trait != REDCO_TRAIT_CUDA_GRAPHS || engine->cuda_graphs || (engine->stated >> trait & 1) != 0;
+    return !redco_trait_may_lack(trait) || value_of(engine, trait) != 0 || (engine->stated >> trait & 1) != 0;
 }
 
 json_t *redco_engine_describe(const redco_engine_choice *choice, redco_precision precision)
@@ -268,7 +298,11 @@ redco_status redco_engine_from_json(const redco_json_value *value, redco_engine_
     (void)snprintf(choice.engine.name, sizeof choice.engine.name, "%s", name);
     redco_text_clean(choice.engine.name);
     for (int t = 0; t < REDCO_TRAIT_COUNT && st == REDCO_OK; t++) {
-        if (t == REDCO_TRAIT_CUDA_GRAPHS && !redco_json_has(value, redco_trait_words[t])) { continue; }
+        if (redco_trait_may_lack((redco_trait)t) && !redco_json_has(value, redco_trait_words[t])) { continue; }
+        if (t == REDCO_TRAIT_FRAGMENTATION_PERCENT) {
+            st =
+                redco_json_u32(value, redco_trait_words[t], 0, most_percent, &choice.engine.fragmentation_percent, err);
+        }
         if (words_of((redco_trait)t) != NULL) { st = read_word(value, (redco_trait)t, &choice.engine, err); }
     }
     if (st != REDCO_OK ||

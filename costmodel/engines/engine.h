@@ -40,6 +40,15 @@ typedef enum redco_engine_layout {
     REDCO_ENGINE_PAIRED /**< its own: column and row splits in pairs, two collectives a block and pass */
 } redco_engine_layout;
 
+/** How memory is counted (closed_form/MEMORY.md). */
+typedef enum redco_memory_kind {
+    REDCO_MEMORY_FORMULAS, /**< of frameworks in general */
+    REDCO_MEMORY_MEGATRON, /**< what Megatron keeps and allocates, with Transformer Engine or its own kernels */
+    REDCO_MEMORY_PYTORCH,  /**< what PyTorch keeps, operator by operator or compiled */
+    REDCO_MEMORY_XLA,      /**< what XLA keeps, which fuses like a compiler */
+    REDCO_MEMORY_COPIES    /**< PyTorch with copies between layouts of attention, as Aleph Alpha's code has them */
+} redco_memory_kind;
+
 enum { REDCO_ENGINE_NAME = 32 };
 
 /** Every trait, resolved. All zero: module-wise gathers, flash attention, fused norms, matrices in the training
@@ -59,6 +68,10 @@ typedef struct redco_engine {
                                  operator, or policies that keep some outputs */
     bool layer_units;       /**< parameters are gathered a layer at a time (flat FSDP units), not by module */
     redco_engine_layout tp_layout;
+    redco_memory_kind memory;       /**< unless it is planned */
+    uint32_t fragmentation_percent; /**< what the allocator holds beside tensors, of those that are no states; then only
+                                         CUDA's context is held back besides. 0: the calibration's reserve stands for
+                                         both */
     bool planned_memory; /**< memory is planned from the lifetimes of a graph's values (redco-exec): what backward
                               reads is kept once, nothing is masked, converted or fragmented; and what
                               it does not read is not computed again */
@@ -85,13 +98,16 @@ typedef enum redco_trait {
     REDCO_TRAIT_LOGITS_GATHERED,
     REDCO_TRAIT_CROSS_ENTROPY,
     REDCO_TRAIT_GRAD_REDUCE_BYTES,
-    REDCO_TRAIT_CUDA_GRAPHS, /**< files and plans may leave it out: none */
-    REDCO_TRAIT_MEMORY,      /**< not stated otherwise: the executor's own */
+    REDCO_TRAIT_CUDA_GRAPHS,           /**< files and plans may leave it out: none */
+    REDCO_TRAIT_FRAGMENTATION_PERCENT, /**< likewise */
+    REDCO_TRAIT_MEMORY,                /**< not stated otherwise: the executor's own */
     REDCO_TRAIT_COUNT
 } redco_trait;
 
 /** "software", "gather", ... NULL-terminated, indexed by the enum. */
 extern const char *const redco_trait_words[];
+/** Whether files and plans may leave a trait out. */
+bool redco_trait_may_lack(redco_trait trait);
 
 /** What an engine offers to recompute, in redco_engine_file.recompute; bits. */
 enum {
@@ -160,6 +176,9 @@ typedef struct redco_engine_choice {
     redco_engine engine;
     uint64_t bucket_bytes;
 } redco_engine_choice;
+
+/** Sets how memory is counted, by the word of files. @return false: there is no such word */
+bool redco_engine_set_memory(redco_engine *engine, const char *word);
 
 /** The file's defaults for that precision of training. */
 redco_engine_choice redco_engine_choose(const redco_engine_file *file, redco_precision precision);

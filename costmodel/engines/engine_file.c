@@ -95,21 +95,26 @@ static redco_status read_trait(const redco_json_value *file, redco_trait trait, 
     redco_json_value sourced;
     const char *text = NULL;
     char place[256];
-    if (trait == REDCO_TRAIT_CUDA_GRAPHS && !redco_json_has(file, key)) {
-        (void)snprintf(out->sources[trait], sizeof out->sources[0], "not known to be used");
+    if (redco_trait_may_lack(trait) && !redco_json_has(file, key)) {
+        (void)snprintf(out->sources[trait], sizeof out->sources[0], "%s",
+                       trait == REDCO_TRAIT_CUDA_GRAPHS ? "not known to be used" : "part of the calibration's reserve");
         return REDCO_OK;
     }
     redco_status st = open_sourced(file, key, &sourced, out->sources[trait], err);
     if (st != REDCO_OK) { return st; }
+    if (trait == REDCO_TRAIT_FRAGMENTATION_PERCENT) {
+        return redco_json_u32(&sourced, "value", 0, 100, &choice->engine.fragmentation_percent, err);
+    }
     if (json_is_boolean(json_object_get(sourced.json, "value"))) {
         text = json_is_true(json_object_get(sourced.json, "value")) ? "1" : "0";
     } else if ((st = redco_json_string(&sourced, "value", &text, err)) != REDCO_OK) {
         return st;
     }
     if (trait == REDCO_TRAIT_MEMORY) {
-        choice->engine.planned_memory = strcmp(text, "planned") == 0;
-        if (choice->engine.planned_memory || strcmp(text, "formulas") == 0) { return REDCO_OK; }
-        return redco_json_fail(&sourced, "value", err, "is \"%.40s\"; formulas and planned are known", text);
+        if (redco_engine_set_memory(&choice->engine, text)) { return REDCO_OK; }
+        return redco_json_fail(&sourced, "value", err,
+                               "is \"%.40s\"; formulas, planned, megatron, pytorch, xla and pytorch-copies are known",
+                               text);
     }
     return redco_engine_state(choice, key, text, redco_json_place(&sourced, "value", place, sizeof place), err);
 }

@@ -63,7 +63,7 @@ static redco_status engine_of(struct engines *engines, const char *framework, co
 
 /* Tables mesh by hosts, TP and data-parallel ranks; the cost model by link domains and the ranks that an engine shards
  * over. With context parallelism a mesh of all data-parallel ranks stands for all of those (traces/data/README.md); a
- * larger one is stated over both. */
+ * larger one is stated over both. One such rank is all of them: then the engine's states decide (shard_one_rank). */
 static redco_status remesh(redco_mesh given, redco_mesh dp, redco_mesh grid, const char *what, redco_mesh *mesh_out,
                            redco_error *err)
 {
@@ -74,6 +74,16 @@ static redco_status remesh(redco_mesh given, redco_mesh dp, redco_mesh grid, con
     if (redco_mesh_of_ranks(within, ranks, mesh_out)) { return REDCO_OK; }
     return redco_fail(err, REDCO_EVALUE, what, "%llu ranks are no part of a mesh of %ux%u", (unsigned long long)ranks,
                       within.gpus, within.nodes);
+}
+
+/* One data-parallel rank and several context-parallel ones: a table cannot tell replicated states from sharded ones.
+ * Megatron's distributed optimizer cuts the optimizer's, FSDP all. */
+static void shard_one_rank(const redco_engine_file *file, redco_mesh grid, redco_shards *shards)
+{
+    const bool optimizer = (file->states & (REDCO_RUNS_ZERO1 | REDCO_RUNS_ZERO3)) != 0;
+    if (!optimizer || redco_mesh_ranks(shards->optimizer) > 1) { return; }
+    shards->optimizer = grid;
+    if ((file->states & REDCO_RUNS_ZERO1) == 0) { shards->parameters = shards->gradients = grid; }
 }
 
 static redco_status setting_of(const redco_measured_run *run, const redco_engine_file *file, redco_request *request,
@@ -99,6 +109,7 @@ static redco_status setting_of(const redco_measured_run *run, const redco_engine
     st = remesh(run->shards.parameters, s->dp, grid, "p_shard", &shards->parameters, err);
     if (st == REDCO_OK) { st = remesh(run->shards.gradients, s->dp, grid, "g_shard", &shards->gradients, err); }
     if (st == REDCO_OK) { st = remesh(run->shards.optimizer, s->dp, grid, "os_shard", &shards->optimizer, err); }
+    if (st == REDCO_OK && run->dp == 1) { shard_one_rank(file, grid, shards); }
     if (st == REDCO_OK && redco_mesh_ranks(run->p_secondary) > 0) {
         st = remesh(run->p_secondary, s->dp, grid, "p_shard_secondary", &s->secondary, err);
     }

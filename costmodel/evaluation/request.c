@@ -74,7 +74,7 @@ static redco_prediction predicted_of(const redco_costs *costs, const redco_simul
     p.total_bytes = simulation->peak.bytes;
     p.transient_bytes =
         p.total_bytes - p.parameter_bytes - p.gradient_bytes - p.optimizer_bytes - p.activation_bytes - p.nccl_bytes;
-    p.allocated_bytes = p.total_bytes - held[REDCO_HOLDER_RESERVE];
+    p.allocated_bytes = redcoi_allocated_bytes(costs, &p);
     return p;
 }
 

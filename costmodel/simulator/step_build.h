@@ -64,7 +64,7 @@ typedef struct redcoi_parts {
     redcoi_part_group groups[REDCOI_GROUPS_MAX];
     uint32_t op_count, module_count, group_count;
     bool sharded, gathered_again, recompute_full, recompute_selective;
-    bool planned;  /* a block of an engine that plans its memory: recompute_bytes are taken in every backward */
+    bool planned;  /* a block of which redcoi_works_in_backward(): recompute_bytes are taken in every backward */
     bool by_layer; /**< sharded, and one module stands for all parameters */
     bool partial;  /**< the forward that is recomputed has no tensor-parallel traffic */
     bool transient_gradient;     /**< whole gradients live until they are reduced */

@@ -1,5 +1,6 @@
 #include "planner/assemble/assemble.h"
 
+#include "costmodel/closed_form/memory_model.h"
 #include "planner/assemble/assemble_internal.h"
 
 #include <stdio.h>
@@ -85,6 +86,7 @@ redco_plan_predicted redcoi_predicted(const redco_prediction *p, const redco_cal
         .allocated_bytes = p->allocated_bytes,
         .total_bytes = p->total_bytes,
         .capacity_bytes = p->capacity_bytes,
+        .uncertain_bytes = redco_memory_uncertain_bytes(p->capacity_bytes),
     };
 }
 

@@ -36,6 +36,7 @@ static redco_status price(const redcoi_context *context, const redco_engine_file
     request.workload.engine = offer->engine;
     request.workload.engine.layer_units = file->engine.layer_units;
     request.workload.engine.tp_layout = file->engine.tp_layout;
+    request.workload.engine.memory = file->engine.memory;
     request.workload.engine.planned_memory = request.calibration.planned_memory = false;
     redco_status st = redco_request_open(&request, inputs->comm, NULL, NULL, &costs, err);
     if (st == REDCO_OK) {

@@ -149,12 +149,18 @@ static void differ_flag(struct differences *d, const char *what, bool plan, bool
     differ(d, what, plan ? "yes" : "no", false, "%s", exported ? "yes" : "no");
 }
 
+static unsigned memory_of(const redco_engine *engine)
+{
+    return engine->planned_memory ? 1 : engine->memory > 0 ? (unsigned)engine->memory + 1 : 0;
+}
+
 /* Traits of the plan's engine that the framework has no option for. */
 static void compare_engine(struct differences *d, const redcoi_context *context)
 {
     static const char *const attention[] = {"flash", "flash 1", "flash 2", "flash 3", "fused", "unfused"};
     static const char *const formats[] = {"as trained", "fp8", "mxfp8", "nvfp4"};
-    static const char *const memory[] = {"by formulas", "planned"};
+    static const char *const memory[] = {"by formulas", "planned", "Megatron's",
+                                         "PyTorch's",   "XLA's",   "PyTorch's with copies"};
     const redco_engine *plan = &context->reopened->workload.engine;
     const redco_engine *made = &context->offer->engine;
     char bytes[16];
@@ -171,7 +177,7 @@ static void compare_engine(struct differences *d, const redcoi_context *context)
            made->layer_units ? "layers" : "modules");
     (void)snprintf(bytes, sizeof bytes, "%u", redcoi_gradient_bytes(context->plan, plan));
     differ(d, "bytes of a gradient", bytes, false, "%u", redcoi_gradient_bytes(context->plan, made));
-    differ(d, "memory", memory[plan->planned_memory], false, "%s", memory[made->planned_memory]);
+    differ(d, "memory", memory[memory_of(plan)], false, "%s", memory[memory_of(made)]);
 }
 
 static void compare_gpu_order(struct differences *d, const redcoi_context *context)

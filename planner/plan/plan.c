@@ -60,6 +60,7 @@ static const redco_plan_field fields[] = {
     BYTES("allocated", allocated_bytes, true),
     BYTES("total", total_bytes, false),
     BYTES("capacity", capacity_bytes, false),
+    BYTES("uncertain", uncertain_bytes, true),
 };
 #undef SECONDS
 #undef NEWER

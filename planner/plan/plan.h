@@ -43,7 +43,7 @@ typedef struct redco_plan_predicted {
     double forward_s, backward_s, recompute_s, optimizer_s, other_s, layer_exposed_s, grad_exposed_s, spread_exposed_s;
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes,
         nccl_bytes /**< NCCL's buffers */, allocated_bytes /**< total without these and the reserve */, total_bytes,
-        capacity_bytes;
+        capacity_bytes, uncertain_bytes /**< so close to the capacity, total_bytes may not fit */;
 } redco_plan_predicted;
 
 /** The closed form's numbers, which the planner optimised, beside the simulator's. */

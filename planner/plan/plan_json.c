@@ -5,6 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The words of closed_form/memory_model.h; plans from before have no band. */
+static const char *memory_verdict(const redco_plan_predicted *p)
+{
+    if (p->total_bytes + p->uncertain_bytes <= p->capacity_bytes) { return "fits"; }
+    return p->total_bytes <= p->capacity_bytes + p->uncertain_bytes ? "may not fit" : "does not fit";
+}
+
 static json_t *mesh_json(redco_mesh mesh)
 {
     return json_pack("{s:I,s:I}", "gpus", (json_int_t)mesh.gpus, "nodes", (json_int_t)mesh.nodes);
@@ -169,6 +176,7 @@ static json_t *predicted_json(const redco_plan_predicted *predicted)
             (void)json_object_set_new(json, "tokens_per_s_per_gpu_band", band > 0.0 ? json_real(band) : json_null());
         }
     }
+    (void)json_object_set_new(json, "memory_verdict", json_string(memory_verdict(predicted)));
     return json;
 }
 

@@ -102,9 +102,9 @@ static void an_answer_that_is_too_large_is_replaced(void **state)
     static const struct {
         const char *cluster, *model;
         uint32_t seq_len;
-    } questions[] = {{"a800-hdr", "llama-65b", 4096}, {"p4d", "qwen2-7b", 8192},      {"p4d", "qwen2-7b", 4096},
-                     {"p4d", "llama-7b", 8192},       {"p4d", "llama-13b", 4096},     {"a800-hdr", "llama-30b", 4096},
-                     {"dgx-a100", "qwen2-7b", 8192},  {"dgx-a100", "llama-13b", 8192}};
+    } questions[] = {{"a800-hdr", "llama-65b", 4096}, {"p4d", "qwen2-7b", 4096},       {"p4d", "llama-7b", 8192},
+                     {"p4d", "llama-13b", 4096},      {"a800-hdr", "llama-30b", 4096}, {"dgx-a100", "qwen2-7b", 8192},
+                     {"dgx-a100", "llama-13b", 8192}, {"a800-hdr", "llama-13b", 8192}, {"a800-hdr", "qwen2-7b", 16384}};
     uint32_t replaced = 0;
     (void)state;
     for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++) {

@@ -1,6 +1,7 @@
 /* Every shipped measured row that redco can express, laid out by the simulator: the bars of the shipped constants hold
  * for its predictions as for the closed form's (test_evaluate), of throughput and of memory, and it stays close to the
  * closed form. Tables: traces/data, whose README names the sources. */
+#include "costmodel/closed_form/memory_model.h"
 #include "costmodel/evaluation/measured_runs.h"
 #include "traces/statistics.h"
 
@@ -62,7 +63,7 @@ static void rows_are_simulated(void **state)
     redco_evaluations *all = NULL;
     redco_error err = {.status = REDCO_OK};
     redco_error_summary errors;
-    redco_memory_table memory = {0, 0, 0, 0};
+    redco_memory_table memory = {0};
     size_t count = 0, laid_out = 0, within2 = 0;
     double worst = 0.0;
     assert_int_equal(redco_evaluations_create(rows->runs, rows->count, &all, &err), REDCO_OK);
@@ -82,7 +83,8 @@ static void rows_are_simulated(void **state)
         within2 += apart < 0.02 ? 1 : 0;
         worst = fmax(worst, apart);
         if ((run->use & REDCO_USE_MEMORY) != 0 && run->outcome != REDCO_OUTCOME_UNKNOWN) {
-            redco_memory_table_add(&memory, run->outcome == REDCO_OUTCOME_OK, s.total_bytes <= p.capacity_bytes);
+            redco_memory_table_add(&memory, run->outcome == REDCO_OUTCOME_OK,
+                                   (redco_said)redco_memory_judge(s.total_bytes, p.capacity_bytes));
         }
         if ((run->use & REDCO_USE_SPEED) == 0 || !(run->tokens_per_s_per_gpu > 0.0)) { continue; }
         measured[count] = run->tokens_per_s_per_gpu;

@@ -163,16 +163,21 @@ static void memory_is_a_table_of_four(void **state)
     (void)state;
     assert_close(redco_memory_table_right_ratio(&table), 0.0);
     assert_close(redco_memory_table_failed_ratio(&table), 0.0);
-    for (int i = 0; i < 6; i++) { redco_memory_table_add(&table, true, true); }
-    for (int i = 0; i < 2; i++) { redco_memory_table_add(&table, true, false); }
-    for (int i = 0; i < 3; i++) { redco_memory_table_add(&table, false, true); }
-    for (int i = 0; i < 9; i++) { redco_memory_table_add(&table, false, false); }
+    for (int i = 0; i < 6; i++) { redco_memory_table_add(&table, true, REDCO_SAID_FITS); }
+    for (int i = 0; i < 2; i++) { redco_memory_table_add(&table, true, REDCO_SAID_OOM); }
+    for (int i = 0; i < 3; i++) { redco_memory_table_add(&table, false, REDCO_SAID_FITS); }
+    for (int i = 0; i < 9; i++) { redco_memory_table_add(&table, false, REDCO_SAID_OOM); }
     assert_int_equal(table.fits_said_fits, 6);
     assert_int_equal(table.fits_said_oom, 2);
     assert_int_equal(table.oom_said_fits, 3);
     assert_int_equal(table.oom_said_oom, 9);
     assert_close(redco_memory_table_right_ratio(&table), 15.0 / 20.0);
     assert_close(redco_memory_table_failed_ratio(&table), 3.0 / 9.0);
+    for (int i = 0; i < 5; i++) { redco_memory_table_add(&table, i < 4, REDCO_SAID_UNCLEAR); }
+    assert_close(redco_memory_table_right_ratio(&table), 15.0 / 25.0);
+    assert_close(redco_memory_table_kind_ratio(&table, true), 6.0 / 12.0);
+    assert_close(redco_memory_table_kind_ratio(&table, false), 9.0 / 13.0);
+    assert_close(redco_memory_table_unclear_ratio(&table), 5.0 / 25.0);
 }
 
 static void values_that_are_no_throughputs_are_refused(void **state)

@@ -1,5 +1,6 @@
 #include "tools/plan/plan_answer.h"
 
+#include "costmodel/closed_form/memory_model.h"
 #include "planner/answer/answer.h"
 #include "planner/run/run_json.h"
 #include "planner/run/run_step.h"
@@ -22,6 +23,9 @@ json_t *answer_infeasible(const redco_inputs *inputs, const char *strategy, cons
                              "feasible", 0, "strategy", strategy, "reason", reason, "short_bytes",
                              (json_int_t)(shortfall != NULL ? shortfall->short_bytes : 0));
     if (json == NULL || shortfall == NULL || shortfall->largest == NULL) { return json; }
+    (void)json_object_set_new(
+        json, "uncertain_bytes",
+        json_integer((json_int_t)redco_memory_uncertain_bytes(shortfall->leanest.prediction.capacity_bytes)));
     (void)json_object_set_new(json, "largest", json_string(shortfall->largest));
     char change[320];
     (void)json_object_set_new(json, "cheapest_change", json_string(report_change(shortfall, change, sizeof change)));

@@ -50,6 +50,7 @@ enum key {
     KEY_TOP,
     KEY_COMPARE,
     KEY_EXPLAIN,
+    KEY_KEPT,
     KEY_SWEEP,
     KEY_TIMELINE,
     KEY_REPORT,
@@ -103,6 +104,7 @@ static const struct argp_option flags[] = {
     {"top", KEY_TOP, "K", 0, "The K best strategies", 4},
     {"compare", KEY_COMPARE, "engines", OPTION_ARG_OPTIONAL, "The named strategies beside the optimum, or the engines", 4},
     {"explain", KEY_EXPLAIN, NULL, 0, "Why not the neighbours, and what would help", 4},
+    {"kept", KEY_KEPT, NULL, 0, "Instead of a plan, what engines keep of a layer of the model for backward", 4},
     {"sweep", KEY_SWEEP, "gpus=N,N,...", 0, "One plan for each number of GPUs", 4},
     {"report", KEY_REPORT, "HTML", 0, "Also write one page with the choice (with --compare or --sweep: all rows), its reasons, tables and pictures", 4},
     {"export", KEY_EXPORT, "KIND[=FILE]", 0, "Write the plan for megatron, megatron-bridge, torchtitan, deepspeed, fsdp, internevo or sbatch; alone on standard output", 4},
@@ -461,6 +463,7 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case KEY_VERIFY: options->verify = true; return 0;
     case KEY_COMPARE: return read_compare(args, text);
     case KEY_EXPLAIN: args->explain = true; return 0;
+    case KEY_KEPT: args->kept = true; return 0;
     case KEY_CHECK: return cli_name(&args->cli, "--check", text, &args->check);
     case KEY_EXPORT: return plan_export_option(args, text);
     case KEY_FROM: return cli_name(&args->cli, "--from", text, &args->from);

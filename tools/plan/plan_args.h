@@ -23,7 +23,7 @@ struct plan_args {
     const char *pipeline; /**< a shared library instead of a model; NULL: none */
     bool uniform_given;
     bool precisions; /* --precision auto */
-    bool compare, explain;
+    bool compare, explain, kept;
     bool compare_engines;  /* --compare engines */
     char engine_note[400]; /* result of --engine auto */
     const char *out;

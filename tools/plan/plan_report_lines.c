@@ -1,6 +1,7 @@
 /* Lines below the table: labelled lines of a plan and its prediction. */
 #include "tools/plan/plan_report.h"
 
+#include "costmodel/closed_form/memory_model.h"
 #include "tools/cli/text_table.h"
 #include "topology/discovery/order.h"
 
@@ -182,7 +183,8 @@ void report_memory(const redco_prediction *p)
     for (size_t i = 0; i < count; i++) {
         line_item(&line, "%s %s", parts[i].name, format_gigabytes((double)parts[i].bytes, text, sizeof text));
     }
-    (void)printf(" GB\n");
+    const bool unclear = redco_memory_judge(p->total_bytes, p->capacity_bytes) == REDCO_MEMORY_MAY_NOT_FIT;
+    (void)printf(" GB%s\n", unclear ? "; within 1 % of the limit: may not fit" : "");
 }
 
 void report_placement(const redco_plan *plan)

@@ -1,5 +1,6 @@
 /* redco-validate --measured: the simulator's predictions, and those of the closed form beside them, against measured
  * training runs. */
+#include "costmodel/closed_form/memory_model.h"
 #include "tools/cli/text_table.h"
 #include "tools/validate/validate_rows.h"
 #include "topology/base/preset.h"
@@ -18,6 +19,12 @@ struct score {
     size_t rows, skipped;
 };
 
+/* Errors of peaks that rows state. */
+struct peaks {
+    size_t rows;
+    double median_ratio, worst_ratio, bias_ratio;
+};
+
 struct report {
     const struct validate_arguments *arguments;
     redco_error *err;
@@ -26,6 +33,7 @@ struct report {
     json_t *json;
     struct table *table;
     struct score all;
+    struct peaks peaks[REDCO_MEM_KINDS]; /* by redco_mem_kind */
 };
 
 static redco_status out_of_memory(struct report *report)
@@ -33,10 +41,74 @@ static redco_status out_of_memory(struct report *report)
     return redco_fail(report->err, REDCO_ENOMEM, "", "out of memory");
 }
 
-static bool fits(const struct validate_row *row, bool closed)
+static redco_memory_verdict verdict_of(const struct validate_row *row, bool closed)
 {
-    return (closed ? &row->price.closed_form : &row->price.predicted)->total_bytes <=
-           row->price.predicted.capacity_bytes;
+    return redco_memory_judge((closed ? &row->price.closed_form : &row->price.predicted)->total_bytes,
+                              row->price.predicted.capacity_bytes);
+}
+
+static bool fits(const struct validate_row *row)
+{
+    return row->price.predicted.total_bytes <= row->price.predicted.capacity_bytes;
+}
+
+static const char *const peak_kinds[] = {"allocated", "reserved", "device"};
+
+/* Like with like: tensors; these and what the allocator holds beside, which the reserve stands for less CUDA's context;
+ * or all. */
+static double predicted_peak(const struct validate_row *row)
+{
+    const redco_prediction *const p = &row->price.predicted;
+    const double allocator = (double)(p->total_bytes - p->nccl_bytes) - redco_context_bytes;
+    switch (row->run->mem_kind) {
+    case REDCO_MEM_RESERVED: return fmax((double)p->allocated_bytes, allocator);
+    case REDCO_MEM_DEVICE: return (double)p->total_bytes;
+    default: return (double)p->allocated_bytes;
+    }
+}
+
+static bool states_peak(const struct validate_row *row)
+{
+    return row->skip == NULL && (row->run->use & REDCO_USE_MEMORY) != 0 && row->run->mem_bytes > 0;
+}
+
+static double peak_error(const struct validate_row *row)
+{
+    return predicted_peak(row) / (double)row->run->mem_bytes - 1.0;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static redco_status assess_peaks(struct report *report, redco_mem_kind kind)
+{
+    struct peaks *const peaks = &report->peaks[kind];
+    double *const errors = calloc(report->rows.files.count > 0 ? report->rows.files.count : 1, sizeof *errors);
+    if (errors == NULL) { return out_of_memory(report); }
+    for (size_t i = 0; i < report->rows.files.count; i++) {
+        const struct validate_row *const row = &report->rows.rows[i];
+        if (!states_peak(row) || row->run->mem_kind != kind) { continue; }
+        peaks->bias_ratio += peak_error(row);
+        errors[peaks->rows++] = fabs(peak_error(row));
+    }
+    if (peaks->rows > 0) {
+        const size_t n = peaks->rows;
+        qsort(errors, n, sizeof *errors, ascending);
+        peaks->bias_ratio /= (double)n;
+        peaks->median_ratio = 0.5 * (errors[(n - 1) / 2] + errors[n / 2]);
+        peaks->worst_ratio = errors[n - 1];
+    }
+    free(errors);
+    return REDCO_OK;
+}
+
+static json_t *peaks_json(const struct peaks *peaks)
+{
+    return json_pack("{s:I,s:f,s:f,s:f}", "rows", (json_int_t)peaks->rows, "median_ape", peaks->median_ratio,
+                     "worst_ape", peaks->worst_ratio, "bias", peaks->bias_ratio);
 }
 
 static double predicted_tgs(const struct validate_row *row, bool closed)
@@ -57,7 +129,8 @@ static redco_status assess(struct report *report, const char *source, bool close
         if (source != NULL && strcmp(row->run->source, source) != 0) { continue; }
         if (row->skip != NULL) { score->skipped++; }
         if (row->memory) {
-            redco_memory_table_add(&score->memory, row->run->outcome == REDCO_OUTCOME_OK, fits(row, closed));
+            redco_memory_table_add(&score->memory, row->run->outcome == REDCO_OUTCOME_OK,
+                                   (redco_said)verdict_of(row, closed));
         }
         if (!row->speed) { continue; }
         measured[count] = row->run->tokens_per_s_per_gpu;
@@ -103,11 +176,16 @@ static json_t *row_json(const struct validate_row *row)
     (void)json_object_set_new(json, "closed_form_memory_bytes",
                               json_integer((json_int_t)row->price.closed_form.total_bytes));
     (void)json_object_set_new(json, "capacity_bytes", json_integer((json_int_t)row->price.predicted.capacity_bytes));
-    (void)json_object_set_new(json, "predicted_fits", json_boolean(fits(row, false)));
+    (void)json_object_set_new(json, "predicted_fits", json_boolean(fits(row)));
+    (void)json_object_set_new(json, "memory_verdict", json_string(redco_memory_word(verdict_of(row, false))));
     (void)json_object_set_new(json, "fits",
                               row->memory ? json_boolean(row->run->outcome == REDCO_OUTCOME_OK) : json_null());
     if (row->run->mem_bytes > 0) {
+        const char *const kind = peak_kinds[row->run->mem_kind];
         (void)json_object_set_new(json, "measured_memory_bytes", json_integer((json_int_t)row->run->mem_bytes));
+        (void)json_object_set_new(json, "measured_memory", json_string(kind));
+        (void)json_object_set_new(json, "comparable_memory_bytes", json_real(predicted_peak(row)));
+        (void)json_object_set_new(json, "memory_error", json_real(peak_error(row)));
     }
     return json;
 }
@@ -125,9 +203,12 @@ static json_t *score_json(const char *source, const struct score *score)
 
 static json_t *memory_json(const redco_memory_table *t)
 {
-    return json_pack("{s:I,s:I,s:I,s:I,s:f,s:f}", "fits_said_fits", (json_int_t)t->fits_said_fits, "fits_said_oom",
-                     (json_int_t)t->fits_said_oom, "oom_said_fits", (json_int_t)t->oom_said_fits, "oom_said_oom",
-                     (json_int_t)t->oom_said_oom, "right", redco_memory_table_right_ratio(t), "failed",
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f}", "fits_said_fits", (json_int_t)t->fits_said_fits,
+                     "fits_said_oom", (json_int_t)t->fits_said_oom, "oom_said_fits", (json_int_t)t->oom_said_fits,
+                     "oom_said_oom", (json_int_t)t->oom_said_oom, "fits_unclear", (json_int_t)t->fits_unclear,
+                     "oom_unclear", (json_int_t)t->oom_unclear, "right", redco_memory_table_right_ratio(t),
+                     "fits_right", redco_memory_table_kind_ratio(t, true), "oom_right",
+                     redco_memory_table_kind_ratio(t, false), "unclear", redco_memory_table_unclear_ratio(t), "failed",
                      redco_memory_table_failed_ratio(t));
 }
 
@@ -156,13 +237,32 @@ static void print_head(struct table *table)
 
 static void print_memory(const redco_memory_table *t)
 {
-    const unsigned long long all = t->fits_said_fits + t->fits_said_oom + t->oom_said_fits + t->oom_said_oom;
-    if (all == 0) { return; }
-    printf("\nmemory    %llu runs, %.1f %% told right; of those told to fit %.1f %% fail\n", all,
-           100.0 * redco_memory_table_right_ratio(t), 100.0 * redco_memory_table_failed_ratio(t));
-    printf("          fits: %llu told so, %llu told not; out of memory: %llu told so, %llu told to fit\n",
-           (unsigned long long)t->fits_said_fits, (unsigned long long)t->fits_said_oom,
-           (unsigned long long)t->oom_said_oom, (unsigned long long)t->oom_said_fits);
+    const unsigned long long fit = t->fits_said_fits + t->fits_said_oom + t->fits_unclear;
+    const unsigned long long oom = t->oom_said_fits + t->oom_said_oom + t->oom_unclear;
+    if (fit + oom == 0) { return; }
+    printf(
+        "\nmemory    %llu runs, %.1f %% told right, %.1f %% \"may not fit\", which counts as wrong; of those told to "
+        "fit %.1f %% fail\n",
+        fit + oom, 100.0 * redco_memory_table_right_ratio(t), 100.0 * redco_memory_table_unclear_ratio(t),
+        100.0 * redco_memory_table_failed_ratio(t));
+    printf("          %llu fit: %.1f %% right, %llu told so, %llu told not, %llu unclear\n", fit,
+           100.0 * redco_memory_table_kind_ratio(t, true), (unsigned long long)t->fits_said_fits,
+           (unsigned long long)t->fits_said_oom, (unsigned long long)t->fits_unclear);
+    printf("          %llu out of memory: %.1f %% right, %llu told so, %llu told to fit, %llu unclear\n", oom,
+           100.0 * redco_memory_table_kind_ratio(t, false), (unsigned long long)t->oom_said_oom,
+           (unsigned long long)t->oom_said_fits, (unsigned long long)t->oom_unclear);
+}
+
+static void print_peaks(const struct report *report)
+{
+    bool any = false;
+    for (int kind = 0; kind < REDCO_MEM_KINDS; kind++) {
+        const struct peaks *const p = &report->peaks[kind];
+        if (p->rows == 0) { continue; }
+        printf("%s%-9s peaks of %zu runs: median error %.2f %%, worst %.2f %%, bias %+.2f %%\n", any ? "" : "\n",
+               peak_kinds[kind], p->rows, 100.0 * p->median_ratio, 100.0 * p->worst_ratio, 100.0 * p->bias_ratio);
+        any = true;
+    }
 }
 
 /* Reasons in the order of their first row, each with how many rows it skips. */
@@ -254,6 +354,9 @@ static redco_status fill(struct report *report)
     if (st == REDCO_OK) { st = add_sources(report, sources); }
     if (st == REDCO_OK) { st = assess(report, NULL, false, all); }
     if (st == REDCO_OK) { st = assess(report, NULL, true, &closed); }
+    for (int kind = 0; kind < REDCO_MEM_KINDS && st == REDCO_OK; kind++) {
+        st = assess_peaks(report, (redco_mem_kind)kind);
+    }
     for (size_t i = 0; i < report->rows.files.count && st == REDCO_OK; i++) {
         (void)json_array_append_new(rows, row_json(&report->rows.rows[i]));
     }
@@ -263,7 +366,13 @@ static redco_status fill(struct report *report)
         report->json = json_pack("{s:s,s:i,s:O,s:O,s:o,s:o,s:o}", "format", "redco-validate", "version", 1, "rows",
                                  rows, "sources", sources, "all", score_json(NULL, all), "memory",
                                  memory_json(&all->memory), "closed_form", closed_json(report, &closed));
-        if (report->json == NULL) { st = out_of_memory(report); }
+        json_t *const peaks = json_object();
+        for (int kind = 0; kind < REDCO_MEM_KINDS; kind++) {
+            (void)json_object_set_new(peaks, peak_kinds[kind], peaks_json(&report->peaks[kind]));
+        }
+        if (report->json == NULL || json_object_set_new(report->json, "peaks", peaks) != 0) {
+            st = out_of_memory(report);
+        }
     }
     json_decref(rows);
     json_decref(sources);
@@ -307,6 +416,7 @@ static void print_report(const void *shown)
     const struct report *const report = shown;
     (void)table_print(report->table, "", stdout);
     print_memory(&report->all.memory);
+    print_peaks(report);
     print_farthest(report);
     print_unknown(report);
     print_skipped(report);
