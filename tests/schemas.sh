@@ -120,8 +120,10 @@ n=0
 export_as() { # OPTION...
     n=$((n + 1))
     case "$*" in --gpus*) ;; *) set -- --gpus 64 "$@" ;; esac
+    case "$*" in *fp16*) titan= ;; *) titan="--export torchtitan" ;; esac # it does not train in fp16
+    # shellcheck disable=SC2086 # none or two words
     "$tools/redco-plan" --json --quiet --export megatron --export deepspeed --export fsdp --export internevo \
-        --export sbatch "$@" >"$scratch/exports.json" || { echo "no exports of $*" && failures=$((failures + 1)) && return; }
+        --export sbatch --export megatron-bridge $titan "$@" >"$scratch/exports.json" || { echo "no exports of $*" && failures=$((failures + 1)) && return; }
     /usr/bin/python3 - "$scratch" $n <<'END'
 import json, sys
 for export in json.load(open(sys.argv[1] + "/exports.json"))["exports"]:
@@ -140,8 +142,8 @@ export_as --model llama-30b --tp 2 --pp 4 --pp-chunks 3 --sequence-parallel --re
 export_as --gpus 24 --global-batch 1032 --tp 4 --pp 3 --recompute full
 export_as --gpus 8 --cluster p3dn --precision fp16 --model gpt2 --seq 1024 --tp 2
 check planner/export/export.schema.json "$scratch"/*-report.json
-for framework in megatron deepspeed fsdp internevo; do
-    check planner/export/$framework.schema.json "$scratch/$framework"-*-config.json
+for framework in megatron megatron-bridge torchtitan deepspeed fsdp internevo; do
+    check planner/export/$framework.schema.json "$scratch/$framework"-[0-9]*-config.json
 done
 "$tools/redco-plan" --gpus 64 --quiet --strategy zeropp --export deepspeed >"$scratch/ds.json"
 "$tools/redco-plan" --gpus 64 --quiet --strategy zeropp --export fsdp >"$scratch/fsdp.json"
@@ -155,6 +157,10 @@ refuse planner/export/megatron.schema.json "$scratch/megatron-14-config.json" 's
 refuse planner/export/megatron.schema.json "$scratch/megatron-15-config.json" 's/Et.11/t*11/'
 refuse planner/export/internevo.schema.json "$scratch/internevo-14-config.json" 's/"interleaved_overlap": true/"interleaved_overlap": false/'
 refuse planner/export/fsdp.schema.json "$scratch/fsdp-16-config.json" 's/CUDA_VISIBLE_DEVICES=0/CUDA_VISIBLE_DEVICES=;id/'
+refuse planner/export/megatron-bridge.schema.json "$scratch/megatron-bridge-1-config.json" 's/"micro_batch_size": [0-9]*/"micro_batch_size": 0/'
+refuse planner/export/megatron-bridge.schema.json "$scratch/megatron-bridge-1-config.json" 's/"torch.float32"/"float32"/'
+refuse planner/export/torchtitan.schema.json "$scratch/torchtitan-14-config.json" 's/Interleaved1F1B/interleaved/'
+refuse planner/export/torchtitan.schema.json "$scratch/torchtitan-1-config.json" 's/\("activation_checkpoint": \)[^,}]*/\1"full"/'
 refuse planner/export/internevo.schema.json "$scratch/internevo-1-config.json" 's/"m[ts]p"/"mptp"/'
 # The file for InternEvo is Python: what it defines is that data.
 "$tools/redco-plan" --gpus 64 --quiet --strategy amsp --export internevo >"$scratch/internevo.py"

@@ -1,4 +1,5 @@
 /* redco-exec: trains the model of a plan file on the plan's ranks. */
+#include "executor/checkpoint/exchange_weights.h"
 #include "executor/comm/nccl/nccl.h"
 #include "executor/comm/replay.h"
 #include "executor/trainer/devices.h"
@@ -95,6 +96,7 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
                                      .learning_rate = args->learning_rate,
                                      .seed = args->seed,
                                      .data = args->data,
+                                     .weights = args->weights,
                                      .steps = args->schedule,
                                      .emulate = args->emulate,
                                      .fault = args->fault_tensor[0] != '\0' ? &args->fault : NULL};
@@ -194,6 +196,9 @@ static redco_status train(struct rank_run *r, redco_error *err)
     redco_status st = open_checkpoints(r, err);
     if (st == REDCO_OK) { st = open_trainer(r, err); }
     if (st == REDCO_OK) { st = run_steps(r, err); }
+    if (st == REDCO_OK && args->save_weights != NULL && r->late.status == REDCO_OK) {
+        (void)redco_trainer_export(r->trainer, args->save_weights, exec_save_dtype(args), &r->late);
+    }
     if (st == REDCO_OK) { exec_timeline_write(&r->timeline, &args->cli, &r->run, r->backend); }
     if (st == REDCO_OK && r->late.status == REDCO_OK) { look_back(r); }
     if (st != REDCO_OK || r->late.status == REDCO_OK || redco_world_rank(r->world) == 0) { return st; }
@@ -215,6 +220,7 @@ static redco_status make_schedule(struct exec_args *args, redco_error *err)
         st = redco_fail(err, REDCO_EVALUE, "--timeline-rank", "%llu is not one of the plan's %llu ranks",
                         (unsigned long long)args->timeline_rank, (unsigned long long)redco_plan_gpus(args->plan));
     }
+    if (st == REDCO_OK && args->save_weights != NULL) { st = redco_weights_export_check(args->save_weights, err); }
     args->start.plan_s = exec_now_s() - args->start.began_s;
     return st == REDCO_OK && args->timeline != NULL ? cli_writable(args->timeline, err) : st;
 }
@@ -403,6 +409,7 @@ int main(int argc, char **argv)
                              .seed = 1,
                              .learning_rate = 1e-3,
                              .dtype = -1,
+                             .save_dtype = -1,
                              .timeline_steps = 3,
                              .start = {.began_s = exec_now_s()},
                              .every = 100,

@@ -132,22 +132,6 @@ double redco_costs_tp_s(redco_costs *costs, uint32_t tp, redco_collective op, do
     return fmax(time.latency_s * c->latency_factor, c->tp_launch_s) + time.wire_s / c->tp_link_efficiency;
 }
 
-/* One tensor-parallel all-reduce of a T x h tensor; with sequence parallelism a reduce-scatter and an all-gather. */
-static double tp_collective_s(redco_costs *costs, const redco_shape *shape)
-{
-    if (shape->tp <= 1) { return 0.0; }
-    const double tokens = (double)shape->micro_batch * ceil((double)shape->seq_len / shape->cp);
-    const double bytes = tokens * costs->dims->hidden * costs->compute.element_bytes;
-    double total_s = 0.0;
-    const redco_collective split[2] = {REDCO_REDUCE_SCATTER, REDCO_ALL_GATHER};
-    const redco_collective whole[1] = {REDCO_ALL_REDUCE};
-    const redco_collective *const ops = shape->sequence_parallel ? split : whole;
-    for (int i = 0; i < (shape->sequence_parallel ? 2 : 1); i++) {
-        total_s += redco_costs_tp_s(costs, shape->tp, ops[i], bytes);
-    }
-    return total_s;
-}
-
 redco_group redcoi_cp_group(const redco_costs *costs, uint32_t tp, uint32_t cp)
 {
     const redco_parallel p = {.gpus_per_node = costs->machine.gpus_per_node, .tp = tp, .cp = cp};
@@ -162,17 +146,6 @@ static double cp_exposed_s(redco_costs *costs, const redco_shape *shape)
     const double width = 2.0 * redco_rank_kv_heads(costs->dims, shape->tp) * costs->dims->head_dim;
     const double bytes = (double)shape->micro_batch * shape->seq_len * width * costs->compute.element_bytes;
     return costs->calibration.cp_exposed_ratio * redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, group, NULL);
-}
-
-/* Tensor-parallel collectives of one pass: one after each split pair of matrices, forward after the second, backward
- * before the first; one for the vocabulary-parallel table (forward) and output projection (backward). */
-static void tp_counts(const redco_costs *costs, redco_class_kind kind, double *forward, double *backward)
-{
-    double count = costs->dims->parallel_block ? 1.0 : 2.0;
-    if (kind == REDCO_CLASS_CROSS) { count += 1.0; }
-    if (kind == REDCO_CLASS_EMBEDDING || kind == REDCO_CLASS_HEAD) { count = 0.0; }
-    *forward = kind == REDCO_CLASS_EMBEDDING ? 1.0 : count;
-    *backward = kind == REDCO_CLASS_HEAD ? 1.0 : count;
 }
 
 /* Every rank gets the logits of the others, and later the gradients of its own from them. */
@@ -192,37 +165,34 @@ double redcoi_repeated_ratio(redco_operator_kind kind, bool partial)
     return kind == REDCO_OPERATOR_GEMM ? partial_gemm_ratio : 1.0;
 }
 
-bool redcoi_is_unread(const redco_costs *costs, redco_op_role role)
+bool redcoi_is_unread(const redco_costs *costs, const redco_operator *op)
 {
-    if (!costs->workload.engine.planned_memory || costs->dims->post_norm) { return false; } /* a norm reads it */
-    return redco_op_role_ends_block(role, costs->dims->parallel_block);
+    return costs->workload.engine.planned_memory && op->group != NULL && op->group->unread;
 }
 
 /* Groups end with a matrix; what follows the last one belongs to it. */
-static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t count, bool split, redcoi_times *times)
+static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t count, redcoi_times *times)
 {
     const redco_compute *const compute = &costs->compute;
     const double exposed = costs->calibration.tp_exposed_ratio, clock_ratio = times->clock_ratio;
-    double forward_s = 0.0, backward_s = 0.0, params = 0.0, pairs = 0.0, again_s = 0.0;
+    double forward_s = 0.0, backward_s = 0.0, params = 0.0, again_s = 0.0;
     uint32_t matrices = 0;
     for (uint32_t i = 0; i < count; i++) { matrices += ops[i].kind == REDCO_OPERATOR_GEMM ? 1 : 0; }
     times->group_count = 1;
     for (uint32_t i = 0; i < count; i++) {
         redcoi_group_times *const group = &times->groups[times->group_count - 1];
+        const redcoi_tp_times *const tp = &times->tp[i];
         const bool matrix = ops[i].kind == REDCO_OPERATOR_GEMM;
-        const bool unread = redcoi_is_unread(costs, ops[i].role);
+        const bool unread = redcoi_is_unread(costs, &ops[i]);
         const double operator_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, clock_ratio);
         group->forward_s += operator_s;
         group->again_s += unread ? 0.0 : operator_s;
         group->weight_s += redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, clock_ratio);
         group->input_s += redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, clock_ratio);
         if (matrix) { group->share += (double)ops[i].n * (double)ops[i].k; }
-        if (redco_op_role_begins_tp(ops[i].role, costs->dims->parallel_block)) { group->tp_backward_s = 1.0; }
-        if (redco_op_role_ends_tp(ops[i].role, costs->dims->parallel_block)) {
-            group->tp_forward_s = 1.0;
-            group->again_tp_s = !unread ? 1.0 : split ? 0.5 : 0.0; /* with sequence parallelism the gather before it */
-            pairs += 1.0;
-        }
+        group->tp_forward_s += exposed * (tp->forward_before_s + tp->forward_after_s);
+        group->tp_backward_s += exposed * (tp->backward_before_s + tp->backward_after_s);
+        group->again_tp_s += exposed * (tp->forward_before_s + (unread ? 0.0 : tp->forward_after_s));
         if (matrix && --matrices > 0 && times->group_count < REDCOI_GROUP_TIMES_MAX) { times->group_count++; }
     }
     for (uint32_t g = 0; g < times->group_count; g++) {
@@ -239,9 +209,6 @@ static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t 
         group->weight_s *= backward;
         group->input_s *= backward;
         group->share = params > 0.0 ? group->share / params : 1.0;
-        group->tp_forward_s *= pairs > 0.0 ? exposed * times->tp_forward_s / pairs : 0.0;
-        group->again_tp_s *= pairs > 0.0 ? exposed * times->tp_forward_s / pairs : 0.0;
-        group->tp_backward_s *= pairs > 0.0 ? exposed * times->tp_backward_s / pairs : 0.0;
         again_s += group->again_s + group->again_tp_s;
     }
     if (costs->workload.engine.planned_memory) { times->recompute_s[REDCO_RECOMPUTE_FULL] = again_s; }
@@ -281,19 +248,54 @@ static void fill_modules(const redco_costs *costs, uint32_t class_index, uint32_
     add_module(times, params);
 }
 
-/* A pass's share of traffic is not less than none: where a layout moves it to the other pass, so does this. */
-static void add_layout_traffic(const redco_layout_cost *layout, double ratio, redcoi_times *times)
+/* Collectives of the tensors split in pairs. */
+static void fill_tp(redco_costs *costs, const redco_shape *shape, const redco_operator *ops, uint32_t count,
+                    double ratio, redcoi_times *times)
 {
-    times->tp_forward_s += ratio * layout->tp_forward_s;
-    times->tp_backward_s += ratio * layout->tp_backward_s;
-    const double both_s = fmax(0.0, times->tp_forward_s + times->tp_backward_s);
-    if (times->tp_forward_s < 0.0) {
-        times->tp_forward_s = 0.0;
-        times->tp_backward_s = both_s;
-    } else if (times->tp_backward_s < 0.0) {
-        times->tp_backward_s = 0.0;
-        times->tp_forward_s = both_s;
+    uint64_t sizes[REDCO_AXIS_COUNT];
+    redco_rank_axis_sizes(costs->model, shape, sizes);
+    for (uint32_t i = 0; i < count && shape->tp > 1; i++) {
+        redcoi_tp_times *const tp = &times->tp[i];
+        for (uint32_t t = 0; ops[i].group != NULL && t < ops[i].group->traffic_count; t++) {
+            const redco_group_traffic *const traffic = &ops[i].group->traffic[t];
+            if (traffic->sequence_parallel != shape->sequence_parallel) { continue; }
+            const double bytes = (double)redco_extent_count(&traffic->elements, sizes) * costs->compute.element_bytes;
+            const bool before = traffic->op == REDCO_ALL_GATHER;
+            double *const s = traffic->backward ? (before ? &tp->backward_before_s : &tp->backward_after_s)
+                              : before          ? &tp->forward_before_s
+                                                : &tp->forward_after_s;
+            *s += ratio * redco_costs_tp_s(costs, shape->tp, traffic->op, bytes);
+        }
+        times->tp_forward_s += tp->forward_before_s + tp->forward_after_s;
+        times->tp_backward_s += tp->backward_before_s + tp->backward_after_s;
     }
+}
+
+/* What another layout makes of them. A pass's share is not less than none: where a layout moves it to the other pass,
+ * so does this. */
+static void add_layout_traffic(const redco_layout_cost *layout, double ratio, uint32_t count, redcoi_times *times)
+{
+    const double before_s[2] = {times->tp_forward_s, times->tp_backward_s};
+    double *const pass_s[2] = {&times->tp_forward_s, &times->tp_backward_s};
+    *pass_s[0] += ratio * layout->tp_forward_s;
+    *pass_s[1] += ratio * layout->tp_backward_s;
+    const double both_s = fmax(0.0, *pass_s[0] + *pass_s[1]);
+    for (int pass = 0; pass < 2; pass++) {
+        if (*pass_s[pass] >= 0.0) { continue; }
+        *pass_s[pass] = 0.0;
+        *pass_s[1 - pass] = both_s;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        redcoi_tp_times *const tp = &times->tp[i];
+        const double forward = before_s[0] > 0.0 ? times->tp_forward_s / before_s[0] : 0.0;
+        const double backward = before_s[1] > 0.0 ? times->tp_backward_s / before_s[1] : 0.0;
+        tp->forward_before_s *= forward;
+        tp->forward_after_s *= forward;
+        tp->backward_before_s *= backward;
+        tp->backward_after_s *= backward;
+    }
+    if (!(before_s[0] > 0.0)) { times->tp[0].forward_after_s = times->tp_forward_s; }
+    if (!(before_s[1] > 0.0)) { times->tp[0].backward_after_s = times->tp_backward_s; }
 }
 
 static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_shape *shape,
@@ -306,7 +308,7 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     const bool block = kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
     redco_operator ops[REDCO_OPERATORS_MAX];
     const uint32_t count = redco_layer_operators(costs->model, class_index, shape, ops);
-    double forward_s = 0.0, backward_s = 0.0, forward_tp = 0.0, backward_tp = 0.0;
+    double forward_s = 0.0, backward_s = 0.0;
     double attention_s = 0.0, repeated_s = 0.0;
     for (uint32_t i = 0; i < count; i++) {
         const double s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, clock_ratio);
@@ -319,16 +321,13 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
         times->backward_j += redco_operator_j(compute, &ops[i], REDCO_PASS_GRAD_INPUT, clock_ratio) +
                              redco_operator_j(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, clock_ratio);
     }
-    double collective_s = tp_collective_s(costs, shape);
-    if (shape->engine.async_tp) { collective_s *= c->tp_async_ratio; }
     if (kind == REDCO_CLASS_HEAD) {
         forward_s += redcoi_gathered_logits_s(costs, shape);
         backward_s += redcoi_gathered_logits_s(costs, shape);
     }
-    tp_counts(costs, kind, &forward_tp, &backward_tp);
-    times->tp_forward_s = forward_tp * collective_s;
-    times->tp_backward_s = backward_tp * collective_s;
-    add_layout_traffic(layout, shape->engine.async_tp ? c->tp_async_ratio : 1.0, times);
+    const double async_ratio = shape->engine.async_tp ? c->tp_async_ratio : 1.0;
+    fill_tp(costs, shape, ops, count, async_ratio, times);
+    add_layout_traffic(layout, async_ratio, count, times);
     forward_s += layout->forward_s;
     backward_s += layout->backward_s;
     forward_s += c->tp_exposed_ratio * times->tp_forward_s;
@@ -345,7 +344,7 @@ static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_s
     times->backward_s = redco_pass_s(backward_s, host_factor * (c->host_backward_s + host_tp_s));
     times->recompute_s[REDCO_RECOMPUTE_SELECTIVE] = attention_s;
     times->recompute_s[REDCO_RECOMPUTE_FULL] = shape->engine.partial_recompute ? repeated_s : times->forward_s;
-    if (block) { fill_groups(costs, ops, count, shape->sequence_parallel, times); }
+    if (block) { fill_groups(costs, ops, count, times); }
 }
 
 static redco_layout_cost layout_cost(redco_costs *costs, const redco_setting *setting, uint32_t class_index,

@@ -210,6 +210,8 @@ static double edge_repeat(const redco_costs *costs, const redcoi_rank *rank, con
     }
     const double micro_batches = (double)setting->micro_batches;
     const bool head = costs->classes[class_index].kind == REDCO_CLASS_HEAD;
+    if (setting->schedule == REDCO_PIPELINE_DUALPIPE) { return micro_batches / 2.0; } /* both on the first stage, */
+    if (setting->schedule == REDCO_PIPELINE_DUALPIPE_V) { return micro_batches; }     /* and on the last */
     if (costs->blocks % setting->pp != 0) {
         const double beyond_s = fmax(0.0, edge_s[1] - block_s);
         return head && edge_s[1] > 0.0 ? micro_batches * beyond_s / edge_s[1] : 0.0;
@@ -217,41 +219,91 @@ static double edge_repeat(const redco_costs *costs, const redcoi_rank *rank, con
     return head == (edge_s[1] >= edge_s[0]) ? micro_batches : 0.0;
 }
 
-/* Micro-batches whose activations stage 1 of p keeps: p in 1F1B; with v chunks a stage 1 + (p - 1) / (p v) times as
- * many (Korthikanti et al. 2022, section 4.2.3). The last stage keeps one. */
-static uint64_t in_flight(const redco_setting *setting)
+/* Activations that a stage keeps of its blocks at its fullest moment, a micro-batch and a layer each. */
+static uint64_t kept_blocks(const redco_costs *costs, const redco_setting *setting, uint32_t stage)
 {
-    const double pp = setting->pp, chunks = redco_setting_chunks(setting);
-    const double most = chunks > 1.0 ? ceil(pp * (1.0 + (pp - 1.0) / (pp * chunks))) : pp;
-    return most < (double)setting->micro_batches ? (uint64_t)most : setting->micro_batches;
+    const redco_pipeline s = redco_setting_pipeline(setting);
+    uint64_t kept = 0;
+    for (uint32_t chunk = 0; chunk < s.chunks; chunk++) {
+        const uint32_t position = redco_pipeline_position(s.kind, s.stages, stage, chunk);
+        kept += redcoi_position_blocks(costs, setting, position) * redco_pipeline_kept(&s, stage, chunk);
+    }
+    return kept;
 }
 
+/* The first stage keeps the most activations; the second where the embedding takes a block's place in the first; any
+ * stage where the blocks are split by hand. */
+static uint64_t most_kept_blocks(const redco_costs *costs, const redco_setting *setting)
+{
+    const uint32_t stages = setting->split != NULL || setting->pp < 2 ? setting->pp : 2;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < stages; i++) {
+        const uint64_t kept = kept_blocks(costs, setting, i);
+        most = kept > most ? kept : most;
+    }
+    return most;
+}
+
+/* The part of a step that no micro-batch fills, in passes through all layers of a class. */
+static double idle_passes(const redco_setting *setting, const redcoi_times *times)
+{
+    const redco_pipeline s = redco_setting_pipeline(setting);
+    const double pp = setting->pp, pass_s = times->forward_s + times->backward_s;
+    double weight_s = 0.0;
+    if (!redco_pipeline_splits_backward(s.kind) || !(pass_s > 0.0)) { return (pp - 1.0) / pp / s.chunks; }
+    for (uint32_t g = 0; g < times->group_count; g++) { weight_s += times->groups[g].weight_s; }
+    return redco_pipeline_idle_s(&s, times->forward_s, times->backward_s, weight_s) / pass_s / pp;
+}
+
+/* The fullest stage in the closed form of one layer. */
 redcoi_stage redcoi_stage_of(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
                              uint32_t class_index)
 {
     const double micro_batches = (double)setting->micro_batches;
     if (setting->pp <= 1) { return (redcoi_stage){micro_batches, 1.0, 1, 1, 1}; }
-    const uint64_t kept = in_flight(setting);
     if (is_block(costs->classes[class_index].kind)) {
-        const double pp = setting->pp;
-        const uint64_t held = (costs->blocks + setting->pp - 1) / setting->pp;
+        const uint64_t held = redcoi_most_blocks(costs, setting);
         const double share = (double)held / costs->blocks;
-        return (redcoi_stage){micro_batches * share + (pp - 1.0) / pp / redco_setting_chunks(setting), share, held,
-                              costs->blocks, kept};
+        const bool twice = setting->schedule == REDCO_PIPELINE_DUALPIPE; /* half of the micro-batches each */
+        return (redcoi_stage){(twice ? 0.5 : 1.0) * micro_batches * share +
+                                  idle_passes(setting, &rank->classes[class_index]),
+                              share, held, costs->blocks, most_kept_blocks(costs, setting)};
     }
-    const bool first = costs->classes[class_index].kind == REDCO_CLASS_EMBEDDING;
-    return (redcoi_stage){edge_repeat(costs, rank, setting, class_index), 1.0, 1, 1, first ? kept : 1};
+    const redcoi_stage first = redcoi_memory_stage(costs, setting, class_index, 0);
+    const redcoi_stage last = redcoi_memory_stage(costs, setting, class_index, setting->pp - 1);
+    return (redcoi_stage){edge_repeat(costs, rank, setting, class_index), 1.0, 1, 1,
+                          first.held > 0 ? first.kept : last.kept};
 }
 
-redcoi_stage redcoi_edge_stage(const redco_costs *costs, const redco_setting *setting, uint32_t class_index, bool last)
+/* The chunk of a stage that stands at the first or the last position, or chunks where none does. */
+static uint32_t edge_chunk(const redco_pipeline *s, uint32_t stage, bool head)
 {
+    const uint32_t wanted = head ? redco_pipeline_positions(s->kind, s->stages, s->chunks) - 1 : 0;
+    uint32_t chunk = 0;
+    while (chunk < s->chunks && redco_pipeline_position(s->kind, s->stages, stage, chunk) != wanted) { chunk++; }
+    return chunk;
+}
+
+redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                 uint32_t stage)
+{
+    const redco_pipeline s = redco_setting_pipeline(setting);
     const redco_class_kind kind = costs->classes[class_index].kind;
     if (is_block(kind)) {
-        const uint64_t held = (costs->blocks + setting->pp - 1) / setting->pp;
-        return (redcoi_stage){.held = held, .of = costs->blocks, .in_flight = last ? 1 : in_flight(setting)};
+        return (redcoi_stage){.held = redcoi_stage_sum(costs, setting, stage),
+                              .of = costs->blocks,
+                              .kept = kept_blocks(costs, setting, stage)};
     }
-    const bool here = last == (kind == REDCO_CLASS_HEAD);
-    return (redcoi_stage){.held = here ? 1 : 0, .of = 1, .in_flight = last ? 1 : in_flight(setting)};
+    const uint32_t chunk = edge_chunk(&s, stage, kind == REDCO_CLASS_HEAD);
+    const bool here = chunk < s.chunks;
+    return (redcoi_stage){.held = here ? 1 : 0, .of = 1, .kept = here ? redco_pipeline_kept(&s, stage, chunk) : 0};
+}
+
+uint64_t redcoi_stage_logits(const redco_setting *setting, uint32_t stage)
+{
+    const redco_pipeline s = redco_setting_pipeline(setting);
+    const uint32_t chunk = edge_chunk(&s, stage, true);
+    return chunk < s.chunks ? redco_pipeline_kept(&s, stage, chunk) : 0;
 }
 
 double redcoi_stage_params(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting)
@@ -377,33 +429,40 @@ static void sum_memory(redco_prediction *p, const redco_layer_cost *most, const 
                      p->transient_bytes + p->nccl_bytes;
 }
 
-/* Memory of the first or last stage of a pipeline into the memory fields of a prediction. */
+/* Memory of a stage of a pipeline into the memory fields of a prediction. */
 static redco_prediction stage_memory(redco_costs *costs, const redco_setting *setting,
-                                     const redco_assignment *assignments, uint32_t count, bool last)
+                                     const redco_assignment *assignments, uint32_t count, uint32_t stage)
 {
-    const uint64_t logits_bytes = redcoi_rank_find(costs, setting)->logits_bytes;
+    const uint64_t one_bytes = redcoi_rank_find(costs, setting)->logits_bytes;
+    const uint64_t logits_bytes = redcoi_stage_logits(setting, stage) * one_bytes;
     const redco_fixed_cost fixed = redco_cost_fixed(costs, setting);
-    redco_prediction p = {.transient_bytes = fixed.fixed_bytes - (last ? 0 : logits_bytes)};
+    redco_prediction p = {.transient_bytes = fixed.fixed_bytes - one_bytes + logits_bytes};
     redco_layer_cost most = {.compute_s = 0.0};
     for (uint32_t i = 0; i < count; i++) {
         const redco_assignment *const a = &assignments[i];
-        const redcoi_stage stage = redcoi_edge_stage(costs, setting, a->class_index, last);
+        const redcoi_stage held = redcoi_memory_stage(costs, setting, a->class_index, stage);
         redco_layer_cost cost = {.compute_s = 0.0};
-        redcoi_layer_memory(costs, setting, a->class_index, &a->config, stage, last ? logits_bytes : 0, &cost);
-        add_layers(&p, &most, &cost, stage.held > 0 ? a->layers : 0);
+        redcoi_layer_memory(costs, setting, a->class_index, &a->config, held, logits_bytes > 0 ? one_bytes : 0, &cost);
+        add_layers(&p, &most, &cost, held.held > 0 ? a->layers : 0);
     }
     sum_memory(&p, &most, &fixed);
     return p;
 }
 
-/* The first stage keeps the most activations, the last one the logits: a pipeline needs what the fuller of them does.
- */
+/* A pipeline needs what its fullest stage does: the first, which keeps the most activations, the last, which has the
+ * logits, or, where stages are unequal, another. */
 static void set_pipeline_memory(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                                 uint32_t count, redco_prediction *prediction)
 {
-    const redco_prediction first = stage_memory(costs, setting, assignments, count, false);
-    const redco_prediction last = stage_memory(costs, setting, assignments, count, true);
-    const redco_prediction *const fuller = first.total_bytes >= last.total_bytes ? &first : &last;
+    const redco_pipeline s = redco_setting_pipeline(setting);
+    const bool equal = costs->blocks % redco_pipeline_positions(s.kind, s.stages, s.chunks) == 0;
+    const uint32_t step = setting->split == NULL && equal ? setting->pp - 1 : 1;
+    redco_prediction fullest = {.total_bytes = 0};
+    for (uint32_t i = 0; i < setting->pp; i += step) {
+        const redco_prediction stage = stage_memory(costs, setting, assignments, count, i);
+        if (stage.total_bytes > fullest.total_bytes) { fullest = stage; }
+    }
+    const redco_prediction *const fuller = &fullest;
     prediction->parameter_bytes = fuller->parameter_bytes;
     prediction->gradient_bytes = fuller->gradient_bytes;
     prediction->optimizer_bytes = fuller->optimizer_bytes;

@@ -18,6 +18,7 @@
 #include "costmodel/models/model.h"
 #include "costmodel/operators/compute.h"
 #include "costmodel/parallel/parallel.h"
+#include "costmodel/schedules/stages.h"
 #include "topology/base/sharding.h"
 #include "topology/discovery/topology.h"
 
@@ -39,7 +40,10 @@ typedef struct redco_workload {
 /** The outer choices of a strategy. */
 typedef struct redco_setting {
     uint32_t tp, pp, cp;
-    uint32_t chunks;        /**< model chunks of a pipeline stage (interleaved 1F1B); 0 and 1, or pp = 1: one */
+    uint32_t chunks;              /**< model chunks of a pipeline stage (interleaved 1F1B); 0 and 1, or pp = 1: one */
+    redco_pipeline_kind schedule; /**< of a pipeline; 1F1B of several chunks is interleaved */
+    uint32_t group; /**< micro-batches that a chunk takes one after the other (interleaved); 0: as few as can be */
+    const uint32_t *split;  /**< blocks at each position of the pipeline (stages.h), borrowed; NULL: equal shares */
     bool sequence_parallel; /**< norms and dropout are split over the tensor-parallel ranks, too */
     uint32_t micro_batch;   /**< sequences */
     uint64_t micro_batches; /**< per step and rank */
@@ -50,6 +54,8 @@ typedef struct redco_setting {
 
 /** Model chunks of a pipeline stage, at least 1. */
 uint32_t redco_setting_chunks(const redco_setting *setting);
+/** The schedule of its pipeline, with chunks and group. */
+redco_pipeline redco_setting_pipeline(const redco_setting *setting);
 /** The degrees of a setting on a machine. */
 redco_parallel redco_setting_parallel(const redco_machine *machine, const redco_engine *engine,
                                       const redco_setting *setting);
@@ -197,9 +203,12 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *settin
 redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, double step_s);
 /** A lower bound of any strategy with this setting: compute alone. */
 double redco_cost_bound(redco_costs *costs, const redco_setting *setting);
+/** A lower bound of the resident bytes of redco_cost_layer() for any meshes. */
+uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                redco_recompute recompute);
 
-/** Checks that every stage of a setting holds its model chunks: 1, or micro-batches in multiples of two stages or
- *  more and a layer for each chunk. @return REDCO_EVALUE and what does not fit */
+/** Checks that the schedule of a setting takes its stages, model chunks and micro-batches, and that each chunk has a
+ *  layer. @return REDCO_EVALUE and what does not fit */
 redco_status redco_step_chunks_check(const redco_costs *costs, const redco_setting *setting, redco_error *err);
 
 #ifdef __cplusplus

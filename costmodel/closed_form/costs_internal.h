@@ -32,14 +32,20 @@ typedef struct redcoi_module_size {
     uint32_t count;
 } redcoi_module_size;
 
+/** Tensor-parallel traffic next to a group of a layer, in seconds: gathers before it, reductions behind it. */
+typedef struct redcoi_tp_times {
+    double forward_before_s, forward_after_s, backward_before_s, backward_after_s;
+} redcoi_tp_times;
+
 /** One member of a class, one micro-batch, one rank; nothing that depends on data-parallel meshes. */
 typedef struct redcoi_times {
     double forward_s, backward_s; /**< with exposed tensor- and context-parallel traffic and the host's floor */
     double recompute_s[REDCO_RECOMPUTE_COUNT];
-    double tp_forward_s, tp_backward_s; /**< tensor-parallel traffic, whole */
-    double cp_forward_s;                /**< context-parallel traffic, the exposed share; backward has twice that */
-    double clock_ratio;                 /**< of all classes' products (power.h) */
-    double forward_j, backward_j;       /**< above idle */
+    double tp_forward_s, tp_backward_s;   /**< tensor-parallel traffic, whole */
+    redcoi_tp_times tp[REDCO_GROUPS_MAX]; /**< the same by groups of the model */
+    double cp_forward_s;                  /**< context-parallel traffic, the exposed share; backward has twice that */
+    double clock_ratio;                   /**< of all classes' products (power.h) */
+    double forward_j, backward_j;         /**< above idle */
     redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
     uint32_t group_count;
     redcoi_module_size modules[REDCOI_MODULE_SIZES_MAX]; /**< of one rank; what there is no room for is in none */
@@ -124,10 +130,10 @@ extern const double redcoi_hidden_residue_ratio;
 
 /** How a step repeats a layer: pipeline stages hold shares of the layers. */
 typedef struct redcoi_stage {
-    double repeat;      /**< micro-batches, pipeline bubble included */
-    double once;        /**< share of the layer on the fullest stage */
-    uint64_t held, of;  /**< the same as a fraction held / of */
-    uint64_t in_flight; /**< micro-batches whose activations are kept */
+    double repeat;     /**< micro-batches, pipeline bubble included */
+    double once;       /**< share of the layer on the fullest stage */
+    uint64_t held, of; /**< the same as a fraction held / of */
+    uint64_t kept;     /**< activations, a micro-batch each: of all layers of the class together kept / of as many */
 } redcoi_stage;
 
 const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *setting);
@@ -146,8 +152,11 @@ uint32_t redcoi_layouts_of(const redco_costs *costs, const redco_setting *settin
                            const uint32_t **of_out);
 uint64_t redcoi_fullest_owner(redco_costs *costs, uint32_t tp, uint64_t owners);
 redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group);
-/** What of a class the first or the last stage of a pipeline holds in memory. */
-redcoi_stage redcoi_edge_stage(const redco_costs *costs, const redco_setting *setting, uint32_t class_index, bool last);
+/** What of a class a stage of a pipeline holds in memory. */
+redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                 uint32_t stage);
+/** Logits of so many micro-batches that a stage holds at once. */
+uint64_t redcoi_stage_logits(const redco_setting *setting, uint32_t stage);
 /** The memory fields of a layer's cost, for a stage that holds logits of that size at another time. */
 void redcoi_layer_memory(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
                          const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
@@ -217,7 +226,7 @@ redco_mesh redcoi_backward_mesh(const redcoi_job *job);
 double redcoi_repeated_ratio(redco_operator_kind kind, bool partial);
 /** Whether full recomputation leaves an operator of a block out, since backward does not read what it makes: an engine
  *  that plans its memory runs what is read. */
-bool redcoi_is_unread(const redco_costs *costs, redco_op_role role);
+bool redcoi_is_unread(const redco_costs *costs, const redco_operator *op);
 /** Gathering the logits of the whole vocabulary, and as much for their gradients; 0 where each rank keeps its part. */
 double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape);
 
@@ -247,12 +256,11 @@ redco_group redcoi_stage_pair(const redco_costs *costs, const redco_setting *set
 /** Seconds on the wire of a message from one rank to another, all ranks of a node sending at once. */
 double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_group pair, bool *network_out);
 
-/** Pipeline stages of a plan at most. */
-enum { REDCOI_STAGES_MAX = 256 };
-
-/** Whether embedding and head take a block's place each, so that all of so many stages hold as much. */
-bool redcoi_edges_count(uint32_t blocks, uint64_t stages);
-/** Blocks of a virtual stage: equal shares, the first stages one more where they do not divide. */
-uint32_t redcoi_stage_blocks(uint32_t blocks, uint64_t stages, uint64_t stage);
+/** Blocks at a position of the pipeline (stages.h). */
+uint32_t redcoi_position_blocks(const redco_costs *costs, const redco_setting *setting, uint32_t position);
+/** Blocks of all chunks of a stage. */
+uint64_t redcoi_stage_sum(const redco_costs *costs, const redco_setting *setting, uint32_t stage);
+/** Blocks of the fullest stage. */
+uint32_t redcoi_most_blocks(const redco_costs *costs, const redco_setting *setting);
 
 #endif

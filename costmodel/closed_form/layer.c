@@ -408,8 +408,7 @@ static void add_memory(const redcoi_job *job, const redcoi_states *states, redco
     cost->parameter_bytes = redco_share_up(states->parameter_bytes, held, of);
     cost->gradient_bytes = redco_share_up(states->gradient_bytes, held, of);
     cost->optimizer_bytes = redco_share_up(states->optimizer_bytes, held, of);
-    const uint64_t kept = redco_share_up(job->times->activation_bytes[job->recompute], job->stage.in_flight, 1);
-    cost->activation_bytes = redco_share_up(kept, held, of);
+    cost->activation_bytes = redco_share_up(job->times->activation_bytes[job->recompute], job->stage.kept, of);
     cost->transient_bytes[REDCO_TRANSIENT_NCCL] = redcoi_nccl_sharded_bytes(job);
     if (job->costs->workload.engine.planned_memory) {
         redcoi_planned_transients(job, cost);

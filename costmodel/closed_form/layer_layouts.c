@@ -50,7 +50,7 @@ static void fill_mean(redcoi_rank *rank, uint32_t class_index)
 
 /* Calls back for every block with its pipeline stage. */
 struct stage_sums {
-    double seconds[REDCOI_STAGES_MAX], params[REDCOI_STAGES_MAX];
+    double seconds[REDCO_PIPELINE_STAGES_MAX], params[REDCO_PIPELINE_STAGES_MAX];
     uint32_t slowest, fullest;
 };
 
@@ -60,17 +60,18 @@ typedef void (*block_visitor)(redcoi_rank *rank, struct stage_sums *sums, uint32
 static void visit_blocks(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank, struct stage_sums *sums,
                          block_visitor each)
 {
-    const uint64_t stages = (uint64_t)setting->pp * redco_setting_chunks(setting);
-    uint64_t stage = 0;
-    uint32_t left = redcoi_stage_blocks(costs->blocks, stages, 0);
+    const redco_pipeline s = redco_setting_pipeline(setting);
+    const uint32_t positions = redco_pipeline_positions(s.kind, s.stages, s.chunks);
+    uint32_t position = 0, chunk = 0, left = redcoi_position_blocks(costs, setting, 0);
     for (uint32_t c = 0; c < costs->class_count; c++) {
         const uint32_t *of = NULL;
         if (!is_block(costs->classes[c].kind)) { continue; }
         if (rank->layout_count[c] > 1) { (void)redcoi_layouts_of(costs, setting, c, &of); }
         for (uint32_t l = 0; l < costs->classes[c].layers; l++) {
-            while (left == 0 && stage + 1 < stages) { left = redcoi_stage_blocks(costs->blocks, stages, ++stage); }
+            while (left == 0 && position + 1 < positions) { left = redcoi_position_blocks(costs, setting, ++position); }
             left -= left > 0 ? 1 : 0;
-            each(rank, sums, (uint32_t)(stage % setting->pp), c, of != NULL ? of[l] : 0);
+            const uint32_t stage = redco_pipeline_stage_at(&s, position, 0, &chunk);
+            each(rank, sums, stage, c, of != NULL ? of[l] : 0);
         }
     }
 }
@@ -107,7 +108,7 @@ static void count_all(redco_costs *costs, redcoi_rank *rank, uint32_t class_inde
 void redcoi_layouts_count(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank)
 {
     struct stage_sums sums = {.slowest = 0};
-    if (setting->pp > 1 && setting->pp <= REDCOI_STAGES_MAX) {
+    if (setting->pp > 1 && setting->pp <= REDCO_PIPELINE_STAGES_MAX) {
         visit_blocks(costs, setting, rank, &sums, sum_block);
         for (uint32_t s = 1; s < setting->pp; s++) {
             if (sums.seconds[s] > sums.seconds[sums.slowest]) { sums.slowest = s; }

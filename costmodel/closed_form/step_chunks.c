@@ -1,47 +1,84 @@
-/* Model chunks of pipeline stages: how many, and whether they fit. */
+/* Pipelines of a setting: their schedule, and how many layers stand where. */
 #include "costmodel/closed_form/costs_internal.h"
 
-enum { CHUNKS_MAX = 64 };
-
-/* Embedding and head each take the place of a block: as Llama 3's 126 layers were trained on 128 chunks. */
-bool redcoi_edges_count(uint32_t blocks, uint64_t stages)
+uint32_t redco_setting_chunks(const redco_setting *setting)
 {
-    return blocks % stages != 0 && (blocks + (uint64_t)2) % stages == 0;
+    if (setting->pp <= 1) { return 1; }
+    if (setting->schedule == REDCO_PIPELINE_1F1B || setting->schedule == REDCO_PIPELINE_INTERLEAVED) {
+        return setting->chunks > 1 ? setting->chunks : 1;
+    }
+    return redco_pipeline_chunks(setting->schedule, setting->chunks);
 }
 
-uint32_t redcoi_stage_blocks(uint32_t blocks, uint64_t stages, uint64_t stage)
+redco_pipeline redco_setting_pipeline(const redco_setting *setting)
 {
-    if (redcoi_edges_count(blocks, stages)) {
-        return (uint32_t)((blocks + (uint64_t)2) / stages) - (stage == 0 || stage + 1 == stages ? 1 : 0);
+    const uint64_t m = setting->micro_batches;
+    redco_pipeline s = {.kind = setting->schedule,
+                        .stages = setting->pp,
+                        .chunks = redco_setting_chunks(setting),
+                        .group = setting->group,
+                        .micro_batches = m < UINT32_MAX ? (uint32_t)m : UINT32_MAX};
+    if (s.kind == REDCO_PIPELINE_1F1B && s.chunks > 1) { s.kind = REDCO_PIPELINE_INTERLEAVED; }
+    if (s.kind == REDCO_PIPELINE_INTERLEAVED && s.group == 0) {
+        s.group = redco_pipeline_least_group(s.stages, s.micro_batches);
     }
-    return (uint32_t)(blocks / stages) + (stage < blocks % stages ? 1 : 0);
+    return s;
+}
+
+uint32_t redcoi_position_blocks(const redco_costs *costs, const redco_setting *setting, uint32_t position)
+{
+    const redco_pipeline s = redco_setting_pipeline(setting);
+    if (setting->split != NULL) { return setting->split[position]; }
+    return redco_stage_blocks(costs->blocks, redco_pipeline_positions(s.kind, s.stages, s.chunks), position);
+}
+
+uint64_t redcoi_stage_sum(const redco_costs *costs, const redco_setting *setting, uint32_t stage)
+{
+    const redco_pipeline s = redco_setting_pipeline(setting);
+    uint64_t blocks = 0;
+    for (uint32_t chunk = 0; chunk < s.chunks; chunk++) {
+        blocks += redcoi_position_blocks(costs, setting, redco_pipeline_position(s.kind, s.stages, stage, chunk));
+    }
+    return blocks;
+}
+
+uint32_t redcoi_most_blocks(const redco_costs *costs, const redco_setting *setting)
+{
+    const uint32_t copies = setting->schedule == REDCO_PIPELINE_DUALPIPE ? 2 : 1;
+    if (setting->split == NULL) { return copies * ((costs->blocks + setting->pp - 1) / setting->pp); }
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < setting->pp; i++) {
+        const uint64_t blocks = redcoi_stage_sum(costs, setting, i);
+        most = blocks > most ? blocks : most;
+    }
+    return (uint32_t)most;
 }
 
 redco_status redco_step_chunks_check(const redco_costs *costs, const redco_setting *setting, redco_error *err)
 {
-    const uint32_t pp = setting->pp, chunks = setting->chunks > 0 ? setting->chunks : 1;
-    const uint64_t stages = (uint64_t)pp * chunks;
-    if (chunks > CHUNKS_MAX || pp > REDCOI_STAGES_MAX ||
-        (stages > costs->blocks && !redcoi_edges_count(costs->blocks, stages))) {
-        return redco_fail(err, REDCO_EVALUE, "chunks", "%u in each of %u pipeline stages are more than the %u layers",
-                          chunks, pp, costs->blocks);
+    const redco_pipeline s = redco_setting_pipeline(setting);
+    const uint32_t pp = setting->pp, chunks = pp > 1 ? s.chunks : setting->chunks > 1 ? setting->chunks : 1;
+    const uint64_t positions = redco_pipeline_positions(s.kind, pp, chunks);
+    redco_pipeline asked = s;
+    asked.chunks = setting->chunks > 1 ? setting->chunks : s.chunks;
+    if (asked.kind == REDCO_PIPELINE_1F1B && asked.chunks > 1) { asked.kind = REDCO_PIPELINE_INTERLEAVED; }
+    if (chunks <= REDCO_PIPELINE_CHUNKS_MAX && pp <= REDCO_PIPELINE_STAGES_MAX && setting->split == NULL) {
+        const bool edges = redco_stage_edges_count(costs->blocks, positions);
+        if (positions > costs->blocks && !edges) {
+            return redco_fail(err, REDCO_EVALUE, "chunks",
+                              "%u in each of %u pipeline stages are more than the %u layers", chunks, pp,
+                              costs->blocks);
+        }
+        /* Interleaved schedules need chunks of equal size: Megatron-LM refuses others. */
+        if (s.kind == REDCO_PIPELINE_INTERLEAVED && costs->blocks % positions != 0 && !edges) {
+            return redco_fail(err, REDCO_EVALUE, "chunks",
+                              "%u in each of %u pipeline stages do not divide the %u layers, nor these and 2 for "
+                              "embedding and head",
+                              chunks, pp, costs->blocks);
+        }
     }
-    /* Interleaved schedules need chunks of equal size: Megatron-LM refuses others. */
-    if (chunks > 1 && pp > 1 && costs->blocks % stages != 0 && !redcoi_edges_count(costs->blocks, stages)) {
-        return redco_fail(err, REDCO_EVALUE, "chunks",
-                          "%u in each of %u pipeline stages do not divide the %u layers, nor these and 2 for embedding "
-                          "and head",
-                          chunks, pp, costs->blocks);
-    }
-    if (chunks > 1 && (pp < 2 || setting->micro_batches % pp != 0)) {
-        return redco_fail(err, REDCO_EVALUE, "chunks",
-                          "%u a stage need 2 stages or more and micro-batches in multiples of them, not %u and %llu",
-                          chunks, pp, (unsigned long long)setting->micro_batches);
-    }
-    return REDCO_OK;
-}
-
-uint32_t redco_setting_chunks(const redco_setting *setting)
-{
-    return setting->pp > 1 && setting->chunks > 1 ? setting->chunks : 1;
+    const redco_status st = redco_pipeline_check(&asked, err);
+    return st == REDCO_OK && setting->split != NULL
+               ? redco_split_check(setting->split, (uint32_t)positions, costs->blocks, err)
+               : st;
 }

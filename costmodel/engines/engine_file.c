@@ -32,7 +32,8 @@ static const struct bit state_bits[] = {
     {"ddp", REDCO_RUNS_DDP},       {"zero1", REDCO_RUNS_ZERO1}, {"zero2", REDCO_RUNS_ZERO2},
     {"zero3", REDCO_RUNS_ZERO3},   {"mics", REDCO_RUNS_MICS},   {"hsdp", REDCO_RUNS_HSDP},
     {"zeropp", REDCO_RUNS_ZEROPP}, {"any", REDCO_RUNS_ANY},     {NULL, 0}};
-static const char *const export_words[] = {"megatron", "deepspeed", "fsdp", "internevo", NULL};
+static const char *const export_words[] = {"megatron", "megatron-bridge", "torchtitan", "deepspeed",
+                                           "fsdp",     "internevo",       NULL};
 
 /* {"value": ..., "source": "..."} */
 static redco_status open_sourced(const redco_json_value *file, const char *key, redco_json_value *out, char *source,
@@ -186,7 +187,9 @@ static redco_status read_export(const redco_json_value *file, redco_engine_file 
         (void)snprintf(out->export_to, sizeof out->export_to, "%s", text);
         return REDCO_OK;
     }
-    return redco_json_fail(&sourced, "value", err, "is neither null nor one of: megatron, deepspeed, fsdp, internevo");
+    return redco_json_fail(
+        &sourced, "value", err,
+        "is neither null nor one of: megatron, megatron-bridge, torchtitan, deepspeed, fsdp, internevo");
 }
 
 static redco_status read_measured(const redco_json_value *file, redco_engine_file *out, redco_error *err)

@@ -6,12 +6,7 @@
 enum fact {
     NORM = 1,
     CORE = 2, /* of attention */
-    LOGITS = 4,
-    BEGINS = 8, /* a tensor-parallel region */
-    ENDS = 16,
-    SHARED = 32,   /* in a parallel block, whose two regions are one, it is inside of it */
-    LAST = 64,     /* its result is summed into what the block hands on */
-    LAST_TOO = 128 /* likewise in a parallel block */
+    LOGITS = 4
 };
 
 static const struct role {
@@ -21,29 +16,29 @@ static const struct role {
     [REDCO_OP_ROLE_NONE] = {"", 0},
     [REDCO_OP_ROLE_EMBEDDING] = {"embedding", 0},
     [REDCO_OP_ROLE_ATTENTION_NORM] = {"attn_norm", NORM},
-    [REDCO_OP_ROLE_QKV] = {"qkv", BEGINS},
+    [REDCO_OP_ROLE_QKV] = {"qkv", 0},
     [REDCO_OP_ROLE_Q_NORM] = {"q_norm", NORM},
     [REDCO_OP_ROLE_K_NORM] = {"k_norm", NORM},
     [REDCO_OP_ROLE_Q_DOWN] = {"q_down", 0},
-    [REDCO_OP_ROLE_Q_UP] = {"q_up", BEGINS},
+    [REDCO_OP_ROLE_Q_UP] = {"q_up", 0},
     [REDCO_OP_ROLE_KV_DOWN] = {"kv_down", 0},
     [REDCO_OP_ROLE_KV_UP] = {"kv_up", 0},
     [REDCO_OP_ROLE_ROTARY] = {"rotary", 0},
     [REDCO_OP_ROLE_SPLIT_HEADS] = {"split_heads", 0},
     [REDCO_OP_ROLE_ATTENTION] = {"attention", CORE},
-    [REDCO_OP_ROLE_OUT] = {"out", ENDS | SHARED | LAST_TOO},
+    [REDCO_OP_ROLE_OUT] = {"out", 0},
     [REDCO_OP_ROLE_CROSS_NORM] = {"cross_norm", NORM},
-    [REDCO_OP_ROLE_CROSS_Q] = {"cross_q", BEGINS},
+    [REDCO_OP_ROLE_CROSS_Q] = {"cross_q", 0},
     [REDCO_OP_ROLE_CROSS_KV] = {"cross_kv", 0},
     [REDCO_OP_ROLE_CROSS_ATTENTION] = {"cross_attention", CORE},
-    [REDCO_OP_ROLE_CROSS_OUT] = {"cross_out", ENDS},
+    [REDCO_OP_ROLE_CROSS_OUT] = {"cross_out", 0},
     [REDCO_OP_ROLE_FFN_NORM] = {"ffn_norm", NORM},
-    [REDCO_OP_ROLE_FFN_IN] = {"ffn_in", BEGINS | SHARED},
+    [REDCO_OP_ROLE_FFN_IN] = {"ffn_in", 0},
     [REDCO_OP_ROLE_ACTIVATION] = {"activation", 0},
-    [REDCO_OP_ROLE_FFN_OUT] = {"ffn_out", ENDS | LAST},
+    [REDCO_OP_ROLE_FFN_OUT] = {"ffn_out", 0},
     [REDCO_OP_ROLE_ROUTER] = {"router", 0},
-    [REDCO_OP_ROLE_EXPERT_IN] = {"expert_in", BEGINS},
-    [REDCO_OP_ROLE_EXPERT_OUT] = {"expert_out", ENDS | LAST},
+    [REDCO_OP_ROLE_EXPERT_IN] = {"expert_in", 0},
+    [REDCO_OP_ROLE_EXPERT_OUT] = {"expert_out", 0},
     [REDCO_OP_ROLE_CASTS] = {"casts", 0},
     [REDCO_OP_ROLE_FINAL_NORM] = {"final_norm", NORM},
     [REDCO_OP_ROLE_HEAD] = {"head", LOGITS},
@@ -85,19 +80,4 @@ bool redco_op_role_is_attention(redco_op_role role)
 bool redco_op_role_makes_logits(redco_op_role role)
 {
     return has(role, LOGITS);
-}
-
-bool redco_op_role_begins_tp(redco_op_role role, bool parallel)
-{
-    return has(role, BEGINS) && !(parallel && has(role, SHARED));
-}
-
-bool redco_op_role_ends_tp(redco_op_role role, bool parallel)
-{
-    return has(role, ENDS) && !(parallel && has(role, SHARED));
-}
-
-bool redco_op_role_ends_block(redco_op_role role, bool parallel)
-{
-    return has(role, parallel ? LAST | LAST_TOO : LAST);
 }

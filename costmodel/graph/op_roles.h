@@ -56,14 +56,6 @@ redco_op_role redco_op_role_named(const char *name);
 bool redco_op_role_is_norm(redco_op_role role);
 bool redco_op_role_is_attention(redco_op_role role); /**< an attention core */
 bool redco_op_role_makes_logits(redco_op_role role);
-/** A product whose columns are split among tensor-parallel ranks and whose input all of them have: forward gathers that
- *  with sequence parallelism, backward sums its gradient.
- *  @param parallel  attention and FFN read one norm and are summed: one region in place of two */
-bool redco_op_role_begins_tp(redco_op_role role, bool parallel);
-/** A product whose rows are split, and whose partial sums forward adds up. */
-bool redco_op_role_ends_tp(redco_op_role role, bool parallel);
-/** A product whose result the block adds to what it hands on, last of all: no backward reads it. */
-bool redco_op_role_ends_block(redco_op_role role, bool parallel);
 
 #ifdef __cplusplus
 }

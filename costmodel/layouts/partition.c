@@ -43,9 +43,9 @@ static redco_status take_inputs(redcoi_builder *b, redco_error *err)
         const redco_tp_input *const input = &b->options->inputs[i];
         const redco_status st = check_input(b->global, input, b->ranks, err);
         if (st != REDCO_OK) { return st; }
-        const redco_tp_layout **const given = &b->given[redco_graph_find_input(b->global, input->name)];
+        const redco_tp_input **const given = &b->given[redco_graph_find_input(b->global, input->name)];
         if (*given != NULL) { return redco_fail(err, REDCO_EVALUE, input->name, "two layouts are given for it"); }
-        *given = &input->layout;
+        *given = input;
     }
     return REDCO_OK;
 }
@@ -70,7 +70,7 @@ static redco_status find_output_layouts(const redcoi_builder *b, const redco_par
             return redco_fail(err, REDCO_EVALUE, outputs[i].like, "output %u is to be split like it, but is %s", i,
                               redco_type_text(redco_value_type(graph, outputs[i].value), text));
         }
-        if (b->given[like] != NULL) { layouts[i] = *b->given[like]; }
+        if (b->given[like] != NULL) { layouts[i] = b->given[like]->layout; }
     }
     return REDCO_OK;
 }
@@ -109,7 +109,7 @@ static void count_uses(redcoi_builder *b, const redco_partition_output *outputs,
 
 static redco_tp_layout input_layout(const redcoi_builder *b, redco_value value)
 {
-    return b->given[value] == NULL ? redco_tp_replicated() : *b->given[value];
+    return b->given[value] == NULL ? redco_tp_replicated() : b->given[value]->layout;
 }
 
 /** Split numbers that come from outside are weights, trained or not. */
@@ -119,7 +119,7 @@ static void note_inputs(redcoi_builder *b)
         const redco_op *op = redco_graph_op(b->global, i);
         if (op->kind != REDCO_OP_INPUT || !redco_dtype_is_float((redco_dtype)op->attributes.dtype)) { continue; }
         const redco_tp_layout layout = input_layout(b, op->first_output);
-        if (layout.kind == REDCO_TP_SPLIT) {
+        if (layout.kind == REDCO_TP_SPLIT && !b->given[op->first_output]->activation) {
             b->weights[op->first_output] = (redcoi_demand){.any = true, .layout = layout};
         }
     }
@@ -172,7 +172,7 @@ static redco_status allocate(redcoi_builder *b, redco_error *err)
     b->slots = calloc(values + 1, sizeof *b->slots);
     b->demands = calloc(values + 1, sizeof *b->demands);
     b->weights = calloc(values + 1, sizeof *b->weights);
-    b->given = calloc(values + 1, sizeof(redco_tp_layout *));
+    b->given = calloc(values + 1, sizeof(redco_tp_input *));
     if (b->local && b->live && b->op_of && b->uses && b->slots && b->demands && b->weights && b->given) {
         return REDCO_OK;
     }

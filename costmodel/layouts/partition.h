@@ -18,6 +18,7 @@ extern "C" {
 typedef struct redco_tp_input {
     const char *name;
     redco_tp_layout layout; /**< replicated or split */
+    bool activation;        /**< numbers that are gathered like any other; else split ones are weights, which are not */
 } redco_tp_input;
 
 /** A value that the rank's graph is to compute. */

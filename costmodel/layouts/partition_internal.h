@@ -44,7 +44,7 @@ typedef struct redcoi_builder {
     uint32_t *op_of; /**< by operator: its first one in the rank's graph, or REDCO_NO_OP */
     redcoi_slot *slots;
     redcoi_demand *demands;
-    const redco_tp_layout **given; /**< by value: what an input is to have, or NULL */
+    const redco_tp_input **given; /**< by value: what an input is to have, or NULL */
     redcoi_demand *weights; /**< by value: split as a parameter that it is made of; such operands are not gathered */
 } redcoi_builder;
 

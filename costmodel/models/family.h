@@ -297,8 +297,11 @@ redco_status redcoi_layer_groups_make(redco_model *model, redco_error *err);
 typedef struct redcoi_class_values {
     redco_value *params; /**< tensors of the model, by their ids */
     redco_value input, result;
-    uint32_t first_op; /**< of the layer: those before make rotary tables */
+    uint32_t first_op; /**< of the layer: those before make rotary tables and biases of scores */
     uint32_t end_op;   /**< behind the last: those from it on are gradients */
+    /** Input and tensors, and the gradient of each, from an input "gradient", that of the result. */
+    redco_value wanted[REDCOI_CLASS_PARAMS], gradients[REDCOI_CLASS_PARAMS];
+    uint32_t wanted_count;
 } redcoi_class_values;
 
 /** The graph of one layer of a class and its gradients; the head ends with the loss of each token.

@@ -231,17 +231,26 @@ static void declare_params(const redco_language_model *lm, redco_graph *g, redco
 }
 
 /* Of the layer's weights, the table among them, which the head may use, and of its input. */
-static void add_gradients(const redco_language_model *lm, uint32_t class_index, const redcoi_class_values *values,
+static void add_gradients(const redco_language_model *lm, uint32_t class_index, redcoi_class_values *values,
                           redco_graph *g)
 {
-    redco_value of[REDCOI_CLASS_PARAMS + 1], gradients[REDCOI_CLASS_PARAMS + 1];
-    uint32_t count = 0;
-    of[count++] = values->input;
-    for (size_t i = 0; i < lm->model->param_count && count < REDCOI_CLASS_PARAMS; i++) {
+    const redco_value seed = redco_input(g, "gradient", redco_value_type(g, values->result));
+    values->wanted[values->wanted_count++] = values->input;
+    for (size_t i = 0; i < lm->model->param_count && values->wanted_count < REDCOI_CLASS_PARAMS; i++) {
         const redco_param *const p = &lm->model->params[i];
-        if (p->class_index == class_index || p->use == REDCO_USE_TABLE) { of[count++] = values->params[i]; }
+        const bool own = p->class_index == class_index || p->use == REDCO_USE_TABLE;
+        if (own) { values->wanted[values->wanted_count++] = values->params[i]; }
     }
-    redco_gradient(g, redco_sum_all(g, redco_cast(g, values->result, REDCO_F32)), of, count, gradients);
+    redco_vector_jacobian(g, &values->result, &seed, 1, values->wanted, values->wanted_count, values->gradients);
+}
+
+/* Biases of scores that the embedding makes for all layers: ALiBi's of numbers alone, T5's of a table. */
+static void declare_bias(redcoi_pass *p)
+{
+    const uint64_t heads = p->dims->heads;
+    const redco_tensor_type type = redco_type(REDCO_F32, 4, (const uint64_t[]){1, heads, p->length, p->length});
+    if (p->dims->positions == REDCO_POSITIONS_ALIBI) { redcoi_lm_alibi(p); }
+    if (p->dims->positions == REDCO_POSITIONS_RELATIVE) { p->bias = redco_input(p->g, "bias", &type); }
 }
 
 redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_index, uint64_t batch, uint64_t length,
@@ -256,10 +265,14 @@ redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_i
     declare_params(lm, graph, values->params);
     const redco_value tokens = redco_input(graph, "tokens", &ids), x = redco_input(graph, "x", &hidden);
     values->input = x;
+    values->wanted_count = 0;
     const redco_class_kind kind = lm->model->classes[class_index].kind;
     p.class_index = class_index;
     p.encoded = redco_input(graph, "encoded", &hidden);
-    if (kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS) { redcoi_lm_rotary_tables(&p); }
+    if (kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS) {
+        redcoi_lm_rotary_tables(&p);
+        declare_bias(&p);
+    }
     values->first_op = redco_graph_op_count(graph);
     switch (kind) {
     case REDCO_CLASS_EMBEDDING:
@@ -274,7 +287,7 @@ redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_i
     if (scope.error.status != REDCO_OK) {
         return redco_fail(err, scope.error.status, scope.error.place, "%s", scope.error.text);
     }
-    if (kind != REDCO_CLASS_EMBEDDING) { add_gradients(lm, class_index, values, graph); }
+    add_gradients(lm, class_index, values, graph);
     return redco_graph_status(graph, err);
 }
 

@@ -9,6 +9,7 @@
 #define REDCO_LAYER_GROUPS_H
 
 #include "costmodel/models/model.h"
+#include "topology/base/collective_op.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -64,7 +65,22 @@ typedef struct redco_kept {
     redco_kept_policy policy;
 } redco_kept;
 
-enum { REDCO_GROUP_PARTS = 4, REDCO_GROUP_PARAMS = 8, REDCO_GROUP_KEPT = 8, REDCO_GROUPS_MAX = 16 };
+/** A collective of tensor parallelism whose tensors are split in pairs of columns and rows, of an activation or its
+ *  gradient. A reduction stands behind the group in its pass, a gather before it. */
+typedef struct redco_group_traffic {
+    redco_collective op;
+    redco_extent elements; /**< of the whole tensor */
+    bool backward;
+    bool sequence_parallel; /**< with it; else without */
+} redco_group_traffic;
+
+enum {
+    REDCO_GROUP_PARTS = 4,
+    REDCO_GROUP_PARAMS = 8,
+    REDCO_GROUP_KEPT = 8,
+    REDCO_GROUP_TRAFFIC = 8,
+    REDCO_GROUPS_MAX = 16
+};
 
 /** Operators of a layer's graph that are priced as one: those of one role. Residual sums, biases and moves are free.
  *  Products that read one input (q, k and v; gate and up) are one; a product that reads the result of another of its
@@ -83,6 +99,9 @@ typedef struct redco_layer_group {
     redco_kept kept[REDCO_GROUP_KEPT]; /**< of what it makes; the first group also has the layer's input. Without tables
                                             of positions, and without logits and what the loss keeps of them */
     uint32_t kept_count;
+    bool unread; /**< backward reads nothing that it makes, nor what is made of that: of blocks its last products */
+    redco_group_traffic traffic[REDCO_GROUP_TRAFFIC];
+    uint32_t traffic_count;
 } redco_layer_group;
 
 /** In forward order. @return their number */

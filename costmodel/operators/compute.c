@@ -168,7 +168,7 @@ static void price_table(const struct rank *rank, const redco_layer_group *group,
 
 static redco_operator operator_of(const struct rank *rank, const redco_layer_group *group)
 {
-    redco_operator op = {.role = group->role};
+    redco_operator op = {.role = group->role, .group = group};
     const bool counted = group->kind != REDCO_GROUP_PRODUCT && group->kind != REDCO_GROUP_ATTENTION;
     if (counted) { op.elements = (double)sum_parts(rank, group); }
     switch (group->kind) {

@@ -49,6 +49,7 @@ enum { REDCO_OPERATOR_PARTS = 4 };
 /** One operator of one rank, forward. A GEMM multiplies [m][k] by [k][n]; m, n, k are 0 for other kinds. */
 typedef struct redco_operator {
     redco_op_role role;
+    const redco_layer_group *group; /**< that it prices; NULL: an engine's own */
     redco_operator_kind kind;
     uint64_t m, n, k;
     uint64_t parts[REDCO_OPERATOR_PARTS]; /**< GEMM of several weights that one input meets (q, k, v; gate, up), by an

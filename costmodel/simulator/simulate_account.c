@@ -319,22 +319,36 @@ out:
     return st;
 }
 
+uint32_t redcoi_repeated_batches(const redco_setting *setting)
+{
+    if (setting->pp <= 1) { return 1; }
+    const redco_pipeline s = redco_setting_pipeline(setting);
+    switch (s.kind) {
+    case REDCO_PIPELINE_INTERLEAVED: return s.group;
+    case REDCO_PIPELINE_GPIPE:
+    case REDCO_PIPELINE_DUALPIPE_V:
+    case REDCO_PIPELINE_DUALPIPE: return 0;
+    default: return 1;
+    }
+}
+
 redco_status redco_simulate(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                             uint32_t count, const redco_step_options *options, redco_simulation *simulation_out,
                             redco_error *err)
 {
     redco_step_options o = options != NULL ? *options : (redco_step_options){.steps = 0};
-    const uint32_t unit = redco_setting_chunks(setting) > 1 ? setting->pp : 1;
+    const uint32_t unit = redcoi_repeated_batches(setting);
     /* A pipeline fills and drains; without one only the first (updates) and last (reductions) micro-batch differ. */
-    const uint32_t edge = setting->pp > 1 ? setting->pp + unit : 1;
+    const uint32_t rest = unit > 1 ? (uint32_t)(setting->micro_batches % unit) : 0; /* a smaller last group */
+    const uint32_t edge = setting->pp > 1 ? setting->pp + unit + rest : 1;
     uint64_t built = o.micro_batches;
     if (built == 0) { built = setting->pp > 1 ? 2 * ((uint64_t)edge + unit) : FEWEST_MICRO_BATCHES; }
-    if (unit > 1) { built = (built + unit - 1) / unit * unit; }
+    if (unit > 1) { built = (built + unit - 1) / unit * unit + rest; }
     o.steps = 1;
     o.fold = setting->pp > 1 && o.micro_batches == 0;
     for (;;) {
         bool shared = false, done = false;
-        if (built > setting->micro_batches) { built = setting->micro_batches; }
+        if (built > setting->micro_batches || unit == 0) { built = setting->micro_batches; }
         o.micro_batches = built;
         const redco_status st =
             simulate_some(costs, setting, assignments, count, &o, unit, edge, &shared, &done, simulation_out, err);
@@ -342,7 +356,7 @@ redco_status redco_simulate(redco_costs *costs, const redco_setting *setting, co
         if (shared) {
             o.fold = false; /* operator by operator */
         } else {
-            built *= 2;
+            built = 2 * built - rest;
         }
     }
 }

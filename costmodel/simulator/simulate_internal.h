@@ -100,6 +100,9 @@ void redcoi_pass_reckon(redcoi_rank_state *rank, const redcoi_engine *e);
 /** That has ended: a transfer to another stage, or the pass. */
 void redcoi_pass_event(redcoi_engine *e, uint32_t index);
 
+/** Micro-batches of a pipeline that repeat the ones before, in its middle; 0: none do. */
+uint32_t redcoi_repeated_batches(const redco_setting *setting);
+
 /** An operator, or a part of one that stands for a pass. */
 typedef struct redcoi_spot {
     uint32_t op, part; /**< part: index in the record, or NONE; op NONE: the beginning of the step */

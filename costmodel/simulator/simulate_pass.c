@@ -184,16 +184,18 @@ static redco_step *step_of(const redco_step *step, const redcoi_pass *pass, cons
     for (uint32_t part = 0; part < pass->end - pass->first; part++) {
         const uint32_t from = pass->first + part;
         redco_step_op op = step->ops[from];
-        uint32_t inputs[REDCOI_STAGES_MAX];
+        uint32_t inputs[REDCO_PIPELINE_STAGES_MAX];
         uint32_t count = 0;
         op.rank = 0;
         for (uint32_t i = step->first_input[from]; i < step->first_input[from + 1]; i++) {
             const bool inside = step->inputs[i] >= pass->first;
-            if (inside && count < REDCOI_STAGES_MAX) { inputs[count++] = step->inputs[i] - pass->first + s->count; }
+            if (inside && count < REDCO_PIPELINE_STAGES_MAX) {
+                inputs[count++] = step->inputs[i] - pass->first + s->count;
+            }
         }
         for (uint32_t i = 0; i < pass->late_count; i++) {
             const bool here = step->late.at[pass->first_late + i] == part && s->late[i] != REDCO_STEP_NONE;
-            if (here && count < REDCOI_STAGES_MAX) { inputs[count++] = s->late[i]; }
+            if (here && count < REDCO_PIPELINE_STAGES_MAX) { inputs[count++] = s->late[i]; }
         }
         (void)redco_step_add(alone, &op, inputs, count);
         for (uint32_t i = step->first_memory[from]; i < step->first_memory[from + 1]; i++) {

@@ -1,6 +1,6 @@
 /* A timeline as a trace, and memory over time. */
 #include "costmodel/closed_form/costs_internal.h"
-#include "costmodel/simulator/simulate.h"
+#include "costmodel/simulator/simulate_internal.h"
 #include "costmodel/simulator/step_internal.h"
 
 #include <math.h>
@@ -196,10 +196,10 @@ enum { MOST_SPANS = 200000 };
 static uint64_t shown(const redco_simulation *s, const redco_setting *setting)
 {
     const double each = (double)s->represented_operators / (double)s->simulated_micro_batches;
-    const uint64_t unit = redco_setting_chunks(setting) > 1 ? setting->pp : 1;
+    const uint64_t unit = redcoi_repeated_batches(setting);
     uint64_t few = s->simulated_micro_batches;
     if (each * (double)setting->micro_batches <= MOST_SPANS) { return setting->micro_batches; }
-    while (few > 2 * unit && each * (double)few > MOST_SPANS) { few -= unit; }
+    while (unit > 0 && few > 2 * unit && each * (double)few > MOST_SPANS) { few -= unit; }
     return few;
 }
 

@@ -10,7 +10,7 @@
 enum {
     REDCOI_MODULES_MAX = 40,
     REDCOI_GROUPS_MAX = 8,
-    REDCOI_WAITS_MAX = REDCOI_STAGES_MAX,
+    REDCOI_WAITS_MAX = REDCO_PIPELINE_STAGES_MAX,
     REDCOI_PASS_WAITS_MAX = 8
 };
 
@@ -108,7 +108,12 @@ typedef struct redcoi_unit {
     redcoi_pile_state *piles;
 } redcoi_unit;
 
-/** A pass of a virtual stage that others repeat. */
+/** Layers [first, end) of a model chunk. */
+typedef struct redcoi_span {
+    uint32_t first, end;
+} redcoi_span;
+
+/** A pass of a model chunk that others repeat. */
 typedef struct redcoi_template {
     bool known;
     uint32_t pass;                         /**< of the step; NONE: it cannot be folded */
@@ -127,7 +132,7 @@ typedef struct redcoi_builder {
     redco_step *step;
     double scale; /**< of all durations */
     bool overlap_gather, overlap_reduce, overlap_update, buckets_per_owner;
-    uint32_t chunks;
+    uint32_t chunks, copies; /**< model chunks of a stage; copies of the model among them */
     uint64_t micro_batches;
     uint32_t steps;
     redcoi_parts *parts;
@@ -137,11 +142,12 @@ typedef struct redcoi_builder {
     uint32_t layer_count;
     uint32_t *ready;
     bool fold;
-    redcoi_template *templates;        /**< [virtual stage][backward, forward] */
+    redcoi_template *templates;        /**< [chunk][stage][redco_turn_kind] */
     redcoi_pile_state *template_piles; /**< [template][pile], after the pass; ready is a part */
     uint32_t *places;                  /**< of a pass that is repeated: operators of the repetition */
     uint32_t place_count;
-    uint32_t *stage_first; /**< [chunks * stages + 1]: layers of a virtual stage */
+    redcoi_span *spans;      /**< [chunk][stage]: layers of a model chunk */
+    redco_pipeline schedule; /**< with the micro-batches that are built */
     redcoi_pile *piles;
     uint32_t pile_count;
     redcoi_unit *units;
@@ -168,7 +174,11 @@ void redcoi_launch(redcoi_builder *b, redcoi_unit *unit, uint32_t label, redco_s
 
 /** Layers [first, last) of one micro-batch. */
 void redcoi_forward(redcoi_builder *b, redcoi_unit *unit, uint32_t first, uint32_t last, uint32_t micro_batch);
-void redcoi_backward(redcoi_builder *b, redcoi_unit *unit, uint32_t first, uint32_t last, uint32_t micro_batch);
+/** @param kind  all of backward, or one of its halves */
+void redcoi_backward(redcoi_builder *b, redcoi_unit *unit, redco_turn_kind kind, uint32_t first, uint32_t last,
+                     uint32_t micro_batch);
+/** Whether no later micro-batch goes through its model chunks. */
+bool redcoi_is_last(const redcoi_builder *b, uint32_t micro_batch);
 
 /** Updated parameters of all layers of a unit, at the beginning of a step. */
 void redcoi_spread(redcoi_builder *b, redcoi_unit *unit);
@@ -180,14 +190,12 @@ void redcoi_flush(redcoi_builder *b, redcoi_unit *unit, bool once, uint32_t micr
 /** Norm, optimizer and overhead of all ranks. */
 void redcoi_finish_step(redcoi_builder *b);
 
-/** Whether a pass is like any other of its virtual stage and direction. */
-bool redcoi_fold_ready(const redcoi_builder *b, const redcoi_unit *unit, bool forward, uint32_t micro_batch);
+/** Whether a pass is like any other of its model chunk and kind. */
+bool redcoi_fold_ready(const redcoi_builder *b, const redcoi_unit *unit, const redco_turn *turn);
 /** The pass issued last, from operator @p first on, is what later ones repeat, if they can. */
-void redcoi_fold_learn(redcoi_builder *b, const redcoi_unit *unit, uint32_t virtual_stage, bool forward,
-                       uint32_t first);
+void redcoi_fold_learn(redcoi_builder *b, const redcoi_unit *unit, const redco_turn *turn, uint32_t first);
 /** Issues a pass as the repetition of one before. @return false if there is none */
-bool redcoi_fold_repeat(redcoi_builder *b, redcoi_unit *unit, uint32_t virtual_stage, bool forward,
-                        uint32_t micro_batch);
+bool redcoi_fold_repeat(redcoi_builder *b, redcoi_unit *unit, const redco_turn *turn);
 
 /** All passes of all micro-batches. */
 redco_status redcoi_schedule(redcoi_builder *b, redco_error *err);

@@ -16,11 +16,28 @@ static bool shards_empty(const redcoi_builder *b, const redcoi_unit *unit)
     return true;
 }
 
-bool redcoi_fold_ready(const redcoi_builder *b, const redcoi_unit *unit, bool forward, uint32_t micro_batch)
+bool redcoi_fold_ready(const redcoi_builder *b, const redcoi_unit *unit, const redco_turn *turn)
 {
     if (!b->fold) { return false; }
-    if (forward) { return micro_batch > 0; } /* the first one waits for updated parameters */
-    return micro_batch + 1 < b->micro_batches && shards_empty(b, unit);
+    /* the first one waits for updated parameters */
+    if (turn->micro_batch == redco_pipeline_first_batch(&b->schedule, turn->chunk)) { return false; }
+    return turn->kind == REDCO_TURN_FORWARD || (!redcoi_is_last(b, turn->micro_batch) && shards_empty(b, unit));
+}
+
+/* Which template: by model chunk and kind. */
+static uint32_t template_of(const redcoi_builder *b, const redcoi_unit *unit, const redco_turn *turn)
+{
+    return (turn->chunk * b->setting->pp + unit->rank) * REDCO_TURN_KINDS + (uint32_t)turn->kind;
+}
+
+static redcoi_span span_of(const redcoi_builder *b, uint32_t template)
+{
+    return b->spans[template / REDCO_TURN_KINDS];
+}
+
+static bool is_forward(uint32_t template)
+{
+    return template % REDCO_TURN_KINDS == REDCO_TURN_FORWARD;
 }
 
 static void add_number(redco_step *step, redcoi_numbers *numbers, uint32_t number)
@@ -34,11 +51,12 @@ static bool takes_waits(const redco_step_op *op)
 }
 
 /* Where backward of a layer waits for its scatters of the micro-batch before. */
-static void note_late(redcoi_builder *b, redcoi_pass *pass, uint32_t virtual_stage, bool forward)
+static void note_late(redcoi_builder *b, redcoi_pass *pass, uint32_t index)
 {
     redco_step *const step = b->step;
+    const redcoi_span span = span_of(b, index);
     pass->first_late = step->late.count;
-    for (uint32_t l = b->stage_first[virtual_stage]; l < b->stage_first[virtual_stage + 1] && !forward; l++) {
+    for (uint32_t l = span.first; l < span.end && !is_forward(index); l++) {
         uint32_t op = b->layers[l].late;
         while (op < pass->end && !takes_waits(&step->ops[op])) { op++; }
         add_number(step, &step->late, op - pass->first);
@@ -201,6 +219,7 @@ static uint32_t add_pass(redco_step *step, redcoi_pass pass)
 static bool note_left(redcoi_builder *b, const redcoi_unit *unit, const redcoi_pass *pass, uint32_t index)
 {
     const redco_step *const step = b->step;
+    const redcoi_span span = span_of(b, index);
     redcoi_template *const t = &b->templates[index];
     for (uint32_t i = 0; i < unit->wait_count; i++) {
         const bool inside = unit->waits[i] >= pass->first;
@@ -209,7 +228,7 @@ static bool note_left(redcoi_builder *b, const redcoi_unit *unit, const redcoi_p
         if (t->wait_count == REDCOI_PASS_WAITS_MAX) { return false; }
         t->waits[t->wait_count++] = unit->waits[i] - pass->first;
     }
-    for (uint32_t l = b->stage_first[index / 2]; l < b->stage_first[index / 2 + 1] && index % 2 == 0; l++) {
+    for (uint32_t l = span.first; l < span.end && !is_forward(index); l++) {
         redcoi_layer *const layer = &b->layers[l];
         const bool inside = layer->scattered != REDCO_STEP_NONE && layer->scattered >= pass->first;
         const uint32_t part = inside ? layer->scattered - pass->first : REDCO_STEP_NONE;
@@ -224,16 +243,16 @@ static bool note_left(redcoi_builder *b, const redcoi_unit *unit, const redcoi_p
     return true;
 }
 
-void redcoi_fold_learn(redcoi_builder *b, const redcoi_unit *unit, uint32_t virtual_stage, bool forward, uint32_t first)
+void redcoi_fold_learn(redcoi_builder *b, const redcoi_unit *unit, const redco_turn *turn, uint32_t first)
 {
-    const uint32_t index = 2 * virtual_stage + (forward ? 1 : 0);
+    const uint32_t index = template_of(b, unit, turn);
     redcoi_template *const t = &b->templates[index];
     redco_step *const step = b->step;
     redcoi_pass pass = {.first = first, .end = step->op_count, .last = unit->last};
     if (t->known) { return; }
     *t = (redcoi_template){.known = true, .pass = REDCO_STEP_NONE};
     if (step->status != REDCO_OK || pass.end - first > b->place_count || pass.end - first < FEWEST_PARTS) { return; }
-    note_late(b, &pass, virtual_stage, forward);
+    note_late(b, &pass, index);
     if (step->status != REDCO_OK || !is_closed(step, &pass)) { return; }
     note_trailing(b, &pass);
     if (step->status == REDCO_OK && note_left(b, unit, &pass, index)) { t->pass = add_pass(step, pass); }
@@ -290,12 +309,13 @@ static uint32_t add_trailing(redcoi_builder *b, const redcoi_unit *unit, const r
 static void leave(redcoi_builder *b, redcoi_unit *unit, uint32_t index)
 {
     const redcoi_template *const t = &b->templates[index];
+    const redcoi_span span = span_of(b, index);
     for (uint32_t i = 0; i < t->wait_count; i++) { redcoi_wait(unit, b->places[t->waits[i]]); }
-    for (uint32_t l = b->stage_first[index / 2]; l < b->stage_first[index / 2 + 1] && index % 2 == 0; l++) {
+    for (uint32_t l = span.first; l < span.end && !is_forward(index); l++) {
         redcoi_layer *const layer = &b->layers[l];
         layer->scattered = layer->left != REDCO_STEP_NONE ? b->places[layer->left] : REDCO_STEP_NONE;
     }
-    for (uint32_t i = 0; i < b->pile_count && index % 2 == 0; i++) {
+    for (uint32_t i = 0; i < b->pile_count && !is_forward(index); i++) {
         const redcoi_pile_state *const left = &b->template_piles[index * b->pile_count + i];
         if (b->piles[i].once) { continue; }
         unit->piles[i] = *left;
@@ -303,10 +323,10 @@ static void leave(redcoi_builder *b, redcoi_unit *unit, uint32_t index)
     }
 }
 
-bool redcoi_fold_repeat(redcoi_builder *b, redcoi_unit *unit, uint32_t virtual_stage, bool forward,
-                        uint32_t micro_batch)
+bool redcoi_fold_repeat(redcoi_builder *b, redcoi_unit *unit, const redco_turn *turn)
 {
-    const uint32_t index = 2 * virtual_stage + (forward ? 1 : 0);
+    const uint32_t index = template_of(b, unit, turn), micro_batch = turn->micro_batch;
+    const redcoi_span span = span_of(b, index);
     const redcoi_template *const t = &b->templates[index];
     redco_step *const step = b->step;
     if (!t->known || t->pass == REDCO_STEP_NONE || step->status != REDCO_OK) { return false; }
@@ -314,7 +334,7 @@ bool redcoi_fold_repeat(redcoi_builder *b, redcoi_unit *unit, uint32_t virtual_s
     const uint32_t made = add_fold(b, unit, t->pass, micro_batch);
     if (made == REDCO_STEP_NONE) { return true; } /* out of memory: the step says so */
     for (uint32_t i = 0; i < pass.end - pass.first; i++) { b->places[i] = made; }
-    for (uint32_t l = b->stage_first[virtual_stage]; l < b->stage_first[virtual_stage + 1] && !forward; l++) {
+    for (uint32_t l = span.first; l < span.end && !is_forward(index); l++) {
         add_number(step, &step->late_ops, b->layers[l].scattered);
     }
     for (uint32_t i = 0; i < pass.trailing_count; i++) {

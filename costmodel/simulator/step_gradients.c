@@ -22,9 +22,9 @@ static redco_step_op once_op(const redcoi_unit *unit, uint32_t label, redco_work
 /* Layers of a rank in forward order: chunk by chunk. */
 static uint32_t stage_layers(const redcoi_builder *b, const redcoi_unit *unit, uint32_t chunk, uint32_t *last_out)
 {
-    const uint32_t stage = chunk * b->setting->pp + unit->rank;
-    *last_out = b->stage_first[stage + 1];
-    return b->stage_first[stage];
+    const redcoi_span span = b->spans[chunk * b->setting->pp + unit->rank];
+    *last_out = span.end;
+    return span.first;
 }
 
 void redcoi_spread(redcoi_builder *b, redcoi_unit *unit)
@@ -104,7 +104,7 @@ static uint32_t reduce(redcoi_builder *b, redcoi_unit *unit, uint32_t pile_index
 void redcoi_gradients(redcoi_builder *b, redcoi_unit *unit, const redcoi_parts *parts, const redcoi_part_group *group,
                       uint32_t micro_batch, uint32_t ready)
 {
-    const bool last = micro_batch + 1 == b->micro_batches;
+    const bool last = redcoi_is_last(b, micro_batch);
     const uint32_t index = last ? parts->once_pile : parts->shard_pile;
     int64_t whole_bytes = 0;
     double bytes = 0.0;

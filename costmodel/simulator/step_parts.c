@@ -178,37 +178,15 @@ static void fill_modules(redcoi_builder *b, const redcoi_job *job, uint32_t clas
     }
 }
 
-/* One collective behind every pair of split matrices (and, with sequence parallelism, one before); the counts are those
- * of the closed form (cache.c). */
+/* Tensor-parallel collectives where the closed form has them. */
 static void fill_tensor_parallel(const redcoi_builder *b, const redcoi_job *job, redcoi_parts *parts)
 {
     const double exposed = b->scale * job->costs->calibration.tp_exposed_ratio;
-    const bool split = job->setting->sequence_parallel, parallel = job->costs->dims->parallel_block;
-    const redco_class_kind kind = job->class->kind;
-    const double forward_s = exposed * job->times->tp_forward_s, backward_s = exposed * job->times->tp_backward_s;
-    if (kind == REDCO_CLASS_EMBEDDING || kind == REDCO_CLASS_HEAD) {
-        for (uint32_t i = 0; i < parts->op_count; i++) {
-            const redco_op_role role = parts->ops[i].role;
-            if (role != REDCO_OP_ROLE_EMBEDDING && !redco_op_role_makes_logits(role)) { continue; }
-            parts->ops[i].forward_tp.after_s = forward_s;
-            parts->ops[i].backward_tp.after_s = backward_s;
-        }
-        return;
-    }
-    const double pairs = (parallel ? 1.0 : 2.0) + (kind == REDCO_CLASS_CROSS ? 1.0 : 0.0);
-    const double share = split ? 0.5 : 1.0;
     for (uint32_t i = 0; i < parts->op_count; i++) {
+        const redcoi_tp_times *const tp = &job->times->tp[i];
         redcoi_part_op *const op = &parts->ops[i];
-        const bool enters = redco_op_role_begins_tp(op->role, parallel);
-        const bool leaves = redco_op_role_ends_tp(op->role, parallel);
-        if (enters) {
-            op->backward_tp.after_s = share * backward_s / pairs;
-            if (split) { op->forward_tp.before_s = share * forward_s / pairs; }
-        }
-        if (leaves) {
-            op->forward_tp.after_s = share * forward_s / pairs;
-            if (split) { op->backward_tp.before_s = share * backward_s / pairs; }
-        }
+        op->forward_tp = (redcoi_around){exposed * tp->forward_before_s, exposed * tp->forward_after_s};
+        op->backward_tp = (redcoi_around){exposed * tp->backward_before_s, exposed * tp->backward_after_s};
     }
 }
 
@@ -252,7 +230,7 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
             .weight_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, times->clock_ratio),
             .attention = is_attention(ops[i].kind),
             .matrix = ops[i].kind == REDCO_OPERATOR_GEMM,
-            .unread = redcoi_is_unread(job->costs, ops[i].role),
+            .unread = redcoi_is_unread(job->costs, &ops[i]),
             .logits = redco_op_role_makes_logits(ops[i].role)};
         forward_s += op->forward_s;
         backward_s += op->input_s + op->weight_s;

@@ -10,13 +10,14 @@ struct place {
     const redcoi_parts *parts;
     uint32_t micro_batch;
     redco_step_pass pass;
+    redco_turn_kind kind; /* of a backward pass */
 };
 
 static struct place place_at(redcoi_builder *b, redcoi_unit *unit, uint32_t index, uint32_t micro_batch,
                              redco_step_pass pass)
 {
     redcoi_layer *const layer = &b->layers[index];
-    return (struct place){b, unit, index, layer, &b->parts[layer->parts], micro_batch, pass};
+    return (struct place){b, unit, index, layer, &b->parts[layer->parts], micro_batch, pass, REDCO_TURN_BACKWARD};
 }
 
 static redco_step_op op_at(const struct place *at, const redcoi_part_op *part, redco_work work,
@@ -288,6 +289,16 @@ static int64_t wait_again(const struct place *at, const redcoi_part_group *group
     return op_index == 0 ? parts->modules[0].weight_bytes : 0;
 }
 
+static uint32_t backward_weight(const struct place *at, const redcoi_part_group *group, uint32_t index)
+{
+    const redcoi_part_op *const part = &at->parts->ops[index];
+    redco_step_op op = op_at(at, part, REDCO_WORK_BACKWARD, REDCO_SUFFIX_WEIGHT);
+    op.seconds = part->weight_s;
+    const uint32_t ready = redcoi_compute(at->b, at->unit, op);
+    redco_step_add_memory(at->b->step, REDCO_HOLDER_SCATTERED, gradient_bytes(at, group, index));
+    return at->parts->sharded ? scatter(at, group, index) : ready;
+}
+
 /* Backward of one operator. The gradient of a matrix comes first: scattering it overlaps with the gradient of the
  * input, which needs the weights. @return the operator behind which the gradients are there */
 static uint32_t backward_op(const struct place *at, const redcoi_part_group *group, uint32_t index)
@@ -296,7 +307,6 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
     const redcoi_part_op *const part = &parts->ops[index];
     redco_step *const step = at->b->step;
     redco_step_op op = op_at(at, part, REDCO_WORK_BACKWARD, REDCO_SUFFIX_NONE);
-    const int64_t whole_bytes = gradient_bytes(at, group, index);
     uint32_t ready = REDCO_STEP_NONE;
     if (index > 0 && parts->ops[index - 1].attention && parts->recompute_selective) {
         recompute_attention(at, &parts->ops[index - 1]);
@@ -305,11 +315,7 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
     wait_around(at, part, 2.0 * part->context_s, REDCO_WORK_CONTEXT, REDCO_SUFFIX_CONTEXT);
     wait_around(at, part, part->logits_s, REDCO_WORK_TENSOR, REDCO_SUFFIX_TP_SCATTER);
     if (part->matrix) {
-        op.suffix = REDCO_SUFFIX_WEIGHT;
-        op.seconds = part->weight_s;
-        ready = redcoi_compute(at->b, at->unit, op);
-        redco_step_add_memory(step, REDCO_HOLDER_SCATTERED, whole_bytes);
-        if (parts->sharded) { ready = scatter(at, group, index); }
+        if (at->kind == REDCO_TURN_BACKWARD) { ready = backward_weight(at, group, index); }
         op.suffix = REDCO_SUFFIX_INPUT;
     }
     const bool begins = parts->planned && !parts->recompute_full && index + 1 == parts->op_count;
@@ -318,13 +324,13 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
     const uint32_t input = redcoi_compute(at->b, at->unit, op);
     redco_step_add_memory(step, REDCO_HOLDER_GATHERED, -used_bytes);
     if (begins) { redco_step_add_memory(step, REDCO_HOLDER_RECOMPUTED, parts->recompute_bytes); }
-    if (index == 0) { give_back(at); }
+    if (index == 0 && at->kind == REDCO_TURN_BACKWARD) { give_back(at); }
     if (part->attention && parts->recompute_selective && !parts->planned) {
         redco_step_add_memory(step, REDCO_HOLDER_RECOMPUTED, -parts->recompute_bytes);
     }
     if (!part->matrix) {
         ready = input;
-        redco_step_add_memory(step, REDCO_HOLDER_SCATTERED, whole_bytes);
+        redco_step_add_memory(step, REDCO_HOLDER_SCATTERED, gradient_bytes(at, group, index));
         if (parts->sharded) { ready = scatter(at, group, index); }
     }
     wait_after(at, part, part->backward_tp.after_s);
@@ -400,16 +406,37 @@ static void backward_layer(const struct place *at, const struct place *next)
             const uint32_t there = backward_op(at, group, i);
             if (there != REDCO_STEP_NONE) { ready = there; }
         }
-        redcoi_gradients(b, at->unit, parts, group, at->micro_batch, ready);
+        if (at->kind == REDCO_TURN_BACKWARD) { redcoi_gradients(b, at->unit, parts, group, at->micro_batch, ready); }
     }
     at->layer->fetched = false;
 }
 
-void redcoi_backward(redcoi_builder *b, redcoi_unit *unit, uint32_t first, uint32_t last, uint32_t micro_batch)
+/* The gradients of weights that a backward pass left out. Activations were kept for them. */
+static void weights_of_layer(const struct place *at)
+{
+    const redcoi_parts *const parts = at->parts;
+    for (uint32_t g = parts->group_count; g-- > 0;) {
+        const redcoi_part_group *const group = &parts->groups[g];
+        uint32_t ready = REDCO_STEP_NONE;
+        for (uint32_t i = group->last_op; i-- > group->first_op;) {
+            if (parts->ops[i].matrix) { ready = backward_weight(at, group, i); }
+        }
+        redcoi_gradients(at->b, at->unit, parts, group, at->micro_batch, ready);
+    }
+    give_back(at);
+}
+
+void redcoi_backward(redcoi_builder *b, redcoi_unit *unit, redco_turn_kind kind, uint32_t first, uint32_t last,
+                     uint32_t micro_batch)
 {
     for (uint32_t l = last; l-- > first;) {
-        const struct place at = place_at(b, unit, l, micro_batch, REDCO_PASS_NAME_BWD);
+        struct place at = place_at(b, unit, l, micro_batch, REDCO_PASS_NAME_BWD);
         const struct place next = place_at(b, unit, l > first ? l - 1 : l, micro_batch, REDCO_PASS_NAME_BWD);
-        backward_layer(&at, l > first ? &next : NULL);
+        at.kind = kind;
+        if (kind == REDCO_TURN_WEIGHT) {
+            weights_of_layer(&at);
+        } else {
+            backward_layer(&at, l > first ? &next : NULL);
+        }
     }
 }

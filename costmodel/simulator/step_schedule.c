@@ -1,5 +1,4 @@
-/* Layers to stages, and the order of forward and backward passes: one stage, 1F1B (Narayanan et al. 2019, PipeDream-
- * Flush) and its interleaved form (Narayanan et al. 2021, section 2.2; order of Megatron-LM's schedules.py). */
+/* Layers to stages, and the passes of all stages in the order of their schedule's table. */
 #include "costmodel/closed_form/memory_model.h"
 #include "costmodel/closed_form/nccl_buffers.h"
 #include "costmodel/simulator/step_build.h"
@@ -10,46 +9,6 @@
 #include <string.h>
 
 enum { MICRO_BATCHES_MAX = 1 << 20, LAYER_OPS_MAX = 128, LAYER_OPS = 64, FOLD_OPS = 8 };
-
-/* One pass of one stage. */
-struct turn {
-    bool forward;
-    uint32_t micro_batch, chunk;
-};
-
-struct schedule {
-    uint32_t stages, chunks, micro_batches;
-};
-
-/* Passes before a stage begins to alternate. */
-static uint32_t warm_up(const struct schedule *s, uint32_t stage)
-{
-    const uint32_t total = s->micro_batches * s->chunks;
-    const uint32_t behind = s->stages - 1 - stage;
-    const uint32_t warm = s->chunks == 1 ? behind : 2 * behind + (s->chunks - 1) * s->stages;
-    return warm < total ? warm : total;
-}
-
-static struct turn pass_at(const struct schedule *s, uint32_t number, bool forward)
-{
-    if (s->chunks == 1) { return (struct turn){forward, number, 0}; }
-    const uint32_t round = s->stages * s->chunks; /* each chunk takes as many micro-batches as there are stages */
-    assert(s->stages > 0 && round > 0);
-    const uint32_t chunk = number % round / s->stages;
-    return (struct turn){forward, number / round * s->stages + number % s->stages,
-                         forward ? chunk : s->chunks - 1 - chunk};
-}
-
-static struct turn turn_at(const struct schedule *s, uint32_t stage, uint32_t number)
-{
-    const uint32_t total = s->micro_batches * s->chunks, warm = warm_up(s, stage);
-    if (number < warm) { return pass_at(s, number, true); }
-    const uint32_t pair = (number - warm) / 2;
-    if (warm + pair < total) {
-        return (number - warm) % 2 == 0 ? pass_at(s, warm + pair, true) : pass_at(s, pair, false);
-    }
-    return pass_at(s, number - total, false);
-}
 
 /* The operator that brings a stage's input, once it has been issued. */
 struct handover {
@@ -76,56 +35,82 @@ static uint32_t send(redcoi_builder *b, redcoi_unit *unit, redco_step_pass pass,
     return redcoi_behind_waits(b, unit, op);
 }
 
-static void pass(redcoi_builder *b, redcoi_unit *unit, uint32_t virtual, struct turn turn)
+bool redcoi_is_last(const redcoi_builder *b, uint32_t micro_batch)
 {
-    const uint32_t first_layer = b->stage_first[virtual], end_layer = b->stage_first[virtual + 1];
+    return micro_batch == redco_pipeline_last_batch(&b->schedule, 0) ||
+           micro_batch == redco_pipeline_last_batch(&b->schedule, b->chunks - 1);
+}
+
+static void pass(redcoi_builder *b, redcoi_unit *unit, const redco_turn *turn)
+{
+    const redcoi_span span = b->spans[turn->chunk * b->setting->pp + unit->rank];
     const uint32_t first = b->step->op_count;
-    const bool folds = redcoi_fold_ready(b, unit, turn.forward, turn.micro_batch);
-    if (folds && redcoi_fold_repeat(b, unit, virtual, turn.forward, turn.micro_batch)) { return; }
-    if (turn.forward) {
-        redcoi_forward(b, unit, first_layer, end_layer, turn.micro_batch);
+    const bool folds = redcoi_fold_ready(b, unit, turn);
+    if (folds && redcoi_fold_repeat(b, unit, turn)) { return; }
+    if (turn->kind == REDCO_TURN_FORWARD) {
+        redcoi_forward(b, unit, span.first, span.end, turn->micro_batch);
     } else {
-        redcoi_backward(b, unit, first_layer, end_layer, turn.micro_batch);
+        redcoi_backward(b, unit, turn->kind, span.first, span.end, turn->micro_batch);
     }
-    if (folds) { redcoi_fold_learn(b, unit, virtual, turn.forward, first); }
+    if (folds) { redcoi_fold_learn(b, unit, turn, first); }
+}
+
+/* The end of a pass: sent on where the neighbour is another stage. */
+static uint32_t hand_over(redcoi_builder *b, redcoi_unit *unit, const redco_turn *turn, uint32_t position,
+                          uint32_t neighbour)
+{
+    uint32_t chunk = 0;
+    const uint32_t to = redco_pipeline_stage_at(&b->schedule, neighbour, turn->micro_batch, &chunk);
+    if (neighbour == position || to == unit->rank) { return unit->last; }
+    return send(b, unit, turn->kind == REDCO_TURN_FORWARD ? REDCO_PASS_NAME_FWD : REDCO_PASS_NAME_BWD,
+                turn->micro_batch);
 }
 
 /* Issues a pass if its input has been issued. */
-static bool issue(redcoi_builder *b, const struct schedule *s, const struct handover *h, uint32_t stage,
-                  struct turn turn)
+static bool issue(redcoi_builder *b, const struct handover *h, uint32_t stage, const redco_turn *turn)
 {
+    const redco_pipeline *const s = &b->schedule;
     redcoi_unit *const unit = &b->units[stage];
-    const uint32_t virtual = turn.chunk * s->stages + stage, last = s->stages * s->chunks - 1;
-    const size_t at = (size_t) virtual * s->micro_batches + turn.micro_batch;
+    const uint32_t position = redco_pipeline_position(s->kind, s->stages, stage, turn->chunk);
+    const uint32_t last = redco_pipeline_positions(s->kind, s->stages, s->chunks) - 1;
+    const size_t at = (size_t)position * s->micro_batches + turn->micro_batch;
+    const bool forward = turn->kind == REDCO_TURN_FORWARD, weight = turn->kind == REDCO_TURN_WEIGHT;
     uint32_t input = REDCO_STEP_NONE;
-    if (turn.forward) {
-        if (virtual > 0) { input = h->forward[at - s->micro_batches]; }
-    } else if (virtual < last) {
-        input = h->backward[at + s->micro_batches];
-    }
+    if (forward && position > 0) { input = h->forward[at - s->micro_batches]; }
+    if (!forward && !weight && position < last) { input = h->backward[at + s->micro_batches]; }
     if (input == not_yet) { return false; }
     redcoi_wait(unit, input);
-    pass(b, unit, virtual, turn);
-    if (turn.forward) {
-        h->forward[at] = virtual < last ? send(b, unit, REDCO_PASS_NAME_FWD, turn.micro_batch) : unit->last;
+    pass(b, unit, turn);
+    if (forward) {
+        h->forward[at] = hand_over(b, unit, turn, position, position < last ? position + 1 : position);
         return true;
     }
-    h->backward[at] = virtual > 0 ? send(b, unit, REDCO_PASS_NAME_BWD, turn.micro_batch) : unit->last;
-    if (turn.micro_batch + 1 < s->micro_batches) { redcoi_flush(b, unit, false, turn.micro_batch); }
+    if (!weight) { h->backward[at] = hand_over(b, unit, turn, position, position > 0 ? position - 1 : position); }
+    if (turn->kind != REDCO_TURN_INPUT && !redcoi_is_last(b, turn->micro_batch)) {
+        redcoi_flush(b, unit, false, turn->micro_batch);
+    }
     return true;
 }
 
+/* The tables of all stages, and how far each has come. */
+struct tables {
+    redco_turn *turns; /* [stage][room] */
+    uint32_t *counts, *numbers;
+    size_t room;
+};
+
 /* Stages take turns, so that an operator is always issued behind those that it waits for. */
-static void run_passes(redcoi_builder *b, const struct schedule *s, const struct handover *h, uint32_t *numbers)
+static void run_passes(redcoi_builder *b, const struct handover *h, const struct tables *t)
 {
-    const uint32_t turns = 2 * s->micro_batches * s->chunks;
+    const uint32_t stages = b->schedule.stages;
     bool any = true;
-    memset(numbers, 0, s->stages * sizeof *numbers);
+    memset(t->numbers, 0, stages * sizeof *t->numbers);
     while (any && b->step->status == REDCO_OK) {
         any = false;
-        for (uint32_t stage = 0; stage < s->stages; stage++) {
-            while (numbers[stage] < turns && issue(b, s, h, stage, turn_at(s, stage, numbers[stage]))) {
-                numbers[stage]++;
+        for (uint32_t stage = 0; stage < stages; stage++) {
+            const redco_turn *const turns = &t->turns[stage * t->room];
+            while (t->numbers[stage] < t->counts[stage] && issue(b, h, stage, &turns[t->numbers[stage]])) {
+                t->numbers[stage]++;
                 any = true;
             }
         }
@@ -134,53 +119,66 @@ static void run_passes(redcoi_builder *b, const struct schedule *s, const struct
 
 redco_status redcoi_schedule(redcoi_builder *b, redco_error *err)
 {
-    const struct schedule s = {b->setting->pp, b->chunks, (uint32_t)b->micro_batches};
-    const size_t cells = (size_t)s.stages * s.chunks * s.micro_batches;
+    const redco_pipeline *const s = &b->schedule;
+    const size_t cells = (size_t)redco_pipeline_positions(s->kind, s->stages, s->chunks) * s->micro_batches;
+    const size_t room = redco_pipeline_room(s);
     struct handover h = {malloc(cells * sizeof(uint32_t)), malloc(cells * sizeof(uint32_t))};
-    uint32_t *const numbers = malloc(s.stages * sizeof *numbers);
+    struct tables t = {malloc(s->stages * room * sizeof *t.turns), malloc(s->stages * sizeof *t.counts),
+                       malloc(s->stages * sizeof *t.numbers), room};
     redco_status st = REDCO_OK;
-    if (h.forward == NULL || h.backward == NULL || numbers == NULL) {
+    if (h.forward == NULL || h.backward == NULL || t.turns == NULL || t.counts == NULL || t.numbers == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
+    for (uint32_t r = 0; r < s->stages; r++) { t.counts[r] = redco_pipeline_table(s, r, &t.turns[r * room]); }
     for (uint32_t i = 0; i < b->steps; i++) {
         for (size_t c = 0; c < cells; c++) { h.forward[c] = h.backward[c] = not_yet; }
-        for (uint32_t r = 0; r < s.stages; r++) { redcoi_spread(b, &b->units[r]); }
-        run_passes(b, &s, &h, numbers);
-        for (uint32_t r = 0; r < s.stages; r++) { redcoi_flush(b, &b->units[r], true, REDCO_STEP_NONE); }
+        for (uint32_t r = 0; r < s->stages; r++) { redcoi_spread(b, &b->units[r]); }
+        run_passes(b, &h, &t);
+        for (uint32_t r = 0; r < s->stages; r++) { redcoi_flush(b, &b->units[r], true, REDCO_STEP_NONE); }
         redcoi_finish_step(b);
     }
 out:
     free(h.forward);
     free(h.backward);
-    free(numbers);
+    free(t.turns);
+    free(t.counts);
+    free(t.numbers);
     return st;
 }
 
-/* Blocks in equal shares, the first stages one more where they do not divide; the embedding to the first stage, the
- * head to the last (costmodel/README.md, section 4). */
+/* The embedding to the first position, the head to the last (stages.h). A second copy of the layers stands where a
+ * schedule has two (DualPipe). */
 static void deal_layers(redcoi_builder *b)
 {
-    const uint32_t stages = b->setting->pp * b->chunks;
-    uint32_t at = 0, before = 0;
+    const redco_pipeline *const s = &b->schedule;
+    const uint32_t positions = redco_pipeline_positions(s->kind, s->stages, s->chunks);
+    const uint32_t copy = b->layer_count / b->copies;
+    uint32_t before = 0;
     for (uint32_t i = 0; i < b->costs->class_count; i++) {
         if (b->costs->classes[i].kind == REDCO_CLASS_EMBEDDING) { before += b->costs->classes[i].layers; }
     }
-    for (uint32_t s = 0; s < stages; s++) {
-        b->stage_first[s] = at;
-        at += redcoi_stage_blocks(b->costs->blocks, stages, s);
-        if (s == 0) { at += before; }
+    for (uint32_t place = 0; place < s->stages * s->chunks; place++) {
+        const uint32_t chunk = place / s->stages;
+        const uint32_t wanted = redco_pipeline_position(s->kind, s->stages, place % s->stages, chunk);
+        const uint32_t first = b->copies > 1 ? chunk * copy : 0;
+        uint32_t at = first;
+        for (uint32_t position = 0; position <= wanted; position++) {
+            const uint32_t blocks = redcoi_position_blocks(b->costs, b->setting, position);
+            b->spans[place].first = at;
+            at += blocks + (position == 0 ? before : 0);
+        }
+        b->spans[place].end = wanted + 1 == positions ? first + copy : at;
     }
-    b->stage_first[stages] = b->layer_count;
 }
 
 /* Room for remembering passes. */
 static bool allocate_folds(redcoi_builder *b)
 {
-    const size_t templates = 2 * (size_t)b->setting->pp * b->chunks;
+    const size_t templates = REDCO_TURN_KINDS * (size_t)b->setting->pp * b->chunks;
     uint32_t most = 0;
-    for (uint32_t s = 0; s < b->setting->pp * b->chunks; s++) {
-        const uint32_t layers = b->stage_first[s + 1] - b->stage_first[s];
+    for (uint32_t i = 0; i < b->setting->pp * b->chunks; i++) {
+        const uint32_t layers = b->spans[i].end - b->spans[i].first;
         most = layers > most ? layers : most;
     }
     b->place_count = most * LAYER_OPS_MAX;
@@ -202,6 +200,7 @@ static redco_status check(const redcoi_builder *b, redco_error *err)
     }
     redco_setting built = *b->setting;
     built.micro_batches = b->micro_batches;
+    built.group = b->schedule.group;
     const redco_status st = redco_step_chunks_check(b->costs, &built, err);
     if (st != REDCO_OK) { return st; }
     if (b->micro_batches > MICRO_BATCHES_MAX) {
@@ -221,11 +220,11 @@ static bool allocate(redcoi_builder *b, const redco_assignment *assignments, uin
     b->parts = calloc(count, sizeof *b->parts);
     b->layers = calloc(b->layer_count, sizeof *b->layers);
     b->ready = calloc((size_t)b->layer_count * REDCOI_MODULES_MAX, sizeof *b->ready);
-    b->stage_first = calloc((size_t)pp * b->chunks + 1, sizeof *b->stage_first);
+    b->spans = calloc((size_t)pp * b->chunks, sizeof *b->spans);
     b->piles = calloc(2 * (size_t)count, sizeof *b->piles);
     b->units = calloc(pp, sizeof *b->units);
     b->step = redco_step_new(pp, b->costs->calibration.overlap_window_ratio);
-    if (b->sources == NULL || b->parts == NULL || b->layers == NULL || b->ready == NULL || b->stage_first == NULL ||
+    if (b->sources == NULL || b->parts == NULL || b->layers == NULL || b->ready == NULL || b->spans == NULL ||
         b->piles == NULL || b->units == NULL || b->step == NULL) {
         return false;
     }
@@ -252,7 +251,7 @@ static void builder_free(redcoi_builder *b)
     free(b->sources);
     free(b->layers);
     free(b->ready);
-    free(b->stage_first);
+    free(b->spans);
     free(b->templates);
     free(b->template_piles);
     free(b->places);
@@ -261,10 +260,9 @@ static void builder_free(redcoi_builder *b)
 }
 
 /* Layers in the order of their classes; within a class in the order of the assignments. */
-static void list_layers(redcoi_builder *b, const redco_assignment *assignments, uint32_t count)
+static void list_layers(redcoi_builder *b, const redco_assignment *assignments, uint32_t count, uint32_t at)
 {
     const redcoi_rank *const rank = redcoi_rank_find(b->costs, b->setting);
-    uint32_t at = 0;
     for (uint32_t c = 0; c < b->costs->class_count; c++) {
         const redco_layer_class *const class = &b->costs->classes[c];
         const uint32_t *of = NULL; /* the layout of each layer */
@@ -291,13 +289,28 @@ static double rank_params(const redcoi_builder *b, const redco_assignment *assig
     const redcoi_rank *const times = redcoi_rank_find(b->costs, b->setting);
     double params = 0.0;
     for (uint32_t chunk = 0; chunk < b->chunks; chunk++) {
-        const uint32_t stage = chunk * b->setting->pp + rank;
-        for (uint32_t l = b->stage_first[stage]; l < b->stage_first[stage + 1]; l++) {
+        const redcoi_span span = b->spans[chunk * b->setting->pp + rank];
+        for (uint32_t l = span.first; l < span.end; l++) {
             const redcoi_part_source source = b->sources[b->layers[l].parts];
             params += (double)redcoi_times_of(times, assignments[source.assignment].class_index, source.layout)->params;
         }
     }
     return params;
+}
+
+/* What the layers of a model chunk hold on its rank all step. */
+static void hold_states(const redcoi_builder *b, uint32_t place)
+{
+    uint64_t *const resident = &b->step->resident[(size_t)(place % b->setting->pp) * REDCO_HOLDER_COUNT];
+    for (uint32_t l = b->spans[place].first; l < b->spans[place].end; l++) {
+        const redcoi_parts *const parts = &b->parts[b->layers[l].parts];
+        resident[REDCO_HOLDER_PARAMETERS] += parts->states.parameter_bytes;
+        resident[REDCO_HOLDER_GRADIENTS] += parts->states.gradient_bytes;
+        resident[REDCO_HOLDER_OPTIMIZER] += parts->states.optimizer_bytes;
+        if (parts->slot_bytes > resident[REDCO_HOLDER_SCATTERED]) {
+            resident[REDCO_HOLDER_SCATTERED] = parts->slot_bytes;
+        }
+    }
 }
 
 static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_t count)
@@ -309,7 +322,9 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
     uint64_t nccl_bytes = 0;
     bool network = false;
     assert(pp > 0); /* check() refuses it */
-    list_layers(b, assignments, count);
+    for (uint32_t copy = 0; copy < b->copies; copy++) {
+        list_layers(b, assignments, count, copy * (b->layer_count / b->copies));
+    }
     deal_layers(b);
     for (uint32_t r = 0; r < pp; r++) { fullest = fmax(fullest, rank_params(b, assignments, r)); }
     b->label_launch = redco_step_add_label(step, "launch");
@@ -321,17 +336,7 @@ static void fill(redcoi_builder *b, const redco_assignment *assignments, uint32_
     for (uint32_t i = 0; i < b->parts_count; i++) {
         redcoi_parts_fill(b, i, &assignments[b->sources[i].assignment], fullest);
     }
-    for (uint32_t l = 0; l < b->layer_count; l++) {
-        uint32_t stage = 0;
-        while (l >= b->stage_first[stage + 1]) { stage++; }
-        uint64_t *const resident = &step->resident[(size_t)(stage % pp) * REDCO_HOLDER_COUNT];
-        const redcoi_states *const states = &b->parts[b->layers[l].parts].states;
-        resident[REDCO_HOLDER_PARAMETERS] += states->parameter_bytes;
-        resident[REDCO_HOLDER_GRADIENTS] += states->gradient_bytes;
-        resident[REDCO_HOLDER_OPTIMIZER] += states->optimizer_bytes;
-        const uint64_t slot_bytes = b->parts[b->layers[l].parts].slot_bytes;
-        if (slot_bytes > resident[REDCO_HOLDER_SCATTERED]) { resident[REDCO_HOLDER_SCATTERED] = slot_bytes; }
-    }
+    for (uint32_t place = 0; place < pp * b->chunks; place++) { hold_states(b, place); }
     for (uint32_t i = 0; i < count; i++) {
         if (b->parts[i].nccl_bytes > nccl_bytes) { nccl_bytes = b->parts[i].nccl_bytes; }
     }
@@ -374,7 +379,10 @@ redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, 
                         .chunks = redco_setting_chunks(setting),
                         .steps = o->steps > 0 ? o->steps : 1,
                         .micro_batches = fewer ? o->micro_batches : setting->micro_batches};
-    for (uint32_t i = 0; i < count; i++) { b.layer_count += assignments[i].layers; }
+    b.schedule = redco_setting_pipeline(setting); /* the group is that of all micro-batches */
+    b.schedule.micro_batches = (uint32_t)b.micro_batches;
+    b.copies = setting->pp > 1 && b.schedule.kind == REDCO_PIPELINE_DUALPIPE ? 2 : 1;
+    for (uint32_t i = 0; i < count; i++) { b.layer_count += b.copies * assignments[i].layers; }
     redco_status st = check(&b, err);
     if (st != REDCO_OK) { return st; }
     if (!allocate(&b, assignments, count)) {
@@ -386,7 +394,8 @@ redco_status redco_step_build(redco_costs *costs, const redco_setting *setting, 
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
-    const uint64_t passes = 2 * b.micro_batches * setting->pp * b.chunks;
+    const uint64_t passes =
+        (redco_pipeline_splits_backward(b.schedule.kind) ? 3 : 2) * b.micro_batches * setting->pp * b.chunks;
     redcoi_step_reserve(b.step, b.fold ? FOLD_OPS * passes + 2 * LAYER_OPS * (uint64_t)b.layer_count
                                        : LAYER_OPS * b.micro_batches * b.layer_count);
     if ((st = redcoi_schedule(&b, err)) != REDCO_OK || (st = redco_step_finish(b.step, err)) != REDCO_OK) { goto out; }

@@ -44,10 +44,12 @@ redcoi_placing redcoi_placing_of(const redco_checkpoint_states *s, uint32_t tens
         redco_layout_place(layout).tp};
 }
 
-static redco_status make_entries(redco_checkpoint *c, const redco_checkpoint_states *s, redco_error *err)
+/* @param kinds  tensors of each parameter: its weights, then its states */
+static redco_status make_entries(redco_checkpoint *c, const redco_checkpoint_states *s, uint32_t kinds,
+                                 redco_dtype dtype, redco_error *err)
 {
     const uint32_t parameters = (uint32_t)s->task->parameter_count;
-    c->entry_count = parameters * kinds_of(s);
+    c->entry_count = parameters * kinds;
     c->entries = calloc((size_t)c->entry_count + 1, sizeof *c->entries);
     if (c->entries == NULL) { return redco_fail(err, REDCO_ENOMEM, c->path, "out of memory"); }
     for (uint32_t i = 0; i < parameters; i++) {
@@ -56,12 +58,12 @@ static redco_status make_entries(redco_checkpoint *c, const redco_checkpoint_sta
             return redco_fail(err, REDCO_EVALUE, p->name, "has %u dimensions; only matrices are turned for files",
                               p->rank);
         }
-        for (int which = REDCO_STATES_WEIGHTS; which < (int)kinds_of(s) - 1; which++) {
+        for (int which = REDCO_STATES_WEIGHTS; which < (int)kinds - 1; which++) {
             char name[REDCOI_NAME_SIZE];
             redcoi_entry *const entry = &c->entries[redcoi_entry_number(s, i, which)];
             redcoi_entry_name(s, i, which, name);
             entry->name = strdup(name);
-            entry->type = redcoi_entry_type(p, c->info.master);
+            entry->type = redcoi_entry_type(p, dtype);
             if (entry->name == NULL) { return redco_fail(err, REDCO_ENOMEM, c->path, "out of memory"); }
         }
     }
@@ -178,6 +180,58 @@ static redco_status make_files(redco_checkpoint *c, uint32_t parameters, uint64_
     return st;
 }
 
+/* One file, or several with an index, as transformers writes them; the config says the type. */
+static redco_status make_weights_files(redco_checkpoint *c, uint64_t file_bytes, redco_error *err)
+{
+    const uint32_t data = deal(c, 0, c->entry_count, 0, file_bytes);
+    const redco_dtype dtype = c->entry_count > 0 ? c->entries[0].type.dtype : REDCO_F32;
+    json_t *const metadata = json_pack("{s:s}", "format", "pt"), *const config = json_deep_copy(c->info.model_config);
+    c->files = calloc((size_t)data + 2, sizeof *c->files);
+    redco_status st = c->files == NULL || metadata == NULL || config == NULL
+                          ? redco_fail(err, REDCO_ENOMEM, c->path, "out of memory")
+                          : REDCO_OK;
+    c->file_count = st == REDCO_OK ? data + (data > 1 ? 2 : 1) : 0;
+    for (uint32_t i = 0; i < data && st == REDCO_OK; i++) {
+        (void)snprintf(c->files[i].name, sizeof c->files[i].name, "model-%05u-of-%05u.safetensors", i + 1, data);
+        if (data == 1) { (void)snprintf(c->files[i].name, sizeof c->files[i].name, "model.safetensors"); }
+        st = make_header(c, i, metadata, err);
+    }
+    json_decref(metadata);
+    if (st == REDCO_OK && data > 1) {
+        st = text_file(&c->files[data], "model.safetensors.index.json", index_of(c, 0, c->entry_count), err);
+    }
+    if (st != REDCO_OK) {
+        json_decref(config);
+        return st;
+    }
+    (void)json_object_set_new(config, "torch_dtype",
+                              json_string(dtype == REDCO_BFLOAT16 ? "bfloat16"
+                                          : dtype == REDCO_F64    ? "float64"
+                                                                  : "float32"));
+    return text_file(&c->files[c->file_count - 1], "config.json", config, err);
+}
+
+redco_status redcoi_catalogue_weights(const redco_weights_export *export, const redco_checkpoint_states *s,
+                                      const char *path, redco_checkpoint **checkpoint_out, redco_error *err)
+{
+    redco_checkpoint *c = calloc(1, sizeof *c);
+    if (c == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
+    c->info =
+        (redco_checkpoint_info){.master = redco_states_master_dtype(s->states), .model_config = export->model_config};
+    c->path = strdup(path);
+    redco_status st = c->path != NULL ? make_entries(c, s, 1, export->dtype, err)
+                                      : redco_fail(err, REDCO_ENOMEM, path, "out of memory");
+    if (st == REDCO_OK) {
+        st = make_weights_files(c, export->file_bytes > 0 ? export->file_bytes : default_file_bytes, err);
+    }
+    if (st == REDCO_OK) {
+        *checkpoint_out = c;
+        c = NULL;
+    }
+    redco_checkpoint_free(c);
+    return st;
+}
+
 redco_status redcoi_catalogue(const redco_checkpoints_options *options, const redco_checkpoint_info *info,
                               const redco_checkpoint_states *s, redco_checkpoint **checkpoint_out, redco_error *err)
 {
@@ -187,7 +241,8 @@ redco_status redcoi_catalogue(const redco_checkpoints_options *options, const re
     redcoi_store_path(options->folder, info->step, false, path);
     c->info = *info;
     c->path = strdup(path);
-    redco_status st = c->path != NULL ? make_entries(c, s, err) : redco_fail(err, REDCO_ENOMEM, path, "out of memory");
+    redco_status st = c->path != NULL ? make_entries(c, s, kinds_of(s), info->master, err)
+                                      : redco_fail(err, REDCO_ENOMEM, path, "out of memory");
     if (st == REDCO_OK) {
         st = make_files(c, (uint32_t)s->task->parameter_count,
                         options->file_bytes > 0 ? options->file_bytes : default_file_bytes, err);

@@ -3,6 +3,7 @@
 #define REDCO_CHECKPOINT_INTERNAL_H
 
 #include "executor/checkpoint/checkpoint.h"
+#include "executor/checkpoint/exchange_weights.h"
 #include "executor/checkpoint/runs.h"
 
 #include "topology/base/file.h"
@@ -78,6 +79,9 @@ redco_status redcoi_add_up(const redco_checkpoints *c, uint64_t *values, uint32_
 redco_status redcoi_catalogue(const redco_checkpoints_options *options, const redco_checkpoint_info *info,
                               const redco_checkpoint_states *states, redco_checkpoint **checkpoint_out,
                               redco_error *err);
+/** Weights alone, in the files that transformers writes. @param path  of the folder that they are written to */
+redco_status redcoi_catalogue_weights(const redco_weights_export *options, const redco_checkpoint_states *states,
+                                      const char *path, redco_checkpoint **checkpoint_out, redco_error *err);
 /** Number of the entry of a checkpoint that is to be written. @param which  REDCO_STATES_WEIGHTS or a state */
 uint32_t redcoi_entry_number(const redco_checkpoint_states *states, uint32_t parameter, int which);
 void redcoi_entry_name(const redco_checkpoint_states *states, uint32_t parameter, int which,
@@ -94,6 +98,12 @@ char *redcoi_manifest_text(const redco_checkpoint *checkpoint, size_t *size_out)
 redco_status redcoi_manifest_open(const char *folder, const char *name, uint64_t step,
                                   redco_checkpoint **checkpoint_out, redco_error *err);
 
+/* save.c */
+
+/** This rank's part of all files, on the disk. @param kinds  tensors of each parameter: its weights, then its states */
+redco_status redcoi_save_part(const redco_checkpoint_states *states, redco_checkpoint *checkpoint, int kinds,
+                              redco_error *err);
+
 /* store.c: folders and files, by rank 0 alone */
 
 /** @return REDCO_EVALUE if another run has the folder. @param lock_out  to be closed */
@@ -107,6 +117,9 @@ void redcoi_store_clean(const redco_checkpoints_options *options, bool aside);
 /** Makes the unfinished folder and its files, with headers and room for all data. */
 redco_status redcoi_store_begin(const redco_checkpoints_options *options, const redco_checkpoint *checkpoint,
                                 redco_error *err);
+/** Makes a file of a folder, with its first bytes and room for all. @param path  of the folder, for errors */
+redco_status redcoi_store_file(int folder, const char *path, const redcoi_file *file, redco_error *err);
+redco_status redcoi_store_flush(const char *folder, redco_error *err);
 /** Adds the manifest and gives the folder its name. */
 redco_status redcoi_store_commit(const redco_checkpoints_options *options, const redco_checkpoint *checkpoint,
                                  redco_error *err);

@@ -13,6 +13,7 @@ struct saving {
     redco_checkpoint *checkpoint;
     const int *descriptors;
     redcoi_entry *entry; /* at work */
+    int kinds;           /* tensors of each parameter */
     uint32_t element_bytes;
     void *chunk; /* chunk_elements of them */
     unsigned char *row;
@@ -21,16 +22,19 @@ struct saving {
 static redco_status write_run(void *context, const redcoi_run *run, redco_error *err)
 {
     struct saving *const s = context;
+    const redco_dtype master = s->checkpoint->info.master, dtype = s->entry->type.dtype;
+    const uint32_t file_bytes = redco_dtype_bytes(dtype);
     const unsigned char *from = (const unsigned char *)s->chunk + run->local_at * s->element_bytes;
-    if (run->stride != 1) {
+    if (run->stride != 1 || dtype != master) {
         for (uint64_t i = 0; i < run->count; i++) {
             memcpy(s->row + i * s->element_bytes, from + i * run->stride * s->element_bytes, s->element_bytes);
         }
+        if (dtype != master) { redco_weights_cast(master, s->row, run->count, dtype, s->row); }
         from = s->row;
     }
-    s->entry->checksum += redcoi_checksum(from, run->count, s->element_bytes, run->file_at);
-    return redcoi_write_at(s->descriptors[s->entry->file], from, run->count * s->element_bytes,
-                           s->entry->offset_bytes + run->file_at * s->element_bytes, s->checkpoint->path,
+    s->entry->checksum += redcoi_checksum(from, run->count, file_bytes, run->file_at);
+    return redcoi_write_at(s->descriptors[s->entry->file], from, run->count * file_bytes,
+                           s->entry->offset_bytes + run->file_at * file_bytes, s->checkpoint->path,
                            &s->checkpoint->files[s->entry->file], err);
 }
 
@@ -94,7 +98,6 @@ static redco_status save_range(struct saving *s, const redco_piece *piece, int w
 static redco_status save_own(struct saving *s, redco_error *err)
 {
     const redco_layout *const layout = redco_states_layout(s->states->states);
-    const int kinds = (int)redco_optimizer_states(&s->states->optimizer);
     redco_status st = REDCO_OK;
     for (uint32_t layer = 0; layer < redco_layout_model(layout)->layer_count && st == REDCO_OK; layer++) {
         uint32_t count = 0;
@@ -102,7 +105,7 @@ static redco_status save_own(struct saving *s, redco_error *err)
         for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
             if (pieces[i].owned_at == REDCO_NOWHERE) { continue; }
             const redcoi_placing placing = redcoi_placing_of(s->states, pieces[i].tensor);
-            for (int which = REDCO_STATES_WEIGHTS; which < kinds && st == REDCO_OK; which++) {
+            for (int which = REDCO_STATES_WEIGHTS; which < s->kinds - 1 && st == REDCO_OK; which++) {
                 st = save_range(s, &pieces[i], which, &placing, err);
             }
         }
@@ -110,11 +113,11 @@ static redco_status save_own(struct saving *s, redco_error *err)
     return st;
 }
 
-/* This rank's part of all files, on the disk. */
-static redco_status save_part(const redco_checkpoint_states *states, redco_checkpoint *checkpoint, redco_error *err)
+redco_status redcoi_save_part(const redco_checkpoint_states *states, redco_checkpoint *checkpoint, int kinds,
+                              redco_error *err)
 {
     int *descriptors = NULL;
-    struct saving s = {.states = states, .checkpoint = checkpoint};
+    struct saving s = {.states = states, .checkpoint = checkpoint, .kinds = kinds};
     s.element_bytes = redco_dtype_bytes(checkpoint->info.master);
     s.chunk = malloc(chunk_elements * s.element_bytes);
     s.row = malloc(chunk_elements * s.element_bytes);
@@ -150,7 +153,7 @@ redco_status redco_checkpoints_save(redco_checkpoints *c, const redco_checkpoint
     redco_status st = redcoi_catalogue(&c->options, info, states, &checkpoint, err);
     if (st == REDCO_OK && first) { st = redcoi_store_begin(options, checkpoint, err); }
     if ((st = redcoi_agree(c, st, "checkpoint/begin", NULL, err)) != REDCO_OK) { goto out; }
-    st = save_part(states, checkpoint, err);
+    st = redcoi_save_part(states, checkpoint, 1 + (int)redco_optimizer_states(&states->optimizer), err);
     if ((st = redcoi_agree(c, st, "checkpoint/write", NULL, err)) != REDCO_OK) { goto out; }
     if ((st = add_checksums(c, checkpoint, err)) != REDCO_OK) { goto out; }
     if (first) {

@@ -120,7 +120,7 @@ void redco_checkpoints_clean(const char *folder)
     (void)close(lock);
 }
 
-static redco_status flush_folder(const char *path, redco_error *err)
+redco_status redcoi_store_flush(const char *path, redco_error *err)
 {
     const int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* EINVAL: a file system that cannot. */
@@ -131,7 +131,7 @@ static redco_status flush_folder(const char *path, redco_error *err)
 }
 
 /* Room is asked for at once: a full disk shows before anything is written. */
-static redco_status make_file(int folder, const char *path, const redcoi_file *file, redco_error *err)
+redco_status redcoi_store_file(int folder, const char *path, const redcoi_file *file, redco_error *err)
 {
     const int descriptor = openat(folder, file->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor < 0) { return system_fail(path, "make a file in it", err); }
@@ -159,7 +159,7 @@ static redco_status make_text(int folder, const char *path, const char *name, co
     file.header = (unsigned char *)redcoi_manifest_text(checkpoint, &size);
     if (file.header == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "out of memory"); }
     file.size_bytes = file.header_bytes = size;
-    const redco_status st = make_file(folder, path, &file, err);
+    const redco_status st = redcoi_store_file(folder, path, &file, err);
     free(file.header);
     return st;
 }
@@ -175,7 +175,7 @@ redco_status redcoi_store_begin(const redco_checkpoints_options *o, const redco_
     redco_status st = opened >= 0 ? REDCO_OK : system_fail(path, "open it", err);
     if (st == REDCO_OK) { st = make_text(opened, path, REDCOI_JOURNAL, checkpoint, err); }
     for (uint32_t i = 0; i < checkpoint->file_count && st == REDCO_OK; i++) {
-        st = make_file(opened, path, &checkpoint->files[i], err);
+        st = redcoi_store_file(opened, path, &checkpoint->files[i], err);
     }
     if (opened >= 0) { (void)close(opened); }
     if (st != REDCO_OK) { redcoi_remove_made(path, checkpoint); }
@@ -207,9 +207,9 @@ redco_status redcoi_store_commit(const redco_checkpoints_options *o, const redco
         st = system_fail(from, "remove " REDCOI_JOURNAL " from it", err);
     }
     if (opened >= 0) { (void)close(opened); }
-    if (st == REDCO_OK) { st = flush_folder(from, err); }
+    if (st == REDCO_OK) { st = redcoi_store_flush(from, err); }
     if (st == REDCO_OK) { st = take_name(o, from, to, step, err); }
-    return st == REDCO_OK ? flush_folder(o->folder, err) : st;
+    return st == REDCO_OK ? redcoi_store_flush(o->folder, err) : st;
 }
 
 redco_status redcoi_store_prune(const redco_checkpoints_options *o, uint64_t step, uint64_t resumed, redco_error *err)

@@ -10,9 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { BLOCK_ROWS = 64, BLOCK_BYTES = 1 << 22, NAME_SIZE = 256, SHAPE_SIZE = 160 };
+enum { BLOCK_ROWS = 64, BLOCK_BYTES = 1 << 22, RUN_ELEMENTS = 4096, NAME_SIZE = 256, SHAPE_SIZE = 160 };
 
 struct redco_weights {
     char *path;
@@ -21,7 +22,20 @@ struct redco_weights {
     const redco_safetensor **found; /* by parameter */
     const unsigned char *bytes;     /* the file in memory, or NULL */
     size_t size_bytes;
+    struct source *last; /* of redco_weights_read_run() */
 };
+
+/* A tensor's file while it is read. */
+typedef struct source {
+    const redco_weights *w;
+    const redco_safetensor *tensor;
+    char *path;
+    int descriptor;
+} source;
+
+static redco_status open_source(source *s, redco_error *err);
+static void close_source(source *s);
+static redco_status cut_off(const source *s, redco_error *err);
 
 /* Wrappers of transformers' model classes, which some files leave out (costmodel/models/model.h). */
 static const char *const prefixes[] = {"model.", "transformer.", "gpt_neox."};
@@ -118,6 +132,47 @@ static redco_status match(redco_weights *w, bool other_names, redco_error *err)
     return other_names ? REDCO_OK : check_rest(w, err);
 }
 
+/* Data that a file ends before. Neighbours of a list are mostly in one file, which is opened once. */
+static redco_status check_sizes(const redco_weights *w, redco_error *err)
+{
+    source s = {.w = w, .descriptor = -1};
+    struct stat info = {.st_size = 0};
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < w->task->parameter_count && st == REDCO_OK; i++) {
+        const redco_safetensor *const t = w->found[i];
+        if (s.tensor == NULL || (t->file != NULL && strcmp(t->file, s.tensor->file) != 0)) {
+            close_source(&s);
+            s = (source){.w = w, .tensor = t, .descriptor = -1};
+            if ((st = open_source(&s, err)) != REDCO_OK) { break; }
+            if (fstat(s.descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
+                st = redco_fail(err, REDCO_EIO, s.path, "is no regular file");
+            }
+        }
+        s.tensor = t;
+        const uint64_t size_bytes = (uint64_t)info.st_size;
+        if (st == REDCO_OK && (t->offset_bytes > size_bytes || t->size_bytes > size_bytes - t->offset_bytes)) {
+            st = cut_off(&s, err);
+        }
+    }
+    close_source(&s);
+    return st;
+}
+
+/* A folder's index, or its one file. @return to be freed, NULL when out of memory */
+static char *file_of(const char *path)
+{
+    static const char *const names[] = {"model.safetensors.index.json", "model.safetensors"};
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) { return strdup(path); }
+    const size_t size = strlen(path) + 32;
+    char *const file = malloc(size);
+    for (size_t i = 0; file != NULL && i < sizeof names / sizeof names[0]; i++) {
+        (void)snprintf(file, size, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", names[i]);
+        if (access(file, F_OK) == 0) { break; }
+    }
+    return file;
+}
+
 static redco_status create(const char *name, const redco_task *task, redco_weights **weights_out, redco_error *err)
 {
     redco_weights *w = calloc(1, sizeof *w);
@@ -137,15 +192,19 @@ redco_status redco_weights_open(const char *path, const redco_task *task, const 
                                 redco_weights **weights_out, redco_error *err)
 {
     redco_weights *w = NULL;
-    redco_status st = create(path, task, &w, err);
-    if (st == REDCO_OK && model != NULL) { st = redco_model_check_safetensors(model, path, err); }
-    if (st == REDCO_OK) { st = redco_safetensors_open(path, &w->tensors, err); }
+    char *const file = path[0] != '\0' ? file_of(path) : strdup(path);
+    if (file == NULL) { return redco_fail(err, REDCO_ENOMEM, path, "no memory to read it"); }
+    redco_status st = create(file, task, &w, err);
+    if (st == REDCO_OK && model != NULL) { st = redco_model_check_safetensors(model, file, err); }
+    if (st == REDCO_OK) { st = redco_safetensors_open(file, &w->tensors, err); }
     if (st == REDCO_OK) { st = match(w, model != NULL, err); }
+    if (st == REDCO_OK) { st = check_sizes(w, err); }
     if (st == REDCO_OK) {
         *weights_out = w;
         w = NULL;
     }
     redco_weights_close(w);
+    free(file);
     return st;
 }
 
@@ -170,19 +229,13 @@ redco_status redco_weights_parse(const void *bytes, size_t size, const char *nam
 void redco_weights_close(redco_weights *w)
 {
     if (w == NULL) { return; }
+    if (w->last != NULL) { close_source(w->last); }
+    free(w->last);
     redco_safetensors_free(w->tensors);
     free(w->found);
     free(w->path);
     free(w);
 }
-
-/* A tensor's file while it is read. */
-typedef struct source {
-    const redco_weights *w;
-    const redco_safetensor *tensor;
-    char *path;
-    int descriptor;
-} source;
 
 static redco_status open_source(source *s, redco_error *err)
 {
@@ -204,6 +257,8 @@ static void close_source(source *s)
 {
     if (s->descriptor >= 0) { (void)close(s->descriptor); }
     free(s->path);
+    s->path = NULL;
+    s->descriptor = -1;
 }
 
 static redco_status cut_off(const source *s, redco_error *err)
@@ -357,6 +412,63 @@ redco_status redco_weights_read(const redco_weights *w, size_t parameter, const 
     if (st == REDCO_OK) { st = read_rows(&s, &r, dtype, out, err); }
     close_source(&s);
     return st;
+}
+
+/* The tensor's file, opened unless it is that of the call before. */
+static redco_status keep_source(redco_weights *w, const redco_safetensor *tensor, redco_error *err)
+{
+    if (w->last == NULL) {
+        if ((w->last = calloc(1, sizeof *w->last)) == NULL) {
+            return redco_fail(err, REDCO_ENOMEM, w->path, "no memory to read it");
+        }
+        *w->last = (source){.w = w, .descriptor = -1};
+    }
+    source *const s = w->last;
+    const bool same =
+        s->tensor != NULL && s->path != NULL && (tensor->file == NULL || strcmp(tensor->file, s->tensor->file) == 0);
+    s->tensor = tensor;
+    if (same) { return REDCO_OK; }
+    close_source(s);
+    return open_source(s, err);
+}
+
+redco_status redco_weights_read_run(redco_weights *w, size_t parameter, uint64_t begin, uint64_t count,
+                                    redco_dtype dtype, void *out, redco_error *err)
+{
+    const redco_safetensor *const tensor = w->found[parameter];
+    const redco_tensor_type type = redco_task_parameter_type(&w->task->parameters[parameter], dtype);
+    const uint64_t elements = redco_type_elements(&type);
+    double raw[RUN_ELEMENTS], wide[RUN_ELEMENTS];
+    redco_dtype file_dtype = REDCO_F32;
+    (void)redco_tensor_file_dtype(tensor->dtype, &file_dtype); /* known: check_tensor() */
+    const uint64_t file_bytes = redco_dtype_bytes(file_dtype), out_bytes = redco_dtype_bytes(dtype);
+    if (begin > elements || count > elements - begin) {
+        return redco_fail(err, REDCO_EVALUE, tensor->name, "elements %llu to %llu of %llu", (unsigned long long)begin,
+                          (unsigned long long)(begin + count), (unsigned long long)elements);
+    }
+    redco_status st = keep_source(w, tensor, err);
+    for (uint64_t at = 0; at < count && st == REDCO_OK; at += RUN_ELEMENTS) {
+        const uint64_t here = count - at < RUN_ELEMENTS ? count - at : RUN_ELEMENTS;
+        st = fetch(w->last, tensor->offset_bytes + (begin + at) * file_bytes, here * file_bytes, raw, err);
+        if (st != REDCO_OK) { break; }
+        redcoi_load(file_dtype, raw, here, wide);
+        if (!all_finite(wide, here)) {
+            st = redco_fail(err, REDCO_EVALUE, w->last->path, "%s holds what is not a finite number", tensor->name);
+        }
+        redcoi_store(dtype, wide, here, (char *)out + at * out_bytes);
+    }
+    return st;
+}
+
+void redco_weights_cast(redco_dtype from, const void *data, uint64_t count, redco_dtype to, void *out)
+{
+    double wide[RUN_ELEMENTS];
+    const uint64_t from_bytes = redco_dtype_bytes(from), to_bytes = redco_dtype_bytes(to);
+    for (uint64_t at = 0; at < count; at += RUN_ELEMENTS) {
+        const uint64_t here = count - at < RUN_ELEMENTS ? count - at : RUN_ELEMENTS;
+        redcoi_load(from, (const char *)data + at * from_bytes, here, wide);
+        redcoi_store(to, wide, here, (char *)out + at * to_bytes);
+    }
 }
 
 /* One row of the file after the other. */

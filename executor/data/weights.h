@@ -13,8 +13,10 @@ extern "C" {
 
 typedef struct redco_weights redco_weights;
 
-/** A .safetensors file or an index with its files beside it; headers are read, and compared with the task: the first
- *  tensor that is missing, too many, or of another shape or type is the error.
+/** A .safetensors file, an index with its files beside it, or a folder that has either under the name that transformers
+ *  gives it ("model.safetensors.index.json", "model.safetensors"). Headers are read, and compared with the task and
+ * with the sizes of the files: the first tensor that is missing, too many, cut off, or of another shape or type is the
+ * error.
  *  @param task   borrowed until it is closed
  *  @param model  whose task it is: then names may lack "model." and its kin, and buffers and copies of a tied table may
  *                be there too; NULL: names are exact */
@@ -31,6 +33,14 @@ void redco_weights_close(redco_weights *weights); /**< NULL is accepted */
  *  @return REDCO_EVALUE if the file ends before, or holds what is not a number */
 redco_status redco_weights_read(const redco_weights *weights, size_t parameter, const redco_box *box, redco_dtype dtype,
                                 void *out, redco_error *err);
+
+/** Elements @p begin to @p begin + @p count of a parameter in the order of its file, whose matrices are [out, in]. The
+ *  file stays open for the next call. @param dtype, out  as redco_weights_read() */
+redco_status redco_weights_read_run(redco_weights *weights, size_t parameter, uint64_t begin, uint64_t count,
+                                    redco_dtype dtype, void *out, redco_error *err);
+
+/** Rounds elements to another type, to nearest even. @param out  may be @p data where it is no wider */
+void redco_weights_cast(redco_dtype from, const void *data, uint64_t count, redco_dtype to, void *out);
 
 /** Writes all parameters, whole or not at all.
  *  @param data        one dense tensor per parameter in the executor's storage, of type @p dtype

@@ -49,11 +49,18 @@ static redco_status start(redco_baseline *b, const redco_plan *plan, const char 
     if (st == REDCO_OK) { st = redcoi_subject_open(plan, place, &b->options, &b->subject, err); }
     if (st != REDCO_OK) { return st; }
     const redco_task *const task = redco_language_model_task(b->subject.lm);
+    redco_weights *weights = NULL;
     st = redco_reference_create(b->backend, task, &options, &b->reference, err);
-    for (size_t i = 0; i < task->parameter_count && st == REDCO_OK; i++) {
-        st = redco_initial_fill(b->backend, &task->parameters[i], NULL, b->options.seed, master,
-                                redco_reference_master(b->reference, i), err);
+    if (st == REDCO_OK && b->options.weights != NULL) {
+        st = redco_weights_open(b->options.weights, task, b->subject.model, &weights, err);
     }
+    for (size_t i = 0; i < task->parameter_count && st == REDCO_OK; i++) {
+        void *const to = redco_reference_master(b->reference, i);
+        st = weights != NULL
+                 ? redco_weights_read(weights, i, NULL, master, to, err)
+                 : redco_initial_fill(b->backend, &task->parameters[i], NULL, b->options.seed, master, to, err);
+    }
+    redco_weights_close(weights);
     return st;
 }
 

@@ -8,7 +8,7 @@ uint64_t redco_trainer_steps(const redco_trainer *t)
     return t->step;
 }
 
-static redco_checkpoint_states states_of(const redco_trainer *t)
+redco_checkpoint_states redcoi_checkpoint_states(const redco_trainer *t)
 {
     return (redco_checkpoint_states){t->task, t->layouts, t->states, t->worker, t->options.optimizer};
 }
@@ -17,7 +17,7 @@ redco_status redco_trainer_save(redco_trainer *t, redco_checkpoints *checkpoints
 {
     if (t->replay) { return redcoi_trainer_real(t, "a checkpoint", err); }
     const redco_plan *const plan = t->plan;
-    const redco_checkpoint_states states = states_of(t);
+    const redco_checkpoint_states states = redcoi_checkpoint_states(t);
     char plan_sha256[65];
     json_t *const json = redco_plan_to_json(plan);
     const bool digested = json != NULL && redco_plan_digest(json, plan_sha256);
@@ -76,9 +76,17 @@ redco_status redco_trainer_load(redco_trainer *t, redco_checkpoints *checkpoints
                                 redco_error *err)
 {
     if (t->replay) { return redcoi_trainer_real(t, "a checkpoint", err); }
-    const redco_checkpoint_states states = states_of(t);
+    const redco_checkpoint_states states = redcoi_checkpoint_states(t);
     redco_status st = check(t, checkpoint, err);
     if (st == REDCO_OK) { st = redco_checkpoint_load(checkpoints, checkpoint, &states, err); }
     if (st == REDCO_OK) { t->step = redco_checkpoint_get_info(checkpoint)->step; }
     return st;
+}
+
+redco_status redco_trainer_export(redco_trainer *t, const char *folder, redco_dtype dtype, redco_error *err)
+{
+    if (t->replay) { return redcoi_trainer_real(t, "weights", err); }
+    const redco_checkpoint_states states = redcoi_checkpoint_states(t);
+    const redco_weights_export options = {.folder = folder, .dtype = dtype, .model_config = t->plan->model_config};
+    return redco_weights_export_write(&options, &states, t->world, err);
 }

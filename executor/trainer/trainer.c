@@ -69,7 +69,7 @@ static redco_status partition(redco_trainer *t, const redco_task_graph *built, r
     }
     wanted[0] = (redco_partition_output){built->loss, NULL};
     for (size_t i = 0; i < count; i++) {
-        inputs[i] = (redco_tp_input){t->task->parameters[i].name, t->layouts[i]};
+        inputs[i] = (redco_tp_input){.name = t->task->parameters[i].name, .layout = t->layouts[i]};
         wanted[i + 1] = (redco_partition_output){built->gradients[i], t->task->parameters[i].name};
     }
     const redco_partition_options options = {.group = {0, t->mesh.tp},
@@ -238,10 +238,17 @@ static redco_status draw(void *context, uint64_t begin, uint64_t count, void *to
     return redco_drawer_draw(d->drawer, d->parameter, &d->part, begin, count, to, err);
 }
 
-/* Every rank draws, on its device, what it has: a number depends on its place in the whole tensor alone. */
+/* Every rank reads what it has, or draws it on its device: a number depends on its place in the whole tensor alone. */
 static redco_status first_weights(redco_trainer *t, redco_error *err)
 {
     redco_drawer *drawer = NULL;
+    if (t->file_weights != NULL) {
+        const redco_checkpoint_states states = redcoi_checkpoint_states(t);
+        const redco_status st = redco_weights_import(t->file_weights, &states, err);
+        redco_weights_close(t->file_weights);
+        t->file_weights = NULL;
+        return st;
+    }
     redco_status st = redco_drawer_open(t->backend, redco_states_worker_queue(t->worker), t->options.seed,
                                         redco_states_master_dtype(t->states), &drawer, err);
     for (size_t i = 0; i < t->task->parameter_count && st == REDCO_OK; i++) {
@@ -284,6 +291,10 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     t->carrier = options->carrier;
     if (t->carrier == NULL && (st = redco_host_carrier_open(world, &t->carrier, err)) != REDCO_OK) { goto out; }
     if ((st = open_task(t, err)) != REDCO_OK) { goto out; }
+    if (options->weights != NULL &&
+        (st = redco_weights_open(options->weights, t->task, t->model, &t->file_weights, err)) != REDCO_OK) {
+        goto out;
+    }
     if ((st = open_states(t, err)) != REDCO_OK) { goto out; }
     if ((st = build(t, err)) != REDCO_OK || (st = recompute(t, err)) != REDCO_OK) { goto out; }
     if ((st = redcoi_trainer_fuse(t, err)) != REDCO_OK) { goto out; }
@@ -323,6 +334,7 @@ void redco_trainer_free(redco_trainer *t)
     if (t->carrier != t->options.carrier) { redco_carrier_close(t->carrier); }
     redco_graph_free(t->graph);
     redcoi_modules_free(&t->modules);
+    redco_weights_close(t->file_weights);
     redco_tokens_close(t->tokens);
     redco_language_model_free(t->lm);
     redco_model_free(t->model);

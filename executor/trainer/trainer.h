@@ -51,6 +51,7 @@ typedef struct redco_trainer_options {
     double learning_rate;
     uint64_t seed;           /**< of first weights and of tokens */
     const char *data;        /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
+    const char *weights;     /**< first weights: a file, index or folder (executor/data/weights.h); NULL: drawn */
     const redco_step *steps; /**< what the simulator makes of the plan's step: all micro-batches; borrowed */
     bool emulate;            /**< computation is timed waits, weights are zeros: redco_schedule_options */
     redco_trainer_fusing fuse;
@@ -93,7 +94,7 @@ redco_status redco_trainer_timeline(const redco_trainer *trainer, redco_timeline
 /** Seconds that making the trainer took. */
 typedef struct redco_trainer_start {
     double model_s;    /**< task, states' layout and memory, the rank's graph */
-    double weights_s;  /**< first weights are drawn */
+    double weights_s;  /**< first weights are drawn or read */
     double schedule_s; /**< memory is planned and taken; libraries choose what they run */
 } redco_trainer_start;
 redco_trainer_start redco_trainer_start_of(const redco_trainer *trainer);
@@ -141,6 +142,10 @@ redco_status redco_trainer_save(redco_trainer *trainer, redco_checkpoints *check
  *  @return REDCO_EVALUE if it is of another model, other data, another batch or another type */
 redco_status redco_trainer_load(redco_trainer *trainer, redco_checkpoints *checkpoints,
                                 const redco_checkpoint *checkpoint, redco_error *err);
+
+/** Writes all weights as other programs read them (executor/checkpoint/exchange_weights.h). @param dtype  BF16 or F32,
+ *  F64 if weights are */
+redco_status redco_trainer_export(redco_trainer *trainer, const char *folder, redco_dtype dtype, redco_error *err);
 
 /** How the run compares with the same one on one rank. */
 typedef struct redco_trainer_verdict {

@@ -4,6 +4,7 @@
 
 #include "costmodel/layouts/tensor_layout.h"
 #include "costmodel/models/language_model.h"
+#include "executor/checkpoint/exchange_weights.h"
 #include "executor/comm/graph_collectives.h"
 #include "executor/data/initial.h"
 #include "executor/data/tokens.h"
@@ -60,6 +61,7 @@ struct redco_trainer {
     redco_language_model *lm;
     const redco_task *task;
     redco_tokens *tokens;
+    redco_weights *file_weights; /* that training begins with, until they are read */
     redco_backend *backend;
     const redco_backend *devices[REDCOI_DEVICES_MAX]; /* the schedule's, one for each of its threads */
     uint32_t device_count;
@@ -102,6 +104,9 @@ void redcoi_part_take(redco_tp_layout layout, const redco_tensor_type *whole, ui
 
 /** Takes what products on the host need beside their operands, or says that there is none. */
 redco_status redcoi_room_for_products(redco_backend *backend, redco_error *err);
+
+/** What checkpoints and files of weights are of. */
+redco_checkpoint_states redcoi_checkpoint_states(const redco_trainer *trainer);
 
 /** The same part, where it is drawn. */
 redco_drawn_part redcoi_part_drawn(redco_tp_layout layout, const redco_task_parameter *parameter, uint32_t ranks,

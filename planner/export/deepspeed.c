@@ -81,8 +81,9 @@ static json_t *zero_json(const redcoi_context *context)
 
 /* DeepSpeed leaves the model to the user's code; of formats it has none below 16 bits, of overlapped tensor parallelism
    none. */
-static void limit(redco_engine *engine)
+static void limit(redco_engine *engine, const redco_setting *setting)
 {
+    (void)setting;
     engine->partial_recompute = engine->async_tp = engine->planned_memory = engine->made_again = engine->cuda_graphs =
         false;
     engine->gemm_format = REDCO_GEMM_SAME;

@@ -6,12 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const redco_framework_words[] = {"megatron", "deepspeed", "fsdp", "internevo", "sbatch", NULL};
+const char *const redco_framework_words[] = {"megatron", "deepspeed",       "fsdp",       "internevo",
+                                             "sbatch",   "megatron-bridge", "torchtitan", NULL};
 
 static const redcoi_ability *const abilities[REDCO_FRAMEWORK_COUNT] = {
-    [REDCO_FRAMEWORK_MEGATRON] = &redcoi_megatron, [REDCO_FRAMEWORK_DEEPSPEED] = &redcoi_deepspeed,
-    [REDCO_FRAMEWORK_FSDP] = &redcoi_fsdp,         [REDCO_FRAMEWORK_INTERNEVO] = &redcoi_internevo,
+    [REDCO_FRAMEWORK_MEGATRON] = &redcoi_megatron,
+    [REDCO_FRAMEWORK_DEEPSPEED] = &redcoi_deepspeed,
+    [REDCO_FRAMEWORK_FSDP] = &redcoi_fsdp,
+    [REDCO_FRAMEWORK_INTERNEVO] = &redcoi_internevo,
     [REDCO_FRAMEWORK_SBATCH] = &redcoi_sbatch,
+    [REDCO_FRAMEWORK_MEGATRON_BRIDGE] = &redcoi_megatron_bridge,
+    [REDCO_FRAMEWORK_TORCHTITAN] = &redcoi_torchtitan,
 };
 
 /** What the framework does otherwise than the plan says. */

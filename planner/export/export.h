@@ -1,8 +1,9 @@
-/** @file export.h  A plan as what the user of a training framework runs: Megatron-LM arguments, a DeepSpeed JSON,
- * PyTorch FSDP's device mesh, InternEvo's parallel dict, a Slurm batch script. No framework can say everything that a
- * plan can: where one cannot, the best plan that it can say, by predicted step time and among those that fit, is
- * exported, and the difference and its price are told. Which option means what, and where that is documented:
- * planner/export/README.md. Pure: no files, no printing. */
+/** @file export.h  Writes a plan as what the user of a training framework runs: arguments of Megatron-LM, a function
+ * over Megatron-Bridge's or torchtitan's configuration, a DeepSpeed JSON, PyTorch FSDP's device mesh, InternEvo's
+ * parallel dict, a Slurm batch script. No framework can express everything that a plan can: where one cannot, the best
+ * plan that it can express, by predicted step time and among those that fit, is exported, and the report names the
+ * difference and its price. planner/export/README.md says which option means what, and where that is documented.
+ * Pure: no files, no printing. */
 #ifndef REDCO_EXPORT_H
 #define REDCO_EXPORT_H
 
@@ -20,6 +21,8 @@ typedef enum redco_framework {
     REDCO_FRAMEWORK_FSDP,
     REDCO_FRAMEWORK_INTERNEVO,
     REDCO_FRAMEWORK_SBATCH,
+    REDCO_FRAMEWORK_MEGATRON_BRIDGE,
+    REDCO_FRAMEWORK_TORCHTITAN,
     REDCO_FRAMEWORK_COUNT
 } redco_framework;
 

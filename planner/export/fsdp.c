@@ -34,8 +34,9 @@ static bool can_interleave(uint32_t layers, uint32_t pp, uint32_t chunks)
 }
 
 /* The model is the user's code, so that most traits are told under "model". */
-static void limit(redco_engine *engine)
+static void limit(redco_engine *engine, const redco_setting *setting)
 {
+    (void)setting;
     engine->partial_recompute = engine->planned_memory = engine->made_again = engine->cuda_graphs = false;
     engine->gemm_format = REDCO_GEMM_SAME;
     engine->workspace_bytes = 0;

@@ -9,9 +9,10 @@
 
 /** Which layers a framework can be told to recompute. */
 typedef enum redcoi_recompute_ability {
-    REDCOI_RECOMPUTE_ANY,       /**< each layer its own way */
-    REDCOI_RECOMPUTE_ONE_KIND,  /**< the attention core of all layers, or some layers of every stage in full */
-    REDCOI_RECOMPUTE_FULL_COUNT /**< some layers of every stage in full */
+    REDCOI_RECOMPUTE_ANY,        /**< each layer its own way */
+    REDCOI_RECOMPUTE_ONE_KIND,   /**< the attention core of all layers, or some layers of every stage in full */
+    REDCOI_RECOMPUTE_FULL_COUNT, /**< some layers of every stage in full */
+    REDCOI_RECOMPUTE_FULL_ALL    /**< no layer, or all in full */
 } redcoi_recompute_ability;
 
 /** What is exported: the plan itself, or the nearest that can be expressed. Owns its arrays. */
@@ -49,8 +50,9 @@ typedef struct redcoi_ability {
     bool any_command;   /**< starts another export or program: what that does is not its own to say */
     /** Whether so many layers can be cut in @p chunks model chunks on each of @p pp stages; NULL: it has no chunks. */
     bool (*can_interleave)(uint32_t layers, uint32_t pp, uint32_t chunks);
-    /** Traits of the plan's engine for which the framework has no option become what it does; NULL: none. */
-    void (*limit)(redco_engine *engine);
+    /** Traits of the plan's engine for which the framework has no option under @p setting become what it does;
+     *  NULL: none. */
+    void (*limit)(redco_engine *engine, const redco_setting *setting);
     bool scheme_fixed; /**< to scheme */
     redco_scheme scheme;
     redcoi_recompute_ability recompute;
@@ -65,7 +67,8 @@ typedef struct redcoi_ability {
     redco_status (*write)(const redcoi_context *context, const json_t *config, FILE *stream, redco_error *err);
 } redcoi_ability;
 
-extern const redcoi_ability redcoi_megatron, redcoi_deepspeed, redcoi_fsdp, redcoi_internevo, redcoi_sbatch;
+extern const redcoi_ability redcoi_megatron, redcoi_deepspeed, redcoi_fsdp, redcoi_internevo, redcoi_sbatch,
+    redcoi_megatron_bridge, redcoi_torchtitan;
 
 /** The plan itself as an offer: exact unless the overlap differs. @return REDCO_EVALUE (no error text) when it cannot
  * be expressed */
@@ -128,6 +131,16 @@ void redcoi_write_comment(FILE *stream, const char *prefix, const char *text);
 void redcoi_write_header(const redcoi_context *context, const char *prefix, const char *title, FILE *stream);
 /** The configuration as it is: redcoi_ability.write of frameworks that read JSON. */
 redco_status redcoi_write_json(const redcoi_context *context, const json_t *config, FILE *stream, redco_error *err);
+/** @p value as a Python literal; an object is a call of dict(). Keys and words are plain: nothing is escaped.
+ *  @param depth    of indentation, in steps of 4
+ *  @param modules  imported names, NULL-terminated: a string "NAME.attribute" is written without quotes; NULL: none */
+void redcoi_write_python(const json_t *value, int depth, const char *const *modules, FILE *stream);
+/** Comments of a Python file: header, @p use, notes. */
+void redcoi_write_python_head(const redcoi_context *context, const char *title, const char *use, FILE *stream);
+/** "TARGET.SECTION.KEY = VALUE", indented, for every key of the sections (objects) of @p config that are not in
+ *  @p skipped (NULL-terminated). */
+void redcoi_write_python_sections(const json_t *config, const char *target, const char *const *skipped,
+                                  const char *const *modules, FILE *stream);
 /** A host name is letters, digits, ".", "_" and "-", and begins with a letter or digit: all else could be code in a
  * script.
  *  @return REDCO_EVALUE otherwise */

@@ -29,8 +29,9 @@ static bool can_interleave(uint32_t layers, uint32_t pp, uint32_t chunks)
 }
 
 /* No options for torch.compile, narrow formats, wider gradients or other norms. */
-static void limit(redco_engine *engine)
+static void limit(redco_engine *engine, const redco_setting *setting)
 {
+    (void)setting;
     engine->fused_loss = false;
     engine->plain_norm = engine->compiled = engine->partial_recompute = engine->async_tp = false;
     engine->planned_memory = engine->made_again = engine->cuda_graphs = false;
@@ -140,48 +141,18 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     return REDCO_OK;
 }
 
-/* Keys and words are those above: plain identifiers. */
-static void write_value(const json_t *value, int depth, FILE *stream)
-{
-    const char *key = NULL;
-    json_t *member = NULL;
-    if (json_is_object(value)) {
-        (void)fputs("dict(\n", stream);
-        json_object_foreach((json_t *)(uintptr_t)value, key, member)
-        {
-            (void)fprintf(stream, "%*s%s=", 4 * (depth + 1), "", key);
-            write_value(member, depth + 1, stream);
-            (void)fputs(",\n", stream);
-        }
-        (void)fprintf(stream, "%*s)", 4 * depth, "");
-    } else if (json_is_integer(value)) {
-        (void)fprintf(stream, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-    } else if (json_is_real(value)) {
-        (void)fprintf(stream, "%.*g", REDCO_PLAN_DIGITS, json_real_value(value));
-    } else if (json_is_string(value)) {
-        (void)fprintf(stream, "\"%s\"", json_string_value(value));
-    } else {
-        (void)fputs(json_is_true(value) ? "True" : "False", stream);
-    }
-}
-
 static redco_status write(const redcoi_context *context, const json_t *config, FILE *stream, redco_error *err)
 {
     const char *key = NULL;
     json_t *value = NULL;
-    size_t i = 0;
     (void)err;
-    redcoi_write_header(context, "# ", "InternEvo 0.3.4 configuration", stream);
-    redcoi_write_comment(stream, "# ",
-                         "What the plan decides; data, checkpoints, optimizer and schedule are yours to add.");
-    json_array_foreach(context->notes, i, value)
-    {
-        redcoi_write_comment(stream, "# ", json_string_value(value));
-    }
+    redcoi_write_python_head(context, "InternEvo 0.3.4 configuration",
+                             "The plan decides this much; data, checkpoints, optimizer and schedule are yours to add.",
+                             stream);
     json_object_foreach((json_t *)(uintptr_t)config, key, value)
     {
         (void)fprintf(stream, "%s = ", key);
-        write_value(value, 0, stream);
+        redcoi_write_python(value, 0, NULL, stream);
         (void)fputc('\n', stream);
     }
     return REDCO_OK;

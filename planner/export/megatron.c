@@ -134,13 +134,19 @@ static void add_layout(json_t *json, uint32_t layers, uint32_t stages)
     free(text);
 }
 
-/* Model chunks, and how many layers a stage has where they do not divide. */
+/* How a pipeline is cut and ordered: model chunks, the group of micro-batches that runs through a chunk before the next
+   one (Megatron's schedules need at least pp; the plan's is pp), and the layers of a stage where they do not divide.
+   Schedules and stages of other kinds belong here. --num-layers-per-virtual-pipeline-stage is not written: it says the
+   same as the number of chunks, and the parser takes one of both. */
 static void add_stages(const redcoi_context *context, json_t *json)
 {
     const uint32_t layers = context->plan->model_layers;
     const uint32_t stages = redcoi_stages(context->offer);
     const uint32_t chunks = context->offer->setting.chunks;
-    if (chunks > 1) { set(json, "num-virtual-stages-per-pipeline-rank", chunks); }
+    if (chunks > 1) {
+        set(json, "num-virtual-stages-per-pipeline-rank", chunks);
+        set(json, "microbatch-group-size-per-virtual-pipeline-stage", context->offer->setting.pp);
+    }
     if (layers % stages == 0) { return; }
     if ((layers + 2) % stages == 0) {
         flag(json, "account-for-embedding-in-pipeline-split");
@@ -151,8 +157,9 @@ static void add_stages(const redcoi_context *context, json_t *json)
 }
 
 /* Transformer Engine fuses norms; there is no switch for torch.compile, gathered logits or half recomputation. */
-static void limit(redco_engine *engine)
+static void limit(redco_engine *engine, const redco_setting *setting)
 {
+    (void)setting;
     engine->plain_norm = engine->compiled = engine->logits_gathered = engine->partial_recompute = false;
     engine->planned_memory = engine->made_again = engine->cuda_graphs = false;
     engine->workspace_bytes = 0;
@@ -280,6 +287,8 @@ static redco_status configure(const redcoi_context *context, json_t **config_out
     set(json, "tensor-model-parallel-size", setting->tp);
     set(json, "pipeline-model-parallel-size", setting->pp);
     set(json, "context-parallel-size", setting->cp);
+    /* keys and values go round in a ring behind attention: the bytes that the plan counts */
+    if (setting->cp > 1) { word(json, "cp-comm-type", "p2p"); }
     if (context->offer->setting.sequence_parallel && setting->tp > 1) { flag(json, "sequence-parallel"); }
     set(json, "micro-batch-size", setting->micro_batch);
     set(json, "global-batch-size", plan->global_batch);

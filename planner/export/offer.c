@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COSTS = 64, MOST_MICRO_BATCH = 64 };
+enum { COSTS = 128, MOST_MICRO_BATCH = 64 };
 
 /* Sums of the same numbers in another order differ by less. */
 static const double rounding_ratio = 1e-9;
@@ -24,10 +24,9 @@ struct finder {
     const redco_plan_case *reopened;
     const redco_layer_class *classes;
     uint32_t class_count, blocks; /**< classes of blocks */
-    redco_engine engine;          /**< that the export is priced for, shards over cp aside */
     redco_machine machine;        /**< the plan's, but where the framework drops its order of GPUs */
     redco_comm *comm;             /**< of such a machine; NULL: the plan's */
-    redco_costs *costs[COSTS];    /**< by overlap and shards over cp; made when needed */
+    redco_costs *costs[COSTS];    /**< by overlap and by traits that depend on the degrees; made when needed */
     struct counts planned[REDCOI_MAX_CLASSES];
     redcoi_offer best;
     bool found;
@@ -47,10 +46,11 @@ static bool is_block(const redco_layer_class *class)
 
 /* The engine that an export is priced with, the only place where it is chosen: the plan's, less what the framework has
    no option for. (A plan for one engine that another runs is priced again by returning the other one here.) */
-static redco_engine export_engine(const redcoi_ability *ability, const redco_plan_case *reopened)
+static redco_engine export_engine(const redcoi_ability *ability, const redco_plan_case *reopened,
+                                  const redco_setting *setting)
 {
     redco_engine engine = reopened->workload.engine;
-    if (ability->limit != NULL) { ability->limit(&engine); }
+    if (ability->limit != NULL) { ability->limit(&engine, setting); }
     return engine;
 }
 
@@ -99,11 +99,7 @@ static redco_status drop_gpu_order(struct finder *f, redco_error *err)
 static redco_status finder_open(struct finder *f, const redcoi_ability *ability, const redco_plan *plan,
                                 const redco_plan_case *reopened, redco_error *err)
 {
-    *f = (struct finder){.ability = ability,
-                         .plan = plan,
-                         .reopened = reopened,
-                         .engine = export_engine(ability, reopened),
-                         .machine = reopened->inputs.machine};
+    *f = (struct finder){.ability = ability, .plan = plan, .reopened = reopened, .machine = reopened->inputs.machine};
     const size_t count = redco_model_classes(reopened->inputs.model, &f->classes);
     if (count > REDCOI_MAX_CLASSES) {
         return redco_fail(err, REDCO_EVALUE, "model", "%zu layer classes: at most %d can be exported", count,
@@ -148,7 +144,7 @@ static redcoi_offer start_offer(const struct finder *f, const redco_setting *set
 {
     redcoi_offer offer = {.setting = *setting,
                           .overlap = overlap,
-                          .engine = f->engine,
+                          .engine = export_engine(f->ability, f->reopened, setting),
                           .tp_placement = export_layout(f->ability, f->reopened),
                           .gpu_order = keeps_gpu_order(f->ability, f->plan)};
     offer.setting.sequence_parallel = has_sequence_parallel(f);
@@ -160,8 +156,8 @@ static redcoi_offer start_offer(const struct finder *f, const redco_setting *set
 
 static redco_status costs_for(struct finder *f, const redcoi_offer *offer, redco_costs **costs_out, redco_error *err)
 {
-    const uint32_t slot =
-        (offer->overlap & 15U) | (offer->engine.async_tp ? 16U : 0U) | (offer->engine.shard_over_cp ? 32U : 0U);
+    const uint32_t slot = (offer->overlap & 15U) | (offer->engine.async_tp ? 16U : 0U) |
+                          (offer->engine.shard_over_cp ? 32U : 0U) | (offer->engine.cuda_graphs ? 64U : 0U);
     const redco_inputs *inputs = &f->reopened->inputs;
     redco_status st = REDCO_OK;
     if (f->costs[slot] == NULL) {
@@ -201,6 +197,7 @@ static bool can_recompute(const struct finder *f, const struct counts *counts, u
                (here == 0 || here == f->classes[c].layers || f->blocks == 1);
     }
     if (selective > 0) { return f->ability->recompute == REDCOI_RECOMPUTE_ONE_KIND && selective == all; }
+    if (f->ability->recompute == REDCOI_RECOMPUTE_FULL_ALL) { return full == 0 || full == all; }
     return even || full == all;
 }
 

@@ -6,6 +6,9 @@
 
 /* Compositions of a group that are gone through one by one: 361 layers with three options. */
 static const double most_enumerated = 65536.0, few_compositions = 256.0;
+/* Of several classes with a choice: 140 layers of each of two with three options. One is gone through layer by layer.
+ */
+static const double most_of_several = 1e8;
 
 /* How far from the group's Lagrangian bound a composition is looked for first, and how much farther at each further
  * try. */
@@ -427,13 +430,28 @@ static bool find_classes(struct enumeration *e, size_t first, size_t last)
     return true;
 }
 
-double redcoi_exact_count(const redcoi_problem *problem, uint32_t group)
+/* Options of each class in @p group. */
+static void count_options(const redcoi_problem *problem, uint32_t group, uint32_t options[REDCOI_MAX_CLASSES])
 {
     size_t first = 0;
     size_t last = 0;
     redcoi_problem_group(problem, group, &first, &last);
-    uint32_t options[REDCOI_MAX_CLASSES] = {0};
     for (size_t i = first; i < last; i++) { options[problem->options[i].class_index]++; }
+}
+
+bool redcoi_exact_is_long(const redcoi_problem *problem, uint32_t group)
+{
+    uint32_t options[REDCOI_MAX_CLASSES] = {0};
+    uint32_t several = 0;
+    count_options(problem, group, options);
+    for (uint32_t c = 0; c < problem->class_count; c++) { several += options[c] > 1 ? 1 : 0; }
+    return several > 1 && redcoi_exact_count(problem, group) > most_of_several;
+}
+
+double redcoi_exact_count(const redcoi_problem *problem, uint32_t group)
+{
+    uint32_t options[REDCOI_MAX_CLASSES] = {0};
+    count_options(problem, group, options);
     double count = 1.0;
     for (uint32_t c = 0; c < problem->class_count; c++) {
         if (options[c] == 0) { return 0.0; }

@@ -15,6 +15,10 @@ typedef enum redcoi_goal {
 /** How many compositions @p group has. */
 double redcoi_exact_count(const redcoi_problem *problem, uint32_t group);
 
+/** Whether several classes with a choice have so many layers together that going through one of them takes too long:
+ *  by a count of compositions, so that answers do not depend on the clock. */
+bool redcoi_exact_is_long(const redcoi_problem *problem, uint32_t group);
+
 /** The best composition of @p group that fits and takes at most @p cutoff_s. Up to 65,536 of them are gone through,
  * partial ones that cannot win are cut. Of more, only those near the Lagrangian bound are looked for, and the last
  * three options of one class by convexity: with one class of many layers the work grows with their logarithm.

@@ -240,31 +240,75 @@ static int add_memory_row(struct solve *s, glp_prob *lp)
     return row;
 }
 
-/* Column values of the answer to start from: GLPK takes it as an incumbent. */
-static bool make_start(struct solve *s)
+/* Column values of an answer. */
+static void fill_columns(const struct solve *s, const redcoi_answer *answer, double *values)
 {
-    const redcoi_answer *answer = s->options->start;
-    if (answer == NULL) { return true; }
-    s->start = calloc((size_t)s->columns.total + 1, sizeof *s->start);
-    if (s->start == NULL) { return false; }
     double kink_ms[REDCOI_WINDOWS] = {0};
     for (uint32_t i = 0; i < answer->count; i++) {
         const redcoi_part part = answer->parts[i];
         const redcoi_option *option = &s->problem->options[part.option];
         if (part.layers == 0) { continue; }
-        s->start[s->columns.option + (int)part.option] += part.layers;
-        if (s->columns.group != 0) { s->start[s->columns.group + s->slots[option->group]] = 1.0; }
+        values[s->columns.option + (int)part.option] += part.layers;
+        if (s->columns.group != 0) { values[s->columns.group + s->slots[option->group]] = 1.0; }
         for (int k = 0; k < REDCOI_WINDOWS; k++) { kink_ms[k] += part.layers * option->kink_s[k] / ms; }
         for (int l = 0; l < s->level_count; l++) {
             if (option->transient_bytes[s->levels[l].kind] >= s->levels[l].bytes) {
-                s->start[s->columns.level + l] = 1.0;
+                values[s->columns.level + l] = 1.0;
             }
         }
     }
     for (int k = 0; k < REDCOI_WINDOWS; k++) {
-        if (s->columns.window[k] != 0) { s->start[s->columns.window[k]] = fmax(0.0, kink_ms[k]); }
+        if (s->columns.window[k] != 0) { values[s->columns.window[k]] = fmax(0.0, kink_ms[k]); }
     }
+}
+
+/* GLPK takes the answer to start from as an incumbent. */
+static bool make_start(struct solve *s)
+{
+    if (s->options->start == NULL) { return true; }
+    s->start = calloc((size_t)s->columns.total + 1, sizeof *s->start);
+    if (s->start == NULL) { return false; }
+    fill_columns(s, s->options->start, s->start);
     return true;
+}
+
+/* The relaxed answer of a node with whole layers, what is left of each class on its leanest option. */
+static void round_node(const struct solve *s, glp_tree *tree)
+{
+    const redcoi_problem *problem = s->problem;
+    glp_prob *lp = glp_ios_get_prob(tree);
+    uint32_t left[REDCOI_MAX_CLASSES];
+    size_t leanest[REDCOI_MAX_CLASSES];
+    redcoi_answer *answer = calloc(1, sizeof *answer);
+    double *values = calloc((size_t)s->columns.total + 1, sizeof *values);
+    for (uint32_t c = 0; c < problem->class_count; c++) {
+        left[c] = problem->class_layers[c];
+        leanest[c] = SIZE_MAX;
+    }
+    for (size_t i = 0; answer != NULL && i < problem->option_count; i++) {
+        const uint32_t c = problem->options[i].class_index;
+        const double relaxed = fmax(0.0, floor(glp_get_col_prim(lp, s->columns.option + (int)i) + 1e-6));
+        const uint32_t layers = relaxed < left[c] ? (uint32_t)relaxed : left[c];
+        left[c] -= layers;
+        if (layers > 0 && answer->count < REDCOI_MAX_PARTS) {
+            answer->parts[answer->count++] = (redcoi_part){(uint32_t)i, layers};
+        }
+        const bool leaner =
+            leanest[c] == SIZE_MAX || problem->options[i].resident_bytes < problem->options[leanest[c]].resident_bytes;
+        if (layers > 0 && leaner) { leanest[c] = i; }
+    }
+    bool whole = answer != NULL && values != NULL;
+    for (uint32_t c = 0; c < problem->class_count && whole; c++) {
+        if (left[c] == 0) { continue; }
+        whole = leanest[c] != SIZE_MAX && answer->count < REDCOI_MAX_PARTS;
+        if (whole) { answer->parts[answer->count++] = (redcoi_part){(uint32_t)leanest[c], left[c]}; }
+    }
+    if (whole && redcoi_answer_evaluate(problem, answer)) {
+        fill_columns(s, answer, values);
+        (void)glp_ios_heur_sol(tree, values);
+    }
+    free(answer);
+    free(values);
 }
 
 static void watch(glp_tree *tree, void *info)
@@ -282,6 +326,8 @@ static void watch(glp_tree *tree, void *info)
             (void)glp_ios_heur_sol(tree, s->start);
             free(s->start);
             s->start = NULL;
+        } else if (s->options->round) {
+            round_node(s, tree);
         }
         break;
     default: break;

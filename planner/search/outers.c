@@ -207,9 +207,11 @@ static redco_status add_chunks(struct lister *list, redco_setting setting, bool 
 {
     const redco_search_options *o = &list->space->options;
     const bool all = o->chunks == REDCO_DEGREE_AUTO && setting.pp > 1;
+    const uint32_t blocks = list->space->blocks;
+    const uint32_t most = blocks < REDCO_PIPELINE_CHUNKS_MAX ? blocks : REDCO_PIPELINE_CHUNKS_MAX;
     const uint32_t given = setting.pp > 1 && o->chunks > 0 && !all ? o->chunks : 1;
     redco_status st = REDCO_OK;
-    for (uint32_t chunks = given; chunks <= (all ? list->space->blocks : given) && st == REDCO_OK; chunks++) {
+    for (uint32_t chunks = given; chunks <= (all ? most : given) && st == REDCO_OK; chunks++) {
         setting.chunks = chunks;
         if (chunks > 1 &&
             redco_step_chunks_check(list->space->costs, &setting, all ? NULL : &list->first) != REDCO_OK) {
@@ -295,10 +297,10 @@ static redco_status add_depths(struct lister *list, redco_setting setting)
     const uint64_t world = (uint64_t)machine->nodes * machine->gpus_per_node;
     const uint64_t ranks = world / ((uint64_t)setting.tp * setting.cp);
     const bool any = redco_degree_is_free(given), narrow = given == REDCO_DEGREE_MEASURED;
-    const uint32_t blocks = list->space->blocks;
-    const uint32_t most = !any ? given : narrow && blocks > MEASURED_STAGES ? MEASURED_STAGES : blocks;
-    for (uint32_t pp = any ? 1 : given; pp <= most; pp++) {
-        if (any && pp > 1 && (ranks == 0 || ranks % pp != 0)) { continue; }
+    const uint64_t blocks = list->space->blocks < ranks ? list->space->blocks : ranks;
+    const uint64_t most = !any ? given : narrow && blocks > MEASURED_STAGES ? MEASURED_STAGES : blocks;
+    for (uint32_t pp = any ? 1 : given; pp <= most || pp == 1; pp++) {
+        if (any && pp > 1 && ranks % pp != 0) { continue; }
         setting.pp = pp;
         const redco_status st = add_degrees(list, setting);
         /* A degree that does not divide something is no option, unless all are none. */

@@ -47,21 +47,115 @@ static double limit_of(const struct search *s)
     return tie_limit(s, s->ranking.points[s->ranking.count - 1].value_s);
 }
 
+/* GLPK with few nodes, its answer polished; if the gap is open, with more of them and that answer to prune with. */
+static redco_status solve_by_glpk(const redcoi_problem *few, double cutoff_s, double gap_ratio, bool round,
+                                  redcoi_milp_result *result, redco_error *err)
+{
+    redcoi_milp_options options = {.gap_ratio = gap_ratio, .node_limit = LAYERWISE_NODES, .round = round};
+    redco_status st = redcoi_milp_solve(few, &options, result, err);
+    if (st != REDCO_OK || !result->feasible) { return st; }
+    redcoi_answer_polish(few, &result->answer);
+    if (result->bound_s >= fmin(cutoff_s, result->answer.objective_s) * (1.0 - gap_ratio)) { return REDCO_OK; }
+    redcoi_milp_result *const first = malloc(sizeof *first);
+    if (first == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    *first = *result;
+    options.start = &first->answer;
+    options.node_limit = LAYERWISE_NODES_AGAIN;
+    st = redcoi_milp_solve(few, &options, result, err);
+    if (st == REDCO_OK) {
+        if (result->feasible) { redcoi_answer_polish(few, &result->answer); }
+        if (!result->feasible || first->answer.objective_s < result->answer.objective_s) {
+            result->answer = first->answer;
+        }
+        result->feasible = true;
+        result->bound_s = isfinite(result->bound_s) ? fmax(result->bound_s, first->bound_s) : first->bound_s;
+    }
+    free(first);
+    return st;
+}
+
+/* A redcoi_leaf. */
+static redco_status solve_long_leaf(const redcoi_problem *problem, double cutoff_s, double gap_ratio, void *context,
+                                    redcoi_exact_result *result_out, redco_error *err)
+{
+    (void)context;
+    redcoi_milp_result *glpk = malloc(sizeof *glpk);
+    if (glpk == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    const redco_status st = solve_by_glpk(problem, cutoff_s, gap_ratio, true, glpk, err);
+    *result_out = (redcoi_exact_result){.proven = true, .bound_s = fmin(glpk->bound_s, cutoff_s)};
+    if (st == REDCO_OK && glpk->feasible && glpk->answer.objective_s < cutoff_s) {
+        result_out->feasible = true;
+        result_out->answer = glpk->answer;
+    }
+    free(glpk);
+    return st;
+}
+
+/* Of many layers in several classes GLPK mixes options within a share of the gap asked for: layers are small beside it.
+ * Its nodes are spent on counts alone, for transient buffers are branched on before.
+ * @param limit_s  of the objective of @p problem
+ * @param bound_s  NULL, or raised to what was proven */
+static redco_status solve_long_group(const struct search *s, const redcoi_problem *problem, uint32_t group,
+                                     double limit_s, double *bound_s, redcoi_answer *answer, bool *found_out,
+                                     redco_error *err)
+{
+    const double gap_ratio = s->space->options.gap_ratio / 8.0;
+    redcoi_exact_result *result = malloc(sizeof *result);
+    bool *keep = calloc(problem->group_count, sizeof *keep);
+    redcoi_problem *alone = NULL;
+    redco_status st = REDCO_ENOMEM;
+    if (keep != NULL) { keep[group] = true; }
+    if (result != NULL && keep != NULL) { alone = redcoi_problem_copy(problem, keep); }
+    if (alone != NULL) {
+        st = redcoi_layerwise_solve(alone, limit_s, gap_ratio, solve_long_leaf, NULL, result, err);
+    } else {
+        (void)redco_fail(err, st, "", "out of memory");
+    }
+    if (st == REDCO_OK && bound_s != NULL) {
+        *bound_s = fmax(*bound_s, fmin(result->bound_s, limit_s * (1.0 - gap_ratio)));
+    }
+    if (st == REDCO_OK && result->feasible) {
+        *answer = result->answer;
+        redcoi_answer_to_origin(alone, problem, answer);
+        *found_out = true;
+    }
+    redcoi_problem_free(alone);
+    free(keep);
+    free(result);
+    return st;
+}
+
+static redco_status solve_problem(const struct search *s, const redcoi_problem *problem, uint32_t group, double limit_s,
+                                  double *bound_s, redcoi_answer *answer, bool *found_out, redco_error *err)
+{
+    *found_out = false;
+    s->space->counts->solved++;
+    if (redcoi_exact_is_long(problem, group)) {
+        return solve_long_group(s, problem, group, limit_s, bound_s, answer, found_out, err);
+    }
+    *found_out =
+        redcoi_exact_group(problem, group, REDCOI_LEAST_TIME, limit_s, answer, &s->space->counts->compositions);
+    return REDCO_OK;
+}
+
 /* The best composition of one group. For T_comm, the fastest of those that attain its least. */
-static bool solve_group(const struct search *s, const redcoi_outer *outer, uint32_t group, double limit_s,
-                        redcoi_point *point)
+static redco_status solve_group(const struct search *s, const redcoi_outer *outer, uint32_t group, double limit_s,
+                                redcoi_point *point, bool *found_out, redco_error *err)
 {
     point->outer = outer;
-    if (!redcoi_exact_group(outer->lean, group, REDCOI_LEAST_TIME, limit_s, &point->answer, NULL)) { return false; }
+    redco_status st =
+        solve_problem(s, outer->lean, group, limit_s, &outer->bounds_s[group], &point->answer, found_out, err);
+    if (st != REDCO_OK || !*found_out) { return st; }
     redcoi_answer_to_origin(outer->lean, outer->goal, &point->answer);
     redcoi_point_measure(point);
-    if (!s->space->comm) { return true; }
+    if (!s->space->comm) { return REDCO_OK; }
     redcoi_point fastest = {.outer = outer};
-    if (redcoi_exact_group(outer->steps, group, REDCOI_LEAST_TIME, (double)INFINITY, &fastest.answer, NULL)) {
-        redcoi_point_measure(&fastest);
-        if (fastest.value_s <= point->value_s * (1.0 + exact_tie_ratio)) { *point = fastest; }
-    }
-    return true;
+    bool any = false;
+    st = solve_problem(s, outer->steps, group, (double)INFINITY, NULL, &fastest.answer, &any, err);
+    if (st != REDCO_OK || !any) { return st; }
+    redcoi_point_measure(&fastest);
+    if (fastest.value_s <= point->value_s * (1.0 + exact_tie_ratio)) { *point = fastest; }
+    return REDCO_OK;
 }
 
 struct indexed_bound {
@@ -88,15 +182,25 @@ static redco_status rank_groups(struct search *s, const redcoi_outer *outer, red
     }
     for (uint32_t g = 0; g < outer->group_count; g++) { order[g] = (struct indexed_bound){outer->bounds_s[g], g}; }
     qsort(order, outer->group_count, sizeof *order, compare_bounds);
-    for (uint32_t i = 0; i < outer->group_count; i++) {
+    for (uint32_t i = 0; i < outer->group_count && st == REDCO_OK; i++) {
         const double limit_s = limit_of(s);
+        bool found = false;
         if (order[i].bound_s > limit_s || isinf(order[i].bound_s)) { break; }
-        if (solve_group(s, outer, order[i].group, limit_s, point)) { redcoi_ranking_add(&s->ranking, point); }
+        st = solve_group(s, outer, order[i].group, limit_s, point, &found, err);
+        if (st == REDCO_OK && found) { redcoi_ranking_add(&s->ranking, point); }
     }
 out:
     free(order);
     free(point);
     return st;
+}
+
+/* By a bound of its memory: what cannot fit need not be priced. */
+static bool may_fit(redcoi_space *space, redcoi_outer *outer)
+{
+    redcoi_space_bound_memory(space, outer);
+    return outer->least_bytes <= outer->capacity_bytes &&
+           space->options.margin_bytes <= outer->capacity_bytes - outer->least_bytes;
 }
 
 static redco_status rank_all(struct search *s, redco_error *err)
@@ -105,10 +209,21 @@ static redco_status rank_all(struct search *s, redco_error *err)
     for (uint32_t i = 0; i < s->space->outer_count && st == REDCO_OK; i++) {
         redcoi_outer *outer = &s->space->outers[i];
         if (outer->least_s > limit_of(s)) { break; } /* sorted by it */
+        if (!may_fit(s->space, outer)) { continue; }
         st = redcoi_space_price(s->space, outer, err);
         if (st == REDCO_OK) { st = rank_groups(s, outer, err); }
     }
     return st;
+}
+
+/* Groups that GLPK solved one by one carry its bounds; those that it did not are no better than the first rank.
+ * @return false where the groups are not like this */
+static bool proven_by_group(struct search *s, const redcoi_outer *outer)
+{
+    bool any = false;
+    for (uint32_t g = 0; g < outer->group_count && !any; g++) { any = redcoi_exact_is_long(outer->lean, g); }
+    for (uint32_t g = 0; g < outer->group_count && any; g++) { s->bound_s = fmin(s->bound_s, outer->bounds_s[g]); }
+    return any;
 }
 
 /* GLPK over the groups of one outer choice that may hold something better than the first rank. */
@@ -160,7 +275,10 @@ static redco_status prove_all(struct search *s, redco_error *err)
     s->bound_s = s->ranking.points[0].value_s;
     for (uint32_t i = 0; i < s->space->outer_count && st == REDCO_OK; i++) {
         const redcoi_outer *outer = &s->space->outers[i];
-        if (outer->lean != NULL && outer->least_s <= s->ranking.points[0].value_s) { st = prove_outer(s, outer, err); }
+        if (outer->lean == NULL || outer->least_s > s->ranking.points[0].value_s || proven_by_group(s, outer)) {
+            continue;
+        }
+        st = prove_outer(s, outer, err);
     }
     return st;
 }
@@ -187,17 +305,19 @@ static redco_status break_ties(struct search *s, redco_error *err)
     redcoi_point *chosen = &points[0];
     redcoi_point *point = &points[1];
     *chosen = s->ranking.points[0];
+    redco_status st = REDCO_OK;
     for (uint32_t i = 0; i < s->space->outer_count; i++) {
         const redcoi_outer *outer = &s->space->outers[i];
-        for (uint32_t g = 0; outer->lean != NULL && g < outer->group_count; g++) {
+        for (uint32_t g = 0; outer->lean != NULL && g < outer->group_count && st == REDCO_OK; g++) {
+            bool found = false;
             if (outer->bounds_s[g] > ceiling_s) { continue; }
-            const bool found = solve_group(s, outer, g, ceiling_s, point);
+            st = solve_group(s, outer, g, ceiling_s, point, &found, err);
             if (found && leaner_tie(s, point, chosen)) { *chosen = *point; }
         }
     }
-    redcoi_ranking_lead(&s->ranking, chosen);
+    if (st == REDCO_OK) { redcoi_ranking_lead(&s->ranking, chosen); }
     free(points);
-    return REDCO_OK;
+    return st;
 }
 
 /* Options whose price alone lifts the bound to the cut-off are in no better answer. */
@@ -221,33 +341,6 @@ static void drop_dear(redcoi_problem *problem, double cutoff_s)
     problem->option_count = kept;
 }
 
-/* GLPK with few nodes, its answer polished; if the gap is open, with more of them and that answer to prune with. */
-static redco_status solve_by_glpk(const redcoi_problem *few, double cutoff_s, double gap_ratio,
-                                  redcoi_milp_result *result, redco_error *err)
-{
-    redcoi_milp_options options = {.gap_ratio = gap_ratio, .node_limit = LAYERWISE_NODES};
-    redco_status st = redcoi_milp_solve(few, &options, result, err);
-    if (st != REDCO_OK || !result->feasible) { return st; }
-    redcoi_answer_polish(few, &result->answer);
-    if (result->bound_s >= fmin(cutoff_s, result->answer.objective_s) * (1.0 - gap_ratio)) { return REDCO_OK; }
-    redcoi_milp_result *const first = malloc(sizeof *first);
-    if (first == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    *first = *result;
-    options.start = &first->answer;
-    options.node_limit = LAYERWISE_NODES_AGAIN;
-    st = redcoi_milp_solve(few, &options, result, err);
-    if (st == REDCO_OK) {
-        if (result->feasible) { redcoi_answer_polish(few, &result->answer); }
-        if (!result->feasible || first->answer.objective_s < result->answer.objective_s) {
-            result->answer = first->answer;
-        }
-        result->feasible = true;
-        result->bound_s = isfinite(result->bound_s) ? fmax(result->bound_s, first->bound_s) : first->bound_s;
-    }
-    free(first);
-    return st;
-}
-
 /* GLPK first; what it leaves open the dynamic program closes. */
 static redco_status solve_leaf(const redcoi_problem *problem, double cutoff_s, double gap_ratio, void *context,
                                redcoi_exact_result *result_out, redco_error *err)
@@ -262,7 +355,7 @@ static redco_status solve_leaf(const redcoi_problem *problem, double cutoff_s, d
         goto out;
     }
     drop_dear(few, cutoff_s);
-    if ((st = solve_by_glpk(few, cutoff_s, gap_ratio, glpk, err)) != REDCO_OK) { goto out; }
+    if ((st = solve_by_glpk(few, cutoff_s, gap_ratio, false, glpk, err)) != REDCO_OK) { goto out; }
     result_out->bound_s = fmin(glpk->bound_s, cutoff_s);
     double best_s = cutoff_s;
     if (glpk->feasible && glpk->answer.objective_s < best_s) {
@@ -306,6 +399,7 @@ static redco_status search_layerwise(struct search *s, redco_error *err)
             s->bound_s = fmin(s->bound_s, outer->least_s);
             break;
         }
+        if (!may_fit(s->space, outer)) { continue; }
         if ((st = redcoi_space_price(s->space, outer, err)) != REDCO_OK) { goto out; }
         st = redcoi_layerwise_solve(outer->goal, best_s, gap_ratio, solve_leaf, &effort, result, err);
         if (st != REDCO_OK) { goto out; }
@@ -415,11 +509,11 @@ redco_status redco_search(const redco_machine *machine, const redco_model *model
                           redco_error *err)
 {
     const double start_s = seconds_now();
-    const redcoi_inputs inputs = {machine, model, calibration, comm};
     redco_status st = check_options(options, err);
     if (st != REDCO_OK) { return st; }
     redco_search_result *result = calloc(1, sizeof *result);
     if (result == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    const redcoi_inputs inputs = {machine, model, calibration, comm, &result->counts};
     result->solver = redcoi_glpk_name();
     const bool policies = options->strategy == REDCO_STRATEGY_AMSP && options->recompute == REDCO_RECOMPUTE_COUNT;
     st = policies ? search_policies(&inputs, options, result, err) : search_space(&inputs, options, true, result, err);
@@ -427,6 +521,7 @@ redco_status redco_search(const redco_machine *machine, const redco_model *model
         redco_search_result_free(result);
         return st;
     }
+    result->counts.bounded = result->counts.listed - result->counts.priced;
     result->seconds = seconds_now() - start_s;
     *result_out = result;
     return REDCO_OK;

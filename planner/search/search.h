@@ -104,15 +104,27 @@ typedef struct redco_shortfall {
     char change_value[16]; /**< to what; "": what was fixed is left free */
 } redco_shortfall;
 
+/** The work of a search, that of naming what would fit included. An outer choice is a point of the space without
+ *  meshes and recomputation. */
+typedef struct redco_search_counts {
+    uint64_t listed;       /**< outer choices: bounded + priced */
+    uint64_t bounded;      /**< ruled out by a bound alone */
+    uint64_t priced;       /**< with all or some of their meshes */
+    uint64_t solved;       /**< meshes of those whose best recomputation was sought */
+    uint64_t compositions; /**< of recomputation, that were looked at one by one */
+    uint64_t simulated;    /**< steps */
+} redco_search_counts;
+
 typedef struct redco_search_result {
     redco_candidate *ranked; /**< best first */
     uint32_t ranked_count;   /**< 0: infeasible */
     uint64_t candidates;     /**< strategies (setting x mesh triple x policy) in the space */
     uint64_t settings;       /**< outer choices */
-    const char *solver;      /**< "GLPK 5.0" */
-    const char *status;      /**< "optimal", "feasible" when the gap asked for was not reached, "infeasible": static */
-    double gap_ratio;        /**< proven */
-    double seconds;          /**< wall time of the search */
+    redco_search_counts counts;
+    const char *solver; /**< "GLPK 5.0" */
+    const char *status; /**< "optimal", "feasible" when the gap asked for was not reached, "infeasible": static */
+    double gap_ratio;   /**< proven */
+    double seconds;     /**< wall time of the search */
     redco_shortfall shortfall;
     bool verified;           /**< the second method ran */
     bool verify_failed;      /**< and found something better than the answer by more than the gap */

@@ -9,29 +9,61 @@
 
 enum { MOST_NODES = 1 << 17, MOST_STAGES = 64 };
 
-redco_status redcoi_space_leanest(redcoi_space *space, int64_t *short_bytes_out, const redcoi_outer **outer_out,
-                                  redcoi_answer *answer_out, redco_error *err)
+/* The leanest group of an outer choice, where it is leaner than @p short_bytes: less than *outer_out, if any, needs. */
+static void take_leaner(redcoi_outer *outer, int64_t *short_bytes, const redcoi_outer **outer_out,
+                        redcoi_answer *answer, redcoi_answer *answer_out)
+{
+    const int64_t others = (int64_t)outer->capacity_bytes - (int64_t)outer->fixed_bytes;
+    redcoi_problem endless = *outer->steps;
+    for (uint32_t g = 0; g < outer->group_count; g++) {
+        const int64_t most = *outer_out != NULL ? *short_bytes + others : INT64_MAX / 2;
+        endless.budget_bytes = most > 0 ? (uint64_t)most : 0;
+        if (!redcoi_exact_group(&endless, g, REDCOI_LEAST_MEMORY, 1e300, answer, NULL)) { continue; }
+        const int64_t bytes = (int64_t)answer->bytes - others;
+        if (*outer_out != NULL && bytes >= *short_bytes) { continue; }
+        *short_bytes = bytes;
+        *outer_out = outer;
+        *answer_out = *answer;
+    }
+}
+
+/* By how much an outer choice is too large at least. */
+static int64_t least_short(const redcoi_outer *outer)
+{
+    const uint64_t most = INT64_MAX / 4;
+    const uint64_t bytes = outer->least_bytes < most ? outer->least_bytes : most;
+    return (int64_t)bytes - (int64_t)outer->capacity_bytes;
+}
+
+redco_status redcoi_space_leanest(redcoi_space *space, bool enough, int64_t *short_bytes_out,
+                                  const redcoi_outer **outer_out, redcoi_answer *answer_out, redco_error *err)
 {
     redcoi_answer *answer = malloc(sizeof *answer);
     if (answer == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     redco_status st = REDCO_OK;
     *outer_out = NULL;
+    /* The outer choice with the least bound first, so that the bounds of most others rule them out. */
+    redcoi_outer *likely = NULL;
     for (uint32_t i = 0; i < space->outer_count; i++) {
         redcoi_outer *outer = &space->outers[i];
+        redcoi_space_bound_memory(space, outer);
+        if (enough && outer->least_bytes > outer->capacity_bytes) { continue; }
+        if (likely == NULL || outer->least_bytes < likely->least_bytes) { likely = outer; }
+    }
+    int64_t most = INT64_MAX;
+    if (likely != NULL && (st = redcoi_space_price(space, likely, err)) == REDCO_OK) {
+        take_leaner(likely, &most, outer_out, answer, answer_out);
+        *short_bytes_out = most;
+    }
+    const bool done = likely == NULL || (enough && *outer_out != NULL && most <= 0);
+    if (!done) { *outer_out = NULL; } /* of equal ones the first */
+    for (uint32_t i = 0; i < space->outer_count && st == REDCO_OK && !done; i++) {
+        redcoi_outer *outer = &space->outers[i];
+        const int64_t least = least_short(outer);
+        if (least > most || (*outer_out != NULL && least >= *short_bytes_out) || (enough && least > 0)) { continue; }
         if ((st = redcoi_space_price(space, outer, err)) != REDCO_OK) { break; }
-        redcoi_problem endless = *outer->steps;
-        for (uint32_t g = 0; g < outer->group_count; g++) {
-            const int64_t others = (int64_t)outer->capacity_bytes - (int64_t)outer->fixed_bytes;
-            /* Only what is leaner than the leanest so far is of interest. */
-            const int64_t most = *outer_out != NULL ? *short_bytes_out + others : INT64_MAX / 2;
-            endless.budget_bytes = most > 0 ? (uint64_t)most : 0;
-            if (!redcoi_exact_group(&endless, g, REDCOI_LEAST_MEMORY, 1e300, answer, NULL)) { continue; }
-            const int64_t bytes = (int64_t)answer->bytes - others;
-            if (*outer_out != NULL && bytes >= *short_bytes_out) { continue; }
-            *short_bytes_out = bytes;
-            *outer_out = outer;
-            *answer_out = *answer;
-        }
+        take_leaner(outer, short_bytes_out, outer_out, answer, answer_out);
+        if (enough && *outer_out != NULL && *short_bytes_out <= 0) { break; }
     }
     free(answer);
     return st;
@@ -46,7 +78,7 @@ static bool fits(const redcoi_inputs *inputs, const redco_search_options *option
     redco_error ignored = {0}; /* A change that is not possible does not fit. */
     redco_status st = REDCO_ENOMEM;
     if (answer != NULL) { st = redcoi_space_create(inputs, options, &space, &ignored); }
-    if (st == REDCO_OK) { st = redcoi_space_leanest(space, &short_bytes, &outer, answer, &ignored); }
+    if (st == REDCO_OK) { st = redcoi_space_leanest(space, true, &short_bytes, &outer, answer, &ignored); }
     redcoi_space_free(space);
     free(answer);
     return st == REDCO_OK && outer != NULL && short_bytes <= 0;
@@ -232,7 +264,7 @@ redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inp
     int64_t short_bytes = 0;
     redcoi_answer *answer = malloc(sizeof *answer);
     if (answer == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    redco_status st = redcoi_space_leanest(space, &short_bytes, &outer, answer, err);
+    redco_status st = redcoi_space_leanest(space, false, &short_bytes, &outer, answer, err);
     if (st == REDCO_OK && outer == NULL) {
         st = redco_fail(err, REDCO_EVALUE, "model", "no strategy has a known size");
     }

@@ -68,6 +68,7 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
     redcoi_space *space = calloc(1, sizeof *space);
     if (space == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     space->options = *options;
+    space->counts = inputs->counts;
     redco_search_options *o = &space->options;
     if (o->top == 0) { o->top = 1; }
     if (o->strategy == REDCO_STRATEGY_AMSP) {
@@ -112,6 +113,7 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
         if (o->cp == REDCO_DEGREE_MEASURED) { o->cp = 1; }
     }
     if ((st = list_layouts(space, inputs, options, err)) != REDCO_OK) { goto out; }
+    space->counts->listed += space->outer_count;
     *space_out = space;
     space = NULL;
 out:
@@ -182,17 +184,18 @@ static redcoi_option comm_option(const redcoi_space *space, const redcoi_option 
 }
 
 /* Embedding and head are computed once and freed at once: only blocks are worth computing again. */
+static bool wants(const redcoi_space *space, uint32_t class_index, redco_recompute recompute)
+{
+    const redco_recompute policy = space->options.recompute;
+    if (!is_block(space->classes[class_index].kind)) { return recompute == REDCO_RECOMPUTE_NONE; }
+    return policy == REDCO_RECOMPUTE_COUNT ? redco_search_offers(&space->options, recompute) : policy == recompute;
+}
+
 static void price_class(redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed, uint32_t group,
                         uint32_t class_index)
 {
-    const redco_recompute policy = space->options.recompute;
-    const bool block = is_block(space->classes[class_index].kind);
     for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
-        const bool offered =
-            policy == REDCO_RECOMPUTE_COUNT && redco_search_offers(&space->options, (redco_recompute)r);
-        const bool wanted =
-            block ? offered || policy == (redco_recompute)r : (redco_recompute)r == REDCO_RECOMPUTE_NONE;
-        if (!wanted) { continue; }
+        if (!wants(space, class_index, (redco_recompute)r)) { continue; }
         const redco_layer_config config = {outer->groups[group], (redco_recompute)r};
         const redco_layer_cost cost = redco_cost_layer(space->costs, &outer->setting, class_index, &config);
         redcoi_option option = make_option(space, fixed, &cost);
@@ -245,12 +248,33 @@ static redco_status bound_groups(redcoi_outer *outer, redco_error *err)
     return REDCO_OK;
 }
 
-redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, redco_error *err)
+/* Fixed bytes and, of every class, the policy that keeps least. */
+void redcoi_space_bound_memory(redcoi_space *space, redcoi_outer *outer)
 {
-    if (outer->lean != NULL) { return REDCO_OK; }
+    if (outer->capacity_bytes > 0) { return; }
     const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &outer->setting);
     outer->fixed_bytes = fixed.fixed_bytes;
     outer->capacity_bytes = fixed.capacity_bytes;
+    outer->least_bytes = fixed.fixed_bytes;
+    for (uint32_t c = 0; c < space->class_count; c++) {
+        uint64_t least = UINT64_MAX;
+        for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
+            if (!wants(space, c, (redco_recompute)r)) { continue; }
+            const uint64_t bytes = redco_cost_least_bytes(space->costs, &outer->setting, c, (redco_recompute)r);
+            least = bytes < least ? bytes : least;
+        }
+        const uint64_t layers = space->classes[c].layers;
+        const uint64_t room = (UINT64_MAX - outer->least_bytes) / layers;
+        outer->least_bytes = least <= room ? outer->least_bytes + layers * least : UINT64_MAX;
+    }
+}
+
+redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, redco_error *err)
+{
+    if (outer->lean != NULL) { return REDCO_OK; }
+    space->counts->priced++;
+    const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &outer->setting);
+    redcoi_space_bound_memory(space, outer);
     group_layers(space, outer);
     outer->steps = new_problem(space, outer, &fixed);
     outer->goal = space->comm ? new_problem(space, outer, &fixed) : outer->steps;

@@ -11,7 +11,8 @@ typedef struct redcoi_outer {
     double least_s;       /**< no strategy of it is better in the objective; of the cost model, nothing priced yet */
     redco_shards *groups; /**< mesh triples */
     uint32_t group_count;
-    uint64_t fixed_bytes, capacity_bytes;
+    uint64_t fixed_bytes, capacity_bytes;     /**< 0: not asked for yet */
+    uint64_t least_bytes;                     /**< no strategy of it needs less, fixed bytes included; set with them */
     uint32_t layers_each[REDCOI_MAX_CLASSES]; /**< a layer of the problems stands for so many of a class */
     redcoi_problem *steps;                    /**< step time; NULL until priced */
     redcoi_problem *goal; /**< the objective, same options in the same order; equals steps unless it is T_comm */
@@ -29,15 +30,17 @@ typedef struct redcoi_space {
     redcoi_outer *outers;         /**< by least_s, then in order of enumeration */
     uint32_t outer_count, outer_capacity;
     uint64_t candidates;
-    bool batch_fits; /**< false: nothing was listed, for the batch divides over no layout */
+    bool batch_fits;             /**< false: nothing was listed, for the batch divides over no layout */
+    redco_search_counts *counts; /**< redcoi_inputs.counts */
 } redcoi_space;
 
-/** Inputs of a search, borrowed. */
+/** Inputs of a search, and where its work is counted, borrowed. */
 typedef struct redcoi_inputs {
     const redco_machine *machine;
     const redco_model *model;
     const redco_calibration *calibration;
     const redco_comm *comm;
+    redco_search_counts *counts;
 } redcoi_inputs;
 
 /** @return REDCO_OK with at least one outer choice, or why there is none (REDCO_EVALUE) */
@@ -47,6 +50,8 @@ void redcoi_space_free(redcoi_space *space);
 /** Fills the outer choices of a new space. @return REDCO_EVALUE and why where there is none */
 redco_status redcoi_space_list(redcoi_space *space, const redcoi_inputs *inputs, redco_error *err);
 
+/** Fills fixed_bytes, capacity_bytes and least_bytes; nothing when that was done. */
+void redcoi_space_bound_memory(redcoi_space *space, redcoi_outer *outer);
 /** Fills steps, goal, lean and bounds_s; nothing when that was done. REDCO_EVALUE: a cost is not a number. */
 redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, redco_error *err);
 
@@ -54,10 +59,10 @@ redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, redco_
 redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *outer, const redcoi_answer *answer,
                                     redco_candidate *candidate_out, redco_error *err);
 
-/** The least memory of any strategy of the space, whether it fits or not.
+/** The least memory of any strategy of the space, whether it fits or not; with @p enough the first that fits.
  *  @return bytes more than capacity, <= 0 when it fits; outer and answer (of its steps) are set */
-redco_status redcoi_space_leanest(redcoi_space *space, int64_t *short_bytes_out, const redcoi_outer **outer_out,
-                                  redcoi_answer *answer_out, redco_error *err);
+redco_status redcoi_space_leanest(redcoi_space *space, bool enough, int64_t *short_bytes_out,
+                                  const redcoi_outer **outer_out, redcoi_answer *answer_out, redco_error *err);
 
 /** Which part of the memory is the largest, by its name in a plan. @return static */
 const char *redcoi_largest_component(const redco_prediction *prediction);

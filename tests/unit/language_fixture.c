@@ -87,9 +87,10 @@ static redco_status partition(language *l, const redco_task_graph *built, const 
     for (uint32_t i = 0; i < count; i++) {
         const redco_task_parameter *const p = &l->task->parameters[i];
         const redco_tensor_type type = redco_task_parameter_type(p, shape->dtype);
-        inputs[i] = (redco_tp_input){p->name, shape->layout != NULL
-                                                  ? shape->layout(shape->context, l->task, i, &type, shape->ranks)
-                                                  : language_layout(p, &type, shape->ranks)};
+        inputs[i] = (redco_tp_input){.name = p->name,
+                                     .layout = shape->layout != NULL
+                                                   ? shape->layout(shape->context, l->task, i, &type, shape->ranks)
+                                                   : language_layout(p, &type, shape->ranks)};
         wanted[i + 1] = (redco_partition_output){built->gradients[i], p->name};
     }
     const redco_partition_options options = {.group = {0, shape->ranks},

@@ -200,7 +200,7 @@ redco_status rig_partition(const rig *r, uint32_t ranks, uint32_t rank, redco_gr
     for (uint32_t i = 0; i < r->inputs; i++) {
         if (r->input[i].parameter) { wanted[count++] = (redco_partition_output){r->gradient[i], r->input[i].name}; }
         if (r->input[i].layout.kind != REDCO_TP_REPLICATED) {
-            layouts[given++] = (redco_tp_input){r->input[i].name, r->input[i].layout};
+            layouts[given++] = (redco_tp_input){.name = r->input[i].name, .layout = r->input[i].layout};
         }
     }
     const redco_partition_options options = {.group = {.id = 7, .ranks = ranks},

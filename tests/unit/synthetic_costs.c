@@ -292,3 +292,11 @@ double redco_cost_bound(redco_costs *costs, const redco_setting *setting)
     }
     return fixed.scale * compute_s + fixed.overhead_s;
 }
+
+uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                redco_recompute recompute)
+{
+    const redco_layer_config all = {{setting->dp, setting->dp, setting->dp}, recompute};
+    const redco_layer_cost cost = redco_cost_layer(costs, setting, class_index, &all);
+    return cost.parameter_bytes + cost.gradient_bytes + cost.optimizer_bytes + cost.activation_bytes;
+}

@@ -260,7 +260,7 @@ static void bad_files_are_refused(void **state)
         {"states", "value", "[]", "e.json:/states", "has no value; one is needed"},
         {"states", "value", "[3]", "e.json:/states/value/0", "is \"\", unknown or named twice"},
         {"export", "value", "\"jax\"", "e.json:/export/value",
-         "is neither null nor one of: megatron, deepspeed, fsdp, internevo"},
+         "is neither null nor one of: megatron, megatron-bridge, torchtitan, deepspeed, fsdp, internevo"},
         {"calibrations", NULL, "{\"value\": {\"A800\": 7}, \"source\": \"s\"}", "e.json:/calibrations/value/A800",
          "is not one of at most 4 names of calibration sets"},
         {"measured_on", NULL, "[7]", "e.json:/measured_on/0", "is not the name of a GPU"},

@@ -26,30 +26,32 @@ static double number(const redco_export *made, const char *path)
     return json_number_value(at(made->report, path));
 }
 
-/* What each framework's documents say, by hand (planner/export/README.md): E exact; O the layout is, the overlap is
- * not; N the nearest is exported. 64 GPUs are 8x8; the optimizer is dealt out as whole tensors only by InternEvo, so
- * its ZeRO-1 is planned that way in a row of its own. DeepSpeed hides neither a gradient reduction without ZeRO nor the
- * gather of updated parameters. ZeRO++ is a second copy of parameters, which Megatron-LM and InternEvo lack. */
+/* Each framework's documents, read by hand (planner/export/README.md): E exact; O the layout is, the overlap is not; T
+ * the layout is, traits of the engine are not; N the nearest is exported. 64 GPUs are 8x8; the optimizer is dealt out
+ * as whole tensors only by InternEvo, so its ZeRO-1 is planned that way in a row of its own. DeepSpeed hides neither a
+ * gradient reduction without ZeRO nor the gather of updated parameters. torchtitan gathers blocks, reduces gradients in
+ * 32 bits and scatters them after every micro-batch. ZeRO++ is a second copy of parameters, which Megatron-LM and
+ * InternEvo lack. */
 static void strategies_are_told_apart(void **state)
 {
     static const struct {
         redco_strategy strategy;
         redco_scheme scheme;
         redco_shards fix;
-        const char *told; /* megatron, deepspeed, fsdp, internevo, sbatch */
+        const char *told; /* megatron, deepspeed, fsdp, internevo, sbatch, megatron-bridge, torchtitan */
     } rows[] = {
-        {REDCO_STRATEGY_DDP, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EOEEE"},
-        {REDCO_STRATEGY_ZERO1, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EOENE"},
-        {REDCO_STRATEGY_ZERO1, REDCO_INTER_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "NNNEE"},
-        {REDCO_STRATEGY_ZERO2, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EOENE"},
-        {REDCO_STRATEGY_ZERO3, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EEEEE"},
-        {REDCO_STRATEGY_MICS, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EEEEE"},
-        {REDCO_STRATEGY_ZEROPP, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "NEENE"},
-        {REDCO_STRATEGY_HSDP, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EEEEE"},
+        {REDCO_STRATEGY_DDP, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EOEEEET"},
+        {REDCO_STRATEGY_ZERO1, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EOENEEN"},
+        {REDCO_STRATEGY_ZERO1, REDCO_INTER_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "NNNEENN"},
+        {REDCO_STRATEGY_ZERO2, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EOENEEN"},
+        {REDCO_STRATEGY_ZERO3, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EEEEEET"},
+        {REDCO_STRATEGY_MICS, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EEEEEET"},
+        {REDCO_STRATEGY_ZEROPP, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "NEENENN"},
+        {REDCO_STRATEGY_HSDP, REDCO_INTRA_TENSOR, {{0, 0}, {0, 0}, {0, 0}}, "EEEEEET"},
         /* AMSP's choice for 13B (Table IV), ZeRO-1 inside a node, and Megatron's hybrid FSDP */
-        {REDCO_STRATEGY_ANY, REDCO_INTER_TENSOR, {{4, 1}, {4, 1}, {8, 1}}, "NNNEE"},
-        {REDCO_STRATEGY_ANY, REDCO_INTRA_TENSOR, {{1, 1}, {1, 1}, {8, 1}}, "ENENE"},
-        {REDCO_STRATEGY_ANY, REDCO_INTRA_TENSOR, {{8, 1}, {8, 1}, {8, 8}}, "ENNNE"},
+        {REDCO_STRATEGY_ANY, REDCO_INTER_TENSOR, {{4, 1}, {4, 1}, {8, 1}}, "NNNEENN"},
+        {REDCO_STRATEGY_ANY, REDCO_INTRA_TENSOR, {{1, 1}, {1, 1}, {8, 1}}, "ENENEEN"},
+        {REDCO_STRATEGY_ANY, REDCO_INTRA_TENSOR, {{8, 1}, {8, 1}, {8, 8}}, "ENNNEEN"},
     };
     const redco_input_names names = {.model = "llama-7b"};
     (void)state;
@@ -64,9 +66,10 @@ static void strategies_are_told_apart(void **state)
         plan_open(&names, 64, &options, &p);
         for (int f = 0; f < REDCO_FRAMEWORK_COUNT; f++) {
             redco_export *made = export(&p, (redco_framework)f);
-            const char told = made->exact ? 'E' : (made->layout_exact ? 'O' : 'N');
             const double loss = number(made, "loss_ratio");
             char text[200];
+            const bool overlap = strcmp(differences(made, text, sizeof text), "overlap") == 0;
+            const char told = made->exact ? 'E' : made->layout_exact ? (overlap ? 'O' : 'T') : 'N';
             if (told != rows[i].told[f]) {
                 fail_msg("row %zu, %s: %c (%s), not %c", i, redco_framework_words[f], told,
                          differences(made, text, sizeof text), rows[i].told[f]);
@@ -76,10 +79,7 @@ static void strategies_are_told_apart(void **state)
                         number(made, "exported/predicted/capacity_bytes"));
             if (told == 'E') { assert_close(loss, 0.0, 0.0); }
             /* the same work, less of it hidden */
-            if (told == 'O') {
-                assert_string_equal(differences(made, text, sizeof text), "overlap");
-                assert_true(loss > 0.0);
-            }
+            if (told == 'O') { assert_true(loss > 0.0); }
             redco_export_free(made);
         }
         plan_close(&p);
@@ -446,7 +446,7 @@ static void models_may_be_refused(void **state)
     options.workload.seq_len = 512;
     plan_open(&names, 64, &options, &p);
     for (int f = 0; f < REDCO_FRAMEWORK_COUNT; f++) {
-        const bool refused = f == REDCO_FRAMEWORK_MEGATRON || f == REDCO_FRAMEWORK_INTERNEVO;
+        const bool refused = f != REDCO_FRAMEWORK_DEEPSPEED && f != REDCO_FRAMEWORK_FSDP && f != REDCO_FRAMEWORK_SBATCH;
         redco_error err = {0};
         redco_export *made = NULL;
         assert_int_equal(redco_export_create(p.plan, &p.reopened, (redco_framework)f, &made, &err),

@@ -320,18 +320,6 @@ static void operators_have_roles(void **state)
         assert_int_equal(redco_op_role_named(redco_op_role_name((redco_op_role)role)), role);
     }
     assert_int_equal(redco_op_role_named("my_operator"), REDCO_OP_ROLE_NONE);
-    /* What tensor parallelism sums in GPT-J's block, whose attention and FFN are one region: GPT-J has one all-reduce a
-     * pass, LLaMA two, a decoder with cross-attention three. */
-    for (int parallel = 0; parallel < 2; parallel++) {
-        uint32_t begins = 0, ends = 0;
-        for (unsigned role = REDCO_OP_ROLE_QKV; role <= REDCO_OP_ROLE_FFN_OUT; role++) {
-            const bool latent = role >= REDCO_OP_ROLE_Q_DOWN && role <= REDCO_OP_ROLE_KV_UP;
-            begins += !latent && redco_op_role_begins_tp((redco_op_role)role, parallel == 1);
-            ends += redco_op_role_ends_tp((redco_op_role)role, parallel == 1);
-        }
-        assert_int_equal(begins, parallel == 1 ? 2 : 3);
-        assert_int_equal(ends, parallel == 1 ? 2 : 3);
-    }
     const redco_value x = input(l->g, "x", REDCO_F32, DIMS(2));
     redco_graph_set_layer(l->g, "block.1");
     redco_graph_set_role(l->g, REDCO_OP_ROLE_CROSS_ATTENTION);

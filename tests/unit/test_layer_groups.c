@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-enum { RANDOM_CONFIGS = 200, RANKS = 8 };
+enum { RANDOM_CONFIGS = 200, RANKS = 8, T = 120 /* tokens */ };
 
 static uint64_t up(uint64_t a, uint64_t b)
 {
@@ -217,7 +217,6 @@ static void narrow_tables(void **state)
 /* Elements that backward reads, by hand: T tokens, h hidden, q and k widths, f of the FFN, a heads. */
 static void backward_reads(void **state)
 {
-    enum { T = 120 };
     static const struct {
         const char *preset;
         uint32_t class_index;
@@ -270,9 +269,83 @@ static void backward_reads(void **state)
     }
 }
 
+/* "qkv b+": backward of the group ends with an all-reduce; f forward, < gather before, > scatter behind; "!": backward
+ * reads nothing of it. */
+static void write_traffic(const redco_layer_group *groups, uint32_t count, bool sequence_parallel,
+                          const uint64_t *sizes, uint64_t elements, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t g = 0; g < count; g++) {
+        bool named = false;
+        for (int pass = 0; pass < 2; pass++) {
+            for (uint32_t t = 0; t < groups[g].traffic_count; t++) {
+                const redco_group_traffic *const traffic = &groups[g].traffic[t];
+                if (traffic->sequence_parallel != sequence_parallel || traffic->backward != (pass == 1)) { continue; }
+                assert_int_equal(redco_extent_count(&traffic->elements, sizes), elements);
+                const char mark = traffic->op == REDCO_ALL_REDUCE ? '+' : traffic->op == REDCO_ALL_GATHER ? '<' : '>';
+                used += (size_t)snprintf(text + used, size - used, "%s%s %c%c", used > 0 ? " " : "",
+                                         named ? "" : redco_op_role_name(groups[g].role), pass == 1 ? 'b' : 'f', mark);
+                named = true;
+            }
+        }
+        if (groups[g].unread) {
+            used +=
+                (size_t)snprintf(text + used, size - used, named ? "!" : " %s !", redco_op_role_name(groups[g].role));
+        }
+    }
+}
+
+/* Shoeybi et al. 2019: each pair of products has one sum forward, behind the second, and one backward, of the gradient
+ * of what the first reads. Korthikanti et al. 2022: with sequence parallelism a gather and a scatter in place of each.
+ * GPT-J's attention and FFN read one norm and are added before they are summed; GPT-NeoX's have a norm each. The head
+ * has the first product of a pair, the table the second. */
+static void collectives_are_those_of_pairs(void **state)
+{
+    static const char llama[] = "qkv b+ out f+ ffn_in b+ ffn_out f+!";
+    static const char llama_rows[] = "qkv f<  b> out f>  b< ffn_in f<  b> ffn_out f>  b<!";
+    static const char cross[] = "qkv b+ out f+ cross_q b+ cross_out f+ ffn_in b+ ffn_out f+!";
+    static const struct {
+        const char *preset;
+        uint32_t class_index, width;
+        const char *whole, *rows;
+    } wanted[] = {
+        {"llama-7b", 0, 4096, "embedding f+", "embedding f>  b<"},
+        {"llama-7b", 1, 4096, llama, llama_rows},
+        {"llama-7b", 2, 4096, "head b+", "head f<  b>"},
+        {"qwen3-8b", 1, 4096, llama, llama_rows},
+        {"gpt2", 1, 768, llama, llama_rows},       /* queries, keys and values of one matrix: in thirds */
+        {"bloom-7b1", 1, 4096, llama, llama_rows}, /* by head */
+        {"mpt-7b", 1, 4096, llama, llama_rows},
+        {"internlm2-7b", 1, 4096, llama, llama_rows}, /* by group */
+        {"gpt-j-6b", 1, 4096, "qkv b+ out ! ffn_out f+!", "qkv f<  b> out ! ffn_out f>  b<!"},
+        {"gpt-neox-20b", 1, 6144, "qkv b+ out ! ffn_in b+ ffn_out f+!",
+         "qkv f<  b> out ! ffn_in f<  b> ffn_out f>  b<!"},
+        {"t5-11b", 1, 1024, llama, llama_rows},
+        {"t5-11b", 2, 1024, cross, NULL},
+        {"bart-large", 2, 1024, "qkv b+ out f+ cross_q b+ cross_out f+ ffn_in b+ ffn_out f+", NULL},
+    };
+    (void)state;
+    for (size_t w = 0; w < sizeof wanted / sizeof wanted[0]; w++) {
+        const redco_layer_group *groups = NULL;
+        uint64_t sizes[REDCO_AXIS_COUNT];
+        char text[400];
+        redco_model *model = NULL;
+        assert_int_equal(redco_model_read(wanted[w].preset, &model, NULL), REDCO_OK);
+        redco_model_axis_sizes(model, 3, 40, sizes);
+        const uint32_t count = redco_model_groups(model, wanted[w].class_index, &groups);
+        write_traffic(groups, count, false, sizes, (uint64_t)T * wanted[w].width, text, sizeof text);
+        assert_string_equal(text, wanted[w].whole);
+        write_traffic(groups, count, true, sizes, (uint64_t)T * wanted[w].width, text, sizeof text);
+        if (wanted[w].rows != NULL) { assert_string_equal(text, wanted[w].rows); }
+        redco_model_free(model);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(presets_have_the_listed_operators),
+                                       cmocka_unit_test(collectives_are_those_of_pairs),
                                        cmocka_unit_test(random_configs_have_the_listed_operators),
                                        cmocka_unit_test(narrow_tables), cmocka_unit_test(backward_reads)};
     return cmocka_run_group_tests(tests, NULL, NULL);

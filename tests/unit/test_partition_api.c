@@ -137,7 +137,8 @@ static void test_precision(void **state)
     redco_gradient(g, loss, wrt, 3, gradients);
     const redco_partition_output wanted[4] = {
         {loss, NULL}, {gradients[0], "x"}, {gradients[1], "a"}, {gradients[2], "b"}};
-    const redco_tp_input layouts[2] = {{"a", redco_tp_split(1)}, {"b", redco_tp_split(0)}};
+    const redco_tp_input layouts[2] = {{.name = "a", .layout = redco_tp_split(1)},
+                                       {.name = "b", .layout = redco_tp_split(0)}};
     const redco_partition_options options = {.group = {0, 2}, .rank = 1, .inputs = layouts, .input_count = 2};
     redco_error err = {0};
     redco_tp_traffic *traffic = NULL;
@@ -174,8 +175,10 @@ static void test_update(void **state)
     redco_adamw(g, w, redco_input(g, "m", &w_type), redco_input(g, "v", &w_type), gradient,
                 redco_input(g, "numbers", &numbers), updated);
     const redco_partition_output wanted[4] = {{updated[0], "w"}, {updated[1], "w"}, {updated[2], "w"}, {z, NULL}};
-    const redco_tp_input layouts[4] = {
-        {"frozen", redco_tp_split(1)}, {"w", redco_tp_split(0)}, {"m", redco_tp_split(0)}, {"v", redco_tp_split(0)}};
+    const redco_tp_input layouts[4] = {{.name = "frozen", .layout = redco_tp_split(1)},
+                                       {.name = "w", .layout = redco_tp_split(0)},
+                                       {.name = "m", .layout = redco_tp_split(0)},
+                                       {.name = "v", .layout = redco_tp_split(0)}};
     const redco_partition_options options = {.group = {0, 2}, .rank = 1, .inputs = layouts, .input_count = 4};
     redco_error err = {0};
     if (redco_partition(g, wanted, 4, &options, &local, outputs, &err) != REDCO_OK) { fail_msg("%s", err.text); }
@@ -215,7 +218,7 @@ static void test_errors(void **state)
     const redco_value w = redco_parameter(g, "w", &type);
     const redco_value sum = redco_sum_all(g, w);
     redco_partition_output out = {sum, NULL};
-    redco_tp_input in[2] = {{"w", redco_tp_split(0)}, {"w", redco_tp_split(1)}};
+    redco_tp_input in[2] = {{.name = "w", .layout = redco_tp_split(0)}, {.name = "w", .layout = redco_tp_split(1)}};
     redco_partition_options o = {.group = {0, 4}, .rank = 0, .inputs = in, .input_count = 1};
     assert_error(g, &out, &o, "w", "split 0 of f32[6,8] among 4 ranks: it must divide the dimension");
     in[0].layout.dim = 2;
@@ -226,9 +229,9 @@ static void test_errors(void **state)
     assert_error(g, &out, &o, "w", "among 4 ranks");
     in[0].layout = redco_tp_partial();
     assert_error(g, &out, &o, "w", "not a partial sum");
-    in[0] = (redco_tp_input){"v", redco_tp_split(0)};
+    in[0] = (redco_tp_input){.name = "v", .layout = redco_tp_split(0)};
     assert_error(g, &out, &o, "v", "no such input");
-    in[0] = (redco_tp_input){"w", redco_tp_split(1)};
+    in[0] = (redco_tp_input){.name = "w", .layout = redco_tp_split(1)};
     o.input_count = 2;
     assert_error(g, &out, &o, "w", "two layouts");
     o.input_count = 1;

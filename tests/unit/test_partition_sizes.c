@@ -161,7 +161,7 @@ static uint64_t partition_cost(site *m, redco_value loss, uint32_t ranks, bool s
     outputs[0] = (redco_partition_output){loss, NULL};
     for (uint32_t i = 0; i < m->count; i++) {
         outputs[i + 1] = (redco_partition_output){gradients[i], m->name[i]};
-        inputs[i] = (redco_tp_input){m->name[i], m->layout[i]};
+        inputs[i] = (redco_tp_input){.name = m->name[i], .layout = m->layout[i]};
     }
     const redco_partition_options options = {.group = {0, ranks},
                                              .rank = ranks - 1,

@@ -485,7 +485,8 @@ static void a_planted_answer_is_caught(void **state)
         redco_search_result *r = search(&s, &o);
         const double right_s = r->ranked[0].prediction.step_s;
         redcoi_space *space = NULL;
-        const redcoi_inputs inputs = {&s.machine, s.model, &s.calibration, NULL};
+        redco_search_counts counts = {0};
+        const redcoi_inputs inputs = {&s.machine, s.model, &s.calibration, NULL, &counts};
         assert_int_equal(redcoi_space_create(&inputs, &o, &space, NULL), REDCO_OK);
         redco_search_result check = {.verified = false};
         assert_int_equal(redcoi_space_verify(space, right_s, &check, NULL), REDCO_OK);

@@ -1,10 +1,12 @@
 /* The search on preset models, cluster and calibration: what the second methods say, and AMSP's own choices. */
-#include "planner/search/search.h"
+#include "planner/search/exact.h"
+#include "planner/search/space.h"
 #include "topology/discovery/cluster.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -139,11 +141,97 @@ static void the_papers_choices_fit_and_are_not_faster(void **state)
     }
 }
 
+/* What rules out an outer choice before it is priced must not exceed what pricing finds. */
+static void bounds_of_memory_hold(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama-13b", "t5-11b", "llama-3-8b"};
+    for (int m = 0; m < 3; m++) {
+        struct setup s = open_setup(models[m], 48);
+        redco_search_counts counts = {0};
+        const redcoi_inputs inputs = {&s.machine, s.model, &s.calibration, s.comm, &counts};
+        redco_search_options o = defaults();
+        redcoi_space *space = NULL;
+        uint32_t tight = 0;
+        o.workload.global_batch = 96;
+        o.workload.seq_len = m == 1 ? 512 : 2048;
+        o.pp = REDCO_DEGREE_AUTO;
+        o.cp = REDCO_DEGREE_MEASURED;
+        o.chunks = REDCO_DEGREE_AUTO;
+        o.sequence_parallel = REDCO_EITHER;
+        assert_int_equal(redcoi_space_create(&inputs, &o, &space, NULL), REDCO_OK);
+        for (uint32_t i = 0; i < space->outer_count; i++) {
+            redcoi_outer *outer = &space->outers[i];
+            redcoi_answer answer;
+            assert_int_equal(redcoi_space_price(space, outer, NULL), REDCO_OK);
+            redcoi_problem endless = *outer->steps;
+            endless.budget_bytes = UINT64_MAX / 2;
+            uint64_t least = UINT64_MAX;
+            for (uint32_t g = 0; g < outer->group_count; g++) {
+                assert_true(redcoi_exact_group(&endless, g, REDCOI_LEAST_MEMORY, 1e300, &answer, NULL));
+                if (answer.bytes + outer->fixed_bytes < least) { least = answer.bytes + outer->fixed_bytes; }
+            }
+            assert_true(outer->least_bytes <= least);
+            tight += (double)least < 1.5 * (double)outer->least_bytes ? 1 : 0;
+        }
+        assert_true(tight > space->outer_count / 2);
+        redcoi_space_free(space);
+        close_setup(&s);
+    }
+}
+
+/* 100,000 layers of equal shape: as many prices and compositions as 100 of them take, not a thousand times. */
+static void work_grows_with_classes_of_layers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        uint64_t gpus;
+        bool fits;
+    } cases[] = {
+        {"{\"model_type\":\"llama\",\"hidden_size\":16384,\"intermediate_size\":53248,\"num_attention_heads\":128,"
+         "\"num_hidden_layers\":100000,\"vocab_size\":128256}",
+         8, false},
+        {"{\"model_type\":\"llama\",\"hidden_size\":1024,\"intermediate_size\":2816,\"num_attention_heads\":16,"
+         "\"num_hidden_layers\":100000,\"vocab_size\":32000}",
+         1024, false},
+        {"{\"model_type\":\"t5\",\"d_model\":512,\"d_ff\":2048,\"d_kv\":64,\"num_heads\":8,\"num_layers\":50000,"
+         "\"num_decoder_layers\":50000,\"vocab_size\":32128}",
+         512, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char path[] = "layers.json";
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        assert_true(fputs(cases[i].json, file) >= 0 && fclose(file) == 0);
+        struct setup s = open_setup(path, cases[i].gpus);
+        redco_search_options o = defaults();
+        o.workload.seq_len = cases[i].fits ? 64 : 4096;
+        o.sequence_parallel = REDCO_EITHER;
+        o.chunks = REDCO_DEGREE_AUTO;
+        redco_search_result *r = search(&s, &o);
+        const redco_search_counts *c = &r->counts;
+        assert_int_equal(r->ranked_count > 0, cases[i].fits);
+        if (cases[i].fits) { assert_string_equal(r->status, "optimal"); }
+        assert_int_equal(c->listed, c->bounded + c->priced);
+        /* Of the spaces of all changes that could make it fit, a few outer choices are priced. */
+        if (c->priced > 100 || c->compositions > 100000) {
+            fail_msg("case %zu: %llu of %llu outer choices priced, %llu compositions", i, (unsigned long long)c->priced,
+                     (unsigned long long)c->listed, (unsigned long long)c->compositions);
+        }
+        redco_search_result_free(r);
+        close_setup(&s);
+        assert_int_equal(remove(path), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(second_methods_agree),
         cmocka_unit_test(the_papers_choices_fit_and_are_not_faster),
+        cmocka_unit_test(bounds_of_memory_hold),
+        cmocka_unit_test(work_grows_with_classes_of_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

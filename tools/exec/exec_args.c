@@ -26,6 +26,9 @@ enum key {
     KEY_EVERY,
     KEY_KEEP,
     KEY_RESUME,
+    KEY_WEIGHTS,
+    KEY_SAVE_WEIGHTS,
+    KEY_SAVE_DTYPE,
     KEY_TIMEOUT,
     KEY_LISTEN
 };
@@ -33,6 +36,7 @@ enum { MOST_STEPS = 1000000, MOST_KEPT = 10000, MOST_TIMEOUT_S = 86400 };
 
 static const char *const dtype_words[] = {"f32", "f64", "bf16", "f16", NULL};
 static const redco_dtype dtypes[] = {REDCO_F32, REDCO_F64, REDCO_BFLOAT16, REDCO_F16};
+static const char *const save_words[] = {"bf16", "f32", NULL};
 static const char *const graph_words[] = {"on", "off", NULL};
 static const char *const fuse_words[] = {"auto", "on", "off", NULL}; /* redco_trainer_fusing */
 const char *const exec_backend_words[] = {"host", "cuda", NULL};
@@ -59,6 +63,9 @@ static const struct argp_option flags[] = {
     {"checkpoint-every", KEY_EVERY, "N", 0, "Steps between two checkpoints (default: 100)", 2},
     {"keep", KEY_KEEP, "K", 0, "Checkpoints that are kept, the newest ones (default: 2)", 2},
     {"resume", KEY_RESUME, NULL, 0, "Go on from the newest whole checkpoint of DIR, on any plan of the same model and global batch, to step --steps", 2},
+    {"weights", KEY_WEIGHTS, "DIR|FILE", 0, "Begin with these: a safetensors file, an index of several, or a folder that transformers wrote", 2},
+    {"save-weights", KEY_SAVE_WEIGHTS, "DIR", 0, "After the last step, write weights and config there as transformers loads them; a folder that is new or empty", 2},
+    {"save-dtype", KEY_SAVE_DTYPE, "TYPE", 0, "In which type: bf16 or f32 (default: bf16 where that is computed in, else f32)", 2},
     {"timeout", KEY_TIMEOUT, "SECONDS", 0, "How long a rank may be silent before the run is ended (default: 60); longer than any rank computes, or writes to the disk, between two communications", 2},
     {"listen", KEY_LISTEN, "ADDRESS", 0, "Where the other ranks find this one, if a launcher started it: an address or name of this machine; default: that by which it reaches rank 0", 2},
     CLI_OPTIONS,
@@ -89,6 +96,8 @@ static error_t check_replay(struct exec_args *args)
     } others[] = {{args->check, "--check"},
                   {args->folder != NULL, "--checkpoint"},
                   {args->resume, "--resume"},
+                  {args->weights != NULL, "--weights"},
+                  {args->save_weights != NULL, "--save-weights"},
                   {args->fault_tensor[0] != '\0', "--fault"},
                   {args->emulate, "--emulate-compute"}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
@@ -121,6 +130,9 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
         return cli_u64(&args->cli, "--checkpoint-every", text, 1, MOST_STEPS, &args->every);
     case KEY_KEEP: args->has_keep = true; return cli_u64(&args->cli, "--keep", text, 1, MOST_KEPT, &args->keep);
     case KEY_RESUME: args->resume = true; return 0;
+    case KEY_WEIGHTS: return cli_name(&args->cli, "--weights", text, &args->weights);
+    case KEY_SAVE_WEIGHTS: return cli_name(&args->cli, "--save-weights", text, &args->save_weights);
+    case KEY_SAVE_DTYPE: return cli_word(&args->cli, "--save-dtype", text, save_words, &args->save_dtype);
     case KEY_TIMEOUT: return cli_u64(&args->cli, "--timeout", text, 1, MOST_TIMEOUT_S, &args->timeout_s);
     case KEY_LISTEN: return cli_name(&args->cli, "--listen", text, &args->listen);
     case KEY_DTYPE: return cli_word(&args->cli, "--dtype", text, dtype_words, &args->dtype);
@@ -166,6 +178,16 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
         if (args->emulate && args->folder != NULL) {
             return cli_bad_option(&args->cli, "--checkpoint", "needs real computation, not --emulate-compute");
         }
+        if (args->emulate && (args->weights != NULL || args->save_weights != NULL)) {
+            return cli_bad_option(&args->cli, args->weights != NULL ? "--weights" : "--save-weights",
+                                  "needs real computation, not --emulate-compute");
+        }
+        if (args->resume && args->weights != NULL) {
+            return cli_bad_option(&args->cli, "--weights", "a run that is resumed has its checkpoint's weights");
+        }
+        if (args->save_dtype >= 0 && args->save_weights == NULL) {
+            return cli_bad_option(&args->cli, "--save-dtype", "needs --save-weights DIR");
+        }
         return 0;
     default: return cli_option(key, text, state);
     }
@@ -175,6 +197,12 @@ redco_dtype exec_dtype(const struct exec_args *args)
 {
     if (args->dtype >= 0) { return dtypes[args->dtype]; }
     return args->check ? REDCO_F32 : redco_trainer_dtype(args->plan->precision);
+}
+
+redco_dtype exec_save_dtype(const struct exec_args *args)
+{
+    const bool narrow = args->save_dtype >= 0 ? args->save_dtype == 0 : exec_dtype(args) == REDCO_BFLOAT16;
+    return narrow ? REDCO_BFLOAT16 : REDCO_F32;
 }
 
 int exec_parse(int argc, char **argv, struct exec_args *args)
@@ -226,6 +254,10 @@ redco_status exec_facts_of_args(const struct exec_args *args, struct exec_facts 
     exec_fact(facts, "--checkpoint-every", "%llu", (unsigned long long)args->every);
     exec_fact(facts, "--keep", "%llu", (unsigned long long)args->keep);
     exec_fact(facts, "--resume", "%s", args->resume ? "given" : "not given");
+    exec_fact(facts, "--save-weights", "%s%.100s, in %s", args->save_weights != NULL ? "" : "not given",
+              args->save_weights != NULL ? args->save_weights : "", redco_dtype_name(exec_save_dtype(args)));
+    exec_fact(facts, "--weights", "%s%.100s", args->weights != NULL ? "" : "not given",
+              args->weights != NULL ? args->weights : "");
     exec_fact(facts, "--timeout", "%llu s", (unsigned long long)args->timeout_s);
     exec_fact(facts, "number of --profile", "%u", args->profile_count);
     st = exec_facts_of_plan(facts, args->path, args->plan, err);

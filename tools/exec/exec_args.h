@@ -14,6 +14,8 @@ enum { EXEC_PROFILES_MAX = 64 };
 struct exec_args {
     struct cli cli;                   /* first: see cli.h */
     const char *path, *data, *folder; /* folder: of checkpoints */
+    const char *weights, *save_weights;
+    int save_dtype; /* index of save_words, -1: bf16 of what is computed in it, else f32 */
     uint64_t steps, seed, every, keep, timeout_s;
     double learning_rate;
     bool has_seed, has_rate, has_every, has_keep, has_timeline_rank, resume;
@@ -46,6 +48,8 @@ extern const char *const exec_backend_words[];
 int exec_parse(int argc, char **argv, struct exec_args *args);
 /** In what it is trained. */
 redco_dtype exec_dtype(const struct exec_args *args);
+/** In what weights are saved. */
+redco_dtype exec_save_dtype(const struct exec_args *args);
 /** All options that ranks must have alike, and digests of their files. */
 redco_status exec_facts_of_args(const struct exec_args *args, struct exec_facts *facts, redco_error *err);
 

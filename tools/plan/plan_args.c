@@ -97,7 +97,7 @@ static const struct argp_option flags[] = {
     {"explain", KEY_EXPLAIN, NULL, 0, "Why not the neighbours, and what would help", 4},
     {"sweep", KEY_SWEEP, "gpus=N,N,...", 0, "One plan for each number of GPUs", 4},
     {"report", KEY_REPORT, "HTML", 0, "Also write one page with the choice (with --compare or --sweep: all rows), its reasons, tables and pictures", 4},
-    {"export", KEY_EXPORT, "KIND[=FILE]", 0, "Write the plan for megatron, deepspeed, fsdp, internevo or sbatch; alone on standard output", 4},
+    {"export", KEY_EXPORT, "KIND[=FILE]", 0, "Write the plan for megatron, megatron-bridge, torchtitan, deepspeed, fsdp, internevo or sbatch; alone on standard output", 4},
     {"from", KEY_FROM, "PLAN", 0, "Export an existing plan file", 4},
     {"check", KEY_CHECK, "PLAN", 0, "Read a plan file and compute its numbers again", 4},
     {"output", 'o', "PLAN", 0, "Write the plan file", 4},

@@ -1,0 +1,219 @@
+/* Axes of tensors, and graphs of layers at sizes whose factors tell the axes. */
+#include "costmodel/models/layer_probe.h"
+
+#include <stdlib.h>
+
+#define AXIS(name) (1U << REDCO_AXIS_##name)
+
+/* Axes of what a tensor maps to and from: [out, in] of linears, [rows, width] of tables; vectors have the first. */
+static const struct {
+    unsigned out, in;
+} use_axes[REDCO_USES] = {
+    [REDCO_USE_TABLE] = {AXIS(VOCAB), AXIS(TABLE_WIDTH)},
+    [REDCO_USE_POSITIONS] = {AXIS(POSITIONS), AXIS(HIDDEN)},
+    [REDCO_USE_RELATIVE_BIAS] = {AXIS(BUCKETS), AXIS(HEADS)},
+    [REDCO_USE_EMBEDDING_NORM] = {AXIS(HIDDEN), 0},
+    [REDCO_USE_ENCODER_POSITIONS] = {AXIS(POSITIONS), AXIS(HIDDEN)},
+    [REDCO_USE_ENCODER_RELATIVE_BIAS] = {AXIS(BUCKETS), AXIS(HEADS)},
+    [REDCO_USE_ENCODER_EMBEDDING_NORM] = {AXIS(HIDDEN), 0},
+    [REDCO_USE_PROJECT_IN] = {AXIS(HIDDEN), AXIS(TABLE_WIDTH)},
+    [REDCO_USE_ATTENTION_NORM] = {AXIS(HIDDEN), 0},
+    [REDCO_USE_QUERY] = {AXIS(HEADS) | AXIS(HEAD_DIM), AXIS(HIDDEN)},
+    [REDCO_USE_KEY] = {AXIS(KV_HEADS) | AXIS(HEAD_DIM), AXIS(HIDDEN)},
+    [REDCO_USE_VALUE] = {AXIS(KV_HEADS) | AXIS(HEAD_DIM), AXIS(HIDDEN)},
+    [REDCO_USE_QKV] = {AXIS(QKV_HEADS) | AXIS(HEAD_DIM), AXIS(HIDDEN)},
+    [REDCO_USE_QUERY_NORM] = {AXIS(HEAD_DIM), 0},
+    [REDCO_USE_KEY_NORM] = {AXIS(HEAD_DIM), 0},
+    [REDCO_USE_OUTPUT] = {AXIS(HIDDEN), AXIS(HEADS) | AXIS(HEAD_DIM)},
+    [REDCO_USE_CROSS_NORM] = {AXIS(HIDDEN), 0},
+    [REDCO_USE_CROSS_QUERY] = {AXIS(HEADS) | AXIS(HEAD_DIM), AXIS(HIDDEN)},
+    [REDCO_USE_CROSS_KEY] = {AXIS(KV_HEADS) | AXIS(HEAD_DIM), AXIS(HIDDEN)},
+    [REDCO_USE_CROSS_VALUE] = {AXIS(KV_HEADS) | AXIS(HEAD_DIM), AXIS(HIDDEN)},
+    [REDCO_USE_CROSS_OUTPUT] = {AXIS(HIDDEN), AXIS(HEADS) | AXIS(HEAD_DIM)},
+    [REDCO_USE_FFN_NORM] = {AXIS(HIDDEN), 0},
+    [REDCO_USE_GATE] = {AXIS(FFN), AXIS(HIDDEN)},
+    [REDCO_USE_UP] = {AXIS(FFN), AXIS(HIDDEN)},
+    [REDCO_USE_DOWN] = {AXIS(HIDDEN), AXIS(FFN)},
+    [REDCO_USE_ENCODER_FINAL_NORM] = {AXIS(HIDDEN), 0},
+    [REDCO_USE_FINAL_NORM] = {AXIS(HIDDEN), 0},
+    [REDCO_USE_PROJECT_OUT] = {AXIS(TABLE_WIDTH), AXIS(HIDDEN)},
+    [REDCO_USE_HEAD] = {AXIS(VOCAB), AXIS(TABLE_WIDTH)},
+};
+
+enum { KV_HEADS = 17 * REDCOI_PROBE_RANKS, GROUP = 29, GROUP_AND_TWO = 31 };
+static const uint64_t probe_sizes[REDCO_AXIS_COUNT] = {[REDCO_AXIS_BATCH] = REDCOI_PROBE_BATCH,
+                                                       [REDCO_AXIS_SEQUENCE] = REDCOI_PROBE_LENGTH,
+                                                       [REDCO_AXIS_KV_HEADS] = KV_HEADS,
+                                                       [REDCO_AXIS_HEAD_DIM] = 37,
+                                                       [REDCO_AXIS_HIDDEN] = 41,
+                                                       [REDCO_AXIS_FFN] = 43 * REDCOI_PROBE_RANKS,
+                                                       [REDCO_AXIS_VOCAB] = 211 * REDCOI_PROBE_RANKS,
+                                                       [REDCO_AXIS_TABLE_WIDTH] = 53,
+                                                       [REDCO_AXIS_POSITIONS] = 59,
+                                                       [REDCO_AXIS_BUCKETS] = 61};
+
+static redco_extent extent_with(uint32_t factor, unsigned axes)
+{
+    redco_extent extent = {.factor = factor};
+    for (unsigned a = 0; a < REDCO_AXIS_COUNT; a++) { extent.power[a] = (axes >> a & 1) != 0; }
+    return extent;
+}
+
+uint64_t redco_extent_count(const redco_extent *extent, const uint64_t sizes[REDCO_AXIS_COUNT])
+{
+    uint64_t count = extent->factor;
+    for (unsigned a = 0; a < REDCO_AXIS_COUNT; a++) {
+        for (unsigned i = 0; i < extent->power[a]; i++) { count *= sizes[a]; }
+    }
+    return count;
+}
+
+redco_axis redco_extent_split(const redco_extent *extent)
+{
+    static const redco_axis cut[] = {REDCO_AXIS_HEADS, REDCO_AXIS_KV_HEADS, REDCO_AXIS_QKV_HEADS, REDCO_AXIS_FFN,
+                                     REDCO_AXIS_VOCAB};
+    for (size_t i = 0; i < sizeof cut / sizeof cut[0]; i++) {
+        if (extent->power[cut[i]] > 0) { return cut[i]; }
+    }
+    return REDCO_AXIS_COUNT;
+}
+
+void redco_param_extents(const redco_param *param, redco_extent extents_out[2])
+{
+    const redco_extent out = extent_with(1, use_axes[param->use].out), in = extent_with(1, use_axes[param->use].in);
+    const bool turned = param->role == REDCO_PARAM_CONV1D;
+    extents_out[0] = turned ? in : out;
+    extents_out[1] = turned ? out : in;
+}
+
+void redco_model_axis_sizes(const redco_model *model, uint64_t batch, uint64_t length,
+                            uint64_t sizes_out[REDCO_AXIS_COUNT])
+{
+    const redco_model_dims *const d = redco_model_get_dims(model);
+    uint64_t width = d->hidden, positions = d->max_positions, buckets = 0;
+    for (size_t i = 0; i < model->param_count; i++) {
+        const redco_param *const p = &model->params[i];
+        if (p->use == REDCO_USE_TABLE) { width = p->shape[1]; }
+        if (p->use == REDCO_USE_POSITIONS) { positions = p->shape[0]; }
+        if (p->use == REDCO_USE_RELATIVE_BIAS) { buckets = p->shape[0]; }
+    }
+    const uint64_t sizes[REDCO_AXIS_COUNT] = {[REDCO_AXIS_BATCH] = batch,
+                                              [REDCO_AXIS_SEQUENCE] = length,
+                                              [REDCO_AXIS_HEADS] = d->heads,
+                                              [REDCO_AXIS_KV_HEADS] = d->kv_heads,
+                                              [REDCO_AXIS_QKV_HEADS] = (uint64_t)d->heads + 2 * (uint64_t)d->kv_heads,
+                                              [REDCO_AXIS_HEAD_DIM] = d->head_dim,
+                                              [REDCO_AXIS_HIDDEN] = d->hidden,
+                                              [REDCO_AXIS_FFN] = d->ffn,
+                                              [REDCO_AXIS_VOCAB] = d->vocab,
+                                              [REDCO_AXIS_TABLE_WIDTH] = width,
+                                              [REDCO_AXIS_POSITIONS] = positions,
+                                              [REDCO_AXIS_BUCKETS] = buckets};
+    for (unsigned a = 0; a < REDCO_AXIS_COUNT; a++) { sizes_out[a] = sizes[a]; }
+}
+
+static void probe_dims(redcoi_probe *probe, const redco_model *model)
+{
+    redco_model_dims *const d = &probe->model.dims;
+    uint64_t *const sizes = probe->sizes;
+    for (unsigned a = 0; a < REDCO_AXIS_COUNT; a++) { sizes[a] = probe_sizes[a]; }
+    probe->grouped = d->kv_heads != d->heads;
+    if (!redcoi_model_has(model, REDCO_USE_PROJECT_IN)) { sizes[REDCO_AXIS_TABLE_WIDTH] = sizes[REDCO_AXIS_HIDDEN]; }
+    sizes[REDCO_AXIS_HEADS] = probe->grouped ? KV_HEADS * GROUP : KV_HEADS;
+    sizes[REDCO_AXIS_QKV_HEADS] = sizes[REDCO_AXIS_HEADS] + 2 * sizes[REDCO_AXIS_KV_HEADS];
+    d->hidden = (uint32_t)sizes[REDCO_AXIS_HIDDEN];
+    d->ffn = (uint32_t)sizes[REDCO_AXIS_FFN];
+    d->heads = (uint32_t)sizes[REDCO_AXIS_HEADS];
+    d->kv_heads = (uint32_t)sizes[REDCO_AXIS_KV_HEADS];
+    d->head_dim = (uint32_t)sizes[REDCO_AXIS_HEAD_DIM];
+    d->vocab = sizes[REDCO_AXIS_VOCAB];
+}
+
+redco_status redcoi_probe_create(const redco_model *model, redcoi_probe *probe, redco_error *err)
+{
+    *probe = (redcoi_probe){.model = *model};
+    probe_dims(probe, model);
+    probe->model.params = calloc(model->param_count, sizeof *model->params);
+    probe->values.params = calloc(model->param_count, sizeof *probe->values.params);
+    if (probe->model.params == NULL || probe->values.params == NULL) {
+        return redco_fail(err, REDCO_ENOMEM, model->name, "no memory for its layers");
+    }
+    for (size_t i = 0; i < model->param_count; i++) {
+        redco_param *const p = &probe->model.params[i];
+        redco_extent extents[2];
+        *p = model->params[i];
+        redco_param_extents(p, extents);
+        for (uint32_t d = 0; d < p->rank; d++) { p->shape[d] = redco_extent_count(&extents[d], probe->sizes); }
+    }
+    /* Numbers of the config change no shape: the smallest rotation of a head, no window. */
+    probe->lm = (redco_language_model){
+        .model = &probe->model,
+        .dims = &probe->model.dims,
+        .family = model->family,
+        .set = {.norm_epsilon = 1e-5, .rope = {.theta = 1e4}, .relative_buckets = 32, .relative_distance = 128}};
+    if (probe->model.dims.positions == REDCO_POSITIONS_ROTARY) { probe->lm.set.rope.size = 2; }
+    return REDCO_OK;
+}
+
+redco_status redcoi_probe_class(redcoi_probe *probe, uint32_t class_index, redco_error *err)
+{
+    redco_graph_free(probe->g);
+    probe->g = redco_graph_create();
+    probe->class_index = class_index;
+    if (probe->g == NULL) { return redco_fail(err, REDCO_ENOMEM, probe->model.name, "no memory for its layers"); }
+    return redcoi_class_graph(&probe->lm, class_index, REDCOI_PROBE_BATCH, REDCOI_PROBE_LENGTH, &probe->values,
+                              probe->g, err);
+}
+
+void redcoi_probe_free(redcoi_probe *probe)
+{
+    redco_graph_free(probe->g);
+    free(probe->model.params);
+    free(probe->values.params);
+}
+
+redco_extent redcoi_probe_extent(const redcoi_probe *probe, uint64_t count)
+{
+    redco_extent extent = {.factor = 1};
+    for (unsigned a = 0; a < REDCO_AXIS_COUNT; a++) {
+        const bool is_prime = a != REDCO_AXIS_HEADS && a != REDCO_AXIS_QKV_HEADS;
+        for (; is_prime && count % probe_sizes[a] == 0; count /= probe_sizes[a]) { extent.power[a]++; }
+    }
+    uint8_t *const heads = &extent.power[REDCO_AXIS_HEADS], *const kv = &extent.power[REDCO_AXIS_KV_HEADS];
+    if (!probe->grouped) {
+        *heads = *kv;
+        *kv = 0;
+    }
+    for (; probe->grouped && *kv > 0 && count % GROUP == 0; count /= GROUP, (*kv)--) { (*heads)++; }
+    for (; probe->grouped && *kv > 0 && count % GROUP_AND_TWO == 0; count /= GROUP_AND_TWO, (*kv)--) {
+        extent.power[REDCO_AXIS_QKV_HEADS]++;
+    }
+    extent.factor = (uint32_t)count;
+    return extent;
+}
+
+redco_extent redcoi_probe_elements(const redcoi_probe *probe, redco_value value)
+{
+    return redcoi_probe_extent(probe, redco_type_elements(redco_value_type(probe->g, value)));
+}
+
+redco_extent redcoi_probe_columns(const redcoi_probe *probe, redco_value value)
+{
+    const redco_tensor_type *const type = redco_value_type(probe->g, value);
+    return redcoi_probe_extent(probe, type->dim[type->rank - 1]);
+}
+
+bool redcoi_probe_forward(const redcoi_probe *probe, const redco_op *op)
+{
+    return op->id >= probe->values.first_op && op->id < probe->values.end_op;
+}
+
+uint32_t redcoi_probe_param(const redcoi_probe *probe, redco_value value)
+{
+    const redco_op *const op = redco_value_op(probe->g, value);
+    if (op->kind == REDCO_OP_CAST) { value = op->inputs[0]; }
+    for (uint32_t id = 0; id < probe->model.param_count; id++) {
+        if (probe->values.params[id] == value) { return id; }
+    }
+    return REDCO_NO_PARAM;
+}

@@ -1,0 +1,45 @@
+/** @file layer_probe.h  Internal to models: the graph of one layer at probe sizes, from which the layer's tables are
+ *  derived. Each axis has a prime of its own, so that the factors of a dimension tell its axes. */
+#ifndef REDCOI_LAYER_PROBE_H
+#define REDCOI_LAYER_PROBE_H
+
+#include "costmodel/models/family.h"
+
+/* Ranks divides what tensor and sequence parallelism cut. Beyond the factors that graphs have of their own (2, 3).
+ * Heads are KV heads x group where there are fewer of these; group and group + 2 are both prime, so that heads + 2 KV
+ * heads, of one matrix for the three, is known by its factors, too. */
+enum { REDCOI_PROBE_RANKS = 5, REDCOI_PROBE_BATCH = 11, REDCOI_PROBE_LENGTH = 13 * REDCOI_PROBE_RANKS };
+
+/** A model of the same structure at probe sizes, and the graph of one of its layers. */
+typedef struct redcoi_probe {
+    redco_model model;
+    redco_language_model lm;
+    uint64_t sizes[REDCO_AXIS_COUNT];
+    redco_graph *g;
+    redcoi_class_values values;
+    uint32_t class_index;
+    bool grouped; /**< fewer KV heads than heads */
+} redcoi_probe;
+
+redco_status redcoi_probe_create(const redco_model *model, redcoi_probe *probe, redco_error *err);
+/** Replaces the graph by that of a class. */
+redco_status redcoi_probe_class(redcoi_probe *probe, uint32_t class_index, redco_error *err);
+void redcoi_probe_free(redcoi_probe *probe);
+
+/** A number's factors: the primes of the axes, and what remains. */
+redco_extent redcoi_probe_extent(const redcoi_probe *probe, uint64_t count);
+redco_extent redcoi_probe_elements(const redcoi_probe *probe, redco_value value);
+/** Of the last dimension. */
+redco_extent redcoi_probe_columns(const redcoi_probe *probe, redco_value value);
+/** Whether an operator is of the layer's forward pass. */
+bool redcoi_probe_forward(const redcoi_probe *probe, const redco_op *op);
+/** The tensor that a value is, a cast of it included; REDCO_NO_PARAM if it is none. */
+uint32_t redcoi_probe_param(const redcoi_probe *probe, redco_value value);
+
+/* layer_traffic.c */
+
+/** The collectives of paired tensor parallelism: adds them to the groups next to which they stand. */
+redco_status redcoi_layer_traffic_make(const redcoi_probe *probe, redco_layer_group *groups, uint32_t count,
+                                       redco_error *err);
+
+#endif

@@ -1,0 +1,220 @@
+/* torchtitan's configuration: a Python function that changes a Trainer.Config. Shards lie over dp_shard x cp, gathered
+   block by block; one policy of activation checkpointing holds for all blocks; gradients are reduced in 32 bits after
+   every micro-batch, or, with stages, after the last one. Keys: torchtitan 0.2.2, commit b5bcd76,
+   torchtitan/config/configs.py, distributed/fsdp.py, distributed/pipeline_parallel.py,
+   distributed/activation_checkpoint.py. */
+#include "planner/export/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_one(redco_mesh mesh)
+{
+    return redco_mesh_ranks(mesh) == 1;
+}
+
+/* With stages, parameters are gathered once and gradients accumulated unsharded (PyTorch 2,
+   torch/distributed/pipelining/stage.py); without, every micro-batch gathers and scatters. */
+static bool can_shard(const redco_setting *setting, const redco_shards *shards)
+{
+    const redco_mesh os = shards->optimizer;
+    const bool whole = is_one(shards->parameters);
+    if (setting->secondary.gpus > 0 || !redco_mesh_consecutive(os, setting->dp)) { return false; }
+    if (is_one(os)) { return setting->cp == 1; }
+    if (redco_mesh_ranks(os) % setting->cp != 0) { return false; }
+    if (setting->pp > 1) { return whole && is_one(shards->gradients); }
+    return redco_mesh_equal(shards->gradients, os) &&
+           (redco_mesh_equal(shards->parameters, os) || (whole && setting->micro_batches == 1));
+}
+
+static bool can_interleave(uint32_t layers, uint32_t pp, uint32_t chunks)
+{
+    return layers >= (uint64_t)pp * chunks;
+}
+
+/* Blocks are gathered whole, norms are one kernel, the loss reads split logits; CUDA graphs exclude stages, and
+   overlapped tensor parallelism needs the compiler. */
+static void limit(redco_engine *engine, const redco_setting *setting)
+{
+    engine->layer_units = true;
+    engine->plain_norm = engine->logits_gathered = engine->fused_loss = false;
+    engine->planned_memory = engine->made_again = false;
+    engine->workspace_bytes = 0;
+    engine->gradient_bytes = 4;
+    engine->async_tp = engine->async_tp && engine->compiled;
+    engine->cuda_graphs = engine->cuda_graphs && setting->pp == 1;
+}
+
+/* FSDP2 fetches ahead and reduces behind backward, always. */
+static uint32_t overlap(const redco_setting *setting, const redco_shards *shards, uint32_t wanted)
+{
+    (void)setting;
+    (void)shards;
+    (void)wanted;
+    return REDCO_OVERLAP_ALL;
+}
+
+/* Stages and schedule. torchtitan's own split gives the first stages a layer more, as the plan does, or counts
+   embedding and head as layers; another split is written module by module. Schedules and unequal stages belong here. */
+static void add_stages(const redcoi_context *context, json_t *json)
+{
+    const redcoi_offer *offer = context->offer;
+    const uint32_t layers = context->plan->model_layers, stages = redcoi_stages(offer);
+    const bool counted = layers % stages != 0 && (layers + 2) % stages == 0;
+    const uint32_t all = counted ? layers + 2 : layers, each = (all + stages - 1) / stages;
+    if (offer->setting.pp == 1) { return; }
+    (void)json_object_set_new(json, "pipeline_parallel_schedule",
+                              json_string(offer->setting.chunks > 1 ? "Interleaved1F1B" : "1F1B"));
+    (void)json_object_set_new(json, "num_pp_microbatches", json_integer((json_int_t)offer->setting.micro_batches));
+    (void)json_object_set_new(json, "pipeline_parallel_first_stage_less_layers", json_integer(counted));
+    (void)json_object_set_new(json, "pipeline_parallel_last_stage_less_layers", json_integer(counted));
+    if ((all + each - 1) / each == stages) {
+        (void)json_object_set_new(json, "pipeline_parallel_layers_per_stage", json_integer(each));
+        (void)json_object_set_new(json, "module_fqns_per_model_part", json_null());
+        return;
+    }
+    json_t *parts = json_array();
+    for (uint32_t stage = 0, layer = 0; stage < stages; stage++) {
+        json_t *part = json_array();
+        if (stage == 0) { (void)json_array_append_new(part, json_string("tok_embeddings")); }
+        for (uint32_t end = layer + redcoi_stage_layers(layers, stages, stage); layer < end; layer++) {
+            (void)json_array_append_new(part, json_sprintf("layers.%u", layer));
+        }
+        if (stage + 1 == stages) {
+            (void)json_array_append_new(part, json_string("norm"));
+            (void)json_array_append_new(part, json_string("lm_head"));
+        }
+        (void)json_array_append_new(parts, part);
+    }
+    (void)json_object_set_new(json, "pipeline_parallel_layers_per_stage", json_null());
+    (void)json_object_set_new(json, "module_fqns_per_model_part", parts);
+}
+
+static json_t *parallelism_json(const redcoi_context *context)
+{
+    const redco_setting *setting = &context->offer->setting;
+    const redco_setting sharded = redcoi_offer_sharded(context);
+    const redco_shards *shards = &redcoi_main_layers(context->offer->layers, context->offer->count)->shards;
+    const uint64_t group = redco_mesh_ranks(shards->optimizer);
+    const char *reshard = group == 1 ? "default" : is_one(shards->parameters) ? "never" : "always";
+    json_t *json = json_pack("{s:I,s:I,s:s,s:I,s:b,s:I,s:I}", "data_parallel_replicate_degree",
+                             (json_int_t)(redco_mesh_ranks(sharded.dp) / group), "data_parallel_shard_degree",
+                             (json_int_t)(group > 1 ? group / setting->cp : 1), "fsdp_reshard_after_forward", reshard,
+                             "tensor_parallel_degree", (json_int_t)setting->tp, "enable_sequence_parallel",
+                             setting->sequence_parallel, "context_parallel_degree", (json_int_t)setting->cp,
+                             "pipeline_parallel_degree", (json_int_t)setting->pp);
+    add_stages(context, json);
+    return json;
+}
+
+static json_t *training_json(const redcoi_context *context)
+{
+    const redco_plan *plan = context->plan;
+    const json_int_t seq = plan->seq_len, sequences = (json_int_t)plan->global_batch;
+    return json_pack("{s:I,s:I,s:I,s:s,s:s,s:s,s:b}", "num_tokens_per_microbatch_per_dp_rank",
+                     seq * context->offer->setting.micro_batch, "num_tokens_per_train_step", seq * sequences,
+                     "max_context_length", seq, "dtype", "float32", "mixed_precision_param",
+                     redcoi_base_precision(plan) == REDCO_FP32 ? "float32" : "bfloat16", "mixed_precision_reduce",
+                     "float32", "disable_cuda_graphs", !context->offer->engine.cuda_graphs);
+}
+
+static json_t *checkpoint_json(const redcoi_context *context)
+{
+    if (redcoi_count_recompute(context, REDCO_RECOMPUTE_FULL) == 0) { return json_null(); }
+    return json_string(context->offer->engine.partial_recompute ? "SelectiveAC" : "FullAC");
+}
+
+static void add_notes(const redcoi_context *context)
+{
+    static const char *const attention[] = {NULL, "flash 1", "flash 2", "flash 3", "fused", "unfused"};
+    static const char *const converters[] = {NULL, "Float8LinearConverter", "MXFP8LinearConverter",
+                                             "NVFP4LinearConverter"};
+    const redcoi_offer *offer = context->offer;
+    const redco_engine *engine = &offer->engine;
+    const redco_setting sharded = redcoi_offer_sharded(context);
+    const redco_shards *shards = &redcoi_main_layers(offer->layers, offer->count)->shards;
+    const redco_model_dims *dims = redco_model_get_dims(context->reopened->inputs.model);
+    redcoi_note(context, "the model is model_registry()'s: the plan is for %u layers of %u, vocabulary %llu",
+                dims->layers, dims->hidden, (unsigned long long)dims->vocab);
+    if (engine->attention != REDCO_ATTENTION_AUTO) {
+        redcoi_note(context, "attention is model_registry(attn_backend=...)'s: the plan counts with %s",
+                    attention[engine->attention]);
+    }
+    if (engine->gemm_format != REDCO_GEMM_SAME) {
+        redcoi_note(context, "the format of matrix products is model_registry(converters=[%s.Config()])'s",
+                    converters[engine->gemm_format]);
+    }
+    if (redco_mesh_ranks(sharded.dp) > redco_mesh_ranks(shards->optimizer) && offer->setting.pp == 1 &&
+        offer->setting.micro_batches > 1) {
+        redcoi_note(context,
+                    "torchtitan reduces gradients over dp_replicate after each of %llu micro-batches: the plan "
+                    "counts once a step",
+                    (unsigned long long)offer->setting.micro_batches);
+    }
+    if ((redcoi_traffic(&sharded, shards) & REDCO_OVERLAP_AR) != 0) {
+        redcoi_note(context, "gradients are reduced block by block: the plan's buckets of %.3g GB are not used",
+                    (double)context->plan->bucket_bytes / 1e9);
+    }
+    redcoi_note_placement(context, "torchrun");
+}
+
+static redco_status configure(const redcoi_context *context, json_t **config_out, redco_error *err)
+{
+    const redco_engine *engine = &context->offer->engine;
+    if (redco_model_get_dims(context->reopened->inputs.model)->encoder_layers > 0) {
+        return redco_fail(err, REDCO_EINFEASIBLE, "", "torchtitan 0.2.2 trains no encoder-decoder models");
+    }
+    if (redcoi_base_precision(context->plan) == REDCO_FP16) {
+        return redco_fail(err, REDCO_EINFEASIBLE, "",
+                          "torchtitan 0.2.2 does not train in fp16: plan with bf16 or fp32");
+    }
+    *config_out = json_pack("{s:o,s:o,s:{s:b,s:b},s:o}", "training", training_json(context), "parallelism",
+                            parallelism_json(context), "compile", "enable", engine->compiled,
+                            "enable_async_tensor_parallel", engine->async_tp && context->offer->setting.tp > 1,
+                            "activation_checkpoint", checkpoint_json(context));
+    if (*config_out == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    add_notes(context);
+    return REDCO_OK;
+}
+
+static redco_status write(const redcoi_context *context, const json_t *config, FILE *stream, redco_error *err)
+{
+    static const char *const objects[] = {"activation_checkpoint", NULL};
+    const char *policy = json_string_value(json_object_get(config, "activation_checkpoint"));
+    char use[200];
+    (void)err;
+    (void)snprintf(use, sizeof use,
+                   "Return apply(CONFIG()) from a function of your configurations; run it by torchrun --nnodes=%u "
+                   "--nproc-per-node=%u -m torchtitan.train.",
+                   redcoi_hosts(context->plan), redcoi_gpus_per_host(context->plan));
+    redcoi_write_python_head(context, "torchtitan 0.2.2", use, stream);
+    if (policy != NULL) {
+        (void)fprintf(stream, "from torchtitan.distributed.activation_checkpoint import %s\n\n\n", policy);
+    }
+    (void)fputs("def apply(config):\n", stream);
+    redcoi_write_python_sections(config, "config", objects, NULL, stream);
+    (void)fprintf(stream, "    config.activation_checkpoint = %s%s\n    return config\n",
+                  policy != NULL ? policy : "None", policy != NULL ? ".Config()" : "");
+    return REDCO_OK;
+}
+
+const redcoi_ability redcoi_torchtitan = {
+    .title = "torchtitan",
+    .engine = "torchtitan",
+    .source = "torchtitan 0.2.2, commit b5bcd76: torchtitan/config/configs.py, torchtitan/distributed/fsdp.py, "
+              "torchtitan/distributed/pipeline_parallel.py, torchtitan/distributed/activation_checkpoint.py",
+    .pipeline = true,
+    .context_parallel = true,
+    .sequence_parallel = true,
+    .shard_over_cp = true,
+    .own_tp = true,
+    .can_interleave = can_interleave,
+    .limit = limit,
+    .scheme_fixed = true,
+    .scheme = REDCO_INTRA_TENSOR,
+    .recompute = REDCOI_RECOMPUTE_FULL_ALL,
+    .can_shard = can_shard,
+    .overlap = overlap,
+    .configure = configure,
+    .write = write,
+};

@@ -1,0 +1,274 @@
+/* Every option that an export writes is one of the framework's, with a value of its type and choices, over plans of a
+ * grid. The options are facts of a version of each framework: tests/data/exports/options-FRAMEWORK.txt. */
+#include "export_fixture.h"
+
+#include <stdio.h>
+
+enum { MOST_OPTIONS = 1024, NAME = 96, WORDS = 192 };
+
+struct option {
+    char name[NAME], type[16], words[WORDS]; /**< words: " a b c " */
+    bool used;
+};
+
+struct options {
+    struct option all[MOST_OPTIONS];
+    size_t count;
+};
+
+static const struct {
+    redco_framework framework;
+    const char *file;
+} frameworks[] = {{REDCO_FRAMEWORK_MEGATRON, "options-megatron.txt"},
+                  {REDCO_FRAMEWORK_MEGATRON_BRIDGE, "options-megatron-bridge.txt"},
+                  {REDCO_FRAMEWORK_TORCHTITAN, "options-torchtitan.txt"}};
+
+enum { FRAMEWORKS = sizeof frameworks / sizeof frameworks[0] };
+
+static void read_options(const char *file, struct options *out)
+{
+    char path[512];
+    char line[512];
+    (void)snprintf(path, sizeof path, "%s/exports/%s", REDCO_TEST_DATA, file);
+    FILE *stream = fopen(path, "r");
+    assert_non_null(stream);
+    out->count = 0;
+    while (fgets(line, sizeof line, stream) != NULL) {
+        struct option *option = &out->all[out->count];
+        int end = 0;
+        if (line[0] == '#') { continue; }
+        assert_true(out->count < MOST_OPTIONS);
+        assert_int_equal(sscanf(line, "%95s %15s%n", option->name, option->type, &end), 2);
+        line[strcspn(line, "\n")] = '\0';
+        (void)snprintf(option->words, WORDS, "%s ", line + end);
+        option->used = false;
+        out->count++;
+    }
+    (void)fclose(stream);
+}
+
+static bool has_word(const struct option *option, const char *word)
+{
+    char spaced[WORDS];
+    (void)snprintf(spaced, sizeof spaced, " %s ", word);
+    return strstr(option->words, spaced) != NULL;
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return text != NULL && strncmp(text, with, strlen(with)) == 0;
+}
+
+static bool is_legal(const struct option *option, const json_t *value)
+{
+    const char *type = option->type, *text = json_string_value(value);
+    if (json_is_null(value)) { return has_word(option, "None"); }
+    if (strcmp(type, "flag") == 0) { return json_is_true(value); }
+    if (strcmp(type, "bool") == 0) { return json_is_boolean(value); }
+    if (strcmp(type, "int") == 0) { return json_is_integer(value); }
+    if (strcmp(type, "float") == 0) { return json_is_number(value); }
+    if (strcmp(type, "text") == 0) { return text != NULL; }
+    if (strcmp(type, "list") == 0) { return json_is_array(value); }
+    if (strcmp(type, "word") == 0 || strcmp(type, "texts") == 0) { return text != NULL && has_word(option, text); }
+    if (strcmp(type, "dtype") == 0) { return begins(text, "torch."); }
+    if (strcmp(type, "attention") == 0) { return begins(text, "AttnBackend."); }
+    return false;
+}
+
+static void check_option(struct options *options, const char *plan, const char *name, const json_t *value)
+{
+    for (size_t i = 0; i < options->count; i++) {
+        struct option *option = &options->all[i];
+        if (strcmp(option->name, name) != 0) { continue; }
+        option->used = true;
+        if (!is_legal(option, value)) {
+            char *text = json_dumps(value, JSON_ENCODE_ANY);
+            fail_msg("%s: %s = %s is no %s%s", plan, name, text, option->type, option->words);
+        }
+        return;
+    }
+    fail_msg("%s: the framework has no option %s", plan, name);
+}
+
+/* Options are members of the configuration, or of its sections. */
+static void check_config(struct options *options, const char *plan, const json_t *config)
+{
+    const char *section = NULL;
+    const char *key = NULL;
+    json_t *keys = NULL;
+    json_t *value = NULL;
+    json_object_foreach((json_t *)(uintptr_t)config, section, keys)
+    {
+        if (!json_is_object(keys)) { check_option(options, plan, section, keys); }
+        json_object_foreach(keys, key, value)
+        {
+            char name[2 * NAME];
+            (void)snprintf(name, sizeof name, "%s.%s", section, key);
+            check_option(options, plan, name, value);
+        }
+    }
+}
+
+/* validate_args() of Megatron Core 0.20: one way to say the chunks, and what needs what. */
+static void check_rules(const char *plan, const json_t *config)
+{
+    const json_t *chunks = json_object_get(config, "num-virtual-stages-per-pipeline-rank");
+    const json_t *layout = json_object_get(config, "pipeline-model-parallel-layout");
+    const json_t *group = json_object_get(config, "microbatch-group-size-per-virtual-pipeline-stage");
+    const json_int_t pp = json_integer_value(json_object_get(config, "pipeline-model-parallel-size"));
+    const json_int_t cp = json_integer_value(json_object_get(config, "context-parallel-size"));
+    const json_int_t layers = json_integer_value(json_object_get(config, "num-layers"));
+    const bool counted = json_object_get(config, "account-for-loss-in-pipeline-split") != NULL;
+    if (chunks != NULL && layout != NULL) { fail_msg("%s: chunks and a layout", plan); }
+    if ((chunks != NULL) != (group != NULL)) { fail_msg("%s: chunks without a group of micro-batches", plan); }
+    if (group != NULL && json_integer_value(group) < pp) { fail_msg("%s: groups below pp", plan); }
+    if (layout == NULL && (layers + (counted ? 2 : 0)) % pp != 0) { fail_msg("%s: layers do not divide", plan); }
+    if ((cp > 1) != (json_object_get(config, "cp-comm-type") != NULL)) { fail_msg("%s: type of cp", plan); }
+}
+
+struct point {
+    const char *model, *cluster, *engine;
+    uint32_t tp, pp, cp, chunks;
+    redco_recompute recompute;
+    redco_precision precision;
+    redco_strategy strategy;
+};
+
+static void check_point(struct options *options, const struct point *at)
+{
+    char name[160];
+    struct planned p;
+    redco_search_options o = defaults();
+    const redco_input_names names = {.model = at->model, .cluster = at->cluster};
+    (void)snprintf(name, sizeof name, "%s tp=%u pp=%u cp=%u chunks=%u recompute=%d precision=%d strategy=%d", at->model,
+                   at->tp, at->pp, at->cp, at->chunks, (int)at->recompute, (int)at->precision, (int)at->strategy);
+    o.workload.seq_len = 1024;
+    o.workload.global_batch = 48;
+    o.workload.precision = at->precision;
+    o.workload.engine.shard_over_cp = true;
+    o.scheme_fixed = true;
+    o.scheme = REDCO_INTRA_TENSOR;
+    o.strategy = at->strategy;
+    o.tp = at->tp;
+    o.pp = at->pp;
+    o.cp = at->cp;
+    o.chunks = at->chunks;
+    o.sequence_parallel = at->tp > 1 ? REDCO_ON : REDCO_OFF;
+    o.recompute = at->recompute;
+    plan_open(&names, 48, &o, &p);
+    p.reopened.workload.engine.async_tp = at->tp > 1;
+    for (int f = 0; f < FRAMEWORKS; f++) {
+        redco_export *made = NULL;
+        redco_error err = {0};
+        const redco_status st = redco_export_create(p.plan, &p.reopened, frameworks[f].framework, &made, &err);
+        const bool refuses = frameworks[f].framework == REDCO_FRAMEWORK_TORCHTITAN && at->precision == REDCO_FP16;
+        if (st != (refuses ? REDCO_EINFEASIBLE : REDCO_OK)) { fail_msg("%s: %s", name, err.text); }
+        if (made == NULL) { continue; }
+        const json_t *config = json_object_get(made->report, "config");
+        check_config(&options[f], name, config);
+        if (frameworks[f].framework == REDCO_FRAMEWORK_MEGATRON) { check_rules(name, config); }
+        redco_export_free(made);
+    }
+    plan_close(&p);
+}
+
+/* Degrees of 48 GPUs, 8 a node, by all policies. */
+static void degrees_are_options(void **state)
+{
+    static const uint32_t stages[] = {1, 2, 3};
+    struct options *options = *state;
+    for (uint32_t tp = 1; tp <= 4; tp *= 2) {
+        for (size_t s = 0; s < 3; s++) {
+            for (uint32_t cp = 1; cp <= 2; cp++) {
+                for (uint32_t chunks = 1; chunks <= (stages[s] > 1 ? 2U : 1U); chunks++) {
+                    for (int r = REDCO_RECOMPUTE_NONE; r < REDCO_RECOMPUTE_COUNT; r++) {
+                        const struct point at = {.model = "gpt2",
+                                                 .tp = tp,
+                                                 .pp = stages[s],
+                                                 .cp = cp,
+                                                 .chunks = chunks,
+                                                 .recompute = (redco_recompute)r,
+                                                 .precision = REDCO_BF16};
+                        check_point(options, &at);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Strategies, formats and families; layers that stages do not divide. */
+static void others_are_options(void **state)
+{
+    static const char *const models[] = {"llama-7b", "qwen3-8b", "gpt-neox-20b", "bloom-7b1"};
+    struct options *options = *state;
+    for (int s = REDCO_STRATEGY_ANY; s < REDCO_STRATEGY_COUNT; s++) {
+        const struct point at = {.model = "gpt2",
+                                 .tp = 1,
+                                 .pp = 1,
+                                 .cp = 1,
+                                 .chunks = 1,
+                                 .recompute = REDCO_RECOMPUTE_NONE,
+                                 .precision = s % 2 == 0 ? REDCO_FP16 : REDCO_FP32,
+                                 .strategy = (redco_strategy)s};
+        check_point(options, &at);
+    }
+    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
+        const struct point at = {.model = models[m],
+                                 .cluster = "dgx-h100",
+                                 .tp = 4,
+                                 .pp = 3,
+                                 .cp = 1,
+                                 .chunks = 1,
+                                 .recompute = REDCO_RECOMPUTE_COUNT,
+                                 .precision = REDCO_BF16};
+        check_point(options, &at);
+    }
+}
+
+/* The grid reaches the options that say a layout. */
+static void grid_is_wide(void **state)
+{
+    static const char *const wanted[] = {"cp-comm-type",
+                                         "sequence-parallel",
+                                         "num-virtual-stages-per-pipeline-rank",
+                                         "microbatch-group-size-per-virtual-pipeline-stage",
+                                         "pipeline-model-parallel-layout",
+                                         "recompute-num-layers",
+                                         "recompute-modules",
+                                         "use-distributed-optimizer",
+                                         "num-distributed-optimizer-instances",
+                                         "use-megatron-fsdp",
+                                         "overlap-param-gather",
+                                         "tp-comm-overlap"};
+    const struct options *megatron = *state;
+    for (size_t w = 0; w < sizeof wanted / sizeof wanted[0]; w++) {
+        bool used = false;
+        for (size_t i = 0; i < megatron->count; i++) {
+            used = used || (strcmp(megatron->all[i].name, wanted[w]) == 0 && megatron->all[i].used);
+        }
+        if (!used) { fail_msg("no plan of the grid is exported with --%s", wanted[w]); }
+    }
+}
+
+static int set_up(void **state)
+{
+    struct options *options = calloc(FRAMEWORKS, sizeof *options);
+    if (options == NULL) { return -1; }
+    for (int f = 0; f < FRAMEWORKS; f++) { read_options(frameworks[f].file, &options[f]); }
+    *state = options;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(degrees_are_options), cmocka_unit_test(others_are_options),
+                                       cmocka_unit_test(grid_is_wide)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,317 @@
+/* Schedules against their publishers. A table is run by an event loop of its own: a pass starts when its stage is free
+ * and what it needs has come, transfers take no time. Wanted idle times and peaks are written here as the papers have
+ * them:
+ *
+ *      GPipe        arXiv 1811.06965, section 2.3: idle (K-1)/(M+K-1) of the step; all M micro-batches are kept
+ *      1F1B         arXiv 2104.04473, section 2.2.1: bubble (p-1)(t_f + t_b); at most p micro-batches
+ *      interleaved  the same, section 2.2.2: bubble (p-1)(t_f + t_b)/v; arXiv 2205.05198, section 4.2.3: activations of
+ *                   L (1 + (p-1)/(pv)) layers, that is pv + p - 1 chunks of L/(pv) layers; Megatron Core's warm-up with
+ *                   groups of N micro-batches (get_pp_rank_microbatches) and one more: 2(p-1) + (v-1)N + 1
+ *      ZB-H1        arXiv 2401.10241, table 1: bubble (p-1)(T_F + T_B - T_W), T_B of inputs alone; memory p M_B
+ *      DualPipe     github.com/deepseek-ai/DualPipe, README: bubble (PP/2-1)(F&B + B - 3W), activations PP+1, of stages
+ *      DualPipeV    the same on PP/2 devices
+ */
+#include "costmodel/schedules/pipeline.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST_STAGES = 16, MOST_POSITIONS = 64, MOST_BATCHES = 160, MOST_TURNS = 3 * 4 * MOST_BATCHES };
+
+/* Seconds of one model chunk. */
+struct times {
+    double forward, input, weight;
+};
+
+struct run {
+    double span, idle[MOST_STAGES];
+    uint64_t peak[MOST_STAGES];
+};
+
+struct loop {
+    const redco_pipeline *s;
+    redco_turn turns[MOST_STAGES][MOST_TURNS];
+    uint32_t count[MOST_STAGES], at[MOST_STAGES];
+    double forward[MOST_POSITIONS][MOST_BATCHES], backward[MOST_POSITIONS][MOST_BATCHES]; /* ends; < 0: not yet */
+    bool weighed[MOST_POSITIONS][MOST_BATCHES];
+};
+
+static struct loop loop; /* too large for a stack */
+
+static double *end_of(uint32_t stage, const redco_turn *turn)
+{
+    const uint32_t position = redco_pipeline_position(loop.s->kind, loop.s->stages, stage, turn->chunk);
+    return turn->kind == REDCO_TURN_FORWARD ? &loop.forward[position][turn->micro_batch]
+                                            : &loop.backward[position][turn->micro_batch];
+}
+
+/* When what a pass needs is there; < 0: not yet. */
+static double ready(uint32_t stage, const redco_turn *turn)
+{
+    const redco_pipeline *const s = loop.s;
+    const uint32_t last = redco_pipeline_positions(s->kind, s->stages, s->chunks) - 1;
+    const uint32_t position = redco_pipeline_position(s->kind, s->stages, stage, turn->chunk);
+    const uint32_t b = turn->micro_batch;
+    switch (turn->kind) {
+    case REDCO_TURN_FORWARD: return position == 0 ? 0.0 : loop.forward[position - 1][b];
+    case REDCO_TURN_WEIGHT: return loop.backward[position][b];
+    default: return position == last ? loop.forward[position][b] : loop.backward[position + 1][b];
+    }
+}
+
+static double seconds_of(const struct times *t, redco_turn_kind kind)
+{
+    switch (kind) {
+    case REDCO_TURN_FORWARD: return t->forward;
+    case REDCO_TURN_INPUT: return t->input;
+    case REDCO_TURN_WEIGHT: return t->weight;
+    default: return t->input + t->weight;
+    }
+}
+
+/* Every chunk does both passes of each of its micro-batches once. */
+static void complete(const redco_pipeline *s, uint32_t stage)
+{
+    uint32_t seen[4][2] = {{0}};
+    for (uint32_t i = 0; i < loop.count[stage]; i++) {
+        const redco_turn *const t = &loop.turns[stage][i];
+        const uint32_t position = redco_pipeline_position(s->kind, s->stages, stage, t->chunk);
+        uint32_t chunk = UINT32_MAX;
+        assert_in_range(t->chunk, 0, s->chunks - 1);
+        assert_in_range(t->micro_batch, redco_pipeline_first_batch(s, t->chunk),
+                        redco_pipeline_last_batch(s, t->chunk));
+        assert_int_equal(redco_pipeline_stage_at(s, position, t->micro_batch, &chunk), stage);
+        assert_int_equal(chunk, t->chunk);
+        seen[t->chunk][0] += t->kind == REDCO_TURN_FORWARD;
+        seen[t->chunk][1] += t->kind == REDCO_TURN_BACKWARD || t->kind == REDCO_TURN_INPUT;
+    }
+    for (uint32_t c = 0; c < s->chunks; c++) {
+        const uint32_t batches = redco_pipeline_last_batch(s, c) - redco_pipeline_first_batch(s, c) + 1;
+        assert_int_equal(seen[c][0], batches);
+        assert_int_equal(seen[c][1], batches);
+    }
+}
+
+static void open_loop(const redco_pipeline *s)
+{
+    loop.s = s;
+    for (uint32_t q = 0; q < MOST_POSITIONS; q++) {
+        for (uint32_t b = 0; b < s->micro_batches; b++) {
+            loop.forward[q][b] = loop.backward[q][b] = -1.0;
+            loop.weighed[q][b] = false;
+        }
+    }
+    for (uint32_t i = 0; i < s->stages; i++) {
+        assert_true(redco_pipeline_room(s) <= MOST_TURNS);
+        loop.count[i] = redco_pipeline_table(s, i, loop.turns[i]);
+        loop.at[i] = 0;
+        assert_true(loop.count[i] <= redco_pipeline_room(s));
+        complete(s, i);
+    }
+}
+
+static struct run run_table(const redco_pipeline *s, const struct times *t)
+{
+    struct run r = {.span = 0.0};
+    double now[MOST_STAGES] = {0.0}, busy[MOST_STAGES] = {0.0};
+    uint64_t held[MOST_STAGES] = {0};
+    open_loop(s);
+    for (bool any = true; any;) {
+        any = false;
+        for (uint32_t i = 0; i < s->stages; i++) {
+            while (loop.at[i] < loop.count[i]) {
+                const redco_turn *const turn = &loop.turns[i][loop.at[i]];
+                const uint32_t width = turn->joined ? 2 : 1;
+                double start = now[i], seconds = 0.0;
+                bool there = true;
+                for (uint32_t k = 0; k < width; k++) {
+                    const double come = ready(i, &turn[k]);
+                    there = there && come >= 0.0;
+                    start = fmax(start, come);
+                    seconds += seconds_of(t, turn[k].kind);
+                }
+                if (!there) { break; }
+                now[i] = start + seconds;
+                busy[i] += seconds;
+                for (uint32_t k = 0; k < width; k++) {
+                    const uint32_t position = redco_pipeline_position(s->kind, s->stages, i, turn[k].chunk);
+                    bool *const weighed = &loop.weighed[position][turn[k].micro_batch];
+                    if (turn[k].kind != REDCO_TURN_WEIGHT) { *end_of(i, &turn[k]) = now[i]; }
+                    held[i] += turn[k].kind == REDCO_TURN_FORWARD;
+                    if (held[i] > r.peak[i]) { r.peak[i] = held[i]; }
+                    if (turn[k].kind == REDCO_TURN_BACKWARD || turn[k].kind == REDCO_TURN_WEIGHT) {
+                        assert_false(*weighed);
+                        *weighed = true;
+                        held[i]--;
+                    }
+                }
+                loop.at[i] += width;
+                any = true;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < s->stages; i++) {
+        assert_int_equal(loop.at[i], loop.count[i]); /* else the table locks up */
+        assert_int_equal(held[i], 0);
+        r.span = fmax(r.span, now[i]);
+    }
+    for (uint32_t i = 0; i < s->stages; i++) { r.idle[i] = r.span - busy[i]; }
+    return r;
+}
+
+static void assert_near(double got, double wanted, double slack)
+{
+    if (fabs(got - wanted) > slack) { fail_msg("%.9g, not %.9g", got, wanted); }
+}
+
+/* @param idle  wanted on every stage; @param peak  on the fullest one */
+static void published(redco_pipeline s, struct times chunk, double idle, uint64_t peak)
+{
+    redco_error err = {.status = REDCO_OK};
+    const double share = s.kind == REDCO_PIPELINE_DUALPIPE ? 1.0 : s.chunks;
+    if (redco_pipeline_check(&s, &err) != REDCO_OK) { fail_msg("%s: %s", err.place, err.text); }
+    const struct run r = run_table(&s, &chunk);
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < s.stages; i++) {
+        assert_near(r.idle[i], idle, 1e-9 * r.span);
+        assert_int_equal(r.peak[i], redco_pipeline_in_flight(&s, i));
+        most = r.peak[i] > most ? r.peak[i] : most;
+    }
+    assert_int_equal(most, peak);
+    assert_near(
+        redco_pipeline_idle_s(&s, share * chunk.forward, share * (chunk.input + chunk.weight), share * chunk.weight),
+        idle, 1e-9 * r.span);
+}
+
+static const struct times some[] = {{1.0, 1.0, 1.0}, {1.0, 1.25, 0.75}, {2.0, 1.0, 3.0}, {0.7, 0.9, 0.4}};
+enum { SOME = sizeof some / sizeof some[0] };
+
+static void one_chunk_a_stage(void **state)
+{
+    (void)state;
+    for (uint32_t p = 2; p <= MOST_STAGES; p++) {
+        for (uint32_t k = 0; k < SOME; k++) {
+            const struct times t = some[k];
+            const double both = t.forward + t.input + t.weight;
+            const uint32_t batches[] = {1, p - 1, p, p + 1, 3 * p};
+            for (uint32_t i = 0; i < 5; i++) {
+                const uint32_t m = batches[i];
+                published((redco_pipeline){REDCO_PIPELINE_GPIPE, p, 1, 0, m}, t, (p - 1) * both, m);
+                published((redco_pipeline){REDCO_PIPELINE_1F1B, p, 1, 0, m}, t, (p - 1) * both, m < p ? m : p);
+            }
+            /* T_B < T_W is beyond the paper: the first pass of the last stage has (p-1) T_F before it all the same */
+            published((redco_pipeline){REDCO_PIPELINE_ZB_H1, p, 1, 0, 3 * p}, t,
+                      (p - 1) * (t.forward + fmax(0.0, t.input - t.weight)), p);
+        }
+    }
+}
+
+static void interleaved_in_groups(void **state)
+{
+    (void)state;
+    for (uint32_t p = 2; p <= MOST_STAGES; p++) {
+        for (uint32_t v = 2; v <= 4; v++) {
+            const struct times t = some[(p + v) % SOME];
+            const double both = v * (t.forward + t.input + t.weight);
+            for (uint32_t m = p; m <= 3 * p; m += p > 8 ? 5 : 1) {
+                for (uint32_t n = p; n <= m; n += p > 8 ? 3 : 1) {
+                    if (m % n != 0 && m % n < p) { continue; }
+                    const uint64_t most = 2 * (p - 1) + (v - 1) * n + 1;
+                    published((redco_pipeline){REDCO_PIPELINE_INTERLEAVED, p, v, n, m}, t, (p - 1) * both / v,
+                              most < (uint64_t)v * m ? most : (uint64_t)v * m);
+                }
+            }
+            published((redco_pipeline){REDCO_PIPELINE_INTERLEAVED, p, v, 0, 3 * p}, t, (p - 1) * both / v,
+                      p * v + p - 1);
+        }
+    }
+}
+
+static void two_directions(void **state)
+{
+    (void)state;
+    const struct times t = {1.0, 1.0, 1.0};
+    const double both = 3.0, backward = 2.0;
+    for (uint32_t p = 2; p <= MOST_STAGES; p++) {
+        for (uint32_t m = 2 * p; m <= 2 * p + 6; m++) {
+            published((redco_pipeline){REDCO_PIPELINE_DUALPIPE_V, p, 2, 0, m}, t,
+                      (p - 1) * (both + backward - 3 * t.weight), 2 * p + 1);
+            if (p % 2 != 0 || m % 2 != 0) { continue; }
+            published((redco_pipeline){REDCO_PIPELINE_DUALPIPE, p, 2, 0, m}, t,
+                      (p / 2.0 - 1) * (both + backward - 3 * t.weight), p + 1);
+        }
+    }
+}
+
+/* The example of Megatron Core 0.20, model_parallel_config.py: p 2, v 2, groups of 3, 5 micro-batches. */
+static void megatron_cores_example(void **state)
+{
+    (void)state;
+    const redco_pipeline s = {REDCO_PIPELINE_INTERLEAVED, 2, 2, 3, 5};
+    const uint32_t batches[] = {0, 1, 2, 0, 1, 2, 3, 4, 3, 4}, chunks[] = {0, 0, 0, 1, 1, 1, 0, 0, 1, 1};
+    redco_turn turns[64];
+    uint32_t forward = 0;
+    const uint32_t count = redco_pipeline_table(&s, 0, turns);
+    assert_int_equal(count, 20);
+    for (uint32_t i = 0; i < count; i++) {
+        if (turns[i].kind != REDCO_TURN_FORWARD) { continue; }
+        assert_int_equal(turns[i].micro_batch, batches[forward]);
+        assert_int_equal(turns[i].chunk, chunks[forward++]);
+    }
+    assert_int_equal(forward, 10);
+}
+
+static void says_what_it_needs(void **state)
+{
+    (void)state;
+    const struct {
+        redco_pipeline s;
+        const char *place, *text;
+    } cases[] = {
+        {{REDCO_PIPELINE_INTERLEAVED, 4, 2, 0, 6},
+         "group",
+         "6 micro-batches in groups of 4 leave a group of 2, fewer than the 4 stages"},
+        {{REDCO_PIPELINE_INTERLEAVED, 4, 2, 3, 6},
+         "group",
+         "3 micro-batches one after the other; 4 stages with 6 micro-batches take 4 to 6"},
+        {{REDCO_PIPELINE_INTERLEAVED, 4, 1, 0, 8},
+         "chunks",
+         "1 in each of 4 stages; interleaved has 2 or more, of 2 stages or more"},
+        {{REDCO_PIPELINE_ZB_H1, 4, 2, 0, 8}, "chunks", "2 in each of 4 stages; zb-h1 has 1"},
+        {{REDCO_PIPELINE_1F1B, 4, 1, 4, 8}, "group", "1f1b has no groups of micro-batches; interleaved has"},
+        {{REDCO_PIPELINE_DUALPIPE, 4, 2, 0, 9},
+         "schedule",
+         "dualpipe of 4 stages needs 8 micro-batches or more, both numbers even, not 9"},
+        {{REDCO_PIPELINE_DUALPIPE, 3, 2, 0, 8},
+         "schedule",
+         "dualpipe of 3 stages needs 6 micro-batches or more, both numbers even, not 8"},
+        {{REDCO_PIPELINE_DUALPIPE_V, 4, 2, 0, 7},
+         "schedule",
+         "dualpipev of 4 stages needs 8 micro-batches or more, not 7"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        redco_error err = {.status = REDCO_OK};
+        assert_int_equal(redco_pipeline_check(&cases[i].s, &err), REDCO_EVALUE);
+        assert_string_equal(err.place, cases[i].place);
+        assert_string_equal(err.text, cases[i].text);
+    }
+    const redco_pipeline whole = {REDCO_PIPELINE_INTERLEAVED, 4, 2, 6, 6};
+    assert_int_equal(redco_pipeline_check(&whole, NULL), REDCO_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_chunk_a_stage),  cmocka_unit_test(interleaved_in_groups),
+        cmocka_unit_test(two_directions),     cmocka_unit_test(megatron_cores_example),
+        cmocka_unit_test(says_what_it_needs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
