@@ -202,6 +202,14 @@ static void note_misfit(struct lister *list, redco_setting setting)
     list->misfits++;
 }
 
+static bool is_within(const struct lister *list, const redco_setting *setting)
+{
+    const redco_search_options *const o = &list->space->options;
+    if (o->within == NULL) { return true; }
+    const redco_reach reach = redco_reach_of(list->inputs->machine, o->workload.seq_len, setting);
+    return redco_hull_beyond(o->within, setting, &reach) == 0;
+}
+
 /* The schedules of one choice of degrees and micro-batch. */
 static redco_status add_chunks(struct lister *list, redco_setting setting, bool *any_out)
 {
@@ -217,6 +225,7 @@ static redco_status add_chunks(struct lister *list, redco_setting setting, bool 
             redco_step_chunks_check(list->space->costs, &setting, all ? NULL : &list->first) != REDCO_OK) {
             continue;
         }
+        if (!is_within(list, &setting)) { continue; }
         *any_out = true;
         st = add_schemes(list->space, &setting, &list->first);
     }
