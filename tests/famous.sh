@@ -1,7 +1,8 @@
 #!/bin/sh
 # tests/famous.sh TOOLS [EVERY]: of every EVERY-th published run (default 3; traces/data/famous and the tables of Narayanan
 # and Korthikanti) redco's advice is at least as fast as the layout that ran, by redco's own model, and few are told not
-# to fit; on all tables, the layout that redco ranks first loses little against the fastest measured one. EVERY 0: advice
+# to fit; on all tables, the layout that redco ranks first loses little against the fastest measured one; the
+# layouts of costmodel/presets/evidence are those of traces/data. EVERY 0: advice
 # for every row of traces/data, too. Needs python3; skipped (77) without it.
 set -u
 tools=$(cd "$1" && pwd) || exit 2
@@ -11,6 +12,7 @@ scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
 PATH=$tools:$PATH
 export PATH
+tools/evidence --check || exit 1
 python3 - "$scratch" "${2:-3}" <<'END'
 import csv, glob, json, subprocess, sys
 

@@ -4,14 +4,6 @@
 #include "planner/answer/question.h"
 #include "planner/search/strategy.h"
 
-/* What the given layout has more than one rank of. */
-static uint32_t dimensions_of(const redco_setting *setting)
-{
-    return (setting->tp > 1 ? REDCO_HAS_TP : 0U) | (setting->pp > 1 ? REDCO_HAS_PP : 0U) |
-           (setting->cp > 1 ? REDCO_HAS_CP : 0U) | (redco_setting_chunks(setting) > 1 ? REDCO_HAS_CHUNKS : 0U) |
-           (setting->sequence_parallel ? REDCO_HAS_SP : 0U);
-}
-
 static bool shards_as(const redco_request *request, uint32_t states)
 {
     const redco_setting *const s = &request->setting;
@@ -29,7 +21,7 @@ static redco_search_options options_of(const redco_request *request, const redco
     options.workload.engine.partial_recompute = false; /* that was the layout's choice */
     options.overlap_fixed = true;
     redco_inputs_use_engine(inputs, &options);
-    if (options.dimensions != 0) { options.dimensions |= dimensions_of(&request->setting); }
+    if (options.dimensions != 0) { options.dimensions |= redco_setting_dimensions(&request->setting); }
     if (options.states != 0 && !shards_as(request, options.states)) { options.states = 0; }
     if (options.schemes != 0) { options.schemes |= 1U << request->setting.scheme; }
     return options;

@@ -112,6 +112,23 @@ static redco_status explain(const redco_inputs *inputs, uint32_t wants, redco_an
     return st;
 }
 
+/* Whether measured runs stand behind the answer, and else the best for which they do. */
+static redco_status weigh(const redco_inputs *inputs, redco_answer *answer, redco_error *err)
+{
+    const redco_setting *const best = &answer->result->ranked[0].setting;
+    redco_search_options inside = answer->options;
+    if (inside.objective == REDCO_OBJECTIVE_COMM) { return REDCO_OK; } /* no measurement stands for T_comm */
+    redco_status st = redco_evidence_read(inputs->calibration.name, &answer->evidence, err);
+    if (st != REDCO_OK || answer->evidence == NULL) { return st; }
+    const redco_reach reach = redco_reach_of(&inputs->machine, answer->options.workload.seq_len, best);
+    (void)redco_evidence_beyond(answer->evidence, best, &reach, answer->beyond, sizeof answer->beyond);
+    if (answer->beyond[0] == '\0') { return REDCO_OK; }
+    inside.within = &answer->evidence->hull;
+    inside.verify = false;
+    inside.top = 1;
+    return ask_again(inputs, &inside, &answer->inside, err);
+}
+
 redco_status redco_answer_find(const redco_question *question, const redco_inputs *inputs, uint32_t wants,
                                redco_answer *answer_out, redco_error *err)
 {
@@ -119,6 +136,7 @@ redco_status redco_answer_find(const redco_question *question, const redco_input
     redco_status st = redco_search_priced(inputs, &question->options, &answer_out->result, err);
     if (st == REDCO_OK) { st = try_rules(inputs, answer_out, err); }
     if (st != REDCO_OK || !fits(answer_out->result)) { return st; }
+    if ((st = weigh(inputs, answer_out, err)) != REDCO_OK) { return st; }
     if ((st = explain(inputs, wants, answer_out, err)) != REDCO_OK) { return st; }
     st = redco_assembler_create(inputs, &answer_out->options, REDCO_VERSION, &answer_out->assembler, err);
     return st == REDCO_OK ? redco_answer_plan(answer_out, 0, &answer_out->plan, err) : st;
@@ -129,6 +147,8 @@ void redco_answer_free(redco_answer *answer)
     redco_plan_free(answer->plan);
     redco_assembler_free(answer->assembler);
     redco_search_result_free(answer->free_result);
+    redco_search_result_free(answer->inside);
+    redco_evidence_free(answer->evidence);
     redco_search_result_free(answer->result);
 }
 

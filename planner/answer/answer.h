@@ -3,6 +3,7 @@
 #ifndef REDCO_ANSWER_H
 #define REDCO_ANSWER_H
 
+#include "planner/answer/evidence.h"
 #include "planner/answer/explain.h"
 #include "planner/answer/question.h"
 #include "planner/assemble/assemble.h"
@@ -32,9 +33,12 @@ typedef struct redco_answer {
     redco_search_options options; /**< the question's, and what was chosen of them: sequence parallelism, placement */
     redco_search_result *result;  /**< ranked_count 0: nothing fits, and only this is filled */
     redco_search_result *free_result; /**< with nothing fixed; NULL when nothing was, or no degree divides then */
-    redco_assembler *assembler;       /**< of redco_answer_plan() */
-    redco_plan *plan;                 /**< of the best */
-    bool rules_taken;                 /**< the rules' plan is faster than the one of GLPK's layouts */
+    redco_evidence *evidence;         /**< of the calibration; NULL: no runs of it ship */
+    char beyond[REDCO_EVIDENCE_TEXT]; /**< where the best lies outside of what was measured; "" = inside */
+    redco_search_result *inside; /**< of an answer beyond, the best inside; NULL or ranked_count 0: there is none */
+    redco_assembler *assembler;  /**< of redco_answer_plan() */
+    redco_plan *plan;            /**< of the best */
+    bool rules_taken;            /**< the rules' plan is faster than the one of GLPK's layouts */
     redco_layout_gain layouts;
     bool helped; /**< help is filled */
     redco_help help[REDCO_HELP_COUNT];

@@ -1,6 +1,7 @@
 #include "planner/answer/question.h"
 
 #include "planner/answer/explain.h"
+#include "planner/answer/priced.h"
 #include "planner/answer/several.h"
 #include "planner/search/strategy.h"
 #include "topology/base/preset.h"
@@ -109,17 +110,111 @@ static redco_status pick_engine(redco_question *question, const redco_inputs *in
     return REDCO_OK;
 }
 
+static redco_status read_again(redco_question *question, redco_inputs *inputs, redco_error *err)
+{
+    redco_inputs other;
+    const redco_status st = redco_question_read(question, &other, err);
+    if (st != REDCO_OK) { return st; }
+    redco_inputs_free(inputs);
+    *inputs = other;
+    return REDCO_OK;
+}
+
+/* Dimensions of the best layout that the engine lacks; 0 also where there is none. */
+static redco_status find_lacking(const redco_question *question, const redco_inputs *inputs, uint32_t *lacking_out,
+                                 redco_error *err)
+{
+    redco_search_options options = question->options;
+    redco_search_result *found = NULL;
+    redco_error why = {0};
+    *lacking_out = 0;
+    redco_inputs_use_engine(inputs, &options);
+    options.verify = false;
+    options.top = 1;
+    const redco_status st = redco_search_priced(inputs, &options, &found, &why);
+    if (st == REDCO_EVALUE) { return REDCO_OK; } /* the answer tells */
+    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
+    if (found->ranked_count > 0) {
+        const redco_setting *const s = &found->ranked[0].setting;
+        *lacking_out = redco_setting_dimensions(s) & ~inputs->engine.dimensions;
+    }
+    redco_search_result_free(found);
+    return REDCO_OK;
+}
+
+static uint32_t count_bits(uint32_t bits)
+{
+    uint32_t count = 0;
+    for (; bits != 0; bits &= bits - 1) { count++; }
+    return count;
+}
+
+/* Of the engines that were measured on the GPU, have @p lacking and have an exporter, the one of most dimensions; of
+ * equal ones the first by name. NULL: none. */
+static redco_status find_standin(const redco_inputs *inputs, uint32_t lacking, const char **name_out, redco_error *err)
+{
+    uint32_t most = 0;
+    *name_out = NULL;
+    for (size_t i = 0; redco_preset_at("engines", i) != NULL; i++) {
+        redco_engine_file file;
+        const char *const name = redco_preset_at("engines", i)->name;
+        const redco_status st = redco_engine_file_read(name, &file, err);
+        if (st != REDCO_OK) { return st; }
+        if ((lacking & ~file.dimensions) != 0 || file.export_to[0] == '\0' ||
+            !redco_engine_measured_on(&file, inputs->machine.gpu.name) || count_bits(file.dimensions) <= most) {
+            continue;
+        }
+        most = count_bits(file.dimensions);
+        *name_out = name;
+    }
+    return REDCO_OK;
+}
+
+/* An engine that nobody named limits nothing. Where the answer has stages, say, that it lacks, one that has them takes
+ * its place: what is priced can be run. */
+static redco_status replace_engine(redco_question *question, redco_inputs *inputs, redco_engine_pick *pick,
+                                   redco_error *err)
+{
+    static const struct {
+        uint32_t bit;
+        const char *name;
+    } dimensions[] = {{REDCO_HAS_TP, "tensor parallelism"},
+                      {REDCO_HAS_SP, "sequence parallelism"},
+                      {REDCO_HAS_PP, "pipeline stages"},
+                      {REDCO_HAS_CHUNKS, "model chunks"},
+                      {REDCO_HAS_CP, "context parallelism"}};
+    uint32_t lacking = 0;
+    const char *standin = NULL;
+    redco_status st = find_lacking(question, inputs, &lacking, err);
+    if (st == REDCO_OK && lacking != 0) { st = find_standin(inputs, lacking, &standin, err); }
+    if (st != REDCO_OK || standin == NULL) { return st; }
+    (void)snprintf(pick->usual, sizeof pick->usual, "%s", inputs->engine.engine.name);
+    question->names.engine = standin; /* static */
+    if ((st = read_again(question, inputs, err)) != REDCO_OK) { return st; }
+    pick->replaced = true;
+    size_t used = (size_t)snprintf(inputs->engine_reason, sizeof inputs->engine_reason, "%s, this GPU's default, lacks",
+                                   pick->usual);
+    const char *between = " ";
+    for (size_t i = 0; i < sizeof dimensions / sizeof dimensions[0] && used < sizeof inputs->engine_reason; i++) {
+        if ((lacking & dimensions[i].bit) == 0) { continue; }
+        used += (size_t)snprintf(inputs->engine_reason + used, sizeof inputs->engine_reason - used, "%s%s", between,
+                                 dimensions[i].name);
+        between = ", ";
+    }
+    return REDCO_OK;
+}
+
 redco_status redco_question_settle(redco_question *question, redco_inputs *inputs, redco_engine_pick *pick_out,
                                    redco_error *err)
 {
+    const bool chosen = question->names.engine != NULL || question->names.calibration != NULL ||
+                        question->names.profile_count > 0 || inputs->engine_named;
+    const uint32_t all = REDCO_HAS_TP | REDCO_HAS_SP | REDCO_HAS_PP | REDCO_HAS_CHUNKS | REDCO_HAS_CP;
     *pick_out = (redco_engine_pick){.tried = false};
     redco_status st = question->try_engines ? pick_engine(question, inputs, pick_out, err) : REDCO_OK;
-    if (st == REDCO_OK && pick_out->another) {
-        redco_inputs other;
-        if ((st = redco_question_read(question, &other, err)) == REDCO_OK) {
-            redco_inputs_free(inputs);
-            *inputs = other;
-        }
+    if (st == REDCO_OK && pick_out->another) { st = read_again(question, inputs, err); }
+    if (st == REDCO_OK && !question->try_engines && !chosen && (all & ~inputs->engine.dimensions) != 0) {
+        st = replace_engine(question, inputs, pick_out, err);
     }
     if (st == REDCO_OK) { redco_inputs_use_engine(inputs, &question->options); }
     return st;
@@ -129,6 +224,13 @@ redco_status redco_question_settle(redco_question *question, redco_inputs *input
 static uint32_t given_schedule(const redco_search_options *o)
 {
     return o->schedule != REDCO_PIPELINE_1F1B && o->schedule != REDCO_PIPELINE_INTERLEAVED ? 1U << o->schedule : 0;
+}
+
+uint32_t redco_setting_dimensions(const redco_setting *setting)
+{
+    return (setting->tp > 1 ? REDCO_HAS_TP : 0U) | (setting->pp > 1 ? REDCO_HAS_PP : 0U) |
+           (setting->cp > 1 ? REDCO_HAS_CP : 0U) | (redco_setting_chunks(setting) > 1 ? REDCO_HAS_CHUNKS : 0U) |
+           (setting->sequence_parallel ? REDCO_HAS_SP : 0U);
 }
 
 size_t redco_question_lacks(const redco_question *question, const redco_inputs *inputs,

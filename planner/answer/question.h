@@ -46,6 +46,7 @@ typedef struct redco_engine_pick {
     bool tried;
     uint32_t others;               /**< measured on this GPU, beside the default */
     bool another;                  /**< than the default was taken */
+    bool replaced;                 /**< the default lacks what the best layout has: one that has it was taken */
     char usual[REDCO_ENGINE_NAME]; /**< the default */
     bool usual_fits;               /**< the default has a plan */
     double gain_ratio;             /**< then tokens/s against the default's - 1 */
@@ -56,10 +57,15 @@ typedef struct redco_engine_pick {
 
 /** Settles whose steps are planned and puts that engine into the options. With try_engines every engine that was
  *  measured on the GPU is asked; the default stays unless another one's band lies above its: bands overlap where the
- *  calibrations cannot tell.
+ *  calibrations cannot tell. Without it, a default that nobody named and that lacks a dimension of the best layout
+ *  (pipeline stages, say) is replaced by an engine that has it, was measured on this GPU and has an exporter, if there
+ *  is one; of several sizes the first that the cluster has decides.
  *  @param inputs    of redco_question_read(); read again where another engine is taken */
 redco_status redco_question_settle(redco_question *question, redco_inputs *inputs, redco_engine_pick *pick_out,
                                    redco_error *err);
+
+/** What a layout has more than one rank, or more than one chunk, of: REDCO_HAS_... bits. */
+uint32_t redco_setting_dimensions(const redco_setting *setting);
 
 /** What was given and the engine does not have: "pipeline stages", ...: it is priced as if the engine had it.
  *  @param lacks_out  static texts. @return their number */

@@ -154,7 +154,7 @@ __attribute__((format(printf, 2, 3))) static void assume(redco_run_estimate *e, 
     va_end(list);
 }
 
-static redco_run_figure figure(double value, double low, double high, redco_evidence evidence)
+static redco_run_figure figure(double value, double low, double high, redco_run_evidence evidence)
 {
     return (redco_run_figure){
         .known = true, .value = value, .low = fmin(low, value), .high = fmax(high, value), .evidence = evidence};
@@ -188,11 +188,11 @@ static void fill_money_and_energy(const redco_run_terms *terms, const redco_run_
     e->paid_gpu_hours = figure(paid[1], paid[0], paid[2], e->days.evidence);
     if (terms->priced) {
         e->money = figure(paid[1] * terms->price.value, paid[0] * terms->price.low, paid[2] * terms->price.high,
-                          redco_evidence_weaker(e->days.evidence, terms->price.evidence));
+                          redco_run_evidence_weaker(e->days.evidence, terms->price.evidence));
         (void)snprintf(e->currency, sizeof e->currency, "%s", terms->currency);
     }
     if (!(step->watts_per_gpu > 0.0)) { return; }
-    e->mwh = figure(mwh[1], mwh[0], mwh[2], redco_evidence_weaker(e->days.evidence, step->power_evidence));
+    e->mwh = figure(mwh[1], mwh[0], mwh[2], redco_run_evidence_weaker(e->days.evidence, step->power_evidence));
     if (!terms->host_given) {
         e->mwh.evidence = REDCO_ASSUMED;
         assume(e, "hosts, fans and network take half of the GPU's rated power more (0.2 to 0.8): %.0f W a GPU",
@@ -202,7 +202,7 @@ static void fill_money_and_energy(const redco_run_terms *terms, const redco_run_
     if (terms->has_grid) {
         const redco_run_value *const g = &terms->grid_g_per_kwh;
         e->tonnes_co2 = figure(mwh[1] * g->value * 1e-3, mwh[0] * g->low * 1e-3, mwh[2] * g->high * 1e-3,
-                               redco_evidence_weaker(e->mwh.evidence, g->evidence));
+                               redco_run_evidence_weaker(e->mwh.evidence, g->evidence));
     }
 }
 
@@ -241,13 +241,13 @@ static redco_status fill_causes(const redco_run_terms *terms, const redco_run_st
     const redco_failures *const f = &terms->failures;
     const struct {
         const char *what;
-        redco_evidence evidence;
+        redco_run_evidence evidence;
         const char *source;
     } known[REDCO_RUN_CAUSES] = {
         {"step time", step->evidence, step->source},
         {"scale-out noise", terms->noise_given ? REDCO_GIVEN : REDCO_ASSUMED, "spread of GPUs and transient noise"},
         {"failure rate", rate.evidence, rate.source},
-        {"recovery", redco_evidence_weaker(f->detect_s.evidence, f->restart_s.evidence), f->restart_s.source},
+        {"recovery", redco_run_evidence_weaker(f->detect_s.evidence, f->restart_s.evidence), f->restart_s.source},
         {"storage", storage.evidence, storage.source}};
     for (int i = 0; i < REDCO_RUN_CAUSES; i++) {
         double days[2];
@@ -309,15 +309,16 @@ redco_status redco_run_estimate_of(const redco_run_terms *terms, const redco_run
         st = evaluate(terms, step, e->steps, &c[i], at[1].reliability.interval_s, &at[i], err);
     }
     if (st != REDCO_OK) { return st; }
-    const redco_evidence recovery = redco_evidence_weaker(
-        rate.evidence, redco_evidence_weaker(terms->failures.detect_s.evidence, terms->failures.restart_s.evidence));
+    const redco_run_evidence recovery =
+        redco_run_evidence_weaker(rate.evidence, redco_run_evidence_weaker(terms->failures.detect_s.evidence,
+                                                                           terms->failures.restart_s.evidence));
     e->step_s = figure(at[1].step_s, at[0].step_s, at[2].step_s, step->evidence);
     e->mttf_s = figure(at[1].mttf_s, at[2].mttf_s, at[0].mttf_s, rate.evidence);
     e->failures = figure(at[1].wall_s / at[1].mttf_s, at[0].wall_s / at[0].mttf_s, at[2].wall_s / at[2].mttf_s,
-                         redco_evidence_weaker(rate.evidence, step->evidence));
+                         redco_run_evidence_weaker(rate.evidence, step->evidence));
     e->ettr = figure(at[1].split.compute, at[2].split.compute, at[0].split.compute, recovery);
     e->days = figure(at[1].wall_s / day_s, at[0].wall_s / day_s, at[2].wall_s / day_s,
-                     redco_evidence_weaker(recovery, step->evidence));
+                     redco_run_evidence_weaker(recovery, step->evidence));
     e->split = at[1].split;
     e->split_low = at[0].split;
     e->split_high = at[2].split;
@@ -334,7 +335,7 @@ static void add(redco_run_figure *sum, const redco_run_figure *one, bool first)
     sum->value += one->value;
     sum->low += one->low;
     sum->high += one->high;
-    sum->evidence = first ? one->evidence : redco_evidence_weaker(sum->evidence, one->evidence);
+    sum->evidence = first ? one->evidence : redco_run_evidence_weaker(sum->evidence, one->evidence);
 }
 
 static void add_split(redco_time_split *sum, const redco_time_split *one, double weight)
@@ -381,7 +382,7 @@ void redco_run_total(const redco_run_estimate *phases, uint32_t count, redco_run
         for (int k = 0; k < REDCO_RUN_CAUSES; k++) {
             sum->causes[k].low_days += one->causes[k].low_days;
             sum->causes[k].high_days += one->causes[k].high_days;
-            sum->causes[k].evidence = redco_evidence_weaker(sum->causes[k].evidence, one->causes[k].evidence);
+            sum->causes[k].evidence = redco_run_evidence_weaker(sum->causes[k].evidence, one->causes[k].evidence);
         }
         sum->tokens += one->tokens;
         sum->steps += one->steps;

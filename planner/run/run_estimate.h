@@ -49,7 +49,7 @@ redco_run_terms redco_run_terms_default(void);
 typedef struct redco_run_step {
     double step_s;
     double band_ratio; /**< half-width of the band */
-    redco_evidence evidence;
+    redco_run_evidence evidence;
     char source[160];
     double compute_s; /**< of a rank: what a slow one stretches */
     uint64_t gpus;
@@ -57,7 +57,7 @@ typedef struct redco_run_step {
     double batch_tokens;
     double micro_batches;
     double watts_per_gpu, idle_w, tdp_w; /**< 0: not known */
-    redco_evidence power_evidence;
+    redco_run_evidence power_evidence;
     double checkpoint_bytes; /**< of one copy of weights and optimizer states */
     double writers;          /**< GPUs that hold one copy together */
     uint32_t replicas;       /**< data-parallel */
@@ -66,7 +66,7 @@ typedef struct redco_run_step {
 typedef struct redco_run_figure {
     bool known;
     double value, low, high;
-    redco_evidence evidence;
+    redco_run_evidence evidence;
 } redco_run_figure;
 
 enum { REDCO_RUN_CAUSES = 5, REDCO_RUN_MOST_ASSUMED = 16 };
@@ -75,7 +75,7 @@ enum { REDCO_RUN_CAUSES = 5, REDCO_RUN_MOST_ASSUMED = 16 };
 typedef struct redco_run_cause {
     const char *what; /**< "step time", "scale-out noise", "failure rate", "recovery", "storage": static */
     double low_days, high_days;
-    redco_evidence evidence;
+    redco_run_evidence evidence;
     char source[320];
 } redco_run_cause;
 

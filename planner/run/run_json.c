@@ -16,7 +16,7 @@ static json_t *figure(const redco_run_figure *f)
 {
     if (!f->known) { return json_null(); }
     return json_pack("{s:o,s:o,s:o,s:s}", "value", number(f->value), "low", number(f->low), "high", number(f->high),
-                     "evidence", redco_evidence_word(f->evidence));
+                     "evidence", redco_run_evidence_word(f->evidence));
 }
 
 static json_t *split(const redco_time_split *s)
@@ -41,7 +41,7 @@ static json_t *causes(const redco_run_estimate *e)
         const redco_run_cause *const c = &e->causes[i];
         (void)json_array_append_new(list, json_pack("{s:s,s:f,s:f,s:s,s:s}", "cause", c->what, "low_days", c->low_days,
                                                     "high_days", c->high_days, "evidence",
-                                                    redco_evidence_word(c->evidence), "source", c->source));
+                                                    redco_run_evidence_word(c->evidence), "source", c->source));
     }
     return list;
 }

@@ -11,13 +11,13 @@
 
 static const double day_s = 86400.0;
 
-const char *redco_evidence_word(redco_evidence evidence)
+const char *redco_run_evidence_word(redco_run_evidence evidence)
 {
     static const char *const words[] = {"given", "measured here", "calibrated", "published", "assumed"};
     return words[evidence];
 }
 
-redco_evidence redco_evidence_weaker(redco_evidence a, redco_evidence b)
+redco_run_evidence redco_run_evidence_weaker(redco_run_evidence a, redco_run_evidence b)
 {
     return a > b ? a : b;
 }

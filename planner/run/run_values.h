@@ -16,20 +16,20 @@ extern "C" {
 #endif
 
 /** From the strongest to the weakest: what is computed of several has the weakest. */
-typedef enum redco_evidence {
+typedef enum redco_run_evidence {
     REDCO_GIVEN,         /**< by the user */
     REDCO_MEASURED_HERE, /**< by a profile of this machine */
     REDCO_CALIBRATED,    /**< fitted to measured runs */
     REDCO_PUBLISHED,
     REDCO_ASSUMED
-} redco_evidence;
+} redco_run_evidence;
 /** "given", "measured here", "calibrated", "published", "assumed". @return static */
-const char *redco_evidence_word(redco_evidence evidence);
-redco_evidence redco_evidence_weaker(redco_evidence a, redco_evidence b);
+const char *redco_run_evidence_word(redco_run_evidence evidence);
+redco_run_evidence redco_run_evidence_weaker(redco_run_evidence a, redco_run_evidence b);
 
 typedef struct redco_run_value {
     double value, low, high; /**< low <= value <= high */
-    redco_evidence evidence;
+    redco_run_evidence evidence;
     char source[320];
 } redco_run_value;
 

@@ -209,6 +209,14 @@ static void note_misfit(struct lister *list, redco_setting setting)
     list->misfits++;
 }
 
+static bool is_within(const struct lister *list, const redco_setting *setting)
+{
+    const redco_search_options *const o = &list->space->options;
+    if (o->within == NULL) { return true; }
+    const redco_reach reach = redco_reach_of(list->inputs->machine, o->workload.seq_len, setting);
+    return redco_hull_beyond(o->within, setting, &reach) == 0;
+}
+
 /* The schedules of one choice of degrees and micro-batch. */
 static redco_status add_chunks(struct lister *list, redco_setting setting, bool *any_out)
 {
@@ -231,6 +239,7 @@ static redco_status add_chunks(struct lister *list, redco_setting setting, bool 
             continue;
         }
         if (chunks > 1 && all && !groups && redco_setting_pipeline(&setting).group > setting.pp) { continue; }
+        if (!is_within(list, &setting)) { continue; }
         *any_out = true;
         st = add_schemes(list->space, &setting, &list->first);
     }

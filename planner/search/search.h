@@ -5,6 +5,7 @@
 #define REDCO_SEARCH_H
 
 #include "costmodel/closed_form/costs.h"
+#include "planner/search/hull.h"
 #include "planner/tensor_parallel/tp_placement.h"
 
 #ifdef __cplusplus
@@ -78,11 +79,12 @@ typedef struct redco_search_options {
     redco_mesh fix_secondary; /**< p2: the second copy of the parameters; 0x0 = free */
     redco_strategy strategy;
     redco_objective objective;
-    uint64_t margin_bytes; /**< of memory that answers leave free, by the closed form */
-    uint64_t slack_bytes;  /**< that answers may take beyond the capacity: the caller prices them */
-    bool layerwise;        /**< meshes may differ by layer */
-    bool verify;           /**< prove the answer by a second method */
-    uint32_t top;          /**< how many ranked answers, >= 1 */
+    uint64_t margin_bytes;    /**< of memory that answers leave free, by the closed form */
+    const redco_hull *within; /**< NULL, or where answers lie; borrowed */
+    uint64_t slack_bytes;     /**< that answers may take beyond the capacity: the caller prices them */
+    bool layerwise;           /**< meshes may differ by layer */
+    bool verify;              /**< prove the answer by a second method */
+    uint32_t top;             /**< how many ranked answers, >= 1 */
     /** Answers further above the first than this share are not ranked; 0: all that fit */
     double spread_ratio;
     double limit_s;   /**< of the objective: slower answers are of no interest; 0: none is too slow */

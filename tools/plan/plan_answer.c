@@ -131,6 +131,8 @@ static json_t *one_json(const struct shown *shown)
             json, "free_optimum",
             json_pack("{s:f,s:o}", "step_s", best->prediction.step_s, "cost_ratio", ratio_json(ratio)));
     }
+    json_t *const evidence = report_evidence_json(shown->answer, shown->inputs, 0);
+    if (evidence != NULL) { (void)json_object_set_new(json, "evidence", evidence); }
     if (shown->answer->result->verified) {
         (void)json_object_set_new(json, "verify", verify_json(shown->answer->result));
     }
@@ -152,7 +154,11 @@ static redco_status top_json(const struct shown *shown, json_t **json_out, redco
             json_decref(plans);
             return st;
         }
-        (void)json_array_append_new(plans, redco_plan_to_json(plan));
+        json_t *const json = redco_plan_to_json(plan);
+        json_t *const evidence = report_evidence_json(shown->answer, shown->inputs, i);
+        if (json != NULL && evidence != NULL) { (void)json_object_set(json, "evidence", evidence); }
+        json_decref(evidence);
+        (void)json_array_append_new(plans, json);
         redco_plan_free(plan);
     }
     *json_out = json_pack("{s:o}", "plans", plans);
@@ -205,6 +211,7 @@ static void print_one(const struct shown *shown)
         report_free_optimum(args, best, &shown->answer->free_result->ranked[0]);
     }
     report_engine(shown->inputs, args->engine_note);
+    report_evidence(shown->answer, shown->inputs, args->explain);
     report_solver(shown->answer->result, shown->inputs);
     if (shown->run_known) { run_report(&shown->run); }
     if (args->explain) {

@@ -3,6 +3,7 @@
 #ifndef REDCO_TOOLS_PLAN_REPORT_H
 #define REDCO_TOOLS_PLAN_REPORT_H
 
+#include "planner/answer/answer.h"
 #include "planner/answer/explain.h"
 #include "planner/assemble/assemble.h"
 #include "planner/search/strategy.h"
@@ -52,6 +53,10 @@ void report_neighbours(const redco_neighbour *neighbours, size_t count, double l
 /** Its traits, and where each is from. */
 void report_traits(const redco_inputs *inputs, const redco_search_options *options);
 void report_engine(const redco_inputs *inputs, const char *note);
+/** Where the answer lies beyond measured runs, with the best within; with @p explain the nearest runs. */
+void report_evidence(const redco_answer *answer, const redco_inputs *inputs, bool explain);
+/** The same of the ranked candidate @p index; NULL: no measured runs are known. */
+json_t *report_evidence_json(const redco_answer *answer, const redco_inputs *inputs, uint32_t index);
 void report_solver(const redco_search_result *result, const redco_inputs *inputs);
 /** The cost of fixed choices, against the free optimum. */
 void report_free_optimum(const struct plan_args *args, const redco_candidate *mine, const redco_candidate *best);

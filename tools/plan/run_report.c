@@ -90,7 +90,7 @@ static void print_totals(const redco_run_estimate *e)
     if (e->paid_gpu_hours.value > e->gpu_hours.value) {
         item(&line, "with spares %s", run_large(&e->paid_gpu_hours, text, sizeof text));
     }
-    item(&line, "%s", redco_evidence_word(e->days.evidence));
+    item(&line, "%s", redco_run_evidence_word(e->days.evidence));
     (void)printf("\n");
     if (e->inflation < 1.0 - 1e-9 || e->inflation > 1.0 + 1e-9) {
         begin(&line, "batch");
@@ -106,14 +106,14 @@ static void print_money(const redco_run_estimate *e)
     if (e->money.known) {
         begin(&line, "money");
         item(&line, "%s%s%s", run_large(&e->money, text, sizeof text), e->currency[0] != '\0' ? " " : "", e->currency);
-        item(&line, "%s", redco_evidence_word(e->money.evidence));
+        item(&line, "%s", redco_run_evidence_word(e->money.evidence));
         (void)printf("\n");
     }
     if (e->mwh.known) {
         begin(&line, "power");
         item(&line, "%s MWh", run_large(&e->mwh, text, sizeof text));
         if (e->tonnes_co2.known) { item(&line, "%s t CO2e", run_large(&e->tonnes_co2, text, sizeof text)); }
-        item(&line, "%s", redco_evidence_word(e->mwh.evidence));
+        item(&line, "%s", redco_run_evidence_word(e->mwh.evidence));
         (void)printf("\n");
     }
 }
@@ -171,7 +171,7 @@ static void print_band(const redco_run_estimate *e)
         const double low = c->low_days - e->days.value, high = c->high_days - e->days.value;
         const int digits = e->days.value < 10.0 ? 2 : 1;
         if (high - low < 0.5 * pow(10.0, -digits)) { continue; }
-        item(&line, "%s %+.*f %+.*f (%s)", c->what, digits, low, digits, high, redco_evidence_word(c->evidence));
+        item(&line, "%s %+.*f %+.*f (%s)", c->what, digits, low, digits, high, redco_run_evidence_word(c->evidence));
     }
     (void)printf("%s\n", line.begun ? "" : "nothing that is uncertain");
 }
@@ -226,7 +226,7 @@ static void html_figure_row(FILE *out, const char *name, const redco_run_figure 
         (void)snprintf(band, sizeof band, "%s to %s", format_large(f->low, low, sizeof low),
                        format_large(f->high, high, sizeof high));
     }
-    html_row(out, name, value, band, redco_evidence_word(f->evidence));
+    html_row(out, name, value, band, redco_run_evidence_word(f->evidence));
 }
 
 static void html_shares(FILE *out, const redco_run_estimate *e)
@@ -274,7 +274,7 @@ void run_html(FILE *out, const redco_run_estimate *e)
         const redco_run_cause *const c = &e->causes[i];
         (void)snprintf(value, sizeof value, "%.4g", e->days.value);
         (void)snprintf(text, sizeof text, "%.4g to %.4g", c->low_days, c->high_days);
-        html_row(out, c->what, value, text, redco_evidence_word(c->evidence));
+        html_row(out, c->what, value, text, redco_run_evidence_word(c->evidence));
     }
     html_end_table(out);
     html_element(out, "<p>", "What was assumed:");

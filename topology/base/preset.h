@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/** Folder name of a kind: "gpus", "clusters", "models", "calibrations", "engines", "profiles". */
+/** Folder name of a kind: "gpus", "clusters", "models", "calibrations", "engines", "evidence", "profiles". */
 typedef struct redco_preset {
     const char *kind;
     const char *name; /**< file name without ".json" */
