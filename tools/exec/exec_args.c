@@ -165,11 +165,74 @@ static error_t check_replay(struct exec_args *args)
     return 0;
 }
 
-static error_t read_flag(int key, char *text, struct argp_state *state)
+/* Options that do not go together. */
+static error_t check_together(struct exec_args *args)
 {
-    struct exec_args *const args = state->input;
+    if (args->cli.err.status != REDCO_OK) { return 0; }
+    if (args->new_pipeline != NULL) { return 0; }
+    if (args->path == NULL) { return cli_bad_option(&args->cli, "PLAN", "is missing; redco-plan -o writes one"); }
+    if (args->check && args->emulate) {
+        return cli_bad_option(&args->cli, "--check", "needs real computation, not --emulate-compute");
+    }
+    if (args->emulate && args->backend == EXEC_CUDA) {
+        return cli_bad_option(&args->cli, "--emulate-compute", "needs --backend host: a GPU would have nothing to do");
+    }
+    if (args->emulate && (args->evaluate != NULL || args->predict != NULL)) {
+        return cli_bad_option(&args->cli, args->evaluate != NULL ? "--evaluate" : "--predict",
+                              "needs real computation, not --emulate-compute");
+    }
+    if (args->predict == NULL && (args->predictions != NULL || args->generates)) {
+        return cli_bad_option(&args->cli, args->predictions != NULL ? "--predictions" : "--max-new-tokens and its kin",
+                              args->predictions != NULL ? "needs --predict FILE" : "need --predict FILE");
+    }
+    if (args->predict != NULL && args->predictions == NULL && args->cli.json) {
+        return cli_bad_option(&args->cli, "--json", "goes with --predict only if --predictions FILE takes those");
+    }
+    args->optimizer.kind = (redco_optimizer_kind)args->optimizer_word;
+    if (args->optimizer.kind == REDCO_SGD ? args->has_betas : args->has_momentum) {
+        return cli_bad_option(&args->cli, args->has_betas ? "--beta1, --beta2, --epsilon" : "--momentum",
+                              args->has_betas ? "are AdamW's" : "is SGD's: --optimizer sgd");
+    }
+    if (args->check && args->optimizer.kind != REDCO_ADAMW) {
+        return cli_bad_option(&args->cli, "--check", "needs AdamW");
+    }
+    if (args->has_decay_steps && args->schedule_word != REDCO_RATE_WSD) {
+        return cli_bad_option(&args->cli, "--decay-steps", "needs --schedule wsd");
+    }
+    if (args->skip_bad && args->pipeline_path == NULL) {
+        return cli_bad_option(&args->cli, "--skip-bad", "needs --pipeline FILE.so");
+    }
+    if (args->pipeline_path != NULL && args->generates) {
+        return cli_bad_option(&args->cli, "--max-new-tokens and its kin", "are for language models");
+    }
+    if (!args->has_steps && (args->evaluate != NULL || args->predict != NULL)) { args->steps = 0; }
+    if (args->replay) { return check_replay(args); }
+    if (args->folder == NULL && (args->resume || args->has_every || args->has_keep)) {
+        return cli_bad_option(&args->cli,
+                              args->resume      ? "--resume"
+                              : args->has_every ? "--checkpoint-every"
+                                                : "--keep",
+                              "needs --checkpoint DIR");
+    }
+    if (args->emulate && args->folder != NULL) {
+        return cli_bad_option(&args->cli, "--checkpoint", "needs real computation, not --emulate-compute");
+    }
+    if (args->emulate && (args->weights != NULL || args->save_weights != NULL)) {
+        return cli_bad_option(&args->cli, args->weights != NULL ? "--weights" : "--save-weights",
+                              "needs real computation, not --emulate-compute");
+    }
+    if (args->resume && args->weights != NULL) {
+        return cli_bad_option(&args->cli, "--weights", "a run that is resumed has its checkpoint's weights");
+    }
+    if (args->save_dtype >= 0 && args->save_weights == NULL) {
+        return cli_bad_option(&args->cli, "--save-dtype", "needs --save-weights DIR");
+    }
+    return 0;
+}
+
+static error_t read_optimizer(struct exec_args *args, int key, const char *text)
+{
     switch (key) {
-    case KEY_BACKEND: return cli_word(&args->cli, "--backend", text, exec_backend_words, &args->backend);
     case KEY_OPTIMIZER: return cli_word(&args->cli, "--optimizer", text, optimizer_words, &args->optimizer_word);
     case KEY_BETA1:
         args->has_betas = true;
@@ -192,6 +255,14 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
         args->has_decay_steps = true;
         return cli_u64(&args->cli, "--decay-steps", text, 1, MOST_STEPS, &args->decay_steps);
     case KEY_FINAL_RATE: return cli_real(&args->cli, "--final-rate", text, 0.0, 1.0, &args->final_rate);
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Pipelines, evaluation, predictions. */
+static error_t read_use(struct exec_args *args, int key, const char *text)
+{
+    switch (key) {
     case KEY_PIPELINE: return cli_name(&args->cli, "--pipeline", text, &args->pipeline_path);
     case KEY_NEW_PIPELINE: return cli_name(&args->cli, "--new-pipeline", text, &args->new_pipeline);
     case KEY_SKIP_BAD: args->skip_bad = true; return 0;
@@ -207,6 +278,15 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
         return cli_real(&args->cli, "--temperature", text, 0.0, 1e6, &args->temperature);
     case KEY_TOP_K: args->generates = true; return cli_u64(&args->cli, "--top-k", text, 0, INT32_MAX, &args->top_k);
     case KEY_TOP_P: args->generates = true; return cli_real(&args->cli, "--top-p", text, 1e-9, 1.0, &args->top_p);
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t read_flag(int key, char *text, struct argp_state *state)
+{
+    struct exec_args *const args = state->input;
+    switch (key) {
+    case KEY_BACKEND: return cli_word(&args->cli, "--backend", text, exec_backend_words, &args->backend);
     case KEY_STEPS: args->has_steps = true; return cli_u64(&args->cli, "--steps", text, 0, MOST_STEPS, &args->steps);
     case KEY_DATA: return cli_name(&args->cli, "--data", text, &args->data);
     case KEY_SEED: args->has_seed = true; return cli_u64(&args->cli, "--seed", text, 0, INT64_MAX, &args->seed);
@@ -246,70 +326,10 @@ static error_t read_flag(int key, char *text, struct argp_state *state)
     case ARGP_KEY_ARG:
         if (args->path != NULL) { return cli_bad_option(&args->cli, text, "is a second plan; one is run"); }
         return cli_name(&args->cli, "PLAN", text, &args->path);
-    case ARGP_KEY_END:
-        if (args->cli.err.status != REDCO_OK) { return 0; }
-        if (args->new_pipeline != NULL) { return 0; }
-        if (args->path == NULL) { return cli_bad_option(&args->cli, "PLAN", "is missing; redco-plan -o writes one"); }
-        if (args->check && args->emulate) {
-            return cli_bad_option(&args->cli, "--check", "needs real computation, not --emulate-compute");
-        }
-        if (args->emulate && args->backend == EXEC_CUDA) {
-            return cli_bad_option(&args->cli, "--emulate-compute",
-                                  "needs --backend host: a GPU would have nothing to do");
-        }
-        if (args->emulate && (args->evaluate != NULL || args->predict != NULL)) {
-            return cli_bad_option(&args->cli, args->evaluate != NULL ? "--evaluate" : "--predict",
-                                  "needs real computation, not --emulate-compute");
-        }
-        if (args->predict == NULL && (args->predictions != NULL || args->generates)) {
-            return cli_bad_option(&args->cli,
-                                  args->predictions != NULL ? "--predictions" : "--max-new-tokens and its kin",
-                                  args->predictions != NULL ? "needs --predict FILE" : "need --predict FILE");
-        }
-        if (args->predict != NULL && args->predictions == NULL && args->cli.json) {
-            return cli_bad_option(&args->cli, "--json", "goes with --predict only if --predictions FILE takes those");
-        }
-        args->optimizer.kind = (redco_optimizer_kind)args->optimizer_word;
-        if (args->optimizer.kind == REDCO_SGD ? args->has_betas : args->has_momentum) {
-            return cli_bad_option(&args->cli, args->has_betas ? "--beta1, --beta2, --epsilon" : "--momentum",
-                                  args->has_betas ? "are AdamW's" : "is SGD's: --optimizer sgd");
-        }
-        if (args->check && args->optimizer.kind != REDCO_ADAMW) {
-            return cli_bad_option(&args->cli, "--check", "needs AdamW");
-        }
-        if (args->has_decay_steps && args->schedule_word != REDCO_RATE_WSD) {
-            return cli_bad_option(&args->cli, "--decay-steps", "needs --schedule wsd");
-        }
-        if (args->skip_bad && args->pipeline_path == NULL) {
-            return cli_bad_option(&args->cli, "--skip-bad", "needs --pipeline FILE.so");
-        }
-        if (args->pipeline_path != NULL && args->generates) {
-            return cli_bad_option(&args->cli, "--max-new-tokens and its kin", "are for language models");
-        }
-        if (!args->has_steps && (args->evaluate != NULL || args->predict != NULL)) { args->steps = 0; }
-        if (args->replay) { return check_replay(args); }
-        if (args->folder == NULL && (args->resume || args->has_every || args->has_keep)) {
-            return cli_bad_option(&args->cli,
-                                  args->resume      ? "--resume"
-                                  : args->has_every ? "--checkpoint-every"
-                                                    : "--keep",
-                                  "needs --checkpoint DIR");
-        }
-        if (args->emulate && args->folder != NULL) {
-            return cli_bad_option(&args->cli, "--checkpoint", "needs real computation, not --emulate-compute");
-        }
-        if (args->emulate && (args->weights != NULL || args->save_weights != NULL)) {
-            return cli_bad_option(&args->cli, args->weights != NULL ? "--weights" : "--save-weights",
-                                  "needs real computation, not --emulate-compute");
-        }
-        if (args->resume && args->weights != NULL) {
-            return cli_bad_option(&args->cli, "--weights", "a run that is resumed has its checkpoint's weights");
-        }
-        if (args->save_dtype >= 0 && args->save_weights == NULL) {
-            return cli_bad_option(&args->cli, "--save-dtype", "needs --save-weights DIR");
-        }
-        return 0;
-    default: return cli_option(key, text, state);
+    case ARGP_KEY_END: return check_together(args);
+    default:
+        if (key >= KEY_OPTIMIZER && key <= KEY_FINAL_RATE) { return read_optimizer(args, key, text); }
+        return key >= KEY_PIPELINE && key <= KEY_TOP_P ? read_use(args, key, text) : cli_option(key, text, state);
     }
 }
 
