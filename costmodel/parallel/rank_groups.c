@@ -39,11 +39,13 @@ redco_group redco_parallel_world(const redco_parallel *p)
 
 redco_group redco_parallel_stage_pair(const redco_parallel *p)
 {
-    const bool across = redco_mesh_ranks(p->dp) * p->tp * p->cp >= p->gpus_per_node;
+    const uint64_t apart = redco_mesh_ranks(p->dp) * p->tp * p->cp; /* ranks from a stage to the next */
+    const bool across = apart >= p->gpus_per_node;
     return (redco_group){.mesh = across ? (redco_mesh){1, 2} : (redco_mesh){2, 1},
-                         .stride = 1,
+                         .stride = across ? 1 : (uint32_t)apart,
                          .groups_per_node = across ? p->gpus_per_node : 1,
-                         .tp = p->tp};
+                         .tp = p->tp,
+                         .node_stride = across ? (uint32_t)(apart / p->gpus_per_node) : 0};
 }
 
 redco_group redco_parallel_state_group(const redco_parallel *p, redco_between between)

@@ -408,6 +408,12 @@ static void stages_talk_to_their_neighbours(void **state)
     p.dp = (redco_mesh){2, 1};
     assert_true(redco_mesh_equal(redco_parallel_stage_pair(&p).mesh, (redco_mesh){2, 1}));
     assert_true(redco_mesh_equal(redco_parallel_world(&p).mesh, (redco_mesh){8, 4}));
+    /* as far apart as the grid's digit of stages */
+    const redco_rank_grid grid = redco_parallel_grid(&p);
+    assert_int_equal(redco_parallel_stage_pair(&p).stride, redco_grid_stride(&grid, REDCO_DIM_PP));
+    const redco_parallel wide = {.nodes = 8, .gpus_per_node = 8, .tp = 8, .cp = 2, .pp = 4, .dp = {1, 1}};
+    const redco_rank_grid wide_grid = redco_parallel_grid(&wide);
+    assert_int_equal(8 * redco_parallel_stage_pair(&wide).node_stride, redco_grid_stride(&wide_grid, REDCO_DIM_PP));
     const redco_group pair = {.mesh = {2, 1}, .stride = 4};
     assert_int_equal(redco_group_crosses(pair, 4), REDCO_GROUP_IN_NODE);
     assert_int_equal(redco_group_crosses(pair, 5), REDCO_GROUP_LINKED);
