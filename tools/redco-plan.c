@@ -3,7 +3,7 @@
 #include "tools/plan/plan_answer.h"
 #include "tools/plan/plan_export.h"
 #include "tools/plan/plan_kept.h"
-#include "tools/plan/plan_pipeline.h"
+#include "tools/plan/pipeline_question.h"
 #include "tools/plan/plan_report.h"
 #include "tools/plan/run_answer.h"
 

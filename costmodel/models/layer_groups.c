@@ -224,8 +224,12 @@ static redco_status derive_class(redco_model *model, redcoi_probe *probe, uint32
 redco_status redcoi_layer_groups_make(redco_model *model, redco_error *err)
 {
     redcoi_probe probe = {.g = NULL};
+    if (model->family->price != NULL) {
+        const redco_status st = model->family->price(model, err);
+        redcoi_axis_sizes_make(model); /* after it: it sets sizes */
+        return st;
+    }
     redcoi_axis_sizes_make(model);
-    if (model->family->price != NULL) { return model->family->price(model, err); }
     redco_status st = redcoi_probe_create(model, &probe, err);
     for (uint32_t c = 0; c < model->class_count && st == REDCO_OK; c++) { st = derive_class(model, &probe, c, err); }
     redcoi_probe_free(&probe);

@@ -78,8 +78,7 @@ static void add_member(struct leaves *leaves, const char *pointer, const char *k
 static const json_t *resolved(const struct leaves *leaves, const json_t *at)
 {
     const char *target = json_string_value(json_object_get(at, "$ref"));
-    if (target == NULL) { return at; }
-    assert_int_equal(strncmp(target, "#/$defs/", 8), 0);
+    if (target == NULL || strncmp(target, "#/$defs/", 8) != 0) { return at; } /* another file's: one leaf */
     const json_t *found = json_object_get(json_object_get(leaves->schema, "$defs"), target + 8);
     assert_non_null(found);
     return found;
@@ -190,15 +189,6 @@ static bool set_option(redco_search_options *o, redco_input_names *names, uint64
         o->cp = (uint32_t)n;
     } else if (strcmp(key, "chunks") == 0) {
         o->chunks = (uint32_t)n;
-    } else if (strcmp(key, "schedule") == 0) {
-        o->schedule = (redco_pipeline_kind)word_index(redco_pipeline_words, value);
-    } else if (strcmp(key, "group") == 0) {
-        o->group = (uint32_t)n;
-    } else if (strcmp(key, "first") == 0) { /* of two stages of 32 layers */
-        static uint32_t split[2];
-        split[0] = (uint32_t)n;
-        split[1] = 32 - split[0];
-        o->split = split;
     } else if (strcmp(key, "micro") == 0) {
         o->micro_batch = (uint32_t)n;
     } else if (strcmp(key, "batch") == 0) {

@@ -280,7 +280,7 @@ static void small_spaces_are_simulated_whole(void **state)
         assert_int_equal(c->listed, c->bounded + c->priced);
         assert_true(c->priced <= c->listed && c->solved >= priced->ranked_count);
         assert_true(priced->verify_simulated > 20 && c->simulated > priced->verify_simulated);
-        assert_true(c->simulated <= priced->verify_simulated + 17);
+        assert_true(c->simulated <= priced->verify_simulated + 33); /* the first, and twice 16 of pipelines */
         assert_true(priced->verified && !priced->verify_failed);
         const double least_s = priced->ranked[0].prediction.step_s * (1.0 - priced->within_ratio);
         assert_true(priced->within_ratio >= 0.0 && priced->within_ratio < 0.2);

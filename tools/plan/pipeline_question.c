@@ -1,4 +1,4 @@
-#include "tools/plan/plan_pipeline.h"
+#include "tools/plan/pipeline_question.h"
 
 #include "executor/pipeline/user_pipeline_file.h"
 

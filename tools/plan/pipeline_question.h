@@ -1,6 +1,6 @@
-/** @file plan_pipeline.h  A pipeline as the model of a question. */
-#ifndef REDCO_TOOLS_PLAN_PIPELINE_H
-#define REDCO_TOOLS_PLAN_PIPELINE_H
+/** @file pipeline_question.h  A pipeline as the model of a question. */
+#ifndef REDCO_TOOLS_PIPELINE_QUESTION_H
+#define REDCO_TOOLS_PIPELINE_QUESTION_H
 
 #include "tools/plan/plan_args.h"
 
