@@ -183,7 +183,7 @@ static double poisson_below(double count, double mean)
 
 void redco_count_band(double count, double *low_out, double *high_out)
 {
-    enum { MOST_EXACT = 1000000 };
+    enum { MOST_EXACT = 20000 };
     if (count > MOST_EXACT) {
         *low_out = count - 1.645 * sqrt(count);
         *high_out = count + 1.645 * sqrt(count);

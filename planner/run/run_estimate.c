@@ -210,6 +210,9 @@ static void fill_assumptions(const redco_run_terms *terms, const redco_run_step 
 {
     const redco_failures *const f = &terms->failures;
     const redco_run_value storage = storage_of(terms, step);
+    if (step->evidence == REDCO_ASSUMED) {
+        assume(e, "the step time has a band of %.0f %%: %s", 100.0 * step->band_ratio, step->source);
+    }
     if (!terms->critical.given) {
         assume(e, "the batch stays as it is, and its size costs no tokens (a critical batch would say what it costs)");
     }

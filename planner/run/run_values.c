@@ -174,6 +174,7 @@ redco_status redco_failures_read(const char *text, redco_failures *out, redco_er
     if (st != REDCO_OK) { return st; }
     (void)snprintf(out->name, sizeof out->name, "%.60s", text);
     out->count = (double)count;
+    redco_count_band(out->count, &out->count_low, &out->count_high);
     out->over_s = over_s;
     out->count_nodes = nodes;
     return REDCO_OK;
@@ -181,12 +182,11 @@ redco_status redco_failures_read(const char *text, redco_failures *out, redco_er
 
 redco_run_value redco_failures_rate(const redco_failures *failures, uint64_t gpus)
 {
-    double low = 0.0, high = 0.0;
     if (!(failures->over_s > 0.0)) { return failures->rate; }
     const double nodes = failures->count_nodes > 0 ? (double)failures->count_nodes : (double)gpus / REDCO_RUN_NODE_GPUS;
     const double per = 1.0 / (nodes * failures->over_s);
-    redco_count_band(failures->count, &low, &high);
-    redco_run_value rate = {.value = failures->count * per, .low = low * per, .high = high * per};
+    redco_run_value rate = {
+        .value = failures->count * per, .low = failures->count_low * per, .high = failures->count_high * per};
     (void)snprintf(rate.source, sizeof rate.source,
                    "given: %.0f failures in %.4g days on %.0f nodes of 8 GPUs; band: "
                    "90 %% interval of the count",

@@ -55,9 +55,10 @@ typedef struct redco_failures {
     char name[64];
     redco_run_value rate; /**< of 8 GPUs, a second */
     redco_run_value detect_s, restart_s, repair_s;
-    redco_run_value deep_ratio; /**< of failures: they take copies in memory, or several replicas */
-    double count, over_s;       /**< the user's own count; 0: none */
-    uint64_t count_nodes;       /**< nodes of 8 GPUs that it was counted on; 0: those of the run */
+    redco_run_value deep_ratio;          /**< of failures: they take copies in memory, or several replicas */
+    double count, count_low, count_high; /**< with its 90 % interval */
+    double over_s;                       /**< of the user's own count; 0: none */
+    uint64_t count_nodes;                /**< nodes of 8 GPUs that it was counted on; 0: those of the run */
 } redco_failures;
 
 enum { REDCO_RUN_NODE_GPUS = 8 /**< GPUs that a failure rate of a node counts */ };

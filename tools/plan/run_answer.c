@@ -155,6 +155,9 @@ int run_answer_frontier(struct plan_args *args)
     if (st == REDCO_OK && run->budget > 0.0 && !f->priced) {
         st = redco_fail(&err, REDCO_EVALUE, "--budget", "the price of a GPU here is not known");
     }
+    if (st == REDCO_OK && run->words.price != NULL && !f->priced) {
+        cli_warn(&args->cli, "the table of prices lacks a GPU: GPU-hours are compared, not money");
+    }
     json_t *const json = st == REDCO_OK ? redco_frontier_to_json(f) : NULL;
     if (st == REDCO_OK && args->report != NULL) { st = run_html_frontier(args, f, json, &err); }
     if (st != REDCO_OK) {
