@@ -99,6 +99,9 @@ redco_status redco_costs_create(const redco_machine *machine, const redco_model 
     costs->compute = compute;
     redco_compute_use_measured(&costs->compute, &machine->gpu, redco_comm_compute(comm));
     costs->state_bytes = redco_state_bytes_of(workload->precision);
+    if (workload->engine.moment_bytes == 2 && workload->precision != REDCO_FP32) {
+        costs->state_bytes.optimizer -= 4; /* two moments of two bytes less */
+    }
     if (workload->engine.gradient_bytes > 0) { costs->state_bytes.gradient = workload->engine.gradient_bytes; }
     for (uint32_t i = 0; i < costs->class_count; i++) {
         if (is_block(costs->classes[i].kind)) { costs->blocks += costs->classes[i].layers; }

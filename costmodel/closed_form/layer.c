@@ -468,7 +468,8 @@ double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params)
                                           &measured_s)) {
         return measured_s;
     }
-    return optimizer_traffic_bytes * costs->calibration.optimizer_factor * (double)owned_params /
+    const double moments = costs->state_bytes.optimizer == 8 && costs->state_bytes.parameter == 2 ? 8.0 : 0.0;
+    return (optimizer_traffic_bytes - moments) * costs->calibration.optimizer_factor * (double)owned_params /
            costs->compute.memory_bandwidth_bytes_per_s;
 }
 

@@ -21,6 +21,7 @@ const char *const redco_trait_words[] = {
     [REDCO_TRAIT_CROSS_ENTROPY] = "cross_entropy",
     [REDCO_TRAIT_GRAD_REDUCE_BYTES] = "grad_reduce_bytes",
     [REDCO_TRAIT_CUDA_GRAPHS] = "cuda_graphs",
+    [REDCO_TRAIT_MOMENT_BYTES] = "moment_bytes",
     [REDCO_TRAIT_FRAGMENTATION_PERCENT] = "fragmentation_percent",
     [REDCO_TRAIT_MEMORY] = "memory",
     [REDCO_TRAIT_COUNT] = NULL,
@@ -72,6 +73,7 @@ static unsigned value_of(const redco_engine *engine, redco_trait trait)
     case REDCO_TRAIT_CROSS_ENTROPY: return engine->fused_loss;
     case REDCO_TRAIT_GRAD_REDUCE_BYTES: return engine->gradient_bytes;
     case REDCO_TRAIT_CUDA_GRAPHS: return engine->cuda_graphs;
+    case REDCO_TRAIT_MOMENT_BYTES: return engine->moment_bytes;
     case REDCO_TRAIT_FRAGMENTATION_PERCENT: return engine->fragmentation_percent;
     case REDCO_TRAIT_MEMORY: return engine->planned_memory ? 1 : engine->memory > 0 ? (unsigned)engine->memory + 1 : 0;
     default: return 0;
@@ -132,7 +134,8 @@ static int find(const char *const *words, const char *text)
 
 bool redco_trait_may_lack(redco_trait trait)
 {
-    return trait == REDCO_TRAIT_CUDA_GRAPHS || trait == REDCO_TRAIT_FRAGMENTATION_PERCENT;
+    return trait == REDCO_TRAIT_CUDA_GRAPHS || trait == REDCO_TRAIT_MOMENT_BYTES ||
+           trait == REDCO_TRAIT_FRAGMENTATION_PERCENT;
 }
 
 static bool may_state(redco_trait trait)
@@ -173,11 +176,12 @@ redco_status redco_engine_state(redco_engine_choice *choice, const char *trait, 
             return redco_fail(err, REDCO_EVALUE, place, "%s=\"%.40s\" is not from 0 to %u", trait, value, most_percent);
         }
         choice->engine.fragmentation_percent = (uint32_t)percent;
-    } else if (t == REDCO_TRAIT_GRAD_REDUCE_BYTES) {
+    } else if (t == REDCO_TRAIT_GRAD_REDUCE_BYTES || t == REDCO_TRAIT_MOMENT_BYTES) {
+        const bool moments = t == REDCO_TRAIT_MOMENT_BYTES;
         if (strcmp(value, "2") != 0 && strcmp(value, "4") != 0) {
             return redco_fail(err, REDCO_EVALUE, place, "%s=\"%.40s\" is not 2 or 4", trait, value);
         }
-        choice->engine.gradient_bytes = (uint32_t)(value[0] - '0');
+        *(moments ? &choice->engine.moment_bytes : &choice->engine.gradient_bytes) = (uint32_t)(value[0] - '0');
     } else {
         double bytes = 0.0;
         const redco_status st = redco_unit_parse(value, REDCO_UNIT_BYTES, place, &bytes, err);
@@ -207,6 +211,8 @@ const char *redco_engine_trait(const redco_engine_choice *choice, redco_precisio
         (void)snprintf(buffer, size, "%llu B", (unsigned long long)choice->bucket_bytes);
     } else if (trait == REDCO_TRAIT_FRAGMENTATION_PERCENT) {
         (void)snprintf(buffer, size, "%u", value);
+    } else if (trait == REDCO_TRAIT_MOMENT_BYTES) {
+        (void)snprintf(buffer, size, "%u", value != 0 ? value : 4);
     } else {
         (void)snprintf(buffer, size, "%u", value != 0 ? value : own_width(precision));
     }
@@ -299,7 +305,9 @@ redco_status redco_engine_from_json(const redco_json_value *value, redco_engine_
     redco_text_clean(choice.engine.name);
     for (int t = 0; t < REDCO_TRAIT_COUNT && st == REDCO_OK; t++) {
         if (redco_trait_may_lack((redco_trait)t) && !redco_json_has(value, redco_trait_words[t])) { continue; }
-        if (t == REDCO_TRAIT_FRAGMENTATION_PERCENT) {
+        if (t == REDCO_TRAIT_MOMENT_BYTES) {
+            st = redco_json_u32(value, redco_trait_words[t], 2, 4, &choice.engine.moment_bytes, err);
+        } else if (t == REDCO_TRAIT_FRAGMENTATION_PERCENT) {
             st =
                 redco_json_u32(value, redco_trait_words[t], 0, most_percent, &choice.engine.fragmentation_percent, err);
         }

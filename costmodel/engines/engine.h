@@ -69,6 +69,7 @@ typedef struct redco_engine {
     bool layer_units;       /**< parameters are gathered a layer at a time (flat FSDP units), not by module */
     redco_engine_layout tp_layout;
     redco_memory_kind memory;       /**< unless it is planned */
+    uint32_t moment_bytes;          /**< of an element of each of Adam's moments in 16-bit training; 0: 4 */
     uint32_t fragmentation_percent; /**< what the allocator holds beside tensors, of those that are no states; then only
                                          CUDA's context is held back besides. 0: the calibration's reserve stands for
                                          both */
@@ -99,6 +100,7 @@ typedef enum redco_trait {
     REDCO_TRAIT_CROSS_ENTROPY,
     REDCO_TRAIT_GRAD_REDUCE_BYTES,
     REDCO_TRAIT_CUDA_GRAPHS,           /**< files and plans may leave it out: none */
+    REDCO_TRAIT_MOMENT_BYTES,          /**< likewise: 4 */
     REDCO_TRAIT_FRAGMENTATION_PERCENT, /**< likewise */
     REDCO_TRAIT_MEMORY,                /**< not stated otherwise: the executor's own */
     REDCO_TRAIT_COUNT

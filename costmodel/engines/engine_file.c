@@ -97,11 +97,16 @@ static redco_status read_trait(const redco_json_value *file, redco_trait trait, 
     char place[256];
     if (redco_trait_may_lack(trait) && !redco_json_has(file, key)) {
         (void)snprintf(out->sources[trait], sizeof out->sources[0], "%s",
-                       trait == REDCO_TRAIT_CUDA_GRAPHS ? "not known to be used" : "part of the calibration's reserve");
+                       trait == REDCO_TRAIT_CUDA_GRAPHS    ? "not known to be used"
+                       : trait == REDCO_TRAIT_MOMENT_BYTES ? "Adam in 32 bits"
+                                                           : "part of the calibration's reserve");
         return REDCO_OK;
     }
     redco_status st = open_sourced(file, key, &sourced, out->sources[trait], err);
     if (st != REDCO_OK) { return st; }
+    if (trait == REDCO_TRAIT_MOMENT_BYTES) {
+        return redco_json_u32(&sourced, "value", 2, 4, &choice->engine.moment_bytes, err);
+    }
     if (trait == REDCO_TRAIT_FRAGMENTATION_PERCENT) {
         return redco_json_u32(&sourced, "value", 0, 100, &choice->engine.fragmentation_percent, err);
     }

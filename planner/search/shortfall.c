@@ -159,6 +159,58 @@ static bool more_stages(const redcoi_inputs *inputs, const redco_search_options 
     return false;
 }
 
+/* Norms and dropout split over the tensor-parallel ranks. */
+static bool split_sequence(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
+{
+    redco_search_options o = *options;
+    const bool one = o.tp == 1 || inputs->machine->gpus_per_node == 1;
+    if (o.sequence_parallel == REDCO_ON || o.sequence_parallel == REDCO_EITHER || one) { return false; }
+    o.sequence_parallel = REDCO_ON;
+    if (!fits(inputs, &o)) { return false; }
+    say(out, NULL, "", "sequence parallelism", "");
+    return true;
+}
+
+static bool shorter_sequences(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
+{
+    redco_search_options o = *options;
+    const uint32_t now = o.cp != 0 && !redco_degree_is_free(o.cp) ? o.cp : 1;
+    const uint64_t gpus = (uint64_t)inputs->machine->nodes * inputs->machine->gpus_per_node;
+    if (redco_degree_is_free(o.cp)) { return false; }
+    for (uint32_t cp = 2 * now; cp <= gpus && cp <= MOST_STAGES; cp *= 2) {
+        o.cp = cp;
+        if (!fits(inputs, &o)) { continue; }
+        char what[64];
+        (void)snprintf(what, sizeof what, "context parallelism over %u GPUs", cp);
+        say_number(out, "cp", cp, now, what, "");
+        return true;
+    }
+    return false;
+}
+
+static bool narrow_gradients(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
+{
+    redco_search_options o = *options;
+    if (o.workload.engine.gradient_bytes != 4 || o.workload.precision == REDCO_FP32) { return false; }
+    o.workload.engine.gradient_bytes = 2;
+    if (!fits(inputs, &o)) { return false; }
+    say(out, NULL, "", "gradients of 2 bytes instead of 4 (the engine's grad_reduce_bytes=2)", "");
+    return true;
+}
+
+/* Megatron's precision-aware optimizer, which is Transformer Engine's Adam. */
+static bool narrow_moments(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
+{
+    redco_search_options o = *options;
+    const redco_engine *const engine = &o.workload.engine;
+    const bool has = engine->memory == REDCO_MEMORY_MEGATRON && engine->software == REDCO_SOFTWARE_TE_XLA;
+    if (!has || engine->moment_bytes == 2 || o.workload.precision == REDCO_FP32) { return false; }
+    o.workload.engine.moment_bytes = 2;
+    if (!fits(inputs, &o)) { return false; }
+    say(out, NULL, "", "optimizer moments of 2 bytes instead of 4 (the engine's moment_bytes=2)", "");
+    return true;
+}
+
 static bool smaller_micro_batch(const redcoi_inputs *inputs, const redco_search_options *options, redco_shortfall *out)
 {
     redco_search_options o = *options;
@@ -259,8 +311,9 @@ redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inp
                                    redco_error *err)
 {
     /* Remedies, cheapest first: nodes cost money. */
-    static const change changes[] = {more_recomputation, higher_tp,   smaller_micro_batch,
-                                     freed_meshes,       more_stages, more_nodes};
+    static const change changes[] = {split_sequence, more_recomputation, higher_tp,         smaller_micro_batch,
+                                     freed_meshes,   more_stages,        shorter_sequences, narrow_gradients,
+                                     narrow_moments, more_nodes};
     const redcoi_outer *outer = NULL;
     int64_t short_bytes = 0;
     redcoi_answer *answer = malloc(sizeof *answer);
@@ -276,8 +329,8 @@ redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inp
     shortfall_out->largest = redcoi_largest_component(&shortfall_out->leanest.prediction);
     (void)snprintf(
         shortfall_out->cheapest_change, sizeof shortfall_out->cheapest_change,
-        "no single change of recomputation, tensor or pipeline parallelism, micro-batch, sharding or node count "
-        "fits");
+        "no single change of recomputation, tensor, sequence, pipeline or context parallelism, micro-batch, sharding, "
+        "bytes of gradients or moments or node count fits");
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         if (changes[i](inputs, &space->options, shortfall_out)) { break; }
     }

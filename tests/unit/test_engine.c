@@ -185,11 +185,12 @@ static void wrong_words_are_named(void **state)
         {"colour", "red",
          "\"colour\" is no trait of an engine; known: software, gather, shard_over, bucket_bytes, tp_layout, "
          "attention, "
-         "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs, fragmentation_percent"},
+         "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs, moment_bytes, "
+         "fragmentation_percent"},
         {"memory", "planned",
          "\"memory\" is no trait of an engine; known: software, gather, shard_over, bucket_bytes, tp_layout, "
          "attention, "
-         "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs, "
+         "fused_norm, compiled, logits_gathered, cross_entropy, grad_reduce_bytes, cuda_graphs, moment_bytes, "
          "fragmentation_percent"},
         {"software", "", "software=\"\" is not one of: eager, megatron, te_xla"},
         {"gather", "tensor", "gather=\"tensor\" is not one of: module, layer"},

@@ -95,6 +95,23 @@ static void full_precision_states(void **state)
     bundle_close(&b);
 }
 
+/* 32-bit weights and two moments of 16 bits: 4 + 2 + 2; gradients of 32 bits as the engine says. */
+static void sixteen_bit_moments(void **state)
+{
+    (void)state;
+    struct bundle b;
+    redco_workload workload = plain_workload(64);
+    workload.engine.moment_bytes = 2;
+    workload.engine.gradient_bytes = 4;
+    bundle_open(&b, "llama-7b", a800_machine(8), workload);
+    const redco_setting setting = plain_setting(&b, 1);
+    const redco_shards shards = {{1, 1}, {1, 1}, {1, 1}};
+    const redco_prediction p = uniform_step(&b, &setting, shards, REDCO_RECOMPUTE_NONE);
+    assert_int_equal(p.gradient_bytes, 4 * UINT64_C(6738415616));
+    assert_int_equal(p.optimizer_bytes, 8 * UINT64_C(6738415616));
+    bundle_close(&b);
+}
+
 static void activations(void **state)
 {
     (void)state;
@@ -430,6 +447,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(zero_stages),
                                        cmocka_unit_test(a_pipeline_needs_its_fuller_end),
                                        cmocka_unit_test(full_precision_states),
+                                       cmocka_unit_test(sixteen_bit_moments),
                                        cmocka_unit_test(activations),
                                        cmocka_unit_test(tensors_that_frameworks_keep),
                                        cmocka_unit_test(chunks_in_flight),
