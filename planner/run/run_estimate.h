@@ -50,7 +50,7 @@ typedef struct redco_run_step {
     double step_s;
     double band_ratio; /**< half-width of the band */
     redco_run_evidence evidence;
-    char source[160];
+    char source[192];
     double compute_s; /**< of a rank: what a slow one stretches */
     uint64_t gpus;
     uint32_t nodes, hosts_per_node; /**< a node is one NVLink domain, which fails as a whole */

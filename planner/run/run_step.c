@@ -3,6 +3,7 @@
 #include "costmodel/closed_form/memory_model.h"
 #include "costmodel/operators/compute_profile.h"
 #include "costmodel/operators/power.h"
+#include "planner/answer/evidence.h"
 #include "planner/answer/explain.h"
 
 #include <math.h>
@@ -12,16 +13,24 @@ static const double unknown_band = 0.15;
 /* Steps on GPUs of one node from measured operators: the worst of the rows of traces/data/gpu is 4.3 %. */
 static const double measured_band = 0.05;
 
-/* What the plan uses and the measured engine does not have. */
-static bool is_extrapolated(const redco_inputs *inputs, const redco_setting *setting)
+/* What the plan uses that no measured run of the calibration had; "" where it lies among them. */
+static const char *beyond(const redco_inputs *inputs, uint32_t seq_len, const redco_setting *setting, char *buffer,
+                          size_t size)
 {
-    const uint32_t used = (setting->tp > 1 ? REDCO_HAS_TP : 0U) | (setting->pp > 1 ? REDCO_HAS_PP : 0U) |
-                          (setting->cp > 1 ? REDCO_HAS_CP : 0U);
-    return inputs->engine.dimensions != 0 && (used & ~(uint32_t)inputs->engine.dimensions) != 0;
+    const redco_reach reach = redco_reach_of(&inputs->machine, seq_len, setting);
+    redco_evidence *evidence = NULL;
+    redco_error unread;
+    buffer[0] = '\0';
+    if (redco_evidence_read(inputs->calibration.name, &evidence, &unread) == REDCO_OK && evidence != NULL) {
+        (void)redco_evidence_beyond(evidence, setting, &reach, buffer, size);
+    }
+    redco_evidence_free(evidence);
+    return buffer;
 }
 
-static void fill_band(const redco_inputs *inputs, const redco_setting *setting, redco_run_step *step)
+static void fill_band(const redco_inputs *inputs, uint32_t seq_len, const redco_setting *setting, redco_run_step *step)
 {
+    char how_far[REDCO_EVIDENCE_TEXT];
     const redco_calibration *const calibration = &inputs->calibration;
     const bool profiled = redco_compute_profile_how(redco_comm_compute(inputs->comm)) != NULL;
     step->band_ratio = calibration->band_ratio;
@@ -36,12 +45,12 @@ static void fill_band(const redco_inputs *inputs, const redco_setting *setting, 
     }
     if (!(step->band_ratio > 0.0)) {
         step->band_ratio = profiled && inputs->machine.nodes == 1 ? measured_band : unknown_band;
-    } else if (is_extrapolated(inputs, setting) && step->band_ratio < unknown_band) {
+    } else if (step->band_ratio < unknown_band &&
+               beyond(inputs, seq_len, setting, how_far, sizeof how_far)[0] != '\0') {
         step->band_ratio = unknown_band;
         step->evidence = REDCO_ASSUMED;
-        (void)snprintf(step->source, sizeof step->source,
-                       "calibration %.40s, beyond it: its engine lacks parallelism that the plan uses",
-                       calibration->name);
+        (void)snprintf(step->source, sizeof step->source, "calibration %.40s, beyond it: %.80s", calibration->name,
+                       how_far);
     }
 }
 
@@ -73,6 +82,6 @@ redco_run_step redco_run_step_of(const redco_inputs *inputs, const redco_search_
     const double copies = (double)redco_mesh_ranks(grid) / (double)redco_mesh_ranks(shards.optimizer);
     step.writers = fmax((double)step.gpus / copies, 1.0);
     step.replicas = (uint32_t)(step.gpus / ((uint64_t)setting->tp * setting->pp * setting->cp));
-    fill_band(inputs, setting, &step);
+    fill_band(inputs, w->seq_len, setting, &step);
     return step;
 }
