@@ -14,13 +14,13 @@ enum { LARGEST_MICRO_BATCH = 65536 };
 enum { LARGEST_CONTEXT = 16 };
 
 /* Degrees of measured rows (traces/data), which REDCO_DEGREE_MEASURED keeps to. Stages: 64
- * (megatron_a100_narayanan_2021, 1 T parameters). Model chunks: 20 (hagemann_2311.05610). Context parallelism: ranks of
+ * (megatron_a100_narayanan_2021, 1 T parameters). Model chunks: 24 (famous/runs.csv, 23). Context parallelism: ranks of
  * 4096 tokens or more, groups within two nodes (dgxc_benchmarking and megatron_bridge, cp 2 at 8192 tokens beside tp up
  * to 8); with 8192 tokens or more wider (llama3_paper, cp 16 at 131,072 tokens over 16 nodes; nemo, cp 8 at 262,144
  * over 4). */
 enum {
     MEASURED_STAGES = 64,
-    MEASURED_CHUNKS = 20,
+    MEASURED_CHUNKS = 24,
     MEASURED_NODES = 2,
     MEASURED_TOKENS = 4096,
     MEASURED_WIDE_TOKENS = 8192
