@@ -1,9 +1,9 @@
 /* redco-plan: the strategy that trains fastest within memory, why, and a plan file. */
 #include "costmodel/simulator/step.h"
+#include "tools/plan/pipeline_question.h"
 #include "tools/plan/plan_answer.h"
 #include "tools/plan/plan_export.h"
 #include "tools/plan/plan_kept.h"
-#include "tools/plan/pipeline_question.h"
 #include "tools/plan/plan_report.h"
 #include "tools/plan/run_answer.h"
 

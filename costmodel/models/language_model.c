@@ -124,8 +124,8 @@ redcoi_pass redcoi_lm_pass_begin(redco_scope *scope, const redco_language_model 
                          .source_lengths = REDCO_NO_VALUE};
 }
 
-redco_value redcoi_lm_stack(redcoi_pass *p, redco_class_kind kind,
-                              redco_value (*block)(redcoi_pass *p, redco_value x), redco_value x)
+redco_value redcoi_lm_stack(redcoi_pass *p, redco_class_kind kind, redco_value (*block)(redcoi_pass *p, redco_value x),
+                            redco_value x)
 {
     const redco_layer_class *classes = NULL;
     char layer[40];

@@ -238,8 +238,8 @@ redco_group_link redco_group_crosses(redco_group group, uint32_t linked_gpus);
 redco_group redco_parallel_tp_group(const redco_parallel *p); /**< tensor-parallel ranks; p->dp is not looked at */
 redco_group redco_parallel_cp_group(const redco_parallel *p); /**< context-parallel ranks; p->dp is not looked at */
 redco_group redco_parallel_world(const redco_parallel *p);    /**< all ranks */
-/** One rank and its like in the next stage, tp x cp x dp ranks on: where a stage is a node or more so many nodes further,
- *  and all ranks of a node send at once; else in the same node, as most pairs are then, at that stride. */
+/** One rank and its like in the next stage, tp x cp x dp ranks on: where a stage is a node or more so many nodes
+ * further, and all ranks of a node send at once; else in the same node, as most pairs are then, at that stride. */
 redco_group redco_parallel_stage_pair(const redco_parallel *p);
 /** A group of the state grid between two meshes. Neighbouring nodes of the mesh are priced as adjacent ones also where
  *  redco_parallel_nodes_each() is more than 1. */

@@ -154,9 +154,10 @@ int main(int argc, char **argv)
         "the fastest layout is faster than the answer by %.2f %% at most; %u answers beaten by more than they say\n",
         100.0 * n.worst, n.beaten);
     for (int k = 0; k < 2; k++) {
-        (void)printf("layouts not simulated, %s stages, are below the closed form that left them out by %.2f %% at most "
-                     "(%.0f %% are allowed for)\n",
-                     k == 0 ? "without" : "with", 100.0 * n.above[k], 100.0 * redco_above_ratio[k]);
+        (void)printf(
+            "layouts not simulated, %s stages, are below the closed form that left them out by %.2f %% at most "
+            "(%.0f %% are allowed for)\n",
+            k == 0 ? "without" : "with", 100.0 * n.above[k], 100.0 * redco_above_ratio[k]);
     }
     const bool near = n.above[0] <= redco_above_ratio[0] && n.above[1] <= redco_above_ratio[1];
     return n.beaten == 0 && near && n.proved > 0 ? 0 : 1;
