@@ -336,7 +336,7 @@ static redco_status append(redco_search_result *result, redco_candidate *candida
     return REDCO_OK;
 }
 
-/* Pipelines that only the simulator finds to fit join the answers if they are faster than what is known. */
+/* Layouts that only the simulator finds to fit join the answers if they are faster than what is known. */
 static redco_status look_roomier(struct pricing *p, const redco_search_options *searched, redco_error *err)
 {
     const redco_prediction *const first = &p->result->ranked[0].prediction;
@@ -458,7 +458,7 @@ redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_
     p.bound_s = value_of(&p, &p.result->ranked[0]) * (1.0 - p.result->gap_ratio);
     st = price_answers(&p, &searched, err);
     if (st != REDCO_OK || p.result->ranked_count == 0) { goto out; }
-    if (p.simulates && p.result->ranked[0].setting.pp > 1) { st = look_roomier(&p, &searched, err); }
+    if (p.simulates && p.asked == 1) { st = look_roomier(&p, &searched, err); }
     if (st != REDCO_OK) { goto out; }
     if (p.simulates) { order(&p); }
     set_proof(&p);

@@ -31,7 +31,7 @@ extern const double redco_above_ratio[2];
  *    (by_simulation says which); of several the simulated step orders all (equal ones, to 1e-9, keep their order);
  *  - where the simulator finds the first too large for the memory, a leaner one is searched for; others that are too
  *    large are left out;
- *  - where the first is a pipeline, those that the search finds up to a fifth of the memory too large are
+ *  - of one answer asked for, those that the search finds up to a fifth of the memory too large are
  *    simulated, too: it counts more than any one stage holds;
  *  - gap_ratio and status say how far the closed form of the answer that leads in the end is above the first search's
  *    bound; within_ratio how much faster by the simulator another layout could be;
