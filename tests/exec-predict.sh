@@ -3,6 +3,8 @@
 # are those of transformers (data/models/oracle/predictions, made by save_predictions.py), on one rank and sharded ones,
 # whatever is batched together. Of every family a token behind a prompt is the token behind that prompt and the tokens
 # before it, which no kept keys are part of. What is drawn does not depend on ranks. Bad files are one line.
+# Checks are "all of these, or report": the report never runs after a success.
+# shellcheck disable=SC2015
 set -u
 tests=$(cd "$(dirname "$0")" && pwd) || exit 2
 PATH=$(cd "$1" && pwd):$PATH
