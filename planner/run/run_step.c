@@ -5,6 +5,7 @@
 #include "costmodel/operators/power.h"
 #include "planner/answer/evidence.h"
 #include "planner/answer/explain.h"
+#include "planner/answer/question.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@ static const double unknown_band = 0.15;
 /* Steps on GPUs of one node from measured operators: the worst of the rows of traces/data/gpu is 4.3 %. */
 static const double measured_band = 0.05;
 
-/* What the plan uses that no measured run of the calibration had; "" where it lies among them. */
+/* Says what the plan uses that no measured run of the calibration had; "" where it lies among them. Sets whose runs do
+ * not ship are known by their engine alone. */
 static const char *beyond(const redco_inputs *inputs, uint32_t seq_len, const redco_setting *setting, char *buffer,
                           size_t size)
 {
@@ -23,6 +25,10 @@ static const char *beyond(const redco_inputs *inputs, uint32_t seq_len, const re
     buffer[0] = '\0';
     if (redco_evidence_read(inputs->calibration.name, &evidence, &unread) == REDCO_OK && evidence != NULL) {
         (void)redco_evidence_beyond(evidence, setting, &reach, buffer, size);
+    }
+    if (evidence == NULL && inputs->engine.dimensions != 0 &&
+        (redco_setting_dimensions(setting) & ~(uint32_t)inputs->engine.dimensions) != 0) {
+        (void)snprintf(buffer, size, "its engine lacks parallelism that the plan uses");
     }
     redco_evidence_free(evidence);
     return buffer;
