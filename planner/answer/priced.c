@@ -13,12 +13,17 @@ static const double tie_ratio = 1e-3;
 
 enum {
     TRIES = 4, /* so often are answers asked for that leave so much more memory free as the simulator finds missing */
-    BEST_FEW = 16 /* simulated at most beyond those asked for */
+    BEST_FEW = 16, /* simulated at most beyond those asked for */
+    ROOMIER = 128  /* of those that the search finds too large: looked at, most of them not simulated */
 };
 static const uint64_t least_margin_bytes = 64000000;
-/* The search counts the fullest stage of a pipeline as one that has embedding, head and the most micro-batches in
- * flight: more than any stage has, by up to so much of a GPU's memory. */
+/* The search adds the most that each class takes at its own fullest moment, of pipelines as if one stage had embedding,
+ * head and the most micro-batches in flight: more than any stage takes at once. Layouts that are too large so by up to
+ * this share of a GPU's memory are looked at again; the closed form of a whole step, which counts stages one by one,
+ * rules most of them out before they are simulated. */
 static const double slack_ratio = 0.2;
+/* Bytes of the closed form are within this of the simulated ones (tests/unit/test_step_pipelines.c). */
+static const double memory_ratio = 0.02;
 /* No further layout is simulated that would bring the operators laid out above this: a second or two. A count, so that
  * answers do not depend on the clock. */
 static const uint64_t most_operators = 1 << 22;
@@ -346,13 +351,18 @@ static redco_status look_roomier(struct pricing *p, const redco_search_options *
     double best_s = last_wanted_s(p, p->result->ranked_count);
     roomier.slack_bytes = (uint64_t)(slack_ratio * (double)first->capacity_bytes);
     roomier.verify = false;
+    roomier.top = ROOMIER;
+    roomier.spread_ratio = 0.0; /* the first may be far too large */
+    if (isfinite(best_s)) { roomier.limit_s = best_s * (1.0 + redco_look_ratio); }
     redco_status st = search_again(p, &roomier, &more, &why);
     if (st == REDCO_EVALUE) { return REDCO_OK; } /* no stages divide layers, GPUs or batch */
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
     add_counts(&p->result->counts, &more->counts);
     for (uint32_t i = 0; i < more->ranked_count && st == REDCO_OK; i++) {
         redco_candidate *const c = &more->ranked[i];
+        const uint64_t bytes = c->closed_form.total_bytes, capacity = c->closed_form.capacity_bytes;
         bool priced = false;
+        if (bytes > capacity && bytes - capacity > (uint64_t)(memory_ratio * (double)capacity)) { continue; }
         if (c->closed_form.step_s > best_s * (1.0 + redco_look_ratio)) { break; }
         st = price_one(p, c, &priced, err);
         if (st == REDCO_OK && priced && fits(c) && c->prediction.step_s < best_s) {
