@@ -14,7 +14,7 @@ static const double tie_ratio = 1e-3;
 enum {
     TRIES = 4, /* so often are answers asked for that leave so much more memory free as the simulator finds missing */
     BEST_FEW = 16, /* simulated at most beyond those asked for */
-    ROOMIER = 128  /* of those that the search finds too large: looked at, most of them not simulated */
+    ROOMIER = 128  /* candidates too large by the search: looked at, most of them not simulated */
 };
 static const uint64_t least_margin_bytes = 64000000;
 /* The search adds the most that each class takes at its own fullest moment, of pipelines as if one stage had embedding,
@@ -358,12 +358,13 @@ static redco_status look_roomier(struct pricing *p, const redco_search_options *
     if (st == REDCO_EVALUE) { return REDCO_OK; } /* no stages divide layers, GPUs or batch */
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
     add_counts(&p->result->counts, &more->counts);
-    for (uint32_t i = 0; i < more->ranked_count && st == REDCO_OK; i++) {
+    for (uint32_t i = 0, simulated = 0; i < more->ranked_count && simulated < BEST_FEW && st == REDCO_OK; i++) {
         redco_candidate *const c = &more->ranked[i];
         const uint64_t bytes = c->closed_form.total_bytes, capacity = c->closed_form.capacity_bytes;
         bool priced = false;
         if (bytes > capacity && bytes - capacity > (uint64_t)(memory_ratio * (double)capacity)) { continue; }
         if (c->closed_form.step_s > best_s * (1.0 + redco_look_ratio)) { break; }
+        simulated++;
         st = price_one(p, c, &priced, err);
         if (st == REDCO_OK && priced && fits(c) && c->prediction.step_s < best_s) {
             st = append(p->result, c, err);
