@@ -278,8 +278,8 @@ static void fill_tp(redco_costs *costs, const redco_shape *shape, const redco_op
     }
 }
 
-/* What another layout makes of them. A pass's share is not less than none: where a layout moves it to the other pass,
- * so does this. */
+/* Adds the time that another layout adds to passes. A pass's share is not less than none: where a layout moves it to
+ * the other pass, so does this. */
 static void add_layout_traffic(const redco_layout_cost *layout, double ratio, uint32_t count, redcoi_times *times)
 {
     const double before_s[2] = {times->tp_forward_s, times->tp_backward_s};

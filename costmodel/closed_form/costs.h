@@ -205,8 +205,8 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *settin
 redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, double step_s);
 /** A lower bound of any strategy with this setting: compute alone. */
 double redco_cost_bound(redco_costs *costs, const redco_setting *setting);
-/** What no configuration of a layer with parameters on that mesh and that policy goes below, whatever its other meshes:
- *  seconds for any share of the windows that are exposed, resident bytes; transient buffers and updates are left out.
+/** A lower bound of a layer with parameters on that mesh and that policy, whatever its other meshes: seconds for any
+ * share of the windows that are exposed, resident bytes; transient buffers and updates are left out.
  */
 redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
                                         redco_mesh parameters, redco_recompute recompute);

@@ -105,7 +105,7 @@ typedef struct redcoi_nccl_room {
     uint64_t bytes;
 } redcoi_nccl_room;
 
-/** What the recurrence of a pipeline's schedule says of a setting (pace.c). */
+/** Results of the recurrence of a pipeline's schedule for a setting (pace.c). */
 typedef struct redcoi_pace {
     uint32_t tp, cp, micro_batch; /**< tp 0: empty */
     bool sequence_parallel;
