@@ -185,7 +185,15 @@ static redco_status replace_engine(redco_question *question, redco_inputs *input
                       {REDCO_HAS_CP, "context parallelism"}};
     uint32_t lacking = 0;
     const char *standin = NULL;
-    redco_status st = find_lacking(question, inputs, &lacking, err);
+    redco_status st = REDCO_OK;
+    for (size_t i = 0; i < sizeof dimensions / sizeof dimensions[0] && st == REDCO_OK && standin == NULL; i++) {
+        if ((inputs->engine.dimensions & dimensions[i].bit) == 0) {
+            st = find_standin(inputs, dimensions[i].bit, &standin, err);
+        }
+    }
+    if (st != REDCO_OK || standin == NULL) { return st; } /* none has more */
+    st = find_lacking(question, inputs, &lacking, err);
+    standin = NULL;
     if (st == REDCO_OK && lacking != 0) { st = find_standin(inputs, lacking, &standin, err); }
     if (st != REDCO_OK || standin == NULL) { return st; }
     (void)snprintf(pick->usual, sizeof pick->usual, "%s", inputs->engine.engine.name);
