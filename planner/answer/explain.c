@@ -134,18 +134,19 @@ static redco_status price_there(const redco_inputs *inputs, const redco_search_o
     return st;
 }
 
-/* More memory gives nothing to the same plan: the best of all plans there. */
-static redco_status search_there(const redco_inputs *inputs, const redco_search_options *options, double *step_s_out,
-                                 redco_error *err)
+/* More memory gives nothing to the same plan, nor to those that fit as it is: the best of all others there. */
+static redco_status search_there(const redco_inputs *inputs, const redco_search_options *options,
+                                 uint64_t capacity_bytes, double *step_s_out, redco_error *err)
 {
     redco_search_options quick = *options;
     redco_search_result *result = NULL;
     if (options->strategy != REDCO_STRATEGY_AMSP) { quick.limit_s = *step_s_out * (1.0 + redco_look_ratio); }
+    quick.above_bytes = (uint64_t)((double)capacity_bytes * (1.0 - redco_memory_ratio));
     quick.verify = false;
     quick.top = 1;
     const redco_status st = redco_search_priced(inputs, &quick, &result, err);
     if (st != REDCO_OK) { return st; }
-    if (result->ranked_count > 0) { *step_s_out = result->ranked[0].prediction.step_s; }
+    if (result->ranked_count > 0) { *step_s_out = fmin(*step_s_out, result->ranked[0].prediction.step_s); }
     redco_search_result_free(result);
     return REDCO_OK;
 }
@@ -161,7 +162,7 @@ redco_status redco_would_help(const redco_inputs *inputs, const redco_search_opt
         help_out[i] = (redco_help){.what = joint ? "all of them" : improve(i, &there.machine, &there.calibration)};
         if (!joint && i != REDCO_HELP_MEMORY) { (void)improve(i, &all.machine, &all.calibration); }
         const redco_status st = i == REDCO_HELP_MEMORY
-                                    ? search_there(&there, options, &step_s, err)
+                                    ? search_there(&there, options, best->prediction.capacity_bytes, &step_s, err)
                                     : price_there(joint ? &all : &there, options, best, &step_s, err);
         if (st != REDCO_OK) { return st; }
         help_out[i].gain_ratio = fmax(0.0, best->prediction.step_s / step_s - 1.0);

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Sums of the same numbers in another order differ by less. */
 static const double rounding_ratio = 1e-9;
@@ -13,17 +14,14 @@ static const double tie_ratio = 1e-3;
 
 enum {
     TRIES = 4, /* so often are answers asked for that leave so much more memory free as the simulator finds missing */
-    BEST_FEW = 16, /* simulated at most beyond those asked for */
-    ROOMIER = 128  /* candidates too large by the search: looked at, most of them not simulated */
+    BEST_FEW = 16, /* simulated at most beyond those asked for, of those that the search counts to fit */
+    ROOMIER = 16   /* and of those that it counts too large */
 };
 static const uint64_t least_margin_bytes = 64000000;
 /* The search adds the most that each class takes at its own fullest moment, of pipelines as if one stage had embedding,
  * head and the most micro-batches in flight: more than any stage takes at once. Layouts that are too large so by up to
- * this share of a GPU's memory are looked at again; the closed form of a whole step, which counts stages one by one,
- * rules most of them out before they are simulated. */
+ * this share of a GPU's memory are ranked by what their fullest stage holds. */
 static const double slack_ratio = 0.2;
-/* Bytes of the closed form are within this of the simulated ones (tests/unit/test_step_pipelines.c). */
-static const double memory_ratio = 0.02;
 /* No further layout is simulated that would bring the operators laid out above this: a second or two. A count, so that
  * answers do not depend on the clock. */
 static const uint64_t most_operators = 1 << 22;
@@ -136,10 +134,13 @@ struct pricing {
     redco_costs *costs;
     const redco_inputs *inputs;
     const redco_search_options *options;
-    redco_search_result *result;
-    uint32_t asked;      /**< answers that the user wants, at least 1 */
-    bool simulates;      /**< the simulator orders answers */
-    double bound_s;      /**< no strategy has a smaller objective, by the closed form */
+    redco_search_result *result; /**< its candidates are priced, in the order in which they were */
+    redco_candidate *waiting;    /**< to be priced, in the order of the closed form */
+    uint32_t waiting_count;
+    const redco_assignment *own; /**< of the search's first, or of the leaner one that took its place */
+    uint32_t asked;              /**< answers that the user wants, at least 1 */
+    bool simulates;              /**< the simulator orders answers */
+    double bound_s;              /**< no strategy has a smaller objective, by the closed form */
     double next_s[2];    /**< the least closed form of a layout that was not simulated, without stages and with them */
     bool moved;          /**< the first is not the search's own */
     redco_error refused; /**< why a layout could not be laid out */
@@ -189,55 +190,84 @@ static double value_of(const struct pricing *p, const redco_candidate *candidate
 }
 
 /* What no layout that was not ranked goes below by the closed form. */
-static double unranked_s(const struct pricing *p)
+static void note_unranked(struct pricing *p, const redco_search_result *list, uint32_t most)
 {
-    const redco_candidate *const ranked = p->result->ranked;
-    const uint32_t count = p->result->ranked_count;
     double least_s = (double)INFINITY, most_s = 0.0;
-    for (uint32_t i = 0; i < count; i++) {
-        least_s = fmin(least_s, ranked[i].closed_form.step_s);
-        most_s = fmax(most_s, ranked[i].closed_form.step_s);
+    for (uint32_t i = 0; i < list->ranked_count; i++) {
+        least_s = fmin(least_s, list->ranked[i].closed_form.step_s);
+        most_s = fmax(most_s, list->ranked[i].closed_form.step_s);
     }
     const double far_s = least_s * (1.0 + spread_ratio);
-    return count < BEST_FEW ? far_s : fmin(far_s, most_s);
+    const double next_s = list->ranked_count < most ? far_s : fmin(far_s, most_s);
+    p->next_s[0] = fmin(p->next_s[0], next_s);
+    if (list->has_stages) { p->next_s[1] = fmin(p->next_s[1], next_s); }
 }
 
-/* Candidates come in the order of the closed form: they are simulated until it puts all others behind.
- * @param first  whether the first is priced */
-static redco_status price_ranked(struct pricing *p, bool first, redco_error *err)
+static bool same_layout(const redco_candidate *a, const redco_candidate *b)
 {
-    redco_search_result *const result = p->result;
-    const uint32_t listed = result->ranked_count;
-    /* Where a limit is given, the answer is compared with it and no more. */
-    const double look_ratio = p->options->limit_s > 0.0 ? 0.0 : redco_look_ratio;
-    uint32_t kept = 0, at = 0;
-    redco_status st = REDCO_OK;
-    p->next_s[0] = unranked_s(p);
-    p->next_s[1] = result->has_stages ? p->next_s[0] : (double)INFINITY;
-    for (; at < listed && st == REDCO_OK; at++) {
-        redco_candidate c = result->ranked[at];
-        const double last_s = last_wanted_s(p, kept);
-        const bool behind = c.closed_form.step_s > last_s * (1.0 + look_ratio);
-        const bool large = isfinite(last_s) && p->operators + p->operators / (at > 0 ? at : 1) > most_operators;
-        if (at > 0 && p->simulates && (behind || large)) { break; }
-        bool priced = at == 0 && first;
-        if (at > 0) { st = price_one(p, &c, &priced, err); }
-        result->ranked[at].assignments = NULL; /* changed hands */
-        if (priced) {
-            result->ranked[kept++] = c;
-        } else {
-            free(c.assignments);
+    const redco_setting *const x = &a->setting, *const y = &b->setting;
+    if (x->tp != y->tp || x->pp != y->pp || x->cp != y->cp || x->chunks != y->chunks || x->schedule != y->schedule ||
+        x->group != y->group || x->split != y->split || x->sequence_parallel != y->sequence_parallel ||
+        x->micro_batch != y->micro_batch || x->scheme != y->scheme || !redco_mesh_equal(x->secondary, y->secondary) ||
+        a->assignment_count != b->assignment_count) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a->assignment_count; i++) {
+        const redco_assignment *const s = &a->assignments[i], *const t = &b->assignments[i];
+        if (s->class_index != t->class_index || s->layers != t->layers || s->config.recompute != t->config.recompute ||
+            !redco_shards_equal(s->config.shards, t->config.shards)) {
+            return false;
         }
     }
-    for (uint32_t i = at; i < listed; i++) {
-        double *const next_s = &p->next_s[result->ranked[i].setting.pp > 1 ? 1 : 0];
-        *next_s = fmin(*next_s, result->ranked[i].closed_form.step_s);
+    return true;
+}
+
+static bool is_known(const struct pricing *p, const redco_candidate *candidate)
+{
+    for (uint32_t i = 0; i < p->waiting_count; i++) {
+        if (same_layout(&p->waiting[i], candidate)) { return true; }
     }
-    cut(result, kept);
-    if (st == REDCO_OK && kept == 0) {
-        return redco_fail(err, p->refused.status, p->refused.place, "%s", p->refused.text);
+    for (uint32_t i = 0; i < p->result->ranked_count; i++) {
+        if (same_layout(&p->result->ranked[i], candidate)) { return true; }
     }
-    return st;
+    return false;
+}
+
+/* Takes over the candidates of @p from, which may be the result: they wait, those of the simulator's questions in the
+ * order of the closed form, others before those that wait already. */
+static redco_status add_waiting(struct pricing *p, redco_search_result *from, redco_error *err)
+{
+    const uint32_t more = from->ranked_count;
+    redco_candidate *const waiting = realloc(p->waiting, ((size_t)p->waiting_count + more + 1) * sizeof *waiting);
+    redco_candidate *const ranked = from->ranked;
+    if (waiting == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    p->waiting = waiting;
+    from->ranked = NULL;
+    from->ranked_count = 0;
+    for (uint32_t i = 0; i < more; i++) {
+        if (is_known(p, &ranked[i])) {
+            free(ranked[i].assignments);
+            continue;
+        }
+        uint32_t at = p->waiting_count++;
+        while (at > 0 && (p->simulates ? ranked[i].closed_form.step_s < waiting[at - 1].closed_form.step_s : at > i)) {
+            waiting[at] = waiting[at - 1];
+            at--;
+        }
+        waiting[at] = ranked[i];
+    }
+    free(ranked);
+    return REDCO_OK;
+}
+
+/* Takes over a candidate. */
+static redco_status append(redco_search_result *result, const redco_candidate *candidate, redco_error *err)
+{
+    redco_candidate *const ranked = realloc(result->ranked, (result->ranked_count + 1U) * sizeof *ranked);
+    if (ranked == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    result->ranked = ranked;
+    ranked[result->ranked_count++] = *candidate;
+    return REDCO_OK;
 }
 
 /* The leanest strategy, where the closed form finds none that fits. */
@@ -280,121 +310,118 @@ static void add_counts(redco_search_counts *to, const redco_search_counts *from)
     to->simulated += from->simulated;
 }
 
-/* Of the answers before, all but the first may fit and are still candidates, in the order of the closed form. */
-static redco_status add_others(redco_search_result *to, redco_search_result *from, redco_error *err)
+/* The search's own answer is too large by the simulator: what it finds beyond the closed form, in gradients of a second
+ * bucket say, is left free by the next. */
+static redco_status add_leaner(struct pricing *p, redco_search_options *leaner, const redco_candidate *own,
+                               redco_error *err)
 {
-    redco_candidate *const ranked = realloc(to->ranked, (to->ranked_count + from->ranked_count) * sizeof *ranked);
-    if (ranked == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    to->ranked = ranked;
-    for (uint32_t i = 1; i < from->ranked_count; i++) {
-        uint32_t at = to->ranked_count++;
-        for (; at > 1 && from->ranked[i].closed_form.step_s < ranked[at - 1].closed_form.step_s; at--) {
-            ranked[at] = ranked[at - 1];
-        }
-        ranked[at] = from->ranked[i];
-        from->ranked[i].assignments = NULL; /* changed hands */
+    redco_search_result *again = NULL;
+    leaner->margin_bytes += own->prediction.total_bytes - own->prediction.capacity_bytes + least_margin_bytes;
+    redco_status st = search_again(p, leaner, &again, err);
+    if (st != REDCO_OK) { return st; }
+    add_counts(&p->result->counts, &again->counts);
+    p->own = NULL;
+    if (again->ranked_count > 0) { /* a layout that is given, say, cannot be leaner */
+        p->own = again->ranked[0].assignments;
+        p->moved = true;
+        st = add_waiting(p, again, err);
     }
-    return REDCO_OK;
+    redco_search_result_free(again);
+    return st;
 }
 
-/* What the simulator finds beyond the closed form, in gradients of a second bucket say, is left free by the next try.
- */
-static redco_status price_answers(struct pricing *p, const redco_search_options *searched, redco_error *err)
+/* The simulator is asked no more: the closed form puts all that wait behind, or there was enough of it. */
+static bool is_enough(const struct pricing *p, uint32_t count)
+{
+    double last_s = last_wanted_s(p, p->result->ranked_count);
+    if (p->options->limit_s > 0.0) { last_s = fmin(last_s, p->options->limit_s / (1.0 + redco_look_ratio)); }
+    const bool behind = p->waiting[0].closed_form.step_s > last_s * (1.0 + redco_look_ratio);
+    const bool large = isfinite(last_s) && count > 0 && p->operators + p->operators / count > most_operators;
+    return p->simulates && (behind || large || count >= p->asked + BEST_FEW + ROOMIER);
+}
+
+/* Layouts that are fastest by the closed form are priced first. */
+static redco_status price_waiting(struct pricing *p, const redco_search_options *searched, redco_error *err)
 {
     redco_search_options leaner = *searched;
     redco_status st = REDCO_OK;
-    bool priced = false;
-    for (int i = 0;; i++) {
-        redco_candidate *const first = &p->result->ranked[0];
-        if ((st = price_one(p, first, &priced, err)) != REDCO_OK) { return st; }
-        if (!priced || fits(first) || i == TRIES) { break; }
-        redco_search_result *again = NULL;
-        leaner.margin_bytes += first->prediction.total_bytes - first->prediction.capacity_bytes + least_margin_bytes;
-        if ((st = search_again(p, &leaner, &again, err)) != REDCO_OK) { return st; }
-        if (again->ranked_count == 0) { /* a layout that is given, say, cannot be leaner */
-            add_counts(&p->result->counts, &again->counts);
-            redco_search_result_free(again);
-            break;
+    int tries = 0;
+    for (uint32_t count = 0; p->waiting_count > 0 && !is_enough(p, count) && st == REDCO_OK; count++) {
+        redco_candidate c = p->waiting[0];
+        const bool own = c.assignments == p->own;
+        bool priced = false;
+        memmove(&p->waiting[0], &p->waiting[1], --p->waiting_count * sizeof *p->waiting);
+        st = price_one(p, &c, &priced, err);
+        const bool large = priced && !fits(&c);
+        if (priced && st == REDCO_OK) {
+            st = append(p->result, &c, err);
+        } else {
+            free(c.assignments);
         }
-        add_counts(&again->counts, &p->result->counts);
-        st = add_others(again, p->result, err);
-        redco_search_result_free(p->result);
-        p->result = again;
-        p->moved = true;
-        if (st != REDCO_OK) { return st; }
+        if (own && large && st == REDCO_OK && tries++ < TRIES) { st = add_leaner(p, &leaner, &c, err); }
     }
-    st = price_ranked(p, priced, err);
-    if (st != REDCO_OK) { return st; }
-    if (!any_fits(p->result)) { give_up(p->result); }
-    keep_fitting(p->result);
-    return REDCO_OK;
+    for (uint32_t i = 0; i < p->waiting_count; i++) {
+        double *const next_s = &p->next_s[p->waiting[i].setting.pp > 1 ? 1 : 0];
+        *next_s = fmin(*next_s, p->waiting[i].closed_form.step_s);
+    }
+    return st;
 }
 
-/* Takes over a candidate of another result. */
-static redco_status append(redco_search_result *result, redco_candidate *candidate, redco_error *err)
+static uint64_t slack_bytes(const struct pricing *p)
 {
-    redco_candidate *const ranked = realloc(result->ranked, (result->ranked_count + 1U) * sizeof *ranked);
-    if (ranked == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    result->ranked = ranked;
-    ranked[result->ranked_count++] = *candidate;
-    candidate->assignments = NULL;
-    return REDCO_OK;
+    return (uint64_t)(slack_ratio * (double)p->inputs->machine.gpu.memory_bytes);
 }
 
-/* Layouts that only the simulator finds to fit join the answers if they are faster than what is known. */
-static redco_status look_roomier(struct pricing *p, const redco_search_options *searched, redco_error *err)
+/* Layouts join that the search counts too large, stage by stage, and that are not. */
+static redco_status add_roomier(struct pricing *p, const redco_search_options *searched, redco_error *err)
 {
-    const redco_prediction *const first = &p->result->ranked[0].prediction;
     redco_search_options roomier = *searched;
     redco_search_result *more = NULL;
     redco_error why = {.status = REDCO_OK};
-    double best_s = last_wanted_s(p, p->result->ranked_count);
-    roomier.slack_bytes = (uint64_t)(slack_ratio * (double)first->capacity_bytes);
+    roomier.slack_bytes = slack_bytes(p);
     roomier.verify = false;
-    roomier.top = ROOMIER;
-    roomier.spread_ratio = 0.0; /* the first may be far too large */
-    if (isfinite(best_s)) { roomier.limit_s = best_s * (1.0 + redco_look_ratio); }
+    roomier.top = BEST_FEW + ROOMIER;
+    if (p->waiting_count > 0) { roomier.limit_s = p->waiting[0].closed_form.step_s * (1.0 + spread_ratio); }
     redco_status st = search_again(p, &roomier, &more, &why);
-    if (st == REDCO_EVALUE) { return REDCO_OK; } /* no stages divide layers, GPUs or batch */
     if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
     add_counts(&p->result->counts, &more->counts);
-    for (uint32_t i = 0, simulated = 0; i < more->ranked_count && simulated < BEST_FEW && st == REDCO_OK; i++) {
-        redco_candidate *const c = &more->ranked[i];
-        const uint64_t bytes = c->closed_form.total_bytes, capacity = c->closed_form.capacity_bytes;
-        bool priced = false;
-        if (bytes > capacity && bytes - capacity > (uint64_t)(memory_ratio * (double)capacity)) { continue; }
-        if (c->closed_form.step_s > best_s * (1.0 + redco_look_ratio)) { break; }
-        simulated++;
-        st = price_one(p, c, &priced, err);
-        if (st == REDCO_OK && priced && fits(c) && c->prediction.step_s < best_s) {
-            st = append(p->result, c, err);
-            best_s = last_wanted_s(p, p->result->ranked_count);
-        }
-    }
+    note_unranked(p, more, roomier.top);
+    st = add_waiting(p, more, err);
     redco_search_result_free(more);
     return st;
 }
 
-/* The fastest by the simulator first, or all in its order where several are wanted. */
+static void lead(redco_search_result *result, uint32_t index)
+{
+    const redco_candidate first = result->ranked[index];
+    memmove(&result->ranked[1], &result->ranked[0], index * sizeof first);
+    result->ranked[0] = first;
+}
+
+/* The search's own answer first, which knows memory, or the fastest by the simulator; all in its order where several
+ * are wanted. */
 static void order(struct pricing *p)
 {
-    redco_candidate *const ranked = p->result->ranked;
-    if (p->asked > 1) {
-        sort(ranked, p->result->ranked_count);
-    } else {
-        uint32_t best = 0;
-        for (uint32_t i = 1; i < p->result->ranked_count; i++) {
-            if (ranked[i].prediction.step_s < ranked[best].prediction.step_s * (1.0 - rounding_ratio)) { best = i; }
-        }
-        if (ranked[best].prediction.step_s < ranked[0].prediction.step_s * (1.0 - tie_ratio)) {
-            const redco_candidate slower = ranked[0];
-            ranked[0] = ranked[best];
-            ranked[best] = slower;
-            p->result->by_simulation = true;
-            p->moved = true;
-        }
+    redco_search_result *const result = p->result;
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < result->ranked_count && p->simulates; i++) {
+        if (result->ranked[i].assignments == p->own) { lead(result, i); }
     }
-    cut(p->result, p->asked);
+    p->moved = p->moved || result->ranked[0].assignments != p->own;
+    if (p->simulates && p->asked > 1) {
+        sort(result->ranked, result->ranked_count);
+    } else if (p->simulates) {
+        for (uint32_t i = 1; i < result->ranked_count; i++) {
+            const double best_s = result->ranked[best].prediction.step_s;
+            if (result->ranked[i].prediction.step_s < best_s * (1.0 - rounding_ratio)) { best = i; }
+        }
+        const bool own = result->ranked[0].assignments == p->own;
+        const double least_s = result->ranked[0].prediction.step_s * (1.0 - (own ? tie_ratio : 0.0));
+        if (result->ranked[best].prediction.step_s < least_s) { lead(result, best); }
+        result->by_simulation = result->ranked[0].assignments != p->own;
+        p->moved = p->moved || result->by_simulation;
+    }
+    cut(result, p->asked);
 }
 
 /* How far from the best by the closed form the answer is known to be, and by the simulator. */
@@ -448,11 +475,34 @@ static redco_status verify_by_simulation(struct pricing *p, redco_error *err)
     return REDCO_OK;
 }
 
+/* Prices what the searches found. @return with no candidates where none of them fits */
+static redco_status price_answers(struct pricing *p, const redco_search_options *searched, redco_error *err)
+{
+    redco_search_result *const result = p->result;
+    p->own = result->ranked_count > 0 ? result->ranked[0].assignments : NULL;
+    if (p->own != NULL) { note_unranked(p, result, searched->top); }
+    redco_status st = add_waiting(p, result, err);
+    if (st == REDCO_OK && p->simulates && p->asked == 1 && searched->slack_bytes == 0) {
+        st = add_roomier(p, searched, err);
+    }
+    if (st == REDCO_OK) { st = price_waiting(p, searched, err); }
+    if (st != REDCO_OK) { return st; }
+    if (result->ranked_count == 0 && p->refused.status != REDCO_OK) {
+        return redco_fail(err, p->refused.status, p->refused.place, "%s", p->refused.text);
+    }
+    if (result->ranked_count > 0 && !any_fits(result)) { give_up(result); }
+    keep_fitting(result);
+    return REDCO_OK;
+}
+
 redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_options *options,
                                  redco_search_result **result_out, redco_error *err)
 {
     const bool comm = options->objective == REDCO_OBJECTIVE_COMM;
-    struct pricing p = {.inputs = inputs, .options = options, .asked = options->top > 0 ? options->top : 1};
+    struct pricing p = {.inputs = inputs,
+                        .options = options,
+                        .asked = options->top > 0 ? options->top : 1,
+                        .next_s = {(double)INFINITY, (double)INFINITY}};
     redco_search_options searched = *options;
     redco_status st = redco_costs_of(inputs, options, &p.costs, err);
     if (st != REDCO_OK) { return st; }
@@ -461,20 +511,22 @@ redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_
         searched.top = BEST_FEW;
         searched.spread_ratio = p.asked == 1 ? spread_ratio : 0.0;
     }
+    const bool limited = options->limit_s > 0.0 && p.simulates && p.asked == 1;
+    if (limited) { searched.slack_bytes = slack_bytes(&p); }
     if ((st = search_again(&p, &searched, &p.result, err)) != REDCO_OK) { goto out; }
-    if (p.result->ranked_count == 0) {
+    if (p.result->ranked_count == 0 && !(options->limit_s > 0.0)) {
         st = price_leanest(p.costs, comm, p.result, err);
         goto out;
     }
-    p.bound_s = value_of(&p, &p.result->ranked[0]) * (1.0 - p.result->gap_ratio);
+    if (p.result->ranked_count > 0) { p.bound_s = value_of(&p, &p.result->ranked[0]) * (1.0 - p.result->gap_ratio); }
     st = price_answers(&p, &searched, err);
     if (st != REDCO_OK || p.result->ranked_count == 0) { goto out; }
-    if (p.simulates && p.asked == 1) { st = look_roomier(&p, &searched, err); }
-    if (st != REDCO_OK) { goto out; }
-    if (p.simulates) { order(&p); }
+    order(&p);
     set_proof(&p);
     if (options->verify && p.simulates && !options->layerwise && p.asked == 1) { st = verify_by_simulation(&p, err); }
 out:
+    for (uint32_t i = 0; i < p.waiting_count; i++) { free(p.waiting[i].assignments); }
+    free(p.waiting);
     redco_costs_free(p.costs);
     if (st != REDCO_OK) {
         redco_search_result_free(p.result);

@@ -26,13 +26,13 @@ extern const double redco_above_ratio[2];
 
 /** redco_search(), then:
  *  - candidates are simulated in the order of the closed form until it puts all others redco_look_ratio behind the
- *    slowest answer asked for, at most 16 beyond those. One that cannot be laid out is left out;
+ *    slowest answer asked for, at most 32 beyond those. One that cannot be laid out is left out;
+ *  - of one answer asked for, those join that the search counts up to a fifth of the memory too large and whose fullest
+ *    stage, by the closed form, is not (slack_bytes);
  *  - of one answer asked for the fastest by the simulator leads unless the search's own is within 0.1 % of it
  *    (by_simulation says which); of several the simulated step orders all (equal ones, to 1e-9, keep their order);
- *  - where the simulator finds the first too large for the memory, a leaner one is searched for; others that are too
- *    large are left out;
- *  - of one answer asked for, those that the search finds up to a fifth of the memory too large are
- *    simulated, too: it counts more than any one stage holds;
+ *  - where the simulator finds the search's own answer too large for the memory, a leaner one is searched for; others
+ *    that are too large are left out;
  *  - gap_ratio and status say how far the closed form of the answer that leads in the end is above the first search's
  *    bound; within_ratio how much faster by the simulator another layout could be;
  *  - with options->verify a space of fewer layouts than REDCO_RANKED_MAX is simulated whole;

@@ -20,6 +20,10 @@ static const double tie_ratio = 1e-3;
 static const double exact_tie_ratio = 1e-9;
 
 enum { UNIFORM_NODES = 20000, LAYERWISE_NODES = 300, LAYERWISE_NODES_AGAIN = 3000 };
+/* So many compositions of a group are looked at for one whose fullest stage fits. */
+enum { STAGE_TRIES = 8 };
+
+const double redco_memory_ratio = 0.02;
 
 struct search {
     redcoi_space *space;
@@ -179,6 +183,44 @@ static int compare_bounds(const void *left, const void *right)
     return a->group == b->group ? 0 : (a->group < b->group ? -1 : 1);
 }
 
+/* Bytes of the fullest stage of a point, by the closed form. */
+static redco_status stage_bytes(const struct search *s, const redcoi_point *point, uint64_t *bytes_out,
+                                redco_error *err)
+{
+    redco_candidate candidate;
+    const redco_status st = redcoi_space_candidate(s->space, point->outer, &point->answer, &candidate, err);
+    if (st != REDCO_OK) { return st; }
+    *bytes_out = candidate.closed_form.total_bytes;
+    free(candidate.assignments);
+    return REDCO_OK;
+}
+
+/* Ranks the best compositions of a group whose fullest stage holds no more than the capacity, with the tolerance and
+ * without. The problem counts more than that: what a composition is too large by is what the next one must do without.
+ */
+static redco_status rank_by_stages(struct search *s, const redcoi_outer *outer, uint32_t group, double limit_s,
+                                   redcoi_point *point, redco_error *err)
+{
+    redcoi_problem *const problem = outer->lean;
+    const uint64_t budget_bytes = problem->budget_bytes;
+    const uint64_t ceilings[2] = {
+        outer->capacity_bytes + (uint64_t)(redco_memory_ratio * (double)outer->capacity_bytes), outer->capacity_bytes};
+    redco_status st = REDCO_OK;
+    bool found = true;
+    for (int i = 0, k = 0; i < STAGE_TRIES && k < 2 && found; i++) {
+        uint64_t bytes = 0;
+        st = solve_group(s, outer, group, limit_s, point, &found, err);
+        if (st != REDCO_OK || !found || (st = stage_bytes(s, point, &bytes, err)) != REDCO_OK) { break; }
+        if (bytes <= s->space->options.above_bytes) { break; }
+        if (bytes <= ceilings[k]) { redcoi_ranking_add(&s->ranking, point); }
+        while (k < 2 && bytes <= ceilings[k]) { k++; }
+        if (k == 2 || bytes - ceilings[k] >= point->answer.bytes) { break; }
+        problem->budget_bytes = point->answer.bytes - (bytes - ceilings[k]);
+    }
+    problem->budget_bytes = budget_bytes;
+    return st;
+}
+
 static redco_status rank_groups(struct search *s, const redcoi_outer *outer, redco_error *err)
 {
     struct indexed_bound *order = malloc(outer->group_count * sizeof *order);
@@ -194,6 +236,10 @@ static redco_status rank_groups(struct search *s, const redcoi_outer *outer, red
         const double limit_s = limit_of(s);
         bool found = false;
         if (order[i].bound_s > limit_s || isinf(order[i].bound_s)) { break; }
+        if (s->space->options.slack_bytes > 0) {
+            st = rank_by_stages(s, outer, order[i].group, limit_s, point, err);
+            continue;
+        }
         st = solve_group(s, outer, order[i].group, limit_s, point, &found, err);
         if (st == REDCO_OK && found) { redcoi_ranking_add(&s->ranking, point); }
     }
@@ -448,6 +494,10 @@ static redco_status run(struct search *s, const redcoi_inputs *inputs, redco_sea
     redco_status st = rank_all(s, err);
     if (st != REDCO_OK) { return st; }
     result->status = "infeasible";
+    if (o->slack_bytes > 0) {
+        result->status = "feasible";
+        return s->ranking.count > 0 ? fill_ranked(s, result, err) : REDCO_OK;
+    }
     if (o->layerwise) {
         st = search_layerwise(s, err);
     } else if (s->ranking.count > 0) {

@@ -31,6 +31,9 @@ typedef enum redco_strategy {
     REDCO_STRATEGY_COUNT
 } redco_strategy;
 
+/** Bytes of the closed form are within this of the simulated ones (tests/unit/test_step_pipelines.c). */
+extern const double redco_memory_ratio;
+
 /** Answers that a search ranks at most. */
 enum { REDCO_RANKED_MAX = 1000 };
 
@@ -81,10 +84,14 @@ typedef struct redco_search_options {
     redco_objective objective;
     uint64_t margin_bytes;    /**< of memory that answers leave free, by the closed form */
     const redco_hull *within; /**< NULL, or where answers lie; borrowed */
-    uint64_t slack_bytes;     /**< that answers may take beyond the capacity: the caller prices them */
-    bool layerwise;           /**< meshes may differ by layer */
-    bool verify;              /**< prove the answer by a second method */
-    uint32_t top;             /**< how many ranked answers, >= 1 */
+    /** 0, or by how much the search's count of bytes, which is more than any one stage of a pipeline holds, may be
+     *  above the capacity where the fullest stage is not by more than redco_memory_ratio: such points are ranked, at
+     *  the best recomputation that fits so, and nothing is proven */
+    uint64_t slack_bytes;
+    uint64_t above_bytes; /**< points whose fullest stage holds no more are of no interest; 0: all are */
+    bool layerwise;       /**< meshes may differ by layer */
+    bool verify;          /**< prove the answer by a second method */
+    uint32_t top;         /**< how many ranked answers, >= 1 */
     /** Answers further above the first than this share are not ranked; 0: all that fit */
     double spread_ratio;
     double limit_s;   /**< of the objective: slower answers are of no interest; 0: none is too slow */

@@ -252,7 +252,7 @@ static void a_slow_answer_is_looked_beyond(void **state)
     assert_true(priced->by_simulation);
     /* The proof was the closed form's: what it says of this answer. */
     const double bound_s = closed->ranked[0].closed_form.step_s * (1.0 - closed->gap_ratio);
-    const double gap = 1.0 - bound_s / priced->ranked[0].closed_form.step_s;
+    const double gap = fmax(0.0, 1.0 - bound_s / priced->ranked[0].closed_form.step_s);
     assert_true(fabs(priced->gap_ratio - gap) < 1e-9);
     assert_string_equal(priced->status, gap <= options.gap_ratio ? "optimal" : "feasible");
     redco_search_result_free(closed);
