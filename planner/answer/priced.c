@@ -188,7 +188,7 @@ static double value_of(const struct pricing *p, const redco_candidate *candidate
     return comm ? candidate->closed_form.amsp_total_s : candidate->closed_form.step_s;
 }
 
-/* What no layout that was not ranked goes below by the closed form. */
+/* A bound by the closed form for all layouts that were not ranked. */
 static double unranked_s(const struct pricing *p)
 {
     const redco_candidate *const ranked = p->result->ranked;
@@ -280,7 +280,7 @@ static void add_counts(redco_search_counts *to, const redco_search_counts *from)
     to->simulated += from->simulated;
 }
 
-/* Of the answers before, all but the first may fit and are still candidates, in the order of the closed form. */
+/* All but the first of the answers before may fit and are still candidates, in the order of the closed form. */
 static redco_status add_others(redco_search_result *to, redco_search_result *from, redco_error *err)
 {
     redco_candidate *const ranked = realloc(to->ranked, (to->ranked_count + from->ranked_count) * sizeof *ranked);
@@ -297,7 +297,8 @@ static redco_status add_others(redco_search_result *to, redco_search_result *fro
     return REDCO_OK;
 }
 
-/* What the simulator finds beyond the closed form, in gradients of a second bucket say, is left free by the next try.
+/* The next try leaves free the memory that the simulator finds beyond the closed form, in gradients of a second bucket
+ * say.
  */
 static redco_status price_answers(struct pricing *p, const redco_search_options *searched, redco_error *err)
 {
@@ -397,7 +398,7 @@ static void order(struct pricing *p)
     cut(p->result, p->asked);
 }
 
-/* How far from the best by the closed form the answer is known to be, and by the simulator. */
+/* The known distance of the answer from the best by the closed form, and by the simulator. */
 static void set_proof(struct pricing *p)
 {
     redco_search_result *const result = p->result;
