@@ -55,7 +55,7 @@ struct rank_run {
     struct exec_run run;
     uint64_t at; /* step at work, from 1 */
     struct exec_timeline timeline;
-    redco_error late; /* what failed first when the steps were done: told behind the results */
+    redco_error late; /* the first error when the steps were done: told behind the results */
     uint32_t late_rank;
 };
 
@@ -64,7 +64,7 @@ static bool speaks(const struct rank_run *r)
     return redco_world_rank(r->world) == 0 && !r->args->cli.json && !r->args->cli.quiet && !exec_only_predicts(r->args);
 }
 
-/* What becomes of a user's files is said with --quiet, too. */
+/* The fate of a user's files is told with --quiet, too. */
 static void tell(void *context, const char *text)
 {
     struct cli loud = *(const struct cli *)context;
@@ -86,7 +86,7 @@ static redco_status open_checkpoints(struct rank_run *r, redco_error *err)
     return st;
 }
 
-/* What the checkpoint says counts where no option says something else. */
+/* The checkpoint's values count where no option says something else. */
 static redco_status open_trainer(struct rank_run *r, redco_error *err)
 {
     const struct exec_args *const args = r->args;
@@ -163,11 +163,11 @@ static redco_status run_steps(struct rank_run *r, redco_error *err)
         if (shown) { exec_timeline_add(&r->timeline, r->trainer, r->at); }
         if (save(r, last ? &r->late : err) != REDCO_OK && !last) { st = err->status; }
     }
-    redco_nvml_close(joules.nvml); /* of steps that failed */
+    redco_nvml_close(joules.nvml); /* opened by steps that failed */
     return st;
 }
 
-/* What all ranks do when the steps are done. */
+/* The work of all ranks when the steps are done. */
 static void look_back(struct rank_run *r)
 {
     redco_error *const err = &r->late;
@@ -393,7 +393,7 @@ static int run_launched(struct exec_args *args, const redco_world_options *optio
     return rc;
 }
 
-/* Who started this process, as what of how many ranks. */
+/* The launcher of this process, its rank and the number of ranks. */
 struct launch {
     redco_world_options world;
     struct launched_room room;

@@ -127,7 +127,7 @@ typedef enum redco_measured_attention {
     REDCO_MEASURED_UNFUSED
 } redco_measured_attention;
 
-/** What a peak of memory counts. */
+/** The memory that a peak counts. */
 typedef enum redco_mem_kind {
     REDCO_MEM_ALLOCATED, /**< tensors: torch.cuda.max_memory_allocated; also where a table does not say */
     REDCO_MEM_RESERVED,  /**< with what the allocator holds beside them: max_memory_reserved */

@@ -7,7 +7,7 @@ struct entry {
     const redco_measured_run *run;
     size_t index; /* index of the row as given */
     size_t first; /* row of the same group that is given first */
-    bool task;    /* what must be equal: also what is computed by which software */
+    bool task;    /* which values must be equal: also what is computed by which software */
 };
 
 static int compare_numbers(uint64_t a, uint64_t b)
@@ -15,7 +15,7 @@ static int compare_numbers(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* What is left to choose in a group is the layout. */
+/* A group leaves the layout to choose. */
 static int compare_tasks(const redco_measured_run *a, const redco_measured_run *b)
 {
     const uint64_t left[] = {a->seq_len,   a->global_batch, a->layers,   a->software,   a->precision,

@@ -56,7 +56,7 @@ typedef struct redco_choice_loss {
 redco_status redco_choice_assess(const double *measured, const double *predicted, const size_t *groups, size_t count,
                                  redco_choice_loss *loss_out, redco_error *err);
 
-/** What was said of a run's memory. */
+/** A verdict on a run's memory. */
 typedef enum redco_said { REDCO_SAID_FITS, REDCO_SAID_UNCLEAR, REDCO_SAID_OOM } redco_said;
 /** Runs that fit into memory or ran out of it, against what was predicted; unclear counts as wrong. */
 typedef struct redco_memory_table {

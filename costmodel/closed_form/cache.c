@@ -72,7 +72,7 @@ static double link_bytes(redco_collective op, double size_bytes, double ranks)
     }
 }
 
-/* How much longer a group's wire time is where it has one rank in each of many nodes, like others beside it. */
+/* The factor on a group's wire time where it has one rank in each of many nodes, like others beside it. */
 static double lone_ranks_ratio(redco_group group)
 {
     const double groups = group.groups_per_node, above = log2((double)group.mesh.nodes / leaf_nodes);

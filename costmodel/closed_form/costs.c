@@ -43,7 +43,7 @@ static redco_status check_inputs(const redco_machine *machine, const redco_model
     return REDCO_OK;
 }
 
-/* What products of that device were seen to ask for. */
+/* Workspace that products of that device were seen to ask for. */
 static void use_measured_workspace(redco_costs *costs)
 {
     const redco_compute_profile *const measured = redco_comm_compute(costs->comm);
@@ -571,7 +571,7 @@ uint64_t redcoi_allocated_bytes(const redco_costs *costs, const redco_prediction
 {
     const uint64_t reserve = redco_reserve_bytes(&costs->machine.gpu, &costs->calibration);
     const double fragments = redcoi_fragmentation_ratio(costs);
-    const uint64_t beside = p->activation_bytes + p->transient_bytes - reserve; /* what is no state */
+    const uint64_t beside = p->activation_bytes + p->transient_bytes - reserve; /* memory that is no state */
     return p->total_bytes - p->nccl_bytes - reserve - (uint64_t)(fragments / (1.0 + fragments) * (double)beside);
 }
 

@@ -1,4 +1,4 @@
-/** @file costs.h  What one layer under one configuration costs, and what a whole step of a strategy costs: the closed
+/** @file costs.h  The cost of one layer under one configuration, and of a whole step of a strategy: the closed
  *  form that the planner optimises over (the event simulator is its reference). All times are per step and per rank.
  *
  *  The step is linear in the layers except for two windows: with n layers,
@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-/** What is trained, given by the user. */
+/** The training, given by the user. */
 typedef struct redco_workload {
     uint32_t seq_len;
     uint64_t global_batch; /**< sequences a step */
@@ -41,7 +41,7 @@ typedef struct redco_workload {
 typedef struct redco_setting {
     uint32_t tp, pp, cp;
     uint32_t chunks;              /**< model chunks of a pipeline stage (interleaved 1F1B); 0 and 1, or pp = 1: one */
-    redco_pipeline_kind schedule; /**< of a pipeline; 1F1B of several chunks is interleaved */
+    redco_pipeline_kind schedule; /**< a pipeline's; 1F1B of several chunks is interleaved */
     uint32_t group; /**< micro-batches that a chunk takes one after the other (interleaved); 0: as few as can be */
     const uint32_t *split;  /**< blocks at each position of the pipeline (stages.h), borrowed; NULL: equal shares */
     bool sequence_parallel; /**< norms and dropout are split over the tensor-parallel ranks, too */
@@ -99,7 +99,7 @@ typedef struct redco_layer_cost {
     uint64_t transient_bytes[REDCO_TRANSIENT_COUNT]; /**< needed once if a layer like this exists */
 } redco_layer_cost;
 
-/** What does not depend on the layers' configurations. */
+/** Costs that do not depend on the layers' configurations. */
 typedef struct redco_fixed_cost {
     double fixed_s;               /**< loss and other work outside layers */
     double overhead_s;            /**< t_0 */
@@ -149,12 +149,13 @@ void redco_costs_free(redco_costs *costs);
 /** Replaces the constants: what was cached is computed again, with the same meaning as a new redco_costs. */
 void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibration);
 
-/** What a tensor-parallel layout of one layer and micro-batch costs more than the closed form takes it to: column and
- * row splits in pairs, whole heads, tables and logits split by a padded vocabulary. Negative where it costs less. */
+/** The extra cost of a tensor-parallel layout of one layer and micro-batch over the layout that the closed form
+ * assumes: column and row splits in pairs, whole heads, tables and logits split by a padded vocabulary. Negative where
+ * it costs less. */
 typedef struct redco_layout_cost {
     double forward_s, backward_s;       /**< computation */
     double tp_forward_s, tp_backward_s; /**< collectives, whole */
-    int64_t params;                     /**< of the fullest rank */
+    int64_t params;                     /**< on the fullest rank */
     int64_t activation_bytes, logits_bytes;
 } redco_layout_cost;
 
@@ -181,11 +182,11 @@ redco_status redco_costs_failure(const redco_costs *costs, redco_error *err);
 /** One collective of a tensor-parallel group as a training step sees it: the latter's factors included.
  *  @param size_bytes  as for redco_comm_price() */
 double redco_costs_tp_s(redco_costs *costs, uint32_t tp, redco_collective op, double size_bytes);
-/** What a parameter more on every rank adds to a step that shards nothing, per micro-batch: its update, and its
- * gradient's way over the data- and context-parallel ranks, hidden by nothing. */
+/** The time that one more parameter on every rank adds to a step that shards nothing, per micro-batch: its update, and
+ * its gradient's way over the data- and context-parallel ranks, hidden by nothing. */
 double redco_costs_param_s(redco_costs *costs, const redco_setting *setting);
 const redco_compute *redco_costs_compute(const redco_costs *costs); /**< borrowed */
-/** What one rank computes at a time under @p setting. */
+/** The work that one rank computes at a time under @p setting. */
 redco_shape redco_costs_shape(const redco_costs *costs, const redco_setting *setting);
 
 /** redco_shard_grid() of these costs. */
@@ -201,7 +202,7 @@ redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setti
 /** Sums @p count assignments that together hold every layer exactly once. */
 redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                                  uint32_t count);
-/** Of a step that takes so long. @param dynamic_j  redco_prediction's */
+/** The energy of a step that takes so long. @param dynamic_j  redco_prediction's */
 redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, double step_s);
 /** A lower bound of any strategy with this setting: compute alone. */
 double redco_cost_bound(redco_costs *costs, const redco_setting *setting);

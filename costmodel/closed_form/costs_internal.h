@@ -22,8 +22,8 @@ enum {
 typedef struct redcoi_group_times {
     double forward_s, weight_s, input_s; /**< input_s: all of backward but the gradient of the matrix */
     double tp_forward_s, tp_backward_s;  /**< exposed tensor-parallel traffic behind it */
-    double again_s, again_tp_s;          /**< of forward, what full recomputation repeats */
-    double share;                        /**< of the layer's parameters */
+    double again_s, again_tp_s;          /**< part of forward that full recomputation repeats */
+    double share;                        /**< share of the layer's parameters */
 } redcoi_group_times;
 
 enum { REDCOI_GROUP_TIMES_MAX = 8, REDCOI_MODULE_SIZES_MAX = 8 };
@@ -46,14 +46,14 @@ typedef struct redcoi_times {
     double tp_forward_s, tp_backward_s;   /**< tensor-parallel traffic, whole */
     redcoi_tp_times tp[REDCO_GROUPS_MAX]; /**< the same by groups of the model */
     double cp_forward_s;                  /**< context-parallel traffic, the exposed share; backward has twice that */
-    double clock_ratio;                   /**< of all classes' products (power.h) */
+    double clock_ratio;                   /**< clock of all classes' products (power.h) */
     double forward_j, backward_j;         /**< above idle */
     redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
     uint32_t group_count;
-    redcoi_module_size modules[REDCOI_MODULE_SIZES_MAX]; /**< of one rank; what there is no room for is in none */
+    redcoi_module_size modules[REDCOI_MODULE_SIZES_MAX]; /**< on one rank; parameters beyond the room are in none */
     uint32_t module_size_count;
-    uint64_t module_params; /**< of those in modules */
-    uint64_t params;        /**< of one rank */
+    uint64_t module_params; /**< parameters in modules */
+    uint64_t params;        /**< on one rank */
     uint64_t gather_params; /**< params, and the shared table where a tied head needs it */
     uint64_t activation_bytes[REDCO_RECOMPUTE_COUNT];
     uint64_t recompute_bytes[REDCO_RECOMPUTE_COUNT];
@@ -63,18 +63,19 @@ typedef struct redcoi_times {
 typedef struct redcoi_rank {
     uint32_t tp, cp, micro_batch; /**< tp 0: empty */
     bool sequence_parallel;
-    uint64_t micro_batches; /**< of a step; 0: without layouts nothing depends on it, nor on pp, chunks and dp */
+    uint64_t micro_batches; /**< in a step; 0: without layouts nothing depends on it, nor on pp, chunks and dp */
     uint32_t pp, chunks;
     redco_mesh dp;
     uint64_t params;       /**< all layers */
-    uint64_t block_params; /**< of the largest block */
+    uint64_t block_params; /**< parameters of the largest block */
     uint64_t logits_bytes;
-    redcoi_times classes[REDCOI_CLASSES_MAX]; /**< of several layouts seconds and parameters are those of the mean */
-    redcoi_times *layouts;                    /**< of classes that have several; NULL: none has */
+    redcoi_times classes[REDCOI_CLASSES_MAX]; /**< with several layouts seconds and parameters are means */
+    redcoi_times *layouts;                    /**< for classes that have several; NULL: none has */
     /** Layers with each of them: of the pipeline stage whose blocks take the longest, and of that with the most
      *  parameters; without a pipeline of all. */
     uint32_t *members, *memory_members, *all_members;
-    uint32_t member_count[REDCOI_CLASSES_MAX], memory_count[REDCOI_CLASSES_MAX]; /**< of these, all layouts together */
+    uint32_t member_count[REDCOI_CLASSES_MAX],
+        memory_count[REDCOI_CLASSES_MAX]; /**< numbers of these, all layouts together */
     uint32_t first_layout[REDCOI_CLASSES_MAX], layout_count[REDCOI_CLASSES_MAX]; /**< a count of 1: as the class */
 } redcoi_rank;
 
@@ -144,14 +145,14 @@ struct redco_costs {
 /** Hidden once-a-step traffic costs this share of itself besides contention (launches between buckets). */
 extern const double redcoi_hidden_residue_ratio;
 
-/** How a step repeats a layer: pipeline stages hold shares of the layers. */
+/** The repetitions of a layer in a step: pipeline stages hold shares of the layers. */
 typedef struct redcoi_stage {
     double repeat;     /**< micro-batches, pipeline bubble included */
     double again;      /**< the same of what is recomputed */
     double once;       /**< share of the layer on the fullest stage */
     uint64_t held, of; /**< the same as a fraction held / of */
     uint64_t kept;     /**< activations, a micro-batch each: of all layers of the class together kept / of as many */
-    uint64_t late;     /**< of these, whose gradients of weights come later than those of inputs */
+    uint64_t late;     /**< part of these whose gradients of weights come later than those of inputs */
 } redcoi_stage;
 
 const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *setting);
@@ -170,7 +171,7 @@ uint32_t redcoi_layouts_of(const redco_costs *costs, const redco_setting *settin
                            const uint32_t **of_out);
 uint64_t redcoi_fullest_owner(redco_costs *costs, uint32_t tp, uint64_t owners);
 redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group);
-/** What of a class a stage of a pipeline holds in memory. */
+/** The part of a class that a stage of a pipeline holds in memory. */
 redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_setting *setting, uint32_t class_index,
                                  uint32_t stage);
 /** Logits of so many micro-batches that a stage holds at once. */
@@ -209,27 +210,27 @@ typedef struct redcoi_job {
     bool least;            /**< no more than with any meshes of gradients and optimizer states */
 } redcoi_job;
 
-/** What the fullest rank keeps of one whole layer. */
+/** The part of one whole layer that the fullest rank keeps. */
 typedef struct redcoi_states {
-    uint64_t owned_params; /**< whose optimizer states it holds */
+    uint64_t owned_params; /**< parameters whose optimizer states it holds */
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes;
 } redcoi_states;
 
 /** @param layout  of the class, below redcoi_rank.layout_count */
 redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint32_t class_index, uint32_t layout,
                          const redco_layer_config *config);
-/** What a call costs that nothing hides: its launch, and the wait for the last rank where only the next module is
+/** The cost of a call that nothing hides: its launch, and the wait for the last rank where only the next module is
  *  fetched ahead: the multiprocessors of a collective that waits are lost to the product beside it. Fetching a layer
  *  ahead leaves ranks a layer's compute to arrive. */
 double redcoi_call_s(const redcoi_job *job, redco_group group);
-/** Whether the layer's parameters are gathered at once (flat FSDP units), not by module. */
+/** @return whether the layer's parameters are gathered at once (flat FSDP units), not by module. */
 bool redcoi_by_layer(const redcoi_job *job);
 /** A gather or scatter of one such unit (module or layer); where it is a layer, with the wait for the last rank. */
 double redcoi_unit_s(const redcoi_job *job, redco_collective op, redco_group group, double size_bytes,
                      bool *network_out);
 redcoi_states redcoi_layer_states(const redcoi_job *job);
 double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params);
-/** What a rank does with the gradients of a micro-batch beside making them: copied, then added, to where they are kept.
+/** A rank's work on the gradients of a micro-batch beside computing them: copied, then added, to where they are kept.
  *  Only where it was measured on a machine whose engine is redco-exec; elsewhere products write where gradients are
  * kept. */
 double redcoi_keep_gradients_s(const redcoi_job *job);
@@ -242,18 +243,18 @@ bool redcoi_has_secondary(const redcoi_job *job);
 /** The mesh over which backward gathers parameters. */
 redco_mesh redcoi_backward_mesh(const redcoi_job *job);
 
-/** What full recomputation repeats of an operator's forward: checkpointing per operator skips the attention core and
- * half of the products. */
+/** The part of an operator's forward that full recomputation repeats: checkpointing per operator skips the attention
+ * core and half of the products. */
 double redcoi_repeated_ratio(redco_operator_kind kind, bool partial);
-/** Whether full recomputation leaves an operator of a block out, since backward does not read what it makes: an engine
- *  that plans its memory runs what is read. */
+/** @return whether full recomputation leaves an operator of a block out, since backward does not read what it makes: an
+ * engine that plans its memory runs what is read. */
 bool redcoi_is_unread(const redco_costs *costs, const redco_operator *op);
 /** Gathering the logits of the whole vocabulary, and as much for their gradients; 0 where each rank keeps its part. */
 double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape);
 
-/** What sharded parameters add to one pass through a layer that follows others like it. */
+/** The time that sharded parameters add to one pass through a layer that follows others like it. */
 typedef struct redcoi_shard_traffic {
-    double gather_s, scatter_s; /**< of the whole layer */
+    double gather_s, scatter_s; /**< for the whole layer */
     double calls_s;             /**< that nothing hides, of its gathers; as much again of its scatters */
     bool network;
 } redcoi_shard_traffic;
@@ -270,12 +271,12 @@ double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes,
 double redcoi_contention_ratio(const redco_costs *costs, bool network);
 /** The least of it that any traffic has. */
 double redcoi_least_contention_ratio(const redco_costs *costs);
-/** What the allocator holds beside tensors, over those that are no states. */
+/** Memory that the allocator holds beside tensors, over those that are no states. */
 double redcoi_fragmentation_ratio(const redco_costs *costs);
 /** total_bytes without reserve, NCCL's buffers and what the allocator holds beside tensors. */
 uint64_t redcoi_allocated_bytes(const redco_costs *costs, const redco_prediction *p);
-/** Whether the memory of a block's backward is known beside what it keeps: recompute_bytes then are taken in every
- * backward, whatever the policy. */
+/** @return whether the memory of a block's backward is known beside what it keeps: recompute_bytes then are taken in
+ * every backward, whatever the policy. */
 bool redcoi_works_in_backward(const redco_engine *engine);
 /** The ranks of context parallelism. */
 redco_group redcoi_cp_group(const redco_costs *costs, uint32_t tp, uint32_t cp);

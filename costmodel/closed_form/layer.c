@@ -14,7 +14,7 @@ static const double optimizer_traffic_bytes = 30.0;
 struct traffic {
     double nvlink_s, network_s;
     double network_slow_s; /* that computation loses beside it on NICs */
-    double exposed_s;      /* what of it the window does not hide */
+    double exposed_s;      /* the part that the window does not hide */
 };
 
 static void add_traffic(struct traffic *traffic, double contention_ratio, bool network, double seconds)
@@ -78,9 +78,9 @@ static double use_ratio(const redco_calibration *c, double kappa)
     return (1.0 - kappa) * c->overlap_window_ratio;
 }
 
-/* What a window of compute does not hide of the traffic beside it, the slow-down of hidden traffic included:
- * max(kappa X, X - (1 - kappa) y C), convex in X and C. NVLink and NICs work at the same time, so the longer decides
- * and the other only contends. */
+/* The part of the traffic beside a window of compute that the window does not hide, the slow-down of hidden traffic
+ * included: max(kappa X, X - (1 - kappa) y C), convex in X and C. NVLink and NICs work at the same time, so the longer
+ * decides and the other only contends. */
 static double unhidden_s(const redco_calibration *c, struct traffic x, double compute_s)
 {
     const double kappa = c->contention_ratio, nic_kappa = x.network_s > 0.0 ? x.network_slow_s / x.network_s : 0.0;
@@ -145,9 +145,9 @@ static double raw_s(const redcoi_job *job, redco_collective op, double size_byte
 struct buckets {
     double bytes, count;           /* full ones before the last */
     double last_bytes, last_count; /* between 0 and U */
-    double full;                   /* of all layers, before the last */
-    double first_left_ratio;       /* of backward, when the first is full */
-    double last_left_ratio;        /* of backward, when the last but one is */
+    double full;                   /* in all layers before the last */
+    double first_left_ratio;       /* left of backward when the first is full */
+    double last_left_ratio;        /* left of backward when the last but one is */
 };
 
 static struct buckets buckets_of(const redcoi_job *job)
@@ -217,7 +217,7 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
             calls_s += units_of(job) * redcoi_call_s(job, again);
         }
     }
-    const double window_s = cost->backward_s + cost->recompute_s; /* of one micro-batch so far */
+    const double window_s = cost->backward_s + cost->recompute_s; /* one micro-batch's so far */
     const bool block = job->class->kind == REDCO_CLASS_BLOCK || job->class->kind == REDCO_CLASS_CROSS;
     forward->exposed_s = overlap ? unhidden_s(c, *forward, cost->forward_s) : forward->nvlink_s + forward->network_s;
     backward->exposed_s = overlap ? unhidden_s(c, *backward, window_s) : backward->nvlink_s + backward->network_s;
@@ -254,8 +254,8 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     cost->exposed_s += (job->stage.repeat - last_repeat) * other_s + last_repeat * last_s + job->stage.repeat * calls_s;
 }
 
-/* What is left of a window for once-a-step traffic: with what computation waits for gathers and launches, undisturbed,
- * less what gathers use of the same link. The slow-down that hidden gathers cause is no wait. */
+/* The part of a window that is left for once-a-step traffic: with what computation waits for gathers and launches,
+ * undisturbed, less what gathers use of the same link. The slow-down that hidden gathers cause is no wait. */
 static double window_left_s(const redcoi_job *job, double compute_s, struct traffic used, bool network, double kappa)
 {
     const redco_calibration *const c = &job->costs->calibration;
@@ -414,7 +414,7 @@ redcoi_states redcoi_layer_states(const redcoi_job *job)
                            .optimizer_bytes = owned * (bytes.optimizer - master_bytes)};
 }
 
-/* What was recomputed for the gradients of inputs stays until those of weights are made. Under DualPipe many of these
+/* Values recomputed for the gradients of inputs stay until those of weights are made. Under DualPipe many of these
  * come last, when little else is kept. */
 static void add_late(const redcoi_job *job, redco_layer_cost *cost)
 {
@@ -556,7 +556,7 @@ void redcoi_layer_memory(redco_costs *costs, const redco_setting *setting, uint3
     *cost_out = sum;
 }
 
-/* Of a step's micro-batches; what is repeated of forward takes its share of forward's joules.
+/* The energy of a step's micro-batches; repeated parts of forward take their share of forward's joules.
  * @param recompute_s  of one micro-batch: none of tables and heads, whatever the policy */
 static double dynamic_j(const redcoi_job *job, double recompute_s)
 {
@@ -599,7 +599,7 @@ static redco_layer_cost layout_cost(redco_costs *costs, const redco_setting *set
     return cost;
 }
 
-/* Of the terms of layout_cost() those that gradients and optimizer states on other meshes add (their reduction in every
+/* Those terms of layout_cost() that gradients and optimizer states on other meshes add (their reduction in every
  * micro-batch, an all-reduce for a scatter, updated parameters) are left out, and shards are even. Once a step a window
  * is max(k X, X - u C): no less traffic X makes it longer, nor does a longer pass before it, u being below 1. */
 static redco_layer_cost least_cost(redco_costs *costs, const redco_setting *setting, uint32_t class_index,

@@ -29,7 +29,7 @@ void redcoi_rank_clear(redcoi_rank *rank)
     rank->tp = 0;
 }
 
-/* What a class with several layouts is taken for where layers are not told apart. */
+/* The stand-in for a class with several layouts where layers are not told apart. */
 static void fill_mean(redcoi_rank *rank, uint32_t class_index)
 {
     redcoi_times *const mean = &rank->classes[class_index];

@@ -187,7 +187,7 @@ redco_kept_column redco_kept_column_of(const redco_engine *engine)
     return engine->compiled ? REDCO_KEPT_COMPILED : REDCO_KEPT_EAGER;
 }
 
-/* What a block keeps depends on the model, the engine and whether context parallelism exchanges heads. */
+/* The memory that a block keeps depends on the model, the engine and whether context parallelism exchanges heads. */
 static unsigned conditions_of(const redco_model_dims *dims, const redco_engine *engine, uint32_t cp)
 {
     unsigned holds = dims->gated ? REDCO_KEPT_IF_GATED : REDCO_KEPT_IF_PLAIN_FFN;

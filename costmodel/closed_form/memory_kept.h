@@ -1,4 +1,4 @@
-/** @file memory_kept.h  What frameworks keep of a block for backward, tensor by tensor, and what they allocate beside
+/** @file memory_kept.h  The tensors of a block that frameworks keep for backward, and those that they allocate beside
  * it: derived from what each framework's functions save (sources in the table), not fitted. Engines whose files say
  *  "memory": "megatron" or "pytorch" use it. The page is costmodel/closed_form/MEMORY.md. Pure functions. */
 #ifndef REDCO_MEMORY_KEPT_H
@@ -22,7 +22,7 @@ typedef enum redco_kept_column {
     REDCO_KEPT_COLUMNS
 } redco_kept_column;
 
-/** What a tensor has for each token. */
+/** The elements of a tensor for each token. */
 typedef enum redco_kept_width {
     REDCO_KEPT_HIDDEN,
     REDCO_KEPT_QUERIES, /**< heads x head size */
@@ -51,7 +51,7 @@ typedef struct redco_kept_tensor {
     bool per_norm;                     /**< one for each norm of the block on the way of its input */
     bool per_attention;                /**< one for each attention of the block */
     bool in_core;                      /**< inside the attention core: selective recomputation makes it again */
-    uint8_t bytes[REDCO_KEPT_COLUMNS]; /**< of an element in 16-bit training, all such tensors together */
+    uint8_t bytes[REDCO_KEPT_COLUMNS]; /**< bytes of an element in 16-bit training, all such tensors together */
     uint8_t narrow_bytes;              /**< in place of the first column's, where products are in 8 or 4 bits */
     const char *source;
 } redco_kept_tensor;
@@ -72,7 +72,7 @@ uint64_t redco_kept_token_bytes(const redco_model_dims *dims, const redco_kept_t
  *  writes. */
 uint64_t redco_kept_block_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape,
                                 redco_kept_column column, bool selective);
-/** What backward of a block allocates beside what is kept, at its fullest moment. */
+/** The memory that backward of a block allocates beside kept tensors, at its fullest moment. */
 uint64_t redco_kept_working_bytes(const redco_model_dims *dims, const redco_shape *shape);
 /** Logits, their gradient and what the head's backward allocates beside. */
 uint64_t redco_kept_loss_bytes(const redco_model *model, const redco_shape *shape);

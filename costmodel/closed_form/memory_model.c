@@ -9,9 +9,9 @@
 
 /* Far above any memory, and low enough that a thousand of them still add up. */
 static const uint64_t saturated_bytes = (uint64_t)1 << 53;
-/* Of the capacity, on both sides of it. */
+/* Share of the capacity, on both sides of it. */
 static const uint64_t uncertain_share = 100;
-/* What is left of the memory as sold for a process: an 80 GiB part shows about 79.2 GiB to the framework. */
+/* The part of the memory as sold that is left for a process: an 80 GiB part shows about 79.2 GiB to the framework. */
 static const double visible_ratio = 0.99;
 /* Bytes per element of a block's input that norms of several kernels keep (README, section 5). */
 static const uint64_t plain_norm_bytes = 14;
@@ -326,7 +326,9 @@ uint64_t redco_usable_memory_bytes(const redco_gpu *gpu, const redco_calibration
 uint64_t redco_reserve_bytes(const redco_gpu *gpu, const redco_calibration *calibration)
 {
     const double whole = calibration->reserve_bytes;
-    if (calibration->planned_memory) { return (uint64_t)ceil(whole); } /* of this very device, nothing fragments */
+    if (calibration->planned_memory) {
+        return (uint64_t)ceil(whole);
+    } /* measured on this very device: nothing fragments */
     const double share = fmin(1.0, (double)gpu->memory_bytes / reserve_memory_bytes);
     const double fixed = fmin(whole, redco_context_bytes);
     return (uint64_t)ceil(fixed + share * (whole - fixed));

@@ -24,11 +24,11 @@ uint64_t redco_rank_params(const redco_model *model, uint32_t class_index, uint3
  *  emptiest owner (so at least the largest tensor, however many owners). @p tp as in redco_rank_params(). */
 uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint64_t owners);
 
-/** What one member keeps of one micro-batch from forward to backward. */
+/** The memory that one member keeps of one micro-batch from forward to backward. */
 uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                 redco_recompute recompute);
-/** What backward builds again while it is in one recomputed member; of engines that plan their memory also gradients,
- * and also where nothing is recomputed. */
+/** The memory that backward builds again while it is in one recomputed member; for engines that plan their memory also
+ * gradients, and also where nothing is recomputed. */
 uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,
                                redco_recompute recompute);
 /** Logits, their 32-bit copy and their gradient; of engines that plan their memory the gradient alone, over the logits,
@@ -39,7 +39,7 @@ uint64_t redco_logits_bytes(const redco_model *model, const redco_shape *shape);
  *  which runs fail or slow down. */
 uint64_t redco_usable_memory_bytes(const redco_gpu *gpu, const redco_calibration *calibration);
 
-/** Whether a plan fits. Within 1 % of the capacity it may not, or may all the same: of 503 published runs
+/** The verdict whether a plan fits. Within 1 % of the capacity it may not, or may all the same: of 503 published runs
  *  that tell (traces/data) half of the wrong answers lie there (MEMORY.md). */
 typedef enum redco_memory_verdict {
     REDCO_MEMORY_FITS,

@@ -3,8 +3,8 @@
 /* Tensors of one micro-batch on one rank, in bytes. */
 struct tensors {
     uint64_t whole;      /* tokens x hidden */
-    uint64_t part;       /* of it, with sequence parallelism */
-    uint64_t statistics; /* of the norms' rows: 32 bits each, mean and deviation or deviation alone */
+    uint64_t part;       /* part of it, with sequence parallelism */
+    uint64_t statistics; /* bytes of the norms' rows: 32 bits each, mean and deviation or deviation alone */
     uint64_t ffn;        /* one tensor of the FFN's width */
     uint32_t norms;
 };
@@ -33,7 +33,7 @@ static struct tensors measure(const redco_model *model, uint32_t class_index, co
     const uint64_t element = shape->precision == REDCO_FP32 ? 4 : 2;
     const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
     const uint64_t tokens = times(shape->micro_batch, redco_share_up(shape->seq_len, 1, shape->cp));
-    const uint32_t numbers = dims->norm == REDCO_NORM_LAYER ? 2 : 1; /* of a row: mean and deviation */
+    const uint32_t numbers = dims->norm == REDCO_NORM_LAYER ? 2 : 1; /* numbers a row: mean and deviation */
     struct tensors t = {.whole = times(times(tokens, dims->hidden), element)};
     t.part = redco_share_up(t.whole, 1, sigma);
     t.norms = count_norms(model, class_index);
@@ -63,7 +63,7 @@ static uint64_t embedding_bytes(const redco_model *model, uint32_t class_index, 
     return times(t->part, kept) + times(t->statistics, t->norms) + times(relative_bias_bytes(dims, shape), 2);
 }
 
-/* What backward reads of a layer, on one rank. */
+/* The values of a layer that backward reads, on one rank. */
 static uint64_t kept_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape, bool selective)
 {
     const redco_layer_group *groups = NULL;

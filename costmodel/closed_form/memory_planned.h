@@ -19,8 +19,8 @@ void redcoi_planned_transients(const redcoi_job *job, redco_layer_cost *cost);
 
 /** One tensor of the FFN's width. */
 uint64_t redcoi_planned_ffn_bytes(const redco_model *model, const redco_shape *shape);
-/** Of the logits' bytes: the gradient of the head's input, which is made when that of its weights is through; 0 where
- *  the input, gathered for both, is there beside the latter. */
+/** Part of the logits' bytes: the gradient of the head's input, which is made when that of its weights is through; 0
+ * where the input, gathered for both, is there beside the latter. */
 uint64_t redcoi_planned_head_input_bytes(const redco_model *model, const redco_shape *shape);
 
 #endif

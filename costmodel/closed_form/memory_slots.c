@@ -1,4 +1,4 @@
-/* What engines that plan their memory hold beside states and activations: whole gradients from when they are made until
+/* Memory that engines that plan it hold beside states and activations: whole gradients from when they are made until
  * they are taken, gathered weights, buckets (executor/schedule/slots.c, executor/states/buckets.c). Formulas:
  * costmodel/README.md, section 5. */
 #include "costmodel/closed_form/costs_internal.h"
@@ -35,7 +35,7 @@ static struct products products_of(const redcoi_job *job, const redco_layer_clas
     return p;
 }
 
-/* Of a table that the head shares: its gradient lies in its place from head to embedding. */
+/* The gradient of a table that the head shares: its gradient lies in its place from head to embedding. */
 static uint64_t shared_params(const redcoi_job *job)
 {
     uint64_t params = 0;
@@ -73,7 +73,7 @@ static uint64_t bucket_bytes(const redcoi_job *job)
     return all < limit ? all : limit;
 }
 
-/* What is fetched ahead of the head's backward: the last product of the last block before it. */
+/* Fetched ahead of the head's backward: the last product of the last block before it. */
 static uint64_t ahead_of_head(const redcoi_job *job)
 {
     for (uint32_t i = job->costs->class_count; i-- > 0;) {
@@ -90,9 +90,9 @@ static uint64_t beyond(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-/* What gradients of products add to a block's peak, where the FFN's backward begins with the gradient of its inner
- * tensor. That of the last matrix is made and taken before that tensor is, in its place. Other matrices have their turn
- * when the FFN's inner tensors (two, with a gate three more) are free again. */
+/* The memory that gradients of products add to a block's peak, where the FFN's backward begins with the gradient of its
+ * inner tensor. That of the last matrix is made and taken before that tensor is, in its place. Other matrices have
+ * their turn when the FFN's inner tensors (two, with a gate three more) are free again. */
 static uint64_t block_gradient_bytes(const redcoi_job *job, const struct products *products)
 {
     const redco_setting *const s = job->setting;
@@ -138,7 +138,7 @@ static uint64_t head_kept_bytes(const redcoi_job *job)
             bytes += job->rank->classes[i].activation_bytes[REDCO_RECOMPUTE_NONE];
         }
     }
-    return job->logits_bytes > 0 ? bytes : 0; /* of the stage that has it */
+    return job->logits_bytes > 0 ? bytes : 0; /* on the stage that has it */
 }
 
 /* Beside sharded ones: the head's weights and gradient, and what is fetched ahead; in a block the table's gradient on

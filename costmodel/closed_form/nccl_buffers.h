@@ -6,7 +6,7 @@
 
 #include "costmodel/closed_form/costs_internal.h"
 
-/** What a communicator has connected. NCCL connects an algorithm when it first uses it (since 2.22). */
+/** The connections of a communicator. NCCL connects an algorithm when it first uses it (since 2.22). */
 enum {
     REDCOI_NCCL_RING = 1 << 0,
     REDCOI_NCCL_TREE = 1 << 1,

@@ -1,6 +1,6 @@
-/* What gathers and scatters of sharded parameters add to a layer in the steady state, a layer among others like it: one
- * queue of collectives beside one of computation, in the engine's order (AMSP, arXiv 2311.00257, section V-C). Speeds
- * are those of simulate.h; this is that simulation for one layer, some hundred additions. */
+/* The time that gathers and scatters of sharded parameters add to a layer in the steady state, a layer among others
+ * like it: one queue of collectives beside one of computation, in the engine's order (AMSP, arXiv 2311.00257, section
+ * V-C). Speeds are those of simulate.h; this is that simulation for one layer, some hundred additions. */
 #include "costmodel/closed_form/costs_internal.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@ enum { LAYERS = 6, QUEUE = 2 * LAYERS * REDCOI_GROUP_TIMES_MAX + 2 * REDCOI_GROU
 struct race {
     double y, stretch; /* 1 + y kappa */
     double now_s;
-    double left_s[QUEUE]; /* of collectives, in order of issue */
+    double left_s[QUEUE]; /* collectives' seconds, in order of issue */
     int head, tail;
 };
 
@@ -44,7 +44,7 @@ static void compute(struct race *race, double seconds)
 {
     while (race->head < race->tail && seconds > 0.0) {
         double *const left_s = &race->left_s[race->head];
-        const double beside_s = race->y > 0.0 ? *left_s / race->y : (double)INFINITY; /* of computation */
+        const double beside_s = race->y > 0.0 ? *left_s / race->y : (double)INFINITY; /* seconds of computation */
         if (beside_s > seconds) {
             *left_s -= seconds * race->y;
             race->now_s += seconds * race->stretch;

@@ -13,7 +13,7 @@ static const uint32_t newest_version = 2;
 static const char processors[] = "host";   /* the set of ranks on processors */
 static const char emulated[] = "emulated"; /* and where they stand in for GPUs */
 
-/* Whose steps a set was fitted to, where memory is planned; without the key any other engine. */
+/* The engine whose steps a set was fitted to, where memory is planned; without the key any other engine. */
 static const char *const engine_words[] = {"framework", "redco-exec"};
 
 /* One number of a set: SI units, accepted range. Ranges are wide: they catch slips of the pen, not unusual machines. */

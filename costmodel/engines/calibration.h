@@ -14,7 +14,7 @@ extern "C" {
 
 typedef struct redco_calibration {
     char name[64];
-    char basis[256];              /**< what it was fitted on, for people */
+    char basis[256];              /**< the runs that it was fitted on, for people */
     uint32_t fitted_rows;         /**< 0: literature mid-range, nothing fitted */
     double mape_ratio;            /**< in-sample error of the fit; 0 when fitted_rows is 0 */
     double cross_validated_ratio; /**< mean error on the half of the rows that was not fitted, twice; 0 = not known */

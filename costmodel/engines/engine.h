@@ -1,4 +1,4 @@
-/** @file engine.h  How the training software does its work, as far as it changes what a step costs: kernels, formats,
+/** @file engine.h  The ways of the training software, as far as it changes what a step costs: kernels, formats,
  *  what is gathered at a time, over which ranks states are sharded. An engine is a file (costmodel/presets/engines, or
  *  the user's own; ENGINES.md); a run states some of its traits otherwise. Nothing else decides by a framework's name.
  *  Formulas: costmodel/README.md, sections 2, 3 and 5. */
@@ -40,12 +40,13 @@ typedef enum redco_engine_layout {
     REDCO_ENGINE_PAIRED /**< its own: column and row splits in pairs, two collectives a block and pass */
 } redco_engine_layout;
 
-/** How memory is counted (closed_form/MEMORY.md). */
+/** The count of memory (closed_form/MEMORY.md). */
 typedef enum redco_memory_kind {
-    REDCO_MEMORY_FORMULAS, /**< of frameworks in general */
-    REDCO_MEMORY_MEGATRON, /**< what Megatron keeps and allocates, with Transformer Engine or its own kernels */
-    REDCO_MEMORY_PYTORCH,  /**< what PyTorch keeps, operator by operator or compiled */
-    REDCO_MEMORY_XLA,      /**< what XLA keeps, which fuses like a compiler */
+    REDCO_MEMORY_FORMULAS, /**< formulas for frameworks in general */
+    REDCO_MEMORY_MEGATRON, /**< the tensors that Megatron keeps and allocates, with Transformer Engine or its own
+                              kernels */
+    REDCO_MEMORY_PYTORCH,  /**< the tensors that PyTorch keeps, operator by operator or compiled */
+    REDCO_MEMORY_XLA,      /**< the tensors that XLA keeps, which fuses like a compiler */
     REDCO_MEMORY_COPIES    /**< PyTorch with copies between layouts of attention, as Aleph Alpha's code has them */
 } redco_memory_kind;
 
@@ -54,7 +55,7 @@ enum { REDCO_ENGINE_NAME = 32 };
 /** Every trait, resolved. All zero: module-wise gathers, flash attention, fused norms, matrices in the training
  *  precision, one model chunk a stage, RedCoast's layouts. */
 typedef struct redco_engine {
-    char name[REDCO_ENGINE_NAME]; /**< of its file; "" = none was named */
+    char name[REDCO_ENGINE_NAME]; /**< name of its file; "" = none was named */
     redco_software software;      /**< class that shares constants: picks the calibration */
     uint32_t stated;              /**< bit per redco_trait: stated by the run, not the file's default */
     redco_attention attention;
@@ -69,14 +70,14 @@ typedef struct redco_engine {
     bool layer_units;       /**< parameters are gathered a layer at a time (flat FSDP units), not by module */
     redco_engine_layout tp_layout;
     redco_memory_kind memory;       /**< unless it is planned */
-    uint32_t moment_bytes;          /**< of an element of each of Adam's moments in 16-bit training; 0: 4 */
-    uint32_t fragmentation_percent; /**< what the allocator holds beside tensors, of those that are no states; then only
-                                         CUDA's context is held back besides. 0: the calibration's reserve stands for
-                                         both */
+    uint32_t moment_bytes;          /**< bytes of an element of each of Adam's moments in 16-bit training; 0: 4 */
+    uint32_t fragmentation_percent; /**< memory that the allocator holds beside tensors, as a share of those that are no
+                                       states; then only CUDA's context is held back besides. 0: the calibration's
+                                       reserve stands for both */
     bool planned_memory; /**< memory is planned from the lifetimes of a graph's values (redco-exec): what backward
                               reads is kept once, nothing is masked, converted or fragmented; and what
                               it does not read is not computed again */
-    bool made_again;     /**< of engines that plan their memory, on GPUs: backward makes the activated gate of a gated
+    bool made_again;     /**< for engines that plan their memory, on GPUs: backward makes the activated gate of a gated
                               FFN again, of what it reads anyway, and forward does not keep it */
     uint64_t workspace_bytes; /**< planned memory: of one product beside its operands */
     bool cuda_graphs;         /**< on GPUs: what a step computes is launched as graphs, not operator by operator */
@@ -108,10 +109,10 @@ typedef enum redco_trait {
 
 /** "software", "gather", ... NULL-terminated, indexed by the enum. */
 extern const char *const redco_trait_words[];
-/** Whether files and plans may leave a trait out. */
+/** @return whether files and plans may leave a trait out. */
 bool redco_trait_may_lack(redco_trait trait);
 
-/** What an engine offers to recompute, in redco_engine_file.recompute; bits. */
+/** The kinds of recomputation that an engine offers, in redco_engine_file.recompute; bits. */
 enum {
     REDCO_OFFERS_NONE = 1,
     REDCO_OFFERS_SELECTIVE = 2,
@@ -153,7 +154,7 @@ typedef struct redco_engine_file {
     uint64_t bucket_bytes;
     uint32_t overlap; /**< redco_overlap bits: what it hides behind computation */
     uint32_t recompute, dimensions, states;
-    uint32_t schedules;              /**< of pipelines: bits 1 << redco_pipeline_kind */
+    uint32_t schedules;              /**< schedules of pipelines: bits 1 << redco_pipeline_kind */
     bool inter_tensor, intra_tensor; /**< optimizer schemes */
     char export_to[16];              /**< word of redco-plan --export; "" = none */
     struct {
@@ -166,14 +167,14 @@ typedef struct redco_engine_file {
     char sources[REDCO_TRAIT_COUNT][256]; /**< cut where longer */
 } redco_engine_file;
 
-/** Whether runs of this engine on that GPU (the name of its file) were measured: traces/data. */
+/** @return whether runs of this engine on that GPU (the name of its file) were measured: traces/data. */
 bool redco_engine_measured_on(const redco_engine_file *file, const char *gpu);
 
 /** @param name_or_path  preset or file */
 redco_status redco_engine_file_read(const char *name_or_path, redco_engine_file *file_out, redco_error *err);
 redco_status redco_engine_file_from_json(const redco_json_value *value, redco_engine_file *file_out, redco_error *err);
 
-/** What of a request belongs to its engine. */
+/** The part of a request that belongs to its engine. */
 typedef struct redco_engine_choice {
     redco_engine engine;
     uint64_t bucket_bytes;
@@ -196,7 +197,7 @@ json_t *redco_engine_describe(const redco_engine_choice *choice, redco_precision
 /** The same back. Traits that a run states of its own (precision, recomputation) are not in it. */
 redco_status redco_engine_from_json(const redco_json_value *value, redco_engine_choice *choice_out, redco_error *err);
 
-/** Whether that attention writes its scores out, so that recomputing them selectively frees memory. */
+/** @return whether that attention writes its scores out, so that recomputing them selectively frees memory. */
 static inline bool redco_attention_keeps_scores(redco_attention attention)
 {
     return attention == REDCO_ATTENTION_FUSED || attention == REDCO_ATTENTION_UNFUSED;

@@ -13,7 +13,7 @@ enum { CLASSES_MAX = 8 };
 
 struct evaluation {
     char reason[256]; /* "" = can be predicted */
-    char set[64];     /* of shipped constants */
+    char set[64];     /* name of shipped constants */
     redco_request request;
     redco_assignment assignments[CLASSES_MAX];
     redco_model *model;
@@ -144,7 +144,7 @@ static redco_recompute recompute_of(const redco_measured_run *run, const redco_e
     return REDCO_RECOMPUTE_NONE;
 }
 
-/* What a column's values are called as traits. */
+/* The names of a column's values as traits. */
 static const char *const software_words[] = {"", "eager", "megatron", "te_xla"};
 static const char *const attention_words[] = {"", "flash1", "flash2", "flash3", "fused", "unfused"};
 static const char *const flag_words[] = {"0", "1"};

@@ -28,9 +28,9 @@ void redco_evaluations_free(redco_evaluations *evaluations);
 
 /** Why row @p index is skipped; NULL if it can be predicted. */
 const char *redco_evaluations_skip(const redco_evaluations *evaluations, size_t index);
-/** Of a row that is not skipped, what it asks; its calibration is that of the last prediction. Borrowed. */
+/** The request of a row that is not skipped; its calibration is that of the last prediction. Borrowed. */
 const redco_request *redco_evaluations_request(const redco_evaluations *evaluations, size_t index);
-/** What prices its collectives, shared with other rows. Borrowed. */
+/** The prices of its collectives, shared with other rows. Borrowed. */
 const redco_comm *redco_evaluations_comm(const redco_evaluations *evaluations, size_t index);
 /** Name of the shipped set of constants for the row's engine and GPU. */
 const char *redco_evaluations_set(const redco_evaluations *evaluations, size_t index);

@@ -27,7 +27,7 @@ typedef struct redco_price {
     redco_prediction predicted;   /**< the simulator's numbers: what users read. Waits for tensor- and context-parallel
                                        traffic are in layer_exposed_s, those for other stages in other_s; the memory of
                                        engines that plan it (redco-exec) is the closed form's */
-    redco_prediction closed_form; /**< what the planner optimises over */
+    redco_prediction closed_form; /**< the planner optimises over it */
     redco_simulation simulation;
     bool simulated; /**< else the layers are too many: predicted is the closed form, simulation is all 0 */
 } redco_price;
@@ -44,7 +44,7 @@ redco_status redco_request_open(const redco_request *request, const redco_comm *
 redco_status redco_request_check(const redco_costs *costs, const redco_setting *setting,
                                  const redco_assignment *assignments, uint32_t count, redco_error *err);
 
-/** Whether steps of these costs are simulated. */
+/** @return whether steps of these costs are simulated. */
 bool redco_price_simulates(const redco_costs *costs);
 
 /** Closed form and simulation. @return REDCO_EVALUE if the schedule cannot be laid out, or a layout's cost fails */

@@ -46,7 +46,7 @@ static bool add_number(redco_row_command *command, const char *option, uint64_t 
 
 static bool add_meshes(redco_row_command *command, const redco_request *request)
 {
-    const redco_shards *const shards = &request->assignments[0].config.shards; /* of every layer */
+    const redco_shards *const shards = &request->assignments[0].config.shards; /* every layer's */
     const redco_mesh p = shards->parameters, g = shards->gradients, os = shards->optimizer;
     const redco_mesh p2 = request->setting.secondary;
     char secondary[40] = "";

@@ -26,7 +26,7 @@ void redco_row_command_free(redco_row_command *command);
 
 /** An argv: the program's name, then its options; a NULL follows. Not quoted for a shell. @return their number */
 size_t redco_row_command_words(const redco_row_command *command, char *const **words_out);
-/** What was taken in place of something that the row does not say, or NULL. */
+/** A value that was taken in place of one that the row does not say, or NULL. */
 const char *redco_row_command_remark(const redco_row_command *command);
 
 #ifdef __cplusplus

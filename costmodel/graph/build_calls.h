@@ -65,7 +65,8 @@ redco_value redco_add(redco_graph *graph, redco_value a, redco_value b);
 redco_value redco_sub(redco_graph *graph, redco_value a, redco_value b);
 redco_value redco_mul(redco_graph *graph, redco_value a, redco_value b);
 redco_value redco_div(redco_graph *graph, redco_value a, redco_value b);
-redco_value redco_max(redco_graph *graph, redco_value a, redco_value b);   /**< of equals, @p a gets the gradient */
+redco_value redco_max(redco_graph *graph, redco_value a,
+                      redco_value b); /**< where both are equal, @p a gets the gradient */
 redco_value redco_min(redco_graph *graph, redco_value a, redco_value b);   /**< likewise */
 redco_value redco_equal(redco_graph *graph, redco_value a, redco_value b); /**< comparisons are BOOL */
 redco_value redco_less(redco_graph *graph, redco_value a, redco_value b);
@@ -147,7 +148,7 @@ void redco_rotary_tables(redco_graph *graph, redco_value positions, uint64_t siz
                          redco_value *cosines_out, redco_value *sines_out);
 
 typedef struct redco_attention_options {
-    double scale; /**< of the scores; 0 means 1 / sqrt(size) */
+    double scale; /**< scale of the scores; 0 means 1 / sqrt(size) */
     bool causal;  /**< query i sees keys up to i + offset */
     bool has_offset;
     int64_t offset;  /**< used if has_offset, else keys - queries: the last query sees all */
@@ -163,7 +164,7 @@ redco_value redco_attend(redco_graph *graph, redco_value q, redco_value k, redco
 
 /* Optimizer */
 
-/** What AdamW needs besides tensors, as one input: rates and clipping change from step to step. */
+/** The numbers that AdamW needs besides tensors, as one input: rates and clipping change from step to step. */
 enum redco_adamw_number {
     REDCO_ADAMW_RATE,
     REDCO_ADAMW_GRADIENT_SCALE, /**< the gradient is multiplied by it first: clipping, averaging */

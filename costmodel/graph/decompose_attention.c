@@ -127,7 +127,8 @@ static bool is_bias(const grouped *s, redco_value mask)
     return mask != REDCO_NO_VALUE && redco_value_type(s->g, mask)->dtype != REDCO_BOOL;
 }
 
-/** What a query sees, as BOOL [1 or batch, 1 or groups, 1 or shared, 1 or queries, keys]; REDCO_NO_VALUE for all. */
+/** The keys that a query sees, as BOOL [1 or batch, 1 or groups, 1 or shared, 1 or queries, keys]; REDCO_NO_VALUE for
+ * all. */
 static redco_value visible(const grouped *s, const redco_attributes *attributes, redco_value mask)
 {
     redco_graph *g = s->g;

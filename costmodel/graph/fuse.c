@@ -23,7 +23,7 @@ static bool can_be_fused(const redco_op *op)
     return op->kind == REDCO_OP_POINTWISE || redco_pointwise_has(op->kind);
 }
 
-/** Whether both are of the same operator of the step. */
+/** @return whether both are of the same operator of the step. */
 static bool same_name(const redco_op *a, const redco_op *b)
 {
     return a->order == b->order && a->copy == b->copy && a->toward == b->toward && a->layer_id == b->layer_id &&
@@ -116,7 +116,7 @@ static bool join(const redcoi_group *a, const redcoi_group *b, redcoi_group *out
     return true;
 }
 
-/** Whether an operator that stands before the last one reads what the group makes: it would come too late. */
+/** @return whether an operator that stands before the last one reads what the group makes: it would come too late. */
 static bool is_read_before(const redcoi_fuser *f, const redcoi_group *group, uint32_t last)
 {
     for (uint32_t i = 0; i < group->count; i++) {
@@ -274,7 +274,7 @@ static bool add_again(const redcoi_fuser *f, const redcoi_group *reader, redcoi_
 {
     const redco_op *const maker = redco_value_op(f->graph, value);
     if (maker->kind == REDCO_OP_CONSTANT || redcoi_group_has(group, maker->id)) { return true; }
-    /* What the group reads anyway, but for the value that is to go. */
+    /* Values that the group reads anyway, but for the value that is to go. */
     for (uint32_t i = 0; depth > 0 && i < reader->count; i++) {
         const redco_op *const op = redco_graph_op(f->graph, reader->op[i]);
         for (uint32_t k = 0; k < op->input_count; k++) {
@@ -400,7 +400,7 @@ static void emit_fusion(emitter *e, const redcoi_group *group, const redco_op *l
     }
 }
 
-/** Of an operator's results, how many are still read. */
+/** @return how many of an operator's results are still read */
 static uint32_t handed_out(const redcoi_fuser *f, const redcoi_group *group, const redco_op *op)
 {
     uint32_t count = 0;
@@ -485,7 +485,8 @@ redco_status redco_graph_fuse(const redco_graph *graph, const redco_value *outpu
     redco_value *const values = calloc((size_t)output_count + 1, sizeof *values);
     if (values == NULL) { return redco_fail(err, REDCO_ENOMEM, "graph", "no memory for %u outputs", output_count); }
     memcpy(values, outputs, output_count * sizeof *values);
-    /* What one round leaves single may find company in the next; every round has fewer operators or moves less. */
+    /* An operator that one round leaves single may find company in the next; every round has fewer operators or moves
+     * less. */
     for (bool changed = true; changed && st == REDCO_OK;) {
         st = fuse_once(now == NULL ? graph : now, values, output_count, options == NULL ? &none : options, &next,
                        outputs_out, &changed, err);

@@ -1,4 +1,4 @@
-/** @file fuse_choice.h  What a pass that fuses operators asks before it makes one: whether the device has it. */
+/** @file fuse_choice.h  The question of a pass that fuses operators before it makes one: does the device have it? */
 #ifndef REDCO_GRAPH_FUSE_CHOICE_H
 #define REDCO_GRAPH_FUSE_CHOICE_H
 

@@ -37,7 +37,8 @@ uint32_t redcoi_group_last(const redcoi_group *group)
     return last;
 }
 
-/** Whether an operator that has @p value's bytes among its inputs has all of them as @p value itself, not reshaped. */
+/** @return whether an operator that has @p value's bytes among its inputs has all of them as @p value itself, not
+ * reshaped. */
 static bool reads_directly(const redcoi_fuser *f, const redco_op *reader, redco_value value)
 {
     for (uint32_t k = 0; k < reader->input_count; k++) {
@@ -95,7 +96,7 @@ static void find_needed(const redcoi_fuser *f, const redcoi_group *group, bool n
 
 enum { VALUES_MAX = REDCO_POINTWISE_STEPS_MAX * REDCO_POINTWISE_INPUTS_MAX };
 
-/** What the group reads besides constants. @return false if that is more than @p limit */
+/** Lists the values that the group reads besides constants. @return false if that is more than @p limit */
 static bool find_inputs(const redcoi_fuser *f, const redcoi_group *group, const bool *needed, uint32_t limit,
                         redco_value *inputs_out, uint32_t *count_out)
 {
@@ -264,7 +265,7 @@ static bool write_outputs(writer *w)
     return p->output_count > 0;
 }
 
-/** Whether the program's types are those of the graph, all of one size, and the device has it. */
+/** @return whether the program's types are those of the graph, all of one size, and the device has it. */
 static bool is_supported(const redcoi_fuser *f, const redcoi_fusion *fusion)
 {
     const redco_pointwise *const p = &fusion->program;
@@ -279,7 +280,7 @@ static bool is_supported(const redcoi_fuser *f, const redcoi_fusion *fusion)
         if (!redco_type_equal(&outputs[i], redco_value_type(f->graph, fusion->outputs[i]))) { return false; }
     }
     for (uint32_t i = 0; i < p->step_count; i++) {
-        /* What is smaller than the results would be computed once for each of their elements. */
+        /* A value that is smaller than the results would be computed once for each of their elements. */
         if (p->steps[i].kind != REDCO_OP_CONSTANT && !redco_type_same_dims(&types[p->input_count + i], &outputs[0])) {
             return false;
         }

@@ -14,7 +14,7 @@ typedef struct redcoi_group {
     bool again[REDCO_POINTWISE_STEPS_MAX];
 } redcoi_group;
 
-/** What is known of a graph while its operators are grouped. */
+/** The state of a graph while its operators are grouped. */
 typedef struct redcoi_fuser {
     const redco_graph *graph;
     redco_fuse_options options;
@@ -37,12 +37,12 @@ typedef struct redcoi_fusion {
 
 /** Through operators that only stop gradients: the same bytes under the same type. */
 redco_value redcoi_fuse_direct(const redco_graph *graph, redco_value value);
-/** Whether the group makes @p value. */
+/** @return whether the group makes @p value. */
 bool redcoi_group_makes(const redcoi_fuser *f, const redcoi_group *group, redco_value value);
 bool redcoi_group_has(const redcoi_group *group, uint32_t op);
 /** Where it stands: its last operator that is not made again. */
 uint32_t redcoi_group_last(const redcoi_group *group);
-/** Whether anybody but the group reads @p value, which it makes. */
+/** @return whether anybody but the group reads @p value, which it makes. */
 bool redcoi_group_hands_out(const redcoi_fuser *f, const redcoi_group *group, redco_value value);
 
 /** That the group moves: inputs, once each, and what it hands out. Constants do not count. */

@@ -12,12 +12,12 @@ enum { GROUP_INPUTS = 4, NO_GROUP = UINT32_MAX };
 /** A product and what it takes along. */
 typedef struct group {
     const redco_op *product;
-    const redco_op *last; /**< whose result the first output is: product, sum or activation */
+    const redco_op *last; /**< its result is the first output: product, sum or activation */
     redco_op_kind kind;
     uint32_t flags;           /**< besides those of the product */
     redco_value addend, bias; /**< REDCO_NO_VALUE: none */
-    redco_value before;       /**< what GELU's gradient reads; of GELU, what becomes the second output */
-    const redco_op *sum;      /**< of a factor's rows */
+    redco_value before;       /**< the input of GELU's gradient; for GELU, the second output */
+    const redco_op *sum;      /**< sum of a factor's rows */
     uint32_t side;            /**< which factor's */
 } group;
 
@@ -45,7 +45,8 @@ static const redco_op *maker_of(const pass *p, redco_value value)
     return redco_value_op(p->from, value);
 }
 
-/** What made @p value, if nobody but one reader sees it or a view of it on the way there; else NULL. */
+/** @return the operator that made @p value, if nobody but one reader sees it or a view of it on the way there; else
+ * NULL. */
 static const redco_op *sole_maker(const pass *p, redco_value value)
 {
     while (p->readers[value] == 1) {
@@ -66,7 +67,7 @@ static bool is_matrix_product(const pass *p, const redco_op *op)
     return op->kind == REDCO_OP_MATMUL && type_of(p, op->first_output)->rank == 2;
 }
 
-/** Whether @p op needs the result of operator @p of. */
+/** @return whether @p op needs the result of operator @p of. */
 static bool depends_on(const pass *p, const redco_op *op, const redco_op *of)
 {
     if (op->id < of->id) { return false; }
@@ -116,8 +117,8 @@ static uint32_t list_inputs(const pass *p, const group *g, redco_value values[GR
     return count;
 }
 
-/** Of another operator of the layer that becomes part of the product, "" if all have its name. Where the sum of rows
- * reads a view of its own, that is gone, too. */
+/** @return the name of another operator of the layer that becomes part of the product, "" if all have its name. Where
+ * the sum of rows reads a view of its own, that is gone, too. */
 static const char *other_name(const pass *p, const group *g)
 {
     const uint32_t own = g->product->name_id;
@@ -184,9 +185,9 @@ static bool begin(const pass *p, const redco_op *op, group *g)
     return g->kind == REDCO_OP_MATMUL_BIAS && g->flags == 0 && g->last == op;
 }
 
-/* What can follow */
+/* Operators that can follow */
 
-/** Whether @p value is repeated over all rows of @p n elements. */
+/** @return whether @p value is repeated over all rows of @p n elements. */
 static bool is_row(const pass *p, redco_value value, uint64_t n)
 {
     const redco_tensor_type *const type = type_of(p, value);
@@ -222,7 +223,7 @@ static void join_addend(pass *p, const redco_op *add, group g, redco_value adden
     propose(p, &g, add);
 }
 
-/* Of two products the later one: the other is made by then. */
+/* The later one of two products: the other is made by then. */
 static void match_add(pass *p, const redco_op *add)
 {
     const redco_op *made[2];
@@ -274,7 +275,7 @@ static void match_activation_gradient(pass *p, const redco_op *op)
     propose(p, &g, op);
 }
 
-/** Whether the sum over all but the last dimension of @p rows is one over what @p product sums over, of factor
+/** @return whether the sum over all but the last dimension of @p rows is one over what @p product sums over, of factor
  *  @p side. */
 static bool sums_factor(const pass *p, const redco_op *product, uint32_t side, redco_value rows, uint64_t n)
 {

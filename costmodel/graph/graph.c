@@ -241,7 +241,7 @@ redco_status redcoi_mismatch(redcoi_signature *signature, const char *what, ...)
 /** No dimension is larger: sums with an offset cannot overflow. */
 #define OFFSET_MAX (INT64_C(1) << 48)
 
-/** Of one operator: pointwise ones have as many as their program says. */
+/** Checks one operator: pointwise ones have as many as their program says. */
 static uint32_t output_count(redco_op_kind kind, const redco_attributes *attributes)
 {
     if ((unsigned)kind >= REDCO_OP_COUNT) { return 1; }

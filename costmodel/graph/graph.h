@@ -28,7 +28,7 @@ enum { REDCO_LAYER_NONE, REDCO_LAYER_STEP };
 
 enum { REDCO_INPUTS_MAX = 64, REDCO_OUTPUTS_MAX = 4 };
 
-/** What each one computes, and which attributes it has: operators.c, build.h. */
+/** The kinds; what each one computes and its attributes: operators.c, build.h. */
 typedef enum redco_op_kind {
     REDCO_OP_INPUT, /**< sources */
     REDCO_OP_CONSTANT,
@@ -111,7 +111,7 @@ typedef enum redco_op_kind {
     REDCO_OP_COUNT
 } redco_op_kind;
 
-/** How an operator treats dimensions: enough for most of what layouts and schedules ask. */
+/** An operator's treatment of dimensions: enough for most of what layouts and schedules ask. */
 typedef enum redco_op_class {
     REDCO_CLASS_SOURCE,
     REDCO_CLASS_ELEMENTWISE, /**< may write over an input of the output's type */
@@ -137,7 +137,7 @@ enum redco_op_flags {
     REDCO_FLAG_GELU = 512        /**< likewise, GPT-2's (gelu_tanh) */
 };
 
-/** What an operator needs to know besides its inputs. What a kind does not use is 0; plain bytes, compared as such. */
+/** The attributes of an operator. Those that a kind does not use are 0; plain bytes, compared as such. */
 typedef struct redco_attributes {
     double scalar;                  /**< constant's value, exponent, epsilon of norms, scale of attention */
     int64_t offset;                 /**< index that means row 0; attention: position of query 0 among the keys */
@@ -150,7 +150,7 @@ typedef struct redco_attributes {
                                        iota: [0] */
     uint32_t rank;                  /**< entries of size */
     uint32_t axis_count;
-    uint32_t dtype; /**< of the result: sources and casts */
+    uint32_t dtype; /**< type of the result: sources and casts */
     uint32_t flags;
     uint32_t group; /**< collectives: which group of ranks, as the layouts number them */
     uint32_t ranks; /**< collectives: how many are in it */
@@ -173,8 +173,8 @@ typedef struct redco_op {
     const char *absorbed;      /**< "activation": another operator of the layer whose work this one does as well, "" */
     uint32_t order;            /**< 0 forward, 1 gradient, 2 gradient of a gradient ... */
     uint32_t copy;             /**< 0, or which recomputation: redco_graph_set_copy() */
-    uint32_t origin;           /**< of a gradient: operator it differentiates, else REDCO_NO_OP */
-    uint32_t toward; /**< of a product's gradient: which of the origin's inputs it belongs to, else REDCO_NO_VALUE */
+    uint32_t origin;           /**< for a gradient: the operator that it differentiates, else REDCO_NO_OP */
+    uint32_t toward; /**< for a product's gradient: which of the origin's inputs it belongs to, else REDCO_NO_VALUE */
 } redco_op;
 
 /** @return an empty graph, or NULL if memory is short */
@@ -220,8 +220,8 @@ uint32_t redco_graph_value_count(const redco_graph *graph);
 const redco_op *redco_graph_op(const redco_graph *graph, uint32_t op);
 const redco_op *redco_value_op(const redco_graph *graph, redco_value value); /**< that made it */
 const redco_tensor_type *redco_value_type(const redco_graph *graph, redco_value value);
-const char *redco_value_name(const redco_graph *graph, redco_value value); /**< of an input; else NULL */
-const redco_names *redco_graph_names(const redco_graph *graph); /**< of layers and operators: layer_id, name_id */
+const char *redco_value_name(const redco_graph *graph, redco_value value); /**< an input's name; else NULL */
+const redco_names *redco_graph_names(const redco_graph *graph); /**< names of layers and operators: layer_id, name_id */
 
 /** The operator's name in schedules and traces, "fwd/block.3/qkv", "bwd/block.3/qkv/weight", as in
  * costmodel/simulator/step.h.
@@ -230,7 +230,7 @@ const char *redco_op_name(const redco_graph *graph, const redco_op *op, char *bu
 
 const char *redco_op_kind_name(redco_op_kind kind); /**< static: "matmul" */
 redco_op_class redco_op_kind_class(redco_op_kind kind);
-uint32_t redco_op_kind_outputs(redco_op_kind kind); /**< of a pointwise operator: the most */
+uint32_t redco_op_kind_outputs(redco_op_kind kind); /**< for a pointwise operator: the most */
 /** The output is the input's bytes: no memory and no work are needed (reshape, stop_gradient). */
 bool redco_op_is_view(redco_op_kind kind);
 bool redco_op_is_fused(redco_op_kind kind); /**< it can be decomposed: transform.h */

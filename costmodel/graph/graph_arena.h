@@ -7,7 +7,7 @@
 typedef struct redcoi_arena_chunk redcoi_arena_chunk;
 typedef struct redcoi_arena {
     redcoi_arena_chunk *last;
-    size_t used_bytes, size_bytes; /**< of the last chunk */
+    size_t used_bytes, size_bytes; /**< in the last chunk */
 } redcoi_arena;                    /**< all zero: empty */
 
 /** @return zeroed memory for any type, or NULL if memory is short */

@@ -1,4 +1,4 @@
-/** @file graph_internal.h  What the files of executor/graph share. */
+/** @file graph_internal.h  Shared by the files of costmodel/graph. */
 #ifndef REDCO_GRAPH_INTERNAL_H
 #define REDCO_GRAPH_INTERNAL_H
 
@@ -6,7 +6,7 @@
 #include "costmodel/graph/graph_arena.h"
 #include "costmodel/graph/names.h"
 
-/** What the operators added next are labelled with. */
+/** The labels of operators that are added next. */
 typedef struct redcoi_graph_label {
     uint32_t layer, name, absorbed; /**< numbers of the graph's names; 0 is "" */
     redco_op_role role;
@@ -28,8 +28,8 @@ struct redco_graph {
     uint32_t value_count, value_capacity;
     uint32_t *table; /**< open addressing by hash of an operator; REDCO_NO_OP is empty */
     uint32_t table_size;
-    redco_names names;       /**< of layers and operators */
-    redco_names input_names; /**< of inputs, in the order of input_values */
+    redco_names names;       /**< names of layers and operators */
+    redco_names input_names; /**< names of inputs, in the order of input_values */
     redco_value *input_values;
     uint32_t input_capacity;
     redcoi_graph_label label;
@@ -89,7 +89,7 @@ redco_value redcoi_graph_input(redco_graph *graph, const char *name, const redco
 /** Identities and constants. @return true with *outputs_out if no new operator is needed */
 bool redcoi_simplify(redco_graph *graph, const redcoi_signature *signature, const redco_value *inputs,
                      redco_value *value_out);
-/** Whether @p value is a constant. @param scalar_out of its elements */
+/** @return whether @p value is a constant. @param scalar_out of its elements */
 bool redcoi_is_constant(const redco_graph *graph, redco_value value, double *scalar_out);
 
 /** One input, no attributes, one output; likewise two and three. */

@@ -1,7 +1,7 @@
 /* Type rules of products with an epilogue: two matrices, and what is added to or made of their product. */
 #include "costmodel/graph/infer.h"
 
-/** Of the product of inputs @p a and @p a + 1, which every other rule begins with. */
+/** The product of inputs @p a and @p a + 1, with which every other rule begins. */
 static redco_status infer_product(redcoi_signature *s, uint32_t a)
 {
     const redco_attributes *const attributes = s->attributes;

@@ -29,7 +29,7 @@ uint32_t redco_names_add(redco_names *names, const char *text);
 /** @return REDCO_NO_NAME if it was never added */
 uint32_t redco_names_find(const redco_names *names, const char *text);
 
-/** Whether two parameters' names differ in their leaf only. */
+/** @return whether two parameters' names differ in their leaf only. */
 bool redco_same_module(const char *a, const char *b);
 /** The shortest end of parameter @p at's name, without its leaf, that no other of @p count names has: at most
  *  REDCO_MODULE_WORDS words. "model.layers.{}.self_attn.q_proj.weight" is "q_proj".

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-/* What other code asks of a role. */
+/* The properties of roles that other code asks for. */
 enum fact {
     NORM = 1,
-    CORE = 2, /* of attention */
+    CORE = 2, /* core of attention */
     LOGITS = 4
 };
 

@@ -1,4 +1,4 @@
-/* What every operator is: the one list. */
+/* The one list of operators. */
 #include "costmodel/graph/decompose.h"
 #include "costmodel/graph/infer.h"
 #include "costmodel/graph/pointwise_program.h"

@@ -42,9 +42,9 @@ typedef struct redco_pointwise {
     uint8_t outputs[REDCO_POINTWISE_OUTPUTS_MAX]; /**< operands that are results: steps, each once */
 } redco_pointwise;
 
-/** Whether a step may be of this kind; constants are besides. */
+/** @return whether a step may be of this kind; constants are besides. */
 bool redco_pointwise_has(redco_op_kind kind);
-/** How many of step.in are operands. */
+/** @return how many of step.in are operands */
 uint32_t redco_pointwise_arity(redco_op_kind kind);
 
 /** @param attributes_out  all of it is written */

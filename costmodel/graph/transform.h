@@ -12,7 +12,7 @@ extern "C" {
  *  @param live_out  redco_graph_op_count() entries */
 void redco_graph_live(const redco_graph *graph, const redco_value *outputs, uint32_t output_count, bool *live_out);
 
-/** Whether a fused operator is to be written in basic ones. */
+/** @return whether a fused operator is to be written in basic ones. */
 typedef bool (*redco_decompose_choice)(const redco_op *op, void *context);
 
 /** A new graph of only what @p outputs depend on, inputs included; names, orders, copies and origins are kept.

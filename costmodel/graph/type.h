@@ -36,7 +36,7 @@ typedef struct redco_tensor_type {
 redco_tensor_type redco_type(redco_dtype dtype, uint32_t rank, const uint64_t *dim);
 
 const char *redco_dtype_name(redco_dtype dtype);      /**< static: "f32", "bf16", "bool" */
-uint32_t redco_dtype_bytes(redco_dtype dtype);        /**< of one element */
+uint32_t redco_dtype_bytes(redco_dtype dtype);        /**< bytes of one element */
 bool redco_dtype_is_float(redco_dtype dtype);         /**< F32, F64, BF16, F16 */
 redco_dtype redco_dtype_statistic(redco_dtype dtype); /**< sums are kept in F64 for F64, else in F32 */
 

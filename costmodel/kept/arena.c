@@ -100,7 +100,7 @@ static void keep(const packer *k, uint64_t bytes, uint64_t *best_bytes, uint64_t
     for (uint32_t i = 0; i < k->count; i++) { offsets_out[k->pieces[i].index] = k->pieces[i].offset; }
 }
 
-/* What reaches beyond the bound comes earlier next time: half way to the front of the list. */
+/* A buffer that reaches beyond the bound comes earlier next time: half way to the front of the list. */
 static bool promote(packer *k, uint64_t bound_bytes)
 {
     bool any = false;

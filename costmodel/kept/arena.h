@@ -20,7 +20,7 @@ typedef struct redco_interval {
 } redco_interval;
 
 typedef struct redco_arena {
-    uint64_t bytes;      /**< of the allocation */
+    uint64_t bytes;      /**< bytes of the allocation */
     uint64_t live_bytes; /**< the most that is needed at once, rounded up to the alignment: no answer is below */
     uint32_t live_step;  /**< the first step at which it is */
 } redco_arena;
@@ -31,7 +31,7 @@ typedef struct redco_arena {
 redco_status redco_arena_plan(const redco_interval *intervals, uint32_t count, uint64_t alignment_bytes,
                               uint64_t *offsets_out, redco_arena *arena_out, redco_error *err);
 
-/** What is needed at once, as in redco_arena, without placing anything. */
+/** The bytes that are needed at once, as in redco_arena, without placing anything. */
 redco_status redco_arena_live(const redco_interval *intervals, uint32_t count, uint64_t alignment_bytes,
                               redco_arena *arena_out, redco_error *err);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a value that backward reads comes there. */
+/* The way in which a value reaches backward. */
 typedef enum source { KEPT, AGAIN_ALONE, AGAIN_WITH_LAYER } source;
 
 typedef struct rewrite {
@@ -28,12 +28,12 @@ static const redco_op *viewed(const rewrite *r, const redco_op *op)
     return op;
 }
 
-/* Of operators that a policy drops for themselves. A view goes the way of what it is a view of. */
+/* Operators whose values a policy drops. A view goes the way of what it is a view of. */
 static bool is_alone(const rewrite *r, const redco_op *maker)
 {
     maker = viewed(r, maker);
     if (maker->order > 0 || maker->copy > 0) { return false; }
-    /* What attention gathers are heads, not parts of sequences. */
+    /* Attention gathers heads, not parts of sequences. */
     if (maker->kind == REDCO_OP_ALL_GATHER) {
         return r->options->gather_again && !redco_op_role_is_attention(maker->role);
     }
@@ -48,8 +48,8 @@ static source source_of(const rewrite *r, const redco_op *maker)
     return is_alone(r, maker) ? AGAIN_ALONE : KEPT;
 }
 
-/* Whether @p reader, of backward or computed again, reads the second copy of @p value. What a recomputed layer hands to
- * others is kept as their input. */
+/* @return whether @p reader, of backward or computed again, reads the second copy of @p value. A value that a
+ * recomputed layer hands to others is kept as their input. */
 static bool reads_again(const rewrite *r, const redco_op *reader, redco_value value)
 {
     const redco_op *const maker = redco_value_op(r->from, value);

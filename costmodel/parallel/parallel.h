@@ -136,10 +136,10 @@ uint32_t redco_rank_at(redco_rank_mesh mesh, redco_place place);
 /** Which of the data-parallel ranks it is: consecutive over the GPUs of a node, then over nodes. */
 uint32_t redco_replica_at(redco_rank_mesh mesh, redco_place place);
 
-/** Whether a group of @p outer ranks divides into groups of @p inner: each factor divides, because a shard is cut
- *  further, never across. False where a factor is 0. */
+/** @return whether a group of @p outer ranks divides into groups of @p inner: each factor divides, because a shard is
+ * cut further, never across. False where a factor is 0. */
 bool redco_mesh_nests(redco_mesh inner, redco_mesh outer);
-/** Whether the ranks of a block follow one another among those of @p whole: of one node, or of whole nodes. */
+/** @return whether the ranks of a block follow one another among those of @p whole: of one node, or of whole nodes. */
 bool redco_mesh_consecutive(redco_mesh mesh, redco_mesh whole);
 /** The block of @p whole that has so many consecutive ranks: it fills a node before it spans nodes.
  *  @return false where no such block divides @p whole */
@@ -190,7 +190,8 @@ redco_status redco_dp_mesh(uint32_t gpus_per_node, uint64_t inner, uint64_t rank
  *  @return REDCO_EVALUE, place "gpus" or "dp": they do not divide the GPUs, or dp does not fill its nodes */
 redco_status redco_parallel_place(redco_parallel *p, redco_error *err);
 
-/** Whether nodes hold whole groups, so that none of consecutive ranks begins in one node and ends in the next. */
+/** @return whether nodes hold whole groups, so that none of consecutive ranks begins in one node and ends in the next.
+ */
 typedef enum redco_node_fit {
     REDCO_FITS_NODES,
     REDCO_SPLITS_CP, /**< tp x cp GPUs are neither whole nodes, one data-parallel rank in each, nor divide one */
@@ -200,7 +201,7 @@ redco_node_fit redco_parallel_node_fit(const redco_parallel *p);
 /** redco_parallel_node_fit() as a sentence. @return REDCO_EVALUE, place "cp" or "pp" */
 redco_status redco_parallel_check_nodes(const redco_parallel *p, redco_error *err);
 
-/** What a model and its cluster allow; names are for sentences and borrowed for the call. */
+/** The limits of a model and its cluster; names are for sentences and borrowed for the call. */
 typedef struct redco_parallel_limits {
     const char *model, *cluster;
     uint32_t heads, kv_heads, layers, seq_len;

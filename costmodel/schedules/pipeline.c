@@ -1,4 +1,4 @@
-/* What schedules need, where their chunks stand, and their closed forms. The tables are in pipeline_tables.c. */
+/* The needs of schedules, the places of their chunks, and their closed forms. The tables are in pipeline_tables.c. */
 #include "costmodel/schedules/pipeline.h"
 
 #include <stddef.h>

@@ -103,7 +103,7 @@ uint32_t redco_pipeline_table(const redco_pipeline *schedule, uint32_t stage, re
 /** The third column of the table above: micro-batches times model chunks whose activations a stage keeps at its fullest
  *  moment. */
 uint64_t redco_pipeline_in_flight(const redco_pipeline *schedule, uint32_t stage);
-/** How many of them are of one of its chunks. */
+/** @return how many of them belong to one of its chunks */
 uint64_t redco_pipeline_kept(const redco_pipeline *schedule, uint32_t stage, uint32_t chunk);
 /** Model chunks times micro-batches whose gradients of weights are still to come when those of inputs are made, at
  * most; 0 where backward is whole. */
@@ -114,7 +114,7 @@ double redco_pipeline_idle_s(const redco_pipeline *schedule, double forward_s, d
 /** Seconds of one pass through the layers of a position. */
 typedef struct redco_position_times {
     double forward_s, backward_s;
-    double weight_s; /**< of backward: gradients of weights */
+    double weight_s; /**< part of backward: gradients of weights */
 } redco_position_times;
 
 /** From the first pass of a step to the last, where positions differ: a pass starts when its stage is free and what it
@@ -124,7 +124,7 @@ typedef struct redco_position_times {
  *  @return REDCO_ENOMEM */
 redco_status redco_pipeline_span_s(const redco_pipeline *pipeline, const redco_position_times *times, double send_s,
                                    double *span_s_out, redco_error *err);
-/** Whether backward is cut in two. */
+/** @return whether backward is cut in two. */
 bool redco_pipeline_splits_backward(redco_pipeline_kind kind);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* How long the passes of a pipeline take whose stages are not equal: the tables, pass by pass. */
+/* The time of the passes of a pipeline with unequal stages: the tables, pass by pass. */
 #include "costmodel/schedules/pipeline.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ struct run {
     double send_s;
     redco_turn *turns; /* [stage][room] */
     uint32_t *counts, *at;
-    double *now_s;                  /* of a stage */
+    double *now_s;                  /* by stage */
     double *forward_s, *backward_s; /* [position][micro-batch]: when its output has come to the next; < 0: not yet */
     size_t room;
 };

@@ -69,7 +69,7 @@ static void zero_bubble(struct rows *rows, uint32_t stage)
 /* DualPipe and DualPipeV. Direction 0 is the one whose micro-batches come to this stage first. */
 struct dual {
     struct rows *rows;
-    uint32_t chunk[2];                  /* of a direction */
+    uint32_t chunk[2];                  /* by direction */
     uint32_t forwards[2], backwards[2]; /* micro-batches of a direction so far */
     uint32_t cut;                       /* rows up to which gradients of weights have been found */
 };

@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/** Whether embedding and head take the place of a block each: as Llama 3's 126 layers were trained on 128 chunks
- *  (arXiv 2407.21783, section 3.3.2). So where blocks do not divide over the positions, and blocks and 2 do. */
+/** @return whether embedding and head take the place of a block each, as Llama 3's 126 layers were trained on 128
+ * chunks (arXiv 2407.21783, section 3.3.2). So where blocks do not divide over the positions, and blocks and 2 do. */
 bool redco_stage_edges_count(uint32_t blocks, uint64_t positions);
 /** Blocks at a position without a split: equal shares, the first ones one more where they do not divide. */
 uint32_t redco_stage_blocks(uint32_t blocks, uint64_t positions, uint64_t position);

@@ -23,7 +23,7 @@ typedef struct redco_memory_peak {
     uint64_t bytes;
     uint64_t held_bytes[REDCO_HOLDER_COUNT]; /**< at that time */
     double time_s;
-    uint32_t op; /**< whose start brought it, or REDCO_STEP_NONE */
+    uint32_t op; /**< the operator whose start brought it, or REDCO_STEP_NONE */
 } redco_memory_peak;
 
 struct redcoi_replays;
@@ -36,7 +36,7 @@ typedef struct redco_timeline {
     double span_s;            /**< end of the last operator */
     uint32_t last;            /**< that operator */
     redco_memory_peak *peaks; /**< per rank */
-    struct redcoi_replays *replays; /**< of operators that stand for passes; NULL where there are none */
+    struct redcoi_replays *replays; /**< for operators that stand for passes; NULL where there are none */
     bool
         shared; /**< too much was under way when such a pass began: laid out no further, the step must be built whole */
 } redco_timeline;
@@ -65,7 +65,7 @@ typedef struct redco_account {
 redco_account redco_timeline_account(const redco_timeline *timeline, uint32_t rank, uint32_t micro_batch);
 #define REDCO_ALL_MICRO_BATCHES (REDCO_STEP_NONE - 1)
 
-/** What a rank holds from a time on. */
+/** The memory that a rank holds from a time on. */
 typedef struct redco_memory_point {
     double time_s;
     uint64_t held_bytes[REDCO_HOLDER_COUNT];
@@ -93,7 +93,7 @@ typedef struct redco_simulation {
     double compute_s;      /**< forward, backward, recomputation, norm; tensor-parallel waits not included */
     double exposed_comm_s; /**< waits for collectives, launches and contention */
     double bubble_s;       /**< waits for other pipeline stages, transfers included */
-    redco_account account; /**< of the rank that computes most; adds up to step_s */
+    redco_account account; /**< the account of the rank that computes most; adds up to step_s */
     uint32_t rank;         /**< that rank */
     double critical_s[REDCO_WORK_COUNT]; /**< the critical path by kind of work; adds up to step_s */
     uint32_t peak_rank;                  /**< the rank whose memory is fullest */
@@ -101,7 +101,8 @@ typedef struct redco_simulation {
     char peak_name[96];               /**< the operator at the peak */
     uint64_t simulated_micro_batches; /**< the others repeat one of them exactly */
     uint64_t operators;               /**< laid out */
-    uint64_t represented_operators;   /**< of the micro-batches simulated: passes that repeat one before are few */
+    uint64_t
+        represented_operators; /**< operators of the simulated micro-batches: passes that repeat one before are few */
 } redco_simulation;
 
 /** Builds as many micro-batches as are needed until one repeats the one before in every stream and extrapolates the

@@ -1,4 +1,4 @@
-/* What a timeline tells: checks, the critical path, where time goes, and whole steps out of few micro-batches. */
+/* Reads a timeline: checks, the critical path, where time goes, and whole steps out of few micro-batches. */
 #include "costmodel/closed_form/costs_internal.h"
 #include "costmodel/simulator/simulate_internal.h"
 
@@ -67,14 +67,16 @@ redco_status redco_timeline_check(const redco_timeline *timeline, redco_error *e
         }
         for (uint32_t i = step->first_input[op]; i < step->first_input[op + 1]; i++) {
             const uint32_t input = step->inputs[i];
-            if (step->ops[op].fold != 0 && step->ops[op].fold == step->ops[input].fold) { continue; } /* of one pass */
+            if (step->ops[op].fold != 0 && step->ops[op].fold == step->ops[input].fold) {
+                continue;
+            } /* both are of one pass */
             if (t->start_s[op] < t->end_s[input]) { return broken(t, op, err, "starts before its inputs"); }
         }
     }
     return step->op_count > 0 ? check_path(t, err) : REDCO_OK;
 }
 
-/* What the compute stream waited for in [from, until): backwards through causes, each answers for the time it ran. */
+/* The waits of the compute stream in [from, until): backwards through causes, each answers for the time it ran. */
 static void blame(const redco_timeline *t, redcoi_spot cause, double from_s, double until_s, redco_account *account)
 {
     while (until_s > from_s) {
@@ -91,7 +93,7 @@ static void blame(const redco_timeline *t, redcoi_spot cause, double from_s, dou
     }
 }
 
-/* What one operator did and, if it stands for many, waited for. */
+/* The work of one operator and, if it stands for many, its waits. */
 static void add_work(const redco_timeline *t, uint32_t op, redco_account *account)
 {
     const redco_step_op *const o = &t->step->ops[op];
@@ -110,7 +112,7 @@ static void add_work(const redco_timeline *t, uint32_t op, redco_account *accoun
     account->contention_s += record->contention_s;
 }
 
-/* Of @p count micro-batches from @p first on. */
+/* The account of @p count micro-batches from @p first on. */
 static redco_account account_of(const redco_timeline *t, uint32_t rank, uint32_t first, uint32_t count)
 {
     const redco_step *const step = t->step;
@@ -162,8 +164,8 @@ static void find_marks(const redco_timeline *t, uint32_t micro_batches, struct m
     for (uint32_t i = 0; i < micro_batches * step->ranks; i++) { marks->lag_s[i] -= marks->end_s[i]; }
 }
 
-/* Whether @p unit micro-batches repeat those before them on all ranks and in all streams, for as long as a pipeline
- * remembers (@p edge), until it begins to drain. @return the seconds they take, or 0 */
+/* @return whether @p unit micro-batches repeat those before them on all ranks and in all streams, for as long as a
+ * pipeline remembers (@p edge), until it begins to drain. @return the seconds they take, or 0 */
 static double find_period(const struct marks *m, uint32_t ranks, uint32_t micro_batches, uint32_t unit, uint32_t edge)
 {
     double period_s = 0.0;
@@ -289,7 +291,8 @@ static redco_status simulate_some(redco_costs *costs, const redco_setting *setti
     if (timeline->shared) { goto out; }
     redco_error broken = {.status = REDCO_OK};
     if (redco_timeline_check(timeline, &broken) != REDCO_OK) {
-        /* What one pass left under way met a repeated one in a way that this one does not tell: operator by operator.
+        /* An operator that one pass left under way met a repeated one in a way that this one does not tell: operator by
+         * operator.
          */
         *shared_out = options->fold;
         if (!options->fold) { st = redco_fail(err, broken.status, broken.place, "%s", broken.text); }

@@ -10,7 +10,7 @@
 typedef struct redcoi_queue {
     uint32_t head;   /**< not yet started */
     uint32_t active; /**< running, or NONE */
-    uint32_t input;  /**< of the head: those before are there */
+    uint32_t input;  /**< input of the head: those before are there */
     uint32_t waiter; /**< next lane that waits for the same operator, or NONE */
     bool waiting;    /**< is in such a list */
     double remaining_s, rate;
@@ -30,7 +30,7 @@ typedef struct redcoi_engine {
     const redco_step *step;
     redco_timeline *timeline;
     redcoi_rank_state *ranks;
-    uint32_t *heap;    /**< of ranks by next_s */
+    uint32_t *heap;    /**< heap of ranks by next_s */
     uint32_t *waiters; /**< per operator: first lane that waits for its end */
     bool *ended;
     redco_status status;
@@ -53,7 +53,7 @@ typedef struct redcoi_before {
     uint8_t stream, work, link;
     bool contends, active;
     double contention_ratio, seconds; /**< still to do */
-    int64_t taken_bytes, given_bytes; /**< of memory, still to come; given back: < 0 */
+    int64_t taken_bytes, given_bytes; /**< memory changes still to come; given back: < 0 */
     redco_holder holder;
 } redcoi_before;
 
@@ -61,16 +61,16 @@ typedef struct redcoi_before {
 typedef struct redcoi_record {
     uint32_t before_count, late_count, count;
     redcoi_before *before;
-    uint32_t *late;     /**< what the late parts wait for, or NONE */
+    uint32_t *late;     /**< operators that the late parts wait for, or NONE */
     redco_timeline run; /**< ends are infinite for what outlasts the pass, starts for what begins later */
     redco_memory_peak peak;
-    double *remaining_s; /**< of what outlasts it */
+    double *remaining_s; /**< left to operators that outlast it */
     double seconds;      /**< until the last computation has ended */
     double work_s[REDCO_WORK_COUNT], waiting_s[REDCO_WORK_COUNT], contention_s; /**< without what may outlast it */
     int64_t net_bytes[REDCO_HOLDER_COUNT];                                      /**< taken less given back */
 } redcoi_record;
 
-/** How a fold ran. */
+/** The course of a fold. */
 typedef struct redcoi_replay {
     const redcoi_record *record; /**< NULL before it began */
     uint32_t first_before;       /**< in redcoi_replays.before: what was under way */

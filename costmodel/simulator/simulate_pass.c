@@ -12,7 +12,7 @@ enum { BEFORE_MAX = 128, BEFORE_WAITS = 2 };
 
 /* States that differ by less, of the time since the step began, are one: what rounding makes of equal ones. */
 static const double same_ratio = 1e-14;
-/* What a rank holds while a pass is laid out by itself: enough to give back from. */
+/* The memory of a rank while a pass is laid out by itself: enough to give back from. */
 static const uint64_t base_bytes = (uint64_t)1 << 58;
 
 struct redcoi_replays *redcoi_replays_new(const redco_step *step)
@@ -57,7 +57,7 @@ void redcoi_replays_free(struct redcoi_replays *replays)
     free(replays);
 }
 
-/* What a pass meets. */
+/* The surroundings of a pass. */
 struct state {
     uint32_t count;
     uint32_t ops[BEFORE_MAX];
@@ -483,7 +483,7 @@ static uint32_t place_in(const redco_timeline *t, uint32_t pass_op, uint32_t op)
 
 static redcoi_spot behind(const redco_timeline *t, uint32_t op);
 
-/* What comes before operator @p at of a pass. */
+/* The operators before operator @p at of a pass. */
 static redcoi_spot before_place(const redco_timeline *t, uint32_t pass_op, uint32_t at)
 {
     const redcoi_replay *const replay = &t->replays->folds[t->step->ops[pass_op].fold - 1];

@@ -84,7 +84,7 @@ typedef enum redco_step_suffix {
     REDCO_SUFFIX_SEND    /**< pass "/stage." rank "/send" */
 } redco_step_suffix;
 
-/** Who holds memory. The first three and the reserve, which has NCCL's buffers, last all step. */
+/** The holders of memory. The first three and the reserve, which has NCCL's buffers, last all step. */
 typedef enum redco_holder {
     REDCO_HOLDER_PARAMETERS,
     REDCO_HOLDER_GRADIENTS,
@@ -112,23 +112,23 @@ typedef struct redco_step_op {
     uint32_t traffic;       /**< index for redco_step_traffic(), or REDCO_STEP_NONE */
     uint32_t layer;         /**< in the model, from 0 through all classes, or REDCO_STEP_NONE */
     uint32_t micro_batch;   /**< or REDCO_STEP_NONE: once a step */
-    uint32_t label, serial; /**< what and which, for redco_step_name() */
+    uint32_t label, serial; /**< kind and number, for redco_step_name() */
     uint16_t rank;          /**< pipeline stage */
     uint8_t stream, work, link;
     uint8_t pass, suffix; /**< redco_step_pass, redco_step_suffix: parts of the name */
     uint32_t fold;        /**< 0; in graphs that redco_simulate() makes: a pass, or (collectives) one of its operators
                              that may outlast it */
     uint8_t role;         /**< redco_op_role of an operator, 0: of a module and others */
-    uint16_t module;      /**< of a gather or scatter: which of the layer's, from 1 in the order of its parameters; 0:
+    uint16_t module;      /**< for a gather or scatter: which of the layer's, from 1 in the order of its parameters; 0:
                              all of them, or one of another layer */
     bool contends;        /**< slows, and is slowed by, the other side when communication and computation overlap */
 } redco_step_op;
 
-/** What a communication operator moves. */
+/** The traffic of a communication operator. */
 typedef struct redco_step_traffic {
     redco_collective op;
     uint32_t calls;    /**< collectives behind each other */
-    double size_bytes; /**< of each, as in collective.h */
+    double size_bytes; /**< bytes of each, as in collective.h */
     redco_group group;
     double contention_ratio; /**< seconds that computation loses per second beside it */
 } redco_step_traffic;
@@ -166,7 +166,7 @@ const redco_step_op *redco_step_ops(const redco_step *step, uint32_t *count_out)
 const uint32_t *redco_step_inputs(const redco_step *step, uint32_t op, uint32_t *count_out);
 const redco_step_traffic *redco_step_traffic_of(const redco_step *step, uint32_t op); /**< NULL: computation */
 const redco_step_memory *redco_step_memories(const redco_step *step, uint32_t op, uint32_t *count_out);
-/** What a rank holds before and after a step, by holder. */
+/** The memory of a rank before and after a step, by holder. */
 const uint64_t *redco_step_resident_bytes(const redco_step *step, uint32_t rank);
 uint32_t redco_step_ranks(const redco_step *step);
 uint64_t redco_step_micro_batches(const redco_step *step); /**< built */
@@ -193,9 +193,9 @@ redco_step *redco_step_new(uint32_t ranks, double overlap_ratio); /**< NULL when
  * when out of memory */
 redco_step *redco_step_new_like(const redco_step *step);
 uint32_t redco_step_add(redco_step *step, const redco_step_op *op, const uint32_t *inputs, uint32_t input_count);
-/** What a rank holds before and after the step. */
+/** The memory of a rank before and after the step. */
 void redco_step_hold(redco_step *step, uint32_t rank, redco_holder holder, uint64_t bytes);
-/** Of the operator added last. */
+/** For the operator added last. */
 void redco_step_add_memory(redco_step *step, redco_holder holder, int64_t bytes);
 uint32_t redco_step_add_traffic(redco_step *step, const redco_step_traffic *traffic);
 uint32_t redco_step_add_label(redco_step *step, const char *label); /**< copied; the same text has the same index */

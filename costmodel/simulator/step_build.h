@@ -51,7 +51,7 @@ typedef struct redcoi_part_group {
 typedef struct redcoi_pile {
     redco_group group;
     redco_collective op;
-    double limit_bytes; /**< of a bucket */
+    double limit_bytes; /**< bytes of a bucket */
     uint32_t calls;     /**< buckets that fill side by side: one per owner */
     bool in_place;      /**< no copy: gradients are reduced where they lie */
     bool once;          /**< a step, else in every micro-batch but the last */
@@ -70,8 +70,8 @@ typedef struct redcoi_parts {
     bool transient_gradient;     /**< whole gradients live until they are reduced */
     double call_s, again_call_s; /**< that nothing hides, of a gather or scatter; of a gather in backward */
     double update_s;             /**< spreading its updated parameters */
-    double update_share;         /**< of all parameters: of its collectives, too */
-    double params;               /**< of a rank, before sharding */
+    double update_share;         /**< share of all parameters, and of its collectives */
+    double params;               /**< a rank's, before sharding */
     uint32_t update_traffic;
     uint8_t update_link, again_stream, cp_link;
     int64_t activation_bytes, recompute_bytes, logits_bytes;
@@ -103,7 +103,7 @@ typedef struct redcoi_pile_state {
 typedef struct redcoi_unit {
     uint32_t rank;
     uint32_t last;                    /**< computation issued last, or NONE: collectives issued now start behind it */
-    uint32_t waits[REDCOI_WAITS_MAX]; /**< of the next computation */
+    uint32_t waits[REDCOI_WAITS_MAX]; /**< waits of the next computation */
     uint32_t wait_count;
     redcoi_pile_state *piles;
 } redcoi_unit;
@@ -116,12 +116,12 @@ typedef struct redcoi_span {
 /** A pass of a model chunk that others repeat. */
 typedef struct redcoi_template {
     bool known;
-    uint32_t pass;                         /**< of the step; NONE: it cannot be folded */
+    uint32_t pass;                         /**< number in the step; NONE: it cannot be folded */
     uint32_t waits[REDCOI_PASS_WAITS_MAX]; /**< parts that the next computation waits for */
     uint32_t wait_count;
 } redcoi_template;
 
-/** What parts are made for: an assignment, and one of the layouts that layers of its class have. */
+/** The key of parts: an assignment, and one of the layouts that layers of its class have. */
 typedef struct redcoi_part_source {
     uint32_t assignment, layout;
 } redcoi_part_source;
@@ -130,13 +130,13 @@ typedef struct redcoi_builder {
     redco_costs *costs;
     const redco_setting *setting;
     redco_step *step;
-    double scale; /**< of all durations */
+    double scale; /**< scale of all durations */
     bool overlap_gather, overlap_reduce, overlap_update, buckets_per_owner;
     uint32_t chunks, copies; /**< model chunks of a stage; copies of the model among them */
     uint64_t micro_batches;
     uint32_t steps;
     redcoi_parts *parts;
-    redcoi_part_source *sources; /**< of parts, one for each layout of an assignment's class */
+    redcoi_part_source *sources; /**< sources of parts, one for each layout of an assignment's class */
     uint32_t parts_count;
     redcoi_layer *layers;
     uint32_t layer_count;
@@ -144,7 +144,7 @@ typedef struct redcoi_builder {
     bool fold;
     redcoi_template *templates;        /**< [chunk][stage][redco_turn_kind] */
     redcoi_pile_state *template_piles; /**< [template][pile], after the pass; ready is a part */
-    uint32_t *places;                  /**< of a pass that is repeated: operators of the repetition */
+    uint32_t *places;                  /**< for a pass that is repeated: operators of the repetition */
     uint32_t place_count;
     redcoi_span *spans;      /**< [chunk][stage]: layers of a model chunk */
     redco_pipeline schedule; /**< with the micro-batches that are built */
@@ -177,7 +177,7 @@ void redcoi_forward(redcoi_builder *b, redcoi_unit *unit, uint32_t first, uint32
 /** @param kind  all of backward, or one of its halves */
 void redcoi_backward(redcoi_builder *b, redcoi_unit *unit, redco_turn_kind kind, uint32_t first, uint32_t last,
                      uint32_t micro_batch);
-/** Whether no later micro-batch goes through its model chunks. */
+/** @return whether no later micro-batch goes through its model chunks. */
 bool redcoi_is_last(const redcoi_builder *b, uint32_t micro_batch);
 
 /** Updated parameters of all layers of a unit, at the beginning of a step. */
@@ -185,12 +185,12 @@ void redcoi_spread(redcoi_builder *b, redcoi_unit *unit);
 /** A group of modules has its gradients; @p ready is the operator behind which they are there. */
 void redcoi_gradients(redcoi_builder *b, redcoi_unit *unit, const redcoi_parts *parts, const redcoi_part_group *group,
                       uint32_t micro_batch, uint32_t ready);
-/** What is left in the piles: in every micro-batch (@p once false), or at the end of the step. */
+/** Reduces what is left in the piles: in every micro-batch (@p once false), or at the end of the step. */
 void redcoi_flush(redcoi_builder *b, redcoi_unit *unit, bool once, uint32_t micro_batch);
 /** Norm, optimizer and overhead of all ranks. */
 void redcoi_finish_step(redcoi_builder *b);
 
-/** Whether a pass is like any other of its model chunk and kind. */
+/** @return whether a pass is like any other of its model chunk and kind. */
 bool redcoi_fold_ready(const redcoi_builder *b, const redcoi_unit *unit, const redco_turn *turn);
 /** The pass issued last, from operator @p first on, is what later ones repeat, if they can. */
 void redcoi_fold_learn(redcoi_builder *b, const redcoi_unit *unit, const redco_turn *turn, uint32_t first);

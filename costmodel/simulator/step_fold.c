@@ -80,8 +80,8 @@ static bool has_input(const redco_step *step, uint32_t op, uint32_t input)
     return false;
 }
 
-/* Whether the first operator waits for all that a pass waits for, and nothing else of it can start before: each other
- * operator waits for one of the pass, and for what is over when the first one starts, but for late scatters. */
+/* @return whether the first operator waits for all that a pass waits for, and nothing else of it can start before: each
+ * other operator waits for one of the pass, and for what is over when the first one starts, but for late scatters. */
 static bool is_closed(const redco_step *step, const redcoi_pass *pass)
 {
     bool computed = step->ops[pass->first].stream == REDCO_STREAM_COMPUTE;
@@ -215,7 +215,8 @@ static uint32_t add_pass(redco_step *step, redcoi_pass pass)
     return step->pass_count++;
 }
 
-/* What the pass leaves behind: what is waited for next, scatters, buckets. @return whether that can be repeated */
+/* The things that the pass leaves behind: what is waited for next, scatters, buckets. @return whether that can be
+ * repeated */
 static bool note_left(redcoi_builder *b, const redcoi_unit *unit, const redcoi_pass *pass, uint32_t index)
 {
     const redco_step *const step = b->step;

@@ -6,7 +6,7 @@
 /* The norm reads each owned gradient once; the other 28 of the optimizer's 30 bytes (layer.c) are the update's. */
 static const double norm_ratio = 2.0 / 30.0;
 static const double norm_bytes = 4.0;     /* one number */
-static const double rounding_bytes = 0.5; /* what sums of shares of bytes may leave over */
+static const double rounding_bytes = 0.5; /* bytes that sums of shares may leave over */
 
 static redco_step_op once_op(const redcoi_unit *unit, uint32_t label, redco_work work)
 {

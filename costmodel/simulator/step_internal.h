@@ -30,7 +30,7 @@ typedef struct redcoi_pass {
  *  those that may outlast it. */
 typedef struct redcoi_fold {
     uint32_t pass, op;
-    uint32_t first_late; /**< what the late parts wait for, or NONE */
+    uint32_t first_late; /**< the operator that the late parts wait for, or NONE */
 } redcoi_fold;
 
 /** Numbers one behind the other. */
@@ -41,7 +41,7 @@ typedef struct redcoi_numbers {
 
 struct redco_step {
     redco_step_op *ops;
-    uint32_t *next;         /**< of the same stream */
+    uint32_t *next;         /**< next operator of the same stream */
     uint32_t *first_input;  /**< per operator; its inputs end where those of the next begin */
     uint32_t *first_memory; /**< likewise */
     uint32_t op_count, op_capacity;
@@ -59,13 +59,13 @@ struct redco_step {
     redcoi_fold *folds; /**< redco_step_op.fold counts from 1 */
     uint32_t fold_count, fold_capacity;
     redcoi_numbers trailing, late; /**< parts of passes */
-    redcoi_numbers late_ops;       /**< of folds */
+    redcoi_numbers late_ops;       /**< late operators of folds */
     redcoi_lane *lanes;            /**< [rank][stream] */
     uint64_t *resident;            /**< [rank][holder] */
     uint32_t ranks;
     uint64_t micro_batches;
     double overlap_ratio;
-    redco_status status; /**< of the first failure */
+    redco_status status; /**< status of the first failure */
 };
 
 /** Makes room. @return false, and the step is spoiled, when out of memory */
@@ -74,7 +74,7 @@ bool redcoi_step_grow(redco_step *step, void **array, uint32_t *capacity, size_t
 void redcoi_step_reserve(redco_step *step, uint64_t operators);
 /** @return false when out of memory */
 bool redcoi_numbers_add(redcoi_numbers *numbers, const uint32_t *more, uint32_t count);
-/** Whether an operator stands for a pass. */
+/** @return whether an operator stands for a pass. */
 static inline bool redcoi_is_pass(const redco_step_op *op)
 {
     return op->fold != 0 && op->stream == REDCO_STREAM_COMPUTE;

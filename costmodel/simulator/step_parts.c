@@ -1,4 +1,4 @@
-/* What a layer under one configuration consists of, with all durations: operators, modules, groups. */
+/* The parts of a layer under one configuration, with all durations: operators, modules, groups. */
 #include "costmodel/closed_form/memory_planned.h"
 #include "costmodel/closed_form/nccl_buffers.h"
 #include "costmodel/graph/names.h"
@@ -253,7 +253,7 @@ static void fill_operators(redcoi_builder *b, const redcoi_job *job, uint32_t cl
         op->weight_s *= backward;
         shares[i] = (double)ops[i].n * (double)ops[i].k;
         if (op->logits) { op->logits_s = b->scale * logits_s; }
-        if (op->attention) { /* of a decoder's two, self-attention */
+        if (op->attention) { /* self-attention of a decoder's two */
             op->context_s = context_s;
             context_s = 0.0;
         }
@@ -307,7 +307,7 @@ static void fill_piles(redcoi_builder *b, const redcoi_job *job, redcoi_parts *p
                         .calls = per_owner ? (uint32_t)(redco_mesh_ranks(shards->optimizer) / p) : 1,
                         .once = true};
     parts->once_pile = parts->shard_pile = REDCO_STEP_NONE;
-    /* Of engines that plan their memory; as executor/states/buckets.c has it. */
+    /* For engines that plan their memory, as executor/states/buckets.c has it. */
     pile.in_place =
         job->costs->workload.engine.planned_memory && redco_mesh_equal(shards->gradients, shards->parameters) &&
         !(inter && pile.op == REDCO_REDUCE_SCATTER && !redco_mesh_equal(shards->parameters, shards->optimizer));

@@ -5,12 +5,12 @@
 struct place {
     redcoi_builder *b;
     redcoi_unit *unit;
-    uint32_t index; /* of the layer */
+    uint32_t index; /* index of the layer */
     redcoi_layer *layer;
     const redcoi_parts *parts;
     uint32_t micro_batch;
     redco_step_pass pass;
-    redco_turn_kind kind; /* of a backward pass */
+    redco_turn_kind kind; /* a backward pass's turn */
 };
 
 static struct place place_at(redcoi_builder *b, redcoi_unit *unit, uint32_t index, uint32_t micro_batch,
@@ -171,7 +171,7 @@ static void forward_layer(const struct place *at, bool fetch_each)
     const bool again = at->pass == REDCO_PASS_NAME_RE;
     redco_step *const step = at->b->step;
     const bool alone = again && parts->partial;
-    int64_t held_bytes = 0; /* of weights that only the last operator gives back */
+    int64_t held_bytes = 0; /* weights that only the last operator gives back */
     for (uint32_t g = 0; g < parts->group_count; g++) {
         const redcoi_part_group *const group = &parts->groups[g];
         if (fetch_each) { fetch_now(at, group); }
@@ -337,8 +337,8 @@ static uint32_t backward_op(const struct place *at, const redcoi_part_group *gro
     return ready;
 }
 
-/* What backward fetches when it comes to a layer: all of it if it goes forward again or is one unit, else only the
- * group used first. */
+/* The modules that backward fetches when it comes to a layer: all of it if it goes forward again or is one unit, else
+ * only the group used first. */
 static uint32_t entry_module(const redcoi_parts *parts)
 {
     return parts->recompute_full || parts->by_layer ? 0 : parts->groups[parts->group_count - 1].first_module;
@@ -388,7 +388,7 @@ static void backward_layer(const struct place *at, const struct place *next)
         forward_layer(&again, parts->gathered_again && !b->overlap_gather);
     }
     at->layer->late = b->step->op_count;
-    redcoi_wait(at->unit, at->layer->scattered); /* of the micro-batch before: the same buffer */
+    redcoi_wait(at->unit, at->layer->scattered); /* for the micro-batch before: the same buffer */
     at->layer->scattered = REDCO_STEP_NONE;
     for (uint32_t g = parts->group_count; g-- > 0;) {
         const redcoi_part_group *const group = &parts->groups[g];

@@ -298,7 +298,7 @@ static double rank_params(const redcoi_builder *b, const redco_assignment *assig
     return params;
 }
 
-/* What the layers of a model chunk hold on its rank all step. */
+/* The memory that the layers of a model chunk hold on its rank all step. */
 static void hold_states(const redcoi_builder *b, uint32_t place)
 {
     uint64_t *const resident = &b->step->resident[(size_t)(place % b->setting->pp) * REDCO_HOLDER_COUNT];

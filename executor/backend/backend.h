@@ -1,4 +1,4 @@
-/** @file backend.h  What a device must be able to do for the executor: a table of calls.
+/** @file backend.h  The table of calls that a device must offer the executor.
  *
  *  Memory is an address that only the backend may follow; address arithmetic stays inside an allocation, so that a
  * planned arena is one allocation. Work is queued on streams, in order within a stream; events order streams among each
@@ -26,7 +26,7 @@ typedef enum redco_memory {
     REDCO_MEMORY_HOST    /**< the program reads and writes it; copies to and from it are fast (pinned) */
 } redco_memory;
 
-/** What a queue's work is, where several compete for the device. */
+/** The kind of a queue's work, where several compete for the device. */
 typedef enum redco_queue_kind {
     REDCO_QUEUE_COMPUTATION,
     REDCO_QUEUE_COMMUNICATION /**< others wait for it: its kernels, few, go before computation's that have not begun */
@@ -50,7 +50,7 @@ typedef struct redco_launch {
     uint32_t input_count, output_count;
     const redco_tensor *inputs;
     const redco_tensor *outputs;
-    void *workspace;  /**< of workspace_bytes() bytes, aligned like tensors; contents are lost */
+    void *workspace;  /**< workspace_bytes() bytes, aligned like tensors; contents are lost */
     const char *name; /**< for errors: "fwd/block.3/qkv" */
 } redco_launch;
 
@@ -59,7 +59,7 @@ typedef struct redco_occupation {
     double seconds;
     void *memory; /**< NULL, or device memory of @p size_bytes that is read and written over and over */
     uint64_t size_bytes;
-    uint64_t moved_bytes; /**< what a collective would read and write of this device's memory meanwhile */
+    uint64_t moved_bytes; /**< bytes that a collective would read and write of this device's memory meanwhile */
     /** NULL: @p memory holds afterwards what it held. Else it is filled, at least once, with copies of these
      *  @p from_bytes, one behind the other, the last one cut; they may lie in @p memory where a copy would come. */
     const void *from;
@@ -73,7 +73,7 @@ typedef struct redco_backend_calls {
     /** Elements of a long vector that elementwise operators should be given at once: what suits a processor's cache, or
      *  more than there are, where launches count instead. A multiple of 16. */
     uint64_t vector_elements;
-    /** What mark_between() may be off by: seconds, and a share of what it says. */
+    /** The error of mark_between(): seconds, and a share of what it says. */
     double clock_resolution_s, clock_resolution_ratio;
     void (*close)(redco_backend *backend);
     /** Another handle to the same device, for another thread: memory, queues and marks of one may be used with all.
@@ -116,7 +116,7 @@ typedef struct redco_backend_calls {
     redco_status (*occupy)(redco_backend *backend, redco_queue *queue, const redco_occupation *occupation,
                            redco_error *err);
 
-    /** Whether it has the operator for these types; if not, it is decomposed (transform.h).
+    /** @return whether it has the operator for these types; if not, it is decomposed (transform.h).
      *  data and workspace of @p launch are not looked at. */
     bool (*supports)(const redco_backend *backend, const redco_launch *launch);
     /** Depends on kind, attributes and types only, so that memory can be planned before anything runs. */
@@ -125,8 +125,8 @@ typedef struct redco_backend_calls {
      */
     redco_status (*run)(redco_backend *backend, redco_queue *queue, const redco_launch *launch, redco_error *err);
 
-    /** What this thread queues on @p queue from here on is kept and not done, until record_end(). It names device and
-     *  page-locked memory that lives as long as the recording; marks are set whenever it is played. Meanwhile the
+    /** Work that this thread queues on @p queue from here on is kept and not done, until record_end(). It names device
+     * and page-locked memory that lives as long as the recording; marks are set whenever it is played. Meanwhile the
      * thread waits for nothing, and allocates and releases nothing. NULL: the device takes work piece by piece. */
     redco_status (*record_begin)(redco_backend *backend, redco_queue *queue, redco_error *err);
     /** Also after a failure in between. @param recording_out  NULL: it is thrown away */
@@ -144,11 +144,11 @@ struct redco_backend {
     const redco_backend_calls *calls;
 };
 
-/** How many of the first inputs an only output, or any one of a pointwise operator, may be the memory of, if it has
- *  their type: see redco_launch, and collectives.h. */
+/** @return how many of the first inputs an only output, or any one of a pointwise operator, may be the memory of, if it
+ * has their type: see redco_launch, and collectives.h. */
 uint32_t redco_op_overwrites(redco_op_kind kind);
 
-/** What graphs may be fused into that @p backend runs: what it supports. */
+/** The operators that graphs for @p backend may be fused into: those that it supports. */
 redco_fuse_choice redco_backend_fuse_choice(redco_backend *backend);
 
 /** NULL is accepted. All of its memory, queues and marks must have been freed. */

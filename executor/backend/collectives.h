@@ -1,4 +1,4 @@
-/** @file collectives.h  Who runs the collective operators of a rank's graph: a table of calls beside that of the
+/** @file collectives.h  Runs the collective operators of a rank's graph: a table of calls beside that of the
  *  backend. They work on the backend's memory, behind what its queue holds: a library of the device queues them there,
  *  one that needs the processor waits for the queue first. The evaluator and the schedule call the same table; a
  *  schedule that overlaps calls it from one thread per stream, with a queue and communicators of that thread. */

@@ -12,8 +12,8 @@ typedef struct redco_meter_sample {
     double time_s;          /**< when it was read, on a clock of the program's that only goes on */
     double energy_j;        /**< since some beginning; below 0: the device does not count them */
     double watts;           /**< now; below 0: not known (likewise below) */
-    double clock_hz;        /**< of the multiprocessors */
-    double memory_clock_hz; /**< of its memory */
+    double clock_hz;        /**< clock of the multiprocessors */
+    double memory_clock_hz; /**< clock of its memory */
 } redco_meter_sample;
 
 typedef struct redco_meter {

@@ -38,7 +38,7 @@ redco_status redcoi_agree(const redco_checkpoints *c, redco_status mine, const c
     uint32_t first = 0;
     redco_status st = all == NULL ? redco_fail(said, REDCO_ENOMEM, what, "out of memory") : REDCO_OK;
     if (st == REDCO_OK && redco_all_gather(c->all, REDCO_I32, &status, all, 1, what, &lost) != REDCO_OK) {
-        (void)redco_fail(said, lost.status, lost.place, "%s", lost.text); /* what failed here comes first */
+        (void)redco_fail(said, lost.status, lost.place, "%s", lost.text); /* an error of this rank comes first */
         st = said->status;
     }
     if (st == REDCO_OK) {

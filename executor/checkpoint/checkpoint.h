@@ -30,10 +30,10 @@ extern "C" {
 typedef struct redco_checkpoints redco_checkpoints;
 typedef struct redco_checkpoint redco_checkpoint;
 
-/** What a checkpoint says beside its tensors. */
+/** The facts in a checkpoint beside its tensors. */
 typedef struct redco_checkpoint_info {
     uint64_t step;         /**< steps done */
-    uint64_t seed;         /**< of first weights and tokens */
+    uint64_t seed;         /**< seed of first weights and tokens */
     uint64_t sequences;    /**< consumed so far: where in its data the run is */
     uint64_t global_batch; /**< sequences of a step */
     uint64_t data_windows; /**< sequences in the file of tokens; 0: they are made from the seed */
@@ -43,11 +43,11 @@ typedef struct redco_checkpoint_info {
     redco_dtype master; /**< type of all tensors: F64 or F32 */
     redco_optimizer_kind optimizer;
     const char *model_name, *model_sha256; /**< as in plan files */
-    const char *plan_sha256;               /**< of the plan that wrote it */
+    const char *plan_sha256;               /**< hash of the plan that wrote it */
     const json_t *model_config;
 } redco_checkpoint_info;
 
-/** Whose tensors: tensor i of the states is the part that @p layouts gives this rank of parameter i. */
+/** The tensors: tensor i of the states is the part that @p layouts gives this rank of parameter i. */
 typedef struct redco_checkpoint_states {
     const redco_task *task;
     const redco_tp_layout *layouts;
@@ -59,7 +59,7 @@ typedef struct redco_checkpoint_states {
 typedef struct redco_checkpoints_options {
     const char *folder;  /**< borrowed as long as it is open */
     uint32_t keep;       /**< checkpoints, at least 1: older ones are removed when a new one is on the disk */
-    uint64_t file_bytes; /**< of data, after which another file begins; 0 = 4 GiB */
+    uint64_t file_bytes; /**< bytes of data after which another file begins; 0 = 4 GiB */
     bool resume;         /**< continue what is there; else there must be no checkpoint yet, and the folder is made */
     /** Rank 0: a checkpoint that is passed over, a file or folder that is set aside. A user must learn of it, however
      * few messages were asked for. May be NULL. */

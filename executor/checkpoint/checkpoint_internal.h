@@ -1,4 +1,4 @@
-/** @file checkpoint_internal.h  What the files of executor/checkpoint share. */
+/** @file checkpoint_internal.h  Shared by the files of executor/checkpoint. */
 #ifndef REDCO_CHECKPOINT_INTERNAL_H
 #define REDCO_CHECKPOINT_INTERNAL_H
 
@@ -13,7 +13,7 @@ enum { REDCOI_CHECKPOINT_VERSION = 1, REDCOI_NAME_SIZE = 320, REDCOI_PATH_SIZE =
 #define REDCOI_MANIFEST "checkpoint.json"
 /* The manifest before there are checksums: which files of an unfinished checkpoint are redco's. */
 #define REDCOI_JOURNAL "unfinished.json"
-/* What every manifest begins with. */
+/* The beginning of every manifest. */
 #define REDCOI_DOCUMENT_BEGIN "{\n \"format\": \"redco-checkpoint\""
 
 /* Names with a dot are of folders that are not finished, or not whole any more. */
@@ -26,7 +26,7 @@ enum { REDCOI_CHECKPOINT_VERSION = 1, REDCOI_NAME_SIZE = 320, REDCOI_PATH_SIZE =
 typedef struct redcoi_file {
     char name[64];
     uint64_t size_bytes;
-    uint64_t header_bytes; /**< of a safetensors file: its data begin there; of others all */
+    uint64_t header_bytes; /**< header of a safetensors file: its data begin there; other files are all header */
     char header_sha256[REDCO_SHA256_HEX_SIZE];
     unsigned char *header; /**< that is to be written; NULL: it was read */
 } redcoi_file;
@@ -41,7 +41,7 @@ typedef struct redcoi_entry {
 } redcoi_entry;
 
 struct redco_checkpoint {
-    char *path; /* of its folder; of the text where it was parsed */
+    char *path; /* path of its folder; place of the text where it was parsed */
     redco_checkpoint_info info;
     json_t *content; /* the info's strings and config are in it */
     redcoi_file *files;
@@ -145,7 +145,7 @@ void redcoi_remove_made(const char *path, const redco_checkpoint *made);
 redco_status redcoi_files_open(const redco_checkpoint *checkpoint, const char *folder, bool write,
                                int **descriptors_out, redco_error *err);
 void redcoi_files_close(const redco_checkpoint *checkpoint, int *descriptors);
-/** What this rank wrote is on the disk. */
+/** Makes sure that this rank's files are on the disk. */
 redco_status redcoi_files_flush(const redco_checkpoint *checkpoint, const char *folder, const int *descriptors,
                                 redco_error *err);
 /** @param path  for errors: of the folder. @param file  of the checkpoint */

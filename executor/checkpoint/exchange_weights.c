@@ -142,7 +142,7 @@ static redco_status begin(const redco_weights_export *o, const redco_checkpoint 
     redco_status st = redco_weights_export_check(o->folder, err);
     if (st != REDCO_OK) { return st; }
     if (mkdir(o->folder, 0777) != 0 && errno != EEXIST) { return system_fail(o->folder, "make it", err); }
-    remove_unfinished(c); /* of a run that was ended */
+    remove_unfinished(c); /* left by a run that was ended */
     if (mkdir(c->path, 0777) != 0) { return system_fail(c->path, "make it", err); }
     const int opened = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     st = opened >= 0 ? REDCO_OK : system_fail(c->path, "open it", err);

@@ -17,12 +17,12 @@ redco_status redco_weights_import(redco_weights *weights, const redco_checkpoint
 
 typedef struct redco_weights_export {
     const char *folder;  /**< one that is not there yet, or is empty */
-    redco_dtype dtype;   /**< of the files: BF16, F32 or, where master weights have it, F64 */
-    uint64_t file_bytes; /**< of data, after which another file begins; 0 = 4 GiB */
+    redco_dtype dtype;   /**< type in the files: BF16, F32 or, where master weights have it, F64 */
+    uint64_t file_bytes; /**< bytes of data after which another file begins; 0 = 4 GiB */
     const json_t *model_config;
 } redco_weights_export;
 
-/** Whether a folder can be written to: for who would rather know before the training.
+/** Checks that a folder can be written to, before the training.
  *  @return REDCO_EVALUE if something is in it, or REDCO_ESYSTEM if it cannot be made */
 redco_status redco_weights_export_check(const char *folder, redco_error *err);
 /** Writes them, with "config.json" and, of several files, an index. Every rank of the world calls it and writes a part.

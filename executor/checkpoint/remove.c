@@ -64,8 +64,8 @@ static int open_folder(const char *path)
     return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Whether every file that the manifest lists is there, a file and not a link, of the size and with the first bytes that
- * were written. */
+/* @return whether every file that the manifest lists is there, a file and not a link, of the size and with the first
+ * bytes that were written. */
 static redco_status prove(int folder, const redco_checkpoint *c, redco_error *err)
 {
     redco_status st = REDCO_OK;

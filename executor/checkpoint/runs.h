@@ -10,7 +10,7 @@ typedef struct redcoi_placing {
     redco_tensor_type whole; /**< as the executor stores it */
     bool transposed;         /**< the file has it the other way round; of matrices only */
     redco_tp_layout layout;  /**< replicated or split; fits */
-    uint32_t ranks, rank;    /**< of tensor parallelism */
+    uint32_t ranks, rank;    /**< tensor-parallel ranks */
 } redcoi_placing;
 
 /** Consecutive elements of the file. */

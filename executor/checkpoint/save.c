@@ -159,7 +159,7 @@ redco_status redco_checkpoints_save(redco_checkpoints *c, const redco_checkpoint
     if (first) {
         st = redcoi_store_commit(options, checkpoint, err);
         if (st == REDCO_OK) { st = redcoi_store_prune(options, info->step, c->resumed, err); }
-        if (st == REDCO_OK) { c->resumed = UINT64_MAX; } /* what is there now is whole */
+        if (st == REDCO_OK) { c->resumed = UINT64_MAX; } /* the folder is whole now */
     }
     st = redcoi_agree(c, st, "checkpoint/commit", NULL, err);
 out:

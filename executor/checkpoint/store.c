@@ -169,7 +169,7 @@ redco_status redcoi_store_begin(const redco_checkpoints_options *o, const redco_
 {
     char path[REDCOI_PATH_SIZE];
     redcoi_store_path(o->folder, checkpoint->info.step, false, path);
-    (void)redcoi_remove_unfinished(o, path, checkpoint->info.step, true); /* of an attempt that failed */
+    (void)redcoi_remove_unfinished(o, path, checkpoint->info.step, true); /* left by an attempt that failed */
     if (mkdir(path, 0777) != 0) { return system_fail(path, "make it", err); }
     const int opened = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     redco_status st = opened >= 0 ? REDCO_OK : system_fail(path, "open it", err);

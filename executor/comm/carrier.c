@@ -83,7 +83,7 @@ static redco_status check_sum(const redco_team_call *call, redco_error *err)
     return redcoi_has_sum(call->dtype) ? REDCO_OK : redcoi_no_sum(call->dtype, call->what, err);
 }
 
-/* What is left of a call in a team of one. */
+/* The part of a call that is left in a team of one. */
 static redco_status alone(redco_lane lane, const redco_team_call *call, redco_error *err)
 {
     const uint64_t bytes = call->count * redco_dtype_bytes(call->dtype);

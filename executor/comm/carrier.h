@@ -27,13 +27,14 @@ extern "C" {
 typedef struct redco_carrier redco_carrier;
 typedef struct redco_team redco_team;
 
-/** Whose work a call is: a handle of the calling thread, and the queue. */
+/** The owner of a call: a handle of the calling thread, and the queue. */
 typedef struct redco_lane {
     redco_backend *backend;
     redco_queue *queue;
 } redco_lane;
 
-/** What teams are for: calls of one kind follow each other, kinds may overlap (costmodel/simulator/step.h, streams). */
+/** The purposes of teams: calls of one kind follow each other, kinds may overlap (costmodel/simulator/step.h, streams).
+ */
 typedef enum redco_traffic {
     REDCO_TRAFFIC_TENSOR,     /**< tensor parallelism, between operators */
     REDCO_TRAFFIC_PARAMETERS, /**< weights gathered, their gradients scattered */
@@ -45,7 +46,8 @@ typedef enum redco_traffic {
 } redco_traffic;
 
 typedef struct redco_team_options {
-    const uint32_t *colours; /**< of every rank of the world, borrowed for the call; see redco_communicator_split() */
+    const uint32_t
+        *colours; /**< one for every rank of the world, borrowed for the call; see redco_communicator_split() */
     redco_traffic traffic;
     const char *name; /**< for error messages; copied */
 } redco_team_options;
@@ -100,12 +102,12 @@ typedef struct redco_team_call {
     redco_collective kind; /**< all-reduce, reduce-scatter, all-gather or broadcast */
     redco_dtype dtype;
     redco_reduction reduction;
-    const void *in;               /**< what is read; the same as out where the call is in place */
-    void *out;                    /**< what is written */
+    const void *in;               /**< the input; the same as out where the call is in place */
+    void *out;                    /**< the output */
     uint64_t count;               /**< elements of all-reduces, and of a rank's shard; else 0 */
     const uint64_t *begin;        /**< a reduce-scatter to parts: size + 1 entries; else NULL */
     const uint32_t *order;        /**< shards in another order than the ranks: size entries; else NULL */
-    const redco_team_part *parts; /**< of a broadcast */
+    const redco_team_part *parts; /**< the parts of a broadcast */
     uint32_t part_count;
     const char *what; /**< the simulator's name of the operation: "bwd/gradients/bucket.0" */
 } redco_team_call;
@@ -131,7 +133,7 @@ typedef struct redco_carrier_calls {
 /** The first member of every carrier's own structure. */
 struct redco_carrier {
     const redco_carrier_calls *calls;
-    uint32_t rank, size; /**< of the world */
+    uint32_t rank, size; /**< in the world */
 };
 
 /** The first member of every team's own structure. */

@@ -86,7 +86,7 @@ void redco_world_abort(redco_world *world);
  *  @param watch  must outlive the communicators; NULL: no longer */
 void redco_world_watch(redco_world *world, void (*watch)(void *context, const char *what), void *context);
 
-/** How ranks part of which at least one has failed. */
+/** The parting of ranks of which at least one has failed. */
 typedef struct redco_farewell {
     bool broken;      /**< this rank met a failure of the communication: perhaps another's, which ended */
     bool speaks;      /**< this rank is to say what happened, the others are not */

@@ -1,4 +1,4 @@
-/* What must be the same on all ranks before they begin. */
+/* Facts that must be the same on all ranks before they begin. */
 #include "executor/comm/transport.h"
 
 #include <stdio.h>

@@ -18,7 +18,8 @@ _Static_assert(WISH == 9 * 4 + REDCOI_RUN_BYTES + 124 + 256, "a wish has no padd
 _Static_assert(ANSWER <= sizeof((redcoi_stranger *)0)->buffer, "a stranger's message has room");
 _Static_assert(CHALLENGE <= sizeof((redcoi_caller *)0)->buffer, "a gate's message has room");
 
-/* How long a stranger may take, and how long it has for itself in a crowd: longer than a rank takes to answer. */
+/* The time that a stranger may take, and the time that it has for itself in a crowd: longer than a rank takes to
+ * answer. */
 static const double stranger_s = 10.0, crowded_s = 0.1;
 /* Between two calls of a rank that was not let in. */
 static const double again_s = 0.02;
@@ -101,7 +102,7 @@ static void forget(redcoi_gate *gate, uint32_t at, bool close_it)
     memmove(&gate->strangers[at], &gate->strangers[at + 1], (gate->count - at) * sizeof gate->strangers[0]);
 }
 
-/* Whether one more can come, now or after the oldest has left, which has had its time. */
+/* @return whether one more can come, now or after the oldest has left, which has had its time. */
 static bool has_room(const redcoi_gate *gate, double now_s)
 {
     return gate->count < REDCOI_STRANGERS_MAX || now_s - gate->strangers[0].since_s >= crowded_s;

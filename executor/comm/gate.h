@@ -39,7 +39,7 @@ typedef struct redcoi_nonces {
 
 enum { REDCOI_WISH_JOIN = 1, REDCOI_WISH_LINK = 2 };
 
-/** What a caller wants; numbers in network byte order on the wire, but for order. */
+/** A caller's request; numbers in network byte order on the wire, but for order. */
 typedef struct redcoi_wish {
     uint32_t kind, rank;
     uint32_t size, port;                   /**< JOIN: ranks of the run; where it listens */
@@ -48,7 +48,7 @@ typedef struct redcoi_wish {
     uint32_t sequence, to;                 /**< LINK */
     unsigned char bytes[REDCOI_RUN_BYTES]; /**< JOIN: its address; LINK: the run */
     uint32_t status;                       /**< JOIN: a redco_status: why it cannot start */
-    char place[124], text[256];            /**< of the error */
+    char place[124], text[256];            /**< place and text of the error */
 } redcoi_wish;
 
 /** HMAC-SHA256 of a word, the nonces and some bytes. */
@@ -90,8 +90,8 @@ typedef struct redcoi_caller {
     size_t got;
     unsigned char buffer[64];
     redcoi_nonces nonces;
-    bool other_secret; /**< who listens there has another */
-    int error;         /**< of the last failure, as errno */
+    bool other_secret; /**< the listener there has another secret */
+    int error;         /**< errno of the last failure */
 } redcoi_caller;
 
 void redcoi_gate_open(redcoi_gate *gate, int listener, redcoi_secret secret);

@@ -13,8 +13,8 @@ static const size_t message_bytes = (size_t)1 << 30;
 struct mpi {
     double timeout_s;
     int rank, size;
-    MPI_Comm notes;     /* of ranks that fail; MPI_COMM_NULL before */
-    unsigned char note; /* of this one */
+    MPI_Comm notes;     /* for ranks that fail; MPI_COMM_NULL before */
+    unsigned char note; /* this rank's note */
     bool ours;          /* MPI was started here */
     atomic_bool aborted;
 };
@@ -116,7 +116,7 @@ static redco_status mpi_link(void *transport, const redcoi_members *members, uin
     return REDCO_OK;
 }
 
-/* How long ranks that fail wait for word from the others. */
+/* The time that ranks that fail wait for word from the others. */
 static const double farewell_s = 1.0;
 
 /* Notes that have come. @param said  of each rank: 1 failed itself, 2 is broken; @return how many came */

@@ -11,7 +11,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* How ranks that were started one by one find one another: all but rank 0 call at its address and say who they are and
+/* Ranks that were started one by one find one another: all but rank 0 call at its address and say who they are and
  * where they listen; when all have come, rank 0 tells everyone the doors of all. What it tells is proved as calls are.
  */
 
@@ -29,7 +29,7 @@ struct welcome {
     uint32_t status;  /* a redco_status; then there are no entries */
     uint32_t padding; /* 0 */
     unsigned char run[REDCOI_RUN_BYTES];
-    char place[256], text[384]; /* of an error */
+    char place[256], text[384]; /* place and text of an error */
 };
 
 static redco_status trouble(const char *doing, int error, redco_error *err)
@@ -168,7 +168,7 @@ struct hall {
     redcoi_guest *guests; /* by rank; fd -1: has not come */
     struct entry *entries;
     uint32_t come, told; /* told: of a failure */
-    redco_error wrong;   /* what ends the run */
+    redco_error wrong;   /* the error that ends the run */
 };
 
 static bool has_left(int fd)
@@ -358,7 +358,7 @@ out:
     return st;
 }
 
-/* What rank 0 says once all have come. */
+/* Rank 0's message once all have come. */
 static redco_status read_welcome(redcoi_sockets *world, const redcoi_caller *caller, struct entry *entries,
                                  double deadline_s, redco_error *err)
 {

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* What is expected of a queue; written by the one thread that uses it. */
+/* The expected state of a queue; written by the one thread that uses it. */
 struct expected {
     const redco_queue *queue;
     double seconds;
@@ -59,7 +59,7 @@ static redco_status run(redco_team *team, redco_lane lane, const redco_team_call
     o.moved_bytes = moved_bytes(call, o.size_bytes);
     switch (call->kind) {
     case REDCO_ALL_GATHER: o.from = call->order != NULL ? out + call->order[team->rank] * part_bytes : call->in; break;
-    case REDCO_REDUCE_SCATTER: { /* of one buffer to another, or to this rank's part of the same */
+    case REDCO_REDUCE_SCATTER: { /* from one buffer to another, or to this rank's part of the same */
         const unsigned char *const own = (const unsigned char *)call->in + team->rank * part_bytes;
         if (call->begin != NULL || call->order != NULL) { break; }
         if (own == out) {
@@ -70,7 +70,7 @@ static redco_status run(redco_team *team, redco_lane lane, const redco_team_call
         }
         break;
     }
-    case REDCO_BROADCAST: { /* what others would send has values already */
+    case REDCO_BROADCAST: { /* values that others would send are there already */
         const redco_team_part *const last = &call->parts[call->part_count - 1];
         o.memory = out + call->parts[0].begin * element_bytes;
         o.size_bytes = (last->begin + last->count - call->parts[0].begin) * element_bytes;

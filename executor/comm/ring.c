@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is sent at once: long enough that a message's latency does not show, short enough that scratch memory is small.
+/* The size of a message: long enough that a message's latency does not show, short enough that scratch memory is small.
  * A multiple of every element's size. */
 static const size_t slice_bytes = (size_t)1 << 20;
 /* A chain takes as long as its first slice takes to reach the last rank, beside the message itself: so its slices are

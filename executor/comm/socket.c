@@ -25,7 +25,7 @@ int redcoi_socket_wait(int fd, short events, double deadline_s)
     }
 }
 
-/* What both directions share: moves the rest of a message, waiting where it must. */
+/* Shared by both directions: moves the rest of a message, waiting where it must. */
 static bool transfer(int fd, char *data, size_t size, bool write, double deadline_s)
 {
     size_t at = 0;

@@ -15,7 +15,7 @@ typedef struct redcoi_sockets {
     double timeout_s;
     unsigned char *secret; /**< owned */
     size_t secret_bytes;
-    unsigned char run[REDCOI_RUN_BYTES]; /**< of this run: ranks of another one may have the same secret */
+    unsigned char run[REDCOI_RUN_BYTES]; /**< identifies this run: ranks of another one may have the same secret */
     redcoi_gate gate;
     int aborted;        /**< an event: readable once the rank has given up */
     redcoi_door *doors; /**< by rank */

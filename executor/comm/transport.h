@@ -1,5 +1,5 @@
-/** @file transport.h  What the rings of ring.c need of a network: a link to the next and from the previous member of a
- *  group. Internal to executor/comm. */
+/** @file transport.h  The calls of a network that the rings of ring.c need: a link to the next and from the previous
+ * member of a group. Internal to executor/comm. */
 #ifndef REDCO_TRANSPORT_H
 #define REDCO_TRANSPORT_H
 
@@ -13,7 +13,7 @@ typedef struct redcoi_members {
     uint32_t size, own;
 } redcoi_members;
 
-/** What is exchanged, and for whom errors are. */
+/** An exchange, and the ranks that errors name. */
 typedef struct redcoi_exchange {
     const void *send;
     size_t send_bytes;
@@ -37,7 +37,7 @@ typedef struct redcoi_transport_calls {
     void (*close)(void *transport);
 } redcoi_transport_calls;
 
-/** What an opened transport is. */
+/** An opened transport. */
 typedef struct redcoi_transport {
     const redcoi_transport_calls *calls;
     void *state; /**< owned; freed by calls->close */
@@ -75,7 +75,7 @@ void redcoi_communicator_hush(redco_communicator *communicator);
 
 /** target = target (reduction) other, element by element. @return false on a type that has no sum here */
 bool redcoi_reduce(redco_dtype dtype, redco_reduction reduction, void *target, const void *other, uint64_t count);
-/** Whether it does. */
+/** @return whether it does */
 bool redcoi_has_sum(redco_dtype dtype);
 /** The error for one that does not. */
 redco_status redcoi_no_sum(redco_dtype dtype, const char *what, redco_error *err);

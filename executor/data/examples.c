@@ -11,7 +11,7 @@ enum { NOT_ASKED = -100, BYTES = 256 };
 struct redco_examples {
     redco_example *list;
     uint64_t count, room;
-    int32_t *windows; /* of a file of ids: tokens, then targets */
+    int32_t *windows; /* windows of a file of ids: tokens, then targets */
 };
 
 /* A line of a file that is read. */

@@ -224,7 +224,7 @@ static redco_status run_graph(const redco_drawer *drawer, const redco_graph *g, 
         }
         if (op->kind == REDCO_OP_INPUT) {
             p.memory[value] = drawer->key;
-        } else if (redco_op_is_view(op->kind)) { /* whose input nobody else reads */
+        } else if (redco_op_is_view(op->kind)) { /* nobody else reads its input */
             p.memory[value] = p.memory[op->inputs[0]];
             p.slot_of[value] = p.slot_of[op->inputs[0]];
         } else {

@@ -25,7 +25,7 @@ redco_status redco_initial_fill(redco_backend *backend, const redco_task_paramet
 /** Draws into device memory, for who begins a training: nothing goes through the program's memory. */
 typedef struct redco_drawer redco_drawer;
 
-/** What of a tensor a rank has, in the executor's storage: of each of @p rows equal runs of elements, one of @p parts
+/** A rank's part of a tensor, in the executor's storage: of each of @p rows equal runs of elements, one of @p parts
  * equal parts. {1, 1, 0}: all of it. */
 typedef struct redco_drawn_part {
     uint64_t rows;

@@ -17,7 +17,7 @@ struct redco_tokens {
     char *name;
     redco_tokens_options options;
     uint32_t id_bytes;
-    int descriptor;             /* of the file, or -1 */
+    int descriptor;             /* the file's, or -1 */
     const unsigned char *bytes; /* in memory, or NULL */
     uint64_t windows;           /* 0: made from the seed */
 };

@@ -54,10 +54,10 @@ uint64_t redco_tokens_order(uint64_t seed, uint64_t count, uint64_t epoch, uint6
 /** Where a micro-batch lies in its step. */
 typedef struct redco_batch_place {
     uint64_t step;        /**< from 0 */
-    uint64_t micro_batch; /**< of a rank, from 0 */
+    uint64_t micro_batch; /**< number on the rank, from 0 */
     uint32_t dp_rank, dp_ranks;
-    uint64_t micro_batches; /**< of a rank in a step */
-    uint32_t sequences;     /**< of a micro-batch */
+    uint64_t micro_batches; /**< micro-batches of a rank in a step */
+    uint32_t sequences;     /**< sequences of a micro-batch */
 } redco_batch_place;
 
 /** Number in the run of the first sequence of a micro-batch; the others follow it. Micro-batch m of all ranks together

@@ -22,7 +22,7 @@ struct redco_weights {
     const redco_safetensor **found; /* by parameter */
     const unsigned char *bytes;     /* the file in memory, or NULL */
     size_t size_bytes;
-    struct source *last; /* of redco_weights_read_run() */
+    struct source *last; /* used by redco_weights_read_run() */
 };
 
 /* A tensor's file while it is read. */
@@ -101,7 +101,7 @@ static redco_status check_tensor(const redco_weights *w, const redco_task_parame
     return REDCO_OK;
 }
 
-/* What no parameter took is an error, but for what redco_model_check_safetensors() lets pass. */
+/* A tensor that no parameter took is an error, but for those that redco_model_check_safetensors() lets pass. */
 static redco_status check_rest(const redco_weights *w, redco_error *err)
 {
     const redco_safetensor *list = NULL;

@@ -54,7 +54,7 @@ static redco_measure_name *name_of(redco_measure_step *step, redco_op_role role)
     return last;
 }
 
-/* Whether it has to be done in every step: tables of positions depend on no input, and are made once. */
+/* @return whether it has to be done in every step: tables of positions depend on no input, and are made once. */
 static bool depends(const redco_graph *g, const redco_op *op, const bool *known)
 {
     bool any = op->kind == REDCO_OP_INPUT;
@@ -152,7 +152,7 @@ out:
     return st;
 }
 
-/* What the second of two layers adds. */
+/* The time that the second of two layers adds. */
 redco_status redco_measure_block_operators(redco_backend *backend, uint32_t *forward_out, uint32_t *backward_out,
                                            redco_error *err)
 {

@@ -33,8 +33,8 @@ typedef struct redco_measure_name {
 typedef struct redco_measure_step {
     redco_measure_name names[REDCO_MEASURE_NAMES_MAX];
     uint32_t count;
-    double total_s; /**< of all */
-    double wall_s;  /**< of the fastest whole run */
+    double total_s; /**< all runs */
+    double wall_s;  /**< the fastest whole run */
 } redco_measure_step;
 
 /** In single precision; fused where the measurer is told to.

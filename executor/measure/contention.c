@@ -9,7 +9,7 @@
 
 enum { SIDE = 512, TRIES = 5 };
 
-/* Of a try: how often each was done in how long. */
+/* A try: how often each was done in how long. */
 struct counts {
     double products, product_s;
     double collectives, collective_s;
@@ -21,7 +21,7 @@ struct bench {
     redco_communicator *all, *beside; /* the second is the thread's */
     float *matrices, *data;
     uint64_t count;
-    double seconds;    /* of one measurement */
+    double seconds;    /* seconds of one measurement */
     uint64_t repeats;  /* collectives in that time: ranks must agree on their number */
     atomic_bool ended; /* the thread's collectives are through */
     double thread_s;
@@ -110,7 +110,7 @@ static redco_status together(struct bench *b)
     return redco_barrier(b->all, "contention", b->err);
 }
 
-/* How many collectives fill the time: what all ranks think on average. */
+/* The number of collectives that fill the time: the ranks' average estimate. */
 static redco_status find_repeats(struct bench *b)
 {
     double took_s = 0.0;

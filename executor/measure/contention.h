@@ -1,5 +1,5 @@
-/** @file contention.h  What a collective takes from computation on the same rank: both at once, in two threads, against
- *  each alone. Every rank calls.
+/** @file contention.h  The slow-down that a collective causes to computation on the same rank: both at once, in two
+ * threads, against each alone. Every rank calls.
  *
  *  A share a of products and a share b of collectives get done, of what each would do alone in the same time. With the
  *  simulator's speeds (costmodel/simulator/simulate.h), a = 1 / (1 + y K) and b = y / (1 + y K), so that
@@ -25,9 +25,9 @@ typedef struct redco_measure_contention {
 redco_status redco_measure_contend(redco_world *world, redco_backend *backend, uint64_t bytes, double seconds,
                                    redco_measure_contention *contention_out, redco_error *err);
 
-/** What of a device's memory a collective reads and writes. */
+/** The device memory that a collective reads and writes. */
 typedef struct redco_measure_traffic {
-    uint64_t size_bytes; /**< of the memory that it does that in */
+    uint64_t size_bytes; /**< size of that memory */
     double bytes_per_s;
 } redco_measure_traffic;
 

@@ -15,7 +15,7 @@ struct device_bench {
     unsigned char *matrices, *traffic;
     redco_tensor_type type;
     const redco_measure_traffic *what;
-    double seconds; /* of one measurement */
+    double seconds; /* seconds of one measurement */
     redco_error *err;
 };
 
@@ -131,7 +131,7 @@ static void close_bench(struct device_bench *b)
     }
 }
 
-/* How many products fill the time; the first ones warm up. */
+/* The number of products that fill the time; the first ones warm up. */
 static redco_status find_count(struct device_bench *b, uint32_t *count_out)
 {
     double seconds = 0.0;

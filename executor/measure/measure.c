@@ -219,7 +219,7 @@ static void make_pattern(void *memory, redco_dtype dtype, redco_measure_numbers 
         case REDCO_F64: ((double *)memory)[i] = x; break;
         case REDCO_F32: ((float *)memory)[i] = f; break;
         case REDCO_BFLOAT16: ((uint16_t *)memory)[i] = (uint16_t)(bits >> 16); break;
-        /* Of binary16 a number in [0.5, 1) is enough. */
+        /* For binary16 a number in [0.5, 1) is enough. */
         case REDCO_F16: ((uint16_t *)memory)[i] = (uint16_t)(0x3800u | (hash >> 22)); break;
         case REDCO_I32: ((int32_t *)memory)[i] = index_bound > 0 ? (int32_t)(hash % index_bound) : 0; break;
         default: ((unsigned char *)memory)[i] = (unsigned char)(hash >> 31); break;

@@ -29,13 +29,13 @@ typedef struct redco_measure_options {
     bool fused;          /**< operators are those of graphs that the executor fused for a device (graph/fuse.h) */
     uint64_t cold_bytes; /**< repeats take turns on copies of the operands that fill so much memory, as a step's
                               operands come from beyond the caches; 0 = one copy (queued) */
-    uint64_t most_bytes; /**< of device memory; a graph that needs more is REDCO_ENOMEM; 0 = whatever there is */
+    uint64_t most_bytes; /**< limit of device memory; a graph that needs more is REDCO_ENOMEM; 0 = whatever there is */
     double heat_s;       /**< at least so long does the device work before each run; 0 = 2 ms (queued) */
     uint32_t heat_side;  /**< that work is products of bf16 matrices of that side, so that clock and power are those of
                               training; 0 = it waits (queued) */
 } redco_measure_options;
 
-/** What the program does to queue an operator: redco_measure_queueing(). */
+/** The program's work to queue an operator: redco_measure_queueing(). */
 typedef struct redco_measure_launches {
     uint64_t count; /**< operators queued while the device was busy with others */
     double host_s;  /**< that the program took to queue them */
@@ -55,18 +55,18 @@ void redco_measurer_hurry(redco_measurer *measurer);
 redco_status redco_measure_graph(redco_measurer *measurer, const redco_graph *graph, const redco_value *results,
                                  uint32_t result_count, uint64_t index_bound, double *op_s, redco_error *err);
 
-/** Of all graphs since creation; all zero where runs are not queued. */
+/** Sums over all graphs since creation; all zero where runs are not queued. */
 redco_measure_launches redco_measure_queueing(const redco_measurer *measurer);
 /** Seconds of the program to queue a recording of @p operators operators while the device is busy; 0 where there are no
  *  recordings, or nothing heats. */
 redco_status redco_measure_recording_launch(redco_measurer *measurer, uint32_t operators, double *seconds_out,
                                             redco_error *err);
-/** How long the product that heats takes now, after more of it, over what it took at first; 1 where there is none. */
+/** The time of the heating product now over its time at first; 1 where there is none. */
 redco_status redco_measure_hot_ratio(redco_measurer *measurer, double *ratio_out, redco_error *err);
 /** The largest workspace that an operator of the last graph asked for. */
 uint64_t redco_measure_workspace_bytes(const redco_measurer *measurer);
 
-/** How much longer than its best the average run of the last graph was, whole graphs, on the clock that counts; and the
+/** The average run of the last graph over its best, whole graphs, on the clock that counts; and the
  *  wall time of its best whole run. */
 double redco_measure_spread(const redco_measurer *measurer);
 double redco_measure_wall_s(const redco_measurer *measurer);

@@ -21,7 +21,7 @@ struct redco_measure_collectives {
     redco_carrier *carrier;
     uint32_t group_count;
     redco_measure_curve *curves; /* [group][op] */
-    float *data, *shard;         /* of the program, or of the device */
+    float *data, *shard;         /* memory of the program, or of the device */
 };
 
 static redco_status add_group(redco_measure_collectives *c, uint32_t nodes, const redco_measure_curve *shape,
@@ -94,7 +94,7 @@ static redco_status check_groups(const redco_measure_groups *groups, uint32_t ra
     return REDCO_OK;
 }
 
-/* What is exchanged, of zeros: sums stay zeros, there is no overflow after many rounds. */
+/* The exchanged values are zeros: sums stay zeros, there is no overflow after many rounds. */
 static redco_status take_buffers(redco_measure_collectives *c, uint64_t bytes, redco_error *err)
 {
     if (c->carrier == NULL) {

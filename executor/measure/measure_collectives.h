@@ -34,7 +34,7 @@ typedef struct redco_measure_groups {
     uint32_t nodes;      /**< the world's ranks are on so many nodes, in equal parts and one behind the other */
     uint64_t most_bytes; /**< sizes from REDCO_MEASURE_LEAST_BYTES up to this, by powers of two, or of four if those are
                               too many */
-    redco_carrier *carrier; /**< who moves what is in the backend's memory; NULL: communicators, on the program's.
+    redco_carrier *carrier; /**< moves values in the backend's memory; NULL: communicators, on the program's.
                                  Borrowed, like the backend, until redco_measure_collectives_free() */
     redco_backend *backend; /**< with a carrier */
 } redco_measure_groups;

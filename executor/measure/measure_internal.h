@@ -12,14 +12,14 @@ struct redco_measurer {
     redco_mark **marks; /* two at least; queued: one more than operators */
     uint32_t mark_count;
     void *arena, *staging;     /* device memory, host memory of PATTERN_BYTES */
-    redco_dtype pattern_dtype; /* what staging memory holds; REDCO_DTYPE_COUNT: nothing yet */
+    redco_dtype pattern_dtype; /* type of the numbers in staging memory; REDCO_DTYPE_COUNT: nothing yet */
     uint64_t pattern_bound;
     redco_measure_numbers numbers, pattern_numbers; /* wanted; what staging memory holds */
     const redco_measure_load *load;                 /* NULL: times of bursts */
     redco_measure_sustained *sustained;             /* with a load */
     uint64_t arena_bytes, workspace_bytes;
-    double spread, wall_s;              /* of the last graph */
-    double all_wall_s, all_processor_s; /* of timed work */
+    double spread, wall_s;              /* the last graph's */
+    double all_wall_s, all_processor_s; /* time of timed work */
     /* queued */
     void *heat; /* three matrices; NULL: the queue waits */
     double heat_s;

@@ -15,7 +15,7 @@ typedef struct work {
     redco_dtype dtype;
     uint64_t rows, columns, table_rows;
     bool products_add;
-    redco_value wrt[REDCOI_RESULTS_MAX]; /* what gradients are wanted of */
+    redco_value wrt[REDCOI_RESULTS_MAX]; /* values whose gradients are wanted */
     uint32_t wrt_count, inputs;
 } work;
 

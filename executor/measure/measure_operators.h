@@ -1,4 +1,4 @@
-/** @file measure_operators.h  What a profile holds of operators, built as the executor's graphs have them: one
+/** @file measure_operators.h  The operators of a profile, built as the executor's graphs have them: one
  * composite for each name of the cost model (costmodel/README.md, section 9), forward and backward. Internal to
  * executor/measure. */
 #ifndef REDCO_MEASURE_OPERATORS_H
@@ -18,7 +18,7 @@ typedef struct redcoi_composite {
 
 typedef struct redcoi_composite_size {
     uint64_t rows,
-        columns;         /**< of the result, of a table that is looked up, or (columns alone) parameters of an update */
+        columns; /**< size of the result, of a table that is looked up, or (columns alone) parameters of an update */
     uint64_t table_rows; /**< "embedding": of the table that is looked up */
     bool products_add;   /**< sums and biases behind a product are part of it, not of the norm or activation after */
 } redcoi_composite_size;

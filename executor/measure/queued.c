@@ -134,7 +134,7 @@ struct runs {
     const redcoi_layout *l;
     uint32_t *ops; /* that are run, in order */
     uint32_t count;
-    uint32_t turn;   /* whose copy is next */
+    uint32_t turn;   /* number of the next copy */
     double *seconds; /* [run][op] */
 };
 

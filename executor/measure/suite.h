@@ -14,7 +14,7 @@ typedef enum redco_measure_kind {
     REDCO_MEASURE_OPERATOR
 } redco_measure_kind;
 
-/** What is measured, and the least seconds so far (infinity before the first run). */
+/** A case, and the least seconds so far (infinity before the first run). */
 typedef struct redco_measure_case {
     redco_measure_kind kind;
     redco_dtype dtype;
@@ -26,7 +26,7 @@ typedef struct redco_measure_case {
     uint64_t rows, columns;         /**< operator; elements are their product */
     uint64_t table_rows;            /**< operator: of a table that is looked up */
     double forward_s, backward_s;   /**< backward 0 where there is none */
-    double average_s;               /**< of all runs, both together */
+    double average_s;               /**< average of all runs, both together */
     uint32_t rounds;                /**< so far */
     uint64_t workspace_bytes;       /**< the largest of its operators */
 } redco_measure_case;
@@ -42,11 +42,11 @@ typedef struct redco_measure_weight {
 
 enum { REDCO_MEASURE_WEIGHTS_MAX = 40, REDCO_MEASURE_TOKENS_MAX = 8 };
 
-/** What a list for a device is made for: products of all weights and tokens are in it exactly. */
+/** The model that a list for a device is made for: products of all weights and tokens are in it exactly. */
 typedef struct redco_measure_shapes {
     redco_measure_weight weights[REDCO_MEASURE_WEIGHTS_MAX];
     uint32_t weight_count;
-    uint64_t tokens[REDCO_MEASURE_TOKENS_MAX]; /**< of a micro-batch on one device */
+    uint64_t tokens[REDCO_MEASURE_TOKENS_MAX]; /**< tokens of a micro-batch on one device */
     uint32_t token_count;
 } redco_measure_shapes;
 

@@ -1,4 +1,4 @@
-/* What is measured on devices that thousands of threads keep busy. */
+/* The cases for devices that thousands of threads keep busy. */
 #include "executor/measure/suite_internal.h"
 
 #include <string.h>

@@ -18,9 +18,9 @@ struct sustained {
     const redcoi_layout *l;
     const redco_measure_load *load;
     uint32_t *ops;          /* that are run, in order */
-    uint32_t count, passes; /* of them in a chunk */
+    uint32_t count, passes; /* operators and passes in a chunk */
     double read_s;          /* a look at the meter takes the program */
-    uint32_t turn;          /* whose copy is next */
+    uint32_t turn;          /* the number of the next copy */
     redco_recording *recording;
     redco_meter_sample *samples;
     double *chunk_s; /* by sample: of the chunk that it was taken behind */

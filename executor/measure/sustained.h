@@ -1,4 +1,4 @@
-/** @file sustained.h  What an operator takes when a device does nothing else for a second: seconds, joules, clock.
+/** @file sustained.h  Measures an operator on a device that does nothing else for a second: seconds, joules, clock.
  *
  *  A device under training runs at its power limit, which bursts of milliseconds do not show. Here the queue is always
  *  filled ahead of the device, by recordings where the backend has them, so that it works without pause while a meter
@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/** What floating-point operands hold. Matrix units draw less, and so are faster, where fewer bits change. */
+/** The values of floating-point operands. Matrix units draw less, and so are faster, where fewer bits change. */
 typedef enum redco_measure_numbers {
     REDCO_NUMBERS_UNIFORM, /**< in [-0.5, 0.5): bursts */
     REDCO_NUMBERS_NORMAL,  /**< mean 0, deviation 0.02: as weights and gradients */
@@ -26,12 +26,12 @@ typedef struct redco_measure_load {
     bool backward;   /**< only the operators of backward; else only forward's */
     double settle_s; /**< at first, left out */
     double window_s; /**< that is looked at then */
-    double chunk_s;  /**< of work between two looks at the meter */
+    double chunk_s;  /**< work between two looks at the meter */
 } redco_measure_load;
 
 typedef struct redco_measure_sustained {
-    double time_s;                    /**< of one operator (all of a pass of the case) */
-    double energy_j;                  /**< of one, idle watts included */
+    double time_s;                    /**< time of one operator (all of a pass of the case) */
+    double energy_j;                  /**< energy of one, idle watts included */
     double watts;                     /**< average of the window */
     double clock_hz, memory_clock_hz; /**< likewise; 0: not known */
     double settle_s;                  /**< until the clock stayed within 2 % of that; 0: at once, or not known */

@@ -1,5 +1,5 @@
-/** @file holders.h  Who holds a planned arena when it is fullest, in the simulator's words (costmodel/simulator/step.h)
- * where it has one. */
+/** @file holders.h  The holders of a planned arena when it is fullest, in the simulator's words
+ * (costmodel/simulator/step.h) where it has one. */
 #ifndef REDCO_SCHEDULE_HOLDERS_H
 #define REDCO_SCHEDULE_HOLDERS_H
 
@@ -14,7 +14,7 @@ typedef enum redco_arena_holder {
     REDCO_ARENA_LOGITS,      /**< the head's product and its gradient */
     REDCO_ARENA_RECOMPUTED,  /**< made again */
     REDCO_ARENA_WORKING,     /**< gradients under way, and what a layer makes and reads itself */
-    REDCO_ARENA_WORKSPACE,   /**< of operators */
+    REDCO_ARENA_WORKSPACE,   /**< workspaces of operators */
     REDCO_ARENA_HOLDERS
 } redco_arena_holder;
 

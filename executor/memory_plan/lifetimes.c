@@ -100,7 +100,7 @@ static redco_status find_order(finder *f, redco_error *err)
     return st;
 }
 
-/* Of the memory's owners; other values get their owner's. */
+/* Lifetimes of the memory's owners; other values get their owner's. */
 static void find_last_steps(const finder *f)
 {
     const redco_lifetimes_options *const o = f->options;
@@ -121,7 +121,7 @@ static void find_last_steps(const finder *f)
     for (uint32_t i = 0; i < o->kept_count; i++) { l->last_step[f->root[o->kept[i]]] = l->step_count; }
 }
 
-/* Whether another output of the operator lies there. */
+/* @return whether another output of the operator lies there. */
 static bool is_taken(const finder *f, const redco_op *op, redco_value_place place)
 {
     for (uint32_t k = 0; k < op->output_count; k++) {

@@ -23,7 +23,7 @@ double redco_rate_at(const redco_rate_schedule *s, double rate, uint64_t update)
     if (update <= s->warmup) { return rate * (double)update / (double)s->warmup; }
     if (s->kind == REDCO_RATE_CONSTANT) { return rate; }
     const double done = (double)(update - 1 - s->warmup), all = (double)(s->updates - s->warmup);
-    double share = all > 0.0 ? fmin(done / all, 1.0) : 1.0; /* of the way down */
+    double share = all > 0.0 ? fmin(done / all, 1.0) : 1.0; /* share of the way down */
     if (s->kind == REDCO_RATE_COSINE) { share = (1.0 - cos(pi * share)) / 2.0; }
     if (s->kind == REDCO_RATE_WSD) {
         const double left = (double)s->decay_updates - ((double)s->updates - (double)(update - 1));

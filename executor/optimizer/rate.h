@@ -30,7 +30,7 @@ typedef struct redco_rate_schedule {
     redco_rate_kind kind;
     uint64_t updates; /**< T; of constant rates it is not looked at */
     uint64_t warmup;
-    uint64_t decay_updates; /**< of wsd: d */
+    uint64_t decay_updates; /**< for wsd: d */
     double final_ratio;
 } redco_rate_schedule;
 

@@ -15,7 +15,7 @@ struct redco_records {
     json_t **list;
     uint64_t *lines;
     uint64_t count, room, skipped;
-    redco_task task; /* of one example */
+    redco_task task; /* task of one example */
 };
 
 static redco_status no_memory(const char *path, redco_error *err)
@@ -51,7 +51,7 @@ static redco_status add(redco_records *r, json_t *object, uint64_t line, redco_e
     return REDCO_OK;
 }
 
-/* Whether collate() takes it, alone. */
+/* @return whether collate() takes it, alone. */
 static redco_status try(const redco_records *r, const json_t *object, void *const *data, uint64_t line,
                         redco_error *err)
 {

@@ -24,7 +24,7 @@ extern "C" {
 /** Changes whenever the table or what it means does. */
 enum { REDCO_USER_PIPELINE_ABI = 1 };
 
-/** What describe() fills. */
+/** The description that describe() fills. */
 typedef struct redco_user_pipeline_shape redco_user_pipeline_shape;
 
 /** A parameter, stored as a matrix [in, out] or whatever the graph wants; names are those in files of weights.
@@ -49,13 +49,14 @@ typedef struct redco_user_pipeline {
     redco_status (*collate)(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err);
     /** The mean loss of a micro-batch, a scalar of F32 or F64: costmodel/models/task.h. @param context  NULL */
     redco_value (*loss)(redco_scope *scope, const void *context);
-    /** What is predicted, [examples, ...] of a floating type or I32; NULL: nothing is. Inputs that an example to
+    /** Builds the prediction, [examples, ...] of a floating type or I32; NULL: nothing is. Inputs that an example to
      * predict does not have are still collated: collate() must do without them. */
     redco_value (*predict)(redco_scope *scope);
-    /** What --predict writes of an example; NULL: the numbers, one alone as a number, more as a list. A new reference.
+    /** Makes the text that --predict writes for an example; NULL: the numbers, one alone as a number, more as a list. A
+     * new reference.
      */
     json_t *(*output)(const json_t *example, const double *values, uint32_t count);
-    /** How good a prediction is, for instance 1 or 0; --evaluate tells the mean. NULL: only the loss is told.
+    /** Judges a prediction, for instance 1 or 0; --evaluate tells the mean. NULL: only the loss is told.
      *  @param prediction  as output() made it */
     double (*metric)(const json_t *example, const json_t *prediction);
 } redco_user_pipeline;

@@ -271,7 +271,7 @@ static void measure(const redco_graph *g, const bool *live, uint32_t forward_ops
     }
 }
 
-/* What gradients read of forward, each value once. */
+/* Forward values that gradients read, each once. */
 static redco_status measure_kept(const redco_graph *g, const bool *live, uint32_t forward_ops, struct work *w,
                                  redco_error *err)
 {
@@ -290,7 +290,7 @@ static redco_status measure_kept(const redco_graph *g, const bool *live, uint32_
     return REDCO_OK;
 }
 
-/* Of a micro-batch of so many examples. */
+/* Counts the work of a micro-batch of so many examples. */
 enum { PROBED = 8 };
 
 static redco_status probe(const redco_user_pipeline_file *f, struct work *w, redco_error *err)

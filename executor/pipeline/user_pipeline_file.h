@@ -30,11 +30,11 @@ redco_status redco_user_pipeline_task(const redco_user_pipeline_file *file, uint
                                       redco_error *err);
 void redco_user_pipeline_task_free(redco_task *task); /**< an all-zero one is accepted */
 
-/** What redco-plan plans: a config of type "pipeline", with the parameters and how much work the loss and its gradients
- *  are. Builds the graph: the first place where a loss function's errors are seen.
+/** The model that redco-plan plans: a config of type "pipeline", with the parameters and how much work the loss and its
+ * gradients are. Builds the graph: the first place where a loss function's errors are seen.
  *  @param config_out  new reference */
 redco_status redco_user_pipeline_model(const redco_user_pipeline_file *file, json_t **config_out, redco_error *err);
-/** Whether a plan's model is this pipeline's. @param place  of the plan, for errors */
+/** Checks that a plan's model is this pipeline's. @param place  path of the plan, for errors */
 redco_status redco_user_pipeline_check_model(const redco_user_pipeline_file *file, const json_t *config,
                                              const char *place, redco_error *err);
 

@@ -161,7 +161,7 @@ redco_status redco_reference_create(redco_backend *backend, const redco_task *ta
     r->before = calloc(count + 1, sizeof *r->before);
     r->after = calloc(count + 1, sizeof *r->after);
     r->updates = calloc(count + 1, sizeof *r->updates);
-    /* Of the larger graph, the update's: weights, gradients and states, or all of them anew. */
+    /* Bytes of the larger graph, the update's: weights, gradients and states, or all of them anew. */
     const size_t room = 4 * count + task->input_count + REDCO_OPTIMIZER_FACTORS + 2;
     r->bindings = calloc(room, sizeof *r->bindings);
     r->results = calloc(room, sizeof *r->results);

@@ -17,7 +17,7 @@ typedef struct redco_reference_options {
     redco_dtype parameter; /**< storage of what the model computes with */
     redco_dtype compute;
     redco_dtype master;     /**< F32 or F64: weights that the optimizer moves, its states, sums of gradients */
-    uint32_t micro_batches; /**< of a step, whose gradients are averaged */
+    uint32_t micro_batches; /**< in a step, whose gradients are averaged */
     redco_optimizer optimizer;
     bool decay_matrices; /**< weight decay is for parameters of two dimensions and more alone */
 } redco_reference_options;
@@ -35,10 +35,10 @@ void *redco_reference_master(redco_reference *reference, size_t parameter);
 void *redco_reference_state(redco_reference *reference, size_t parameter, uint32_t state);
 const void *redco_reference_gradient(const redco_reference *reference, size_t parameter);
 
-/** What a step came to. */
+/** The results of a step. */
 typedef struct redco_reference_step {
     double loss;          /**< mean over its micro-batches */
-    double gradient_norm; /**< of all gradients together, before clipping */
+    double gradient_norm; /**< norm of all gradients together, before clipping */
 } redco_reference_step;
 
 /** One step.

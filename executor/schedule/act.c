@@ -1,11 +1,11 @@
-/* What each operator of the step does. */
+/* The work of each operator of the step. */
 #include "executor/schedule/schedule_internal.h"
 
 #include <math.h>
 #include <string.h>
 #include <time.h>
 
-static const double spin_s = 3e-5; /* what a sleeper may wake up too late */
+static const double spin_s = 3e-5; /* by which a sleeper may wake up too late */
 
 double redcoi_clock_now_s(void)
 {

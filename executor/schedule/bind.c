@@ -16,7 +16,7 @@ struct named {
 struct word {
     uint32_t label;   /* that reads as it does, or REDCO_STEP_NONE */
     uint32_t shorter; /* the word without its last part ("qkv" of "qkv/tp_gather"), or REDCO_NO_NAME */
-    uint32_t suffix;  /* what the last part says, or REDCO_SUFFIX_NONE */
+    uint32_t suffix;  /* index of the last part, or REDCO_SUFFIX_NONE */
 };
 
 struct binder {
@@ -184,7 +184,7 @@ static uint32_t side_of(const redco_op *op)
     return op->toward == 1 ? REDCO_SUFFIX_WEIGHT : REDCO_SUFFIX_INPUT;
 }
 
-/* What an operator reads has been made by pieces up to here. */
+/* The pieces up to here have made what an operator reads. */
 static uint32_t made_by(const struct binder *b, const redco_op *op)
 {
     uint32_t earliest = 0;
@@ -225,7 +225,7 @@ static void assign(struct binder *b)
         const uint32_t earliest = made_by(b, op);
         const struct wanted wanted = wanted_of(b, op, earliest);
         if (op->absorbed_id != 0) { excuse(b, op); }
-        /* What is made again and has no operator of its own (a gather of keys) is made where it is read. */
+        /* A value that is made again without an operator of its own (a gather of keys) is made where it is read. */
         const uint32_t piece = op->copy > 0 ? find_word(b, &wanted, side_of(op)) : natural(b, wanted, side_of(op));
         const bool late = piece == REDCO_STEP_NONE && op->copy > 0;
         b->bind->piece_of[i] = piece != REDCO_STEP_NONE || late ? piece : earliest;
@@ -295,7 +295,7 @@ static redco_status check_pieces(const struct binder *b, redco_error *err)
     return REDCO_OK;
 }
 
-/* Whose memory a value is, and which are parameters or views of them. */
+/* The owner of each value's memory, and which are parameters or views of them. */
 static redco_status find_tensors(struct binder *b, redco_error *err)
 {
     const redco_graph *const graph = b->s->options.graph;

@@ -65,12 +65,12 @@ redco_status redcoi_values_plan(redco_schedule *s, redco_error *err)
     return st;
 }
 
-/* What values and workspaces of a piece take when they are most, and what of it is left behind the piece: workspaces of
+/* The most that values and workspaces of a piece take, and the part that is left behind the piece: workspaces of
  * its operators come one after the other. */
 static redco_status weigh_values(redco_schedule *s, redco_error *err)
 {
     const redco_lifetimes *const l = &s->memory.lifetimes;
-    /* What comes with a step, and what goes behind it; at the end of a micro-batch everything does. */
+    /* Values that come with a step, and those that go behind it; at the end of a micro-batch everything does. */
     int64_t *const comes = calloc((size_t)l->step_count + 1, 2 * sizeof *comes), *const goes = comes + l->step_count;
     int64_t live = 0, most = 0;
     if (comes == NULL) { return redco_fail(err, REDCO_ENOMEM, "schedule", "out of memory"); }

@@ -96,7 +96,7 @@ redco_status redcoi_places_plan(redco_schedule *s, redco_error *err)
     }
     for (uint32_t k = 0; k < slots; k++) { intervals[k] = slot_interval(s, &memory->slots[k], first); }
     for (uint32_t i = 0; i < values; i++) { intervals[slots + i] = l->intervals[i]; }
-    for (uint32_t i = 0; i < values; i++) { /* what is kept stays to the end */
+    for (uint32_t i = 0; i < values; i++) { /* kept values stay to the end */
         if (intervals[slots + i].last >= l->step_count) { intervals[slots + i].last = l->step_count - 1; }
     }
     st = redco_arena_plan(intervals, slots + values, REDCO_ALIGNMENT_BYTES, offsets, &memory->arena, err);

@@ -75,7 +75,7 @@ static redco_status act(redcoi_thread *thread, uint32_t index, redco_error *err)
     return st == REDCO_OK ? redcoi_act(thread, index, err) : st;
 }
 
-/* Of a segment, all but the last task's mark: others may wait for that. */
+/* In a segment, all but the last task's mark: others may wait for that. */
 static redco_status act_all(redcoi_thread *thread, uint32_t first, redco_error *err)
 {
     const redco_schedule *const s = thread->schedule;

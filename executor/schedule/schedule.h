@@ -36,17 +36,17 @@ typedef struct redco_schedule_options {
     bool overlap_reduce; /**< computation goes on while a bucket is reduced */
     const redco_graph *graph;
     redco_value loss;
-    const redco_value *gradients; /**< of the states' tensors */
+    const redco_value *gradients; /**< one for each of the states' tensors */
     const redco_value *inputs;    /**< that are fed; a REDCO_NO_VALUE is one that the graph does not read */
     uint32_t input_count;
     redco_feed feed;
-    redco_world *world;     /**< of the states: it is aborted when a stream fails, so that the others end */
-    redco_carrier *carrier; /**< of the states, which may have failed in what was queued; NULL: it cannot */
+    redco_world *world;     /**< the states' world: it is aborted when a stream fails, so that the others end */
+    redco_carrier *carrier; /**< the states' carrier, which may have failed in what was queued; NULL: it cannot */
     redco_states *states;   /**< with two bucket buffers or more, reductions overlap */
     /** Another handle to the states' device, for one thread. Closed by the schedule. */
     redco_status (*open)(void *context, redco_backend **backend_out, redco_error *err);
     void *open_context;
-    const redco_collectives *collectives; /**< of the graph's groups; NULL without tensor parallelism */
+    const redco_collectives *collectives; /**< for the graph's groups; NULL without tensor parallelism */
     /** Computation, norm and optimizer are timed waits of the seconds in the step, their memory is not taken, and
      * losses are 0; communication is real. */
     bool emulate;
@@ -56,8 +56,8 @@ typedef struct redco_schedule_options {
     /** The graph is one whose operators the step knows only in sum: operators of the step that it has none for take no
      *  time. */
     bool loose;
-    /** What the stream that computes does without waiting for others is recorded in the second step, where the device
-     *  can, and played from then on. */
+    /** The work that the computing stream does without waiting for others is recorded in the second step, where the
+     * device can, and played from then on. */
     bool record;
 } redco_schedule_options;
 
@@ -71,9 +71,9 @@ void redco_schedule_free(redco_schedule *schedule); /**< NULL is accepted */
 typedef struct redco_schedule_size {
     uint64_t arena_bytes; /**< values of the graph, what operators work with, gathered weights, whole gradients */
     uint64_t held_bytes[REDCO_ARENA_HOLDERS],
-        slot_bytes; /**< of it, when it is fullest; the latter: weights, gradients */
+        slot_bytes; /**< bytes of the arena when it is fullest; the latter: weights, gradients */
     uint64_t input_bytes;
-    uint64_t worker_bytes; /**< of all threads: pieces of vectors that an update works with */
+    uint64_t worker_bytes; /**< for all threads: pieces of vectors that an update works with */
 } redco_schedule_size;
 redco_schedule_size redco_schedule_sizes(const redco_schedule *schedule);
 
@@ -92,22 +92,22 @@ redco_status redco_schedule_run(redco_schedule *schedule, uint64_t number, doubl
 /** Spreads updated weights now: before they are looked at between steps. */
 redco_status redco_schedule_settle(redco_schedule *schedule, redco_error *err);
 
-/** What a device's driver and libraries hold beside all that is planned: timelines have it from then on as reserve. */
+/** Memory that a device's driver and libraries hold beside the plan: timelines have it from then on as reserve. */
 void redco_schedule_hold_reserve(redco_schedule *schedule, uint64_t bytes);
 
-/** Whether the steps from here on are timed, operator by operator, as redco_schedule_timeline() needs: marks inside of
- *  recordings take the device some time. They are unless this says no.
+/** Sets whether the steps from here on are timed, operator by operator, as redco_schedule_timeline() needs: marks
+ * inside of recordings take the device some time. They are unless this says no.
  *  @param later  some will be: recordings are made for both at once */
 void redco_schedule_time(redco_schedule *schedule, bool now, bool later);
 
-/** What was recorded (redco_schedule_options.record). */
+/** The recordings (redco_schedule_options.record). */
 typedef struct redco_schedule_recorded {
-    uint32_t recordings, operators; /**< of the step, that they replace */
+    uint32_t recordings, operators; /**< operators of the step that they replace */
     char why_not[400];              /**< the first that failed, and was queued piece by piece from then on; "" */
 } redco_schedule_recorded;
 redco_schedule_recorded redco_schedule_what_is_recorded(const redco_schedule *schedule);
 
-/** What is run: the step given, with the states' buckets. */
+/** The step that runs: the one given, with the states' buckets. */
 const redco_step *redco_schedule_ops(const redco_schedule *schedule);
 /** When each operator of redco_schedule_ops() started and ended in the last step, which was timed, in seconds from its
  * beginning. The timeline is freed with redco_timeline_free(). */

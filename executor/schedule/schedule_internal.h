@@ -31,7 +31,7 @@ typedef enum redcoi_action {
     REDCOI_OPTIMIZER
 } redcoi_action;
 
-/** What runs for one operator of the step; numbered as those. */
+/** The work for one operator of the step; numbered as those. */
 typedef struct redcoi_task {
     uint8_t action, lane;
     bool backward;        /**< gather: for backward */
@@ -52,14 +52,14 @@ typedef struct redcoi_range_of {
     uint32_t first, count;
 } redcoi_range_of;
 
-/** What one compute operator of a micro-batch does: the same in all of them. */
+/** The work of one compute operator of a micro-batch: the same in all of them. */
 typedef struct redcoi_piece {
     uint32_t step_op; /**< in the first micro-batch */
     uint32_t layer;
-    redcoi_range_of ops;    /**< of bind->order */
-    redcoi_range_of takes;  /**< of bind->takes: modules whose gradients are there and need no scatter */
-    redcoi_range_of needs;  /**< of bind->needs: modules whose gathered weights are read */
-    redcoi_range_of copies; /**< of memory->copies */
+    redcoi_range_of ops;    /**< in bind->order */
+    redcoi_range_of takes;  /**< in bind->takes: modules whose gradients are there and need no scatter */
+    redcoi_range_of needs;  /**< in bind->needs: modules whose gathered weights are read */
+    redcoi_range_of copies; /**< in memory->copies */
     int64_t value_bytes[2], weight_bytes, gradient_bytes[2]; /**< taken when it starts, given back when it ends */
     uint32_t after, after_before;                            /**< as of the gradients that it is the first to write */
 } redcoi_piece;
@@ -104,23 +104,23 @@ typedef struct redcoi_memory {
     uint32_t *need_slot;       /**< by entry of bind->needs */
     uint32_t *gradient_slot;   /**< by module */
     unsigned char *block;      /**< the arena, behind it inputs */
-    redco_lifetimes lifetimes; /**< of the graph's values */
-    uint64_t *offsets;         /**< of its intervals in the arena */
+    redco_lifetimes lifetimes; /**< lifetimes of the graph's values */
+    uint64_t *offsets;         /**< offsets of its intervals in the arena */
     uint64_t emulated_at;      /**< memory of emulated collectives, in the block */
-    redco_arena arena;         /**< of values and slots */
+    redco_arena arena;         /**< arena for values and slots */
     const void *loss;
-    void **input_data;      /**< of options.inputs */
+    void **input_data;      /**< one for each of options.inputs */
     redco_launch *launches; /**< by entry of bind->order */
-    redco_tensor *tensors;  /**< of launches */
+    redco_tensor *tensors;  /**< operands of launches */
     char (*names)[REDCOI_OP_NAME_BYTES];
     redcoi_copy_of *copies;
     uint32_t copy_count;
     redco_schedule_size size;
 } redcoi_memory;
 
-/** What the program reads and writes, in memory that devices copy from and to while it runs on. */
+/** Values that the program reads and writes, in memory that devices copy from and to while it runs on. */
 typedef struct redcoi_exchange_memory {
-    unsigned char *inputs[2]; /**< of the micro-batch under way and of the next one */
+    unsigned char *inputs[2]; /**< for the micro-batch under way and the next one */
     redco_mark *fed[2];       /**< the device has them */
     bool used[2];             /**< in this step */
     unsigned char *losses;    /**< one of each micro-batch */
@@ -146,7 +146,7 @@ typedef struct redcoi_segment {
     uint32_t count; /**< tasks; 0: another one has this task, or it is not recorded */
     bool failed;
     redco_recording
-        *recordings[2]; /**< of steps that are not timed, and of those that are; NULL before the second step */
+        *recordings[2]; /**< for steps that are not timed, and for timed ones; NULL before the second step */
 } redcoi_segment;
 
 struct redco_schedule {
@@ -164,7 +164,7 @@ struct redco_schedule {
     uint32_t mark_count;
     double *ended_s;          /**< by task, on the processor's clock */
     uint64_t *replayed;       /**< by task: elements that its collectives move together; 0: there is one at most */
-    redcoi_segment *segments; /**< of the lane that computes, by number in the lane; NULL: nothing is recorded */
+    redcoi_segment *segments; /**< the computing lane's, by number in the lane; NULL: nothing is recorded */
     redco_schedule_recorded recorded;
     bool untimed, timed_later; /**< redco_schedule_time() */
     bool marking;              /**< tasks inside of a segment set their marks */
@@ -179,13 +179,13 @@ struct redco_schedule {
     uint32_t idle;               /**< threads that have finished the round */
     redco_status status;
     redco_error error;
-    /* Of the step under way; written by the lane that computes, or before another waits for it. */
+    /* State of the step under way; written by the lane that computes, or before another waits for it. */
     uint64_t number;
     double learning_rate, gradient_scale, sums[2], loss, norm;
     bool summed; /**< sums are of all ranks */
 };
 
-/** Whether the schedule computes and moves no values. */
+/** @return whether the schedule computes and moves no values. */
 static inline const redco_state_model *redcoi_schedule_model(const redco_schedule *s)
 {
     return redco_layout_model(redco_states_layout(s->options.states));
@@ -222,7 +222,7 @@ redco_status redcoi_send_loss(redcoi_thread *thread, uint32_t micro_batch, redco
 double redcoi_losses_sum(const redco_schedule *s); /**< when the device is through with them */
 /** Replay: how many elements the collectives of each task move. */
 redco_status redcoi_replay_make(redco_schedule *s, redco_error *err);
-/** What the task's collectives take from here on; queues those that nothing here runs. */
+/** The time of the task's collectives from here on; queues those that nothing here runs. */
 redco_status redcoi_replay_expect(redcoi_thread *thread, uint32_t index, redco_error *err);
 double redcoi_clock_now_s(void); /**< the processor's, monotonic */
 /** Which tasks are recorded together. */

@@ -1,5 +1,5 @@
-/* What of a step is recorded: the device then gets it as a whole, as launches of small operators take the program
- * longer than the device. */
+/* Chooses the parts of a step that are recorded: the device then gets it as a whole, as launches of small operators
+ * take the program longer than the device. */
 #include "executor/schedule/schedule_internal.h"
 
 #include <stdio.h>

@@ -22,9 +22,9 @@ struct maker {
     uint32_t *room;                  /* by buffer of buckets: the reduction that empties it */
     uint32_t *scatters[2], *gathers; /* operators of this micro-batch and the one before; by slot */
     uint32_t *inputs, input_count;
-    bool overflow;               /* of inputs */
-    double *seconds, *bytes;     /* of the simulator's reductions, of ours; once a step [0] and before [1] */
-    uint32_t theirs[2], ours[2]; /* how many, likewise */
+    bool overflow;               /* inputs overflow */
+    double *seconds, *bytes;     /* for the simulator's reductions and for ours; once a step [0] and before [1] */
+    uint32_t theirs[2], ours[2]; /* counts, likewise */
     const redco_step_op *like[2];
     uint32_t label[2];
     uint32_t micro_batch, piece, transfer; /* where in the micro-batch */
@@ -303,7 +303,7 @@ static void add_op(struct maker *m, uint32_t i)
     }
 }
 
-/* What the simulator's reductions take, and how many bytes ours are, so that each has its share of that time. */
+/* The time of the simulator's reductions, and the bytes of ours, so that each has its share of that time. */
 static void weigh_buckets(struct maker *m)
 {
     const redco_states *const states = m->s->options.states;
@@ -328,7 +328,7 @@ static void weigh_buckets(struct maker *m)
     m->label[1] = redco_step_add_label(m->s->step, "bwd/gradients/shards");
 }
 
-/* What the rank holds for good is what the states have. */
+/* The rank holds for good the memory of the states. */
 static void hold_states(const struct maker *m)
 {
     const redco_states_size size = redco_states_sizes(m->s->options.states);
@@ -341,7 +341,7 @@ static void hold_states(const struct maker *m)
                     0); /* the simulator's for whole parameters: slots come with tasks */
 }
 
-/* Of each other lane, the last task that must have been done; those of its own lane come before it anyhow. */
+/* For each other lane, the last task that must have been done; those of its own lane come before it anyhow. */
 static redco_status make_waits(redco_schedule *s, redco_error *err)
 {
     uint32_t total = 0, ordinals[REDCOI_LANES] = {0};

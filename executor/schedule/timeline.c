@@ -1,4 +1,4 @@
-/* What was measured, in the words of the simulator. */
+/* The measured step, in the words of the simulator. */
 #include "executor/schedule/schedule_internal.h"
 
 #include <stdlib.h>

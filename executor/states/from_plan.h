@@ -1,4 +1,4 @@
-/** @file from_plan.h  What a plan file says about states. */
+/** @file from_plan.h  Reads what a plan file says about states. */
 #ifndef REDCO_STATES_FROM_PLAN_H
 #define REDCO_STATES_FROM_PLAN_H
 

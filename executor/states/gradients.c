@@ -55,7 +55,7 @@ redco_status redco_states_take(redco_states *states, redco_states_worker *worker
                       micro_batch.index == 0, take_name, err);
 }
 
-/* What moves between a bucket and the gradients that are kept. */
+/* The moves between a bucket and the gradients that are kept. */
 enum flow {
     TO_BUCKET,   /* bucket = gradients */
     INTO_BUCKET, /* bucket += gradients */

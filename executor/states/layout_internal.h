@@ -1,4 +1,4 @@
-/** @file layout_internal.h  What layout.c and deal.c share. */
+/** @file layout_internal.h  Shared by layout.c and deal.c. */
 #ifndef REDCO_LAYOUT_INTERNAL_H
 #define REDCO_LAYOUT_INTERNAL_H
 
@@ -11,14 +11,14 @@ struct redco_layout {
     redco_layer_layout *layers;
     redco_module_layout *modules;
     uint64_t *tensor_at;
-    uint32_t *module_of; /* of a tensor */
-    uint32_t *layer_of;  /* of a module */
-    uint32_t *owner;     /* of a tensor's piece in this rank's group, inter-tensor scheme */
+    uint32_t *module_of; /* by tensor */
+    uint32_t *layer_of;  /* by module */
+    uint32_t *owner;     /* by tensor: owner of its piece in this rank's group, inter-tensor scheme */
     redco_piece *pieces;
     uint32_t piece_count, piece_room;
 };
 
-/** What of a tensor lies in the part at @p position of its module: first element in the module, and how many. */
+/** The piece of a tensor in the part at @p position of its module: first element in the module, and how many. */
 uint64_t redcoi_part_of(const redco_layout *layout, uint32_t tensor, uint32_t position, uint64_t *begin_out);
 
 /** Inter-tensor scheme: fills layout->owner. */

@@ -185,7 +185,7 @@ redco_status redcoi_program_finish(redcoi_program *p, const redco_backend *backe
     return st;
 }
 
-/* What a run reads and writes, at one chunk. */
+/* The values that a run reads and writes, at one chunk. */
 struct bound {
     const redcoi_program *program;
     const redcoi_worker_memory *memory;

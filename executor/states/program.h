@@ -18,9 +18,10 @@ typedef struct redcoi_program {
     uint32_t input_count, output_count;
     redco_value inputs[REDCOI_PROGRAM_INPUTS];
     redco_value outputs[REDCOI_PROGRAM_OUTPUTS];
-    uint32_t over[REDCOI_PROGRAM_OUTPUTS]; /**< whose memory it is written to: an input's number, or none */
-    bool late[REDCOI_PROGRAM_OUTPUTS];     /**< written at the end: what is in that memory is read until then */
-    uint64_t *place;    /**< of each value in working memory; of inputs and of outputs that are not late, none */
+    uint32_t
+        over[REDCOI_PROGRAM_OUTPUTS];  /**< the owner of the memory that it is written to: an input's number, or none */
+    bool late[REDCOI_PROGRAM_OUTPUTS]; /**< written at the end: what is in that memory is read until then */
+    uint64_t *place;    /**< place of each value in working memory; inputs and outputs that are not late have none */
     uint32_t *last_use; /**< operator that reads a value last */
     uint64_t work_bytes, workspace_at;
 } redcoi_program;
@@ -40,7 +41,7 @@ redco_value redcoi_program_number(redcoi_program *program, redco_value numbers, 
 void redcoi_program_output(redcoi_program *program, redco_value value, uint32_t over);
 /** After all inputs and outputs: plans working memory. */
 redco_status redcoi_program_finish(redcoi_program *program, const redco_backend *backend, redco_error *err);
-void redcoi_program_free(redcoi_program *program); /**< what it holds */
+void redcoi_program_free(redcoi_program *program); /**< frees its contents */
 
 /** Queues it all.
  *  @param inputs   vectors of @p count elements and scalars, in the order in which they were added

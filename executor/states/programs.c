@@ -1,4 +1,4 @@
-/* What is computed on states: sums of gradients, sums of squares, optimizers, rounding. */
+/* The computations on states: sums of gradients, sums of squares, optimizers, rounding. */
 #include "costmodel/graph/build_calls.h"
 #include "executor/states/states_internal.h"
 

@@ -176,7 +176,7 @@ static uint32_t own_part(const redco_shards *s, redco_place place)
     return redco_between_position(kept, place) * redco_between_size(inside) + redco_between_position(inside, place);
 }
 
-/* Whether the gradients of what @p owner updates are kept by the rank at @p place. */
+/* @return whether the gradients of what @p owner updates are kept by the rank at @p place. */
 static bool keeps(const redco_shards *s, redco_place place, uint32_t owner)
 {
     const redco_between owners = {s->parameters, s->optimizer}, kept = {s->parameters, s->gradients};

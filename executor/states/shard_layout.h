@@ -86,7 +86,7 @@ typedef struct redco_layer_layout {
     uint64_t part;                               /**< intra-tensor: size of one owner's part, else 0 */
     uint64_t gradient_begin;                     /**< where in the shard gradients begin that are not packed */
     bool packed;                                 /**< gradients are pieces one behind the other, not one range */
-    uint32_t first_piece, piece_count;           /**< of the shard, whoever owns them, by shard_at */
+    uint32_t first_piece, piece_count;           /**< pieces of the shard, whoever owns them, by shard_at */
 } redco_layer_layout;
 
 typedef struct redco_layout redco_layout;
@@ -110,7 +110,7 @@ const redco_piece *redco_layout_pieces(const redco_layout *layout, uint32_t laye
 uint64_t redco_layout_tensor_at(const redco_layout *layout, uint32_t tensor); /**< first element in its module */
 uint32_t redco_layout_module_of(const redco_layout *layout, uint32_t tensor);
 uint32_t redco_layout_layer_of(const redco_layout *layout, uint32_t module);
-uint32_t redco_layout_piece_count(const redco_layout *layout); /**< of all layers */
+uint32_t redco_layout_piece_count(const redco_layout *layout); /**< in all layers */
 
 /** Elements that a rank holds for good; the difference to what it needs is padding. */
 typedef struct redco_layout_size {

@@ -5,7 +5,7 @@
 
 static const uint64_t default_bucket_bytes = (uint64_t)1 << 30;
 static const uint64_t default_chunk = 1 << 14, chunk_unit = 16, chunk_max = (uint64_t)1 << 32;
-/* Of values that come from the program's memory. */
+/* Copies values that come from the program's memory. */
 static const uint64_t upload_elements_max = (uint64_t)1 << 18;
 
 /* Elements by which parts of layers are aligned in memory, so that a layer of any type begins aligned. */
@@ -206,7 +206,7 @@ redco_states_size redco_states_sizes(const redco_states *states)
     return states->size;
 }
 
-/* Of values that come from the program's memory, for who has a queue of its own: between steps. */
+/* Copies values that come from the program's memory, for callers with a queue of their own: between steps. */
 static uint64_t upload_elements(const redco_states *states)
 {
     const uint64_t chunk = states->options.chunk_elements;

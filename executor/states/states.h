@@ -31,9 +31,9 @@ typedef struct redco_states_worker redco_states_worker;
 
 typedef struct redco_states_options {
     redco_layout_options layout;
-    redco_dtype dtype; /**< of weights and gradients: F64, F32, BF16 or F16 */
+    redco_dtype dtype; /**< type of weights and gradients: F64, F32, BF16 or F16 */
     redco_optimizer optimizer;
-    uint64_t bucket_bytes;   /**< of gradients that are reduced at once; at least a module, or a layer where parts of
+    uint64_t bucket_bytes;   /**< gradients that are reduced at once; at least a module, or a layer where parts of
                                   layers are exchanged or gradients are cut further than parameters; 0 = 1 GiB */
     uint32_t bucket_buffers; /**< buckets of layers of equal meshes that may be filled or under way at once; 0 = 1 */
     uint64_t chunk_elements; /**< that computations on states take at once, a multiple of 16; 0: as the backend says */
@@ -108,7 +108,7 @@ redco_status redco_states_get_range(redco_states *states, redco_states_worker *w
 
 /** Where this rank's part of a module is; the whole module where parameters are not sharded. */
 void *redco_states_module(const redco_states *states, uint32_t module);
-/** Whether the module must be gathered; if not, redco_states_module() is it. */
+/** @return whether the module must be gathered; if not, redco_states_module() is it. */
 bool redco_states_gathers(const redco_states *states, uint32_t module);
 /** "fwd/block.3/q_proj/gather". @param backward from the second copy if there is one
  *  @param whole room for redco_layout_module()->whole elements */
@@ -135,8 +135,8 @@ redco_status redco_states_take(redco_states *states, redco_states_worker *worker
                                redco_micro_batch micro_batch, const void *shard, redco_error *err);
 
 uint32_t redco_states_bucket_count(const redco_states *states);
-/** Whether the bucket has anything to do in this micro-batch: in the last one it adds up what all ranks have of the
- *  same shard; before, only gradients that are cut further than parameters are reduced. */
+/** @return whether the bucket has anything to do in this micro-batch: in the last one it adds up what all ranks have of
+ * the same shard; before, only gradients that are cut further than parameters are reduced. */
 bool redco_states_bucket_due(const redco_states *states, uint32_t bucket, redco_micro_batch micro_batch);
 /** Into which bucket a module's gradients go. */
 uint32_t redco_states_bucket_of(const redco_states *states, uint32_t module);

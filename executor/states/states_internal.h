@@ -1,4 +1,4 @@
-/** @file states_internal.h  What the files of executor/states share. */
+/** @file states_internal.h  Shared by the files of executor/states. */
 #ifndef REDCO_STATES_INTERNAL_H
 #define REDCO_STATES_INTERNAL_H
 
@@ -34,10 +34,10 @@ typedef struct redcoi_pile {
     uint32_t *part_of;
 } redcoi_pile;
 
-/** What of a layer's shard is in a bucket. */
+/** The range of a layer's shard that is in a bucket. */
 typedef struct redcoi_range {
     uint32_t layer;
-    uint64_t begin, end; /**< of the shard */
+    uint64_t begin, end; /**< range of the shard */
     uint64_t at;         /**< in the bucket, unless sorted */
 } redcoi_range;
 
@@ -65,24 +65,24 @@ struct redco_states {
     redco_communicator *all; /* for what the program has in its own memory */
     redcoi_pile *piles;
     uint32_t pile_count;
-    uint32_t *pile_of; /* of a layer */
+    uint32_t *pile_of; /* by layer */
     redcoi_range *ranges;
     redcoi_bucket *buckets;
     uint32_t range_count, bucket_count;
-    uint32_t *bucket_of; /* of a module */
-    uint64_t *range_at;  /* of a module: in its bucket, unless sorted */
-    uint64_t *piece_at;  /* of a piece: in its bucket, if sorted */
+    uint32_t *bucket_of; /* by module */
+    uint64_t *range_at;  /* by module: in its bucket, unless sorted */
+    uint64_t *piece_at;  /* by piece: in its bucket, if sorted */
     uint32_t buffer_count;
-    uint64_t buffer_elements; /* of all buffers */
+    uint64_t buffer_elements; /* in all buffers */
     /* where layers begin, in elements */
     uint64_t *parameters_at, *secondary_at, *gradients_at, *owned_at;
     redco_states_size size;
-    uint64_t primary_bytes, secondary_bytes, kind_bytes; /* of size: parameters, their second copy, one kind of state */
+    uint64_t primary_bytes, secondary_bytes, kind_bytes; /* sizes: parameters, their second copy, one kind of state */
     unsigned char *parameters, *secondary, *gradients, *buffers;
     unsigned char *owned[1 + REDCO_OPTIMIZER_STATES_MAX]; /* master weights (NULL: parameters are), states */
     redcoi_program update, update_undecayed;              /* the latter for SGD: AdamW's decay is a number */
     redcoi_program add, round, squares;
-    unsigned char *sums;       /* of squares, in device memory: one after the other, as many as a norm needs */
+    unsigned char *sums;       /* sums of squares, in device memory: one after the other, as many as a norm needs */
     unsigned char *sums_there; /* the same where the program reads them */
     uint32_t sum_count;
 };
@@ -121,7 +121,7 @@ uint64_t redcoi_programs_bytes(const redco_states *states);
 /** Sums of squares that a norm of this rank consists of. */
 uint32_t redcoi_sums_count(const redco_states *states);
 
-/* What all use. */
+/* Shared by all. */
 /** Where a thread's collectives go. */
 redco_lane redcoi_lane(const redco_states_worker *worker);
 redco_status redcoi_copy(const redco_states_worker *worker, void *to, const void *from, uint64_t size_bytes,

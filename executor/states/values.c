@@ -40,7 +40,7 @@ static redco_status check(const redco_states *states, const redco_states_worker 
                       states->state_count);
 }
 
-/* What of a piece lies in a range of its tensor. @return false: nothing */
+/* The part of a piece that lies in a range of its tensor. @return false: nothing */
 static bool narrow(redco_piece *piece, uint64_t begin, uint64_t end)
 {
     const uint64_t from = piece->begin > begin ? piece->begin : begin;

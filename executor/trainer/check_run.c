@@ -1,4 +1,4 @@
-/* What differs between a run and the same training on one rank. */
+/* Finds the differences between a run and the same training on one rank. */
 #include "executor/trainer/trainer_internal.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static bool wide(const redco_trainer *t)
     return t->options.dtype == REDCO_F64 || t->options.dtype == REDCO_F32;
 }
 
-/* What is no number is far from any. */
+/* A value that is no number is far from any. */
 static double distance(double got, double want)
 {
     return isfinite(got) && isfinite(want) ? fabs(got - want) : HUGE_VAL;
@@ -218,7 +218,7 @@ static redco_status compare_weights(struct compare *c, redco_error *err)
     return st;
 }
 
-/* Whether it is the same training. */
+/* @return whether it is the same training. */
 static redco_status check_baseline(const redco_trainer *t, const redco_baseline *b, uint64_t step_count,
                                    redco_error *err)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NAME_BYTES = 64 }; /* of a machine or a GPU, filled up with zeros */
+enum { NAME_BYTES = 64 }; /* name of a machine or a GPU, filled up with zeros */
 
 /* Containers of one machine have names of their own, but one kernel, and see the same GPUs. */
 static void name_machine(char name[NAME_BYTES])

@@ -23,7 +23,7 @@ struct given {
 
 struct redcoi_forward {
     redco_trainer *trainer;
-    redco_graph *graph; /* of this rank */
+    redco_graph *graph; /* this rank's */
     redco_memory_plan plan;
     redco_queue *queue;
     void *arena, *block; /* values; gathered modules */

@@ -8,17 +8,17 @@
 #include "executor/memory_plan/planned_memory.h"
 #include "executor/trainer/trainer_internal.h"
 
-/** What a run reads and makes that stays on the device from run to run, such as the keys of a generation. */
+/** A value that stays on the device from run to run, such as the keys of a generation. */
 typedef struct redcoi_kept {
-    const char *name;  /**< of the graph's input */
-    redco_value value; /**< what a run makes in its place, lying as it does; REDCO_NO_VALUE: nothing */
+    const char *name;  /**< name of the graph's input */
+    redco_value value; /**< the value that a run makes in its place, lying as it does; REDCO_NO_VALUE: nothing */
     bool split;        /**< along dimension 2, heads, where the ranks divide it; else whole on every rank */
     redco_tensor_type type;
 } redcoi_kept;
 
 typedef struct redcoi_forward_options {
-    const redco_graph *graph;   /**< of the whole model; borrowed for the call */
-    const redco_value *results; /**< of it, that are read: whole on every rank */
+    const redco_graph *graph;   /**< graph of the whole model; borrowed for the call */
+    const redco_value *results; /**< its values that are read: whole on every rank */
     uint32_t result_count;
     const redcoi_kept *kept;
     uint32_t kept_count;

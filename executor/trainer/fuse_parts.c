@@ -1,4 +1,4 @@
-/* What a device does at once: the last changes to a rank's graph. */
+/* Fuses operators that a device does at once: the last changes to a rank's graph. */
 #include "costmodel/graph/fuse.h"
 #include "costmodel/graph/fuse_matmul.h"
 #include "executor/trainer/trainer_internal.h"

@@ -13,7 +13,7 @@ enum { PROMPT_LENGTHS = REDCOI_PADDED_LENGTHS_MAX - 1 };
 /* A graph, and which caches it reads. */
 struct step {
     redcoi_forward *forward;
-    uint32_t *places; /* of its kept tensors among all caches */
+    uint32_t *places; /* places of its kept tensors among all caches */
     void **in, **out; /* by its kept tensors */
     uint32_t count;
     bool logits;
@@ -36,11 +36,11 @@ struct generation {
     struct step prompts[PROMPT_LENGTHS + 1], next;
     struct cache *caches;
     uint32_t cache_count;
-    int32_t *tokens, *last, *lengths, *positions; /* of a batch */
+    int32_t *tokens, *last, *lengths, *positions; /* a batch's */
     int32_t *chosen;                              /* [row] tokens of a step; -1: the sequence has ended */
     int32_t *all;                                 /* [replica][row] */
     void *raw;
-    double *logits; /* of a row */
+    double *logits; /* a row's */
     uint32_t *order;
     redco_predictions *out;
 };
@@ -58,7 +58,7 @@ static void free_step(struct step *s)
     free(s->out);
 }
 
-/* What no token has filled yet is multiplied by probabilities of 0: it must be a number. */
+/* Memory that no token has filled yet is multiplied by probabilities of 0: it must be a number. */
 static redco_status clear(const struct generation *g, void *memory, uint64_t bytes, redco_error *err)
 {
     enum { PIECE = 1 << 16 };
@@ -124,7 +124,7 @@ static redco_status make_step(struct generation *g, bool decoding, uint32_t prom
     return st;
 }
 
-/* What a graph writes is what the next one reads. */
+/* A graph reads what the one before wrote. */
 static redco_status run_step(struct generation *g, const struct step *s, const int32_t *tokens, redco_error *err)
 {
     const redcoi_fed fed[] = {
@@ -141,7 +141,7 @@ static void turn(struct generation *g, const struct step *s, bool decoding)
 {
     for (uint32_t i = 0; i < s->count; i++) {
         const uint32_t kind = s->places[i] % REDCO_GENERATION_CACHES;
-        const bool stays = decoding && kind >= REDCO_GENERATION_CACHES / 2; /* of the source */
+        const bool stays = decoding && kind >= REDCO_GENERATION_CACHES / 2; /* the source's keys and values stay */
         if (!stays) { g->caches[s->places[i]].now = 1 - g->caches[s->places[i]].now; }
     }
 }

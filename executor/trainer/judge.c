@@ -11,7 +11,7 @@ struct judging {
     redco_trainer *t;
     const redco_records *records;
     bool with_loss;
-    redco_task task; /* of the batch at work */
+    redco_task task; /* task of the batch at work */
     redcoi_forward *forward;
     redco_tensor_type loss_type, predicted_type;
     void **inputs;
@@ -21,7 +21,7 @@ struct judging {
     redco_judgement *out;
 };
 
-/* What predict() adds to the graph, and the loss. */
+/* Values that predict() adds to the graph, and the loss. */
 struct values {
     const redco_task *task;
     const redco_user_pipeline *table;

@@ -11,7 +11,7 @@ struct rules {
     redco_rules_tree *tree;
 };
 
-/* Whether names joined with '/' stand in a row in a path. */
+/* @return whether names joined with '/' stand in a row in a path. */
 static bool stands_in(const char *match, const char *path)
 {
     const size_t length = strlen(match);

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/** What examples for the trainer's model are. @param prompts  to be continued by @p max_tokens */
+/** The form of examples for the trainer's model. @param prompts  to be continued by @p max_tokens */
 redco_examples_options redco_trainer_examples(const redco_trainer *trainer, bool prompts, uint32_t max_tokens);
 
 typedef struct redco_evaluation {
@@ -23,13 +23,13 @@ typedef struct redco_evaluation {
     uint64_t examples, targets;
 } redco_evaluation;
 
-/** Whether the examples are for the trainer's model is the caller's to know.
+/** The caller knows that the examples are for the trainer's model.
  *  @param batch  sequences that a rank runs together; 0: the plan's micro-batch
  *  @return REDCO_EINFEASIBLE if a loss is not finite */
 redco_status redco_trainer_evaluate(redco_trainer *trainer, const redco_examples *examples, uint32_t batch,
                                     redco_evaluation *evaluation_out, redco_error *err);
 
-/** What a pipeline makes of records: the mean loss over all of them, and its predictions. */
+/** A pipeline's results on records: the mean loss over all of them, and its predictions. */
 typedef struct redco_judgement {
     double loss; /**< NaN without */
     uint64_t examples;
@@ -54,10 +54,10 @@ typedef struct redco_generation_options {
     uint32_t end_count;
 } redco_generation_options;
 
-/** What was generated, by example. */
+/** The generated tokens, by example. */
 typedef struct redco_predictions {
     int32_t *tokens;     /**< [example][max_tokens] */
-    uint32_t *counts;    /**< of an example, without the end */
+    uint32_t *counts;    /**< tokens of each example, without the end */
     bool *ended;         /**< a token that ends it came */
     uint32_t max_tokens; /**< room of an example */
     uint64_t count;      /**< examples */

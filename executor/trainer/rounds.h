@@ -31,7 +31,8 @@ void redcoi_rounds_free(redcoi_rounds *rounds); /**< an all-zero one is accepted
 uint64_t redcoi_rounds_of(const redcoi_rounds *rounds, uint64_t ranks);
 /** The number of a padded length, from 1 to as many as there may be. */
 uint32_t redcoi_rounds_number(const redcoi_rounds *rounds, uint32_t length);
-/** What a batch is padded to: its longest example, rounded up. @param batch  from batches on: as the first */
+/** The length that a batch is padded to: its longest example, rounded up. @param batch  from batches on: as the first
+ */
 uint32_t redcoi_rounds_length(const redcoi_rounds *rounds, uint64_t batch);
 /** The example of a row of a batch. @return false if there is none: the row is of no meaning */
 bool redcoi_rounds_example(const redcoi_rounds *rounds, uint64_t batch, uint32_t row, uint64_t *example_out);

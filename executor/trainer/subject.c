@@ -1,4 +1,4 @@
-/* What is trained, and its micro-batches. */
+/* The subject of a training, and its micro-batches. */
 #include "executor/backend/host/kernels.h"
 #include "executor/trainer/trainer_internal.h"
 

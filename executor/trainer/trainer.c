@@ -114,7 +114,7 @@ static redco_recompute policy(void *context, const char *layer)
     return redco_plan_layer(t->plan, layer, &row, NULL) == REDCO_OK ? row->recompute : REDCO_RECOMPUTE_NONE;
 }
 
-/* What backward makes again instead of finding it. */
+/* Values that backward computes again instead of finding them. */
 static redco_status recompute(redco_trainer *t, redco_error *err)
 {
     const uint32_t count = (uint32_t)t->task->parameter_count + 1;

@@ -42,34 +42,35 @@ typedef enum redco_trainer_fusing {
 } redco_trainer_fusing;
 
 typedef struct redco_trainer_options {
-    redco_backend *backend; /**< who computes; borrowed until the trainer is freed. NULL: this machine's processors */
-    /** What joins the devices of all ranks; borrowed likewise. NULL: rings among processes, on memory that the
+    redco_backend
+        *backend; /**< the device that computes; borrowed until the trainer is freed. NULL: this machine's processors */
+    /** Joins the devices of all ranks; borrowed likewise. NULL: rings among processes, on memory that the
      *  processor follows. One of a larger world than the trainer's, which is of one rank then, is a replay
      *  (executor/comm/replay.h): times and memory are the rank's, but nothing is learned, losses and norms are 0, and
      *  there are no comparisons, checkpoints and faults. */
     redco_carrier *carrier;
-    redco_dtype dtype; /**< of weights, gradients and activations: F64, F32, BF16 or F16 */
+    redco_dtype dtype; /**< type of weights, gradients and activations: F64, F32, BF16 or F16 */
     redco_optimizer optimizer;
     double learning_rate;
     redco_rate_schedule schedule; /**< all zero: the same rate in every step */
     bool decay_matrices;          /**< weight decay is for parameters of two dimensions and more: no biases, no norms */
-    uint64_t seed;                /**< of first weights and of tokens */
+    uint64_t seed;                /**< seed of first weights and tokens */
     const char *data;             /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
-    /** What is trained in place of the plan's language model, which is then this pipeline's, and on what, in place of
-     *  data; both borrowed until the trainer is freed. NULL: a language model. */
+    /** A pipeline trained in place of the plan's language model, which is then this pipeline's, and its records, in
+     * place of data; both borrowed until the trainer is freed. NULL: a language model. */
     const redco_user_pipeline_file *pipeline;
     const redco_records *records;
     const char *weights;     /**< first weights: a file, index or folder (executor/data/weights.h); NULL: drawn */
-    const redco_step *steps; /**< what the simulator makes of the plan's step: all micro-batches; borrowed */
+    const redco_step *steps; /**< the simulator's step of the plan: all micro-batches; borrowed */
     bool emulate;            /**< computation is timed waits, weights are zeros: redco_schedule_options */
     redco_trainer_fusing fuse;
     bool launch_each; /**< operators are queued one by one in every step, and not recorded and played (schedule.h) */
     const redco_trainer_fault *fault; /**< NULL: none; borrowed until the trainer is freed */
 } redco_trainer_options;
 
-/** What the plan was made for. */
+/** The purpose of the plan. */
 redco_dtype redco_trainer_dtype(redco_precision precision);
-/** Whether the plan can be run on a world of this size, before there is one.
+/** Checks whether the plan can be run on a world of this size, before there is one.
  *  @param place  of the plan, for errors
  *  @return REDCO_EVALUE if not: pipelines, context or expert parallelism, or another number of ranks */
 redco_status redco_trainer_check_plan(const redco_plan *plan, const char *place, uint64_t ranks, redco_error *err);
@@ -85,16 +86,16 @@ typedef struct redco_trainer_step {
     double loss;           /**< mean over the global batch */
     double gradient_norm;  /**< before clipping */
     double learning_rate;  /**< that was applied */
-    double time_s;         /**< of this rank, from first token to last weight */
-    double exposed_comm_s; /**< of it, waiting for communication instead of computing */
-    double processor_s;    /**< of this process, all threads: less than time_s where others use the processors, too */
+    double time_s;         /**< this rank's, from first token to last weight */
+    double exposed_comm_s; /**< part of it, waiting for communication instead of computing */
+    double processor_s;    /**< this process's, all threads: less than time_s where others use the processors, too */
 } redco_trainer_step;
 
 /** @return REDCO_EINFEASIBLE if loss or gradients are not finite: nothing was updated then */
 redco_status redco_trainer_run(redco_trainer *trainer, redco_trainer_step *step_out, redco_error *err);
 
-/** Whether the steps from here on are timed operator by operator: they are unless this says no. Times of steps that are
- * not come without what timing takes. @param later  some will be */
+/** Sets whether the steps from here on are timed operator by operator: they are unless this says no. Times of steps
+ * that are not come without what timing takes. @param later  some will be */
 void redco_trainer_time(redco_trainer *trainer, bool now, bool later);
 /** When each operator of the last step, which was timed, ran, in the simulator's names. To be freed with
  * redco_timeline_free(). */
@@ -108,26 +109,26 @@ typedef struct redco_trainer_start {
 } redco_trainer_start;
 redco_trainer_start redco_trainer_start_of(const redco_trainer *trainer);
 
-/** What of a step is recorded: executor/schedule/schedule.h. */
+/** The recorded part of a step: executor/schedule/schedule.h. */
 typedef struct redco_trainer_recorded {
     uint32_t recordings, operators;
-    char why_not[400]; /**< what could not be recorded, and is queued one by one; "" */
+    char why_not[400]; /**< operators that could not be recorded, and is queued one by one; "" */
 } redco_trainer_recorded;
 redco_trainer_recorded redco_trainer_what_is_recorded(const redco_trainer *trainer);
 
-/** What the device's driver and libraries hold beside: timelines have it from then on as reserve. */
+/** Memory that the device's driver and libraries hold beside: timelines have it from then on as reserve. */
 void redco_trainer_hold_reserve(redco_trainer *trainer, uint64_t bytes);
 
 /** Memory of this rank, all of it taken before the first step. */
 typedef struct redco_trainer_memory {
     uint64_t parameter_bytes, gradient_bytes, optimizer_bytes;
     uint64_t activation_bytes, logits_bytes, recomputed_bytes; /**< when there are most */
-    uint64_t working_bytes;                                    /**< what operators hand on at once and work with */
-    uint64_t slot_bytes;                                       /**< gathered weights and whole gradients */
+    uint64_t working_bytes; /**< values that operators hand on at once, and workspaces */
+    uint64_t slot_bytes;    /**< gathered weights and whole gradients */
     uint64_t bucket_bytes;
     uint64_t total_bytes;
-    uint64_t allocated_bytes; /**< what the devices gave until now, working memory of the update included */
-    uint64_t live_bytes;      /**< of it, what they have not got back */
+    uint64_t allocated_bytes; /**< memory that the devices gave until now, working memory of the update included */
+    uint64_t live_bytes;      /**< part of it that they have not got back */
 } redco_trainer_memory;
 redco_trainer_memory redco_trainer_memory_of(const redco_trainer *trainer);
 
@@ -142,7 +143,7 @@ void redco_baseline_free(redco_baseline *baseline); /**< NULL is accepted */
 /** All steps, from the first. */
 const redco_trainer_step *redco_baseline_steps(const redco_baseline *baseline, uint64_t *count_out);
 
-/** How a run compares with the same one on one rank. Errors and why they have these bounds: executor/PARITY.md. */
+/** A comparison of a run with the same one on one rank. Errors and why they have these bounds: executor/PARITY.md. */
 /** Steps done, those of a run that was resumed included. */
 uint64_t redco_trainer_steps(const redco_trainer *trainer);
 /** Writes a checkpoint of the last step. */
@@ -156,19 +157,19 @@ redco_status redco_trainer_load(redco_trainer *trainer, redco_checkpoints *check
  *  F64 if weights are */
 redco_status redco_trainer_export(redco_trainer *trainer, const char *folder, redco_dtype dtype, redco_error *err);
 
-/** How the run compares with the same one on one rank. */
+/** Compares the run with the same one on one rank. */
 typedef struct redco_trainer_verdict {
     bool same;
     double bound;          /**< on all three errors; of 16-bit weights on losses */
-    double loss_error;     /**< of a step, relative */
-    double norm_error;     /**< of a step's gradients, relative */
-    double weight_error;   /**< of an element, relative to the largest of its tensor and to what rounding of its
+    double loss_error;     /**< a step's, relative */
+    double norm_error;     /**< error of a step's gradient norm, relative */
+    double weight_error;   /**< an element's, relative to the largest of its tensor and to what rounding of its
                                gradients explains; 16-bit weights have none */
     uint64_t differs_step; /**< first step whose loss or norm differs, from 1; 0: none */
     char tensor[200];      /**< first tensor that differs; "" */
     uint32_t rank;         /**< first rank on which it does */
     uint64_t compared;     /**< elements of weights */
-    uint64_t loose;        /**< of which rounding of gradients explains more than the bound */
+    uint64_t loose;        /**< elements for which rounding of gradients explains more than the bound */
 } redco_trainer_verdict;
 
 /** Trains all steps on rank 0 alone from the same beginnings, those before a run was resumed too, and compares losses,

@@ -23,12 +23,12 @@ typedef struct redcoi_modules {
     redco_state_model model;
 } redcoi_modules;
 
-/** What a plan trains, on what: a language model on tokens, or a pipeline on records. */
+/** The subject of a training and its data: a language model on tokens, or a pipeline on records. */
 typedef struct redcoi_subject {
     redco_model *model;
     redco_language_model *lm; /* NULL of a pipeline */
     redco_tokens *tokens;     /* likewise */
-    redco_task own;           /* of a pipeline */
+    redco_task own;           /* a pipeline's */
     const redco_task *task;
     const redco_records *records; /* borrowed; NULL of a language model */
     uint64_t seed;
@@ -53,7 +53,7 @@ struct redco_baseline {
     redco_backend *backend;
     redco_reference *reference;
     uint32_t seq_len;
-    uint64_t sequences; /* of a step */
+    uint64_t sequences; /* in a step */
     double **drift;     /* [parameter][element] how far rounding of its gradients may have moved it; NULL: 16 bits */
     redco_trainer_step *steps;
     uint64_t step_count;
@@ -77,23 +77,23 @@ struct redco_trainer {
     redco_backend *backend;
     const redco_backend *devices[REDCOI_DEVICES_MAX]; /* the schedule's, one for each of its threads */
     uint32_t device_count;
-    redco_tp_layout *layouts; /* of parameters */
+    redco_tp_layout *layouts; /* layouts of parameters */
     redcoi_modules modules;
     redco_states *states;
     redco_states_worker *worker; /* for what is done between steps */
     redco_schedule *schedule;
     redco_carrier *carrier;
     bool replay;                            /* the carrier is one rank's of a larger world */
-    redco_team *tp;                         /* of the backend's memory; the two others of the program's */
+    redco_team *tp;                         /* works on the backend's memory; the two others on the program's */
     redco_communicator *tp_host, *replicas; /* replicas: ranks of the same place in tensor parallelism */
     redco_group_binding group;
     redco_team_collectives teams;
     redco_collectives collectives;
-    redco_graph *graph;   /* of this rank */
+    redco_graph *graph;   /* this rank's */
     redco_value *outputs; /* the loss, then gradients of parameters */
-    void **weights;       /* of modules, gathered to be looked at; NULL where they are not gathered */
-    redco_value *inputs;  /* of the task, then the key */
-    void **fed;           /* what they are given, in the program's memory */
+    void **weights;       /* weights of modules, gathered to be looked at; NULL where they are not gathered */
+    redco_value *inputs;  /* the task's, then the key */
+    void **fed;           /* their values, in the program's memory */
     int32_t key[2];
     uint64_t step;
 };
@@ -101,7 +101,7 @@ struct redco_trainer {
 /** @return REDCO_EVALUE in a replay: @p what ("a checkpoint") would say nothing */
 redco_status redcoi_trainer_real(const redco_trainer *trainer, const char *what, redco_error *err);
 
-/** How the plan's rules lay the task's parameters on tensor-parallel ranks. @param layouts_out  of parameters */
+/** Lays, by the plan's rules, the task's parameters onto tensor-parallel ranks. @param layouts_out  of parameters */
 redco_status redcoi_layouts_from_plan(const redco_plan *plan, const char *place, const redco_model *model,
                                       const redco_task *task, redco_tp_layout *layouts_out, redco_error *err);
 
@@ -120,7 +120,7 @@ void redcoi_part_take(redco_tp_layout layout, const redco_tensor_type *whole, ui
 /** Takes what products on the host need beside their operands, or says that there is none. */
 redco_status redcoi_room_for_products(redco_backend *backend, redco_error *err);
 
-/** What checkpoints and files of weights are of. */
+/** The tensors in checkpoints and files of weights. */
 redco_checkpoint_states redcoi_checkpoint_states(const redco_trainer *trainer);
 
 /** The same part, where it is drawn. */
@@ -136,7 +136,7 @@ const void *redcoi_weights_of(const redco_trainer *trainer, uint32_t module); /*
 /** Into the program's memory. */
 redco_status redcoi_weights_read(const redco_trainer *trainer, uint32_t module, void *to, redco_error *err);
 
-/** Whether there is such an element. The same answer on all ranks. */
+/** @return whether there is such an element. The same answer on all ranks. */
 redco_status redcoi_check_fault(const redco_trainer *trainer, redco_error *err);
 /** After a step, by all ranks: changes the element on its rank if the time has come. */
 redco_status redcoi_fault_inject(redco_trainer *trainer, redco_error *err);

@@ -1,4 +1,4 @@
-/** @file advice.h  What redco would have advised in place of a layout that somebody ran: the same machine, model,
+/** @file advice.h  redco's advice in place of a layout that somebody ran: the same machine, model,
  * batch, engine, precision and constants, everything else free. Nothing here prints. */
 #ifndef REDCO_ADVICE_H
 #define REDCO_ADVICE_H
@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 typedef struct redco_advice {
-    redco_search_result *result; /**< of the free search; ranked_count 0: nothing fits */
+    redco_search_result *result; /**< the free search's; ranked_count 0: nothing fits */
     const redco_candidate *best; /**< NULL: nothing fits */
     double gain_ratio;           /**< tokens/s of the advice against the given layout's, - 1; 0 without advice */
 } redco_advice;

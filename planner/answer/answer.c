@@ -29,7 +29,7 @@ static redco_status ask_again(const redco_inputs *inputs, const redco_search_opt
     return redco_fail(err, st, why.place, "%s", why.text);
 }
 
-/* What people are shown and what is minimised are the same. */
+/* The objective is the figure that people are shown. */
 static double value_of(const redco_search_options *options, const redco_candidate *candidate)
 {
     return options->objective == REDCO_OBJECTIVE_COMM ? candidate->objective : candidate->prediction.step_s;
@@ -44,7 +44,7 @@ static redco_status try_rules(const redco_inputs *inputs, redco_answer *answer, 
     ruled.tp_placement = REDCO_TP_RULES;
     const redco_status st = ask_again(inputs, &ruled, &found, err);
     if (found == NULL) { return st; }
-    /* What both searches may leave of their gaps is no difference. */
+    /* The gaps that both searches may leave are no difference. */
     const double least_ratio = 1.0 - fmax(1e-9, options->gap_ratio);
     if (!fits(found) || (fits(answer->result) && value_of(options, &found->ranked[0]) >=
                                                      value_of(options, &answer->result->ranked[0]) * least_ratio)) {
@@ -112,7 +112,7 @@ static redco_status explain(const redco_inputs *inputs, uint32_t wants, redco_an
     return st;
 }
 
-/* Whether measured runs stand behind the answer, and else the best for which they do. */
+/* Tells whether measured runs stand behind the answer, and else the best for which they do. */
 static redco_status weigh(const redco_inputs *inputs, redco_answer *answer, redco_error *err)
 {
     const redco_setting *const best = &answer->result->ranked[0].setting;

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/** What is answered beside the plan; each costs searches of its own. */
+/** The answers beside the plan; each costs searches of its own. */
 enum {
     REDCO_ANSWER_LAYOUTS = 1,   /**< redco_answer.layouts */
     REDCO_ANSWER_HELP = 2,      /**< redco_answer.help, where the objective is the step time */
@@ -26,18 +26,18 @@ typedef struct redco_layout_gain {
     bool known; /**< false: nothing is split, or the model has matrices of unknown use */
     bool sequence_parallel;
     redco_tp_report layers;
-    double rules_step_s, milp_step_s; /**< of the same strategy */
+    double rules_step_s, milp_step_s; /**< times of the same strategy */
 } redco_layout_gain;
 
 typedef struct redco_answer {
     redco_search_options options; /**< the question's, and what was chosen of them: sequence parallelism, placement */
     redco_search_result *result;  /**< ranked_count 0: nothing fits, and only this is filled */
     redco_search_result *free_result; /**< with nothing fixed; NULL when nothing was, or no degree divides then */
-    redco_evidence *evidence;         /**< of the calibration; NULL: no runs of it ship */
+    redco_evidence *evidence;         /**< the calibration's; NULL: no runs of it ship */
     char beyond[REDCO_EVIDENCE_TEXT]; /**< where the best lies outside of what was measured; "" = inside */
-    redco_search_result *inside; /**< of an answer beyond, the best inside; NULL or ranked_count 0: there is none */
-    redco_assembler *assembler;  /**< of redco_answer_plan() */
-    redco_plan *plan;            /**< of the best */
+    redco_search_result *inside; /**< for an answer beyond, the best inside; NULL or ranked_count 0: there is none */
+    redco_assembler *assembler;  /**< made by redco_answer_plan() */
+    redco_plan *plan;            /**< the best one's plan */
     bool rules_taken;            /**< the rules' plan is faster than the one of GLPK's layouts */
     redco_layout_gain layouts;
     bool helped; /**< help is filled */

@@ -208,7 +208,7 @@ static redco_status try_one(struct explorer *explorer, const redco_search_option
     return REDCO_OK;
 }
 
-/* What was found stays, but for the one thing that a caller moves next. */
+/* The result stays, but for the one thing that a caller moves next. */
 static redco_search_options around(const struct explorer *explorer)
 {
     redco_search_options options = *explorer->options;

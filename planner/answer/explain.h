@@ -12,19 +12,19 @@ extern "C" {
 
 enum { REDCO_MOST_NEIGHBOURS = 20 };
 
-/** What 10 % more is given of; the last is all rates and latencies at once. */
+/** The things that 10 % more is given of; the last is all rates and latencies at once. */
 enum {
     REDCO_HELP_NIC,
     REDCO_HELP_LINK,
     REDCO_HELP_MEMORY, /**< capacity */
     REDCO_HELP_MEMORY_RATE,
     REDCO_HELP_COMPUTE,
-    REDCO_HELP_LATENCY, /**< what answers to no rate: host, launches, latencies, waits for the last rank */
+    REDCO_HELP_LATENCY, /**< times that no rate changes: host, launches, latencies, waits for the last rank */
     REDCO_HELP_ALL,
     REDCO_HELP_COUNT
 };
 
-/** What 10 % more of something gives: to the same plan, or, of memory, to the best plan there. */
+/** The gain from 10 % more of something: for the same plan, or, of memory, to the best plan there. */
 typedef struct redco_help {
     const char *what;  /**< "NIC", "NVLink" (or the node's own link), "memory", "memory rate", "compute", "host and
                             latency", "all of them" (but memory): static */
@@ -42,7 +42,7 @@ typedef struct redco_neighbour {
     bool feasible;
     double cost_ratio; /**< redco_candidate_ratio() */
     redco_setting setting;
-    redco_shards shards; /**< of the most layers; feasible only */
+    redco_shards shards; /**< shards of most layers; feasible only */
     double step_s;
     uint64_t short_bytes; /**< when it does not fit */
     char reason[160];     /**< when it cannot be: which rule forbids it */
@@ -61,11 +61,11 @@ bool redco_options_fixed(const redco_search_options *options);
 /** The same question with all of that left to the search. */
 redco_search_options redco_options_freed(const redco_search_options *options);
 
-/** What @p objective costs more than @p best, as a ratio: 0 where both are 0 (no communication at all), infinite where
- *  only @p best is. */
+/** The extra cost of @p objective over @p best, as a ratio: 0 where both are 0 (no communication at all), infinite
+ * where only @p best is. */
 double redco_cost_ratio(double objective, double best);
 
-/** How much worse @p candidate is than @p best, as users read it: simulated step, or T_comm where that is the
+/** The loss of @p candidate against @p best, as users read it: simulated step, or T_comm where that is the
  *  objective. */
 double redco_candidate_ratio(const redco_search_options *options, const redco_candidate *candidate,
                              const redco_candidate *best);

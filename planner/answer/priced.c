@@ -189,7 +189,7 @@ static double value_of(const struct pricing *p, const redco_candidate *candidate
     return comm ? candidate->closed_form.amsp_total_s : candidate->closed_form.step_s;
 }
 
-/* What no layout that was not ranked goes below by the closed form. */
+/* A bound by the closed form for all layouts that were not ranked. */
 static void note_unranked(struct pricing *p, const redco_search_result *list, uint32_t most)
 {
     double least_s = (double)INFINITY, most_s = 0.0;
@@ -424,7 +424,7 @@ static void order(struct pricing *p)
     cut(result, p->asked);
 }
 
-/* How far from the best by the closed form the answer is known to be, and by the simulator. */
+/* The known distance of the answer from the best by the closed form, and by the simulator. */
 static void set_proof(struct pricing *p)
 {
     redco_search_result *const result = p->result;

@@ -149,8 +149,8 @@ static uint32_t count_bits(uint32_t bits)
     return count;
 }
 
-/* Of the engines that were measured on the GPU, have @p lacking and have an exporter, the one of most dimensions; of
- * equal ones the first by name. NULL: none. */
+/* @return the engine with most dimensions among those that were measured on the GPU, have @p lacking and an exporter;
+ * of equal ones the first by name. NULL: none. */
 static redco_status find_standin(const redco_inputs *inputs, uint32_t lacking, const char **name_out, redco_error *err)
 {
     uint32_t most = 0;

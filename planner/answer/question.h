@@ -28,7 +28,7 @@ typedef struct redco_question {
     uint32_t size_count;              /**< 0: one question */
     redco_search_options options;
     const char *split; /**< redco_split_read() of pp and chunks of the options; NULL: equal shares. Borrowed */
-    uint32_t positions[REDCO_SPLIT_POSITIONS_MAX]; /**< what redco_question_read() makes of it, for the options */
+    uint32_t positions[REDCO_SPLIT_POSITIONS_MAX]; /**< filled by redco_question_read(), for the options */
     bool try_engines; /**< takes the measured engine that is clearly faster: redco_question_settle() */
 } redco_question;
 
@@ -41,7 +41,7 @@ redco_question redco_question_default(void);
  *                     redco_comm_warning() */
 redco_status redco_question_read(redco_question *question, redco_inputs *inputs_out, redco_error *err);
 
-/** What trying the engines found. */
+/** The result of trying the engines. */
 typedef struct redco_engine_pick {
     bool tried;
     uint32_t others;               /**< measured on this GPU, beside the default */
@@ -51,8 +51,8 @@ typedef struct redco_engine_pick {
     bool usual_fits;               /**< the default has a plan */
     double gain_ratio;             /**< then tokens/s against the default's - 1 */
     redco_error usual_bad;         /**< else what machine or model rules out, or */
-    uint64_t usual_short_bytes;    /**< what a GPU lacks, and */
-    const char *usual_largest;     /**< what needs most: static */
+    uint64_t usual_short_bytes;    /**< bytes that a GPU lacks, and */
+    const char *usual_largest;     /**< the part that needs most: static */
 } redco_engine_pick;
 
 /** Settles whose steps are planned and puts that engine into the options. With try_engines every engine that was
@@ -64,10 +64,10 @@ typedef struct redco_engine_pick {
 redco_status redco_question_settle(redco_question *question, redco_inputs *inputs, redco_engine_pick *pick_out,
                                    redco_error *err);
 
-/** What a layout has more than one rank, or more than one chunk, of: REDCO_HAS_... bits. */
+/** The dimensions in which a layout has more than one rank or chunk: REDCO_HAS_... bits. */
 uint32_t redco_setting_dimensions(const redco_setting *setting);
 
-/** What was given and the engine does not have: "pipeline stages", ...: it is priced as if the engine had it.
+/** Lists given dimensions that the engine does not have: "pipeline stages", ...: it is priced as if the engine had it.
  *  @param lacks_out  static texts. @return their number */
 size_t redco_question_lacks(const redco_question *question, const redco_inputs *inputs,
                             const char *lacks_out[REDCO_MOST_LACKS]);

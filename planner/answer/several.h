@@ -11,13 +11,13 @@ extern "C" {
 #endif
 
 typedef struct redco_answer_row {
-    char name[REDCO_ENGINE_NAME]; /**< of strategy or engine */
+    char name[REDCO_ENGINE_NAME]; /**< name of strategy or engine */
     uint64_t gpus;
     redco_inputs *inputs;         /**< an engine's own; NULL: those that were given */
     redco_search_options options; /**< that were asked */
     redco_search_result *result;  /**< NULL: bad says why */
     const redco_candidate *best;  /**< NULL: does not fit, or bad */
-    redco_error bad;              /**< what machine or model rule out is a row, not the end of the list */
+    redco_error bad;              /**< a case that machine or model rule out is a row, not the end of the list */
     redco_plan *plan;             /**< where plans were asked for and one fits */
 } redco_answer_row;
 

@@ -95,7 +95,7 @@ typedef struct redco_plan {
     uint64_t bucket_bytes;
     uint32_t tp, pp, cp, ep;      /**< ep is 1 in version 1 */
     uint32_t pp_chunks;           /**< model chunks of a pipeline stage: more than 1 are interleaved */
-    redco_pipeline_kind schedule; /**< of the pipeline; 1F1B with several chunks is interleaved */
+    redco_pipeline_kind schedule; /**< the pipeline's; 1F1B with several chunks is interleaved */
     uint32_t group;               /**< micro-batches that a chunk takes one after the other; 0: as few as can be */
     uint32_t *split;              /**< blocks of each position, split_count of them (stages.h); NULL: equal shares */
     uint32_t split_count;

@@ -13,7 +13,7 @@ bool redcoi_plan_close(double a, double b);
 /** The member "pipeline", or NULL where there is nothing to say (plan_pipeline.c). */
 json_t *redcoi_plan_pipeline_json(const redco_plan *plan);
 redco_status redcoi_plan_read_pipeline(const redco_json_value *root, redco_plan *plan, redco_error *err);
-/** Whether schedule, chunks, groups and stages agree. @param pointer_out  static: the member that does not */
+/** @return whether schedule, chunks, groups and stages agree. @param pointer_out  static: the member that does not */
 redco_status redcoi_plan_check_pipeline(const redco_plan *plan, const char **pointer_out, redco_error *err);
 
 #endif

@@ -37,7 +37,7 @@ static bool solve(double a[3][3], double b[3], const bool used[3], double x[3])
     return true;
 }
 
-/* Of the fits without a negative coefficient, the one of the least squares: a subset of the columns. */
+/* Takes the fit of the least squares without a negative coefficient: a subset of the columns. */
 static bool best_subset(const redco_batch_point *points, size_t count, double scale, bool bent, double x_out[3])
 {
     double least = INFINITY;

@@ -38,7 +38,7 @@ double redco_batch_needed(const redco_batch_curve *curve, double batch);
 redco_status redco_batch_fit(const redco_batch_point *points, size_t count, bool bent, redco_batch_curve *curve_out,
                              redco_error *err);
 
-/** What --critical-batch says. */
+/** The value of --critical-batch. */
 typedef struct redco_critical_batch {
     bool given;
     double tokens;           /**< Bc; 0: far below all batches */

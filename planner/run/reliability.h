@@ -1,4 +1,4 @@
-/** @file reliability.h  What failures and checkpoints leave of a run's time: formulas.
+/** @file reliability.h  The part of a run's time that failures and checkpoints leave: formulas.
  *
  *  Failures of the job are a Poisson process of mean time M while it runs or restarts. Between two checkpoints lies a
  *  productive interval d; training waits w for each; an asynchronous one is durable W later. A cycle is L = d + w.
@@ -34,13 +34,13 @@ typedef struct redco_reliability {
     double interval_s;        /**< d > 0 */
     double block_s;           /**< w >= 0 */
     double write_s;           /**< W; 0 of blocking ones. Of copies in memory: of the stored checkpoint */
-    double stored_interval_s; /**< of copies in memory: productive time between stored checkpoints */
-    double deep_ratio;        /**< of copies in memory and of replicas: the share of failures that these do not cover */
+    double stored_interval_s; /**< for copies in memory: productive time between stored checkpoints */
+    double deep_ratio;        /**< for copies in memory and replicas: the share of failures that these do not cover */
     uint32_t replicas;        /**< fault-tolerant data parallelism: a failure stops one of so many; 0: all */
     double stall_s;           /**< then all wait so long at a failure, and the replica is away for restart_s */
     bool pooled;              /**< a node is replaced at once, by others than the spares; always so with replicas */
     uint32_t spares;          /**< else nodes that stand by; where none is left, all wait for the first repair */
-    double repair_s;          /**< of a node */
+    double repair_s;          /**< time to repair a node */
 } redco_reliability;
 
 /** Shares of wall-clock time; they add up to 1. The first is the effective training time ratio (ETTR). */

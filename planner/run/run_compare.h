@@ -1,4 +1,4 @@
-/** @file run_compare.h  What changed between two runs, cause by cause. Days are a product,
+/** @file run_compare.h  The changes between two runs, cause by cause. Days are a product,
  *      days = tokens x inflation / (speed of a GPU x GPUs) x (1 + checkpoints + lost work + restarts),
  *  and money is days x GPUs paid for x price, so that the logarithmic mean of both ends divides the difference among
  * the factors without a remainder (Ang, Energy Policy 33, 2005: LMDI). Pure but for reading. */
@@ -21,10 +21,11 @@ typedef struct redco_run_summary {
     double checkpoint, failures, restart; /**< time over that of steps that count */
     double ettr, days_low, days_high;
     bool priced;
-    double money, price; /**< of a GPU-hour paid for */
+    double money, price; /**< price of a GPU-hour that is paid for */
 } redco_run_summary;
 
-/** Of redco-plan --json with --tokens (its "run"), --run (its total) or several sizes (the chosen one). */
+/** Reads the output of redco-plan --json with --tokens (its "run"), --run (its total) or several sizes (the chosen
+ * one). */
 redco_status redco_run_summary_from_json(const redco_json_value *root, redco_run_summary *out, redco_error *err);
 redco_status redco_run_summary_read(const char *path, redco_run_summary *out, redco_error *err);
 
@@ -34,8 +35,8 @@ typedef struct redco_run_change {
     double days, money;
 } redco_run_change;
 
-/** What each cause adds from @p a to @p b; the changes add up to the differences of days and, where both are priced, of
- *  money. */
+/** The change that each cause adds from @p a to @p b; the changes add up to the differences of days and, where both are
+ * priced, of money. */
 void redco_run_changes(const redco_run_summary *a, const redco_run_summary *b,
                        redco_run_change changes_out[REDCO_RUN_CHANGES]);
 

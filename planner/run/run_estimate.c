@@ -9,18 +9,18 @@
 
 static const double day_s = 86400.0, hour_s = 3600.0, joules_per_mwh = 3.6e9;
 static const double played_loss = 0.25, played_failures = 5000.0;
-static const double calibrated_ranks = 1024.0; /* of measured runs: their noise is in the calibration */
+static const double calibrated_ranks = 1024.0; /* ranks of measured runs: their noise is in the calibration */
 static const double power_band = 0.12;
 static const double stored_every_s = 60.0; /* or ten writes, so that storage has time for others */
 enum { MOST_PLAYED = 64, LEAST_PLAYED = 8 };
 
-/* What moves: -1 to the better end, 1 to the worse, 0 not. */
+/* The inputs that move: -1 to the better end, 1 to the worse, 0 not. */
 enum cause { CAUSE_STEP, CAUSE_NOISE, CAUSE_RATE, CAUSE_RECOVERY, CAUSE_STORAGE };
 struct corner {
     int at[REDCO_RUN_CAUSES];
 };
 
-/* What a corner gives. */
+/* The results of a corner. */
 struct point {
     double step_s, wall_s, productive_s, mttf_s;
     redco_time_split split;
@@ -82,7 +82,7 @@ static double step_of(const redco_run_terms *terms, const redco_run_step *step, 
 static redco_reliability reliability_of(const redco_run_terms *terms, const redco_run_step *step,
                                         const struct corner *c, double interval_s, double *reload_s_out)
 {
-    static const double copy_bytes_per_s[] = {20e9, 10e9, 5e9}; /* of a GPU to its host */
+    static const double copy_bytes_per_s[] = {20e9, 10e9, 5e9}; /* from a GPU to its host */
     const redco_failures *const f = &terms->failures;
     const redco_run_value storage = storage_of(terms, step), rate = redco_failures_rate(f, step->gpus);
     const double stored_s = step->checkpoint_bytes / pick_rate(&storage, c->at[CAUSE_STORAGE]);

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/** What a run is told beside its step; what is not given has a default, and is listed as an assumption. */
+/** The inputs of a run beside its step; one that is not given has a default, and is listed as an assumption. */
 typedef struct redco_run_terms {
     double tokens;
     redco_failures failures;
@@ -32,7 +32,7 @@ typedef struct redco_run_terms {
     bool spares_given; /**< else nodes are replaced from a pool, and not paid for */
     uint32_t spares;   /**< nodes */
     bool priced, has_grid, pue_given, host_given;
-    redco_run_value price; /**< of a GPU-hour */
+    redco_run_value price; /**< price of a GPU-hour */
     char currency[16];
     redco_run_value pue, grid_g_per_kwh, host_w; /**< the latter of one GPU's share of a host */
     bool noise_given;                            /**< else noise beyond that of calibrated runs widens the band alone */
@@ -40,7 +40,7 @@ typedef struct redco_run_terms {
     double slow_rank; /**< one rank computes so many times as long; 1 */
     redco_critical_batch critical;
     double batch_like; /**< tokens are counted for this batch, in tokens; 0: for that of the step */
-    uint64_t seed;     /**< of the event simulation */
+    uint64_t seed;     /**< seed of the event simulation */
 } redco_run_terms;
 
 redco_run_terms redco_run_terms_default(void);
@@ -51,14 +51,14 @@ typedef struct redco_run_step {
     double band_ratio; /**< half-width of the band */
     redco_run_evidence evidence;
     char source[192];
-    double compute_s; /**< of a rank: what a slow one stretches */
+    double compute_s; /**< a rank's compute, which a slow one stretches */
     uint64_t gpus;
     uint32_t nodes, hosts_per_node; /**< a node is one NVLink domain, which fails as a whole */
     double batch_tokens;
     double micro_batches;
     double watts_per_gpu, idle_w, tdp_w; /**< 0: not known */
     redco_run_evidence power_evidence;
-    double checkpoint_bytes; /**< of one copy of weights and optimizer states */
+    double checkpoint_bytes; /**< bytes of one copy of weights and optimizer states */
     double writers;          /**< GPUs that hold one copy together */
     uint32_t replicas;       /**< data-parallel */
 } redco_run_step;
@@ -71,7 +71,7 @@ typedef struct redco_run_figure {
 
 enum { REDCO_RUN_CAUSES = 5, REDCO_RUN_MOST_ASSUMED = 16 };
 
-/** What one cause alone does to the days. */
+/** The change of the days by one cause alone. */
 typedef struct redco_run_cause {
     const char *what; /**< "step time", "scale-out noise", "failure rate", "recovery", "storage": static */
     double low_days, high_days;

@@ -16,7 +16,7 @@ typedef struct redco_run_events {
     uint64_t failures;
 } redco_run_events;
 
-enum { REDCO_MOST_FAILURES = 2000000 /**< of one run that is played */ };
+enum { REDCO_MOST_FAILURES = 2000000 /**< failures of one run that is played */ };
 
 /** Plays until @p work_s of productive time are done.
  *  @param r  checked

@@ -1,4 +1,4 @@
-/** @file run_frontier.h  How many GPUs, of which machine, in which batches: every choice priced as a run, and those
+/** @file run_frontier.h  Chooses the number of GPUs, the machine and the batch: every choice priced as a run, and those
  * that no other beats in days and money, or in days and energy. Nothing here prints. */
 #ifndef REDCO_RUN_FRONTIER_H
 #define REDCO_RUN_FRONTIER_H
@@ -45,7 +45,7 @@ typedef struct redco_frontier_row {
 typedef struct redco_frontier {
     redco_frontier_row *rows; /**< by cluster as given, then GPUs, batch */
     uint32_t count;
-    int cheapest, fastest, leanest; /**< of those that keep deadline and budget; -1: none */
+    int cheapest, fastest, leanest; /**< among those that keep deadline and budget; -1: none */
     int chosen;                     /**< by the goal */
     double deadline_s, budget;      /**< as asked */
     bool priced;                    /**< money is known of all that fit; else GPU-hours count as money */
@@ -59,7 +59,7 @@ void redco_frontier_free(redco_frontier *frontier);
 /** {"format": "redco-frontier", ...} (planner/run/frontier.schema.json): a new reference, NULL when out of memory. */
 json_t *redco_frontier_to_json(const redco_frontier *frontier);
 
-/** What a row costs: money, or GPU-hours. */
+/** @return the cost of a row: money, or GPU-hours */
 double redco_frontier_cost(const redco_frontier *frontier, const redco_frontier_row *row);
 
 /** Marks what no other point beats in both numbers; of equal points the first.

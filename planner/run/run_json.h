@@ -12,7 +12,7 @@ extern "C" {
 /** A new reference, NULL when out of memory. */
 json_t *redco_run_to_json(const redco_run_estimate *estimate, uint64_t gpus);
 
-/** What ETTR is, for people. */
+/** The definition of ETTR, for people. */
 extern const char redco_ettr_definition[];
 /** "blocking", "async", "memory": by redco_saving, NULL-terminated. */
 extern const char *const redco_saving_words[];

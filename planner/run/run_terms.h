@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/** What was said, until the GPU is known; texts are borrowed. */
+/** The given terms, until the GPU is known; texts are borrowed. */
 typedef struct redco_run_words {
     redco_run_terms terms;
     bool failures_given, tokens_given;
@@ -38,7 +38,7 @@ redco_run_words redco_run_words_default(void);
  *  @param place  of errors. @return REDCO_EVALUE also for an unknown key */
 redco_status redco_run_words_take(redco_run_words *words, const char *key, const char *text, const char *place,
                                   redco_error *err);
-/** Whether a key was taken. */
+/** @return whether a key was taken. */
 bool redco_run_words_said(const redco_run_words *words, const char *key);
 /** The keys above, NULL-terminated. */
 extern const char *const redco_run_keys[];

@@ -50,14 +50,14 @@ typedef enum redco_run_unit {
 redco_status redco_run_parse(const char *text, redco_run_unit unit, const char *place, double *value_out,
                              redco_error *err);
 
-/** How machines of a kind fail, and recover. */
+/** The failures and recovery of machines of a kind. */
 typedef struct redco_failures {
     char name[64];
-    redco_run_value rate; /**< of 8 GPUs, a second */
+    redco_run_value rate; /**< failures of 8 GPUs a second */
     redco_run_value detect_s, restart_s, repair_s;
-    redco_run_value deep_ratio;          /**< of failures: they take copies in memory, or several replicas */
+    redco_run_value deep_ratio;          /**< share of failures: they take copies in memory, or several replicas */
     double count, count_low, count_high; /**< with its 90 % interval */
-    double over_s;                       /**< of the user's own count; 0: none */
+    double over_s;                       /**< time of the user's own count; 0: none */
     uint64_t count_nodes;                /**< nodes of 8 GPUs that it was counted on; 0: those of the run */
 } redco_failures;
 

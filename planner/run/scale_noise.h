@@ -1,5 +1,5 @@
-/** @file scale_noise.h  What all ranks lose by waiting for the slowest. A rank's time is normal: its GPU is off by a
- *  static share, each micro-batch by a transient one, which m micro-batches average. Pure functions. */
+/** @file scale_noise.h  The time that all ranks lose by waiting for the slowest. A rank's time is normal: its GPU is
+ * off by a static share, each micro-batch by a transient one, which m micro-batches average. Pure functions. */
 #ifndef REDCO_SCALE_NOISE_H
 #define REDCO_SCALE_NOISE_H
 
@@ -12,7 +12,7 @@ extern "C" {
 /** Standard deviations, of a rank's mean time. */
 typedef struct redco_noise {
     double static_ratio;    /**< between GPUs; more micro-batches do not shrink it */
-    double transient_ratio; /**< of one micro-batch */
+    double transient_ratio; /**< noise of one micro-batch */
 } redco_noise;
 
 /** Expected largest of @p ranks standard normal numbers, by integration of their distribution; 0 for one rank. */

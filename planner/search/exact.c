@@ -6,19 +6,20 @@
 
 /* Compositions of a group that are gone through one by one: 361 layers with three options. */
 static const double most_enumerated = 65536.0, few_compositions = 256.0;
-/* Of several classes with a choice: 140 layers of each of two with three options. One is gone through layer by layer.
+/* Limits for several classes with a choice: 140 layers of each of two with three options. One is gone through layer by
+ * layer.
  */
 static const double most_of_several = 1e8;
 
-/* How far from the group's Lagrangian bound a composition is looked for first, and how much farther at each further
- * try. */
+/* The distance from the group's Lagrangian bound at which a composition is looked for first, and its growth at each
+ * further try. */
 static const double first_slack_ratio = 1e-4, more_slack = 8.0;
 static const double rounding = 1e-9; /* sums in another order */
 
 /** Sums over the layers placed so far. */
 struct partial {
     double base_s, kink_s[REDCOI_WINDOWS];
-    double surplus_s; /**< what the options cost above the cheapest of their class, at the bound's prices */
+    double surplus_s; /**< cost of the options above the cheapest of their class, at the bound's prices */
     uint64_t bytes, transient[REDCO_TRANSIENT_COUNT];
 };
 
@@ -26,7 +27,7 @@ struct partial {
 struct enumeration {
     const redcoi_problem *problem;
     uint32_t order[REDCOI_MAX_CLASSES];
-    uint32_t position; /**< of the last class that has a choice; the classes behind it have one option */
+    uint32_t position; /**< position of the last class that has a choice; the classes behind it have one option */
     bool bounded;      /**< compositions that cannot be best are passed over many at a time */
     redcoi_bound bound;
     double cheapest_s[REDCOI_MAX_CLASSES]; /**< at the bound's prices */
@@ -67,7 +68,8 @@ static uint64_t whole_bytes(const struct partial *sum)
     return bytes;
 }
 
-/* Whether the composition at hand has more layers in earlier options than the best; both list options in order. */
+/* @return whether the composition at hand has more layers in earlier options than the best; both list options in order.
+ */
 static bool is_earlier(const redcoi_answer *now, const redcoi_answer *best)
 {
     for (uint32_t i = 0; i < now->count && i < best->count; i++) {
@@ -121,7 +123,7 @@ static double surplus_s(const struct enumeration *e, size_t i)
     return fmax(0.0, redcoi_bound_price(option, &e->bound) - e->cheapest_s[option->class_index]);
 }
 
-/* What further layers may cost above the cheapest. */
+/* The most that further layers may cost above the cheapest. */
 static double room_s(const struct enumeration *e, const struct partial *sum)
 {
     return e->cutoff_s * (1.0 + rounding) - e->bound.value_s - sum->surplus_s;
@@ -338,7 +340,7 @@ static void place(struct enumeration *e, uint32_t position, size_t i, uint32_t l
     if (i + 1 == last) {
         give(e, position, i, left, left, sum);
     } else if (e->goal == REDCOI_LEAST_MEMORY) {
-        /* Of a mixture, all layers on its leanest option take no more. */
+        /* All layers of a mixture on its leanest option take no more. */
         give(e, position, i, left, left, sum);
         if (left > 0) { give(e, position, i, left, 0, sum); }
     } else if (e->bounded && position == e->position && i + 2 == last) {
@@ -364,9 +366,9 @@ static double compositions(uint32_t layers, size_t options)
     return count;
 }
 
-/* Whether class a comes before b when bounded, where the last class that has a choice is not gone through layer by
- * layer: one with few compositions first, then one whose layers have fewer ways to go at the bound, then one with fewer
- * layers. Classes without a choice stand behind. */
+/* @return whether class a comes before b when bounded, where the last class that has a choice is not gone through layer
+ * by layer: one with few compositions first, then one whose layers have fewer ways to go at the bound, then one with
+ * fewer layers. Classes without a choice stand behind. */
 static bool comes_before(const struct enumeration *e, uint32_t a, uint32_t b)
 {
     const uint32_t classes[2] = {a, b};
@@ -460,7 +462,7 @@ double redcoi_exact_count(const redcoi_problem *problem, uint32_t group)
     return count;
 }
 
-/* What no composition takes more than. */
+/* An upper bound on the memory of any composition. */
 static double slowest_s(const struct enumeration *e)
 {
     double sum_s = e->problem->constant_s;

@@ -12,11 +12,11 @@ typedef enum redcoi_goal {
     REDCOI_EVERY_TIME    /**< as REDCOI_LEAST_TIME, but whatever fits is looked at, also where it cannot win */
 } redcoi_goal;
 
-/** How many compositions @p group has. */
+/** @return the number of compositions of @p group */
 double redcoi_exact_count(const redcoi_problem *problem, uint32_t group);
 
-/** Whether several classes with a choice have so many layers together that going through one of them takes too long:
- *  by a count of compositions, so that answers do not depend on the clock. */
+/** @return whether several classes with a choice have so many layers together that going through one of them takes too
+ * long: by a count of compositions, so that answers do not depend on the clock. */
 bool redcoi_exact_is_long(const redcoi_problem *problem, uint32_t group);
 
 /** The best composition of @p group that fits and takes at most @p cutoff_s. Up to 65,536 of them are gone through,

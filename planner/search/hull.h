@@ -13,14 +13,14 @@ extern "C" {
  *  those that a group spans. */
 typedef struct redco_hull {
     uint32_t tp, cp, pp, chunks;
-    uint32_t cp_nodes; /**< of a tensor- and context-parallel group together */
+    uint32_t cp_nodes; /**< nodes of a tensor- and context-parallel group together */
     uint32_t dp_nodes;
     uint64_t least_tokens, most_tokens;
     uint64_t least_context_tokens; /**< beside cp > 1; 0: it never was */
 } redco_hull;
 
-/** What lies outside; bits. Tokens and nodes may be twice as far as measured: between two points of a doubling sweep
- *  nothing was measured either. */
+/** The dimensions that lie outside; bits. Tokens and nodes may be twice as far as measured: between two points of a
+ * doubling sweep nothing was measured either. */
 enum {
     REDCO_BEYOND_TP = 1,
     REDCO_BEYOND_CP = 2,

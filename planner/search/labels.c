@@ -10,17 +10,17 @@
 
 enum { NO_STEP = UINT32_MAX, PRICES = 30 };
 
-/* Of reduced seconds in seconds of window, doubled PRICES times; any price gives a valid limit. */
+/* Price of reduced seconds in seconds of window, doubled PRICES times; any price gives a valid limit. */
 static const double lowest_price = 1e-3;
 
-/* Of 56 bytes each. Past it the answer is not proven. */
+/* Labels of 56 bytes each. Past it the answer is not proven. */
 static const size_t most_labels = (size_t)1 << 22;
 
 struct label {
     double base_s, kink_s[REDCOI_WINDOWS], reduced_s;
     uint64_t bytes;
     uint32_t left;
-    uint32_t step; /**< how it came to be */
+    uint32_t step; /**< the step that made it */
 };
 
 /** One choice on the way to a label. */
@@ -113,8 +113,8 @@ static bool dominates(const struct label *a, const struct label *b, double toler
 
 /** Least and most that the layers still to be placed can add to each window. */
 struct future {
-    double per_layer[REDCOI_WINDOWS][2]; /**< of the class being placed */
-    double rest[REDCOI_WINDOWS][2];      /**< of the classes after it */
+    double per_layer[REDCOI_WINDOWS][2]; /**< for the class being placed */
+    double rest[REDCOI_WINDOWS][2];      /**< for the classes after it */
 };
 
 /* A window that stays hidden whatever follows, or exposed, is linear: its kink is taken only as far as it can still
@@ -151,7 +151,7 @@ static void drop_dominated(struct pass *p)
         if (kept > 0 && labels->list[run].left != label.left) { run = kept; }
         if (run == kept) { least_s = (double)INFINITY; }
         bool dominated = false;
-        /* Who dominates has no larger base, windows aside: where those are settled this decides at once. */
+        /* A label that dominates has no larger base, windows aside: where those are settled this decides at once. */
         const bool possible = least_s <= label.base_s + p->tolerance_s;
         for (size_t j = kept; j > run && possible && !dominated && *p->effort > 0; (*p->effort)--) {
             dominated = dominates(&labels->list[--j], &label, p->tolerance_s);
@@ -199,7 +199,7 @@ static void widen(double range[2], double low, double high)
     range[1] = high > range[1] ? high : range[1];
 }
 
-/* What can follow stage @p index. */
+/* The labels that can follow stage @p index. */
 static struct future future_of(const redcoi_problem *problem, const struct stages *stages, size_t index)
 {
     const uint32_t rank = stages->entries[index].class_rank;

@@ -11,7 +11,8 @@
 static const double gib = 1073741824.0;
 static const double ms = 1e-3;
 
-/* How often the memory row is tightened when GLPK's tolerance let an answer exceed it by a few kilobytes. */
+/* The number of times that the memory row is tightened when GLPK's tolerance let an answer exceed it by a few
+ * kilobytes. */
 enum { MEMORY_ATTEMPTS = 4 };
 
 /** A sparse matrix that grows; GLPK counts from 1. */

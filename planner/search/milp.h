@@ -8,7 +8,7 @@
 typedef struct redcoi_milp_options {
     bool uniform;               /**< all layers in one group */
     double gap_ratio;           /**< stop when bound and answer are this near */
-    uint32_t node_limit;        /**< of branch and bound; 0 = none */
+    uint32_t node_limit;        /**< limit of nodes in branch and bound; 0 = none */
     const redcoi_answer *start; /**< NULL, or an answer that fits, to prune with */
     bool round;                 /**< relaxed answers are rounded: where layers are many, that loses little */
 } redcoi_milp_options;

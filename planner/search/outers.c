@@ -147,8 +147,8 @@ redco_status redcoi_place_ranks(const redco_machine *machine, redco_setting *set
     return redco_parallel_check_nodes(&p, err);
 }
 
-/* Whether a second copy of the parameters is one of the choices: it is in the free space of step times, but neither in
-   AMSP's nor among meshes that are given. */
+/* @return whether a second copy of the parameters is one of the choices: it is in the free space of step times, but
+   neither in AMSP's nor among meshes that are given. */
 static bool may_copy(const redcoi_space *space, redco_mesh grid)
 {
     const redco_search_options *o = &space->options;
@@ -256,9 +256,9 @@ static uint32_t divisor_of_both(uint32_t a, uint32_t b)
     return a;
 }
 
-/* Whether measured rows hold context parallelism like this, and no layout with less of it is as good: (cp, b) has the
- * tokens a rank, the micro-batches and, over data- and context-parallel ranks together, the meshes of (cp/g, b/g), with
- * more traffic of keys and values, where g divides both. */
+/* @return whether measured rows hold context parallelism like this, and no layout with less of it is as good: (cp, b)
+ * has the tokens a rank, the micro-batches and, over data- and context-parallel ranks together, the meshes of (cp/g,
+ * b/g), with more traffic of keys and values, where g divides both. */
 static bool keeps_context(const struct lister *list, const redco_setting *setting)
 {
     const redco_search_options *o = &list->space->options;

@@ -8,7 +8,7 @@
 /** A point of the space: an answer of outer->steps (and ->goal). */
 typedef struct redcoi_point {
     const redcoi_outer *outer;
-    uint32_t group; /**< of all its layers; UINT32_MAX when they differ */
+    uint32_t group; /**< group of all its layers; UINT32_MAX when they differ */
     double value_s; /**< the objective */
     double step_s;
     uint64_t bytes; /**< fixed bytes included */

@@ -29,7 +29,7 @@ struct search {
     redcoi_space *space;
     redcoi_ranking ranking;
     double bound_s; /**< no answer is better */
-    bool explain;   /**< what would fit, when nothing does */
+    bool explain;   /**< says what would fit, when nothing does */
 };
 
 static double seconds_now(void)
@@ -44,7 +44,8 @@ static double tie_limit(const struct search *s, double best_s)
     return best_s * (1.0 + (s->space->comm ? exact_tie_ratio : tie_ratio));
 }
 
-/* What a point must not exceed to matter: the last rank and its near ties, or how far from the first ranks may be. */
+/* The limit that a point must not exceed to matter: the last rank and its near ties, or how far from the first ranks
+ * may be. */
 static double limit_of(const struct search *s)
 {
     const redco_search_options *const o = &s->space->options;
@@ -103,7 +104,7 @@ static redco_status solve_long_leaf(const redcoi_problem *problem, double cutoff
     return st;
 }
 
-/* Of many layers in several classes GLPK mixes options within a share of the gap asked for: layers are small beside it.
+/* GLPK mixes options of many layers in several classes within a share of the gap asked for: layers are small beside it.
  * Its nodes are spent on counts alone, for transient buffers are branched on before.
  * @param limit_s  of the objective of @p problem
  * @param bound_s  NULL, or raised to what was proven */
@@ -337,7 +338,7 @@ static redco_status prove_all(struct search *s, redco_error *err)
     return st;
 }
 
-/* How far a near tie may be from the optimum and still be within the gap of the proven bound. */
+/* The distance from the optimum at which a near tie is still within the gap of the proven bound. */
 static double tie_ceiling(const struct search *s, double best_s)
 {
     const double gap_limit_s = s->bound_s / (1.0 - s->space->options.gap_ratio);

@@ -41,7 +41,7 @@ enum { REDCO_RANKED_MAX = 1000 };
 #define REDCO_DEGREE_AUTO UINT32_MAX
 /** The same among degrees that measured rows hold (outers.c); all where the batch divides over none of these. */
 #define REDCO_DEGREE_MEASURED (UINT32_MAX - 1)
-/** Whether the search chooses a degree. */
+/** @return whether the search chooses a degree. */
 static inline bool redco_degree_is_free(uint32_t degree)
 {
     return degree == REDCO_DEGREE_AUTO || degree == REDCO_DEGREE_MEASURED;
@@ -61,14 +61,15 @@ typedef struct redco_search_options {
     /** 0: 1, or chosen by the search where the batch divides over no layout with 1; REDCO_DEGREE_AUTO,
      *  REDCO_DEGREE_MEASURED: chosen */
     uint32_t pp, cp;
-    uint32_t chunks; /**< of a pipeline stage, where there are several; 0: 1; REDCO_DEGREE_AUTO: chosen by the search */
-    redco_pipeline_kind schedule; /**< of pipelines; 1F1B: interleaved where stages have several chunks */
+    uint32_t chunks; /**< chunks of a pipeline stage, where there are several; 0: 1; REDCO_DEGREE_AUTO: chosen by the
+                        search */
+    redco_pipeline_kind schedule; /**< schedule of pipelines; 1F1B: interleaved where stages have several chunks */
     uint32_t group;               /**< micro-batches that interleaved chunks take at a time; 0: as few as can be */
     const uint32_t *split; /**< blocks of each position of pp x chunks (stages.h), which are given then; borrowed */
     redco_switch sequence_parallel;
     redco_tp_placement tp_placement;
     bool tp_placement_fixed;          /**< else as the engine has it */
-    const redco_user_rules *tp_rules; /**< of REDCO_TP_USER, else NULL; borrowed */
+    const redco_user_rules *tp_rules; /**< rules for REDCO_TP_USER, else NULL; borrowed */
     redco_recompute recompute;        /**< one policy for all layers; REDCO_RECOMPUTE_COUNT = free, may mix */
     bool scheme_fixed;
     redco_scheme scheme;
@@ -82,7 +83,7 @@ typedef struct redco_search_options {
     redco_mesh fix_secondary; /**< p2: the second copy of the parameters; 0x0 = free */
     redco_strategy strategy;
     redco_objective objective;
-    uint64_t margin_bytes;    /**< of memory that answers leave free, by the closed form */
+    uint64_t margin_bytes;    /**< memory that answers leave free, by the closed form */
     const redco_hull *within; /**< NULL, or where answers lie; borrowed */
     /** 0, or by how much the search's count of bytes, which is more than any one stage of a pipeline holds, may be
      *  above the capacity where the fullest stage is not by more than redco_memory_ratio: such points are ranked, at
@@ -94,7 +95,7 @@ typedef struct redco_search_options {
     uint32_t top;         /**< how many ranked answers, >= 1 */
     /** Answers further above the first than this share are not ranked; 0: all that fit */
     double spread_ratio;
-    double limit_s;   /**< of the objective: slower answers are of no interest; 0: none is too slow */
+    double limit_s;   /**< limit on the objective: slower answers are of no interest; 0: none is too slow */
     double gap_ratio; /**< proven optimality gap asked for, e.g. 0.0005 */
 } redco_search_options;
 
@@ -103,12 +104,12 @@ typedef struct redco_candidate {
     redco_assignment *assignments; /**< per class, in class order; together every layer once. With pp > 1 and several
                                       configurations of a class: stage after stage */
     uint32_t assignment_count;
-    redco_prediction closed_form; /**< of redco_cost_step(): what was optimised */
+    redco_prediction closed_form; /**< from redco_cost_step(): it was optimised */
     redco_prediction prediction;  /**< the simulator's after redco_search_priced(), else the closed form's */
     double objective;             /**< seconds of the chosen objective, closed form */
 } redco_candidate;
 
-/** Whether the engine offers a policy of recomputation. */
+/** @return whether the engine offers a policy of recomputation. */
 bool redco_search_offers(const redco_search_options *options, redco_recompute policy);
 
 /** Why nothing fits, or null values when something does. */
@@ -130,7 +131,7 @@ typedef struct redco_search_counts {
     uint64_t bounded;      /**< ruled out by a bound alone */
     uint64_t priced;       /**< with all or some of their meshes */
     uint64_t solved;       /**< meshes of those whose best recomputation was sought */
-    uint64_t compositions; /**< of recomputation, that were looked at one by one */
+    uint64_t compositions; /**< compositions of recomputation that were looked at one by one */
     uint64_t simulated;    /**< steps */
 } redco_search_counts;
 
@@ -154,11 +155,11 @@ typedef struct redco_search_result {
     const char
         *verify_method;    /**< static, e.g. "exhaustive enumeration of 12,345,678 strategies" is built by the tool */
     uint64_t verify_count; /**< strategies (or states) it looked at */
-    /** Of redco_search_priced(), where the space has fewer layouts than REDCO_RANKED_MAX: all were simulated. */
+    /** Set by redco_search_priced() where the space has fewer layouts than REDCO_RANKED_MAX: all were simulated. */
     uint64_t verify_simulated; /**< 0: they were not */
     double verify_simulated_s; /**< the fastest that fits */
-    /** How far above the simulated step of any layout that was not simulated for the answer the closed form was that
-     * left it out, without pipeline stages and with them */
+    /** The most by which a closed form that left out a layout exceeded that layout's simulated step, without pipeline
+     * stages and with them */
     double above_ratio[2];
 } redco_search_result;
 

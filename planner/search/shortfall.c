@@ -57,7 +57,7 @@ redco_status redcoi_space_leanest(redcoi_space *space, bool enough, int64_t *sho
         *short_bytes_out = most;
     }
     const bool done = likely == NULL || (enough && *outer_out != NULL && most <= 0);
-    if (!done) { *outer_out = NULL; } /* of equal ones the first */
+    if (!done) { *outer_out = NULL; } /* the first of equal ones */
     for (uint32_t i = 0; i < space->outer_count && st == REDCO_OK && !done; i++) {
         redcoi_outer *outer = &space->outers[i];
         const int64_t least = least_short(outer);
@@ -249,7 +249,7 @@ static bool enlarge(redco_machine *machine)
         return true;
     }
     machine->gpus_per_node *= 2;
-    machine->order_count = 0; /* of fewer GPUs; whether something fits does not depend on it */
+    machine->order_count = 0; /* fewer GPUs have no order; whether something fits does not depend on it */
     if (machine->gpus_per_node > machine->node_gpus_physical) { machine->node_gpus_physical = machine->gpus_per_node; }
     if (machine->fabric == REDCO_FABRIC_SWITCH) { machine->link_group_gpus = machine->gpus_per_node; }
     return true;

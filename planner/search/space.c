@@ -95,7 +95,7 @@ redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search
         if (o->pp == REDCO_DEGREE_MEASURED) { o->pp = 1; }
         if (o->cp == REDCO_DEGREE_MEASURED) { o->cp = 1; }
     }
-    if (o->dimensions != 0) { /* what the engine lacks is not searched */
+    if (o->dimensions != 0) { /* the search leaves out what the engine lacks */
         if (o->tp == 0 && (o->dimensions & REDCO_HAS_TP) == 0) { o->tp = 1; }
         if (redco_degree_is_free(o->pp) && (o->dimensions & REDCO_HAS_PP) == 0) { o->pp = 1; }
         if (redco_degree_is_free(o->cp) && (o->dimensions & REDCO_HAS_CP) == 0) { o->cp = 1; }

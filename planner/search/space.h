@@ -17,7 +17,7 @@ typedef struct redcoi_outer {
     redcoi_problem *steps;                    /**< step time; NULL until priced */
     redcoi_problem *goal; /**< the objective, same options in the same order; equals steps unless it is T_comm */
     redcoi_problem *lean; /**< goal without options that are beaten within their group */
-    double *bounds_s;     /**< of goal, per group */
+    double *bounds_s;     /**< bounds on the goal, per group */
     bool whole;           /**< all groups are priced; else those of which nothing is above the limit asked for */
 } redcoi_outer;
 

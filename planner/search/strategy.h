@@ -1,4 +1,4 @@
-/** @file strategy.h  What a strategy may be: meshes of parameters, gradients and optimizer states (AMSP, arXiv
+/** @file strategy.h  Strategies: meshes of parameters, gradients and optimizer states (AMSP, arXiv
  *  2311.00257, section V-B), the names people use for points of that space, and what --fix leaves of it. Pure. */
 #ifndef REDCO_STRATEGY_H
 #define REDCO_STRATEGY_H
@@ -34,13 +34,13 @@ redco_status redco_strategy_triples(redco_mesh dp, redco_strategy strategy, cons
 /** The secondary mesh that @p strategy asks of the setting: one node's ranks for ZeRO++, else 0x0. */
 redco_mesh redco_strategy_secondary(redco_strategy strategy, redco_mesh dp);
 
-/** Whether the meshes of one layer on the ranks @p dp are a point of that name; any are of "any" and "amsp". */
+/** @return whether the meshes of one layer on the ranks @p dp are a point of that name; any are of "any" and "amsp". */
 bool redco_strategy_bears(redco_strategy strategy, redco_mesh dp, const redco_shards *shards);
 /** The narrowest name that the point deserves, REDCO_STRATEGY_ANY when it has none (AMSP's planner is no point). */
 redco_strategy redco_strategy_of(redco_mesh dp, redco_mesh secondary, const redco_shards *shards);
-/** Whether an engine that runs @p states (REDCO_RUNS_... bits) has the strategy; AMSP's is any triple. */
+/** @return whether an engine that runs @p states (REDCO_RUNS_... bits) has the strategy; AMSP's is any triple. */
 bool redco_strategy_offered(uint32_t states, redco_strategy strategy);
-/** Whether an engine that runs @p states (REDCO_RUNS_... bits) can run a triple on the ranks @p dp. */
+/** @return whether an engine that runs @p states (REDCO_RUNS_... bits) can run a triple on the ranks @p dp. */
 bool redco_strategy_runs(uint32_t states, redco_mesh dp, redco_mesh secondary, const redco_shards *shards);
 
 #ifdef __cplusplus

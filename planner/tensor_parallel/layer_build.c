@@ -12,7 +12,7 @@
 static const double replicated_ratio = 0.25;
 /* Bytes of a logit: two 16-bit and two 32-bit copies (costmodel/README.md, section 5). */
 static const uint64_t logit_bytes = 12;
-/* What frameworks without dropout keep of an activation's operands, over the operands (likewise). */
+/* The part of an activation's operands that frameworks without dropout keep, over the operands (likewise). */
 static const double kept_ratio = 1.1;
 
 /* A rank's part if everything is split that tensor parallelism splits, if nothing is, and if only the sequence is. */
@@ -30,12 +30,12 @@ struct builder {
     redcoi_tp_layer *layer;
     redcoi_tp_graph *graph;
     const redco_model_dims *dims;
-    const redco_param *params; /* of the model */
+    const redco_param *params; /* the model's */
     uint64_t ranks;
-    uint32_t slot, first; /* of the class whose nodes are being added; its first node */
+    uint32_t slot, first; /* slot of the class whose nodes are being added; its first node */
     double element_bytes;
     bool rows;           /* sequence parallelism */
-    redcoi_tp_form edge; /* of activations between layers */
+    redcoi_tp_form edge; /* form of activations between layers */
     uint32_t op_count;
     struct part *parts; /* [SIZES] */
 };
@@ -147,7 +147,7 @@ static const redco_operator *product_of(const struct builder *b, const redco_lay
     return NULL;
 }
 
-/* Whether an even cut of the outputs leaves heads whole and parts in place. */
+/* @return whether an even cut of the outputs leaves heads whole and parts in place. */
 static bool is_aligned(const struct builder *b, const redco_layer_node *node)
 {
     const bool q = b->dims->heads % b->ranks == 0, kv = b->dims->kv_heads % b->ranks == 0;

@@ -8,22 +8,22 @@
 #include "costmodel/operators/compute.h"
 #include "planner/tensor_parallel/layer_graph.h"
 
-/** What a graph is built from; borrowed. */
+/** The inputs of a graph; borrowed. */
 typedef struct redcoi_tp_base {
     const redco_model *model;
     const redco_compute *compute;
-    redco_shape shape; /**< of one rank, tp > 1 */
+    redco_shape shape; /**< shape of one rank, tp > 1 */
     redcoi_tp_prices prices;
     double exposed_ratio;
     double param_s;       /**< redco_costs_param_s() */
-    uint64_t param_bytes; /**< of all states */
+    uint64_t param_bytes; /**< bytes of all states */
 } redcoi_tp_base;
 
 /** A graph and what its nodes are. */
 typedef struct redcoi_tp_layer {
     redcoi_tp_graph graph;
-    uint32_t classes[REDCOI_TP_CLASSES];            /**< of the slots; UINT32_MAX: none */
-    const redco_layer_node *nodes[REDCOI_TP_NODES]; /**< of the model */
+    uint32_t classes[REDCOI_TP_CLASSES];            /**< classes of the slots; UINT32_MAX: none */
+    const redco_layer_node *nodes[REDCOI_TP_NODES]; /**< the model's nodes */
 } redcoi_tp_layer;
 
 /** Prices included, without a limit on memory.

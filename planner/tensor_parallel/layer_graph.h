@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** How an activation and its gradient lie on the ranks. */
+/** The way in which an activation and its gradient lie on the ranks. */
 typedef enum redcoi_tp_form {
     REDCOI_TP_WHOLE,  /**< all of it everywhere; the gradient, too */
     REDCOI_TP_SHARED, /**< all of it everywhere; every rank has a part of the gradient's sum: input of a column split */
@@ -22,7 +22,7 @@ typedef enum redcoi_tp_form {
     REDCOI_TP_FORMS
 } redcoi_tp_form;
 
-/** What is done with a weight. A table's rows count as its output, since a tied head computes with it transposed. */
+/** The treatment of a weight. A table's rows count as its output, since a tied head computes with it transposed. */
 typedef enum redcoi_tp_split {
     REDCOI_TP_NO_WEIGHT,
     REDCOI_TP_REPLICATE,
@@ -34,7 +34,7 @@ enum {
     REDCOI_TP_INPUTS = 3,
     REDCOI_TP_OPTIONS = 8,
     REDCOI_TP_NODES = 24,
-    REDCOI_TP_CLASSES = 2, /**< of layers in one graph: embedding and head */
+    REDCOI_TP_CLASSES = 2, /**< classes of layers in one graph: embedding and head */
     REDCOI_TP_NONE = 0xff
 };
 
@@ -42,13 +42,13 @@ enum {
 typedef struct redcoi_tp_option {
     redcoi_tp_split split;
     bool legal;     /**< may be chosen: heads whole. Else only RedCoast's rules may ask for it */
-    bool by_rules;  /**< what a rule with this split means */
-    bool reference; /**< of the layout that the cost model's closed form prices */
+    bool by_rules;  /**< a rule with this split means it */
+    bool reference; /**< part of the layout that the cost model's closed form prices */
     redcoi_tp_form input[REDCOI_TP_INPUTS], output;
     double forward_s, backward_s;       /**< computation */
     double tp_forward_s, tp_backward_s; /**< collectives of its own */
-    double tp_bytes;                    /**< of those: sent by one rank */
-    uint64_t params;                    /**< of the fullest rank */
+    double tp_bytes;                    /**< part of those that one rank sends */
+    uint64_t params;                    /**< on the fullest rank */
     uint64_t bytes;                     /**< activations and logits */
 } redcoi_tp_option;
 
@@ -57,7 +57,7 @@ typedef struct redcoi_tp_node {
     uint32_t class_slot;
     uint32_t input_count;
     uint32_t inputs[REDCOI_TP_INPUTS]; /**< producing nodes, all earlier than this one */
-    double width_bytes;                /**< of the whole output: T x width x element */
+    double width_bytes;                /**< bytes of the whole output: T x width x element */
     double traffic_ratio;              /**< 1, or the share of a layer where many layers use one output */
     uint32_t tied;                     /**< an earlier node with the same weight, or REDCOI_TP_NONE */
     uint32_t option_count;
@@ -75,10 +75,10 @@ typedef struct redcoi_tp_graph {
     uint32_t node_count;
     redcoi_tp_node nodes[REDCOI_TP_NODES];
     redcoi_tp_prices prices;
-    double exposed_ratio; /**< of collectives, that computation waits for */
+    double exposed_ratio; /**< share of collectives that computation waits for */
     double param_s;       /**< a micro-batch's share of what a step pays for a parameter */
-    uint64_t param_bytes; /**< of parameter, gradient and optimizer state */
-    uint64_t limit_bytes; /**< of memory; 0 = none */
+    uint64_t param_bytes; /**< bytes of parameter, gradient and optimizer state */
+    uint64_t limit_bytes; /**< limit of memory; 0 = none */
     double forward_s[REDCOI_TP_NODES][REDCOI_TP_FORMS][REDCOI_TP_FORMS];  /**< conversions, filled by price() */
     double backward_s[REDCOI_TP_NODES][REDCOI_TP_FORMS][REDCOI_TP_FORMS]; /**< INFINITY: there is none */
 } redcoi_tp_graph;
@@ -88,7 +88,7 @@ typedef struct redcoi_tp_choice {
     uint8_t option[REDCOI_TP_NODES];
 } redcoi_tp_choice;
 
-/** What a choice costs: per class of layers, and in all. */
+/** The cost of a choice: per class of layers, and in all. */
 typedef struct redcoi_tp_cost {
     double forward_s, backward_s, tp_forward_s, tp_backward_s;
     double tp_bytes; /**< sent by one rank, ring algorithms */
@@ -99,14 +99,14 @@ typedef struct redcoi_tp_total {
     redcoi_tp_cost classes[REDCOI_TP_CLASSES];
     double time_s;         /**< computation and exposed collectives */
     uint64_t memory_bytes; /**< params x param_bytes + bytes */
-    double value_s; /**< what is minimised: time_s, what a step pays for parameters, and a price of memory that breaks
+    double value_s; /**< the objective: time_s, what a step pays for parameters, and a price of memory that breaks
                          ties; INFINITY: impossible */
 } redcoi_tp_total;
 
 /** Seconds that a GiB counts among layouts of equal time: far below anything a collective takes. */
 extern const double redcoi_tp_tie_s_per_gib;
 
-/** What an option adds to the value by itself. */
+/** The value that an option adds by itself. */
 double redcoi_tp_option_s(const redcoi_tp_graph *graph, const redcoi_tp_option *option);
 
 /** Fills the conversion tables. @return REDCO_EVALUE if a cost is no number, named in @p err */
@@ -134,7 +134,7 @@ typedef struct redcoi_tp_answer {
     bool feasible;
     bool proven;
     redcoi_tp_choice choice;
-    redcoi_tp_total total; /**< of redcoi_tp_evaluate() */
+    redcoi_tp_total total; /**< result of redcoi_tp_evaluate() */
     double gap_ratio, seconds;
     uint64_t short_bytes; /**< infeasible only: what the leanest layout lacks */
 } redcoi_tp_answer;

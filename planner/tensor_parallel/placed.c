@@ -20,7 +20,7 @@ static redcoi_tp_split split_of(redco_param_role role, int32_t dim)
 struct layer_splits {
     const redco_param *params;
     size_t tensors;
-    uint32_t layers;         /* of the class with the most */
+    uint32_t layers;         /* layers of the class with the most */
     redcoi_tp_split *splits; /* [layer][tensor] */
 };
 
@@ -87,7 +87,7 @@ static redco_status out_of_memory(const redco_model *model, redco_error *err)
     return redco_fail(err, REDCO_ENOMEM, redco_model_name(model), "out of memory");
 }
 
-/* Of a model with more classes than layouts are told apart for the first layers count. */
+/* Where a model has more classes than layouts are told apart for, the first layers count. */
 static redco_status copy_splits(const redco_model *model, const redco_rules_tree *tree, const redco_rules *rules,
                                 bool every_layer, redcoi_tp_ruled_splits *out, redco_error *err)
 {
@@ -242,7 +242,7 @@ redco_status redcoi_tp_place(const redcoi_tp_base *base, const redcoi_tp_ruled_s
     placed->milp = (redcoi_tp_answer){.feasible = false};
     if (solve == NULL || (st = solve(graph, &placed->milp, err)) != REDCO_OK) { return st; }
     if (placed->milp.total.value_s > placed->rules.value_s && placed->rules.memory_bytes > graph->limit_bytes) {
-        graph->limit_bytes = placed->rules.memory_bytes; /* what rules may use */
+        graph->limit_bytes = placed->rules.memory_bytes; /* the limit for rules */
         if ((st = solve(graph, &placed->milp, err)) != REDCO_OK) { return st; }
     }
     if (!placed->milp.feasible) { /* the reference fits, so this is a failure of the solver */

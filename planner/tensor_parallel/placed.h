@@ -10,7 +10,7 @@ enum { REDCOI_TP_LAYERS = 8 /**< classes of layers that a model may have */ };
 /** One graph of the model under each placement. */
 typedef struct redcoi_tp_placed {
     redcoi_tp_layer layer;
-    redcoi_tp_total reference; /**< what the cost model's closed form takes for granted */
+    redcoi_tp_total reference; /**< the layout that the closed form assumes */
     redcoi_tp_choice rules_choice;
     redcoi_tp_total rules;
     redcoi_tp_answer milp;    /**< when asked for */
@@ -36,7 +36,7 @@ redco_status redcoi_tp_rules_splits(const redco_model *model, uint32_t shards, c
                                     redcoi_tp_ruled_splits *splits_out, redco_error *err);
 void redcoi_tp_rules_splits_free(redcoi_tp_ruled_splits *splits);
 
-/** What all graphs of a setting are built from: @p costs prices their collectives and is borrowed. */
+/** The inputs of all graphs of a setting: @p costs prices their collectives and is borrowed. */
 typedef struct redcoi_tp_pricing {
     redco_costs *costs;
     uint32_t tp;

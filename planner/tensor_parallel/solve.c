@@ -29,7 +29,7 @@ struct solve {
     redcoi_tp_answer *answer;
     bool leanest; /* minimise memory, without a limit */
     glp_prob *lp;
-    double unit_s;                             /* of times */
+    double unit_s;                             /* unit of times */
     int x[REDCOI_TP_NODES][REDCOI_TP_OPTIONS]; /* columns; 0: not legal */
     int memory_row;
     int nodes_seen;

@@ -15,8 +15,8 @@ struct setting_costs {
     uint64_t micro_batches;
     bool sequence_parallel;
     redco_mesh dp;
-    uint32_t first[REDCOI_TP_LAYERS]; /* of a class's layouts in costs */
-    redco_layout_cost *costs;         /* of every layout of every class */
+    uint32_t first[REDCOI_TP_LAYERS]; /* first of a class's layouts in costs */
+    redco_layout_cost *costs;         /* one for every layout of every class */
 };
 
 struct source {
@@ -25,7 +25,7 @@ struct source {
     redcoi_tp_solver solve;       /* NULL: the program cannot be solved */
     const redco_user_rules *user; /* NULL: RedCoast's rules */
     redcoi_tp_pricing pricing;
-    redcoi_tp_ruled_splits ruled; /* of ruled_shards */
+    redcoi_tp_ruled_splits ruled; /* splits for ruled_shards */
     uint32_t ruled_shards;
     uint32_t next;
     struct setting_costs known[MOST_SETTINGS];

@@ -183,7 +183,7 @@ struct listing {
     const redco_model *model;
     const redco_layer_class *classes;
     struct rule_list general; /* for all layers */
-    redco_names matches;      /* of the general ones, in their order */
+    redco_names matches;      /* matches of the general ones, in their order */
     struct rule_list exact;   /* for one: where encoder and decoder differ */
 };
 
@@ -222,7 +222,7 @@ static redco_tp_rule rule_of(const redco_model *model, const redco_layer_node *n
     if ((column ? out : in).power[REDCO_AXIS_HEAD_DIM] == 0) { return rule; }
     rule.unit = dims->head_dim;
     if (column) { rule.parts = node->blocks; }
-    /* Of each group of heads its queries, its key and its value. */
+    /* Each group of heads has its queries, its key and its value. */
     if (param->use == REDCO_USE_QKV && rule.parts == 1) { rule.unit *= dims->heads / dims->kv_heads + 2; }
     return rule;
 }

@@ -16,7 +16,7 @@ typedef struct row {
     redco_attributes attributes;
     uint32_t input_count;
     redco_tensor_type in[INPUTS];
-    double read_share; /* of the inputs' bytes that are needed; 0: all */
+    double read_share; /* share of the inputs' bytes that are needed; 0: all */
 } row;
 
 #define T(dtype, ...)                                                                                                  \

@@ -1,4 +1,4 @@
-/** @file device_shim.h  What of CUDA C++ kernels need, for the host's compiler: the same .cu files run on the
+/** @file device_shim.h  The part of CUDA C++ that kernels need, for the host's compiler: the same .cu files run on the
  * processor.
  *
  *  Threads of a block run one after the other; one that waits for others (__syncthreads, shuffles) is left and gone on
@@ -233,7 +233,7 @@ struct standin_registration {
              standin_run<const arguments, name>(#name, grid, parameters);                                              \
          }});
 
-/* What kernels/device.cuh has for the device. */
+/* The same calls as kernels/device.cuh has for the device. */
 #define REDCO_KERNEL(name, arguments, threads)                                                                         \
     extern "C" void name(const struct arguments args);                                                                 \
     STANDIN_KERNEL(name, struct arguments)                                                                             \

@@ -1,4 +1,4 @@
-/** @file standin.h  What the stand-ins for CUDA's libraries share: how kernels are run, and how the others (cuBLASLt,
+/** @file standin.h  Shared by the stand-ins for CUDA's libraries: how kernels are run, and how the others (cuBLASLt,
  *  cuDNN, NCCL) put work into streams of the driver's. They are linked with libcuda.so.1 of this folder. */
 #ifndef REDCO_TESTS_STANDIN_H
 #define REDCO_TESTS_STANDIN_H
@@ -42,8 +42,8 @@ CUresult standin_stream_do(CUstream stream, const char *name, void (*work)(void 
 CUresult standin_stream_work(CUstream stream, const char *name, void (*work)(void *context), void *context,
                              void (*release)(void *context));
 
-/** Whether all of it lies in one live allocation of device memory of the current context. To be asked again in the
- * work: memory may be freed meanwhile. */
+/** @return whether all of it lies in one live allocation of device memory of the current context. To be asked again in
+ * the work: memory may be freed meanwhile. */
 bool standin_is_device(const void *memory, size_t bytes);
 /** As above, or page-locked host memory. */
 bool standin_is_known(const void *memory, size_t bytes);
@@ -56,7 +56,7 @@ __attribute__((format(printf, 1, 2))) void standin_complain(const char *format, 
 /** A number that depends on STANDIN_CUDA_SEED and on how often it was called. */
 uint64_t standin_random(void);
 
-/** What tests turn: found by dlsym() in libcuda.so.1.
+/** A switch of tests, found by dlsym() in libcuda.so.1.
  *  @param call   "cuMemAlloc_v2", NULL for any; calls that explain errors are not counted
  *  @param at     the how many-th call from now on fails, from 1; 0: none */
 void standin_fail_at(const char *call, uint64_t at, CUresult code);

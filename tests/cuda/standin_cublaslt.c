@@ -316,7 +316,7 @@ EXPORT cublasStatus_t cublasLtMatmulPreferenceGetAttribute(cublasLtMatmulPrefere
     return get(pref, BLAS_PREFERENCE, (int)attr, buf, sizeInBytes, sizeWritten);
 }
 
-/** How many objects the program has not destroyed: for tests, found by dlsym(). */
+/** @return the number of objects that the program has not destroyed; for tests, found by dlsym(). */
 EXPORT size_t standin_cublaslt_alive(void);
 EXPORT size_t standin_cublaslt_alive(void)
 {

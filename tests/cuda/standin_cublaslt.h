@@ -1,4 +1,4 @@
-/** @file standin_cublaslt.h  What the files of the stand-in for libcublasLt.so.13 share.
+/** @file standin_cublaslt.h  Shared by the files of the stand-in for libcublasLt.so.13.
  *
  *  Written from cublasLt.h and the documentation of cuBLAS, not from redco's calls. It computes in double precision,
  *  rounds where the library rounds (results, partial sums of algorithms that keep them in the result's type, TF32's
@@ -19,7 +19,7 @@ typedef enum blas_kind { BLAS_HANDLE = 1, BLAS_OPERATION, BLAS_LAYOUT, BLAS_PREF
 typedef struct blas_object {
     blas_kind kind;
     uint64_t attributes[BLAS_ATTRIBUTES];
-    struct blas_object *next; /**< of those that are alive */
+    struct blas_object *next; /**< in the list of those that are alive */
 } blas_object;
 
 /** NULL, with a complaint, if it is none of that kind or was destroyed. */
@@ -51,16 +51,16 @@ size_t blas_type_bytes(cudaDataType_t type);
 /** From the first to behind the last element. */
 size_t blas_matrix_bytes(const blas_matrix *matrix, int64_t batch);
 size_t blas_aux_bytes(const blas_problem *problem);
-/** Whether the epilogue has this part: bits of cublasLtEpilogue_t. */
+/** @return whether the epilogue has this part: bits of cublasLtEpilogue_t. */
 bool blas_has(const blas_problem *problem, uint32_t part);
 
-/** What an algorithm's 64 bytes hold. */
+/** An algorithm's 64 bytes. */
 typedef struct blas_algorithm {
     uint32_t magic, id;
-    uint32_t alignment_bytes; /**< of all matrices */
+    uint32_t alignment_bytes; /**< that all matrices have */
     uint32_t splits;          /**< sums along k that are made apart */
     uint32_t rounds;          /**< they are kept in the result's type */
-    uint32_t signature;       /**< of types, transposes and epilogue that it is for */
+    uint32_t signature;       /**< hash of the types, transposes and epilogue that it is for */
     uint64_t workspace_bytes;
 } blas_algorithm;
 

@@ -169,7 +169,7 @@ uint32_t blas_signature(const blas_problem *p)
            (p->transpose_a ? 1 : 0) + (p->transpose_b ? 2 : 0);
 }
 
-/* What it claims to have, by its own estimate fastest first. */
+/* The algorithms that it claims to have, by its own estimate fastest first. */
 static const struct candidate {
     uint64_t workspace_bytes;
     uint32_t alignment_bytes; /* 0: an element */

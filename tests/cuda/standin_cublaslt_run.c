@@ -130,7 +130,7 @@ static void set_aux_bit(const blas_problem *p, int64_t at, bool on)
     *byte = (unsigned char)((*byte & ~(1U << (at % 8))) | (on ? 1U << (at % 8) : 0U));
 }
 
-/** What follows the sum at row @p i, column @p j of matrix @p batch. */
+/** Applies the epilogue to the sum at row @p i, column @p j of matrix @p batch. */
 static double finish(const blas_problem *p, double x, int64_t i, int64_t j, int64_t batch)
 {
     const int64_t aux = batch * p->aux_stride + j * p->aux_leading + i;

@@ -1,4 +1,4 @@
-/** @file standin_dnn.h  What the two files of the stand-in for cuDNN share: descriptors, and the calculator. */
+/** @file standin_dnn.h  Shared by the two files of the stand-in for cuDNN: descriptors, and the calculator. */
 #ifndef REDCO_TESTS_STANDIN_DNN_H
 #define REDCO_TESTS_STANDIN_DNN_H
 
@@ -20,7 +20,7 @@ struct Descriptor {
     int type = 0;
     bool finalized = false;
     std::map<int, Attribute> attributes;
-    std::unique_ptr<Descriptor> engine; /**< of a configuration */
+    std::unique_ptr<Descriptor> engine; /**< a configuration's */
 
     void put_all(int name, cudnnBackendAttributeType_t of, const void *elements, size_t bytes)
     {
@@ -31,7 +31,7 @@ struct Descriptor {
     {
         put_all(name, of, &value, sizeof value);
     }
-    /** Of an attribute that is there. */
+    /** The attribute must be there. */
     template <class T> std::vector<T> all(int name) const
     {
         const std::vector<unsigned char> &bytes = attributes.at(name).bytes;

@@ -1,4 +1,4 @@
-/** @file standin_driver.h  What the files of the stand-in for the driver share. */
+/** @file standin_driver.h  Shared by the files of the stand-in for the driver. */
 #ifndef REDCO_TESTS_STANDIN_DRIVER_H
 #define REDCO_TESTS_STANDIN_DRIVER_H
 
@@ -133,7 +133,7 @@ extern thread_local Context *current;
 /** Something of that name begins on a device (its number among all of the machine). */
 void note_power(int device, const char *name);
 
-/** Of the environment. */
+/** The environment says it. */
 uint64_t number_in(const char *name, uint64_t otherwise);
 uint64_t next_random(State &s);
 /** Counts a call. @return what it shall fail with */
@@ -184,7 +184,7 @@ void stream_thread(CUstream stream);
 CUresult push(State &s, CUstream stream, Task task);
 /** Keeps a task, or the recording of an event, of a stream that is captured. */
 CUresult capture(CUstream stream, Task task, CUevent event);
-/** Whether the call is forbidden, as this thread captures a stream: which is spoilt then. */
+/** @return whether the call is forbidden, as this thread captures a stream: which is spoilt then. */
 bool is_unsafe(const char *call);
 
 // Waits without the context going away below.
@@ -197,7 +197,7 @@ template <class Condition> inline CUresult wait_until(Call &call, Condition cond
 }
 } // namespace standin
 
-/** What a device draws: found by libnvidia-ml.so.1 in libcuda.so.1. */
+/** The power that a device draws; found by libnvidia-ml.so.1 in libcuda.so.1. */
 struct standin_watts {
     double energy_j, watts, limit_w, clock_mhz, memory_clock_mhz;
 };

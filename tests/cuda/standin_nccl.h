@@ -1,4 +1,4 @@
-/** @file standin_nccl.h  What the files of the stand-in for NCCL share. A communicator of n ranks is a file of shared
+/** @file standin_nccl.h  Shared by the files of the stand-in for NCCL. A communicator of n ranks is a file of shared
  *  memory: counters and a slot for each rank, through which slices go. */
 #ifndef REDCO_TESTS_STANDIN_NCCL_H
 #define REDCO_TESTS_STANDIN_NCCL_H
@@ -14,12 +14,12 @@ namespace standin
 {
 enum class Kind : int32_t { all_reduce, reduce_scatter, all_gather, broadcast, reduce };
 
-/** What a rank was asked for, compared between ranks; addresses and stream are its own. */
+/** The call that a rank was asked for, compared between ranks; addresses and stream are its own. */
 struct Call {
     Kind kind;
     int32_t type, op, root;
     uint64_t count;   /**< as NCCL's call has it */
-    uint64_t number;  /**< how many calls of the communicator came before */
+    uint64_t number;  /**< calls of the communicator that came before */
     uint64_t grouped; /**< calls that begin together */
     const void *send;
     void *receive;
@@ -28,11 +28,11 @@ struct Call {
 constexpr size_t slice_bytes = size_t(1) << 17;
 
 struct Slot {
-    std::atomic<uint64_t> step; /**< how often the rank has met the others */
+    std::atomic<uint64_t> step; /**< times that the rank has met the others */
     std::atomic<uint32_t> here;
     Call call;
-    int32_t colour, key; /**< of a split */
-    char uuid[16];       /**< of the device */
+    int32_t colour, key; /**< a split's */
+    char uuid[16];       /**< the device's */
     unsigned char data[slice_bytes];
 };
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* What is accepted is in range. */
+/* A file that is accepted is in range. */
 static void check(const redco_gpu *gpu)
 {
     const double rates[] = {gpu->fp16_flops_per_s,

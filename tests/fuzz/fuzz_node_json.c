@@ -13,7 +13,7 @@ static char *described(const redco_node *node, size_t *size)
     return text;
 }
 
-/* What is accepted can be written, read back and written the same. */
+/* A node that is accepted can be written, read back and written the same. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     redco_json *document = NULL;

@@ -1,4 +1,4 @@
-/* What must hold of every profile that a reader accepts. */
+/* Properties that must hold for every profile that a reader accepts. */
 #ifndef PROFILE_CHECKS_H
 #define PROFILE_CHECKS_H
 

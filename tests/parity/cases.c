@@ -57,7 +57,7 @@ static bool add(const struct parity_options *o, struct parity_cases *cases, cons
     return true;
 }
 
-/* Of how many combinations one is tried. Other types than f64 differ from it in arithmetic alone. */
+/* One of so many combinations is tried. Other types than f64 differ from it in arithmetic alone. */
 static uint32_t share_of(const struct parity_options *o, const struct parity_case *c)
 {
     if (c->dtype != REDCO_F64 && !o->every) { return c->dtype == REDCO_F32 ? 4 : 8; }
@@ -123,7 +123,7 @@ static bool add_mesh(const struct parity_options *o, struct parity_cases *cases,
     return kept;
 }
 
-/* Of every strategy, number of ranks and degree of tensor parallelism one case, whose model and variant take turns. */
+/* One case for every strategy, number of ranks and degree of tensor parallelism, whose model and variant take turns. */
 static void sample(struct parity_cases *cases, uint32_t model, redco_dtype dtype)
 {
     const uint32_t types = 4; /* one in so many is single precision */

@@ -21,7 +21,7 @@ struct bell {
 
 /* Bytes on their way to one member of one group. */
 struct channel {
-    struct bell bell;            /* of the member that reads */
+    struct bell bell;            /* rung for the member that reads */
     _Atomic uint32_t head, tail; /* bytes written and read so far, modulo 2^32 */
     _Atomic uint32_t full;       /* the writer waits for room */
     unsigned char data[CHANNEL_BYTES];
@@ -41,7 +41,7 @@ struct side {
 struct link {
     struct memory *memory;
     struct channel *in, *out;
-    struct bell *before; /* of who writes to us */
+    struct bell *before; /* the last one of the member that writes to us */
 };
 
 static const time_t patience_s = 120;

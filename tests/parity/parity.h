@@ -32,8 +32,8 @@ struct parity_case {
     redco_mesh dp;
     uint32_t row;
     redco_shards shards;  /* not of ROW_AMSP, ROW_OPTIMUM, ROW_MIXED */
-    uint32_t pattern;     /* of ROW_MIXED */
-    redco_mesh secondary; /* of ROW_MIXED; 0x0 = none */
+    uint32_t pattern;     /* for ROW_MIXED */
+    redco_mesh secondary; /* for ROW_MIXED; 0x0 = none */
     redco_scheme scheme;
     uint32_t accumulation;
     redco_recompute recompute;
@@ -49,7 +49,7 @@ struct parity_cases {
     size_t count, capacity;
 };
 
-/** What is asked for. */
+/** The request. */
 struct parity_options {
     int model, ranks, tp; /* -1: all */
     const char *only;     /* part of a name; NULL: all */
@@ -73,7 +73,7 @@ void parity_name(const struct parity_case *c, char name[PARITY_NAME]);
 bool parity_list(const struct parity_options *options, uint32_t model, redco_dtype dtype, uint32_t ranks,
                  struct parity_cases *cases);
 
-/** What plans of a machine and a model are made from, one after the other. */
+/** The inputs from which plans of a machine and a model are made, one after the other. */
 struct parity_planner {
     redco_inputs inputs;
     const char *data; /* the folder with models/oracle; NULL: tests/data of the sources */
@@ -93,14 +93,14 @@ void parity_planner_close(struct parity_planner *planner);
 /** Learning rate, clipping, seed. */
 redco_trainer_options parity_training(const struct parity_case *c);
 
-/** What is trained and what with it is compared. */
+/** A plan that is trained, and the one that it is compared with. */
 struct parity_trained {
     redco_plan *plan;
     redco_step *steps;
     const redco_baseline *baseline; /* borrowed */
 };
 
-/** How a training ended; of a case that its ranks did not reach nothing is set. */
+/** The end of a training; for a case that its ranks did not reach nothing is set. */
 struct parity_outcome {
     bool done, failed;
     bool no_device; /* for a rank: others would have none either */

@@ -25,7 +25,7 @@ struct work {
     struct memory *memory; /* NULL: over sockets */
 };
 
-/* What a rank has for all of its cases; NULL on the host. */
+/* A rank's device, for all of its cases; NULL on the host. */
 struct device {
     redco_backend *backend;
     redco_carrier *carrier;

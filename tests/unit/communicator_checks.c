@@ -76,7 +76,7 @@ struct group {
 
 struct buffers {
     unsigned char *data, *expected, *shard;
-    unsigned char *team_data, *team_shard; /* of the backend */
+    unsigned char *team_data, *team_shard; /* memory of the backend */
     size_t bytes;
 };
 

@@ -1,5 +1,5 @@
-/** @file communicator_checks.h  What every transport must do, as the body of one rank. Each returns 0, or the line of
- * the check that failed. */
+/** @file communicator_checks.h  Checks that every transport must pass, as the body of one rank. Each returns 0, or the
+ * line of the check that failed. */
 #ifndef REDCO_COMMUNICATOR_CHECKS_H
 #define REDCO_COMMUNICATOR_CHECKS_H
 
@@ -12,7 +12,7 @@ typedef struct check_device {
 } check_device;
 
 int check_collectives(redco_world *world, const check_device *device); /**< all types, sizes and roots, all ranks */
-int check_meshes(redco_world *world, const check_device *device);      /**< of 8: rows, columns and planes of 2 × 4 */
+int check_meshes(redco_world *world, const check_device *device); /**< for 8 ranks: rows, columns and planes of 2 × 4 */
 int check_two_streams(redco_world *world, const check_device *device); /**< two groups in two threads at once */
 
 #endif

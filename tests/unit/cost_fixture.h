@@ -1,4 +1,4 @@
-/** @file cost_fixture.h  What the tests of the cost model share: AMSP's testbed (arXiv 2311.00257, section VI-A) typed
+/** @file cost_fixture.h  Shared by the tests of the cost model: AMSP's testbed (arXiv 2311.00257, section VI-A) typed
  * in by hand, so that these tests need no cluster presets, and a bundle of all inputs. */
 #ifndef REDCO_TESTS_COST_FIXTURE_H
 #define REDCO_TESTS_COST_FIXTURE_H

@@ -6,7 +6,7 @@
 
 #include "tests/cuda/standin.h"
 
-/** What tests turn at the driver. */
+/** The driver's switches for tests. */
 struct standin {
     __typeof__(&standin_stream_do) stream_do;
     __typeof__(&standin_fault) fault;

@@ -38,7 +38,7 @@ typedef struct work {
     uint64_t bytes;
     redco_occupation occupation;
     redco_mark *mark;
-    uint64_t turn; /* of the mark */
+    uint64_t turn; /* the mark's */
 } work;
 
 struct redco_queue {

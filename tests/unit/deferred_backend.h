@@ -8,7 +8,7 @@
 #include "executor/backend/backend.h"
 
 typedef struct deferred_options {
-    uint64_t seed;            /**< of the delays */
+    uint64_t seed;            /**< seed of the delays */
     uint64_t vector_elements; /**< 0 = the host's */
     bool quick;               /**< no delays: only another thread */
 } deferred_options;

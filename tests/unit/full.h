@@ -1,5 +1,5 @@
-/** @file full.h  How much of a long test is done: REDCO_TEST=full (the tests NAME.full of CTest, label deep) all of it,
- * anything else what the quick tier has time for. */
+/** @file full.h  The amount of a long test that is done: REDCO_TEST=full (the tests NAME.full of CTest, label deep) all
+ * of it, anything else what the quick tier has time for. */
 #ifndef REDCO_TEST_FULL_H
 #define REDCO_TEST_FULL_H
 

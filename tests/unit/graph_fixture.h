@@ -22,7 +22,7 @@
 
 enum { LAB_INPUTS = 96, LAB_ELEMENTS = 4096 };
 
-/** What derivative checks came to. */
+/** The outcome of derivative checks. */
 typedef struct lab_record {
     uint32_t checks;
     double worst; /**< relative error */
@@ -61,7 +61,7 @@ redco_value lab_given(lab *l, redco_dtype dtype, uint32_t rank, const uint64_t *
 
 /** Runs the graph; fails the test on an error. @param out dense data of the value's type */
 void lab_run(lab *l, redco_value value, void *out);
-double lab_scalar(lab *l, redco_value value); /**< of an F64 scalar */
+double lab_scalar(lab *l, redco_value value); /**< the value of an F64 scalar */
 double lab_first(lab *l, redco_value value);  /**< first element of an F64 value */
 /** Fails the test if the graph holds an error. */
 void lab_assert_ok(const lab *l);

@@ -31,8 +31,8 @@ typedef struct kernel_case {
     uint32_t input_count;
     redco_tensor_type in[REDCO_INPUTS_MAX];
     const void *given[REDCO_INPUTS_MAX]; /**< data, or NULL: random */
-    double low, high;                    /**< of floating-point data */
-    int32_t first, end;                  /**< of whole numbers */
+    double low, high;                    /**< range of floating-point data */
+    int32_t first, end;                  /**< range of whole numbers */
     bool special;                        /**< infinities, not-a-number, zeros among the data */
     bool shifted;                        /**< tensors begin at 16 bytes, as parts of vectors may */
     /** Difference allowed, in units of the last place of the output's type; 0: the same bits, or both not-a-number.

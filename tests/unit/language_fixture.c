@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 typedef struct module {
-    const char *part; /**< of a matrix's or table's name */
+    const char *part; /**< part of a matrix's or table's name */
     uint32_t dim;
 } module;
 

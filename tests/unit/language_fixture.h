@@ -27,7 +27,7 @@ typedef struct language {
     redco_model *model;
     redco_language_model *lm;
     const redco_task *task;
-    redco_graph *graph;                               /**< of the rank; its group has number 0 */
+    redco_graph *graph;                               /**< the rank's; its group has number 0 */
     redco_value outputs[LANGUAGE_PARAMETERS_MAX + 1]; /**< the loss, then gradients of parameters */
     uint32_t output_count;
     redco_binding bindings[LANGUAGE_PARAMETERS_MAX + 3]; /**< after language_data() */

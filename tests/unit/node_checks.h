@@ -1,4 +1,4 @@
-/** @file node_checks.h  What the tests of nodes share. */
+/** @file node_checks.h  Shared by the tests of nodes. */
 #ifndef REDCO_TESTS_NODE_CHECKS_H
 #define REDCO_TESTS_NODE_CHECKS_H
 

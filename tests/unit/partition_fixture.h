@@ -39,10 +39,10 @@ typedef struct rig {
     double scale;                     /**< largest element of all of them */
     bool sequence_parallel;
     uint64_t batch, sequences[2];
-    /* of the last partition, rank 0 */
+    /* the last partition's, rank 0 */
     redco_tp_traffic *traffic;
     uint32_t traffic_count;
-    char (*names)[120]; /**< of the collectives */
+    char (*names)[120]; /**< names of the collectives */
     double worst;       /**< relative error */
 } rig;
 

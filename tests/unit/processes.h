@@ -8,7 +8,7 @@
 
 enum { PROCESSES_MAX = 8 };
 
-/** What a rank does; its exit status. @p context is the parent's memory as it was when it forked. */
+/** The body of a rank. @return its exit status. @p context is the parent's memory as it was when it forked. */
 typedef int (*rank_main)(redco_world *world, void *context);
 
 pid_t start_rank(const redco_world_options *options, rank_main run, void *context);

@@ -117,7 +117,8 @@ double gelu_terms(double k)
     return 20.0 * (4.0 * k + 2.0) / 16.0;
 }
 
-/** What one rounding of a result, and sums over @p k in another order, may differ by: the sums have terms up to 4. */
+/** The difference that one rounding of a result, and sums over @p k in another order, may make: the sums have terms up
+ * to 4. */
 static double bound(redco_dtype dtype, double value, double k)
 {
     const double unit = dtype == REDCO_F64   ? 0x1p-52

@@ -8,13 +8,13 @@
 
 enum { INPUTS = 4, OUTPUTS = 2 };
 
-/** What products are of. */
+/** The operands of products. */
 extern const redco_dtype dtypes[4];
 
 typedef struct rig {
     redco_backend *host, *cuda;
     redco_queue *queue;
-    unsigned char *memory; /**< of the device: for the tensors and the workspace of any product that is checked */
+    unsigned char *memory; /**< on the device, for the tensors and the workspace of any product that is checked */
 } rig;
 
 /** Ends the program as skipped where there is no device. */
@@ -57,8 +57,8 @@ void compare(const outcome *have, const outcome *want, const char *what, double 
 void check(const rig *r, redco_op_kind kind, const redco_attributes *attributes, const redco_tensor_type *types,
            uint32_t count, double k, uint64_t seed);
 
-/** What GELU adds to the terms of check(), whose bound has 16 unit roundoffs for each: its argument of up to 4 k + 2 is
- *  rounded about 20 times, nearly half of them next to 1 (five operations of tanh's argument, its scaling, the
+/** The terms that GELU adds to those of check(), whose bound has 16 unit roundoffs for each: its argument of up to 4 k
+ * + 2 is rounded about 20 times, nearly half of them next to 1 (five operations of tanh's argument, its scaling, the
  * exponential (4 of 2 ulp), a sum, a quotient (4), a difference, a sum, two products), as a library may compute it in
  * any way. */
 double gelu_terms(double k);

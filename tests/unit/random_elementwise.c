@@ -90,7 +90,7 @@ static redco_value next(elementwise_graph *m)
     if (what < 9) { return unary_step(m, a); }
     b = as(m, b, dtype);
     if (what < 16) { return binary_step(m, a, b); }
-    switch (what) { /* what a fusion cannot cross, and what is repeated */
+    switch (what) { /* operators that a fusion cannot cross, and repeated ones */
     case 16: return redco_mul(g, a, redco_slice_axis(g, b, elementwise_below(m, 2), 0, 1));
     case 17: return redco_sub(g, a, redco_sum_axis(g, b, elementwise_below(m, 2), true));
     case 18:

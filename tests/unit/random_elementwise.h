@@ -10,7 +10,7 @@ enum { ELEMENTWISE_INPUTS = 5, ELEMENTWISE_VALUES = 40, ELEMENTWISE_RESULTS = 6,
 typedef struct elementwise_graph {
     redco_graph *g; /**< freed by the caller */
     uint64_t random;
-    const redco_dtype *dtypes; /**< of which values are */
+    const redco_dtype *dtypes; /**< types of the values */
     uint32_t dtype_count;
     redco_value pool[ELEMENTWISE_VALUES];
     uint32_t count;

@@ -175,7 +175,7 @@ redco_status run_open(struct run *run, const struct trial *t, redco_world *world
 
 redco_status run_set(struct run *run, double shift, redco_error *err)
 {
-    double buffer[FIX_MOST]; /* of whichever type */
+    double buffer[FIX_MOST]; /* values of any type */
     redco_status st = REDCO_OK;
     for (uint32_t i = 0; i < FIX_TENSORS && st == REDCO_OK; i++) {
         for (uint64_t e = 0; e < tensors[i].elements; e++) {

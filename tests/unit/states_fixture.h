@@ -18,7 +18,7 @@
 
 enum { FIX_TENSORS = 9, FIX_MODULES = 6, FIX_LAYERS = 5, FIX_MOST = 128 };
 
-/** How to train. */
+/** The way to train. */
 struct trial {
     redco_rank_mesh mesh;
     redco_mesh secondary;
@@ -31,7 +31,7 @@ struct trial {
     bool tight;  /**< granules of 1 element instead of the usual ones */
     bool coarse; /**< gradients are few small integers, so that 16-bit sums are exact */
     bool nan;    /**< one gradient of the second step is not a number */
-    /** Of a single rank: each gradient is what so many replicas and micro-batches have in sum. */
+    /** For a single rank: each gradient is the sum over so many replicas and micro-batches. */
     uint32_t sum_replicas, sum_micro_batches;
 };
 
@@ -42,7 +42,7 @@ struct values {
 
 struct reference {
     struct values weights, state[REDCO_OPTIMIZER_STATES_MAX];
-    double norm; /**< of the last step */
+    double norm; /**< after the last step */
 };
 
 /** Borrowed by states: the model of a trial. */
@@ -52,7 +52,7 @@ struct fixture_model {
 };
 void fixture_model_make(struct fixture_model *fixture, const redco_shards *shards);
 
-uint64_t fixture_elements(uint32_t tensor); /**< of one tensor-parallel rank */
+uint64_t fixture_elements(uint32_t tensor); /**< on one tensor-parallel rank */
 bool fixture_replicated(uint32_t tensor);
 /** Place in struct values of element @p i of rank @p tp's tensor. */
 uint64_t fixture_place(uint32_t tensor, uint32_t tp, uint64_t i);
@@ -78,7 +78,7 @@ struct run {
 /** With initial weights. */
 redco_status run_open(struct run *run, const struct trial *trial, redco_world *world, redco_error *err);
 void run_close(struct run *run);
-/** What states_step() asks for. */
+/** The inputs of states_step(). */
 redco_status run_gradient(void *context, redco_micro_batch micro_batch, uint32_t module, const void *weights,
                           void *gradient, redco_error *err);
 redco_status run_step(struct run *run, redco_error *err);

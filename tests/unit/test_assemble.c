@@ -123,7 +123,8 @@ struct question {
 static const struct question questions[] = {
     {"llama-7b", 8, 0}, {"llama-13b", 64, 0}, {"amsp-30b", 128, 0}, {"llama-13b", 32, 4}, {"gpt2", 8, 0}};
 
-/* What is moved away from the optimum costs something, up to the gap that the solver may leave (twice: both sides). */
+/* A choice that is moved away from the optimum costs something, up to the gap that the solver may leave (twice: both
+ * sides). */
 static void no_neighbour_beats_the_optimum(void **state)
 {
     (void)state;

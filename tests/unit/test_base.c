@@ -226,7 +226,7 @@ static void links_are_written_through(void **state)
     assert_int_equal(lstat(dangling, &info), 0);
     assert_true(S_ISLNK(info.st_mode));
     assert_int_equal(redco_file_write(circle, "x", 1, &err), REDCO_EIO);
-    assert_string_equal(err.place, circle); /* what the user named */
+    assert_string_equal(err.place, circle); /* the path that the user named */
 
     const char *const files[] = {target, first, second, dangling, circle, made};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) { assert_int_equal(unlink(files[i]), 0); }

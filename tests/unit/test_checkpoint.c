@@ -241,7 +241,7 @@ static bool set_all(const struct rank *r, const struct trial *t)
     return true;
 }
 
-/* What this rank has is right. @return elements that differ */
+/* Compares this rank's part. @return elements that differ */
 static uint64_t compare_all(const struct rank *r, const struct trial *t)
 {
     const bool wide = redco_states_master_dtype(r->of.states) == REDCO_F64;
@@ -479,7 +479,7 @@ static void test_refused(void **state)
     expect(&err, "has a checkpoint of step 4 already");
     redco_error_clear(&err);
 
-    (void)snprintf(path, sizeof path, "%s/.unfinished-step-0000000009", folder); /* of a run that died */
+    (void)snprintf(path, sizeof path, "%s/.unfinished-step-0000000009", folder); /* left by a run that died */
     assert_int_equal(mkdir(path, 0700), 0);
     options.resume = true;
     assert_int_equal(redco_checkpoints_open(&options, world, &checkpoints, &err), REDCO_OK);

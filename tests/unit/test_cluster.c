@@ -96,7 +96,7 @@ static void every_preset_reads_and_describes_itself(void **state)
         assert_null(redco_cluster_warning(cluster, 0));
         const redco_leaf *leaves = NULL;
         assert_int_equal(redco_cluster_leaves(cluster, &leaves), 0);
-        round_trip(cluster, 2); /* what the smallest has */
+        round_trip(cluster, 2); /* the smallest has 2 */
     }
     assert_true(count >= 15);
 }

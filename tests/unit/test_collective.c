@@ -262,7 +262,7 @@ static void repeats_become_their_median(void **state)
     redco_comm_free(comm);
 }
 
-/* What was measured slower by a factor than the model is slower by it elsewhere: other meshes over the network, other
+/* A factor by which measurements are slower than the model holds elsewhere, too: other meshes over the network, other
  * ring collectives, groups that share NICs; one-node groups, all-to-all and send/recv are not touched. */
 static void ratios_are_transferred(void **state)
 {

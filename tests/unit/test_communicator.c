@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-/* How processes are told what to run. */
+/* The words that tell processes what to run. */
 typedef int (*check)(redco_world *world);
 typedef int (*group_check)(redco_world *world, const check_device *device);
 

@@ -31,7 +31,7 @@ static const struct span step[] = {
 };
 enum { SPANS = sizeof step / sizeof step[0] };
 
-/* What waits for what, besides the order of streams: operator 1 for 0, 3 for 2, 5 for 4, 7 for 5. */
+/* Dependencies besides the order of streams: operator 1 for 0, 3 for 2, 5 for 4, 7 for 5. */
 static const uint32_t first_input[SPANS + 1] = {0, 0, 1, 1, 2, 2, 3, 3, 4, 4}, inputs[] = {0, 2, 4, 5};
 static const redco_compare_graph graph = {first_input, inputs};
 
@@ -41,7 +41,7 @@ static const char *const kinds[] = {"forward",  "recompute", "backward",    "opt
 struct how {
     uint32_t process;
     double at_s, stretch;
-    int number;  /* of the step; -1: not told */
+    int number;  /* the step's; -1: not told */
     int without; /* operator left out; -1: none */
     bool no_micro_batches;
 };
@@ -519,7 +519,7 @@ static void simulated(uint32_t pp)
     assert_int_equal(c->missing + c->extra + c->other_stream, 0);
     check_near(fabs(c->operators[0].total.predicted_s - c->operators[0].total.measured_s), 0.0, slack_s);
     const redco_account *const account = &simulation.account;
-    if (pp == 1) { /* of a pipeline the comparison has the mean of stages, the simulator the busiest */
+    if (pp == 1) { /* in a pipeline the comparison has the mean of stages, the simulator the busiest */
         check_near(p->wait_s + p->launch_s + account->contention_s, simulation.exposed_comm_s, slack_s);
         check_near(p->compute_s, simulation.compute_s + account->busy_s[REDCO_WORK_OPTIMIZER] + account->contention_s,
                    slack_s);

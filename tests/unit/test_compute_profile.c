@@ -351,7 +351,7 @@ static void few_heads_have_a_rate_of_their_own(void **state)
         "\"type\":\"bf16\",\"forward_s\":33.554432e-6,\"backward_s\":67.108864e-6}]"};
     redco_compute_profile *profile = profile_of(texts, 1);
     redco_operator op = {.kind = REDCO_OPERATOR_ATTENTION, .keys = 128, .head_dim = 64, .causal = true};
-    const double square = 4.0 * 128.0 * 128.0 * 64.0; /* of one head */
+    const double square = 4.0 * 128.0 * 128.0 * 64.0; /* FLOPs of one head */
     double seconds = NAN;
     op.flops = 0.5 * 8.0 * square;
     assert_true(redco_compute_profile_s(profile, &op, REDCO_PASS_FORWARD, REDCO_BF16, &seconds));
@@ -450,7 +450,7 @@ static void all_of_a_table_has_a_gradient(void **state)
     redco_compute_profile_free(profile);
 }
 
-/* What was measured of both at once, by the newest file that has it. */
+/* A time that was measured for both at once comes from the newest file that has it. */
 static void contention_is_the_newest_files(void **state)
 {
     (void)state;

@@ -35,7 +35,7 @@ static void paper_equations(void **state)
     double gather_s = 0.0, scatter_s = 0.0;
     for (size_t i = 0; i < count; i++) {
         const double module_bytes = 2.0 * (double)classes[i].params / classes[i].modules;
-        const double modules = 2.0 * classes[i].layers * classes[i].modules; /* of both micro-batches */
+        const double modules = 2.0 * classes[i].layers * classes[i].modules; /* in both micro-batches */
         gather_s += modules * 2.0 * alone_s(&b, REDCO_ALL_GATHER, module_bytes, gather);
         scatter_s += modules * alone_s(&b, REDCO_REDUCE_SCATTER, module_bytes, gather);
     }

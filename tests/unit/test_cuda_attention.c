@@ -482,7 +482,7 @@ static void without_dnn_own_kernels_run(void **state)
     }
 }
 
-/** Of an old version, backward of keys that are no multiple of 128 is refused, and nothing else (cudnn-frontend 1.23,
+/** An old version refuses backward with keys that are no multiple of 128, and nothing else (cudnn-frontend 1.23,
  *  CompositeSDPABackwardNode::pre_validate_node(): up to 9.15.0). */
 static void old_versions_refuse_odd_keys_backward(void **state)
 {
@@ -569,7 +569,7 @@ static void gradients_are_differences(void **state)
     close_rig(&r);
 }
 
-/** What cuDNN refuses is an error that says what and where. */
+/** A graph that cuDNN refuses is an error that says what and where. */
 static void refusals_are_errors(void **state)
 {
     redco_cuda_device device;
@@ -657,7 +657,7 @@ static void dnn_agrees_with_host(void **state)
     close_rig(&r);
 }
 
-/** What cuDNN does not take goes to own kernels, with their workspace and their precision. */
+/** A graph that cuDNN does not take goes to own kernels, with their workspace and their precision. */
 static void own_kernels_fill_in(void **state)
 {
     static const redco_dtype dtypes[] = {REDCO_BFLOAT16};

@@ -87,7 +87,7 @@ static void bytes_come_back(void **state)
     free(place[2]);
 }
 
-/* What a queue reads of another one's work without waiting is not there yet; with a wait it is. The gate makes both
+/* A queue that reads another one's work without waiting does not find it yet; with a wait it is. The gate makes both
  * certain. */
 static void a_wait_orders_queues(void **state)
 {
@@ -229,7 +229,7 @@ static void memory_is_counted_and_limited(void **state)
     b->calls->memory_use(b, &live, &peak);
     assert_int_equal(live, 600);
     assert_int_equal(peak, 600);
-    second->calls->release(second, REDCO_MEMORY_DEVICE, one); /* what the other allocated */
+    second->calls->release(second, REDCO_MEMORY_DEVICE, one); /* the other one allocated it */
     b->calls->memory_use(b, &live, &peak);
     assert_int_equal(live, 0);
     assert_int_equal(peak, 600);
@@ -246,7 +246,7 @@ static void memory_is_counted_and_limited(void **state)
     redco_backend_close(b);
 }
 
-/* What the device has not is said with what it has. */
+/* An error about something that the device lacks says what it has. */
 static void a_full_device_says_so(void **state)
 {
     const struct rig *const r = *state;

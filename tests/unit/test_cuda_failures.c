@@ -1,5 +1,5 @@
-/* What the driver's errors become: one clear error, and nothing left behind. The stand-in driver ends the process when
- * a context is released with something in it. */
+/* Each of the driver's errors becomes one clear error, and nothing left behind. The stand-in driver ends the process
+ * when a context is released with something in it. */
 #include "tests/unit/cuda_fixture.h"
 
 #include <setjmp.h>

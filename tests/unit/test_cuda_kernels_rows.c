@@ -85,7 +85,7 @@ static void softmax(void **state)
     }
 }
 
-/** What masks make: infinities, rows of nothing else, not-a-number. */
+/** Rows as masks make them: infinities, rows of nothing else, not-a-number. */
 static void softmax_of_infinities(void **state)
 {
     rig *r = *state;

@@ -1,4 +1,4 @@
-/* What products of the CUDA backend need and keep: workspaces, plans, memory, threads. Runs on the stand-ins and,
+/* The needs of products of the CUDA backend: workspaces, plans, memory, threads. Runs on the stand-ins and,
  * unchanged, on a GPU. */
 #include "costmodel/graph/build_calls.h"
 #include "executor/backend/cuda/blas.h"

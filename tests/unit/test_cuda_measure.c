@@ -1,4 +1,4 @@
-/* What redco-profile measures on a device is what redco-exec runs there: products with what follows them, and what is
+/* redco-profile measures on a device the work that redco-exec runs there: products with what follows them, and what is
  * left between products fused, counted by the launches that the device gets. */
 #include "executor/backend/cuda/cuda.h"
 #include "executor/measure/block.h"

@@ -113,9 +113,9 @@ static void random_graphs_are_the_same(void **state)
     assert_true(programs > count);
 }
 
-/* What models have */
+/* Operators of models */
 
-/** What the result of some numbers is made of: its summands' sizes added up, as none of them may cancel in a bound, and
+/** The makings of a result: its summands' sizes added up, as none of them may cancel in a bound, and
  *  how many roundings are behind each. */
 typedef struct made_of {
     double size;
@@ -126,7 +126,7 @@ typedef struct sample {
     redco_graph *g;
     redco_value outputs[4];
     uint32_t count;
-    made_of (*bound)(uint32_t output, const double *in); /**< of inputs in the order in which they were made */
+    made_of (*bound)(uint32_t output, const double *in); /**< from inputs in the order in which they were made */
 } sample;
 
 static double sigmoid(double x)
@@ -297,7 +297,7 @@ static void models_have_kernels_of_their_own(void **state)
     }
 }
 
-/* What kernels do not have stays as it was. */
+/* An operator that kernels do not have stays as it was. */
 static void others_are_declined(void **state)
 {
     const rig *const r = *state;

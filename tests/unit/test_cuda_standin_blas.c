@@ -28,7 +28,7 @@ typedef struct object_kind {
     int count;
 } object_kind;
 
-/* What cublasLt.h lists. */
+/* The values that cublasLt.h lists. */
 static const object_kind kinds[] = {
     {"MatmulDesc",
      {0,  1,  2,  3,  4,  5,  6,  7,  8,  10, 11, 12, 13, 14, 15, 17, 18,

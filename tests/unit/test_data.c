@@ -304,7 +304,7 @@ static void first_values_are_normal_and_cut_anywhere(void **state)
     redco_backend_close(backend);
 }
 
-/* What a rank draws of its part is what the whole has there: rows, columns, both, from any element on, also where
+/* A rank draws for its part the values that the whole has there: rows, columns, both, from any element on, also where
  * memory is not aligned. By hand: of each of r rows of w elements, part i of n begins at column i w / n. */
 static void devices_draw_any_part(void **state)
 {
@@ -479,7 +479,7 @@ static void unfinished_files_leave_nothing(void **state)
     expect(&err, "cannot create a file beside it: No such file or directory");
 }
 
-/* What a full disk does, a limit on the size of files does too. */
+/* A limit on the size of files does the same as a full disk. */
 static void a_write_that_fails_leaves_the_file_before(void **state)
 {
     char path[256];

@@ -1,7 +1,7 @@
-/* What the real cuDNN says to the graphs of dnn_graph.c, without a GPU: it has engines for them on described devices,
- * compiles their kernels, and wants the workspace that the README's formulas give. Also that mistakes get the same
- * statuses from it as from the stand-in. A driver that takes any machine code stands in (loading_driver.cpp): nothing
- * is run. Skipped where libcudnn.so.9 is not installed. */
+/* The answers of the real cuDNN to the graphs of dnn_graph.c, without a GPU: it has engines for them on described
+ * devices, compiles their kernels, and wants the workspace that the README's formulas give. Also that mistakes get the
+ * same statuses from it as from the stand-in. A driver that takes any machine code stands in (loading_driver.cpp):
+ * nothing is run. Skipped where libcudnn.so.9 is not installed. */
 #include "executor/backend/cuda/dnn.h"
 
 #include "executor/backend/cuda/cuda_internal.h"
@@ -145,7 +145,7 @@ static void engines_take_our_graphs(void **state)
     for (int i = 0; i < 3; i++) { (void)c->descriptor_destroy(described[i]); }
 }
 
-/** What README says of the deterministic graph: it keeps all gradients of scores, in 16 bits. */
+/** README's rule for the deterministic graph: it keeps all gradients of scores, in 16 bits. */
 static void determinism_costs_memory(void **state)
 {
     const redcoi_dnn_calls *c = &library_of(state)->calls;
@@ -197,7 +197,7 @@ static cudnnBackendDescriptor_t make_product(const redcoi_dnn_calls *c, const cu
     }
     assert_int_equal(c->set(op, CUDNN_ATTR_OPERATION_MATMUL_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &how),
                      CUDNN_STATUS_SUCCESS);
-    return op; /* how is left to the process */
+    return op; /* the process decides how */
 }
 
 /** Run on the stand-in and on the real library: both must say the same. */

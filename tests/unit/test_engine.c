@@ -51,7 +51,7 @@ static void defaults_are_those_of_the_precision(void **state)
 {
     static const struct {
         const char *name;
-        uint32_t bytes[3]; /* of gradients: bf16, fp16, fp32; 0 = as the precision says */
+        uint32_t bytes[3]; /* a gradient's bytes: bf16, fp16, fp32; 0 = as the precision says */
         uint64_t bucket_bytes;
         bool layer_units, shard_over_cp, fused_loss_bf16;
     } wanted[] = {

@@ -38,7 +38,7 @@ static redco_measured *parse(const char *rows)
     return table;
 }
 
-/* What one row asks, by its evaluation. @return to be freed */
+/* The request of one row, by its evaluation. @return to be freed */
 static redco_evaluations *evaluate(const redco_measured_run *run, redco_request *request_out)
 {
     redco_evaluations *all = NULL;
@@ -258,7 +258,7 @@ static void memory_meets_the_bar(void **state)
     assert_true(redco_memory_table_failed_ratio(&table) <= 0.04);
 }
 
-/* Of rows that say what was allocated. The bars are those of the model; nothing is fitted to these rows. */
+/* Rows that say what was allocated. The bars are those of the model; nothing is fitted to these rows. */
 static void allocated_peaks_meet_the_bar(void **state)
 {
     struct shipped *const s = *state;

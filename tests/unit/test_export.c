@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* What "differences" names, in order, between commas. */
+/* The names in "differences", in order, between commas. */
 static const char *differences(const redco_export *made, char *buffer, size_t size)
 {
     const json_t *list = json_object_get(made->report, "differences");
@@ -252,7 +252,7 @@ static void pipelines_and_recomputation(void **state)
     made = export(&p, REDCO_FRAMEWORK_MEGATRON);
     assert_true(made->layout_exact);
     assert_config(made, "pipeline-model-parallel-size", "2");
-    assert_config(made, "recompute-num-layers", "16"); /* of each stage */
+    assert_config(made, "recompute-num-layers", "16"); /* layers of each stage */
     redco_export_free(made);
     made = export(&p, REDCO_FRAMEWORK_DEEPSPEED);
     assert_int_equal((int)number(made, "exported/pp"), 1);

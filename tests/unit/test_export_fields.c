@@ -91,7 +91,7 @@ static void add_leaves(struct leaves *leaves, const char *pointer, const json_t 
     size_t i = 0;
     at = resolved(leaves, at);
     const json_t *either = json_object_get(at, "oneOf");
-    for (i = 0; i < json_array_size(either); i++) { /* what is not null */
+    for (i = 0; i < json_array_size(either); i++) { /* compares members that are not null */
         const json_t *one = resolved(leaves, json_array_get(either, i));
         if (json_object_get(one, "properties") != NULL) { at = one; }
     }
@@ -170,7 +170,7 @@ static redco_mesh mesh_of(const char *text)
     return mesh;
 }
 
-/* What is said before the search. @return false when it is said of the plan */
+/* Compares what is said before the search. @return false when it is said about the plan */
 static bool set_option(redco_search_options *o, redco_input_names *names, uint64_t *gpus, const char *key,
                        const char *value)
 {
@@ -263,7 +263,7 @@ static void set_placement(struct planned *p, const char *value)
     p->reopened.tp_placement = (redco_tp_placement)word_index(redco_tp_placement_words, value);
 }
 
-/* What is said of the plan that was found. */
+/* Compares what is said about the plan that was found. */
 static void set_in_plan(struct planned *p, const char *key, const char *value)
 {
     const uint32_t n = (uint32_t)strtoul(value, NULL, 10);
@@ -412,7 +412,7 @@ static bool carried(const redco_export *before, const redco_export *after, const
     return (a != NULL || b != NULL) && (a == NULL || b == NULL || !json_equal(a, b));
 }
 
-/* What an export drops is a difference, and comes with its price. */
+/* A setting that an export drops is a difference, and comes with its price. */
 static bool drops(const redco_export *made, const char *what)
 {
     size_t i = 0;

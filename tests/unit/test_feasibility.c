@@ -24,7 +24,7 @@ static const struct row rows[] = {
     {"opt-13b", "p3dn", 1024, 8, false},           {"opt-66b", "p3dn", 512, 64, false},
 };
 
-/* What redco-plan does with no more options than these. */
+/* The answer of redco-plan with no more options than these. */
 static redco_search_result *search(const struct row *row, uint64_t gpus, redco_machine *machine, uint64_t *params)
 {
     redco_cluster *cluster = NULL;

@@ -98,7 +98,7 @@ static void odd_rows_pull_little(void **state)
     assert_true(error_of(b, &fitted) < 0.015);
 }
 
-/* What a group measured must not reach its own prediction. */
+/* A group's measurement must not reach its own prediction. */
 static void a_group_left_out_is_not_seen(void **state)
 {
     struct bench *const b = *state;

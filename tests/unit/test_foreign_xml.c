@@ -19,7 +19,7 @@ static char *text_of(const char *file, size_t *size_out)
     return text;
 }
 
-/* What hwloc needs it may not get: it must be a node or a refusal, never a crash of this process. */
+/* hwloc may not get what it needs: the answer is a node or a refusal, never a crash of this process. */
 static void any_attribute_may_be_missing(void **state)
 {
     size_t size = 0;

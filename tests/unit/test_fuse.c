@@ -67,7 +67,8 @@ static bool has_name(const redco_graph *graph, const char *name)
     return false;
 }
 
-/** How many operators are of one kind, or, of REDCO_OP_COUNT, are no elementwise ones, constants and views. */
+/** @return the number of operators of one kind; for REDCO_OP_COUNT, of those that are no elementwise ones, constants or
+ * views. */
 static uint32_t count_kind(const redco_graph *graph, redco_op_kind kind)
 {
     uint32_t count = 0;
@@ -263,7 +264,7 @@ static void graphs_of_ranks_keep_the_promises(void **state)
     }
 }
 
-/* Of published models: what elementwise operators of a block move per token, forward and backward, and how long that
+/* In published models: what elementwise operators of a block move per token, forward and backward, and how long that
  * takes an H200 at 4.8 TB/s (vendor data sheet), beside products at 60 % of its 989 TFLOP/s: an estimate, not measured.
  */
 
@@ -449,7 +450,7 @@ static void names_stay(void **state)
         if (what == 2) { redco_graph_set_operator(s.g, "out"); }
         if (what == 3) { redco_graph_set_copy(s.g, 1); }
         const redco_value z = redco_neg(s.g, y);
-        /* What is cheap may be made again elsewhere, but that is not what this is about. */
+        /* A cheap value may be made again elsewhere, but that is not what this is about. */
         redco_graph *const fused = fuse(&s, &z, 1, &out, &(redco_fuse_options){.keep_all = true});
         assert_int_equal(count_kind(fused, REDCO_OP_POINTWISE), what == 0 ? 1 : 0);
         redco_graph_free(fused);

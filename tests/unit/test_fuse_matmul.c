@@ -56,8 +56,8 @@ static void count_kinds(const redco_graph *graph, uint32_t counts[KINDS], uint32
 
 typedef struct family {
     const char *config;
-    uint32_t blocks[KINDS]; /* of one block, forward and backward */
-    uint32_t rest[KINDS];   /* of embedding and head */
+    uint32_t blocks[KINDS]; /* in one block, forward and backward */
+    uint32_t rest[KINDS];   /* in embedding and head */
 } family;
 
 /* By hand. Forward: a bias is one, unless a residual sum takes it along; each residual sum is one, but where two parts
@@ -315,7 +315,7 @@ static small begin(void)
     return s;
 }
 
-/** How many of each kind @p results become. */
+/** Counts the results of each kind. */
 static void expect(const small *s, const redco_value *results, uint32_t count, const char *what,
                    const uint32_t want[KINDS])
 {

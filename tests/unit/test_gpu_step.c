@@ -1,4 +1,4 @@
-/* What a step of redco-exec on one GPU is made of, priced from a profile: the simulator's step against the sum of its
+/* The parts of a step of redco-exec on one GPU, priced from a profile: the simulator's step against the sum of its
  * operators, reckoned here from the model's dimensions with loops and numbers of this file alone. The profile is made
  * up: every kind of operator has one rate, so that nothing depends on how sizes between measured ones are filled in. */
 #include "costmodel/simulator/simulate.h"
@@ -119,7 +119,7 @@ static void add_elements(struct pass_s *pass, const char *name, double elements)
     pass->backward_s += elements * per_element(name, true);
 }
 
-/* Of @p sequences of @p length: what a block takes; what of it is made again with full recomputation. */
+/* For @p sequences of @p length: what a block takes; what of it is made again with full recomputation. */
 static struct pass_s block_s(const struct dims *d, double sequences, double length, double *again_s_out)
 {
     const double t = sequences * length, h = d->hidden;
@@ -139,7 +139,7 @@ static struct pass_s block_s(const struct dims *d, double sequences, double leng
     add_elements(&block, "gated_activation", t * d->ffn);
     const double before_s = block.forward_s;
     add_weight(&block, t, d->ffn, h);
-    /* What products add to is read beside them, half of a copy: gradients of the input that q, k and v share, and of
+    /* A product that adds to a value reads it, half of a copy: gradients of the input that q, k and v share, and of
      * what gate and up share; forward two residual sums, of which the first is made again. */
     const double read_s = 0.5 * t * h * per_element("copy", false);
     block.backward_s += 3.0 * read_s;
@@ -259,7 +259,7 @@ static void steps_are_the_sum_of_their_operators(void **state)
     }
 }
 
-/* What the program takes to launch a block's operators is a floor under its passes: one by one or, as redco-exec does
+/* The time to launch a block's operators is a floor under its passes: one by one or, as redco-exec does
  * unless it is told otherwise, as a graph. */
 static void small_models_wait_for_launches(void **state)
 {
@@ -291,7 +291,7 @@ static uint64_t total_bytes(redco_inputs *inputs, const redco_comm *comm)
     return bytes;
 }
 
-/* What driver and libraries hold, and what a product works with, is counted once. */
+/* Memory of driver and libraries, and a product's workspace, is counted once. */
 static void measured_reserves_are_counted(void **state)
 {
     (void)state;

@@ -371,7 +371,7 @@ static void extraction_keeps_what_is_needed(void **state)
     lab_clear(l);
 }
 
-/* What layouts add: types, a group of one, and no gradient. */
+/* Refusals that layouts add: types, a group of one, and no gradient. */
 /* A rank's graph has three of the collectives, by the names of the one table. */
 static void collectives_have_the_tables_names(void **state)
 {

@@ -1,4 +1,4 @@
-/* What the host's backend has of its own: rounding, random numbers, and the table of calls. Its kernels: test_kernels.
+/* The host backend's own parts: rounding, random numbers, and the table of calls. Its kernels: test_kernels.
  */
 #include "executor/backend/host/host.h"
 #include "executor/backend/host/kernels.h"

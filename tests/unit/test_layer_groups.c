@@ -22,7 +22,7 @@ static uint64_t up(uint64_t a, uint64_t b)
     return (a + b - 1) / b;
 }
 
-/* What a rank of @p tp holds of each axis, of 3 sequences of 40 tokens. */
+/* Sizes that a rank of @p tp holds along each axis, for 3 sequences of 40 tokens. */
 static void sizes_of(const redco_model *model, uint32_t tp, uint64_t sizes[REDCO_AXIS_COUNT])
 {
     redco_model_axis_sizes(model, 3, 40, sizes);
@@ -78,7 +78,7 @@ static void check_params(const redco_model *model, uint32_t class_index, const r
             }
         }
         assert_true(seen <= 1);
-        const bool beside = params[p].use == REDCO_USE_ENCODER_FINAL_NORM; /* of the encoder, kept with the tables */
+        const bool beside = params[p].use == REDCO_USE_ENCODER_FINAL_NORM; /* the encoder's, kept with the tables */
         if (params[p].class_index == class_index && !beside) { assert_int_equal(seen, 1); }
     }
 }

@@ -70,7 +70,7 @@ static void test_in_place(void **state)
     redco_graph_free(g);
 }
 
-/* What others still read is not written over: b is read by c after d was made. */
+/* A value that others still read is not written over: b is read by c after d was made. */
 static void test_not_in_place(void **state)
 {
     (void)state;

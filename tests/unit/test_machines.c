@@ -8,7 +8,7 @@ enum { PAIRS = 4, LISTED = 16 };
 
 struct pair {
     unsigned a, b;
-    double gigabytes_per_s; /* of the link; 0: none */
+    double gigabytes_per_s; /* the link's; 0: none */
     redco_path path;
 };
 
@@ -17,9 +17,9 @@ struct pair {
 struct machine {
     const char *file;
     size_t gpus;
-    const char *preset; /* of all GPUs */
+    const char *preset; /* that all GPUs have */
     size_t nics;
-    double nic_gigabytes_per_s; /* of each */
+    double nic_gigabytes_per_s; /* each NIC's */
     size_t numas;
     redco_cpu_vendor cpu;
     redco_fabric fabric;
@@ -579,7 +579,7 @@ static void site_files_can_be_completed(void **state)
     assert_rate(redco_node_link(node, 0, 5), 0);
     assert_int_equal(redco_node_link_group(node), 8);
     assert_non_null(strstr(redco_node_warning(node, 0), "hybrid cube mesh"));
-    assert_null(redco_node_warning(node, 1)); /* what was unknown is known */
+    assert_null(redco_node_warning(node, 1)); /* the unknown is known now */
     check_round_trip(node);
     assert_int_equal(redco_gpu_find("T4", &gpu, NULL), REDCO_OK);
     assert_int_equal(redco_node_set_gpu(node, &gpu, NULL), REDCO_EVALUE);

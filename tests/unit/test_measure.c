@@ -1,5 +1,5 @@
-/* What is measured, not how long it takes: times are positive and finite, every operator of the list exists on the host
- * backend in every type, and graphs that a backend cannot run are refused. */
+/* Tests which things are measured, not how long they take: times are positive and finite, every operator of the list
+ * exists on the host backend in every type, and graphs that a backend cannot run are refused. */
 #include "costmodel/graph/build_calls.h"
 #include "costmodel/operators/compute.h"
 #include "executor/backend/host/host.h"

@@ -136,7 +136,7 @@ static redco_tp_layout rule_layout(void *context, const redco_task *task, size_t
     return redco_tp_fits(layout, type, ranks) ? layout : redco_tp_replicated();
 }
 
-/* What the simulator is asked: every block under one policy, one data-parallel rank. */
+/* The question to the simulator: every block under one policy, one data-parallel rank. */
 typedef struct question {
     struct bundle b;
     redco_setting setting;
@@ -284,7 +284,7 @@ static void add_name(name_list *l, const char *name)
     (void)snprintf(l->text[l->count++], NAME_BYTES, "%s", name);
 }
 
-/* What is computed again by the graph and in the simulated step. */
+/* Work that the graph and the simulated step compute again. */
 static void list_repeated(const char *path, const language_shape *shape, redco_recompute policy, name_list *graph_names,
                           name_list *step_names)
 {
@@ -351,7 +351,7 @@ static void test_names(void **state)
     printf("%u names of what is computed again\n", compared);
 }
 
-/* What the formula for GPU frameworks, which has been compared with their runs, says of blocks of published models. */
+/* The formula for GPU frameworks, which has been compared with their runs, on blocks of published models. */
 static void test_frameworks(void **state)
 {
     static const char *const presets[] = {"llama-7b", "mistral-7b", "qwen2-7b",    "gpt2-xl",

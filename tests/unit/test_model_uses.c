@@ -1,4 +1,4 @@
-/* What each tensor of each model is used for, by hand from the papers and modeling_*.py: a name, its use. */
+/* The use of each tensor of each model, by hand from the papers and modeling_*.py: a name, its use. */
 #include "costmodel/models/model.h"
 #include "topology/base/preset.h"
 

@@ -61,7 +61,7 @@ static bool is_among(const char *name, char names[SIMULATOR_NAMES][SIMULATOR_NAM
     return false;
 }
 
-/* Of operators of the graph that do work or only move, each has a name that the simulator knows; and each name of the
+/* Each operator of the graph that works or moves data has a name that the simulator knows; and each name of the
  * simulator's is there. Gradients of what belongs to a product without being one (a bias, a residual sum) have no side:
  * the product's two then are both there. */
 static void compare_names(const char *config)

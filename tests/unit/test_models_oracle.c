@@ -34,7 +34,7 @@ typedef struct lab {
     redco_language_model *lm;
     const redco_task *task;
     redco_reference *reference;
-    redco_dtype dtype;                                  /* of master weights */
+    redco_dtype dtype;                                  /* type of master weights */
     const redco_task_parameter *sorted[PARAMETERS_MAX]; /* by name */
     int32_t tokens[MICRO_BATCHES][SEQUENCES * LENGTH], targets[MICRO_BATCHES][SEQUENCES * LENGTH];
 } lab;

@@ -28,7 +28,7 @@ typedef struct rank {
     redco_world *world;
     check_device device;
     redco_queue *queue;
-    redco_team *team; /* of all */
+    redco_team *team; /* team of all ranks */
     float *data;
     uint64_t count;
 } rank;
@@ -271,7 +271,7 @@ static void test_leaving(void **state)
     assert_int_equal(run_world(2, (job){.run = one_leaves}, LOST), 2);
 }
 
-/* What NCCL finds out after a call returned comes back with the call's name. */
+/* An error that NCCL finds after a call returned comes back with the call's name. */
 static int async_error(rank *r)
 {
     redco_error err = {.status = REDCO_OK};

@@ -1,4 +1,4 @@
-/* Whether a libnccl.so.2 has all calls that are used: the toolkit's real one, where it is installed. No device is
+/* Checks that a libnccl.so.2 has all calls that are used: the toolkit's real one, where it is installed. No device is
  * needed. */
 #include "executor/comm/nccl/nccl.h"
 

@@ -420,7 +420,7 @@ static void stages_talk_to_their_neighbours(void **state)
     assert_int_equal(redco_group_crosses((redco_group){.mesh = {1, 1}}, 8), REDCO_GROUP_ALONE);
 }
 
-/* What a set of ranks of a mesh is, digit by digit. */
+/* The shape of a set of ranks of a mesh, digit by digit. */
 static void check_between(redco_mesh dp, redco_between b)
 {
     const redco_rank_mesh mesh = {2, dp};

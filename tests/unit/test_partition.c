@@ -399,7 +399,7 @@ static void test_relative_bias(void **state)
     }
 }
 
-/* What two read is reduced once, whether they add to it or scale it. */
+/* A value that two operators read is reduced once, whether they add to it or scale it. */
 static void test_shared_sum(void **state)
 {
     rig *r = *state;

@@ -322,7 +322,7 @@ typedef struct family {
     const char *name;
     void (*build)(model *m);
     spec ideal[16];    /**< column and row pairs, tables by words, heads by words */
-    spec redcoast[16]; /**< what its rules say: DESIGN's reference for the names */
+    spec redcoast[16]; /**< the answers of its rules: DESIGN's reference for the names */
     uint64_t sequences[2];
 } family;
 
@@ -433,7 +433,8 @@ static void apply(rig *r, const spec *specs, const family *f)
     }
 }
 
-/** What RedCoast's table allows, in bytes: a gather or scatter counts once, an all-reduce twice. x: tokens by hidden.
+/** Traffic that RedCoast's table allows, in bytes: a gather or scatter counts once, an all-reduce twice. x: tokens by
+ * hidden.
  */
 static uint64_t table_cost(const family *f, bool redcoast, uint32_t n)
 {

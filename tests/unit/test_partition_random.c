@@ -58,7 +58,7 @@ static redco_value parameter(bag *b, const redco_tensor_type *type)
     return rig_parameter(b->r, name, type->rank, type->dim);
 }
 
-/** Of that type: one there is, or a new parameter. */
+/** A value of that type: one that is there, or a new parameter. */
 static redco_value alike(bag *b, const redco_tensor_type *type)
 {
     for (uint32_t i = 0; i < b->count; i++) {

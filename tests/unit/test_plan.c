@@ -165,7 +165,7 @@ static void round_trip_keeps_every_byte(void **state)
 }
 
 struct row {
-    const char *pointer; /* what is changed */
+    const char *pointer; /* the member that is changed */
     const char *value;   /* to what */
     const char *place;   /* where the error is seen */
     const char *text;    /* part of the message */

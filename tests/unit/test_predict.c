@@ -1,4 +1,4 @@
-/* What evaluation and generation are made of: which examples run together, and how a token is drawn. */
+/* The parts of evaluation and generation: which examples run together, and how a token is drawn. */
 #include "executor/trainer/rounds.h"
 #include "executor/trainer/sampling.h"
 
@@ -20,7 +20,7 @@ static void logits_of(double logits[WORDS])
     for (uint32_t i = 0; i < WORDS; i++) { logits[i] = log(shares[i]) + 3.0; }
 }
 
-/* How often each word is drawn, as a share. */
+/* Counts how often each word is drawn, as a share. */
 static void count(const redco_sampling *s, double share[WORDS])
 {
     double logits[WORDS];

@@ -74,7 +74,7 @@ static bool fits(const redco_prediction *p)
     return p->total_bytes <= p->capacity_bytes;
 }
 
-/* What a candidate says of itself is what it costs. */
+/* A candidate's own figures are its cost. */
 static void assert_priced(struct question *q, const redco_candidate *candidate)
 {
     redco_candidate again = *candidate;
@@ -83,7 +83,7 @@ static void assert_priced(struct question *q, const redco_candidate *candidate)
     assert_memory_equal(&again.closed_form, &candidate->closed_form, sizeof again.closed_form);
 }
 
-/* Of the same strategy as what did not fit, and no more than 1 % slower. */
+/* It has the strategy of the one that did not fit, and is no more than 1 % slower. */
 static void assert_replaced(struct question *q, const redco_prediction *first)
 {
     redco_search_result *const priced = by_simulator(q);

@@ -126,7 +126,7 @@ static uint32_t collect(const redco_graph *graph, line lines[LINES])
     return count;
 }
 
-/** Of one: the longer of computing and moving, each at the data sheet's rate. @return whether computing is */
+/** A product's time: the longer of computing and moving, each at the data sheet's rate. @return whether computing is */
 static bool is_compute_bound(const redcoi_product *p, double *seconds_out)
 {
     const double m = (double)p->m, n = (double)p->n, k = (double)p->k;

@@ -5,7 +5,7 @@
 struct file_row {
     const char *file;
     size_t runs;
-    /* Of the last run: */
+    /* After the last run: */
     redco_collective op;
     uint32_t ranks, nodes;
     bool one_process;
@@ -89,7 +89,7 @@ static void header_texts_and_lines(void **state)
     redco_profile_free(profile);
 }
 
-/* What is written reads as what was written. */
+/* A profile reads back as it was written. */
 static void documents_come_back(void **state)
 {
     (void)state;
@@ -262,7 +262,7 @@ static void raw_logs_equal_their_tables(void **state)
 
 struct bad_row {
     const char *text;
-    const char *place; /* how it ends */
+    const char *place; /* the place's end */
     const char *what;  /* part of the sentence */
 };
 
@@ -419,7 +419,7 @@ static void foreign_tables_are_converted(void **state)
     }
 }
 
-/* What version 3 says of a device, read, written and read again: all of it as the file has it. */
+/* Version 3's description of a device, read, written and read again: all of it as the file has it. */
 static void devices_are_described(void **state)
 {
     (void)state;

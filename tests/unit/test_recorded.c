@@ -57,7 +57,7 @@ static void check_types(struct recorded *machine)
     }
 }
 
-/* How many links the file has between two GPUs; its keys have the lower bus id first. */
+/* @return the number of links that the file has between two GPUs; its keys have the lower bus id first. */
 static double counted(const struct recorded *machine, size_t i, size_t j)
 {
     char key[40];

@@ -45,7 +45,7 @@ struct recorder {
     redco_backend base;
     redco_backend_calls calls;
     redco_backend *host;
-    struct recorder *first; /* of all handles */
+    struct recorder *first; /* first of all handles */
     double occupied_s;
     uint32_t occupations;
 };
@@ -56,7 +56,7 @@ static redco_status noted(redco_backend *backend, redco_queue *queue, const redc
     struct recorder *const r = (struct recorder *)backend;
     redco_occupation o = *occupation;
     __atomic_fetch_add(&r->first->occupations, 1, __ATOMIC_RELAXED);
-    r->occupied_s += o.seconds; /* of this handle's thread */
+    r->occupied_s += o.seconds; /* time of this handle's thread */
     o.seconds = 0.0;
     return r->host->calls->occupy(r->host, queue, &o, err);
 }
@@ -152,7 +152,7 @@ static void close_plan(struct opened *o)
     redco_plan_free(o->plan);
 }
 
-/* What the simulator says that communication takes. */
+/* The simulator's time of communication. */
 static double communication_s(const redco_step *step)
 {
     uint32_t count = 0;
@@ -272,7 +272,8 @@ static void a_device_that_is_late_plays_too(void **state)
     close_plan(&o);
 }
 
-/* What teams leave: this rank's part everywhere, its summand in sums, and shares of the time by elements. */
+/* The results that teams leave: this rank's part everywhere, its summand in sums, and shares of the time by elements.
+ */
 static void teams_leave_what_there_is(void **state)
 {
     enum { RANKS = 4, OWN = 2, COUNT = 6 };

@@ -243,7 +243,7 @@ static void write_json(const json_t *json, const char *path)
     free(text);
 }
 
-/* What redco-plan does with its words, up to the answer. */
+/* Does with the words what redco-plan does, up to the answer. */
 static void plan(char *const *words, size_t count, struct plan_args *args, redco_inputs *inputs,
                  redco_search_result **result_out, const char *where)
 {

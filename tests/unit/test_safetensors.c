@@ -210,7 +210,7 @@ static int entry_text(char *text, size_t size, const struct tensor_row *row, con
                     row->name, shape, begin, *offset);
 }
 
-/* What a case changes in the file: leaves a tensor out, gives it other rows, adds one. */
+/* A case's change of the file: leaves a tensor out, gives it other rows, adds one. */
 struct change {
     const char *prefix, *leave_out, *reshape;
     struct tensor_row add;

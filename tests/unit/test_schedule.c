@@ -23,7 +23,7 @@ static const double rounding_s = 2.5e-9;
 
 static const struct plan_case {
     const char *cluster, *model, *options;
-    unsigned rank; /* whose timeline */
+    unsigned rank; /* the rank of the timeline */
 } cases[] = {
     {"quad", "llama", "--gpus 1 --tp 1 --global-batch 2", 0},
     {"quad", "llama", "--gpus 4 --tp 1 --global-batch 8 --strategy ddp", 1},

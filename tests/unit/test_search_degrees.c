@@ -153,7 +153,7 @@ static double best_step_s(struct setup *s, uint32_t pp, uint32_t cp)
     return step_s;
 }
 
-/* What is free is at least as good as anything given, up to the proven gap; given degrees are kept. 65B needs stages on
+/* A free choice is at least as good as any given one, up to the proven gap; given degrees are kept. 65B needs stages on
    few GPUs. */
 static void free_degrees_are_never_worse(void **state)
 {
@@ -551,7 +551,7 @@ static void free_schedules_are_the_best_of_those_given(void **state)
         assert_int_equal(all->settings, settings);
         assert_true(fabs(all->ranked[0].prediction.step_s - best_s) <= 2e-3 * best_s);
         redco_search_result_free(all);
-        /* What the engine lacks is not chosen. */
+        /* The search does not choose what the engine lacks. */
         s.options.dimensions = REDCO_HAS_TP | REDCO_HAS_PP;
         all = search(&s);
         assert_int_equal(redco_setting_chunks(&all->ranked[0].setting), 1);

@@ -141,7 +141,7 @@ static void the_papers_choices_fit_and_are_not_faster(void **state)
     }
 }
 
-/* What rules out an outer choice before it is priced must not exceed what pricing finds. */
+/* The bound that rules out an outer choice before it is priced must not exceed its price. */
 static void bounds_of_memory_hold(void **state)
 {
     (void)state;
@@ -180,7 +180,7 @@ static void bounds_of_memory_hold(void **state)
     }
 }
 
-/* What a layer takes with its gradient window hidden or exposed to that degree, the other window left out. */
+/* A layer's time with its gradient window hidden or exposed to that degree, the other window left out. */
 static double seconds(const redco_fixed_cost *fixed, const redco_layer_cost *cost, bool overlapped, double exposed)
 {
     const double hidden = overlapped ? fixed->window_hidden_factor * cost->grad_comm_s : cost->grad_comm_s;
@@ -281,7 +281,7 @@ static void work_grows_with_classes_of_layers(void **state)
         assert_int_equal(r->ranked_count > 0, cases[i].fits);
         if (cases[i].fits) { assert_string_equal(r->status, "optimal"); }
         assert_int_equal(c->listed, c->bounded + c->priced);
-        /* Of the spaces of all changes that could make it fit, a few outer choices are priced. */
+        /* A few outer choices are priced from the spaces of all changes that could make it fit. */
         if (c->priced > 100 || c->compositions > 100000) {
             fail_msg("case %zu: %llu of %llu outer choices priced, %llu compositions", i, (unsigned long long)c->priced,
                      (unsigned long long)c->listed, (unsigned long long)c->compositions);

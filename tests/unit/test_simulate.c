@@ -194,7 +194,7 @@ static void check_finds_faults(void **state)
     }
 }
 
-/* What cannot be a graph is refused, not run. */
+/* Input that cannot be a graph is refused, not run. */
 static void bad_graphs(void **state)
 {
     (void)state;

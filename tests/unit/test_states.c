@@ -18,7 +18,7 @@
 
 enum { TRIALS_MAX = 512 };
 
-/* What all ranks of a world do, one after the other, and how far each got from the reference. */
+/* Runs all ranks of a world, one after the other, and tells how far each is from the reference. */
 struct trials {
     struct trial list[TRIALS_MAX];
     uint32_t count;
@@ -243,7 +243,7 @@ static void single_precision(void **state)
  * differ. */
 static redco_status alone(const struct trial *t, struct run *run, redco_world **world_out)
 {
-    static struct trial single; /* of this process; read until run_close() */
+    static struct trial single; /* this process's; read until run_close() */
     const redco_world_options options = {.transport = REDCO_TRANSPORT_SELF};
     single = *t;
     single.mesh = (redco_rank_mesh){1, {1, 1}};
@@ -257,7 +257,7 @@ static redco_status alone(const struct trial *t, struct run *run, redco_world **
     return st;
 }
 
-/* Of one tensor: every gathered weight is the rounded master weight of the single rank, and so are the owned masters.
+/* For one tensor: every gathered weight is the rounded master weight of the single rank, and so are the owned masters.
  * @return how many differ */
 static uint32_t different_bits(struct run *run, struct run *single, uint32_t tensor)
 {

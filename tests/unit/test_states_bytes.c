@@ -67,7 +67,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Of the fullest rank, in bytes of mixed precision. */
+/* The fullest rank's bytes in mixed precision. */
 static redco_layout_size fullest(const struct layers *l, const redco_layout_options *options)
 {
     redco_layout_size most = {0};

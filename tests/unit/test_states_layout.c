@@ -1,5 +1,6 @@
-/* What every rank holds of random models: each element exactly once per replica, for every triple of meshes that divide
- * each other (more than planners choose), on meshes of 2 to 8 ranks. All ranks' layouts are made here, one by one. */
+/* Parts of random models that every rank holds: each element exactly once per replica, for every triple of meshes that
+ * divide each other (more than planners choose), on meshes of 2 to 8 ranks. All ranks' layouts are made here, one by
+ * one. */
 #include "executor/states/from_plan.h"
 
 #include <setjmp.h>
@@ -147,7 +148,7 @@ static void check_places(const redco_layout *layout, uint32_t layer)
             kept_end = pieces[i].gradient_at + pieces[i].count;
         }
         if (has(&pieces[i], OWNED)) {
-            assert_true(has(&pieces[i], KEPT)); /* who updates has the gradient */
+            assert_true(has(&pieces[i], KEPT)); /* the rank that updates has the gradient */
             assert_true(pieces[i].owned_at >= owned_end);
             owned_end = pieces[i].owned_at + pieces[i].count;
         }

@@ -18,7 +18,7 @@
 
 static const redco_optimizer adamw = {REDCO_ADAMW, 0.9, 0.95, 1e-8, 0.0, 0.1, 0.5};
 
-/* What backward gathers is what was kept, not what the parameters are by now. */
+/* Backward gathers the kept values, not the parameters of now. */
 static int keeps_second(redco_world *world, void *context)
 {
     const struct trial *const t = context;

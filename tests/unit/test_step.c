@@ -111,7 +111,7 @@ static void compare(const struct bundle *b, const redco_setting *setting, redco_
     tally->over_memory += s.peak.bytes > p.total_bytes ? 1 : 0;
     tally->worst = fmax(tally->worst, error);
     check_near(account_s(&s.account), s.step_s, 1e-9 * s.step_s);
-    /* What lasts all step is the closed form's, byte for byte. */
+    /* Memory that lasts all step is the closed form's, byte for byte. */
     assert_int_equal(s.peak.held_bytes[REDCO_HOLDER_PARAMETERS], p.parameter_bytes);
     assert_int_equal(s.peak.held_bytes[REDCO_HOLDER_GRADIENTS], p.gradient_bytes);
     assert_int_equal(s.peak.held_bytes[REDCO_HOLDER_OPTIMIZER], p.optimizer_bytes);

@@ -1,4 +1,5 @@
-/* What engines do their own way, as operators: against the closed form where it is a sum, and by name and group. */
+/* Operators of engines that do things their own way: against the closed form where it is a sum, and by name and group.
+ */
 #include "cost_fixture.h"
 #include "costmodel/simulator/simulate.h"
 

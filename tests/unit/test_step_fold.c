@@ -120,8 +120,8 @@ static void folded_is_full(void **state)
     assert_true(10 * totals.named >= 9 * totals.runs);
 }
 
-/* What else happens in passes: whole layers gathered at once, a secondary mesh, keys and values of other ranks, partial
- * recomputation; each overlap alone; contention or none; hosts that take no time to launch. */
+/* Other things that happen in passes: whole layers gathered at once, a secondary mesh, keys and values of other ranks,
+ * partial recomputation; each overlap alone; contention or none; hosts that take no time to launch. */
 static const struct variant {
     uint32_t overlap, cp;
     bool hpz, sequence_parallel, no_contention, no_launch;

@@ -37,7 +37,7 @@ static void compare(const struct bundle *b, const redco_setting *setting, redco_
     if (setting->micro_batches >= 8 && setting->micro_batches >= 2 * (uint64_t)setting->pp) {
         gaps->most_filled = fmax(gaps->most_filled, gap);
     }
-    /* what is recomputed is beside them where gradients of weights come later */
+    /* recomputed values are beside them where gradients of weights come later */
     if (recompute == REDCO_RECOMPUTE_NONE && setting->micro_batches >= setting->pp) {
         gaps->most_kept = fmax(gaps->most_kept, fabs((double)p.activation_bytes / kept - 1.0));
     }

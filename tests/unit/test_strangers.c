@@ -66,7 +66,7 @@ static int call(uint16_t port, int tries)
     return -1;
 }
 
-/* Whether the process has the socket of that number. */
+/* @return whether the process has the socket of that number. */
 static bool has_socket(pid_t pid, unsigned long inode)
 {
     char path[64], want[64], link[64];
@@ -105,7 +105,7 @@ static size_t listening(const pid_t *pids, size_t count, uint16_t *ports, size_t
     return found;
 }
 
-/* What strangers do. */
+/* The acts of strangers. */
 struct siege {
     const char *name;
     int calls;
@@ -271,7 +271,7 @@ static void overhear(int listener, uint16_t port, int record)
     _exit(0);
 }
 
-/* What rank 1 said in a run is said again in the next one, at once and piece by piece. */
+/* Rank 1's words of one run are said again in the next one, at once and piece by piece. */
 static void test_replayed(void **state)
 {
     unsigned char said[SAID_BYTES];

@@ -62,7 +62,7 @@ static void watts_are_summed_where_joules_are_not_counted(void **state)
     assert_string_equal(err.text, "the counter of joules stands still, and there are no watts");
 }
 
-/* What was queued and waited for, on the host's backend. */
+/* The host backend runs queued work that was waited for. */
 static struct {
     const redco_backend_calls *host;
     uint32_t set, finished, least_ahead;

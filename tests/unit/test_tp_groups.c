@@ -14,7 +14,8 @@
 
 #include <cmocka.h>
 
-/* What order.h promises, from the innermost level out: the least rate, then the sum over pairs; then nearness. */
+/* The order that order.h promises, from the innermost level out: the least rate, then the sum over pairs; then
+ * nearness. */
 struct score {
     uint64_t least[REDCO_ORDER_LEVELS];
     int64_t sum[REDCO_ORDER_LEVELS], near[REDCO_ORDER_LEVELS];
@@ -264,7 +265,7 @@ static void cube_mesh_pairs_share_two_links(void **state)
     assert_order(&all, 8, quads);
     assert_order(&four, 2, pairs);
     const uint32_t neighbours[] = {2, 3};
-    assert_order(&two, 2, neighbours); /* of the pairs with two links, the first under one PCIe switch */
+    assert_order(&two, 2, neighbours); /* the first of the pairs with two links that is under one PCIe switch */
     static const struct {
         uint32_t tp, gpus, stride;
         double gigabytes_per_s;
@@ -283,7 +284,7 @@ static void cube_mesh_pairs_share_two_links(void **state)
     assert_true(redco_machine_group_rate(&all, 2, 2, 0) < 0.0);
 }
 
-/* What tensor-parallel traffic of one degree takes, without other traffic in the node. */
+/* The time of tensor-parallel traffic of one degree, without other traffic in the node. */
 static double all_reduce_s(const redco_machine *machine, uint32_t tp, uint32_t gpus, uint32_t stride)
 {
     redco_comm *comm = NULL;

@@ -32,7 +32,7 @@ static redco_user_rules *rules_of(enum layout layout, uint32_t first, uint32_t e
 struct prices {
     redco_prediction closed;
     redco_simulation simulated;
-    uint64_t parameter_bytes[2]; /* of the first and the last stage as built */
+    uint64_t parameter_bytes[2]; /* bytes of the first and the last stage as built */
 };
 
 static struct prices price(struct subject *s, const redco_user_rules *rules)

@@ -104,7 +104,7 @@ static void pairs_cost_what_megatron_says(void **state)
     subject_close(&s);
 }
 
-/* What a split that does not fit its neighbours costs. */
+/* The cost of a split that does not fit its neighbours. */
 static void wrong_splits_cost_what_must_be_inserted(void **state)
 {
     (void)state;

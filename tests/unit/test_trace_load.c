@@ -114,7 +114,7 @@ static void duplicates_are_dropped(void **state)
                                         "a", 1, 3) "," SPAN("c", 9, 0) "," SPAN("c", 9, 0) "]",
                                     &report);
     (void)redco_trace_spans(trace, &count);
-    assert_int_equal(count, 5); /* what takes no time may stand there twice */
+    assert_int_equal(count, 5); /* an event of no time may stand there twice */
     assert_int_equal(report.duplicates, 1);
     redco_trace_free(trace);
 }

@@ -220,7 +220,7 @@ static void parameters_form_modules(void **state)
     close_case(&f);
 }
 
-/* What is refused */
+/* Refused settings */
 
 static void check_plan(const redco_plan *plan, uint64_t ranks, const char *want)
 {
@@ -316,7 +316,7 @@ static void what_cannot_be_trained_is_refused(void **state)
 
 enum { STEPS = 4 };
 
-/* What ranks are to do and to find; the verdict must be rank 0's. */
+/* The work of ranks, and what they must find; the verdict must be rank 0's. */
 struct trial {
     const struct fixture *f;
     redco_trainer_fault fault;

@@ -1,4 +1,4 @@
-/** @file tp_fixture.h  What the tests of tensor-parallel layouts share: a model on one node of AMSP's testbed, and its
+/** @file tp_fixture.h  Shared by the tests of tensor-parallel layouts: a model on one node of AMSP's testbed, and its
  *  graphs at prices that can be added up by hand. */
 #ifndef REDCO_TESTS_TP_FIXTURE_H
 #define REDCO_TESTS_TP_FIXTURE_H

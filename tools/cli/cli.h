@@ -16,7 +16,7 @@ struct cli {
     const char *program;
     const struct argp_option *options; /**< options of the tool */
     bool quiet, json;
-    int json_digits; /**< of numbers in JSON; 0: 10 */
+    int json_digits; /**< digits of numbers in JSON; 0: 10 */
     redco_error err; /**< filled by option parsers */
 };
 

@@ -137,7 +137,7 @@ static error_t read_fault(struct exec_args *args, const char *text)
     return 0;
 }
 
-/* What says nothing of a rank alone. */
+/* Options that concern no single rank. */
 static error_t check_replay(struct exec_args *args)
 {
     const struct {

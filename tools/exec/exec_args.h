@@ -15,11 +15,11 @@ struct exec_args {
     struct cli cli;                   /* first: see cli.h */
     const char *path, *data, *folder; /* folder: of checkpoints */
     const char *weights, *save_weights;
-    const char *pipeline_path; /* of a shared library; NULL: the plan's language model */
+    const char *pipeline_path; /* path of a shared library; NULL: the plan's language model */
     const char *new_pipeline;  /* the name of one to be written */
     bool skip_bad;
     redco_user_pipeline_file *pipeline;
-    redco_records *records, *evaluated, *predicted; /* of a pipeline: --data, --evaluate, --predict */
+    redco_records *records, *evaluated, *predicted; /* a pipeline's: --data, --evaluate, --predict */
     const char *evaluate, *predict, *predictions;
     uint64_t batch, max_new_tokens, top_k;
     double temperature, top_p;
@@ -62,7 +62,7 @@ extern const char *const exec_backend_words[];
 int exec_parse(int argc, char **argv, struct exec_args *args);
 /** In what it is trained. */
 redco_dtype exec_dtype(const struct exec_args *args);
-/** How the learning rate goes. */
+/** The course of the learning rate. */
 redco_rate_schedule exec_schedule(const struct exec_args *args);
 /** In what weights are saved. */
 redco_dtype exec_save_dtype(const struct exec_args *args);

@@ -1,4 +1,4 @@
-/** @file exec_device.h  What redco-exec says of the GPU that a rank trains on. Nothing here ends a run. */
+/** @file exec_device.h  The words of redco-exec about the GPU that a rank trains on. Nothing here ends a run. */
 #ifndef REDCO_TOOLS_EXEC_DEVICE_H
 #define REDCO_TOOLS_EXEC_DEVICE_H
 
@@ -7,8 +7,8 @@
 #include "tools/cli/cli.h"
 #include "tools/exec/exec_report.h"
 
-/** What driver, context and libraries hold of a GPU, when all of them were used: what is in use of it less what redco
- *  asked for. Of other backends nothing. */
+/** The memory that driver, context and libraries hold on a GPU, when all of them were used: what is in use of it less
+ * what redco asked for. Of other backends nothing. */
 void exec_device_reserve(const struct cli *cli, redco_backend *backend, redco_trainer *trainer, struct exec_run *run);
 /** Before the first step: warns where the plan was priced for launches of the other kind. @param graphs  of this run */
 void exec_device_mode(const struct cli *cli, const redco_plan *plan, const char *backend, bool graphs);

@@ -36,7 +36,7 @@ static int code_of(redco_status status)
     }
 }
 
-/* What is wrong with files and options is so for all ranks: before the first step, nobody asks which one says it. */
+/* An error in files and options is the same for all ranks: before the first step, nobody asks which one says it. */
 static bool everybodys(const struct exec_report *r)
 {
     return r->step == 0 &&

@@ -1,4 +1,4 @@
-/** @file exec_failure.h  How a run of several ranks ends in one message, whoever failed: what ranks report, what they
+/** @file exec_failure.h  Ends a run of several ranks in one message, whoever failed: what ranks report, what they
  *  were doing, and which of it is told. */
 #ifndef REDCO_TOOLS_EXEC_FAILURE_H
 #define REDCO_TOOLS_EXEC_FAILURE_H
@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/** What a rank says when it fails. */
+/** A rank's words when it fails. */
 struct exec_report {
     uint32_t rank;
     int code;      /**< exit code */
@@ -19,10 +19,10 @@ struct exec_report {
     redco_error err;
 };
 
-/** What a rank is doing, in memory that the process that started it sees. */
+/** The present work of a rank, in memory that the process that started it sees. */
 struct exec_slot {
     _Atomic uint64_t step;
-    atomic_uint current; /**< of the two texts */
+    atomic_uint current; /**< number of the present one of the two texts */
     char what[2][112];   /**< the last communication that began */
 };
 
@@ -37,7 +37,7 @@ struct exec_line {
 
 /** For redco_world_watch(). @param context  a struct exec_line */
 void exec_watch(void *context, const char *what);
-/** What a rank was doing when it ended. @return "" if not known */
+/** The work of a rank when it ended. @return "" if not known */
 const char *exec_doing(const struct exec_slot *slot);
 
 /** This rank has failed: it reports, or, under mpirun, prints the message if it is the one to do so, and ends all

@@ -21,7 +21,7 @@ static const char source[] =
 "    const redco_initial small = {REDCO_INITIAL_NORMAL, 0.1}, zero = {REDCO_INITIAL_ZERO, 0.0};\n"
 "    redco_user_pipeline_parameter(shape, \"line.weight\", 2, (const uint64_t[]){1, 1}, small);\n"
 "    redco_user_pipeline_parameter(shape, \"line.bias\", 1, (const uint64_t[]){1}, zero);\n"
-"    redco_user_pipeline_input(shape, \"x\", REDCO_F32, 1, (const uint64_t[]){1}); /* of one example */\n"
+"    redco_user_pipeline_input(shape, \"x\", REDCO_F32, 1, (const uint64_t[]){1}); /* shape of one example */\n"
 "    redco_user_pipeline_input(shape, \"y\", REDCO_F32, 1, (const uint64_t[]){1});\n"
 "}\n"
 "\n"

@@ -76,8 +76,8 @@ static json_t *line_of(const redco_example *example, const redco_predictions *p,
 struct lines {
     const struct exec_args *args;
     const struct exec_files *files;
-    const redco_predictions *predictions; /* of a language model */
-    const redco_judgement *judgement;     /* of a pipeline */
+    const redco_predictions *predictions; /* from a language model */
+    const redco_judgement *judgement;     /* from a pipeline */
     uint64_t count;
 };
 

@@ -5,7 +5,7 @@
 #include "tools/exec/exec_args.h"
 
 struct exec_files {
-    redco_examples *evaluated, *prompts; /**< of a language model; NULL: there are none */
+    redco_examples *evaluated, *prompts; /**< for a language model; NULL: there are none */
 };
 
 /** Standard output has the predictions and nothing else. */

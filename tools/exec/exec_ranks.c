@@ -101,7 +101,7 @@ static _Noreturn void be_rank(struct run *r, const redco_world_options *options,
     exit(code); /* not _exit: sanitizers look for leaks here */
 }
 
-/* What the parent had not yet written would be written twice. */
+/* Output that the parent had not yet written would be written twice. */
 static pid_t start(struct run *r, const redco_world_options *options, exec_rank run, void *context)
 {
     const pid_t parent = getpid(), pid = fork();
@@ -202,7 +202,7 @@ static void watch(struct run *r)
     take_signals(r); /* a terminal's goes to all at once */
 }
 
-/* What happened to a rank, in its place and step. */
+/* The fate of a rank, in its place and step. */
 static int tell_of(const struct run *r, uint32_t rank, redco_status status, const char *what)
 {
     struct exec_report report = {.rank = rank, .step = atomic_load(&r->slots[rank].step)};

@@ -4,7 +4,7 @@
 
 #include "tools/exec/exec_failure.h"
 
-/** What a rank does. @param world  as options say, not yet opened. @return its exit code */
+/** The body of a rank. @param world  as options say, not yet opened. @return its exit code */
 typedef int (*exec_rank)(const redco_world_options *options, struct exec_line *line, void *context);
 
 enum { EXEC_RANKS_MAX = 256 };

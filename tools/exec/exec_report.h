@@ -1,4 +1,4 @@
-/** @file exec_report.h  What redco-exec prints, for people and as JSON. */
+/** @file exec_report.h  The output of redco-exec, for people and as JSON. */
 #ifndef REDCO_TOOLS_EXEC_REPORT_H
 #define REDCO_TOOLS_EXEC_REPORT_H
 
@@ -19,12 +19,12 @@ struct exec_start {
 /** The processor's clock. */
 double exec_now_s(void);
 
-/** What became of --evaluate and --predict. */
+/** The results of --evaluate and --predict. */
 struct exec_use {
     const char *evaluate, *predict; /**< their files, or NULL */
     redco_evaluation evaluation;
     double evaluation_s, prediction_s;
-    double metric;              /**< of a pipeline; NaN: it has none */
+    double metric;              /**< the pipeline's; NaN: it has none */
     uint64_t predicted, tokens; /**< examples, and tokens generated */
     uint32_t graphs;
 };
@@ -36,25 +36,25 @@ struct exec_run {
     const char *backend;
     const redco_trainer_step *steps;
     uint64_t count, first;                          /**< steps run; steps done before, by runs that this one resumed */
-    redco_trainer_memory memory;                    /**< of rank 0 */
+    redco_trainer_memory memory;                    /**< rank 0's */
     uint64_t reserve_bytes;                         /**< that a GPU's driver and libraries hold beside; 0: not known */
-    uint64_t launches;                              /**< of the last step: calls that give a GPU work; 0: no GPU */
+    uint64_t launches;                              /**< in the last step: calls that give a GPU work; 0: no GPU */
     uint32_t graphs;                                /**< that are launched instead of operators */
-    double watts;                                   /**< of rank 0's GPU, from the first step's end; 0: not known */
-    char attention[512];                            /**< who ran it; "": nobody, or the processor */
-    double model_flops_per_token, peak_flops_per_s; /**< of the plan's GPU */
+    double watts;                                   /**< rank 0's GPU, from the first step's end; 0: not known */
+    char attention[512];                            /**< the library that ran it; "": none, or the processor */
+    double model_flops_per_token, peak_flops_per_s; /**< peak of the plan's GPU */
     bool emulated;                                  /**< computation */
     bool replay;                                    /**< one rank alone: communication is emulated */
-    uint32_t rank;                                  /**< of a replay */
+    uint32_t rank;                                  /**< rank of a replay */
     bool checked;
     redco_trainer_verdict verdict;
-    const char *folder; /**< of checkpoints, or NULL */
+    const char *folder; /**< folder of checkpoints, or NULL */
     bool resumed;
     uint64_t written; /**< checkpoints */
     struct exec_use use;
 };
 
-/** Of the steps but the first, which warms up; NaN when out of memory or without steps. */
+/** Time of the steps but the first, which warms up; NaN when out of memory or without steps. */
 double exec_median_step_s(const struct exec_run *run);
 void exec_print_head(const struct exec_run *run);
 void exec_print_resumed(const char *path, uint64_t step, uint64_t steps);

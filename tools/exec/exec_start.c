@@ -76,7 +76,7 @@ redco_status exec_fact_of_file(struct exec_facts *facts, const char *name, const
         if (descriptor >= 0) { (void)close(descriptor); }
         return redco_fail(err, REDCO_EIO, path, "cannot open: %s", strerror(why));
     }
-    if (!S_ISREG(info.st_mode)) { /* what reads it says what is wrong */
+    if (!S_ISREG(info.st_mode)) { /* its reader says what is wrong */
         (void)close(descriptor);
         exec_fact(facts, name, "no regular file");
         return REDCO_OK;
@@ -173,7 +173,7 @@ int exec_cannot_start(const struct cli *cli, const redco_world_options *options,
     world.failure = err;
     if (world.rank == 0) { print_named(cli, 0, err); } /* first: the others take a moment */
     (void)redco_world_open(&world, &opened, &heard);
-    /* What rank 0 said of itself is not said of every rank. */
+    /* Rank 0's words about itself are not true of every rank. */
     const bool said = strncmp(heard.place, "rank 0 on ", 10) == 0 &&
                       strcmp(without_rank(heard.place), err->place) == 0 && strcmp(heard.text, err->text) == 0;
     if (world.rank != 0 && !said) { print_named(cli, world.rank, err); }
@@ -190,7 +190,7 @@ int exec_agree(const struct cli *cli, redco_world *world, bool apart, const stru
     const redco_status st = redco_world_agree(world, facts->facts, facts->count, failure, &culprit, &err);
     if (st == REDCO_OK) { return CLI_DONE; }
     const uint32_t rank = redco_world_rank(world);
-    if (st == REDCO_ESYSTEM && strncmp(err.place, "rank ", 5) != 0) { /* of the connections */
+    if (st == REDCO_ESYSTEM && strncmp(err.place, "rank ", 5) != 0) { /* an error of the connections */
         print_named(cli, rank, failure != NULL ? failure : &err);
     } else if (rank == 0 || (apart && rank == culprit)) {
         (void)cli_fail(cli, &err);

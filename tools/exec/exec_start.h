@@ -1,4 +1,4 @@
-/** @file exec_start.h  What ranks that were started one by one compare before they begin, and how they part if they
+/** @file exec_start.h  Facts that ranks started one by one compare before they begin, and how they part if they
  *  cannot. */
 #ifndef REDCO_TOOLS_EXEC_START_H
 #define REDCO_TOOLS_EXEC_START_H
@@ -15,7 +15,7 @@ struct exec_facts {
 /** Adds one; names are those of options where they have one. */
 __attribute__((format(printf, 3, 4))) void exec_fact(struct exec_facts *facts, const char *name, const char *format,
                                                      ...);
-/** What a plan says that a user would name, then its digest. */
+/** A plan in the words that a user would use, then its digest. */
 redco_status exec_facts_of_plan(struct exec_facts *facts, const char *path, const redco_plan *plan, redco_error *err);
 /** A file's size and digest: of 16 MiB all, of more 256 parts. @param path  NULL: there is none */
 redco_status exec_fact_of_file(struct exec_facts *facts, const char *name, const char *path, redco_error *err);

@@ -8,16 +8,16 @@
 
 struct exec_timeline {
     const char *path;      /**< NULL: none is wanted */
-    uint64_t steps, shown; /**< of the run; of the trace, at most */
-    uint32_t rank;         /**< whose */
+    uint64_t steps, shown; /**< steps of the run; steps of the trace, at most */
+    uint32_t rank;         /**< the rank that is shown */
     redco_trace *trace;    /**< NULL: of another rank, or none */
     double from_s;         /**< where the next step begins */
-    redco_error err;       /**< what failed first */
+    redco_error err;       /**< the first error */
 };
 
 /** Only on the rank whose timeline it is. */
 void exec_timeline_open(struct exec_timeline *timeline);
-/** Whether this rank adds the step: the last ones, without the first where there are others. */
+/** @return whether this rank adds the step: the last ones, without the first where there are others. */
 bool exec_timeline_shows(const struct exec_timeline *timeline, uint64_t step);
 void exec_timeline_add(struct exec_timeline *timeline, const redco_trainer *trainer, uint64_t step);
 /** Mends what the clock's resolution makes of events that touch, and writes the file. What is wrong by more is a

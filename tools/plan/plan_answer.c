@@ -361,7 +361,7 @@ static void warn_of_engine(const struct plan_args *args, const redco_inputs *inp
     cli_warn(&args->cli, text);
 }
 
-/* What --tokens asks of the best plan. */
+/* The run that --tokens asks for, with the best plan. */
 static redco_status find_run(struct shown *shown, redco_error *err)
 {
     const struct plan_args *const args = shown->args;

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { TOKENS = 1024 }; /* of redco-exec's column, whose values are counted for a whole sequence */
+enum { TOKENS = 1024 }; /* in redco-exec's column, whose values are counted for a whole sequence */
 
 static uint64_t sum_of(const redco_inputs *inputs, redco_kept_column column)
 {

@@ -1,4 +1,4 @@
-/* Whether measured runs stand behind the answer, the best for which they do, and the nearest of them. */
+/* Tells whether measured runs stand behind the answer, the best for which they do, and the nearest of them. */
 #include "tools/plan/plan_report.h"
 
 #include "tools/cli/text_table.h"

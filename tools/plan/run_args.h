@@ -39,7 +39,7 @@ bool run_args_objective(struct plan_args *args, const char *text);
 void run_args_clusters(struct plan_args *args);
 /** Options that contradict one another; fails by cli_bad_option(). @return whether there was an error */
 bool run_args_contradict(struct plan_args *args);
-/** Whether the answer is a list of sizes or clusters. */
+/** @return whether the answer is a list of sizes or clusters. */
 bool run_args_frontier(const struct plan_args *args);
 
 #endif

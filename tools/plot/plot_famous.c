@@ -61,7 +61,7 @@ static void write_runs(FILE *out, const struct run *runs, size_t count)
     }
 }
 
-/* What both axes must show. */
+/* The range that both axes must show. */
 static void write_ranges(FILE *out, const struct run *runs, size_t count)
 {
     double least = 0.8, most = 1.2, least_gain = 0.0, most_seen = 0.1;

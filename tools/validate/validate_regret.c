@@ -18,14 +18,14 @@ struct choice {
 };
 
 struct group {
-    const struct choice *chosen, *best; /* of the list */
+    const struct choice *chosen, *best; /* members of the list */
     size_t layouts;
     double regret_ratio; /* 1 - measured(chosen) / measured(best) */
 };
 
 struct report {
     struct validate_rows rows;
-    size_t *tasks; /* of each row */
+    size_t *tasks; /* task of each row */
     struct choice *choices;
     size_t choice_count;
     struct group *groups;
@@ -61,7 +61,7 @@ static void add_run(struct choice *list, size_t *count, const struct validate_ro
     c->runs++;
 }
 
-/* Of layouts that are predicted alike the slowest counts as chosen. */
+/* Among layouts that are predicted alike the slowest counts as chosen. */
 static struct group judge(const struct choice *list, size_t count)
 {
     struct group group = {.chosen = list, .best = list, .layouts = count};

@@ -11,7 +11,7 @@ struct validate_row {
     const char *skip; /**< NULL = predicted */
     redco_price price;
     char reason[256];   /**< why the simulator cannot lay it out */
-    bool speed, memory; /**< what can be compared */
+    bool speed, memory; /**< which values can be compared */
 };
 
 struct validate_rows {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What older versions do wrong, by cudnn-frontend 1.23: 9.10.0 and 9.10.1 have known bugs in attention of 16 bits, and
+/* Mistakes of older versions, by cudnn-frontend 1.23: 9.10.0 and 9.10.1 have known bugs in attention of 16 bits, and
  * what came before refuses more than is listed here (node/sdpa_support_surface.h); up to 9.15.0, backward of keys that
  * are no multiple of 128 needs a padding mask; 9.11 and 9.12 have of heads between 128 and 192 on compute capability 9
  * those of 192 and 128 alone (node/scaled_dot_product_flash_attention.h,
@@ -34,7 +34,7 @@ struct redcoi_dnn {
     char path[REDCO_CUDA_PATH_BYTES];
 };
 
-/** Whether every query sees a key: what cuDNN makes of one that sees none is not documented. */
+/** @return whether every query sees a key: what cuDNN makes of one that sees none is not documented. */
 static bool all_see(const redcoi_dnn_shape *s)
 {
     if (!s->causal) { return true; }
@@ -42,7 +42,7 @@ static bool all_see(const redcoi_dnn_shape *s)
     return s->offset >= 0 && (s->window == 0 || last - s->window + 1 < s->keys);
 }
 
-/** What cudnn-frontend's checks say of engines (node/sdpa_support_surface.h for forward,
+/** The checks of cudnn-frontend on engines (node/sdpa_support_surface.h for forward,
  *  CompositeSDPABackwardNode::pre_validate_node() for backward). */
 static bool is_documented(const redcoi_device *device, size_t version, const redcoi_dnn_shape *s)
 {

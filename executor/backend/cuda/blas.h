@@ -1,4 +1,4 @@
-/** @file blas.h  What the files about cuBLASLt's products share: an operator seen as matrix products, and how each of
+/** @file blas.h  Shared by the files about cuBLASLt's products: an operator seen as matrix products, and how each of
  *  them is computed.
  *
  *  A tensor is row-major, a matrix of cuBLASLt column-major: the memory of C [m, n] is that of C' = C^T, n x m with
@@ -86,7 +86,7 @@ typedef struct redcoi_blas_plan {
     cublasLtMatmulHeuristicResult_t candidates[REDCOI_BLAS_CANDIDATES];
 } redcoi_blas_plan;
 
-/** Of one handle, so of one thread. */
+/** One handle's, so one thread's. */
 struct redcoi_blas {
     void *library;
     redcoi_blas_calls calls;
@@ -94,7 +94,7 @@ struct redcoi_blas {
     redcoi_blas_plan **plans; /**< open addressing by hash of the product; NULL is empty */
     uint32_t plan_count, plan_room;
     uint64_t workspace_bytes;
-    uint64_t queries; /**< of the heuristic: as many as there are different products */
+    uint64_t queries; /**< to the heuristic: as many as there are different products */
     uint64_t lookups;
 };
 
@@ -109,7 +109,7 @@ typedef struct redcoi_blas_place {
 redcoi_operands redcoi_operands_of(const redco_launch *launch);
 /** @return false if cuBLASLt is not asked for such an operator: other types or kinds, dimensions beyond 2^31 - 1 */
 bool redcoi_product_of(const redco_launch *launch, redcoi_product *product_out, redcoi_outer *outer_out);
-/** Of one element of its matrices. */
+/** Bytes of one element of its matrices. */
 uint32_t redcoi_product_bytes(const redcoi_product *product);
 
 /* blas_plan.c: how a product is computed */

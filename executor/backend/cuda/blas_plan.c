@@ -1,4 +1,4 @@
-/* How a product is computed: cuBLASLt's descriptors of it and the algorithm, made once and kept. */
+/* The plan of a product: cuBLASLt's descriptors of it and the algorithm, made once and kept. */
 #include "executor/backend/cuda/blas.h"
 
 #include <stdlib.h>

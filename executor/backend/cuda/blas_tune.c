@@ -77,7 +77,7 @@ redco_status redcoi_blas_tune(redcoi_cuda *cuda, redco_queue *queue, redcoi_blas
     }
     const redco_status st = time_all(cuda, queue, plan, &elsewhere, workspace, err);
     if (scratch != NULL) { calls->release(&cuda->base, REDCO_MEMORY_DEVICE, scratch); }
-    /* What a step was planned to take is not what its tuning took for a moment. */
+    /* Memory that tuning took for a moment is not counted with the step's plan. */
     (void)pthread_mutex_lock(&cuda->device->lock);
     cuda->peak_bytes = peak_bytes;
     (void)pthread_mutex_unlock(&cuda->device->lock);

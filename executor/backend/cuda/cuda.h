@@ -30,11 +30,11 @@ typedef struct redco_cuda_options {
  * built without CUDA */
 redco_status redco_cuda_open(const redco_cuda_options *options, redco_backend **backend_out, redco_error *err);
 
-/** What was measured on: all of it of the device that @p backend is. */
+/** The device of a measurement: the one behind @p backend. */
 typedef struct redco_cuda_device {
     char name[128]; /**< "NVIDIA H200" */
     char uuid[48];
-    uint32_t major, minor; /**< of its compute capability */
+    uint32_t major, minor; /**< its compute capability */
     uint32_t multiprocessors;
     uint64_t memory_bytes, free_bytes;
     double clock_hz, memory_clock_hz;
@@ -43,12 +43,12 @@ typedef struct redco_cuda_device {
 } redco_cuda_device;
 redco_status redco_cuda_describe(const redco_backend *backend, redco_cuda_device *device_out, redco_error *err);
 
-/** Who ran attention until now, of all handles of the device. */
+/** The libraries that ran attention until now, for all handles of the device. */
 typedef struct redco_cuda_attention {
     uint64_t dnn_launches, own_launches;
     /** 16-bit types by own kernels, which take several times as long. */
     uint64_t slow_launches;
-    char why[600]; /**< of those, the first: version and path that were found, version that is wanted; "" */
+    char why[600]; /**< the first reason: version and path that were found, version that is wanted; "" */
 } redco_cuda_attention;
 /** All zero for other backends. */
 void redco_cuda_attention_used(const redco_backend *backend, redco_cuda_attention *used_out);
@@ -81,7 +81,7 @@ uint32_t redco_cuda_find_libraries(redco_cuda_library_kind kind, const char *con
 /** "libcudnn.so.9" */
 const char *redco_cuda_library_name(redco_cuda_library_kind kind);
 
-/** How many devices there are: 0 where there is no driver. Never fails. */
+/** @return the number of devices: 0 where there is no driver. Never fails. */
 uint32_t redco_cuda_count(void);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/** @file cuda_internal.h  What the files of executor/backend/cuda share: the device, how libraries are loaded, how
+/** @file cuda_internal.h  Shared by the files of executor/backend/cuda: the device, how libraries are loaded, how
  *  kernels are launched, and who runs which operator. */
 #ifndef REDCO_CUDA_INTERNAL_H
 #define REDCO_CUDA_INTERNAL_H
@@ -40,16 +40,16 @@ typedef struct redcoi_device {
     CUdevice id;
     CUcontext context; /**< the primary one, which the libraries use, too */
     uint32_t major, minor, multiprocessors;
-    uint64_t shared_bytes_max; /**< of a block that asks for it */
+    uint64_t shared_bytes_max; /**< limit for a block that asks for it */
     redco_cuda_options options;
     char libraries[REDCO_CUDA_LIBRARIES][REDCO_CUDA_PATH_BYTES]; /**< libraries.c; "": where the loader looks */
     redcoi_kernels *kernels;
     struct redcoi_fault *fault; /**< kernels.c: page-locked memory of the program, which kernels write to */
-    pthread_mutex_t lock;       /**< of what follows */
+    pthread_mutex_t lock;       /**< guards the members below */
     uint32_t handles;           /**< that are open */
     struct redcoi_allocation *allocations;
     size_t allocation_count, allocation_room;
-    uint64_t live_bytes; /**< of all handles */
+    uint64_t live_bytes; /**< by all handles */
     redco_cuda_attention attention;
     uint64_t calls_made; /**< atomic */
 } redcoi_device;
@@ -87,8 +87,8 @@ redco_status redcoi_cuda_check(const redcoi_device *device, CUresult result, con
 /** The device's context becomes that of the calling thread: before anything that a handle does. */
 redco_status redcoi_cuda_enter(const redcoi_cuda *cuda, redco_error *err);
 
-/** Who runs an operator: asked in this order by run.c. The first that supports a launch plans its workspace and runs
- *  it. run() only queues; it never waits (products that are tuned do when they are met first). */
+/** The parts that can run an operator: asked in this order by run.c. The first that supports a launch plans its
+ * workspace and runs it. run() only queues; it never waits (products that are tuned do when they are met first). */
 typedef struct redcoi_runner {
     bool (*supports)(const redcoi_cuda *cuda, const redco_launch *launch);
     uint64_t (*workspace_bytes)(const redcoi_cuda *cuda, const redco_launch *launch);
@@ -174,7 +174,7 @@ redco_status redcoi_cuda_run(redco_backend *backend, redco_queue *queue, const r
 
 typedef struct redcoi_grid {
     uint32_t blocks[3]; /**< 0 is taken for 1 */
-    uint32_t threads;   /**< of a block, a multiple of 32 */
+    uint32_t threads;   /**< threads a block, a multiple of 32 */
     uint32_t shared_bytes;
 } redcoi_grid;
 

@@ -38,7 +38,7 @@ struct redcoi_device;
 redco_status redcoi_dnn_load(const struct redcoi_device *device, redcoi_dnn_calls *calls_out, void **library_out,
                              redco_error *err);
 
-/** What a plan depends on. Tensors are [batch][tokens][heads][size]; statistics [batch][heads][queries] in float. */
+/** The key of a plan. Tensors are [batch][tokens][heads][size]; statistics [batch][heads][queries] in float. */
 typedef struct redcoi_dnn_shape {
     int32_t type; /**< cudnnDataType_t: CUDNN_DATA_BFLOAT16 or CUDNN_DATA_HALF */
     bool backward, causal;
@@ -60,7 +60,7 @@ typedef enum redcoi_dnn_port {
     REDCOI_DNN_D_Q,
     REDCOI_DNN_D_K,
     REDCOI_DNN_D_V,
-    REDCOI_DNN_SUMS,    /**< of dO O: in the workspace */
+    REDCOI_DNN_SUMS,    /**< sums of dO O: in the workspace */
     REDCOI_DNN_D_Q_SUM, /**< dQ in float: in the workspace */
     REDCOI_DNN_PORTS
 } redcoi_dnn_port;

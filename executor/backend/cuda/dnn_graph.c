@@ -168,7 +168,7 @@ static tensor whole_number(graph *g, int64_t value)
 
 /* Operations */
 
-/** Of one, two or three inputs. @param b, t NULL: none. @param axis of an index, else -1 */
+/** An operator with one, two or three inputs. @param b, t NULL: none. @param axis of an index, else -1 */
 static void pointwise(graph *g, cudnnPointwiseMode_t mode, cudnnDataType_t compute, int64_t axis, const tensor *x,
                       const tensor *b, const tensor *t, const tensor *y)
 {
@@ -263,8 +263,9 @@ static tensor keep_where(graph *g, cudnnPointwiseMode_t mode, const tensor *a, c
     return y;
 }
 
-/** What a query does not see becomes minus infinity. Query i sees keys j with i + offset >= j > i + offset - window:
- *  an offset of keys - queries is the frontend's "bottom right" diagonal, any other its "right bound". */
+/** Scores of keys that a query does not see become minus infinity. Query i sees keys j with i + offset >= j > i +
+ * offset - window: an offset of keys - queries is the frontend's "bottom right" diagonal, any other its "right bound".
+ */
 static tensor masked(graph *g, tensor scores)
 {
     const redcoi_dnn_shape *s = &g->shape;

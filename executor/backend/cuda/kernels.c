@@ -144,7 +144,7 @@ void redcoi_dense_strides(const redco_tensor_type *type, bool repeat, uint64_t s
     }
 }
 
-/* Whether dimension i and the next, as added to the shape last, are one run for all operands. */
+/* @return whether dimension i and the next, as added to the shape last, are one run for all operands. */
 static bool joins(const redcoi_shape *shape, uint64_t (*stride)[REDCO_RANK_MAX], uint32_t i)
 {
     for (uint32_t k = 0; k < shape->operands; k++) {

@@ -1,4 +1,4 @@
-/** @file kernels_internal.h  What kernels.c and its topics share: work to be queued, shapes of operands, grids. */
+/** @file kernels_internal.h  Shared by kernels.c and its topics: work to be queued, shapes of operands, grids. */
 #ifndef REDCO_CUDA_KERNELS_INTERNAL_H
 #define REDCO_CUDA_KERNELS_INTERNAL_H
 
@@ -19,7 +19,7 @@ __attribute__((format(printf, 6, 7))) redco_status redcoi_work_launch(const redc
                                                                       const void *arguments, const char *format, ...);
 
 redcoi_divisor redcoi_divisor_of(uint64_t divisor);
-uint64_t redcoi_pieces(uint64_t count, uint64_t size); /**< of @p size, the last may be smaller */
+uint64_t redcoi_pieces(uint64_t count, uint64_t size); /**< pieces of @p size elements; the last may be smaller */
 bool redcoi_is_aligned(const void *memory, uint64_t bytes);
 /** A power of two of threads for @p items, from 32 to @p most. */
 uint32_t redcoi_threads_for(uint64_t items, uint32_t most);
@@ -34,7 +34,7 @@ typedef struct redcoi_shape {
 } redcoi_shape;
 void redcoi_shape_make(redcoi_shape *shape, const redco_tensor_type *type, uint64_t (*stride)[REDCO_RANK_MAX],
                        uint32_t operands);
-/** Of a dense tensor; with @p repeat, those of dimensions of 1 are 0. */
+/** Strides of a dense tensor; with @p repeat, those of dimensions of 1 are 0. */
 void redcoi_dense_strides(const redco_tensor_type *type, bool repeat, uint64_t stride[REDCO_RANK_MAX]);
 
 /** Elements of @p element_bytes that are moved as one, at most 16 bytes: the most that divides all of @p numbers. */

@@ -14,7 +14,7 @@ redco_status redcoi_run_copy(const redcoi_work *work)
                                 redco_type_bytes(&out->type), work->err);
 }
 
-/* How many elements are one for a move: all steps but of runs that both have side by side are multiples of it. */
+/* The number of elements that move as one: all steps but of runs that both have side by side are multiples of it. */
 static uint64_t together(const redcoi_shape *shape, uint64_t bytes, const void *in, const void *out)
 {
     uint64_t numbers[2 * REDCO_RANK_MAX + 3];

@@ -98,7 +98,7 @@ static plan make_plan(const redco_launch *launch)
     return p;
 }
 
-/* Of pieces: the largest of several is one of them. */
+/* The largest of several pieces is one of them. */
 static redco_dtype sums_of(const redco_launch *launch)
 {
     const redco_dtype dtype = launch->inputs[0].type.dtype;

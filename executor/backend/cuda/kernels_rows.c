@@ -4,9 +4,9 @@
 #include <string.h>
 
 enum {
-    WARP_VECTORS = 256, /* of 16 bytes: up to it, a warp has a row */
+    WARP_VECTORS = 256, /* vectors of 16 bytes: up to it, a warp has a row */
     ROWS_OF_BLOCK = REDCOI_KERNEL_THREADS / 32,
-    NORM_SHARED_BYTES = 96 * 1024, /* of a block's sums of columns, so that two blocks or more are resident */
+    NORM_SHARED_BYTES = 96 * 1024, /* for a block's sums of columns, so that two blocks or more are resident */
     NORM_BLOCKS_PER_MULTIPROCESSOR = 3
 };
 
@@ -37,7 +37,8 @@ static bool all_aligned(const redco_launch *launch)
     return aligned;
 }
 
-/* Who has a row, and how many blocks and threads that makes: four vectors a thread, where a block has it. */
+/* The threads that share a row, and how many blocks and threads that makes: four vectors a thread, where a block has
+ * it. */
 typedef struct rows_grid {
     bool warps;
     uint64_t blocks;
@@ -120,7 +121,7 @@ redco_status redcoi_run_norm(const redcoi_work *work)
 /* The gradients of scale and shift are sums of columns: each block keeps those of its rows, a second stage adds up the
  * blocks'. */
 typedef struct norm_plan {
-    uint64_t blocks, part_bytes; /* of one vector's [blocks][length] */
+    uint64_t blocks, part_bytes; /* for one vector's [blocks][length] */
     uint32_t threads;
     redco_dtype sums;
 } norm_plan;

@@ -16,14 +16,14 @@ typedef struct kernel {
 } kernel;
 
 struct redcoi_kernels {
-    pthread_mutex_t lock; /* of shared_bytes: handles of several threads launch */
+    pthread_mutex_t lock; /* guards shared_bytes: handles of several threads launch */
     CUmodule *modules;
     size_t module_count;
     kernel *kernels; /* a hash table: open addressing, at most half full */
     size_t kernel_count, room;
     pthread_t loader; /* loads while the libraries are opened */
     bool loading;
-    redco_status status; /* of loading */
+    redco_status status; /* status of loading */
     redco_error error;
 };
 

@@ -86,7 +86,7 @@ static uint8_t power_code(double exponent)
                             : NO_CODE;
 }
 
-/* What a step does. @return false if kernels cannot */
+/* Translates a step. @return false if kernels cannot */
 static bool encode(const redco_pointwise *p, uint32_t at, redco_dtype from, redco_dtype to, redcoi_pointwise_step *out)
 {
     const redco_pointwise_step *const step = &p->steps[at];

@@ -1,4 +1,4 @@
-/** @file attention.h  How many queries of a head attention handles at a time: its workspace depends on it. */
+/** @file attention.h  The number of queries of a head that attention handles at a time: its workspace depends on it. */
 #ifndef REDCO_HOST_ATTENTION_H
 #define REDCO_HOST_ATTENTION_H
 

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 typedef struct redco_host_options {
-    uint32_t threads;            /**< of OpenBLAS in this process; 0 means 1 */
+    uint32_t threads;            /**< OpenBLAS's threads in this process; 0 means 1 */
     uint64_t memory_limit_bytes; /**< allocations beyond fail with REDCO_ENOMEM; 0 = none */
 } redco_host_options;
 

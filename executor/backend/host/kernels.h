@@ -11,7 +11,7 @@ typedef redco_status (*redcoi_kernel)(const redco_launch *launch, redco_error *e
 extern const redcoi_kernel redcoi_kernels_f32[REDCO_OP_COUNT]; /**< NULL: not a kernel on real numbers */
 extern const redcoi_kernel redcoi_kernels_f64[REDCO_OP_COUNT];
 
-/** What a kernel on real numbers itself needs; element_bytes of the type it computes in. */
+/** The workspace that a kernel on real numbers itself needs; element_bytes of the type it computes in. */
 uint64_t redcoi_kernel_workspace_bytes(const redco_launch *launch, uint64_t element_bytes);
 
 /* Kernels that move elements of any type, or compute with i32 and bool. */

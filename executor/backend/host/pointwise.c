@@ -18,7 +18,7 @@ typedef union block {
 /** An input that is not dense: repeated along some dimensions. */
 typedef struct repeated {
     redcoi_walk walk;
-    uint64_t used; /**< of the row that the walk is at */
+    uint64_t used; /**< elements used of the row that the walk is at */
 } repeated;
 
 typedef struct machine {

@@ -19,7 +19,7 @@ static const uint32_t *words_of(source *s, uint64_t block)
     return s->words;
 }
 
-/** Of the words (a, b), Box and Muller's cosine or sine. The logarithm's argument is in (0, 1]. */
+/** From the words (a, b), Box and Muller's cosine or sine. The logarithm's argument is in (0, 1]. */
 static double normal_of(const uint32_t pair[2], bool sine)
 {
     const double radius = sqrt(-2 * log(((double)pair[0] + 1) * 0x1p-32));

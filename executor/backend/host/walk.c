@@ -11,7 +11,7 @@ void redcoi_strides(const redco_tensor_type *type, bool repeat, uint64_t stride[
     }
 }
 
-/** Whether dimension @p i and the next, as added to the walk last, are one run for all operands. */
+/** @return whether dimension @p i and the next, as added to the walk last, are one run for all operands. */
 static bool joins(const redcoi_walk *walk, uint64_t (*stride)[REDCO_RANK_MAX], uint32_t i)
 {
     for (uint32_t k = 0; k < walk->operands; k++) {

@@ -57,7 +57,8 @@ enum { REDCO_NCCL_OLDEST = 22800 };
 /** NCCL's version as ncclGetVersion() has it (22809 is 2.28.9), 0 where it cannot be loaded. */
 uint32_t redco_nccl_version(void);
 
-/** What NCCL expects a call to take (ncclGroupSimulateEnd); nothing is moved. Every member of the team calls it.
+/** The time that NCCL expects a call to take (ncclGroupSimulateEnd); nothing is moved. Every member of the team calls
+ * it.
  *  @param kind    ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, or BROADCAST from rank 0
  *  @param memory  of the backend, @p count × size elements for gathers and scatters, else @p count
  *  @param count   as in carrier.h: of a rank's shard for gathers and scatters

@@ -1,4 +1,4 @@
-/** @file nccl_internal.h  What the files of executor/comm/nccl share. They are part of the CUDA backend: streams and
+/** @file nccl_internal.h  Shared by the files of executor/comm/nccl. They are part of the CUDA backend: streams and
  *  contexts are taken from its structures. */
 #ifndef REDCOI_NCCL_INTERNAL_H
 #define REDCOI_NCCL_INTERNAL_H
@@ -45,7 +45,7 @@ typedef struct redcoi_nccl_comm {
     bool given_up;
     bool begun;                    /**< NCCL may still put it there */
     uint32_t *order;               /**< NULL, or whose shards these ranks are in the order of */
-    struct redcoi_nccl_comm *next; /**< of the team */
+    struct redcoi_nccl_comm *next; /**< the team's next */
 } redcoi_nccl_comm;
 
 typedef struct redcoi_nccl_carrier redcoi_nccl_carrier;
@@ -72,13 +72,13 @@ struct redcoi_nccl_carrier {
     bool watched;         /**< the thread was started */
     atomic_bool broken;   /**< nothing may be queued any more */
     atomic_bool left;     /**< another rank closes its carrier */
-    pthread_mutex_t list; /**< of teams, which are all but the root; taken before a team's calls */
+    pthread_mutex_t list; /**< guards the list of teams, which are all but the root; taken before a team's calls */
     redcoi_nccl_team *teams;
-    pthread_mutex_t lock; /**< of failure and closing; nothing is locked under it */
+    pthread_mutex_t lock; /**< guards failure and closing; nothing is locked under it */
     pthread_cond_t changed;
     redco_error failure; /**< the first */
     bool closing;
-    redcoi_nccl_comm *abandoned; /**< of the closing thread alone */
+    redcoi_nccl_comm *abandoned; /**< used by the closing thread alone */
 };
 
 /* open.c */

@@ -1,4 +1,4 @@
-/* What is left where redco is built without CUDA. */
+/* The calls that are left where redco is built without CUDA. */
 #include "executor/comm/nccl/nccl.h"
 
 static redco_status missing(redco_error *err)

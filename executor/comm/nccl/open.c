@@ -217,7 +217,7 @@ static redco_status split(redco_carrier *base, const redco_team_options *options
     } else {
         free(comm);
     }
-    if (st != REDCO_OK) { /* what hangs is given up, and the others hear of it */
+    if (st != REDCO_OK) { /* a call that hangs is given up, and the others hear of it */
         redcoi_nccl_break(carrier, err);
         free_team(&team->base);
         return st;

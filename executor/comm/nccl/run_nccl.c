@@ -28,7 +28,7 @@ static ncclDataType_t type_of(redco_dtype dtype)
     }
 }
 
-/* What NCCL's calls are made of. */
+/* The arguments of NCCL's calls. */
 struct issue {
     const redcoi_nccl_library *nccl;
     redcoi_nccl_team *team;

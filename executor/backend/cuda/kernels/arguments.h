@@ -8,8 +8,8 @@
 enum {
     REDCOI_KERNEL_RANK = 8,      /**< REDCO_RANK_MAX */
     REDCOI_KERNEL_PARTS = 64,    /**< REDCO_INPUTS_MAX */
-    REDCOI_KERNEL_THREADS = 256, /**< of a block, where a kernel does not say otherwise */
-    REDCOI_ROW_THREADS_MAX = 512 /**< of a block that has a row of its own */
+    REDCOI_KERNEL_THREADS = 256, /**< threads a block, where a kernel does not say otherwise */
+    REDCOI_ROW_THREADS_MAX = 512 /**< threads of a block that has a row of its own */
 };
 
 /** Division by a number that the host knows: n / divisor = high 64 bits of n * factor, shifted; for n < 2^48, the most
@@ -20,8 +20,8 @@ typedef struct redcoi_divisor {
     uint32_t shift;
 } redcoi_divisor;
 
-/** What a kernel met that the host would have refused: an index out of range. The first one stays. It lies in the
- *  program's memory, which kernels reach, so that asking for it costs nothing. */
+/** An error that a kernel met and the host would have refused: an index out of range. The first one stays. It lies in
+ * the program's memory, which kernels reach, so that asking for it costs nothing. */
 typedef struct redcoi_fault {
     uint32_t claimed; /**< by whoever writes the rest */
     uint32_t kind;    /**< redco_op_kind + 1, written last; 0: none */
@@ -38,7 +38,7 @@ typedef struct redcoi_elementwise_args {
     uint64_t count; /**< elements of the output */
     double scalar;
     uint32_t wide; /**< by vectors of 16 bytes: inner is a multiple of them, or rank is 0 */
-    uint32_t rank; /**< of the dimensions outside of rows; 0: one row */
+    uint32_t rank; /**< number of dimensions outside of rows; 0: one row */
     uint32_t step[3];
     redcoi_divisor inner; /**< by vectors, or elements of a row */
     redcoi_divisor dim[REDCOI_KERNEL_RANK];
@@ -129,7 +129,7 @@ typedef struct redcoi_index_args {
     const void *in;
     const int32_t *index;
     redcoi_fault *fault;
-    uint64_t count; /**< of indices */
+    uint64_t count; /**< number of indices */
     uint64_t rows;
     int64_t offset;
     uint32_t masked, kind;
@@ -153,7 +153,7 @@ typedef struct redcoi_scatter_args {
 
 /** One result of @p length elements for each of @p outputs, in @p splits pieces of @p chunk elements. */
 typedef struct redcoi_reduce_args {
-    void *out; /**< of @p splits rows: [outputs][splits] by rows, [splits][outputs] by columns */
+    void *out; /**< @p splits rows: [outputs][splits] by rows, [splits][outputs] by columns */
     const void *in;
     uint64_t outputs, length, chunk;
     redcoi_divisor splits;
@@ -171,7 +171,7 @@ typedef struct redcoi_rows_args {
     const void *a, *b;
     uint64_t rows, length;
     uint32_t warps;     /**< a warp, not a block, has a row */
-    uint32_t logarithm; /**< of softmax */
+    uint32_t logarithm; /**< writes the logarithm of softmax */
 } redcoi_rows_args;
 
 /** RMS norm has neither shift nor mean. */
@@ -195,11 +195,11 @@ typedef struct redcoi_norm_grad_args {
 typedef struct redcoi_rotary_args {
     void *out;
     const void *x, *cosines, *sines;
-    uint64_t count;   /**< of pieces: pairs, or 16 bytes of pairs, and of what stays */
-    uint64_t size, n; /**< of a head, of angles */
+    uint64_t count;   /**< number of pieces: pairs, or 16 bytes of pairs, and of what stays */
+    uint64_t size, n; /**< elements of a head, number of angles */
     uint32_t wide, interleaved;
     float sign;
-    redcoi_divisor pieces; /**< of a head */
+    redcoi_divisor pieces; /**< pieces of a head */
     redcoi_divisor heads, table_rows;
 } redcoi_rotary_args;
 

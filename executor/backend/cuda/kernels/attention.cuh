@@ -21,7 +21,7 @@ static __device__ inline thread_place my_place()
     return {static_cast<int>(threadIdx.x) % attention_columns, static_cast<int>(threadIdx.x) / attention_columns};
 }
 
-/** What a block works at: a tile of rows, a head or group, an element of the batch. */
+/** The work of a block: a tile of rows, a head or group, an element of the batch. */
 struct tile_place {
     uint32_t batch, head, first; /* first row */
 };
@@ -113,7 +113,7 @@ static __device__ inline void dot_rows(R (&sums)[I][J], const R *a, const R *b, 
 #pragma unroll
         for (int j = 0; j < J; j++) { sums[i][j] = 0; }
     }
-    for (int d = 0; d < size; d += 4) { /* what lies behind the size is 0 */
+    for (int d = 0; d < size; d += 4) { /* elements behind the size are 0 */
         vec<R, 4> u[I], w[J];
 #pragma unroll
         for (int i = 0; i < I; i++) { u[i] = load<4>(a + (p.y + Y * i) * ROW + d); }

@@ -22,7 +22,7 @@ typedef struct redcoi_attention_args {
     const uint8_t *mask; /**< NULL: none; rows of keys */
     void *out, *lse_out; /**< forward */
     void *d_q, *d_k, *d_v;
-    void *sums;                                 /**< of dO O: [batch][heads][queries], backward's workspace */
+    void *sums;                                 /**< sums of dO O: [batch][heads][queries], backward's workspace */
     uint64_t mask_batch, mask_head, mask_query; /**< strides; 0: one for all */
     int64_t offset, window; /**< causal: query i sees keys j with i + offset - window < j <= i + offset;
                                window 0: from the first */

@@ -1,4 +1,4 @@
-/* What own kernels share: element types and their rounding, vectors of 16 bytes, division, sums over warps and blocks.
+/* Shared by own kernels: element types and their rounding, vectors of 16 bytes, division, sums over warps and blocks.
  * The same sources are compiled by a host compiler for tests, which brings its own REDCO_KERNEL. */
 #ifndef REDCO_CUDA_KERNELS_DEVICE_CUH
 #define REDCO_CUDA_KERNELS_DEVICE_CUH
@@ -28,7 +28,7 @@ struct f16 {
     uint16_t bits;
 };
 
-/** What a type is computed in, and whether its results keep so few digits that fast functions do. */
+/** The type to compute in, and whether its results keep so few digits that fast functions do. */
 template <typename T> struct traits {
     using real = float;
     static constexpr bool fast = true;
@@ -146,7 +146,7 @@ template <typename T> __device__ inline real_of<T> quotient(real_of<T> x, real_o
     return x / y;
 }
 
-/** Of @p N elements, as one access where they are 16 bytes or fewer. */
+/** Reads or writes @p N elements, as one access where they are 16 bytes or fewer. */
 template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) vec {
     T at[N];
 };
@@ -225,7 +225,7 @@ template <typename Op, typename R> __device__ inline R over_block(R x)
     return over_warp<Op>(lane < warps ? parts[lane] : Op::template zero<R>());
 }
 
-/** Who has a row: a warp, or the block. */
+/** The threads that share a row: a warp, or the block. */
 template <bool WARP> struct team {
     static __device__ uint32_t rank() { return WARP ? threadIdx.x % 32 : threadIdx.x; }
     static __device__ uint32_t size() { return WARP ? 32 : blockDim.x; }

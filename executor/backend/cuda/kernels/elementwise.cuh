@@ -88,7 +88,8 @@ constexpr int elementwise_width = 16 / static_cast<int>(sizeof(A) > sizeof(B)
                                                             ? (sizeof(A) > sizeof(Out) ? sizeof(A) : sizeof(Out))
                                                             : (sizeof(B) > sizeof(Out) ? sizeof(B) : sizeof(Out)));
 
-/** Whose code is so long that it is not repeated for each element of a vector: never called with args.wide. */
+/** Operators whose code is so long that it is not repeated for each element of a vector: never called with args.wide.
+ */
 template <typename Op> constexpr bool is_large = false;
 
 template <typename Op> __device__ inline void elementwise(const redcoi_elementwise_args &args)

@@ -2,7 +2,7 @@
 
 namespace
 {
-constexpr uint64_t unit_bytes = 4 * sizeof(uint4); /* of a thread, in one go */
+constexpr uint64_t unit_bytes = 4 * sizeof(uint4); /* read by a thread, in one go */
 
 __device__ uint64_t now_ns()
 {

@@ -34,7 +34,7 @@ template <int N> __device__ __forceinline__ void put(block<N> (&r)[REGISTERS], u
     }
 }
 
-/** What a step makes is not contracted with what the next one does with it: it is what an operator of its own makes. */
+/** A step's result is not contracted with the next step: it equals the result of an operator of its own. */
 __device__ __forceinline__ float alone(float x)
 {
 #ifdef __CUDA_ARCH__

@@ -12,7 +12,7 @@ enum {
     REDCOI_POINTWISE_WIDTH = 8      /**< elements that a thread has at once: 16 bytes of 16-bit types */
 };
 
-/** What memory holds: values are computed with as float; truth values are 0 and 1. */
+/** The types in memory: values are computed with as float; truth values are 0 and 1. */
 typedef enum redcoi_pointwise_type {
     REDCOI_POINTWISE_F32,
     REDCOI_POINTWISE_BF16,
@@ -75,7 +75,7 @@ typedef struct redcoi_pointwise_args {
     void *out[REDCOI_POINTWISE_OUTPUTS];
     uint64_t count; /**< elements of a result */
     uint64_t first; /**< narrow: before it vectors have been */
-    uint32_t rank;  /**< of the dimensions outside of rows; 0: one row */
+    uint32_t rank;  /**< number of dimensions outside of rows; 0: one row */
     uint32_t dense; /**< nothing is repeated */
     uint32_t inputs, outputs, steps;
     uint8_t in_type[REDCOI_POINTWISE_INPUTS], out_type[REDCOI_POINTWISE_OUTPUTS];

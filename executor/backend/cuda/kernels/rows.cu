@@ -140,7 +140,7 @@ template <typename T, typename Who> __device__ inline void cross_entropy_grad(co
         const R lse = static_cast<const R *>(args.lse)[r], d = static_cast<const R *>(args.dloss)[r];
         uint64_t at = 0;
         if (!target_of(args, r, &at)) {
-            at = UINT64_MAX; /* of no element */
+            at = UINT64_MAX; /* no element has it */
             if (args.masked == 0 && Who::rank() == 0) { refuse(args, r); }
         }
         visit<width_of<T>>(start, args.length, Who::rank(), Who::size(), [&](uint64_t i, auto n) {

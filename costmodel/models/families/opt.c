@@ -59,7 +59,7 @@ static void build_opt(redcoi_build *build)
 static void read_settings(redcoi_build *config, const redco_model_dims *dims, redcoi_settings *s)
 {
     (void)dims;
-    s->norm_epsilon = 1e-5; /* of torch.nn.LayerNorm: the config has none */
+    s->norm_epsilon = 1e-5; /* torch.nn.LayerNorm has this epsilon; the config has none */
     s->activation = redcoi_config_activation(config, "activation_function", REDCOI_ACTIVATION_RELU);
     s->deviation = redcoi_config_number(config, "init_std", 0.02, 0.0, 10.0);
 }

@@ -182,7 +182,7 @@ static redco_value bucket_of(redcoi_pass *p, redco_value offset, bool both_sides
     return redco_select(g, later, redco_shift(g, bucket, buckets), bucket);
 }
 
-/* Of one query for each sequence, at its position, to all keys that are kept: [batch, heads, 1, keys]. */
+/* The bias of one query for each sequence, at its position, to all kept keys: [batch, heads, 1, keys]. */
 static redco_value relative_bias_decoding(redcoi_pass *p, redco_param_use use)
 {
     redco_graph *const g = p->g;

@@ -33,7 +33,7 @@ static void read_settings(redcoi_build *config, const redco_model_dims *dims, re
 {
     (void)dims;
     s->norm_epsilon = redcoi_config_number(config, "layer_norm_epsilon", 1e-5, 0.0, 1.0);
-    s->activation = REDCOI_ACTIVATION_GELU_TANH; /* of every BLOOM: its config has no key for it */
+    s->activation = REDCOI_ACTIVATION_GELU_TANH; /* every BLOOM has it; its config has no key */
     s->residual_from_norm = redcoi_config_bool(config, "apply_residual_connection_post_layernorm", false);
 }
 

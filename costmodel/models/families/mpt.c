@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* What MPT's attention may be: refuses variants whose tensors differ. @return whether it uses ALiBi */
+/* Refuses attention whose tensors differ from those built here. @return whether it uses ALiBi */
 static bool read_attention(redcoi_build *build)
 {
     redcoi_build inner = *build;
@@ -66,7 +66,7 @@ static void read_settings(redcoi_build *config, const redco_model_dims *dims, re
 {
     redcoi_build inner = *config;
     s->norm_epsilon = redcoi_config_number(config, "layer_norm_epsilon", 1e-5, 0.0, 1.0);
-    s->activation = REDCOI_ACTIVATION_GELU; /* of every MPT: its config has no key for it */
+    s->activation = REDCOI_ACTIVATION_GELU; /* every MPT has it; its config has no key */
     if (dims->positions != REDCO_POSITIONS_ALIBI) {
         redcoi_build_fail(config, "attn_config", "\"alibi\" is false; the executor builds MPT with ALiBi");
     }
