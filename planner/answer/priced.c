@@ -137,7 +137,7 @@ struct pricing {
     redco_search_result *result; /**< its candidates are priced, in the order in which they were */
     redco_candidate *waiting;    /**< to be priced, in the order of the closed form */
     uint32_t waiting_count;
-    const redco_assignment *own; /**< of the search's first, or of the leaner one that took its place */
+    const redco_assignment *own; /**< the search's first, or the leaner one that took its place */
     uint32_t asked;              /**< answers that the user wants, at least 1 */
     bool simulates;              /**< the simulator orders answers */
     double bound_s;              /**< no strategy has a smaller objective, by the closed form */

@@ -92,7 +92,7 @@ typedef struct redco_search_options {
     uint64_t above_bytes; /**< points whose fullest stage holds no more are of no interest; 0: all are */
     bool layerwise;       /**< meshes may differ by layer */
     bool verify;          /**< prove the answer by a second method */
-    uint32_t top;         /**< how many ranked answers, >= 1 */
+    uint32_t top;         /**< number of ranked answers, >= 1 */
     /** Answers further above the first than this share are not ranked; 0: all that fit */
     double spread_ratio;
     double limit_s;   /**< limit on the objective: slower answers are of no interest; 0: none is too slow */
