@@ -75,7 +75,7 @@ refuse() { # TEXT OPTION...
     [ $? -eq 2 ] && [ "$(wc -l <err)" -eq 1 ] && grep -q -e "$text" err || bad "$*: not refused with \"$text\""
 }
 refuse '6 updates of warm-up and 0 of decay are more than the 5' --steps 5 --warmup 6 --schedule linear
-refuse "are AdamW's" --optimizer sgd --beta1 0.5
+refuse "are not SGD's" --optimizer sgd --beta1 0.5
 refuse "is SGD's" --momentum 0.5
 refuse 'needs --schedule wsd' --decay-steps 3
 refuse 'needs AdamW' --optimizer sgd --check

@@ -45,11 +45,12 @@ redcoi_placing redcoi_placing_of(const redco_checkpoint_states *s, uint32_t tens
 }
 
 /* @param kinds  tensors of each parameter: its weights, then its states */
-static redco_status make_entries(redco_checkpoint *c, const redco_checkpoint_states *s, uint32_t kinds,
+static redco_status make_entries(redco_checkpoint *c, const redco_checkpoint_states *s, uint32_t kinds, bool means,
                                  redco_dtype dtype, redco_error *err)
 {
     const uint32_t parameters = (uint32_t)s->task->parameter_count;
-    c->entry_count = parameters * kinds;
+    const uint32_t ordinary = parameters * kinds;
+    c->entry_count = ordinary + (means ? redcoi_means_count(s) : 0);
     c->entries = calloc((size_t)c->entry_count + 1, sizeof *c->entries);
     if (c->entries == NULL) { return redco_fail(err, REDCO_ENOMEM, c->path, "out of memory"); }
     for (uint32_t i = 0; i < parameters; i++) {
@@ -67,7 +68,7 @@ static redco_status make_entries(redco_checkpoint *c, const redco_checkpoint_sta
             if (entry->name == NULL) { return redco_fail(err, REDCO_ENOMEM, c->path, "out of memory"); }
         }
     }
-    return REDCO_OK;
+    return means ? redcoi_means_catalogue(c, s, ordinary, err) : REDCO_OK;
 }
 
 /* Whole tensors, in order, until a file is full. @return the number of files */
@@ -219,7 +220,7 @@ redco_status redcoi_catalogue_weights(const redco_weights_export *options, const
     c->info =
         (redco_checkpoint_info){.master = redco_states_master_dtype(s->states), .model_config = options->model_config};
     c->path = strdup(path);
-    redco_status st = c->path != NULL ? make_entries(c, s, 1, options->dtype, err)
+    redco_status st = c->path != NULL ? make_entries(c, s, 1, false, options->dtype, err)
                                       : redco_fail(err, REDCO_ENOMEM, path, "out of memory");
     if (st == REDCO_OK) {
         st = make_weights_files(c, options->file_bytes > 0 ? options->file_bytes : default_file_bytes, err);
@@ -241,7 +242,7 @@ redco_status redcoi_catalogue(const redco_checkpoints_options *options, const re
     redcoi_store_path(options->folder, info->step, false, path);
     c->info = *info;
     c->path = strdup(path);
-    redco_status st = c->path != NULL ? make_entries(c, s, kinds_of(s), info->master, err)
+    redco_status st = c->path != NULL ? make_entries(c, s, kinds_of(s), true, info->master, err)
                                       : redco_fail(err, REDCO_ENOMEM, path, "out of memory");
     if (st == REDCO_OK) {
         st = make_files(c, (uint32_t)s->task->parameter_count,

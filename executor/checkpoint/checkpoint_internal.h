@@ -100,9 +100,37 @@ redco_status redcoi_manifest_open(const char *folder, const char *name, uint64_t
 
 /* save.c */
 
-/** This rank's part of all files, on the disk. @param kinds  tensors of each parameter: its weights, then its states */
+/** This rank's part of all files, on the disk. @param kinds  tensors of each parameter: its weights, then its states
+ *  @param means  whether this rank writes means of squares, too */
 redco_status redcoi_save_part(const redco_checkpoint_states *states, redco_checkpoint *checkpoint, int kinds,
-                              redco_error *err);
+                              bool means, redco_error *err);
+
+/* means.c */
+
+/** A vector of means of squares, all of which every rank has. */
+typedef struct redcoi_means {
+    const char *name; /**< "NAME.exp_avg_sq_row": of the tensor as files have it */
+    double *data;
+    uint64_t count;
+} redcoi_means;
+typedef redco_status (*redcoi_means_visit)(void *context, const redcoi_means *means, redco_error *err);
+redco_status redcoi_means_walk(const redco_checkpoint_states *states, redcoi_means_visit visit, void *context,
+                               redco_error *err);
+uint32_t redcoi_means_count(const redco_checkpoint_states *states);
+/** Entries from @p first on: the last ones of a checkpoint. */
+redco_status redcoi_means_catalogue(redco_checkpoint *checkpoint, const redco_checkpoint_states *states, uint32_t first,
+                                    redco_error *err);
+redco_status redcoi_means_save(const redco_checkpoint_states *states, redco_checkpoint *checkpoint,
+                               const int *descriptors, redco_error *err);
+redco_status redcoi_means_match(const redco_checkpoint *checkpoint, const redco_checkpoint_states *states,
+                                redco_error *err);
+redco_status redcoi_means_load(const redco_checkpoint *checkpoint, const redco_checkpoint_states *states,
+                               const int *descriptors, redco_error *err);
+
+/* load.c */
+
+/** NULL: there is no such tensor in a checkpoint that was read. */
+const redcoi_entry *redcoi_entry_find(const redco_checkpoint *checkpoint, const char *name);
 
 /* store.c: folders and files, by rank 0 alone */
 

@@ -185,7 +185,7 @@ redco_status redco_weights_export_write(const redco_weights_export *o, const red
     st = redcoi_catalogue_weights(o, states, path, &c, err);
     if (st == REDCO_OK && first) { st = begin(o, c, err); }
     if ((st = redcoi_agree(&all, st, "weights/begin", NULL, err)) != REDCO_OK) { goto out; }
-    st = redcoi_save_part(states, c, 1, err);
+    st = redcoi_save_part(states, c, 1, false, err);
     if ((st = redcoi_agree(&all, st, "weights/write", NULL, err)) != REDCO_OK) { goto out; }
     st = first ? commit(o, c, err) : REDCO_OK;
     st = redcoi_agree(&all, st, "weights/commit", NULL, err);

@@ -210,12 +210,17 @@ static int compare_name(const void *name, const void *entry)
     return strcmp(name, ((const redcoi_entry *)entry)->name);
 }
 
+const redcoi_entry *redcoi_entry_find(const redco_checkpoint *c, const char *name)
+{
+    return bsearch(name, c->entries, c->entry_count, sizeof *c->entries, compare_name);
+}
+
 static const redcoi_entry *entry_of(const redco_checkpoint *c, const redco_checkpoint_states *states,
                                     uint32_t parameter, int which)
 {
     char name[REDCOI_NAME_SIZE];
     redcoi_entry_name(states, parameter, which, name);
-    return bsearch(name, c->entries, c->entry_count, sizeof *c->entries, compare_name);
+    return redcoi_entry_find(c, name);
 }
 
 /* Every tensor of the task, and no other. */
@@ -239,9 +244,10 @@ static redco_status match(const redco_checkpoint *c, const redco_checkpoint_stat
             }
         }
     }
-    if (c->entry_count == parameters * (uint32_t)(kinds + 1)) { return REDCO_OK; }
-    return redco_fail(err, REDCO_EVALUE, c->path, "has %u tensors; %s has %u", c->entry_count, s->task->name,
-                      parameters * (uint32_t)(kinds + 1));
+    const redco_status st = redcoi_means_match(c, s, err);
+    const uint32_t tensors = parameters * (uint32_t)(kinds + 1) + redcoi_means_count(s);
+    if (st != REDCO_OK || c->entry_count == tensors) { return st; }
+    return redco_fail(err, REDCO_EVALUE, c->path, "has %u tensors; %s has %u", c->entry_count, s->task->name, tensors);
 }
 
 static redco_status load_range(struct loading *l, const redco_piece *piece, int which, redco_error *err)
@@ -294,6 +300,7 @@ redco_status redco_checkpoint_load(redco_checkpoints *c, const redco_checkpoint 
                                           : redcoi_files_open(checkpoint, checkpoint->path, false, &descriptors, err);
     l.descriptors = descriptors;
     if (st == REDCO_OK) { st = load_own(&l, err); }
+    if (st == REDCO_OK) { st = redcoi_means_load(checkpoint, states, descriptors, err); }
     redcoi_files_close(checkpoint, descriptors);
     free(l.chunk);
     free(l.row);

@@ -12,7 +12,7 @@
 enum { DIGITS = 17, FILES_MAX = 65536, TENSORS_MAX = 1000000, BYTES_MAX = 1 << 28 };
 
 static const char format[] = "redco-checkpoint";
-static const char *const optimizer_words[] = {"adamw", "sgd"};
+static const char *const optimizer_words[] = {"adamw", "sgd", "adafactor"};
 
 static json_t *file_json(const redcoi_file *f)
 {
@@ -217,7 +217,7 @@ static redco_status read_optimizer(const redco_json_value *content, redco_optimi
             return REDCO_OK;
         }
     }
-    return redco_json_fail(content, "optimizer", err, "is \"%.20s\"; adamw and sgd are known", word);
+    return redco_json_fail(content, "optimizer", err, "is \"%.20s\"; adamw, sgd and adafactor are known", word);
 }
 
 static redco_status read_info(redco_checkpoint *c, const redco_json_value *content, redco_error *err)

@@ -114,7 +114,7 @@ static redco_status save_own(struct saving *s, redco_error *err)
 }
 
 redco_status redcoi_save_part(const redco_checkpoint_states *states, redco_checkpoint *checkpoint, int kinds,
-                              redco_error *err)
+                              bool means, redco_error *err)
 {
     int *descriptors = NULL;
     struct saving s = {.states = states, .checkpoint = checkpoint, .kinds = kinds};
@@ -126,6 +126,7 @@ redco_status redcoi_save_part(const redco_checkpoint_states *states, redco_check
                           : redcoi_files_open(checkpoint, checkpoint->path, true, &descriptors, err);
     s.descriptors = descriptors;
     if (st == REDCO_OK) { st = save_own(&s, err); }
+    if (st == REDCO_OK && means) { st = redcoi_means_save(states, checkpoint, descriptors, err); }
     if (st == REDCO_OK) { st = redcoi_files_flush(checkpoint, checkpoint->path, descriptors, err); }
     redcoi_files_close(checkpoint, descriptors);
     free(s.chunk);
@@ -153,7 +154,7 @@ redco_status redco_checkpoints_save(redco_checkpoints *c, const redco_checkpoint
     redco_status st = redcoi_catalogue(&c->options, info, states, &checkpoint, err);
     if (st == REDCO_OK && first) { st = redcoi_store_begin(options, checkpoint, err); }
     if ((st = redcoi_agree(c, st, "checkpoint/begin", NULL, err)) != REDCO_OK) { goto out; }
-    st = redcoi_save_part(states, checkpoint, 1 + (int)redco_optimizer_states(&states->optimizer), err);
+    st = redcoi_save_part(states, checkpoint, 1 + (int)redco_optimizer_states(&states->optimizer), first, err);
     if ((st = redcoi_agree(c, st, "checkpoint/write", NULL, err)) != REDCO_OK) { goto out; }
     if ((st = add_checksums(c, checkpoint, err)) != REDCO_OK) { goto out; }
     if (first) {

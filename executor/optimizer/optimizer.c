@@ -11,8 +11,23 @@ static const double clip_epsilon = 1e-6;
 
 redco_optimizer redco_optimizer_default(void)
 {
-    return (redco_optimizer){
-        .kind = REDCO_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .clip_norm = 1.0};
+    redco_optimizer o = redco_optimizer_adafactor();
+    o.kind = REDCO_ADAMW;
+    o.beta1 = 0.9;
+    o.beta2 = 0.95;
+    o.epsilon = 1e-8;
+    o.weight_decay = 0.1;
+    return o;
+}
+
+redco_optimizer redco_optimizer_adafactor(void)
+{
+    return (redco_optimizer){.kind = REDCO_ADAFACTOR,
+                             .epsilon = 1e-30,
+                             .decay_power = 0.8,
+                             .update_clip = 1.0,
+                             .scale_epsilon = 1e-3,
+                             .clip_norm = 1.0};
 }
 
 static redco_status in_range(const char *name, double value, double low, double high, redco_error *err)
@@ -29,6 +44,12 @@ redco_status redco_optimizer_check(const redco_optimizer *o, redco_error *err)
     if (st == REDCO_OK) { st = in_range("clip norm", o->clip_norm, 0.0, 1e30, err); }
     if (o->kind == REDCO_SGD) { return st == REDCO_OK ? in_range("momentum", o->momentum, 0.0, 1.0, err) : st; }
     if (st == REDCO_OK) { st = in_range("beta1", o->beta1, 0.0, 1.0, err); }
+    if (o->kind == REDCO_ADAFACTOR) {
+        if (st == REDCO_OK) { st = in_range("epsilon", o->epsilon, 1e-300, 1.0, err); }
+        if (st == REDCO_OK) { st = in_range("decay power", o->decay_power, 1e-9, 1.0 + 1e-9, err); }
+        if (st == REDCO_OK) { st = in_range("update clip", o->update_clip, 1e-30, 1e30, err); }
+        return st == REDCO_OK ? in_range("scale epsilon", o->scale_epsilon, 0.0, large, err) : st;
+    }
     if (st == REDCO_OK) { st = in_range("beta2", o->beta2, 0.0, 1.0, err); }
     if (st == REDCO_OK) { st = in_range("epsilon", o->epsilon, 0.0, 1.0, err); }
     return st;
@@ -36,7 +57,7 @@ redco_status redco_optimizer_check(const redco_optimizer *o, redco_error *err)
 
 uint32_t redco_optimizer_states(const redco_optimizer *o)
 {
-    return o->kind == REDCO_ADAMW ? 2 : o->momentum > 0.0 ? 1 : 0;
+    return o->kind == REDCO_ADAMW ? 2 : (o->kind == REDCO_SGD ? o->momentum : o->beta1) > 0.0 ? 1 : 0;
 }
 
 const char *redco_optimizer_state_name(const redco_optimizer *o, uint32_t state)

@@ -1,7 +1,7 @@
 /** @file optimizer.h  AdamW, SGD and clipping as operators of a graph: one text for the one-rank reference, for shards
  * of any cut (every update is elementwise) and for any backend. Formulas and their order are PyTorch's
  * (torch.optim.AdamW, torch.optim.SGD, torch.nn.utils.clip_grad_norm_, release 1.13; AdamW: Loshchilov and Hutter,
- * arXiv 1711.05101).
+ * arXiv 1711.05101). Adafactor is executor/states/adafactor.c's: it needs sums over whole rows and columns.
  *
  *  What changes from step to step enters as inputs of rank 0, computed by the host in double, so that one graph serves
  *  all steps. */
@@ -14,20 +14,29 @@
 extern "C" {
 #endif
 
-typedef enum redco_optimizer_kind { REDCO_ADAMW, REDCO_SGD } redco_optimizer_kind;
+typedef enum redco_optimizer_kind { REDCO_ADAMW, REDCO_SGD, REDCO_ADAFACTOR } redco_optimizer_kind;
 
 enum { REDCO_OPTIMIZER_STATES_MAX = 2, REDCO_OPTIMIZER_FACTORS = 3 };
 
 typedef struct redco_optimizer {
     redco_optimizer_kind kind;
-    double beta1, beta2, epsilon; /**< AdamW */
+    double beta1, beta2, epsilon; /**< AdamW; Adafactor has the first (0 keeps no state) and the last */
     double momentum;              /**< SGD; 0 keeps no state */
-    double weight_decay;          /**< AdamW: decoupled; SGD: added to the gradient. 0 = none */
+    double weight_decay;          /**< AdamW and Adafactor: decoupled; SGD: added to the gradient. 0 = none */
     double clip_norm;             /**< gradients longer than this together are shortened to it; 0 = never */
+    /* Adafactor's */
+    double decay_power; /**< c: the mean of squares of step t weighs 1 - t^-c; 0 to 1 */
+    double update_clip; /**< updates of a tensor whose root mean square is above it are shortened to it */
+    double
+        scale_epsilon;  /**< rates are multiplied by the tensor's root mean square, or this if that is less; 0: by 1 */
+    bool relative_rate; /**< min(0.01, 1 / sqrt(t)) instead of the learning rate */
 } redco_optimizer;
 
 /** AdamW as people train language models: 0.9, 0.95, 1e-8, decay 0.1, clipped at 1. */
 redco_optimizer redco_optimizer_default(void);
+/** Adafactor as transformers has it: 1e-30, power 0.8, updates clipped at 1, scaled by at least 1e-3, no momentum, no
+ *  decay, the learning rate that is given. */
+redco_optimizer redco_optimizer_adafactor(void);
 /** @return REDCO_EVALUE if a number is out of range; the text names it */
 redco_status redco_optimizer_check(const redco_optimizer *optimizer, redco_error *err);
 

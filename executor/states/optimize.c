@@ -1,5 +1,5 @@
 /* The norm of all gradients, and the optimizer on what a rank owns. */
-#include "executor/states/states_internal.h"
+#include "executor/states/adafactor.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static const double clip_epsilon = 1e-6;
 static const uint64_t joined_elements_min = (uint64_t)1 << 20;
 
 /* Several blocks of ranks may own the same states, and tensor-parallel ranks the same tensors: the first counts. */
-static bool counts(const redco_states *states, uint32_t layer, const redco_piece *piece)
+bool redcoi_counts(const redco_states *states, uint32_t layer, const redco_piece *piece)
 {
     const redco_place place = redco_layout_place(states->layout);
     const redco_mesh owners = redcoi_shards(states, layer)->optimizer;
@@ -56,7 +56,7 @@ uint32_t redcoi_sums_count(const redco_states *states)
         uint32_t count = 0, at = 0;
         const redco_piece *const pieces = redco_layout_pieces(states->layout, l, &count);
         for (redco_piece run; next_run(states, pieces, count, &at, &run);) {
-            if (counts(states, l, &run)) { sums += chunks_of(states, run.count); }
+            if (redcoi_counts(states, l, &run)) { sums += chunks_of(states, run.count); }
         }
     }
     return (uint32_t)sums; /* pieces are numbered in 32 bits, and a chunk has 16 elements or more of 2^40 at most */
@@ -85,7 +85,7 @@ redco_status redco_states_squares(redco_states *states, redco_states_worker *wor
         uint32_t count = 0, at = 0;
         const redco_piece *const pieces = redco_layout_pieces(states->layout, l, &count);
         for (redco_piece run; st == REDCO_OK && next_run(states, pieces, count, &at, &run);) {
-            if (!counts(states, l, &run)) { continue; }
+            if (!redcoi_counts(states, l, &run)) { continue; }
             st = add_squares(states, worker, redcoi_gradient(states, l, run.gradient_at), run.count, &sum, err);
         }
     }
@@ -138,6 +138,7 @@ redco_status redco_states_begin_update(redco_states *states, redco_states_worker
                                        redco_error *err)
 {
     double numbers[REDCO_ADAMW_COUNT];
+    if (states->adafactor != NULL) { return redcoi_adafactor_begin(states, update, err); }
     redco_optimizer_numbers(&states->options.optimizer, update->learning_rate, update->step, update->gradient_factor,
                             numbers);
     put_numbers(states, numbers, worker->staging);
@@ -175,6 +176,10 @@ redco_status redco_states_update(redco_states *states, redco_states_worker *work
     uint32_t count = 0, at = 0;
     const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
     redco_status st = REDCO_OK;
+    for (uint32_t i = 0; i < count && states->adafactor != NULL; i++) {
+        if (pieces[i].owned_at != REDCO_NOWHERE) { redcoi_adafactor_run(states, layer, &pieces[i]); }
+    }
+    if (states->adafactor != NULL) { return REDCO_OK; }
     for (redco_piece run; st == REDCO_OK && next_run(states, pieces, count, &at, &run);) {
         st = update_run(states, worker, layer, &run, err);
     }

@@ -71,6 +71,7 @@ static redco_status make_sgd(redco_states *states, bool decayed, redco_error *er
 
 static redco_status make_update(redco_states *states, redco_error *err)
 {
+    if (states->options.optimizer.kind == REDCO_ADAFACTOR) { return REDCO_OK; }
     if (states->options.optimizer.kind == REDCO_ADAMW) { return make_adamw(states, err); }
     const redco_status st = make_sgd(states, true, err);
     return st == REDCO_OK ? make_sgd(states, false, err) : st;

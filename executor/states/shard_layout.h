@@ -34,6 +34,15 @@ typedef struct redco_state_tensor {
     bool decayed;      /**< weight decay applies */
 } redco_state_tensor;
 
+/** A tensor seen as [matrices, rows, columns]; vectors have no rows. Needed by optimizers that keep rows and columns
+ *  apart. A split dimension is that of redco_tp_layout, dimensions before it folded into its blocks. */
+typedef struct redco_state_matrix {
+    uint64_t matrices, rows, columns; /**< sizes of the whole tensor; rows = 0: one vector of so many columns */
+    int split;                        /**< 0 matrices, 1 rows, 2 columns; -1: none */
+    uint64_t blocks;                  /**< blocks of the split */
+    uint32_t ranks, rank;             /**< tensor-parallel ranks */
+} redco_state_matrix;
+
 typedef struct redco_state_module {
     const char *name; /**< "q_proj": for operation names */
     uint32_t first_tensor, tensor_count;

@@ -1,4 +1,4 @@
-#include "executor/states/states_internal.h"
+#include "executor/states/adafactor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +108,7 @@ void redco_states_free(redco_states *states)
 {
     if (states == NULL) { return; }
     redco_backend *const backend = states->backend;
+    redcoi_adafactor_free(states);
     redcoi_programs_free(states);
     redcoi_groups_free(states);
     redcoi_buckets_free(states);
@@ -177,6 +178,7 @@ redco_status redco_states_create(const redco_state_model *model, const redco_sta
     if (st == REDCO_OK) { st = take_memory(states, err); }
     if (st == REDCO_OK) { st = redcoi_programs_make(states, err); }
     if (st == REDCO_OK) { st = take_sums(states, err); }
+    if (st == REDCO_OK) { st = redcoi_adafactor_create(states, err); }
     if (st == REDCO_OK) { st = redcoi_groups_make(states, err); }
     if (st != REDCO_OK) {
         redco_states_free(states);

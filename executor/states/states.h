@@ -33,6 +33,7 @@ typedef struct redco_states_options {
     redco_layout_options layout;
     redco_dtype dtype; /**< type of weights and gradients: F64, F32, BF16 or F16 */
     redco_optimizer optimizer;
+    const redco_state_matrix *matrices; /**< shapes of tensors, borrowed; for Adafactor. NULL: not on the host */
     uint64_t bucket_bytes;   /**< gradients that are reduced at once; at least a module, or a layer where parts of
                                   layers are exchanged or gradients are cut further than parameters; 0 = 1 GiB */
     uint32_t bucket_buffers; /**< buckets of layers of equal meshes that may be filled or under way at once; 0 = 1 */
@@ -103,6 +104,14 @@ redco_status redco_states_set_range(redco_states *states, redco_states_worker *w
                                     uint64_t begin, uint64_t length, const void *values, redco_error *err);
 redco_status redco_states_get_range(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
                                     uint64_t begin, uint64_t length, void *values, redco_error *err);
+
+/** Adafactor's running means of squares of a tensor, by row and column of the whole; a vector has columns alone. All
+ *  ranks have all; whoever sets them does so on all ranks. */
+typedef struct redco_kept_means {
+    double *rows, *columns; /**< NULL: none */
+    uint64_t row_count, column_count;
+} redco_kept_means;
+redco_kept_means redco_states_means(const redco_states *states, uint32_t tensor);
 
 /* Weights: streams "parameters" and, backward from the second copy, "secondary parameters" */
 

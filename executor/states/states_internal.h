@@ -51,6 +51,8 @@ typedef struct redcoi_bucket {
     uint64_t *owner_at; /**< sorted: where owners' parts begin, one more than there are owners */
 } redcoi_bucket;
 
+typedef struct redcoi_adafactor redcoi_adafactor;
+
 struct redco_states {
     redco_layout *layout;
     redco_world *world;
@@ -85,6 +87,7 @@ struct redco_states {
     unsigned char *sums;       /* sums of squares, in device memory: one after the other, as many as a norm needs */
     unsigned char *sums_there; /* the same where the program reads them */
     uint32_t sum_count;
+    redcoi_adafactor *adafactor; /* NULL: another optimizer */
 };
 
 struct redco_states_worker {
@@ -118,6 +121,9 @@ void redcoi_programs_free(redco_states *states);
 uint64_t redcoi_programs_bytes(const redco_states *states);
 
 /* optimize.c */
+/** @return whether the piece counts here: several blocks of ranks may own the same states, and tensor-parallel ranks
+ * the same tensors. */
+bool redcoi_counts(const redco_states *states, uint32_t layer, const redco_piece *piece);
 /** Sums of squares that a norm of this rank consists of. */
 uint32_t redcoi_sums_count(const redco_states *states);
 

@@ -8,6 +8,17 @@
 
 enum { MODULE_NAME_BYTES = 64 };
 
+static redco_state_matrix matrix_of(const redco_task_parameter *p, const redco_tp_layout *layout, uint32_t tp)
+{
+    redco_state_matrix m = {1, p->rank >= 2 ? p->dim[p->rank - 2] : 0, p->dim[p->rank - 1], -1, 1, tp, 0};
+    for (uint32_t i = 0; i + 2 < p->rank; i++) { m.matrices *= p->dim[i]; }
+    if (layout->kind != REDCO_TP_SPLIT) { return m; }
+    m.split = layout->dim + 1 == p->rank ? 2 : layout->dim + 2 == p->rank ? 1 : 0;
+    m.blocks = layout->blocks;
+    for (uint32_t i = 0; m.split == 0 && i < layout->dim; i++) { m.blocks *= p->dim[i]; }
+    return m;
+}
+
 static void add_tensor(redcoi_modules *m, const redco_task *task, size_t i, const redco_tp_layout *layout, uint32_t tp,
                        bool first, bool decay_matrices)
 {
@@ -21,6 +32,7 @@ static void add_tensor(redcoi_modules *m, const redco_task *task, size_t i, cons
         layer->module_count++;
     }
     m->modules[m->model.module_count - 1].tensor_count++;
+    m->matrices[m->model.tensor_count] = matrix_of(p, layout, tp);
     m->tensors[m->model.tensor_count++] = (redco_state_tensor){
         p->name, redco_type_elements(&part), layout->kind != REDCO_TP_SPLIT, !decay_matrices || p->rank >= 2};
 }
@@ -63,8 +75,9 @@ static bool take_memory(redcoi_modules *m, const redco_model *model, const redco
     m->modules = calloc(tensors, sizeof *m->modules);
     m->module_names = calloc(tensors, sizeof *m->module_names);
     m->tensors = calloc(tensors, sizeof *m->tensors);
+    m->matrices = calloc(tensors, sizeof *m->matrices);
     return m->layers != NULL && m->layer_names != NULL && m->modules != NULL && m->module_names != NULL &&
-           m->tensors != NULL;
+           m->tensors != NULL && m->matrices != NULL;
 }
 
 redco_status redcoi_modules_make(redcoi_modules *m, const redco_plan *plan, const redco_model *model,
@@ -107,4 +120,5 @@ void redcoi_modules_free(redcoi_modules *m)
     free(m->modules);
     free(m->module_names);
     free(m->tensors);
+    free(m->matrices);
 }

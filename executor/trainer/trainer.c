@@ -166,6 +166,8 @@ static redco_status open_states(redco_trainer *t, redco_error *err)
     if (st != REDCO_OK) { return st; }
     t->mesh = options.layout.mesh;
     t->at = redco_place_of(t->mesh, t->carrier->rank);
+    for (uint32_t i = 0; i < t->modules.model.tensor_count; i++) { t->modules.matrices[i].rank = t->at.tp; }
+    options.matrices = t->options.backend == NULL ? t->modules.matrices : NULL;
     if ((st = split_world(t, err)) != REDCO_OK) { return st; }
     st = redco_states_create(&t->modules.model, &options, t->world, t->carrier, t->backend, &t->states, err);
     return st == REDCO_OK ? redco_states_worker_create(t->states, t->backend, NULL, &t->worker, err) : st;

@@ -18,6 +18,7 @@ typedef struct redcoi_modules {
     redco_state_layer *layers;
     redco_state_module *modules;
     redco_state_tensor *tensors;
+    redco_state_matrix *matrices; /* ranks of tensor parallelism are set later */
     char (*layer_names)[48];
     char (*module_names)[64];
     redco_state_model model;

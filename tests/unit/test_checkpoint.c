@@ -574,7 +574,7 @@ static void test_lies(void **state)
     lie("step", json_integer(0), "0");
     lie("learning_rate", json_string("fast"), "number");
     lie("dtype", json_string("BF16"), "F32 and F64 are right");
-    lie("optimizer", json_string("lion"), "adamw and sgd are known");
+    lie("optimizer", json_string("lion"), "adamw, sgd and adafactor are known");
     lie("model_sha256", json_string("abc"), "no SHA-256");
     lie("file.name", json_string("../x"), "no name of a file");
     lie("file.name", json_string("a/b"), "no name of a file");

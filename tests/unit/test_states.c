@@ -26,10 +26,10 @@ struct trials {
 };
 
 static const redco_optimizer optimizers[] = {
-    {REDCO_ADAMW, 0.9, 0.95, 1e-8, 0.0, 0.1, 0.5}, /* norms are near 4: it clips */
-    {REDCO_SGD, 0.0, 0.0, 0.0, 0.9, 0.01, 0.0},
-    {REDCO_SGD, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5},
-    {REDCO_ADAMW, 0.9, 0.999, 1e-8, 0.0, 0.0, 0.0},
+    {.kind = REDCO_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .clip_norm = 0.5},
+    {.kind = REDCO_SGD, .momentum = 0.9, .weight_decay = 0.01},
+    {.kind = REDCO_SGD, .clip_norm = 0.5}, /* norms are near 4: it clips */
+    {.kind = REDCO_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
 };
 
 static int run_trials(redco_world *world, void *context)

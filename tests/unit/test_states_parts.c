@@ -16,7 +16,8 @@
 
 #include <cmocka.h>
 
-static const redco_optimizer adamw = {REDCO_ADAMW, 0.9, 0.95, 1e-8, 0.0, 0.1, 0.5};
+static const redco_optimizer adamw = {
+    .kind = REDCO_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .clip_norm = 0.5};
 
 /* Backward gathers the kept values, not the parameters of now. */
 static int keeps_second(redco_world *world, void *context)

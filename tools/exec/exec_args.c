@@ -37,6 +37,10 @@ enum key {
     KEY_DECAYED,
     KEY_MOMENTUM,
     KEY_CLIP,
+    KEY_POWER,
+    KEY_UPDATE_CLIP,
+    KEY_SCALE,
+    KEY_RELATIVE,
     KEY_SCHEDULE,
     KEY_WARMUP,
     KEY_DECAY_STEPS,
@@ -60,7 +64,7 @@ enum { MOST_STEPS = 1000000, MOST_KEPT = 10000, MOST_TIMEOUT_S = 86400 };
 
 static const char *const dtype_words[] = {"f32", "f64", "bf16", "f16", NULL};
 static const redco_dtype dtypes[] = {REDCO_F32, REDCO_F64, REDCO_BFLOAT16, REDCO_F16};
-static const char *const optimizer_words[] = {"adamw", "sgd", NULL};                       /* redco_optimizer_kind */
+static const char *const optimizer_words[] = {"adamw", "sgd", "adafactor", NULL};          /* redco_optimizer_kind */
 static const char *const schedule_words[] = {"constant", "linear", "cosine", "wsd", NULL}; /* redco_rate_kind */
 static const char *const decay_words[] = {"all", "matrices", NULL};
 static const char *const save_words[] = {"bf16", "f32", NULL};
@@ -82,14 +86,18 @@ static const struct argp_option flags[] = {
     {"warmup", KEY_WARMUP, "N", 0, "Steps in which it rises from 0 (default: 0)", 1},
     {"decay-steps", KEY_DECAY_STEPS, "N", 0, "Of wsd (default: a tenth of --steps)", 1},
     {"final-rate", KEY_FINAL_RATE, "RATIO", 0, "What is left of it in the end (default: 0)", 1},
-    {"optimizer", KEY_OPTIMIZER, "NAME", 0, "adamw (default) or sgd", 1},
-    {"beta1", KEY_BETA1, "B", 0, "Of AdamW (default: 0.9)", 1},
+    {"optimizer", KEY_OPTIMIZER, "NAME", 0, "adamw (default), sgd, or adafactor, which runs on the host backend", 1},
+    {"beta1", KEY_BETA1, "B", 0, "Of AdamW (default: 0.9); momentum of Adafactor (default: 0, none)", 1},
     {"beta2", KEY_BETA2, "B", 0, "Of AdamW (default: 0.95)", 1},
-    {"epsilon", KEY_EPSILON, "E", 0, "Of AdamW (default: 1e-8)", 1},
-    {"weight-decay", KEY_DECAY, "W", 0, "Decoupled of AdamW, added to the gradient of SGD (default: 0.1)", 1},
+    {"epsilon", KEY_EPSILON, "E", 0, "Of AdamW (default: 1e-8) and Adafactor (default: 1e-30)", 1},
+    {"weight-decay", KEY_DECAY, "W", 0, "Decoupled of AdamW and Adafactor, added to the gradient of SGD (default: 0.1)", 1},
     {"decay", KEY_DECAYED, "WHAT", 0, "Which weights: all (default) or matrices, which are no biases and no gains of norms", 1},
     {"momentum", KEY_MOMENTUM, "M", 0, "Of SGD (default: 0)", 1},
     {"clip-norm", KEY_CLIP, "C", 0, "Gradients that are longer are shortened to it; 0: never (default: 1)", 1},
+    {"decay-power", KEY_POWER, "C", 0, "Of Adafactor: the mean of squares of step t weighs 1 - t^-C (default: 0.8)", 1},
+    {"update-clip", KEY_UPDATE_CLIP, "D", 0, "Of Adafactor: a tensor's update is shortened to this root mean square (default: 1)", 1},
+    {"scale-epsilon", KEY_SCALE, "E", 0, "Of Adafactor: rates are multiplied by the tensor's root mean square, by this if that is less; 0: by 1 (default: 1e-3)", 1},
+    {"relative-rate", KEY_RELATIVE, NULL, 0, "Of Adafactor: the rate is min(0.01, 1 / sqrt(step))", 1},
     {"dtype", KEY_DTYPE, "TYPE", 0, "f32, f64, bf16 or f16, instead of the plan's precision", 1},
     {"fuse", KEY_FUSE, "WHEN", 0, "Run operators that stand together as one, products with what follows them and elementwise ones: auto (default; on GPUs), on, off", 1},
     {"cuda-graphs", KEY_GRAPHS, "WHEN", 0, "On GPUs, what a step computes between communication is captured in the second step and launched as graphs from then on: on (default), off", 1},
@@ -165,6 +173,31 @@ static error_t check_replay(struct exec_args *args)
     return 0;
 }
 
+/* Settings of one optimizer that another lacks, and defaults of the one that is given. */
+static error_t check_optimizer(struct exec_args *args)
+{
+    const redco_optimizer adafactor = redco_optimizer_adafactor();
+    redco_optimizer *const o = &args->optimizer;
+    if (o->kind == REDCO_SGD && args->has_betas) {
+        return cli_bad_option(&args->cli, "--beta1, --beta2, --epsilon", "are not SGD's");
+    }
+    if (o->kind != REDCO_SGD && args->has_momentum) {
+        return cli_bad_option(&args->cli, "--momentum", "is SGD's: --optimizer sgd");
+    }
+    if (o->kind != REDCO_ADAFACTOR && args->has_adafactor) {
+        return cli_bad_option(&args->cli, "--decay-power, --update-clip, --scale-epsilon, --relative-rate",
+                              "are Adafactor's: --optimizer adafactor");
+    }
+    if (o->kind != REDCO_ADAFACTOR) { return 0; }
+    if (args->has_beta2) { return cli_bad_option(&args->cli, "--beta2", "is AdamW's; Adafactor has --decay-power"); }
+    if (args->backend == EXEC_CUDA || args->emulate) {
+        return cli_bad_option(&args->cli, "--optimizer", "adafactor needs --backend host and real computation");
+    }
+    if (!args->has_beta1) { o->beta1 = 0.0; }
+    if (!args->has_epsilon) { o->epsilon = adafactor.epsilon; }
+    return 0;
+}
+
 /* Options that do not go together. */
 static error_t check_together(struct exec_args *args)
 {
@@ -189,10 +222,8 @@ static error_t check_together(struct exec_args *args)
         return cli_bad_option(&args->cli, "--json", "goes with --predict only if --predictions FILE takes those");
     }
     args->optimizer.kind = (redco_optimizer_kind)args->optimizer_word;
-    if (args->optimizer.kind == REDCO_SGD ? args->has_betas : args->has_momentum) {
-        return cli_bad_option(&args->cli, args->has_betas ? "--beta1, --beta2, --epsilon" : "--momentum",
-                              args->has_betas ? "are AdamW's" : "is SGD's: --optimizer sgd");
-    }
+    const error_t wrong = check_optimizer(args);
+    if (wrong != 0) { return wrong; }
     if (args->check && args->optimizer.kind != REDCO_ADAMW) {
         return cli_bad_option(&args->cli, "--check", "needs AdamW");
     }
@@ -235,13 +266,13 @@ static error_t read_optimizer(struct exec_args *args, int key, const char *text)
     switch (key) {
     case KEY_OPTIMIZER: return cli_word(&args->cli, "--optimizer", text, optimizer_words, &args->optimizer_word);
     case KEY_BETA1:
-        args->has_betas = true;
+        args->has_betas = args->has_beta1 = true;
         return cli_real(&args->cli, "--beta1", text, 0.0, 0.999999999, &args->optimizer.beta1);
     case KEY_BETA2:
-        args->has_betas = true;
+        args->has_betas = args->has_beta2 = true;
         return cli_real(&args->cli, "--beta2", text, 0.0, 0.999999999, &args->optimizer.beta2);
     case KEY_EPSILON:
-        args->has_betas = true;
+        args->has_betas = args->has_epsilon = true;
         return cli_real(&args->cli, "--epsilon", text, 1e-30, 1.0, &args->optimizer.epsilon);
     case KEY_DECAY: return cli_real(&args->cli, "--weight-decay", text, 0.0, 1e6, &args->optimizer.weight_decay);
     case KEY_DECAYED: return cli_word(&args->cli, "--decay", text, decay_words, &args->decay_word);
@@ -249,6 +280,16 @@ static error_t read_optimizer(struct exec_args *args, int key, const char *text)
         args->has_momentum = true;
         return cli_real(&args->cli, "--momentum", text, 0.0, 0.999999999, &args->optimizer.momentum);
     case KEY_CLIP: return cli_real(&args->cli, "--clip-norm", text, 0.0, 1e30, &args->optimizer.clip_norm);
+    case KEY_POWER:
+        args->has_adafactor = true;
+        return cli_real(&args->cli, "--decay-power", text, 1e-9, 1.0, &args->optimizer.decay_power);
+    case KEY_UPDATE_CLIP:
+        args->has_adafactor = true;
+        return cli_real(&args->cli, "--update-clip", text, 1e-30, 1e30, &args->optimizer.update_clip);
+    case KEY_SCALE:
+        args->has_adafactor = true;
+        return cli_real(&args->cli, "--scale-epsilon", text, 0.0, 1e6, &args->optimizer.scale_epsilon);
+    case KEY_RELATIVE: args->has_adafactor = args->optimizer.relative_rate = true; return 0;
     case KEY_SCHEDULE: return cli_word(&args->cli, "--schedule", text, schedule_words, &args->schedule_word);
     case KEY_WARMUP: return cli_u64(&args->cli, "--warmup", text, 0, MOST_STEPS, &args->warmup);
     case KEY_DECAY_STEPS:
@@ -389,10 +430,14 @@ redco_status exec_facts_of_args(const struct exec_args *args, struct exec_facts 
     exec_fact(facts, "--steps", "%llu", (unsigned long long)args->steps);
     exec_fact(facts, "--seed", "%llu%s", (unsigned long long)args->seed, given(args, args->has_seed));
     exec_fact(facts, "--learning-rate", "%.17g%s", args->learning_rate, given(args, args->has_rate));
-    exec_fact(facts, "--optimizer", "%s, %.17g, %.17g, %.17g, decay %.17g of %s, momentum %.17g, clip %.17g",
+    exec_fact(facts, "--optimizer",
+              "%s, %.17g, %.17g, %.17g, decay %.17g of %s, momentum %.17g, clip %.17g, Adafactor's "
+              "%.17g, %.17g, %.17g, %s",
               optimizer_words[args->optimizer_word], args->optimizer.beta1, args->optimizer.beta2,
               args->optimizer.epsilon, args->optimizer.weight_decay, decay_words[args->decay_word],
-              args->optimizer.momentum, args->optimizer.clip_norm);
+              args->optimizer.momentum, args->optimizer.clip_norm, args->optimizer.decay_power,
+              args->optimizer.update_clip, args->optimizer.scale_epsilon,
+              args->optimizer.relative_rate ? "relative rate" : "rate as given");
     exec_fact(facts, "--schedule", "%s, warm-up %llu, decay %llu, to %.17g", schedule_words[args->schedule_word],
               (unsigned long long)args->warmup, (unsigned long long)exec_schedule(args).decay_updates,
               args->final_rate);

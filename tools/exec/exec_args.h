@@ -31,7 +31,7 @@ struct exec_args {
     int optimizer_word, schedule_word, decay_word; /* indices of their words */
     uint64_t warmup, decay_steps;
     double final_rate;
-    bool has_decay_steps, has_momentum, has_betas;
+    bool has_decay_steps, has_momentum, has_betas, has_beta1, has_beta2, has_epsilon, has_adafactor;
     bool has_seed, has_rate, has_every, has_keep, has_timeline_rank, resume;
     int backend; /* index of backend_words */
     int fuse;    /* index of fuse_words */
