@@ -386,14 +386,15 @@ static void fill_times(redco_costs *costs, const redco_setting *setting, const r
 {
     const redco_layer_class *const class = &costs->classes[class_index];
     const redco_layout_cost layout = layout_cost(costs, setting, class_index, layout_index);
-    *times = (redcoi_times){.params = shifted(redco_rank_params(costs->model, class_index, rank->tp), layout.params),
-                            .clock_ratio = redco_compute_clock_ratio(&costs->compute, costs->model, shape)};
+    *times =
+        (redcoi_times){.params = shifted(redco_rank_params(costs->model, class_index, rank->key.tp), layout.params),
+                       .clock_ratio = redco_compute_clock_ratio(&costs->compute, costs->model, shape)};
     fill_seconds(costs, class_index, shape, &layout, times);
-    fill_modules(costs, class_index, rank->tp, times);
+    fill_modules(costs, class_index, rank->key.tp, times);
     rank->logits_bytes = shifted(rank->logits_bytes, layout.logits_bytes);
     times->gather_params = times->params;
     if (class->kind == REDCO_CLASS_HEAD && costs->dims->tied) {
-        times->gather_params += redco_share_up(costs->dims->vocab, costs->dims->hidden, rank->tp);
+        times->gather_params += redco_share_up(costs->dims->vocab, costs->dims->hidden, rank->key.tp);
     }
     for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
         const redco_recompute policy = (redco_recompute)r;
@@ -432,15 +433,16 @@ static void fill(redco_costs *costs, const redco_setting *setting, redcoi_rank *
     if (rank->layouts != NULL) { redcoi_layouts_count(costs, setting, rank); }
 }
 
-static bool is_rank_of(const redcoi_rank *rank, const redcoi_rank *key)
+static bool is_rank_of(const redcoi_rank *rank, const redcoi_rank_key *key)
 {
-    return rank->tp == key->tp && rank->cp == key->cp && rank->micro_batch == key->micro_batch &&
-           rank->sequence_parallel == key->sequence_parallel && rank->micro_batches == key->micro_batches &&
-           rank->pp == key->pp && rank->chunks == key->chunks && redco_mesh_equal(rank->dp, key->dp);
+    const redcoi_rank_key *const of = &rank->key;
+    return of->tp == key->tp && of->cp == key->cp && of->micro_batch == key->micro_batch &&
+           of->sequence_parallel == key->sequence_parallel && of->micro_batches == key->micro_batches &&
+           of->pp == key->pp && of->chunks == key->chunks && redco_mesh_equal(of->dp, key->dp);
 }
 
 /* Where a key's times are, or up to REDCOI_TIMES_NEAR places further. */
-static uint32_t home_of(const redcoi_rank *key)
+static uint32_t home_of(const redcoi_rank_key *key)
 {
     const uint64_t parts[] = {key->tp, key->cp,     key->micro_batch, key->sequence_parallel, key->micro_batches,
                               key->pp, key->chunks, key->dp.gpus,     key->dp.nodes};
@@ -451,10 +453,10 @@ static uint32_t home_of(const redcoi_rank *key)
 
 const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *setting)
 {
-    redcoi_rank key = {.tp = setting->tp,
-                       .cp = setting->cp,
-                       .micro_batch = setting->micro_batch,
-                       .sequence_parallel = setting->tp > 1 && setting->sequence_parallel};
+    redcoi_rank_key key = {.tp = setting->tp,
+                           .cp = setting->cp,
+                           .micro_batch = setting->micro_batch,
+                           .sequence_parallel = setting->tp > 1 && setting->sequence_parallel};
     if (setting->tp > 1 && costs->layouts.cost != NULL && !costs->layouts.of_micro_batch) {
         key.micro_batches = setting->micro_batches; /* a layout weighs what is paid once a step */
         key.pp = setting->pp;
@@ -470,7 +472,7 @@ const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *set
             costs->newest = here;
             return &costs->ranks[here];
         }
-        if (costs->ranks[here].tp == 0 && at == REDCOI_TIMES_CACHED) { at = here; }
+        if (costs->ranks[here].key.tp == 0 && at == REDCOI_TIMES_CACHED) { at = here; }
     }
     if (at == REDCOI_TIMES_CACHED) {
         at = (home + costs->next_rank) % REDCOI_TIMES_CACHED;
@@ -479,7 +481,7 @@ const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *set
     redcoi_rank *const rank = &costs->ranks[at];
     costs->newest = at;
     redcoi_rank_clear(rank);
-    *rank = key;
+    *rank = (redcoi_rank){.key = key};
     fill(costs, setting, rank);
     return rank;
 }

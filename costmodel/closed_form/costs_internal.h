@@ -59,13 +59,18 @@ typedef struct redcoi_times {
     uint64_t recompute_bytes[REDCO_RECOMPUTE_COUNT];
 } redcoi_times;
 
-/** The times of all classes under one (tp, cp, micro-batch), where layouts are priced also those of a step. */
-typedef struct redcoi_rank {
+/** The part of a setting that the times of its layers depend on. */
+typedef struct redcoi_rank_key {
     uint32_t tp, cp, micro_batch; /**< tp 0: empty */
     bool sequence_parallel;
     uint64_t micro_batches; /**< in a step; 0: without layouts nothing depends on it, nor on pp, chunks and dp */
     uint32_t pp, chunks;
     redco_mesh dp;
+} redcoi_rank_key;
+
+/** The times of all classes under one (tp, cp, micro-batch), where layouts are priced also those of a step. */
+typedef struct redcoi_rank {
+    redcoi_rank_key key;
     uint64_t params;       /**< all layers */
     uint64_t block_params; /**< parameters of the largest block */
     uint64_t logits_bytes;

@@ -26,7 +26,7 @@ void redcoi_rank_clear(redcoi_rank *rank)
     free(rank->memory_members);
     rank->layouts = NULL;
     rank->all_members = rank->members = rank->memory_members = NULL;
-    rank->tp = 0;
+    rank->key.tp = 0;
 }
 
 /* The stand-in for a class with several layouts where layers are not told apart. */
