@@ -400,6 +400,16 @@ double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *se
     return pipeline_latency_s + redcoi_transfer_s(costs, bytes, pair, network_out);
 }
 
+/* Forward of a model chunk, without embedding and head. */
+static double chunk_forward_s(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting)
+{
+    double blocks_s = 0.0;
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        if (is_block(costs->classes[i].kind)) { blocks_s += costs->classes[i].layers * rank->classes[i].forward_s; }
+    }
+    return blocks_s / setting->pp / redco_setting_chunks(setting);
+}
+
 /* Transfers that stages wait for, though they are sent beside computation: the first micro-batch on its way down, the
  * last on its way up, and what stretches the pace between. Under 1F1B a stage waits for the gradient of what it has
  * just sent: k stages in a row take k micro-batches in no less than their passes and 2 (k - 1) transfers, so that the
@@ -413,8 +423,8 @@ static double pipeline_s(redco_costs *costs, const redco_setting *setting)
     if (redcoi_pace_needed(setting)) { return redcoi_pace_find(costs, rank, setting)->transfers_s; }
     const double send_s = redcoi_stage_transfer_s(costs, setting, NULL, NULL), pp = setting->pp;
     if (s.kind == REDCO_PIPELINE_INTERLEAVED) {
-        const double back = fmax(0.0, 2.0 * pp - s.group);
-        return 2.0 * (pp - 1.0 + (s.chunks - 1.0) * back) * send_s;
+        const double back_s = fmax(0.0, pp * send_s - (s.group - pp) * chunk_forward_s(costs, rank, setting));
+        return 2.0 * ((pp - 1.0) * send_s + (s.chunks - 1.0) * back_s);
     }
     if (s.kind == REDCO_PIPELINE_GPIPE) { return 2.0 * (pp - 1.0) * send_s; }
     double edge_s[2] = {0.0, 0.0}, block_s = 0.0;
@@ -607,15 +617,59 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *settin
     return p;
 }
 
+/* Computation of a micro-batch at a position, nothing recomputed; of its edges that of the layers that stand there. */
+static double position_s(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
+                         uint32_t position, uint32_t positions)
+{
+    double edge_s[2] = {0.0, 0.0}, block_s = (double)INFINITY;
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        const double s = rank->classes[i].forward_s + rank->classes[i].backward_s;
+        const redco_class_kind kind = costs->classes[i].kind;
+        if (is_block(kind)) {
+            block_s = fmin(block_s, s);
+        } else {
+            edge_s[kind == REDCO_CLASS_HEAD ? 1 : 0] += s * costs->classes[i].layers;
+        }
+    }
+    return redcoi_position_blocks(costs, setting, position) * block_s + (position == 0 ? edge_s[0] : 0.0) +
+           (position + 1 == positions ? edge_s[1] : 0.0);
+}
+
+/* Of every step by the simulator: whatever the order of passes, stage i works m w_i, cannot begin before the stages
+ * before it have passed the first micro-batch on, and they have to pass the last one's gradient back when it is
+ * through: with F and B of the first position of each and t of a transfer T >= max over i of  sum over j < i (F_j + B_j
+ * + 2t) + m w_i. Where backward is cut in two, or micro-batches come from both ends, only m w_i is said. Blocks of
+ * several classes count as the shortest. */
+static double pipeline_bound_s(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting)
+{
+    const redco_pipeline p = redco_setting_pipeline(setting);
+    const uint32_t positions = redco_pipeline_positions(p.kind, p.stages, p.chunks);
+    const bool whole = !redco_pipeline_splits_backward(p.kind);
+    const double send_s = redcoi_stage_transfer_s(costs, setting, NULL, NULL);
+    double before_s = 0.0, most_s = 0.0;
+    for (uint32_t stage = 0; stage < p.stages; stage++) {
+        double work_s = 0.0;
+        for (uint32_t chunk = 0; chunk < p.chunks; chunk++) {
+            const double batches = redco_pipeline_last_batch(&p, chunk) - redco_pipeline_first_batch(&p, chunk) + 1.0;
+            const uint32_t position = redco_pipeline_position(p.kind, p.stages, stage, chunk);
+            work_s += batches * position_s(costs, rank, setting, position, positions);
+        }
+        most_s = fmax(most_s, before_s + work_s);
+        if (whole) { before_s += position_s(costs, rank, setting, stage, positions) + 2.0 * send_s; }
+    }
+    return most_s;
+}
+
 double redco_cost_bound(redco_costs *costs, const redco_setting *setting)
 {
     const redco_fixed_cost fixed = redco_cost_fixed(costs, setting);
     const redcoi_rank *const rank = redcoi_rank_find(costs, setting);
-    double compute_s = 0.0;
+    double step_s = fixed.fixed_s;
     for (uint32_t i = 0; i < costs->class_count; i++) {
         const redcoi_times *const times = &rank->classes[i];
-        compute_s += costs->classes[i].layers * redcoi_stage_of(costs, rank, setting, i).repeat *
-                     (times->forward_s + times->backward_s);
+        step_s += costs->classes[i].layers * redcoi_stage_of(costs, rank, setting, i).repeat *
+                  (times->forward_s + times->backward_s);
     }
-    return fixed.scale * (fixed.fixed_s + compute_s) + fixed.overhead_s;
+    if (setting->pp > 1) { step_s = fmin(step_s, pipeline_bound_s(costs, rank, setting)); }
+    return fixed.scale * step_s + fixed.overhead_s;
 }

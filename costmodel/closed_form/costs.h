@@ -87,6 +87,12 @@ typedef struct redco_layer_cost {
     double grad_comm_s, grad_window_s;     /**< once a step: gradient reduction; last micro-batch's backward */
     double spread_comm_s, spread_window_s; /**< once a step: updated parameters; first micro-batch's forward */
     double optimizer_s;                    /**< update of the owned states */
+    /** Of one micro-batch: forward, and backward with recomputation; with what they expose, and computation alone. */
+    double pass_forward_s, pass_backward_s, bare_forward_s, bare_backward_s;
+    double once_s;   /**< part of exposed_s that is paid once a step */
+    double stream_s; /**< gathers and scatters of a micro-batch that one stream runs one after the other */
+    double gather_forward_s, gather_backward_s; /**< gathers that forward and backward of one issue and wait for */
+    double traffic_s; /**< all traffic of a micro-batch beside them, reductions of gradients included */
     /* For reports. */
     double forward_s, backward_s, recompute_s; /**< parts of compute_s */
     double tp_s;                               /**< tensor-parallel traffic, whole, hidden or not */
@@ -202,9 +208,25 @@ redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setti
 /** Sums @p count assignments that together hold every layer exactly once. */
 redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                                  uint32_t count);
+/** A step whose pipeline is run pass by pass: the layers of redco_cost_step(), and the recurrence of the schedule in
+ *  the place of its formula of a pipeline's pace. */
+typedef struct redco_paced {
+    double step_s; /**< without stages that of the closed form */
+    /** No simulated step is shorter: every stage computes its passes in the order of the schedule, none faster than
+     *  alone nor before its input has come, and a stream runs its gathers and scatters one after the other. */
+    double least_s;
+    double traffic_ratio; /**< of the block that has most: traffic_s over its computation (redco_layer_cost) */
+} redco_paced;
+
+/** redco_paced.traffic_ratio of one layer. */
+double redco_layer_traffic_ratio(const redco_layer_cost *cost);
+/** @param closed  redco_cost_step() of the same
+ *  @return REDCO_ENOMEM */
+redco_status redco_cost_paced(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
+                              uint32_t count, const redco_prediction *closed, redco_paced *paced_out, redco_error *err);
 /** The energy of a step that takes so long. @param dynamic_j  redco_prediction's */
 redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, double step_s);
-/** A lower bound of any strategy with this setting: compute alone. */
+/** A lower bound of any strategy with this setting, both by the closed form and by the simulator: compute alone. */
 double redco_cost_bound(redco_costs *costs, const redco_setting *setting);
 /** A lower bound of a layer with parameters on that mesh and that policy, whatever its other meshes: seconds for any
  * share of the windows that are exposed, resident bytes; transient buffers and updates are left out.

@@ -187,6 +187,9 @@ void redcoi_layer_memory(redco_costs *costs, const redco_setting *setting, uint3
                          redco_layer_cost *cost_out);
 bool redcoi_pace_needed(const redco_setting *setting);
 const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting);
+/** redco_pipeline_span_s() of few micro-batches; the others repeat the middle ones. */
+redco_status redcoi_span_of(redco_pipeline pipeline, const redco_position_times *times, double send_s,
+                            double *span_s_out);
 redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
                              uint32_t class_index);
 /** Parameters of the fullest stage, before data-parallel sharding. */

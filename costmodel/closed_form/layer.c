@@ -204,27 +204,30 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     const redco_group again = redcoi_group_of(job, again_mesh, one);
     const double bytes = (double)job->times->gather_params * job->element_bytes;
     bool network = false;
-    double calls_s = 0.0;
+    double calls_s = 0.0, forward_calls_s = 0.0, again_s = 0.0, reduced_s = 0.0;
     if (redco_mesh_ranks(shards->parameters) > 1) {
         double s = modules_s(job, REDCO_ALL_GATHER, group, bytes, &network);
         add_traffic(forward, c->contention_ratio, network, s);
         s = modules_s(job, REDCO_REDUCE_SCATTER, group, (double)job->times->params * job->gradient_bytes, &network);
         add_traffic(backward, c->contention_ratio, network, s);
-        calls_s = 2.0 * units_of(job) * redcoi_call_s(job, group);
+        forward_calls_s = units_of(job) * redcoi_call_s(job, group);
+        calls_s = 2.0 * forward_calls_s;
         if (job->class->kind != REDCO_CLASS_EMBEDDING) { /* looking up has no use of the table in backward */
-            s = modules_s(job, REDCO_ALL_GATHER, again, bytes, &network);
-            add_traffic(backward, c->contention_ratio, network, s);
+            again_s = modules_s(job, REDCO_ALL_GATHER, again, bytes, &network);
+            add_traffic(backward, c->contention_ratio, network, again_s);
             calls_s += units_of(job) * redcoi_call_s(job, again);
         }
     }
     const double window_s = cost->backward_s + cost->recompute_s; /* one micro-batch's so far */
+    const double first_s = forward->nvlink_s + forward->network_s + backward->nvlink_s + backward->network_s;
+    const bool secondary = redcoi_has_secondary(job); /* whose gathers have a stream of their own */
     const bool block = job->class->kind == REDCO_CLASS_BLOCK || job->class->kind == REDCO_CLASS_CROSS;
     forward->exposed_s = overlap ? unhidden_s(c, *forward, cost->forward_s) : forward->nvlink_s + forward->network_s;
     backward->exposed_s = overlap ? unhidden_s(c, *backward, window_s) : backward->nvlink_s + backward->network_s;
     const bool sharded = redco_mesh_ranks(shards->parameters) > 1;
     if (overlap && block && sharded && !redcoi_by_layer(job) && !redcoi_has_secondary(job)) {
         expose_block(job, group, forward, backward);
-        calls_s = 0.0; /* it counts them */
+        calls_s = forward_calls_s = 0.0; /* it counts them */
     }
     const double last_s = forward->exposed_s + backward->exposed_s;
     double other_s = last_s;
@@ -236,6 +239,7 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
         const double last_reduce_s =
             buckets.last_count * redcoi_comm_s(costs, op, buckets.last_bytes, reduce, &network);
         const double s = buckets.count * redcoi_comm_s(costs, op, buckets.bytes, reduce, &network);
+        reduced_s = s + last_reduce_s;
         struct traffic both = overlap ? *backward : (struct traffic){.exposed_s = 0.0};
         other_s += (buckets.count + buckets.last_count) * c->launch_s + last_reduce_s;
         if ((costs->workload.overlap & REDCO_OVERLAP_AR) != 0) {
@@ -252,6 +256,15 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     /* Embedding or head on a stage that waits for others: nothing of it is exposed. */
     const double last_repeat = fmin(job->stage.once, job->stage.repeat);
     cost->exposed_s += (job->stage.repeat - last_repeat) * other_s + last_repeat * last_s + job->stage.repeat * calls_s;
+    cost->bare_forward_s = cost->forward_s;
+    cost->bare_backward_s = window_s;
+    cost->traffic_s = first_s + reduced_s;
+    cost->gather_forward_s = forward->nvlink_s + forward->network_s;
+    cost->gather_backward_s = again_s;
+    cost->stream_s = secondary ? fmax(first_s - again_s, again_s) : first_s;
+    cost->pass_forward_s = cost->forward_s + forward->exposed_s + forward_calls_s;
+    cost->pass_backward_s = window_s + other_s - forward->exposed_s + calls_s - forward_calls_s;
+    cost->once_s = last_repeat * (last_s - other_s); /* the last micro-batch is not reduced by itself */
 }
 
 /* The part of a window that is left for once-a-step traffic: with what computation waits for gathers and launches,
@@ -584,8 +597,10 @@ static redco_layer_cost layout_cost(redco_costs *costs, const redco_setting *set
     const double forward_window_s = cost.forward_s, backward_window_s = cost.backward_s + again_s;
     struct traffic forward = {.exposed_s = 0.0}, backward = {.exposed_s = 0.0};
     add_micro_batches(&job, &cost, &forward, &backward);
+    const double passes_exposed_s = cost.exposed_s;
     add_gradients(&job, &cost, backward_window_s, backward);
     add_spread(&job, &cost, forward_window_s, forward);
+    cost.once_s += cost.exposed_s - passes_exposed_s;
     add_paper_terms(&job, &cost);
     const redcoi_states states = redcoi_layer_states(&job);
     add_memory(&job, &states, &cost);

@@ -153,16 +153,33 @@ bool redcoi_layouts_list(redco_costs *costs, const redco_setting *setting, redco
 }
 
 /* The doubles of a layer's cost, and its resident bytes. */
-static const size_t amounts[] = {
-    offsetof(redco_layer_cost, compute_s),     offsetof(redco_layer_cost, exposed_s),
-    offsetof(redco_layer_cost, grad_comm_s),   offsetof(redco_layer_cost, grad_window_s),
-    offsetof(redco_layer_cost, spread_comm_s), offsetof(redco_layer_cost, spread_window_s),
-    offsetof(redco_layer_cost, optimizer_s),   offsetof(redco_layer_cost, forward_s),
-    offsetof(redco_layer_cost, backward_s),    offsetof(redco_layer_cost, recompute_s),
-    offsetof(redco_layer_cost, tp_s),          offsetof(redco_layer_cost, dynamic_j),
-    offsetof(redco_layer_cost, gather_s),      offsetof(redco_layer_cost, reduce_scatter_s),
-    offsetof(redco_layer_cost, grad_reduce_s), offsetof(redco_layer_cost, grad_shard_s),
-    offsetof(redco_layer_cost, broadcast_s),   offsetof(redco_layer_cost, amsp_s)};
+static const size_t amounts[] = {offsetof(redco_layer_cost, compute_s),
+                                 offsetof(redco_layer_cost, exposed_s),
+                                 offsetof(redco_layer_cost, grad_comm_s),
+                                 offsetof(redco_layer_cost, grad_window_s),
+                                 offsetof(redco_layer_cost, spread_comm_s),
+                                 offsetof(redco_layer_cost, spread_window_s),
+                                 offsetof(redco_layer_cost, optimizer_s),
+                                 offsetof(redco_layer_cost, forward_s),
+                                 offsetof(redco_layer_cost, backward_s),
+                                 offsetof(redco_layer_cost, recompute_s),
+                                 offsetof(redco_layer_cost, tp_s),
+                                 offsetof(redco_layer_cost, dynamic_j),
+                                 offsetof(redco_layer_cost, gather_s),
+                                 offsetof(redco_layer_cost, reduce_scatter_s),
+                                 offsetof(redco_layer_cost, grad_reduce_s),
+                                 offsetof(redco_layer_cost, grad_shard_s),
+                                 offsetof(redco_layer_cost, broadcast_s),
+                                 offsetof(redco_layer_cost, amsp_s),
+                                 offsetof(redco_layer_cost, pass_forward_s),
+                                 offsetof(redco_layer_cost, pass_backward_s),
+                                 offsetof(redco_layer_cost, once_s),
+                                 offsetof(redco_layer_cost, stream_s),
+                                 offsetof(redco_layer_cost, traffic_s),
+                                 offsetof(redco_layer_cost, gather_forward_s),
+                                 offsetof(redco_layer_cost, gather_backward_s),
+                                 offsetof(redco_layer_cost, bare_forward_s),
+                                 offsetof(redco_layer_cost, bare_backward_s)};
 static const size_t sizes[] = {offsetof(redco_layer_cost, parameter_bytes), offsetof(redco_layer_cost, gradient_bytes),
                                offsetof(redco_layer_cost, optimizer_bytes),
                                offsetof(redco_layer_cost, activation_bytes)};

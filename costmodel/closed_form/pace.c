@@ -52,7 +52,7 @@ static void deal(const redco_costs *costs, const redco_setting *setting, const r
 }
 
 /* A step of many micro-batches grows by the same with every round of them. */
-static redco_status span_of(redco_pipeline p, const redco_position_times *times, double send_s, double *span_s_out)
+redco_status redcoi_span_of(redco_pipeline p, const redco_position_times *times, double send_s, double *span_s_out)
 {
     const uint32_t m = p.micro_batches;
     const uint32_t round = p.kind == REDCO_PIPELINE_INTERLEAVED ? p.group : 2 * p.stages;
@@ -100,7 +100,8 @@ static bool fill(redco_costs *costs, const redco_setting *setting, const redcoi_
     bool done = times != NULL && layers != NULL;
     if (done) {
         deal(costs, setting, rank, positions, times, layers);
-        done = span_of(p, times, 0.0, &alone_s) == REDCO_OK && span_of(p, times, send_s, &whole_s) == REDCO_OK;
+        done = redcoi_span_of(p, times, 0.0, &alone_s) == REDCO_OK &&
+               redcoi_span_of(p, times, send_s, &whole_s) == REDCO_OK;
     }
     if (done) {
         const double idle_s = fmax(0.0, alone_s - slowest(costs, &p, times, layers, pace));
@@ -117,7 +118,7 @@ static bool fill(redco_costs *costs, const redco_setting *setting, const redcoi_
             if (is_block(costs->classes[c].kind)) { pace->repeat[c] += idle_s / blocks_s; }
         }
         pace->transfers_s = whole_s - alone_s;
-        done = span_of(p, times, 0.0, &again_s) == REDCO_OK;
+        done = redcoi_span_of(p, times, 0.0, &again_s) == REDCO_OK;
         pace->again = repeated_s > 0.0 ? (again_s - alone_s) / repeated_s : 0.0;
     }
     free(times);

@@ -140,7 +140,7 @@ static redco_status search_there(const redco_inputs *inputs, const redco_search_
 {
     redco_search_options quick = *options;
     redco_search_result *result = NULL;
-    if (options->strategy != REDCO_STRATEGY_AMSP) { quick.limit_s = *step_s_out * (1.0 + redco_look_ratio); }
+    if (options->strategy != REDCO_STRATEGY_AMSP) { quick.limit_s = *step_s_out; }
     quick.above_bytes = (uint64_t)((double)capacity_bytes * (1.0 - redco_memory_ratio));
     quick.verify = false;
     quick.top = 1;

@@ -1,6 +1,7 @@
 #include "planner/answer/priced.h"
 
 #include "costmodel/evaluation/request.h"
+#include "planner/search/gaps.h"
 #include "planner/search/space.h"
 
 #include <math.h>
@@ -14,21 +15,26 @@ static const double tie_ratio = 1e-3;
 
 enum {
     TRIES = 4, /* so often are answers asked for that leave so much more memory free as the simulator finds missing */
-    BEST_FEW = 16, /* simulated at most beyond those asked for, of those that the search counts to fit */
-    ROOMIER = 16   /* and of those that it counts too large */
+    BEST_FEW = 16, /* ranked by the closed form where several answers are asked for, beyond these */
+    OTHERS = 192,  /* listed beside one answer */
+    LIKELY = 24,   /* simulated whatever it takes of those that are likely to be faster */
+    SIMULATED = 96 /* at most */
 };
 static const uint64_t least_margin_bytes = 64000000;
 /* The search adds the most that each class takes at its own fullest moment, of pipelines as if one stage had embedding,
  * head and the most micro-batches in flight: more than any stage takes at once. Layouts that are too large so by up to
- * this share of a GPU's memory are ranked by what their fullest stage holds. */
+ * this share of a GPU's memory are listed by what their fullest stage holds. */
 static const double slack_ratio = 0.2;
-/* No further layout is simulated that would bring the operators laid out above this: a second or two. A count, so that
- * answers do not depend on the clock. */
-static const uint64_t most_operators = 1 << 22;
+/* No further layout is simulated that would bring the operators laid out above these, at most or unless it is likely to
+ * be faster: some 10 ms, and a second. Counts, so that answers do not depend on the clock. */
+static const uint64_t few_operators = 1 << 18, most_operators = 1 << 22;
 
-const double redco_look_ratio = 0.02, redco_above_ratio[2] = {0.05, 0.16};
-/* Layouts further above the first by the closed form are not simulated. */
-static const double spread_ratio = 0.05;
+/* Layouts whose recurrence is no further above the best simulated step are likely to be faster. */
+static const double likely_ratio = 0.025;
+static const double look_ratio = 0.02;
+/* The share by which no other layout shall be faster: layouts that may be are simulated while there are operators left.
+ */
+static const double aim_ratio = 0.015;
 
 redco_status redco_costs_of(const redco_inputs *inputs, const redco_search_options *options, redco_costs **costs_out,
                             redco_error *err)
@@ -129,22 +135,29 @@ static void give_up(redco_search_result *result)
     result->ranked[0].assignments = NULL; /* changed hands */
 }
 
+/* A layout that is not simulated yet. */
+struct waiting {
+    redco_candidate candidate;
+    double paced_s; /* what it is likely to take */
+    double least_s; /* what it takes at least, at its gap */
+};
+
 /* One question, its answers so far, and what was learnt of them. */
 struct pricing {
     redco_costs *costs;
     const redco_inputs *inputs;
     const redco_search_options *options;
     redco_search_result *result; /**< its candidates are priced, in the order in which they were */
-    redco_candidate *waiting;    /**< to be priced, in the order of the closed form */
+    struct waiting *waiting; /**< in the order of their recurrence; where nothing is simulated in that of the search */
     uint32_t waiting_count;
     const redco_assignment *own; /**< the search's first, or the leaner one that took its place */
     uint32_t asked;              /**< answers that the user wants, at least 1 */
     bool simulates;              /**< the simulator orders answers */
     double bound_s;              /**< no strategy has a smaller objective, by the closed form */
-    double next_s[2];    /**< the least closed form of a layout that was not simulated, without stages and with them */
-    bool moved;          /**< the first is not the search's own */
-    redco_error refused; /**< why a layout could not be laid out */
-    uint64_t operators;  /**< that were simulated */
+    double unlisted_s;           /**< no layout that was not listed is faster by the simulator */
+    bool moved;                  /**< the first is not the search's own */
+    redco_error refused;         /**< why a layout could not be laid out */
+    uint64_t operators;          /**< that were simulated */
 };
 
 /* Its price; a layout that cannot be laid out is none. */
@@ -165,12 +178,12 @@ static redco_status price_one(struct pricing *p, redco_candidate *candidate, boo
 }
 
 /* The slowest of the answers that are wanted, among those priced; INFINITY: there are too few. */
-static double last_wanted_s(const struct pricing *p, uint32_t count)
+static double last_wanted_s(const struct pricing *p)
 {
     double best_s[BEST_FEW] = {0.0};
     uint32_t found = 0;
     const uint32_t wanted = p->asked < BEST_FEW ? p->asked : BEST_FEW;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < p->result->ranked_count; i++) {
         const redco_candidate *const c = &p->result->ranked[i];
         if (!fits(c)) { continue; }
         uint32_t at = found < wanted ? found++ : wanted;
@@ -187,20 +200,6 @@ static double value_of(const struct pricing *p, const redco_candidate *candidate
 {
     const bool comm = p->options->objective == REDCO_OBJECTIVE_COMM || p->options->strategy == REDCO_STRATEGY_AMSP;
     return comm ? candidate->closed_form.amsp_total_s : candidate->closed_form.step_s;
-}
-
-/* A bound by the closed form for all layouts that were not ranked. */
-static void note_unranked(struct pricing *p, const redco_search_result *list, uint32_t most)
-{
-    double least_s = (double)INFINITY, most_s = 0.0;
-    for (uint32_t i = 0; i < list->ranked_count; i++) {
-        least_s = fmin(least_s, list->ranked[i].closed_form.step_s);
-        most_s = fmax(most_s, list->ranked[i].closed_form.step_s);
-    }
-    const double far_s = least_s * (1.0 + spread_ratio);
-    const double next_s = list->ranked_count < most ? far_s : fmin(far_s, most_s);
-    p->next_s[0] = fmin(p->next_s[0], next_s);
-    if (list->has_stages) { p->next_s[1] = fmin(p->next_s[1], next_s); }
 }
 
 static bool same_layout(const redco_candidate *a, const redco_candidate *b)
@@ -225,7 +224,7 @@ static bool same_layout(const redco_candidate *a, const redco_candidate *b)
 static bool is_known(const struct pricing *p, const redco_candidate *candidate)
 {
     for (uint32_t i = 0; i < p->waiting_count; i++) {
-        if (same_layout(&p->waiting[i], candidate)) { return true; }
+        if (same_layout(&p->waiting[i].candidate, candidate)) { return true; }
     }
     for (uint32_t i = 0; i < p->result->ranked_count; i++) {
         if (same_layout(&p->result->ranked[i], candidate)) { return true; }
@@ -233,31 +232,50 @@ static bool is_known(const struct pricing *p, const redco_candidate *candidate)
     return false;
 }
 
-/* Takes over the candidates of @p from, which may be the result: they wait, those of the simulator's questions in the
- * order of the closed form, others before those that wait already. */
-static redco_status add_waiting(struct pricing *p, redco_search_result *from, redco_error *err)
+static redco_status expect(struct pricing *p, const redco_candidate *c, redco_paced *paced_out, redco_error *err)
 {
-    const uint32_t more = from->ranked_count;
-    redco_candidate *const waiting = realloc(p->waiting, ((size_t)p->waiting_count + more + 1) * sizeof *waiting);
-    redco_candidate *const ranked = from->ranked;
+    return redco_cost_paced(p->costs, &c->setting, c->assignments, c->assignment_count, &c->closed_form, paced_out,
+                            err);
+}
+
+static redco_status expect_waiting(struct pricing *p, struct waiting *w, redco_error *err)
+{
+    redco_paced paced;
+    const redco_status st = expect(p, &w->candidate, &paced, err);
+    if (st != REDCO_OK) { return st; }
+    const redco_gap gap = redco_gap_of(redco_gap_kind(&w->candidate.setting, paced.traffic_ratio));
+    w->paced_s = paced.step_s;
+    w->least_s = fmax(paced.least_s, paced.step_s / (1.0 + gap.paced_ratio));
+    return REDCO_OK;
+}
+
+/* Takes over @p count candidates, and frees their array. */
+static redco_status add_waiting(struct pricing *p, redco_candidate **candidates, uint32_t *count, redco_error *err)
+{
+    const uint32_t more = *count;
+    struct waiting *const waiting = realloc(p->waiting, ((size_t)p->waiting_count + more + 1) * sizeof *waiting);
+    redco_candidate *const list = *candidates;
+    redco_status st = REDCO_OK;
     if (waiting == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
     p->waiting = waiting;
-    from->ranked = NULL;
-    from->ranked_count = 0;
+    *candidates = NULL;
+    *count = 0;
     for (uint32_t i = 0; i < more; i++) {
-        if (is_known(p, &ranked[i])) {
-            free(ranked[i].assignments);
+        struct waiting w = {.candidate = list[i]};
+        if (st != REDCO_OK || is_known(p, &list[i]) ||
+            (p->simulates && (st = expect_waiting(p, &w, err)) != REDCO_OK)) {
+            free(list[i].assignments);
             continue;
         }
         uint32_t at = p->waiting_count++;
-        while (at > 0 && (p->simulates ? ranked[i].closed_form.step_s < waiting[at - 1].closed_form.step_s : at > i)) {
+        while (at > 0 && (p->simulates ? w.paced_s < waiting[at - 1].paced_s : at > i)) {
             waiting[at] = waiting[at - 1];
             at--;
         }
-        waiting[at] = ranked[i];
+        waiting[at] = w;
     }
-    free(ranked);
-    return REDCO_OK;
+    free(list);
+    return st;
 }
 
 /* Takes over a candidate. */
@@ -324,33 +342,51 @@ static redco_status add_leaner(struct pricing *p, redco_search_options *leaner, 
     if (again->ranked_count > 0) { /* a layout that is given, say, cannot be leaner */
         p->own = again->ranked[0].assignments;
         p->moved = true;
-        st = add_waiting(p, again, err);
+        st = add_waiting(p, &again->ranked, &again->ranked_count, err);
     }
     redco_search_result_free(again);
     return st;
 }
 
-/* The simulator is asked no more: the closed form puts all that wait behind, or there was enough of it. */
-static bool is_enough(const struct pricing *p, uint32_t count)
+static bool too_much(const struct pricing *p, uint32_t count, uint64_t operators)
 {
-    double last_s = last_wanted_s(p, p->result->ranked_count);
-    if (p->options->limit_s > 0.0) { last_s = fmin(last_s, p->options->limit_s / (1.0 + redco_look_ratio)); }
-    const bool behind = p->waiting[0].closed_form.step_s > last_s * (1.0 + redco_look_ratio);
-    const bool large = isfinite(last_s) && count > 0 && p->operators + p->operators / count > most_operators;
-    return p->simulates && (behind || large || count >= p->asked + BEST_FEW + ROOMIER);
+    return count > 0 && p->operators + p->operators / count > operators;
 }
 
-/* Layouts that are fastest by the closed form are priced first. */
+/* Which layout to simulate next, the likeliest first: the search's own, then what is likely to be faster than the
+ * answers at hand, then what may be. @return waiting_count: none */
+static uint32_t next_of(const struct pricing *p, uint32_t count)
+{
+    const double limit_s = p->options->limit_s > 0.0 ? p->options->limit_s : (double)INFINITY;
+    const double last_s = fmin(last_wanted_s(p), limit_s);
+    uint32_t next = 0;
+    if (!p->simulates || p->waiting_count == 0) { return 0; }
+    for (uint32_t i = 0; i < p->waiting_count; i++) {
+        if (p->waiting[i].candidate.assignments == p->own) { return i; }
+    }
+    if (count >= p->asked + SIMULATED || (isfinite(last_s) && too_much(p, count, most_operators))) {
+        return p->waiting_count;
+    }
+    const bool few = !too_much(p, count, few_operators);
+    if (!(p->waiting[0].paced_s > last_s * (1.0 + likely_ratio)) && (count < p->asked + LIKELY || few)) { return 0; }
+    if (p->asked > 1 || isfinite(limit_s) || !few) { return p->waiting_count; }
+    while (next < p->waiting_count && !(p->waiting[next].least_s < last_s * (1.0 - aim_ratio))) { next++; }
+    return next;
+}
+
 static redco_status price_waiting(struct pricing *p, const redco_search_options *searched, redco_error *err)
 {
     redco_search_options leaner = *searched;
     redco_status st = REDCO_OK;
     int tries = 0;
-    for (uint32_t count = 0; p->waiting_count > 0 && !is_enough(p, count) && st == REDCO_OK; count++) {
-        redco_candidate c = p->waiting[0];
+    leaner.others = 0;
+    for (uint32_t count = 0; st == REDCO_OK; count++) {
+        const uint32_t next = next_of(p, count);
+        if (next >= p->waiting_count) { break; }
+        redco_candidate c = p->waiting[next].candidate;
         const bool own = c.assignments == p->own;
         bool priced = false;
-        memmove(&p->waiting[0], &p->waiting[1], --p->waiting_count * sizeof *p->waiting);
+        memmove(&p->waiting[next], &p->waiting[next + 1], (--p->waiting_count - next) * sizeof *p->waiting);
         st = price_one(p, &c, &priced, err);
         const bool large = priced && !fits(&c);
         if (priced && st == REDCO_OK) {
@@ -360,34 +396,7 @@ static redco_status price_waiting(struct pricing *p, const redco_search_options 
         }
         if (own && large && st == REDCO_OK && tries++ < TRIES) { st = add_leaner(p, &leaner, &c, err); }
     }
-    for (uint32_t i = 0; i < p->waiting_count; i++) {
-        double *const next_s = &p->next_s[p->waiting[i].setting.pp > 1 ? 1 : 0];
-        *next_s = fmin(*next_s, p->waiting[i].closed_form.step_s);
-    }
-    return st;
-}
-
-static uint64_t slack_bytes(const struct pricing *p)
-{
-    return (uint64_t)(slack_ratio * (double)p->inputs->machine.gpu.memory_bytes);
-}
-
-/* Layouts join that the search counts too large, stage by stage, and that are not. */
-static redco_status add_roomier(struct pricing *p, const redco_search_options *searched, redco_error *err)
-{
-    redco_search_options roomier = *searched;
-    redco_search_result *more = NULL;
-    redco_error why = {.status = REDCO_OK};
-    roomier.slack_bytes = slack_bytes(p);
-    roomier.verify = false;
-    roomier.top = BEST_FEW + ROOMIER;
-    if (p->waiting_count > 0) { roomier.limit_s = p->waiting[0].closed_form.step_s * (1.0 + spread_ratio); }
-    redco_status st = search_again(p, &roomier, &more, &why);
-    if (st != REDCO_OK) { return redco_fail(err, st, why.place, "%s", why.text); }
-    add_counts(&p->result->counts, &more->counts);
-    note_unranked(p, more, roomier.top);
-    st = add_waiting(p, more, err);
-    redco_search_result_free(more);
+    for (uint32_t i = 0; i < p->waiting_count; i++) { p->unlisted_s = fmin(p->unlisted_s, p->waiting[i].least_s); }
     return st;
 }
 
@@ -435,10 +444,22 @@ static void set_proof(struct pricing *p)
         result->status = result->gap_ratio <= p->options->gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
     }
     if (!p->simulates || p->options->layerwise || p->options->limit_s > 0.0 || p->asked > 1) { return; }
-    const double others_s =
-        fmin(p->next_s[0] / (1.0 + redco_above_ratio[0]), p->next_s[1] / (1.0 + redco_above_ratio[1]));
-    result->within_ratio = fmax(tie_ratio, 1.0 - others_s / first->prediction.step_s);
+    result->within_ratio = fmax(tie_ratio, 1.0 - p->unlisted_s / first->prediction.step_s);
     if (result->candidates == 1) { result->within_ratio = 0.0; }
+}
+
+/* How far what was expected of a layout is above its simulated step. */
+static redco_status note_gap(struct pricing *p, const redco_candidate *c, redco_error *err)
+{
+    redco_search_result *const result = p->result;
+    redco_paced paced;
+    const redco_status st = expect(p, c, &paced, err);
+    if (st != REDCO_OK) { return st; }
+    redco_gap *const seen = &result->seen[redco_gap_kind(&c->setting, paced.traffic_ratio)];
+    seen->closed_ratio = fmax(seen->closed_ratio, c->closed_form.step_s / c->prediction.step_s - 1.0);
+    seen->paced_ratio = fmax(seen->paced_ratio, paced.step_s / c->prediction.step_s - 1.0);
+    result->least_above_ratio = fmax(result->least_above_ratio, paced.least_s / c->prediction.step_s - 1.0);
+    return REDCO_OK;
 }
 
 /* Every layout of a small space through the simulator, each at its best recomputation by the closed form: a layout that
@@ -452,19 +473,16 @@ static redco_status verify_by_simulation(struct pricing *p, redco_error *err)
     uint64_t count = 0;
     every.top = REDCO_RANKED_MAX;
     every.verify = false;
+    for (uint32_t kind = 0; kind < REDCO_GAP_KINDS; kind++) { result->seen[kind] = (redco_gap){-1.0, -1.0}; }
+    result->least_above_ratio = -1.0;
     redco_status st = search_again(p, &every, &all, err);
     for (uint32_t i = 0; st == REDCO_OK && i < all->ranked_count && all->ranked_count < REDCO_RANKED_MAX; i++) {
         redco_candidate *const c = &all->ranked[i];
         bool priced = false;
         if ((st = price_one(p, c, &priced, err)) != REDCO_OK || !priced) { continue; }
         count++;
-        if (!fits(c)) { continue; }
-        const int staged = c->setting.pp > 1 ? 1 : 0;
-        best_s = fmin(best_s, c->prediction.step_s);
-        if (c->closed_form.step_s >= p->next_s[staged]) {
-            result->above_ratio[staged] =
-                fmax(result->above_ratio[staged], p->next_s[staged] / c->prediction.step_s - 1.0);
-        }
+        if (fits(c)) { best_s = fmin(best_s, c->prediction.step_s); }
+        st = note_gap(p, c, err);
     }
     redco_search_result_free(all);
     result->verify_simulated = count;
@@ -475,16 +493,14 @@ static redco_status verify_by_simulation(struct pricing *p, redco_error *err)
     return REDCO_OK;
 }
 
-/* Prices what the searches found. @return with no candidates where none of them fits */
+/* Prices what the search found. @return with no candidates where none of them fits */
 static redco_status price_answers(struct pricing *p, const redco_search_options *searched, redco_error *err)
 {
     redco_search_result *const result = p->result;
     p->own = result->ranked_count > 0 ? result->ranked[0].assignments : NULL;
-    if (p->own != NULL) { note_unranked(p, result, searched->top); }
-    redco_status st = add_waiting(p, result, err);
-    if (st == REDCO_OK && p->simulates && p->asked == 1 && searched->slack_bytes == 0) {
-        st = add_roomier(p, searched, err);
-    }
+    p->unlisted_s = result->unlisted_s;
+    redco_status st = add_waiting(p, &result->ranked, &result->ranked_count, err);
+    if (st == REDCO_OK) { st = add_waiting(p, &result->others, &result->other_count, err); }
     if (st == REDCO_OK) { st = price_waiting(p, searched, err); }
     if (st != REDCO_OK) { return st; }
     if (result->ranked_count == 0 && p->refused.status != REDCO_OK) {
@@ -495,37 +511,67 @@ static redco_status price_answers(struct pricing *p, const redco_search_options 
     return REDCO_OK;
 }
 
+/* Nothing fits by the closed form: why, and the strategy that is too large by least. */
+static redco_status explain_shortfall(struct pricing *p, redco_error *err)
+{
+    redco_search_options plain = *p->options;
+    redco_search_result *again = NULL;
+    const redco_search_counts before = p->result->counts;
+    redco_status st = search_again(p, &plain, &again, err);
+    if (st != REDCO_OK) { return st; }
+    redco_search_result_free(p->result);
+    p->result = again;
+    add_counts(&again->counts, &before);
+    return price_leanest(p->costs, p->options->objective == REDCO_OBJECTIVE_COMM, again, err);
+}
+
+/* The options of the search that lists what is to be simulated. */
+static redco_search_options listing(const struct pricing *p)
+{
+    redco_search_options o = *p->options;
+    if (!p->simulates) { return o; }
+    if (p->asked > 1) {
+        o.top = p->asked < BEST_FEW ? BEST_FEW : p->asked;
+    } else if (!o.layerwise) {
+        o.others = OTHERS;
+        o.others_alone = o.limit_s > 0.0;
+        o.look_ratio = look_ratio;
+        o.aim_ratio = aim_ratio;
+        o.slack_bytes = (uint64_t)(slack_ratio * (double)p->inputs->machine.gpu.memory_bytes);
+    }
+    return o;
+}
+
 redco_status redco_search_priced(const redco_inputs *inputs, const redco_search_options *options,
                                  redco_search_result **result_out, redco_error *err)
 {
-    const bool comm = options->objective == REDCO_OBJECTIVE_COMM;
-    struct pricing p = {.inputs = inputs,
-                        .options = options,
-                        .asked = options->top > 0 ? options->top : 1,
-                        .next_s = {(double)INFINITY, (double)INFINITY}};
-    redco_search_options searched = *options;
+    struct pricing p = {.inputs = inputs, .options = options, .asked = options->top > 0 ? options->top : 1};
     redco_status st = redco_costs_of(inputs, options, &p.costs, err);
     if (st != REDCO_OK) { return st; }
     p.simulates = minimises_steps(options) && redco_price_simulates(p.costs);
-    if (p.simulates && p.asked < BEST_FEW) {
-        searched.top = BEST_FEW;
-        searched.spread_ratio = p.asked == 1 ? spread_ratio : 0.0;
-    }
-    const bool limited = options->limit_s > 0.0 && p.simulates && p.asked == 1;
-    if (limited) { searched.slack_bytes = slack_bytes(&p); }
+    const redco_search_options searched = listing(&p);
     if ((st = search_again(&p, &searched, &p.result, err)) != REDCO_OK) { goto out; }
-    if (p.result->ranked_count == 0 && !(options->limit_s > 0.0)) {
-        st = price_leanest(p.costs, comm, p.result, err);
+    const bool proven = p.result->ranked_count > 0;
+    if (proven) { p.bound_s = value_of(&p, &p.result->ranked[0]) * (1.0 - p.result->gap_ratio); }
+    if (!proven && p.result->other_count == 0) {
+        if (!(options->limit_s > 0.0)) {
+            st = price_leanest(p.costs, options->objective == REDCO_OBJECTIVE_COMM, p.result, err);
+        }
         goto out;
     }
-    if (p.result->ranked_count > 0) { p.bound_s = value_of(&p, &p.result->ranked[0]) * (1.0 - p.result->gap_ratio); }
+    if (!proven) { p.bound_s = p.result->others[0].closed_form.step_s; }
     st = price_answers(&p, &searched, err);
+    if (st == REDCO_OK && p.result->ranked_count == 0 && !proven && !(options->limit_s > 0.0)) {
+        st = explain_shortfall(&p, err);
+        goto out;
+    }
     if (st != REDCO_OK || p.result->ranked_count == 0) { goto out; }
+    p.moved = p.moved || !proven;
     order(&p);
     set_proof(&p);
     if (options->verify && p.simulates && !options->layerwise && p.asked == 1) { st = verify_by_simulation(&p, err); }
 out:
-    for (uint32_t i = 0; i < p.waiting_count; i++) { free(p.waiting[i].assignments); }
+    for (uint32_t i = 0; i < p.waiting_count; i++) { free(p.waiting[i].candidate.assignments); }
     free(p.waiting);
     redco_costs_free(p.costs);
     if (st != REDCO_OK) {

@@ -17,18 +17,12 @@ redco_status redco_costs_of(const redco_inputs *inputs, const redco_search_optio
 /** Prices one candidate: prediction becomes the simulator's. */
 redco_status redco_candidate_price(redco_costs *costs, redco_candidate *candidate, redco_error *err);
 
-/** By how much a layout's closed form may be above the fastest simulated step and the layout still be simulated. */
-extern const double redco_look_ratio;
-/** By how much the closed form at which layouts are left out may be above their simulated steps, without pipeline
- * stages and with them: the most over random spaces that were simulated whole, rounded up (tools/run prove measures
- * it). */
-extern const double redco_above_ratio[2];
-
 /** redco_search(), then:
- *  - candidates are simulated in the order of the closed form until it puts all others redco_look_ratio behind the
- *    slowest answer asked for, at most 32 beyond those. One that cannot be laid out is left out;
- *  - of one answer asked for, those join that the search counts up to a fifth of the memory too large and whose fullest
- *    stage, by the closed form, is not (slack_bytes);
+ *  - of one answer asked for, those join that are near the best or may be faster at their gap (gaps.h), also such that
+ *    the search counts up to a fifth of the memory too large and whose fullest stage, by the closed form, is not;
+ *  - what is likely to be faster than the answers at hand is simulated, by the recurrence of its schedule
+ *    (redco_cost_paced()), then what may be by more than 1.5 %, while there are operators left for it. One that cannot
+ *    be laid out is left out;
  *  - of one answer asked for the fastest by the simulator leads unless the search's own is within 0.1 % of it
  *    (by_simulation says which); of several the simulated step orders all (equal ones, to 1e-9, keep their order);
  *  - where the simulator finds the search's own answer too large for the memory, a leaner one is searched for; others

@@ -28,8 +28,12 @@ const double redco_memory_ratio = 0.02;
 struct search {
     redcoi_space *space;
     redcoi_ranking ranking;
-    double bound_s; /**< no answer is better */
-    bool explain;   /**< says what would fit, when nothing does */
+    redcoi_ranking others;   /**< other points near the best */
+    redcoi_ranking doubtful; /**< those that may be faster; by the least that they take by the simulator */
+    double best_s;           /**< the best of all these by the closed form */
+    double dropped_s;        /**< no point that was pushed off these is faster by the simulator */
+    double bound_s;          /**< no answer is better */
+    bool explain;            /**< says what would fit, when nothing does */
 };
 
 static double seconds_now(void)
@@ -44,20 +48,80 @@ static double tie_limit(const struct search *s, double best_s)
     return best_s * (1.0 + (s->space->comm ? exact_tie_ratio : tie_ratio));
 }
 
-/* The limit that a point must not exceed to matter: the last rank and its near ties, or how far from the first ranks
- * may be. */
+/* The limit that a point must not exceed to be ranked: the last rank and its near ties. */
 static double limit_of(const struct search *s)
 {
     const redco_search_options *const o = &s->space->options;
     const redcoi_ranking *const ranking = &s->ranking;
     double limit_s = o->limit_s > 0.0 ? o->limit_s : (double)INFINITY;
+    if (o->others_alone) { return 0.0; }
     if (ranking->count == ranking->capacity) {
         limit_s = fmin(limit_s, tie_limit(s, ranking->points[ranking->count - 1].value_s));
     }
-    if (ranking->count > 0 && o->spread_ratio > 0.0) {
-        limit_s = fmin(limit_s, tie_limit(s, ranking->points[0].value_s * (1.0 + o->spread_ratio)));
-    }
     return limit_s;
+}
+
+static redcoi_limits limits_of(const struct search *s)
+{
+    return (redcoi_limits){.ranked_s = limit_of(s), .best_s = s->others.capacity > 0 ? s->best_s : 0.0};
+}
+
+static void rank(struct search *s, const redcoi_point *point)
+{
+    redcoi_ranking_add(&s->ranking, point);
+    s->best_s = fmin(s->best_s, point->value_s);
+}
+
+struct indexed_bound {
+    double bound_s;
+    uint32_t group;
+};
+
+/* The closed form up to which other points are near the best. */
+static double near_s(const struct search *s)
+{
+    return (1.0 + s->space->options.look_ratio) * s->best_s;
+}
+
+/* Adds to a ranking that may be full. @return the point that is not in it, or NULL */
+static const redcoi_point *add_or_drop(redcoi_ranking *ranking, const redcoi_point *point, redcoi_point *dropped)
+{
+    const bool full = ranking->count == ranking->capacity;
+    const redcoi_point *const last = full ? &ranking->points[ranking->count - 1] : NULL;
+    if (full) { *dropped = redcoi_point_compare(point, last) < 0 ? *last : *point; }
+    redcoi_ranking_add(ranking, point);
+    return full ? dropped : NULL;
+}
+
+static void list_doubtful(struct search *s, const redcoi_point *point, redcoi_point *dropped)
+{
+    redcoi_point by_least = *point;
+    by_least.value_s = redcoi_least_simulated_s(point->outer, point->group, point->value_s);
+    if (add_or_drop(&s->doubtful, &by_least, dropped) != NULL) { s->dropped_s = fmin(s->dropped_s, dropped->value_s); }
+}
+
+static void list_other(struct search *s, const redcoi_point *point)
+{
+    redcoi_point dropped[2];
+    s->best_s = fmin(s->best_s, point->value_s);
+    if (point->value_s > near_s(s)) {
+        list_doubtful(s, point, &dropped[1]);
+    } else if (add_or_drop(&s->others, point, &dropped[0]) != NULL) {
+        list_doubtful(s, &dropped[0], &dropped[1]);
+    }
+}
+
+/* @return whether no composition of a group would be kept: it is not near, and more doubtful ones fill the list */
+static bool is_crowded_out(struct search *s, const redcoi_outer *outer, struct indexed_bound group)
+{
+    const redcoi_ranking *const doubtful = &s->doubtful;
+    const double least_s = redcoi_least_simulated_s(outer, group.group, group.bound_s);
+    if (group.bound_s <= near_s(s) || doubtful->count < doubtful->capacity ||
+        least_s < doubtful->points[doubtful->count - 1].value_s) {
+        return false;
+    }
+    s->dropped_s = fmin(s->dropped_s, least_s);
+    return true;
 }
 
 /* GLPK with few nodes, its answer polished; if the gap is open, with more of them and that answer to prune with. */
@@ -171,11 +235,6 @@ static redco_status solve_group(const struct search *s, const redcoi_outer *oute
     return REDCO_OK;
 }
 
-struct indexed_bound {
-    double bound_s;
-    uint32_t group;
-};
-
 static int compare_bounds(const void *left, const void *right)
 {
     const struct indexed_bound *a = left;
@@ -196,29 +255,72 @@ static redco_status stage_bytes(const struct search *s, const redcoi_point *poin
     return REDCO_OK;
 }
 
-/* Ranks the best compositions of a group whose fullest stage holds no more than the capacity, with the tolerance and
+/* By a bound of its memory: what cannot fit need not be priced. */
+static bool may_fit(redcoi_space *space, redcoi_outer *outer)
+{
+    redcoi_space_bound_memory(space, outer);
+    return outer->least_bytes <= outer->capacity_bytes &&
+           space->options.margin_bytes <= outer->capacity_bytes - outer->least_bytes;
+}
+
+/* The same for points that are listed beside the ranked ones. */
+static bool may_fit_by_stages(const redcoi_space *space, const redcoi_outer *outer)
+{
+    const uint64_t room = outer->capacity_bytes + space->options.slack_bytes;
+    return space->options.others > 0 && outer->least_bytes <= room &&
+           space->options.margin_bytes <= room - outer->least_bytes;
+}
+
+/* Lists the best compositions of a group whose fullest stage holds no more than the capacity, with the tolerance and
  * without. The problem counts more than that: what a composition is too large by is what the next one must do without.
- */
-static redco_status rank_by_stages(struct search *s, const redcoi_outer *outer, uint32_t group, double limit_s,
-                                   redcoi_point *point, redco_error *err)
+ * @param ranked_out  set where the first composition may be ranked as well */
+static redco_status list_by_stages(struct search *s, const redcoi_outer *outer, uint32_t group, double limit_s,
+                                   redcoi_point *point, bool *ranked_out, redco_error *err)
 {
     redcoi_problem *const problem = outer->lean;
-    const uint64_t budget_bytes = problem->budget_bytes;
+    const uint64_t above_bytes = s->space->options.above_bytes;
     const uint64_t ceilings[2] = {
         outer->capacity_bytes + (uint64_t)(redco_memory_ratio * (double)outer->capacity_bytes), outer->capacity_bytes};
     redco_status st = REDCO_OK;
     bool found = true;
+    *ranked_out = false;
+    problem->budget_bytes = outer->roomy_bytes;
     for (int i = 0, k = 0; i < STAGE_TRIES && k < 2 && found; i++) {
         uint64_t bytes = 0;
         st = solve_group(s, outer, group, limit_s, point, &found, err);
-        if (st != REDCO_OK || !found || (st = stage_bytes(s, point, &bytes, err)) != REDCO_OK) { break; }
-        if (bytes <= s->space->options.above_bytes) { break; }
-        if (bytes <= ceilings[k]) { redcoi_ranking_add(&s->ranking, point); }
+        if (st != REDCO_OK || !found) { break; }
+        const bool roomy = point->answer.bytes > outer->budget_bytes;
+        if (i == 0 && !roomy && above_bytes == 0) { /* no stage is fuller than the problem counts */
+            list_other(s, point);
+            *ranked_out = true;
+            break;
+        }
+        if ((st = stage_bytes(s, point, &bytes, err)) != REDCO_OK || bytes <= above_bytes) { break; }
+        if (bytes <= ceilings[k]) { list_other(s, point); }
         while (k < 2 && bytes <= ceilings[k]) { k++; }
         if (k == 2 || bytes - ceilings[k] >= point->answer.bytes) { break; }
         problem->budget_bytes = point->answer.bytes - (bytes - ceilings[k]);
     }
-    problem->budget_bytes = budget_bytes;
+    problem->budget_bytes = outer->budget_bytes;
+    return st;
+}
+
+/* The points of one group. */
+static redco_status rank_group(struct search *s, const redcoi_outer *outer, struct indexed_bound group,
+                               redcoi_point *point, redco_error *err)
+{
+    const redcoi_limits limits = limits_of(s);
+    const double others_s = redcoi_limit_of_others(s->space, outer, group.group, limits.best_s);
+    redco_status st = REDCO_OK;
+    bool found = false, both = false;
+    if (limits.best_s > 0.0 && group.bound_s <= others_s && !is_crowded_out(s, outer, group)) {
+        st = list_by_stages(s, outer, group.group, others_s, point, &both, err);
+        if (st != REDCO_OK) { return st; }
+        if (both && point->value_s <= limits.ranked_s) { rank(s, point); }
+    }
+    if (both || group.bound_s > limit_of(s) || outer->budget_bytes == 0) { return REDCO_OK; }
+    st = solve_group(s, outer, group.group, limit_of(s), point, &found, err);
+    if (st == REDCO_OK && found) { rank(s, point); }
     return st;
 }
 
@@ -233,16 +335,8 @@ static redco_status rank_groups(struct search *s, const redcoi_outer *outer, red
     }
     for (uint32_t g = 0; g < outer->group_count; g++) { order[g] = (struct indexed_bound){outer->bounds_s[g], g}; }
     qsort(order, outer->group_count, sizeof *order, compare_bounds);
-    for (uint32_t i = 0; i < outer->group_count && st == REDCO_OK; i++) {
-        const double limit_s = limit_of(s);
-        bool found = false;
-        if (order[i].bound_s > limit_s || isinf(order[i].bound_s)) { break; }
-        if (s->space->options.slack_bytes > 0) {
-            st = rank_by_stages(s, outer, order[i].group, limit_s, point, err);
-            continue;
-        }
-        st = solve_group(s, outer, order[i].group, limit_s, point, &found, err);
-        if (st == REDCO_OK && found) { redcoi_ranking_add(&s->ranking, point); }
+    for (uint32_t i = 0; i < outer->group_count && st == REDCO_OK && !isinf(order[i].bound_s); i++) {
+        st = rank_group(s, outer, order[i], point, err);
     }
 out:
     free(order);
@@ -250,22 +344,16 @@ out:
     return st;
 }
 
-/* By a bound of its memory: what cannot fit need not be priced. */
-static bool may_fit(redcoi_space *space, redcoi_outer *outer)
-{
-    redcoi_space_bound_memory(space, outer);
-    const uint64_t room = outer->capacity_bytes + space->options.slack_bytes;
-    return outer->least_bytes <= room && space->options.margin_bytes <= room - outer->least_bytes;
-}
-
+/* All outer choices that their bound does not rule out, by that bound. */
 static redco_status rank_all(struct search *s, redco_error *err)
 {
     redco_status st = REDCO_OK;
     for (uint32_t i = 0; i < s->space->outer_count && st == REDCO_OK; i++) {
         redcoi_outer *outer = &s->space->outers[i];
-        if (outer->least_s > limit_of(s)) { break; } /* sorted by it */
-        if (!may_fit(s->space, outer)) { continue; }
-        st = redcoi_space_price(s->space, outer, limit_of(s), err);
+        const redcoi_limits limits = limits_of(s);
+        if (outer->least_s > fmax(limits.ranked_s, (1.0 + s->space->options.look_ratio) * limits.best_s)) { break; }
+        if (!may_fit(s->space, outer) && !may_fit_by_stages(s->space, outer)) { continue; }
+        st = redcoi_space_price(s->space, outer, &limits, err);
         if (st == REDCO_OK && outer->lean != NULL) { st = rank_groups(s, outer, err); }
     }
     return st;
@@ -455,7 +543,7 @@ static redco_status search_layerwise(struct search *s, redco_error *err)
             break;
         }
         if (!may_fit(s->space, outer)) { continue; }
-        if ((st = redcoi_space_price(s->space, outer, (double)INFINITY, err)) != REDCO_OK) { goto out; }
+        if ((st = redcoi_space_price(s->space, outer, NULL, err)) != REDCO_OK) { goto out; }
         st = redcoi_layerwise_solve(outer->goal, best_s, gap_ratio, solve_leaf, &effort, result, err);
         if (st != REDCO_OK) { goto out; }
         s->bound_s = fmin(s->bound_s, result->bound_s);
@@ -476,17 +564,34 @@ static double proven_gap(double value_s, double bound_s)
     return value_s > 0.0 && bound_s < value_s ? (value_s - bound_s) / value_s : 0.0;
 }
 
-static redco_status fill_ranked(const struct search *s, redco_search_result *result, redco_error *err)
+static redco_status fill_candidates(const struct search *s, const redcoi_ranking *ranking,
+                                    redco_candidate **candidates_out, uint32_t *count_out, redco_error *err)
 {
-    result->ranked = calloc(s->ranking.count, sizeof *result->ranked);
-    if (result->ranked == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    for (uint32_t i = 0; i < s->ranking.count; i++) {
-        const redcoi_point *point = &s->ranking.points[i];
-        const redco_status st = redcoi_space_candidate(s->space, point->outer, &point->answer, &result->ranked[i], err);
+    redco_candidate *const candidates = calloc(ranking->count > 0 ? ranking->count : 1, sizeof *candidates);
+    if (candidates == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    *candidates_out = candidates;
+    for (uint32_t i = 0; i < ranking->count; i++) {
+        const redcoi_point *point = &ranking->points[i];
+        const redco_status st = redcoi_space_candidate(s->space, point->outer, &point->answer, &candidates[i], err);
         if (st != REDCO_OK) { return st; }
-        result->ranked_count = i + 1;
+        *count_out = i + 1;
     }
     return REDCO_OK;
+}
+
+/* Of points that are not listed, the closed form is so far above the best that at their gap none is faster by more than
+ * the aim, or they were pushed off. */
+static redco_status fill_others(const struct search *s, redco_search_result *result, redco_error *err)
+{
+    redcoi_ranking all = {.capacity = s->others.count + s->doubtful.count};
+    all.points = calloc(all.capacity > 0 ? all.capacity : 1, sizeof *all.points);
+    if (all.points == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
+    for (uint32_t i = 0; i < s->others.count; i++) { all.points[all.count++] = s->others.points[i]; }
+    for (uint32_t i = 0; i < s->doubtful.count; i++) { all.points[all.count++] = s->doubtful.points[i]; }
+    result->unlisted_s = fmin(s->dropped_s, (1.0 - s->space->options.aim_ratio) * s->best_s);
+    const redco_status st = fill_candidates(s, &all, &result->others, &result->other_count, err);
+    free(all.points);
+    return st;
 }
 
 static redco_status run(struct search *s, const redcoi_inputs *inputs, redco_search_result *result, redco_error *err)
@@ -495,10 +600,8 @@ static redco_status run(struct search *s, const redcoi_inputs *inputs, redco_sea
     redco_status st = rank_all(s, err);
     if (st != REDCO_OK) { return st; }
     result->status = "infeasible";
-    if (o->slack_bytes > 0) {
-        result->status = "feasible";
-        return s->ranking.count > 0 ? fill_ranked(s, result, err) : REDCO_OK;
-    }
+    if (o->others > 0 && (st = fill_others(s, result, err)) != REDCO_OK) { return st; }
+    if (o->others_alone) { return REDCO_OK; }
     if (o->layerwise) {
         st = search_layerwise(s, err);
     } else if (s->ranking.count > 0) {
@@ -507,13 +610,13 @@ static redco_status run(struct search *s, const redcoi_inputs *inputs, redco_sea
     if (st == REDCO_OK && s->ranking.count > 0) { st = break_ties(s, err); }
     if (st != REDCO_OK) { return st; }
     if (s->ranking.count == 0) {
-        const bool explain = s->explain && !(o->limit_s > 0.0);
+        const bool explain = s->explain && !(o->limit_s > 0.0) && s->others.count == 0;
         return explain ? redcoi_shortfall_find(s->space, inputs, &result->shortfall, err) : REDCO_OK;
     }
     const double value_s = s->ranking.points[0].value_s;
     result->gap_ratio = proven_gap(value_s, s->bound_s);
     result->status = result->gap_ratio <= o->gap_ratio * (1.0 + 1e-9) ? "optimal" : "feasible";
-    if ((st = fill_ranked(s, result, err)) != REDCO_OK) { return st; }
+    if ((st = fill_candidates(s, &s->ranking, &result->ranked, &result->ranked_count, err)) != REDCO_OK) { return st; }
     return o->verify ? redcoi_space_verify(s->space, value_s, result, err) : REDCO_OK;
 }
 
@@ -522,13 +625,12 @@ static redco_status check_options(const redco_search_options *options, redco_err
     if (!(options->gap_ratio >= 0.0) || options->gap_ratio > 0.5) {
         return redco_fail(err, REDCO_EVALUE, "gap", "%g must be from 0 to 0.5", options->gap_ratio);
     }
-    if (!(options->limit_s >= 0.0) || !(options->spread_ratio >= 0.0)) {
-        return redco_fail(err, REDCO_EVALUE, "limit", "%g s and a spread of %g must not be negative", options->limit_s,
-                          options->spread_ratio);
+    if (!(options->limit_s >= 0.0)) {
+        return redco_fail(err, REDCO_EVALUE, "limit", "%g s must not be negative", options->limit_s);
     }
-    if (options->top > REDCO_RANKED_MAX) {
-        return redco_fail(err, REDCO_EVALUE, "top", "%u answers: at most %d are ranked", options->top,
-                          REDCO_RANKED_MAX);
+    if (options->top > REDCO_RANKED_MAX || options->others > REDCO_RANKED_MAX) {
+        return redco_fail(err, REDCO_EVALUE, "top", "%u answers: at most %d are ranked",
+                          options->top > options->others ? options->top : options->others, REDCO_RANKED_MAX);
     }
     return REDCO_OK;
 }
@@ -536,23 +638,27 @@ static redco_status check_options(const redco_search_options *options, redco_err
 static redco_status search_space(const redcoi_inputs *inputs, const redco_search_options *options, bool explain,
                                  redco_search_result *result, redco_error *err)
 {
-    struct search s = {.explain = explain};
+    struct search s = {.explain = explain, .best_s = (double)INFINITY, .dropped_s = (double)INFINITY};
     redco_status st = redcoi_space_create(inputs, options, &s.space, err);
     if (st != REDCO_OK) { return st; }
     s.ranking.capacity = s.space->options.top;
     s.ranking.points = calloc(s.ranking.capacity, sizeof *s.ranking.points);
-    if (s.ranking.points == NULL) {
+    s.others.capacity = s.space->options.others;
+    s.doubtful.capacity = (s.others.capacity + 2) / 3;
+    s.others.points = calloc(s.others.capacity + 1, sizeof *s.others.points);
+    s.doubtful.points = calloc(s.doubtful.capacity + 1, sizeof *s.doubtful.points);
+    if (s.ranking.points == NULL || s.others.points == NULL || s.doubtful.points == NULL) {
         st = redco_fail(err, REDCO_ENOMEM, "", "out of memory");
         goto out;
     }
+    if (options->limit_s > 0.0) { s.best_s = options->limit_s; }
     result->candidates += s.space->candidates;
     result->settings = s.space->outer_count;
-    for (uint32_t i = 0; i < s.space->outer_count; i++) {
-        result->has_stages = result->has_stages || s.space->outers[i].setting.pp > 1;
-    }
     st = run(&s, inputs, result, err);
 out:
     free(s.ranking.points);
+    free(s.others.points);
+    free(s.doubtful.points);
     redcoi_space_free(s.space);
     return st;
 }
@@ -584,6 +690,7 @@ redco_status redco_search(const redco_machine *machine, const redco_model *model
     const redcoi_inputs inputs = {machine, model, calibration, comm, &result->counts};
     result->solver = redcoi_glpk_name();
     result->within_ratio = -1.0;
+    result->unlisted_s = (double)INFINITY;
     const bool policies = options->strategy == REDCO_STRATEGY_AMSP && options->recompute == REDCO_RECOMPUTE_COUNT;
     st = policies ? search_policies(&inputs, options, result, err) : search_space(&inputs, options, true, result, err);
     if (st != REDCO_OK) {
@@ -600,7 +707,9 @@ void redco_search_result_free(redco_search_result *result)
 {
     if (result == NULL) { return; }
     for (uint32_t i = 0; i < result->ranked_count; i++) { free(result->ranked[i].assignments); }
+    for (uint32_t i = 0; i < result->other_count; i++) { free(result->others[i].assignments); }
     free(result->ranked);
+    free(result->others);
     free(result->shortfall.leanest.assignments);
     free(result);
 }

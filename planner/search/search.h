@@ -5,6 +5,7 @@
 #define REDCO_SEARCH_H
 
 #include "costmodel/closed_form/costs.h"
+#include "planner/search/gaps.h"
 #include "planner/search/hull.h"
 #include "planner/tensor_parallel/tp_placement.h"
 
@@ -85,11 +86,16 @@ typedef struct redco_search_options {
     redco_objective objective;
     uint64_t margin_bytes;    /**< memory that answers leave free, by the closed form */
     const redco_hull *within; /**< NULL, or where answers lie; borrowed */
-    /** 0, or by how much the search's count of bytes, which is more than any one stage of a pipeline holds, may be
-     *  above the capacity where the fullest stage is not by more than redco_memory_ratio: such points are ranked, at
-     *  the best recomputation that fits so, and nothing is proven */
+    /** 0, or how many points redco_search_result.others lists at most whose closed form is no more than look_ratio
+     * above the best's, and a third as many others that at their gap (gaps.h) may be faster by more than aim_ratio. */
+    uint32_t others;
+    bool others_alone; /**< nothing is ranked, nor proven */
+    double look_ratio, aim_ratio;
+    /** Of the others: by how much the search's count of bytes, which is more than any one stage of a pipeline holds,
+     *  may be above the capacity where the fullest stage is not by more than redco_memory_ratio, at the best
+     *  recomputation that fits so; */
     uint64_t slack_bytes;
-    uint64_t above_bytes; /**< points whose fullest stage holds no more are of no interest; 0: all are */
+    uint64_t above_bytes; /**< and those whose fullest stage holds no more are of no interest; 0: all are */
     bool layerwise;       /**< meshes may differ by layer */
     bool verify;          /**< prove the answer by a second method */
     uint32_t top;         /**< number of ranked answers, >= 1 */
@@ -138,9 +144,11 @@ typedef struct redco_search_counts {
 typedef struct redco_search_result {
     redco_candidate *ranked; /**< best first */
     uint32_t ranked_count;   /**< 0: infeasible */
-    uint64_t candidates;     /**< strategies (setting x mesh triple x policy) in the space */
-    uint64_t settings;       /**< outer choices */
-    bool has_stages;         /**< some of them have pipeline stages */
+    redco_candidate *others; /**< those near the best first; some may be ranked, too */
+    uint32_t other_count;
+    double unlisted_s;   /**< no point that is neither ranked nor among them is faster by the simulator */
+    uint64_t candidates; /**< strategies (setting x mesh triple x policy) in the space */
+    uint64_t settings;   /**< outer choices */
     redco_search_counts counts;
     const char *solver;  /**< "GLPK 5.0" */
     const char *status;  /**< "optimal", "feasible" when the gap asked for was not reached, "infeasible": static */
@@ -158,9 +166,10 @@ typedef struct redco_search_result {
     /** Set by redco_search_priced() where the space has fewer layouts than REDCO_RANKED_MAX: all were simulated. */
     uint64_t verify_simulated; /**< 0: they were not */
     double verify_simulated_s; /**< the fastest that fits */
-    /** The most by which a closed form that left out a layout exceeded that layout's simulated step, without pipeline
-     * stages and with them */
-    double above_ratio[2];
+    /** The most by which closed form, recurrence and lower bound were above a simulated step then, by kinds of
+     *  layouts (gaps.h); -1: there were none. */
+    redco_gap seen[REDCO_GAP_KINDS];
+    double least_above_ratio; /**< of the lower bound, which must not be above */
 } redco_search_result;
 
 /** Ranks points, that is an outer choice and meshes, each at its best recomputation. The first is proven optimal; among

@@ -52,7 +52,7 @@ redco_status redcoi_space_leanest(redcoi_space *space, bool enough, int64_t *sho
         if (likely == NULL || outer->least_bytes < likely->least_bytes) { likely = outer; }
     }
     int64_t most = INT64_MAX;
-    if (likely != NULL && (st = redcoi_space_price(space, likely, (double)INFINITY, err)) == REDCO_OK) {
+    if (likely != NULL && (st = redcoi_space_price(space, likely, NULL, err)) == REDCO_OK) {
         take_leaner(likely, &most, outer_out, answer, answer_out);
         *short_bytes_out = most;
     }
@@ -62,7 +62,7 @@ redco_status redcoi_space_leanest(redcoi_space *space, bool enough, int64_t *sho
         redcoi_outer *outer = &space->outers[i];
         const int64_t least = least_short(outer);
         if (least > most || (*outer_out != NULL && least >= *short_bytes_out) || (enough && least > 0)) { continue; }
-        if ((st = redcoi_space_price(space, outer, (double)INFINITY, err)) != REDCO_OK) { break; }
+        if ((st = redcoi_space_price(space, outer, NULL, err)) != REDCO_OK) { break; }
         take_leaner(outer, short_bytes_out, outer_out, answer, answer_out);
         if (enough && *outer_out != NULL && *short_bytes_out <= 0) { break; }
     }

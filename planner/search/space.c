@@ -32,6 +32,7 @@ static void unprice(redcoi_outer *outer)
 static void free_outer(redcoi_outer *outer)
 {
     free(outer->groups);
+    free(outer->loads);
     unprice(outer);
 }
 
@@ -200,9 +201,30 @@ static bool wants(const redcoi_space *space, uint32_t class_index, redco_recompu
     return policy == REDCO_RECOMPUTE_COUNT ? redco_search_offers(&space->options, recompute) : policy == recompute;
 }
 
+/* Of the layers of a class: @p cost of one, whatever its recomputation. */
+static void note_load(const redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed, uint32_t group,
+                      uint32_t class_index, const redco_layer_cost *cost)
+{
+    const redco_layer_class *const class = &space->classes[class_index];
+    redcoi_load *const load = &outer->loads[group];
+    const double pp = outer->setting.pp;
+    if (is_block(class->kind)) { load->ratio = fmax(load->ratio, redco_layer_traffic_ratio(cost)); }
+    if (!is_block(class->kind) && outer->setting.pp > 1) { return; }
+    /* The fullest stage holds an even share at least; every one all but one of it, without a split by hand. */
+    const double passes = fixed->scale * (double)outer->setting.micro_batches, share = class->layers / pp;
+    const double all = outer->setting.pp <= 1         ? share
+                       : outer->setting.split == NULL ? fmax(0.0, floor(share) - 1.0)
+                                                      : 0.0;
+    load->stream_s += passes * share * cost->stream_s;
+    load->longer_s += passes * all *
+                      (fmax(0.0, cost->gather_forward_s - cost->bare_forward_s) +
+                       fmax(0.0, cost->gather_backward_s - cost->bare_backward_s));
+}
+
 static void price_class(redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed, uint32_t group,
                         uint32_t class_index)
 {
+    bool noted = false;
     for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
         if (!wants(space, class_index, (redco_recompute)r)) { continue; }
         const redco_layer_config config = {outer->groups[group], (redco_recompute)r};
@@ -213,6 +235,8 @@ static void price_class(redcoi_space *space, redcoi_outer *outer, const redco_fi
         option.group = group;
         option.recompute = (redco_recompute)r;
         outer->steps->options[outer->steps->option_count++] = option;
+        if (!noted) { note_load(space, outer, fixed, group, class_index, &cost); }
+        noted = true;
         if (!space->comm) { continue; }
         outer->goal->options[outer->goal->option_count++] =
             comm_option(space, &option, outer->layers_each[class_index], &cost);
@@ -222,12 +246,10 @@ static void price_class(redcoi_space *space, redcoi_outer *outer, const redco_fi
 /* All but options. */
 static redcoi_problem empty_problem(const redcoi_space *space, const redcoi_outer *outer, const redco_fixed_cost *fixed)
 {
-    const uint64_t taken = fixed->fixed_bytes + space->options.margin_bytes;
-    const uint64_t room = fixed->capacity_bytes + space->options.slack_bytes;
     redcoi_problem problem = {.class_count = space->class_count,
                               .group_count = outer->group_count,
                               .constant_s = fixed->scale * fixed->fixed_s + fixed->overhead_s,
-                              .budget_bytes = room > taken ? room - taken : 0};
+                              .budget_bytes = outer->roomy_bytes};
     for (uint32_t c = 0; c < space->class_count; c++) {
         problem.class_layers[c] = space->classes[c].layers / outer->layers_each[c];
     }
@@ -265,23 +287,27 @@ static redco_status bound_groups(redcoi_outer *outer, const double *least_s, red
 }
 
 /* Bounds of all groups by their parameters' meshes, of which there are few: the same problem with what is least over
-   all meshes of gradients and optimizer states. @return the least of them */
-static double bound_meshes(redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed, double *least_s)
+   all meshes of gradients and optimizer states, of which the traffic in every micro-batch is not known then. */
+static void bound_meshes(redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed, double *least_s)
 {
     redcoi_option options[REDCOI_MAX_CLASSES * REDCO_RECOMPUTE_COUNT];
     redcoi_problem least = empty_problem(space, outer, fixed);
-    double all_s = (double)INFINITY;
     least.options = options;
     for (uint32_t g = 0; g < outer->group_count; g++) {
         const redco_mesh mesh = outer->groups[g].parameters;
+        const bool further = !redco_mesh_equal(outer->groups[g].gradients, mesh);
         uint32_t same = 0;
         while (!redco_mesh_equal(outer->groups[same].parameters, mesh)) { same++; }
         if (same < g) {
             least_s[g] = least_s[same];
+            outer->loads[g] = outer->loads[same];
+            if (further) { outer->loads[g].ratio = (double)INFINITY; }
             continue;
         }
+        outer->loads[g] = (redcoi_load){.ratio = 0.0};
         least.option_count = 0;
         for (uint32_t c = 0; c < space->class_count; c++) {
+            bool noted = false;
             for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
                 if (!wants(space, c, (redco_recompute)r)) { continue; }
                 const redco_layer_cost cost =
@@ -290,19 +316,63 @@ static double bound_meshes(redcoi_space *space, redcoi_outer *outer, const redco
                 times_layers(&option, outer->layers_each[c]);
                 option.class_index = c;
                 options[least.option_count++] = option;
+                if (!noted) { note_load(space, outer, fixed, g, c, &cost); }
+                noted = true;
             }
         }
         least_s[g] = redcoi_bound_best(&least, 0, least.option_count).value_s;
-        all_s = fmin(all_s, least_s[g]);
+        if (further) { outer->loads[g].ratio = (double)INFINITY; }
     }
-    return all_s;
+}
+
+/* Lower bounds of the simulated step, too: computation alone, gathers alone. */
+static double alone_s(const redcoi_outer *outer, uint32_t group)
+{
+    const redcoi_load *const load = &outer->loads[group];
+    return fmax(outer->least_s + load->longer_s, load->stream_s);
+}
+
+static double closed_gap(const redcoi_outer *outer, uint32_t group)
+{
+    return redco_gap_of(redco_gap_kind(&outer->setting, outer->loads[group].ratio)).closed_ratio;
+}
+
+double redcoi_least_simulated_s(const redcoi_outer *outer, uint32_t group, double value_s)
+{
+    return fmax(alone_s(outer, group), value_s / (1.0 + closed_gap(outer, group)));
+}
+
+double redcoi_limit_of_others(const redcoi_space *space, const redcoi_outer *outer, uint32_t group, double best_s)
+{
+    const redco_search_options *const o = &space->options;
+    const double near_s = (1.0 + o->look_ratio) * best_s, aim_s = (1.0 - o->aim_ratio) * best_s;
+    if (alone_s(outer, group) > near_s) { return 0.0; }
+    if (alone_s(outer, group) > aim_s) { return near_s; }
+    return fmax(near_s, aim_s * (1.0 + closed_gap(outer, group)));
+}
+
+double redcoi_limit_of(const redcoi_space *space, const redcoi_outer *outer, uint32_t group,
+                       const redcoi_limits *limits)
+{
+    return fmax(limits->ranked_s, redcoi_limit_of_others(space, outer, group, limits->best_s));
+}
+
+/* @return whether some group is within its limit */
+static bool any_within(const redcoi_space *space, const redcoi_outer *outer, const redcoi_limits *limits,
+                       const double *least_s)
+{
+    for (uint32_t g = 0; g < outer->group_count; g++) {
+        if (!(least_s[g] > redcoi_limit_of(space, outer, g, limits))) { return true; }
+    }
+    return false;
 }
 
 static redco_status price_groups(redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed,
-                                 const double *least_s, double limit_s, redco_error *err)
+                                 const double *least_s, const redcoi_limits *limits, redco_error *err)
 {
     for (uint32_t g = 0; g < outer->group_count; g++) {
-        if (least_s[g] > limit_s) { continue; }
+        if (limits != NULL && least_s[g] > redcoi_limit_of(space, outer, g, limits)) { continue; }
+        outer->loads[g] = (redcoi_load){.ratio = 0.0};
         for (uint32_t c = 0; c < space->class_count; c++) { price_class(space, outer, fixed, g, c); }
     }
     redco_status st = redco_costs_failure(space->costs, err);
@@ -335,19 +405,40 @@ void redcoi_space_bound_memory(redcoi_space *space, redcoi_outer *outer)
     }
 }
 
-redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, double limit_s, redco_error *err)
+/* Other points may have more: a slack that stages share, or, without stages, how far the closed form of the memory may
+ * be above the simulated one. */
+static void set_budgets(const redcoi_space *space, redcoi_outer *outer)
 {
-    const bool all = space->comm || space->options.layerwise || isinf(limit_s);
+    const redco_search_options *const o = &space->options;
+    const uint64_t taken = outer->fixed_bytes + o->margin_bytes, capacity = outer->capacity_bytes;
+    const uint64_t near = (uint64_t)(redco_memory_ratio * (double)capacity);
+    const uint64_t slack = outer->setting.pp > 1 || o->slack_bytes < near ? o->slack_bytes : near;
+    outer->budget_bytes = capacity > taken ? capacity - taken : 0;
+    outer->roomy_bytes = capacity + slack > taken ? capacity + slack - taken : 0;
+}
+
+redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, const redcoi_limits *limits, redco_error *err)
+{
+    const bool all =
+        space->comm || space->options.layerwise || limits == NULL || isinf(limits->ranked_s) || isinf(limits->best_s);
     if (outer->lean != NULL && (outer->whole || !all)) { return REDCO_OK; }
     const bool first = outer->lean == NULL;
     unprice(outer);
     const redco_fixed_cost fixed = redco_cost_fixed(space->costs, &outer->setting);
     redco_status st = REDCO_OK;
     redcoi_space_bound_memory(space, outer);
+    set_budgets(space, outer);
     group_layers(space, outer);
     double *least_s = calloc(outer->group_count, sizeof *least_s);
-    if (least_s == NULL) { return redco_fail(err, REDCO_ENOMEM, "", "out of memory"); }
-    if (!all && bound_meshes(space, outer, &fixed, least_s) > limit_s) { goto out; }
+    if (outer->loads == NULL) { outer->loads = calloc(outer->group_count, sizeof *outer->loads); }
+    if (least_s == NULL || outer->loads == NULL) {
+        free(least_s);
+        return redco_fail(err, REDCO_ENOMEM, "", "out of memory");
+    }
+    if (!all) {
+        bound_meshes(space, outer, &fixed, least_s);
+        if (!any_within(space, outer, limits, least_s)) { goto out; }
+    }
     outer->steps = new_problem(space, outer, &fixed);
     outer->goal = space->comm ? new_problem(space, outer, &fixed) : outer->steps;
     if (outer->steps == NULL || outer->goal == NULL) {
@@ -356,7 +447,9 @@ redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, double
     }
     outer->whole = all;
     if (first) { space->counts->priced++; }
-    st = price_groups(space, outer, &fixed, least_s, all ? (double)INFINITY : limit_s, err);
+    st = price_groups(space, outer, &fixed, least_s, all ? NULL : limits, err);
+    outer->steps->budget_bytes = outer->goal->budget_bytes = outer->budget_bytes;
+    if (outer->lean != NULL) { outer->lean->budget_bytes = outer->budget_bytes; }
 out:
     free(least_s);
     return st;

@@ -6,18 +6,27 @@
 #include "planner/search/problem.h"
 #include "planner/search/search.h"
 
+/** Traffic of every micro-batch. */
+typedef struct redcoi_load {
+    double ratio;    /**< redco_layer_traffic_ratio() of the block that has most */
+    double stream_s; /**< no step of such meshes is shorter: the stream that gathers runs one after the other */
+    double longer_s; /**< nor than this and the outer choice's bound: passes end behind their gathers */
+} redcoi_load;
+
 typedef struct redcoi_outer {
     redco_setting setting;
     double least_s;       /**< no strategy of it is better in the objective; of the cost model, nothing priced yet */
     redco_shards *groups; /**< mesh triples */
     uint32_t group_count;
     uint64_t fixed_bytes, capacity_bytes;     /**< 0: not asked for yet */
+    uint64_t budget_bytes, roomy_bytes;       /**< of the problems: as is, and with the slack of other points */
     uint64_t least_bytes;                     /**< no strategy of it needs less, fixed bytes included; set with them */
     uint32_t layers_each[REDCOI_MAX_CLASSES]; /**< a layer of the problems stands for so many of a class */
     redcoi_problem *steps;                    /**< step time; NULL until priced */
     redcoi_problem *goal; /**< the objective, same options in the same order; equals steps unless it is T_comm */
     redcoi_problem *lean; /**< goal without options that are beaten within their group */
     double *bounds_s;     /**< bounds on the goal, per group */
+    redcoi_load *loads;   /**< per group; NULL until asked for */
     bool whole;           /**< all groups are priced; else those of which nothing is above the limit asked for */
 } redcoi_outer;
 
@@ -53,10 +62,25 @@ redco_status redcoi_space_list(redcoi_space *space, const redcoi_inputs *inputs,
 
 /** Fills fixed_bytes, capacity_bytes and least_bytes; nothing when that was done. */
 void redcoi_space_bound_memory(redcoi_space *space, redcoi_outer *outer);
-/** Fills steps, goal, lean and bounds_s; nothing when that was done. Groups that a bound puts above @p limit_s have
- * that bound and no options; where all are, nothing is filled. INFINITY: all are priced. REDCO_EVALUE: a cost is not a
- * number. */
-redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, double limit_s, redco_error *err);
+/** Objectives above which points are of no interest. */
+typedef struct redcoi_limits {
+    double ranked_s; /**< to the ranking */
+    double best_s;   /**< to the other points: the best so far; those near it are of interest. 0: none is */
+} redcoi_limits;
+
+/** The limit for points of a group: for the ranking or the other points, whichever is higher. */
+double redcoi_limit_of(const redcoi_space *space, const redcoi_outer *outer, uint32_t group,
+                       const redcoi_limits *limits);
+/** The same for other points alone. */
+double redcoi_limit_of_others(const redcoi_space *space, const redcoi_outer *outer, uint32_t group, double best_s);
+/** No point of a group is faster by the simulator than this if its closed form is @p value_s. */
+double redcoi_least_simulated_s(const redcoi_outer *outer, uint32_t group, double value_s);
+
+/** Fills steps, goal, lean and bounds_s, these for the roomier budget; nothing when that was done. Groups that a bound
+ * puts above their limit have that bound and no options; where all are, nothing is filled. NULL: all are priced.
+ * REDCO_EVALUE: a cost is not a number. */
+redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, const redcoi_limits *limits,
+                                redco_error *err);
 
 /** An answer of outer->steps or ->goal as a candidate: assignments and prediction. @return REDCO_ENOMEM */
 redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *outer, const redcoi_answer *answer,

@@ -16,7 +16,7 @@ static redco_status enumerate_all(redcoi_space *space, redco_search_result *resu
     redco_status st = REDCO_OK;
     double count = 0.0;
     for (uint32_t i = 0; i < space->outer_count && st == REDCO_OK; i++) {
-        st = redcoi_space_price(space, &space->outers[i], (double)INFINITY, err);
+        st = redcoi_space_price(space, &space->outers[i], NULL, err);
         for (uint32_t g = 0; g < space->outers[i].group_count && st == REDCO_OK; g++) {
             count += redcoi_exact_count(space->outers[i].goal, g);
         }
@@ -48,7 +48,7 @@ static redco_status solve_all(redcoi_space *space, double answer_s, redco_search
     uint64_t effort = 8 * redcoi_effort_default;
     for (uint32_t i = 0; i < space->outer_count && st == REDCO_OK; i++) {
         redcoi_outer *outer = &space->outers[i];
-        if ((st = redcoi_space_price(space, outer, (double)INFINITY, err)) != REDCO_OK) { break; }
+        if ((st = redcoi_space_price(space, outer, NULL, err)) != REDCO_OK) { break; }
         st = redcoi_layerwise_solve(outer->goal, best_s, space->options.gap_ratio, redcoi_labels_solve, &effort, exact,
                                     err);
         if (st != REDCO_OK) { break; }

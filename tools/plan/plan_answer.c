@@ -112,8 +112,11 @@ static json_t *verify_json(const redco_search_result *result)
     if (result->verify_simulated > 0) {
         (void)json_object_set_new(json, "simulated", json_integer((json_int_t)result->verify_simulated));
         (void)json_object_set_new(json, "fastest_s", json_real(result->verify_simulated_s));
-        (void)json_object_set_new(json, "closed_form_above_ratio",
-                                  json_real(fmax(result->above_ratio[0], result->above_ratio[1])));
+        double above = -1.0;
+        for (uint32_t kind = 0; kind < REDCO_GAP_KINDS; kind++) {
+            above = fmax(above, result->seen[kind].closed_ratio);
+        }
+        (void)json_object_set_new(json, "closed_form_above_ratio", json_real(above));
     }
     return json;
 }

@@ -1,0 +1,166 @@
+/* A step pass by pass: the seconds that the closed form gives the layers of each position of a pipeline, and the
+ * recurrence of the schedule between them. */
+#include "costmodel/closed_form/costs_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static bool is_block(redco_class_kind kind)
+{
+    return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
+}
+
+/* A configuration that layers share, and its cost. */
+struct part {
+    const redco_assignment *assignment;
+    redco_layer_cost cost;
+    double weight_s; /* gradients of weights, part of its backward pass */
+};
+
+static double weight_s(const redcoi_rank *rank, uint32_t class_index)
+{
+    const redcoi_times *const times = &rank->classes[class_index];
+    double seconds = 0.0;
+    for (uint32_t g = 0; g < times->group_count; g++) { seconds += times->groups[g].weight_s; }
+    return seconds;
+}
+
+/* Stages name the same configurations again and again. */
+static void find_parts(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
+                       uint32_t count, struct part *parts)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const redco_assignment *const a = &assignments[i];
+        uint32_t same = 0;
+        while (same < i && (assignments[same].class_index != a->class_index ||
+                            assignments[same].config.recompute != a->config.recompute ||
+                            !redco_shards_equal(assignments[same].config.shards, a->config.shards))) {
+            same++;
+        }
+        if (same < i) {
+            parts[i] = parts[same];
+        } else {
+            parts[i].cost = redco_cost_layer(costs, setting, a->class_index, &a->config);
+            parts[i].weight_s = weight_s(redcoi_rank_find(costs, setting), a->class_index);
+        }
+        parts[i].assignment = a;
+    }
+}
+
+/* Seconds of a position's passes. */
+struct passes {
+    redco_position_times *times;  /* with what they expose */
+    redco_position_times *bare;   /* computation alone */
+    redco_position_times *gather; /* gathers alone */
+};
+
+static void add_layers(const struct passes *passes, uint32_t position, const struct part *part, double layers)
+{
+    redco_position_times *const times = &passes->times[position], *const bare = &passes->bare[position];
+    times->forward_s += layers * part->cost.pass_forward_s;
+    times->backward_s += layers * part->cost.pass_backward_s;
+    times->weight_s += layers * part->weight_s;
+    bare->forward_s += layers * part->cost.bare_forward_s;
+    bare->backward_s += layers * part->cost.bare_backward_s;
+    bare->weight_s += layers * part->weight_s;
+    passes->gather[position].forward_s += layers * part->cost.gather_forward_s;
+    passes->gather[position].backward_s += layers * part->cost.gather_backward_s;
+}
+
+/* Layers go to positions in the order of their classes and, in a class, of the assignments. */
+static void deal(const redco_costs *costs, const redco_setting *setting, const struct part *parts, uint32_t count,
+                 const struct passes *passes)
+{
+    const redco_pipeline p = redco_setting_pipeline(setting);
+    const uint32_t last = setting->pp > 1 ? redco_pipeline_positions(p.kind, p.stages, p.chunks) - 1 : 0;
+    uint32_t position = 0, room = setting->pp > 1 ? redcoi_position_blocks(costs, setting, 0) : costs->blocks;
+    for (uint32_t c = 0; c < costs->class_count; c++) {
+        const redco_class_kind kind = costs->classes[c].kind;
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t left = parts[i].assignment->layers;
+            if (parts[i].assignment->class_index != c) { continue; }
+            if (!is_block(kind)) {
+                add_layers(passes, kind == REDCO_CLASS_HEAD ? last : 0, &parts[i], left);
+                continue;
+            }
+            while (left > 0) {
+                while (room == 0 && position < last) { room = redcoi_position_blocks(costs, setting, ++position); }
+                const uint32_t here = left < room || room == 0 ? left : room;
+                add_layers(passes, position, &parts[i], here);
+                left -= here;
+                room -= here < room ? here : room;
+            }
+        }
+    }
+    /* A pass issues its gathers when it begins, and ends behind the last of them. */
+    for (uint32_t i = 0; i <= last; i++) {
+        passes->bare[i].forward_s = fmax(passes->bare[i].forward_s, passes->gather[i].forward_s);
+        passes->bare[i].backward_s = fmax(passes->bare[i].backward_s, passes->gather[i].backward_s);
+    }
+}
+
+double redco_layer_traffic_ratio(const redco_layer_cost *cost)
+{
+    const double compute_s = cost->bare_forward_s + cost->bare_backward_s;
+    return compute_s > 0.0 ? cost->traffic_s / compute_s : 0.0;
+}
+
+/* One stage: the micro-batches follow each other. */
+static void without_stages(const struct part *parts, uint32_t count, const redco_setting *setting,
+                           const struct passes *passes, const redco_fixed_cost *fixed, const redco_prediction *closed,
+                           redco_paced *paced_out)
+{
+    const double m = (double)setting->micro_batches;
+    double stream_s = 0.0;
+    for (uint32_t i = 0; i < count; i++) { stream_s += parts[i].assignment->layers * parts[i].cost.stream_s; }
+    const double passes_s = m * (passes->bare[0].forward_s + passes->bare[0].backward_s);
+    paced_out->step_s = closed->step_s;
+    paced_out->least_s = fixed->scale * fmax(passes_s + closed->optimizer_s, m * stream_s) + fixed->overhead_s;
+}
+
+static redco_status with_stages(redco_costs *costs, const redco_setting *setting, const struct part *parts,
+                                uint32_t count, const struct passes *passes, const redco_fixed_cost *fixed,
+                                const redco_prediction *closed, redco_paced *paced_out)
+{
+    const redco_pipeline p = redco_setting_pipeline(setting);
+    const double send_s = redcoi_stage_transfer_s(costs, setting, NULL, NULL);
+    double span_s = 0.0, bare_s = 0.0, once_s = 0.0;
+    redco_status st = redcoi_span_of(p, passes->times, send_s, &span_s);
+    if (st == REDCO_OK) { st = redcoi_span_of(p, passes->bare, send_s, &bare_s); }
+    for (uint32_t i = 0; i < count; i++) { once_s += parts[i].assignment->layers * parts[i].cost.once_s; }
+    once_s += closed->optimizer_s + closed->grad_reduce_exposed_s + closed->spread_exposed_s;
+    paced_out->step_s = fixed->scale * (span_s + once_s) + fixed->overhead_s;
+    paced_out->least_s = fixed->scale * bare_s + fixed->overhead_s;
+    return st;
+}
+
+redco_status redco_cost_paced(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
+                              uint32_t count, const redco_prediction *closed, redco_paced *paced_out, redco_error *err)
+{
+    const redco_fixed_cost fixed = redco_cost_fixed(costs, setting);
+    const redco_pipeline p = redco_setting_pipeline(setting);
+    const uint32_t positions = setting->pp > 1 ? redco_pipeline_positions(p.kind, p.stages, p.chunks) : 1;
+    struct part *const parts = calloc(count > 0 ? count : 1, sizeof *parts);
+    redco_position_times *const times = calloc(3 * (size_t)positions, sizeof *times);
+    redco_status st = REDCO_ENOMEM;
+    *paced_out = (redco_paced){.traffic_ratio = 0.0};
+    if (parts != NULL && times != NULL) {
+        const struct passes passes = {times, times + positions, times + 2 * (size_t)positions};
+        find_parts(costs, setting, assignments, count, parts);
+        deal(costs, setting, parts, count, &passes);
+        st = REDCO_OK;
+        if (setting->pp > 1) {
+            st = with_stages(costs, setting, parts, count, &passes, &fixed, closed, paced_out);
+        } else {
+            without_stages(parts, count, setting, &passes, &fixed, closed, paced_out);
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            const bool block = is_block(costs->classes[parts[i].assignment->class_index].kind);
+            const double ratio = block ? redco_layer_traffic_ratio(&parts[i].cost) : 0.0;
+            paced_out->traffic_ratio = fmax(paced_out->traffic_ratio, ratio);
+        }
+    }
+    free(parts);
+    free(times);
+    return st == REDCO_OK ? st : redco_fail(err, st, "", "out of memory");
+}

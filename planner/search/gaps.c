@@ -1,0 +1,35 @@
+#include "planner/search/gaps.h"
+
+#include <stdio.h>
+
+/* Where a micro-batch's traffic is longer than its computation, the closed form adds what does not fit beside each
+ * pass, while scatters of one pass go on beside the next. */
+static const double loads[REDCO_GAP_LOADS - 1] = {0.0, 0.2, 0.5, 0.8, 1.25, 2.0};
+
+static const redco_gap gaps[REDCO_GAP_PIPELINES][REDCO_GAP_LOADS] = {
+    {{0.04, 0.04}, {0.05, 0.05}, {0.08, 0.08}, {0.22, 0.22}, {0.32, 0.32}, {0.55, 0.55}, {0.85, 0.85}},
+    {{0.10, 0.06}, {0.10, 0.09}, {0.13, 0.12}, {0.13, 0.14}, {0.22, 0.26}, {0.35, 0.42}, {0.40, 0.45}},
+    {{0.16, 0.08}, {0.16, 0.08}, {0.18, 0.13}, {0.20, 0.15}, {0.30, 0.20}, {0.50, 0.50}, {0.50, 0.50}}};
+
+uint32_t redco_gap_kind(const redco_setting *setting, double traffic_ratio)
+{
+    const uint32_t pipeline = setting->pp <= 1 ? 0 : redco_setting_chunks(setting) > 1 ? 2 : 1;
+    uint32_t load = 0;
+    while (load + 1 < REDCO_GAP_LOADS && traffic_ratio > loads[load]) { load++; }
+    return pipeline * REDCO_GAP_LOADS + load;
+}
+
+redco_gap redco_gap_of(uint32_t kind)
+{
+    return gaps[kind / REDCO_GAP_LOADS][kind % REDCO_GAP_LOADS];
+}
+
+const char *redco_gap_name(uint32_t kind, char *buffer, size_t size)
+{
+    static const char *const pipelines[REDCO_GAP_PIPELINES] = {"no stages", "stages", "stages of several chunks"};
+    const uint32_t load = kind % REDCO_GAP_LOADS;
+    const char *const more = load + 1 < REDCO_GAP_LOADS ? "up to" : "more than";
+    (void)snprintf(buffer, size, "%s, traffic of %s %g of computation", pipelines[kind / REDCO_GAP_LOADS], more,
+                   loads[load + 1 < REDCO_GAP_LOADS ? load : load - 1]);
+    return buffer;
+}
