@@ -400,16 +400,6 @@ double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *se
     return pipeline_latency_s + redcoi_transfer_s(costs, bytes, pair, network_out);
 }
 
-/* Forward of a model chunk, without embedding and head. */
-static double chunk_forward_s(const redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting)
-{
-    double blocks_s = 0.0;
-    for (uint32_t i = 0; i < costs->class_count; i++) {
-        if (is_block(costs->classes[i].kind)) { blocks_s += costs->classes[i].layers * rank->classes[i].forward_s; }
-    }
-    return blocks_s / setting->pp / redco_setting_chunks(setting);
-}
-
 /* Transfers that stages wait for, though they are sent beside computation: the first micro-batch on its way down, the
  * last on its way up, and what stretches the pace between. Under 1F1B a stage waits for the gradient of what it has
  * just sent: k stages in a row take k micro-batches in no less than their passes and 2 (k - 1) transfers, so that the
@@ -423,8 +413,8 @@ static double pipeline_s(redco_costs *costs, const redco_setting *setting)
     if (redcoi_pace_needed(setting)) { return redcoi_pace_find(costs, rank, setting)->transfers_s; }
     const double send_s = redcoi_stage_transfer_s(costs, setting, NULL, NULL), pp = setting->pp;
     if (s.kind == REDCO_PIPELINE_INTERLEAVED) {
-        const double back_s = fmax(0.0, pp * send_s - (s.group - pp) * chunk_forward_s(costs, rank, setting));
-        return 2.0 * ((pp - 1.0) * send_s + (s.chunks - 1.0) * back_s);
+        const double back = fmax(0.0, 2.0 * pp - s.group);
+        return 2.0 * (pp - 1.0 + (s.chunks - 1.0) * back) * send_s;
     }
     if (s.kind == REDCO_PIPELINE_GPIPE) { return 2.0 * (pp - 1.0) * send_s; }
     double edge_s[2] = {0.0, 0.0}, block_s = 0.0;

@@ -341,6 +341,11 @@ static redco_status add_leaner(struct pricing *p, redco_search_options *leaner, 
     p->own = NULL;
     if (again->ranked_count > 0) { /* a layout that is given, say, cannot be leaner */
         p->own = again->ranked[0].assignments;
+        for (uint32_t i = 0; i < p->waiting_count; i++) { /* it may have been listed */
+            if (same_layout(&p->waiting[i].candidate, &again->ranked[0])) {
+                p->own = p->waiting[i].candidate.assignments;
+            }
+        }
         p->moved = true;
         st = add_waiting(p, &again->ranked, &again->ranked_count, err);
     }

@@ -280,6 +280,12 @@ redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *settin
     return p;
 }
 
+double redco_layer_traffic_ratio(const redco_layer_cost *cost)
+{
+    (void)cost;
+    return 0.0;
+}
+
 double redco_cost_bound(redco_costs *costs, const redco_setting *setting)
 {
     const redco_fixed_cost fixed = redco_cost_fixed(costs, setting);
