@@ -81,7 +81,9 @@ redco_status redco_weights_import(redco_weights *weights, const redco_checkpoint
     for (uint32_t layer = 0; layer < redco_layout_model(layout)->layer_count && st == REDCO_OK; layer++) {
         uint32_t count = 0;
         const redco_shard_slice *const slices = redco_layout_slices(layout, layer, &count);
-        for (uint32_t i = 0; i < count && st == REDCO_OK; i++) { st = import_slice(&in, s, &slices[i], err); }
+        for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+            if (redco_weights_has(weights, slices[i].tensor)) { st = import_slice(&in, s, &slices[i], err); }
+        }
     }
     free(in.chunk);
     free(in.row);

@@ -65,7 +65,10 @@ redco_status redcoi_assign_owners(redco_layout *layout, redco_error *err)
         tensors_by_size[i] = (struct sized_tensor){layout->model->tensors[i].elements, i};
     }
     qsort(tensors_by_size, count, sizeof *tensors_by_size, larger_first);
-    for (uint32_t i = 0; i < count; i++) { assign_tensor(layout, tensors_by_size[i].tensor, load); }
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t tensor = tensors_by_size[i].tensor;
+        if (!layout->model->tensors[tensor].frozen) { assign_tensor(layout, tensor, load); }
+    }
 out:
     free(tensors_by_size);
     free(load);
