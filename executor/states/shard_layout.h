@@ -35,7 +35,7 @@ typedef struct redco_state_tensor {
     bool replicated;    /**< all tensor-parallel ranks hold the same elements: they count once in norms */
     bool decayed;       /**< weight decay applies */
     bool frozen;        /**< it is not trained: no gradient, no optimizer state. All tensors of a module are, or none */
-    bool assigned;      /**< what its gradients' mean says is subtracted from it, whatever the optimizer does */
+    bool assigned;      /**< the mean of its gradients is subtracted from it, whatever the optimizer does */
     double rate_factor; /**< by which its learning rate is multiplied; 0 is 1 */
 } redco_state_tensor;
 
