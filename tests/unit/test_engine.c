@@ -371,7 +371,6 @@ enum { GPUS = sizeof sets / sizeof sets[0] };
 static const struct {
     const char *engine, *gpus, *set;
 } own_sets[] = {
-    {"llm-foundry", "A100", "a100-llm-foundry"},
     {"aleph-alpha", "A100", "a100-aleph-alpha"},
     {"megatron-lm", "A100", "a100-megatron-lm"},
     {"nemo", "H100", "h100-nemo"},
