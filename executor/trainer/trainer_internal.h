@@ -29,10 +29,13 @@ typedef struct redcoi_subject {
     redco_model *model;
     redco_language_model *lm; /* NULL of a pipeline */
     redco_tokens *tokens;     /* likewise */
-    redco_task own;           /* a pipeline's */
+    redco_task own;           /* a pipeline's, or one whose loss is weighed */
     const redco_task *task;
-    const redco_records *records; /* borrowed; NULL of a language model */
+    const redco_task *inner;        /* the task whose loss own has, if that is weighed */
+    const redco_examples *examples; /* borrowed; of a language model whose examples have targets of their own */
+    const redco_records *records;   /* borrowed; NULL of a language model */
     uint64_t seed;
+    bool in_order;
 } redcoi_subject;
 
 /** @param subject  all zero; to be closed, also after a failure */
