@@ -33,8 +33,8 @@ typedef struct redco_checkpoint redco_checkpoint;
 /** The best checkpoint of a run so far, by what an evaluation of it told. */
 typedef struct redco_checkpoint_best {
     uint64_t step;  /**< 0: there is none */
-    double value;   /**< of the loss or the metric */
-    const char *by; /**< what it is the best by: "loss", for one; static or the checkpoint's */
+    double value;   /**< its loss or metric */
+    const char *by; /**< the quantity that decides: "loss", for one; static or the checkpoint's */
 } redco_checkpoint_best;
 
 /** The facts in a checkpoint beside its tensors. */

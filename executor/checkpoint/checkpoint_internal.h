@@ -157,7 +157,7 @@ redco_status redcoi_store_commit(const redco_checkpoints_options *options, const
  *  that of @p step itself. */
 redco_status redcoi_store_prune(const redco_checkpoints_options *options, uint64_t step, uint64_t best,
                                 uint64_t resumed, redco_error *err);
-/** Whether there is a checkpoint of this step. */
+/** @return whether there is a checkpoint of this step */
 bool redcoi_store_has(const char *folder, uint64_t step);
 
 /* remove.c, by rank 0 alone */

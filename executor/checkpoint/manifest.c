@@ -230,7 +230,7 @@ static redco_status read_optimizer(const redco_json_value *content, redco_optimi
     return redco_json_fail(content, "optimizer", err, "is \"%.20s\"; adamw, sgd and adafactor are known", word);
 }
 
-/* What a checkpoint may have: the order of its data, and the best one. */
+/* A checkpoint may have these: the order of its data, and the best one. */
 static redco_status read_optional(redco_checkpoint *c, const redco_json_value *content, redco_error *err)
 {
     redco_checkpoint_best *const best = &c->info.best;

@@ -180,6 +180,7 @@ static redco_status read_records(const redco_record_file *file, const redco_exam
         if (st == REDCO_OK) {
             e->line = object;
             st = read_object(&l, object, e);
+            for (uint32_t t = 0; st == REDCO_OK && t < e->target_count; t++) { e->asked += e->targets[t] >= 0 ? 1 : 0; }
         }
         if (st == REDCO_EVALUE && options->skip_bad) {
             drop(&examples->list[--examples->count]);
@@ -234,6 +235,7 @@ static redco_status cut(redco_examples *examples, const char *path, const int32_
             e->targets = ids + at + 1;
             e->token_count = e->target_count = (uint32_t)(rest < length ? rest : length);
         }
+        e->asked = e->target_count;
     }
     return examples->count > 0
                ? REDCO_OK

@@ -45,6 +45,7 @@ redco_status redco_examples_begin(const redco_examples *examples, uint64_t count
 typedef struct redco_example {
     const int32_t *tokens, *targets;
     uint32_t token_count, target_count; /**< alike, unless of an encoder-decoder model; no targets of prompts */
+    uint32_t asked;                     /**< targets that are asked for */
     bool text;                          /**< its ids are bytes */
     const json_t *line;                 /**< as it was given; NULL of a window */
 } redco_example;

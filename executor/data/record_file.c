@@ -23,9 +23,9 @@ struct redco_record_file {
     redco_mapped_file file; /* mapped here; of text that is borrowed all zero */
     const char *text;
     size_t size;
-    uint64_t *begins, *numbers; /* of lines that are not blank: where they begin, their numbers */
+    uint64_t *begins, *numbers; /* where lines that are not blank begin, and their numbers */
     uint64_t count, room;
-    struct column *columns; /* of a folder; NULL of lines */
+    struct column *columns; /* a folder's; NULL of lines */
     uint32_t column_count;
     bool zeros;
 };

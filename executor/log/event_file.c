@@ -1,13 +1,12 @@
 #include "executor/log/event_file.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { SCALARS_MAX = 16, TAG_MAX = 200, MESSAGE_BYTES = SCALARS_MAX * (TAG_MAX + 16) + 64, NUMBERS_MAX = 10000 };
+enum { SCALARS_MAX = 16, TAG_MAX = 200, MESSAGE_BYTES = SCALARS_MAX * (TAG_MAX + 16) + 64 };
 
 struct redco_event_file {
     char *path;
@@ -126,12 +125,10 @@ redco_status redco_event_file_create(const char *folder, double wall_s, uint64_t
         return redco_fail(err, REDCO_ENOMEM, folder, "no memory to log there");
     }
     (void)gethostname(host, sizeof host - 1);
-    for (int number = 0; f->file == NULL && number < NUMBERS_MAX; number++) {
-        (void)snprintf(f->path, room, "%s/events.out.tfevents.%010llu.%s.%ld.%d", folder, (unsigned long long)wall_s,
-                       host, (long)getpid(), number);
-        f->file = fopen(f->path, "wbxe");
-        if (f->file == NULL && errno != EEXIST) { break; }
-    }
+    const uint64_t seconds = (uint64_t)wall_s, micros = (uint64_t)((wall_s - (double)seconds) * 1e6);
+    (void)snprintf(f->path, room, "%s/events.out.tfevents.%010llu.%06llu.%s.%ld", folder, (unsigned long long)seconds,
+                   (unsigned long long)micros, host, (long)getpid());
+    f->file = fopen(f->path, "wbxe");
     redco_status st = f->file != NULL
                           ? begin(f, wall_s, first, err)
                           : redco_fail(err, REDCO_EIO, f->path, "cannot write there: %s", strerror(errno));

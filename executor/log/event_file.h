@@ -16,7 +16,8 @@ extern "C" {
 
 typedef struct redco_event_file redco_event_file;
 
-/** Makes a file with a name of its own, "events.out.tfevents.SECONDS.HOST.PROCESS.NUMBER".
+/** Makes a file with a name of its own, "events.out.tfevents.SECONDS.MICROSECONDS.HOST.PROCESS": files are read in the
+ *  order of their names.
  *  @param folder  is there
  *  @param wall_s  seconds since 1970
  *  @param first   the step that comes next: what older files of the folder have from it on is void. 0: nothing is */

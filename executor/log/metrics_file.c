@@ -125,11 +125,16 @@ redco_status redco_metrics_file_add(redco_metrics_file *f, json_t *line, redco_e
     if (text == NULL) { return no_memory(f->path, err); }
     const size_t size = strlen(text) + 1;
     text[size - 1] = '\n';
-    const ssize_t written = pwrite(f->descriptor, text, size, f->end);
-    const int why = written < 0 ? errno : ENOSPC;
+    size_t done = 0;
+    ssize_t written = 0;
+    while (done < size && (written >= 0 || errno == EINTR)) {
+        written = pwrite(f->descriptor, text + done, size - done, f->end + (off_t)done);
+        done += written > 0 ? (size_t)written : 0;
+    }
+    const int why = errno;
     free(text);
-    if (written == (ssize_t)size) {
-        f->end += written;
+    if (done == size) {
+        f->end += (off_t)size;
         return REDCO_OK;
     }
     (void)!ftruncate(f->descriptor, f->end);

@@ -2,13 +2,15 @@
 
 #include "executor/data/record_file.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct redco_records {
     redco_record_file *file;
     const redco_user_pipeline_file *pipeline;
-    uint64_t *good; /* numbers in the file of records that are not bad */
+    uint64_t *good;  /* numbers in the file of records that are not bad */
+    double *weights; /* theirs; NULL: they count alike */
     uint64_t count, skipped;
     redco_task task; /* task of one example */
     bool borrows;    /* file and numbers are of other records */
@@ -26,8 +28,9 @@ static uint64_t bytes_of(const redco_task_input *input, uint64_t examples)
     return elements * redco_dtype_bytes(input->type.dtype);
 }
 
-/* Whether collate() takes it, alone. */
-static redco_status try(const redco_records *r, uint64_t index, void *const *data, redco_error *err)
+/* Lets collate() take it, alone. */
+static redco_status try(const redco_records *r, uint64_t index, void *const *data, double *weight_out,
+                        redco_error *err)
 {
     redco_error own = {.status = REDCO_OK};
     char place[REDCO_RECORD_PLACE_BYTES];
@@ -36,9 +39,15 @@ static redco_status try(const redco_records *r, uint64_t index, void *const *dat
     if (st != REDCO_OK) { return st; }
     for (size_t i = 0; i < r->task.input_count; i++) { memset(data[i], 0, bytes_of(&r->task.inputs[i], 1)); }
     st = redco_user_pipeline_of(r->pipeline)->collate((const json_t *const *)&object, 1, data, &own);
+    const redco_user_pipeline *const table = redco_user_pipeline_of(r->pipeline);
+    if (st == REDCO_OK && table->weight != NULL) { *weight_out = table->weight(object); }
     json_decref(object);
+    (void)redco_record_file_place(r->file, index, place);
+    if (st == REDCO_OK && !(*weight_out >= 0.0 && *weight_out < HUGE_VAL)) {
+        return redco_fail(err, REDCO_EVALUE, place, "weight() gave %g; numbers from 0 on are right", *weight_out);
+    }
     if (st == REDCO_OK) { return REDCO_OK; }
-    return redco_fail(err, REDCO_EVALUE, redco_record_file_place(r->file, index, place), "%s",
+    return redco_fail(err, REDCO_EVALUE, place, "%s",
                       own.text[0] != '\0' ? own.text : "collate() refuses it and does not say why");
 }
 
@@ -46,11 +55,14 @@ static redco_status try_all(redco_records *r, bool skip_bad, void *const *data, 
 {
     const uint64_t count = redco_record_file_count(r->file);
     r->good = calloc(count + 1, sizeof *r->good);
-    if (r->good == NULL) { return no_memory(redco_record_file_path(r->file), err); }
+    if (redco_user_pipeline_of(r->pipeline)->weight != NULL) { r->weights = calloc(count + 1, sizeof *r->weights); }
+    if (r->good == NULL || (redco_user_pipeline_of(r->pipeline)->weight != NULL && r->weights == NULL)) { return no_memory(redco_record_file_path(r->file), err); }
     for (uint64_t i = 0; i < count; i++) {
         redco_error own = {.status = REDCO_OK};
-        const redco_status st = try(r, i, data, &own);
+        double weight = 1.0;
+        const redco_status st = try(r, i, data, &weight, &own);
         if (st == REDCO_OK) {
+            if (r->weights != NULL) { r->weights[r->count] = weight; }
             r->good[r->count++] = i;
         } else if (st == REDCO_EVALUE && skip_bad) {
             r->skipped++;
@@ -108,6 +120,7 @@ void redco_records_close(redco_records *r)
         redco_record_file_close(r->file);
         redco_user_pipeline_task_free(&r->task);
         free(r->good);
+        free(r->weights);
     }
     free(r);
 }
@@ -115,6 +128,11 @@ void redco_records_close(redco_records *r)
 uint64_t redco_records_count(const redco_records *r)
 {
     return r->count;
+}
+
+double redco_records_weight(const redco_records *r, uint64_t index)
+{
+    return r->weights != NULL ? r->weights[index] : 1.0;
 }
 
 uint64_t redco_records_skipped(const redco_records *r)

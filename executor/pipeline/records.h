@@ -20,6 +20,8 @@ redco_status redco_records_open(const char *path, const redco_user_pipeline_file
 void redco_records_close(redco_records *records); /**< NULL is accepted */
 
 uint64_t redco_records_count(const redco_records *records);   /**< at least 1 */
+/** The pipeline's weight() of one; 1 without. */
+double redco_records_weight(const redco_records *records, uint64_t index);
 uint64_t redco_records_skipped(const redco_records *records); /**< lines left out */
 /** New reference; NULL when out of memory. */
 json_t *redco_records_get(const redco_records *records, uint64_t index);

@@ -17,10 +17,10 @@ static redco_value weighed_loss(redco_scope *scope, const void *context)
     return redco_scope_has(scope, SHARE) ? redco_mul(scope->graph, loss, redco_scope_value(scope, SHARE)) : loss;
 }
 
-/* The inner task with more inputs: weights of micro-batches, and lengths of sources. */
-static redco_status weigh(redcoi_subject *s, const redco_task *inner, redco_dtype compute, bool lengths,
-                          redco_error *err)
+/* The task with more inputs: weights of micro-batches, and lengths of sources. */
+static redco_status weigh(redcoi_subject *s, redco_dtype compute, bool lengths, redco_error *err)
 {
+    const redco_task *const inner = s->task;
     const uint64_t batch = inner->inputs[0].type.dim[0];
     size_t count = inner->input_count;
     redco_task_input *const inputs = calloc(count + 2, sizeof *inputs);
@@ -28,13 +28,12 @@ static redco_status weigh(redcoi_subject *s, const redco_task *inner, redco_dtyp
     memcpy(inputs, inner->inputs, count * sizeof *inputs);
     if (lengths) { inputs[count++] = (redco_task_input){"lengths", redco_type(REDCO_I32, 1, &batch)}; }
     inputs[count++] = (redco_task_input){SHARE, redco_type(redco_dtype_statistic(compute), 0, NULL)};
-    s->inner = inner;
-    s->own = *inner;
-    s->own.inputs = inputs;
-    s->own.input_count = count;
-    s->own.loss = weighed_loss;
-    s->own.context = inner;
-    s->task = &s->own;
+    s->weighed = *inner;
+    s->weighed.inputs = inputs;
+    s->weighed.input_count = count;
+    s->weighed.loss = weighed_loss;
+    s->weighed.context = inner;
+    s->task = &s->weighed;
     return REDCO_OK;
 }
 
@@ -49,7 +48,7 @@ static redco_status open_language_model(const redco_plan *plan, const redco_trai
     subject->task = redco_language_model_task(subject->lm);
     subject->examples = options->examples;
     if (options->examples != NULL) {
-        return weigh(subject, subject->task, options->dtype, dims->encoder_layers > 0, err);
+        return weigh(subject, options->dtype, dims->encoder_layers > 0, err);
     }
     return options->data != NULL ? redco_tokens_open(options->data, 0, &tokens, &subject->tokens, err)
                                  : redco_tokens_random(&tokens, &subject->tokens, err);
@@ -68,13 +67,15 @@ redco_status redcoi_subject_open(const redco_plan *plan, const char *place, cons
     if (st == REDCO_OK) { st = redco_user_pipeline_task(options->pipeline, plan->micro_batch, &subject->own, err); }
     subject->task = &subject->own;
     subject->records = options->records;
-    return st;
+    const bool weighs = redco_user_pipeline_of(options->pipeline)->weight != NULL;
+    return st == REDCO_OK && weighs ? weigh(subject, options->dtype, false, err) : st;
 }
 
 void redcoi_subject_close(redcoi_subject *subject)
 {
     redco_tokens_close(subject->tokens);
     redco_user_pipeline_task_free(&subject->own);
+    free((redco_task_input *)(uintptr_t)subject->weighed.inputs);
     redco_language_model_free(subject->lm);
     redco_model_free(subject->model);
     *subject = (redcoi_subject){.model = NULL};
@@ -107,15 +108,13 @@ static uint64_t example_of(const redcoi_subject *s, uint64_t number)
 
 static double asked_of(const redcoi_subject *s, uint64_t number)
 {
-    const redco_example e = redco_examples_get(s->examples, example_of(s, number));
-    double asked = 0.0;
-    for (uint32_t i = 0; i < e.target_count; i++) { asked += e.targets[i] >= 0 ? 1.0 : 0.0; }
-    return asked;
+    if (s->examples == NULL) { return redco_records_weight(s->records, example_of(s, number)); }
+    return (double)redco_examples_get(s->examples, example_of(s, number)).asked;
 }
 
-static void put_share(const redcoi_subject *s, const redco_batch_place *place, const redco_task_input *input,
-                      void *to)
+static void put_share(const redcoi_subject *s, const redco_batch_place *place, void *const *inputs)
 {
+    const size_t last = s->task->input_count - 1;
     const uint64_t micro_batches = place->micro_batches * place->dp_ranks;
     const uint64_t all = micro_batches * place->sequences, begin = place->step * all, own = redco_batch_first(place);
     double asked = 0.0, asked_own = 0.0;
@@ -125,10 +124,10 @@ static void put_share(const redcoi_subject *s, const redco_batch_place *place, c
         asked_own += i >= own && i < own + place->sequences ? asked_here : 0.0;
     }
     const double share = asked > 0.0 ? asked_own * (double)micro_batches / asked : 0.0;
-    if (input->type.dtype == REDCO_F64) {
-        *(double *)to = share;
+    if (s->task->inputs[last].type.dtype == REDCO_F64) {
+        *(double *)inputs[last] = share;
     } else {
-        *(float *)to = (float)share;
+        *(float *)inputs[last] = (float)share;
     }
 }
 
@@ -147,7 +146,6 @@ static void put_examples(const redcoi_subject *s, const redco_batch_place *place
         }
         if (lengths) { ((int32_t *)inputs[2])[row] = (int32_t)e.token_count; }
     }
-    put_share(s, place, &s->task->inputs[s->task->input_count - 1], inputs[s->task->input_count - 1]);
 }
 
 /* Language models draw no random numbers, so their key is any. */
@@ -161,6 +159,7 @@ redco_status redcoi_subject_batch(const redcoi_subject *s, const redco_batch_pla
     key_out[0] = key_out[1] = 0;
     if (s->examples != NULL) {
         put_examples(s, place, inputs);
+        put_share(s, place, inputs);
         return REDCO_OK;
     }
     if (s->lm != NULL) { return redco_tokens_batch(s->tokens, place, inputs[0], inputs[1], err); }
@@ -173,6 +172,7 @@ redco_status redcoi_subject_batch(const redcoi_subject *s, const redco_batch_pla
         numbers[i] = example_of(s, first + i);
     }
     const redco_status st = redco_records_collate(s->records, numbers, place->sequences, inputs, err);
+    if (s->task == &s->weighed) { put_share(s, place, inputs); }
     free(numbers);
     return st;
 }

@@ -29,9 +29,9 @@ typedef struct redcoi_subject {
     redco_model *model;
     redco_language_model *lm; /* NULL of a pipeline */
     redco_tokens *tokens;     /* likewise */
-    redco_task own;           /* a pipeline's, or one whose loss is weighed */
+    redco_task own;           /* a pipeline's */
     const redco_task *task;
-    const redco_task *inner;        /* the task whose loss own has, if that is weighed */
+    redco_task weighed;             /* the same task, whose loss is weighed; or all zero */
     const redco_examples *examples; /* borrowed; of a language model whose examples have targets of their own */
     const redco_records *records;   /* borrowed; NULL of a language model */
     uint64_t seed;

@@ -15,7 +15,7 @@ error_t exec_course_check(struct exec_args *args);
 redco_status exec_course_resolve(struct exec_args *args, redco_error *err);
 /** Epochs that are done after so many steps; NaN: data are made and have none. */
 double exec_course_epoch(const struct exec_args *args, uint64_t steps);
-/** Whether there is an evaluation after this step. */
+/** @return whether there is an evaluation after this step */
 bool exec_course_evaluates(const struct exec_args *args, uint64_t step);
 
 /** Facts that ranks must have alike. */

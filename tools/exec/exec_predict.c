@@ -224,7 +224,7 @@ static redco_status evaluate_pipeline(const struct exec_args *args, redco_traine
 {
     redco_judgement j = {.predictions = NULL};
     redco_status st = redco_trainer_judge(trainer, args->evaluated, (uint32_t)args->batch, true, &j, err);
-    use->evaluation = (redco_evaluation){j.loss, j.examples, j.examples};
+    use->evaluation = (redco_evaluation){j.loss, j.examples, (uint64_t)ceil(j.weight)};
     if (st == REDCO_OK) { st = measure(args, &j, &use->metric, err); }
     redco_judgement_free(&j);
     return st;
