@@ -201,17 +201,6 @@ static redco_status read_records(const redco_record_file *file, const redco_exam
     return st;
 }
 
-redco_status redco_examples_parse(const char *text, size_t size, const char *name,
-                                  const redco_examples_options *options, redco_examples **examples_out,
-                                  redco_error *err)
-{
-    redco_record_file *file = NULL;
-    redco_status st = redco_record_file_parse(text, size, name, true, &file, err);
-    if (st == REDCO_OK) { st = read_records(file, options, examples_out, err); }
-    redco_record_file_close(file);
-    return st;
-}
-
 /* Windows of a file of ids; what follows one is its targets. */
 static redco_status cut(redco_examples *examples, const char *path, const int32_t *ids, const redco_ids_file *file,
                         const redco_examples_options *o, redco_error *err)

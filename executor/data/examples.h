@@ -33,10 +33,6 @@ bool redco_examples_are_records(const char *path);
  *  @return REDCO_EVALUE for a file that is not so, by line, or has no example; REDCO_EIO if it cannot be read */
 redco_status redco_examples_open(const char *path, const redco_examples_options *options, redco_examples **examples_out,
                                  redco_error *err);
-/** JSON lines from memory. @param name  stands for the file in errors */
-redco_status redco_examples_parse(const char *text, size_t size, const char *name,
-                                  const redco_examples_options *options, redco_examples **examples_out,
-                                  redco_error *err);
 void redco_examples_close(redco_examples *examples); /**< NULL is accepted */
 /** Those at the beginning, at most @p count of them; @p examples must outlive them. */
 redco_status redco_examples_begin(const redco_examples *examples, uint64_t count, redco_examples **examples_out,
