@@ -169,7 +169,7 @@ static redco_status find(redco_checkpoints *c, const uint64_t *steps, uint64_t c
         redco_error bad = {.status = REDCO_OK};
         if ((st = redcoi_tell(c, &step, 1, "checkpoint/find", err)) != REDCO_OK) { return st; }
         const redco_status found = check_one(c, step, checkpoint_out, &agreed, &bad);
-        if (found == REDCO_OK) {
+        if (found == REDCO_OK && *checkpoint_out != NULL) {
             if (i > 0) { c->resumed = step; }
             return take_best(c, &(*checkpoint_out)->info.best, err);
         }

@@ -42,19 +42,18 @@ static json_t *content_json(const redco_checkpoint *c)
     for (uint32_t e = 0; e < c->entry_count; e++) {
         (void)json_object_set_new(tensors, c->entries[e].name, entry_json(&c->entries[e]));
     }
-    json_t *const json =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:s, s:s, s:s, s:s, s:O, s:o, s:o}", "step",
-                     (json_int_t)i->step, "seed", (json_int_t)i->seed, "sequences", (json_int_t)i->sequences,
-                     "global_batch", (json_int_t)i->global_batch, "seq_len", (json_int_t)i->seq_len, "data_windows",
-                     (json_int_t)i->data_windows, "ranks", (json_int_t)i->ranks, "learning_rate", i->learning_rate,
-                     "dtype", redco_tensor_file_dtype_name(i->master), "optimizer", optimizer_words[i->optimizer],
-                     "model_name", i->model_name, "model_sha256", i->model_sha256, "plan_sha256", i->plan_sha256,
-                     "model_config", i->model_config, "files", files, "tensors", tensors);
+    json_t *const json = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:s, s:s, s:s, s:s, s:O, s:o, s:o}", "step", (json_int_t)i->step,
+        "seed", (json_int_t)i->seed, "sequences", (json_int_t)i->sequences, "global_batch", (json_int_t)i->global_batch,
+        "seq_len", (json_int_t)i->seq_len, "data_windows", (json_int_t)i->data_windows, "ranks", (json_int_t)i->ranks,
+        "learning_rate", i->learning_rate, "dtype", redco_tensor_file_dtype_name(i->master), "optimizer",
+        optimizer_words[i->optimizer], "model_name", i->model_name, "model_sha256", i->model_sha256, "plan_sha256",
+        i->plan_sha256, "model_config", i->model_config, "files", files, "tensors", tensors);
     if (json != NULL && i->in_order) { (void)json_object_set_new(json, "data_order", json_string(order_word)); }
     if (json != NULL && i->best.step > 0) {
-        (void)json_object_set_new(json, "best",
-                                  json_pack("{s:s, s:I, s:f}", "by", i->best.by, "step", (json_int_t)i->best.step,
-                                            "value", i->best.value));
+        (void)json_object_set_new(
+            json, "best",
+            json_pack("{s:s, s:I, s:f}", "by", i->best.by, "step", (json_int_t)i->best.step, "value", i->best.value));
     }
     return json;
 }

@@ -231,7 +231,8 @@ redco_status redcoi_store_prune(const redco_checkpoints_options *o, uint64_t ste
         if (steps[i] != step && steps[i] > resumed) {
             redcoi_store_path(o->folder, steps[i], true, path);
             (void)redcoi_set_aside(o, path, steps[i], "the run was resumed from an older checkpoint");
-        } else if (steps[i] <= step && kept++ >= o->keep && steps[i] != best) { /* newer ones were put there meanwhile */
+        } else if (steps[i] <= step && kept++ >= o->keep &&
+                   steps[i] != best) { /* newer ones were put there meanwhile */
             redcoi_retire(o, steps[i]);
         }
     }

@@ -208,7 +208,8 @@ static redco_status cut(redco_examples *examples, const char *path, const int32_
     const uint64_t length = o->seq_len, row = o->encoder_decoder ? 2 * length : length + 1, count = file->count;
     const uint64_t apart = file->row > 0 || o->encoder_decoder ? row : length;
     if (file->row > 0 && file->row != row) {
-        return redco_fail(err, REDCO_EVALUE, path, "has rows of %llu ids; sequences of %u tokens and their targets need %llu",
+        return redco_fail(err, REDCO_EVALUE, path,
+                          "has rows of %llu ids; sequences of %u tokens and their targets need %llu",
                           (unsigned long long)file->row, o->seq_len, (unsigned long long)row);
     }
     for (uint64_t at = 0; at + 1 < count; at += apart) {
@@ -243,7 +244,9 @@ static redco_status read_windows(const char *path, const redco_examples_options 
     redco_examples *examples = calloc(1, sizeof *examples);
     if (examples != NULL) { examples->windows = calloc(ids.count + 1, sizeof *examples->windows); }
     st = examples != NULL && examples->windows != NULL ? REDCO_OK : no_memory(path, err);
-    for (uint64_t i = 0; i < ids.count && st == REDCO_OK; i++) { st = redco_ids_file_get(&ids, i, &examples->windows[i], err); }
+    for (uint64_t i = 0; i < ids.count && st == REDCO_OK; i++) {
+        st = redco_ids_file_get(&ids, i, &examples->windows[i], err);
+    }
     if (st == REDCO_OK) { st = cut(examples, path, examples->windows, &ids, o, err); }
     redco_ids_file_close(&ids);
     if (st == REDCO_OK) {

@@ -1,6 +1,5 @@
 #include "executor/data/ids_file.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static bool is_array(const char *name)
@@ -24,17 +23,15 @@ static redco_status read_array(const void *bytes, size_t size, redco_ids_file *i
     return REDCO_OK;
 }
 
-static redco_status read_plain(const void *bytes, size_t size, uint32_t id_bytes, redco_ids_file *ids,
-                               redco_error *err)
+static redco_status read_plain(const void *bytes, size_t size, uint32_t id_bytes, redco_ids_file *ids, redco_error *err)
 {
     if (id_bytes != 0 && id_bytes != 2 && id_bytes != 4) {
         return redco_fail(err, REDCO_EVALUE, ids->name, "ids of %u bytes; 2 and 4 can be read", id_bytes);
     }
     if (id_bytes == 0) { id_bytes = ids->vocabulary <= UINT16_MAX + 1 ? 2 : 4; }
     if (size % id_bytes != 0) {
-        return redco_fail(err, REDCO_EVALUE, ids->name,
-                          "has %zu bytes, no multiple of %u: ids of %u bits are expected", size, id_bytes,
-                          8 * id_bytes);
+        return redco_fail(err, REDCO_EVALUE, ids->name, "has %zu bytes, no multiple of %u: ids of %u bits are expected",
+                          size, id_bytes, 8 * id_bytes);
     }
     ids->array = (redco_npy){.kind = 'u',
                              .element_bytes = id_bytes,
@@ -48,17 +45,12 @@ static redco_status read_plain(const void *bytes, size_t size, uint32_t id_bytes
 redco_status redco_ids_file_parse(const void *bytes, size_t size, const char *name, uint32_t id_bytes,
                                   uint64_t vocabulary, redco_ids_file *ids_out, redco_error *err)
 {
-    redco_ids_file ids = {.name = strdup(name), .vocabulary = vocabulary};
-    if (ids.name == NULL) { return redco_fail(err, REDCO_ENOMEM, name, "no memory to read it"); }
+    redco_ids_file ids = {.name = name, .vocabulary = vocabulary};
     const redco_status st =
         is_array(name) ? read_array(bytes, size, &ids, err) : read_plain(bytes, size, id_bytes, &ids, err);
     ids.count = ids.array.elements;
-    if (st != REDCO_OK) {
-        free(ids.name);
-        return st;
-    }
-    *ids_out = ids;
-    return REDCO_OK;
+    if (st == REDCO_OK) { *ids_out = ids; }
+    return st;
 }
 
 redco_status redco_ids_file_open(const char *path, uint32_t id_bytes, uint64_t vocabulary, redco_ids_file *ids_out,
@@ -78,7 +70,6 @@ redco_status redco_ids_file_open(const char *path, uint32_t id_bytes, uint64_t v
 void redco_ids_file_close(redco_ids_file *ids)
 {
     redco_mapped_file_close(&ids->file);
-    free(ids->name);
     *ids = (redco_ids_file){.name = NULL};
 }
 
@@ -89,7 +80,8 @@ redco_status redco_ids_file_get(const redco_ids_file *ids, uint64_t index, int32
         *id_out = (int32_t)id;
         return REDCO_OK;
     }
-    return redco_fail(err, REDCO_EVALUE, ids->name, "id %llu is %.0f; the vocabulary has %llu (are ids of %u bytes right?)",
+    return redco_fail(err, REDCO_EVALUE, ids->name,
+                      "id %llu is %.0f; the vocabulary has %llu (are ids of %u bytes right?)",
                       (unsigned long long)index, redco_npy_real(&ids->array, index),
                       (unsigned long long)ids->vocabulary, ids->array.element_bytes);
 }

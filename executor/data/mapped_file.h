@@ -1,5 +1,5 @@
-/** @file mapped_file.h  A file's bytes as memory, which the system reads as they are looked at and ranks of a host share.
- *  The file must not be cut while it is mapped. */
+/** @file mapped_file.h  A file's bytes as memory, which the system reads as they are looked at and ranks of a host
+ * share. The file must not be cut while it is mapped. */
 #ifndef REDCO_MAPPED_FILE_H
 #define REDCO_MAPPED_FILE_H
 

@@ -1,6 +1,6 @@
 #include "executor/data/npy.h"
 
-#include <math.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,6 +170,7 @@ static uint64_t bits_at(const redco_npy *a, uint64_t index)
 bool redco_npy_whole(const redco_npy *a, uint64_t index, int64_t *out)
 {
     const uint64_t bits = bits_at(a, index);
+    assert(a->element_bytes > 0);
     const uint32_t unused = 64 - 8 * a->element_bytes;
     if (a->kind == 'f' || (a->kind != 'i' && bits > INT64_MAX)) { return false; }
     *out = a->kind == 'i' ? (int64_t)(bits << unused) >> unused : (int64_t)bits;

@@ -132,28 +132,37 @@ static redco_status open_columns(redco_record_file *f, DIR *folder, redco_error 
     return REDCO_OK;
 }
 
-redco_status redco_record_file_open(const char *path, bool zeros, redco_record_file **file_out, redco_error *err)
+static redco_status open_folder(const char *path, DIR *folder, redco_record_file **file_out, redco_error *err)
 {
     redco_record_file *f = calloc(1, sizeof *f);
     if (f == NULL) { return no_memory(path, err); }
     f->path = strdup(path);
-    f->zeros = zeros;
-    redco_status st = f->path != NULL ? REDCO_OK : no_memory(path, err);
-    DIR *const folder = st == REDCO_OK ? opendir(path) : NULL;
-    if (folder != NULL) {
-        st = open_columns(f, folder, err);
-        (void)closedir(folder);
-    } else if (st == REDCO_OK) {
-        st = redco_mapped_file_open(path, &f->file, err);
-        f->text = (const char *)f->file.bytes;
-        f->size = f->file.size;
-        if (st == REDCO_OK) { st = find_lines(f, err); }
-    }
+    const redco_status st = f->path != NULL ? open_columns(f, folder, err) : no_memory(path, err);
     if (st == REDCO_OK) {
         *file_out = f;
         f = NULL;
     }
     redco_record_file_close(f);
+    return st;
+}
+
+redco_status redco_record_file_open(const char *path, bool zeros, redco_record_file **file_out, redco_error *err)
+{
+    redco_mapped_file file = {.bytes = NULL};
+    DIR *const folder = opendir(path);
+    if (folder != NULL) {
+        const redco_status st = open_folder(path, folder, file_out, err);
+        (void)closedir(folder);
+        return st;
+    }
+    redco_status st = redco_mapped_file_open(path, &file, err);
+    if (st != REDCO_OK) { return st; }
+    st = redco_record_file_parse((const char *)file.bytes, file.size, path, zeros, file_out, err);
+    if (st == REDCO_OK) {
+        (*file_out)->file = file;
+    } else {
+        redco_mapped_file_close(&file);
+    }
     return st;
 }
 

@@ -88,7 +88,7 @@ redco_status redco_tokens_open(const char *path, uint32_t id_bytes, const redco_
 {
     redco_tokens *t = NULL;
     redco_status st = create(path, options, &t, err);
-    if (st == REDCO_OK) { st = redco_ids_file_open(path, id_bytes, options->vocabulary, &t->ids, err); }
+    if (st == REDCO_OK) { st = redco_ids_file_open(t->name, id_bytes, options->vocabulary, &t->ids, err); }
     if (st == REDCO_OK) { st = measure(t, err); }
     if (st == REDCO_OK) {
         *tokens_out = t;
@@ -103,7 +103,9 @@ redco_status redco_tokens_parse(const void *bytes, size_t size, const char *name
 {
     redco_tokens *t = NULL;
     redco_status st = create(name, options, &t, err);
-    if (st == REDCO_OK) { st = redco_ids_file_parse(bytes, size, name, id_bytes, options->vocabulary, &t->ids, err); }
+    if (st == REDCO_OK) {
+        st = redco_ids_file_parse(bytes, size, t->name, id_bytes, options->vocabulary, &t->ids, err);
+    }
     if (st == REDCO_OK) { st = measure(t, err); }
     if (st == REDCO_OK) {
         *tokens_out = t;

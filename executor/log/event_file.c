@@ -129,9 +129,8 @@ redco_status redco_event_file_create(const char *folder, double wall_s, uint64_t
     (void)snprintf(f->path, room, "%s/events.out.tfevents.%010llu.%06llu.%s.%ld", folder, (unsigned long long)seconds,
                    (unsigned long long)micros, host, (long)getpid());
     f->file = fopen(f->path, "wbxe");
-    redco_status st = f->file != NULL
-                          ? begin(f, wall_s, first, err)
-                          : redco_fail(err, REDCO_EIO, f->path, "cannot write there: %s", strerror(errno));
+    redco_status st = f->file != NULL ? begin(f, wall_s, first, err)
+                                      : redco_fail(err, REDCO_EIO, f->path, "cannot write there: %s", strerror(errno));
     if (st == REDCO_OK) {
         *file_out = f;
         f = NULL;

@@ -18,7 +18,8 @@ typedef struct redco_metrics_file redco_metrics_file;
 
 /** @param resume  a file that is there is gone on with: lines of later steps than @p step, and one that was cut off,
  *                 are removed. Else there must be none yet
- *  @return REDCO_EVALUE if a file is there that is not to be gone on with, or that has other lines: it stays as it is */
+ *  @return REDCO_EVALUE if a file is there that is not to be gone on with, or that has other lines: it stays as it is
+ */
 redco_status redco_metrics_file_open(const char *path, bool resume, uint64_t step, redco_metrics_file **file_out,
                                      redco_error *err);
 void redco_metrics_file_close(redco_metrics_file *file); /**< NULL is accepted */
@@ -30,8 +31,8 @@ redco_status redco_metrics_file_add(redco_metrics_file *file, json_t *line, redc
 
 /** The bytes of a file's beginning that are of steps up to @p step.
  *  @param name  stands for the file in errors
- *  @return REDCO_EVALUE for a line that is no object with a whole number "step" of at least that of the line before: the
- *          last one is no error if it has no end */
+ *  @return REDCO_EVALUE for a line that is no object with a whole number "step" of at least that of the line before:
+ * the last one is no error if it has no end */
 redco_status redco_metrics_file_kept(const char *text, size_t size, const char *name, uint64_t step, size_t *kept_out,
                                      redco_error *err);
 

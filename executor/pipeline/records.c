@@ -2,6 +2,7 @@
 
 #include "executor/data/record_file.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,15 +30,17 @@ static uint64_t bytes_of(const redco_task_input *input, uint64_t examples)
 }
 
 /* Lets collate() take it, alone. */
-static redco_status try(const redco_records *r, uint64_t index, void *const *data, double *weight_out,
-                        redco_error *err)
+static redco_status try(const redco_records *r, uint64_t index, void *const *data, double *weight_out, redco_error *err)
 {
     redco_error own = {.status = REDCO_OK};
     char place[REDCO_RECORD_PLACE_BYTES];
     json_t *object = NULL;
     redco_status st = redco_record_file_get(r->file, index, &object, err);
     if (st != REDCO_OK) { return st; }
-    for (size_t i = 0; i < r->task.input_count; i++) { memset(data[i], 0, bytes_of(&r->task.inputs[i], 1)); }
+    for (size_t i = 0; i < r->task.input_count; i++) {
+        assert(data[i] != NULL);
+        memset(data[i], 0, bytes_of(&r->task.inputs[i], 1));
+    }
     st = redco_user_pipeline_of(r->pipeline)->collate((const json_t *const *)&object, 1, data, &own);
     const redco_user_pipeline *const table = redco_user_pipeline_of(r->pipeline);
     if (st == REDCO_OK && table->weight != NULL) { *weight_out = table->weight(object); }
@@ -56,7 +59,9 @@ static redco_status try_all(redco_records *r, bool skip_bad, void *const *data, 
     const uint64_t count = redco_record_file_count(r->file);
     r->good = calloc(count + 1, sizeof *r->good);
     if (redco_user_pipeline_of(r->pipeline)->weight != NULL) { r->weights = calloc(count + 1, sizeof *r->weights); }
-    if (r->good == NULL || (redco_user_pipeline_of(r->pipeline)->weight != NULL && r->weights == NULL)) { return no_memory(redco_record_file_path(r->file), err); }
+    if (r->good == NULL || (redco_user_pipeline_of(r->pipeline)->weight != NULL && r->weights == NULL)) {
+        return no_memory(redco_record_file_path(r->file), err);
+    }
     for (uint64_t i = 0; i < count; i++) {
         redco_error own = {.status = REDCO_OK};
         double weight = 1.0;

@@ -47,9 +47,7 @@ static redco_status open_language_model(const redco_plan *plan, const redco_trai
                                          options->in_order};
     subject->task = redco_language_model_task(subject->lm);
     subject->examples = options->examples;
-    if (options->examples != NULL) {
-        return weigh(subject, options->dtype, dims->encoder_layers > 0, err);
-    }
+    if (options->examples != NULL) { return weigh(subject, options->dtype, dims->encoder_layers > 0, err); }
     return options->data != NULL ? redco_tokens_open(options->data, 0, &tokens, &subject->tokens, err)
                                  : redco_tokens_random(&tokens, &subject->tokens, err);
 }
@@ -139,7 +137,8 @@ static void put_examples(const redcoi_subject *s, const redco_batch_place *place
     const bool lengths = s->task->input_count == 4;
     for (uint32_t row = 0; row < place->sequences; row++) {
         const redco_example e = redco_examples_get(s->examples, example_of(s, first + row));
-        int32_t *const tokens = (int32_t *)inputs[0] + row * length, *const targets = (int32_t *)inputs[1] + row * length;
+        int32_t *const tokens = (int32_t *)inputs[0] + row * length, *const targets =
+                                                                         (int32_t *)inputs[1] + row * length;
         for (uint64_t i = 0; i < length; i++) {
             tokens[i] = i < e.token_count ? e.tokens[i] : 0;
             targets[i] = i < e.target_count ? e.targets[i] : NOT_ASKED;
@@ -168,9 +167,7 @@ redco_status redcoi_subject_batch(const redcoi_subject *s, const redco_batch_pla
     for (uint32_t i = 0; i < 2; i++) { key_out[i] = (int32_t)(words[i] >> 1); }
     uint64_t *const numbers = calloc(place->sequences, sizeof *numbers);
     if (numbers == NULL) { return redco_fail(err, REDCO_ENOMEM, s->task->name, "no memory for a batch"); }
-    for (uint32_t i = 0; i < place->sequences; i++) {
-        numbers[i] = example_of(s, first + i);
-    }
+    for (uint32_t i = 0; i < place->sequences; i++) { numbers[i] = example_of(s, first + i); }
     const redco_status st = redco_records_collate(s->records, numbers, place->sequences, inputs, err);
     if (s->task == &s->weighed) { put_share(s, place, inputs); }
     free(numbers);

@@ -7,7 +7,9 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     redco_record_file *file = NULL;
-    if (redco_record_file_parse((const char *)data, size, "fuzz.jsonl", size % 2 == 0, &file, NULL) != REDCO_OK) { return 0; }
+    if (redco_record_file_parse((const char *)data, size, "fuzz.jsonl", size % 2 == 0, &file, NULL) != REDCO_OK) {
+        return 0;
+    }
     for (uint64_t i = 0; i < redco_record_file_count(file); i++) {
         json_t *record = NULL;
         redco_error err = {.status = REDCO_OK};

@@ -239,7 +239,9 @@ static error_t check_together(struct exec_args *args)
     if (args->pipeline_path != NULL && args->generates) {
         return cli_bad_option(&args->cli, "--max-new-tokens and its kin", "are for language models");
     }
-    if (!args->has_steps && args->course.epochs == 0 && (args->evaluate != NULL || args->predict != NULL)) { args->steps = 0; }
+    if (!args->has_steps && args->course.epochs == 0 && (args->evaluate != NULL || args->predict != NULL)) {
+        args->steps = 0;
+    }
     if (args->replay) { return check_replay(args); }
     if (args->folder == NULL && (args->resume || args->has_every || args->has_keep)) {
         return cli_bad_option(&args->cli,

@@ -16,7 +16,9 @@ error_t exec_course_option(struct exec_args *args, int key, const char *text)
     case EXEC_KEY_EPOCHS: return cli_u64(&args->cli, "--epochs", text, 1, EXEC_STEPS_MAX, &c->epochs);
     case EXEC_KEY_EVALUATE_EVERY: return cli_u64(&args->cli, "--evaluate-every", text, 1, EXEC_STEPS_MAX, &c->every);
     case EXEC_KEY_ORDER: return cli_word(&args->cli, "--order", text, order_words, &c->order);
-    case EXEC_KEY_KEEP_BEST: c->keeps_best = true; return cli_word(&args->cli, "--keep-best", text, best_words, &c->best);
+    case EXEC_KEY_KEEP_BEST:
+        c->keeps_best = true;
+        return cli_word(&args->cli, "--keep-best", text, best_words, &c->best);
     case EXEC_KEY_LOG: return cli_name(&args->cli, "--log", text, &c->log);
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -62,9 +64,8 @@ static redco_status open_data(struct exec_args *args, uint64_t *examples_out, re
         if (st == REDCO_OK) { exec_files_skipped(args, args->data, redco_examples_skipped(args->examples)); }
         if (st == REDCO_OK) { *examples_out = redco_examples_count(args->examples); }
     } else if (st == REDCO_OK) {
-        const redco_tokens_options options = {.vocabulary = dims->vocab,
-                                              .seq_len = args->plan->seq_len,
-                                              .continued = dims->encoder_layers > 0};
+        const redco_tokens_options options = {
+            .vocabulary = dims->vocab, .seq_len = args->plan->seq_len, .continued = dims->encoder_layers > 0};
         st = redco_tokens_open(args->data, 0, &options, &tokens, err);
         if (st == REDCO_OK) { *examples_out = redco_tokens_windows(tokens); }
     }

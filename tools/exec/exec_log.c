@@ -124,10 +124,9 @@ void exec_log_evaluation(struct exec_log *log, const struct exec_evaluation *e)
     exec_log_line(log, "evaluation after step %llu  loss %.9g%s", (unsigned long long)e->step, e->evaluation.loss,
                   e->best ? ", the best so far" : "");
     if (judged) { exec_log_line(log, "metric %.9g", e->metric); }
-    json_t *const evaluation =
-        json_pack("{s:f, s:o, s:I, s:I, s:f, s:b}", "loss", e->evaluation.loss, "metric", number(e->metric), "examples",
-                  (json_int_t)e->evaluation.examples, "targets", (json_int_t)e->evaluation.targets, "time_s", e->time_s,
-                  "best", (int)e->best);
+    json_t *const evaluation = json_pack("{s:f, s:o, s:I, s:I, s:f, s:b}", "loss", e->evaluation.loss, "metric",
+                                         number(e->metric), "examples", (json_int_t)e->evaluation.examples, "targets",
+                                         (json_int_t)e->evaluation.targets, "time_s", e->time_s, "best", (int)e->best);
     json_t *const line = json_pack("{s:I, s:o, s:o, s:f}", "step", (json_int_t)e->step, "epoch", number(e->epoch),
                                    "evaluation", evaluation, "wall_time_s", now_s);
     if (redco_metrics_file_add(log->metrics, line, &log->err) == REDCO_OK) {

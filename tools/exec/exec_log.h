@@ -1,5 +1,5 @@
-/** @file exec_log.h  The folder of --log: run.log for people, metrics.jsonl, events for TensorBoard; rank 0 writes them.
- *  Nothing that fails here ends the run: the first failure is kept, and told behind the run's results. */
+/** @file exec_log.h  The folder of --log: run.log for people, metrics.jsonl, events for TensorBoard; rank 0 writes
+ * them. Nothing that fails here ends the run: the first failure is kept, and told behind the run's results. */
 #ifndef REDCO_TOOLS_EXEC_LOG_H
 #define REDCO_TOOLS_EXEC_LOG_H
 

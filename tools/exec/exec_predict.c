@@ -237,9 +237,9 @@ redco_status exec_files_evaluate(const struct exec_args *args, const struct exec
     redco_status st = REDCO_OK;
     use->metric = (double)NAN;
     if (args->evaluate == NULL) { return st; }
-    st = args->pipeline != NULL ? evaluate_pipeline(args, trainer, use, err)
-                                : redco_trainer_evaluate(trainer, files->evaluated, (uint32_t)args->batch,
-                                                         &use->evaluation, err);
+    st = args->pipeline != NULL
+             ? evaluate_pipeline(args, trainer, use, err)
+             : redco_trainer_evaluate(trainer, files->evaluated, (uint32_t)args->batch, &use->evaluation, err);
     use->evaluation_s = exec_now_s() - begin_s;
     if (st == REDCO_OK) { use->evaluate = args->evaluate; }
     return st;
