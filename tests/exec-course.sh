@@ -135,6 +135,9 @@ if [ -x /usr/bin/jsonschema ]; then
     set --
     for file in line*.json; do set -- "$@" -i $file; done
     /usr/bin/jsonschema "$@" "$tests/../executor/log/metrics.schema.json" >told 2>&1 || { cat told && bad 'schema of metrics'; }
+    /usr/bin/jsonschema -i epochs.json "$tests/../executor/run.schema.json" >told 2>&1 || { cat told && bad 'schema of a run'; }
+    /usr/bin/jsonschema -i whole/step-0000000017/checkpoint.json "$tests/../executor/checkpoint/checkpoint.schema.json" >told 2>&1 ||
+        { cat told && bad 'schema of a checkpoint'; }
 fi
 
 # Ignored targets and padding, weighed over ranks and micro-batches: by hand.
