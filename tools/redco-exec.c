@@ -211,6 +211,7 @@ static redco_status train(struct rank_run *r, redco_error *err)
         (void)redco_trainer_export(r->trainer, args->save_weights, exec_save_dtype(args), &r->late);
     }
     if (st == REDCO_OK) { exec_timeline_write(&r->timeline, &args->cli, &r->run, r->backend); }
+    if (st == REDCO_OK) { r->run.reported = redco_trainer_report(r->trainer); }
     if (st == REDCO_OK && r->late.status == REDCO_OK) { look_back(r); }
     if (st != REDCO_OK || r->late.status == REDCO_OK || redco_world_rank(r->world) == 0) { return st; }
     *err = r->late;
@@ -294,6 +295,7 @@ static int run_rank(const redco_world_options *options, struct exec_line *line, 
         rc = report(args, &r.run);
         if (r.late.status != REDCO_OK) { rc = exec_fail(&args->cli, line, r.world, r.late_rank, r.at, &r.late); }
     }
+    json_decref(r.run.reported);
     redco_trainer_free(r.trainer);
     exec_files_close(&r.files);
     redco_checkpoint_free(r.resumed);

@@ -45,6 +45,7 @@ typedef struct redco_checkpoint_info {
     const char *model_name, *model_sha256; /**< as in plan files */
     const char *plan_sha256;               /**< hash of the plan that wrote it */
     const json_t *model_config;
+    const json_t *collected; /**< a pipeline's state and the examples that it made; NULL: none */
 } redco_checkpoint_info;
 
 /** The tensors: tensor i of the states is the part that @p layouts gives this rank of parameter i. */

@@ -40,13 +40,17 @@ static json_t *content_json(const redco_checkpoint *c)
     for (uint32_t e = 0; e < c->entry_count; e++) {
         (void)json_object_set_new(tensors, c->entries[e].name, entry_json(&c->entries[e]));
     }
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:s, s:s, s:s, s:s, s:O, s:o, s:o}", "step",
+    json_t *const content = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:s, s:s, s:s, s:s, s:O, s:o, s:o}", "step",
                      (json_int_t)i->step, "seed", (json_int_t)i->seed, "sequences", (json_int_t)i->sequences,
                      "global_batch", (json_int_t)i->global_batch, "seq_len", (json_int_t)i->seq_len, "data_windows",
                      (json_int_t)i->data_windows, "ranks", (json_int_t)i->ranks, "learning_rate", i->learning_rate,
                      "dtype", redco_tensor_file_dtype_name(i->master), "optimizer", optimizer_words[i->optimizer],
                      "model_name", i->model_name, "model_sha256", i->model_sha256, "plan_sha256", i->plan_sha256,
                      "model_config", i->model_config, "files", files, "tensors", tensors);
+    if (content != NULL && i->collected != NULL) {
+        (void)json_object_set(content, "collected", (json_t *)(uintptr_t)i->collected);
+    }
+    return content;
 }
 
 /* @return false when out of memory */
@@ -238,7 +242,10 @@ static redco_status read_info(redco_checkpoint *c, const redco_json_value *conte
     if (st == REDCO_OK) { st = read_sha256(content, "model_sha256", &i->model_sha256, err); }
     if (st == REDCO_OK) { st = read_sha256(content, "plan_sha256", &i->plan_sha256, err); }
     if (st == REDCO_OK) { st = redco_json_object(content, "model_config", &config, err); }
-    if (st == REDCO_OK) { i->model_config = config.json; }
+    if (st == REDCO_OK) {
+        i->model_config = config.json;
+        i->collected = json_object_get(content->json, "collected");
+    }
     return st;
 }
 

@@ -114,6 +114,29 @@ static redco_status read_lines(redco_records *r, FILE *file, bool skip_bad, void
     return st;
 }
 
+redco_status redco_records_create(const redco_user_pipeline_file *pipeline, const char *name,
+                                  redco_records **records_out, redco_error *err)
+{
+    redco_records *r = calloc(1, sizeof *r);
+    if (r == NULL) { return no_memory(name, err); }
+    r->path = strdup(name);
+    r->pipeline = pipeline;
+    redco_status st = redco_user_pipeline_task(pipeline, 1, &r->task, err);
+    if (st == REDCO_OK && r->path == NULL) { st = no_memory(name, err); }
+    if (st == REDCO_OK) {
+        *records_out = r;
+        r = NULL;
+    }
+    redco_records_close(r);
+    return st;
+}
+
+redco_status redco_records_add(redco_records *r, json_t *example, redco_error *err)
+{
+    if (!json_is_object(example)) { return redco_fail(err, REDCO_EVALUE, r->path, "an example is no object"); }
+    return add(r, example, r->count + 1, err);
+}
+
 redco_status redco_records_open(const char *path, const redco_user_pipeline_file *pipeline, bool skip_bad,
                                 redco_records **records_out, redco_error *err)
 {

@@ -16,9 +16,14 @@ typedef struct redco_records redco_records;
  *  @return REDCO_EVALUE with file and line */
 redco_status redco_records_open(const char *path, const redco_user_pipeline_file *pipeline, bool skip_bad,
                                 redco_records **records_out, redco_error *err);
+/** None at first. @param name  stands for a file in errors */
+redco_status redco_records_create(const redco_user_pipeline_file *pipeline, const char *name,
+                                  redco_records **records_out, redco_error *err);
+/** @param example  another reference is taken @return REDCO_EVALUE if it is no object */
+redco_status redco_records_add(redco_records *records, json_t *example, redco_error *err);
 void redco_records_close(redco_records *records); /**< NULL is accepted */
 
-uint64_t redco_records_count(const redco_records *records);   /**< at least 1 */
+uint64_t redco_records_count(const redco_records *records);   /**< of a file at least 1 */
 uint64_t redco_records_skipped(const redco_records *records); /**< lines left out */
 const json_t *redco_records_get(const redco_records *records, uint64_t index);
 

@@ -28,11 +28,17 @@ redco_status redcoi_subject_open(const redco_plan *plan, const char *place, cons
     if (st == REDCO_OK) { st = redco_user_pipeline_task(options->pipeline, plan->micro_batch, &subject->own, err); }
     subject->task = &subject->own;
     subject->records = options->records;
-    return st;
+    if (st != REDCO_OK) { return st; }
+    const redco_user_pipeline *const table = redco_user_pipeline_of(options->pipeline);
+    subject->collects = table->collect != NULL;
+    return subject->collects || table->state_bytes > 0 || table->report != NULL
+               ? redco_collector_create(options->pipeline, options->seed, plan->global_batch, &subject->collector, err)
+               : st;
 }
 
 void redcoi_subject_close(redcoi_subject *subject)
 {
+    redco_collector_free(subject->collector);
     redco_tokens_close(subject->tokens);
     redco_user_pipeline_task_free(&subject->own);
     redco_language_model_free(subject->lm);
@@ -67,9 +73,12 @@ redco_status redcoi_subject_batch(const redcoi_subject *s, const redco_batch_pla
     uint32_t words[4];
     key_out[0] = key_out[1] = 0;
     if (s->lm != NULL) { return redco_tokens_batch(s->tokens, place, inputs[0], inputs[1], err); }
-    if (s->records == NULL) { return redco_fail(err, REDCO_EVALUE, s->task->name, "has no data to train on"); }
+    if (s->records == NULL && !s->collects) {
+        return redco_fail(err, REDCO_EVALUE, s->task->name, "has no data to train on");
+    }
     redcoi_philox(counter, key, words);
     for (uint32_t i = 0; i < 2; i++) { key_out[i] = (int32_t)(words[i] >> 1); }
+    if (s->collects) { return redco_collector_batch(s->collector, first, place->sequences, inputs, err); }
     uint64_t *const numbers = calloc(place->sequences, sizeof *numbers);
     if (numbers == NULL) { return redco_fail(err, REDCO_ENOMEM, s->task->name, "no memory for a batch"); }
     for (uint32_t i = 0; i < place->sequences; i++) {

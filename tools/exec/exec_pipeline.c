@@ -37,7 +37,12 @@ redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
         st = redco_user_pipeline_model(args->pipeline, &config, err);
     } /* errors of the loss come here */
     json_decref(config);
-    if (st == REDCO_OK && args->data == NULL && args->steps > 0) {
+    const bool collects = st == REDCO_OK && redco_user_pipeline_of(args->pipeline)->collect != NULL;
+    if (collects && args->data != NULL) {
+        st = redco_fail(err, REDCO_EVALUE, "--data", "is not read: %.80s has .collect, which makes its examples",
+                        args->pipeline_path);
+    }
+    if (st == REDCO_OK && args->data == NULL && args->steps > 0 && !collects) {
         st = redco_fail(err, REDCO_EVALUE, "--data", "is missing; a pipeline is trained on JSON lines");
     }
     if (st == REDCO_OK && args->predict != NULL && redco_user_pipeline_of(args->pipeline)->predict == NULL) {
