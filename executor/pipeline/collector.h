@@ -15,7 +15,7 @@ extern "C" {
 typedef redco_status (*redco_collector_predict)(void *context, uint32_t count, void *const *inputs, double *values_out,
                                                 uint32_t values, redco_error *err);
 
-/** What a table says of it. @param path  for errors @return REDCO_EVALUE */
+/** Checks the members of a table that are about it. @param path  for errors @return REDCO_EVALUE */
 redco_status redco_collector_check(const redco_user_pipeline *table, const char *path, redco_error *err);
 
 /** @param file  that has collect() or state_bytes; borrowed until it is freed */
@@ -33,7 +33,7 @@ uint64_t redco_collector_digest(const redco_user_collector *collector);
 /** Arrays of examples @p first to @p first + @p count of the run. */
 redco_status redco_collector_batch(const redco_user_collector *collector, uint64_t first, uint32_t count,
                                    void *const *data, redco_error *err);
-/** What report() says behind @p steps steps. @return a new reference; NULL: nothing */
+/** Calls report() for @p steps steps. @return a new reference; NULL: nothing */
 json_t *redco_collector_report(redco_user_collector *collector, uint64_t steps);
 
 /** State and examples, for a checkpoint. @return a new reference; NULL when out of memory */

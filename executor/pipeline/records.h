@@ -23,7 +23,7 @@ redco_status redco_records_create(const redco_user_pipeline_file *pipeline, cons
 redco_status redco_records_add(redco_records *records, json_t *example, redco_error *err);
 void redco_records_close(redco_records *records); /**< NULL is accepted */
 
-uint64_t redco_records_count(const redco_records *records);   /**< of a file at least 1 */
+uint64_t redco_records_count(const redco_records *records);   /**< a file has at least 1 */
 uint64_t redco_records_skipped(const redco_records *records); /**< lines left out */
 const json_t *redco_records_get(const redco_records *records, uint64_t index);
 

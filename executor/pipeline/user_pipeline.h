@@ -107,9 +107,12 @@ typedef struct redco_user_pipeline {
     redco_status (*collect)(redco_user_collector *collector, redco_error *err);
     uint32_t collect_epochs; /**< passes over the examples of a collect(), each in another order; 0 is 1 */
     uint64_t state_bytes;    /**< bytes of redco_user_run.state, all 0 at first */
-    /** What there is to tell when the steps are done, an object: privacy that was spent, the last returns. A new
+    /** Tells, when the steps are done, an object: privacy that was spent, the last returns. A new
      * reference. NULL: nothing. */
     json_t *(*report)(const redco_user_run *run);
+    /** Options of redco-exec for the optimizer and its rate, in place of their defaults: "--optimizer sgd
+     * --learning-rate 0.1 --momentum 0.9". The command line's come behind them and count. NULL: none. */
+    const char *options;
 } redco_user_pipeline;
 
 /** The one symbol that the library must have. */

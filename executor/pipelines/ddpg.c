@@ -15,7 +15,7 @@ struct moved {
 
 /* All that is remembered from one collect() to the next. */
 struct state {
-    double angle, speed, total, returns[RETURNS]; /* of the last episodes */
+    double angle, speed, total, returns[RETURNS]; /* the last episodes' */
     uint64_t moves, episodes;
     struct moved memory[ROOM];
 };
@@ -182,12 +182,14 @@ static json_t *report(const redco_user_run *run)
     return json_pack("{s:f, s:I}", "mean_return", sum / RETURNS, "episodes", (json_int_t)s->episodes);
 }
 
-const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELINE_ABI,
-                                                       .name = "ddpg",
-                                                       .describe = describe,
-                                                       .collate = collate,
-                                                       .step = step,
-                                                       .predict = predict,
-                                                       .collect = collect,
-                                                       .state_bytes = sizeof(struct state),
-                                                       .report = report};
+const redco_user_pipeline redco_user_pipeline_table = {
+    .abi = REDCO_USER_PIPELINE_ABI,
+    .name = "ddpg",
+    .describe = describe,
+    .collate = collate,
+    .step = step,
+    .predict = predict,
+    .collect = collect,
+    .state_bytes = sizeof(struct state),
+    .report = report,
+    .options = "--learning-rate 0.002 --clip-norm 0 --weight-decay 0 --beta2 0.999"};

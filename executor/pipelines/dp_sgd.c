@@ -90,7 +90,7 @@ static redco_value step(redco_scope *scope, const void *context)
     const redco_value taken =
         redco_cast(g, redco_less(g, drawn, redco_constant(g, &each, sampled_ratio)), scope->compute);
     const redco_value weight = redco_mul(g, shorter, taken);
-    /* Of a sum over the step; its noise is that of its micro-batches together. */
+    /* The noise of a step's sum is that of its micro-batches together. */
     const double expected = sampled_ratio * (double)examples, deviation = noise * clip / sqrt(scope->micro_batches);
     for (int i = 0; i < WEIGHTS; i++) {
         const redco_tensor_type type = redco_type(scope->compute, 2, shapes[i]);
@@ -135,4 +135,6 @@ const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELIN
                                                        .step = step,
                                                        .predict = logits,
                                                        .metric = accuracy,
-                                                       .report = report};
+                                                       .report = report,
+                                                       .options =
+                                                           "--learning-rate 0.015 --clip-norm 0 --weight-decay 0"};

@@ -117,11 +117,13 @@ static double accuracy(const json_t *example, const json_t *prediction)
     return right / LOCAL;
 }
 
-const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELINE_ABI,
-                                                       .name = "fedavg",
-                                                       .describe = describe,
-                                                       .collate = collate,
-                                                       .loss = loss,
-                                                       .step = step,
-                                                       .predict = logits,
-                                                       .metric = accuracy};
+const redco_user_pipeline redco_user_pipeline_table = {
+    .abi = REDCO_USER_PIPELINE_ABI,
+    .name = "fedavg",
+    .describe = describe,
+    .collate = collate,
+    .loss = loss,
+    .step = step,
+    .predict = logits,
+    .metric = accuracy,
+    .options = "--optimizer sgd --learning-rate 1 --clip-norm 0 --weight-decay 0"};

@@ -69,7 +69,7 @@ static redco_value mean_square(redco_graph *g, redco_value a, redco_value b)
     return redco_mean_all(g, redco_mul(g, error, error));
 }
 
-/* What the adapted weights of each task say of the points that are asked for. */
+/* Each task's adapted weights answer for the points that are asked for. */
 static redco_value adapted(redco_scope *scope)
 {
     redco_graph *const g = scope->graph;
@@ -95,9 +95,11 @@ static redco_value loss(redco_scope *scope, const void *context)
     return redco_cast(scope->graph, error, redco_dtype_statistic(scope->compute));
 }
 
-const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELINE_ABI,
-                                                       .name = "maml",
-                                                       .describe = describe,
-                                                       .collate = collate,
-                                                       .loss = loss,
-                                                       .predict = adapted};
+const redco_user_pipeline redco_user_pipeline_table = {
+    .abi = REDCO_USER_PIPELINE_ABI,
+    .name = "maml",
+    .describe = describe,
+    .collate = collate,
+    .loss = loss,
+    .predict = adapted,
+    .options = "--learning-rate 0.005 --clip-norm 10 --weight-decay 0 --beta2 0.999"};

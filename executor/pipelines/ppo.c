@@ -14,7 +14,7 @@ static const double discount = 0.99, smoothing = 0.95, range = 0.2, entropy_weig
 struct state {
     double cart[ENVS][SEEN]; /* place, speed, angle, its speed */
     int32_t lived[ENVS];     /* steps of the episode under way */
-    double returns[RETURNS]; /* of the last episodes */
+    double returns[RETURNS]; /* the last episodes' */
     uint64_t episodes;
 };
 
@@ -186,13 +186,15 @@ static json_t *report(const redco_user_run *run)
     return json_pack("{s:f, s:I}", "mean_return", sum / RETURNS, "episodes", (json_int_t)s->episodes);
 }
 
-const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELINE_ABI,
-                                                       .name = "ppo",
-                                                       .describe = describe,
-                                                       .collate = collate,
-                                                       .step = step,
-                                                       .predict = predict,
-                                                       .collect = collect,
-                                                       .collect_epochs = 8,
-                                                       .state_bytes = sizeof(struct state),
-                                                       .report = report};
+const redco_user_pipeline redco_user_pipeline_table = {
+    .abi = REDCO_USER_PIPELINE_ABI,
+    .name = "ppo",
+    .describe = describe,
+    .collate = collate,
+    .step = step,
+    .predict = predict,
+    .collect = collect,
+    .collect_epochs = 8,
+    .state_bytes = sizeof(struct state),
+    .report = report,
+    .options = "--learning-rate 0.0005 --clip-norm 0 --weight-decay 0 --beta2 0.999"};

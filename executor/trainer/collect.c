@@ -24,7 +24,7 @@ struct sized {
 struct redcoi_policy {
     const redco_user_pipeline_file *file;
     redco_backend *backend;
-    redco_dtype dtype; /* of weights and predictions */
+    redco_dtype dtype; /* type of weights and predictions */
     void **weights;    /* by parameter */
     size_t parameter_count;
     struct sized graphs[GRAPHS];
@@ -192,7 +192,7 @@ static redco_status read_weights(redco_trainer *t, redco_error *err)
     return st;
 }
 
-/* What ranks have made must be the same. */
+/* Ranks must have made the same. */
 static redco_status agree(redco_trainer *t, redco_error *err)
 {
     const uint64_t own = redco_collector_digest(t->subject.collector);

@@ -52,7 +52,7 @@ struct exec_run {
     bool resumed;
     uint64_t written; /**< checkpoints */
     struct exec_use use;
-    json_t *reported; /**< what a pipeline tells behind the steps; NULL: nothing. Owned */
+    json_t *reported; /**< a pipeline's report behind the steps; NULL: nothing. Owned */
 };
 
 /** Time of the steps but the first, which warms up; NaN when out of memory or without steps. */
