@@ -13,13 +13,20 @@ struct redco_user_collector {
     const redco_user_pipeline_file *file;
     const char *name;
     redco_user_run run;
-    redco_records *records;            /* NULL before the first collect() */
+    json_t **examples;
+    uint64_t count, room;
     uint64_t seed, first_step, period; /* the examples are those of steps first_step to first_step + period */
     uint64_t drawn;                    /* random numbers in this collect() */
     redco_collector_predict predict;   /* in a collect() */
     void *context;
     redco_error error; /* the first, in a collect() */
 };
+
+static void forget(redco_user_collector *c)
+{
+    for (uint64_t i = 0; i < c->count; i++) { json_decref(c->examples[i]); }
+    c->count = 0;
+}
 
 static redco_status no_memory(const char *name, redco_error *err)
 {
@@ -59,7 +66,8 @@ redco_status redco_collector_create(const redco_user_pipeline_file *file, uint64
 void redco_collector_free(redco_user_collector *c)
 {
     if (c == NULL) { return; }
-    redco_records_close(c->records);
+    forget(c);
+    free((void *)c->examples);
     free(c->run.state);
     free(c);
 }
@@ -67,14 +75,14 @@ void redco_collector_free(redco_user_collector *c)
 bool redco_collector_due(const redco_user_collector *c, uint64_t step)
 {
     return redco_user_pipeline_of(c->file)->collect != NULL &&
-           (c->records == NULL || step < c->first_step || step - c->first_step >= c->period);
+           (c->count == 0 || step < c->first_step || step - c->first_step >= c->period);
 }
 
 /* Whole steps of the examples that there are. */
 static redco_status count_steps(redco_user_collector *c, redco_error *err)
 {
     const uint32_t epochs = redco_user_pipeline_of(c->file)->collect_epochs;
-    const uint64_t count = redco_records_count(c->records), all = count * (epochs > 0 ? epochs : 1);
+    const uint64_t count = c->count, all = count * (epochs > 0 ? epochs : 1);
     if (count == 0) { return redco_fail(err, REDCO_EVALUE, c->name, "collect() added no example"); }
     if (all % c->run.global_batch != 0) {
         return redco_fail(err, REDCO_EVALUE, c->name,
@@ -89,16 +97,13 @@ redco_status redco_collector_collect(redco_user_collector *c, uint64_t step, red
                                      void *context, redco_error *err)
 {
     redco_error own = {.status = REDCO_OK};
-    redco_records_close(c->records);
-    c->records = NULL;
+    forget(c);
     c->error = (redco_error){.status = REDCO_OK};
     c->first_step = c->run.steps = step;
     c->drawn = 0;
     c->predict = predict;
     c->context = context;
-    redco_status st = redco_records_create(c->file, "collect()", &c->records, err);
-    if (st != REDCO_OK) { return st; }
-    st = redco_user_pipeline_of(c->file)->collect(c, &own);
+    const redco_status st = redco_user_pipeline_of(c->file)->collect(c, &own);
     c->predict = NULL;
     if (c->error.status != REDCO_OK) { return redco_fail(err, c->error.status, c->error.place, "%s", c->error.text); }
     if (st != REDCO_OK) {
@@ -111,8 +116,8 @@ redco_status redco_collector_collect(redco_user_collector *c, uint64_t step, red
 uint64_t redco_collector_digest(const redco_user_collector *c)
 {
     uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
-    for (uint64_t i = 0; c->records != NULL && i < redco_records_count(c->records); i++) {
-        char *const text = json_dumps(redco_records_get(c->records, i), JSON_COMPACT | JSON_REAL_PRECISION(17));
+    for (uint64_t i = 0; i < c->count; i++) {
+        char *const text = json_dumps(c->examples[i], JSON_COMPACT | JSON_REAL_PRECISION(17));
         for (const char *at = text; at != NULL && *at != '\0'; at++) {
             hash = (hash ^ (unsigned char)*at) * 0x100000001b3;
         }
@@ -124,14 +129,24 @@ uint64_t redco_collector_digest(const redco_user_collector *c)
 redco_status redco_collector_batch(const redco_user_collector *c, uint64_t first, uint32_t count, void *const *data,
                                    redco_error *err)
 {
-    uint64_t *const numbers = calloc(count, sizeof *numbers);
-    if (numbers == NULL) { return no_memory(c->name, err); }
-    for (uint32_t i = 0; i < count; i++) {
+    const redco_user_pipeline *const table = redco_user_pipeline_of(c->file);
+    redco_error own = {.status = REDCO_OK};
+    redco_task task = {.name = NULL};
+    const json_t **const examples = (const json_t **)calloc(count, sizeof *examples);
+    if (examples == NULL) { return no_memory(c->name, err); }
+    redco_status st = redco_user_pipeline_task(c->file, count, &task, err);
+    for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
         const uint64_t number = first - c->first_step * c->run.global_batch + i;
-        numbers[i] = redco_records_shuffled(c->records, c->seed + c->first_step, number);
+        const uint64_t epoch = number / c->count, place = number % c->count;
+        examples[i] = c->examples[redco_tokens_order(c->seed + c->first_step, c->count, epoch, place)];
     }
-    const redco_status st = redco_records_collate(c->records, numbers, count, data, err);
-    free(numbers);
+    for (size_t i = 0; i < task.input_count; i++) { memset(data[i], 0, redco_type_bytes(&task.inputs[i].type)); }
+    if (st == REDCO_OK && table->collate(examples, count, data, &own) != REDCO_OK) {
+        st = redco_fail(err, REDCO_EVALUE, c->name, "collate() refuses what collect() added: %s",
+                        own.text[0] != '\0' ? own.text : "it does not say why");
+    }
+    redco_user_pipeline_task_free(&task);
+    free((void *)examples);
     return st;
 }
 
@@ -181,11 +196,27 @@ double redco_user_collector_normal(redco_user_collector *c)
 
 void redco_user_collector_add(redco_user_collector *c, json_t *example)
 {
-    if (c->error.status == REDCO_OK && redco_records_count(c->records) >= EXAMPLES_MAX) {
+    if (c->error.status == REDCO_OK && !json_is_object(example)) {
+        (void)redco_fail(&c->error, REDCO_EVALUE, c->name, "collect() added an example that is no object");
+    }
+    if (c->error.status == REDCO_OK && c->count >= EXAMPLES_MAX) {
         (void)redco_fail(&c->error, REDCO_EVALUE, c->name, "collect() added more than %d examples", EXAMPLES_MAX);
     }
-    if (c->error.status == REDCO_OK) { (void)redco_records_add(c->records, example, &c->error); }
-    json_decref(example);
+    if (c->error.status == REDCO_OK && c->count == c->room) {
+        const uint64_t room = 2 * c->room + 64;
+        json_t **const more = (json_t **)realloc((void *)c->examples, room * sizeof *more);
+        if (more == NULL) {
+            (void)no_memory(c->name, &c->error);
+        } else {
+            c->examples = more;
+            c->room = room;
+        }
+    }
+    if (c->error.status == REDCO_OK) {
+        c->examples[c->count++] = example;
+    } else {
+        json_decref(example);
+    }
 }
 
 bool redco_user_collector_predict(redco_user_collector *c, json_t *const *examples, uint32_t count, double *values_out,
@@ -238,9 +269,7 @@ json_t *redco_collector_save(const redco_user_collector *c)
         text[2 * i + 1] = digits[state[i] & 15];
     }
     text[2 * bytes] = '\0';
-    for (uint64_t i = 0; c->records != NULL && i < redco_records_count(c->records); i++) {
-        (void)json_array_append_new(examples, json_deep_copy(redco_records_get(c->records, i)));
-    }
+    for (uint64_t i = 0; i < c->count; i++) { (void)json_array_append(examples, c->examples[i]); }
     json_t *const saved = json_pack("{s:s, s:I, s:I, s:o}", "state", text, "first_step", (json_int_t)c->first_step,
                                     "steps", (json_int_t)c->period, "examples", examples);
     free(text);
@@ -270,11 +299,11 @@ redco_status redco_collector_load(redco_user_collector *c, const json_t *saved, 
     if (i < bytes) { return redco_fail(err, REDCO_EVALUE, place, "\"state\" has other letters than 0-9 and a-f"); }
     c->first_step = (uint64_t)first;
     if (json_array_size(examples) == 0) { return REDCO_OK; }
-    redco_records_close(c->records);
-    c->records = NULL;
-    redco_status st = redco_records_create(c->file, "collect()", &c->records, err);
-    for (size_t k = 0; k < json_array_size(examples) && st == REDCO_OK; k++) {
-        st = redco_records_add(c->records, json_array_get(examples, k), err);
+    forget(c);
+    c->error = (redco_error){.status = REDCO_OK};
+    for (size_t k = 0; k < json_array_size(examples); k++) {
+        redco_user_collector_add(c, json_incref(json_array_get(examples, k)));
     }
-    return st == REDCO_OK ? count_steps(c, err) : st;
+    if (c->error.status != REDCO_OK) { return redco_fail(err, c->error.status, place, "%s", c->error.text); }
+    return count_steps(c, err);
 }

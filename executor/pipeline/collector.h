@@ -3,7 +3,7 @@
 #ifndef REDCO_COLLECTOR_H
 #define REDCO_COLLECTOR_H
 
-#include "executor/pipeline/records.h"
+#include "executor/pipeline/user_pipeline_file.h"
 
 #ifdef __cplusplus
 extern "C" {

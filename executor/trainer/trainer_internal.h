@@ -32,10 +32,13 @@ typedef struct redcoi_subject {
     redco_tokens *tokens;     /* likewise */
     redco_task own;           /* a pipeline's */
     const redco_task *task;
+    redco_task weighed;              /* the same task, whose loss is weighed; or all zero */
+    const redco_examples *examples;  /* borrowed; of a language model whose examples have targets of their own */
     const redco_records *records;    /* borrowed; NULL of a language model */
     redco_user_collector *collector; /* a pipeline's that makes its examples, or has a state or a report */
     bool collects;                   /* it makes them */
     uint64_t seed;
+    bool in_order;
 } redcoi_subject;
 
 /** @param subject  all zero; to be closed, also after a failure */

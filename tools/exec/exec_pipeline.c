@@ -1,5 +1,7 @@
 #include "tools/exec/exec_pipeline.h"
 
+#include "tools/exec/exec_predict.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +9,10 @@
 static redco_status open_records(struct exec_args *args, const char *path, redco_records **records_out,
                                  redco_error *err)
 {
-    char text[600];
     if (path == NULL) { return REDCO_OK; }
     const redco_status st = redco_records_open(path, args->pipeline, args->skip_bad, records_out, err);
-    if (st != REDCO_OK || redco_records_skipped(*records_out) == 0) { return st; }
-    (void)snprintf(text, sizeof text, "%.400s: %llu bad lines are left out", path,
-                   (unsigned long long)redco_records_skipped(*records_out));
-    cli_warn(&args->cli, text);
-    return REDCO_OK;
+    if (st == REDCO_OK) { exec_files_skipped(args, path, redco_records_skipped(*records_out)); }
+    return st;
 }
 
 enum { WORDS_MAX = 64, BLANKS_AND_WORD = 256 };
@@ -141,6 +139,7 @@ redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
 void exec_pipeline_close(struct exec_args *args)
 {
     redco_records_close(args->records);
+    redco_examples_close(args->examples);
     redco_records_close(args->evaluated);
     redco_records_close(args->predicted);
     redco_user_pipeline_close(args->pipeline);
