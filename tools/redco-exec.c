@@ -102,6 +102,8 @@ static redco_status open_trainer(struct rank_run *r, redco_error *err)
                                      .seed = args->seed,
                                      .data = args->data,
                                      .weights = args->weights,
+                                     .weights_parts = args->weights_parts,
+                                     .weights_part_count = args->weights_part_count,
                                      .pipeline = args->pipeline,
                                      .records = args->records,
                                      .steps = args->schedule,

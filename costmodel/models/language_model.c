@@ -342,7 +342,34 @@ void redco_language_model_free(redco_language_model *lm)
         free((char *)(uintptr_t)lm->parameters[i].layer);
     }
     free(lm->parameters);
+    free(lm->prefix);
     free(lm);
+}
+
+redco_status redco_language_model_rename(redco_language_model *lm, const char *prefix, redco_error *err)
+{
+    const size_t length = strlen(prefix);
+    if (length > REDCO_PREFIX_MAX || lm->prefix != NULL) {
+        return redco_fail(err, REDCO_EVALUE, lm->task.name, "\"%.80s\": one prefix of at most %d bytes is possible",
+                          prefix, REDCO_PREFIX_MAX);
+    }
+    lm->prefix = strdup(prefix);
+    bool enough = lm->prefix != NULL;
+    for (size_t i = 0; i < lm->task.parameter_count && enough; i++) {
+        char *const old = (char *)(uintptr_t)lm->parameters[i].name, *const name = malloc(length + strlen(old) + 1);
+        enough = name != NULL;
+        if (!enough) { break; }
+        memcpy(name, prefix, length);
+        memcpy(name + length, old, strlen(old) + 1);
+        lm->parameters[i].name = name;
+        free(old);
+    }
+    return enough ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, lm->task.name, "no memory for its names");
+}
+
+const redco_model *redco_language_model_of(const redco_language_model *lm)
+{
+    return lm->model;
 }
 
 const redco_task *redco_language_model_task(const redco_language_model *lm)

@@ -43,6 +43,7 @@ typedef struct redco_scope {
     bool training;       /**< false: for evaluation, without dropout and the like */
     redco_value key;     /**< i32[2], another one in every micro-batch: for redco_uniform() and its kin */
     redco_error error;   /**< of redco_scope_...(); reported by redco_task_build() */
+    const void *owner;   /**< of the functions that build, which they know; NULL: nobody's */
 } redco_scope;
 
 /** Builds the mean loss of a micro-batch. Errors are kept by scope and graph and asked for once, by the caller.

@@ -243,16 +243,10 @@ static redco_status draw(void *context, uint64_t begin, uint64_t count, void *to
 static redco_status first_weights(redco_trainer *t, redco_error *err)
 {
     redco_drawer *drawer = NULL;
-    if (t->file_weights != NULL) {
-        const redco_checkpoint_states states = redcoi_checkpoint_states(t);
-        const redco_status st = redco_weights_import(t->file_weights, &states, err);
-        redco_weights_close(t->file_weights);
-        t->file_weights = NULL;
-        return st;
-    }
     redco_status st = redco_drawer_open(t->backend, redco_states_worker_queue(t->worker), t->options.seed,
                                         redco_states_master_dtype(t->states), &drawer, err);
     for (size_t i = 0; i < t->task->parameter_count && st == REDCO_OK; i++) {
+        if (redco_weights_has(t->file_weights, i)) { continue; }
         struct drawn drawn = {drawer, &t->task->parameters[i],
                               redcoi_part_drawn(t->layouts[i], &t->task->parameters[i], t->mesh.tp, t->at.tp)};
         const redco_states_maker maker = {&drawn, draw};
@@ -260,6 +254,12 @@ static redco_status first_weights(redco_trainer *t, redco_error *err)
     }
     if (st == REDCO_OK) { st = redco_states_worker_finish(t->worker, err); }
     redco_drawer_close(drawer);
+    if (st == REDCO_OK && t->file_weights != NULL) {
+        const redco_checkpoint_states states = redcoi_checkpoint_states(t);
+        st = redco_weights_import(t->file_weights, &states, err);
+    }
+    redco_weights_close(t->file_weights);
+    t->file_weights = NULL;
     return st;
 }
 
@@ -293,10 +293,7 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     t->carrier = options->carrier;
     if (t->carrier == NULL && (st = redco_host_carrier_open(world, &t->carrier, err)) != REDCO_OK) { goto out; }
     if ((st = open_task(t, err)) != REDCO_OK) { goto out; }
-    if (options->weights != NULL &&
-        (st = redco_weights_open(options->weights, t->task, t->model, &t->file_weights, err)) != REDCO_OK) {
-        goto out;
-    }
+    if ((st = redcoi_weights_open(options, t->task, t->model, &t->file_weights, err)) != REDCO_OK) { goto out; }
     if ((st = open_states(t, err)) != REDCO_OK) { goto out; }
     if ((st = build(t, err)) != REDCO_OK || (st = recompute(t, err)) != REDCO_OK) { goto out; }
     if ((st = redcoi_trainer_fuse(t, err)) != REDCO_OK) { goto out; }

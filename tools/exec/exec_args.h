@@ -9,7 +9,7 @@
 #include "tools/exec/exec_report.h"
 #include "tools/exec/exec_start.h"
 
-enum { EXEC_PROFILES_MAX = 64 };
+enum { EXEC_PROFILES_MAX = 64, EXEC_PARTS_MAX = 8, EXEC_PREFIX_SIZE = 65 };
 
 struct exec_args {
     struct cli cli;                   /* first: see cli.h */
@@ -17,6 +17,9 @@ struct exec_args {
     const char *weights, *save_weights;
     const char *pipeline_path; /* path of a shared library; NULL: the plan's language model */
     const char *new_pipeline;  /* the name of one to be written */
+    redco_weights_part weights_parts[EXEC_PARTS_MAX];
+    char prefixes[EXEC_PARTS_MAX][EXEC_PREFIX_SIZE];
+    uint32_t weights_part_count;
     bool skip_bad;
     redco_user_pipeline_file *pipeline;
     redco_records *records, *evaluated, *predicted; /* a pipeline's: --data, --evaluate, --predict */

@@ -18,12 +18,12 @@ redco_status exec_files_open(const struct exec_args *args, const redco_trainer *
                              redco_error *err)
 {
     redco_status st = REDCO_OK;
-    if (args->pipeline != NULL) { return args->predictions != NULL ? cli_writable(args->predictions, err) : st; }
-    if (args->evaluate != NULL) {
+    const bool continues = args->pipeline == NULL || redco_user_pipeline_of(args->pipeline)->generates != NULL;
+    if (args->pipeline == NULL && args->evaluate != NULL) {
         const redco_examples_options options = redco_trainer_examples(trainer, false, 0);
         st = redco_examples_open(args->evaluate, &options, &files->evaluated, err);
     }
-    if (st == REDCO_OK && args->predict != NULL) {
+    if (st == REDCO_OK && continues && args->predict != NULL) {
         const redco_examples_options options = redco_trainer_examples(trainer, true, (uint32_t)args->max_new_tokens);
         st = redco_examples_open(args->predict, &options, &files->prompts, err);
     }
@@ -37,9 +37,9 @@ void exec_files_close(struct exec_files *files)
 }
 
 /* "eos_token_id" of the config: a number, or a list of them. */
-static uint32_t read_ends(const redco_plan *plan, int32_t ends[ENDS_MAX])
+static uint32_t read_ends(const redco_language_model *lm, int32_t ends[ENDS_MAX])
 {
-    const json_t *const value = json_object_get(plan->model_config, "eos_token_id");
+    const json_t *const value = json_object_get(redco_model_config(redco_language_model_of(lm)), "eos_token_id");
     uint32_t count = 0;
     if (json_is_integer(value)) { ends[count++] = (int32_t)json_integer_value(value); }
     for (size_t i = 0; i < json_array_size(value) && count < ENDS_MAX; i++) {
@@ -155,7 +155,7 @@ static redco_status predict(const struct exec_args *args, const struct exec_file
                                               .max_tokens = (uint32_t)args->max_new_tokens,
                                               .sampling = {args->temperature, args->top_k, args->top_p, args->seed},
                                               .ends = ends,
-                                              .end_count = read_ends(args->plan, ends)};
+                                              .end_count = read_ends(redco_trainer_generator(trainer), ends)};
     redco_predictions p = {.tokens = NULL};
     const double begin_s = exec_now_s();
     redco_status st = redco_trainer_generate(trainer, files->prompts, &options, &p, err);
@@ -225,8 +225,9 @@ redco_status exec_files_use(const struct exec_args *args, const struct exec_file
 {
     redco_status st = REDCO_OK;
     use->metric = (double)NAN;
-    if (args->pipeline != NULL) { return use_pipeline(args, trainer, leads, use, err); }
+    if (args->pipeline != NULL) { st = use_pipeline(args, trainer, leads, use, err); }
     if (files->evaluated != NULL) {
+        use->by_token = true;
         const double begin_s = exec_now_s();
         st = redco_trainer_evaluate(trainer, files->evaluated, (uint32_t)args->batch, &use->evaluation, err);
         use->evaluation_s = exec_now_s() - begin_s;

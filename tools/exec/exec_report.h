@@ -23,6 +23,7 @@ double exec_now_s(void);
 struct exec_use {
     const char *evaluate, *predict; /**< their files, or NULL */
     redco_evaluation evaluation;
+    bool by_token; /**< its loss is that of tokens: there is a perplexity */
     double evaluation_s, prediction_s;
     double metric;              /**< the pipeline's; NaN: it has none */
     uint64_t predicted, tokens; /**< examples, and tokens generated */
