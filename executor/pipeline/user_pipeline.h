@@ -60,8 +60,9 @@ typedef struct redco_user_pipeline {
     /** Builds the prediction, [examples, ...] of a floating type or I32; NULL: nothing is. Inputs that an example to
      * predict does not have are still collated: collate() must do without them. */
     redco_value (*predict)(redco_scope *scope);
-    /** In place of predict(): the prefix of a language model that continues prompts, as redco-exec --predict does of
-     * redco's own models: with its options, caches, and {"tokens": [...]} or {"text": "..."} as examples. */
+    /** The prefix of a language model by which --predict continues prompts, as it does of redco's own models: with those
+     * options, caches, and {"tokens": [...]} or {"text": "..."} as examples. predict() then serves metric() alone.
+     * NULL: --predict tells what predict() builds. */
     const char *generates;
     /** Makes the text that --predict writes for an example; NULL: the numbers, one alone as a number, more as a list. A
      * new reference.

@@ -194,9 +194,6 @@ static redco_status check_table(const redco_user_pipeline *table, const char *pa
         if (needed[i].there) { continue; }
         return redco_fail(err, REDCO_EVALUE, path, "its " SYMBOL " has no .%s", needed[i].name);
     }
-    if (table->generates != NULL && table->predict != NULL) {
-        return redco_fail(err, REDCO_EVALUE, path, "its " SYMBOL " has .predict and .generates; one of them predicts");
-    }
     if (table->metric != NULL && table->predict == NULL) {
         return redco_fail(err, REDCO_EVALUE, path, "its " SYMBOL " has .metric, but no .predict to judge");
     }

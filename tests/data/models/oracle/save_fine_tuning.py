@@ -16,7 +16,10 @@ import transformers
 
 STEPS, BATCH, LENGTH, WORDS, NEW, SEED = 20, 4, 16, 61, 64, 1
 # Two likeliest tokens that are nearer than this could be exchanged by rounding: another seed of weights is taken then.
-MARGIN = 2e-3
+MARGIN = 2e-4
+VARIETY = 20 # different tokens of five continuations, at least
+# T5 squeezes its logits: with wider weights its words vary.
+SPREAD = {"t5": 0.45}
 folder = pathlib.Path(__file__).parent / "fine_tuning"
 common = {"vocab_size": WORDS, "bos_token_id": None, "eos_token_id": None}
 llama = {"hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -113,7 +116,7 @@ def make(name, config, seed):
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             if parameter.dim() > 1:
-                parameter.normal_(std=0.35)
+                parameter.normal_(std=SPREAD.get(name, 0.35))
     model.to(torch.bfloat16).save_pretrained(path)
     (path / "generation_config.json").unlink(missing_ok=True)
     (path / "model.safetensors").chmod(0o644)
@@ -127,7 +130,7 @@ def make(name, config, seed):
             else [(batch_loss(model, [(t, t[::-1])]).item(), len(t)) for t in texts]
     losses = train(model, ids)
     tuned = [generate(model, tokens) for tokens in prompts]
-    if None in made + tuned:
+    if None in made + tuned or min(sum(len(set(words)) for words in both) for both in (made, tuned)) < VARIETY:
         return False
     with open(folder / f"{name}.jsonl", "w") as file:
         for tokens, a, b in zip(prompts, made, tuned):
