@@ -104,10 +104,12 @@ static redco_status check_tensor(const redco_weights *w, const redco_task_parame
 }
 
 /* A tensor that no parameter took is an error, but for those that redco_model_check_safetensors() lets pass. */
-static redco_status check_rest(const redco_weights *w, size_t taken, redco_error *err)
+static redco_status check_rest(const redco_weights *w, redco_error *err)
 {
     const redco_safetensor *list = NULL;
     const size_t count = redco_safetensors_list(w->tensors, &list);
+    size_t taken = 0;
+    for (size_t p = 0; p < w->task->parameter_count; p++) { taken += w->found[p] != NULL; }
     if (count == taken) { return REDCO_OK; } /* names are unique: all are taken */
     for (size_t i = 0; i < count; i++) {
         bool known = false;
@@ -120,12 +122,23 @@ static redco_status check_rest(const redco_weights *w, size_t taken, redco_error
     return REDCO_OK;
 }
 
+/* Who freezes parameters brings them; what is trained beside them may be new (adapters). */
+static bool may_be_missing(const redco_task *task, size_t parameter)
+{
+    bool frozen = false;
+    for (size_t i = 0; i < task->parameter_count; i++) {
+        frozen = frozen || task->parameters[i].training == REDCO_FROZEN;
+    }
+    return frozen && task->parameters[parameter].training != REDCO_FROZEN;
+}
+
 static redco_status match(redco_weights *w, bool other_names, redco_error *err)
 {
     for (size_t i = 0; i < w->task->parameter_count; i++) {
         const redco_task_parameter *const p = &w->task->parameters[i];
         w->found[i] = redco_safetensors_find(w->tensors, p->name);
         if (w->found[i] == NULL && other_names) { w->found[i] = find_other_name(w, i); }
+        if (w->found[i] == NULL && may_be_missing(w->task, i)) { continue; }
         if (w->found[i] == NULL) {
             return redco_fail(err, REDCO_EVALUE, w->path, "has no tensor %s, which %s asks for", p->name,
                               w->task->name);
@@ -133,7 +146,7 @@ static redco_status match(redco_weights *w, bool other_names, redco_error *err)
         const redco_status st = check_tensor(w, p, w->found[i], err);
         if (st != REDCO_OK) { return st; }
     }
-    return other_names ? REDCO_OK : check_rest(w, w->task->parameter_count, err);
+    return other_names ? REDCO_OK : check_rest(w, err);
 }
 
 /* Data that a file ends before. Neighbours of a list are mostly in one file, which is opened once. */
@@ -233,7 +246,7 @@ static redco_status match_part(redco_weights *w, const redco_weights *others, co
         if (st != REDCO_OK) { return st; }
         taken++;
     }
-    if (taken > 0) { return check_rest(w, taken, err); }
+    if (taken > 0) { return check_rest(w, err); }
     return redco_fail(err, REDCO_EVALUE, w->path, "is for the prefix \"%s\"; %s has no parameter with such a name",
                       prefix, w->task->name);
 }

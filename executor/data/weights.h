@@ -17,8 +17,8 @@ typedef struct redco_weights redco_weights;
 
 /** A .safetensors file, an index with its files beside it, or a folder that has either under the name that transformers
  *  gives it ("model.safetensors.index.json", "model.safetensors"). Headers are read, and compared with the task and
- * with the sizes of the files: the first tensor that is missing, too many, cut off, or of another shape or type is the
- * error.
+ * with the sizes of the files: the first tensor that is missing (but see redco_weights_has()), too many, cut off, or of
+ * another shape or type is the error.
  *  @param task   borrowed until it is closed
  *  @param model  whose task it is: then names may lack "model." and its kin, and buffers and copies of a tied table may
  *                be there too; NULL: names are exact */
@@ -35,7 +35,8 @@ typedef struct redco_weights_part {
  *  @param parts  at least one */
 redco_status redco_weights_open_parts(const redco_weights_part *parts, size_t count, const redco_task *task,
                                       redco_weights **weights_out, redco_error *err);
-/** Whether a file has the parameter. @param weights  NULL: none has */
+/** Whether a file has the parameter. redco_weights_open()'s has all, but for those that are trained beside frozen ones:
+ *  adapters. @param weights  NULL: none has */
 bool redco_weights_has(const redco_weights *weights, size_t parameter);
 
 /** From memory, which is borrowed until it is closed; no index. */

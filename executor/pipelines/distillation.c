@@ -1,6 +1,6 @@
-/* Distillation (Hinton et al., arXiv 1503.02531): a student with 32 hidden units learns what digits.c's network, the frozen
- * teacher (--weights-of teacher.=DIR), says of the images. Examples are digits.c's; where one has "alone": true, the student
- * learns its digit and not from the teacher, so that both can be compared. */
+/* Distillation (Hinton et al., arXiv 1503.02531): a student with 32 hidden units learns what digits.c's network, the
+ * frozen teacher (--weights-of teacher.=DIR), says of the images. Examples are digits.c's; where one has "alone": true,
+ * the student learns its digit and not from the teacher, so that both can be compared. */
 #include "executor/pipeline/user_pipeline.h"
 
 #include <stdio.h>
@@ -88,8 +88,8 @@ static redco_value loss(redco_scope *scope, const void *context)
     (void)context;
     const redco_value soft = redco_softmax(g, redco_scale(g, logits(scope, "teacher"), 1.0 / temperature));
     const redco_value said = redco_log_softmax(g, redco_scale(g, own, 1.0 / temperature));
-    const redco_value as_taught = redco_scale(g, redco_sum_axis(g, redco_mul(g, soft, said), 1, false),
-                                              -temperature * temperature);
+    const redco_value as_taught =
+        redco_scale(g, redco_sum_axis(g, redco_mul(g, soft, said), 1, false), -temperature * temperature);
     const redco_value alone =
         redco_cast(g, redco_cross_entropy(g, own, redco_scope_value(scope, "digit"), false), scope->compute);
     const redco_value both = redco_add(g, alone, redco_mul(g, taught, redco_sub(g, as_taught, alone)));

@@ -1,15 +1,16 @@
-/* Direct preference optimisation (Rafailov et al., arXiv 2305.18290) of language_model.c's model against a frozen copy of
- * it. Examples are {"prompt": "...", "chosen": "...", "rejected": "..."}; the metric is the share of pairs that the policy
- * moved towards the chosen text. Both models begin with --weights-of policy.=DIR --weights-of reference.=DIR; --predict
- * continues {"text": "..."} by the policy. */
+/* Direct preference optimisation (Rafailov et al., arXiv 2305.18290) of language_model.c's model against a frozen copy
+ * of it. Examples are {"prompt": "...", "chosen": "...", "rejected": "..."}; the metric is the share of pairs that the
+ * policy moved towards the chosen text. Both models begin with --weights-of policy.=DIR --weights-of reference.=DIR;
+ * --predict continues {"text": "..."} by the policy. */
 #include "executor/pipeline/user_pipeline.h"
 
 #include <string.h>
 
 enum { LENGTH = 64, PAIR = 2 };
 static const double beta = 0.1; /* of the paper */
-static const char config[] = "{\"model_type\": \"gpt2\", \"vocab_size\": 256, \"n_embd\": 96, \"n_layer\": 2, \"n_head\": 6,"
-                             " \"n_positions\": 512}";
+static const char config[] =
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 256, \"n_embd\": 96, \"n_layer\": 2, \"n_head\": 6,"
+    " \"n_positions\": 512}";
 
 static void describe(redco_user_pipeline_shape *shape)
 {
@@ -42,7 +43,8 @@ static redco_status collate(const json_t *const *examples, uint32_t count, void 
         for (uint32_t k = 0; k < PAIR; k++) {
             const char *const answer = json_string_value(json_object_get(examples[i], kinds[k]));
             const size_t at = ((size_t)i * PAIR + k) * LENGTH;
-            if (prompt != NULL && answer != NULL && put(prompt, answer, (int32_t *)data[0] + at, (int32_t *)data[1] + at)) {
+            if (prompt != NULL && answer != NULL &&
+                put(prompt, answer, (int32_t *)data[0] + at, (int32_t *)data[1] + at)) {
                 continue;
             }
             return redco_fail(err, REDCO_EVALUE, "", "\"prompt\" and \"%s\" are no texts of together at most %d bytes",
@@ -83,8 +85,8 @@ static redco_value loss(redco_scope *scope, const void *context)
     const redco_tensor_type type = *redco_value_type(g, m), first = redco_type(REDCO_I32, 1, type.dim);
     const redco_value column = redco_reshape(g, m, 2, (const uint64_t[]){type.dim[0], 1});
     const redco_value logits[2] = {column, redco_scale(g, column, 0.0)};
-    return redco_mean_all(
-        g, redco_cross_entropy(g, redco_concat(g, logits, 2, 1), redco_constant(g, &first, 0.0), false));
+    return redco_mean_all(g,
+                          redco_cross_entropy(g, redco_concat(g, logits, 2, 1), redco_constant(g, &first, 0.0), false));
 }
 
 static double is_won(const json_t *example, const json_t *prediction)

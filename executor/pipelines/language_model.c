@@ -1,12 +1,13 @@
-/* A language model of bytes: GPT-2's architecture, two blocks, on lines {"text": "..."} of up to 129 bytes (data/README.md:
- * Alice's Adventures in Wonderland). --predict continues {"text": "..."}. */
+/* A language model of bytes: GPT-2's architecture, two blocks, on lines {"text": "..."} of up to 129 bytes
+ * (data/README.md: Alice's Adventures in Wonderland). --predict continues {"text": "..."}. */
 #include "executor/pipeline/user_pipeline.h"
 
 #include <string.h>
 
 enum { LENGTH = 128 };
-static const char config[] = "{\"model_type\": \"gpt2\", \"vocab_size\": 256, \"n_embd\": 96, \"n_layer\": 2, \"n_head\": 6,"
-                             " \"n_positions\": 512}";
+static const char config[] =
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 256, \"n_embd\": 96, \"n_layer\": 2, \"n_head\": 6,"
+    " \"n_positions\": 512}";
 
 static void describe(redco_user_pipeline_shape *shape)
 {

@@ -1,6 +1,6 @@
 /* Regression: a network of two hidden layers learns Friedman's function of ten numbers, of which five matter
- * (data/make_friedman.py). Examples are {"x": [0.1, ...], "y": 14.2}; the metric is the mean squared error, which the noise
- * of y, of variance 1, bounds from below. */
+ * (data/make_friedman.py). Examples are {"x": [0.1, ...], "y": 14.2}; the metric is the mean squared error, which the
+ * noise of y, of variance 1, bounds from below. */
 #include "executor/pipeline/user_pipeline.h"
 
 enum { NUMBERS = 10, HIDDEN = 64 };
@@ -34,10 +34,14 @@ static redco_status collate(const json_t *const *examples, uint32_t count, void 
         }
         for (uint32_t k = 0; k < NUMBERS; k++) {
             const json_t *const item = json_array_get(list, k);
-            if (!json_is_number(item)) { return redco_fail(err, REDCO_EVALUE, "", "\"x\" item %u is no number", k + 1); }
+            if (!json_is_number(item)) {
+                return redco_fail(err, REDCO_EVALUE, "", "\"x\" item %u is no number", k + 1);
+            }
             x[i * NUMBERS + k] = (float)json_number_value(item);
         }
-        if (answer != NULL && !json_is_number(answer)) { return redco_fail(err, REDCO_EVALUE, "", "\"y\" is no number"); }
+        if (answer != NULL && !json_is_number(answer)) {
+            return redco_fail(err, REDCO_EVALUE, "", "\"y\" is no number");
+        }
         y[i] = (float)json_number_value(answer); /* 0 of an example to predict */
     }
     return REDCO_OK;
