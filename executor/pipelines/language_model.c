@@ -6,7 +6,7 @@
 
 enum { LENGTH = 128 };
 static const char config[] =
-    "{\"model_type\": \"gpt2\", \"vocab_size\": 256, \"n_embd\": 96, \"n_layer\": 2, \"n_head\": 6,"
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 256, \"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4,"
     " \"n_positions\": 512}";
 
 static void describe(redco_user_pipeline_shape *shape)
