@@ -49,23 +49,23 @@ whole=one
 plans regression 64 16
 same regression --data friedman-train.jsonl
 for under in $whole; do # the noise has variance 1, y one of 25
-    learns 'metric < 1.2' regression $under --data friedman-train.jsonl --evaluate friedman-test.jsonl --steps 1500 \
+    learns 'metric < 1.2' regression "$under" --data friedman-train.jsonl --evaluate friedman-test.jsonl --steps 1500 \
         --learning-rate 0.01 --schedule cosine --warmup 50 --weight-decay 0.01
 done
 
-plans language_model 8 2
-same language_model --data "$data/alice-train.jsonl"
+plans byte_model 8 2
+same byte_model --data "$data/alice-train.jsonl"
 if [ "$size" = full ]; then
     printf '{"text": "Alice was "}\n' >prompt.jsonl
     for under in $whole; do
         rm -rf lm
-        learns 'loss < 2.1' language_model $under --data "$data/alice-train.jsonl" --evaluate "$data/alice-test.jsonl" \
+        learns 'loss < 2.1' byte_model "$under" --data "$data/alice-train.jsonl" --evaluate "$data/alice-test.jsonl" \
             --steps 1500 --learning-rate 0.005 --schedule cosine --warmup 50 --save-weights lm \
-            --predict prompt.jsonl --predictions sample.$under --max-new-tokens 60
-        cat sample.$under
+            --predict prompt.jsonl --predictions "sample.$under" --max-new-tokens 60
+        cat "sample.$under"
     done
 else
-    run redco-exec language_model_one.json --pipeline "$pipelines/language_model.so" --steps 0 --save-weights lm
+    run redco-exec byte_model_one.json --pipeline "$pipelines/byte_model.so" --steps 0 --save-weights lm
 fi
 # A pipeline's model continues prompts with its caches, the same on all plans, as the family does that it is of.
 printf '{"text": "Alice"}\n{"text": "The Queen of"}\n{"tokens": [65]}\n' >prompts.jsonl
@@ -78,8 +78,8 @@ options='--weights lm --dtype f64 --predict prompts.jsonl --max-new-tokens 12 --
 {
     run redco-exec gpt2.json $options family
     for under in one $sharded; do
-        run redco-exec language_model_$under.json --pipeline "$pipelines/language_model.so" $options made --batch 2
-        cmp made family >>err || bad "language_model $under: other tokens than the family"
+        run redco-exec byte_model_$under.json --pipeline "$pipelines/byte_model.so" $options made --batch 2
+        cmp made family >>err || bad "byte_model $under: other tokens than the family"
     done
 }
 
@@ -97,7 +97,8 @@ for under in $whole; do
         learns 'metric < 0.87' distillation "$under" --data alone.jsonl $train
     }
 done
-python3 - $whole 2>>err <<'PY' || bad 'the teacher was changed' # words
+# shellcheck disable=SC2086 # words
+python3 - $whole 2>>err <<'PY' || bad 'the teacher was changed'
 import json, struct, sys
 def tensors(path):
     raw = open(path, "rb").read()

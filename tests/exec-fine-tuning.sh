@@ -52,9 +52,9 @@ for model in llama gpt2 qwen2 t5; do
     plans='one zero3'
     [ "$size" = few ] || plans='one tp zero3 amsp'
     for plan in $plans; do
-        use tuned $model $plan --data "$data/ids.bin" --steps 20 --learning-rate 0.003 --warmup 5 --batch 2
-        [ "$size" = few ] && [ $plan = one ] && continue
-        use first $model $plan --evaluate "$data/$model.examples.jsonl" --batch 3
+        use tuned "$model" "$plan" --data "$data/ids.bin" --steps 20 --learning-rate 0.003 --warmup 5 --batch 2
+        [ "$size" = few ] && [ "$plan" = one ] && continue
+        use first "$model" "$plan" --evaluate "$data/$model.examples.jsonl" --batch 3
     done
 done
 

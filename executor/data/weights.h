@@ -35,7 +35,7 @@ typedef struct redco_weights_part {
  *  @param parts  at least one */
 redco_status redco_weights_open_parts(const redco_weights_part *parts, size_t count, const redco_task *task,
                                       redco_weights **weights_out, redco_error *err);
-/** Whether a file has the parameter. redco_weights_open()'s has all, but for those that are trained beside frozen ones:
+/** True if a file has the parameter. redco_weights_open()'s has all, but for those that are trained beside frozen ones:
  *  adapters. @param weights  NULL: none has */
 bool redco_weights_has(const redco_weights *weights, size_t parameter);
 

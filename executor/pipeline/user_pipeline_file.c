@@ -341,7 +341,7 @@ static void begin(const redco_user_pipeline_file *f, redco_scope *scope)
     scope->owner = f;
     redco_graph_set_layer(scope->graph, layer_name);
     redco_graph_set_role(scope->graph, REDCO_OP_ROLE_FFN_IN);
-    redco_graph_hold_label(scope->graph, true); /* of language models, too */
+    redco_graph_hold_label(scope->graph, true); /* a language model sets labels, too */
 }
 
 static redco_value loss_of(redco_scope *scope, const void *context)

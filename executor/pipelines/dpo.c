@@ -1,4 +1,4 @@
-/* Direct preference optimisation (Rafailov et al., arXiv 2305.18290) of language_model.c's model against a frozen copy
+/* Direct preference optimisation (Rafailov et al., arXiv 2305.18290) of byte_model.c's model against a frozen copy
  * of it. Examples are {"prompt": "...", "chosen": "...", "rejected": "..."}; the metric is the share of pairs that the
  * policy moved towards the chosen text. Both models begin with --weights-of policy.=DIR --weights-of reference.=DIR;
  * --predict continues {"text": "..."} by the policy. */
@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { LENGTH = 64, PAIR = 2 };
-static const double beta = 0.1; /* of the paper */
+static const double beta = 0.1; /* as in the paper */
 static const char config[] =
     "{\"model_type\": \"gpt2\", \"vocab_size\": 256, \"n_embd\": 64, \"n_layer\": 2, \"n_head\": 4,"
     " \"n_positions\": 512}";

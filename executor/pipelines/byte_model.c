@@ -47,7 +47,7 @@ static redco_value loss(redco_scope *scope, const void *context)
 }
 
 const redco_user_pipeline redco_user_pipeline_table = {.abi = REDCO_USER_PIPELINE_ABI,
-                                                       .name = "language_model",
+                                                       .name = "byte_model",
                                                        .describe = describe,
                                                        .collate = collate,
                                                        .loss = loss,
