@@ -59,7 +59,7 @@ if [ "$size" = full ]; then
     printf '{"text": "Alice was "}\n' >prompt.jsonl
     for under in $whole; do
         rm -rf lm
-        learns 'loss < 2.1' byte_model "$under" --data "$data/alice-train.jsonl" --evaluate "$data/alice-test.jsonl" \
+        learns 'loss < 1.9' byte_model "$under" --data "$data/alice-train.jsonl" --evaluate "$data/alice-test.jsonl" \
             --steps 1500 --learning-rate 0.005 --schedule cosine --warmup 50 --save-weights lm \
             --predict prompt.jsonl --predictions "sample.$under" --max-new-tokens 60
         cat "sample.$under"
