@@ -56,7 +56,7 @@ typedef struct redco_tp_traffic {
     uint32_t op; /**< in the rank's graph; its name is redco_op_name() */
     redco_op_kind kind;
     redco_rank_group group;
-    /** Of the whole tensor: the buffer of an all-reduce, what an all-gather makes, what a reduce-scatter reads. */
+    /** The whole tensor: the buffer of an all-reduce, the output of an all-gather, the input of a reduce-scatter. */
     uint64_t size_bytes;
     uint64_t sent_bytes; /**< by one rank in a ring: (n-1)/n of it, an all-reduce twice that; rounded up */
 } redco_tp_traffic;

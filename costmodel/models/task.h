@@ -1,6 +1,6 @@
-/** @file task.h  What is trained: parameters, the inputs of one micro-batch, and a loss function that builds a graph of
- *  them. The built-in model families (language_model.h) are tasks, and so is what a user's pipeline gives: the executor
- *  knows no other way in.
+/** @file task.h  A task is trained: parameters, the inputs of one micro-batch, and a loss function that builds a graph
+ * of them. The built-in model families (language_model.h) are tasks, and so is what a user's pipeline gives: the
+ * executor knows no other way in.
  *
  *  The graph is that of one rank that holds everything ("global"); layouts are applied to it afterwards. */
 #ifndef REDCO_TASK_H
@@ -14,10 +14,10 @@ extern "C" {
 
 typedef enum redco_initial_kind { REDCO_INITIAL_ZERO, REDCO_INITIAL_ONE, REDCO_INITIAL_NORMAL } redco_initial_kind;
 
-/** How a parameter begins when no file says it. */
+/** Initial values of a parameter that no file gives. */
 typedef struct redco_initial {
     redco_initial_kind kind;
-    double deviation; /**< of the normal distribution, whose mean is 0 */
+    double deviation; /**< the normal distribution's, whose mean is 0 */
 } redco_initial;
 
 typedef struct redco_task_parameter {
@@ -36,13 +36,13 @@ typedef struct redco_task_input {
     redco_tensor_type type;
 } redco_task_input;
 
-/** What a loss function is given. */
+/** The things that a loss function is given. */
 typedef struct redco_scope {
     redco_graph *graph;
     redco_dtype compute; /**< activations and products; parameters may be stored in another type */
     bool training;       /**< false: for evaluation, without dropout and the like */
     redco_value key;     /**< i32[2], another one in every micro-batch: for redco_uniform() and its kin */
-    redco_error error;   /**< of redco_scope_...(); reported by redco_task_build() */
+    redco_error error;   /**< from redco_scope_...(); reported by redco_task_build() */
 } redco_scope;
 
 /** Builds the mean loss of a micro-batch. Errors are kept by scope and graph and asked for once, by the caller.
@@ -65,7 +65,7 @@ typedef struct redco_task {
 redco_value redco_scope_value(redco_scope *scope, const char *name);
 /** A parameter in the compute type. */
 redco_value redco_scope_weight(redco_scope *scope, const char *name);
-/** Whether there is a parameter or input of that name. */
+/** @return whether there is a parameter or input of that name */
 bool redco_scope_has(const redco_scope *scope, const char *name);
 
 typedef struct redco_task_options {
