@@ -23,7 +23,6 @@ typedef enum redco_arena_holder {
  *  @param bytes_out  what each holds during it, as planned: rounded up to REDCO_ALIGNMENT_BYTES */
 void redco_arena_held(const redco_graph *graph, const redco_lifetimes *lifetimes, uint32_t step,
                       uint64_t bytes_out[REDCO_ARENA_HOLDERS]);
-const char *redco_arena_holder_name(redco_arena_holder holder); /**< static: "activations" */
 
 #ifdef __cplusplus
 }
