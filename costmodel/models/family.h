@@ -275,7 +275,7 @@ void redcoi_class(redcoi_build *build, const char *name, redco_class_kind kind, 
 const char *redcoi_param_name(const redco_param *param, uint32_t layer, char name[REDCOI_MODEL_NAME_SIZE]);
 
 /** A tensor of any shape and name, which the model's layers are known to use in no particular way. */
-void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const uint64_t *shape);
+void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const uint64_t *shape, bool frozen);
 
 /** @return whether some class uses a tensor so */
 bool redcoi_model_has(const redco_model *model, redco_param_use use);

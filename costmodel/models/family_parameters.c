@@ -38,7 +38,7 @@ static void read_sizes(redcoi_build *build)
     dims->ffn = read_size(build, REDCOI_SIZE_FFN, 4 * dims->hidden);
     dims->encoder_layers = read_size(build, REDCOI_SIZE_ENCODER_LAYERS, 0);
     dims->layers = read_size(build, REDCOI_SIZE_LAYERS, dims->encoder_layers);
-    dims->heads = read_size(build, REDCOI_SIZE_HEADS, 0);
+    dims->heads = read_size(build, REDCOI_SIZE_HEADS, 1);
     dims->kv_heads = read_size(build, REDCOI_SIZE_KV_HEADS, dims->heads);
     redcoi_config_divides(build, keys[REDCOI_SIZE_KV_HEADS].key, dims->kv_heads, heads_key, dims->heads);
     const bool has_dim = build->model->family->defaults[REDCOI_SIZE_HEAD_DIM] > 0 ||
@@ -102,12 +102,13 @@ static void add_param(redcoi_build *build, const char *name, const redco_param *
     added->count = class->layers;
     /* The limits of the dimensions keep a tensor below 2^58 elements and a class below 40 tensors: no overflow. */
     class->params += elements;
+    if (param->frozen) { class->frozen_params += elements; }
     class->tensors++;
     if (param->role != REDCO_PARAM_BIAS) { class->modules++; }
     if (elements > class->largest_tensor_params) { class->largest_tensor_params = elements; }
 }
 
-void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const uint64_t *shape)
+void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const uint64_t *shape, bool frozen)
 {
     const redco_model *const model = build->model;
     uint64_t elements = 1;
@@ -115,7 +116,7 @@ void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const u
     /* Whatever a module has behind its first tensor counts with that, as biases do. */
     const bool more = model->param_count > 0 && redco_same_module(model->params[model->param_count - 1].name, name);
     const redco_param_role alone = rank == 2 ? REDCO_PARAM_CONV1D : REDCO_PARAM_RMS_NORM;
-    redco_param param = {.role = more ? REDCO_PARAM_BIAS : alone, .use = REDCO_USE_UP, .rank = rank};
+    redco_param param = {.role = more ? REDCO_PARAM_BIAS : alone, .use = REDCO_USE_UP, .rank = rank, .frozen = frozen};
     for (uint32_t i = 0; i < rank; i++) {
         param.shape[i] = shape[i];
         elements *= shape[i];

@@ -15,8 +15,12 @@ static void read_parameter(redcoi_build *build, const redco_json_value *item)
     redco_json_value list;
     uint64_t shape[MOST_DIMENSIONS] = {1}, elements = 1;
     size_t rank = 0;
+    bool frozen = false;
     build->status = redco_json_string(item, "name", &name, build->err);
     if (redcoi_building(build)) { build->status = redco_json_array(item, "shape", &list, &rank, build->err); }
+    if (redcoi_building(build) && json_object_get(item->json, "frozen") != NULL) {
+        build->status = redco_json_bool(item, "frozen", &frozen, build->err);
+    }
     if (!redcoi_building(build)) { return; }
     if (rank == 0 || rank > MOST_DIMENSIONS) {
         build->status =
@@ -31,7 +35,7 @@ static void read_parameter(redcoi_build *build, const redco_json_value *item)
         }
         shape[i] = (uint64_t)size;
     }
-    redcoi_tensor(build, name, (uint32_t)rank, shape);
+    redcoi_tensor(build, name, (uint32_t)rank, shape, frozen);
 }
 
 static void build_pipeline(redcoi_build *build)

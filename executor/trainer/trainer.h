@@ -1,6 +1,6 @@
 /** @file trainer.h  Trains the model of a plan on the ranks of a world: tensor parallelism by the plan's rules, states
  * by its meshes, micro-batches of its size. It executes the step that the simulator makes of the plan
- * (executor/schedule/schedule.h): communication that the plan overlaps runs in queues beside computation, and what
+ * (executor/schedule/schedule.h): communication that the plan overlaps runs on streams beside computation, and what
  * the plan recomputes is not kept. Neither changes a number.
  *
  *  Every rank makes the same calls. What is wrong with plan or options (REDCO_EVALUE when the trainer is made) and
@@ -48,7 +48,7 @@ typedef struct redco_trainer_options {
      *  processor follows. One of a larger world than the trainer's, which is of one rank then, is a replay
      *  (executor/comm/replay.h): times and memory are the rank's, but nothing is learned, losses and norms are 0, and
      *  there are no comparisons, checkpoints and faults. */
-    redco_carrier *carrier;
+    redco_device_comm *device_comm;
     redco_dtype dtype; /**< type of weights, gradients and activations: F64, F32, BF16 or F16 */
     redco_optimizer optimizer;
     double learning_rate;
@@ -180,7 +180,7 @@ typedef struct redco_trainer_verdict {
  *  An optimizer that divides by the gradient's size turns the rounding of a gradient that is nearly 0 into steps of any
  *  sign (always of keys' biases, which softmax does not see): such elements may differ by as much.
  *  @param steps  all that were run here, the last ones of the run
- *  @return REDCO_EVALUE for an optimizer other than AdamW */
+ *  @return REDCO_EVALUE for Adafactor */
 redco_status redco_trainer_compare(redco_trainer *trainer, const redco_trainer_step *steps, uint64_t step_count,
                                    redco_trainer_verdict *verdict_out, redco_error *err);
 /** The same with a baseline that was trained before.

@@ -83,18 +83,20 @@ struct redco_trainer {
     redco_states *states;
     redco_states_worker *worker; /* for what is done between steps */
     redco_schedule *schedule;
-    redco_carrier *carrier;
-    bool replay;                            /* the carrier is one rank's of a larger world */
-    redco_team *tp;                         /* works on the backend's memory; the two others on the program's */
+    redco_device_comm *device_comm;
+    bool replay;                            /* the device communicator is one rank's of a larger world */
+    redco_process_group *tp;                /* works on the backend's memory; the two others on the program's */
     redco_communicator *tp_host, *replicas; /* replicas: ranks of the same place in tensor parallelism */
     redco_group_binding group;
-    redco_team_collectives teams;
+    redco_process_group_collectives process_groups;
     redco_collectives collectives;
     redco_graph *graph;   /* this rank's */
-    redco_value *outputs; /* the loss, then gradients of parameters */
-    void **weights;       /* weights of modules, gathered to be looked at; NULL where they are not gathered */
-    redco_value *inputs;  /* the task's, then the key */
-    void **fed;           /* their values, in the program's memory */
+    redco_value *outputs; /* the loss, then gradients of the parameters that have one */
+    uint32_t output_count;
+    redco_value *gradients; /* by parameter, REDCO_NO_VALUE: none */
+    void **weights;         /* weights of modules, gathered to be looked at; NULL where they are not gathered */
+    redco_value *inputs;    /* the task's, then the key */
+    void **fed;             /* their values, in the program's memory */
     int32_t key[2];
     uint64_t step;
 };
