@@ -192,12 +192,6 @@ static redco_value shifted(redco_scope *scope, const redco_language_model *lm, r
     return redco_concat(g, parts, 2, 1);
 }
 
-static redco_value token_losses(redco_graph *g, redco_value logits, redco_value targets)
-{
-    redco_graph_set_role(g, REDCO_OP_ROLE_LOSS);
-    return redco_cross_entropy(g, logits, targets, true);
-}
-
 /* Targets below 0 count in neither sum; of a micro-batch without any other the loss is 0. */
 static redco_value loss_of(redco_scope *scope, const void *context)
 {
@@ -206,11 +200,8 @@ static redco_value loss_of(redco_scope *scope, const void *context)
     const redco_value tokens = redco_scope_value(scope, "tokens"), targets = redco_scope_value(scope, "targets");
     const redco_value logits = lm->dims->encoder_layers > 0 ? logits_of(scope, lm, shifted(scope, lm, targets), tokens)
                                                             : logits_of(scope, lm, tokens, REDCO_NO_VALUE);
-    const redco_dtype dtype = redco_dtype_statistic(scope->compute);
-    const redco_value losses = token_losses(g, logits, targets);
-    const redco_value asked = redco_less_equal(g, redco_scalar(g, REDCO_I32, 0.0), targets);
-    const redco_value count = redco_sum_all(g, redco_cast(g, asked, dtype));
-    return redco_div(g, redco_sum_all(g, losses), redco_max(g, count, redco_scalar(g, dtype, 1.0)));
+    redco_graph_set_role(g, REDCO_OP_ROLE_LOSS);
+    return redco_cross_entropy_mean(g, logits, targets);
 }
 
 static void declare_params(const redco_language_model *lm, redco_graph *g, redco_value *params_out)
@@ -276,7 +267,12 @@ redco_status redcoi_class_graph(const redco_language_model *lm, uint32_t class_i
         break;
     case REDCO_CLASS_BLOCK:
     case REDCO_CLASS_CROSS: values->result = redcoi_lm_block(&p, x); break;
-    case REDCO_CLASS_HEAD: values->result = token_losses(graph, redcoi_lm_head(&p, x), tokens); break;
+    case REDCO_CLASS_HEAD: {
+        const redco_value logits = redcoi_lm_head(&p, x);
+        redco_graph_set_role(graph, REDCO_OP_ROLE_LOSS);
+        values->result = redco_cross_entropy(graph, logits, tokens, true);
+        break;
+    }
     }
     values->end_op = redco_graph_op_count(graph);
     if (scope.error.status != REDCO_OK) {
