@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* The properties of roles that other code asks for. */
-enum fact { CORE = 1 /* core of attention */, LOGITS = 2 };
+enum fact { CORE = 1 /* core of attention */, LOGITS = 2, FFN = 4 };
 
 static const struct role {
     const char *name;
@@ -29,9 +29,9 @@ static const struct role {
     [REDCO_OP_ROLE_CROSS_ATTENTION] = {"cross_attention", CORE},
     [REDCO_OP_ROLE_CROSS_OUT] = {"cross_out", 0},
     [REDCO_OP_ROLE_FFN_NORM] = {"ffn_norm", 0},
-    [REDCO_OP_ROLE_FFN_IN] = {"ffn_in", 0},
-    [REDCO_OP_ROLE_ACTIVATION] = {"activation", 0},
-    [REDCO_OP_ROLE_FFN_OUT] = {"ffn_out", 0},
+    [REDCO_OP_ROLE_FFN_IN] = {"ffn_in", FFN},
+    [REDCO_OP_ROLE_ACTIVATION] = {"activation", FFN},
+    [REDCO_OP_ROLE_FFN_OUT] = {"ffn_out", FFN},
     [REDCO_OP_ROLE_ROUTER] = {"router", 0},
     [REDCO_OP_ROLE_EXPERT_IN] = {"expert_in", 0},
     [REDCO_OP_ROLE_EXPERT_OUT] = {"expert_out", 0},
@@ -71,4 +71,9 @@ bool redco_op_role_is_attention(redco_op_role role)
 bool redco_op_role_makes_logits(redco_op_role role)
 {
     return has(role, LOGITS);
+}
+
+bool redco_op_role_is_ffn(redco_op_role role)
+{
+    return has(role, FFN);
 }

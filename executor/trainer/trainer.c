@@ -24,6 +24,14 @@ redco_status redco_trainer_check_plan(const redco_plan *plan, const char *place,
                           "pp %u, cp %u, ep %u: only tensor and data parallelism are executed; plan with --pp 1 --cp 1",
                           plan->pp, plan->cp, plan->ep);
     }
+    for (uint32_t i = 0; i < plan->layers_count; i++) {
+        if (plan->layers[i].recompute == REDCO_RECOMPUTE_MLP) {
+            return redco_fail(
+                err, REDCO_EVALUE, place,
+                "recomputes the FFN alone, which is not executed; plan with --engine redco-exec, or another "
+                "--recompute");
+        }
+    }
     if (redco_plan_gpus(plan) != ranks) {
         return redco_fail(err, REDCO_EVALUE, place, "is for %llu ranks, but the world has %llu",
                           (unsigned long long)redco_plan_gpus(plan), (unsigned long long)ranks);
