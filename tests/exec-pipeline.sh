@@ -119,7 +119,7 @@ wrong() { # NAME SED TEXT: seen when it is planned and when it is run
     # shellcheck disable=SC2086
     refuse 2 "$3" $run --pipeline "$1.so"
 }
-wrong abi 's/REDCO_USER_PIPELINE_ABI/99/' 'abi.so: is of pipeline ABI 99; this redco has 1'
+wrong abi 's/REDCO_USER_PIPELINE_ABI/99/' 'abi.so: is of pipeline ABI 99; this redco has 2'
 wrong symbol 's/redco_user_pipeline_table/another_table/' 'symbol.so: has no symbol redco_user_pipeline_table'
 wrong no_loss 's/\.loss = loss,//' 'its redco_user_pipeline_table has no .loss'
 wrong unresolved 's/redco_sub(/no_such_call(/; s/^#include.*/&\nredco_value no_such_call(redco_graph *, redco_value, redco_value);/' \
@@ -148,7 +148,7 @@ refuse 2 'quiet.so: has no .predict' $run --pipeline quiet.so --predict first/tr
     refuse 2 '--model: is the pipeline' redco-plan --gpus 1 --pipeline good.so --model llama-7b
     refuse 2 'is no name' redco-exec --new-pipeline ../x
     refuse 2 'first: cannot make the folder' redco-exec --new-pipeline first
-    refuse 2 '--skip-bad: needs --pipeline' redco-exec good.json --skip-bad
+    refuse 2 '--skip-bad: needs --data' redco-exec good.json --skip-bad
     printf '{"x": 1, "y": 3}\n\n{"x": "one"}\n[1]\n{"x": 2, "y": 5}\n{"x":\n' >mixed.jsonl
     refuse 2 'mixed.jsonl:3: "x" is no number' redco-exec good.json --pipeline good.so --data mixed.jsonl
     printf 'x\n' >worse.jsonl

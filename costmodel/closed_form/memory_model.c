@@ -75,6 +75,20 @@ uint64_t redco_rank_params(const redco_model *model, uint32_t class_index, uint3
     return params + replicated_kv_params(model, classes[class_index].kind, tp);
 }
 
+uint64_t redco_rank_frozen_params(const redco_model *model, uint32_t class_index, uint32_t tp)
+{
+    const redco_layer_class *classes = NULL;
+    const redco_param *tensors = NULL;
+    uint64_t params = 0;
+    (void)redco_model_classes(model, &classes);
+    if (classes[class_index].frozen_params == 0) { return 0; }
+    const size_t count = redco_model_tensors(model, &tensors);
+    for (size_t i = 0; i < count; i++) {
+        if (tensors[i].class_index == class_index && tensors[i].frozen) { params += tensor_params(&tensors[i], tp); }
+    }
+    return params;
+}
+
 struct tensor_size {
     uint64_t params;
     uint32_t count;
@@ -169,6 +183,7 @@ uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint6
     struct tensor_size *const sizes = calloc(kinds > 0 ? kinds : 1, sizeof *sizes);
     if (sizes == NULL) { return saturated_bytes; }
     for (size_t i = 0; i < kinds; i++) {
+        if (tensors[i].frozen) { continue; } /* a parameter of size 0 changes no owner's load */
         sizes[i] = (struct tensor_size){tensor_params(&tensors[i], tp), tensors[i].count};
         total += times(sizes[i].params, sizes[i].count);
         count += sizes[i].count;
@@ -221,7 +236,8 @@ static uint64_t block_bytes(const redco_model_dims *dims, bool cross, const redc
 {
     if (shape->engine.memory != REDCO_MEMORY_FORMULAS) {
         const uint64_t written = keeps_scores(&shape->engine) ? times(cross ? 2 : 1, score_bytes(dims, shape)) : 0;
-        return redco_kept_block_bytes(dims, cross, shape, redco_kept_column_of(&shape->engine), false) + written;
+        return redco_kept_block_bytes(dims, cross, shape, redco_kept_column_of(&shape->engine), REDCO_RECOMPUTE_NONE) +
+               written;
     }
     const uint64_t sigma = shape->sequence_parallel ? shape->tp : 1;
     const uint64_t tokens = tokens_of(shape);
@@ -247,6 +263,25 @@ static uint64_t attention_core_bytes(const redco_model_dims *dims, bool cross, c
         return times(tokens_of(shape), (cross ? 2 : 1) * heads * 4);
     }
     return times(tokens_of(shape), (cross ? 2 : 1) * heads * (2 * (uint64_t)dims->head_dim + 4));
+}
+
+/* Tensors inside the FFN: the output of its first product and the operand of its second. */
+static uint64_t ffn_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape)
+{
+    if (shape->engine.memory != REDCO_MEMORY_FORMULAS) {
+        const redco_kept_column column = redco_kept_column_of(&shape->engine);
+        return redco_kept_block_bytes(dims, cross, shape, column, REDCO_RECOMPUTE_NONE) -
+               redco_kept_block_bytes(dims, cross, shape, column, REDCO_RECOMPUTE_MLP);
+    }
+    return times(tokens_of(shape), redco_share_up(dims->ffn, dims->gated ? 8 : 4, shape->tp));
+}
+
+/* Bytes that recomputation of one module of each block drops, and makes again. */
+static uint64_t module_bytes(const redco_model_dims *dims, bool cross, const redco_shape *shape,
+                             redco_recompute recompute)
+{
+    if (recompute == REDCO_RECOMPUTE_SELECTIVE) { return attention_core_bytes(dims, cross, shape); }
+    return recompute == REDCO_RECOMPUTE_MLP ? ffn_bytes(dims, cross, shape) : 0;
 }
 
 /* Where a share of the operators is checkpointed in PyTorch, every second product is kept. */
@@ -277,11 +312,12 @@ uint64_t redco_activation_bytes(const redco_model *model, uint32_t class_index, 
         bytes = recompute == REDCO_RECOMPUTE_FULL ? plane : block_bytes(dims, cross, shape);
         if (recompute == REDCO_RECOMPUTE_FULL && by_operator(&shape->engine)) {
             const bool xla = shape->engine.memory == REDCO_MEMORY_XLA;
-            bytes = redco_kept_block_bytes(dims, cross, shape, xla ? REDCO_KEPT_REMAT : REDCO_KEPT_BY_OP, false);
+            bytes = redco_kept_block_bytes(dims, cross, shape, xla ? REDCO_KEPT_REMAT : REDCO_KEPT_BY_OP,
+                                           REDCO_RECOMPUTE_NONE);
         } else if (recompute == REDCO_RECOMPUTE_FULL && shape->engine.partial_recompute) { /* half of the rest */
             bytes += (block_bytes(dims, cross, shape) - plane) / 2;
         }
-        if (recompute == REDCO_RECOMPUTE_SELECTIVE) { bytes -= attention_core_bytes(dims, cross, shape); }
+        bytes -= module_bytes(dims, cross, shape, recompute);
         break;
     }
     return at_precision(bytes, shape->precision);
@@ -299,7 +335,7 @@ uint64_t redco_recompute_bytes(const redco_model *model, uint32_t class_index, c
     if (kind != REDCO_CLASS_BLOCK && !cross) { return 0; }
     uint64_t bytes = 0;
     if (recompute == REDCO_RECOMPUTE_FULL) { bytes = block_bytes(dims, cross, shape); }
-    if (recompute == REDCO_RECOMPUTE_SELECTIVE) { bytes = attention_core_bytes(dims, cross, shape); }
+    bytes += module_bytes(dims, cross, shape, recompute);
     if (shape->engine.memory != REDCO_MEMORY_FORMULAS) { bytes += redco_kept_working_bytes(dims, shape); }
     return at_precision(bytes, shape->precision);
 }

@@ -1,7 +1,7 @@
 /* Memory that engines that plan it hold beside states and activations: whole gradients from when they are made until
  * they are taken, gathered weights, buckets (executor/schedule/slots.c, executor/states/buckets.c). Formulas:
  * costmodel/README.md, section 5. */
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/memory_kept.h"
 #include "costmodel/closed_form/memory_planned.h"
 
@@ -69,7 +69,8 @@ static uint64_t bucket_bytes(const redcoi_job *job)
     if (!sharded && !(scatters && job->setting->scheme == REDCO_INTER_TENSOR)) { return 0; }
     const uint64_t ranks = redco_mesh_ranks(s->parameters), bytes = job->costs->state_bytes.gradient;
     const uint64_t all = redco_share_up((uint64_t)job->state_params, bytes, ranks);
-    const uint64_t limit = larger(job->costs->workload.bucket_bytes, redco_share_up(job->times->params, bytes, ranks));
+    const uint64_t limit =
+        larger(job->costs->workload.bucket_bytes, redco_share_up(job->times->trained_params, bytes, ranks));
     return all < limit ? all : limit;
 }
 

@@ -1,6 +1,6 @@
 /* A step pass by pass: the seconds that the closed form gives the layers of each position of a pipeline, and the
  * recurrence of the schedule between them. */
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

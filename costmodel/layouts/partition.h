@@ -3,7 +3,7 @@
  *  The caller says how each parameter lies on the group. Layouts flow through the operators, forward and gradients
  *  alike; where an operator needs another layout than a value has, a collective (or the own part of what is there) is
  *  inserted, once for all that read it. Sums of partial results are added before they are reduced. The graphs of all
- *  ranks have the same operators in the same order; only offsets differ. executor/README.md has the rules. */
+ *  ranks have the same operators in the same order; only offsets differ. costmodel/layouts/README.md has the rules. */
 #ifndef REDCO_PARTITION_H
 #define REDCO_PARTITION_H
 
@@ -50,21 +50,6 @@ typedef struct redco_partition_options {
 redco_status redco_partition(const redco_graph *graph, const redco_partition_output *outputs, uint32_t output_count,
                              const redco_partition_options *options, redco_graph **local_out, redco_value *outputs_out,
                              redco_error *err);
-
-/** A collective of a rank's graph. */
-typedef struct redco_tp_traffic {
-    uint32_t op; /**< in the rank's graph; its name is redco_op_name() */
-    redco_op_kind kind;
-    redco_rank_group group;
-    /** Of the whole tensor: the buffer of an all-reduce, what an all-gather makes, what a reduce-scatter reads. */
-    uint64_t size_bytes;
-    uint64_t sent_bytes; /**< by one rank in a ring: (n-1)/n of it, an all-reduce twice that; rounded up */
-} redco_tp_traffic;
-
-/** The collectives of a rank's graph, in order, as the cost model counts them.
- *  @param traffic_out  the caller frees it with free(); NULL if there are none */
-redco_status redco_partition_traffic(const redco_graph *local, redco_tp_traffic **traffic_out, uint32_t *count_out,
-                                     redco_error *err);
 
 #ifdef __cplusplus
 }

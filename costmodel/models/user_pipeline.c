@@ -15,8 +15,12 @@ static void read_parameter(redcoi_build *build, const redco_json_value *item)
     redco_json_value list;
     uint64_t shape[MOST_DIMENSIONS] = {1}, elements = 1;
     size_t rank = 0;
+    bool frozen = false;
     build->status = redco_json_string(item, "name", &name, build->err);
     if (redcoi_building(build)) { build->status = redco_json_array(item, "shape", &list, &rank, build->err); }
+    if (redcoi_building(build) && json_object_get(item->json, "frozen") != NULL) {
+        build->status = redco_json_bool(item, "frozen", &frozen, build->err);
+    }
     if (!redcoi_building(build)) { return; }
     if (rank == 0 || rank > MOST_DIMENSIONS) {
         build->status =
@@ -31,7 +35,7 @@ static void read_parameter(redcoi_build *build, const redco_json_value *item)
         }
         shape[i] = (uint64_t)size;
     }
-    redcoi_tensor(build, name, (uint32_t)rank, shape);
+    redcoi_tensor(build, name, (uint32_t)rank, shape, frozen);
 }
 
 static void build_pipeline(redcoi_build *build)
@@ -42,7 +46,7 @@ static void build_pipeline(redcoi_build *build)
     /* No layer has a size of its own: the numbers are those of one token, one head and one word. */
     *dims = (redco_model_dims){
         .hidden = 1, .ffn = 1, .layers = 1, .heads = 1, .kv_heads = 1, .head_dim = 1, .vocab = 1, .norm = dims->norm};
-    redcoi_class(build, "block", REDCO_CLASS_BLOCK, 1, "");
+    redcoi_class(build, "block", REDCO_CLASS_BLOCK, 1);
     if (!redcoi_building(build)) { return; }
     build->status = redco_json_array(&build->config, "parameters", &list, &count, build->err);
     for (size_t i = 0; redcoi_building(build) && i < count; i++) {
@@ -114,8 +118,8 @@ static redco_status price(redco_model *model, redco_error *err)
 }
 
 const redcoi_family redcoi_family_pipeline = {.type = "pipeline",
-                                              .norm = REDCO_NORM_RMS,
-                                              .positions = REDCO_POSITIONS_NONE,
+                                              .dims = {.norm = REDCO_NORM_RMS},
                                               .build = build_pipeline,
                                               .price = price,
+                                              .untrained = true,
                                               .unlisted = true};

@@ -147,6 +147,17 @@ static void pass_over(const redco_checkpoints *c, const redco_error *bad)
     c->options.tell(c->options.context, text);
 }
 
+/* The best that the checkpoint knows of, unless somebody removed it: rank 0 looks. */
+static redco_status take_best(redco_checkpoints *c, const redco_checkpoint_best *best, redco_error *err)
+{
+    uint64_t there = 0;
+    if (best->step == 0) { return REDCO_OK; }
+    if (redco_communicator_rank(c->all) == 0) { there = redcoi_store_has(c->options.folder, best->step) ? 1 : 0; }
+    const redco_status st = redcoi_tell(c, &there, 1, "checkpoint/find", err);
+    if (st == REDCO_OK && there == 1) { redco_checkpoints_set_best(c, best); }
+    return st;
+}
+
 /* Rank 0 says which are tried. */
 static redco_status find(redco_checkpoints *c, const uint64_t *steps, uint64_t count, redco_checkpoint **checkpoint_out,
                          redco_error *err)
@@ -158,9 +169,9 @@ static redco_status find(redco_checkpoints *c, const uint64_t *steps, uint64_t c
         redco_error bad = {.status = REDCO_OK};
         if ((st = redcoi_tell(c, &step, 1, "checkpoint/find", err)) != REDCO_OK) { return st; }
         const redco_status found = check_one(c, step, checkpoint_out, &agreed, &bad);
-        if (found == REDCO_OK) {
+        if (found == REDCO_OK && *checkpoint_out != NULL) {
             if (i > 0) { c->resumed = step; }
-            return REDCO_OK;
+            return take_best(c, &(*checkpoint_out)->info.best, err);
         }
         if (!agreed || found == REDCO_ENOMEM) { return redco_fail(err, found, bad.place, "%s", bad.text); }
         pass_over(c, &bad);
@@ -230,7 +241,7 @@ static redco_status match(const redco_checkpoint *c, const redco_checkpoint_stat
     const int kinds = (int)redco_optimizer_states(&s->optimizer);
     for (uint32_t i = 0; i < parameters; i++) {
         const redco_tensor_type want = redcoi_entry_type(&s->task->parameters[i], redco_states_master_dtype(s->states));
-        for (int which = REDCO_STATES_WEIGHTS; which < kinds; which++) {
+        for (int which = REDCO_STATES_WEIGHTS; which < redcoi_states_of(s, i, kinds); which++) {
             char name[REDCOI_NAME_SIZE], have_text[REDCO_TYPE_TEXT_BYTES], want_text[REDCO_TYPE_TEXT_BYTES];
             const redcoi_entry *const entry = entry_of(c, s, i, which);
             redcoi_entry_name(s, i, which, name);
@@ -245,22 +256,22 @@ static redco_status match(const redco_checkpoint *c, const redco_checkpoint_stat
         }
     }
     const redco_status st = redcoi_means_match(c, s, err);
-    const uint32_t tensors = parameters * (uint32_t)(kinds + 1) + redcoi_means_count(s);
+    const uint32_t tensors = redcoi_entry_count(s, (uint32_t)kinds + 1) + redcoi_means_count(s);
     if (st != REDCO_OK || c->entry_count == tensors) { return st; }
     return redco_fail(err, REDCO_EVALUE, c->path, "has %u tensors; %s has %u", c->entry_count, s->task->name, tensors);
 }
 
-static redco_status load_range(struct loading *l, const redco_piece *piece, int which, redco_error *err)
+static redco_status load_range(struct loading *l, const redco_shard_slice *slice, int which, redco_error *err)
 {
-    const redcoi_placing placing = redcoi_placing_of(l->states, piece->tensor);
-    const uint64_t end = piece->begin + piece->count;
+    const redcoi_placing placing = redcoi_placing_of(l->states, slice->tensor);
+    const uint64_t end = slice->begin + slice->count;
     redco_status st = REDCO_OK;
-    l->entry = entry_of(l->checkpoint, l->states, piece->tensor, which);
-    for (uint64_t at = piece->begin; at < end && st == REDCO_OK; at += chunk_elements) {
+    l->entry = entry_of(l->checkpoint, l->states, slice->tensor, which);
+    for (uint64_t at = slice->begin; at < end && st == REDCO_OK; at += chunk_elements) {
         const uint64_t count = end - at < chunk_elements ? end - at : chunk_elements;
         st = redcoi_walk(&placing, at, count, read_run, l, err);
         if (st == REDCO_OK) {
-            st = redco_states_set_range(l->states->states, l->states->worker, piece->tensor, which, at, count, l->chunk,
+            st = redco_states_set_range(l->states->states, l->states->worker, slice->tensor, which, at, count, l->chunk,
                                         err);
         }
     }
@@ -275,11 +286,11 @@ static redco_status load_own(struct loading *l, redco_error *err)
     redco_status st = REDCO_OK;
     for (uint32_t layer = 0; layer < redco_layout_model(layout)->layer_count && st == REDCO_OK; layer++) {
         uint32_t count = 0;
-        const redco_piece *const pieces = redco_layout_pieces(layout, layer, &count);
+        const redco_shard_slice *const slices = redco_layout_slices(layout, layer, &count);
         for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-            st = load_range(l, &pieces[i], REDCO_STATES_WEIGHTS, err);
-            for (int which = 0; which < kinds && pieces[i].owned_at != REDCO_NOWHERE && st == REDCO_OK; which++) {
-                st = load_range(l, &pieces[i], which, err);
+            st = load_range(l, &slices[i], REDCO_STATES_WEIGHTS, err);
+            for (int which = 0; which < kinds && slices[i].owned_at != REDCO_NOWHERE && st == REDCO_OK; which++) {
+                st = load_range(l, &slices[i], which, err);
             }
         }
     }

@@ -1,6 +1,7 @@
 #include "executor/checkpoint/checkpoint_internal.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,7 +49,9 @@ static struct share share_of(const redco_checkpoint_states *s, uint32_t layer, u
     const redco_layout *const layout = redco_states_layout(s->states);
     const redco_rank_mesh mesh = redco_layout_mesh(layout);
     const redco_place place = redco_layout_place(layout);
-    const redco_between blocks = {redco_layout_model(layout)->layers[layer].shards.optimizer, mesh.dp};
+    const redco_state_model *const model = redco_layout_model(layout);
+    const redco_shards *const shards = &model->layers[layer].shards;
+    const redco_between blocks = {model->tensors[tensor].frozen ? shards->parameters : shards->optimizer, mesh.dp};
     struct share share = {redco_between_position(blocks, place), redco_between_size(blocks)};
     if (s->layouts[tensor].kind != REDCO_TP_SPLIT) {
         share = (struct share){share.own * mesh.tp + place.tp, share.of * mesh.tp};
@@ -75,19 +78,19 @@ static redco_status check_finite(const struct saving *s, uint64_t count, redco_e
                                s->entry->name);
 }
 
-static redco_status save_range(struct saving *s, const redco_piece *piece, int which, const redcoi_placing *placing,
-                               redco_error *err)
+static redco_status save_range(struct saving *s, const redco_shard_slice *slice, int which,
+                               const redcoi_placing *placing, redco_error *err)
 {
     const redco_layout *const layout = redco_states_layout(s->states->states);
-    const uint32_t layer = redco_layout_layer_of(layout, redco_layout_module_of(layout, piece->tensor));
-    const struct share share = share_of(s->states, layer, piece->tensor);
-    const uint64_t end = piece->begin + cut(piece->count, share.own + 1, share.of);
+    const uint32_t layer = redco_layout_layer_of(layout, redco_layout_module_of(layout, slice->tensor));
+    const struct share share = share_of(s->states, layer, slice->tensor);
+    const uint64_t end = slice->begin + cut(slice->count, share.own + 1, share.of);
     redco_status st = REDCO_OK;
-    s->entry = &s->checkpoint->entries[redcoi_entry_number(s->states, piece->tensor, which)];
-    for (uint64_t at = piece->begin + cut(piece->count, share.own, share.of); at < end && st == REDCO_OK;
+    s->entry = &s->checkpoint->entries[redcoi_entry_number(s->states, slice->tensor, which)];
+    for (uint64_t at = slice->begin + cut(slice->count, share.own, share.of); at < end && st == REDCO_OK;
          at += chunk_elements) {
         const uint64_t count = end - at < chunk_elements ? end - at : chunk_elements;
-        st = redco_states_get_range(s->states->states, s->states->worker, piece->tensor, which, at, count, s->chunk,
+        st = redco_states_get_range(s->states->states, s->states->worker, slice->tensor, which, at, count, s->chunk,
                                     err);
         if (st == REDCO_OK) { st = check_finite(s, count, err); }
         if (st == REDCO_OK) { st = redcoi_walk(placing, at, count, write_run, s, err); }
@@ -101,12 +104,15 @@ static redco_status save_own(struct saving *s, redco_error *err)
     redco_status st = REDCO_OK;
     for (uint32_t layer = 0; layer < redco_layout_model(layout)->layer_count && st == REDCO_OK; layer++) {
         uint32_t count = 0;
-        const redco_piece *const pieces = redco_layout_pieces(layout, layer, &count);
+        const redco_shard_slice *const slices = redco_layout_slices(layout, layer, &count);
         for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-            if (pieces[i].owned_at == REDCO_NOWHERE) { continue; }
-            const redcoi_placing placing = redcoi_placing_of(s->states, pieces[i].tensor);
-            for (int which = REDCO_STATES_WEIGHTS; which < s->kinds - 1 && st == REDCO_OK; which++) {
-                st = save_range(s, &pieces[i], which, &placing, err);
+            const uint32_t tensor = slices[i].tensor;
+            const bool frozen = redco_layout_model(layout)->tensors[tensor].frozen;
+            if (slices[i].owned_at == REDCO_NOWHERE && !frozen) { continue; }
+            const redcoi_placing placing = redcoi_placing_of(s->states, tensor);
+            const int states = redcoi_states_of(s->states, tensor, s->kinds - 1);
+            for (int which = REDCO_STATES_WEIGHTS; which < states && st == REDCO_OK; which++) {
+                st = save_range(s, &slices[i], which, &placing, err);
             }
         }
     }
@@ -145,13 +151,26 @@ static redco_status add_checksums(redco_checkpoints *c, redco_checkpoint *checkp
     return st;
 }
 
+void redco_checkpoints_set_best(redco_checkpoints *c, const redco_checkpoint_best *best)
+{
+    (void)snprintf(c->best_by, sizeof c->best_by, "%s", best->by);
+    c->best = (redco_checkpoint_best){best->step, best->value, c->best_by};
+}
+
+redco_checkpoint_best redco_checkpoints_best(const redco_checkpoints *c)
+{
+    return c->best;
+}
+
 redco_status redco_checkpoints_save(redco_checkpoints *c, const redco_checkpoint_info *info,
                                     const redco_checkpoint_states *states, redco_error *err)
 {
     const bool first = redco_communicator_rank(c->all) == 0;
     const redco_checkpoints_options *const options = &c->options;
     redco_checkpoint *checkpoint = NULL;
-    redco_status st = redcoi_catalogue(&c->options, info, states, &checkpoint, err);
+    redco_checkpoint_info with_best = *info;
+    with_best.best = c->best;
+    redco_status st = redcoi_catalogue(&c->options, &with_best, states, &checkpoint, err);
     if (st == REDCO_OK && first) { st = redcoi_store_begin(options, checkpoint, err); }
     if ((st = redcoi_agree(c, st, "checkpoint/begin", NULL, err)) != REDCO_OK) { goto out; }
     st = redcoi_save_part(states, checkpoint, 1 + (int)redco_optimizer_states(&states->optimizer), first, err);
@@ -159,7 +178,7 @@ redco_status redco_checkpoints_save(redco_checkpoints *c, const redco_checkpoint
     if ((st = add_checksums(c, checkpoint, err)) != REDCO_OK) { goto out; }
     if (first) {
         st = redcoi_store_commit(options, checkpoint, err);
-        if (st == REDCO_OK) { st = redcoi_store_prune(options, info->step, c->resumed, err); }
+        if (st == REDCO_OK) { st = redcoi_store_prune(options, info->step, c->best.step, c->resumed, err); }
         if (st == REDCO_OK) { c->resumed = UINT64_MAX; } /* the folder is whole now */
     }
     st = redcoi_agree(c, st, "checkpoint/commit", NULL, err);

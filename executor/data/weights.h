@@ -7,6 +7,8 @@
 #include "costmodel/models/task.h"
 #include "executor/data/initial.h"
 
+#include <stdbool.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -15,19 +17,34 @@ typedef struct redco_weights redco_weights;
 
 /** A .safetensors file, an index with its files beside it, or a folder that has either under the name that transformers
  *  gives it ("model.safetensors.index.json", "model.safetensors"). Headers are read, and compared with the task and
- * with the sizes of the files: the first tensor that is missing, too many, cut off, or of another shape or type is the
- * error.
+ * with the sizes of the files: the first tensor that is missing (but see redco_weights_has()), too many, cut off, or of
+ * another shape or type is the error.
  *  @param task   borrowed until it is closed
  *  @param model  whose task it is: then names may lack "model." and its kin, and buffers and copies of a tied table may
  *                be there too; NULL: names are exact */
 redco_status redco_weights_open(const char *path, const redco_task *task, const redco_model *model,
                                 redco_weights **weights_out, redco_error *err);
+/** Files that have a part of the parameters each. */
+typedef struct redco_weights_part {
+    const char *prefix; /**< beginning of the parameters' names, which the file's names lack; "" of all */
+    const char *path;   /**< as above */
+} redco_weights_part;
+
+/** Each file must have all parameters of its prefix and nothing else; parameters of no part are not read. A prefix that
+ *  no parameter has, and two files for one parameter, are errors.
+ *  @param parts  at least one */
+redco_status redco_weights_open_parts(const redco_weights_part *parts, size_t count, const redco_task *task,
+                                      redco_weights **weights_out, redco_error *err);
+/** True if a file has the parameter. redco_weights_open()'s has all, but for those that are trained beside frozen ones:
+ *  adapters. @param weights  NULL: none has */
+bool redco_weights_has(const redco_weights *weights, size_t parameter);
+
 /** From memory, which is borrowed until it is closed; no index. */
 redco_status redco_weights_parse(const void *bytes, size_t size, const char *name, const redco_task *task,
                                  redco_weights **weights_out, redco_error *err);
 void redco_weights_close(redco_weights *weights); /**< NULL is accepted */
 
-/** @param parameter  its number in the task
+/** @param parameter  its number in the task, which a file must have
  *  @param box        in the executor's storage; NULL: all of it
  *  @param dtype      of @p out, rounded to nearest even where the file has more digits
  *  @return REDCO_EVALUE if the file ends before, or holds what is not a number */

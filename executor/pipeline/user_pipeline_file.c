@@ -1,6 +1,8 @@
-#include "executor/pipeline/user_pipeline_file.h"
+#include "executor/pipeline/collector.h"
 
+#include "costmodel/graph/names.h"
 #include "costmodel/graph/transform.h"
+#include "executor/pipeline/pipeline_models.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -25,6 +27,7 @@ struct redco_user_pipeline_file {
     size_t parameter_count, parameter_room;
     redco_task_input *inputs; /* dim[0] is 0 until there is a batch */
     size_t input_count;
+    redcoi_pipeline_models models;
 };
 
 static void refuse(redco_user_pipeline_shape *shape, const char *name, const char *why)
@@ -70,16 +73,9 @@ static bool good_shape(redco_user_pipeline_shape *shape, const char *name, uint3
     return true;
 }
 
-void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char *name, uint32_t rank,
-                                   const uint64_t *dim, redco_initial initial)
+static void add_parameter(redco_user_pipeline_shape *shape, const char *name, const redco_task_parameter *parameter)
 {
     redco_user_pipeline_file *const f = shape->file;
-    if (shape->error.status != REDCO_OK || !good_name(shape, name)) { return; }
-    if (rank < 1 || rank > 4) {
-        refuse(shape, name, "is no parameter of 1 to 4 dimensions");
-        return;
-    }
-    if (!good_shape(shape, name, rank, dim)) { return; }
     if (f->parameter_count == f->parameter_room) {
         const size_t room = 2 * f->parameter_room + 32;
         redco_task_parameter *const more = room > PARAMETERS_MAX ? NULL : realloc(f->parameters, room * sizeof *more);
@@ -91,14 +87,70 @@ void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char 
         f->parameter_room = room;
     }
     redco_task_parameter *const p = &f->parameters[f->parameter_count];
-    *p = (redco_task_parameter){
-        .name = strdup(name), .layer = layer_name, .rank = rank, .blocks = 1, .initial = initial};
-    memcpy(p->dim, dim, rank * sizeof *dim);
+    *p = *parameter;
+    p->name = strdup(name);
+    p->layer = layer_name;
     if (p->name == NULL) {
         refuse(shape, name, "does not fit into memory");
         return;
     }
     f->parameter_count++;
+}
+
+void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char *name, uint32_t rank,
+                                   const uint64_t *dim, redco_initial initial)
+{
+    if (shape->error.status != REDCO_OK || !good_name(shape, name)) { return; }
+    if (rank < 1 || rank > 4) {
+        refuse(shape, name, "is no parameter of 1 to 4 dimensions");
+        return;
+    }
+    if (!good_shape(shape, name, rank, dim)) { return; }
+    add_parameter(
+        shape, name,
+        &(redco_task_parameter){.rank = rank,
+                                .dim = {dim[0], rank > 1 ? dim[1] : 0, rank > 2 ? dim[2] : 0, rank > 3 ? dim[3] : 0},
+                                .blocks = 1,
+                                .initial = initial});
+}
+
+void redco_user_pipeline_language_model(redco_user_pipeline_shape *shape, const char *prefix, const char *config)
+{
+    redco_user_pipeline_file *const f = shape->file;
+    if (shape->error.status != REDCO_OK) { return; }
+    if (prefix == NULL || config == NULL) {
+        refuse(shape, prefix, "is a model without prefix or config");
+        return;
+    }
+    if (redcoi_pipeline_models_add(&f->models, prefix, config, f->path, &shape->error) != REDCO_OK) { return; }
+    const redco_task *const task = redco_language_model_task(redcoi_pipeline_models_find(&f->models, prefix));
+    for (size_t i = 0; i < task->parameter_count && shape->error.status == REDCO_OK; i++) {
+        const char *const name = task->parameters[i].name;
+        if (good_name(shape, name)) { add_parameter(shape, name, &task->parameters[i]); }
+    }
+}
+
+redco_value redco_user_pipeline_logits(redco_scope *scope, const char *prefix, redco_value tokens)
+{
+    const redco_user_pipeline_file *const f = scope->owner;
+    const redco_language_model *const lm =
+        f != NULL && prefix != NULL ? redcoi_pipeline_models_find(&f->models, prefix) : NULL;
+    if (lm == NULL) {
+        (void)redco_fail(&scope->error, REDCO_EVALUE, f != NULL ? f->path : "",
+                         "describe() gave no language model with the prefix \"%.80s\"", prefix != NULL ? prefix : "");
+        return REDCO_NO_VALUE;
+    }
+    const uint64_t most = redco_model_get_dims(redco_language_model_of(lm))->max_positions;
+    if (tokens < redco_graph_value_count(scope->graph)) {
+        const redco_tensor_type *const type = redco_value_type(scope->graph, tokens);
+        if (type->rank == 2 && most > 0 && type->dim[1] > most) {
+            (void)redco_fail(&scope->error, REDCO_EVALUE, f->path,
+                             "model \"%.80s\": sequences of %llu tokens; its table has %llu positions", prefix,
+                             (unsigned long long)type->dim[1], (unsigned long long)most);
+            return REDCO_NO_VALUE;
+        }
+    }
+    return redco_language_model_logits(scope, lm, tokens);
 }
 
 void redco_user_pipeline_input(redco_user_pipeline_shape *shape, const char *name, redco_dtype dtype, uint32_t rank,
@@ -126,6 +178,63 @@ void redco_user_pipeline_input(redco_user_pipeline_shape *shape, const char *nam
     f->input_count++;
 }
 
+/* @param name  for errors @return whether any parameter has the prefix */
+static bool any_begins(redco_user_pipeline_shape *shape, const char *prefix)
+{
+    const redco_user_pipeline_file *const f = shape->file;
+    if (shape->error.status != REDCO_OK) { return false; }
+    for (size_t i = 0; i < f->parameter_count; i++) {
+        if (strncmp(f->parameters[i].name, prefix, strlen(prefix)) == 0) { return true; }
+    }
+    refuse(shape, prefix, "begins no parameter's name that was described before");
+    return false;
+}
+
+void redco_user_pipeline_training(redco_user_pipeline_shape *shape, const char *prefix, redco_training training)
+{
+    redco_user_pipeline_file *const f = shape->file;
+    if (!any_begins(shape, prefix)) { return; }
+    if (training != REDCO_TRAINED && training != REDCO_FROZEN && training != REDCO_ASSIGNED) {
+        refuse(shape, prefix, "is trained in no way that redco knows");
+    }
+    for (size_t i = 0; i < f->parameter_count; i++) {
+        if (strncmp(f->parameters[i].name, prefix, strlen(prefix)) == 0) { f->parameters[i].training = training; }
+    }
+}
+
+void redco_user_pipeline_rate(redco_user_pipeline_shape *shape, const char *prefix, double factor)
+{
+    redco_user_pipeline_file *const f = shape->file;
+    if (!any_begins(shape, prefix)) { return; }
+    if (!(factor > 0.0 && factor < 1e6)) { refuse(shape, prefix, "has a rate factor that is not between 0 and 10^6"); }
+    for (size_t i = 0; i < f->parameter_count; i++) {
+        if (strncmp(f->parameters[i].name, prefix, strlen(prefix)) == 0) { f->parameters[i].rate_factor = factor; }
+    }
+}
+
+/* Behind describe(): what the parameters are together. */
+static void check_training(redco_user_pipeline_shape *shape)
+{
+    const redco_user_pipeline_file *const f = shape->file;
+    bool trained = false;
+    for (size_t i = 0; i < f->parameter_count && shape->error.status == REDCO_OK; i++) {
+        const redco_task_parameter *const p = &f->parameters[i];
+        trained = trained || p->training == REDCO_TRAINED;
+        if (p->training == REDCO_ASSIGNED && f->table->step == NULL) {
+            refuse(shape, p->name, "is assigned, but the table has no .step to assign it");
+        }
+        if (i > 0 && redco_same_module(p[-1].name, p->name) &&
+            (p[-1].training == REDCO_FROZEN) != (p->training == REDCO_FROZEN)) {
+            refuse(shape, p->name,
+                   p->training == REDCO_FROZEN ? "is frozen, but not all of its module (the name up to the last dot)"
+                                               : "is not frozen, but its module (the name up to the last dot) is");
+        }
+    }
+    if (f->parameter_count > 0 && !trained && shape->error.status == REDCO_OK) {
+        refuse(shape, f->parameters[0].name, "and all other parameters are not trained");
+    }
+}
+
 static redco_status check_table(const redco_user_pipeline *table, const char *path, redco_error *err)
 {
     if (table->abi != REDCO_USER_PIPELINE_ABI) {
@@ -138,15 +247,23 @@ static redco_status check_table(const redco_user_pipeline *table, const char *pa
     } needed[] = {{"name", table->name != NULL && table->name[0] != '\0'},
                   {"describe", table->describe != NULL},
                   {"collate", table->collate != NULL},
-                  {"loss", table->loss != NULL}};
+                  {"loss", table->loss != NULL || table->step != NULL}};
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
         if (needed[i].there) { continue; }
         return redco_fail(err, REDCO_EVALUE, path, "its " SYMBOL " has no .%s", needed[i].name);
     }
+    if (table->weight != NULL && table->step != NULL) {
+        return redco_fail(err, REDCO_EVALUE, path,
+                          "its " SYMBOL " has .weight, which weighs losses, and .step, whose gradients it would not");
+    }
     if (table->metric != NULL && table->predict == NULL) {
         return redco_fail(err, REDCO_EVALUE, path, "its " SYMBOL " has .metric, but no .predict to judge");
     }
-    return REDCO_OK;
+    if (table->weight != NULL && table->step != NULL) {
+        return redco_fail(err, REDCO_EVALUE, path,
+                          "its " SYMBOL " has .weight, but .step: gradients of its own are not weighed");
+    }
+    return redco_collector_check(table, path, err);
 }
 
 redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, const char *name,
@@ -165,8 +282,14 @@ redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, cons
         goto out;
     }
     table->describe(&shape);
+    if (shape.error.status == REDCO_OK) { check_training(&shape); }
     if (shape.error.status != REDCO_OK) {
         st = redco_fail(err, shape.error.status, shape.error.place, "%s", shape.error.text);
+    } else if (table->generates != NULL && redcoi_pipeline_models_find(&f->models, table->generates) == NULL) {
+        st = redco_fail(err, REDCO_EVALUE, name,
+                        "its " SYMBOL " has .generates = \"%.80s\"; describe() gave no such "
+                        "language model",
+                        table->generates);
     } else if (f->parameter_count == 0 || f->input_count == 0) {
         st = redco_fail(err, REDCO_EVALUE, name, "describe() gave no %s",
                         f->parameter_count == 0 ? "parameter" : "input");
@@ -210,6 +333,7 @@ void redco_user_pipeline_close(redco_user_pipeline_file *f)
     free(f->parameters);
     free(f->inputs);
     free(f->path);
+    redcoi_pipeline_models_free(&f->models);
     if (f->library != NULL) { (void)dlclose(f->library); }
     free(f);
 }
@@ -220,12 +344,43 @@ const redco_user_pipeline *redco_user_pipeline_of(const redco_user_pipeline_file
 }
 
 /* All operators are the one layer's product, which the simulator has. */
+static void begin(const redco_user_pipeline_file *f, redco_scope *scope)
+{
+    scope->owner = f;
+    redco_graph_set_layer(scope->graph, layer_name);
+    redco_graph_set_role(scope->graph, REDCO_OP_ROLE_FFN_IN);
+    redco_graph_hold_label(scope->graph, true); /* a language model sets labels, too */
+}
+
 static redco_value loss_of(redco_scope *scope, const void *context)
 {
     const redco_user_pipeline_file *const f = context;
-    redco_graph_set_layer(scope->graph, layer_name);
-    redco_graph_set_role(scope->graph, REDCO_OP_ROLE_FFN_IN);
-    return f->table->loss(scope, NULL);
+    begin(f, scope);
+    const redco_value loss = f->table->loss(scope, NULL);
+    redco_graph_hold_label(scope->graph, false);
+    return loss;
+}
+
+redco_value redco_user_pipeline_predict(const redco_user_pipeline_file *f, redco_scope *scope)
+{
+    begin(f, scope);
+    const redco_value predicted = f->table->predict(scope);
+    redco_graph_hold_label(scope->graph, false);
+    return predicted;
+}
+
+const redco_language_model *redco_user_pipeline_generator(const redco_user_pipeline_file *f)
+{
+    return f->table->generates != NULL ? redcoi_pipeline_models_find(&f->models, f->table->generates) : NULL;
+}
+
+static redco_value step_of(redco_scope *scope, const void *context)
+{
+    const redco_user_pipeline_file *const f = context;
+    begin(f, scope);
+    const redco_value loss = f->table->step(scope, NULL);
+    redco_graph_hold_label(scope->graph, false);
+    return loss;
 }
 
 redco_status redco_user_pipeline_task(const redco_user_pipeline_file *f, uint32_t examples, redco_task *task_out,
@@ -241,7 +396,8 @@ redco_status redco_user_pipeline_task(const redco_user_pipeline_file *f, uint32_
                              .parameter_count = f->parameter_count,
                              .inputs = inputs,
                              .input_count = f->input_count,
-                             .loss = loss_of,
+                             .loss = f->table->loss != NULL ? loss_of : NULL,
+                             .step = f->table->step != NULL ? step_of : NULL,
                              .context = f};
     return REDCO_OK;
 }
@@ -297,8 +453,8 @@ static redco_status probe(const redco_user_pipeline_file *f, struct work *w, red
 {
     redco_task task = {.name = NULL};
     redco_task_graph forward = {.graph = NULL}, built = {.graph = NULL};
-    const redco_task_options options = {REDCO_F32, REDCO_F32, true, true};
-    const redco_task_options without = {REDCO_F32, REDCO_F32, true, false};
+    const redco_task_options options = {REDCO_F32, REDCO_F32, true, true, 1};
+    const redco_task_options without = {REDCO_F32, REDCO_F32, true, false, 1};
     bool *live = NULL;
     redco_status st = redco_user_pipeline_task(f, PROBED, &task, err);
     if (st == REDCO_OK) { st = redco_task_build(&task, &without, &forward, err); }
@@ -311,12 +467,16 @@ static redco_status probe(const redco_user_pipeline_file *f, struct work *w, red
         goto out;
     }
     for (size_t i = 0; i < task.parameter_count; i++) {
-        if (built.gradients[i] != REDCO_NO_VALUE) { continue; }
+        if (built.gradients[i] != REDCO_NO_VALUE || task.parameters[i].training == REDCO_FROZEN) { continue; }
         st = redco_fail(err, REDCO_EVALUE, f->path, "the loss does not depend on the parameter %s",
                         task.parameters[i].name);
         goto out;
     }
-    redco_graph_live(built.graph, built.gradients, (uint32_t)task.parameter_count, live);
+    uint32_t gradients = 0; /* those that there are, from the front */
+    for (size_t i = 0; i < task.parameter_count; i++) {
+        if (built.gradients[i] != REDCO_NO_VALUE) { built.gradients[gradients++] = built.gradients[i]; }
+    }
+    redco_graph_live(built.graph, built.gradients, gradients, live);
     measure(built.graph, live, forward_ops, w);
     st = measure_kept(built.graph, live, forward_ops, w, err);
 out:
@@ -335,7 +495,9 @@ static json_t *parameters_json(const redco_user_pipeline_file *f)
         for (uint32_t d = 0; d < f->parameters[i].rank; d++) {
             (void)json_array_append_new(shape, json_integer((json_int_t)f->parameters[i].dim[d]));
         }
-        (void)json_array_append_new(list, json_pack("{s:s, s:o}", "name", f->parameters[i].name, "shape", shape));
+        json_t *const item = json_pack("{s:s, s:o}", "name", f->parameters[i].name, "shape", shape);
+        if (f->parameters[i].training == REDCO_FROZEN) { (void)json_object_set_new(item, "frozen", json_true()); }
+        (void)json_array_append_new(list, item);
     }
     return list;
 }

@@ -57,6 +57,12 @@ static struct span span_at(const redcoi_adafactor *a, const redco_state_matrix *
     return s;
 }
 
+/* Frozen and assigned tensors have none. */
+static bool has_means(const redco_states *states, uint32_t tensor)
+{
+    return !redcoi_model(states)->tensors[tensor].frozen && !redcoi_model(states)->tensors[tensor].assigned;
+}
+
 redco_status redcoi_adafactor_create(redco_states *states, redco_error *err)
 {
     const uint32_t tensors = redcoi_model(states)->tensor_count;
@@ -70,7 +76,8 @@ redco_status redcoi_adafactor_create(redco_states *states, redco_error *err)
     if (a != NULL) { a->at = calloc((size_t)tensors + 1, sizeof *a->at); }
     if (a == NULL || a->at == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "Adafactor's means"); }
     for (uint32_t i = 0; i < tensors; i++) {
-        a->at[i + 1] = a->at[i] + row_count(&matrices[i]) + matrices[i].matrices * matrices[i].columns;
+        const uint64_t means = row_count(&matrices[i]) + matrices[i].matrices * matrices[i].columns;
+        a->at[i + 1] = a->at[i] + (has_means(states, i) ? means : 0);
     }
     const uint64_t count = a->at[tensors];
     a->means = calloc(count + 1, sizeof *a->means);
@@ -98,7 +105,7 @@ void redcoi_adafactor_free(redco_states *states)
     free(a);
 }
 
-static unsigned char *master_of(const redco_states *states, uint32_t layer, const redco_piece *run)
+static unsigned char *master_of(const redco_states *states, uint32_t layer, const redco_shard_slice *run)
 {
     return states->has_master ? states->owned[0] + (size_t)(states->owned_at[layer] + run->owned_at) *
                                                        redco_dtype_bytes(states->master)
@@ -106,16 +113,16 @@ static unsigned char *master_of(const redco_states *states, uint32_t layer, cons
 }
 
 /* Gradients of a span, not yet clipped to the norm of all. */
-static void load_gradients(const redco_states *states, uint32_t layer, const redco_piece *run, uint64_t skip,
+static void load_gradients(const redco_states *states, uint32_t layer, const redco_shard_slice *run, uint64_t skip,
                            uint64_t count, double *to)
 {
     redcoi_load(states->options.dtype, redcoi_gradient(states, layer, run->gradient_at + skip), count, to);
     for (uint64_t i = 0; i < count; i++) { to[i] *= states->adafactor->gradient_factor; }
 }
 
-typedef void (*visit)(redco_states *states, uint32_t layer, const redco_piece *run);
+typedef void (*visit)(redco_states *states, uint32_t layer, const redco_shard_slice *run);
 
-static void add_sums(redco_states *states, uint32_t layer, const redco_piece *run)
+static void add_sums(redco_states *states, uint32_t layer, const redco_shard_slice *run)
 {
     redcoi_adafactor *const a = states->adafactor;
     const redco_state_matrix *const m = &states->options.matrices[run->tensor];
@@ -139,7 +146,8 @@ static void add_sums(redco_states *states, uint32_t layer, const redco_piece *ru
 }
 
 /* Gradients of a span to directions: divided by the roots of their means of squares. */
-static struct span direct(const redco_states *states, uint32_t layer, const redco_piece *run, uint64_t at, double *to)
+static struct span direct(const redco_states *states, uint32_t layer, const redco_shard_slice *run, uint64_t at,
+                          double *to)
 {
     const redcoi_adafactor *const a = states->adafactor;
     const redco_state_matrix *const m = &states->options.matrices[run->tensor];
@@ -150,7 +158,7 @@ static struct span direct(const redco_states *states, uint32_t layer, const redc
     return s;
 }
 
-static void add_updates(redco_states *states, uint32_t layer, const redco_piece *run)
+static void add_updates(redco_states *states, uint32_t layer, const redco_shard_slice *run)
 {
     double block[BLOCK];
     for (uint64_t at = 0; at < run->count;) {
@@ -165,9 +173,9 @@ static void walk(redco_states *states, visit see)
 {
     for (uint32_t l = 0; l < redcoi_model(states)->layer_count; l++) {
         uint32_t count = 0;
-        const redco_piece *const pieces = redco_layout_pieces(states->layout, l, &count);
+        const redco_shard_slice *const slices = redco_layout_slices(states->layout, l, &count);
         for (uint32_t i = 0; i < count; i++) {
-            if (redcoi_counts(states, l, &pieces[i])) { see(states, l, &pieces[i]); }
+            if (redcoi_counts(states, l, &slices[i])) { see(states, l, &slices[i]); }
         }
     }
 }
@@ -202,7 +210,8 @@ static void take_scale(redco_states *states, const redco_update *update, uint32_
     const uint32_t tensors = redcoi_model(states)->tensor_count;
     const double elements = (double)(m->matrices * (m->rows > 0 ? m->rows : 1) * m->columns);
     const double size = sqrt(a->sums[a->at[tensors] + tensor] / elements);
-    double rate = o->relative_rate ? fmin(0.01, 1.0 / sqrt((double)update->step)) : update->learning_rate;
+    double rate = redco_optimizer_rate(o, update->learning_rate, update->step);
+    rate *= states->rates[states->rate_of[tensor]];
     if (o->scale_epsilon > 0.0) { rate *= fmax(o->scale_epsilon, size); }
     a->decay[tensor] = 1.0 - (redcoi_model(states)->tensors[tensor].decayed ? o->weight_decay * rate : 0.0);
     a->scale[tensor] = rate / fmax(1.0, sqrt(a->scale[tensor] / elements) / o->update_clip);
@@ -230,14 +239,18 @@ redco_status redcoi_adafactor_begin(redco_states *states, const redco_update *up
     walk(states, add_sums);
     redco_status st = add_up(states, a->sums, count, err);
     if (st != REDCO_OK) { return st; }
-    for (uint32_t i = 0; i < tensors; i++) { take_means(states, update, i); }
+    for (uint32_t i = 0; i < tensors; i++) {
+        if (has_means(states, i)) { take_means(states, update, i); }
+    }
     walk(states, add_updates);
     st = add_up(states, a->scale, tensors, err);
-    for (uint32_t i = 0; i < tensors && st == REDCO_OK; i++) { take_scale(states, update, i); }
+    for (uint32_t i = 0; i < tensors && st == REDCO_OK; i++) {
+        if (has_means(states, i)) { take_scale(states, update, i); }
+    }
     return st;
 }
 
-void redcoi_adafactor_run(redco_states *states, uint32_t layer, const redco_piece *run)
+void redcoi_adafactor_run(redco_states *states, uint32_t layer, const redco_shard_slice *run)
 {
     const redcoi_adafactor *const a = states->adafactor;
     const uint32_t bytes = redco_dtype_bytes(states->master);
@@ -269,7 +282,7 @@ void redcoi_adafactor_run(redco_states *states, uint32_t layer, const redco_piec
 redco_kept_means redco_states_means(const redco_states *states, uint32_t tensor)
 {
     const redcoi_adafactor *const a = states->adafactor;
-    if (a == NULL) { return (redco_kept_means){.rows = NULL}; }
+    if (a == NULL || !has_means(states, tensor)) { return (redco_kept_means){.rows = NULL}; }
     const redco_state_matrix *const m = &states->options.matrices[tensor];
     double *const first = a->means + a->at[tensor];
     return (redco_kept_means){m->rows > 0 ? first : NULL, first + row_count(m), row_count(m), m->matrices * m->columns};

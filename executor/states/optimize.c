@@ -10,35 +10,39 @@ static const double clip_epsilon = 1e-6;
 /* Below, chunks are cut to fit a cache; above, to launch seldom. */
 static const uint64_t joined_elements_min = (uint64_t)1 << 20;
 
-/* Several blocks of ranks may own the same states, and tensor-parallel ranks the same tensors: the first counts. */
-bool redcoi_counts(const redco_states *states, uint32_t layer, const redco_piece *piece)
+/* Several blocks of ranks may own the same states, and tensor-parallel ranks the same tensors: the first counts. What
+ * is assigned has no gradient. */
+bool redcoi_counts(const redco_states *states, uint32_t layer, const redco_shard_slice *slice)
 {
     const redco_place place = redco_layout_place(states->layout);
     const redco_mesh owners = redcoi_shards(states, layer)->optimizer;
-    if (piece->owned_at == REDCO_NOWHERE || place.gpu >= owners.gpus || place.node >= owners.nodes) { return false; }
-    return place.tp == 0 || !redcoi_model(states)->tensors[piece->tensor].replicated;
+    if (redcoi_model(states)->tensors[slice->tensor].assigned) { return false; }
+    if (slice->owned_at == REDCO_NOWHERE || place.gpu >= owners.gpus || place.node >= owners.nodes) { return false; }
+    return place.tp == 0 || !redcoi_model(states)->tensors[slice->tensor].replicated;
 }
 
-/* Pieces that lie one behind the other in all that an update touches are one, where launches count. */
-static bool continues(const redco_states *states, const redco_piece *run, const redco_piece *next)
+/* Slices that lie one behind the other in all that an update touches are one, where launches count. */
+static bool continues(const redco_states *states, const redco_shard_slice *run, const redco_shard_slice *next)
 {
     const redco_state_tensor *const tensors = redcoi_model(states)->tensors;
     return next->owned_at == run->owned_at + run->count && next->gradient_at == run->gradient_at + run->count &&
            next->shard_at == run->shard_at + run->count &&
            tensors[next->tensor].decayed == tensors[run->tensor].decayed &&
+           tensors[next->tensor].assigned == tensors[run->tensor].assigned &&
+           states->rate_of[next->tensor] == states->rate_of[run->tensor] &&
            tensors[next->tensor].replicated == tensors[run->tensor].replicated;
 }
 
 /* Walks over what this rank owns of a layer. @return false at the end */
-static bool next_run(const redco_states *states, const redco_piece *pieces, uint32_t count, uint32_t *at,
-                     redco_piece *run_out)
+static bool next_run(const redco_states *states, const redco_shard_slice *slices, uint32_t count, uint32_t *at,
+                     redco_shard_slice *run_out)
 {
     const bool joined = states->options.chunk_elements >= joined_elements_min;
-    while (*at < count && pieces[*at].owned_at == REDCO_NOWHERE) { (*at)++; }
+    while (*at < count && slices[*at].owned_at == REDCO_NOWHERE) { (*at)++; }
     if (*at == count) { return false; }
-    *run_out = pieces[(*at)++];
-    while (joined && *at < count && pieces[*at].owned_at != REDCO_NOWHERE && continues(states, run_out, &pieces[*at])) {
-        run_out->count += pieces[(*at)++].count;
+    *run_out = slices[(*at)++];
+    while (joined && *at < count && slices[*at].owned_at != REDCO_NOWHERE && continues(states, run_out, &slices[*at])) {
+        run_out->count += slices[(*at)++].count;
     }
     return true;
 }
@@ -54,12 +58,12 @@ uint32_t redcoi_sums_count(const redco_states *states)
     uint64_t sums = 0;
     for (uint32_t l = 0; l < redcoi_model(states)->layer_count; l++) {
         uint32_t count = 0, at = 0;
-        const redco_piece *const pieces = redco_layout_pieces(states->layout, l, &count);
-        for (redco_piece run; next_run(states, pieces, count, &at, &run);) {
+        const redco_shard_slice *const slices = redco_layout_slices(states->layout, l, &count);
+        for (redco_shard_slice run; next_run(states, slices, count, &at, &run);) {
             if (redcoi_counts(states, l, &run)) { sums += chunks_of(states, run.count); }
         }
     }
-    return (uint32_t)sums; /* pieces are numbered in 32 bits, and a chunk has 16 elements or more of 2^40 at most */
+    return (uint32_t)sums; /* slices are numbered in 32 bits, and a chunk has 16 elements or more of 2^40 at most */
 }
 
 static redco_status add_squares(redco_states *states, redco_states_worker *worker, const unsigned char *gradient,
@@ -83,8 +87,8 @@ redco_status redco_states_squares(redco_states *states, redco_states_worker *wor
     uint32_t sum = 0;
     for (uint32_t l = 0; l < redcoi_model(states)->layer_count && st == REDCO_OK; l++) {
         uint32_t count = 0, at = 0;
-        const redco_piece *const pieces = redco_layout_pieces(states->layout, l, &count);
-        for (redco_piece run; st == REDCO_OK && next_run(states, pieces, count, &at, &run);) {
+        const redco_shard_slice *const slices = redco_layout_slices(states->layout, l, &count);
+        for (redco_shard_slice run; st == REDCO_OK && next_run(states, slices, count, &at, &run);) {
             if (!redcoi_counts(states, l, &run)) { continue; }
             st = add_squares(states, worker, redcoi_gradient(states, l, run.gradient_at), run.count, &sum, err);
         }
@@ -137,50 +141,66 @@ static void put_numbers(const redco_states *states, const double *numbers, unsig
 redco_status redco_states_begin_update(redco_states *states, redco_states_worker *worker, const redco_update *update,
                                        redco_error *err)
 {
-    double numbers[REDCO_ADAMW_COUNT];
-    if (states->adafactor != NULL) { return redcoi_adafactor_begin(states, update, err); }
-    redco_optimizer_numbers(&states->options.optimizer, update->learning_rate, update->step, update->gradient_factor,
-                            numbers);
-    put_numbers(states, numbers, worker->staging);
-    numbers[REDCO_ADAMW_DECAY] = 0.0;
-    put_numbers(states, numbers, worker->staging + REDCO_ALIGNMENT_BYTES);
-    return redcoi_copy(worker, worker->numbers, worker->staging, REDCOI_NUMBERS_BYTES, err);
+    double numbers[REDCO_ADAMW_COUNT] = {0.0};
+    const redco_status st = states->adafactor != NULL ? redcoi_adafactor_begin(states, update, err) : REDCO_OK;
+    if (st != REDCO_OK) { return st; }
+    for (uint32_t i = 0; i < states->rate_count; i++) {
+        redco_optimizer_numbers(&states->options.optimizer, update->learning_rate * states->rates[i], update->step,
+                                update->gradient_factor, numbers);
+        put_numbers(states, numbers, worker->staging + redcoi_numbers_at(i, true));
+        numbers[REDCO_ADAMW_DECAY] = 0.0;
+        put_numbers(states, numbers, worker->staging + redcoi_numbers_at(i, false));
+    }
+    numbers[REDCO_ADAMW_GRADIENT_SCALE] = update->mean_factor;
+    if (states->has_assigned) {
+        put_numbers(states, numbers, worker->staging + redcoi_numbers_at(states->rate_count, true));
+    }
+    return redcoi_copy(worker, worker->numbers, worker->staging, redcoi_numbers_bytes(states), err);
 }
 
 static redco_status update_run(redco_states *states, redco_states_worker *worker, uint32_t layer,
-                               const redco_piece *run, redco_error *err)
+                               const redco_shard_slice *run, redco_error *err)
 {
     static const char *const name = "step/optimizer";
     const bool decayed = redcoi_model(states)->tensors[run->tensor].decayed;
-    const bool apart = !decayed && states->options.optimizer.kind == REDCO_SGD;
+    const bool assigned = redcoi_model(states)->tensors[run->tensor].assigned;
+    const redcoi_program *const program = assigned ? &states->assign
+                                          : !decayed && states->options.optimizer.kind == REDCO_SGD
+                                              ? &states->update_undecayed
+                                              : &states->update;
+    const uint32_t rate = assigned ? states->rate_count : states->rate_of[run->tensor];
     const size_t at = (size_t)(states->owned_at[layer] + run->owned_at) * redco_dtype_bytes(states->master);
     unsigned char *const parameter = redcoi_parameter(states, layer, run->shard_at);
     const void *inputs[REDCOI_PROGRAM_INPUTS];
     void *outputs[REDCOI_PROGRAM_OUTPUTS];
     uint32_t in = 0, out = 0;
     outputs[out++] = states->has_master ? states->owned[0] + at : parameter;
-    inputs[in++] = worker->numbers + (decayed ? 0 : REDCO_ALIGNMENT_BYTES);
+    inputs[in++] = worker->numbers + redcoi_numbers_at(rate, assigned || decayed);
     inputs[in++] = outputs[0];
     inputs[in++] = redcoi_gradient(states, layer, run->gradient_at);
-    for (uint32_t i = 0; i < states->state_count; i++) {
+    for (uint32_t i = 0; i < states->state_count && !assigned; i++) {
         outputs[out++] = states->owned[1 + i] + at;
         inputs[in++] = outputs[1 + i];
     }
     if (states->has_master) { outputs[out++] = parameter; }
-    return redcoi_program_run(apart ? &states->update_undecayed : &states->update, &worker->memory, inputs, outputs,
-                              run->count, name, err);
+    return redcoi_program_run(program, &worker->memory, inputs, outputs, run->count, name, err);
 }
 
 redco_status redco_states_update(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err)
 {
     uint32_t count = 0, at = 0;
-    const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
+    const redco_shard_slice *const slices = redco_layout_slices(states->layout, layer, &count);
     redco_status st = REDCO_OK;
-    for (uint32_t i = 0; i < count && states->adafactor != NULL; i++) {
-        if (pieces[i].owned_at != REDCO_NOWHERE) { redcoi_adafactor_run(states, layer, &pieces[i]); }
+    for (uint32_t i = 0; i < count && states->adafactor != NULL && st == REDCO_OK; i++) {
+        if (slices[i].owned_at == REDCO_NOWHERE) { continue; }
+        if (redcoi_model(states)->tensors[slices[i].tensor].assigned) {
+            st = update_run(states, worker, layer, &slices[i], err);
+        } else {
+            redcoi_adafactor_run(states, layer, &slices[i]);
+        }
     }
-    if (states->adafactor != NULL) { return REDCO_OK; }
-    for (redco_piece run; st == REDCO_OK && next_run(states, pieces, count, &at, &run);) {
+    if (states->adafactor != NULL) { return st; }
+    for (redco_shard_slice run; st == REDCO_OK && next_run(states, slices, count, &at, &run);) {
         st = update_run(states, worker, layer, &run, err);
     }
     return st;

@@ -44,7 +44,7 @@ static redco_status forward_of(struct evaluation *e, uint32_t length, redcoi_for
     const redco_tensor_type ids = redco_type(REDCO_I32, 2, (const uint64_t[]){batch, length});
     const redco_task_input inputs[] = {
         {"tokens", ids}, {"targets", ids}, {"lengths", redco_type(REDCO_I32, 1, &batch)}};
-    const redco_task_options options = {t->options.dtype, t->options.dtype, false, false};
+    const redco_task_options options = {t->options.dtype, t->options.dtype, false, false, 1};
     redco_task_graph built = {.graph = NULL};
     struct loss loss = {t->task, REDCO_NO_VALUE};
     *forward_out = e->forwards[number];
@@ -153,9 +153,9 @@ static redco_status open_evaluation(struct evaluation *e, uint32_t batch, redco_
 redco_examples_options redco_trainer_examples(const redco_trainer *t, bool prompts, uint32_t max_tokens)
 {
     enum { LONGEST_PROMPT = 1 << 20 };
-    const redco_model_dims *const dims = redco_model_get_dims(t->model);
+    const redco_model_dims *const dims = redco_model_get_dims(redco_language_model_of(redco_trainer_generator(t)));
     const bool encoder_decoder = dims->encoder_layers > 0;
-    redco_examples_options o = {dims->vocab, t->plan->seq_len, encoder_decoder, prompts};
+    redco_examples_options o = {dims->vocab, t->plan->seq_len, encoder_decoder, prompts, false};
     if (!prompts) { return o; }
     o.seq_len = LONGEST_PROMPT;
     if (dims->max_positions > 0) {

@@ -24,8 +24,8 @@ struct judging {
 /* Values that predict() adds to the graph, and the loss. */
 struct values {
     const redco_task *task;
-    const redco_user_pipeline *table;
-    bool with_loss;
+    const redco_user_pipeline_file *file;
+    bool with_loss, predicts;
     redco_value results[2];
     uint32_t count;
 };
@@ -33,8 +33,8 @@ struct values {
 static void build(redco_scope *scope, void *context)
 {
     struct values *const v = context;
-    if (v->with_loss) { v->results[v->count++] = v->task->loss(scope, v->task->context); }
-    if (v->table->predict != NULL) { v->results[v->count++] = v->table->predict(scope); }
+    if (v->with_loss) { v->results[v->count++] = redco_task_loss(v->task, scope); }
+    if (v->predicts) { v->results[v->count++] = redco_user_pipeline_predict(v->file, scope); }
 }
 
 static redco_status no_memory(const redco_trainer *t, redco_error *err)
@@ -82,9 +82,10 @@ static redco_status open_batch(struct judging *j, uint32_t batch, redco_error *e
 {
     redco_trainer *const t = j->t;
     const redco_user_pipeline_file *const file = t->options.pipeline;
-    const redco_task_options options = {t->options.dtype, t->options.dtype, false, false};
+    const redco_task_options options = {t->options.dtype, t->options.dtype, false, false, 1};
     redco_task_graph built = {.graph = NULL};
-    struct values v = {.table = redco_user_pipeline_of(file), .with_loss = j->with_loss};
+    struct values v = {
+        .file = file, .with_loss = j->with_loss, .predicts = redco_user_pipeline_of(file)->predict != NULL};
     redco_status st = redco_user_pipeline_task(file, batch, &j->task, err);
     if (st != REDCO_OK) { return st; }
     v.task = &j->task;
@@ -101,7 +102,7 @@ static redco_status open_batch(struct judging *j, uint32_t batch, redco_error *e
         j->inputs[i] = calloc(1, redco_type_bytes(&j->task.inputs[i].type));
         enough = j->inputs[i] != NULL;
     }
-    if (v.table->predict != NULL) {
+    if (v.predicts) {
         j->raw = calloc(1, redco_type_bytes(&j->predicted_type));
         enough = enough && j->raw != NULL;
     }
@@ -116,6 +117,13 @@ static redco_status read_loss(struct judging *j, double *loss_out, redco_error *
     const redco_status st = redcoi_forward_read(j->forward, 0, f64 ? (void *)&wide : (void *)&single, err);
     *loss_out = f64 ? wide : (double)single;
     return st;
+}
+
+static double weight_of(const struct judging *j, uint64_t first, uint64_t count)
+{
+    double weight = 0.0;
+    for (uint64_t i = first; i < first + count; i++) { weight += redco_records_weight(j->records, i); }
+    return weight;
 }
 
 /* @param mine  whether this replica's results count */
@@ -136,7 +144,7 @@ static redco_status run_batch(struct judging *j, uint64_t first, uint32_t count,
     if (st != REDCO_OK || !mine) { return st; }
     if (j->with_loss) {
         st = read_loss(j, &j->losses[number], err);
-        j->losses[number] *= count;
+        j->losses[number] *= weight_of(j, first, count);
     }
     if (st == REDCO_OK && j->raw != NULL) {
         st = redcoi_forward_read(j->forward, j->with_loss ? 1 : 0, j->raw, err);
@@ -184,7 +192,11 @@ static redco_status add_up(struct judging *j, uint64_t batches, redco_error *err
                               j->out->examples * j->out->values, "prediction", err);
     }
     for (uint64_t b = 0; b < batches; b++) { sum += j->losses[b]; }
-    j->out->loss = j->with_loss ? sum / (double)j->out->examples : (double)NAN;
+    j->out->weight = weight_of(j, 0, j->out->examples);
+    j->out->loss = j->with_loss ? sum / j->out->weight : (double)NAN;
+    if (st == REDCO_OK && j->with_loss && !(j->out->weight > 0.0)) {
+        st = redco_fail(err, REDCO_EVALUE, "evaluation", "all examples weigh 0: there is nothing to take a mean of");
+    }
     if (st == REDCO_OK && j->with_loss && !isfinite(sum)) {
         st = redco_fail(err, REDCO_EINFEASIBLE, "evaluation", "the loss is not a finite number");
     }

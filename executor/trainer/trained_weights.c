@@ -1,7 +1,16 @@
-/* Weights of all modules at once, between steps. */
+/* First weights from files, and weights of all modules at once, between steps. */
 #include "executor/trainer/trainer_internal.h"
 
 #include <stdlib.h>
+
+redco_status redcoi_weights_open(const redco_trainer_options *options, const redco_task *task, const redco_model *model,
+                                 redco_weights **weights_out, redco_error *err)
+{
+    if (options->weights != NULL) { return redco_weights_open(options->weights, task, model, weights_out, err); }
+    return options->weights_part_count > 0
+               ? redco_weights_open_parts(options->weights_parts, options->weights_part_count, task, weights_out, err)
+               : REDCO_OK;
+}
 
 const void *redcoi_weights_of(const redco_trainer *t, uint32_t module)
 {
@@ -13,12 +22,12 @@ redco_status redcoi_weights_read(const redco_trainer *t, uint32_t module, void *
     const redco_backend_calls *const calls = t->backend->calls;
     const uint64_t bytes =
         redco_layout_module(redco_states_layout(t->states), module)->whole * redco_dtype_bytes(t->options.dtype);
-    redco_queue *queue = NULL;
-    redco_status st = calls->queue_create(t->backend, REDCO_QUEUE_COMPUTATION, &queue, err);
+    redco_device_stream *stream = NULL;
+    redco_status st = calls->stream_create(t->backend, REDCO_DEVICE_STREAM_COMPUTATION, &stream, err);
     if (st != REDCO_OK) { return st; }
-    st = calls->copy(t->backend, queue, to, redcoi_weights_of(t, module), bytes, err);
-    if (st == REDCO_OK) { st = calls->queue_finish(t->backend, queue, err); }
-    calls->queue_free(t->backend, queue);
+    st = calls->copy(t->backend, stream, to, redcoi_weights_of(t, module), bytes, err);
+    if (st == REDCO_OK) { st = calls->stream_finish(t->backend, stream, err); }
+    calls->stream_free(t->backend, stream);
     return st;
 }
 

@@ -3,7 +3,7 @@
 #include "executor/backend/host/host.h"
 #include "executor/data/initial.h"
 #include "executor/states/from_plan.h"
-#include "executor/trainer/trainer_internal.h"
+#include "executor/trainer/collect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +23,14 @@ redco_status redco_trainer_check_plan(const redco_plan *plan, const char *place,
         return redco_fail(err, REDCO_EVALUE, place,
                           "pp %u, cp %u, ep %u: only tensor and data parallelism are executed; plan with --pp 1 --cp 1",
                           plan->pp, plan->cp, plan->ep);
+    }
+    for (uint32_t i = 0; i < plan->layers_count; i++) {
+        if (plan->layers[i].recompute == REDCO_RECOMPUTE_MLP) {
+            return redco_fail(
+                err, REDCO_EVALUE, place,
+                "recomputes the FFN alone, which is not executed; plan with --engine redco-exec, or another "
+                "--recompute");
+        }
     }
     if (redco_plan_gpus(plan) != ranks) {
         return redco_fail(err, REDCO_EVALUE, place, "is for %llu ranks, but the world has %llu",
@@ -68,9 +76,10 @@ static redco_status partition(redco_trainer *t, const redco_task_graph *built, r
         goto out;
     }
     wanted[0] = (redco_partition_output){built->loss, NULL};
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0, at = 1; i < count; i++) {
         inputs[i] = (redco_tp_input){.name = t->task->parameters[i].name, .layout = t->layouts[i]};
-        wanted[i + 1] = (redco_partition_output){built->gradients[i], t->task->parameters[i].name};
+        if (built->gradients[i] == REDCO_NO_VALUE) { continue; }
+        wanted[at++] = (redco_partition_output){built->gradients[i], t->task->parameters[i].name};
     }
     const redco_partition_options options = {.group = {0, t->mesh.tp},
                                              .rank = t->at.tp,
@@ -80,25 +89,34 @@ static redco_status partition(redco_trainer *t, const redco_task_graph *built, r
                                              .batch = t->plan->micro_batch,
                                              .sequences = &length,
                                              .sequence_count = 1};
-    st = redco_partition(built->graph, wanted, (uint32_t)count + 1, &options, &t->graph, t->outputs, err);
+    st = redco_partition(built->graph, wanted, t->output_count, &options, &t->graph, t->outputs, err);
 out:
     free(wanted);
     free(inputs);
     return st;
 }
 
+/* Micro-batches of a step, all replicas'. */
+static uint32_t replica_micro_batches(const redco_plan *plan)
+{
+    return (uint32_t)(plan->global_batch / plan->micro_batch);
+}
+
 static redco_status build(redco_trainer *t, redco_error *err)
 {
     const size_t count = t->task->parameter_count;
-    const redco_task_options options = {t->options.dtype, t->options.dtype, true, true};
+    const redco_task_options options = {t->options.dtype, t->options.dtype, true, true, replica_micro_batches(t->plan)};
     redco_task_graph built = {.graph = NULL};
     t->outputs = calloc(count + 1, sizeof *t->outputs);
     if (t->outputs == NULL) { return no_memory(t, err); }
     redco_status st = redco_task_build(t->task, &options, &built, err);
+    t->output_count = 1;
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        if (built.gradients[i] != REDCO_NO_VALUE) { t->outputs[t->output_count++] = built.gradients[i]; }
+    }
     if (st == REDCO_OK && t->mesh.tp > 1) { st = partition(t, &built, err); }
     if (st == REDCO_OK && t->mesh.tp == 1) {
         t->outputs[0] = built.loss;
-        memcpy(t->outputs + 1, built.gradients, count * sizeof *t->outputs);
         t->graph = built.graph;
         built.graph = NULL;
     }
@@ -117,7 +135,7 @@ static redco_recompute policy(void *context, const char *layer)
 /* Values that backward computes again instead of finding them. */
 static redco_status recompute(redco_trainer *t, redco_error *err)
 {
-    const uint32_t count = (uint32_t)t->task->parameter_count + 1;
+    const uint32_t count = t->output_count;
     const redco_recompute_options options = {policy, t, t->plan->sequence_parallel && t->mesh.tp > 1};
     redco_graph *graph = NULL;
     redco_value *const outputs = calloc(count, sizeof *outputs);
@@ -136,12 +154,12 @@ static redco_status recompute(redco_trainer *t, redco_error *err)
 
 static redco_status split_world(redco_trainer *t, redco_error *err)
 {
-    const uint32_t ranks = t->carrier->size;
+    const uint32_t ranks = t->device_comm->size;
     uint32_t *const colours = calloc(ranks, sizeof *colours);
     if (colours == NULL) { return no_memory(t, err); }
     for (uint32_t r = 0; r < ranks; r++) { colours[r] = redco_tp_colour(t->mesh, r); }
-    const redco_team_options options = {colours, REDCO_TRAFFIC_TENSOR, "tensor parallelism"};
-    redco_status st = redco_team_split(t->carrier, &options, &t->tp, err);
+    const redco_process_group_options options = {colours, REDCO_TRAFFIC_TENSOR, "tensor parallelism"};
+    redco_status st = redco_process_group_split(t->device_comm, &options, &t->tp, err);
     if (st == REDCO_OK && !t->replay) {
         st = redco_communicator_split(t->world, colours, "tensor parallelism", &t->tp_host, err);
     }
@@ -150,8 +168,8 @@ static redco_status split_world(redco_trainer *t, redco_error *err)
         st = redco_communicator_split(t->world, colours, "replicas", &t->replicas, err);
     }
     t->group = (redco_group_binding){0, t->tp};
-    t->teams = (redco_team_collectives){&t->group, 1};
-    t->collectives = redco_team_collectives_calls(&t->teams);
+    t->process_groups = (redco_process_group_collectives){&t->group, 1};
+    t->collectives = redco_process_group_collectives_calls(&t->process_groups);
     free(colours);
     return st;
 }
@@ -165,11 +183,11 @@ static redco_status open_states(redco_trainer *t, redco_error *err)
     redco_status st = redco_layout_options_from_plan(t->plan, &options.layout, err);
     if (st != REDCO_OK) { return st; }
     t->mesh = options.layout.mesh;
-    t->at = redco_place_of(t->mesh, t->carrier->rank);
+    t->at = redco_place_of(t->mesh, t->device_comm->rank);
     for (uint32_t i = 0; i < t->modules.model.tensor_count; i++) { t->modules.matrices[i].rank = t->at.tp; }
     options.matrices = t->options.backend == NULL ? t->modules.matrices : NULL;
     if ((st = split_world(t, err)) != REDCO_OK) { return st; }
-    st = redco_states_create(&t->modules.model, &options, t->world, t->carrier, t->backend, &t->states, err);
+    st = redco_states_create(&t->modules.model, &options, t->world, t->device_comm, t->backend, &t->states, err);
     return st == REDCO_OK ? redco_states_worker_create(t->states, t->backend, NULL, &t->worker, err) : st;
 }
 
@@ -199,9 +217,15 @@ static redco_status make_schedule(redco_trainer *t, redco_error *err)
 {
     const uint32_t inputs = (uint32_t)t->task->input_count;
     t->inputs = calloc((size_t)inputs + 1, sizeof *t->inputs);
+    t->gradients = calloc(t->task->parameter_count + 1, sizeof *t->gradients);
     t->fed = calloc((size_t)inputs + 1, sizeof(void *));
-    if (t->inputs == NULL || t->fed == NULL || !redcoi_subject_take_inputs(&t->subject, t->fed)) {
+    if (t->inputs == NULL || t->fed == NULL || t->gradients == NULL ||
+        !redcoi_subject_take_inputs(&t->subject, t->fed)) {
         return no_memory(t, err);
+    }
+    for (size_t i = 0, at = 1; i < t->task->parameter_count; i++) {
+        const bool frozen = t->task->parameters[i].training == REDCO_FROZEN;
+        t->gradients[i] = frozen ? REDCO_NO_VALUE : t->outputs[at++];
     }
     for (uint32_t i = 0; i < inputs; i++) { t->inputs[i] = redco_graph_find_input(t->graph, t->task->inputs[i].name); }
     t->inputs[inputs] = redco_graph_find_input(t->graph, "key");
@@ -209,12 +233,12 @@ static redco_status make_schedule(redco_trainer *t, redco_error *err)
                                             .overlap_reduce = (t->plan->overlap & REDCO_OVERLAP_AR) != 0,
                                             .graph = t->graph,
                                             .loss = t->outputs[0],
-                                            .gradients = t->outputs + 1,
+                                            .gradients = t->gradients,
                                             .inputs = t->inputs,
                                             .input_count = inputs + 1,
                                             .feed = {feed, t},
                                             .world = t->world,
-                                            .carrier = t->carrier,
+                                            .device_comm = t->device_comm,
                                             .states = t->states,
                                             .open = open_device,
                                             .open_context = t,
@@ -243,16 +267,10 @@ static redco_status draw(void *context, uint64_t begin, uint64_t count, void *to
 static redco_status first_weights(redco_trainer *t, redco_error *err)
 {
     redco_drawer *drawer = NULL;
-    if (t->file_weights != NULL) {
-        const redco_checkpoint_states states = redcoi_checkpoint_states(t);
-        const redco_status st = redco_weights_import(t->file_weights, &states, err);
-        redco_weights_close(t->file_weights);
-        t->file_weights = NULL;
-        return st;
-    }
-    redco_status st = redco_drawer_open(t->backend, redco_states_worker_queue(t->worker), t->options.seed,
+    redco_status st = redco_drawer_open(t->backend, redco_states_worker_stream(t->worker), t->options.seed,
                                         redco_states_master_dtype(t->states), &drawer, err);
     for (size_t i = 0; i < t->task->parameter_count && st == REDCO_OK; i++) {
+        if (redco_weights_has(t->file_weights, i)) { continue; }
         struct drawn drawn = {drawer, &t->task->parameters[i],
                               redcoi_part_drawn(t->layouts[i], &t->task->parameters[i], t->mesh.tp, t->at.tp)};
         const redco_states_maker maker = {&drawn, draw};
@@ -260,6 +278,12 @@ static redco_status first_weights(redco_trainer *t, redco_error *err)
     }
     if (st == REDCO_OK) { st = redco_states_worker_finish(t->worker, err); }
     redco_drawer_close(drawer);
+    if (st == REDCO_OK && t->file_weights != NULL) {
+        const redco_checkpoint_states states = redcoi_checkpoint_states(t);
+        st = redco_weights_import(t->file_weights, &states, err);
+    }
+    redco_weights_close(t->file_weights);
+    t->file_weights = NULL;
     return st;
 }
 
@@ -273,7 +297,7 @@ static double now_s(clockid_t clock)
 redco_status redco_trainer_create(const redco_plan *plan, const char *place, const redco_trainer_options *options,
                                   redco_world *world, redco_trainer **trainer_out, redco_error *err)
 {
-    const uint32_t ranks = options->carrier != NULL ? options->carrier->size : redco_world_size(world);
+    const uint32_t ranks = options->device_comm != NULL ? options->device_comm->size : redco_world_size(world);
     redco_status st = redco_trainer_check_plan(plan, place, ranks, err);
     if (st == REDCO_OK) { st = redco_rate_check(&options->schedule, err); }
     const double begin_s = now_s(CLOCK_MONOTONIC);
@@ -290,11 +314,13 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
                                (st = redcoi_room_for_products(t->backend, err)) != REDCO_OK)) {
         goto out;
     }
-    t->carrier = options->carrier;
-    if (t->carrier == NULL && (st = redco_host_carrier_open(world, &t->carrier, err)) != REDCO_OK) { goto out; }
+    t->device_comm = options->device_comm;
+    if (t->device_comm == NULL && (st = redco_host_device_comm_open(world, &t->device_comm, err)) != REDCO_OK) {
+        goto out;
+    }
     if ((st = open_task(t, err)) != REDCO_OK) { goto out; }
-    if (options->weights != NULL &&
-        (st = redco_weights_open(options->weights, t->task, t->model, &t->file_weights, err)) != REDCO_OK) {
+    if ((st = redcoi_weights_open(options, t->task, t->lm != NULL ? t->model : NULL, &t->file_weights, err)) !=
+        REDCO_OK) {
         goto out;
     }
     if ((st = open_states(t, err)) != REDCO_OK) { goto out; }
@@ -318,7 +344,7 @@ redco_status redcoi_trainer_real(const redco_trainer *t, const char *what, redco
 {
     if (!t->replay) { return REDCO_OK; }
     return redco_fail(err, REDCO_EVALUE, t->place, "%s of rank %u alone: its communication is emulated", what,
-                      t->carrier->rank);
+                      t->device_comm->rank);
 }
 
 void redco_trainer_free(redco_trainer *t)
@@ -330,19 +356,21 @@ void redco_trainer_free(redco_trainer *t)
     }
     redco_states_worker_free(t->worker);
     redco_states_free(t->states);
-    redco_team_free(t->tp);
+    redco_process_group_free(t->tp);
     redco_communicator_free(t->tp_host);
     redco_communicator_free(t->replicas);
-    if (t->carrier != t->options.carrier) { redco_carrier_close(t->carrier); }
+    if (t->device_comm != t->options.device_comm) { redco_device_comm_close(t->device_comm); }
     redco_graph_free(t->graph);
     redcoi_modules_free(&t->modules);
     redco_weights_close(t->file_weights);
+    redcoi_policy_free(t->policy);
     for (size_t i = 0; t->fed != NULL && i < t->task->input_count; i++) { free(t->fed[i]); }
     free((void *)t->fed);
     redcoi_subject_close(&t->subject);
     if (t->backend != t->options.backend) { redco_backend_close(t->backend); }
     free(t->layouts);
     free(t->outputs);
+    free(t->gradients);
     free(t->weights);
     free(t->inputs);
     free(t);
@@ -355,17 +383,24 @@ redco_status redco_trainer_run(redco_trainer *t, redco_trainer_step *step_out, r
     redco_schedule_step step;
     /* Gradients of one rank alone, of weights of which it has a part, would lead anywhere: weights stay as they are. */
     const double rate = t->replay ? 0.0 : redco_rate_at(&t->options.schedule, t->options.learning_rate, t->step + 1);
-    redco_status st = redco_schedule_run(t->schedule, t->step + 1, rate, scale, &step, err);
+    redco_status st = redcoi_trainer_collect(t, err);
+    if (st == REDCO_OK) { st = redco_schedule_run(t->schedule, t->step + 1, rate, scale, &step, err); }
     if (st != REDCO_OK) { return st; }
     if (t->replay) { step = (redco_schedule_step){0.0, 0.0}; }
     t->step++;
     *step_out = (redco_trainer_step){.loss = step.loss,
                                      .gradient_norm = step.gradient_norm,
-                                     .learning_rate = rate,
+                                     .clip_factor = redco_states_clip_factor(t->states, step.gradient_norm),
+                                     .learning_rate = redco_optimizer_rate(&t->options.optimizer, rate, t->step),
                                      .time_s = now_s(CLOCK_MONOTONIC) - begin_s,
                                      .processor_s = now_s(CLOCK_PROCESS_CPUTIME_ID) - used_s};
     st = redco_schedule_exposed(t->schedule, &step_out->exposed_comm_s, err);
     return st == REDCO_OK ? redcoi_fault_inject(t, err) : st;
+}
+
+json_t *redco_trainer_report(redco_trainer *t)
+{
+    return t->subject.collector != NULL ? redco_collector_report(t->subject.collector, t->step) : NULL;
 }
 
 redco_status redco_trainer_timeline(const redco_trainer *t, redco_timeline **timeline_out, redco_error *err)

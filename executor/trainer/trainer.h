@@ -1,6 +1,6 @@
 /** @file trainer.h  Trains the model of a plan on the ranks of a world: tensor parallelism by the plan's rules, states
  * by its meshes, micro-batches of its size. It executes the step that the simulator makes of the plan
- * (executor/schedule/schedule.h): communication that the plan overlaps runs in queues beside computation, and what
+ * (executor/schedule/schedule.h): communication that the plan overlaps runs on streams beside computation, and what
  * the plan recomputes is not kept. Neither changes a number.
  *
  *  Every rank makes the same calls. What is wrong with plan or options (REDCO_EVALUE when the trainer is made) and
@@ -12,7 +12,9 @@
 #include "costmodel/simulator/simulate.h"
 #include "executor/backend/backend.h"
 #include "executor/checkpoint/checkpoint.h"
-#include "executor/comm/carrier.h"
+#include "executor/comm/device_comm.h"
+#include "executor/data/examples.h"
+#include "executor/data/weights.h"
 #include "executor/optimizer/optimizer.h"
 #include "executor/optimizer/rate.h"
 #include "executor/pipeline/records.h"
@@ -48,7 +50,7 @@ typedef struct redco_trainer_options {
      *  processor follows. One of a larger world than the trainer's, which is of one rank then, is a replay
      *  (executor/comm/replay.h): times and memory are the rank's, but nothing is learned, losses and norms are 0, and
      *  there are no comparisons, checkpoints and faults. */
-    redco_carrier *carrier;
+    redco_device_comm *device_comm;
     redco_dtype dtype; /**< type of weights, gradients and activations: F64, F32, BF16 or F16 */
     redco_optimizer optimizer;
     double learning_rate;
@@ -56,11 +58,17 @@ typedef struct redco_trainer_options {
     bool decay_matrices;          /**< weight decay is for parameters of two dimensions and more: no biases, no norms */
     uint64_t seed;                /**< seed of first weights and tokens */
     const char *data;             /**< a file of token ids (executor/data/tokens.h); NULL: made from the seed */
+    /** Examples that a language model is trained on, in place of data; borrowed until the trainer is freed. Targets
+     * that are not asked for count nowhere: a step's loss is the mean over those of its global batch that are. */
+    const redco_examples *examples;
+    bool in_order; /**< data are taken in the order of the file, in every epoch the same */
     /** A pipeline trained in place of the plan's language model, which is then this pipeline's, and its records, in
      * place of data; both borrowed until the trainer is freed. NULL: a language model. */
     const redco_user_pipeline_file *pipeline;
     const redco_records *records;
-    const char *weights;     /**< first weights: a file, index or folder (executor/data/weights.h); NULL: drawn */
+    const char *weights; /**< first weights: a file, index or folder (executor/data/weights.h); NULL: drawn */
+    const redco_weights_part *weights_parts; /**< instead: first weights of some parameters; borrowed */
+    size_t weights_part_count;
     const redco_step *steps; /**< the simulator's step of the plan: all micro-batches; borrowed */
     bool emulate;            /**< computation is timed waits, weights are zeros: redco_schedule_options */
     redco_trainer_fusing fuse;
@@ -85,6 +93,7 @@ void redco_trainer_free(redco_trainer *trainer); /**< NULL is accepted */
 typedef struct redco_trainer_step {
     double loss;           /**< mean over the global batch */
     double gradient_norm;  /**< before clipping */
+    double clip_factor;    /**< by which gradients were multiplied to clip them; 1: not at all */
     double learning_rate;  /**< that was applied */
     double time_s;         /**< this rank's, from first token to last weight */
     double exposed_comm_s; /**< part of it, waiting for communication instead of computing */
@@ -93,6 +102,9 @@ typedef struct redco_trainer_step {
 
 /** @return REDCO_EINFEASIBLE if loss or gradients are not finite: nothing was updated then */
 redco_status redco_trainer_run(redco_trainer *trainer, redco_trainer_step *step_out, redco_error *err);
+
+/** The pipeline's report() of the steps so far, on this rank. @return a new reference; NULL: nothing */
+json_t *redco_trainer_report(redco_trainer *trainer);
 
 /** Sets whether the steps from here on are timed operator by operator: they are unless this says no. Times of steps
  * that are not come without what timing takes. @param later  some will be */
@@ -180,7 +192,7 @@ typedef struct redco_trainer_verdict {
  *  An optimizer that divides by the gradient's size turns the rounding of a gradient that is nearly 0 into steps of any
  *  sign (always of keys' biases, which softmax does not see): such elements may differ by as much.
  *  @param steps  all that were run here, the last ones of the run
- *  @return REDCO_EVALUE for an optimizer other than AdamW */
+ *  @return REDCO_EVALUE for Adafactor */
 redco_status redco_trainer_compare(redco_trainer *trainer, const redco_trainer_step *steps, uint64_t step_count,
                                    redco_trainer_verdict *verdict_out, redco_error *err);
 /** The same with a baseline that was trained before.

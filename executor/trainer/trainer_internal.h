@@ -8,6 +8,7 @@
 #include "executor/comm/graph_collectives.h"
 #include "executor/data/initial.h"
 #include "executor/data/tokens.h"
+#include "executor/pipeline/collector.h"
 #include "executor/reference/reference.h"
 #include "executor/schedule/schedule.h"
 #include "executor/states/states.h"
@@ -31,8 +32,13 @@ typedef struct redcoi_subject {
     redco_tokens *tokens;     /* likewise */
     redco_task own;           /* a pipeline's */
     const redco_task *task;
-    const redco_records *records; /* borrowed; NULL of a language model */
+    redco_task weighed;              /* the same task, whose loss is weighed; or all zero */
+    const redco_examples *examples;  /* borrowed; of a language model whose examples have targets of their own */
+    const redco_records *records;    /* borrowed; NULL of a language model */
+    redco_user_collector *collector; /* a pipeline's that makes its examples, or has a state or a report */
+    bool collects;                   /* it makes them */
     uint64_t seed;
+    bool in_order;
 } redcoi_subject;
 
 /** @param subject  all zero; to be closed, also after a failure */
@@ -48,11 +54,14 @@ uint64_t redcoi_subject_examples(const redcoi_subject *subject);
 /** Memory for the inputs of a micro-batch. @return false when out of memory. @param inputs_out  each to be freed */
 bool redcoi_subject_take_inputs(const redcoi_subject *subject, void **inputs_out);
 
+typedef struct redcoi_policy redcoi_policy; /* collect.h */
+
 struct redco_baseline {
     redcoi_subject subject;
     redco_trainer_options options;
     redco_backend *backend;
     redco_reference *reference;
+    redcoi_policy *policy; /* predictions for collect(); NULL before the first */
     uint32_t seq_len;
     uint64_t sequences; /* in a step */
     double **drift;     /* [parameter][element] how far rounding of its gradients may have moved it; NULL: 16 bits */
@@ -83,20 +92,23 @@ struct redco_trainer {
     redco_states *states;
     redco_states_worker *worker; /* for what is done between steps */
     redco_schedule *schedule;
-    redco_carrier *carrier;
-    bool replay;                            /* the carrier is one rank's of a larger world */
-    redco_team *tp;                         /* works on the backend's memory; the two others on the program's */
+    redco_device_comm *device_comm;
+    bool replay;                            /* the device communicator is one rank's of a larger world */
+    redco_process_group *tp;                /* works on the backend's memory; the two others on the program's */
     redco_communicator *tp_host, *replicas; /* replicas: ranks of the same place in tensor parallelism */
     redco_group_binding group;
-    redco_team_collectives teams;
+    redco_process_group_collectives process_groups;
     redco_collectives collectives;
     redco_graph *graph;   /* this rank's */
-    redco_value *outputs; /* the loss, then gradients of parameters */
-    void **weights;       /* weights of modules, gathered to be looked at; NULL where they are not gathered */
-    redco_value *inputs;  /* the task's, then the key */
-    void **fed;           /* their values, in the program's memory */
+    redco_value *outputs; /* the loss, then gradients of the parameters that have one */
+    uint32_t output_count;
+    redco_value *gradients; /* by parameter, REDCO_NO_VALUE: none */
+    void **weights;         /* weights of modules, gathered to be looked at; NULL where they are not gathered */
+    redco_value *inputs;    /* the task's, then the key */
+    void **fed;             /* their values, in the program's memory */
     int32_t key[2];
     uint64_t step;
+    redcoi_policy *policy; /* predictions for collect(); NULL before the first */
 };
 
 /** @return REDCO_EVALUE in a replay: @p what ("a checkpoint") would say nothing */
@@ -133,6 +145,9 @@ redco_status redcoi_trainer_fuse(redco_trainer *trainer, redco_error *err);
 
 /** All modules' weights as this rank computes with them, between steps. */
 redco_status redcoi_weights_gather(redco_trainer *trainer, redco_error *err);
+/** First weights that the options name. @param weights_out  stays NULL where all are drawn */
+redco_status redcoi_weights_open(const redco_trainer_options *options, const redco_task *task, const redco_model *model,
+                                 redco_weights **weights_out, redco_error *err);
 const void *redcoi_weights_of(const redco_trainer *trainer, uint32_t module); /**< gathered before */
 /** Into the program's memory. */
 redco_status redcoi_weights_read(const redco_trainer *trainer, uint32_t module, void *to, redco_error *err);

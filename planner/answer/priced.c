@@ -2,7 +2,7 @@
 
 #include "costmodel/evaluation/request.h"
 #include "planner/search/gaps.h"
-#include "planner/search/space.h"
+#include "planner/search/search_space.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef REDCO_GAPS_H
 #define REDCO_GAPS_H
 
-#include "costmodel/closed_form/costs.h"
+#include "costmodel/closed_form/closed_form.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,7 +4,7 @@
 #ifndef REDCO_SEARCH_H
 #define REDCO_SEARCH_H
 
-#include "costmodel/closed_form/costs.h"
+#include "costmodel/closed_form/closed_form.h"
 #include "planner/search/gaps.h"
 #include "planner/search/hull.h"
 #include "planner/tensor_parallel/tp_placement.h"
@@ -40,7 +40,8 @@ enum { REDCO_RANKED_MAX = 1000 };
 
 /** A degree that the search chooses although its default is 1. */
 #define REDCO_DEGREE_AUTO UINT32_MAX
-/** The same among degrees that measured rows hold (outers.c); all where the batch divides over none of these. */
+/** The same among degrees that measured rows hold (configurations.c); all where the batch divides over none of these.
+ */
 #define REDCO_DEGREE_MEASURED (UINT32_MAX - 1)
 /** @return whether the search chooses a degree. */
 static inline bool redco_degree_is_free(uint32_t degree)
@@ -72,6 +73,7 @@ typedef struct redco_search_options {
     bool tp_placement_fixed;          /**< else as the engine has it */
     const redco_user_rules *tp_rules; /**< rules for REDCO_TP_USER, else NULL; borrowed */
     redco_recompute recompute;        /**< one policy for all layers; REDCO_RECOMPUTE_COUNT = free, may mix */
+    bool modules;                     /**< with recompute free: one module of all layers, whichever the engine offers */
     bool scheme_fixed;
     redco_scheme scheme;
     bool overlap_fixed;       /**< else what the engine overlaps: redco_inputs_use_engine() */

@@ -6,9 +6,11 @@
 
 /* Odd sizes, so that nothing divides; a module of three tensors, a layer of none (a tied head). */
 static const redco_state_tensor tensors[FIX_TENSORS] = {
-    {"table", 31, false, true},  {"norm", 5, true, false},  {"weight", 23, false, true},
-    {"row", 7, true, true},      {"bias", 3, false, false}, {"weight", 29, false, true},
-    {"weight", 13, false, true}, {"bias", 1, true, false},  {"head", 19, false, true},
+    {"table", 31, false, true, false, false, 0.0},  {"norm", 5, true, false, false, false, 0.0},
+    {"weight", 23, false, true, false, false, 0.0}, {"row", 7, true, true, false, false, 0.0},
+    {"bias", 3, false, false, false, false, 0.0},   {"weight", 29, false, true, false, false, 0.0},
+    {"weight", 13, false, true, false, false, 0.0}, {"bias", 1, true, false, false, false, 0.0},
+    {"head", 19, false, true, false, false, 0.0},
 };
 static const redco_state_module modules[FIX_MODULES] = {
     {"table", 0, 1}, {"norm", 1, 1}, {"qkv", 2, 3}, {"up", 5, 1}, {"down", 6, 2}, {"head", 8, 1},
@@ -165,9 +167,9 @@ redco_status run_open(struct run *run, const struct trial *t, redco_world *world
     *run = (struct run){.trial = t, .rank = redco_world_rank(world)};
     fixture_model_make(&run->model, t->shards);
     redco_status st = redco_host_open(NULL, &run->backend, err);
-    if (st == REDCO_OK) { st = redco_host_carrier_open(world, &run->carrier, err); }
+    if (st == REDCO_OK) { st = redco_host_device_comm_open(world, &run->device_comm, err); }
     if (st == REDCO_OK) {
-        st = redco_states_create(&run->model.model, &options, world, run->carrier, run->backend, &run->states, err);
+        st = redco_states_create(&run->model.model, &options, world, run->device_comm, run->backend, &run->states, err);
     }
     if (st == REDCO_OK) { st = redco_states_worker_create(run->states, run->backend, NULL, &run->worker, err); }
     return st == REDCO_OK ? run_set(run, 0.0, err) : st;
@@ -191,7 +193,7 @@ void run_close(struct run *run)
 {
     redco_states_worker_free(run->worker);
     redco_states_free(run->states);
-    redco_carrier_close(run->carrier);
+    redco_device_comm_close(run->device_comm);
     redco_backend_close(run->backend);
 }
 

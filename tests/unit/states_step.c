@@ -55,7 +55,7 @@ static redco_status backward(const struct step *s, redco_micro_batch micro_batch
 static redco_status finish(const struct step *s, const step_options *options, double *norm_out, redco_error *err)
 {
     const uint32_t layers = redcoi_model(s->states)->layer_count;
-    redco_update update = {options->learning_rate, options->step, options->gradient_scale};
+    redco_update update = {options->learning_rate, options->step, options->gradient_scale, options->gradient_scale};
     double squares = 0.0;
     redco_status st = redco_states_squares(s->states, s->worker, err);
     if (st == REDCO_OK) { st = redco_states_worker_finish(s->worker, err); }
@@ -86,7 +86,7 @@ redco_status states_step(redco_states *states, redco_states_worker *worker, cons
     void *weights = NULL, *gradient = NULL;
     redco_status st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, bytes, &weights, err);
     if (st == REDCO_OK) { st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, bytes, &gradient, err); }
-    if (st == REDCO_OK) { st = backend->calls->fill_zero(backend, worker->memory.queue, gradient, bytes, err); }
+    if (st == REDCO_OK) { st = backend->calls->fill_zero(backend, worker->memory.stream, gradient, bytes, err); }
     const struct step step = {states, worker, source, weights, gradient};
     for (uint32_t i = 0; i < options->micro_batches && st == REDCO_OK; i++) {
         st = forward(&step, i == 0, err);

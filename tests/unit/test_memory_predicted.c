@@ -9,7 +9,7 @@
 #include "costmodel/kept/recompute.h"
 #include "costmodel/simulator/simulate.h"
 #include "executor/backend/host/host.h"
-#include "executor/memory_plan/holders.h"
+#include "executor/memory_plan/memory_categories.h"
 #include "executor/memory_plan/planned_memory.h"
 #include "planner/rules/rules.h"
 #include "planner/rules/rules_params.h"
@@ -37,7 +37,7 @@ static redco_recompute policy_of(void *context, const char *layer)
 
 typedef struct planned {
     uint64_t arena_bytes, live_bytes, state_bytes;
-    uint64_t held_bytes[REDCO_ARENA_HOLDERS];
+    uint64_t held_bytes[REDCO_ARENA_CATEGORIES];
 } planned;
 
 /* Weights, gradients and the states of an optimizer, as this rank's parts of the tensors are. */

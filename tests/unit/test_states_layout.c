@@ -40,9 +40,11 @@ static void random_model(struct model *m, uint64_t seed)
         const uint32_t count = l == 1 ? 0 : 1 + draw(&seed, 3);
         for (uint32_t i = 0; i < count && modules < MODULES && tensors + 3 <= TENSORS; i++) {
             m->modules[modules] = (redco_state_module){"module", tensors, 1 + draw(&seed, 3)};
+            const bool frozen = draw(&seed, 3) == 0;
             for (uint32_t t = 0; t < m->modules[modules].tensor_count; t++) {
                 const uint32_t size = draw(&seed, 4) == 0 ? 1 + draw(&seed, 5) : 1 + draw(&seed, 300);
-                m->tensors[tensors++] = (redco_state_tensor){"tensor", size, draw(&seed, 2) == 0, true};
+                m->tensors[tensors++] =
+                    (redco_state_tensor){"tensor", size, draw(&seed, 2) == 0, true, frozen, false, 0.0};
             }
             modules++;
             m->layers[l].module_count++;
@@ -96,13 +98,13 @@ static void free_all(struct all *all)
 
 enum kind { HELD, KEPT, OWNED };
 
-static bool has(const redco_piece *p, enum kind kind)
+static bool has(const redco_shard_slice *p, enum kind kind)
 {
     return kind == HELD || (kind == KEPT ? p->gradient_at : p->owned_at) != REDCO_NOWHERE;
 }
 
-/* In each block of @p mesh all elements of the layer's tensors stand once. Blocks are told apart by their first rank:
- * written out here, not by the functions under test. */
+/* In each block of @p mesh all elements of the layer's tensors stand once; gradients and states of frozen ones nowhere.
+ * Blocks are told apart by their first rank: written out here, not by the functions under test. */
 static void check_once(const struct all *all, const struct model *m, uint32_t layer, redco_mesh mesh, redco_mesh dp,
                        enum kind kind)
 {
@@ -112,10 +114,10 @@ static void check_once(const struct all *all, const struct model *m, uint32_t la
         const uint32_t gpu = r % dp.gpus, node = r / dp.gpus;
         const uint32_t block = (node / mesh.nodes) * (dp.gpus / mesh.gpus) + gpu / mesh.gpus;
         uint32_t count = 0;
-        const redco_piece *const pieces = redco_layout_pieces(all->layouts[r], layer, &count);
+        const redco_shard_slice *const slices = redco_layout_slices(all->layouts[r], layer, &count);
         for (uint32_t i = 0; i < count; i++) {
-            for (uint64_t e = 0; e < pieces[i].count && has(&pieces[i], kind); e++) {
-                unsigned char *const flag = &seen[block][pieces[i].tensor][pieces[i].begin + e];
+            for (uint64_t e = 0; e < slices[i].count && has(&slices[i], kind); e++) {
+                unsigned char *const flag = &seen[block][slices[i].tensor][slices[i].begin + e];
                 assert_int_equal(*flag, 0);
                 *flag = 1;
             }
@@ -127,7 +129,8 @@ static void check_once(const struct all *all, const struct model *m, uint32_t la
         for (uint32_t i = l->first_module; i < l->first_module + l->module_count; i++) {
             for (uint32_t t = m->modules[i].first_tensor; t < m->modules[i].first_tensor + m->modules[i].tensor_count;
                  t++) {
-                for (uint64_t e = 0; e < m->tensors[t].elements; e++) { assert_int_equal(seen[b][t][e], 1); }
+                const int want = kind != HELD && m->tensors[t].frozen ? 0 : 1;
+                for (uint64_t e = 0; e < m->tensors[t].elements; e++) { assert_int_equal(seen[b][t][e], want); }
             }
         }
     }
@@ -139,35 +142,35 @@ static void check_places(const redco_layout *layout, uint32_t layer)
     const redco_layer_layout *const l = redco_layout_layer(layout, layer);
     uint64_t shard_end = 0, kept_end = 0, owned_end = 0;
     uint32_t count = 0;
-    const redco_piece *const pieces = redco_layout_pieces(layout, layer, &count);
+    const redco_shard_slice *const slices = redco_layout_slices(layout, layer, &count);
     for (uint32_t i = 0; i < count; i++) {
-        assert_true(pieces[i].count > 0 && pieces[i].shard_at >= shard_end);
-        shard_end = pieces[i].shard_at + pieces[i].count;
-        if (has(&pieces[i], KEPT)) {
-            assert_true(pieces[i].gradient_at >= kept_end);
-            kept_end = pieces[i].gradient_at + pieces[i].count;
+        assert_true(slices[i].count > 0 && slices[i].shard_at >= shard_end);
+        shard_end = slices[i].shard_at + slices[i].count;
+        if (has(&slices[i], KEPT)) {
+            assert_true(slices[i].gradient_at >= kept_end);
+            kept_end = slices[i].gradient_at + slices[i].count;
         }
-        if (has(&pieces[i], OWNED)) {
-            assert_true(has(&pieces[i], KEPT)); /* the rank that updates has the gradient */
-            assert_true(pieces[i].owned_at >= owned_end);
-            owned_end = pieces[i].owned_at + pieces[i].count;
+        if (has(&slices[i], OWNED)) {
+            assert_true(has(&slices[i], KEPT)); /* the rank that updates has the gradient */
+            assert_true(slices[i].owned_at >= owned_end);
+            owned_end = slices[i].owned_at + slices[i].count;
         }
     }
     assert_true(shard_end <= l->shard && kept_end <= l->gradients && owned_end <= l->owned);
 }
 
-/* A piece's place in the shard is its place in the whole module less where this rank's part begins. */
+/* A slice's place in the shard is its place in the whole module less where this rank's part begins. */
 static void check_whole(const redco_layout *layout, uint32_t layer, redco_mesh parameters, redco_place place)
 {
     const uint32_t position = place.gpu % parameters.gpus + parameters.gpus * (place.node % parameters.nodes);
     uint32_t count = 0;
-    const redco_piece *const pieces = redco_layout_pieces(layout, layer, &count);
+    const redco_shard_slice *const slices = redco_layout_slices(layout, layer, &count);
     for (uint32_t i = 0; i < count; i++) {
         const redco_module_layout *const m =
-            redco_layout_module(layout, redco_layout_module_of(layout, pieces[i].tensor));
-        const uint64_t in_whole = redco_layout_tensor_at(layout, pieces[i].tensor) + pieces[i].begin;
-        assert_int_equal(in_whole, position * m->shard + pieces[i].shard_at - m->shard_at);
-        assert_true(in_whole + pieces[i].count <= (position + 1) * m->shard && m->whole >= m->shard);
+            redco_layout_module(layout, redco_layout_module_of(layout, slices[i].tensor));
+        const uint64_t in_whole = redco_layout_tensor_at(layout, slices[i].tensor) + slices[i].begin;
+        assert_int_equal(in_whole, position * m->shard + slices[i].shard_at - m->shard_at);
+        assert_true(in_whole + slices[i].count <= (position + 1) * m->shard && m->whole >= m->shard);
     }
 }
 
@@ -189,12 +192,13 @@ static void check_padding(const redco_layout *layout, const struct model *m, uin
         assert_true(shard * parts >= elements && shard * parts < elements + gaps + parts * (o->shard_granule + 1));
         shards += shard;
     }
-    const uint64_t shard = redco_layout_layer(layout, layer)->shard;
-    assert_true(shard >= shards && shard <= shards + owners * o->shard_granule);
+    const redco_layer_layout *const all = redco_layout_layer(layout, layer);
+    assert_true(all->shard >= shards && all->trained <= all->shard);
+    assert_true(all->shard <= shards + owners * o->shard_granule + o->tensor_granule);
     if (o->scheme == REDCO_INTRA_TENSOR) {
         const redco_layer_layout *const out = redco_layout_layer(layout, layer);
-        assert_int_equal(out->owned * owners, out->shard);
-        assert_int_equal(out->gradients * (redco_mesh_ranks(l->shards.gradients) / parts), out->shard);
+        assert_int_equal(out->owned * owners, out->trained);
+        assert_int_equal(out->gradients * (redco_mesh_ranks(l->shards.gradients) / parts), out->trained);
     }
 }
 
@@ -207,17 +211,19 @@ static void check_agreement(const struct all *all, uint32_t layer, const redco_s
         const uint32_t first =
             redco_rank_at(redco_layout_mesh(all->layouts[r]), redco_between_member(owners, place, 0));
         uint32_t count = 0, other_count = 0;
-        const redco_piece *const pieces = redco_layout_pieces(all->layouts[r], layer, &count);
-        const redco_piece *const other = redco_layout_pieces(all->layouts[first], layer, &other_count);
+        const redco_shard_slice *const slices = redco_layout_slices(all->layouts[r], layer, &count);
+        const redco_shard_slice *const other = redco_layout_slices(all->layouts[first], layer, &other_count);
         assert_int_equal(count, other_count);
         for (uint32_t i = 0; i < count; i++) {
-            assert_true(pieces[i].owner == other[i].owner && pieces[i].shard_at == other[i].shard_at);
-            assert_int_equal(has(&pieces[i], OWNED), pieces[i].owner == redco_between_position(owners, place));
+            assert_true(slices[i].owner == other[i].owner && slices[i].shard_at == other[i].shard_at);
+            const bool frozen = redco_layout_model(all->layouts[r])->tensors[slices[i].tensor].frozen;
+            const bool own = !frozen && slices[i].owner == redco_between_position(owners, place);
+            assert_int_equal(has(&slices[i], OWNED), own);
         }
     }
 }
 
-/* List scheduling (Graham 1969): the fullest has at most the mean and one more piece. */
+/* List scheduling (Graham 1969): the fullest has at most the mean and one more slice. */
 static void check_balance(const struct all *all, const struct model *m, const redco_shards *s)
 {
     const redco_between owners = {s->parameters, s->optimizer};
@@ -225,16 +231,16 @@ static void check_balance(const struct all *all, const struct model *m, const re
         uint64_t own = 0, held = 0, largest = 0;
         for (uint32_t l = 0; l < LAYERS; l++) {
             uint32_t count = 0;
-            const redco_piece *const pieces = redco_layout_pieces(all->layouts[r], l, &count);
+            const redco_shard_slice *const slices = redco_layout_slices(all->layouts[r], l, &count);
             for (uint32_t i = 0; i < count; i++) {
-                held += pieces[i].count;
-                own += has(&pieces[i], OWNED) ? pieces[i].count : 0;
-                largest = pieces[i].count > largest ? pieces[i].count : largest;
+                if (m->tensors[slices[i].tensor].frozen) { continue; }
+                held += slices[i].count;
+                own += has(&slices[i], OWNED) ? slices[i].count : 0;
+                largest = slices[i].count > largest ? slices[i].count : largest;
             }
         }
         assert_true(own <= held / redco_between_size(owners) + largest);
     }
-    (void)m;
 }
 
 static void check_shards(const struct model *m, const redco_layout_options *options, bool uniform)
@@ -336,7 +342,8 @@ static void ranks_by_hand(void **state)
 static void shards_by_hand(void **state)
 {
     (void)state;
-    const redco_state_tensor tensors[] = {{"w", 10, false, true}, {"b", 3, false, false}};
+    const redco_state_tensor tensors[] = {{"w", 10, false, true, false, false, 0.0},
+                                          {"b", 3, false, false, false, false, 0.0}};
     const redco_state_module modules[] = {{"linear", 0, 2}};
     const redco_mesh four = {4, 1};
     const redco_state_layer layers[] = {{"block.0", {four, four, four}, 0, 1}};
@@ -346,10 +353,10 @@ static void shards_by_hand(void **state)
     redco_layout *layout = NULL;
     uint32_t count = 0;
     assert_int_equal(redco_layout_create(&model, &options, 2, &layout, NULL), REDCO_OK);
-    const redco_piece *const pieces = redco_layout_pieces(layout, 0, &count);
+    const redco_shard_slice *const slices = redco_layout_slices(layout, 0, &count);
     assert_int_equal(count, 2);
-    assert_true(pieces[0].tensor == 0 && pieces[0].begin == 8 && pieces[0].count == 2 && pieces[0].shard_at == 0);
-    assert_true(pieces[1].tensor == 1 && pieces[1].begin == 0 && pieces[1].count == 2 && pieces[1].shard_at == 2);
+    assert_true(slices[0].tensor == 0 && slices[0].begin == 8 && slices[0].count == 2 && slices[0].shard_at == 0);
+    assert_true(slices[1].tensor == 1 && slices[1].begin == 0 && slices[1].count == 2 && slices[1].shard_at == 2);
     assert_int_equal(redco_layout_sizes(layout).parameters, 4);
     assert_int_equal(redco_layout_sizes(layout).whole, 16);
     redco_layout_free(layout);
@@ -369,7 +376,8 @@ static void refuse(const redco_state_model *model, const redco_layout_options *o
 static void bad_input(void **state)
 {
     (void)state;
-    redco_state_tensor tensors[] = {{"w", 10, false, true}, {"b", 3, false, false}};
+    redco_state_tensor tensors[] = {{"w", 10, false, true, false, false, 0.0},
+                                    {"b", 3, false, false, false, false, 0.0}};
     redco_state_module modules[] = {{"linear", 0, 2}};
     redco_state_layer layers[] = {{"block.0", {{1, 1}, {1, 1}, {2, 1}}, 0, 1}};
     redco_state_model model = {layers, modules, tensors, 1, 1, 2};

@@ -1,0 +1,121 @@
+/* One arena for the graph's values, gathered weights and whole gradients, and what must be through before memory is
+ * used again. Collectives start behind the computation issued before them, so that what computation has read is free
+ * for them; whole gradients are free when they are scattered, which nothing in the step says: a wait is added wherever
+ * their memory is used again. */
+#include "executor/schedule/schedule_internal.h"
+
+#include <stdlib.h>
+
+/* Steps of the arena's order by compute task. */
+static uint32_t *first_steps(const redco_schedule *s)
+{
+    const redco_lifetimes *const l = &s->memory.lifetimes;
+    uint32_t *const first = calloc((size_t)s->bind.compute_task_count + 2, sizeof *first);
+    uint32_t step = 0;
+    for (uint32_t p = 0; first != NULL && p <= s->bind.compute_task_count; p++) {
+        first[p] = step;
+        while (step < l->step_count && s->bind.compute_task_of[l->order[step]] == p) { step++; }
+    }
+    return first;
+}
+
+/* Odd places lie between compute tasks: what is born there may be written when the compute task before is through. */
+static redco_interval slot_interval(const redco_schedule *s, const redcoi_slot *slot, const uint32_t *first)
+{
+    const uint32_t steps = s->memory.lifetimes.step_count, compute_tasks = s->bind.compute_task_count;
+    const uint32_t from = slot->born % 2 == 0 ? slot->born / 2 - 1 : (slot->born - 1) / 2;
+    const uint32_t until = slot->dies / 2 - 1; /* odd ones: the compute task before */
+    const uint32_t last_compute_task = slot->dies < 2 ? 0 : until < compute_tasks ? until : compute_tasks - 1;
+    uint32_t born = first[from < compute_tasks ? from : compute_tasks - 1];
+    if (born >= steps) { born = steps - 1; }
+    const uint32_t end = first[last_compute_task + 1];
+    return (redco_interval){slot->bytes, born, end > born + 1 ? end - 1 : born};
+}
+
+static bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
+{
+    return a < b + b_bytes && b < a + a_bytes;
+}
+
+static bool later(uint32_t scatter, uint32_t than)
+{
+    return than == REDCO_STEP_NONE || scatter > than;
+}
+
+/* Scatters that must be through before memory that is needed from step @p first on is written: of the same micro-batch,
+ * or of the one before. */
+static void find_scatters(const redcoi_memory *memory, const redco_interval *slots, uint64_t at, uint64_t bytes,
+                          uint32_t first, uint32_t *after_out, uint32_t *after_before_out)
+{
+    for (uint32_t i = 0; i < memory->slot_count; i++) {
+        const redcoi_slot *const other = &memory->slots[i];
+        if (other->scatter == REDCO_STEP_NONE || !overlap(at, bytes, other->at, other->bytes)) { continue; }
+        uint32_t *const after = slots[i].last < first ? after_out : after_before_out;
+        if (later(other->scatter, *after)) { *after = other->scatter; }
+    }
+}
+
+static void find_waits(redco_schedule *s, const redco_interval *intervals)
+{
+    redcoi_memory *const memory = &s->memory;
+    const redco_lifetimes *const l = &memory->lifetimes;
+    for (uint32_t p = 0; p < s->bind.compute_task_count; p++) {
+        s->bind.compute_tasks[p].after = s->bind.compute_tasks[p].after_before = REDCO_STEP_NONE;
+    }
+    for (uint32_t k = 0; k < memory->slot_count; k++) {
+        redcoi_slot *const slot = &memory->slots[k];
+        slot->after = slot->after_before = REDCO_STEP_NONE;
+        find_scatters(memory, intervals, slot->at, slot->bytes, intervals[k].first, &slot->after, &slot->after_before);
+        if (!slot->gradient) { continue; }
+        redcoi_compute_task *const compute_task = &s->bind.compute_tasks[slot->producer];
+        if (slot->after != REDCO_STEP_NONE && later(slot->after, compute_task->after)) {
+            compute_task->after = slot->after;
+        }
+        if (slot->after_before != REDCO_STEP_NONE && later(slot->after_before, compute_task->after_before)) {
+            compute_task->after_before = slot->after_before;
+        }
+    }
+    for (uint32_t i = 0; i < l->interval_count && !s->options.emulate; i++) {
+        redcoi_compute_task *const compute_task =
+            &s->bind.compute_tasks[s->bind.compute_task_of[l->order[l->intervals[i].first]]];
+        find_scatters(memory, intervals, memory->offsets[i], l->intervals[i].size_bytes, l->intervals[i].first,
+                      &compute_task->after, &compute_task->after_before);
+    }
+}
+
+redco_status redcoi_places_plan(redco_schedule *s, redco_error *err)
+{
+    redcoi_memory *const memory = &s->memory;
+    const redco_lifetimes *const l = &memory->lifetimes;
+    const uint32_t values = s->options.emulate ? 0 : l->interval_count, slots = memory->slot_count;
+    redco_interval *const intervals = calloc((size_t)slots + values + 1, sizeof *intervals);
+    uint64_t *const offsets = calloc((size_t)slots + values + 1, sizeof *offsets);
+    uint32_t *const first = first_steps(s);
+    redco_status st = REDCO_OK;
+    memory->offsets = calloc((size_t)l->interval_count + 1, sizeof *memory->offsets);
+    if (intervals == NULL || offsets == NULL || first == NULL || memory->offsets == NULL || l->step_count == 0) {
+        st = redcoi_schedule_memory_short(err);
+        goto out;
+    }
+    for (uint32_t k = 0; k < slots; k++) { intervals[k] = slot_interval(s, &memory->slots[k], first); }
+    for (uint32_t i = 0; i < values; i++) { intervals[slots + i] = l->intervals[i]; }
+    for (uint32_t i = 0; i < values; i++) { /* kept values stay to the end */
+        if (intervals[slots + i].last >= l->step_count) { intervals[slots + i].last = l->step_count - 1; }
+    }
+    st = redco_arena_plan(intervals, slots + values, REDCO_ALIGNMENT_BYTES, offsets, &memory->arena, err);
+    if (st != REDCO_OK) { goto out; }
+    for (uint32_t k = 0; k < slots; k++) {
+        memory->slots[k].at = offsets[k];
+        if (intervals[k].first <= memory->arena.live_step && memory->arena.live_step <= intervals[k].last) {
+            memory->size.slot_bytes += memory->slots[k].bytes;
+        }
+    }
+    for (uint32_t i = 0; i < values; i++) { memory->offsets[i] = offsets[slots + i]; }
+    if (values > 0) { redco_arena_held(s->options.graph, l, memory->arena.live_step, memory->size.held_bytes); }
+    find_waits(s, intervals);
+out:
+    free(intervals);
+    free(offsets);
+    free(first);
+    return st;
+}
