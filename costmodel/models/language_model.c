@@ -173,6 +173,14 @@ static redco_value logits_of(redco_scope *scope, const redco_language_model *lm,
     return redcoi_lm_head(&p, redcoi_lm_decode(&p, tokens));
 }
 
+redco_value redco_language_model_logits(redco_scope *scope, const redco_language_model *lm, redco_value tokens)
+{
+    if (lm->family->graph.encoder_block == NULL) { return logits_of(scope, lm, tokens, REDCO_NO_VALUE); }
+    (void)redco_fail(&scope->error, REDCO_EVALUE, lm->task.name,
+                     "is an encoder-decoder model, whose logits need a source as well");
+    return REDCO_NO_VALUE;
+}
+
 /* The decoder's input: the targets, each one place later, behind the start token; what is not asked for is padding. */
 static redco_value shifted(redco_scope *scope, const redco_language_model *lm, redco_value targets)
 {
