@@ -31,7 +31,7 @@ static const uint64_t few_operators = 1 << 18, most_operators = 1 << 22;
 
 /* Layouts whose recurrence is no further above the best simulated step are likely to be faster. */
 static const double likely_ratio = 0.025;
-static const double look_ratio = 0.02;
+static const double look_ratio = 0.04;
 /* The share by which no other layout shall be faster: layouts that may be are simulated while there are operators left.
  */
 static const double aim_ratio = 0.015;
@@ -385,6 +385,7 @@ static redco_status price_waiting(struct pricing *p, const redco_search_options 
     redco_status st = REDCO_OK;
     int tries = 0;
     leaner.others = 0;
+    if (p->asked < BEST_FEW) { leaner.top = BEST_FEW; }
     for (uint32_t count = 0; st == REDCO_OK; count++) {
         const uint32_t next = next_of(p, count);
         if (next >= p->waiting_count) { break; }

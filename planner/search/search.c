@@ -100,10 +100,10 @@ static void list_doubtful(struct search *s, const redcoi_point *point, redcoi_po
     if (add_or_drop(&s->doubtful, &by_least, dropped) != NULL) { s->dropped_s = fmin(s->dropped_s, dropped->value_s); }
 }
 
-static void list_other(struct search *s, const redcoi_point *point)
+static void list_other(struct search *s, const redcoi_point *point, bool fits)
 {
     redcoi_point dropped[2];
-    s->best_s = fmin(s->best_s, point->value_s);
+    if (fits) { s->best_s = fmin(s->best_s, point->value_s); }
     if (point->value_s > near_s(s)) {
         list_doubtful(s, point, &dropped[1]);
     } else if (add_or_drop(&s->others, point, &dropped[0]) != NULL) {
@@ -291,12 +291,12 @@ static redco_status list_by_stages(struct search *s, const redcoi_outer *outer, 
         if (st != REDCO_OK || !found) { break; }
         const bool roomy = point->answer.bytes > outer->budget_bytes;
         if (i == 0 && !roomy && above_bytes == 0) { /* no stage is fuller than the problem counts */
-            list_other(s, point);
+            list_other(s, point, true);
             *ranked_out = true;
             break;
         }
         if ((st = stage_bytes(s, point, &bytes, err)) != REDCO_OK || bytes <= above_bytes) { break; }
-        if (bytes <= ceilings[k]) { list_other(s, point); }
+        if (bytes <= ceilings[k]) { list_other(s, point, bytes <= outer->capacity_bytes); }
         while (k < 2 && bytes <= ceilings[k]) { k++; }
         if (k == 2 || bytes - ceilings[k] >= point->answer.bytes) { break; }
         problem->budget_bytes = point->answer.bytes - (bytes - ceilings[k]);
