@@ -8,6 +8,7 @@
 #include "executor/comm/graph_collectives.h"
 #include "executor/data/initial.h"
 #include "executor/data/tokens.h"
+#include "executor/pipeline/collector.h"
 #include "executor/reference/reference.h"
 #include "executor/schedule/schedule.h"
 #include "executor/states/states.h"
@@ -31,9 +32,11 @@ typedef struct redcoi_subject {
     redco_tokens *tokens;     /* likewise */
     redco_task own;           /* a pipeline's */
     const redco_task *task;
-    redco_task weighed;             /* the same task, whose loss is weighed; or all zero */
-    const redco_examples *examples; /* borrowed; of a language model whose examples have targets of their own */
-    const redco_records *records;   /* borrowed; NULL of a language model */
+    redco_task weighed;              /* the same task, whose loss is weighed; or all zero */
+    const redco_examples *examples;  /* borrowed; of a language model whose examples have targets of their own */
+    const redco_records *records;    /* borrowed; NULL of a language model */
+    redco_user_collector *collector; /* a pipeline's that makes its examples, or has a state or a report */
+    bool collects;                   /* it makes them */
     uint64_t seed;
     bool in_order;
 } redcoi_subject;
@@ -51,11 +54,14 @@ uint64_t redcoi_subject_examples(const redcoi_subject *subject);
 /** Memory for the inputs of a micro-batch. @return false when out of memory. @param inputs_out  each to be freed */
 bool redcoi_subject_take_inputs(const redcoi_subject *subject, void **inputs_out);
 
+typedef struct redcoi_policy redcoi_policy; /* collect.h */
+
 struct redco_baseline {
     redcoi_subject subject;
     redco_trainer_options options;
     redco_backend *backend;
     redco_reference *reference;
+    redcoi_policy *policy; /* predictions for collect(); NULL before the first */
     uint32_t seq_len;
     uint64_t sequences; /* in a step */
     double **drift;     /* [parameter][element] how far rounding of its gradients may have moved it; NULL: 16 bits */
@@ -102,6 +108,7 @@ struct redco_trainer {
     void **fed;             /* their values, in the program's memory */
     int32_t key[2];
     uint64_t step;
+    redcoi_policy *policy; /* predictions for collect(); NULL before the first */
 };
 
 /** @return REDCO_EVALUE in a replay: @p what ("a checkpoint") would say nothing */
@@ -138,6 +145,9 @@ redco_status redcoi_trainer_fuse(redco_trainer *trainer, redco_error *err);
 
 /** All modules' weights as this rank computes with them, between steps. */
 redco_status redcoi_weights_gather(redco_trainer *trainer, redco_error *err);
+/** First weights that the options name. @param weights_out  stays NULL where all are drawn */
+redco_status redcoi_weights_open(const redco_trainer_options *options, const redco_task *task, const redco_model *model,
+                                 redco_weights **weights_out, redco_error *err);
 const void *redcoi_weights_of(const redco_trainer *trainer, uint32_t module); /**< gathered before */
 /** Into the program's memory. */
 redco_status redcoi_weights_read(const redco_trainer *trainer, uint32_t module, void *to, redco_error *err);

@@ -136,6 +136,7 @@ void exec_print_tail(const struct exec_run *run)
         (void)printf(": loss %.6f over %llu targets of %llu examples, %.3g s\n", run->use.evaluation.loss,
                      (unsigned long long)run->use.evaluation.targets, (unsigned long long)run->use.evaluation.examples,
                      run->use.evaluation_s);
+        if (run->use.by_token) { (void)printf("perplexity %.6g\n", exp(run->use.evaluation.loss)); }
         if (isfinite(run->use.metric)) { (void)printf("metric %.6f\n", run->use.metric); }
     }
     if (run->best.step > 0) {
@@ -147,6 +148,11 @@ void exec_print_tail(const struct exec_run *run)
         redco_text_write(stdout, run->use.predict);
         (void)printf(": %llu examples, %llu tokens, %.3g s\n", (unsigned long long)run->use.predicted,
                      (unsigned long long)run->use.tokens, run->use.prediction_s);
+    }
+    if (run->reported != NULL) {
+        char *const text = json_dumps(run->reported, JSON_REAL_PRECISION(6));
+        if (text != NULL) { (void)printf("reported by the pipeline: %s\n", text); }
+        free(text);
     }
     if (v == NULL) { return; }
     (void)printf("check against one rank: %s; errors of losses %.1e, of norms %.1e", v->same ? "the same" : "differs",
@@ -268,10 +274,11 @@ static json_t *evaluations_json(const struct exec_use *use)
 static json_t *evaluation_json(const struct exec_use *use)
 {
     if (use->evaluate == NULL) { return json_null(); }
-    return json_pack("{s:o, s:f, s:o, s:I, s:I, s:f}", "file", cli_json_text(use->evaluate), "loss",
-                     use->evaluation.loss, "metric", number_json(use->metric), "examples",
-                     (json_int_t)use->evaluation.examples, "targets", (json_int_t)use->evaluation.targets, "time_s",
-                     use->evaluation_s);
+    const double perplexity = use->by_token ? exp(use->evaluation.loss) : (double)NAN;
+    return json_pack("{s:o, s:f, s:o, s:o, s:I, s:I, s:f}", "file", cli_json_text(use->evaluate), "loss",
+                     use->evaluation.loss, "perplexity", number_json(perplexity), "metric", number_json(use->metric),
+                     "examples", (json_int_t)use->evaluation.examples, "targets", (json_int_t)use->evaluation.targets,
+                     "time_s", use->evaluation_s);
 }
 
 static json_t *prediction_json(const struct exec_use *use)
@@ -302,6 +309,7 @@ json_t *exec_json(const struct exec_run *run)
                   "first_step", (json_int_t)run->first + 1, "steps", steps_json(run), "measured", measured_json(run),
                   "predicted", predicted, "check", check_json(run->checked ? &run->verdict : NULL), "evaluation",
                   evaluation_json(&run->use), "prediction", prediction_json(&run->use));
+    if (run->reported != NULL) { (void)json_object_set(json, "reported", run->reported); }
     (void)json_object_set_new(json, "evaluations", evaluations_json(&run->use));
     (void)json_object_set_new(json, "epoch_examples",
                               run->epoch_examples > 0 ? json_integer((json_int_t)run->epoch_examples) : json_null());
