@@ -173,6 +173,20 @@ static redco_value logits_of(redco_scope *scope, const redco_language_model *lm,
     return redcoi_lm_head(&p, redcoi_lm_decode(&p, tokens));
 }
 
+redco_value redco_language_model_logits(redco_scope *scope, const redco_language_model *lm, redco_value tokens)
+{
+    const bool known = tokens < redco_graph_value_count(scope->graph);
+    const uint32_t rank = known ? redco_value_type(scope->graph, tokens)->rank : 2;
+    if (rank == 2 && lm->dims->encoder_layers == 0) { return logits_of(scope, lm, tokens, REDCO_NO_VALUE); }
+    if (rank != 2) {
+        (void)redco_fail(&scope->error, REDCO_EVALUE, lm->task.name, "tokens have %u dimensions; 2 are needed", rank);
+    } else {
+        (void)redco_fail(&scope->error, REDCO_EVALUE, lm->task.name,
+                         "is an encoder-decoder model, whose logits need a source as well");
+    }
+    return REDCO_NO_VALUE;
+}
+
 /* The decoder's input: the targets, each one place later, behind the start token; what is not asked for is padding. */
 static redco_value shifted(redco_scope *scope, const redco_language_model *lm, redco_value targets)
 {
