@@ -121,6 +121,7 @@ struct redco_language_model {
     redco_task task;
     redco_task_parameter *parameters; /**< owns names and layers */
     redco_task_input inputs[2];
+    char *prefix; /**< before all names of parameters; NULL: nothing */
 };
 
 /** One forward pass that is being built. */

@@ -2,6 +2,7 @@
 #include "costmodel/models/family.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static void begin(redcoi_pass *p, redco_param_use use)
 {
@@ -27,9 +28,13 @@ static bool has(const redcoi_pass *p, redco_param_use use)
 /* As it is stored. */
 static redco_value stored(redcoi_pass *p, redco_param_use use, bool bias)
 {
-    char name[REDCOI_MODEL_NAME_SIZE];
+    char name[REDCOI_MODEL_NAME_SIZE], whole[REDCO_PREFIX_MAX + REDCOI_MODEL_NAME_SIZE];
     const redco_param *const param = find(p, use, bias);
-    return param != NULL ? redco_scope_value(p->scope, redcoi_param_name(param, p->layer, name)) : REDCO_NO_VALUE;
+    if (param == NULL) { return REDCO_NO_VALUE; }
+    (void)redcoi_param_name(param, p->layer, name);
+    if (p->lm->prefix == NULL) { return redco_scope_value(p->scope, name); }
+    (void)snprintf(whole, sizeof whole, "%s%s", p->lm->prefix, name);
+    return redco_scope_value(p->scope, whole);
 }
 
 static redco_value weight(redcoi_pass *p, redco_param_use use, bool bias)

@@ -173,6 +173,20 @@ static redco_value logits_of(redco_scope *scope, const redco_language_model *lm,
     return redcoi_lm_head(&p, redcoi_lm_decode(&p, tokens));
 }
 
+redco_value redco_language_model_logits(redco_scope *scope, const redco_language_model *lm, redco_value tokens)
+{
+    const bool known = tokens < redco_graph_value_count(scope->graph);
+    const uint32_t rank = known ? redco_value_type(scope->graph, tokens)->rank : 2;
+    if (rank == 2 && lm->dims->encoder_layers == 0) { return logits_of(scope, lm, tokens, REDCO_NO_VALUE); }
+    if (rank != 2) {
+        (void)redco_fail(&scope->error, REDCO_EVALUE, lm->task.name, "tokens have %u dimensions; 2 are needed", rank);
+    } else {
+        (void)redco_fail(&scope->error, REDCO_EVALUE, lm->task.name,
+                         "is an encoder-decoder model, whose logits need a source as well");
+    }
+    return REDCO_NO_VALUE;
+}
+
 /* The decoder's input: the targets, each one place later, behind the start token; what is not asked for is padding. */
 static redco_value shifted(redco_scope *scope, const redco_language_model *lm, redco_value targets)
 {
@@ -325,7 +339,34 @@ void redco_language_model_free(redco_language_model *lm)
         free((char *)(uintptr_t)lm->parameters[i].layer);
     }
     free(lm->parameters);
+    free(lm->prefix);
     free(lm);
+}
+
+redco_status redco_language_model_rename(redco_language_model *lm, const char *prefix, redco_error *err)
+{
+    const size_t length = strlen(prefix);
+    if (length > REDCO_PREFIX_MAX || lm->prefix != NULL) {
+        return redco_fail(err, REDCO_EVALUE, lm->task.name, "\"%.80s\": one prefix of at most %d bytes is possible",
+                          prefix, REDCO_PREFIX_MAX);
+    }
+    lm->prefix = strdup(prefix);
+    bool enough = lm->prefix != NULL;
+    for (size_t i = 0; i < lm->task.parameter_count && enough; i++) {
+        char *const old = (char *)(uintptr_t)lm->parameters[i].name, *const name = malloc(length + strlen(old) + 1);
+        enough = name != NULL;
+        if (!enough) { break; }
+        memcpy(name, prefix, length);
+        memcpy(name + length, old, strlen(old) + 1);
+        lm->parameters[i].name = name;
+        free(old);
+    }
+    return enough ? REDCO_OK : redco_fail(err, REDCO_ENOMEM, lm->task.name, "no memory for its names");
+}
+
+const redco_model *redco_language_model_of(const redco_language_model *lm)
+{
+    return lm->model;
 }
 
 const redco_task *redco_language_model_task(const redco_language_model *lm)

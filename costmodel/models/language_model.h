@@ -27,6 +27,16 @@ redco_status redco_language_model_create(const redco_model *model, uint32_t micr
 void redco_language_model_free(redco_language_model *lm); /**< NULL is accepted */
 
 const redco_task *redco_language_model_task(const redco_language_model *lm);
+const redco_model *redco_language_model_of(const redco_language_model *lm);
+
+enum { REDCO_PREFIX_MAX = 64 };
+/** Puts @p prefix before all names of its parameters, so that a graph can have several models.
+ *  @param prefix  at most REDCO_PREFIX_MAX bytes */
+redco_status redco_language_model_rename(redco_language_model *lm, const char *prefix, redco_error *err);
+
+/** Logits [sequences, length, vocabulary] of tokens, in the compute type, for predictions and losses of one's own; of
+ *  decoder-only models. The parameters must be declared, as redco_task_build() does. */
+redco_value redco_language_model_logits(redco_scope *scope, const redco_language_model *lm, redco_value tokens);
 
 /* Generation: a graph for prompts of one length, and one for the token behind what there is of each sequence. */
 

@@ -56,6 +56,7 @@ typedef struct redco_scope {
     redco_error error;            /**< from redco_scope_...(); reported by redco_task_build() */
     uint32_t micro_batches;       /**< in a step, those of all replicas: their gradients are averaged */
     const redco_scope_step *step; /**< internal; NULL unless a step is built */
+    const void *owner;            /**< passed on by the task to its own functions; NULL: none */
 } redco_scope;
 
 /** Builds the mean loss of a micro-batch. Errors are kept by scope and graph and asked for once, by the caller.
