@@ -625,7 +625,7 @@ static double position_s(const redco_costs *costs, const redcoi_rank *rank, cons
            (position + 1 == positions ? edge_s[1] : 0.0);
 }
 
-/* Of every step by the simulator: whatever the order of passes, stage i works m w_i, cannot begin before the stages
+/* A bound of every simulated step: whatever the order of passes, stage i works m w_i, cannot begin before the stages
  * before it have passed the first micro-batch on, and they have to pass the last one's gradient back when it is
  * through: with F and B of the first position of each and t of a transfer T >= max over i of  sum over j < i (F_j + B_j
  * + 2t) + m w_i. Where backward is cut in two, or micro-batches come from both ends, only m w_i is said. Blocks of

@@ -87,7 +87,8 @@ typedef struct redco_layer_cost {
     double grad_comm_s, grad_window_s;     /**< once a step: gradient reduction; last micro-batch's backward */
     double spread_comm_s, spread_window_s; /**< once a step: updated parameters; first micro-batch's forward */
     double optimizer_s;                    /**< update of the owned states */
-    /** Of one micro-batch: forward, and backward with recomputation; with what they expose, and computation alone. */
+    /** Seconds of one micro-batch: forward, and backward with recomputation; with what they expose, and computation
+     * alone. */
     double pass_forward_s, pass_backward_s, bare_forward_s, bare_backward_s;
     double once_s;   /**< part of exposed_s that is paid once a step */
     double stream_s; /**< gathers and scatters of a micro-batch that one stream runs one after the other */
@@ -215,7 +216,7 @@ typedef struct redco_paced {
     /** No simulated step is shorter: every stage computes its passes in the order of the schedule, none faster than
      *  alone nor before its input has come, and a stream runs its gathers and scatters one after the other. */
     double least_s;
-    double traffic_ratio; /**< of the block that has most: traffic_s over its computation (redco_layer_cost) */
+    double traffic_ratio; /**< that of the block that has most: traffic_s over its computation (redco_layer_cost) */
 } redco_paced;
 
 /** redco_paced.traffic_ratio of one layer. */

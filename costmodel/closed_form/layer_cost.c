@@ -221,7 +221,7 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     }
     const double window_s = cost->backward_s + cost->recompute_s; /* one micro-batch's so far */
     const double first_s = forward->nvlink_s + forward->network_s + backward->nvlink_s + backward->network_s;
-    const bool secondary = redcoi_has_secondary(job); /* whose gathers have a stream of their own */
+    const bool secondary = redcoi_has_secondary(job); /* its gathers have a stream of their own */
     const bool block = job->class->kind == REDCO_CLASS_BLOCK || job->class->kind == REDCO_CLASS_CROSS;
     forward->exposed_s = overlap ? unhidden_s(c, *forward, cost->forward_s) : forward->nvlink_s + forward->network_s;
     backward->exposed_s = overlap ? unhidden_s(c, *backward, window_s) : backward->nvlink_s + backward->network_s;

@@ -138,8 +138,8 @@ static void give_up(redco_search_result *result)
 /* A layout that is not simulated yet. */
 struct waiting {
     redco_candidate candidate;
-    double paced_s; /* what it is likely to take */
-    double least_s; /* what it takes at least, at its gap */
+    double paced_s; /* its recurrence: it is likely to take that */
+    double least_s; /* it takes no less, at its gap */
 };
 
 /* One question, its answers so far, and what was learnt of them. */
@@ -454,7 +454,7 @@ static void set_proof(struct pricing *p)
     if (result->candidates == 1) { result->within_ratio = 0.0; }
 }
 
-/* How far what was expected of a layout is above its simulated step. */
+/* Notes the distance of what was expected of a layout from its simulated step. */
 static redco_status note_gap(struct pricing *p, const redco_candidate *c, redco_error *err)
 {
     redco_search_result *const result = p->result;

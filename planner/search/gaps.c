@@ -1,7 +1,5 @@
 #include "planner/search/gaps.h"
 
-#include <stdio.h>
-
 /* Where a micro-batch's traffic is longer than its computation, the closed form adds what does not fit beside each
  * pass, while scatters of one pass go on beside the next. */
 static const double loads[REDCO_GAP_LOADS - 1] = {0.0, 0.2, 0.5, 0.8, 1.25, 2.0};
@@ -22,14 +20,4 @@ uint32_t redco_gap_kind(const redco_setting *setting, double traffic_ratio)
 redco_gap redco_gap_of(uint32_t kind)
 {
     return gaps[kind / REDCO_GAP_LOADS][kind % REDCO_GAP_LOADS];
-}
-
-const char *redco_gap_name(uint32_t kind, char *buffer, size_t size)
-{
-    static const char *const pipelines[REDCO_GAP_PIPELINES] = {"no stages", "stages", "stages of several chunks"};
-    const uint32_t load = kind % REDCO_GAP_LOADS;
-    const char *const more = load + 1 < REDCO_GAP_LOADS ? "up to" : "more than";
-    (void)snprintf(buffer, size, "%s, traffic of %s %g of computation", pipelines[kind / REDCO_GAP_LOADS], more,
-                   loads[load + 1 < REDCO_GAP_LOADS ? load : load - 1]);
-    return buffer;
 }

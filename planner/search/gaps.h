@@ -15,16 +15,14 @@ enum { REDCO_GAP_PIPELINES = 3, REDCO_GAP_LOADS = 7, REDCO_GAP_KINDS = REDCO_GAP
 /** For a kind of layouts: no stages, stages of one chunk, stages of several; and how much is gathered, scattered and
  *  reduced in every micro-batch beside computation. More traffic has no smaller gap. */
 typedef struct redco_gap {
-    double closed_ratio; /**< of redco_cost_step() */
-    double paced_ratio;  /**< of redco_cost_paced() */
+    double closed_ratio; /**< gap of redco_cost_step() */
+    double paced_ratio;  /**< gap of redco_cost_paced() */
 } redco_gap;
 
 /** @param traffic_ratio  redco_paced.traffic_ratio
  *  @return below REDCO_GAP_KINDS */
 uint32_t redco_gap_kind(const redco_setting *setting, double traffic_ratio);
 redco_gap redco_gap_of(uint32_t kind);
-/** "no stages, no traffic", ...; cut to fit. @return @p buffer */
-const char *redco_gap_name(uint32_t kind, char *buffer, size_t size);
 
 #ifdef __cplusplus
 }

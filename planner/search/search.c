@@ -579,7 +579,7 @@ static redco_status fill_candidates(const struct search *s, const redcoi_ranking
     return REDCO_OK;
 }
 
-/* Of points that are not listed, the closed form is so far above the best that at their gap none is faster by more than
+/* The closed form of points that are not listed is so far above the best that at their gap none is faster by more than
  * the aim, or they were pushed off. */
 static redco_status fill_others(const struct search *s, redco_search_result *result, redco_error *err)
 {

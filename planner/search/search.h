@@ -93,8 +93,8 @@ typedef struct redco_search_options {
     uint32_t others;
     bool others_alone; /**< nothing is ranked, nor proven */
     double look_ratio, aim_ratio;
-    /** Of the others: by how much the search's count of bytes, which is more than any one stage of a pipeline holds,
-     *  may be above the capacity where the fullest stage is not by more than redco_memory_ratio, at the best
+    /** Others may be too large: by how much the search's count of bytes, which is more than any one stage of a pipeline
+     * holds, may be above the capacity where the fullest stage is not by more than redco_memory_ratio, at the best
      *  recomputation that fits so; */
     uint64_t slack_bytes;
     uint64_t above_bytes; /**< and those whose fullest stage holds no more are of no interest; 0: all are */
@@ -171,7 +171,7 @@ typedef struct redco_search_result {
     /** The most by which closed form, recurrence and lower bound were above a simulated step then, by kinds of
      *  layouts (gaps.h); -1: there were none. */
     redco_gap seen[REDCO_GAP_KINDS];
-    double least_above_ratio; /**< of the lower bound, which must not be above */
+    double least_above_ratio; /**< the same of the lower bound, which must not be above */
 } redco_search_result;
 
 /** Ranks points, that is an outer choice and meshes, each at its best recomputation. The first is proven optimal; among

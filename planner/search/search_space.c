@@ -201,7 +201,7 @@ static bool wants(const redcoi_space *space, uint32_t class_index, redco_recompu
     return policy == REDCO_RECOMPUTE_COUNT ? redco_search_offers(&space->options, recompute) : policy == recompute;
 }
 
-/* Of the layers of a class: @p cost of one, whatever its recomputation. */
+/* Adds the layers of a class: @p cost is that of one, whatever its recomputation. */
 static void note_load(const redcoi_space *space, redcoi_outer *outer, const redco_fixed_cost *fixed, uint32_t group,
                       uint32_t class_index, const redco_layer_cost *cost)
 {

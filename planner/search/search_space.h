@@ -20,7 +20,7 @@ typedef struct redcoi_outer {
     uint32_t first_module_group; /**< from here on the same triples, all blocks with REDCO_RECOMPUTE_MLP */
     uint32_t group_count;
     uint64_t fixed_bytes, capacity_bytes;     /**< 0: not asked for yet */
-    uint64_t budget_bytes, roomy_bytes;       /**< of the problems: as is, and with the slack of other points */
+    uint64_t budget_bytes, roomy_bytes;       /**< budgets of the problems: as is, and with the slack of other points */
     uint64_t least_bytes;                     /**< no strategy of it needs less, fixed bytes included; set with them */
     uint32_t layers_each[REDCOI_MAX_CLASSES]; /**< a layer of the problems stands for so many of a class */
     redcoi_problem *steps;                    /**< step time; NULL until priced */

@@ -171,12 +171,13 @@ int main(int argc, char **argv)
     }
     (void)printf("lower bounds are above a simulated step by %.4f %% at most\n", 100.0 * n.least);
     bool near = n.least <= 1e-6;
+    static const char *const pipelines[REDCO_GAP_PIPELINES] = {"no stages,", "stages,", "stages of several chunks,"};
     for (uint32_t kind = 0; kind < REDCO_GAP_KINDS; kind++) {
         const redco_gap gap = redco_gap_of(kind);
-        char name[96];
-        (void)printf("%-64s closed form %6.2f of %3.0f %%, recurrence %6.2f of %3.0f %%\n",
-                     redco_gap_name(kind, name, sizeof name), 100.0 * n.seen[kind].closed_ratio,
-                     100.0 * gap.closed_ratio, 100.0 * n.seen[kind].paced_ratio, 100.0 * gap.paced_ratio);
+        (void)printf("%-26s traffic %d of %d: closed form %6.2f of %3.0f %%, recurrence %6.2f of %3.0f %%\n",
+                     pipelines[kind / REDCO_GAP_LOADS], (int)(kind % REDCO_GAP_LOADS), REDCO_GAP_LOADS - 1,
+                     100.0 * n.seen[kind].closed_ratio, 100.0 * gap.closed_ratio, 100.0 * n.seen[kind].paced_ratio,
+                     100.0 * gap.paced_ratio);
         near = near && n.seen[kind].closed_ratio <= gap.closed_ratio && n.seen[kind].paced_ratio <= gap.paced_ratio;
     }
     return n.beaten == 0 && near && n.proved > 0 ? 0 : 1;
