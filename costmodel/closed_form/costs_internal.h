@@ -44,6 +44,7 @@ typedef struct redcoi_times {
     double forward_s, backward_s; /**< with exposed tensor- and context-parallel traffic and the host's floor */
     double recompute_s[REDCO_RECOMPUTE_COUNT];
     double tp_forward_s, tp_backward_s;   /**< tensor-parallel traffic, whole */
+    double graph_tp_s;                    /**< that of a user's graph, part of its operators' seconds in both passes */
     redcoi_tp_times tp[REDCO_GROUPS_MAX]; /**< the same by groups of the model */
     double cp_forward_s;                  /**< context-parallel traffic, the exposed share; backward has twice that */
     double clock_ratio;                   /**< clock of all classes' products (power.h) */

@@ -18,7 +18,6 @@ static redco_status open_records(struct exec_args *args, const char *path, redco
 redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
 {
     static const char type[] = "pipeline";
-    json_t *config = NULL;
     const json_t *const planned = json_object_get(args->plan->model_config, "model_type");
     json_t *const wanted = json_string(type);
     const bool of_pipeline = json_equal(planned, wanted) != 0;
@@ -34,9 +33,8 @@ redco_status exec_pipeline_open(struct exec_args *args, redco_error *err)
         st = redco_user_pipeline_check_model(args->pipeline, args->plan->model_config, args->path, err);
     }
     if (st == REDCO_OK) {
-        st = redco_user_pipeline_model(args->pipeline, &config, err);
+        st = redco_user_pipeline_try(args->pipeline, args->plan->micro_batch, err);
     } /* errors of the loss come here */
-    json_decref(config);
     if (st == REDCO_OK && args->data == NULL && args->steps > 0) {
         st = redco_fail(err, REDCO_EVALUE, "--data", "is missing; a pipeline is trained on JSON lines");
     }
