@@ -39,6 +39,10 @@ expect 1 'echo "x.c:1: runtime error: y" >&2; exit 1' exit 1
 expect 77 'true' needs no-such-program-anywhere
 expect 77 'true' needs shared/no/such/file
 expect 0 'echo took 5 s' filter 's/took [0-9]/took N/' stdout 'took 7 s'
+expect 0 'echo "tp 8  1.25 s  7 ms  1,234 · 98.5 % of 4 GPUs"' mask stdout stdout 'tp 8 30.5 ms  2 s 999 · 1 % of 4 GPUs'
+expect 1 'echo "tp 8  1.25 s"' mask stdout stdout 'tp 4  1.25 s'
+expect 1 'echo "1.25 s"' mask stdout stdout '1.25 GB'
+expect 1 'echo "1.25 s" >&2' mask stdout stderr '1.26 s'
 expect 0 'test -f ../../golden.sh && test -d ../../../topology && echo x > written && cat written' stdout x
 test ! -e "$scratch/case/written" || failures=$((failures + 1))
 

@@ -6,6 +6,8 @@
 #   needs           what the case cannot do without, one a line: "shared" (the folder ../shared beside the project), a path
 #                   below it ("shared/profiles/x.txt") or a program; where one is missing the case exits 77, skipped
 #   filter          sed script for parts that vary in this case only; those of all cases are in golden.sed
+#   mask            the streams ("stdout", "stderr") whose predicted numbers golden-mask.sed replaces with N: the case holds
+#                   the text and the choices, not the figures. A few cases hold figures (README.md, golden cases).
 # cmd runs in a copy of CASE inside a scratch tree that looks like the project: ../../data and ../../../topology are
 # found, and what it writes is gone afterwards. Expected and actual text pass through the same filters.
 # --update rewrites the files that exist (a case that has none yet gets all that are not empty).
@@ -53,11 +55,15 @@ if grep -Eq 'runtime error:|(Address|Leak|UndefinedBehavior)Sanitizer' "$scratch
     exit 1
 fi
 
-filter() { # FILE
+masked() { # STREAM
+    if grep -qw "$1" "$case_dir/mask" 2>/dev/null; then LC_ALL=C.UTF-8 sed -E -f "$tests/golden-mask.sed"; else cat; fi
+}
+
+filter() { # FILE STREAM
     if [ -f "$case_dir/filter" ]; then
-        sed -f "$tests/golden.sed" -f "$case_dir/filter" "$1"
+        sed -f "$tests/golden.sed" -f "$case_dir/filter" "$1" | masked "$2"
     else
-        sed -f "$tests/golden.sed" "$1"
+        sed -f "$tests/golden.sed" "$1" | masked "$2"
     fi
 }
 
@@ -66,7 +72,7 @@ if $update; then
     [ -f "$case_dir/stdout" ] || [ -f "$case_dir/stderr" ] || [ -f "$case_dir/exit" ] && fresh=false
     for stream in stdout stderr; do
         if [ -f "$case_dir/$stream" ] || { $fresh && [ -s "$scratch/got/$stream" ]; }; then
-            filter "$scratch/got/$stream" >"$case_dir/$stream"
+            filter "$scratch/got/$stream" "$stream" >"$case_dir/$stream"
         fi
     done
     if [ -f "$case_dir/exit" ] || [ "$(cat "$scratch/got/exit")" != 0 ]; then cp "$scratch/got/exit" "$case_dir/exit"; fi
@@ -76,8 +82,8 @@ fi
 status=0
 for stream in stdout stderr; do
     [ -f "$case_dir/$stream" ] || continue
-    filter "$case_dir/$stream" >"$scratch/want.$stream"
-    filter "$scratch/got/$stream" >"$scratch/got.$stream"
+    filter "$case_dir/$stream" "$stream" >"$scratch/want.$stream"
+    filter "$scratch/got/$stream" "$stream" >"$scratch/got.$stream"
     diff -u --label "expected $stream" --label "actual $stream" "$scratch/want.$stream" "$scratch/got.$stream" || status=1
 done
 want=0
