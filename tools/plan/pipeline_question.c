@@ -31,8 +31,20 @@ static redco_status settle(struct plan_args *args, redco_error *err)
     if (args->question.names.model != NULL) {
         return redco_fail(err, REDCO_EVALUE, "--model", "is the pipeline's where --pipeline is given");
     }
+    for (int i = 0; i < REDCO_FRAMEWORK_COUNT; i++) {
+        if (!args->exports[i].chosen || i == REDCO_FRAMEWORK_SBATCH) { continue; }
+        return redco_fail(err, REDCO_EVALUE, "--export",
+                          "%s: redco-exec alone trains pipelines: only sbatch is exported", redco_framework_words[i]);
+    }
     if (o->tp_placement_fixed && o->tp_placement != REDCO_TP_RULES && o->tp_placement != REDCO_TP_USER) {
         return redco_fail(err, REDCO_EVALUE, "--tp-placement", "a pipeline's parameters are split by rules");
+    }
+    if (o->tp > 1 && !redco_degree_is_free(o->tp) && (o->tp & (o->tp - 1)) != 0) {
+        return redco_fail(err, REDCO_EVALUE, "--tp", "%u is no power of two, for which graphs of pipelines are laid out",
+                          o->tp);
+    }
+    if (o->sequence_parallel == REDCO_ON) {
+        return redco_fail(err, REDCO_EVALUE, "--sequence-parallel", "a pipeline's examples are not sequences");
     }
     if (o->recompute != REDCO_RECOMPUTE_COUNT && o->recompute != REDCO_RECOMPUTE_NONE) {
         return redco_fail(err, REDCO_EVALUE, "--recompute",
@@ -44,7 +56,7 @@ static redco_status settle(struct plan_args *args, redco_error *err)
 static redco_status make_model(const struct plan_args *args, json_t **config_out, redco_error *err)
 {
     const redco_search_options *const o = &args->question.options;
-    const bool given = !redco_degree_is_free(o->tp);
+    const bool given = o->tp != 0 && !redco_degree_is_free(o->tp);
     redco_user_pipeline_file *file = NULL;
     redco_user_rules *rules = NULL;
     redco_status st = redco_user_pipeline_open(args->pipeline, &file, err);
