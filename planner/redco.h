@@ -3,7 +3,7 @@
 #ifndef REDCO_H
 #define REDCO_H
 
-#include "costmodel/closed_form/costs.h"
+#include "costmodel/closed_form/closed_form.h"
 #include "costmodel/collectives/collective.h"
 #include "costmodel/engines/calibration.h"
 #include "costmodel/models/model.h"
@@ -47,8 +47,8 @@
 #include "topology/base/status.h"
 #include "topology/base/units.h"
 #include "topology/discovery/cluster.h"
+#include "topology/discovery/gpu_order.h"
 #include "topology/discovery/node.h"
-#include "topology/discovery/order.h"
 #include "topology/discovery/topology.h"
 #include "traces/trace.h"
 

@@ -85,10 +85,10 @@ awk -v factor=1.1 -v only=forward -f tests/data/traces/retime.awk "$scratch/trac
 for pair in plan:trace plan:measured stages-plan:stages; do
     "$tools/redco-validate" "$scratch/${pair%:*}.json" "$scratch/${pair#*:}.json" --quiet --json >"$scratch/compared-${pair#*:}.json"
 done
-check traces/comparison.schema.json "$scratch"/compared-*.json
-refuse traces/comparison.schema.json "$scratch/compared-trace.json" 's/"step_s"/"step"/'
-refuse traces/comparison.schema.json "$scratch/compared-trace.json" 's/"hidden_ratio": 0/"hidden_ratio": 2/'
-refuse traces/comparison.schema.json "$scratch/compared-trace.json" 's/"passed": true/"passed": 1/'
+check traces/compare/comparison.schema.json "$scratch"/compared-*.json
+refuse traces/compare/comparison.schema.json "$scratch/compared-trace.json" 's/"step_s"/"step"/'
+refuse traces/compare/comparison.schema.json "$scratch/compared-trace.json" 's/"hidden_ratio": 0/"hidden_ratio": 2/'
+refuse traces/compare/comparison.schema.json "$scratch/compared-trace.json" 's/"passed": true/"passed": 1/'
 refuse costmodel/simulator/simulation.schema.json "$scratch/simulation.json" 's/"bubble_s"/"bubbles"/'
 check traces/trace.schema.json "$scratch/trace.json"
 refuse traces/trace.schema.json "$scratch/trace.json" 's/"dur"/"duration"/'

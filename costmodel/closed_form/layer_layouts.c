@@ -1,6 +1,6 @@
 /* Classes whose layers do not all lie alike on the tensor-parallel ranks: how many layers have each layout, of all and
  * of the pipeline stage that decides, and the mean that the closed form takes a layer to be. */
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 
 #include <stddef.h>
 #include <stdlib.h>

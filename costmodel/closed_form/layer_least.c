@@ -1,5 +1,5 @@
 /* Bounds of what a layer costs that hold for every configuration: a search need not price what they rule out. */
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 
 /* Each state is held by one rank of the grid at least, and the fullest rank holds no less than an even share: whole
  * tensors divide worse, fewer ranks and a second copy hold more. */

@@ -3,7 +3,7 @@
 #ifndef REDCOI_MEMORY_GRAPH_H
 #define REDCOI_MEMORY_GRAPH_H
 
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 
 /** Values of the pass that needs more, and the micro-batch's inputs. */
 uint64_t redcoi_graph_activation_bytes(const redco_graph_work *work, const redco_shape *shape);

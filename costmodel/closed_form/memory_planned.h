@@ -3,7 +3,7 @@
 #ifndef REDCOI_MEMORY_PLANNED_H
 #define REDCOI_MEMORY_PLANNED_H
 
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/memory_model.h"
 
 uint64_t redcoi_planned_activation_bytes(const redco_model *model, uint32_t class_index, const redco_shape *shape,

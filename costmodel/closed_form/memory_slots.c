@@ -1,7 +1,7 @@
 /* Memory that engines that plan it hold beside states and activations: whole gradients from when they are made until
  * they are taken, gathered weights, buckets (executor/schedule/slots.c, executor/states/buckets.c). Formulas:
  * costmodel/README.md, section 5. */
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/closed_form/memory_graph.h"
 #include "costmodel/closed_form/memory_kept.h"
 #include "costmodel/closed_form/memory_planned.h"

@@ -4,7 +4,7 @@
 #ifndef REDCOI_NCCL_BUFFERS_H
 #define REDCOI_NCCL_BUFFERS_H
 
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 
 /** The connections of a communicator. NCCL connects an algorithm when it first uses it (since 2.22). */
 enum {

@@ -1,7 +1,7 @@
 /* The time that gathers and scatters of sharded parameters add to a layer in the steady state, a layer among others
  * like it: one queue of collectives beside one of computation, in the engine's order (AMSP, arXiv 2311.00257, section
  * V-C). Speeds are those of simulate.h; this is that simulation for one layer, some hundred additions. */
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* The pace of pipelines for which no formula is exact: a split into stages of unequal numbers of layers, or backward in
  * two halves. The recurrence of their schedule, once for each setting. */
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Pipelines of a setting: their schedule, and how many layers stand where. */
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 
 uint32_t redco_setting_chunks(const redco_setting *setting)
 {

@@ -3,7 +3,7 @@
 #include "costmodel/collectives/collective_curve.h"
 #include "costmodel/collectives/collective_nccl.h"
 #include "topology/base/file.h"
-#include "topology/discovery/order.h"
+#include "topology/discovery/gpu_order.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
  * B200.
  *
  * Fabrics that NCCL searches and this file approximates (where a machine has the links between its GPUs, the least cut
- * of a group takes the place of the first, order.h):
+ * of a group takes the place of the first, gpu_order.h):
  *   point to point (bridges, hybrid meshes, XGMI)  a GPU of a group of g among L joined GPUs uses the links to the
  * other g - 1 members only: (g - 1)/(L - 1) of its links' rate. A group not inside one link group uses PCIe. PCIe
  * budget = peer_bytes_per_s, which the topology reader has already lowered to what bridges and sockets carry; Intel

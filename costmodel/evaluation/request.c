@@ -1,6 +1,6 @@
 #include "costmodel/evaluation/request.h"
 
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 
 redco_status redco_request_open(const redco_request *request, const redco_comm *comm, redco_attach_layouts attach,
                                 void *context, redco_costs **costs_out, redco_error *err)

@@ -4,7 +4,7 @@
 #ifndef REDCO_REQUEST_H
 #define REDCO_REQUEST_H
 
-#include "costmodel/closed_form/costs.h"
+#include "costmodel/closed_form/closed_form.h"
 #include "costmodel/simulator/simulate.h"
 
 #ifdef __cplusplus

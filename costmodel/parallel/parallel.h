@@ -229,8 +229,8 @@ typedef struct redco_group {
     redco_mesh mesh;
     uint32_t stride;          /**< rank distance of neighbours inside a node (1 = adjacent GPUs) */
     uint32_t groups_per_node; /**< equal groups that communicate at once and share a node's links and NICs, >= 1 */
-    uint32_t tp;              /**< tensor-parallel degree that the GPUs of a node are ordered for (order.h); 0 = 1 */
-    uint32_t node_stride;     /**< distance of its neighbouring nodes, in nodes of the job: 1 = adjacent; 0 = 1 */
+    uint32_t tp;          /**< tensor-parallel degree that the GPUs of a node are ordered for (gpu_order.h); 0 = 1 */
+    uint32_t node_stride; /**< distance of its neighbouring nodes, in nodes of the job: 1 = adjacent; 0 = 1 */
 } redco_group;
 
 /** As redco_group_reach.link. @param linked_gpus as in redco_grid_group_reach() */

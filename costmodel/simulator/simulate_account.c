@@ -1,5 +1,5 @@
 /* Reads a timeline: checks, the critical path, where time goes, and whole steps out of few micro-batches. */
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/simulator/simulate_internal.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Passes that are one operator (step_fold.c). What runs on a rank from the beginning of a pass until its last
  * computation has ended depends on the pass and on what was under way when it began, and on nothing else: other stages
  * only wait for transfers. So that is laid out by itself, once for each such state, and repeated. */
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/simulator/simulate_internal.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* A timeline as a trace, and memory over time. */
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/simulator/simulate_internal.h"
 #include "costmodel/simulator/step_internal.h"
 

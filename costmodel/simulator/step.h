@@ -28,7 +28,7 @@
 #ifndef REDCO_STEP_H
 #define REDCO_STEP_H
 
-#include "costmodel/closed_form/costs.h"
+#include "costmodel/closed_form/closed_form.h"
 
 #ifdef __cplusplus
 extern "C" {

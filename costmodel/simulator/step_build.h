@@ -4,7 +4,7 @@
 #ifndef REDCO_STEP_BUILD_H
 #define REDCO_STEP_BUILD_H
 
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 #include "costmodel/simulator/step_internal.h"
 
 enum {

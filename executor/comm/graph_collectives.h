@@ -3,7 +3,7 @@
 #define REDCO_COMM_COLLECTIVES_H
 
 #include "executor/backend/collectives.h"
-#include "executor/comm/carrier.h"
+#include "executor/comm/device_comm.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,7 +4,7 @@
 #ifndef REDCO_COMM_REPLAY_H
 #define REDCO_COMM_REPLAY_H
 
-#include "executor/comm/carrier.h"
+#include "executor/comm/device_comm.h"
 
 #ifdef __cplusplus
 extern "C" {

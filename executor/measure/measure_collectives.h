@@ -2,7 +2,7 @@
 #ifndef REDCO_MEASURE_COLLECTIVES_H
 #define REDCO_MEASURE_COLLECTIVES_H
 
-#include "executor/comm/carrier.h"
+#include "executor/comm/device_comm.h"
 #include "topology/base/collective_op.h"
 
 #ifdef __cplusplus

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* Tensor-parallel collectives of a piece of the graph: as a team's calls count them (carrier.h). */
+/* Tensor-parallel collectives of a piece of the graph: as a team's calls count them (device_comm.h). */
 static uint64_t elements_of_piece(const redco_schedule *s, const redcoi_piece *piece)
 {
     uint64_t elements = 0;

@@ -15,7 +15,7 @@
 
 #include "costmodel/simulator/simulate.h"
 #include "executor/backend/collectives.h"
-#include "executor/memory_plan/holders.h"
+#include "executor/memory_plan/memory_categories.h"
 #include "executor/states/states.h"
 
 #ifdef __cplusplus

@@ -18,7 +18,7 @@
 #define REDCO_STATES_H
 
 #include "executor/backend/backend.h"
-#include "executor/comm/carrier.h"
+#include "executor/comm/device_comm.h"
 #include "executor/optimizer/optimizer.h"
 #include "executor/states/shard_layout.h"
 

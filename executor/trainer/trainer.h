@@ -12,7 +12,7 @@
 #include "costmodel/simulator/simulate.h"
 #include "executor/backend/backend.h"
 #include "executor/checkpoint/checkpoint.h"
-#include "executor/comm/carrier.h"
+#include "executor/comm/device_comm.h"
 #include "executor/optimizer/optimizer.h"
 #include "executor/optimizer/rate.h"
 #include "executor/pipeline/records.h"

@@ -1,7 +1,7 @@
 #include "planner/answer/priced.h"
 
 #include "costmodel/evaluation/request.h"
-#include "planner/search/space.h"
+#include "planner/search/search_space.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "planner/hosts/placement.h"
 #include "planner/rules/rules.h"
 #include "planner/rules/rules_params.h"
-#include "topology/discovery/order.h"
+#include "topology/discovery/gpu_order.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef REDCO_INPUTS_H
 #define REDCO_INPUTS_H
 
-#include "costmodel/closed_form/costs.h"
+#include "costmodel/closed_form/closed_form.h"
 #include "planner/rules/rules_user.h"
 #include "planner/search/search.h"
 #include "topology/discovery/cluster.h"

@@ -2,7 +2,7 @@
 #include "costmodel/evaluation/request.h"
 #include "planner/assemble/assemble_internal.h"
 #include "planner/export/internal.h"
-#include "planner/search/space.h"
+#include "planner/search/search_space.h"
 #include "planner/search/strategy.h"
 
 #include <stdlib.h>

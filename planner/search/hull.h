@@ -3,7 +3,7 @@
 #ifndef REDCO_HULL_H
 #define REDCO_HULL_H
 
-#include "costmodel/closed_form/costs.h"
+#include "costmodel/closed_form/closed_form.h"
 
 #ifdef __cplusplus
 extern "C" {

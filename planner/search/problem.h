@@ -2,12 +2,12 @@
  *  are counts; an option is one configuration of one class; with n layers per option
  *      objective_s = constant_s + sum n base_s + sum over windows max(0, sum n kink_s)
  *      bytes       = sum n resident_bytes + sum over kinds of the largest transient_bytes in use <= budget_bytes
- *  A window of costs.h, max(h X, X - u C), is base = h X and kink = (1 - h) X - u C. Options of one group (a mesh
+ *  A window of closed_form.h, max(h X, X - u C), is base = h X and kink = (1 - h) X - u C. Options of one group (a mesh
  *  triple) may be used together; in uniform mode all layers use options of one group. */
 #ifndef REDCO_PROBLEM_H
 #define REDCO_PROBLEM_H
 
-#include "costmodel/closed_form/costs.h"
+#include "costmodel/closed_form/closed_form.h"
 
 #include <stddef.h>
 

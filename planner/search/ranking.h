@@ -3,7 +3,7 @@
 #ifndef REDCO_RANKING_H
 #define REDCO_RANKING_H
 
-#include "planner/search/space.h"
+#include "planner/search/search_space.h"
 
 /** A point of the space: an answer of outer->steps (and ->goal). */
 typedef struct redcoi_point {

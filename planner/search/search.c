@@ -1,12 +1,12 @@
 /* Uniform: every group of every outer choice that its bound does not rule out is enumerated (exact.c), which ranks
    points; GLPK then proves the first over all groups left, and near ties are broken. Layer-wise: from the uniform
    optimum on, GLPK works on what the Lagrangian bound leaves, with a limit on nodes; where it does not reach the gap,
-   the dynamic program (labels.c) does. */
+   the dynamic program (label_dp.c) does. */
 #include "planner/glpk/glpk_run.h"
 #include "planner/search/exact.h"
 #include "planner/search/milp.h"
 #include "planner/search/ranking.h"
-#include "planner/search/space.h"
+#include "planner/search/search_space.h"
 
 #include <math.h>
 #include <stdlib.h>

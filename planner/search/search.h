@@ -4,7 +4,7 @@
 #ifndef REDCO_SEARCH_H
 #define REDCO_SEARCH_H
 
-#include "costmodel/closed_form/costs.h"
+#include "costmodel/closed_form/closed_form.h"
 #include "planner/search/hull.h"
 #include "planner/tensor_parallel/tp_placement.h"
 
@@ -39,7 +39,8 @@ enum { REDCO_RANKED_MAX = 1000 };
 
 /** A degree that the search chooses although its default is 1. */
 #define REDCO_DEGREE_AUTO UINT32_MAX
-/** The same among degrees that measured rows hold (outers.c); all where the batch divides over none of these. */
+/** The same among degrees that measured rows hold (configurations.c); all where the batch divides over none of these.
+ */
 #define REDCO_DEGREE_MEASURED (UINT32_MAX - 1)
 /** @return whether the search chooses a degree. */
 static inline bool redco_degree_is_free(uint32_t degree)

@@ -1,7 +1,7 @@
 /* Nothing fits: by how much, what is largest, and the least change that would fit. Every change named here was tried:
    a whole new space, searched for its leanest strategy. */
 #include "planner/search/exact.h"
-#include "planner/search/space.h"
+#include "planner/search/search_space.h"
 
 #include <math.h>
 #include <stdio.h>

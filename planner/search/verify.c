@@ -1,6 +1,6 @@
 /* The second opinion: shares prices with the search, but neither its filters nor its bounds nor GLPK. */
 #include "planner/search/exact.h"
-#include "planner/search/space.h"
+#include "planner/search/search_space.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #ifndef REDCO_TP_PLACEMENT_H
 #define REDCO_TP_PLACEMENT_H
 
-#include "costmodel/closed_form/costs.h"
+#include "costmodel/closed_form/closed_form.h"
 #include "planner/rules/rules_user.h"
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* topology.conf: what is accepted is a forest of at most 16 tiers in which every host has one leaf. */
-#include "topology/discovery/tree.h"
+#include "topology/discovery/switch_tree.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* The reader of traces of any origin, and the comparison on what it read: the same spans as from the document read
  * whole; against itself no difference; against a fixed prediction numbers, or an error that says something. */
-#include "traces/compare.h"
+#include "traces/compare/compare.h"
 
 #include <math.h>
 #include <stdlib.h>

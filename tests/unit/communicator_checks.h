@@ -3,7 +3,7 @@
 #ifndef REDCO_COMMUNICATOR_CHECKS_H
 #define REDCO_COMMUNICATOR_CHECKS_H
 
-#include "executor/comm/carrier.h"
+#include "executor/comm/device_comm.h"
 
 /** Where teams move data; NULL in calls: communicators, on the program's memory. */
 typedef struct check_device {

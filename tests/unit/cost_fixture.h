@@ -3,7 +3,7 @@
 #ifndef REDCO_TESTS_COST_FIXTURE_H
 #define REDCO_TESTS_COST_FIXTURE_H
 
-#include "costmodel/closed_form/costs.h"
+#include "costmodel/closed_form/closed_form.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

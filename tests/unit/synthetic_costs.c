@@ -243,7 +243,7 @@ static double window_s(bool overlapped, const redco_fixed_cost *fixed, double co
     return fmax(fixed->window_hidden_factor * comm_s, comm_s - fixed->window_use * compute_s);
 }
 
-/* Written from the formula of costs.h, apart from how the search sums it. */
+/* Written from the formula of closed_form.h, apart from how the search sums it. */
 redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
                                  uint32_t count)
 {

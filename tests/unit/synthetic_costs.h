@@ -1,10 +1,10 @@
-/** @file synthetic_costs.h  A stand-in for costmodel/closed_form/costs.c in tests of the search: the same shape (linear
- * in layers, two windows, transient buffers), seeded noise on every coefficient, no model files. Link it instead of the
- * cost model. */
+/** @file synthetic_costs.h  A stand-in for costmodel/closed_form/closed_form.c in tests of the search: the same shape
+ * (linear in layers, two windows, transient buffers), seeded noise on every coefficient, no model files. Link it
+ * instead of the cost model. */
 #ifndef REDCO_SYNTHETIC_COSTS_H
 #define REDCO_SYNTHETIC_COSTS_H
 
-#include "costmodel/closed_form/costs.h"
+#include "costmodel/closed_form/closed_form.h"
 
 typedef struct synthetic {
     redco_machine machine;

@@ -2,7 +2,7 @@
  * the simulator itself says about them. */
 #include "cost_fixture.h"
 #include "costmodel/simulator/simulate.h"
-#include "traces/compare.h"
+#include "traces/compare/compare.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Measured operators in place of formulas: small tables by hand, and the shipped sample of a made-up processor
  * (tests/data/profiles/own-v2.json): products of 2mnk / 50 GFLOP/s + 1 us, those with A transposed 10 % slower. */
-#include "costmodel/closed_form/costs.h"
+#include "costmodel/closed_form/closed_form.h"
 #include "costmodel/collectives/collective.h"
 #include "costmodel/operators/compute_profile.h"
 

@@ -1,7 +1,7 @@
 /* The closed form of a step: against the paper's equations written out, against its own header's formula, and against
  * properties that hold for any constants. */
 #include "cost_fixture.h"
-#include "costmodel/closed_form/costs_internal.h"
+#include "costmodel/closed_form/closed_form_internal.h"
 
 #include <math.h>
 
@@ -87,8 +87,8 @@ static void flops_and_throughput(void **state)
     bundle_close(&b);
 }
 
-/* costs.h's formula, summed here from single layers, for layers that differ in meshes and recomputation: what a linear
- * program over the coefficients computes is what redco_cost_step() returns. */
+/* closed_form.h's formula, summed here from single layers, for layers that differ in meshes and recomputation: what a
+ * linear program over the coefficients computes is what redco_cost_step() returns. */
 static void step_is_the_sum_of_its_layers(void **state)
 {
     (void)state;

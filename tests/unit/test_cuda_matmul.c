@@ -1,6 +1,6 @@
 /* Products of the CUDA backend against the host's: every combination of types, transposes, batches and odd sizes, fused
  * products against what they are decomposed into. Runs on the stand-ins and, unchanged, on a GPU. */
-#include "executor/backend/cuda/blas.h"
+#include "executor/backend/cuda/products/blas.h"
 #include "tests/unit/products_fixture.h"
 
 #include <setjmp.h>

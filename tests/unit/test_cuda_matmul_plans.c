@@ -1,7 +1,7 @@
 /* The needs of products of the CUDA backend: workspaces, plans, memory, threads. Runs on the stand-ins and,
  * unchanged, on a GPU. */
 #include "costmodel/graph/build_calls.h"
-#include "executor/backend/cuda/blas.h"
+#include "executor/backend/cuda/products/blas.h"
 #include "executor/backend/evaluate.h"
 #include "executor/backend/host/host.h"
 #include "tests/unit/products_fixture.h"

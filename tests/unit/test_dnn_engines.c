@@ -2,7 +2,7 @@
  * devices, compiles their kernels, and wants the workspace that the README's formulas give. Also that mistakes get the
  * same statuses from it as from the stand-in. A driver that takes any machine code stands in (loading_driver.cpp):
  * nothing is run. Skipped where libcudnn.so.9 is not installed. */
-#include "executor/backend/cuda/dnn.h"
+#include "executor/backend/cuda/attention/dnn.h"
 
 #include "executor/backend/cuda/cuda_internal.h"
 

@@ -9,7 +9,7 @@
 #include "costmodel/kept/recompute.h"
 #include "costmodel/simulator/simulate.h"
 #include "executor/backend/host/host.h"
-#include "executor/memory_plan/holders.h"
+#include "executor/memory_plan/memory_categories.h"
 #include "executor/memory_plan/planned_memory.h"
 #include "planner/rules/rules.h"
 #include "planner/rules/rules_params.h"

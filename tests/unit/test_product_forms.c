@@ -3,7 +3,7 @@
 #include "language_fixture.h"
 
 #include "costmodel/graph/fuse_matmul.h"
-#include "executor/backend/cuda/blas.h"
+#include "executor/backend/cuda/products/blas.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

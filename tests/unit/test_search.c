@@ -1,6 +1,6 @@
 /* redco_search() on a stand-in cost model (synthetic_costs.c), against trying every strategy through
    redco_cost_step(). */
-#include "planner/search/space.h"
+#include "planner/search/search_space.h"
 #include "planner/search/strategy.h"
 #include "synthetic_costs.h"
 

@@ -1,6 +1,6 @@
 /* The search on preset models, cluster and calibration: what the second methods say, and AMSP's own choices. */
 #include "planner/search/exact.h"
-#include "planner/search/space.h"
+#include "planner/search/search_space.h"
 #include "topology/discovery/cluster.h"
 
 #include <math.h>

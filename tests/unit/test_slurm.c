@@ -1,5 +1,5 @@
 #include "topology/base/file.h"
-#include "topology/discovery/tree.h"
+#include "topology/discovery/switch_tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -152,8 +152,9 @@ static void compare_machine(const char *model, uint32_t nodes, uint32_t tp, redc
     bundle_close(&b);
 }
 
-/* costs.h is the simulator's shadow: 2 % on nearly all of some thousands of strategies. What differs more: gathers over
- * several nodes that fill most of the window, or gradients reduced while tensor-parallel traffic leaves the GPU idle.
+/* closed_form.h is the simulator's shadow: 2 % on nearly all of some thousands of strategies. What differs more:
+ * gathers over several nodes that fill most of the window, or gradients reduced while tensor-parallel traffic leaves
+ * the GPU idle.
  */
 static void closed_form_agrees(void **state)
 {

@@ -2,7 +2,7 @@
    links that the group has. */
 #include "planner/search/search.h"
 #include "topology/discovery/cluster.h"
-#include "topology/discovery/order.h"
+#include "topology/discovery/gpu_order.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/* The order that order.h promises, from the innermost level out: the least rate, then the sum over pairs; then
+/* The order that gpu_order.h promises, from the innermost level out: the least rate, then the sum over pairs; then
  * nearness. */
 struct score {
     uint64_t least[REDCO_ORDER_LEVELS];

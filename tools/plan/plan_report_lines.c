@@ -3,7 +3,7 @@
 
 #include "costmodel/closed_form/memory_model.h"
 #include "tools/cli/text_table.h"
-#include "topology/discovery/order.h"
+#include "topology/discovery/gpu_order.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "topology/base/json.h"
 #include "topology/base/sharding.h"
 #include "topology/base/status.h"
-#include "traces/compare.h"
+#include "traces/compare/compare.h"
 #include "traces/measured.h"
 
 #include <stdbool.h>

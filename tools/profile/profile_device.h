@@ -2,7 +2,7 @@
 #ifndef REDCO_TOOLS_PROFILE_DEVICE_H
 #define REDCO_TOOLS_PROFILE_DEVICE_H
 
-#include "executor/comm/carrier.h"
+#include "executor/comm/device_comm.h"
 #include "executor/measure/measure.h"
 #include "tools/cli/cli.h"
 #include "tools/profile/profile_tool.h"

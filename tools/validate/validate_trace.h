@@ -5,7 +5,7 @@
 #include "costmodel/simulator/simulate.h"
 #include "planner/plan/plan.h"
 #include "tools/validate/validate.h"
-#include "traces/compare.h"
+#include "traces/compare/compare.h"
 
 struct trace_report {
     const struct validate_arguments *arguments;

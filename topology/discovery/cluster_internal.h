@@ -3,7 +3,7 @@
 #define REDCOI_CLUSTER_INTERNAL_H
 
 #include "topology/discovery/cluster.h"
-#include "topology/discovery/tree.h"
+#include "topology/discovery/switch_tree.h"
 
 enum { REDCOI_MAX_NODES = 1000000 };
 

@@ -1,6 +1,6 @@
 /* The flat view of some GPUs of a cluster: which node counts are possible, and what one such machine looks like. */
 #include "topology/discovery/cluster_internal.h"
-#include "topology/discovery/order.h"
+#include "topology/discovery/gpu_order.h"
 
 #include <stdio.h>
 #include <stdlib.h>

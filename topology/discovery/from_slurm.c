@@ -1,6 +1,6 @@
 /* Slurm's topology.conf, plug-in topology/tree: topology.conf(5) and the line rules of slurm.conf(5). */
 #include "topology/base/number.h"
-#include "topology/discovery/tree.h"
+#include "topology/discovery/switch_tree.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -111,7 +111,7 @@ typedef struct redco_machine {
     uint32_t whole_node_gpus;        /**< GPUs of a node for a job that uses all of it; 0 = node_gpus_physical */
     uint32_t most_nodes;             /**< whole nodes that one job can have; 0 = not known */
     double network_latency_s;        /**< extra one-way latency of the network beyond NCCL's own, >= 0 */
-    uint32_t order_count;            /**< 0: the GPUs of a node are alike (order.h) */
+    uint32_t order_count;            /**< 0: the GPUs of a node are alike (gpu_order.h) */
     redco_gpu_order orders[REDCO_ORDERS];
     double links_bytes_per_s[REDCO_ORDER_GPUS][REDCO_ORDER_GPUS]; /**< with orders: between the GPUs of a node */
 } redco_machine;

@@ -22,7 +22,7 @@
 #ifndef REDCO_NCCL_H
 #define REDCO_NCCL_H
 
-#include "executor/comm/carrier.h"
+#include "executor/comm/device_comm.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,7 +61,7 @@ uint32_t redco_nccl_version(void);
  * it.
  *  @param kind    ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, or BROADCAST from rank 0
  *  @param memory  of the backend, @p count × size elements for gathers and scatters, else @p count
- *  @param count   as in carrier.h: of a rank's shard for gathers and scatters
+ *  @param count   as in device_comm.h: of a rank's shard for gathers and scatters
  *  @return REDCO_EVALUE if the carrier is not NCCL's, does not block, or the team is of one */
 redco_status redco_nccl_estimate(redco_team *team, redco_lane lane, redco_collective kind, redco_dtype dtype,
                                  void *memory, uint64_t count, double *seconds_out, redco_error *err);

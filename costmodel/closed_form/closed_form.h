@@ -1,0 +1,225 @@
+/** @file closed_form.h  The cost of one layer under one configuration, and of a whole step of a strategy: the closed
+ *  form that the planner optimises over (the event simulator is its reference). All times are per step and per rank.
+ *
+ *  The step is linear in the layers except for two windows: with n layers,
+ *      step_s = scale * ( fixed_s + sum over layers (compute_s + exposed_s + optimizer_s)
+ *                         + window(grad_comm_s, grad_window_s) + window(spread_comm_s, spread_window_s) ) + overhead_s
+ *      window(X, C) = X                                                            if that traffic is not overlapped
+ *                   = max( window_hidden_factor X, X - window_use C )  over the sums X, C of all layers, if it is
+ *      memory_bytes = sum over layers resident bytes (parameter + gradient + optimizer + activation) + fixed_bytes
+ *                     + sum over kinds of transient of the largest transient_bytes[kind] of any layer
+ *  so that it fits a linear program exactly. Formulas: costmodel/README.md. */
+#ifndef REDCO_CLOSED_FORM_H
+#define REDCO_CLOSED_FORM_H
+
+#include "costmodel/collectives/collective.h"
+#include "costmodel/engines/calibration.h"
+#include "costmodel/engines/engine.h"
+#include "costmodel/models/model.h"
+#include "costmodel/operators/compute.h"
+#include "costmodel/parallel/parallel.h"
+#include "costmodel/schedules/stages.h"
+#include "topology/base/sharding.h"
+#include "topology/discovery/topology.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The training, given by the user. */
+typedef struct redco_workload {
+    uint32_t seq_len;
+    uint64_t global_batch; /**< sequences a step */
+    redco_precision precision;
+    uint32_t overlap;      /**< redco_overlap bits */
+    bool mfu_causal;       /**< MFU counts half of attention */
+    uint64_t bucket_bytes; /**< U: gradient all-reduce bucket, e.g. 1 GiB */
+    redco_engine engine;   /**< zeroed: see there */
+} redco_workload;
+
+/** The outer choices of a strategy. */
+typedef struct redco_setting {
+    uint32_t tp, pp, cp;
+    uint32_t chunks;              /**< model chunks of a pipeline stage (interleaved 1F1B); 0 and 1, or pp = 1: one */
+    redco_pipeline_kind schedule; /**< a pipeline's; 1F1B of several chunks is interleaved */
+    uint32_t group; /**< micro-batches that a chunk takes one after the other (interleaved); 0: as few as can be */
+    const uint32_t *split;  /**< blocks at each position of the pipeline (stages.h), borrowed; NULL: equal shares */
+    bool sequence_parallel; /**< norms and dropout are split over the tensor-parallel ranks, too */
+    uint32_t micro_batch;   /**< sequences */
+    uint64_t micro_batches; /**< per step and rank */
+    redco_mesh dp;          /**< s0_dp = gpus per node / tp, s1_dp = nodes (pp = cp = 1) */
+    redco_scheme scheme;
+    redco_mesh secondary; /**< ZeRO++ hpZ: backward gathers use this mesh; 0x0 = none */
+} redco_setting;
+
+/** Model chunks of a pipeline stage, at least 1. */
+uint32_t redco_setting_chunks(const redco_setting *setting);
+/** The schedule of its pipeline, with chunks and group. */
+redco_pipeline redco_setting_pipeline(const redco_setting *setting);
+/** The degrees of a setting on a machine. */
+redco_parallel redco_setting_parallel(const redco_machine *machine, const redco_engine *engine,
+                                      const redco_setting *setting);
+/** The ranks over which states may be sharded, as a mesh that every mesh of a redco_shards divides: the data-parallel
+ *  ranks, or, where the engine shards over context-parallel ranks, too, all of both, the latter first:
+ *  1x1 is then replicated and the whole grid fully sharded also where there is one data-parallel rank. */
+redco_mesh redco_shard_grid(const redco_machine *machine, const redco_engine *engine, const redco_setting *setting);
+
+/** The inner choice, per layer. */
+typedef struct redco_layer_config {
+    redco_shards shards;
+    redco_recompute recompute;
+} redco_layer_config;
+
+/** Transient buffers that exist once when any layer needs them. */
+enum {
+    REDCO_TRANSIENT_GATHER = 0, /**< gathered weights in flight: parameters sharded */
+    REDCO_TRANSIENT_GRADIENT,   /**< full gradient of a layer before it is scattered */
+    REDCO_TRANSIENT_RECOMPUTE,  /**< working set of a recomputed layer */
+    REDCO_TRANSIENT_SELECTIVE,  /**< attention scores computed again */
+    REDCO_TRANSIENT_NCCL,       /**< NCCL's buffers for the layer's data-parallel communicators */
+    REDCO_TRANSIENT_COUNT
+};
+
+typedef struct redco_layer_cost {
+    double compute_s; /**< forward + backward + recomputation, exposed tensor-parallel traffic included */
+    double exposed_s; /**< gathers, reduce-scatters, per-micro-batch reductions that no compute hides, launches, and the
+                           slow-down that hidden ones cause */
+    double grad_comm_s, grad_window_s;     /**< once a step: gradient reduction; last micro-batch's backward */
+    double spread_comm_s, spread_window_s; /**< once a step: updated parameters; first micro-batch's forward */
+    double optimizer_s;                    /**< update of the owned states */
+    /* For reports. */
+    double forward_s, backward_s, recompute_s; /**< parts of compute_s */
+    double tp_s;                               /**< tensor-parallel traffic, whole, hidden or not */
+    double dynamic_j;                          /**< above idle, of one GPU */
+    /** This layer's share of AMSP's T_comm, equations of section IV-C with times as measured or modelled alone, before
+     *  calibration: T_p (gathers, reduce-scatters), T_os0, T_g, T_os1. amsp_s is their sum. */
+    double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s;
+    double amsp_s;
+    uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes; /**< resident on the fullest rank */
+    uint64_t transient_bytes[REDCO_TRANSIENT_COUNT]; /**< needed once if a layer like this exists */
+} redco_layer_cost;
+
+/** Costs that do not depend on the layers' configurations. */
+typedef struct redco_fixed_cost {
+    double fixed_s;               /**< loss and other work outside layers */
+    double overhead_s;            /**< t_0 */
+    double scale;                 /**< 1 + varsigma log2(nodes) */
+    uint64_t fixed_bytes;         /**< logits, workspace, reserve, nccl_bytes */
+    uint64_t nccl_bytes;          /**< NCCL's buffers for communicators of tensor, context and pipeline parallelism */
+    uint64_t capacity_bytes;      /**< the most a plan may use */
+    double window_hidden_factor;  /**< 0.03 and the least contention that any traffic has */
+    double window_use;            /**< (1 - that contention) y */
+    double model_flops_per_token; /**< MFU convention of the workload */
+    double peak_flops_per_s;      /**< per GPU */
+} redco_fixed_cost;
+
+/** @p layers members of class @p class_index that use @p config. */
+typedef struct redco_assignment {
+    uint32_t class_index;
+    uint32_t layers;
+    redco_layer_config config;
+} redco_assignment;
+
+/** DESIGN section 4, "predicted". */
+typedef struct redco_prediction {
+    double step_s, tokens_per_s_per_gpu, mfu, model_flops_per_token;
+    double compute_s;      /**< forward_s + backward_s + recompute_s, exposed tensor-parallel traffic included */
+    double exposed_comm_s; /**< grad_reduce_exposed_s + spread_exposed_s + layer_exposed_s */
+    double forward_s, backward_s, recompute_s, optimizer_s;
+    double other_s; /**< step_s less compute_s, exposed_comm_s, optimizer_s: overhead, scale, pipeline transfers */
+    double grad_reduce_exposed_s, spread_exposed_s, layer_exposed_s;
+    double gather_s, reduce_scatter_s, grad_reduce_s, grad_shard_s, broadcast_s; /**< as in redco_layer_cost */
+    double tp_s, amsp_total_s;
+    double dynamic_j;    /**< above idle, of one GPU */
+    redco_energy energy; /**< power.h */
+    /** total_bytes without reserve and NCCL's buffers: what the framework's allocator holds */
+    uint64_t allocated_bytes;
+    /** transient_bytes holds fixed_bytes too, less NCCL's; the six components add up to total_bytes. */
+    uint64_t parameter_bytes, gradient_bytes, optimizer_bytes, activation_bytes, transient_bytes, nccl_bytes,
+        total_bytes, capacity_bytes;
+} redco_prediction;
+
+/** Bundles the inputs; caches operator times. Inputs are borrowed and must outlive it. Not thread-safe. */
+typedef struct redco_costs redco_costs;
+
+redco_status redco_costs_create(const redco_machine *machine, const redco_model *model, const redco_workload *workload,
+                                const redco_calibration *calibration, const redco_comm *comm, redco_costs **costs_out,
+                                redco_error *err);
+void redco_costs_free(redco_costs *costs);
+/** Replaces the constants: what was cached is computed again, with the same meaning as a new redco_costs. */
+void redco_costs_recalibrate(redco_costs *costs, const redco_calibration *calibration);
+
+/** The extra cost of a tensor-parallel layout of one layer and micro-batch over the layout that the closed form
+ * assumes: column and row splits in pairs, whole heads, tables and logits split by a padded vocabulary. Negative where
+ * it costs less. */
+typedef struct redco_layout_cost {
+    double forward_s, backward_s;       /**< computation */
+    double tp_forward_s, tp_backward_s; /**< collectives, whole */
+    int64_t params;                     /**< on the fullest rank */
+    int64_t activation_bytes, logits_bytes;
+} redco_layout_cost;
+
+/** Says how the weights lie. Called when a setting's (tp, cp, micro-batch) with its micro-batches and data-parallel
+ * ranks is first priced, with tp > 1: these say how much a parameter counts beside a micro-batch. */
+typedef struct redco_layouts {
+    /** @param layout  from 0, below count() */
+    redco_status (*cost)(void *context, const redco_setting *setting, uint32_t class_index, uint32_t layout,
+                         redco_layout_cost *cost_out, redco_error *err);
+    /** Number of layouts among the layers of a class; NULL: one.
+     *  @param of_out  the layout of each of its layers, in order, borrowed until the next call; NULL where all have one
+     *  @return at least 1 */
+    uint32_t (*count)(void *context, const redco_setting *setting, uint32_t class_index, const uint32_t **of_out);
+    void (*free)(void *context);
+    void *context;
+    /** cost() depends on tp, cp, micro-batch and sequence parallelism alone, and classes have one layout */
+    bool of_micro_batch;
+} redco_layouts;
+
+/** Takes @p layouts over; what was priced before is forgotten. redco_costs_recalibrate() drops them. */
+void redco_costs_set_layouts(redco_costs *costs, redco_layouts layouts);
+/** The first failure of a layout's cost, REDCO_OK without one: ask before costs with layouts are relied on. */
+redco_status redco_costs_failure(const redco_costs *costs, redco_error *err);
+/** One collective of a tensor-parallel group as a training step sees it: the latter's factors included.
+ *  @param size_bytes  as for redco_comm_price() */
+double redco_costs_tp_s(redco_costs *costs, uint32_t tp, redco_collective op, double size_bytes);
+/** The time that one more parameter on every rank adds to a step that shards nothing, per micro-batch: its update, and
+ * its gradient's way over the data- and context-parallel ranks, hidden by nothing. */
+double redco_costs_param_s(redco_costs *costs, const redco_setting *setting);
+const redco_compute *redco_costs_compute(const redco_costs *costs); /**< borrowed */
+/** The work that one rank computes at a time under @p setting. */
+redco_shape redco_costs_shape(const redco_costs *costs, const redco_setting *setting);
+
+/** redco_shard_grid() of these costs. */
+redco_mesh redco_costs_grid(const redco_costs *costs, const redco_setting *setting);
+
+/** Checks an outer choice: divisibility of heads, batch, sequence, nodes, model chunks; names what does not divide. */
+redco_status redco_setting_check(const redco_costs *costs, const redco_setting *setting, redco_error *err);
+redco_fixed_cost redco_cost_fixed(redco_costs *costs, const redco_setting *setting);
+/** Cost of one layer; where the layers of a class have several layouts, of all of them divided by their number, and the
+ *  largest of their transient buffers. */
+redco_layer_cost redco_cost_layer(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                  const redco_layer_config *config);
+/** Sums @p count assignments that together hold every layer exactly once. */
+redco_prediction redco_cost_step(redco_costs *costs, const redco_setting *setting, const redco_assignment *assignments,
+                                 uint32_t count);
+/** The energy of a step that takes so long. @param dynamic_j  redco_prediction's */
+redco_energy redco_costs_energy(const redco_costs *costs, double dynamic_j, double step_s);
+/** A lower bound of any strategy with this setting: compute alone. */
+double redco_cost_bound(redco_costs *costs, const redco_setting *setting);
+/** A lower bound of a layer with parameters on that mesh and that policy, whatever its other meshes: seconds for any
+ * share of the windows that are exposed, resident bytes; transient buffers and updates are left out.
+ */
+redco_layer_cost redco_cost_layer_least(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                        redco_mesh parameters, redco_recompute recompute);
+/** A lower bound of the resident bytes of redco_cost_layer() for any meshes. */
+uint64_t redco_cost_least_bytes(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                redco_recompute recompute);
+
+/** Checks that the schedule of a setting takes its stages, model chunks and micro-batches, and that each chunk has a
+ *  layer. @return REDCO_EVALUE and what does not fit */
+redco_status redco_step_chunks_check(const redco_costs *costs, const redco_setting *setting, redco_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,296 @@
+/** @file closed_form_internal.h  Shared by closed_form.c (settings, steps), layer_cost.c (one layer's cost) and
+ * layer_times.c (times that many layers share). */
+#ifndef REDCO_CLOSED_FORM_INTERNAL_H
+#define REDCO_CLOSED_FORM_INTERNAL_H
+
+#include "costmodel/closed_form/closed_form.h"
+#include "costmodel/closed_form/memory_model.h"
+#include "costmodel/operators/compute.h"
+
+enum {
+    REDCOI_CLASSES_MAX = 8,
+    REDCOI_TIMES_CACHED = 127, /* a prime: places are by remainder */
+    REDCOI_TIMES_NEAR = 8,
+    REDCOI_OWNERS_CACHED = 64,
+    REDCOI_PRICES_CACHED = 1024,
+    REDCOI_ROOMS_CACHED = 64,
+    REDCOI_PACES_CACHED = 8
+};
+
+/** A matrix of a layer and what comes before it: weights are fetched by such groups in backward. Seconds add up to
+ * those of the layer. */
+typedef struct redcoi_group_times {
+    double forward_s, weight_s, input_s; /**< input_s: all of backward but the gradient of the matrix */
+    double tp_forward_s, tp_backward_s;  /**< exposed tensor-parallel traffic behind it */
+    double again_s, again_tp_s;          /**< part of forward that full recomputation repeats */
+    double share;                        /**< share of the layer's parameters */
+} redcoi_group_times;
+
+enum { REDCOI_GROUP_TIMES_MAX = 8, REDCOI_MODULE_SIZES_MAX = 8 };
+
+/** Modules of a layer that have as many parameters each, biases included: one gather and one scatter are a module's. */
+typedef struct redcoi_module_size {
+    uint64_t params;
+    uint32_t count;
+} redcoi_module_size;
+
+/** Tensor-parallel traffic next to a group of a layer, in seconds: gathers before it, reductions behind it. */
+typedef struct redcoi_tp_times {
+    double forward_before_s, forward_after_s, backward_before_s, backward_after_s;
+} redcoi_tp_times;
+
+/** One member of a class, one micro-batch, one rank; nothing that depends on data-parallel meshes. */
+typedef struct redcoi_times {
+    double forward_s, backward_s; /**< with exposed tensor- and context-parallel traffic and the host's floor */
+    double recompute_s[REDCO_RECOMPUTE_COUNT];
+    double tp_forward_s, tp_backward_s;   /**< tensor-parallel traffic, whole */
+    double graph_tp_s;                    /**< that of a user's graph, part of its operators' seconds in both passes */
+    redcoi_tp_times tp[REDCO_GROUPS_MAX]; /**< the same by groups of the model */
+    double cp_forward_s;                  /**< context-parallel traffic, the exposed share; backward has twice that */
+    double clock_ratio;                   /**< clock of all classes' products (power.h) */
+    double forward_j, backward_j;         /**< above idle */
+    redcoi_group_times groups[REDCOI_GROUP_TIMES_MAX];
+    uint32_t group_count;
+    redcoi_module_size modules[REDCOI_MODULE_SIZES_MAX]; /**< on one rank; parameters beyond the room are in none */
+    uint32_t module_size_count;
+    uint64_t module_params; /**< parameters in modules */
+    uint64_t params;        /**< on one rank */
+    uint64_t gather_params; /**< params, and the shared table where a tied head needs it */
+    uint64_t activation_bytes[REDCO_RECOMPUTE_COUNT];
+    uint64_t recompute_bytes[REDCO_RECOMPUTE_COUNT];
+} redcoi_times;
+
+/** The times of all classes under one (tp, cp, micro-batch), where layouts are priced also those of a step. */
+typedef struct redcoi_rank {
+    uint32_t tp, cp, micro_batch; /**< tp 0: empty */
+    bool sequence_parallel;
+    uint64_t micro_batches; /**< in a step; 0: without layouts nothing depends on it, nor on pp, chunks and dp */
+    uint32_t pp, chunks;
+    redco_mesh dp;
+    uint64_t params;       /**< all layers */
+    uint64_t block_params; /**< parameters of the largest block */
+    uint64_t logits_bytes;
+    redcoi_times classes[REDCOI_CLASSES_MAX]; /**< with several layouts seconds and parameters are means */
+    redcoi_times *layouts;                    /**< for classes that have several; NULL: none has */
+    /** Layers with each of them: of the pipeline stage whose blocks take the longest, and of that with the most
+     *  parameters; without a pipeline of all. */
+    uint32_t *members, *memory_members, *all_members;
+    uint32_t member_count[REDCOI_CLASSES_MAX],
+        memory_count[REDCOI_CLASSES_MAX]; /**< numbers of these, all layouts together */
+    uint32_t first_layout[REDCOI_CLASSES_MAX], layout_count[REDCOI_CLASSES_MAX]; /**< a count of 1: as the class */
+} redcoi_rank;
+
+static inline const redcoi_times *redcoi_times_of(const redcoi_rank *rank, uint32_t class_index, uint32_t layout)
+{
+    return rank->layout_count[class_index] > 1 ? &rank->layouts[rank->first_layout[class_index] + layout]
+                                               : &rank->classes[class_index];
+}
+
+typedef struct redcoi_owners {
+    uint32_t tp; /**< 0: empty */
+    uint64_t owners, params;
+} redcoi_owners;
+
+typedef struct redcoi_price {
+    double size_bytes; /**< 0: empty */
+    redco_collective op;
+    redco_group group;
+    redco_comm_time time;
+} redcoi_price;
+
+/** Bytes of one communicator (nccl_buffers.h). */
+typedef struct redcoi_nccl_room {
+    redco_group group; /**< no ranks: empty */
+    uint32_t calls;
+    bool norm;
+    uint32_t most_channels;
+    uint64_t bytes;
+} redcoi_nccl_room;
+
+/** Results of the recurrence of a pipeline's schedule for a setting (pace.c). */
+typedef struct redcoi_pace {
+    uint32_t tp, cp, micro_batch; /**< tp 0: empty */
+    bool sequence_parallel;
+    redco_mesh dp;
+    redco_pipeline pipeline;
+    const uint32_t *split;
+    double repeat[REDCOI_CLASSES_MAX]; /**< passes of a step through all layers of a class */
+    double again;                      /**< the same of a block's full recomputation */
+    double transfers_s;                /**< that stages wait for */
+} redcoi_pace;
+
+struct redco_costs {
+    redco_machine machine;
+    const redco_model *model;
+    const redco_model_dims *dims;
+    const redco_layer_class *classes;
+    uint32_t class_count;
+    uint32_t blocks; /**< members of all block classes */
+    redco_workload workload;
+    redco_calibration calibration;
+    const redco_comm *comm;
+    redco_compute compute;
+    redco_state_bytes state_bytes;
+    uint32_t newest, next_rank, next_owners;
+    redcoi_rank ranks[REDCOI_TIMES_CACHED];
+    redcoi_owners owners[REDCOI_OWNERS_CACHED];
+    redcoi_price prices[REDCOI_PRICES_CACHED];
+    redcoi_nccl_room rooms[REDCOI_ROOMS_CACHED];
+    redcoi_pace paces[REDCOI_PACES_CACHED];
+    uint32_t next_pace;
+    redco_layouts layouts; /**< cost NULL: none */
+    redco_status layout_status;
+    redco_error layout_error;
+};
+
+/** Hidden once-a-step traffic costs this share of itself besides contention (launches between buckets). */
+extern const double redcoi_hidden_residue_ratio;
+
+/** The repetitions of a layer in a step: pipeline stages hold shares of the layers. */
+typedef struct redcoi_stage {
+    double repeat;     /**< micro-batches, pipeline bubble included */
+    double again;      /**< the same of what is recomputed */
+    double once;       /**< share of the layer on the fullest stage */
+    uint64_t held, of; /**< the same as a fraction held / of */
+    uint64_t kept;     /**< activations, a micro-batch each: of all layers of the class together kept / of as many */
+    uint64_t late;     /**< part of these whose gradients of weights come later than those of inputs */
+} redcoi_stage;
+
+const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *setting);
+void redcoi_rank_clear(redcoi_rank *rank); /**< makes it empty */
+/** Makes room for the layouts of classes that have several. @return false when out of memory */
+bool redcoi_layouts_list(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank);
+/** When the times of all are known: members and means. A pipeline goes at the pace of its slowest stage, and needs the
+ *  memory of its fullest. */
+void redcoi_layouts_count(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank);
+/** Cost of one layout of a class, for the layers that have it. */
+void redcoi_cost_add(redco_layer_cost *sum, redco_layer_cost *cost, uint32_t layers, uint32_t memory_layers);
+/** From the layers of a class to one. */
+void redcoi_cost_divide(redco_layer_cost *sum, uint32_t layers, uint32_t memory_layers);
+/** redco_layouts.count() of these costs. */
+uint32_t redcoi_layouts_of(const redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                           const uint32_t **of_out);
+uint64_t redcoi_fullest_owner(redco_costs *costs, uint32_t tp, uint64_t owners);
+redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group);
+/** The part of a class that a stage of a pipeline holds in memory. */
+redcoi_stage redcoi_memory_stage(const redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                 uint32_t stage);
+/** Logits of so many micro-batches that a stage holds at once. */
+uint64_t redcoi_stage_logits(const redco_setting *setting, uint32_t stage);
+/** The memory fields of a layer's cost, for a stage that holds logits of that size at another time. */
+void redcoi_layer_memory(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                         const redco_layer_config *config, redcoi_stage stage, uint64_t logits_bytes,
+                         redco_layer_cost *cost_out);
+bool redcoi_pace_needed(const redco_setting *setting);
+const redcoi_pace *redcoi_pace_find(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting);
+redcoi_stage redcoi_stage_of(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting,
+                             uint32_t class_index);
+/** Parameters of the fullest stage, before data-parallel sharding. */
+double redcoi_stage_params(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting);
+/** One activation (or gradient) from stage to stage, alone. */
+double redcoi_stage_transfer_s(const redco_costs *costs, const redco_setting *setting, double *bytes_out,
+                               bool *network_out);
+redco_shape redcoi_shape_of(const redco_costs *costs, const redco_setting *setting);
+
+redco_parallel redcoi_parallel_of(const redco_costs *costs, const redco_setting *setting);
+
+/** One layer under one configuration: what all parts of its cost need. */
+typedef struct redcoi_job {
+    redco_costs *costs;
+    const redco_setting *setting;
+    const redco_layer_class *class;
+    const redcoi_rank *rank;
+    const redcoi_times *times;
+    redcoi_stage stage;
+    redco_shards shards;
+    redco_recompute recompute;
+    double element_bytes, gradient_bytes;
+    uint64_t logits_bytes; /**< counted elsewhere, and free again when layers are recomputed */
+    double state_params;   /**< all parameters of the fullest rank before sharding: the paper's Phi */
+    redco_mesh grid;       /**< redco_shard_grid() */
+    bool least;            /**< no more than with any meshes of gradients and optimizer states */
+} redcoi_job;
+
+/** The part of one whole layer that the fullest rank keeps. */
+typedef struct redcoi_states {
+    uint64_t owned_params; /**< parameters whose optimizer states it holds */
+    uint64_t parameter_bytes, gradient_bytes, optimizer_bytes;
+} redcoi_states;
+
+/** @param layout  of the class, below redcoi_rank.layout_count */
+redcoi_job redcoi_job_of(redco_costs *costs, const redco_setting *setting, uint32_t class_index, uint32_t layout,
+                         const redco_layer_config *config);
+/** The cost of a call that nothing hides: its launch, and the wait for the last rank where only the next module is
+ *  fetched ahead: the multiprocessors of a collective that waits are lost to the product beside it. Fetching a layer
+ *  ahead leaves ranks a layer's compute to arrive. */
+double redcoi_call_s(const redcoi_job *job, redco_group group);
+/** @return whether the layer's parameters are gathered at once (flat FSDP units), not by module. */
+bool redcoi_by_layer(const redcoi_job *job);
+/** A gather or scatter of one such unit (module or layer); where it is a layer, with the wait for the last rank. */
+double redcoi_unit_s(const redcoi_job *job, redco_collective op, redco_group group, double size_bytes,
+                     bool *network_out);
+redcoi_states redcoi_layer_states(const redcoi_job *job);
+double redcoi_optimizer_s(const redco_costs *costs, uint64_t owned_params);
+/** A rank's work on the gradients of a micro-batch beside computing them: copied, then added, to where they are kept.
+ *  Only where it was measured on a machine whose engine is redco-exec; elsewhere products write where gradients are
+ * kept. */
+double redcoi_keep_gradients_s(const redcoi_job *job);
+/** Ranks of the grid that are @p outer over @p inner: those that hold equal (or consecutive) shards of inner. */
+redco_group redcoi_group_of(const redcoi_job *job, redco_mesh outer, redco_mesh inner);
+/** All ranks that hold the same part of the parameters, context-parallel ones included: they reduce the same
+ *  gradients. */
+redco_group redcoi_replicas_of(const redcoi_job *job, redco_mesh parameters);
+bool redcoi_has_secondary(const redcoi_job *job);
+/** The mesh over which backward gathers parameters. */
+redco_mesh redcoi_backward_mesh(const redcoi_job *job);
+
+/** The part of an operator's forward that full recomputation repeats: checkpointing per operator skips the attention
+ * core and half of the products. */
+double redcoi_repeated_ratio(redco_operator_kind kind, bool partial);
+/** @return whether full recomputation leaves an operator of a block out, since backward does not read what it makes: an
+ * engine that plans its memory runs what is read. */
+bool redcoi_is_unread(const redco_costs *costs, const redco_operator *op);
+/** Gathering the logits of the whole vocabulary, and as much for their gradients; 0 where each rank keeps its part. */
+double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape);
+
+/** The time that sharded parameters add to one pass through a layer that follows others like it. */
+typedef struct redcoi_shard_traffic {
+    double gather_s, scatter_s; /**< for the whole layer */
+    double calls_s;             /**< that nothing hides, of its gathers; as much again of its scatters */
+    bool network;
+} redcoi_shard_traffic;
+double redcoi_forward_exposed_s(const redcoi_job *job, const redcoi_shard_traffic *traffic);
+double redcoi_backward_exposed_s(const redcoi_job *job, const redcoi_shard_traffic *traffic);
+
+/** Parameters of a tensor that a tensor-parallel rank holds: matrices are cut, vectors are not. */
+uint64_t redcoi_tensor_params(const redco_param *tensor, uint32_t tp);
+/** Seconds of a collective inside a training step: the modelled or measured time scaled by the calibration. */
+double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes, redco_group group, bool *network_out);
+/** Seconds that computation loses per second of whole-rank traffic (buckets, updated parameters, activations between
+ *  stages) hidden beside it: kappa, or a share of it over NICs. Gathers and scatters of layers have kappa on all links.
+ */
+double redcoi_contention_ratio(const redco_costs *costs, bool network);
+/** The least of it that any traffic has. */
+double redcoi_least_contention_ratio(const redco_costs *costs);
+/** Memory that the allocator holds beside tensors, over those that are no states. */
+double redcoi_fragmentation_ratio(const redco_costs *costs);
+/** total_bytes without reserve, NCCL's buffers and what the allocator holds beside tensors. */
+uint64_t redcoi_allocated_bytes(const redco_costs *costs, const redco_prediction *p);
+/** @return whether the memory of a block's backward is known beside what it keeps: recompute_bytes then are taken in
+ * every backward, whatever the policy. */
+bool redcoi_works_in_backward(const redco_engine *engine);
+/** The ranks of context parallelism. */
+redco_group redcoi_cp_group(const redco_costs *costs, uint32_t tp, uint32_t cp);
+/** Two neighbouring stages of a pipeline. */
+redco_group redcoi_stage_pair(const redco_costs *costs, const redco_setting *setting);
+/** Seconds on the wire of a message from one rank to another, all ranks of a node sending at once. */
+double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_group pair, bool *network_out);
+
+/** Blocks at a position of the pipeline (stages.h). */
+uint32_t redcoi_position_blocks(const redco_costs *costs, const redco_setting *setting, uint32_t position);
+/** Blocks of all chunks of a stage. */
+uint64_t redcoi_stage_sum(const redco_costs *costs, const redco_setting *setting, uint32_t stage);
+/** Blocks of the fullest stage. */
+uint32_t redcoi_most_blocks(const redco_costs *costs, const redco_setting *setting);
+
+#endif

@@ -1,0 +1,513 @@
+#include "costmodel/closed_form/closed_form_internal.h"
+#include "costmodel/closed_form/memory_model.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Ring collectives reach this share of the links' rate (NCCL 2.30 graph search on NVSwitch nodes: A100 240 of 300,
+ * H100 360 of 450, B200 720 of 900 GB/s). */
+static const double ring_link_ratio = 0.8;
+/* A layer's launches take longer when every core complex of the node drives a rank. */
+static const double full_node_host_factor = 1.3;
+/* Checkpointing per operator repeats this share of the matrix products, and all that is bound by memory. */
+static const double partial_gemm_ratio = 0.5;
+/* Rings over many nodes lose this share of the network's rate per doubling (README, section 3). */
+static const double spread_loss_ratio = 0.03;
+/* Where each rank of a node is in a group of its own, every hop of every ring crosses the network, and the rings
+ * collide in the switches above the leaves: wire time grows by this share per doubling of their number. From Megatron's
+ * runs; NeMo's show that groups with two or four ranks in a node do not feel it (README, section 3). */
+static const double lone_ranks_loss_ratio = 0.2;
+/* Nodes below one set of leaf switches; it takes one doubling more for most of a ring's traffic to leave them. */
+static const double leaf_nodes = 16.0;
+/* Buckets over NICs slow computation down by this share of what traffic over NVLink does: 0.02 for 0.15 of the
+ * multiprocessors in Calculon's systems (Isaev et al., SC 2023). */
+static const double nic_contention_ratio = 2.0 / 15.0;
+/* A broadcast's pipeline fills at this share of the latency of a whole ring of hops. */
+static const double broadcast_fill_ratio = 0.5;
+
+redco_shape redcoi_shape_of(const redco_costs *costs, const redco_setting *setting)
+{
+    return (redco_shape){.seq_len = costs->workload.seq_len,
+                         .micro_batch = setting->micro_batch,
+                         .tp = setting->tp,
+                         .cp = setting->cp,
+                         .sequence_parallel = setting->sequence_parallel,
+                         .precision = costs->workload.precision,
+                         .engine = costs->workload.engine};
+}
+
+static bool price_matches(const redcoi_price *price, redco_collective op, double size_bytes, redco_group group)
+{
+    return price->size_bytes == size_bytes && price->op == op && redco_mesh_equal(price->group.mesh, group.mesh) &&
+           price->group.stride == group.stride && price->group.groups_per_node == group.groups_per_node &&
+           price->group.tp == group.tp && price->group.node_stride == group.node_stride;
+}
+
+redco_comm_time redcoi_price_find(redco_costs *costs, redco_collective op, double size_bytes, redco_group group)
+{
+    if (!(size_bytes > 0.0) || redco_mesh_ranks(group.mesh) <= 1) { return (redco_comm_time){.network = false}; }
+    uint64_t key = 0;
+    memcpy(&key, &size_bytes, sizeof key);
+    key ^= ((uint64_t)op << 56) ^ ((uint64_t)group.mesh.gpus << 40) ^ ((uint64_t)group.mesh.nodes << 16) ^
+           ((uint64_t)group.stride << 8) ^ ((uint64_t)group.tp << 32) ^ ((uint64_t)group.node_stride << 24) ^
+           group.groups_per_node;
+    key *= UINT64_C(0x9e3779b97f4a7c15); /* Fibonacci hashing: the high bits mix all of the key */
+    redcoi_price *const slot = &costs->prices[key >> 54];
+    if (!price_matches(slot, op, size_bytes, group)) {
+        *slot = (redcoi_price){size_bytes, op, group, redco_comm_price(costs->comm, op, size_bytes, group)};
+    }
+    return slot->time;
+}
+_Static_assert(REDCOI_PRICES_CACHED == 1024, "the hash keeps 10 bits");
+
+/* Bytes that one rank sends over its links for a buffer of @p size_bytes, ring algorithm. */
+static double link_bytes(redco_collective op, double size_bytes, double ranks)
+{
+    switch (op) {
+    case REDCO_ALL_REDUCE: return 2.0 * size_bytes * (ranks - 1.0) / ranks;
+    case REDCO_ALL_GATHER:
+    case REDCO_REDUCE_SCATTER:
+    case REDCO_ALL_TO_ALL: return size_bytes * (ranks - 1.0) / ranks;
+    default: return size_bytes;
+    }
+}
+
+/* The factor on a group's wire time where it has one rank in each of many nodes, like others beside it. */
+static double lone_ranks_ratio(redco_group group)
+{
+    const double groups = group.groups_per_node, above = log2((double)group.mesh.nodes / leaf_nodes);
+    if (group.mesh.gpus > 1 || !(groups > 1.0) || !(above > 0.0)) { return 1.0; }
+    return 1.0 + lone_ranks_loss_ratio * log2(groups) * fmin(1.0, above);
+}
+
+double redcoi_contention_ratio(const redco_costs *costs, bool network)
+{
+    return network ? redcoi_least_contention_ratio(costs) : costs->calibration.contention_ratio;
+}
+
+double redcoi_least_contention_ratio(const redco_costs *costs)
+{
+    return nic_contention_ratio * costs->calibration.contention_ratio;
+}
+
+double redcoi_comm_s(redco_costs *costs, redco_collective op, double size_bytes, redco_group group, bool *network_out)
+{
+    const redco_calibration *const c = &costs->calibration;
+    const redco_comm_time time = redcoi_price_find(costs, op, size_bytes, group);
+    if (network_out != NULL) { *network_out = time.network; }
+    if (time.measured) { return time.latency_s + time.wire_s; } /* the factors below correct NCCL's model only */
+    double latency_s = time.latency_s;
+    double wire_s = time.wire_s / (time.network ? c->network_efficiency : c->nvlink_efficiency);
+    if (time.network && !redco_gpu_is_host(&costs->machine.gpu)) {
+        wire_s *= (1.0 + spread_loss_ratio * log2((double)group.mesh.nodes)) * lone_ranks_ratio(group);
+    }
+    if (wire_s > 0.0 && time.network && group.mesh.gpus > 1 && costs->machine.scale_up_bytes_per_s > 0.0) {
+        /* A ring over nodes also passes through every GPU's links, which may be the slower part. */
+        const double link_rate = c->nvlink_efficiency * ring_link_ratio * costs->machine.scale_up_bytes_per_s;
+        wire_s = fmax(wire_s, link_bytes(op, size_bytes, (double)redco_mesh_ranks(group.mesh)) / link_rate);
+    }
+    if (op == REDCO_BROADCAST && latency_s > 0.0) {
+        const double ring_s = redcoi_price_find(costs, REDCO_ALL_GATHER, size_bytes, group).latency_s;
+        latency_s = fmax(latency_s, broadcast_fill_ratio * ring_s);
+    }
+    return latency_s * c->latency_factor + wire_s;
+}
+
+double redcoi_transfer_s(const redco_costs *costs, double size_bytes, redco_group pair, bool *network_out)
+{
+    const redco_calibration *const c = &costs->calibration;
+    const redco_comm_time time = redco_comm_price(costs->comm, REDCO_SEND_RECV, size_bytes, pair);
+    if (network_out != NULL) { *network_out = time.network; }
+    const double efficiency = time.measured ? 1.0 : time.network ? c->network_efficiency : c->nvlink_efficiency;
+    return time.wire_s / efficiency;
+}
+
+double redco_costs_tp_s(redco_costs *costs, uint32_t tp, redco_collective op, double size_bytes)
+{
+    const redco_calibration *const c = &costs->calibration;
+    if (tp <= 1 || !(size_bytes > 0.0)) { return 0.0; }
+    const redco_parallel p = {.gpus_per_node = costs->machine.gpus_per_node, .tp = tp, .cp = 1};
+    const redco_comm_time time = redcoi_price_find(costs, op, size_bytes, redco_parallel_tp_group(&p));
+    if (time.measured) { return time.latency_s + time.wire_s; }
+    return fmax(time.latency_s * c->latency_factor, c->tp_launch_s) + time.wire_s / c->tp_link_efficiency;
+}
+
+redco_group redcoi_cp_group(const redco_costs *costs, uint32_t tp, uint32_t cp)
+{
+    const redco_parallel p = {.gpus_per_node = costs->machine.gpus_per_node, .tp = tp, .cp = cp};
+    return redco_parallel_cp_group(&p);
+}
+
+/* Context parallelism: forward passes keys and values around, backward those and their gradients (twice). */
+static double cp_exposed_s(redco_costs *costs, const redco_shape *shape)
+{
+    if (shape->cp <= 1) { return 0.0; }
+    const redco_group group = redcoi_cp_group(costs, shape->tp, shape->cp);
+    const double width = 2.0 * redco_rank_kv_heads(costs->dims, shape->tp) * costs->dims->head_dim;
+    const double bytes = (double)shape->micro_batch * shape->seq_len * width * costs->compute.element_bytes;
+    return costs->calibration.cp_exposed_ratio * redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, group, NULL);
+}
+
+/* Every rank gets the logits of the others, and later the gradients of its own from them. */
+double redcoi_gathered_logits_s(redco_costs *costs, const redco_shape *shape)
+{
+    if (shape->tp <= 1 || !shape->engine.logits_gathered) { return 0.0; }
+    const double tokens = (double)shape->micro_batch * ceil((double)shape->seq_len / shape->cp);
+    const double bytes = tokens * (double)costs->dims->vocab * costs->compute.element_bytes;
+    const redco_parallel p = {.gpus_per_node = costs->machine.gpus_per_node, .tp = shape->tp, .cp = shape->cp};
+    return redcoi_comm_s(costs, REDCO_ALL_GATHER, bytes, redco_parallel_tp_group(&p), NULL);
+}
+
+double redcoi_repeated_ratio(redco_operator_kind kind, bool partial)
+{
+    if (!partial) { return 1.0; }
+    if (kind == REDCO_OPERATOR_ATTENTION || kind == REDCO_OPERATOR_SCORES) { return 0.0; }
+    return kind == REDCO_OPERATOR_GEMM ? partial_gemm_ratio : 1.0;
+}
+
+bool redcoi_is_unread(const redco_costs *costs, const redco_operator *op)
+{
+    return costs->workload.engine.planned_memory && op->group != NULL && op->group->unread;
+}
+
+/* Groups end with a matrix; what follows the last one belongs to it. */
+static void fill_groups(redco_costs *costs, const redco_operator *ops, uint32_t count, redcoi_times *times)
+{
+    const redco_compute *const compute = &costs->compute;
+    const double exposed = costs->calibration.tp_exposed_ratio, clock_ratio = times->clock_ratio;
+    double forward_s = 0.0, backward_s = 0.0, params = 0.0, again_s = 0.0;
+    uint32_t matrices = 0;
+    for (uint32_t i = 0; i < count; i++) { matrices += ops[i].kind == REDCO_OPERATOR_GEMM ? 1 : 0; }
+    times->group_count = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        redcoi_group_times *const group = &times->groups[times->group_count - 1];
+        const redcoi_tp_times *const tp = &times->tp[i];
+        const bool matrix = ops[i].kind == REDCO_OPERATOR_GEMM;
+        const bool unread = redcoi_is_unread(costs, &ops[i]);
+        const double operator_s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, clock_ratio);
+        group->forward_s += operator_s;
+        group->again_s += unread ? 0.0 : operator_s;
+        group->weight_s += redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, clock_ratio);
+        group->input_s += redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, clock_ratio);
+        if (matrix) { group->share += (double)ops[i].n * (double)ops[i].k; }
+        group->tp_forward_s += exposed * (tp->forward_before_s + tp->forward_after_s);
+        group->tp_backward_s += exposed * (tp->backward_before_s + tp->backward_after_s);
+        group->again_tp_s += exposed * (tp->forward_before_s + (unread ? 0.0 : tp->forward_after_s));
+        if (matrix && --matrices > 0 && times->group_count < REDCOI_GROUP_TIMES_MAX) { times->group_count++; }
+    }
+    for (uint32_t g = 0; g < times->group_count; g++) {
+        forward_s += times->groups[g].forward_s;
+        backward_s += times->groups[g].weight_s + times->groups[g].input_s;
+        params += times->groups[g].share;
+    }
+    const double forward = (times->forward_s - exposed * times->tp_forward_s) / forward_s;
+    const double backward = (times->backward_s - exposed * times->tp_backward_s) / backward_s;
+    for (uint32_t g = 0; g < times->group_count; g++) {
+        redcoi_group_times *const group = &times->groups[g];
+        group->forward_s *= forward;
+        group->again_s *= forward;
+        group->weight_s *= backward;
+        group->input_s *= backward;
+        group->share = params > 0.0 ? group->share / params : 1.0;
+        again_s += group->again_s + group->again_tp_s;
+    }
+    if (costs->workload.engine.planned_memory) { times->recompute_s[REDCO_RECOMPUTE_FULL] = again_s; }
+}
+
+uint64_t redcoi_tensor_params(const redco_param *tensor, uint32_t tp)
+{
+    uint64_t params = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++) { params *= tensor->shape[i]; } /* the model's reader bounds it */
+    return redco_param_is_cut(tensor, tp) ? redco_share_up(params, 1, tp) : params;
+}
+
+static void add_module(redcoi_times *times, uint64_t params)
+{
+    uint32_t at = 0;
+    while (at < times->module_size_count && times->modules[at].params != params) { at++; }
+    if (params == 0 || at == REDCOI_MODULE_SIZES_MAX) { return; }
+    if (at == times->module_size_count) { times->modules[times->module_size_count++].params = params; }
+    times->modules[at].count++;
+    times->module_params += params;
+}
+
+/* A module is a tensor and the biases that follow it. */
+static void fill_modules(const redco_costs *costs, uint32_t class_index, uint32_t tp, redcoi_times *times)
+{
+    const redco_param *tensors = NULL;
+    const size_t count = redco_model_tensors(costs->model, &tensors);
+    uint64_t params = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (tensors[i].class_index != class_index) { continue; }
+        if (!tensors[i].joined) {
+            add_module(times, params);
+            params = 0;
+        }
+        params += redcoi_tensor_params(&tensors[i], tp);
+    }
+    add_module(times, params);
+}
+
+/* Collectives of the tensors split in pairs: most have one size. */
+static void fill_tp(redco_costs *costs, const redco_shape *shape, const redco_operator *ops, uint32_t count,
+                    double ratio, redcoi_times *times)
+{
+    struct {
+        double bytes, seconds;
+    } known[REDCO_COLLECTIVE_COUNT] = {{0.0, 0.0}};
+    uint64_t sizes[REDCO_AXIS_COUNT];
+    redco_rank_axis_sizes(costs->model, shape, sizes);
+    for (uint32_t i = 0; i < count && shape->tp > 1; i++) {
+        redcoi_tp_times *const tp = &times->tp[i];
+        for (uint32_t t = 0; ops[i].group != NULL && t < ops[i].group->traffic_count; t++) {
+            const redco_group_traffic *const traffic = &ops[i].group->traffic[t];
+            if (traffic->sequence_parallel != shape->sequence_parallel) { continue; }
+            const double bytes = (double)redco_extent_count(&traffic->elements, sizes) * costs->compute.element_bytes;
+            if (known[traffic->op].bytes != bytes) {
+                known[traffic->op].bytes = bytes;
+                known[traffic->op].seconds = ratio * redco_costs_tp_s(costs, shape->tp, traffic->op, bytes);
+            }
+            const bool before = traffic->op == REDCO_ALL_GATHER;
+            double *const s = traffic->backward ? (before ? &tp->backward_before_s : &tp->backward_after_s)
+                              : before          ? &tp->forward_before_s
+                                                : &tp->forward_after_s;
+            *s += known[traffic->op].seconds;
+        }
+        times->tp_forward_s += tp->forward_before_s + tp->forward_after_s;
+        times->tp_backward_s += tp->backward_before_s + tp->backward_after_s;
+    }
+}
+
+/* Collectives of a user's graph stand between its operators, which are one: they are part of its seconds. */
+static void add_graph_traffic(redco_costs *costs, const redco_operator *op, double ratio, double *forward_s,
+                              double *backward_s, redcoi_times *times)
+{
+    for (uint32_t i = 0; i < op->work->op_count && op->work->tp > 1; i++) {
+        const redco_work_op *const one = &op->work->ops[i];
+        if (one->kind != REDCO_GRAPH_COLLECTIVE) { continue; }
+        const double bytes = redco_count_at(&one->elements, op->examples) * costs->compute.element_bytes;
+        const double s = ratio * one->times * redco_costs_tp_s(costs, op->work->tp, one->collective, bytes);
+        *(one->backward ? backward_s : forward_s) += costs->calibration.tp_exposed_ratio * s;
+        times->graph_tp_s += s;
+    }
+}
+
+/* Adds the time that another layout adds to passes. A pass's share is not less than none: where a layout moves it to
+ * the other pass, so does this. */
+static void add_layout_traffic(const redco_layout_cost *layout, double ratio, uint32_t count, redcoi_times *times)
+{
+    const double before_s[2] = {times->tp_forward_s, times->tp_backward_s};
+    double *const pass_s[2] = {&times->tp_forward_s, &times->tp_backward_s};
+    *pass_s[0] += ratio * layout->tp_forward_s;
+    *pass_s[1] += ratio * layout->tp_backward_s;
+    const double both_s = fmax(0.0, *pass_s[0] + *pass_s[1]);
+    for (int pass = 0; pass < 2; pass++) {
+        if (*pass_s[pass] >= 0.0) { continue; }
+        *pass_s[pass] = 0.0;
+        *pass_s[1 - pass] = both_s;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        redcoi_tp_times *const tp = &times->tp[i];
+        const double forward = before_s[0] > 0.0 ? times->tp_forward_s / before_s[0] : 0.0;
+        const double backward = before_s[1] > 0.0 ? times->tp_backward_s / before_s[1] : 0.0;
+        tp->forward_before_s *= forward;
+        tp->forward_after_s *= forward;
+        tp->backward_before_s *= backward;
+        tp->backward_after_s *= backward;
+    }
+    if (!(before_s[0] > 0.0)) { times->tp[0].forward_after_s = times->tp_forward_s; }
+    if (!(before_s[1] > 0.0)) { times->tp[0].backward_after_s = times->tp_backward_s; }
+}
+
+static void fill_seconds(redco_costs *costs, uint32_t class_index, const redco_shape *shape,
+                         const redco_layout_cost *layout, redcoi_times *times)
+{
+    const redco_calibration *const c = &costs->calibration;
+    const redco_compute *const compute = &costs->compute;
+    const double clock_ratio = times->clock_ratio;
+    const redco_class_kind kind = costs->classes[class_index].kind;
+    const bool block = kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
+    redco_operator ops[REDCO_OPERATORS_MAX];
+    const uint32_t count = redco_layer_operators(costs->model, class_index, shape, ops);
+    double forward_s = 0.0, backward_s = 0.0;
+    double attention_s = 0.0, repeated_s = 0.0;
+    for (uint32_t i = 0; i < count; i++) {
+        const double s = redco_operator_at_s(compute, &ops[i], REDCO_PASS_FORWARD, clock_ratio);
+        forward_s += s;
+        if (ops[i].kind == REDCO_OPERATOR_ATTENTION || ops[i].kind == REDCO_OPERATOR_SCORES) { attention_s += s; }
+        repeated_s += redcoi_repeated_ratio(ops[i].kind, true) * s;
+        backward_s += redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_INPUT, clock_ratio) +
+                      redco_operator_at_s(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, clock_ratio);
+        times->forward_j += redco_operator_j(compute, &ops[i], REDCO_PASS_FORWARD, clock_ratio);
+        times->backward_j += redco_operator_j(compute, &ops[i], REDCO_PASS_GRAD_INPUT, clock_ratio) +
+                             redco_operator_j(compute, &ops[i], REDCO_PASS_GRAD_WEIGHT, clock_ratio);
+    }
+    if (kind == REDCO_CLASS_HEAD) {
+        forward_s += redcoi_gathered_logits_s(costs, shape);
+        backward_s += redcoi_gathered_logits_s(costs, shape);
+    }
+    const double async_ratio = shape->engine.async_tp ? c->tp_async_ratio : 1.0;
+    fill_tp(costs, shape, ops, count, async_ratio, times);
+    if (ops[0].kind == REDCO_OPERATOR_GRAPH) {
+        add_graph_traffic(costs, &ops[0], async_ratio, &forward_s, &backward_s, times);
+    }
+    add_layout_traffic(layout, async_ratio, count, times);
+    forward_s += layout->forward_s;
+    backward_s += layout->backward_s;
+    forward_s += c->tp_exposed_ratio * times->tp_forward_s;
+    backward_s += c->tp_exposed_ratio * times->tp_backward_s;
+    double host_factor = block ? 1.0 : 0.0;
+    if (shape->tp > 1 && shape->tp == costs->machine.node_gpus_physical) { host_factor *= full_node_host_factor; }
+    const double host_tp_s = shape->tp > 1 ? 2.0 * c->host_collective_s : 0.0;
+    if (block) {
+        times->cp_forward_s = cp_exposed_s(costs, shape);
+        forward_s += times->cp_forward_s;
+        backward_s += 2.0 * times->cp_forward_s;
+    }
+    times->forward_s = redco_pass_s(forward_s, host_factor * (c->host_forward_s + host_tp_s));
+    times->backward_s = redco_pass_s(backward_s, host_factor * (c->host_backward_s + host_tp_s));
+    times->recompute_s[REDCO_RECOMPUTE_SELECTIVE] = attention_s;
+    times->recompute_s[REDCO_RECOMPUTE_FULL] = shape->engine.partial_recompute ? repeated_s : times->forward_s;
+    if (block) { fill_groups(costs, ops, count, times); }
+}
+
+static redco_layout_cost layout_cost(redco_costs *costs, const redco_setting *setting, uint32_t class_index,
+                                     uint32_t layout)
+{
+    redco_layout_cost cost = {.params = 0};
+    if (setting->tp <= 1 || costs->layouts.cost == NULL || costs->layout_status != REDCO_OK) { return cost; }
+    costs->layout_status =
+        costs->layouts.cost(costs->layouts.context, setting, class_index, layout, &cost, &costs->layout_error);
+    return cost;
+}
+
+static uint64_t shifted(uint64_t value, int64_t by)
+{
+    return by < 0 && (uint64_t)-by > value ? 0 : value + (uint64_t)by;
+}
+
+/* With what the allocator holds beside. */
+static uint64_t with_fragments(const redco_costs *costs, uint64_t bytes)
+{
+    return bytes + (uint64_t)ceil(redcoi_fragmentation_ratio(costs) * (double)bytes);
+}
+
+static bool is_block(redco_class_kind kind)
+{
+    return kind == REDCO_CLASS_BLOCK || kind == REDCO_CLASS_CROSS;
+}
+
+/* One layout of a class. */
+static void fill_times(redco_costs *costs, const redco_setting *setting, const redco_shape *shape, uint32_t class_index,
+                       uint32_t layout_index, redcoi_rank *rank, redcoi_times *times)
+{
+    const redco_layer_class *const class = &costs->classes[class_index];
+    const redco_layout_cost layout = layout_cost(costs, setting, class_index, layout_index);
+    *times = (redcoi_times){.params = shifted(redco_rank_params(costs->model, class_index, rank->tp), layout.params),
+                            .clock_ratio = redco_compute_clock_ratio(&costs->compute, costs->model, shape)};
+    fill_seconds(costs, class_index, shape, &layout, times);
+    fill_modules(costs, class_index, rank->tp, times);
+    rank->logits_bytes = shifted(rank->logits_bytes, layout.logits_bytes);
+    times->gather_params = times->params;
+    if (class->kind == REDCO_CLASS_HEAD && costs->dims->tied) {
+        times->gather_params += redco_share_up(costs->dims->vocab, costs->dims->hidden, rank->tp);
+    }
+    for (uint32_t r = 0; r < REDCO_RECOMPUTE_COUNT; r++) {
+        const redco_recompute policy = (redco_recompute)r;
+        times->activation_bytes[r] =
+            with_fragments(costs, redco_activation_bytes(costs->model, class_index, shape, policy));
+        times->recompute_bytes[r] =
+            with_fragments(costs, redco_recompute_bytes(costs->model, class_index, shape, policy));
+        if (r == REDCO_RECOMPUTE_FULL) { /* keeps a layer's input alone; the rest is its working set */
+            times->recompute_bytes[r] = shifted(times->recompute_bytes[r], layout.activation_bytes);
+        } else {
+            times->activation_bytes[r] = shifted(times->activation_bytes[r], layout.activation_bytes);
+        }
+    }
+    if (is_block(class->kind) && times->params > rank->block_params) { rank->block_params = times->params; }
+}
+
+static void fill(redco_costs *costs, const redco_setting *setting, redcoi_rank *rank)
+{
+    const redco_shape shape = redcoi_shape_of(costs, setting);
+    rank->logits_bytes = with_fragments(costs, redco_logits_bytes(costs->model, &shape));
+    if (!redcoi_layouts_list(costs, setting, rank)) {
+        costs->layout_status = redco_fail(&costs->layout_error, REDCO_ENOMEM, "", "out of memory");
+    }
+    for (uint32_t i = 0; i < costs->class_count; i++) {
+        if (rank->layout_count[i] <= 1) {
+            fill_times(costs, setting, &shape, i, 0, rank, &rank->classes[i]);
+            rank->params += rank->classes[i].params * costs->classes[i].layers;
+            continue;
+        }
+        for (uint32_t layout = 0; layout < rank->layout_count[i]; layout++) {
+            redcoi_times *const times = &rank->layouts[rank->first_layout[i] + layout];
+            fill_times(costs, setting, &shape, i, layout, rank, times);
+            rank->params += times->params * rank->all_members[rank->first_layout[i] + layout];
+        }
+    }
+    if (rank->layouts != NULL) { redcoi_layouts_count(costs, setting, rank); }
+}
+
+static bool is_rank_of(const redcoi_rank *rank, const redcoi_rank *key)
+{
+    return rank->tp == key->tp && rank->cp == key->cp && rank->micro_batch == key->micro_batch &&
+           rank->sequence_parallel == key->sequence_parallel && rank->micro_batches == key->micro_batches &&
+           rank->pp == key->pp && rank->chunks == key->chunks && redco_mesh_equal(rank->dp, key->dp);
+}
+
+/* Where a key's times are, or up to REDCOI_TIMES_NEAR places further. */
+static uint32_t home_of(const redcoi_rank *key)
+{
+    const uint64_t parts[] = {key->tp, key->cp,     key->micro_batch, key->sequence_parallel, key->micro_batches,
+                              key->pp, key->chunks, key->dp.gpus,     key->dp.nodes};
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) { hash = hash * 31 + parts[i]; }
+    return (uint32_t)(hash % REDCOI_TIMES_CACHED);
+}
+
+const redcoi_rank *redcoi_rank_find(redco_costs *costs, const redco_setting *setting)
+{
+    redcoi_rank key = {.tp = setting->tp,
+                       .cp = setting->cp,
+                       .micro_batch = setting->micro_batch,
+                       .sequence_parallel = setting->tp > 1 && setting->sequence_parallel};
+    if (setting->tp > 1 && costs->layouts.cost != NULL && !costs->layouts.of_micro_batch) {
+        key.micro_batches = setting->micro_batches; /* a layout weighs what is paid once a step */
+        key.pp = setting->pp;
+        key.chunks = redco_setting_chunks(setting);
+        key.dp = setting->dp;
+    }
+    if (is_rank_of(&costs->ranks[costs->newest], &key)) { return &costs->ranks[costs->newest]; }
+    const uint32_t home = home_of(&key);
+    uint32_t at = REDCOI_TIMES_CACHED;
+    for (uint32_t i = 0; i < REDCOI_TIMES_NEAR; i++) {
+        const uint32_t here = (home + i) % REDCOI_TIMES_CACHED;
+        if (is_rank_of(&costs->ranks[here], &key)) {
+            costs->newest = here;
+            return &costs->ranks[here];
+        }
+        if (costs->ranks[here].tp == 0 && at == REDCOI_TIMES_CACHED) { at = here; }
+    }
+    if (at == REDCOI_TIMES_CACHED) {
+        at = (home + costs->next_rank) % REDCOI_TIMES_CACHED;
+        costs->next_rank = (costs->next_rank + 1) % REDCOI_TIMES_NEAR;
+    }
+    redcoi_rank *const rank = &costs->ranks[at];
+    costs->newest = at;
+    redcoi_rank_clear(rank);
+    *rank = key;
+    fill(costs, setting, rank);
+    return rank;
+}
+
+uint64_t redcoi_fullest_owner(redco_costs *costs, uint32_t tp, uint64_t owners)
+{
+    for (uint32_t i = 0; i < REDCOI_OWNERS_CACHED; i++) {
+        if (costs->owners[i].tp == tp && costs->owners[i].owners == owners) { return costs->owners[i].params; }
+    }
+    redcoi_owners *const slot = &costs->owners[costs->next_owners];
+    costs->next_owners = (costs->next_owners + 1) % REDCOI_OWNERS_CACHED;
+    *slot = (redcoi_owners){tp, owners, redco_fullest_owner_params(costs->model, tp, owners)};
+    return slot->params;
+}

@@ -1,0 +1,31 @@
+/** @file memory_categories.h  The holders of a planned arena when it is fullest, in the simulator's words
+ * (costmodel/simulator/step.h) where it has one. */
+#ifndef REDCO_MEMORY_CATEGORIES_H
+#define REDCO_MEMORY_CATEGORIES_H
+
+#include "executor/memory_plan/lifetimes.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum redco_arena_holder {
+    REDCO_ARENA_ACTIVATIONS, /**< made by forward and read by backward */
+    REDCO_ARENA_LOGITS,      /**< the head's product and its gradient */
+    REDCO_ARENA_RECOMPUTED,  /**< made again */
+    REDCO_ARENA_WORKING,     /**< gradients under way, and what a layer makes and reads itself */
+    REDCO_ARENA_WORKSPACE,   /**< workspaces of operators */
+    REDCO_ARENA_HOLDERS
+} redco_arena_holder;
+
+/** @param graph      whose lifetimes were found
+ *  @param step       of its order
+ *  @param bytes_out  what each holds during it, as planned: rounded up to REDCO_ALIGNMENT_BYTES */
+void redco_arena_held(const redco_graph *graph, const redco_lifetimes *lifetimes, uint32_t step,
+                      uint64_t bytes_out[REDCO_ARENA_HOLDERS]);
+const char *redco_arena_holder_name(redco_arena_holder holder); /**< static: "activations" */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,83 @@
+/** @file search_space.h  Internal: what redco_search() searches. An outer choice is a redco_setting; inside it every
+ * group (mesh triple) and every count is an optimisation problem (problem.h). */
+#ifndef REDCO_SEARCH_SPACE_H
+#define REDCO_SEARCH_SPACE_H
+
+#include "planner/search/problem.h"
+#include "planner/search/search.h"
+
+typedef struct redcoi_outer {
+    redco_setting setting;
+    double least_s;       /**< no strategy of it is better in the objective; of the cost model, nothing priced yet */
+    redco_shards *groups; /**< mesh triples */
+    uint32_t group_count;
+    uint64_t fixed_bytes, capacity_bytes;     /**< 0: not asked for yet */
+    uint64_t least_bytes;                     /**< no strategy of it needs less, fixed bytes included; set with them */
+    uint32_t layers_each[REDCOI_MAX_CLASSES]; /**< a layer of the problems stands for so many of a class */
+    redcoi_problem *steps;                    /**< step time; NULL until priced */
+    redcoi_problem *goal; /**< the objective, same options in the same order; equals steps unless it is T_comm */
+    redcoi_problem *lean; /**< goal without options that are beaten within their group */
+    double *bounds_s;     /**< bounds on the goal, per group */
+    bool whole;           /**< all groups are priced; else those of which nothing is above the limit asked for */
+} redcoi_outer;
+
+typedef struct redcoi_space {
+    redco_costs *costs;
+    const redco_layer_class *classes;
+    uint32_t class_count;
+    uint32_t blocks;              /**< members of all block classes */
+    redco_search_options options; /**< defaults filled in */
+    bool comm;                    /**< the objective is T_comm: --objective comm, or AMSP's planner */
+    redcoi_outer *outers;         /**< by least_s, then in order of enumeration */
+    uint32_t outer_count, outer_capacity;
+    uint64_t candidates;
+    bool batch_fits;             /**< false: nothing was listed, for the batch divides over no layout */
+    redco_search_counts *counts; /**< redcoi_inputs.counts */
+} redcoi_space;
+
+/** Inputs of a search, and where its work is counted, borrowed. */
+typedef struct redcoi_inputs {
+    const redco_machine *machine;
+    const redco_model *model;
+    const redco_calibration *calibration;
+    const redco_comm *comm;
+    redco_search_counts *counts;
+} redcoi_inputs;
+
+/** @return REDCO_OK with at least one outer choice, or why there is none (REDCO_EVALUE) */
+redco_status redcoi_space_create(const redcoi_inputs *inputs, const redco_search_options *options,
+                                 redcoi_space **space_out, redco_error *err);
+void redcoi_space_free(redcoi_space *space);
+/** Fills the outer choices of a new space. @return REDCO_EVALUE and why where there is none */
+redco_status redcoi_space_list(redcoi_space *space, const redcoi_inputs *inputs, redco_error *err);
+
+/** Fills fixed_bytes, capacity_bytes and least_bytes; nothing when that was done. */
+void redcoi_space_bound_memory(redcoi_space *space, redcoi_outer *outer);
+/** Fills steps, goal, lean and bounds_s; nothing when that was done. Groups that a bound puts above @p limit_s have
+ * that bound and no options; where all are, nothing is filled. INFINITY: all are priced. REDCO_EVALUE: a cost is not a
+ * number. */
+redco_status redcoi_space_price(redcoi_space *space, redcoi_outer *outer, double limit_s, redco_error *err);
+
+/** An answer of outer->steps or ->goal as a candidate: assignments and prediction. @return REDCO_ENOMEM */
+redco_status redcoi_space_candidate(redcoi_space *space, const redcoi_outer *outer, const redcoi_answer *answer,
+                                    redco_candidate *candidate_out, redco_error *err);
+
+/** The least memory of any strategy of the space, whether it fits or not; with @p enough the first that fits.
+ *  @return bytes more than capacity, <= 0 when it fits; outer and answer (of its steps) are set */
+redco_status redcoi_space_leanest(redcoi_space *space, bool enough, int64_t *short_bytes_out,
+                                  const redcoi_outer **outer_out, redcoi_answer *answer_out, redco_error *err);
+
+/** Which part of the memory is the largest, by its name in a plan. @return static */
+const char *redcoi_largest_component(const redco_prediction *prediction);
+/** Fills result->shortfall for a space of which nothing fits. */
+redco_status redcoi_shortfall_find(redcoi_space *space, const redcoi_inputs *inputs, redco_shortfall *shortfall_out,
+                                   redco_error *err);
+
+/** The second method over all of @p space: enumeration (uniform), or dynamic programming for something better than
+ *  @p answer_s (layer-wise). Sets the verify_* members. */
+redco_status redcoi_space_verify(redcoi_space *space, double answer_s, redco_search_result *result, redco_error *err);
+
+/** Fills setting->dp for its tp, cp and pp. @return REDCO_EVALUE: the degrees do not divide the machine or its nodes */
+redco_status redcoi_place_ranks(const redco_machine *machine, redco_setting *setting, redco_error *err);
+
+#endif
