@@ -78,6 +78,6 @@ refuse '6 updates of warm-up and 0 of decay are more than the 5' --steps 5 --war
 refuse "are not SGD's" --optimizer sgd --beta1 0.5
 refuse "is SGD's" --momentum 0.5
 refuse 'needs --schedule wsd' --decay-steps 3
-refuse 'needs AdamW' --optimizer sgd --check
+refuse 'needs AdamW or SGD' --optimizer adafactor --check
 echo "$runs runs, $failures failures"
 exit $((failures > 0))

@@ -119,7 +119,7 @@ wrong() { # NAME SED TEXT: seen when it is planned and when it is run
     # shellcheck disable=SC2086
     refuse 2 "$3" $run --pipeline "$1.so"
 }
-wrong abi 's/REDCO_USER_PIPELINE_ABI/99/' 'abi.so: is of pipeline ABI 99; this redco has 1'
+wrong abi 's/REDCO_USER_PIPELINE_ABI/99/' 'abi.so: is of pipeline ABI 99; this redco has 2'
 wrong symbol 's/redco_user_pipeline_table/another_table/' 'symbol.so: has no symbol redco_user_pipeline_table'
 wrong no_loss 's/\.loss = loss,//' 'its redco_user_pipeline_table has no .loss'
 wrong unresolved 's/redco_sub(/no_such_call(/; s/^#include.*/&\nredco_value no_such_call(redco_graph *, redco_value, redco_value);/' \

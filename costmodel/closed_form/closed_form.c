@@ -396,11 +396,11 @@ uint64_t redcoi_stage_logits(const redco_setting *setting, uint32_t stage)
 
 double redcoi_stage_params(redco_costs *costs, const redcoi_rank *rank, const redco_setting *setting)
 {
-    if (setting->pp <= 1) { return (double)rank->params; }
+    if (setting->pp <= 1) { return (double)rank->trained_params; }
     double params = 0.0;
     for (uint32_t i = 0; i < costs->class_count; i++) {
         const redcoi_stage stage = redcoi_stage_of(costs, rank, setting, i);
-        params += stage.once * (double)rank->classes[i].params * costs->classes[i].layers;
+        params += stage.once * (double)rank->classes[i].trained_params * costs->classes[i].layers;
     }
     return params;
 }

@@ -53,9 +53,10 @@ typedef struct redcoi_times {
     uint32_t group_count;
     redcoi_module_size modules[REDCOI_MODULE_SIZES_MAX]; /**< on one rank; parameters beyond the room are in none */
     uint32_t module_size_count;
-    uint64_t module_params; /**< parameters in modules */
-    uint64_t params;        /**< on one rank */
-    uint64_t gather_params; /**< params, and the shared table where a tied head needs it */
+    uint64_t module_params;  /**< parameters in modules */
+    uint64_t params;         /**< on one rank */
+    uint64_t trained_params; /**< part of them: with gradients and optimizer states */
+    uint64_t gather_params;  /**< params, and the shared table where a tied head needs it */
     uint64_t activation_bytes[REDCO_RECOMPUTE_COUNT];
     uint64_t recompute_bytes[REDCO_RECOMPUTE_COUNT];
 } redcoi_times;
@@ -67,8 +68,9 @@ typedef struct redcoi_rank {
     uint64_t micro_batches; /**< in a step; 0: without layouts nothing depends on it, nor on pp, chunks and dp */
     uint32_t pp, chunks;
     redco_mesh dp;
-    uint64_t params;       /**< all layers */
-    uint64_t block_params; /**< parameters of the largest block */
+    uint64_t params;         /**< all layers */
+    uint64_t trained_params; /**< likewise */
+    uint64_t block_params;   /**< parameters of the largest block */
     uint64_t logits_bytes;
     redcoi_times classes[REDCOI_CLASSES_MAX]; /**< with several layouts seconds and parameters are means */
     redcoi_times *layouts;                    /**< for classes that have several; NULL: none has */

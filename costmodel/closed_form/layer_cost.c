@@ -157,7 +157,7 @@ static struct buckets buckets_of(const redcoi_job *job)
     const double rank_bytes = job->state_params * job->gradient_bytes / shards;
     const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
     if (!(rank_bytes > 0.0)) { return (struct buckets){.full = 0.0}; }
-    const double share = (double)job->times->params / job->state_params;
+    const double share = (double)job->times->trained_params / job->state_params;
     const double full = ceil(rank_bytes / bucket_bytes) - 1.0;
     return (struct buckets){.bytes = bucket_bytes,
                             .count = share * full,
@@ -209,7 +209,8 @@ static void add_micro_batches(const redcoi_job *job, redco_layer_cost *cost, str
     if (redco_mesh_ranks(shards->parameters) > 1) {
         double s = modules_s(job, REDCO_ALL_GATHER, group, bytes, &network);
         add_traffic(forward, c->contention_ratio, network, s);
-        s = modules_s(job, REDCO_REDUCE_SCATTER, group, (double)job->times->params * job->gradient_bytes, &network);
+        s = modules_s(job, REDCO_REDUCE_SCATTER, group, (double)job->times->trained_params * job->gradient_bytes,
+                      &network);
         add_traffic(backward, c->contention_ratio, network, s);
         calls_s = 2.0 * units_of(job) * redcoi_call_s(job, group);
         if (job->class->kind != REDCO_CLASS_EMBEDDING) { /* looking up has no use of the table in backward */
@@ -332,7 +333,7 @@ static void add_spread(const redcoi_job *job, redco_layer_cost *cost, double win
     if (owners <= 1.0) { return; }
     const double shards = (double)redco_mesh_ranks(job->shards.parameters);
     const double rank_bytes = job->state_params * job->element_bytes / shards;
-    const double share = job->stage.once * (double)job->times->params / job->state_params;
+    const double share = job->stage.once * (double)job->times->trained_params / job->state_params;
     const bool inter = job->setting->scheme == REDCO_INTER_TENSOR;
     const double calls = inter ? owners : 1.0;
     bool network = false;
@@ -361,9 +362,12 @@ static void add_paper_terms(const redcoi_job *job, redco_layer_cost *cost)
     const double gathers_s =
         raw_s(job, REDCO_ALL_GATHER, module_bytes, gather) + raw_s(job, REDCO_ALL_GATHER, module_bytes, again);
     cost->gather_s = micro_batches * modules * gathers_s;
-    cost->reduce_scatter_s = micro_batches * modules * raw_s(job, REDCO_REDUCE_SCATTER, module_bytes, gather);
+    const double trained_ratio = params > 0.0 ? (double)job->times->trained_params / params : 1.0;
+    cost->reduce_scatter_s =
+        micro_batches * modules * raw_s(job, REDCO_REDUCE_SCATTER, module_bytes * trained_ratio, gather);
     const double bucket_bytes = (double)job->costs->workload.bucket_bytes;
-    const double buckets = params * job->element_bytes / (bucket_bytes * shard_count);
+    const double trained = (double)job->times->trained_params;
+    const double buckets = trained * job->element_bytes / (bucket_bytes * shard_count);
     const redco_group reduce = redcoi_group_of(job, job->grid, shards->parameters);
     cost->grad_reduce_s = buckets * raw_s(job, REDCO_ALL_REDUCE, bucket_bytes, reduce);
     if (!redco_mesh_equal(shards->gradients, shards->parameters)) {
@@ -373,7 +377,7 @@ static void add_paper_terms(const redcoi_job *job, redco_layer_cost *cost)
     const redco_group spread = redcoi_group_of(job, shards->optimizer, shards->parameters);
     const double owners = (double)redco_mesh_ranks(spread.mesh);
     const double rank_bytes = job->state_params * job->element_bytes / shard_count;
-    const double share = params / job->state_params;
+    const double share = trained / job->state_params;
     cost->broadcast_s = job->setting->scheme == REDCO_INTER_TENSOR
                             ? share * owners * raw_s(job, REDCO_BROADCAST, rank_bytes / owners, spread)
                             : share * raw_s(job, REDCO_ALL_GATHER, rank_bytes, spread);
@@ -383,28 +387,29 @@ static void add_paper_terms(const redcoi_job *job, redco_layer_cost *cost)
 
 /* The fullest rank's share of one layer's states. Whole tensors (inter-tensor sharding) do not divide evenly, so each
  * layer carries the imbalance of the whole model's deal in proportion. */
-static uint64_t sharded_params(const redcoi_job *job, redco_mesh mesh)
+static uint64_t sharded_params(const redcoi_job *job, redco_mesh mesh, bool trained)
 {
     const uint64_t parameter_shards = redco_mesh_ranks(job->shards.parameters);
     const uint64_t owners = redco_mesh_ranks(mesh) / parameter_shards;
     /* A stage that holds the head of a tied model without its embedding has a copy of the table. */
-    const uint64_t held = job->setting->pp > 1 ? job->times->gather_params : job->times->params;
+    const uint64_t all = job->setting->pp > 1 ? job->times->gather_params : job->times->params;
+    const uint64_t held = trained ? all - (job->times->params - job->times->trained_params) : all;
     const uint64_t params = redco_share_up(held, 1, parameter_shards);
     if (owners <= 1) { return params; }
     if (job->setting->scheme == REDCO_INTRA_TENSOR) { return redco_share_up(params, 1, owners); }
     const uint64_t fullest = redcoi_fullest_owner(job->costs, job->setting->tp, owners);
-    return redco_share_up(params, fullest, job->rank->params);
+    return redco_share_up(params, fullest, trained ? job->rank->trained_params : job->rank->params);
 }
 
 redcoi_states redcoi_layer_states(const redcoi_job *job)
 {
     const redco_state_bytes bytes = job->costs->state_bytes;
     if (redco_model_graph_work(job->costs->model) != NULL) { return redcoi_graph_states(job); }
-    uint64_t params = sharded_params(job, job->shards.parameters);
+    uint64_t params = sharded_params(job, job->shards.parameters, false);
     if (redcoi_has_secondary(job)) {
         params += redco_share_up(job->times->params, 1, redco_mesh_ranks(job->setting->secondary));
     }
-    const uint64_t owned = sharded_params(job, job->shards.optimizer);
+    const uint64_t owned = sharded_params(job, job->shards.optimizer, true);
     /* FSDP's shards are the 32-bit parameters that the optimizer updates; 16-bit ones are there while gathered. */
     const redco_memory_kind memory = job->costs->workload.engine.memory;
     const bool masters = (memory == REDCO_MEMORY_PYTORCH || memory == REDCO_MEMORY_XLA) &&
@@ -412,7 +417,7 @@ redcoi_states redcoi_layer_states(const redcoi_job *job)
     const uint32_t master_bytes = masters ? 4 : 0;
     return (redcoi_states){.owned_params = owned,
                            .parameter_bytes = params * (masters ? master_bytes : bytes.parameter),
-                           .gradient_bytes = sharded_params(job, job->shards.gradients) * bytes.gradient,
+                           .gradient_bytes = sharded_params(job, job->shards.gradients, true) * bytes.gradient,
                            .optimizer_bytes = owned * (bytes.optimizer - master_bytes)};
 }
 
@@ -449,7 +454,7 @@ static void add_memory(const redcoi_job *job, const redcoi_states *states, redco
             (job->times->gather_params + job->rank->block_params) * bytes.parameter;
     }
     if (redco_mesh_ranks(job->shards.gradients) > 1) {
-        cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = job->times->params * bytes.gradient;
+        cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] = job->times->trained_params * bytes.gradient;
     }
     const uint64_t slot_bytes = redcoi_slot_bytes(job);
     if (slot_bytes > cost->transient_bytes[REDCO_TRANSIENT_GRADIENT]) {
@@ -495,7 +500,7 @@ double redco_costs_param_s(redco_costs *costs, const redco_setting *setting)
 double redcoi_keep_gradients_s(const redcoi_job *job)
 {
     const redco_compute *const compute = &job->costs->compute;
-    const double params = (double)job->times->params, micro_batches = (double)job->setting->micro_batches;
+    const double params = (double)job->times->trained_params, micro_batches = (double)job->setting->micro_batches;
     double copy_s = 0.0, add_s = 0.0;
     /* Shards of sharded parameters are kept by the stream that scatters. */
     if (!job->costs->workload.engine.planned_memory || redco_mesh_ranks(job->shards.parameters) > 1 ||

@@ -34,18 +34,20 @@ static void fill_mean(redcoi_rank *rank, uint32_t class_index)
 {
     redcoi_times *const mean = &rank->classes[class_index];
     double forward_s = 0.0, backward_s = 0.0;
-    uint64_t params = 0;
+    uint64_t params = 0, trained = 0;
     for (uint32_t i = 0; i < rank->layout_count[class_index]; i++) {
         const redcoi_times *const times = redcoi_times_of(rank, class_index, i);
         const uint32_t members = rank->members[rank->first_layout[class_index] + i];
         forward_s += members * times->forward_s;
         backward_s += members * times->backward_s;
         params += rank->memory_members[rank->first_layout[class_index] + i] * times->params;
+        trained += rank->memory_members[rank->first_layout[class_index] + i] * times->trained_params;
     }
     *mean = *redcoi_times_of(rank, class_index, 0);
     mean->forward_s = forward_s / rank->member_count[class_index];
     mean->backward_s = backward_s / rank->member_count[class_index];
     mean->params = redco_share_up(params, 1, rank->memory_count[class_index]);
+    mean->trained_params = redco_share_up(trained, 1, rank->memory_count[class_index]);
 }
 
 /* Calls back for every block with its pipeline stage. */

@@ -405,6 +405,7 @@ static void fill_times(redco_costs *costs, const redco_setting *setting, const r
     const redco_layout_cost layout = layout_cost(costs, setting, class_index, layout_index);
     *times = (redcoi_times){.params = shifted(redco_rank_params(costs->model, class_index, rank->tp), layout.params),
                             .clock_ratio = redco_compute_clock_ratio(&costs->compute, costs->model, shape)};
+    times->trained_params = times->params - redco_rank_frozen_params(costs->model, class_index, rank->tp);
     fill_seconds(costs, class_index, shape, &layout, times);
     fill_modules(costs, class_index, rank->tp, times);
     rank->logits_bytes = shifted(rank->logits_bytes, layout.logits_bytes);
@@ -438,12 +439,14 @@ static void fill(redco_costs *costs, const redco_setting *setting, redcoi_rank *
         if (rank->layout_count[i] <= 1) {
             fill_times(costs, setting, &shape, i, 0, rank, &rank->classes[i]);
             rank->params += rank->classes[i].params * costs->classes[i].layers;
+            rank->trained_params += rank->classes[i].trained_params * costs->classes[i].layers;
             continue;
         }
         for (uint32_t layout = 0; layout < rank->layout_count[i]; layout++) {
             redcoi_times *const times = &rank->layouts[rank->first_layout[i] + layout];
             fill_times(costs, setting, &shape, i, layout, rank, times);
             rank->params += times->params * rank->all_members[rank->first_layout[i] + layout];
+            rank->trained_params += times->trained_params * rank->all_members[rank->first_layout[i] + layout];
         }
     }
     if (rank->layouts != NULL) { redcoi_layouts_count(costs, setting, rank); }

@@ -24,47 +24,51 @@ uint64_t redcoi_graph_activation_bytes(const redco_graph_work *work, const redco
     return (forward > backward ? forward : backward) + redco_degree_input_bytes(degree, shape->micro_batch);
 }
 
-/* All modules' shards on so many ranks. */
-static uint64_t shards_of(const redcoi_job *job, uint64_t ranks)
+/* Shards of all modules that are frozen, or of all others, on so many ranks. */
+static uint64_t shards_of(const redcoi_job *job, uint64_t ranks, bool frozen)
 {
     const redco_param *tensors = NULL;
     const size_t count = redco_model_tensors(job->costs->model, &tensors);
+    const uint64_t granule = ranks == 1 ? tensor_granule : shard_granule;
     uint64_t sum = 0, end = 0;
     for (size_t i = 0; i < count; i++) {
         if (!tensors[i].joined) {
-            sum += share_of(end, ranks, ranks == 1 ? tensor_granule : shard_granule);
+            sum += share_of(end, ranks, granule);
             end = 0;
         }
+        if (tensors[i].frozen != frozen) { continue; }
         end = round_up(end, tensor_granule) + redcoi_tensor_params(&tensors[i], job->setting->tp);
     }
-    return sum + share_of(end, ranks, ranks == 1 ? tensor_granule : shard_granule);
+    return sum + share_of(end, ranks, granule);
 }
 
-uint64_t redcoi_graph_whole_params(const redcoi_job *job)
+uint64_t redcoi_graph_whole_params(const redcoi_job *job, bool trained)
 {
     const uint64_t ranks = redco_mesh_ranks(job->shards.parameters);
-    return ranks * shards_of(job, ranks);
+    return ranks * (shards_of(job, ranks, false) + (trained ? 0 : shards_of(job, ranks, true)));
 }
 
 redcoi_states redcoi_graph_states(const redcoi_job *job)
 {
     const redco_state_bytes bytes = job->costs->state_bytes;
     const uint64_t p = redco_mesh_ranks(job->shards.parameters), g = redco_mesh_ranks(job->shards.gradients);
-    const uint64_t owners = redco_mesh_ranks(job->shards.optimizer) / p;
-    uint64_t shard = shards_of(job, p), owned = shard, kept = shard;
+    const uint64_t owners = redco_mesh_ranks(job->shards.optimizer) / p, frozen = shards_of(job, p, true);
+    uint64_t trained = shards_of(job, p, false), owned = trained, kept = trained;
     if (job->setting->scheme == REDCO_INTRA_TENSOR || owners <= 1) {
-        owned = owners <= 1 ? shard : share_of(shard, owners, shard_granule);
-        shard = owned * owners;
-        kept = shard / (g / p);
+        owned = owners <= 1 ? trained : share_of(trained, owners, shard_granule);
+        trained = owned * owners;
+        kept = trained / (g / p);
     } else { /* whole tensors: as uneven as they are dealt */
-        const uint64_t fullest = redcoi_fullest_owner(job->costs, job->setting->tp, owners);
-        owned = redco_share_up(shard, fullest, job->rank->params);
-        if (g > p) {
-            kept = redco_share_up(shard, redcoi_fullest_owner(job->costs, job->setting->tp, g / p), job->rank->params);
-        }
+        const uint64_t all = job->rank->trained_params;
+        const uint32_t tp = job->setting->tp;
+        owned = redco_share_up(trained, redcoi_fullest_owner(job->costs, tp, owners), all);
+        if (g > p) { kept = redco_share_up(trained, redcoi_fullest_owner(job->costs, tp, g / p), all); }
     }
-    uint64_t held = round_up(shard, tensor_granule);
-    if (redcoi_has_secondary(job)) { held += shards_of(job, redco_mesh_ranks(job->setting->secondary)); }
+    uint64_t held = round_up(round_up(trained, tensor_granule) + frozen, tensor_granule);
+    if (redcoi_has_secondary(job)) {
+        const uint64_t second = redco_mesh_ranks(job->setting->secondary);
+        held += shards_of(job, second, false) + shards_of(job, second, true);
+    }
     return (redcoi_states){.owned_params = owned,
                            .parameter_bytes = held * bytes.parameter,
                            .gradient_bytes = round_up(kept, tensor_granule) * bytes.gradient,

@@ -76,6 +76,20 @@ uint64_t redco_rank_params(const redco_model *model, uint32_t class_index, uint3
     return params + replicated_kv_params(model, classes[class_index].kind, tp);
 }
 
+uint64_t redco_rank_frozen_params(const redco_model *model, uint32_t class_index, uint32_t tp)
+{
+    const redco_layer_class *classes = NULL;
+    const redco_param *tensors = NULL;
+    uint64_t params = 0;
+    (void)redco_model_classes(model, &classes);
+    if (classes[class_index].frozen_params == 0) { return 0; }
+    const size_t count = redco_model_tensors(model, &tensors);
+    for (size_t i = 0; i < count; i++) {
+        if (tensors[i].class_index == class_index && tensors[i].frozen) { params += tensor_params(&tensors[i], tp); }
+    }
+    return params;
+}
+
 struct tensor_size {
     uint64_t params;
     uint32_t count;
@@ -170,6 +184,7 @@ uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint6
     struct tensor_size *const sizes = calloc(kinds > 0 ? kinds : 1, sizeof *sizes);
     if (sizes == NULL) { return saturated_bytes; }
     for (size_t i = 0; i < kinds; i++) {
+        if (tensors[i].frozen) { continue; } /* of a size of 0, in no owner's way */
         sizes[i] = (struct tensor_size){tensor_params(&tensors[i], tp), tensors[i].count};
         total += times(sizes[i].params, sizes[i].count);
         count += sizes[i].count;

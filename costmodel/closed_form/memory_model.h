@@ -19,9 +19,11 @@ redco_state_bytes redco_state_bytes_of(redco_precision precision);
 /** Parameters of one member of a class that one tensor-parallel rank holds: matrices and tables are cut, rounded up;
  *  vectors (norms, biases) and KV heads fewer than ranks are replicated. */
 uint64_t redco_rank_params(const redco_model *model, uint32_t class_index, uint32_t tp);
+/** The part of them that is not trained. */
+uint64_t redco_rank_frozen_params(const redco_model *model, uint32_t class_index, uint32_t tp);
 
-/** The parameters of the fullest of @p owners that whole tensors of all layers are dealt to, largest first, each to the
- *  emptiest owner (so at least the largest tensor, however many owners). @p tp as in redco_rank_params(). */
+/** The trained parameters of the fullest of @p owners that whole tensors of all layers are dealt to, largest first,
+ * each to the emptiest owner (so at least the largest tensor, however many owners). @p tp as in redco_rank_params(). */
 uint64_t redco_fullest_owner_params(const redco_model *model, uint32_t tp, uint64_t owners);
 
 /** The memory that one member keeps of one micro-batch from forward to backward. */

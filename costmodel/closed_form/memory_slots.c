@@ -70,7 +70,8 @@ static uint64_t bucket_bytes(const redcoi_job *job)
     if (!sharded && !(scatters && job->setting->scheme == REDCO_INTER_TENSOR)) { return 0; }
     const uint64_t ranks = redco_mesh_ranks(s->parameters), bytes = job->costs->state_bytes.gradient;
     const uint64_t all = redco_share_up((uint64_t)job->state_params, bytes, ranks);
-    const uint64_t limit = larger(job->costs->workload.bucket_bytes, redco_share_up(job->times->params, bytes, ranks));
+    const uint64_t limit =
+        larger(job->costs->workload.bucket_bytes, redco_share_up(job->times->trained_params, bytes, ranks));
     return all < limit ? all : limit;
 }
 
@@ -178,7 +179,7 @@ uint64_t redcoi_slot_bytes(const redcoi_job *job)
     }
     const bool scattered = redco_mesh_ranks(job->shards.parameters) > 1 || redco_mesh_ranks(job->shards.gradients) > 1;
     if (redco_model_graph_work(job->costs->model) != NULL) {
-        const uint64_t params = scattered ? 0 : redcoi_graph_whole_params(job);
+        const uint64_t params = scattered ? 0 : redcoi_graph_whole_params(job, true);
         return redco_share_up(params, job->costs->state_bytes.gradient, 1);
     }
     if (!job->costs->workload.engine.planned_memory || scattered) { return 0; }
@@ -195,10 +196,10 @@ void redcoi_planned_transients(const redcoi_job *job, redco_layer_cost *cost)
         NULL) { /* one operator reads all weights, and makes all gradients */
         const bool gathered = redco_mesh_ranks(job->shards.parameters) > 1;
         const redco_state_bytes each = job->costs->state_bytes;
-        const uint64_t whole = redcoi_graph_whole_params(job);
+        const uint64_t whole = redcoi_graph_whole_params(job, false), made = redcoi_graph_whole_params(job, true);
         cost->transient_bytes[REDCO_TRANSIENT_GATHER] = gathered ? redco_share_up(whole, each.parameter, 1) : 0;
         cost->transient_bytes[REDCO_TRANSIENT_GRADIENT] =
-            redco_share_up(whole, each.gradient, 1) +
+            redco_share_up(made, each.gradient, 1) +
             (job->costs->workload.engine.planned_memory ? bucket_bytes(job) : 0);
         return;
     }

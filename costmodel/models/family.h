@@ -207,9 +207,15 @@ void redcoi_untied_head(redcoi_build *build, const char *name);
 /** The name of a tensor in a layer: "{}" replaced. @return @p name */
 const char *redcoi_param_name(const redco_param *param, uint32_t layer, char name[REDCOI_MODEL_NAME_SIZE]);
 
-/** A tensor of any shape and name, which the model's layers are known to use in no particular way.
- *  @param table  rows of it are looked up */
-void redcoi_tensor(redcoi_build *build, const char *name, bool table, uint32_t rank, const uint64_t *shape);
+/** What a program says of a tensor. */
+typedef struct redcoi_tensor_kind {
+    bool table;  /**< rows of it are looked up */
+    bool frozen; /**< it is not trained */
+} redcoi_tensor_kind;
+
+/** A tensor of any shape and name, which the model's layers are known to use in no particular way. */
+void redcoi_tensor(redcoi_build *build, const char *name, uint32_t rank, const uint64_t *shape,
+                   redcoi_tensor_kind kind);
 
 /** Whether some class uses a tensor so. */
 bool redcoi_model_has(const redco_model *model, redco_param_use use);

@@ -162,7 +162,7 @@ redco_status redco_language_model_generation(const redco_language_model *lm, con
     const redco_tensor_type by_sequence_type = redco_type(REDCO_I32, 1, &shape->batch);
     const redco_task_input inputs[] = {
         {"tokens", by_token}, {"last", by_sequence_type}, {"positions", by_token}, {"lengths", by_sequence_type}};
-    const redco_task_options options = {storage, compute, false, false};
+    const redco_task_options options = {storage, compute, false, false, 1};
     struct request r = {.lm = lm, .shape = *shape, .logits = REDCO_NO_VALUE};
     redco_task_graph built = {.graph = NULL};
     redco_status st = check_shape(lm, shape, err);

@@ -29,11 +29,12 @@ typedef enum redco_class_kind {
 typedef struct redco_layer_class {
     char name[24]; /**< "embedding", "block", "encoder", "decoder", "head": as in plan files */
     redco_class_kind kind;
-    uint32_t layers;      /**< members, >= 1 */
-    uint32_t first_layer; /**< index of the first member: layers are numbered from 0 within their class */
-    uint64_t params;      /**< of one member; a tied table counts in the embedding only */
-    uint32_t tensors;     /**< of one member */
-    uint32_t modules;     /**< linear, norm, embedding modules with parameters in one member: AMSP's K */
+    uint32_t layers;        /**< members, >= 1 */
+    uint32_t first_layer;   /**< index of the first member: layers are numbered from 0 within their class */
+    uint64_t params;        /**< of one member; a tied table counts in the embedding only */
+    uint64_t frozen_params; /**< part of them: no gradient, no optimizer state */
+    uint32_t tensors;       /**< of one member */
+    uint32_t modules;       /**< linear, norm, embedding modules with parameters in one member: AMSP's K */
     uint64_t largest_tensor_params;
 } redco_layer_class;
 
@@ -102,6 +103,7 @@ typedef struct redco_param {
     uint32_t class_index;
     uint32_t count; /**< members of its class */
     bool joined;    /**< it is gathered with the tensor before it: biases, and what a pipeline's module has more */
+    bool frozen;    /**< it is not trained: no gradient, no optimizer state */
     /** Where tensor parallelism of 2^i ranks does otherwise than cut matrices and leave vectors whole, bit i. */
     uint32_t odd_degrees;
 } redco_param;

@@ -20,6 +20,13 @@ typedef struct redco_initial {
     double deviation; /**< of the normal distribution, whose mean is 0 */
 } redco_initial;
 
+/** How a step changes a parameter. */
+typedef enum redco_training {
+    REDCO_TRAINED,  /**< by the optimizer, from its gradient */
+    REDCO_FROZEN,   /**< not at all: no gradient, no optimizer state */
+    REDCO_ASSIGNED, /**< to the value that the task's step gives it (redco_scope_assign()) */
+} redco_training;
+
 typedef struct redco_task_parameter {
     const char *name; /**< "model.layers.3.mlp.up_proj.weight": as in costmodel/models/model.h, rules and checkpoints */
     const char *layer; /**< "block.3": where it is used first; costmodel/simulator/step.h */
@@ -29,6 +36,8 @@ typedef struct redco_task_parameter {
     uint32_t blocks; /**< matrices beside each other in the last dimension, each of which a split cuts: 3 for
                         GPT-2's queries, keys and values; 0 is 1 */
     redco_initial initial;
+    redco_training training;
+    double rate_factor; /**< by which the learning rate is multiplied, >= 0; where it is 1 it may be left 0 */
 } redco_task_parameter;
 
 typedef struct redco_task_input {
@@ -36,13 +45,17 @@ typedef struct redco_task_input {
     redco_tensor_type type;
 } redco_task_input;
 
+typedef struct redco_scope_step redco_scope_step;
+
 /** What a loss function is given. */
 typedef struct redco_scope {
     redco_graph *graph;
-    redco_dtype compute; /**< activations and products; parameters may be stored in another type */
-    bool training;       /**< false: for evaluation, without dropout and the like */
-    redco_value key;     /**< i32[2], another one in every micro-batch: for redco_uniform() and its kin */
-    redco_error error;   /**< of redco_scope_...(); reported by redco_task_build() */
+    redco_dtype compute;          /**< activations and products; parameters may be stored in another type */
+    bool training;                /**< false: for evaluation, without dropout and the like */
+    redco_value key;              /**< i32[2], another one in every micro-batch: for redco_uniform() and its kin */
+    redco_error error;            /**< of redco_scope_...(); reported by redco_task_build() */
+    uint32_t micro_batches;       /**< of a step, those of all replicas: their gradients are averaged */
+    const redco_scope_step *step; /**< internal; NULL unless a step is built */
 } redco_scope;
 
 /** Builds the mean loss of a micro-batch. Errors are kept by scope and graph and asked for once, by the caller.
@@ -57,7 +70,10 @@ typedef struct redco_task {
     size_t parameter_count;
     const redco_task_input *inputs;
     size_t input_count;
-    redco_loss_function loss;
+    redco_loss_function loss; /**< NULL: there is a step alone, which cannot be evaluated */
+    /** In place of the gradient of the loss: gives every trained parameter a gradient and every assigned one its value
+     *  (redco_scope_minimize() and its kin), and returns the loss that is told. NULL: the loss is minimized. */
+    redco_loss_function step;
     const void *context;
 } redco_task;
 
@@ -68,11 +84,23 @@ redco_value redco_scope_weight(redco_scope *scope, const char *name);
 /** Whether there is a parameter or input of that name. */
 bool redco_scope_has(const redco_scope *scope, const char *name);
 
+/* Inside of a task's step: gradients of a micro-batch, which redco averages over those of the step. Several of one
+ * parameter are added. */
+
+/** Gradients of a loss, a scalar, for all trained parameters whose names begin with @p prefix ("": all). Others are
+ *  constants to it: a critic's parameters in an actor's loss. */
+void redco_scope_minimize(redco_scope *scope, redco_value loss, const char *prefix);
+/** @param gradient  of the parameter's dimensions and a floating type */
+void redco_scope_set_gradient(redco_scope *scope, const char *name, redco_value gradient);
+/** The new value of an assigned parameter, from the values before the step: the mean over micro-batches is taken. */
+void redco_scope_assign(redco_scope *scope, const char *name, redco_value value);
+
 typedef struct redco_task_options {
     redco_dtype parameter; /**< storage of parameters; gradients have the same type */
     redco_dtype compute;
     bool training;
     bool gradients;
+    uint32_t micro_batches; /**< redco_scope.micro_batches; 0 is 1 */
 } redco_task_options;
 
 /** A task's graph. The graph owns the values; inputs that the loss does not use need not be bound. */
@@ -82,7 +110,9 @@ typedef struct redco_task_graph {
     redco_value key;         /**< input "key" */
     redco_value *inputs;     /**< task->input_count */
     redco_value *parameters; /**< task->parameter_count */
-    redco_value *gradients;  /**< likewise; NULL without gradients */
+    /** Likewise; NULL without gradients. REDCO_NO_VALUE of frozen parameters; of assigned ones what is subtracted from
+     *  them. */
+    redco_value *gradients;
 } redco_task_graph;
 
 /** @param graph_out  to be freed with redco_task_graph_free() */
@@ -99,8 +129,16 @@ redco_status redco_task_build_values(const redco_task *task, const redco_task_op
                                      const redco_task_input *inputs, size_t input_count, redco_values_function build,
                                      void *context, redco_task_graph *graph_out, redco_error *err);
 
+/** Adds the loss that a task is evaluated by: its loss, or what its step returns. */
+redco_value redco_task_loss(const redco_task *task, redco_scope *scope);
+
 /** Type of a parameter in storage of @p dtype. */
 redco_tensor_type redco_task_parameter_type(const redco_task_parameter *parameter, redco_dtype dtype);
+/** The factor of a parameter's learning rate. */
+static inline double redco_task_rate_factor(const redco_task_parameter *parameter)
+{
+    return parameter->rate_factor > 0.0 ? parameter->rate_factor : 1.0;
+}
 /** @return NULL if there is none of that name */
 const redco_task_parameter *redco_task_find(const redco_task *task, const char *name);
 

@@ -12,11 +12,14 @@ static void read_parameter(redcoi_build *build, const redco_json_value *item)
     redco_json_value list;
     uint64_t shape[MOST_DIMENSIONS] = {1}, elements = 1;
     size_t rank = 0;
-    bool table = false;
+    redcoi_tensor_kind kind = {.table = false};
     build->status = redco_json_string(item, "name", &name, build->err);
     if (redcoi_building(build)) { build->status = redco_json_array(item, "shape", &list, &rank, build->err); }
     if (redcoi_building(build) && redco_json_has(item, "table")) {
-        build->status = redco_json_bool(item, "table", &table, build->err);
+        build->status = redco_json_bool(item, "table", &kind.table, build->err);
+    }
+    if (redcoi_building(build) && redco_json_has(item, "frozen")) {
+        build->status = redco_json_bool(item, "frozen", &kind.frozen, build->err);
     }
     if (!redcoi_building(build)) { return; }
     if (rank == 0 || rank > MOST_DIMENSIONS) {
@@ -32,7 +35,7 @@ static void read_parameter(redcoi_build *build, const redco_json_value *item)
         }
         shape[i] = (uint64_t)size;
     }
-    redcoi_tensor(build, name, table, (uint32_t)rank, shape);
+    redcoi_tensor(build, name, (uint32_t)rank, shape, kind);
 }
 
 static uint32_t largest_degree(const redco_graph_work *work)

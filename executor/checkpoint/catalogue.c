@@ -18,7 +18,24 @@ static uint32_t kinds_of(const redco_checkpoint_states *s)
 uint32_t redcoi_entry_number(const redco_checkpoint_states *s, uint32_t parameter, int which)
 {
     const uint32_t states = kinds_of(s) - 1, parameters = (uint32_t)s->task->parameter_count;
-    return which == REDCO_STATES_WEIGHTS ? parameter : parameters + parameter * states + (uint32_t)which;
+    if (which == REDCO_STATES_WEIGHTS) { return parameter; }
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < parameter; i++) { before += s->task->parameters[i].training == REDCO_FROZEN ? 0 : states; }
+    return parameters + before + (uint32_t)which;
+}
+
+int redcoi_states_of(const redco_checkpoint_states *s, uint32_t parameter, int states)
+{
+    return s->task->parameters[parameter].training == REDCO_FROZEN ? 0 : states;
+}
+
+uint32_t redcoi_entry_count(const redco_checkpoint_states *s, uint32_t kinds)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < s->task->parameter_count; i++) {
+        count += 1 + (uint32_t)redcoi_states_of(s, i, (int)kinds - 1);
+    }
+    return count;
 }
 
 void redcoi_entry_name(const redco_checkpoint_states *s, uint32_t parameter, int which, char name[REDCOI_NAME_SIZE])
@@ -49,7 +66,7 @@ static redco_status make_entries(redco_checkpoint *c, const redco_checkpoint_sta
                                  redco_dtype dtype, redco_error *err)
 {
     const uint32_t parameters = (uint32_t)s->task->parameter_count;
-    const uint32_t ordinary = parameters * kinds;
+    const uint32_t ordinary = redcoi_entry_count(s, kinds);
     c->entry_count = ordinary + (means ? redcoi_means_count(s) : 0);
     c->entries = calloc((size_t)c->entry_count + 1, sizeof *c->entries);
     if (c->entries == NULL) { return redco_fail(err, REDCO_ENOMEM, c->path, "out of memory"); }
@@ -59,7 +76,7 @@ static redco_status make_entries(redco_checkpoint *c, const redco_checkpoint_sta
             return redco_fail(err, REDCO_EVALUE, p->name, "has %u dimensions; only matrices are turned for files",
                               p->rank);
         }
-        for (int which = REDCO_STATES_WEIGHTS; which < (int)kinds - 1; which++) {
+        for (int which = REDCO_STATES_WEIGHTS; which < redcoi_states_of(s, i, (int)kinds - 1); which++) {
             char name[REDCOI_NAME_SIZE];
             redcoi_entry *const entry = &c->entries[redcoi_entry_number(s, i, which)];
             redcoi_entry_name(s, i, which, name);

@@ -81,7 +81,9 @@ redco_status redco_weights_import(redco_weights *weights, const redco_checkpoint
     for (uint32_t layer = 0; layer < redco_layout_model(layout)->layer_count && st == REDCO_OK; layer++) {
         uint32_t count = 0;
         const redco_piece *const pieces = redco_layout_pieces(layout, layer, &count);
-        for (uint32_t i = 0; i < count && st == REDCO_OK; i++) { st = import_piece(&in, s, &pieces[i], err); }
+        for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
+            if (redco_weights_has(weights, pieces[i].tensor)) { st = import_piece(&in, s, &pieces[i], err); }
+        }
     }
     free(in.chunk);
     free(in.row);

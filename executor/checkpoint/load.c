@@ -230,7 +230,7 @@ static redco_status match(const redco_checkpoint *c, const redco_checkpoint_stat
     const int kinds = (int)redco_optimizer_states(&s->optimizer);
     for (uint32_t i = 0; i < parameters; i++) {
         const redco_tensor_type want = redcoi_entry_type(&s->task->parameters[i], redco_states_master_dtype(s->states));
-        for (int which = REDCO_STATES_WEIGHTS; which < kinds; which++) {
+        for (int which = REDCO_STATES_WEIGHTS; which < redcoi_states_of(s, i, kinds); which++) {
             char name[REDCOI_NAME_SIZE], have_text[REDCO_TYPE_TEXT_BYTES], want_text[REDCO_TYPE_TEXT_BYTES];
             const redcoi_entry *const entry = entry_of(c, s, i, which);
             redcoi_entry_name(s, i, which, name);
@@ -245,7 +245,7 @@ static redco_status match(const redco_checkpoint *c, const redco_checkpoint_stat
         }
     }
     const redco_status st = redcoi_means_match(c, s, err);
-    const uint32_t tensors = parameters * (uint32_t)(kinds + 1) + redcoi_means_count(s);
+    const uint32_t tensors = redcoi_entry_count(s, (uint32_t)kinds + 1) + redcoi_means_count(s);
     if (st != REDCO_OK || c->entry_count == tensors) { return st; }
     return redco_fail(err, REDCO_EVALUE, c->path, "has %u tensors; %s has %u", c->entry_count, s->task->name, tensors);
 }

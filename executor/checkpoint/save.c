@@ -48,7 +48,9 @@ static struct share share_of(const redco_checkpoint_states *s, uint32_t layer, u
     const redco_layout *const layout = redco_states_layout(s->states);
     const redco_rank_mesh mesh = redco_layout_mesh(layout);
     const redco_place place = redco_layout_place(layout);
-    const redco_between blocks = {redco_layout_model(layout)->layers[layer].shards.optimizer, mesh.dp};
+    const redco_state_model *const model = redco_layout_model(layout);
+    const redco_shards *const shards = &model->layers[layer].shards;
+    const redco_between blocks = {model->tensors[tensor].frozen ? shards->parameters : shards->optimizer, mesh.dp};
     struct share share = {redco_between_position(blocks, place), redco_between_size(blocks)};
     if (s->layouts[tensor].kind != REDCO_TP_SPLIT) {
         share = (struct share){share.own * mesh.tp + place.tp, share.of * mesh.tp};
@@ -103,9 +105,12 @@ static redco_status save_own(struct saving *s, redco_error *err)
         uint32_t count = 0;
         const redco_piece *const pieces = redco_layout_pieces(layout, layer, &count);
         for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
-            if (pieces[i].owned_at == REDCO_NOWHERE) { continue; }
-            const redcoi_placing placing = redcoi_placing_of(s->states, pieces[i].tensor);
-            for (int which = REDCO_STATES_WEIGHTS; which < s->kinds - 1 && st == REDCO_OK; which++) {
+            const uint32_t tensor = pieces[i].tensor;
+            const bool frozen = redco_layout_model(layout)->tensors[tensor].frozen;
+            if (pieces[i].owned_at == REDCO_NOWHERE && !frozen) { continue; }
+            const redcoi_placing placing = redcoi_placing_of(s->states, tensor);
+            const int states = redcoi_states_of(s->states, tensor, s->kinds - 1);
+            for (int which = REDCO_STATES_WEIGHTS; which < states && st == REDCO_OK; which++) {
                 st = save_range(s, &pieces[i], which, &placing, err);
             }
         }

@@ -106,7 +106,6 @@ static redco_status check_rest(const redco_weights *w, redco_error *err)
 {
     const redco_safetensor *list = NULL;
     const size_t count = redco_safetensors_list(w->tensors, &list);
-    if (count == w->task->parameter_count) { return REDCO_OK; } /* names are unique: all are taken */
     for (size_t i = 0; i < count; i++) {
         if (redco_task_find(w->task, list[i].name) == NULL) {
             return redco_fail(err, REDCO_EVALUE, w->path, "has a tensor %s, which %s does not know", list[i].name,
@@ -116,12 +115,28 @@ static redco_status check_rest(const redco_weights *w, redco_error *err)
     return REDCO_OK;
 }
 
+/* Who freezes parameters brings them; what is trained beside them may be new (adapters). */
+static bool may_be_missing(const redco_task *task, size_t parameter)
+{
+    bool frozen = false;
+    for (size_t i = 0; i < task->parameter_count; i++) {
+        frozen = frozen || task->parameters[i].training == REDCO_FROZEN;
+    }
+    return frozen && task->parameters[parameter].training != REDCO_FROZEN;
+}
+
+bool redco_weights_has(const redco_weights *w, size_t parameter)
+{
+    return w->found[parameter] != NULL;
+}
+
 static redco_status match(redco_weights *w, bool other_names, redco_error *err)
 {
     for (size_t i = 0; i < w->task->parameter_count; i++) {
         const redco_task_parameter *const p = &w->task->parameters[i];
         w->found[i] = redco_safetensors_find(w->tensors, p->name);
         if (w->found[i] == NULL && other_names) { w->found[i] = find_other_name(w, i); }
+        if (w->found[i] == NULL && may_be_missing(w->task, i)) { continue; }
         if (w->found[i] == NULL) {
             return redco_fail(err, REDCO_EVALUE, w->path, "has no tensor %s, which %s asks for", p->name,
                               w->task->name);
@@ -140,6 +155,7 @@ static redco_status check_sizes(const redco_weights *w, redco_error *err)
     redco_status st = REDCO_OK;
     for (size_t i = 0; i < w->task->parameter_count && st == REDCO_OK; i++) {
         const redco_safetensor *const t = w->found[i];
+        if (t == NULL) { continue; }
         if (s.tensor == NULL || (t->file != NULL && s.tensor->file != NULL && strcmp(t->file, s.tensor->file) != 0)) {
             close_source(&s);
             s = (source){.w = w, .tensor = t, .descriptor = -1};

@@ -15,8 +15,8 @@ typedef struct redco_weights redco_weights;
 
 /** A .safetensors file, an index with its files beside it, or a folder that has either under the name that transformers
  *  gives it ("model.safetensors.index.json", "model.safetensors"). Headers are read, and compared with the task and
- * with the sizes of the files: the first tensor that is missing, too many, cut off, or of another shape or type is the
- * error.
+ * with the sizes of the files: the first tensor that is missing (but see redco_weights_has()), too many, cut off, or of
+ * another shape or type is the error.
  *  @param task   borrowed until it is closed
  *  @param model  whose task it is: then names may lack "model." and its kin, and buffers and copies of a tied table may
  *                be there too; NULL: names are exact */
@@ -26,6 +26,9 @@ redco_status redco_weights_open(const char *path, const redco_task *task, const 
 redco_status redco_weights_parse(const void *bytes, size_t size, const char *name, const redco_task *task,
                                  redco_weights **weights_out, redco_error *err);
 void redco_weights_close(redco_weights *weights); /**< NULL is accepted */
+
+/** Whether the files have a parameter. They have all, but for those that are trained beside frozen ones: adapters. */
+bool redco_weights_has(const redco_weights *weights, size_t parameter);
 
 /** @param parameter  its number in the task
  *  @param box        in the executor's storage; NULL: all of it

@@ -49,14 +49,17 @@ static redco_status find_live(finder *f, redco_error *err)
     const uint32_t count = o->outside_count + o->kept_count;
     redco_value *const wanted = calloc((size_t)count + 1, sizeof *wanted);
     if (wanted == NULL) { return no_memory(f, err); }
+    uint32_t wants = 0;
     for (uint32_t i = 0; i < count; i++) {
-        wanted[i] = i < o->outside_count ? o->outside[i] : o->kept[i - o->outside_count];
-        if (wanted[i] >= f->l->value_count) {
+        const redco_value value = i < o->outside_count ? o->outside[i] : o->kept[i - o->outside_count];
+        if (value == REDCO_NO_VALUE && i < o->outside_count) { continue; }
+        wanted[wants++] = value;
+        if (value >= f->l->value_count) {
             free(wanted);
             return redco_fail(err, REDCO_EVALUE, "graph", "result %u is no value of this graph", i);
         }
     }
-    redco_graph_live(f->graph, wanted, count, f->live);
+    redco_graph_live(f->graph, wanted, wants, f->live);
     free(wanted);
     return REDCO_OK;
 }
@@ -165,8 +168,9 @@ static void place_outside(const finder *f)
     const redco_lifetimes_options *const o = f->options;
     redco_lifetimes *const l = f->l;
     for (uint32_t i = 0; i < o->outside_count; i++) {
-        redco_value root = f->root[o->outside[i]];
         l->outside_step[i] = l->step_count;
+        if (o->outside[i] == REDCO_NO_VALUE) { continue; }
+        redco_value root = f->root[o->outside[i]];
         if (redco_value_op(f->graph, root)->kind == REDCO_OP_INPUT || l->place[root].kind != REDCO_PLACE_NONE ||
             l->last_step[root] == l->step_count) {
             l->copied[i] = true;

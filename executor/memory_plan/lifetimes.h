@@ -34,7 +34,7 @@ typedef struct redco_lifetimes_options {
      *  NULL: the graph's. */
     const uint32_t *order;
     uint32_t order_count;
-    const redco_value *outside; /**< results that the caller has memory for */
+    const redco_value *outside; /**< results that the caller has memory for; REDCO_NO_VALUE: there is none */
     uint32_t outside_count;
     /** Outside memory may be written before the operator that makes the result: by what the result is written over,
      * such as the first summand of the gradient of a tied table. outside_step says when. */

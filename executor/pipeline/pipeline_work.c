@@ -21,7 +21,7 @@ struct probe {
     uint32_t examples;
     redco_task task;
     redco_graph *graph;
-    redco_value *outputs; /* the loss, then a gradient for each parameter */
+    redco_value *outputs; /* the loss, then the gradients of what is not frozen */
     uint32_t output_count;
     bool *live;
     uint8_t *pass;   /* by operator */
@@ -74,9 +74,10 @@ static redco_status partition(const struct maker *m, struct probe *p, const redc
         goto out;
     }
     wanted[0] = (redco_partition_output){built->loss, NULL};
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0, at = 1; i < count; i++) {
         inputs[i] = (redco_tp_input){.name = m->parameters[i].name, .layout = m->layouts[i]};
-        wanted[i + 1] = (redco_partition_output){built->gradients[i], m->parameters[i].name};
+        if (built->gradients[i] == REDCO_NO_VALUE) { continue; }
+        wanted[at++] = (redco_partition_output){built->gradients[i], m->parameters[i].name};
     }
     const uint64_t length = 1;
     const redco_partition_options options = {.group = {0, m->tp},
@@ -85,7 +86,7 @@ static redco_status partition(const struct maker *m, struct probe *p, const redc
                                              .batch = p->examples,
                                              .sequences = &length,
                                              .sequence_count = 1};
-    st = redco_partition(built->graph, wanted, (uint32_t)count + 1, &options, &p->graph, p->outputs, err);
+    st = redco_partition(built->graph, wanted, p->output_count, &options, &p->graph, p->outputs, err);
 out:
     free(wanted);
     free(inputs);
@@ -164,17 +165,19 @@ static redco_status find_lifetimes(const struct maker *m, struct probe *p, redco
 static redco_status make_probe(const struct maker *m, struct probe *p, uint32_t examples, redco_dtype dtype,
                                redco_error *err)
 {
-    const redco_task_options options = {dtype, dtype, true, true};
+    const redco_task_options options = {dtype, dtype, true, true, 1};
     redco_task_graph built = {.graph = NULL};
     const size_t count = m->parameter_count;
     p->examples = examples;
-    p->output_count = (uint32_t)count + 1;
+    p->output_count = 1;
     p->outputs = calloc(count + 1, sizeof *p->outputs);
     if (p->outputs == NULL) { return no_memory(m, err); }
     redco_status st = redco_user_pipeline_task(m->file, examples, &p->task, err);
     if (st == REDCO_OK) { st = redco_task_build(&p->task, &options, &built, err); }
     for (size_t i = 0; i < count && st == REDCO_OK; i++) {
-        if (built.gradients[i] == REDCO_NO_VALUE) {
+        if (built.gradients[i] != REDCO_NO_VALUE) {
+            p->outputs[p->output_count++] = built.gradients[i];
+        } else if (m->parameters[i].training != REDCO_FROZEN) {
             st = redco_fail(err, REDCO_EVALUE, m->place, "the loss does not depend on the parameter %s",
                             m->parameters[i].name);
         }
@@ -183,7 +186,6 @@ static redco_status make_probe(const struct maker *m, struct probe *p, uint32_t 
         st = partition(m, p, &built, err);
     } else if (st == REDCO_OK) {
         p->outputs[0] = built.loss;
-        memcpy(p->outputs + 1, built.gradients, count * sizeof *p->outputs);
         p->graph = built.graph;
         built.graph = NULL;
     }
@@ -611,7 +613,7 @@ static redco_status add_degree(struct maker *m, redco_error *err)
 /* What a look-up reads is a table, behind casts and reshapes too. */
 static redco_status find_tables(struct maker *m, const redco_task *task, redco_error *err)
 {
-    const redco_task_options options = {REDCO_F32, REDCO_F32, true, false};
+    const redco_task_options options = {REDCO_F32, REDCO_F32, true, false, 1};
     redco_task_graph built = {.graph = NULL};
     const redco_status st = redco_task_build(task, &options, &built, err);
     for (uint32_t i = 0; st == REDCO_OK && i < redco_graph_op_count(built.graph); i++) {
@@ -662,6 +664,7 @@ static json_t *parameters_json(const struct maker *m)
         }
         json_t *const one = json_pack("{s:s, s:o}", "name", m->parameters[i].name, "shape", shape);
         if (m->tables[i]) { (void)json_object_set_new(one, "table", json_true()); }
+        if (m->parameters[i].training == REDCO_FROZEN) { (void)json_object_set_new(one, "frozen", json_true()); }
         (void)json_array_append_new(list, one);
     }
     return list;

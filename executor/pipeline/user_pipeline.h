@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /** Changes whenever the table or what it means does. */
-enum { REDCO_USER_PIPELINE_ABI = 1 };
+enum { REDCO_USER_PIPELINE_ABI = 2 };
 
 /** The description that describe() fills. */
 typedef struct redco_user_pipeline_shape redco_user_pipeline_shape;
@@ -32,6 +32,12 @@ typedef struct redco_user_pipeline_shape redco_user_pipeline_shape;
  *  @param rank  1 to 4 */
 void redco_user_pipeline_parameter(redco_user_pipeline_shape *shape, const char *name, uint32_t rank,
                                    const uint64_t *dim, redco_initial initial);
+/** Says how steps change the parameters described so far whose names begin with @p prefix: REDCO_TRAINED, as they are
+ * without this; REDCO_FROZEN, never: they take no memory for gradients and optimizer states; or REDCO_ASSIGNED, to what
+ * step() gives them. Parameters of one module are frozen together. */
+void redco_user_pipeline_training(redco_user_pipeline_shape *shape, const char *prefix, redco_training training);
+/** Multiplies their learning rate, by more than 0: an actor learns more slowly than a critic. */
+void redco_user_pipeline_rate(redco_user_pipeline_shape *shape, const char *prefix, double factor);
 /** An input of the graph: @p dim is what one example has; the batch comes before it.
  *  @param dtype  I32, or F32, which the loss casts with redco_scope_weight() to what it computes in
  *  @param rank   0 to 3 */
@@ -47,8 +53,19 @@ typedef struct redco_user_pipeline {
      *  @return REDCO_EVALUE with @p err for an example that is not as it should be: say which key, file and line are
      *          added */
     redco_status (*collate)(const json_t *const *examples, uint32_t count, void *const *data, redco_error *err);
-    /** The mean loss of a micro-batch, a scalar of F32 or F64: costmodel/models/task.h. @param context  NULL */
+    /** The mean loss of a micro-batch, a scalar of F32 or F64: costmodel/models/task.h. NULL: step() returns it.
+     *  @param context  NULL */
     redco_value (*loss)(redco_scope *scope, const void *context);
+    /** A train step of one's own, in place of the loss's gradient; NULL: that. It builds the gradient of every trained
+     *  parameter and the new value of every assigned one, all from the values before the step:
+     *
+     *      redco_scope_minimize(scope, loss, "critic.")         a loss's gradients for some parameters
+     *      redco_scope_set_gradient(scope, "w", gradient)       one that is built: clipped, noisy, of local steps
+     *      redco_scope_assign(scope, "target.w", value)         a formula: a target that follows
+     *
+     *  What it says is of one micro-batch; the mean over those of a step (scope->micro_batches of them) is taken, so
+     *  that a plan's ranks change nothing. @return the loss that is told, a scalar */
+    redco_value (*step)(redco_scope *scope, const void *context);
     /** Builds the prediction, [examples, ...] of a floating type or I32; NULL: nothing is. Inputs that an example to
      * predict does not have are still collated: collate() must do without them. */
     redco_value (*predict)(redco_scope *scope);

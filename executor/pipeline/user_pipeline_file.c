@@ -1,5 +1,7 @@
 #include "executor/pipeline/user_pipeline_file.h"
 
+#include "costmodel/graph/names.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,6 +126,63 @@ void redco_user_pipeline_input(redco_user_pipeline_shape *shape, const char *nam
     f->input_count++;
 }
 
+/* @param name  for errors @return whether any parameter has the prefix */
+static bool any_begins(redco_user_pipeline_shape *shape, const char *prefix)
+{
+    const redco_user_pipeline_file *const f = shape->file;
+    if (shape->error.status != REDCO_OK) { return false; }
+    for (size_t i = 0; i < f->parameter_count; i++) {
+        if (strncmp(f->parameters[i].name, prefix, strlen(prefix)) == 0) { return true; }
+    }
+    refuse(shape, prefix, "begins no parameter's name that was described before");
+    return false;
+}
+
+void redco_user_pipeline_training(redco_user_pipeline_shape *shape, const char *prefix, redco_training training)
+{
+    redco_user_pipeline_file *const f = shape->file;
+    if (!any_begins(shape, prefix)) { return; }
+    if (training != REDCO_TRAINED && training != REDCO_FROZEN && training != REDCO_ASSIGNED) {
+        refuse(shape, prefix, "is trained in no way that redco knows");
+    }
+    for (size_t i = 0; i < f->parameter_count; i++) {
+        if (strncmp(f->parameters[i].name, prefix, strlen(prefix)) == 0) { f->parameters[i].training = training; }
+    }
+}
+
+void redco_user_pipeline_rate(redco_user_pipeline_shape *shape, const char *prefix, double factor)
+{
+    redco_user_pipeline_file *const f = shape->file;
+    if (!any_begins(shape, prefix)) { return; }
+    if (!(factor > 0.0 && factor < 1e6)) { refuse(shape, prefix, "has a rate factor that is not between 0 and 10^6"); }
+    for (size_t i = 0; i < f->parameter_count; i++) {
+        if (strncmp(f->parameters[i].name, prefix, strlen(prefix)) == 0) { f->parameters[i].rate_factor = factor; }
+    }
+}
+
+/* Behind describe(): what the parameters are together. */
+static void check_training(redco_user_pipeline_shape *shape)
+{
+    const redco_user_pipeline_file *const f = shape->file;
+    bool trained = false;
+    for (size_t i = 0; i < f->parameter_count && shape->error.status == REDCO_OK; i++) {
+        const redco_task_parameter *const p = &f->parameters[i];
+        trained = trained || p->training == REDCO_TRAINED;
+        if (p->training == REDCO_ASSIGNED && f->table->step == NULL) {
+            refuse(shape, p->name, "is assigned, but the table has no .step to assign it");
+        }
+        if (i > 0 && redco_same_module(p[-1].name, p->name) &&
+            (p[-1].training == REDCO_FROZEN) != (p->training == REDCO_FROZEN)) {
+            refuse(shape, p->name,
+                   p->training == REDCO_FROZEN ? "is frozen, but not all of its module (the name up to the last dot)"
+                                               : "is not frozen, but its module (the name up to the last dot) is");
+        }
+    }
+    if (f->parameter_count > 0 && !trained && shape->error.status == REDCO_OK) {
+        refuse(shape, f->parameters[0].name, "and all other parameters are not trained");
+    }
+}
+
 static redco_status check_table(const redco_user_pipeline *table, const char *path, redco_error *err)
 {
     if (table->abi != REDCO_USER_PIPELINE_ABI) {
@@ -136,7 +195,7 @@ static redco_status check_table(const redco_user_pipeline *table, const char *pa
     } needed[] = {{"name", table->name != NULL && table->name[0] != '\0'},
                   {"describe", table->describe != NULL},
                   {"collate", table->collate != NULL},
-                  {"loss", table->loss != NULL}};
+                  {"loss", table->loss != NULL || table->step != NULL}};
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
         if (needed[i].there) { continue; }
         return redco_fail(err, REDCO_EVALUE, path, "its " SYMBOL " has no .%s", needed[i].name);
@@ -163,6 +222,7 @@ redco_status redco_user_pipeline_describe(const redco_user_pipeline *table, cons
         goto out;
     }
     table->describe(&shape);
+    if (shape.error.status == REDCO_OK) { check_training(&shape); }
     if (shape.error.status != REDCO_OK) {
         st = redco_fail(err, shape.error.status, shape.error.place, "%s", shape.error.text);
     } else if (f->parameter_count == 0 || f->input_count == 0) {
@@ -226,6 +286,14 @@ static redco_value loss_of(redco_scope *scope, const void *context)
     return f->table->loss(scope, NULL);
 }
 
+static redco_value step_of(redco_scope *scope, const void *context)
+{
+    const redco_user_pipeline_file *const f = context;
+    redco_graph_set_layer(scope->graph, layer_name);
+    redco_graph_set_role(scope->graph, REDCO_OP_ROLE_FFN_IN);
+    return f->table->step(scope, NULL);
+}
+
 redco_status redco_user_pipeline_task(const redco_user_pipeline_file *f, uint32_t examples, redco_task *task_out,
                                       redco_error *err)
 {
@@ -239,7 +307,8 @@ redco_status redco_user_pipeline_task(const redco_user_pipeline_file *f, uint32_
                              .parameter_count = f->parameter_count,
                              .inputs = inputs,
                              .input_count = f->input_count,
-                             .loss = loss_of,
+                             .loss = f->table->loss != NULL ? loss_of : NULL,
+                             .step = f->table->step != NULL ? step_of : NULL,
                              .context = f};
     return REDCO_OK;
 }
@@ -252,13 +321,13 @@ void redco_user_pipeline_task_free(redco_task *task)
 
 redco_status redco_user_pipeline_try(const redco_user_pipeline_file *f, uint32_t examples, redco_error *err)
 {
-    const redco_task_options options = {REDCO_F32, REDCO_F32, true, true};
+    const redco_task_options options = {REDCO_F32, REDCO_F32, true, true, 1};
     redco_task task = {.name = NULL};
     redco_task_graph built = {.graph = NULL};
     redco_status st = redco_user_pipeline_task(f, examples, &task, err);
     if (st == REDCO_OK) { st = redco_task_build(&task, &options, &built, err); }
     for (size_t i = 0; i < task.parameter_count && st == REDCO_OK; i++) {
-        if (built.gradients[i] != REDCO_NO_VALUE) { continue; }
+        if (built.gradients[i] != REDCO_NO_VALUE || task.parameters[i].training == REDCO_FROZEN) { continue; }
         st = redco_fail(err, REDCO_EVALUE, f->path, "the loss does not depend on the parameter %s",
                         task.parameters[i].name);
     }
@@ -272,7 +341,7 @@ const char *redco_user_pipeline_path(const redco_user_pipeline_file *f)
     return f->path;
 }
 
-/* Whether a list of a config says these names and shapes. */
+/* Whether a list of a config says these names and shapes, and what is frozen. */
 static bool says_parameters(const redco_user_pipeline_file *f, const json_t *list)
 {
     bool same = json_array_size(list) == f->parameter_count;
@@ -280,7 +349,8 @@ static bool says_parameters(const redco_user_pipeline_file *f, const json_t *lis
         const redco_task_parameter *const p = &f->parameters[i];
         const json_t *const one = json_array_get(list, i), *const shape = json_object_get(one, "shape");
         const char *const name = json_string_value(json_object_get(one, "name"));
-        same = name != NULL && strcmp(name, p->name) == 0 && json_array_size(shape) == p->rank;
+        same = name != NULL && strcmp(name, p->name) == 0 && json_array_size(shape) == p->rank &&
+               json_is_true(json_object_get(one, "frozen")) == (p->training == REDCO_FROZEN);
         for (uint32_t d = 0; same && d < p->rank; d++) {
             same = json_integer_value(json_array_get(shape, d)) == (json_int_t)p->dim[d];
         }

@@ -43,10 +43,26 @@ static redco_status no_memory(const redco_reference *r, redco_error *err)
     return redco_fail(err, REDCO_ENOMEM, r->task->name, "no memory to train it");
 }
 
+static bool changes(const redco_reference *r, size_t parameter)
+{
+    return r->task->parameters[parameter].training != REDCO_FROZEN;
+}
+
+static bool assigned(const redco_reference *r, size_t parameter)
+{
+    return r->task->parameters[parameter].training == REDCO_ASSIGNED;
+}
+
+/* States of the optimizer that a parameter has. */
+static uint32_t states_of(const redco_reference *r, size_t parameter)
+{
+    return r->task->parameters[parameter].training == REDCO_TRAINED ? r->states : 0;
+}
+
 /* Gradients of micro-batches are added as they come: sum + gradient / micro-batches. */
 static redco_status build_model(redco_reference *r, redco_error *err)
 {
-    const redco_task_options options = {r->options.parameter, r->options.compute, true, true};
+    const redco_task_options options = {r->options.parameter, r->options.compute, true, true, r->options.micro_batches};
     redco_status st = redco_task_build(r->task, &options, &r->model, err);
     if (st != REDCO_OK) { return st; }
     redco_graph *const g = r->model.graph;
@@ -54,6 +70,7 @@ static redco_status build_model(redco_reference *r, redco_error *err)
     redco_graph_set_role(g, REDCO_OP_ROLE_ACCUMULATE);
     for (size_t i = 0; i < r->task->parameter_count; i++) {
         char name[256];
+        if (!changes(r, i)) { continue; }
         const redco_tensor_type type = redco_task_parameter_type(&r->task->parameters[i], r->options.master);
         (void)snprintf(name, sizeof name, "sum.%s", r->task->parameters[i].name);
         const redco_value wide = redco_cast(g, r->model.gradients[i], r->options.master);
@@ -71,6 +88,15 @@ static void build_one_update(redco_reference *r, size_t i, redco_value clip)
     char name[256];
     (void)snprintf(name, sizeof name, "master.%s", r->task->parameters[i].name);
     u->master = redco_parameter(g, name, &type);
+    if (assigned(r, i)) {
+        u->new_master = redco_sub(g, u->master, u->gradient);
+        u->new_parameter = redco_cast(g, u->new_master, r->options.parameter);
+        return;
+    }
+    const double factor = redco_task_rate_factor(&r->task->parameters[i]);
+    redco_value factors[REDCO_OPTIMIZER_FACTORS];
+    memcpy(factors, r->factors, sizeof factors);
+    if (factor != 1.0) { factors[0] = redco_scale(g, factors[0], factor); } /* the rate */
     for (uint32_t s = 0; s < r->states; s++) {
         (void)snprintf(name, sizeof name, "%s.%s", redco_optimizer_state_name(&r->options.optimizer, s),
                        r->task->parameters[i].name);
@@ -79,7 +105,7 @@ static void build_one_update(redco_reference *r, size_t i, redco_value clip)
     redco_optimizer optimizer = r->options.optimizer;
     if (r->options.decay_matrices && r->task->parameters[i].rank < 2) { optimizer.weight_decay = 0.0; }
     u->new_master =
-        redco_optimizer_update(g, &optimizer, r->factors, u->master, u->gradient, clip, u->state, u->new_state);
+        redco_optimizer_update(g, &optimizer, factors, u->master, u->gradient, clip, u->state, u->new_state);
     u->new_parameter = redco_cast(g, u->new_master, r->options.parameter);
 }
 
@@ -94,17 +120,22 @@ static redco_status build_update(redco_reference *r, redco_error *err)
     }
     redco_graph_set_layer(g, "step");
     redco_graph_set_role(g, REDCO_OP_ROLE_GRAD_NORM);
+    uint32_t trained = 0;
     for (size_t i = 0; i < count; i++) {
         const redco_tensor_type type = redco_task_parameter_type(&r->task->parameters[i], r->options.master);
-        gradients[i] = r->updates[i].gradient = redco_input(g, r->task->parameters[i].name, &type);
+        if (!changes(r, i)) { continue; }
+        r->updates[i].gradient = redco_input(g, r->task->parameters[i].name, &type);
+        if (!assigned(r, i)) { gradients[trained++] = r->updates[i].gradient; }
     }
-    r->squares = redco_sum_of_squares(g, gradients, (uint32_t)count);
+    r->squares = redco_sum_of_squares(g, gradients, trained);
     if (r->options.optimizer.clip_norm > 0.0) {
         clip = redco_clip_factor(g, r->squares, r->options.optimizer.clip_norm);
     }
     redco_graph_set_role(g, REDCO_OP_ROLE_OPTIMIZER);
     redco_optimizer_inputs(g, r->options.master, r->factors);
-    for (size_t i = 0; i < count; i++) { build_one_update(r, i, clip); }
+    for (size_t i = 0; i < count; i++) {
+        if (changes(r, i)) { build_one_update(r, i, clip); }
+    }
     free(gradients);
     return redco_graph_status(g, err);
 }
@@ -118,10 +149,10 @@ static bool take_memory(redco_reference *r)
         const redco_tensor_type stored = redco_task_parameter_type(&r->task->parameters[i], r->options.parameter);
         const redco_tensor_type wide = redco_task_parameter_type(&r->task->parameters[i], r->options.master);
         s->master = calloc(1, redco_type_bytes(&wide));
-        s->gradient = calloc(1, redco_type_bytes(&wide));
+        s->gradient = changes(r, i) ? calloc(1, redco_type_bytes(&wide)) : NULL;
         s->parameter = r->separate ? calloc(1, redco_type_bytes(&stored)) : s->master;
-        enough = s->master != NULL && s->gradient != NULL && s->parameter != NULL;
-        for (uint32_t k = 0; k < r->states; k++) {
+        enough = s->master != NULL && (s->gradient != NULL || !changes(r, i)) && s->parameter != NULL;
+        for (uint32_t k = 0; k < states_of(r, i); k++) {
             s->state[k] = calloc(1, redco_type_bytes(&wide));
             enough = enough && s->state[k] != NULL;
         }
@@ -249,7 +280,7 @@ static uint32_t bind_model(redco_reference *r, const void *const *inputs, const 
     uint32_t count = 0;
     for (size_t i = 0; i < r->task->parameter_count; i++) {
         r->bindings[count++] = (redco_binding){r->model.parameters[i], r->slots[i].parameter};
-        r->bindings[count++] = (redco_binding){r->before[i], r->slots[i].gradient};
+        if (changes(r, i)) { r->bindings[count++] = (redco_binding){r->before[i], r->slots[i].gradient}; }
     }
     for (size_t i = 0; i < r->task->input_count; i++) {
         r->bindings[count++] = (redco_binding){r->model.inputs[i], inputs[i]};
@@ -266,6 +297,7 @@ static redco_status run_micro_batch(redco_reference *r, const void *const *input
     const uint32_t bindings = bind_model(r, inputs, key);
     r->results[results++] = (redco_result){r->model.loss, &loss};
     for (size_t i = 0; gradients && i < r->task->parameter_count; i++) {
+        if (!changes(r, i)) { continue; }
         r->results[results++] = (redco_result){r->after[i], r->slots[i].gradient};
     }
     const redco_status st = redco_evaluate(r->backend, r->model.graph, r->bindings, bindings, r->results, results, err);
@@ -285,6 +317,7 @@ static redco_status run_norm(redco_reference *r, double *norm_out, redco_error *
     real squares = {0.0};
     uint32_t bindings = 0;
     for (size_t i = 0; i < r->task->parameter_count; i++) {
+        if (!changes(r, i) || assigned(r, i)) { continue; }
         r->bindings[bindings++] = (redco_binding){r->updates[i].gradient, r->slots[i].gradient};
     }
     const redco_result result = {r->squares, &squares};
@@ -307,11 +340,12 @@ static redco_status run_update(redco_reference *r, double learning_rate, redco_e
     for (size_t i = 0; i < r->task->parameter_count; i++) {
         const update *const u = &r->updates[i];
         slot *const s = &r->slots[i];
+        if (!changes(r, i)) { continue; }
         r->bindings[bindings++] = (redco_binding){u->master, s->master};
         r->bindings[bindings++] = (redco_binding){u->gradient, s->gradient};
         r->results[results++] = (redco_result){u->new_master, s->master};
         if (r->separate) { r->results[results++] = (redco_result){u->new_parameter, s->parameter}; }
-        for (uint32_t k = 0; k < r->states; k++) {
+        for (uint32_t k = 0; k < states_of(r, i); k++) {
             r->bindings[bindings++] = (redco_binding){u->state[k], s->state[k]};
             r->results[results++] = (redco_result){u->new_state[k], s->state[k]};
         }
@@ -326,6 +360,7 @@ redco_status redco_reference_train(redco_reference *r, const void *const *inputs
     redco_status st = store_parameters(r, err);
     for (size_t i = 0; i < r->task->parameter_count; i++) {
         const redco_tensor_type type = redco_task_parameter_type(&r->task->parameters[i], r->options.master);
+        if (!changes(r, i)) { continue; }
         memset(r->slots[i].gradient, 0, redco_type_bytes(&type));
     }
     for (uint32_t m = 0; m < r->options.micro_batches && st == REDCO_OK; m++) {

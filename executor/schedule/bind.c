@@ -371,6 +371,10 @@ static redco_status find_ready(struct binder *b, redco_error *err)
     for (uint32_t m = 0; m < model->module_count; m++) {
         const redco_state_module *const module = &model->modules[m];
         bind->first_of[m] = REDCO_STEP_NONE;
+        if (redco_module_frozen(model, m)) {
+            bind->ready_of[m] = REDCO_STEP_NONE;
+            continue;
+        }
         for (uint32_t t = module->first_tensor; t < module->first_tensor + module->tensor_count; t++) {
             const redco_value gradient = b->s->options.gradients[t];
             const uint32_t piece = bind->piece_of[redco_value_op(b->s->options.graph, gradient)->id];
@@ -410,8 +414,11 @@ redco_status redcoi_bind_make(redco_schedule *s, redco_error *err)
         goto out;
     }
     wanted[0] = s->options.loss;
-    memcpy(wanted + 1, s->options.gradients, tensors * sizeof *wanted);
-    redco_graph_live(graph, wanted, tensors + 1, s->bind.live);
+    uint32_t wants = 1;
+    for (uint32_t t = 0; t < tensors; t++) {
+        if (s->options.gradients[t] != REDCO_NO_VALUE) { wanted[wants++] = s->options.gradients[t]; }
+    }
+    redco_graph_live(graph, wanted, wants, s->bind.live);
     if ((st = list_pieces(&b, err)) != REDCO_OK || (st = read_words(&b, err)) != REDCO_OK) { goto out; }
     if (s->bind.piece_count == 0) {
         st = redco_fail(err, REDCO_EVALUE, "schedule", "the step computes nothing");

@@ -57,6 +57,7 @@ redco_status redcoi_values_plan(redco_schedule *s, redco_error *err)
     const redco_status st = redco_lifetimes_find(graph, &options, &s->memory.lifetimes, err);
     const redco_lifetimes *const l = &s->memory.lifetimes;
     for (uint32_t t = 0; t < options.outside_count && st == REDCO_OK; t++) {
+        if (s->options.gradients[t] == REDCO_NO_VALUE) { continue; }
         uint32_t *const first = &s->bind.first_of[redco_layout_module_of(redco_states_layout(s->options.states), t)];
         const uint32_t step = l->outside_step[t];
         const uint32_t piece = step < l->step_count ? s->bind.piece_of[l->order[step]] : *first;
@@ -243,7 +244,8 @@ static redco_status list_copies(redco_schedule *s, redco_error *err)
         piece->copies = (redcoi_range_of){memory->copy_count, 0};
         for (uint32_t t = 0; t < tensors && !s->options.emulate; t++) {
             const redco_value gradient = s->options.gradients[t];
-            if (!memory->lifetimes.copied[t] || s->bind.piece_of[redco_value_op(graph, gradient)->id] != p) {
+            if (gradient == REDCO_NO_VALUE || !memory->lifetimes.copied[t] ||
+                s->bind.piece_of[redco_value_op(graph, gradient)->id] != p) {
                 continue;
             }
             memory->copies[memory->copy_count++] = (redcoi_copy_of){

@@ -180,8 +180,8 @@ static redco_status optimize(redcoi_thread *thread, uint32_t index, redco_error 
         pass_time(thread, index);
         return st;
     }
-    const redco_update update = {s->learning_rate, s->number,
-                                 s->gradient_scale * redco_states_clip_factor(s->options.states, s->norm)};
+    const double clip = redco_states_clip_factor(s->options.states, s->norm);
+    const redco_update update = {s->learning_rate, s->number, s->gradient_scale * clip, s->gradient_scale};
     if (st == REDCO_OK) { st = redco_states_begin_update(s->options.states, thread->worker, &update, err); }
     if (st != REDCO_OK) { return st; }
     return s->segments == NULL

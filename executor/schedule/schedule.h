@@ -36,7 +36,7 @@ typedef struct redco_schedule_options {
     bool overlap_reduce; /**< computation goes on while a bucket is reduced */
     const redco_graph *graph;
     redco_value loss;
-    const redco_value *gradients; /**< one for each of the states' tensors */
+    const redco_value *gradients; /**< one for each of the states' tensors; REDCO_NO_VALUE of frozen ones */
     const redco_value *inputs;    /**< that are fed; a REDCO_NO_VALUE is one that the graph does not read */
     uint32_t input_count;
     redco_feed feed;

@@ -54,6 +54,11 @@ static redco_status list_slots(redco_schedule *s, redco_error *err)
         if (pieces < s->bind.piece_count && s->bind.pieces[pieces].step_op == i) { pieces++; }
         if (!gather && !scatter) { continue; }
         if (!redcoi_module_of(s, &ops[i], &slot.module)) { return unknown_module(s, i, err); }
+        if (scatter && redco_module_frozen(redcoi_schedule_model(s), slot.module)) {
+            char name[REDCOI_OP_NAME_BYTES];
+            return redco_fail(err, REDCO_EVALUE, redco_step_name(s->options.step, i, name, sizeof name),
+                              "the module is frozen: there is nothing to scatter");
+        }
         slot.bytes = redco_layout_module(layout, slot.module)->whole * element_bytes;
         slot.backward = gather && ops[i].pass != REDCO_PASS_NAME_FWD;
         if (scatter) {
@@ -82,7 +87,7 @@ static redco_status add_taken(redco_schedule *s, redco_error *err)
     const redco_layout *const layout = redco_states_layout(s->options.states);
     const uint64_t element_bytes = redco_dtype_bytes(redco_states_dtype(s->options.states));
     for (uint32_t m = 0; m < model->module_count; m++) {
-        if (memory->gradient_slot[m] != REDCO_STEP_NONE) { continue; }
+        if (memory->gradient_slot[m] != REDCO_STEP_NONE || redco_module_frozen(model, m)) { continue; }
         if (redco_states_gathers(s->options.states, m)) {
             return redco_fail(err, REDCO_EVALUE, model->modules[m].name,
                               "is sharded, but no operator of the step scatters the gradients of \"%s\"",
@@ -176,6 +181,7 @@ static void keep_for_readers(redco_schedule *s)
     const redco_state_model *const model = redcoi_schedule_model(s);
     const redco_layout *const layout = redco_states_layout(s->options.states);
     for (uint32_t t = 0; t < model->tensor_count; t++) {
+        if (model->tensors[t].frozen) { continue; }
         const redco_value root = s->bind.root_of[s->options.gradients[t]];
         redcoi_slot *const slot = &s->memory.slots[s->memory.gradient_slot[redco_layout_module_of(layout, t)]];
         for (uint32_t i = redco_value_op(graph, root)->id + 1; i < redco_graph_op_count(graph); i++) {

@@ -196,7 +196,8 @@ static void begin_micro_batch(struct maker *m, uint32_t micro_batch)
     m->piece = m->transfer = 0;
     memset(m->left, 0, ((size_t)redco_states_bucket_count(states) + 1) * sizeof *m->left);
     for (uint32_t i = 0; i < redcoi_schedule_model(m->s)->module_count; i++) {
-        m->left[redco_states_bucket_of(states, i)]++;
+        const uint32_t bucket = redco_states_bucket_of(states, i);
+        if (bucket != REDCO_NO_BUCKET) { m->left[bucket]++; }
     }
 }
 

@@ -57,6 +57,12 @@ static struct span span_at(const redcoi_adafactor *a, const redco_state_matrix *
     return s;
 }
 
+/* Frozen and assigned tensors have none. */
+static bool has_means(const redco_states *states, uint32_t tensor)
+{
+    return !redcoi_model(states)->tensors[tensor].frozen && !redcoi_model(states)->tensors[tensor].assigned;
+}
+
 redco_status redcoi_adafactor_create(redco_states *states, redco_error *err)
 {
     const uint32_t tensors = redcoi_model(states)->tensor_count;
@@ -70,7 +76,8 @@ redco_status redcoi_adafactor_create(redco_states *states, redco_error *err)
     if (a != NULL) { a->at = calloc((size_t)tensors + 1, sizeof *a->at); }
     if (a == NULL || a->at == NULL) { return redco_fail(err, REDCO_ENOMEM, "states", "Adafactor's means"); }
     for (uint32_t i = 0; i < tensors; i++) {
-        a->at[i + 1] = a->at[i] + row_count(&matrices[i]) + matrices[i].matrices * matrices[i].columns;
+        const uint64_t means = row_count(&matrices[i]) + matrices[i].matrices * matrices[i].columns;
+        a->at[i + 1] = a->at[i] + (has_means(states, i) ? means : 0);
     }
     const uint64_t count = a->at[tensors];
     a->means = calloc(count + 1, sizeof *a->means);
@@ -203,6 +210,7 @@ static void take_scale(redco_states *states, const redco_update *update, uint32_
     const double elements = (double)(m->matrices * (m->rows > 0 ? m->rows : 1) * m->columns);
     const double size = sqrt(a->sums[a->at[tensors] + tensor] / elements);
     double rate = o->relative_rate ? fmin(0.01, 1.0 / sqrt((double)update->step)) : update->learning_rate;
+    rate *= states->rates[states->rate_of[tensor]];
     if (o->scale_epsilon > 0.0) { rate *= fmax(o->scale_epsilon, size); }
     a->decay[tensor] = 1.0 - (redcoi_model(states)->tensors[tensor].decayed ? o->weight_decay * rate : 0.0);
     a->scale[tensor] = rate / fmax(1.0, sqrt(a->scale[tensor] / elements) / o->update_clip);
@@ -230,10 +238,14 @@ redco_status redcoi_adafactor_begin(redco_states *states, const redco_update *up
     walk(states, add_sums);
     redco_status st = add_up(states, a->sums, count, err);
     if (st != REDCO_OK) { return st; }
-    for (uint32_t i = 0; i < tensors; i++) { take_means(states, update, i); }
+    for (uint32_t i = 0; i < tensors; i++) {
+        if (has_means(states, i)) { take_means(states, update, i); }
+    }
     walk(states, add_updates);
     st = add_up(states, a->scale, tensors, err);
-    for (uint32_t i = 0; i < tensors && st == REDCO_OK; i++) { take_scale(states, update, i); }
+    for (uint32_t i = 0; i < tensors && st == REDCO_OK; i++) {
+        if (has_means(states, i)) { take_scale(states, update, i); }
+    }
     return st;
 }
 
@@ -269,7 +281,7 @@ void redcoi_adafactor_run(redco_states *states, uint32_t layer, const redco_piec
 redco_kept_means redco_states_means(const redco_states *states, uint32_t tensor)
 {
     const redcoi_adafactor *const a = states->adafactor;
-    if (a == NULL) { return (redco_kept_means){.rows = NULL}; }
+    if (a == NULL || !has_means(states, tensor)) { return (redco_kept_means){.rows = NULL}; }
     const redco_state_matrix *const m = &states->options.matrices[tensor];
     double *const first = a->means + a->at[tensor];
     return (redco_kept_means){m->rows > 0 ? first : NULL, first + row_count(m), row_count(m), m->matrices * m->columns};

@@ -63,7 +63,9 @@ redco_status redcoi_deal(redco_layout *layout, redco_error *err)
     }
     for (uint32_t i = 0; i < count; i++) { cards[i] = (struct card){layout->model->tensors[i].elements, i}; }
     qsort(cards, count, sizeof *cards, larger_first);
-    for (uint32_t i = 0; i < count; i++) { deal_tensor(layout, cards[i].tensor, load); }
+    for (uint32_t i = 0; i < count; i++) {
+        if (!layout->model->tensors[cards[i].tensor].frozen) { deal_tensor(layout, cards[i].tensor, load); }
+    }
 out:
     free(cards);
     free(load);

@@ -89,23 +89,27 @@ static void add_layer(struct walk *w, uint32_t layer)
 {
     redco_states *const s = w->states;
     const redco_state_layer *const l = &redcoi_model(s)->layers[layer];
-    const uint64_t shard = redcoi_layer(s, layer)->shard;
-    if (l->module_count == 0) { return; }
+    const uint64_t trained = redcoi_layer(s, layer)->trained;
+    const uint32_t end = l->first_module + l->module_count;
+    uint32_t first = l->first_module;
+    while (first < end && redco_module_frozen(redcoi_model(s), first)) { first++; }
+    if (first == end) { return; }
     /* Within a layer, backward makes gradients in an order of its own (norms are often stored last and come in
      * between): buckets of one layer would be open at once, and so would buffers that they share. */
     if (s->piles[w->pile].by_layer || s->piles[w->pile].sharded) {
-        add_unit(w, layer, l->first_module, 0, shard);
-        const uint64_t at = s->range_at[l->first_module];
-        for (uint32_t m = l->first_module; m < l->first_module + l->module_count; m++) {
+        add_unit(w, layer, first, 0, trained);
+        const uint64_t at = s->range_at[first];
+        for (uint32_t m = first; m < end; m++) {
+            if (redco_module_frozen(redcoi_model(s), m)) { continue; }
             s->range_at[m] = at + redco_layout_module(s->layout, m)->shard_at;
-            s->bucket_of[m] = s->bucket_of[l->first_module];
+            s->bucket_of[m] = s->bucket_of[first];
         }
         return;
     }
-    for (uint32_t m = l->first_module + l->module_count; m-- > l->first_module;) {
+    for (uint32_t m = end; m-- > first;) {
         const redco_module_layout *const module = redco_layout_module(s->layout, m);
-        const uint64_t end = m == l->first_module ? shard : module->shard_at + module->shard;
-        add_unit(w, layer, m, module->shard_at, end);
+        if (redco_module_frozen(redcoi_model(s), m)) { continue; }
+        add_unit(w, layer, m, module->shard_at, m == first ? trained : module->shard_at + module->shard);
     }
 }
 
@@ -218,6 +222,7 @@ redco_status redcoi_buckets_make(redco_states *states, redco_error *err)
         states->bucket_of == NULL || states->range_at == NULL || states->piece_at == NULL) {
         return redco_fail(err, REDCO_ENOMEM, "states", "buckets of %u modules", model->module_count);
     }
+    for (uint32_t m = 0; m < model->module_count; m++) { states->bucket_of[m] = REDCO_NO_BUCKET; }
     return make(states, err);
 }
 

@@ -126,7 +126,7 @@ static redco_status scatter_parts(redco_states *states, const redco_states_worke
     redco_status st = REDCO_OK;
     for (uint32_t r = 0; r < bucket->range_count && st == REDCO_OK; r++) {
         const redcoi_range *const range = &states->ranges[bucket->first_range + r];
-        const uint64_t count = redcoi_layer(states, range->layer)->shard / redco_team_size(group);
+        const uint64_t count = redcoi_layer(states, range->layer)->trained / redco_team_size(group);
         unsigned char *const data =
             pile->buffered ? buffer_at(states, bucket, range->at) : redcoi_gradient(states, range->layer, 0);
         st = redco_team_reduce_scatter_ordered(group, redcoi_lane(worker), states->options.dtype, REDCO_REDUCE_SUM,

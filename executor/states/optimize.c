@@ -10,11 +10,13 @@ static const double clip_epsilon = 1e-6;
 /* Below, chunks are cut to fit a cache; above, to launch seldom. */
 static const uint64_t joined_elements_min = (uint64_t)1 << 20;
 
-/* Several blocks of ranks may own the same states, and tensor-parallel ranks the same tensors: the first counts. */
+/* Several blocks of ranks may own the same states, and tensor-parallel ranks the same tensors: the first counts. What
+ * is assigned has no gradient. */
 bool redcoi_counts(const redco_states *states, uint32_t layer, const redco_piece *piece)
 {
     const redco_place place = redco_layout_place(states->layout);
     const redco_mesh owners = redcoi_shards(states, layer)->optimizer;
+    if (redcoi_model(states)->tensors[piece->tensor].assigned) { return false; }
     if (piece->owned_at == REDCO_NOWHERE || place.gpu >= owners.gpus || place.node >= owners.nodes) { return false; }
     return place.tp == 0 || !redcoi_model(states)->tensors[piece->tensor].replicated;
 }
@@ -26,6 +28,8 @@ static bool continues(const redco_states *states, const redco_piece *run, const 
     return next->owned_at == run->owned_at + run->count && next->gradient_at == run->gradient_at + run->count &&
            next->shard_at == run->shard_at + run->count &&
            tensors[next->tensor].decayed == tensors[run->tensor].decayed &&
+           tensors[next->tensor].assigned == tensors[run->tensor].assigned &&
+           states->rate_of[next->tensor] == states->rate_of[run->tensor] &&
            tensors[next->tensor].replicated == tensors[run->tensor].replicated;
 }
 
@@ -138,13 +142,20 @@ redco_status redco_states_begin_update(redco_states *states, redco_states_worker
                                        redco_error *err)
 {
     double numbers[REDCO_ADAMW_COUNT];
-    if (states->adafactor != NULL) { return redcoi_adafactor_begin(states, update, err); }
-    redco_optimizer_numbers(&states->options.optimizer, update->learning_rate, update->step, update->gradient_factor,
-                            numbers);
-    put_numbers(states, numbers, worker->staging);
-    numbers[REDCO_ADAMW_DECAY] = 0.0;
-    put_numbers(states, numbers, worker->staging + REDCO_ALIGNMENT_BYTES);
-    return redcoi_copy(worker, worker->numbers, worker->staging, REDCOI_NUMBERS_BYTES, err);
+    const redco_status st = states->adafactor != NULL ? redcoi_adafactor_begin(states, update, err) : REDCO_OK;
+    if (st != REDCO_OK) { return st; }
+    for (uint32_t i = 0; i < states->rate_count; i++) {
+        redco_optimizer_numbers(&states->options.optimizer, update->learning_rate * states->rates[i], update->step,
+                                update->gradient_factor, numbers);
+        put_numbers(states, numbers, worker->staging + redcoi_numbers_at(i, true));
+        numbers[REDCO_ADAMW_DECAY] = 0.0;
+        put_numbers(states, numbers, worker->staging + redcoi_numbers_at(i, false));
+    }
+    numbers[REDCO_ADAMW_GRADIENT_SCALE] = update->mean_factor;
+    if (states->has_assigned) {
+        put_numbers(states, numbers, worker->staging + redcoi_numbers_at(states->rate_count, true));
+    }
+    return redcoi_copy(worker, worker->numbers, worker->staging, redcoi_numbers_bytes(states), err);
 }
 
 static redco_status update_run(redco_states *states, redco_states_worker *worker, uint32_t layer,
@@ -152,23 +163,27 @@ static redco_status update_run(redco_states *states, redco_states_worker *worker
 {
     static const char *const name = "step/optimizer";
     const bool decayed = redcoi_model(states)->tensors[run->tensor].decayed;
-    const bool apart = !decayed && states->options.optimizer.kind == REDCO_SGD;
+    const bool assigned = redcoi_model(states)->tensors[run->tensor].assigned;
+    const redcoi_program *const program = assigned ? &states->assign
+                                          : !decayed && states->options.optimizer.kind == REDCO_SGD
+                                              ? &states->update_undecayed
+                                              : &states->update;
+    const uint32_t rate = assigned ? states->rate_count : states->rate_of[run->tensor];
     const size_t at = (size_t)(states->owned_at[layer] + run->owned_at) * redco_dtype_bytes(states->master);
     unsigned char *const parameter = redcoi_parameter(states, layer, run->shard_at);
     const void *inputs[REDCOI_PROGRAM_INPUTS];
     void *outputs[REDCOI_PROGRAM_OUTPUTS];
     uint32_t in = 0, out = 0;
     outputs[out++] = states->has_master ? states->owned[0] + at : parameter;
-    inputs[in++] = worker->numbers + (decayed ? 0 : REDCO_ALIGNMENT_BYTES);
+    inputs[in++] = worker->numbers + redcoi_numbers_at(rate, assigned || decayed);
     inputs[in++] = outputs[0];
     inputs[in++] = redcoi_gradient(states, layer, run->gradient_at);
-    for (uint32_t i = 0; i < states->state_count; i++) {
+    for (uint32_t i = 0; i < states->state_count && !assigned; i++) {
         outputs[out++] = states->owned[1 + i] + at;
         inputs[in++] = outputs[1 + i];
     }
     if (states->has_master) { outputs[out++] = parameter; }
-    return redcoi_program_run(apart ? &states->update_undecayed : &states->update, &worker->memory, inputs, outputs,
-                              run->count, name, err);
+    return redcoi_program_run(program, &worker->memory, inputs, outputs, run->count, name, err);
 }
 
 redco_status redco_states_update(redco_states *states, redco_states_worker *worker, uint32_t layer, redco_error *err)
@@ -176,10 +191,15 @@ redco_status redco_states_update(redco_states *states, redco_states_worker *work
     uint32_t count = 0, at = 0;
     const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
     redco_status st = REDCO_OK;
-    for (uint32_t i = 0; i < count && states->adafactor != NULL; i++) {
-        if (pieces[i].owned_at != REDCO_NOWHERE) { redcoi_adafactor_run(states, layer, &pieces[i]); }
+    for (uint32_t i = 0; i < count && states->adafactor != NULL && st == REDCO_OK; i++) {
+        if (pieces[i].owned_at == REDCO_NOWHERE) { continue; }
+        if (redcoi_model(states)->tensors[pieces[i].tensor].assigned) {
+            st = update_run(states, worker, layer, &pieces[i], err);
+        } else {
+            redcoi_adafactor_run(states, layer, &pieces[i]);
+        }
     }
-    if (states->adafactor != NULL) { return REDCO_OK; }
+    if (states->adafactor != NULL) { return st; }
     for (redco_piece run; st == REDCO_OK && next_run(states, pieces, count, &at, &run);) {
         st = update_run(states, worker, layer, &run, err);
     }

@@ -96,6 +96,7 @@ static redco_status broadcast(redco_states *states, const redco_states_worker *w
     const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
     redco_team_part parts[BROADCASTS];
     redco_status st = REDCO_OK;
+    count = redcoi_layer(states, layer)->trained_pieces;
     for (uint32_t at = 0; at < count && st == REDCO_OK;) {
         at = next_part(pieces, count, at, &parts[part_count++]);
         if (part_count < BROADCASTS && at < count) { continue; }
@@ -111,6 +112,7 @@ uint64_t redco_states_spread_elements(const redco_states *states, uint32_t layer
     uint32_t count = 0;
     uint64_t elements = 0;
     const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
+    count = redcoi_layer(states, layer)->trained_pieces;
     for (uint32_t at = 0; at < count;) {
         redco_team_part part;
         at = next_part(pieces, count, at, &part);

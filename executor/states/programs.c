@@ -69,6 +69,26 @@ static redco_status make_sgd(redco_states *states, bool decayed, redco_error *er
     return redcoi_program_finish(p, states->backend, err);
 }
 
+/* Inputs as above, without states: what assigned tensors become. */
+static redco_status make_assign(redco_states *states, redco_error *err)
+{
+    redcoi_program *const p = &states->assign;
+    if (!states->has_assigned) { return REDCO_OK; }
+    redco_status st = begin(states, p, true, err);
+    if (st != REDCO_OK) { return st; }
+    const redco_value numbers = redcoi_program_numbers(p, "numbers", states->master, REDCO_ADAMW_COUNT);
+    const redco_value factor = redcoi_program_number(p, numbers, REDCO_ADAMW_GRADIENT_SCALE);
+    const redco_value weights = redcoi_program_input(p, "weights", states->master, false);
+    const redco_value gradient = redcoi_program_input(p, "gradient", states->options.dtype, false);
+    const redco_value difference = redco_mul(p->graph, redco_cast(p->graph, gradient, states->master), factor);
+    const redco_value after = redco_sub(p->graph, weights, difference);
+    redcoi_program_output(p, after, 1);
+    if (states->has_master) {
+        redcoi_program_output(p, redco_cast(p->graph, after, states->options.dtype), REDCOI_PROGRAM_APART);
+    }
+    return redcoi_program_finish(p, states->backend, err);
+}
+
 static redco_status make_update(redco_states *states, redco_error *err)
 {
     if (states->options.optimizer.kind == REDCO_ADAFACTOR) { return REDCO_OK; }
@@ -99,6 +119,17 @@ static redco_status make_round(redco_states *states, redco_error *err)
     return redcoi_program_finish(p, states->backend, err);
 }
 
+/* Frozen weights, which have no master weights. */
+static redco_status make_widen(redco_states *states, redco_error *err)
+{
+    redcoi_program *const p = &states->widen;
+    redco_status st = begin(states, p, false, err);
+    if (st != REDCO_OK) { return st; }
+    const redco_value weights = redcoi_program_input(p, "weights", states->options.dtype, false);
+    redcoi_program_output(p, redco_cast(p->graph, weights, states->master), REDCOI_PROGRAM_APART);
+    return redcoi_program_finish(p, states->backend, err);
+}
+
 static redco_status make_squares(redco_states *states, redco_error *err)
 {
     redcoi_program *const p = &states->squares;
@@ -112,8 +143,10 @@ static redco_status make_squares(redco_states *states, redco_error *err)
 redco_status redcoi_programs_make(redco_states *states, redco_error *err)
 {
     redco_status st = make_update(states, err);
+    if (st == REDCO_OK) { st = make_assign(states, err); }
     if (st == REDCO_OK) { st = make_add(states, err); }
     if (st == REDCO_OK) { st = make_round(states, err); }
+    if (st == REDCO_OK) { st = make_widen(states, err); }
     if (st == REDCO_OK) { st = make_squares(states, err); }
     return st;
 }
@@ -122,15 +155,18 @@ void redcoi_programs_free(redco_states *states)
 {
     redcoi_program_free(&states->update);
     redcoi_program_free(&states->update_undecayed);
+    redcoi_program_free(&states->assign);
     redcoi_program_free(&states->add);
     redcoi_program_free(&states->round);
+    redcoi_program_free(&states->widen);
     redcoi_program_free(&states->squares);
 }
 
 uint64_t redcoi_programs_bytes(const redco_states *states)
 {
-    const redcoi_program *const all[] = {&states->update, &states->update_undecayed, &states->add, &states->round,
-                                         &states->squares};
+    const redcoi_program *const all[] = {
+        &states->update, &states->update_undecayed, &states->assign, &states->add, &states->round,
+        &states->widen,  &states->squares};
     uint64_t most = 0;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (all[i]->work_bytes > most) { most = all[i]->work_bytes; }

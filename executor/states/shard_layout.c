@@ -47,6 +47,12 @@ static redco_status check_model(const redco_state_model *m, const redco_layout_o
         const redco_state_module *const next = &m->modules[i];
         follows = next->first_tensor == tensor && next->tensor_count <= m->tensor_count - tensor;
         tensor += follows ? next->tensor_count : 0;
+        for (uint32_t t = next->first_tensor; follows && t < tensor; t++) {
+            if (m->tensors[t].frozen == redco_module_frozen(m, i)) { continue; }
+            return redco_fail(err, REDCO_EVALUE, m->tensors[t].name, "is %s, but %s of the same module is %s",
+                              m->tensors[t].frozen ? "frozen" : "trained", m->tensors[next->first_tensor].name,
+                              m->tensors[t].frozen ? "trained" : "frozen");
+        }
     }
     if (!follows || module != m->module_count || tensor != m->tensor_count) {
         return redco_fail(err, REDCO_EVALUE, "states",
@@ -115,6 +121,25 @@ static void lay_module(redco_layout *layout, uint32_t layer, uint32_t module)
     }
 }
 
+/* The frozen modules of a layer, or the others, from the last on. */
+static void add_modules(redco_layout *layout, const redco_state_layer *l, bool frozen, uint64_t *end)
+{
+    for (uint32_t m = l->first_module + l->module_count; m-- > l->first_module;) {
+        if (redco_module_frozen(layout->model, m) != frozen) { continue; }
+        layout->modules[m].shard_at = *end;
+        *end += layout->modules[m].shard;
+    }
+}
+
+static bool has_frozen(const redco_state_model *model, const redco_state_layer *l)
+{
+    bool frozen = false;
+    for (uint32_t i = 0; i < l->module_count; i++) {
+        frozen = frozen || redco_module_frozen(model, l->first_module + i);
+    }
+    return frozen;
+}
+
 static void lay_layer(redco_layout *layout, uint32_t layer)
 {
     const redco_state_layer *const l = &layout->model->layers[layer];
@@ -126,14 +151,14 @@ static void lay_layer(redco_layout *layout, uint32_t layer)
         layout->modules[l->first_module + i].secondary_at = out->secondary;
         out->secondary += layout->modules[l->first_module + i].secondary;
     }
-    for (uint32_t i = l->module_count; i-- > 0;) {
-        layout->modules[l->first_module + i].shard_at = out->shard;
-        out->shard += layout->modules[l->first_module + i].shard;
-    }
+    add_modules(layout, l, false, &out->trained);
     if (layout->options.scheme == REDCO_INTRA_TENSOR || owners == 1) {
-        out->part = owners == 1 ? out->shard : share_of(out->shard, owners, layout->options.shard_granule);
-        out->shard = out->part * owners;
+        out->part = owners == 1 ? out->trained : share_of(out->trained, owners, layout->options.shard_granule);
+        out->trained = out->part * owners;
     }
+    uint64_t end = round_up(out->trained, layout->options.tensor_granule);
+    add_modules(layout, l, true, &end);
+    out->shard = has_frozen(layout->model, l) ? end : out->trained;
 }
 
 uint64_t redcoi_part_of(const redco_layout *layout, uint32_t tensor, uint32_t position, uint64_t *begin_out)
@@ -228,34 +253,56 @@ static redco_status deal_piece(redco_layout *layout, uint32_t layer, redco_piece
     return add_piece(layout, &piece, err);
 }
 
+static redco_status frozen_piece(redco_layout *layout, uint32_t layer, redco_piece piece, redco_error *err)
+{
+    (void)layer;
+    piece.owned_at = piece.gradient_at = REDCO_NOWHERE;
+    return add_piece(layout, &piece, err);
+}
+
+/* @param take  adds what of a tensor this rank's shard has */
+static redco_status find_of_module(redco_layout *layout, uint32_t layer, uint32_t m,
+                                   redco_status (*take)(redco_layout *layout, uint32_t layer, redco_piece piece,
+                                                        redco_error *err),
+                                   redco_error *err)
+{
+    const redco_state_module *const module = &layout->model->modules[m];
+    const uint32_t position = redco_mesh_position(layout->model->layers[layer].shards.parameters, layout->place);
+    redco_status st = REDCO_OK;
+    for (uint32_t t = module->first_tensor; t < module->first_tensor + module->tensor_count && st == REDCO_OK; t++) {
+        redco_piece piece = {.tensor = t};
+        piece.count = redcoi_part_of(layout, t, position, &piece.begin);
+        if (piece.count == 0) { continue; }
+        piece.shard_at = layout->modules[m].shard_at + piece.begin - layout->modules[m].shard * position;
+        piece.begin -= layout->tensor_at[t];
+        st = take(layout, layer, piece, err);
+    }
+    return st;
+}
+
 static redco_status find_pieces(redco_layout *layout, uint32_t layer, redco_error *err)
 {
     const redco_state_layer *const l = &layout->model->layers[layer];
     const redco_shards *const s = &l->shards;
     redco_layer_layout *const out = &layout->layers[layer];
-    const bool cut = out->part > 0 || out->shard == 0, same = redco_mesh_equal(s->gradients, s->parameters);
-    const uint32_t position = redco_mesh_position(s->parameters, layout->place);
+    const bool cut = out->part > 0 || out->trained == 0, same = redco_mesh_equal(s->gradients, s->parameters);
     const uint64_t parts = redco_between_size((redco_between){s->gradients, s->optimizer});
     redco_status st = REDCO_OK;
     out->packed = !cut && !same;
     out->owned = out->part;
-    out->gradients = same ? out->shard : out->part * parts;
+    out->gradients = same ? out->trained : out->part * parts;
     if (cut) {
         out->gradient_begin =
             out->gradients * redco_between_position((redco_between){s->parameters, s->gradients}, layout->place);
     }
     out->first_piece = layout->piece_count;
-    for (uint32_t m = l->first_module + l->module_count; m-- > l->first_module;) {
-        const redco_state_module *const module = &layout->model->modules[m];
-        for (uint32_t t = module->first_tensor; t < module->first_tensor + module->tensor_count && st == REDCO_OK;
-             t++) {
-            redco_piece piece = {.tensor = t};
-            piece.count = redcoi_part_of(layout, t, position, &piece.begin);
-            if (piece.count == 0) { continue; }
-            piece.shard_at = layout->modules[m].shard_at + piece.begin - layout->modules[m].shard * position;
-            piece.begin -= layout->tensor_at[t];
-            st = cut ? cut_piece(layout, layer, piece, err) : deal_piece(layout, layer, piece, err);
-        }
+    for (uint32_t m = l->first_module + l->module_count; m-- > l->first_module && st == REDCO_OK;) {
+        if (redco_module_frozen(layout->model, m)) { continue; }
+        st = find_of_module(layout, layer, m, cut ? cut_piece : deal_piece, err);
+    }
+    out->trained_pieces = layout->piece_count - out->first_piece;
+    for (uint32_t m = l->first_module + l->module_count; m-- > l->first_module && st == REDCO_OK;) {
+        if (redco_module_frozen(layout->model, m)) { st = find_of_module(layout, layer, m, frozen_piece, err); }
     }
     out->piece_count = layout->piece_count - out->first_piece;
     return st;

@@ -4,10 +4,12 @@
  *  A model is layers of modules of tensors, in forward order; a module's weights are gathered together. Sizes are those
  *  of one tensor-parallel rank. All counts are elements.
  *
+ *  Frozen modules come behind the others in a layer's shard, and have no gradients and no owners:
+ *
  *  whole      a module's tensors one behind the other, each beginning at a multiple of tensor_granule
  *  shard      the whole in as many equal parts as parameters have ranks; a layer's shard is those of its modules, last
- *             module first: the order in which backward makes gradients
- *  gradients  what of the shard this rank keeps of gradients
+ *             module first: the order in which backward makes gradients. Its first part is trained, the rest frozen
+ *  gradients  what of the trained part this rank keeps of gradients
  *  owned      what of the gradients this rank updates
  *
  *  Within a shard, optimizer states are dealt in one of two ways:
@@ -29,9 +31,12 @@ extern "C" {
 
 typedef struct redco_state_tensor {
     const char *name;
-    uint64_t elements; /**< at least 1 */
-    bool replicated;   /**< all tensor-parallel ranks hold the same elements: they count once in norms */
-    bool decayed;      /**< weight decay applies */
+    uint64_t elements;  /**< at least 1 */
+    bool replicated;    /**< all tensor-parallel ranks hold the same elements: they count once in norms */
+    bool decayed;       /**< weight decay applies */
+    bool frozen;        /**< it is not trained: no gradient, no optimizer state. All tensors of a module are, or none */
+    bool assigned;      /**< what its gradients' mean says is subtracted from it, whatever the optimizer does */
+    double rate_factor; /**< by which its learning rate is multiplied; 0 is 1 */
 } redco_state_tensor;
 
 /** A tensor seen as [matrices, rows, columns]; vectors have no rows. Needed by optimizers that keep rows and columns
@@ -62,6 +67,12 @@ typedef struct redco_state_model {
     uint32_t layer_count, module_count, tensor_count;
 } redco_state_model;
 
+/** @return whether a module's tensors are frozen. */
+static inline bool redco_module_frozen(const redco_state_model *model, uint32_t module)
+{
+    return model->tensors[model->modules[module].first_tensor].frozen;
+}
+
 typedef struct redco_layout_options {
     redco_rank_mesh mesh;
     redco_mesh secondary; /**< a second copy of sharded parameters for backward, over fewer ranks; 0x0 = none */
@@ -72,7 +83,7 @@ typedef struct redco_layout_options {
 
 typedef struct redco_piece {
     uint32_t tensor;
-    uint32_t owner;       /**< position in the group between parameters and optimizer of the layer */
+    uint32_t owner;       /**< position in the group between parameters and optimizer of the layer; frozen: 0 */
     uint64_t begin;       /**< first element in the tensor */
     uint64_t count;       /**< elements, at least 1 */
     uint64_t shard_at;    /**< place in the layer's shard */
@@ -92,10 +103,12 @@ typedef struct redco_module_layout {
 
 typedef struct redco_layer_layout {
     uint64_t shard, secondary, gradients, owned; /**< sizes of this rank's parts, padding included */
+    uint64_t trained;                            /**< the first part of the shard */
     uint64_t part;                               /**< intra-tensor: size of one owner's part, else 0 */
     uint64_t gradient_begin;                     /**< where in the shard gradients begin that are not packed */
     bool packed;                                 /**< gradients are pieces one behind the other, not one range */
     uint32_t first_piece, piece_count;           /**< pieces of the shard, whoever owns them, by shard_at */
+    uint32_t trained_pieces;                     /**< the first ones */
 } redco_layer_layout;
 
 typedef struct redco_layout redco_layout;

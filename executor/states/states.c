@@ -125,6 +125,8 @@ void redco_states_free(redco_states *states)
     free(states->secondary_at);
     free(states->gradients_at);
     free(states->owned_at);
+    free(states->rates);
+    free(states->rate_of);
     redco_layout_free(states->layout);
     free(states);
 }
@@ -150,6 +152,27 @@ static redco_status check(const redco_states_options *options, const redco_carri
     return redco_optimizer_check(&options->optimizer, err);
 }
 
+/* Each factor of the learning rate once; the first is 1. */
+static redco_status number_rates(redco_states *states, redco_error *err)
+{
+    const redco_state_model *const model = redcoi_model(states);
+    states->rates = calloc((size_t)model->tensor_count + 1, sizeof *states->rates);
+    states->rate_of = calloc((size_t)model->tensor_count + 1, sizeof *states->rate_of);
+    if (states->rates == NULL || states->rate_of == NULL) {
+        return redco_fail(err, REDCO_ENOMEM, "states", "rates of %u tensors", model->tensor_count);
+    }
+    states->rates[states->rate_count++] = 1.0;
+    for (uint32_t t = 0; t < model->tensor_count; t++) {
+        const double factor = model->tensors[t].rate_factor > 0.0 ? model->tensors[t].rate_factor : 1.0;
+        uint32_t i = 0;
+        while (i < states->rate_count && states->rates[i] != factor) { i++; }
+        if (i == states->rate_count) { states->rates[states->rate_count++] = factor; }
+        states->rate_of[t] = i;
+        states->has_assigned = states->has_assigned || model->tensors[t].assigned;
+    }
+    return REDCO_OK;
+}
+
 redco_status redco_states_create(const redco_state_model *model, const redco_states_options *options,
                                  redco_world *world, redco_carrier *carrier, redco_backend *backend,
                                  redco_states **states_out, redco_error *err)
@@ -173,6 +196,7 @@ redco_status redco_states_create(const redco_state_model *model, const redco_sta
     states->has_master = states->master != options->dtype;
     states->state_count = redco_optimizer_states(&options->optimizer);
     st = redco_layout_create(model, &options->layout, carrier->rank, &states->layout, err);
+    if (st == REDCO_OK) { st = number_rates(states, err); }
     if (st == REDCO_OK) { st = redcoi_buckets_make(states, err); }
     if (st == REDCO_OK) { st = lay_memory(states, err); }
     if (st == REDCO_OK) { st = take_memory(states, err); }
@@ -221,18 +245,18 @@ static redco_status worker_memory(const redco_states *states, redco_states_worke
     redco_backend *const backend = worker->memory.backend;
     const uint64_t work_bytes = redcoi_programs_bytes(states);
     void *block = NULL, *staging = NULL;
-    worker->size_bytes = work_bytes + REDCOI_NUMBERS_BYTES;
+    worker->size_bytes = work_bytes + redcoi_numbers_bytes(states);
     if (worker->owns_queue) { worker->size_bytes += upload_elements(states) * sizeof(double); }
     redco_status st = backend->calls->allocate(backend, REDCO_MEMORY_DEVICE, worker->size_bytes, &block, err);
     worker->block = block;
     if (st != REDCO_OK) { return st; }
     worker->memory.work = worker->block;
     worker->numbers = worker->block + work_bytes;
-    worker->upload = worker->owns_queue ? worker->numbers + REDCOI_NUMBERS_BYTES : NULL;
+    worker->upload = worker->owns_queue ? worker->numbers + redcoi_numbers_bytes(states) : NULL;
     worker->upload_elements = worker->owns_queue ? upload_elements(states) : 0;
-    st = backend->calls->allocate(backend, REDCO_MEMORY_HOST, REDCOI_NUMBERS_BYTES, &staging, err);
+    st = backend->calls->allocate(backend, REDCO_MEMORY_HOST, redcoi_numbers_bytes(states), &staging, err);
     worker->staging = staging;
-    if (st == REDCO_OK) { memset(staging, 0, REDCOI_NUMBERS_BYTES); }
+    if (st == REDCO_OK) { memset(staging, 0, redcoi_numbers_bytes(states)); }
     return st;
 }
 

@@ -95,7 +95,8 @@ redco_queue *redco_states_worker_queue(const redco_states_worker *worker);
  *  four wait for their work. */
 redco_status redco_states_set(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
                               const void *values, redco_error *err);
-/** Writes those elements that this rank owns, in the master type, and leaves the others alone. */
+/** Writes those elements that this rank owns (of frozen tensors: has), in the master type, and leaves the others
+ * alone. */
 redco_status redco_states_get(redco_states *states, redco_states_worker *worker, uint32_t tensor, int which,
                               void *values, redco_error *err);
 
@@ -147,7 +148,7 @@ uint32_t redco_states_bucket_count(const redco_states *states);
 /** @return whether the bucket has anything to do in this micro-batch: in the last one it adds up what all ranks have of
  * the same shard; before, only gradients that are cut further than parameters are reduced. */
 bool redco_states_bucket_due(const redco_states *states, uint32_t bucket, redco_micro_batch micro_batch);
-/** Into which bucket a module's gradients go. */
+/** Into which bucket a module's gradients go; REDCO_NO_BUCKET: it is frozen. */
 uint32_t redco_states_bucket_of(const redco_states *states, uint32_t module);
 /** The buffer that redco_states_take() writes a module's gradients to, as redco_states_bucket_buffer() numbers them, or
  *  REDCO_NO_BUCKET. */
@@ -174,6 +175,7 @@ typedef struct redco_update {
     double learning_rate;
     uint64_t step;          /**< from 1 */
     double gradient_factor; /**< gradients are multiplied by it: mean over tokens and micro-batches, clipping */
+    double mean_factor;     /**< the first part of it: of assigned tensors, which are not clipped */
 } redco_update;
 
 /** min(1, clip_norm / (norm + 1e-6)); 1 without clipping. */

@@ -83,7 +83,11 @@ struct redco_states {
     unsigned char *parameters, *secondary, *gradients, *buffers;
     unsigned char *owned[1 + REDCO_OPTIMIZER_STATES_MAX]; /* master weights (NULL: parameters are), states */
     redcoi_program update, update_undecayed;              /* the latter for SGD: AdamW's decay is a number */
-    redcoi_program add, round, squares;
+    redcoi_program assign, add, round, widen, squares;
+    double *rates;     /* factors of the learning rate, each once */
+    uint32_t *rate_of; /* by tensor: its factor's number */
+    uint32_t rate_count;
+    bool has_assigned;         /* any tensor is */
     unsigned char *sums;       /* sums of squares, in device memory: one after the other, as many as a norm needs */
     unsigned char *sums_there; /* the same where the program reads them */
     uint32_t sum_count;
@@ -100,8 +104,6 @@ struct redco_states_worker {
     unsigned char *staging; /* numbers where the program writes them */
 };
 
-/** Numbers of the optimizer, for tensors with and without decay, each aligned. */
-enum { REDCOI_NUMBERS_BYTES = 2 * REDCO_ALIGNMENT_BYTES };
 /** From one sum of squares to the next: vectors may begin at any multiple. */
 enum { REDCOI_SUM_STRIDE_BYTES = 16 };
 
@@ -135,6 +137,17 @@ redco_status redcoi_copy(const redco_states_worker *worker, void *to, const void
 /** target += other, or target = other if @p replace */
 redco_status redcoi_add(const redco_states *states, const redco_states_worker *worker, void *target, const void *other,
                         uint64_t count, bool replace, const char *name, redco_error *err);
+
+/** Numbers of the optimizer: of every factor of the rate, for tensors with and without decay, then of assigned tensors;
+ * each aligned. */
+static inline size_t redcoi_numbers_at(uint32_t rate, bool decayed)
+{
+    return ((size_t)2 * rate + (decayed ? 0 : 1)) * REDCO_ALIGNMENT_BYTES;
+}
+static inline size_t redcoi_numbers_bytes(const redco_states *states)
+{
+    return ((size_t)2 * states->rate_count + (states->has_assigned ? 1 : 0)) * REDCO_ALIGNMENT_BYTES;
+}
 
 static inline const redco_state_model *redcoi_model(const redco_states *states)
 {

@@ -28,6 +28,26 @@ static redco_status set_rounded(redco_states *states, redco_states_worker *worke
     return st;
 }
 
+/* The same backwards, of weights without master weights. */
+static redco_status get_widened(redco_states *states, redco_states_worker *worker, uint32_t layer,
+                                const redco_piece *piece, unsigned char *values, redco_error *err)
+{
+    const size_t element_bytes = redco_dtype_bytes(states->master);
+    const uint64_t chunk = worker->upload_elements;
+    redco_status st = REDCO_OK;
+    for (uint64_t at = 0; at < piece->count && st == REDCO_OK; at += chunk) {
+        const uint64_t count = piece->count - at < chunk ? piece->count - at : chunk;
+        const void *const inputs[] = {redcoi_parameter(states, layer, piece->shard_at + at)};
+        void *const outputs[] = {worker->upload};
+        st = redcoi_program_run(&states->widen, &worker->memory, inputs, outputs, count, "states", err);
+        if (st == REDCO_OK) {
+            st = redcoi_copy(worker, values + (size_t)at * element_bytes, worker->upload, count * element_bytes, err);
+        }
+        if (st == REDCO_OK) { st = redco_states_worker_finish(worker, err); }
+    }
+    return st;
+}
+
 static redco_status check(const redco_states *states, const redco_states_worker *worker, uint32_t tensor, int which,
                           redco_error *err)
 {
@@ -35,7 +55,8 @@ static redco_status check(const redco_states *states, const redco_states_worker 
         return redco_fail(err, REDCO_EVALUE, "states", "values are set and read by a worker with a queue of its own");
     }
     const uint32_t tensors = redcoi_model(states)->tensor_count;
-    if (tensor < tensors && which >= REDCO_STATES_WEIGHTS && which < (int)states->state_count) { return REDCO_OK; }
+    const int kinds = tensor < tensors && redcoi_model(states)->tensors[tensor].frozen ? 0 : (int)states->state_count;
+    if (tensor < tensors && which >= REDCO_STATES_WEIGHTS && which < kinds) { return REDCO_OK; }
     return redco_fail(err, REDCO_EVALUE, "states", "tensor %u of %u, state %d of %u", tensor, tensors, which,
                       states->state_count);
 }
@@ -88,10 +109,17 @@ redco_status redco_states_get_range(redco_states *states, redco_states_worker *w
     const redco_piece *const pieces = redco_layout_pieces(states->layout, layer, &count);
     for (uint32_t i = 0; i < count && st == REDCO_OK; i++) {
         redco_piece piece = pieces[i];
-        if (piece.tensor != tensor || piece.owned_at == REDCO_NOWHERE || !narrow(&piece, begin, begin + length)) {
+        const bool frozen = redcoi_model(states)->tensors[tensor].frozen;
+        if (piece.tensor != tensor || (piece.owned_at == REDCO_NOWHERE && !frozen) ||
+            !narrow(&piece, begin, begin + length)) {
             continue;
         }
-        const unsigned char *from = owned_at(states, layer, &piece, which);
+        if (frozen && states->has_master) {
+            st = get_widened(states, worker, layer, &piece,
+                             (unsigned char *)values + (size_t)(piece.begin - begin) * element_bytes, err);
+            continue;
+        }
+        const unsigned char *from = frozen ? NULL : owned_at(states, layer, &piece, which);
         if (from == NULL) { from = redcoi_parameter(states, layer, piece.shard_at); }
         st = redcoi_copy(worker, (unsigned char *)values + (size_t)(piece.begin - begin) * element_bytes, from,
                          piece.count * element_bytes, err);

@@ -30,11 +30,12 @@ static redco_status start(redco_baseline *b, const redco_plan *plan, const char 
     redco_weights *weights = NULL;
     st = redco_reference_create(b->backend, task, &options, &b->reference, err);
     if (st == REDCO_OK && b->options.weights != NULL) {
-        st = redco_weights_open(b->options.weights, task, b->subject.model, &weights, err);
+        st = redco_weights_open(b->options.weights, task, b->subject.lm != NULL ? b->subject.model : NULL, &weights,
+                                err);
     }
     for (size_t i = 0; i < task->parameter_count && st == REDCO_OK; i++) {
         void *const to = redco_reference_master(b->reference, i);
-        st = weights != NULL
+        st = weights != NULL && redco_weights_has(weights, i)
                  ? redco_weights_read(weights, i, NULL, master, to, err)
                  : redco_initial_fill(b->backend, &task->parameters[i], NULL, b->options.seed, master, to, err);
     }
@@ -47,6 +48,21 @@ static double value_at(redco_dtype dtype, const void *data, uint64_t i)
     return dtype == REDCO_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
 
+/* SGD moves an element by the rate times its gradient, momentum by 1 / (1 - momentum) of that in the end; an assigned
+ * one by what it is assigned. */
+static void add_drift_of_sgd(redco_baseline *b, double rate, double error)
+{
+    const redco_task *const task = b->subject.task;
+    for (size_t i = 0; i < task->parameter_count; i++) {
+        const redco_tensor_type type = redco_task_parameter_type(&task->parameters[i], b->options.dtype);
+        const uint64_t count = redco_type_elements(&type);
+        const double moved = rate * redco_task_rate_factor(&task->parameters[i]) * error;
+        for (uint64_t e = 0; e < count && task->parameters[i].training == REDCO_TRAINED; e++) {
+            b->drift[i][e] += moved / (1.0 - b->options.optimizer.momentum);
+        }
+    }
+}
+
 /* AdamW moves an element by rate × m / (sqrt(v) + epsilon). An error e of its gradient therefore moves it by some
  * rate × e / (sqrt(v) + epsilon), but never by more than 2 rates: from one sign to the other. */
 static void add_drift(redco_baseline *b, uint64_t step, double rate, double norm)
@@ -55,16 +71,23 @@ static void add_drift(redco_baseline *b, uint64_t step, double rate, double norm
     const redco_optimizer *const o = &b->options.optimizer;
     const double length = o->clip_norm > 0.0 ? fmin(norm, o->clip_norm) : norm;
     const double unit = b->options.dtype == REDCO_F64 ? DBL_EPSILON / 2.0 : (double)FLT_EPSILON / 2.0;
-    const double error = rounding_units * unit * length, spread = 1.0 - pow(o->beta2, (double)step);
+    const double error = rounding_units * unit * length;
+    if (o->kind == REDCO_SGD) {
+        add_drift_of_sgd(b, rate, error);
+        return;
+    }
+    const double spread = 1.0 - pow(o->beta2, (double)step);
     for (size_t i = 0; i < task->parameter_count; i++) {
         const redco_tensor_type type = redco_task_parameter_type(&task->parameters[i], b->options.dtype);
         const void *const squares = redco_reference_state(b->reference, i, 1);
         const uint64_t count = redco_type_elements(&type);
         double *const drift = b->drift[i];
+        if (task->parameters[i].training != REDCO_TRAINED) { continue; }
         assert(drift != NULL);
+        const double factor = redco_task_rate_factor(&task->parameters[i]);
         for (uint64_t e = 0; e < count; e++) {
             const double size = sqrt(value_at(b->options.dtype, squares, e) / spread) + o->epsilon;
-            drift[e] += rate * fmin(2.0, error / size);
+            drift[e] += factor * rate * fmin(2.0, error / size);
         }
     }
 }
@@ -73,8 +96,8 @@ static redco_status take_drift(redco_baseline *b, const char *place, redco_error
 {
     const redco_task *const task = b->subject.task;
     if (b->options.dtype != REDCO_F64 && b->options.dtype != REDCO_F32) { return REDCO_OK; }
-    if (b->options.optimizer.kind != REDCO_ADAMW) {
-        return redco_fail(err, REDCO_EVALUE, "check", "the optimizer must be AdamW");
+    if (b->options.optimizer.kind == REDCO_ADAFACTOR) {
+        return redco_fail(err, REDCO_EVALUE, "check", "the optimizer must be AdamW or SGD");
     }
     b->drift = calloc(task->parameter_count + 1, sizeof *b->drift);
     if (b->drift == NULL) { return no_memory(place, err); }

@@ -44,7 +44,7 @@ static redco_status forward_of(struct evaluation *e, uint32_t length, redcoi_for
     const redco_tensor_type ids = redco_type(REDCO_I32, 2, (const uint64_t[]){batch, length});
     const redco_task_input inputs[] = {
         {"tokens", ids}, {"targets", ids}, {"lengths", redco_type(REDCO_I32, 1, &batch)}};
-    const redco_task_options options = {t->options.dtype, t->options.dtype, false, false};
+    const redco_task_options options = {t->options.dtype, t->options.dtype, false, false, 1};
     redco_task_graph built = {.graph = NULL};
     struct loss loss = {t->task, REDCO_NO_VALUE};
     *forward_out = e->forwards[number];

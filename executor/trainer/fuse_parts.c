@@ -17,7 +17,7 @@ static bool is_wanted(const redco_trainer *t)
 /* Products with what follows them, then what is left between products. */
 static redco_status fuse(const redco_trainer *t, redco_value *outputs, redco_graph **graph_out, redco_error *err)
 {
-    const uint32_t count = (uint32_t)t->task->parameter_count + 1;
+    const uint32_t count = t->output_count;
     const redco_fuse_options options = {.choice = redco_backend_fuse_choice(t->backend)};
     redco_graph *products = NULL;
     redco_value *const between = calloc(count, sizeof *between);
@@ -33,7 +33,7 @@ redco_status redcoi_trainer_fuse(redco_trainer *t, redco_error *err)
 {
     redco_graph *graph = NULL;
     if (!is_wanted(t)) { return REDCO_OK; }
-    redco_value *const outputs = calloc(t->task->parameter_count + 1, sizeof *outputs);
+    redco_value *const outputs = calloc((size_t)t->output_count + 1, sizeof *outputs);
     if (outputs == NULL) { return redco_fail(err, REDCO_ENOMEM, t->place, "no memory to fuse its operators"); }
     const redco_status st = fuse(t, outputs, &graph, err);
     if (st != REDCO_OK) {

@@ -33,7 +33,7 @@ struct values {
 static void build(redco_scope *scope, void *context)
 {
     struct values *const v = context;
-    if (v->with_loss) { v->results[v->count++] = v->task->loss(scope, v->task->context); }
+    if (v->with_loss) { v->results[v->count++] = redco_task_loss(v->task, scope); }
     if (v->table->predict != NULL) { v->results[v->count++] = v->table->predict(scope); }
 }
 
@@ -82,7 +82,7 @@ static redco_status open_batch(struct judging *j, uint32_t batch, redco_error *e
 {
     redco_trainer *const t = j->t;
     const redco_user_pipeline_file *const file = t->options.pipeline;
-    const redco_task_options options = {t->options.dtype, t->options.dtype, false, false};
+    const redco_task_options options = {t->options.dtype, t->options.dtype, false, false, 1};
     redco_task_graph built = {.graph = NULL};
     struct values v = {.table = redco_user_pipeline_of(file), .with_loss = j->with_loss};
     redco_status st = redco_user_pipeline_task(file, batch, &j->task, err);

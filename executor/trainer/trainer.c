@@ -68,9 +68,10 @@ static redco_status partition(redco_trainer *t, const redco_task_graph *built, r
         goto out;
     }
     wanted[0] = (redco_partition_output){built->loss, NULL};
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0, at = 1; i < count; i++) {
         inputs[i] = (redco_tp_input){.name = t->task->parameters[i].name, .layout = t->layouts[i]};
-        wanted[i + 1] = (redco_partition_output){built->gradients[i], t->task->parameters[i].name};
+        if (built->gradients[i] == REDCO_NO_VALUE) { continue; }
+        wanted[at++] = (redco_partition_output){built->gradients[i], t->task->parameters[i].name};
     }
     const redco_partition_options options = {.group = {0, t->mesh.tp},
                                              .rank = t->at.tp,
@@ -80,25 +81,34 @@ static redco_status partition(redco_trainer *t, const redco_task_graph *built, r
                                              .batch = t->plan->micro_batch,
                                              .sequences = &length,
                                              .sequence_count = 1};
-    st = redco_partition(built->graph, wanted, (uint32_t)count + 1, &options, &t->graph, t->outputs, err);
+    st = redco_partition(built->graph, wanted, t->output_count, &options, &t->graph, t->outputs, err);
 out:
     free(wanted);
     free(inputs);
     return st;
 }
 
+/* Micro-batches of a step, all replicas'. */
+static uint32_t replica_micro_batches(const redco_plan *plan)
+{
+    return (uint32_t)(plan->global_batch / plan->micro_batch);
+}
+
 static redco_status build(redco_trainer *t, redco_error *err)
 {
     const size_t count = t->task->parameter_count;
-    const redco_task_options options = {t->options.dtype, t->options.dtype, true, true};
+    const redco_task_options options = {t->options.dtype, t->options.dtype, true, true, replica_micro_batches(t->plan)};
     redco_task_graph built = {.graph = NULL};
     t->outputs = calloc(count + 1, sizeof *t->outputs);
     if (t->outputs == NULL) { return no_memory(t, err); }
     redco_status st = redco_task_build(t->task, &options, &built, err);
+    t->output_count = 1;
+    for (size_t i = 0; i < count && st == REDCO_OK; i++) {
+        if (built.gradients[i] != REDCO_NO_VALUE) { t->outputs[t->output_count++] = built.gradients[i]; }
+    }
     if (st == REDCO_OK && t->mesh.tp > 1) { st = partition(t, &built, err); }
     if (st == REDCO_OK && t->mesh.tp == 1) {
         t->outputs[0] = built.loss;
-        memcpy(t->outputs + 1, built.gradients, count * sizeof *t->outputs);
         t->graph = built.graph;
         built.graph = NULL;
     }
@@ -117,7 +127,7 @@ static redco_recompute policy(void *context, const char *layer)
 /* Values that backward computes again instead of finding them. */
 static redco_status recompute(redco_trainer *t, redco_error *err)
 {
-    const uint32_t count = (uint32_t)t->task->parameter_count + 1;
+    const uint32_t count = t->output_count;
     const redco_recompute_options options = {policy, t, t->plan->sequence_parallel && t->mesh.tp > 1};
     redco_graph *graph = NULL;
     redco_value *const outputs = calloc(count, sizeof *outputs);
@@ -199,9 +209,15 @@ static redco_status make_schedule(redco_trainer *t, redco_error *err)
 {
     const uint32_t inputs = (uint32_t)t->task->input_count;
     t->inputs = calloc((size_t)inputs + 1, sizeof *t->inputs);
+    t->gradients = calloc(t->task->parameter_count + 1, sizeof *t->gradients);
     t->fed = calloc((size_t)inputs + 1, sizeof(void *));
-    if (t->inputs == NULL || t->fed == NULL || !redcoi_subject_take_inputs(&t->subject, t->fed)) {
+    if (t->inputs == NULL || t->fed == NULL || t->gradients == NULL ||
+        !redcoi_subject_take_inputs(&t->subject, t->fed)) {
         return no_memory(t, err);
+    }
+    for (size_t i = 0, at = 1; i < t->task->parameter_count; i++) {
+        const bool frozen = t->task->parameters[i].training == REDCO_FROZEN;
+        t->gradients[i] = frozen ? REDCO_NO_VALUE : t->outputs[at++];
     }
     for (uint32_t i = 0; i < inputs; i++) { t->inputs[i] = redco_graph_find_input(t->graph, t->task->inputs[i].name); }
     t->inputs[inputs] = redco_graph_find_input(t->graph, "key");
@@ -209,7 +225,7 @@ static redco_status make_schedule(redco_trainer *t, redco_error *err)
                                             .overlap_reduce = (t->plan->overlap & REDCO_OVERLAP_AR) != 0,
                                             .graph = t->graph,
                                             .loss = t->outputs[0],
-                                            .gradients = t->outputs + 1,
+                                            .gradients = t->gradients,
                                             .inputs = t->inputs,
                                             .input_count = inputs + 1,
                                             .feed = {feed, t},
@@ -243,16 +259,14 @@ static redco_status draw(void *context, uint64_t begin, uint64_t count, void *to
 static redco_status first_weights(redco_trainer *t, redco_error *err)
 {
     redco_drawer *drawer = NULL;
-    if (t->file_weights != NULL) {
-        const redco_checkpoint_states states = redcoi_checkpoint_states(t);
-        const redco_status st = redco_weights_import(t->file_weights, &states, err);
-        redco_weights_close(t->file_weights);
-        t->file_weights = NULL;
-        return st;
-    }
-    redco_status st = redco_drawer_open(t->backend, redco_states_worker_queue(t->worker), t->options.seed,
-                                        redco_states_master_dtype(t->states), &drawer, err);
+    redco_weights *const file = t->file_weights;
+    const redco_checkpoint_states states = redcoi_checkpoint_states(t);
+    redco_status st = file != NULL ? redco_weights_import(file, &states, err) : REDCO_OK;
+    if (st != REDCO_OK) { return st; }
+    st = redco_drawer_open(t->backend, redco_states_worker_queue(t->worker), t->options.seed,
+                           redco_states_master_dtype(t->states), &drawer, err);
     for (size_t i = 0; i < t->task->parameter_count && st == REDCO_OK; i++) {
+        if (file != NULL && redco_weights_has(file, i)) { continue; }
         struct drawn drawn = {drawer, &t->task->parameters[i],
                               redcoi_part_drawn(t->layouts[i], &t->task->parameters[i], t->mesh.tp, t->at.tp)};
         const redco_states_maker maker = {&drawn, draw};
@@ -260,6 +274,8 @@ static redco_status first_weights(redco_trainer *t, redco_error *err)
     }
     if (st == REDCO_OK) { st = redco_states_worker_finish(t->worker, err); }
     redco_drawer_close(drawer);
+    redco_weights_close(file);
+    t->file_weights = NULL;
     return st;
 }
 
@@ -293,8 +309,8 @@ redco_status redco_trainer_create(const redco_plan *plan, const char *place, con
     t->carrier = options->carrier;
     if (t->carrier == NULL && (st = redco_host_carrier_open(world, &t->carrier, err)) != REDCO_OK) { goto out; }
     if ((st = open_task(t, err)) != REDCO_OK) { goto out; }
-    if (options->weights != NULL &&
-        (st = redco_weights_open(options->weights, t->task, t->model, &t->file_weights, err)) != REDCO_OK) {
+    if (options->weights != NULL && (st = redco_weights_open(options->weights, t->task, t->lm != NULL ? t->model : NULL,
+                                                             &t->file_weights, err)) != REDCO_OK) {
         goto out;
     }
     if ((st = open_states(t, err)) != REDCO_OK) { goto out; }
@@ -343,6 +359,7 @@ void redco_trainer_free(redco_trainer *t)
     if (t->backend != t->options.backend) { redco_backend_close(t->backend); }
     free(t->layouts);
     free(t->outputs);
+    free(t->gradients);
     free(t->weights);
     free(t->inputs);
     free(t);

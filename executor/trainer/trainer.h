@@ -180,7 +180,7 @@ typedef struct redco_trainer_verdict {
  *  An optimizer that divides by the gradient's size turns the rounding of a gradient that is nearly 0 into steps of any
  *  sign (always of keys' biases, which softmax does not see): such elements may differ by as much.
  *  @param steps  all that were run here, the last ones of the run
- *  @return REDCO_EVALUE for an optimizer other than AdamW */
+ *  @return REDCO_EVALUE for Adafactor */
 redco_status redco_trainer_compare(redco_trainer *trainer, const redco_trainer_step *steps, uint64_t step_count,
                                    redco_trainer_verdict *verdict_out, redco_error *err);
 /** The same with a baseline that was trained before.

@@ -91,10 +91,12 @@ struct redco_trainer {
     redco_team_collectives teams;
     redco_collectives collectives;
     redco_graph *graph;   /* this rank's */
-    redco_value *outputs; /* the loss, then gradients of parameters */
-    void **weights;       /* weights of modules, gathered to be looked at; NULL where they are not gathered */
-    redco_value *inputs;  /* the task's, then the key */
-    void **fed;           /* their values, in the program's memory */
+    redco_value *outputs; /* the loss, then gradients of the parameters that have one */
+    uint32_t output_count;
+    redco_value *gradients; /* by parameter, REDCO_NO_VALUE: none */
+    void **weights;         /* weights of modules, gathered to be looked at; NULL where they are not gathered */
+    redco_value *inputs;    /* the task's, then the key */
+    void **fed;             /* their values, in the program's memory */
     int32_t key[2];
     uint64_t step;
 };

@@ -7,7 +7,7 @@ enum { PARAMETERS_MAX = 100, STRING_MAX = 1 << 16 };
 
 static void build(const redco_model *model)
 {
-    static const redco_task_options options = {REDCO_F32, REDCO_F32, true, true};
+    static const redco_task_options options = {REDCO_F32, REDCO_F32, true, true, 1};
     redco_language_model *lm = NULL;
     redco_task_graph built = {.graph = NULL};
     if (redco_language_model_create(model, 1, 4, &lm, NULL) != REDCO_OK) { return; }

@@ -106,7 +106,7 @@ static redco_status partition(language *l, const redco_task_graph *built, const 
 
 void language_open(language *l, const char *path, const language_shape *shape)
 {
-    const redco_task_options options = {shape->dtype, shape->dtype, true, true};
+    const redco_task_options options = {shape->dtype, shape->dtype, true, true, 1};
     redco_task_graph built = {.graph = NULL};
     redco_error err = {0};
     *l = (language){.graph = NULL};

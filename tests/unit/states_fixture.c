@@ -6,9 +6,11 @@
 
 /* Odd sizes, so that nothing divides; a module of three tensors, a layer of none (a tied head). */
 static const redco_state_tensor tensors[FIX_TENSORS] = {
-    {"table", 31, false, true},  {"norm", 5, true, false},  {"weight", 23, false, true},
-    {"row", 7, true, true},      {"bias", 3, false, false}, {"weight", 29, false, true},
-    {"weight", 13, false, true}, {"bias", 1, true, false},  {"head", 19, false, true},
+    {"table", 31, false, true, false, false, 0.0},  {"norm", 5, true, false, false, false, 0.0},
+    {"weight", 23, false, true, false, false, 0.0}, {"row", 7, true, true, false, false, 0.0},
+    {"bias", 3, false, false, false, false, 0.0},   {"weight", 29, false, true, false, false, 0.0},
+    {"weight", 13, false, true, false, false, 0.0}, {"bias", 1, true, false, false, false, 0.0},
+    {"head", 19, false, true, false, false, 0.0},
 };
 static const redco_state_module modules[FIX_MODULES] = {
     {"table", 0, 1}, {"norm", 1, 1}, {"qkv", 2, 3}, {"up", 5, 1}, {"down", 6, 2}, {"head", 8, 1},

@@ -55,7 +55,7 @@ static redco_status backward(const struct step *s, redco_micro_batch micro_batch
 static redco_status finish(const struct step *s, const step_options *options, double *norm_out, redco_error *err)
 {
     const uint32_t layers = redcoi_model(s->states)->layer_count;
-    redco_update update = {options->learning_rate, options->step, options->gradient_scale};
+    redco_update update = {options->learning_rate, options->step, options->gradient_scale, options->gradient_scale};
     double squares = 0.0;
     redco_status st = redco_states_squares(s->states, s->worker, err);
     if (st == REDCO_OK) { st = redco_states_worker_finish(s->worker, err); }

@@ -287,7 +287,7 @@ static void tasks_of_a_user_are_built_alike(void **state)
     const uint64_t dim_x[2] = {2, 2}, dim_y[2] = {2, 1};
     const redco_task_input inputs[2] = {{"x", redco_type(REDCO_F64, 2, dim_x)}, {"y", redco_type(REDCO_F64, 2, dim_y)}};
     const redco_task task = line_task(inputs, "line.kernel");
-    const redco_task_options options = {REDCO_F64, REDCO_F64, true, true};
+    const redco_task_options options = {REDCO_F64, REDCO_F64, true, true, 1};
     const double x[4] = {1, 2, 3, 4}, y[2] = {1, 0}, w[2] = {1, 1};
     double loss = 0, gradient[2] = {0, 0};
     redco_task_graph built;
@@ -316,7 +316,7 @@ static void errors_of_a_users_task_are_told(void **state)
 {
     const uint64_t dim_x[2] = {2, 3}, dim_y[2] = {2, 1};
     const redco_task_input inputs[2] = {{"x", redco_type(REDCO_F64, 2, dim_x)}, {"y", redco_type(REDCO_F64, 2, dim_y)}};
-    const redco_task_options options = {REDCO_F64, REDCO_F64, true, true};
+    const redco_task_options options = {REDCO_F64, REDCO_F64, true, true, 1};
     redco_task task = line_task(inputs, "line.bias");
     redco_task_graph built = {.graph = NULL};
     redco_error err = {0};

@@ -40,9 +40,11 @@ static void random_model(struct model *m, uint64_t seed)
         const uint32_t count = l == 1 ? 0 : 1 + draw(&seed, 3);
         for (uint32_t i = 0; i < count && modules < MODULES && tensors + 3 <= TENSORS; i++) {
             m->modules[modules] = (redco_state_module){"module", tensors, 1 + draw(&seed, 3)};
+            const bool frozen = draw(&seed, 3) == 0;
             for (uint32_t t = 0; t < m->modules[modules].tensor_count; t++) {
                 const uint32_t size = draw(&seed, 4) == 0 ? 1 + draw(&seed, 5) : 1 + draw(&seed, 300);
-                m->tensors[tensors++] = (redco_state_tensor){"tensor", size, draw(&seed, 2) == 0, true};
+                m->tensors[tensors++] =
+                    (redco_state_tensor){"tensor", size, draw(&seed, 2) == 0, true, frozen, false, 0.0};
             }
             modules++;
             m->layers[l].module_count++;
@@ -101,8 +103,8 @@ static bool has(const redco_piece *p, enum kind kind)
     return kind == HELD || (kind == KEPT ? p->gradient_at : p->owned_at) != REDCO_NOWHERE;
 }
 
-/* In each block of @p mesh all elements of the layer's tensors stand once. Blocks are told apart by their first rank:
- * written out here, not by the functions under test. */
+/* In each block of @p mesh all elements of the layer's tensors stand once; gradients and states of frozen ones nowhere.
+ * Blocks are told apart by their first rank: written out here, not by the functions under test. */
 static void check_once(const struct all *all, const struct model *m, uint32_t layer, redco_mesh mesh, redco_mesh dp,
                        enum kind kind)
 {
@@ -127,7 +129,8 @@ static void check_once(const struct all *all, const struct model *m, uint32_t la
         for (uint32_t i = l->first_module; i < l->first_module + l->module_count; i++) {
             for (uint32_t t = m->modules[i].first_tensor; t < m->modules[i].first_tensor + m->modules[i].tensor_count;
                  t++) {
-                for (uint64_t e = 0; e < m->tensors[t].elements; e++) { assert_int_equal(seen[b][t][e], 1); }
+                const int want = kind != HELD && m->tensors[t].frozen ? 0 : 1;
+                for (uint64_t e = 0; e < m->tensors[t].elements; e++) { assert_int_equal(seen[b][t][e], want); }
             }
         }
     }
@@ -189,12 +192,13 @@ static void check_padding(const redco_layout *layout, const struct model *m, uin
         assert_true(shard * parts >= elements && shard * parts < elements + gaps + parts * (o->shard_granule + 1));
         shards += shard;
     }
-    const uint64_t shard = redco_layout_layer(layout, layer)->shard;
-    assert_true(shard >= shards && shard <= shards + owners * o->shard_granule);
+    const redco_layer_layout *const all = redco_layout_layer(layout, layer);
+    assert_true(all->shard >= shards && all->trained <= all->shard);
+    assert_true(all->shard <= shards + owners * o->shard_granule + o->tensor_granule);
     if (o->scheme == REDCO_INTRA_TENSOR) {
         const redco_layer_layout *const out = redco_layout_layer(layout, layer);
-        assert_int_equal(out->owned * owners, out->shard);
-        assert_int_equal(out->gradients * (redco_mesh_ranks(l->shards.gradients) / parts), out->shard);
+        assert_int_equal(out->owned * owners, out->trained);
+        assert_int_equal(out->gradients * (redco_mesh_ranks(l->shards.gradients) / parts), out->trained);
     }
 }
 
@@ -212,7 +216,9 @@ static void check_agreement(const struct all *all, uint32_t layer, const redco_s
         assert_int_equal(count, other_count);
         for (uint32_t i = 0; i < count; i++) {
             assert_true(pieces[i].owner == other[i].owner && pieces[i].shard_at == other[i].shard_at);
-            assert_int_equal(has(&pieces[i], OWNED), pieces[i].owner == redco_between_position(owners, place));
+            const bool frozen = redco_layout_model(all->layouts[r])->tensors[pieces[i].tensor].frozen;
+            const bool own = !frozen && pieces[i].owner == redco_between_position(owners, place);
+            assert_int_equal(has(&pieces[i], OWNED), own);
         }
     }
 }
@@ -227,6 +233,7 @@ static void check_balance(const struct all *all, const struct model *m, const re
             uint32_t count = 0;
             const redco_piece *const pieces = redco_layout_pieces(all->layouts[r], l, &count);
             for (uint32_t i = 0; i < count; i++) {
+                if (m->tensors[pieces[i].tensor].frozen) { continue; }
                 held += pieces[i].count;
                 own += has(&pieces[i], OWNED) ? pieces[i].count : 0;
                 largest = pieces[i].count > largest ? pieces[i].count : largest;
@@ -234,7 +241,6 @@ static void check_balance(const struct all *all, const struct model *m, const re
         }
         assert_true(own <= held / redco_between_size(owners) + largest);
     }
-    (void)m;
 }
 
 static void check_shards(const struct model *m, const redco_layout_options *options, bool uniform)
@@ -336,7 +342,8 @@ static void ranks_by_hand(void **state)
 static void shards_by_hand(void **state)
 {
     (void)state;
-    const redco_state_tensor tensors[] = {{"w", 10, false, true}, {"b", 3, false, false}};
+    const redco_state_tensor tensors[] = {{"w", 10, false, true, false, false, 0.0},
+                                          {"b", 3, false, false, false, false, 0.0}};
     const redco_state_module modules[] = {{"linear", 0, 2}};
     const redco_mesh four = {4, 1};
     const redco_state_layer layers[] = {{"block.0", {four, four, four}, 0, 1}};
@@ -369,7 +376,8 @@ static void refuse(const redco_state_model *model, const redco_layout_options *o
 static void bad_input(void **state)
 {
     (void)state;
-    redco_state_tensor tensors[] = {{"w", 10, false, true}, {"b", 3, false, false}};
+    redco_state_tensor tensors[] = {{"w", 10, false, true, false, false, 0.0},
+                                    {"b", 3, false, false, false, false, 0.0}};
     redco_state_module modules[] = {{"linear", 0, 2}};
     redco_state_layer layers[] = {{"block.0", {{1, 1}, {1, 1}, {2, 1}}, 0, 1}};
     redco_state_model model = {layers, modules, tensors, 1, 1, 2};

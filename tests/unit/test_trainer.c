@@ -430,7 +430,7 @@ static void only_the_same_training_is_compared(void **state)
     open_case(&f, case_of(LLAMA, 1, (redco_mesh){1, 1}, (redco_mesh){1, 1}));
     open_case(&other, case_of(OPT, 1, (redco_mesh){1, 1}, (redco_mesh){1, 1}));
     redco_trainer_options o = options_of(&f);
-    check_compare(&f, NULL, REDCO_SGD, "the optimizer must be AdamW");
+    check_compare(&f, NULL, REDCO_ADAFACTOR, "the optimizer must be AdamW or SGD");
     assert_int_equal(redco_baseline_train(f.plan, "plan", &o, STEPS - 1, &baseline, NULL), REDCO_OK);
     check_compare(&f, baseline, REDCO_ADAMW, "4 steps were run here, 3 on one rank");
     redco_baseline_free(baseline);

@@ -224,8 +224,8 @@ static error_t check_together(struct exec_args *args)
     args->optimizer.kind = (redco_optimizer_kind)args->optimizer_word;
     const error_t wrong = check_optimizer(args);
     if (wrong != 0) { return wrong; }
-    if (args->check && args->optimizer.kind != REDCO_ADAMW) {
-        return cli_bad_option(&args->cli, "--check", "needs AdamW");
+    if (args->check && args->optimizer.kind == REDCO_ADAFACTOR) {
+        return cli_bad_option(&args->cli, "--check", "needs AdamW or SGD");
     }
     if (args->has_decay_steps && args->schedule_word != REDCO_RATE_WSD) {
         return cli_bad_option(&args->cli, "--decay-steps", "needs --schedule wsd");

@@ -1,0 +1,102 @@
+#!/bin/sh
+# tests/exec-algorithms.sh TOOLS PIPELINES [few|full]: example pipelines that train in ways of their own. Each has the
+# losses of one rank on an AMSP plan of 2 x 2 and on ZeRO-3 of four (f64: 1e-10), goes on behind a checkpoint to the same
+# bits, and, with "full", reaches its figure on one rank and on four.
+# Checks are "all of these, or report": the report never runs after a success.
+# shellcheck disable=SC2015
+set -u
+tests=$(cd "$(dirname "$0")" && pwd) || exit 2
+PATH=$(cd "$1" && pwd):$PATH
+pipelines=$(cd "$2" && pwd) || exit 2
+size=${3:-few}
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 2
+data=$tests/../executor/pipelines/data
+failures=0 runs=0
+bad() {
+    echo "$*"
+    cat out err
+    failures=$((failures + 1))
+}
+plan() { # NAME PIPELINE GLOBAL MICRO OPTION...
+    name=$1 library=$pipelines/$2.so global=$3 micro=$4
+    shift 4
+    redco-plan --quiet --pipeline "$library" --cluster "$tests/data/exec/quad.json" --global-batch "$global" \
+        --micro-batch "$micro" --precision fp32 "$@" -o "$name.json" >out 2>err || bad "plan $name"
+}
+train() { # PLAN PIPELINE OPTION...
+    of=$1.json with=$pipelines/$2.so
+    shift 2
+    runs=$((runs + 1))
+    redco-exec "$of" --pipeline "$with" "$@" >out 2>err
+}
+# Plans of one rank, AMSP's of 2 x 2 and ZeRO-3 of four; the losses of the three.
+alike() { # PIPELINE GLOBAL MICRO STEPS OPTION...
+    pipeline=$1 steps=$4
+    plan one "$1" "$2" "$3" --gpus 1
+    plan amsp "$1" "$2" "$3" --gpus 4 --fix p=2x1,g=2x1,os=4x1
+    plan zero3 "$1" "$2" "$3" --gpus 4 --strategy zero3
+    shift 4
+    for name in amsp zero3; do
+        train $name "$pipeline" --steps "$steps" --dtype f64 --check --quiet "$@" && grep -q 'the same' out ||
+            bad "$pipeline: $name is not as one rank"
+    done
+}
+# Interrupted behind a step, in the middle of an epoch, and on another plan.
+# $first: options of a beginning alone.
+first=
+resumed() { # PIPELINE STEPS BREAK OPTION...
+    pipeline=$1 steps=$2 break=$3
+    shift 3
+    rm -rf whole resumed ck
+    # shellcheck disable=SC2086 # words
+    train zero3 "$pipeline" --quiet --steps "$steps" --save-weights whole $first "$@" &&
+        train zero3 "$pipeline" --quiet --steps "$break" --checkpoint ck $first "$@" &&
+        train zero3 "$pipeline" --quiet --steps "$steps" --checkpoint ck --resume --save-weights resumed "$@" &&
+        cmp whole/model.safetensors resumed/model.safetensors || bad "$pipeline: resumed to other weights"
+}
+metric() { # AT_LEAST
+    python3 -c "import json; e = json.load(open('out'))['evaluation']; print(e); assert e['metric'] >= $1"
+}
+
+# LoRA: the frozen network is that of the digits, which reads hardly any in a mirror. Only adapters have gradients and
+# states: 4,688 of 23,898 parameters, a fourth of them on each rank, 16 or 128 elements of padding each.
+digits="--data $data/digits-train.jsonl"
+plan digits digits 64 16 --gpus 1
+# shellcheck disable=SC2086 # words
+{
+    train digits digits $digits --quiet --steps 800 --save-weights base || bad 'digits'
+    plan one lora 64 16 --gpus 1
+    train one lora $digits --steps 0 --weights base --evaluate "$data/digits-test.jsonl" --json && ! metric 0.6 >seen 2>&1 || bad 'lora: a mirror is no matter'
+    alike lora 64 16 6 $digits --weights base
+    train zero3 lora $digits --steps 30 --save-weights other --dtype bf16 --save-dtype f32 --weights base --json || bad 'lora bf16'
+    python3 - <<'PY' || bad 'lora: memory or frozen weights'
+import json, struct
+def tensors(folder):
+    raw = open(folder + "/model.safetensors", "rb").read()
+    size = struct.unpack("<Q", raw[:8])[0]
+    head = json.loads(raw[8:8 + size])
+    return {n: raw[8 + size + v["data_offsets"][0]:8 + size + v["data_offsets"][1]] for n, v in head.items() if n[0] != "_"}
+memory = json.load(open("out"))["measured"]["memory_bytes"]
+parameters, gradients, states = memory["parameters"] // 2, memory["gradients"] // 2, memory["optimizer"] // 12
+assert 23898 / 4 <= parameters <= 23898 / 4 + 8 * 128, memory
+assert 4688 / 4 <= gradients <= 4688 / 4 + 4 * 128 and gradients == states, memory
+base, after = tensors("base"), tensors("other")
+def bf16(raw):  # rounded to nearest even, back in f32
+    words = struct.unpack("<%dI" % (len(raw) // 4), raw)
+    return struct.pack("<%dI" % len(words), *((w + 0x7fff + (w >> 16 & 1)) >> 16 << 16 for w in words))
+assert all(bf16(base[n]) == after[n] for n in base) and len(after) == len(base) + 4
+PY
+    for name in one zero3; do
+        train $name lora $digits --steps 400 --learning-rate 0.003 --weights base --evaluate "$data/digits-test.jsonl" \
+            --save-weights adapted.$name --json && metric 0.95 >/dev/null || bad "lora: $name"
+        [ "$size" = full ] || break
+    done
+    first='--weights base'
+    resumed lora 30 13 $digits
+    first=
+}
+
+echo "$runs runs, $failures failures"
+exit $((failures > 0))
