@@ -455,7 +455,7 @@ static double pipeline_s(redco_costs *costs, const redco_setting *setting)
 static double model_flops_per_token(const redco_costs *costs, uint32_t examples)
 {
     const redco_graph_work *const work = redco_model_graph_work(costs->model);
-    if (work != NULL) { /* of an example, counted in the graph */
+    if (work != NULL) { /* those of an example are counted in the graph */
         const redco_degree_work *const whole = redco_graph_work_of(work, 1);
         return (redco_degree_flops(whole, false, examples) + redco_degree_flops(whole, true, examples)) / examples;
     }

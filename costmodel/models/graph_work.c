@@ -8,7 +8,7 @@
 
 enum { MOST_OPS = 100000, MOST_MOMENTS = 64, MOST_VALUES = 100000, MOST_TIMES = 1000000, LARGEST_BATCH = 1 << 20 };
 static const double most_count = 1e18;
-/* Of values in the executor's arena (executor/backend/backend.h, REDCO_ALIGNMENT_BYTES). */
+/* Values in the executor's arena begin at multiples of it (executor/backend/backend.h, REDCO_ALIGNMENT_BYTES). */
 static const uint64_t alignment_bytes = 256;
 
 static const char *const kind_words[] = {[REDCO_GRAPH_ELEMENTS] = "elements",

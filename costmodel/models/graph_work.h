@@ -29,7 +29,7 @@ typedef enum redco_work_op_kind {
     REDCO_GRAPH_ELEMENTS,  /**< bound by memory traffic */
     REDCO_GRAPH_PRODUCT,   /**< batch products [m][k] by [k][n] */
     REDCO_GRAPH_ATTENTION, /**< batch heads of m queries, n keys, size k */
-    REDCO_GRAPH_COLLECTIVE /**< of tensor parallelism; elements are those of the whole tensor */
+    REDCO_GRAPH_COLLECTIVE /**< tensor parallelism's; elements are those of the whole tensor */
 } redco_work_op_kind;
 
 /** Operators of equal sizes in one pass. */
@@ -50,7 +50,7 @@ typedef struct redco_work_op {
 /** Values of equal sizes that need memory at one moment. */
 typedef struct redco_graph_values {
     double times;
-    redco_count bytes; /**< of each; it is rounded up to the executor's alignment */
+    redco_count bytes; /**< bytes of each, which are rounded up to the executor's alignment */
 } redco_graph_values;
 
 /** A moment of a pass at which memory may be fullest. */
@@ -68,7 +68,7 @@ typedef struct redco_degree_work {
     uint32_t op_count;
     redco_graph_moment *moments;
     uint32_t moment_count;
-    redco_graph_values *inputs; /**< of a micro-batch */
+    redco_graph_values *inputs; /**< inputs of a micro-batch */
     uint32_t input_count;
 } redco_degree_work;
 

@@ -38,7 +38,7 @@ struct maker {
     const char *place;
     bool *tables;             /* parameters of which rows are looked up */
     redco_rules_param *rules; /* paths and shapes of the parameters */
-    redco_tp_layout *layouts; /* of the degree at work */
+    redco_tp_layout *layouts; /* layouts for the degree at work */
     uint32_t tp;
     struct probe probes[PROBES];
     uint32_t probe_count;
@@ -127,7 +127,7 @@ static void find_passes(struct probe *p)
     }
 }
 
-/* Of redco-exec on processors in 32 bits; in 16 bits of devices, whose workspaces the engine's traits have. */
+/* Kernels on processors compute in 32 bits; 16 bits are for devices, whose workspaces the engine's traits have. */
 static uint64_t workspace_bytes(const redco_backend *backend, const redco_launch *launch)
 {
     (void)backend;
@@ -201,7 +201,7 @@ static redco_status make_probe(const struct maker *m, struct probe *p, uint32_t 
     return find_lifetimes(m, p, err);
 }
 
-/* Whether two micro-batches' graphs have the same operators and intervals. */
+/* @return whether two micro-batches' graphs have the same operators and intervals. */
 static bool alike(const struct probe *a, const struct probe *b)
 {
     bool same = a->order_count == b->order_count && a->lifetimes.interval_count == b->lifetimes.interval_count;
@@ -610,7 +610,7 @@ static redco_status add_degree(struct maker *m, redco_error *err)
     return redco_fail(err, st, why.place, "%s", why.text);
 }
 
-/* What a look-up reads is a table, behind casts and reshapes too. */
+/* A parameter whose rows are looked up is a table, behind casts and reshapes too. */
 static redco_status find_tables(struct maker *m, const redco_task *task, redco_error *err)
 {
     const redco_task_options options = {REDCO_F32, REDCO_F32, true, false, 1};

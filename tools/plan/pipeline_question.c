@@ -40,8 +40,8 @@ static redco_status settle(struct plan_args *args, redco_error *err)
         return redco_fail(err, REDCO_EVALUE, "--tp-placement", "a pipeline's parameters are split by rules");
     }
     if (o->tp > 1 && !redco_degree_is_free(o->tp) && (o->tp & (o->tp - 1)) != 0) {
-        return redco_fail(err, REDCO_EVALUE, "--tp", "%u is no power of two, for which graphs of pipelines are laid out",
-                          o->tp);
+        return redco_fail(err, REDCO_EVALUE, "--tp",
+                          "%u is no power of two, for which graphs of pipelines are laid out", o->tp);
     }
     if (o->sequence_parallel == REDCO_ON) {
         return redco_fail(err, REDCO_EVALUE, "--sequence-parallel", "a pipeline's examples are not sequences");

@@ -8,7 +8,8 @@ enum { PROFILE_BATCHES_MAX = 8 };
 
 /** The questions about one pipeline. */
 struct profile_pipeline {
-    uint32_t micro_batches[PROFILE_BATCHES_MAX]; /**< of the plans that are meant; none: 8 examples and multiples */
+    uint32_t
+        micro_batches[PROFILE_BATCHES_MAX]; /**< micro-batches of the plans that are meant; none: 8 and multiples */
     uint32_t micro_batch_count;
     uint32_t most_tp;
 };
